@@ -1,0 +1,32 @@
+#pragma once
+/* Growable bytes; also our string builder. Always NUL-terminated behind len once something was added.
+ *
+ * A buf has a limit (0 = BUF_LIMIT_DEFAULT); what would pass it is not added and `overflow` is set and stays set, so
+ * writers need not check each call: check once at the end. */
+
+#include "base/base.h"
+
+#define BUF_LIMIT_DEFAULT ((size_t)1 << 30)
+
+struct buf {
+	char *data;
+	size_t len, cap, limit;
+	bool overflow;
+};
+
+void buf_free(struct buf *b);
+void buf_clear(struct buf *b);
+void buf_add(struct buf *b, const void *data, size_t len);
+void buf_str(struct buf *b, const char *s);
+void buf_char(struct buf *b, char c);
+void buf_repeat(struct buf *b, const char *s, size_t times);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) PRINTF(2, 0);
+/* Room for n more bytes at data + len, for reading into; NULL past the limit. Then add to len. */
+void *buf_room(struct buf *b, size_t n);
+/* Drops n bytes from the front. */
+void buf_consume(struct buf *b, size_t n);
+/* The string, "" when empty; owned by the buf. */
+const char *buf_cstr(const struct buf *b);
+/* Hands the string to the caller (mem_free). */
+char *buf_steal(struct buf *b);

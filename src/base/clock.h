@@ -1,0 +1,17 @@
+#pragma once
+/* Time. Monotonic nanoseconds for measuring (the same clock as the runtime's QPC on Linux), realtime for showing. */
+
+#include "base/base.h"
+
+uint64_t clock_mono_ns(void);
+int64_t clock_real_ns(void);
+
+/* A point on the monotonic clock; DEADLINE_NEVER waits for ever. */
+struct deadline {
+	uint64_t at_ns;
+};
+#define DEADLINE_NEVER ((struct deadline){ UINT64_MAX })
+struct deadline deadline_in_ms(uint64_t ms);
+bool deadline_passed(struct deadline d);
+/* For poll(): -1 never, 0 passed, rounded up. */
+int deadline_poll_ms(struct deadline d);

@@ -1,0 +1,44 @@
+#include "base/cursor.h"
+
+static uint64_t varint(struct cursor *c, unsigned bits)
+{
+	uint64_t v = 0;
+	for (unsigned shift = 0;; shift += 7) {
+		uint8_t byte = cursor_u8(c);
+		if (c->bad)
+			return 0;
+		uint64_t part = byte & 0x7f;
+		if (shift >= bits || (shift && part >> (bits - shift) && bits - shift < 7)) {
+			c->bad = true;
+			return 0;
+		}
+		v |= part << shift;
+		if (!(byte & 0x80))
+			return v;
+	}
+}
+
+uint32_t cursor_varu32(struct cursor *c)
+{
+	return (uint32_t)varint(c, 32);
+}
+
+uint64_t cursor_varu64(struct cursor *c)
+{
+	return varint(c, 64);
+}
+
+struct utf16_span cursor_utf16z(struct cursor *c)
+{
+	const uint8_t *start = c->p;
+	if (c->bad)
+		return (struct utf16_span){ 0 };
+	for (const uint8_t *p = start; c->end - p >= 2; p += 2) {
+		if (!p[0] && !p[1]) {
+			c->p = p + 2;
+			return (struct utf16_span){ start, (size_t)(p - start) / 2 };
+		}
+	}
+	c->bad = true;
+	return (struct utf16_span){ 0 };
+}

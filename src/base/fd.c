@@ -1,0 +1,241 @@
+#include "base/fd.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct err *fd_wait(int fd, short events, struct deadline deadline)
+{
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = events };
+		int n = poll(&p, 1, deadline_poll_ms(deadline));
+		if (n > 0)
+			return NULL;
+		if (n < 0 && errno != EINTR)
+			return err_errno(errno, "poll");
+		if (deadline_passed(deadline))
+			return err_new(ERR_TIMEOUT, "no answer in time");
+	}
+}
+
+struct err *fd_read_full(int fd, void *data, size_t len, struct deadline deadline)
+{
+	uint8_t *p = data;
+	while (len) {
+		TRY(fd_wait(fd, POLLIN, deadline));
+		ssize_t n = read(fd, p, len);
+		if (n == 0)
+			return err_new(ERR_IO, "the other side closed the connection");
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return err_errno(errno, "read");
+		if (n > 0) {
+			p += n;
+			len -= (size_t)n;
+		}
+	}
+	return NULL;
+}
+
+struct err *fd_write_full(int fd, const void *data, size_t len, struct deadline deadline)
+{
+	const uint8_t *p = data;
+	while (len) {
+		TRY(fd_wait(fd, POLLOUT, deadline));
+		ssize_t n = write(fd, p, len);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return err_errno(errno, "write");
+		if (n > 0) {
+			p += n;
+			len -= (size_t)n;
+		}
+	}
+	return NULL;
+}
+
+static struct err *read_all(int fd, const char *path, size_t max, struct buf *out)
+{
+	size_t start = out->len;
+	for (;;) {
+		size_t step = MAX((size_t)4096, out->len - start);
+		char *room = buf_room(out, step);
+		if (!room)
+			return err_new(ERR_BAD_DATA, "'%s' is larger than %zu bytes", path, max);
+		ssize_t n = read(fd, room, step);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(errno, "read '%s'", path);
+		out->len += (size_t)n;
+		out->data[out->len] = '\0';
+		if (n == 0)
+			return NULL;
+		if (out->len - start > max)
+			return err_new(ERR_BAD_DATA, "'%s' is larger than %zu bytes", path, max);
+	}
+}
+
+struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *out)
+{
+	CLOSE_FD int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return err_errno(errno, "'%s'", name);
+	return read_all(fd, name, max, out);
+}
+
+struct err *file_read(const char *path, size_t max, struct buf *out)
+{
+	return file_read_at(AT_FDCWD, path, max, out);
+}
+
+static struct err *sync_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	CLEANUP(mem_freep)
+	char *dir = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+	CLOSE_FD int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) < 0)
+		return err_errno(errno, "sync '%s'", dir);
+	return NULL;
+}
+
+static struct err *write_and_sync(int fd, const char *path, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+	while (len) {
+		ssize_t n = write(fd, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(errno, "write '%s'", path);
+		p += n;
+		len -= (size_t)n;
+	}
+	if (fsync(fd) < 0)
+		return err_errno(errno, "sync '%s'", path);
+	return NULL;
+}
+
+struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
+{
+	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
+	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return err_errno(errno, "create '%s'", temp);
+	struct err *err = write_and_sync(fd, path, data, len);
+	if (!err && rename(temp, path) < 0)
+		err = err_errno(errno, "rename to '%s'", path);
+	if (err) {
+		unlink(temp);
+		return err;
+	}
+	return sync_parent(path);
+}
+
+struct err *dir_make(const char *path, mode_t mode)
+{
+	CLEANUP(mem_freep) char *copy = mem_strdup(path);
+	for (char *p = copy + 1;; p++) {
+		if (*p != '/' && *p)
+			continue;
+		char was = *p;
+		*p = '\0';
+		if (mkdir(copy, mode) < 0 && errno != EEXIST)
+			return err_errno(errno, "create folder '%s'", copy);
+		*p = was;
+		if (!was)
+			break;
+	}
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return err_errno(errno, "'%s'", path);
+	if (!S_ISDIR(st.st_mode))
+		return err_new(ERR_IO, "'%s' is not a folder", path);
+	return NULL;
+}
+
+/* Empties the folder; fd is taken over. */
+static struct err *remove_below(int fd, dev_t dev, unsigned depth)
+{
+	DIR *dir = fdopendir(fd);
+	if (!dir) {
+		int errnum = errno;
+		close(fd);
+		return err_errno(errnum, "read folder");
+	}
+	struct err *err = NULL;
+	for (struct dirent *e; !err && (e = readdir(dir));) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (unlinkat(fd, e->d_name, 0) == 0 || errno == ENOENT)
+			continue;
+		if (errno != EISDIR && errno != EPERM) {
+			err = err_errno(errno, "remove '%s'", e->d_name);
+			break;
+		}
+		int sub = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		struct stat st;
+		if (sub < 0 || fstat(sub, &st) < 0 || st.st_dev != dev || depth > 64) {
+			err = err_errno(sub < 0 ? errno : EXDEV, "remove '%s'", e->d_name);
+			if (sub >= 0)
+				close(sub);
+			break;
+		}
+		err = remove_below(sub, dev, depth + 1);
+		if (!err && unlinkat(fd, e->d_name, AT_REMOVEDIR) < 0)
+			err = err_errno(errno, "remove '%s'", e->d_name);
+	}
+	closedir(dir);
+	return err;
+}
+
+struct err *dir_remove(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0)
+		return errno == ENOENT ? NULL : err_errno(errno, "'%s'", path);
+	if (fstat(fd, &st) < 0) {
+		int errnum = errno;
+		close(fd);
+		return err_errno(errnum, "'%s'", path);
+	}
+	TRY_WRAP(remove_below(fd, st.st_dev, 0), "'%s'", path);
+	if (rmdir(path) < 0)
+		return err_errno(errno, "remove '%s'", path);
+	return NULL;
+}
+
+static uint64_t bytes_below(int fd, unsigned depth)
+{
+	DIR *dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return 0;
+	}
+	uint64_t sum = 0;
+	for (struct dirent *e; (e = readdir(dir));) {
+		struct stat st;
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISREG(st.st_mode))
+			sum += (uint64_t)st.st_size;
+		int sub = S_ISDIR(st.st_mode) && depth < 64
+				  ? openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+				  : -1;
+		if (sub >= 0)
+			sum += bytes_below(sub, depth + 1);
+	}
+	closedir(dir);
+	return sum;
+}
+
+uint64_t dir_bytes(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? 0 : bytes_below(fd, 0);
+}

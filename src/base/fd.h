@@ -1,0 +1,35 @@
+#pragma once
+/* File descriptors and files. Everything is opened close-on-exec. Reads of files are capped; waits have a deadline. */
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include <unistd.h>
+
+static inline void fd_closep(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+#define CLOSE_FD CLEANUP(fd_closep)
+
+/* Exactly len bytes before the deadline. ERR_TIMEOUT; ERR_IO with "closed" when the peer ends early. The fd may be
+ * blocking or not (sockets and pipes). */
+struct err *fd_read_full(int fd, void *data, size_t len, struct deadline deadline) MUST_USE;
+struct err *fd_write_full(int fd, const void *data, size_t len, struct deadline deadline) MUST_USE;
+/* Waits until readable (POLLIN) or writable (POLLOUT): ERR_TIMEOUT otherwise. */
+struct err *fd_wait(int fd, short events, struct deadline deadline) MUST_USE;
+
+/* The whole file, at most max bytes (more is ERR_BAD_DATA). Works on /proc. Appends to out. */
+struct err *file_read(const char *path, size_t max, struct buf *out) MUST_USE;
+/* Same, relative to an open folder. */
+struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *out) MUST_USE;
+/* Temporary name beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
+struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
+/* mkdir -p. */
+struct err *dir_make(const char *path, mode_t mode) MUST_USE;
+/* rm -r, never follows links, never leaves the file system; absent is fine. */
+struct err *dir_remove(const char *path) MUST_USE;
+/* Bytes of all files below. */
+uint64_t dir_bytes(const char *path);

@@ -1,0 +1,282 @@
+#include "unit.h"
+
+#include "base/arena.h"
+#include "base/cursor.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void errors_wrap_and_keep_their_kind(void **state UNUSED)
+{
+	struct err *e = err_wrap(err_errno(2, "open '%s'", "x"), "look at %d", 7);
+	assert_int_equal(err_kind(e), ERR_NOT_FOUND);
+	assert_string_equal(err_text(e), "look at 7: open 'x': No such file or directory");
+	err_free(e);
+}
+
+static void buf_stops_at_its_limit(void **state UNUSED)
+{
+	struct buf b = { .limit = 10 };
+	buf_str(&b, "12345");
+	buf_printf(&b, "%s", "678901");
+	assert_true(b.overflow);
+	assert_string_equal(buf_cstr(&b), "12345");
+	buf_consume(&b, 2);
+	assert_string_equal(buf_cstr(&b), "345");
+	buf_free(&b);
+}
+
+static void maps_hold_many_keys(void **state UNUSED)
+{
+	struct map_u64 m = { 0 };
+	for (uint64_t i = 0; i < 5000; i++)
+		*map_u64_put(&m, i * 0x1000, NULL) = i;
+	assert_int_equal(m.n, 5000);
+	for (uint64_t i = 0; i < 5000; i++)
+		assert_int_equal(*map_u64_get(&m, i * 0x1000), i);
+	assert_null(map_u64_get(&m, 1));
+	size_t pos = 0, seen = 0;
+	for (uint64_t k, v; map_u64_next(&m, &pos, &k, &v); seen++)
+		assert_int_equal(k, v * 0x1000);
+	assert_int_equal(seen, 5000);
+	map_u64_free(&m);
+}
+
+static void strings_are_interned_once(void **state UNUSED)
+{
+	struct strtab t = { 0 };
+	char name[16];
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < 1000; i++) {
+			snprintf(name, sizeof(name), "n%u", i);
+			assert_int_equal(strtab_add_cstr(&t, name), i);
+		}
+	}
+	assert_int_equal(t.n, 1000);
+	assert_string_equal(strtab_get(&t, 999), "n999");
+	assert_int_equal(strtab_find(&t, "nope", 4), STRTAB_NONE);
+	strtab_free(&t);
+}
+
+static void arena_survives_large_and_small(void **state UNUSED)
+{
+	struct arena a = { 0 };
+	char *small = arena_strdup(&a, "small");
+	memset(arena_alloc(&a, 1 << 20), 7, 1 << 20);
+	char *text = arena_printf(&a, "%d%s", 42, "x");
+	assert_string_equal(small, "small");
+	assert_string_equal(text, "42x");
+	arena_clear(&a);
+	assert_string_equal(arena_strdup(&a, "again"), "again");
+	arena_free(&a);
+}
+
+static void numbers_parse_strictly(void **state UNUSED)
+{
+	uint64_t u;
+	int64_t i;
+	double d;
+	bool b;
+	assert_true(str_to_u64("42", &u) && u == 42);
+	assert_false(str_to_u64("", &u) || str_to_u64("-1", &u) || str_to_u64(" 1", &u) || str_to_u64("1x", &u));
+	assert_false(str_to_u64("18446744073709551616", &u));
+	assert_true(str_to_i64("-7", &i) && i == -7);
+	assert_true(str_to_double("1.5", &d) && d == 1.5);
+	assert_false(str_to_double("nan", &d) || str_to_double("inf", &d) || str_to_double("0x10", &d) ||
+		     str_to_double("1e999", &d) || str_to_double("", &d));
+	assert_true(str_to_bool("Yes", &b) && b);
+	assert_false(str_to_bool("maybe", &b));
+	assert_true(str_to_duration_ms("1.5s", &u) && u == 1500);
+	assert_true(str_to_duration_ms("250ms", &u) && u == 250);
+	assert_true(str_to_duration_ms("2m", &u) && u == 120000);
+	assert_true(str_to_duration_ms("7", &u) && u == 7000);
+	assert_false(str_to_duration_ms("7x", &u) || str_to_duration_ms("s", &u) || str_to_duration_ms("-1s", &u) ||
+		     str_to_duration_ms("1.2.3s", &u) || str_to_duration_ms("99999999999999999h", &u));
+}
+
+static void text_from_targets_is_made_visible(void **state UNUSED)
+{
+	struct buf b = { 0 };
+	const char hostile[] = "a\x1b[31m\xe2\x80\xae<b>\xff é";
+	str_add_visible(&b, hostile, sizeof(hostile) - 1, 0);
+	assert_string_equal(buf_cstr(&b), "a\\u{1b}[31m\\u{202e}<b>\\xff é");
+	buf_clear(&b);
+	str_add_visible(&b, "éééé", 8, 3);
+	assert_string_equal(buf_cstr(&b), "ééé…");
+	buf_free(&b);
+	assert_int_equal(utf8_width("aé漢"), 4);
+	uint32_t cp;
+	assert_int_equal(utf8_decode("\xc0\x80", 2, &cp), 0);	      /* overlong */
+	assert_int_equal(utf8_decode("\xed\xa0\x80", 3, &cp), 0);     /* surrogate */
+	assert_int_equal(utf8_decode("\xf4\x90\x80\x80", 4, &cp), 0); /* beyond Unicode */
+	assert_int_equal(utf8_decode("\xe2\x82", 2, &cp), 0);	      /* cut */
+}
+
+static void utf16_round_trips(void **state UNUSED)
+{
+	struct buf wide = { 0 }, back = { 0 };
+	utf16_from_utf8(&wide, "aé漢😀");
+	utf16_add(&back, (const uint8_t *)wide.data, wide.len / 2);
+	assert_string_equal(buf_cstr(&back), "aé漢😀");
+	buf_clear(&back);
+	const uint8_t lone[] = { 0x00, 0xd8, 'x', 0 };
+	utf16_add(&back, lone, 2);
+	assert_string_equal(buf_cstr(&back), "\xef\xbf\xbdx");
+	buf_free(&wide);
+	buf_free(&back);
+}
+
+static void cursor_goes_bad_once_and_stays(void **state UNUSED)
+{
+	const uint8_t bytes[] = { 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0xff };
+	struct cursor c = cursor_make(bytes, sizeof(bytes));
+	assert_int_equal(cursor_u16(&c), 1);
+	assert_int_equal(cursor_varu32(&c), UINT32_MAX);
+	assert_true(cursor_ok(&c));
+	assert_int_equal(cursor_varu32(&c), 0);
+	assert_false(cursor_ok(&c));
+	assert_int_equal(cursor_u8(&c), 0);
+	const uint8_t over[] = { 0xff, 0xff, 0xff, 0xff, 0x1f };
+	c = cursor_make(over, sizeof(over));
+	cursor_varu32(&c);
+	assert_false(cursor_ok(&c));
+	const uint8_t longest[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
+	c = cursor_make(longest, sizeof(longest));
+	assert_true(cursor_varu64(&c) == UINT64_MAX && cursor_ok(&c));
+	const uint8_t unterminated[] = { 'a', 0, 'b', 0 };
+	c = cursor_make(unterminated, sizeof(unterminated));
+	cursor_utf16z(&c);
+	assert_false(cursor_ok(&c));
+}
+
+static void numbers_read_well(void **state UNUSED)
+{
+	assert_string_equal(fmt_count(1204311).s, "1,204,311");
+	assert_string_equal(fmt_count(999).s, "999");
+	assert_string_equal(fmt_signed(-1204).s, "-1,204");
+	assert_string_equal(fmt_bytes(812).s, "812 bytes");
+	assert_string_equal(fmt_bytes(310ull << 20).s, "310 MB");
+	assert_string_equal(fmt_bytes(4614000).s, "4.4 MB");
+	assert_string_equal(fmt_duration_ns(6200000).s, "6.2 ms");
+	assert_string_equal(fmt_duration_ns(12340000000ull).s, "12.3 s");
+	assert_string_equal(fmt_duration_ns(125000000000ull).s, "2 min 5 s");
+	assert_string_equal(fmt_duration_ns(940).s, "940 ns");
+	assert_string_equal(fmt_duration_ns(45600).s, "45.6 µs");
+	assert_string_equal(fmt_percent(0.77).s, "77 %");
+	assert_string_equal(fmt_percent(0.0015).s, "0.15 %");
+	assert_string_equal(fmt_percent(0.00001).s, "below 0.01 %");
+	assert_string_equal(fmt_percent(0.9999).s, "99.9 %");
+	assert_string_equal(fmt_percent(1).s, "100 %");
+	assert_string_equal(fmt_percent(0).s, "0 %");
+	assert_string_equal(fmt_rate(412).s, "412/s");
+	assert_string_equal(fmt_rate(0.05).s, "3 per min");
+	assert_string_equal(fmt_time_utc(1794712329000000000).s, "2026-11-15 03:12:09Z");
+	assert_string_equal(fmt_plural(1, "pause", "pauses").s, "1 pause");
+	assert_string_equal(fmt_plural(1400, "pause", "pauses").s, "1,400 pauses");
+}
+
+static void json_is_escaped_and_capped(void **state UNUSED)
+{
+	struct buf b = { 0 };
+	struct jsonw w = jsonw_make(&b, false);
+	jsonw_object(&w, NULL);
+	jsonw_str(&w, "a", "<\"\\\n\x01\xff>");
+	jsonw_array(&w, "list");
+	jsonw_u64(&w, NULL, UINT64_MAX);
+	jsonw_num(&w, NULL, 0.1);
+	jsonw_num(&w, NULL, 1.0 / 0.0);
+	jsonw_array_end(&w);
+	jsonw_object_end(&w);
+	assert_string_equal(buf_cstr(&b), "{\"a\":\"\\u003c\\\"\\\\\\n\\u0001\xef\xbf\xbd\\u003e\","
+					  "\"list\":[18446744073709551615,0.1,null]}");
+	json_t *j = NULL;
+	assert_err(json_parse("{\"a\":1,\"a\":2}", 13, 100, &j), ERR_BAD_DATA);
+	assert_err(json_parse("[1,2,3]", 7, 3, &j), ERR_BAD_DATA);
+	char deep[200];
+	memset(deep, '[', sizeof(deep));
+	assert_err(json_parse(deep, sizeof(deep), 1000, &j), ERR_BAD_DATA);
+	assert_ok(json_parse("{\"n\":3,\"s\":\"x\"}", 15, 100, &j));
+	assert_int_equal(json_get_int(j, "n", 0), 3);
+	assert_int_equal(json_get_int(j, "s", 9), 9);
+	json_decref(j);
+	buf_free(&b);
+}
+
+static void files_are_whole_or_absent(void **state UNUSED)
+{
+	char dir[] = "/tmp/drdotnet-test-XXXXXX";
+	assert_non_null(mkdtemp(dir));
+	CLEANUP(mem_freep) char *deep = mem_printf("%s/a/b/c", dir);
+	CLEANUP(mem_freep) char *file = mem_printf("%s/f", deep);
+	assert_ok(dir_make(deep, 0700));
+	assert_ok(file_write_atomic(file, "one", 3, 0600));
+	assert_ok(file_write_atomic(file, "second", 6, 0600));
+	struct buf b = { 0 };
+	assert_ok(file_read(file, 100, &b));
+	assert_string_equal(buf_cstr(&b), "second");
+	buf_clear(&b);
+	assert_err(file_read(file, 3, &b), ERR_BAD_DATA);
+	buf_free(&b);
+	assert_int_equal(dir_bytes(dir), 6);
+	/* A link inside is removed, what it points to is not. */
+	CLEANUP(mem_freep) char *keep = mem_printf("%s.keep", dir);
+	CLEANUP(mem_freep) char *link = mem_printf("%s/a/link", dir);
+	assert_ok(dir_make(keep, 0700));
+	assert_int_equal(symlink(keep, link), 0);
+	assert_ok(dir_remove(dir));
+	assert_int_equal(access(dir, F_OK), -1);
+	assert_int_equal(access(keep, F_OK), 0);
+	assert_ok(dir_remove(keep));
+	assert_ok(dir_remove(keep));
+}
+
+static void reads_end_at_their_deadline(void **state UNUSED)
+{
+	int p[2];
+	assert_int_equal(pipe(p), 0);
+	char byte;
+	assert_err(fd_read_full(p[0], &byte, 1, deadline_in_ms(5)), ERR_TIMEOUT);
+	assert_ok(fd_write_full(p[1], "x", 1, deadline_in_ms(1000)));
+	assert_ok(fd_read_full(p[0], &byte, 1, deadline_in_ms(1000)));
+	close(p[1]);
+	assert_err(fd_read_full(p[0], &byte, 1, deadline_in_ms(1000)), ERR_IO);
+	close(p[0]);
+}
+
+static void vectors_grow(void **state UNUSED)
+{
+	VEC(int) v = { 0 };
+	for (int i = 0; i < 100; i++)
+		vec_push(&v, i);
+	int sum = 0;
+	vec_each(it, &v) sum += *it;
+	assert_int_equal(sum, 4950);
+	assert_int_equal(vec_last(&v), 99);
+	vec_free(&v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(errors_wrap_and_keep_their_kind),
+		cmocka_unit_test(buf_stops_at_its_limit),
+		cmocka_unit_test(maps_hold_many_keys),
+		cmocka_unit_test(strings_are_interned_once),
+		cmocka_unit_test(arena_survives_large_and_small),
+		cmocka_unit_test(numbers_parse_strictly),
+		cmocka_unit_test(text_from_targets_is_made_visible),
+		cmocka_unit_test(utf16_round_trips),
+		cmocka_unit_test(cursor_goes_bad_once_and_stays),
+		cmocka_unit_test(numbers_read_well),
+		cmocka_unit_test(json_is_escaped_and_capped),
+		cmocka_unit_test(files_are_whole_or_absent),
+		cmocka_unit_test(reads_end_at_their_deadline),
+		cmocka_unit_test(vectors_grow),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,31 @@
+#pragma once
+/* What every unit test includes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+
+/* Fails with the error's text. */
+#define assert_ok(expr)                                                                                                \
+	do {                                                                                                           \
+		struct err *ok_err_ = (expr);                                                                          \
+		if (ok_err_)                                                                                           \
+			fail_msg("%s: %s", #expr, err_text(ok_err_));                                                  \
+	} while (0)
+
+/* Fails unless it fails with that kind; frees the error. */
+#define assert_err(expr, want)                                                                                         \
+	do {                                                                                                           \
+		struct err *bad_err_ = (expr);                                                                         \
+		if (!bad_err_)                                                                                         \
+			fail_msg("%s: no error", #expr);                                                               \
+		if (err_kind(bad_err_) != (want))                                                                      \
+			fail_msg("%s: %s: %s", #expr, err_kind_name(err_kind(bad_err_)), err_text(bad_err_));          \
+		err_free(bad_err_);                                                                                    \
+	} while (0)
