@@ -1,0 +1,48 @@
+#pragma once
+/* The diagnostics IPC protocol: one command a connection, every wait with a deadline, replies treated as hostile.
+ *
+ * Knows nothing of what a trace contains. The far side may be stopped, wedged, lying or gone. */
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct ipc_process_info {
+	uint64_t pid; /* as it sees itself */
+	uint8_t cookie[16];
+	char *command_line, *os, *arch, *entry_assembly, *runtime_version, *rid; /* NULL where the runtime is too old */
+	int command; /* 3, 2 or 1: the ProcessInfo version that answered */
+};
+/* ProcessInfo3, then 2, then 1. */
+struct err *ipc_process_info(const char *socket, struct deadline deadline, struct ipc_process_info *ret) MUST_USE;
+void ipc_process_info_fini(struct ipc_process_info *info);
+
+struct ipc_provider {
+	const char *name;
+	uint64_t keywords;
+	uint32_t level; /* 0..5 */
+	const char *args; /* key=value;... or NULL */
+	const uint32_t *only_ids; /* asks the runtime to send these events only; older runtimes send all */
+	size_t n_only_ids;
+};
+
+struct ipc_trace_config {
+	uint32_t buffer_mb; /* upper bound on memory in the target */
+	bool stacks;
+	uint64_t rundown; /* keywords of the rundown at the end, 0 = none; before .NET 9 any but 0 means all of it */
+	const struct ipc_provider *providers;
+	size_t n_providers;
+};
+
+struct ipc_trace {
+	int fd;		     /* the stream; closing it ends the session */
+	uint64_t session_id;
+	int command;	     /* the CollectTracing version that was accepted (1..6) */
+	bool stacks_refused; /* we asked for none, and the runtime is too old to leave them out */
+	bool ids_ignored;    /* the event-id filter is not known to it */
+};
+/* Probes the command version downwards. Provider callbacks run in the target before the reply, so give it seconds. */
+struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			    struct ipc_trace *ret) MUST_USE;
+/* Sends StopTracing and returns at once; the reply comes on *ret_fd only when the stream has been drained, so keep
+ * reading the stream. The caller closes *ret_fd once the stream has ended. */
+struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadline deadline, int *ret_fd) MUST_USE;

@@ -1,0 +1,41 @@
+#pragma once
+/* A patient: a target whose runtime was asked who it is. What the rest of the program works with. */
+
+#include "ipc/ipc.h"
+#include "target/target.h"
+
+struct patient {
+	struct target target;
+	struct ipc_process_info info; /* zero when it did not answer */
+	bool answered;
+	char *remark; /* in words, when something is not as usual: "stopped (SIGSTOP), does not answer"; else NULL */
+};
+struct patient_list { /* a VEC */
+	struct patient *v;
+	size_t n, cap;
+};
+
+/* All of them, sorted by id; each runtime gets timeout_ms to answer, all are asked side by side. Sockets without a
+ * process that nobody listens on are left out. */
+struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret) MUST_USE;
+/* By id, process name or assembly name. Several matches: ERR_USAGE with a text that lists them. */
+struct err *patient_find(const char *spec, uint64_t timeout_ms, struct patient *ret) MUST_USE;
+void patient_fini(struct patient *p);
+void patient_list_free(struct patient_list *list);
+/* The name to show: entry assembly, else process name. */
+const char *patient_name(const struct patient *p);
+
+/* The four ways to look into a patient. */
+enum way { WAY_AUTO, WAY_EVENTS, WAY_SAMPLES, WAY_IMAGE, WAY_AGENT, WAY_COUNT };
+const char *way_name(enum way way); /* "auto", "events" ... */
+struct err *way_parse(const char *word, enum way *ret) MUST_USE;
+
+/* Which of them are open from here, and what would open the closed ones. */
+struct way_check {
+	bool open;
+	char *how;  /* open: what we will get ("user and kernel frames") */
+	char *why;  /* closed: the reason */
+	char *fix;  /* closed: the exact right, setting or mount that would open it */
+};
+void patient_check(const struct patient *p, uint64_t timeout_ms, struct way_check ret[WAY_COUNT]);
+void way_check_fini(struct way_check *check);

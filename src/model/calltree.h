@@ -1,0 +1,28 @@
+#pragma once
+/* Stacks merged by common frames, root first. Frames are interned names with a kind; weights are counts or ns.
+ *
+ * Knows no address and no event. Grows while stacks are added; memory bounded by max_nodes: further stacks end in a
+ * node "[more]" at the depth where room ran out, and truncated() counts them. */
+
+#include "base/map.h"
+
+enum frame_kind { FRAME_CODE, FRAME_FRAMEWORK, FRAME_GC, FRAME_JIT, FRAME_NATIVE, FRAME_KERNEL, FRAME_OTHER };
+
+struct calltree;
+struct calltree *calltree_new(size_t max_nodes);
+void calltree_free(struct calltree *t);
+uint32_t calltree_frame(struct calltree *t, const char *name, enum frame_kind kind);
+/* frames[0] is the root (outermost caller). Adds weight to the path. */
+void calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t weight);
+uint64_t calltree_truncated(const struct calltree *t);
+
+/* Nodes: 0 is the root above all; children are a linked list, sorted heaviest first by calltree_sort(). */
+struct calltree_node {
+	uint32_t frame, parent, first_child, next_sibling; /* 0 = none (the root is nobody's child) */
+	uint64_t self, total;
+};
+void calltree_sort(struct calltree *t);
+const struct calltree_node *calltree_node(const struct calltree *t, uint32_t i);
+size_t calltree_n_nodes(const struct calltree *t);
+const char *calltree_frame_name(const struct calltree *t, uint32_t frame);
+enum frame_kind calltree_frame_kind(const struct calltree *t, uint32_t frame);

@@ -1,0 +1,49 @@
+#pragma once
+/* One examination as a profiler sees it: the patient, the window, and instruments to ask. Whether the events come from
+ * the living process or from a recording the profiler cannot tell. */
+
+#include "base/err.h"
+#include "ipc/patient.h"
+#include "nettrace/nettrace.h"
+#include "recording/recording.h"
+
+struct params;
+struct profiler;
+struct report;
+
+struct exam {
+	const struct profiler *profiler;
+	const struct params *params;
+	const struct patient *patient; /* facts only when replaying */
+	enum way way;		       /* chosen; never WAY_AUTO */
+	const char *way_reason;	       /* why not the first choice, or NULL */
+	struct recording *recording;   /* written to when live, read from when replaying */
+	bool replay;
+	int cancel_fd; /* readable once someone asks to stop; -1 without */
+
+	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
+	void (*on_progress)(void *user, double ratio, const char *what);
+	void (*on_log)(void *user, const char *line);
+	void *user;
+
+	/* Results, filled by the instruments. */
+	int64_t start_unix_ns;	/* wall clock at the window's start */
+	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
+	char *partial;		/* why the window was cut short, or NULL */
+	bool cancelled;
+	void *state;
+};
+
+void exam_progress(struct exam *exam, double ratio, const char *fmt, ...) PRINTF(3, 4);
+void exam_log(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
+/* The window was cut short; the first reason stays. */
+void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
+
+/* Picks the way: `wanted`, or the first of the profiler's that is open. ERR_DENIED or ERR_UNSUPPORTED says why none is
+ * and what would open one. */
+struct err *exam_choose_way(struct exam *exam, enum way wanted) MUST_USE;
+/* The two halves of a session: collect (state "running"), then conclude (state "analysing"). The second also fills in
+ * the report's facts, how it was measured and parameters. */
+struct err *exam_run(struct exam *exam) MUST_USE;
+struct err *exam_analyse(struct exam *exam, struct report *report) MUST_USE;
+void exam_fini(struct exam *exam);

@@ -1,0 +1,63 @@
+#pragma once
+/* A profiler answers one symptom. One const struct each, one file each, one list: help, REST, forms and docs all read
+ * it. A new one: write src/profilers/<id>.c, add its name to PROFILERS in registry.c. */
+
+#include "base/err.h"
+#include "profilers/exam.h"
+#include "report/report.h"
+
+/* Numbers of the REST contract. */
+enum param_type { PARAM_STRING = 1, PARAM_INT = 2, PARAM_FLOAT = 3, PARAM_BOOL = 4 };
+
+struct param {
+	const char *key, *name, *description;
+	enum param_type type;
+	const char *unit;	   /* "s", "ms", "bytes"; NULL without */
+	const char *default_value; /* as text, always valid */
+	double min, max;	   /* of numbers, inclusive */
+	const char *const *choices; /* of strings, NULL-terminated; NULL = any text up to 256 bytes */
+};
+
+/* What to do next for a finding the profiler can make. Also the guide's table. */
+struct advice {
+	const char *finding, *next;
+};
+
+struct profiler {
+	const char *id;		 /* "runtime-pauses": command, file name, URL */
+	const char *uuid;	 /* of the Dr-Dotnet contract, or our own */
+	const char *name;	 /* "Runtime pauses" */
+	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
+	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
+	const struct param *params;
+	size_t n_params;
+	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
+	bool experimental;
+	const struct advice *advice;
+	size_t n_advice;
+	/* Collects until the window ends, the target ends or the exam is cancelled. Cut short is no error: it marks the
+	 * exam partial. */
+	struct err *(*run)(struct exam *exam);
+	/* From what run kept in exam->state, also when it was cut short. */
+	struct err *(*analyse)(struct exam *exam, struct report *report);
+	void (*free_state)(void *state);
+};
+
+const struct profiler *const *profiler_all(size_t *ret_n);
+/* By id or uuid (any case). The error names the nearest or all that exist. */
+struct err *profiler_find(const char *name, const struct profiler **ret) MUST_USE;
+const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
+const struct param *profiler_param(const struct profiler *p, const char *key);
+
+/* Checked values, one for each parameter of the profiler. Texts are valid by construction. */
+struct params;
+struct params *params_new(const struct profiler *profiler); /* all defaults */
+void params_free(struct params *p);
+DEFINE_CLEANUP(params_free, struct params *)
+/* ERR_NOT_FOUND for an unknown key (lists the known ones), ERR_USAGE for a wrong type or range. */
+struct err *params_set(struct params *p, const char *key, const char *value) MUST_USE;
+bool params_is_default(const struct params *p, const char *key);
+const char *params_text(const struct params *p, const char *key);
+int64_t params_int(const struct params *p, const char *key);
+double params_float(const struct params *p, const char *key);
+bool params_bool(const struct params *p, const char *key);

@@ -1,0 +1,52 @@
+#pragma once
+/* .NET processes as the kernel shows them: one pass over /proc, no connection to anyone.
+ *
+ * Knows the name of the diagnostics socket but never opens it (ipc does). Processes come and go while we look: what
+ * vanishes is left out. Nothing here blocks. */
+
+#include "base/err.h"
+#include "base/vec.h"
+
+/* Why a process has no diagnostics socket we could use. */
+enum target_socket {
+	TARGET_SOCKET_PRESENT,
+	TARGET_SOCKET_DISABLED, /* the runtime was told not to listen (DOTNET_EnableDiagnostics=0) */
+	TARGET_SOCKET_AOT,	/* NativeAOT without EventPipe support */
+	TARGET_SOCKET_MISSING,	/* it should be there, and is not (deleted, other TMPDIR, not yet started) */
+	TARGET_SOCKET_HIDDEN,	/* we lack the right to look */
+};
+
+struct target {
+	int id;		   /* what the user names it by: the pid, or for sockets without a visible process a stable
+			      number above any pid, set by ipc from the runtime's cookie */
+	pid_t pid;	   /* as we see it; 0 when the process is not visible */
+	pid_t ns_pid;	   /* as it sees itself */
+	uint64_t start_ticks; /* since boot: with pid, the identity of the process */
+	char *name;	   /* of the process: /proc/PID/comm or the program's file name */
+	char *command_line; /* arguments joined by blanks, capped, for matching and showing */
+	char *user;	   /* login name, or the number */
+	uid_t uid;
+	char *container;   /* 12 digits of the container id, or NULL */
+	char *socket;	   /* path to connect to (through /proc/PID/root where needed); NULL without */
+	char *diagnostic_ports; /* DOTNET_DiagnosticPorts as it has it, or NULL */
+	enum target_socket socket_state;
+	bool other_mount, other_pid_ns, other_root, stopped /* SIGSTOP or traced */, zombie;
+	uint64_t rss_bytes, cpu_ns, uptime_ns;
+	double cpu_ratio; /* of one core, since start; target_measure_cpu refines it; negative = not measured */
+};
+struct target_list { /* a VEC */
+	struct target *v;
+	size_t n, cap;
+};
+
+/* Every .NET process we can see (by its socket, or by libcoreclr in its maps), and every socket in our own temporary
+ * folder that belongs to no visible process. Frees with target_list_free. */
+struct err *target_find_all(struct target_list *ret) MUST_USE;
+/* One process by pid, .NET or not: ERR_NOT_FOUND when it is gone. */
+struct err *target_find_pid(pid_t pid, struct target *ret) MUST_USE;
+void target_fini(struct target *t);
+void target_list_free(struct target_list *list);
+/* Same process still: pid and start time. */
+bool target_alive(const struct target *t);
+/* Signals (poll readable) when the process ends; -1 when it has no visible pid. */
+struct err *target_pidfd(const struct target *t, int *ret_fd) MUST_USE;
