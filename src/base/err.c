@@ -54,7 +54,8 @@ struct err *err_errno(int errnum, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep) char *what = mem_vprintf(fmt, ap);
+	CLEANUP(mem_freep)
+	char *what = mem_vprintf(fmt, ap);
 	va_end(ap);
 	return err_make(kind_of_errno(errnum), mem_printf("%s: %s", what, strerror(errnum)));
 }
@@ -63,7 +64,8 @@ struct err *err_wrap(struct err *err, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep) char *what = mem_vprintf(fmt, ap);
+	CLEANUP(mem_freep)
+	char *what = mem_vprintf(fmt, ap);
 	va_end(ap);
 	char *text = mem_printf("%s: %s", what, err->text);
 	mem_free(err->text);
@@ -84,15 +86,9 @@ const char *err_text(const struct err *err)
 const char *err_kind_name(enum err_kind kind)
 {
 	static const char *const names[] = {
-		[ERR_USAGE] = "usage",
-		[ERR_NOT_FOUND] = "not-found",
-		[ERR_DENIED] = "denied",
-		[ERR_BUSY] = "busy",
-		[ERR_UNSUPPORTED] = "unsupported",
-		[ERR_BAD_DATA] = "bad-data",
-		[ERR_IO] = "io",
-		[ERR_TIMEOUT] = "timeout",
-		[ERR_CANCELLED] = "cancelled",
+		[ERR_USAGE] = "usage", [ERR_NOT_FOUND] = "not-found",	  [ERR_DENIED] = "denied",
+		[ERR_BUSY] = "busy",   [ERR_UNSUPPORTED] = "unsupported", [ERR_BAD_DATA] = "bad-data",
+		[ERR_IO] = "io",       [ERR_TIMEOUT] = "timeout",	  [ERR_CANCELLED] = "cancelled",
 	};
 	return (size_t)kind < ARRAY_SIZE(names) && names[kind] ? names[kind] : "unknown";
 }

@@ -4,8 +4,8 @@
 #include "base/err.h"
 
 struct option {
-	const char *name; /* "--duration" */
-	char short_name;  /* 'o', or 0 */
+	const char *name;  /* "--duration" */
+	char short_name;   /* 'o', or 0 */
 	const char *value; /* what to call its value: "FILE"; NULL = a switch */
 	const char *help;
 	const char *const *choices; /* accepted words, NULL-terminated; NULL = any */
@@ -18,7 +18,7 @@ struct args {
 	struct args_given {
 		const struct option *option;
 		const char *value;
-	} *given;
+	} * given;
 	size_t n_given;
 	const char **words; /* not options */
 	size_t n_words;
@@ -29,10 +29,10 @@ bool args_has(const struct args *a, const char *option);
 
 struct command {
 	const char *name;
-	const char *words;   /* "TARGET", "[list|show|report|export|delete|prune] [SESSION]" */
-	const char *summary; /* one line */
-	const char *example; /* shown first in its help: "drdotnet ps" lines with what they do */
-	const char *details; /* paragraphs, or NULL */
+	const char *words;	      /* "TARGET", "[list|show|report|export|delete|prune] [SESSION]" */
+	const char *summary;	      /* one line */
+	const char *example;	      /* shown first in its help: "drdotnet ps" lines with what they do */
+	const char *details;	      /* paragraphs, or NULL */
 	const struct option *options; /* ended by name NULL */
 	size_t min_words, max_words;
 	bool hidden;

@@ -19,8 +19,8 @@ void ipc_process_info_fini(struct ipc_process_info *info);
 struct ipc_provider {
 	const char *name;
 	uint64_t keywords;
-	uint32_t level; /* 0..5 */
-	const char *args; /* key=value;... or NULL */
+	uint32_t level;		  /* 0..5 */
+	const char *args;	  /* key=value;... or NULL */
 	const uint32_t *only_ids; /* asks the runtime to send these events only; older runtimes send all */
 	size_t n_only_ids;
 };
@@ -34,7 +34,7 @@ struct ipc_trace_config {
 };
 
 struct ipc_trace {
-	int fd;		     /* the stream; closing it ends the session */
+	int fd; /* the stream; closing it ends the session */
 	uint64_t session_id;
 	int command;	     /* the CollectTracing version that was accepted (1..6) */
 	bool stacks_refused; /* we asked for none, and the runtime is too old to leave them out */

@@ -61,17 +61,17 @@ struct nettrace_meta {
 };
 
 struct nettrace_header {
-	int format;		  /* 4, 5 or 6 */
-	int64_t utc_ns;		  /* wall clock at sync_time */
-	uint64_t sync_time;	  /* in ticks */
+	int format;	    /* 4, 5 or 6 */
+	int64_t utc_ns;	    /* wall clock at sync_time */
+	uint64_t sync_time; /* in ticks */
 	uint64_t ticks_per_second;
-	uint32_t pointer_size;	  /* 4 or 8 */
+	uint32_t pointer_size; /* 4 or 8 */
 	uint32_t pid, n_cpus, sampling_rate;
 };
 
 struct nettrace_event {
 	struct nettrace_meta *meta;
-	uint64_t time; /* ticks; nanoseconds of CLOCK_MONOTONIC when it came from .NET on Linux */
+	uint64_t time;		    /* ticks; nanoseconds of CLOCK_MONOTONIC when it came from .NET on Linux */
 	uint64_t thread_id;	    /* the thread it is about (in the target's pid namespace) */
 	uint64_t capture_thread_id; /* the thread that wrote it */
 	uint32_t cpu, sequence;
@@ -92,19 +92,19 @@ struct nettrace_callbacks {
 };
 
 struct nettrace_options {
-	bool unordered;		   /* deliver as they stand in the stream: per thread in order, threads mixed */
-	size_t max_reorder_bytes;  /* 0 = 256 MB; beyond it the oldest are delivered early and counted */
-	size_t max_block_bytes;	   /* 0 = 64 MB; a larger block is bad data */
-	size_t max_meta_bytes;	   /* 0 = 64 MB for all metadata of a stream */
+	bool unordered;		  /* deliver as they stand in the stream: per thread in order, threads mixed */
+	size_t max_reorder_bytes; /* 0 = 256 MB; beyond it the oldest are delivered early and counted */
+	size_t max_block_bytes;	  /* 0 = 64 MB; a larger block is bad data */
+	size_t max_meta_bytes;	  /* 0 = 64 MB for all metadata of a stream */
 };
 
 struct nettrace_stats {
 	uint64_t bytes, events;
-	uint64_t lost;		/* events the runtime dropped, from gaps in the sequence numbers */
-	uint64_t orphans;	/* events without metadata, skipped */
-	uint64_t early;		/* delivered before their order was certain */
+	uint64_t lost;	  /* events the runtime dropped, from gaps in the sequence numbers */
+	uint64_t orphans; /* events without metadata, skipped */
+	uint64_t early;	  /* delivered before their order was certain */
 	uint64_t unknown_blocks;
-	bool ended;		/* the stream's own end was seen */
+	bool ended; /* the stream's own end was seen */
 };
 
 struct nettrace_reader;

@@ -27,9 +27,9 @@ struct exam {
 	void *user;
 
 	/* Results, filled by the instruments. */
-	int64_t start_unix_ns;	/* wall clock at the window's start */
+	int64_t start_unix_ns;	   /* wall clock at the window's start */
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
-	char *partial;		/* why the window was cut short, or NULL */
+	char *partial;		   /* why the window was cut short, or NULL */
 	bool cancelled;
 	void *state;
 };

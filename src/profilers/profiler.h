@@ -12,9 +12,9 @@ enum param_type { PARAM_STRING = 1, PARAM_INT = 2, PARAM_FLOAT = 3, PARAM_BOOL =
 struct param {
 	const char *key, *name, *description;
 	enum param_type type;
-	const char *unit;	   /* "s", "ms", "bytes"; NULL without */
-	const char *default_value; /* as text, always valid */
-	double min, max;	   /* of numbers, inclusive */
+	const char *unit;	    /* "s", "ms", "bytes"; NULL without */
+	const char *default_value;  /* as text, always valid */
+	double min, max;	    /* of numbers, inclusive */
 	const char *const *choices; /* of strings, NULL-terminated; NULL = any text up to 256 bytes */
 };
 

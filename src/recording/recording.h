@@ -19,8 +19,8 @@ struct err *recording_create(const char *dir, uint64_t max_bytes, struct recordi
 /* Facts that go into the manifest under `facts`; takes its own reference. */
 void recording_set_fact(struct recording *r, const char *key, json_t *value);
 const json_t *recording_fact(const struct recording *r, const char *key); /* NULL when absent */
-struct err *recording_part_new(struct recording *r, const char *name, const char *kind,
-			       struct recording_part **ret) MUST_USE;
+struct err *recording_part_new(struct recording *r, const char *name, const char *kind, struct recording_part **ret)
+	MUST_USE;
 /* Never fails for good reason of space: a full disk or the limit drops the part's bytes and remembers why. */
 void recording_part_write(struct recording_part *p, const void *data, size_t len);
 void recording_part_close(struct recording_part *p, bool whole);

@@ -50,8 +50,17 @@ const struct rich *report_verdict_text(const struct report *r);
 /* What to do next; at most one main step. */
 struct rich *report_next(struct report *r);
 
-enum value_kind { VALUE_TEXT, VALUE_CODE, VALUE_COUNT, VALUE_BYTES, VALUE_NS, VALUE_RATIO, VALUE_RATE, VALUE_NUMBER,
-		  VALUE_TIME /* unix ns */ };
+enum value_kind {
+	VALUE_TEXT,
+	VALUE_CODE,
+	VALUE_COUNT,
+	VALUE_BYTES,
+	VALUE_NS,
+	VALUE_RATIO,
+	VALUE_RATE,
+	VALUE_NUMBER,
+	VALUE_TIME /* unix ns */
+};
 struct value {
 	enum value_kind kind;
 	double number;	  /* all but text and code; exact up to 2^53 */

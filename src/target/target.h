@@ -17,17 +17,17 @@ enum target_socket {
 };
 
 struct target {
-	int id;		   /* what the user names it by: the pid, or for sockets without a visible process a stable
-			      number above any pid, set by ipc from the runtime's cookie */
-	pid_t pid;	   /* as we see it; 0 when the process is not visible */
-	pid_t ns_pid;	   /* as it sees itself */
+	int id;		      /* what the user names it by: the pid, or for sockets without a visible process a stable
+				 number above any pid, set by ipc from the runtime's cookie */
+	pid_t pid;	      /* as we see it; 0 when the process is not visible */
+	pid_t ns_pid;	      /* as it sees itself */
 	uint64_t start_ticks; /* since boot: with pid, the identity of the process */
-	char *name;	   /* of the process: /proc/PID/comm or the program's file name */
-	char *command_line; /* arguments joined by blanks, capped, for matching and showing */
-	char *user;	   /* login name, or the number */
+	char *name;	      /* of the process: /proc/PID/comm or the program's file name */
+	char *command_line;   /* arguments joined by blanks, capped, for matching and showing */
+	char *user;	      /* login name, or the number */
 	uid_t uid;
-	char *container;   /* 12 digits of the container id, or NULL */
-	char *socket;	   /* path to connect to (through /proc/PID/root where needed); NULL without */
+	char *container;	/* 12 digits of the container id, or NULL */
+	char *socket;		/* path to connect to (through /proc/PID/root where needed); NULL without */
 	char *diagnostic_ports; /* DOTNET_DiagnosticPorts as it has it, or NULL */
 	enum target_socket socket_state;
 	bool other_mount, other_pid_ns, other_root, stopped /* SIGSTOP or traced */, zombie;
