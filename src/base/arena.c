@@ -100,8 +100,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep)
-	char *s = mem_vprintf(fmt, ap);
+	CLEANUP(mem_freep) char *s = mem_vprintf(fmt, ap);
 	va_end(ap);
 	return arena_strdup(a, s);
 }

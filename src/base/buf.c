@@ -69,8 +69,7 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 	if (n >= 0 && (size_t)n < sizeof(small)) {
 		buf_add(b, small, (size_t)n);
 	} else if (n >= 0) {
-		CLEANUP(mem_freep)
-		char *text = mem_vprintf(fmt, again);
+		CLEANUP(mem_freep) char *text = mem_vprintf(fmt, again);
 		buf_add(b, text, (size_t)n);
 	}
 	va_end(again);

@@ -54,8 +54,7 @@ struct err *err_errno(int errnum, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep)
-	char *what = mem_vprintf(fmt, ap);
+	CLEANUP(mem_freep) char *what = mem_vprintf(fmt, ap);
 	va_end(ap);
 	return err_make(kind_of_errno(errnum), mem_printf("%s: %s", what, strerror(errnum)));
 }
@@ -64,8 +63,7 @@ struct err *err_wrap(struct err *err, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep)
-	char *what = mem_vprintf(fmt, ap);
+	CLEANUP(mem_freep) char *what = mem_vprintf(fmt, ap);
 	va_end(ap);
 	char *text = mem_printf("%s: %s", what, err->text);
 	mem_free(err->text);

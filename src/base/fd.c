@@ -121,8 +121,7 @@ static struct err *write_and_sync(int fd, const char *path, const void *data, si
 
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
 {
-	CLEANUP(mem_freep)
-	char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
+	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
 	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return err_errno(errno, "create '%s'", temp);
@@ -138,8 +137,7 @@ struct err *file_write_atomic(const char *path, const void *data, size_t len, mo
 
 struct err *dir_make(const char *path, mode_t mode)
 {
-	CLEANUP(mem_freep)
-	char *copy = mem_strdup(path);
+	CLEANUP(mem_freep) char *copy = mem_strdup(path);
 	for (char *p = copy + 1;; p++) {
 		if (*p != '/' && *p)
 			continue;

@@ -211,10 +211,8 @@ static void files_are_whole_or_absent(void **state UNUSED)
 {
 	char dir[] = "/tmp/drdotnet-test-XXXXXX";
 	assert_non_null(mkdtemp(dir));
-	CLEANUP(mem_freep)
-	char *deep = mem_printf("%s/a/b/c", dir);
-	CLEANUP(mem_freep)
-	char *file = mem_printf("%s/f", deep);
+	CLEANUP(mem_freep) char *deep = mem_printf("%s/a/b/c", dir);
+	CLEANUP(mem_freep) char *file = mem_printf("%s/f", deep);
 	assert_ok(dir_make(deep, 0700));
 	assert_ok(file_write_atomic(file, "one", 3, 0600));
 	assert_ok(file_write_atomic(file, "second", 6, 0600));
@@ -226,10 +224,8 @@ static void files_are_whole_or_absent(void **state UNUSED)
 	buf_free(&b);
 	assert_int_equal(dir_bytes(dir), 6);
 	/* A link inside is removed, what it points to is not. */
-	CLEANUP(mem_freep)
-	char *keep = mem_printf("%s.keep", dir);
-	CLEANUP(mem_freep)
-	char *link = mem_printf("%s/a/link", dir);
+	CLEANUP(mem_freep) char *keep = mem_printf("%s.keep", dir);
+	CLEANUP(mem_freep) char *link = mem_printf("%s/a/link", dir);
 	assert_ok(dir_make(keep, 0700));
 	assert_int_equal(symlink(keep, link), 0);
 	assert_ok(dir_remove(dir));
