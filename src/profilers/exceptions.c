@@ -1,0 +1,499 @@
+/* Exceptions: what is thrown, how often, where.
+ *
+ * Two streams. "counts" sees every throw, without stacks (cheap). "stacks" sees them with stacks and is dear at high
+ * rates, so it listens in bursts; at low rates it sees everything as well. Counts are exact, sites are what the stacks
+ * that were seen say. Names come early (as soon as one exception was seen), so that they are there when the process
+ * dies of the next one. */
+
+#include "base/fmt.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "eventpipe/clr.h"
+#include "profilers/events.h"
+#include "profilers/profiler.h"
+#include "profilers/stacks.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPES_MAX 2000
+#define MESSAGE_UNITS 400
+#define THREADS_MAX 100000
+#define RATE_BINS 120
+#define BURST_EVENTS 1000
+#define BURST_SHARE 0.05
+#define STACK_LINES 20
+
+/* A few exceptions are ordinary; what costs is a steady rate. */
+#define RATE_MANY 10.0
+#define RATE_VERY_MANY 500.0
+
+struct type {
+	uint32_t name; /* in names */
+	uint64_t count, rethrown, with_inner;
+	uint64_t first_ns, last_ns;
+	char *message;	      /* of the first one */
+	struct map_u64 inner; /* type index of the exception thrown just before on the same thread -> times */
+};
+
+/* Throws of one type with one stack. */
+struct site_count {
+	uint32_t type, stack;
+	uint64_t count;
+};
+
+struct exceptions {
+	struct strtab names;
+	VEC(struct type) types; /* by name id */
+	uint64_t count, over_limit;
+	uint64_t start_ns, bin_ns;
+	uint64_t bins[RATE_BINS];
+	struct map_u64 last_on_thread; /* thread -> type index + 1 */
+	struct stacks *stacks;
+	struct map_u64 site_index; /* type << 32 | stack -> index in sites */
+	VEC(struct site_count) sites;
+	uint64_t with_stack;
+	struct methods *methods;
+	struct buf text;
+	const struct exam *exam;
+	struct events_stream streams[3];
+};
+
+enum { COUNTS, STACKS, NAMES };
+
+/* Index of the type, or UINT32_MAX past the limit. */
+static uint32_t type_of(struct exceptions *x, struct utf16_span name)
+{
+	buf_clear(&x->text);
+	utf16_add(&x->text, name.units, MIN(name.n, (size_t)1024));
+	uint32_t id = strtab_find(&x->names, buf_cstr(&x->text), x->text.len);
+	if (id != STRTAB_NONE)
+		return id;
+	if (x->types.n >= TYPES_MAX)
+		return UINT32_MAX;
+	id = strtab_add(&x->names, buf_cstr(&x->text), x->text.len);
+	vec_push(&x->types, ((struct type){ .name = id }));
+	return id;
+}
+
+static void count_bin(struct exceptions *x, uint64_t time)
+{
+	if (time < x->exam->start_ns || !x->bin_ns)
+		return;
+	uint64_t bin = (time - x->exam->start_ns) / x->bin_ns;
+	x->bins[MIN(bin, (uint64_t)RATE_BINS - 1)]++;
+}
+
+/* An exception with an inner one wraps what its thread threw just before. */
+static void note_inner(struct exceptions *x, struct type *type, uint64_t thread)
+{
+	const uint64_t *before = map_u64_get(&x->last_on_thread, thread);
+	if (before && *before)
+		++*map_u64_put(&type->inner, *before - 1, NULL);
+}
+
+static void on_count(void *user, const struct nettrace_event *event)
+{
+	struct exceptions *x = user;
+	struct clr_exception e;
+	if (clr_event(event) != CLR_EXCEPTION_THROWN || !clr_decode_exception(event, &e))
+		return;
+	x->count++;
+	count_bin(x, event->time);
+	uint32_t index = type_of(x, e.type);
+	if (index == UINT32_MAX) {
+		x->over_limit++;
+		return;
+	}
+	struct type *t = &x->types.v[index];
+	if (!t->count++)
+		t->first_ns = event->time;
+	t->last_ns = event->time;
+	t->rethrown += (e.flags & CLR_EXCEPTION_RETHROWN) != 0;
+	if (e.flags & CLR_EXCEPTION_HAS_INNER) {
+		t->with_inner++;
+		note_inner(x, t, event->thread_id);
+	}
+	if (!t->message && e.message.n) {
+		buf_clear(&x->text);
+		utf16_add(&x->text, e.message.units, MIN(e.message.n, (size_t)MESSAGE_UNITS));
+		if (e.message.n > MESSAGE_UNITS)
+			buf_str(&x->text, "…");
+		t->message = mem_strdup(buf_cstr(&x->text));
+	}
+	if (x->last_on_thread.n < THREADS_MAX || map_u64_get(&x->last_on_thread, event->thread_id))
+		*map_u64_put(&x->last_on_thread, event->thread_id, NULL) = index + 1;
+}
+
+static void on_stack(void *user, const struct nettrace_event *event)
+{
+	struct exceptions *x = user;
+	struct clr_exception e;
+	if (clr_event(event) != CLR_EXCEPTION_THROWN || !clr_decode_exception(event, &e))
+		return;
+	uint32_t type = type_of(x, e.type), stack = stacks_add(x->stacks, event);
+	if (type == UINT32_MAX || stack == STACKS_NONE)
+		return;
+	x->with_stack++;
+	bool new;
+	uint64_t *index = map_u64_put(&x->site_index, (uint64_t)type << 32 | stack, &new);
+	if (new) {
+		*index = x->sites.n;
+		vec_push(&x->sites, ((struct site_count){ .type = type, .stack = stack }));
+	}
+	x->sites.v[*index].count++;
+}
+
+static void exceptions_free(void *state)
+{
+	struct exceptions *x = state;
+	vec_each(t, &x->types) {
+		mem_free(t->message);
+		map_u64_free(&t->inner);
+	}
+	vec_free(&x->types);
+	vec_free(&x->sites);
+	strtab_free(&x->names);
+	map_u64_free(&x->last_on_thread);
+	map_u64_free(&x->site_index);
+	stacks_free(x->stacks);
+	methods_free(x->methods);
+	buf_free(&x->text);
+	mem_free(x);
+}
+
+static struct err *run(struct exam *exam)
+{
+	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
+	static const struct ipc_provider throws = { .name = CLR_PROVIDER, .keywords = CLR_EXCEPTION, .level = 2 };
+	struct exceptions *x = exam->state = mem_zalloc(sizeof(*x));
+	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	x->exam = exam;
+	x->stacks = stacks_new();
+	x->methods = methods_new();
+	x->bin_ns = window_ms * 1000000 / RATE_BINS;
+	x->streams[COUNTS] = (struct events_stream){
+		.name = "counts", .providers = &throws, .n_providers = 1, .event = on_count, .user = x
+	};
+	x->streams[STACKS] = (struct events_stream){
+		.name = "stacks",
+		.providers = &throws,
+		.n_providers = 1,
+		.stacks = true,
+		.burst_events = BURST_EVENTS,
+		.burst_share = BURST_SHARE,
+		.event = on_stack,
+		.user = x,
+	};
+	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
+	TRY(exam_events(exam, x->streams, ARRAY_SIZE(x->streams), window_ms));
+	if (stacks_unknown(x->stacks, x->methods))
+		TRY(exam_methods(exam, x->methods));
+	return NULL;
+}
+
+/* --- report --- */
+
+/* Throws of one type from one method. */
+struct site {
+	uint32_t type;
+	const char *method; /* NULL: no stack was seen for this type */
+	uint32_t stack;	    /* the most frequent one */
+	uint64_t stack_count, count;
+	bool again;	 /* thrown again at an await or by ExceptionDispatchInfo, not where it began */
+	double estimate; /* of all throws */
+};
+
+struct sites {
+	struct site *v;
+	size_t n, cap;
+};
+
+static int most_first(const void *a, const void *b)
+{
+	const struct site *x = a, *y = b;
+	return x->estimate < y->estimate ? 1 : x->estimate > y->estimate ? -1 : (int)x->type - (int)y->type;
+}
+
+static bool thrown_again(struct exceptions *x, uint32_t stack)
+{
+	struct stack_frame leaf = stacks_frame(x->stacks, x->methods, stack, 0);
+	return str_starts(leaf.name, "System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw");
+}
+
+/* Groups the stacks by type and method, and spreads the exact counts of each type over its sites. */
+static void find_sites(struct exceptions *x, struct sites *sites)
+{
+	struct map_u64 index = { 0 };
+	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((x->types.n + 1) * sizeof(*seen));
+	vec_each(s, &x->sites) {
+		size_t at = stacks_site(x->stacks, x->methods, s->stack);
+		struct stack_frame frame = stacks_frame(x->stacks, x->methods, s->stack, at);
+		bool again = thrown_again(x, s->stack), new;
+		uint64_t key =
+			hash_u64((uint64_t)(uintptr_t)frame.name ^ (uint64_t)s->type << 48 ^ (uint64_t)again << 47);
+		uint64_t *i = map_u64_put(&index, key, &new);
+		if (new) {
+			*i = sites->n;
+			vec_push(sites, ((struct site){ .type = s->type, .method = frame.name, .again = again }));
+		}
+		struct site *site = &sites->v[*i];
+		site->count += s->count;
+		seen[s->type] += s->count;
+		if (s->count > site->stack_count) {
+			site->stack_count = s->count;
+			site->stack = s->stack;
+		}
+	}
+	vec_each(site, sites)
+		site->estimate = (double)site->count * (double)x->types.v[site->type].count / (double)seen[site->type];
+	for (uint32_t t = 0; t < x->types.n; t++) {
+		if (!seen[t])
+			vec_push(sites, ((struct site){ .type = t, .estimate = (double)x->types.v[t].count }));
+	}
+	map_u64_free(&index);
+	vec_sort(sites, most_first);
+}
+
+static void show_type(struct exceptions *x, uint32_t type, struct buf *out)
+{
+	buf_clear(out);
+	type_show(strtab_get(&x->names, x->types.v[type].name), out);
+}
+
+static const char *finding_of(const struct exceptions *x, double rate)
+{
+	if (!x->count)
+		return "nothing-found";
+	return rate < RATE_MANY ? "few-exceptions" : "many-exceptions";
+}
+
+static void add_verdict(const struct exam *exam, struct exceptions *x, const struct sites *sites, double rate,
+			struct report *report)
+{
+	const char *finding = finding_of(x, rate);
+	enum report_health health = rate < RATE_MANY ? REPORT_OK : rate < RATE_VERY_MANY ? REPORT_WARN : REPORT_BAD;
+	struct rich *text = report_verdict(report, health, finding);
+	struct fmt_text window = fmt_duration_ns(exam->end_ns - exam->start_ns);
+	if (!x->count) {
+		rich_text(text, "No problem here: no exception was thrown in %s.", window.s);
+		return;
+	}
+	struct fmt_text thrown = fmt_plural(x->count, "exception", "exceptions");
+	if (health == REPORT_OK)
+		rich_text(text, "Nothing alarming: ");
+	rich_strong(text, "%s", thrown.s);
+	rich_text(text, " in %s (%s). ", window.s, fmt_rate(rate).s);
+	const struct site *top = &sites->v[0];
+	struct buf name = { 0 };
+	show_type(x, top->type, &name);
+	if (top->estimate >= (double)x->count && x->types.n == 1 && x->count > 1)
+		rich_text(text, "All are ");
+	else if (x->count == 1)
+		rich_text(text, "It is ");
+	else
+		rich_text(text, "%s are ", fmt_percent(top->estimate / (double)x->count).s);
+	rich_code(text, buf_cstr(&name));
+	if (top->method) {
+		rich_text(text, top->again ? ", thrown again in " : ", thrown in ");
+		rich_code(text, top->method);
+	}
+	rich_text(text, ".");
+	buf_free(&name);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
+static void add_figures(const struct exam *exam, const struct exceptions *x, double rate, struct report *report)
+{
+	uint64_t rethrown = 0, inner = 0;
+	vec_each(t, &x->types) {
+		rethrown += t->rethrown;
+		inner += t->with_inner;
+	}
+	CLEANUP(mem_freep) char *window = mem_printf("in %s", fmt_duration_ns(exam->end_ns - exam->start_ns).s);
+	report_figure(report, "Exceptions", V_COUNT(x->count), window);
+	uint64_t peak = 0;
+	for (size_t i = 0; i < RATE_BINS; i++)
+		peak = MAX(peak, x->bins[i]);
+	CLEANUP(mem_freep)
+	char *most = mem_printf("at most %s", fmt_rate((double)peak * 1e9 / (double)x->bin_ns).s);
+	report_figure(report, "Rate", V_RATE(rate), most);
+	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
+	report_figure(report, "Rethrown", V_COUNT(rethrown), "by throw;");
+	report_figure(report, "With an inner one", V_COUNT(inner), NULL);
+}
+
+/* "wraps FormatException": what was mostly thrown just before on the same thread. */
+static void add_inner_line(struct exceptions *x, const struct type *type, struct report_row *row)
+{
+	uint64_t best = 0, best_type = 0, sum = 0;
+	size_t pos = 0;
+	for (uint64_t t, times; map_u64_next(&type->inner, &pos, &t, &times);) {
+		sum += times;
+		if (times > best) {
+			best = times;
+			best_type = t;
+		}
+	}
+	if (!type->with_inner)
+		return;
+	struct buf name = { 0 }, line = { 0 };
+	if (best) {
+		show_type(x, (uint32_t)best_type, &name);
+		buf_printf(&line, "%s with an inner exception; %s of them right after %s on the same thread",
+			   fmt_count(type->with_inner).s, fmt_percent((double)best / (double)type->with_inner).s,
+			   buf_cstr(&name));
+	} else {
+		buf_printf(&line, "%s with an inner exception", fmt_count(type->with_inner).s);
+	}
+	report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
+	buf_free(&name);
+	buf_free(&line);
+}
+
+static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
+{
+	size_t depth = stacks_depth(x->stacks, site->stack);
+	for (size_t i = 0; i < MIN(depth, (size_t)STACK_LINES); i++)
+		report_row_line(row, VALUE_CODE, stacks_frame(x->stacks, x->methods, site->stack, i).name, NULL);
+	if (depth > STACK_LINES) {
+		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - STACK_LINES);
+		report_row_line(row, VALUE_TEXT, more, NULL);
+	}
+}
+
+static void add_lines(struct exceptions *x, const struct exam *exam, const struct site *site, struct report_row *row)
+{
+	const struct type *type = &x->types.v[site->type];
+	if (type->message)
+		report_row_line(row, VALUE_TEXT, type->message, "first message");
+	CLEANUP(mem_freep)
+	char *seen = mem_printf("first %s, last %s into the window",
+				fmt_duration_ns(type->first_ns - MIN(type->first_ns, exam->start_ns)).s,
+				fmt_duration_ns(type->last_ns - MIN(type->last_ns, exam->start_ns)).s);
+	report_row_line(row, VALUE_TEXT, seen, NULL);
+	if (type->rethrown) {
+		CLEANUP(mem_freep) char *again = mem_printf("%s rethrown by throw;", fmt_count(type->rethrown).s);
+		report_row_line(row, VALUE_TEXT, again, NULL);
+	}
+	add_inner_line(x, type, row);
+	if (site->method)
+		add_stack_lines(x, site, row);
+}
+
+static void add_table(struct exceptions *x, const struct exam *exam, const struct sites *sites, struct report *report)
+{
+	struct report_table *t = report_table(report, "By type and place");
+	report_column(t, "Exception", VALUE_CODE, 0);
+	report_column(t, "Thrown in", VALUE_CODE, 0);
+	report_column(t, "Count", VALUE_COUNT, COLUMN_MAIN);
+	report_column(t, "Rate", VALUE_RATE, 0);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	struct buf name = { 0 };
+	double seconds = (double)(exam->end_ns - exam->start_ns) / 1e9;
+	vec_each(site, sites) {
+		show_type(x, site->type, &name);
+		CLEANUP(mem_freep)
+		char *where =
+			site->method ? mem_printf("%s%s", site->method, site->again ? " (thrown again)" : "") : NULL;
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(buf_cstr(&name)), where ? V_CODE(where) : V_NONE,
+							V_COUNT(site->estimate + 0.5),
+							V_RATE(seconds > 0 ? site->estimate / seconds : 0),
+							V_RATIO(site->estimate / (double)x->count) });
+		add_lines(x, exam, site, row);
+	}
+	buf_free(&name);
+}
+
+static void add_chart(const struct exam *exam, const struct exceptions *x, struct report *report)
+{
+	uint64_t window = exam->end_ns - exam->start_ns;
+	uint64_t at[RATE_BINS];
+	double rate[RATE_BINS];
+	size_t n = 0;
+	for (; n < RATE_BINS && n * x->bin_ns < window; n++) {
+		at[n] = n * x->bin_ns;
+		rate[n] = (double)x->bins[n] * 1e9 / (double)MIN(x->bin_ns, window - at[n]);
+	}
+	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, window);
+	report_chart_line(chart, "exceptions", at, rate, n);
+}
+
+static void add_how(const struct exam *exam, const struct exceptions *x, struct report *report)
+{
+	const struct events_stream *counts = &x->streams[COUNTS], *stacks = &x->streams[STACKS];
+	uint64_t window = exam->end_ns - exam->start_ns;
+	report_how(report, "Way", V_TEXT("events"), "every throw counted, by a stream without stacks");
+	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
+	report_how(report, "Lost", V_COUNT(counts->lost), of);
+	double share = window ? (double)stacks->open_ns / (double)window : 0;
+	CLEANUP(mem_freep)
+	char *bursts = stacks->opened > 1 ? mem_printf("in %u bursts, %s of the time: counts by place are estimates",
+						       stacks->opened, fmt_percent(MIN(share, 1.0)).s)
+					  : mem_printf("of %s; the stack stream listened %s of the time",
+						       fmt_count(x->count).s, fmt_percent(MIN(share, 1.0)).s);
+	report_how(report, "Stacks seen", V_COUNT(x->with_stack), bursts);
+	if (counts->stacks_refused)
+		report_how(report, "Old runtime", V_TEXT("stacks with every event"), "it cannot leave them out");
+	if (x->over_limit)
+		report_how(report, "Not listed", V_COUNT(x->over_limit), "exceptions of types beyond the first 2,000");
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	struct exceptions *x = exam->state;
+	struct sites sites = { 0 };
+	find_sites(x, &sites);
+	uint64_t window = exam->end_ns - exam->start_ns;
+	double rate = window ? (double)x->count * 1e9 / (double)window : 0;
+	add_verdict(exam, x, &sites, rate, report);
+	if (x->count) {
+		add_figures(exam, x, rate, report);
+		add_table(x, exam, &sites, report);
+		add_chart(exam, x, report);
+	}
+	add_how(exam, x, report);
+	vec_free(&sites);
+	return NULL;
+}
+
+const struct profiler profiler_exceptions = {
+	.id = "exceptions",
+	.uuid = "805A308B-061C-47F3-9B30-F785C3186E82",
+	.name = "Thrown exceptions",
+	.symptom = "exceptions are many, or errors appear that nobody logs",
+	.description =
+		"Counts every exception that is thrown, handled or not: by type and by the method that throws it, "
+		"with a message, the stack and the rate over time.",
+	.cost = "no stop; stacks only in short bursts when the rate is high",
+	.params =
+		(const struct param[]){
+			{ .key = "duration",
+			  .name = "Duration",
+			  .description = "How long to listen.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "10",
+			  .min = 1,
+			  .max = 86400 },
+		},
+	.n_params = 1,
+	.ways = { WAY_EVENTS },
+	.advice =
+		(const struct advice[]){
+			{ "many-exceptions",
+			  "Avoid the throw where it is expected (TryParse, TryGetValue, a check before the call): each "
+			  "costs tens of microseconds and a stack walk." },
+			{ "few-exceptions",
+			  "Nothing to do about the rate; look at the table if one of them is unexpected." },
+		},
+	.n_advice = 2,
+	.run = run,
+	.analyse = analyse,
+	.free_state = exceptions_free,
+};
