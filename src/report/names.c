@@ -1,0 +1,30 @@
+#include "report/doc.h"
+#include <string.h>
+
+const char *const block_names[6] = { "table", "tree", "chart", "histogram", "flame", "note" };
+const char *const piece_names[3] = { "text", "strong", "code" };
+const char *const health_names[4] = { "ok", "info", "warn", "bad" };
+const char *const value_kind_names[9] = { "text", "code", "count", "bytes", "ns", "ratio", "rate", "number", "time" };
+const char *const frame_kind_names[7] = { "code", "framework", "gc", "jit", "native", "kernel", "other" };
+const char *const frame_kind_words[7] = { "your code", "framework", "GC", "JIT", "native", "kernel", "other" };
+
+struct name_parts name_split(const char *name)
+{
+	size_t len = strlen(name), end = 0, member = 0;
+	int depth = 0;
+	/* Up to the parameters, or to a blank at the outside: "Shop.Cache._orders : Dictionary<int, Order>". */
+	for (; end < len; end++) {
+		char c = name[end];
+		if (depth <= 0 && end && (c == ' ' || c == '('))
+			break;
+		if (c == '<' || c == '[' || c == '(')
+			depth++;
+		else if (c == '>' || c == ']' || c == ')')
+			depth--;
+		else if (c == '.' && depth <= 0 && end && name[end - 1] != '.')
+			member = end + 1; /* "Order..ctor" is the member ".ctor" */
+	}
+	if (member >= end)
+		member = 0;
+	return (struct name_parts){ member, end };
+}
