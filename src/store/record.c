@@ -83,17 +83,15 @@ static void write_row(struct jsonw *w, const struct store_row *row)
 	jsonw_str(w, "verdict", row->verdict);
 	jsonw_str(w, "partial", row->partial);
 	jsonw_str(w, "error", row->error);
+	jsonw_raw(w, "parameters", row->parameters ? row->parameters : "{}");
 }
 
-struct err *store_record_write(const char *dir, const struct store_row *row, const json_t *parameters)
+struct err *store_record_write(const char *dir, const struct store_row *row)
 {
 	struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, true);
 	jsonw_object(&w, NULL);
 	write_row(&w, row);
-	char *params = parameters ? json_dumps(parameters, JSON_COMPACT) : NULL;
-	jsonw_raw(&w, "parameters", params ? params : "{}");
-	free(params);
 	write_files(&w, dir);
 	jsonw_object_end(&w);
 	buf_char(&text, '\n');
@@ -140,6 +138,10 @@ static void read_row(const json_t *j, struct store_row *row)
 	store_set(&row->partial, json_get_str(j, "partial", NULL));
 	store_set(&row->error, json_get_str(j, "error", NULL));
 	store_set(&row->version, json_get_str(j, "version", NULL));
+	const json_t *parameters = json_object_get(j, "parameters");
+	char *text = json_is_object(parameters) ? json_dumps(parameters, JSON_COMPACT) : NULL;
+	store_set(&row->parameters, text);
+	free(text);
 }
 
 struct err *store_record_read(const char *dir, const char *guid, struct store_row *ret)

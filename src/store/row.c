@@ -61,8 +61,8 @@ void store_set(char **field, const char *s)
 
 void store_row_fini(struct store_row *row)
 {
-	char *owned[] = { row->profiler, row->profiler_uuid, row->process, row->runtime, row->health,
-			  row->finding,	 row->verdict,	     row->partial, row->error,	 row->version };
+	char *owned[] = { row->profiler, row->profiler_uuid, row->process, row->runtime, row->health,	 row->finding,
+			  row->verdict,	 row->partial,	     row->error,   row->version, row->parameters };
 	for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
 		mem_free(owned[i]);
 	*row = (struct store_row){ 0 };

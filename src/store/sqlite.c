@@ -31,7 +31,7 @@ static const char schema[] =
 	"CREATE TABLE session ("
 	" guid TEXT PRIMARY KEY, profiler TEXT, profiler_uuid TEXT, target_id INTEGER, process TEXT, runtime TEXT,"
 	" created_ns INTEGER, started_ns INTEGER, finished_ns INTEGER, state INTEGER, progress REAL,"
-	" health TEXT, finding TEXT, verdict TEXT, partial TEXT, error TEXT, version TEXT,"
+	" health TEXT, finding TEXT, verdict TEXT, partial TEXT, error TEXT, version TEXT, parameters TEXT,"
 	" bytes INTEGER, owner_pid INTEGER, owner_start INTEGER) WITHOUT ROWID;"
 	"CREATE INDEX session_created ON session (created_ns DESC);"
 	"PRAGMA user_version = 1;"
@@ -40,7 +40,7 @@ _Static_assert(APPLICATION_ID == 1685212756 && SCHEMA_VERSION == 1, "the schema 
 
 #define COLUMNS                                                                                                        \
 	"guid, profiler, profiler_uuid, target_id, process, runtime, created_ns, started_ns, finished_ns, state,"      \
-	" progress, health, finding, verdict, partial, error, version, bytes, owner_pid, owner_start"
+	" progress, health, finding, verdict, partial, error, version, parameters, bytes, owner_pid, owner_start"
 
 static struct err *fail(const struct store *s, int rc, const char *what)
 {
@@ -261,6 +261,7 @@ static void bind_row(sqlite3_stmt *st, const struct store_row *r)
 	bind_text(st, i++, r->partial);
 	bind_text(st, i++, r->error);
 	bind_text(st, i++, r->version);
+	bind_text(st, i++, r->parameters);
 	sqlite3_bind_int64(st, i++, (int64_t)r->bytes);
 	sqlite3_bind_int64(st, i++, r->owner_pid);
 	sqlite3_bind_int64(st, i++, (int64_t)r->owner_start);
@@ -294,12 +295,13 @@ static void read_row(sqlite3_stmt *st, struct store_row *r)
 	r->partial = column_text(st, i++);
 	r->error = column_text(st, i++);
 	r->version = column_text(st, i++);
+	r->parameters = column_text(st, i++);
 	r->bytes = (uint64_t)sqlite3_column_int64(st, i++);
 	r->owner_pid = sqlite3_column_int64(st, i++);
 	r->owner_start = (uint64_t)sqlite3_column_int64(st, i++);
 }
 
-#define VALUES "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20)"
+#define VALUES "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)"
 
 struct err *store_put(struct store *s, const struct store_row *row)
 {
@@ -318,7 +320,7 @@ struct err *store_put_if_owned(struct store *s, const struct store_row *row, boo
 	bool unused;
 	TRY(prepare(s,
 		    "UPDATE session SET (" COLUMNS ") = " VALUES
-		    " WHERE guid = ?1 AND state < 3 AND owner_pid = ?19 AND owner_start = ?20",
+		    " WHERE guid = ?1 AND state < 3 AND owner_pid = ?20 AND owner_start = ?21",
 		    &st));
 	bind_row(st, row);
 	TRY(step(s, st, "write the index", &unused));

@@ -44,6 +44,7 @@ struct store_row {
 	char *partial;			  /* why the window was cut short */
 	char *error;			  /* why it failed */
 	char *version;			  /* of the drdotnet that ran it */
+	char *parameters;		  /* JSON object of texts */
 	uint64_t bytes;			  /* of the folder */
 	int64_t owner_pid;		  /* who works on it; with the start time, since pids come again */
 	uint64_t owner_start;
@@ -85,8 +86,8 @@ struct store_filter {
 struct err *store_list(struct store *s, const struct store_filter *filter, struct store_rows *ret) MUST_USE;
 struct err *store_delete(struct store *s, const char *guid) MUST_USE;
 
-/* session.json, written atomically: the row, the parameters and the files that are there. */
-struct err *store_record_write(const char *dir, const struct store_row *row, const json_t *parameters) MUST_USE;
+/* session.json, written atomically: the row and the files that are there. */
+struct err *store_record_write(const char *dir, const struct store_row *row) MUST_USE;
 /* ERR_NOT_FOUND when the session is not finished. The file may be damaged or hostile; its guid must be `guid`. */
 struct err *store_record_read(const char *dir, const char *guid, struct store_row *ret) MUST_USE;
 /* The whole of it, for showing. */
