@@ -113,19 +113,21 @@ namespace Patients
             Choice("kind", "which lock; both = monitor only on net8.0", "both", "monitor", "lock"),
             new("threads", "4", "fighting threads per lock", 2, 200),
             new("hold-ms", "5", "time the lock is held", 0, 10_000),
+            new("think-ms", "1", "time between two acquisitions; without it the last owner mostly wins again", 0, 10_000),
         ];
 
         public override void Start(Settings settings)
         {
             string kind = settings.Word("kind");
             int holdMs = settings.Int("hold-ms");
+            int thinkMs = settings.Int("think-ms");
             int threads = settings.Int("threads");
             if (kind != "lock")
-                Begin("monitor", threads, new Fight("Shop.Inventory.Stock.Shelf", "Shop.Inventory.Stock.Reserve"),
+                Begin("monitor", threads, thinkMs, new Fight("Shop.Inventory.Stock.Shelf", "Shop.Inventory.Stock.Reserve"),
                       fight => Shop.Inventory.Stock.Reserve(fight, holdMs));
 #if NET9_0_OR_GREATER
             if (kind != "monitor")
-                Begin("lock", threads, new Fight("Shop.Inventory.Stock.Cellar", "Shop.Inventory.Stock.Refill"),
+                Begin("lock", threads, thinkMs, new Fight("Shop.Inventory.Stock.Cellar", "Shop.Inventory.Stock.Refill"),
                       fight => Shop.Inventory.Stock.Refill(fight, holdMs));
 #else
             if (kind == "lock")
@@ -134,11 +136,16 @@ namespace Patients
             Worker.Until(() => _fights.Values.All(fight => fight.HasContention), "the first contention");
         }
 
-        void Begin(string name, int threads, Fight fight, Action<Fight> round)
+        void Begin(string name, int threads, int thinkMs, Fight fight, Action<Fight> acquire)
         {
             _fights[name] = fight;
             for (int i = 0; i < threads; i++)
-                Worker.Loop($"{name}-fighter-{i}", () => round(fight));
+                Worker.Loop($"{name}-fighter-{i}", () =>
+                {
+                    acquire(fight);
+                    if (thinkMs > 0)
+                        Thread.Sleep(thinkMs);
+                });
         }
 
         public override void Mark()

@@ -147,7 +147,6 @@ namespace Patients
         {
             public readonly string Name = name;
             public int Tid;
-            public readonly Counter CpuNs = new();
             public readonly CounterSet PathNs = new(), PathRounds = new();
             public ulong Result;
         }
@@ -191,7 +190,6 @@ namespace Patients
                 long now = Clock.ThreadCpuNs();
                 burner.PathNs[path.Name].Add(now - last);
                 burner.PathRounds[path.Name].Increment();
-                burner.CpuNs.Add(now - last);
                 last = now;
             }
         }
@@ -209,39 +207,40 @@ namespace Patients
         {
             foreach (Burner burner in _burners)
             {
-                burner.CpuNs.Mark();
                 burner.PathNs.Mark();
                 burner.PathRounds.Mark();
             }
         }
 
+        // Read once per thread, so that the sums agree although the threads go on.
         public override JsonObject Truth()
         {
             var threads = new JsonArray();
+            var cpuNs = new Dictionary<string, long>();
             foreach (Burner burner in _burners)
+            {
+                JsonObject spent = burner.PathNs.SinceMark();
+                foreach (var (path, ns) in spent)
+                    cpuNs[path] = cpuNs.GetValueOrDefault(path) + (long)ns!;
                 threads.Add(new JsonObject
                 {
                     ["name"] = burner.Name,
                     ["tid"] = burner.Tid,
-                    ["cpu_ns"] = burner.CpuNs.SinceMark,
-                    ["path_cpu_ns"] = burner.PathNs.SinceMark(),
+                    ["cpu_ns"] = spent.Sum(pair => (long)pair.Value!),
+                    ["path_cpu_ns"] = spent,
                 });
+            }
 
-            long total = _burners.Sum(burner => burner.CpuNs.SinceMark);
+            long total = cpuNs.Values.Sum();
             var paths = new JsonObject();
-            foreach (Path path in Paths)
-            {
-                long cpu = _burners.Sum(burner => burner.PathNs[path.Name].SinceMark);
-                if (_burners.All(burner => burner.PathRounds[path.Name].Total == 0))
-                    continue;
+            foreach (Path path in Paths.Where(path => cpuNs.ContainsKey(path.Name)))
                 paths[path.Name] = new JsonObject
                 {
                     ["method"] = path.Method,
                     ["rounds"] = _burners.Sum(burner => burner.PathRounds[path.Name].SinceMark),
-                    ["cpu_ns"] = cpu,
-                    ["share"] = total > 0 ? (double)cpu / total : 0,
+                    ["cpu_ns"] = cpuNs[path.Name],
+                    ["share"] = total > 0 ? (double)cpuNs[path.Name] / total : 0,
                 };
-            }
             return new JsonObject { ["cpu_ns"] = total, ["threads"] = threads, ["paths"] = paths };
         }
     }

@@ -1,8 +1,9 @@
 // Exceptions of several kinds, each from its own named method.
 //
 // "objects" are exceptions created and thrown, "rethrows" are `throw;`, and "dispatched" are throws
-// of an existing exception by an await (or GetResult) that saw its task fail. The runtime reports
-// each of the three as an exception thrown, so "raised" is their sum.
+// of an existing exception by an await (or GetResult) that saw its task fail. "raised" is the sum of
+// the three; "events" is how many of them the runtime reports as ExceptionThrown: .NET 8 all, .NET 9
+// and later all but the rethrows (counted in an EventPipe trace of each runtime).
 
 using System.Runtime.CompilerServices;
 using System.Text.Json.Nodes;
@@ -227,6 +228,7 @@ namespace Patients
             }),
         };
         readonly Counter _rounds = new();
+        static bool RethrowsAreReported => Environment.Version.Major < 9;
 
         public override string Name => "exceptions";
         public override string About => "exceptions of several types at a known rate from named methods";
@@ -290,14 +292,17 @@ namespace Patients
                     ["rethrows"] = rethrows,
                     ["dispatched"] = dispatched,
                     ["raised"] = created + rethrows + dispatched,
+                    ["events"] = created + dispatched + (RethrowsAreReported ? rethrows : 0),
                     ["with_inner"] = ThrowLog.WithInner[type].SinceMark,
                 };
             }
             return new JsonObject
             {
                 ["rounds"] = _rounds.SinceMark,
+                ["rounds_total"] = _rounds.Total,
                 ["objects"] = ThrowLog.Objects.SumSinceMark,
                 ["raised"] = ThrowLog.Sites.SumSinceMark,
+                ["events"] = types.Sum(pair => (long)pair.Value!["events"]!),
                 ["types"] = types,
                 ["sites"] = ThrowLog.Sites.SinceMark(),
             };

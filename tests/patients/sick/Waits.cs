@@ -5,7 +5,6 @@ using System.Net.Sockets;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Text.Json.Nodes;
-using Microsoft.Win32.SafeHandles;
 using Patients;
 
 namespace Shop.Io
@@ -27,11 +26,7 @@ namespace Shop.Io
         public static void OnEvent(AutoResetEvent signal) => signal.WaitOne();
 
         [MethodImpl(MethodImplOptions.NoInlining)]
-        public static void OnFifo(SafeFileHandle fifo)
-        {
-            Span<byte> one = stackalloc byte[1];
-            RandomAccess.Read(fifo, one, 0);
-        }
+        public static void OnFifo(FileStream fifo) => fifo.ReadByte();
 
         [MethodImpl(MethodImplOptions.NoInlining)]
         public static void OnSocket(Socket socket)
@@ -129,7 +124,7 @@ namespace Patients
         {
             int ms = settings.Int("ms");
             var signal = new AutoResetEvent(false);
-            (SafeFileHandle fifoReader, SafeFileHandle fifoWriter) = OpenFifo();
+            (FileStream fifoReader, FileStream fifoWriter) = OpenFifo();
             (Socket near, Socket far) = Loopback.Pair();
 
             Begin("futex", "OnEvent", () => Waiting.OnEvent(signal));
@@ -141,7 +136,7 @@ namespace Patients
             Worker.Loop("waits-partner", 1000.0 / ms, () =>
             {
                 signal.Set();
-                RandomAccess.Write(fifoWriter, [1], 0);
+                fifoWriter.WriteByte(1);
                 far.Send([1]);
             });
             Worker.Until(() => _waiters.Values.All(waiter => waiter.Waits > 0), "a wait of every kind");
@@ -159,15 +154,16 @@ namespace Patients
         }
 
         // Both ends are open before this returns, so the name can go at once and nothing is left behind.
-        static (SafeFileHandle Reader, SafeFileHandle Writer) OpenFifo()
+        static (FileStream Reader, FileStream Writer) OpenFifo()
         {
             string folder = Directory.CreateTempSubdirectory("sick-").FullName;
             string path = Path.Combine(folder, "fifo");
             mkfifo(path, 0b110_000_000);
-            SafeFileHandle both = File.OpenHandle(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite);
-            SafeFileHandle reader = File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
+            // Opened for both directions first: opening one end alone would wait for the other.
+            var writer = new FileStream(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite, bufferSize: 0);
+            var reader = new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite, bufferSize: 0);
             Directory.Delete(folder, recursive: true);
-            return (reader, both);
+            return (reader, writer);
         }
 
         public override void Mark()
