@@ -137,6 +137,13 @@ class EverySickness(unittest.TestCase):
             self.assertEqual((holder["objects"], holder["added_objects"]), (300, 0))
         self.on_all(check)
 
+    def test_other_statics_that_leak(self):
+        def check(fx):
+            for name in ("generic-static", "thread-static"):
+                holder = watch("leak", fx, seconds=0.3, holder=name, rate=1000)["leak"]["holders"][name]
+                self.assertGreater(holder["added_objects"], 100)
+        self.on_all(check)
+
     def test_duplicate_strings(self):
         def check(fx):
             truth = watch("duplicate-strings", fx, seconds=0)["duplicate-strings"]
@@ -218,15 +225,18 @@ class EverySickness(unittest.TestCase):
 
     def test_contention(self):
         def check(fx):
-            truth = watch("contention", fx)
+            # Not paused: the gate of the pause is itself a lock that the threads fight for.
+            with Patient("contention", fx=fx) as patient:
+                patient.mark()
+                time.sleep(WINDOW_SECONDS)
+                truth = patient.truth()
             contention = truth["contention"]
             self.assertEqual(sorted(contention["locks"]), ["monitor"] if fx == "net8.0" else ["lock", "monitor"])
-            # The runtime counts when a wait begins, we when it ends: one per thread may be under way.
-            self.assertAlmostEqual(contention["contended"], truth["runtime"]["lock_contentions"], delta=10)
+            self.assertAlmostEqual(contention["contended"], truth["runtime"]["lock_contentions"], delta=3)
             for fight in contention["locks"].values():
                 self.assertGreater(fight["contended"], 50)
                 self.assertGreaterEqual(fight["held_ns"], fight["acquired"] * 4.5e6)
-                self.assertLessEqual(fight["held_ns"], truth["since_mark_ns"] + 20e6)
+                self.assertLessEqual(fight["held_ns"], truth["since_mark_ns"] + 50e6)
         self.on_all(check)
 
     def test_allocations(self):
@@ -344,16 +354,20 @@ class Manners(unittest.TestCase):
         self.assertEqual(list(Path(tempfile.gettempdir()).glob(pattern)), [], "left behind by a killed patient")
 
     def test_sigterm_ends_it(self):
-        with Patient("starvation", fx=FRAMEWORKS[-1]) as patient:
-            os.kill(patient.pid, signal.SIGTERM)
-            self.assertIn(patient.wait(10), (143, -signal.SIGTERM))
+        for fx in FRAMEWORKS:
+            with self.subTest(fx=fx), Patient("starvation", fx=fx) as patient:
+                os.kill(patient.pid, signal.SIGTERM)
+                self.assertEqual(patient.wait(10), 143)
+                self.assertEqual(list(Path(tempfile.gettempdir()).glob(f"*-{patient.pid}-*")), [])
 
     def test_end_of_stdin_changes_nothing(self):
         program = PATIENTS / "sick" / FRAMEWORKS[-1] / "sick"
-        process = subprocess.Popen([program, "healthy", "max-seconds=2"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        process = subprocess.Popen([program, "healthy", "max-seconds=30"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         with process:
             self.assertTrue(process.stdout.readline().startswith(b"READY "))
-            self.assertEqual(process.wait(10), -signal.SIGALRM)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            process.terminate()
 
     def test_patient_dies_with_its_test(self):
         code = ("import sys; sys.path.insert(0, sys.argv[1]); from patient import Patient\n"
@@ -366,6 +380,8 @@ class Manners(unittest.TestCase):
             self.addCleanup(os.close, handle)
             tester.kill()
         self.assertTrue(select.select([handle], [], [], 10)[0], "the patient outlived its test")
+        for left in Path(tempfile.gettempdir()).glob(f"*-{pid}-*"):
+            left.unlink()
 
     def test_start_failure_is_explained(self):
         with self.assertRaisesRegex(PatientError, "unknown sickness 'flu'"):

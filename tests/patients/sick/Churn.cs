@@ -115,7 +115,8 @@ namespace Patients
             double rate = settings.Number("rate");
             (Socket near, Socket far) = Loopback.Pair();
             Begin("memory", rate, Stalls.ThroughMemory);
-            Begin("collection", rate / 20, Stalls.ThroughCollection);
+            // Without a limit of its own this part would leave nothing to the others.
+            Begin("collection", rate > 0 ? rate / 20 : 50, Stalls.ThroughCollection);
             Begin("exception", rate, Stalls.ThroughException);
             Begin("thread", rate, Stalls.ThroughThread);
             Begin("timer", rate, Stalls.ThroughTimer);

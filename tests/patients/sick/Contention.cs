@@ -20,7 +20,10 @@ namespace Shop.Inventory
             long start = Clock.MonotonicNs();
             bool contended = !Monitor.TryEnter(Shelf);
             if (contended)
+            {
+                fight.Begin();
                 Monitor.Enter(Shelf);
+            }
             try
             {
                 fight.Hold(contended, start, holdMs);
@@ -38,7 +41,10 @@ namespace Shop.Inventory
             long start = Clock.MonotonicNs();
             bool contended = !Cellar.TryEnter();
             if (contended)
+            {
+                fight.Begin();
                 Cellar.Enter();
+            }
             try
             {
                 fight.Hold(contended, start, holdMs);
@@ -60,13 +66,15 @@ namespace Patients
         readonly CounterSet _heldNsByThread = new();
         long _maxWaitNs;
 
+        // As the runtime does, a contention counts when its wait begins and its time when it ends.
+        public void Begin() => _contended.Increment();
+
         // Runs while the lock is held, so the plain write of the maximum is safe.
         public void Hold(bool contended, long startNs, int holdMs)
         {
             long enteredNs = Clock.MonotonicNs();
             if (contended)
             {
-                _contended.Increment();
                 _waitNs.Add(enteredNs - startNs);
                 _maxWaitNs = Math.Max(_maxWaitNs, enteredNs - startNs);
             }

@@ -55,6 +55,23 @@ namespace Shop.Catalog
         public readonly byte[] Picture = new byte[payload];
     }
 
+    static class Registry<T> where T : class
+    {
+        static readonly List<T> Items = [];
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void Add(T item) => Items.Add(item);
+    }
+
+    static class Basket
+    {
+        [ThreadStatic]
+        static List<Product>? _products;
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void Add(Product product) => (_products ??= []).Add(product);
+    }
+
     sealed class ProductCache(int limit)
     {
         public static readonly ProductCache Unlimited = new(int.MaxValue);
@@ -115,6 +132,18 @@ namespace Patients
                 }),
             ["cache"] = new("Shop.Catalog.ProductCache.Unlimited", "Shop.Catalog.Product", 24,
                 (id, payload) => Shop.Catalog.ProductCache.Unlimited.Load(id, payload)),
+            ["generic-static"] = new("Shop.Catalog.Registry<Shop.Catalog.Product>.Items", "Shop.Catalog.Product", 24,
+                (id, payload) =>
+                {
+                    Shop.Catalog.Registry<Shop.Catalog.Product>.Add(new(payload));
+                    return true;
+                }),
+            // Of the thread "visitors"; what was there before READY belongs to the main thread.
+            ["thread-static"] = new("Shop.Catalog.Basket._products", "Shop.Catalog.Product", 24, (id, payload) =>
+            {
+                Shop.Catalog.Basket.Add(new(payload));
+                return true;
+            }),
             ["cache-bounded"] = new("Shop.Catalog.ProductCache.Limited", "Shop.Catalog.Product", 24,
                 (id, payload) => Shop.Catalog.ProductCache.Limited.Load(id, payload)),
         };
@@ -125,7 +154,8 @@ namespace Patients
         public override string About => "objects that are never let go, by several holders (cache-bounded is no leak)";
         public override Key[] Keys =>
         [
-            Choice("holder", "who holds them; all = the three that leak", "all", "static", "event", "cache", "cache-bounded"),
+            Choice("holder", "who holds them; all = static, event and cache",
+                   "all", "static", "event", "cache", "cache-bounded", "generic-static", "thread-static"),
             new("rate", "500", "objects a second and holder", 0.1, 1e6),
             new("size", "1000", "payload bytes of each object", 1, 1e6),
             new("initial", "0", "objects per holder before READY", 0, 2e7),
@@ -137,7 +167,7 @@ namespace Patients
         {
             string holder = settings.Word("holder");
             Shop.Catalog.ProductCache.Limited = new(settings.Int("limit"));
-            _chosen = _holders.Where(pair => holder == "all" ? pair.Key != "cache-bounded" : pair.Key == holder)
+            _chosen = _holders.Where(pair => holder == "all" ? pair.Key is "static" or "event" or "cache" : pair.Key == holder)
                               .ToDictionary();
             _payload = settings.Int("size");
             int initial = settings.Int("initial");

@@ -1,5 +1,6 @@
 // sick: a shop that is ill on purpose. `sick list` shows the sicknesses and their keys.
 
+using System.Runtime.InteropServices;
 using System.Text.Json.Nodes;
 
 namespace Patients;
@@ -60,6 +61,8 @@ static class Program
         }
 
         Clock.EndProcessAfter(maxSeconds);
+        // .NET 10 has no handler of its own: it would die without removing its diagnostics socket.
+        using var terminate = PosixSignalRegistration.Create(PosixSignal.SIGTERM, _ => Environment.Exit(143));
         for (int i = 0; i < chosen.Length; i++)
             chosen[i].Start(settings[i]);
         new Commander(new Patient(chosen)).Start(new JsonObject()).Join();

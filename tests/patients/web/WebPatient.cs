@@ -20,18 +20,18 @@ sealed class WebPatient : IPatient
 
     public string Name => "web";
 
-    // A request counts when it is answered. While paused, none is served.
-    public async Task CountAsync(HttpContext context, RequestDelegate next)
+    // A request counts when it arrives, so whoever has its answer finds it counted. While paused,
+    // none is served.
+    public Task CountAsync(HttpContext context, RequestDelegate next)
     {
         if (Gate.IsClosed)
         {
             context.Response.StatusCode = StatusCodes.Status503ServiceUnavailable;
-            return;
+            return Task.CompletedTask;
         }
-        await next(context);
-        string route = context.Request.Path.Value!.Split('/')[1];
         if (context.GetEndpoint() != null)
-            _requests[route].Increment();
+            _requests[context.Request.Path.Value!.Split('/')[1]].Increment();
+        return next(context);
     }
 
     public void Mark()
