@@ -48,6 +48,14 @@ static void remark(struct patient *p, const char *fmt, ...)
 	p->remark = all;
 }
 
+static void remark_denied(struct patient *p)
+{
+	if (p->target.uid)
+		remark(p, "needs root or user %s", p->target.user);
+	else
+		remark(p, "needs root");
+}
+
 static void remark_socket(struct patient *p)
 {
 	const struct target *t = &p->target;
@@ -63,7 +71,7 @@ static void remark_socket(struct patient *p)
 		break;
 	case TARGET_SOCKET_HIDDEN:
 		p->failure = ERR_DENIED;
-		remark(p, "needs root, or user %s", t->user);
+		remark_denied(p);
 		break;
 	case TARGET_SOCKET_PRESENT:
 	case TARGET_SOCKET_NONE:
@@ -79,7 +87,7 @@ static void remark_error(struct patient *p, const struct err *err, uint64_t time
 		remark(p, "does not answer (waited %s)", fmt_duration_ns(timeout_ms * 1000000).s);
 		break;
 	case ERR_DENIED:
-		remark(p, "needs root, or user %s", p->target.user);
+		remark_denied(p);
 		break;
 	case ERR_UNSUPPORTED:
 		remark(p, "older than .NET 5");

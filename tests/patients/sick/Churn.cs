@@ -107,7 +107,8 @@ namespace Patients
         readonly Dictionary<string, Part> _parts = [];
 
         public override string Name => "churn";
-        public override string About => "allocation, collections, exceptions, threads, sockets and timers at once, with a checksum";
+        public override string About =>
+            "allocation, collections, exceptions, threads, sockets and timers at once, with a checksum";
         public override Key[] Keys => [new("rate", "200", "rounds a second of each part; 0 = as fast as possible", 0, 1e6)];
 
         public override void Start(Settings settings)

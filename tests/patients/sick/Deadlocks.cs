@@ -192,13 +192,16 @@ namespace Patients
                 case "monitor":
                     return Cycle(Ledger.TransferByMonitor, "TransferByMonitor", "Gate", Ledger.Savings, Ledger.Checking);
                 case "threeway":
-                    return Cycle(Ledger.TransferByMonitor, "TransferByMonitor", "Gate", Ledger.Savings, Ledger.Checking, Ledger.Credit);
+                    return Cycle(Ledger.TransferByMonitor, "TransferByMonitor", "Gate",
+                                 Ledger.Savings, Ledger.Checking, Ledger.Credit);
                 case "semaphore":
                     Cycle(Ledger.TransferBySemaphore, "TransferBySemaphore", "Slot", Ledger.Savings, Ledger.Checking);
-                    return Bystander("ShowBalanceBySemaphore", "savings.Slot", () => Teller.ShowBalanceBySemaphore(Ledger.Savings));
+                    return Bystander("ShowBalanceBySemaphore", "savings.Slot",
+                                     () => Teller.ShowBalanceBySemaphore(Ledger.Savings));
                 case "async":
                     _met = true;
-                    _cycle.Add(new("checkout", "Shop.Bank.Checkout.PayBlocking", "CartGate", "task of ConfirmAsync", Checkout.PayBlocking));
+                    _cycle.Add(new("checkout", "Shop.Bank.Checkout.PayBlocking", "CartGate", "task of ConfirmAsync",
+                                   Checkout.PayBlocking));
                     _cycle.Add(new("pool", "Shop.Bank.Checkout.UpdateCart", "task of ConfirmAsync", "CartGate", () => { }));
                     _bystanderMethod = "Shop.Bank.Checkout.ShowCart";
                     _bystandersWaitFor = "CartGate";

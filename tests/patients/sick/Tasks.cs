@@ -216,7 +216,8 @@ namespace Patients
             {
                 ThreadPool.SetMinThreads(1, 1);
                 if (!ThreadPool.SetMaxThreads(limit, limit))
-                    throw new UsageException($"max-threads={limit}: the runtime accepts no fewer than {Environment.ProcessorCount}");
+                    throw new UsageException(
+                        $"max-threads={limit}: the runtime accepts no fewer than {Environment.ProcessorCount}");
             }
             Worker.Loop("listener", settings.Number("rate"), () => Accept(blockMs));
             Worker.Until(() => ThreadPool.PendingWorkItemCount >= 10, "the queue to grow");
