@@ -138,13 +138,6 @@ static NORETURN void become_worker(const struct birth *b, pid_t starter, const c
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != starter)
 		_exit(1);
-	/* Held back until the worker listens (signalfd), so that a request in its first instants is not its death. */
-	sigset_t held;
-	sigemptyset(&held);
-	sigaddset(&held, SIGTERM);
-	sigaddset(&held, SIGINT);
-	sigaddset(&held, SIGHUP);
-	sigprocmask(SIG_SETMASK, &held, NULL);
 	int null = open("/dev/null", O_RDWR);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(b->log, 2) < 0 ||
 	    dup2(b->spec[0], WORKER_SPEC_FD) < 0 || dup2(b->events[1], WORKER_EVENTS_FD) < 0 ||
@@ -162,11 +155,22 @@ static struct err *start_worker(struct session *s, const struct session_spec *sp
 {
 	CLEANUP(birth_closep) struct birth b = { { -1, -1 }, { -1, -1 }, -1, -1 };
 	TRY(birth_open(&b, dir));
+	/* Held back until the worker listens (signalfd): a request in its first instants must not be its death. */
+	sigset_t held, was;
+	sigemptyset(&held);
+	sigaddset(&held, SIGTERM);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &held, &was);
 	pid_t starter = getpid(), pid = fork();
-	if (pid < 0)
-		return err_errno(errno, "start the worker");
-	if (pid == 0)
+	int errnum = errno;
+	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &held, NULL);
 		become_worker(&b, starter, s->row.guid);
+	}
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (pid < 0)
+		return err_errno(errnum, "start the worker");
 	s->pid = pid;
 	s->events_fd = b.events[0];
 	b.events[0] = -1;
