@@ -152,7 +152,7 @@ static void measure(struct layout *l)
 	}
 	for (size_t i = 0; i < t->n_columns; i++) {
 		l->widths[i] = header_width(l, i);
-		vec_each (line, &l->lines)
+		vec_each(line, &l->lines)
 			l->widths[i] = MAX(l->widths[i], cell_width(l, line, i));
 		if (i != l->name && kind_is_text(t->columns[i].kind))
 			l->widths[i] = MIN(l->widths[i], (size_t)TEXT_COLUMN_MAX);
@@ -341,7 +341,7 @@ static void table(const struct text_out *t, const struct report_table *table)
 	measure(&l);
 	print_header(&l);
 	size_t detailed = 0;
-	vec_each (line, &l.lines) {
+	vec_each(line, &l.lines) {
 		print_line(&l, line);
 		if (line->row && line->row->first_line && detailed++ < ROWS_WITH_LINES)
 			print_row_lines(t, line->row);
