@@ -67,3 +67,21 @@ void name_collapse(const char *name, const char *ellipsis, struct buf *out)
 			buf_str(out, ellipsis);
 	}
 }
+
+void markup_escape(struct buf *out, const char *shown)
+{
+	for (const char *p = shown; *p; p++) {
+		if (*p == '&')
+			buf_str(out, "&amp;");
+		else if (*p == '<')
+			buf_str(out, "&lt;");
+		else if (*p == '>')
+			buf_str(out, "&gt;");
+		else if (*p == '"')
+			buf_str(out, "&quot;");
+		else if (*p == '\'')
+			buf_str(out, "&#39;");
+		else
+			buf_char(out, *p);
+	}
+}
