@@ -1,20 +1,21 @@
 #pragma once
 /* What writing and reading of a recording share. */
 
+#include "base/map.h"
 #include "base/vec.h"
 #include "recording/recording.h"
 
 #define RECORDING_FORMAT 1
 #define RECORDING_MANIFEST "manifest.json"
-#define RECORDING_MANIFEST_MAX ((size_t)1 << 20)
-#define RECORDING_PARTS_MAX 64
+#define RECORDING_MANIFEST_MAX ((size_t)4 << 20)
+#define RECORDING_PARTS_MAX 4096
 #define RECORDING_PART_BYTES_MAX ((uint64_t)4 << 30)
 #define RECORDING_BYTES_DEFAULT ((uint64_t)256 << 20)
 
 struct recording_part {
 	struct recording *recording;
 	char *name, *kind;
-	int fd;		/* -1 when dropped or missing */
+	int fd;		/* while it is written */
 	uint64_t bytes; /* offered while writing, promised by the manifest when reading */
 	uint32_t sum;
 	bool open, whole, kept, damaged;
@@ -26,6 +27,8 @@ struct recording {
 	uint64_t max_bytes, kept_bytes;
 	json_t *facts;
 	VEC(struct recording_part *) parts;
+	struct recording_part *spill; /* takes and forgets what comes after too many parts */
+	struct strtab names;	      /* id = index of the part */
 	char *drop_reason;
 	bool sealed;
 };

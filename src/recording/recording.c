@@ -28,34 +28,45 @@ struct recording *recording_alloc(const char *dir)
 	return r;
 }
 
+static struct recording_part *part_alloc(struct recording *r, const char *name, const char *kind)
+{
+	struct recording_part *p = mem_alloc(sizeof(*p));
+	*p = (struct recording_part){ .recording = r, .name = mem_strdup(name), .kind = mem_strdup(kind), .fd = -1 };
+	return p;
+}
+
+static void part_free(struct recording_part *p)
+{
+	if (!p)
+		return;
+	fd_closep(&p->fd);
+	mem_free(p->name);
+	mem_free(p->kind);
+	mem_free(p);
+}
+
 struct recording_part *recording_add_part(struct recording *r, const char *name, const char *kind)
 {
-	struct recording_part *p = mem_zalloc(sizeof(*p));
-	*p = (struct recording_part){ .recording = r, .name = mem_strdup(name), .kind = mem_strdup(kind), .fd = -1 };
-	vec_push(&r->parts, p);
-	return p;
+	strtab_add_cstr(&r->names, name);
+	vec_push(&r->parts, part_alloc(r, name, kind));
+	return vec_last(&r->parts);
 }
 
 struct recording_part *recording_find_part(const struct recording *r, const char *name)
 {
-	for (size_t i = 0; i < r->parts.n; i++)
-		if (str_eq(r->parts.v[i]->name, name))
-			return r->parts.v[i];
-	return NULL;
+	uint32_t i = strtab_find(&r->names, name, strlen(name));
+	return i == STRTAB_NONE ? NULL : r->parts.v[i];
 }
 
 void recording_free(struct recording *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->parts.n; i++) {
-		struct recording_part *p = r->parts.v[i];
-		fd_closep(&p->fd);
-		mem_free(p->name);
-		mem_free(p->kind);
-		mem_free(p);
-	}
+	vec_each(p, &r->parts)
+		part_free(*p);
 	vec_free(&r->parts);
+	part_free(r->spill);
+	strtab_free(&r->names);
 	fd_closep(&r->dir_fd);
 	json_decref(r->facts);
 	mem_free(r->drop_reason);
@@ -119,9 +130,15 @@ struct err *recording_part_new(struct recording *r, const char *name, const char
 {
 	if (!recording_name_ok(name) || !recording_name_ok(kind))
 		return err_new(ERR_USAGE, "'%s' of kind '%s' is no name for a part of a recording", name, kind);
-	if (r->sealed || r->parts.n >= RECORDING_PARTS_MAX || recording_find_part(r, name))
+	if (r->sealed || recording_find_part(r, name))
 		return err_new(ERR_USAGE, "recording '%s' takes no part '%s' (any more)", r->dir, name);
-	int fd = openat(r->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (r->parts.n >= RECORDING_PARTS_MAX) {
+		r->spill = r->spill ? r->spill : part_alloc(r, "spill", "none");
+		drop(r->spill, "more than the %d parts a recording may have", RECORDING_PARTS_MAX);
+		*ret = r->spill;
+		return NULL;
+	}
+	int fd = openat(r->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 && !is_full(errno))
 		return err_errno(errno, "create '%s/%s'", r->dir, name);
 	int errnum = errno;
@@ -171,7 +188,14 @@ void recording_part_close(struct recording_part *p, bool whole)
 		return;
 	p->open = false;
 	p->whole = whole;
-	if (p->kept && fsync(p->fd) < 0)
+	fd_closep(&p->fd);
+}
+
+/* Not on closing: that happens while events arrive, and a slow disk must not make us lose them. */
+static void sync_part(struct recording_part *p)
+{
+	CLOSE_FD int fd = p->kept ? openat(p->recording->dir_fd, p->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (p->kept && (fd < 0 || fsync(fd) < 0))
 		drop(p, "%s", strerror(errno));
 	if (!p->kept)
 		p->sum = 0;
@@ -181,8 +205,10 @@ struct err *recording_seal(struct recording *r)
 {
 	if (r->sealed)
 		return NULL;
-	for (size_t i = 0; i < r->parts.n; i++)
-		recording_part_close(r->parts.v[i], false);
+	vec_each(p, &r->parts) {
+		recording_part_close(*p, false);
+		sync_part(*p);
+	}
 	TRY(recording_manifest_write(r));
 	r->sealed = true;
 	return NULL;
@@ -191,6 +217,11 @@ struct err *recording_seal(struct recording *r)
 const char *recording_drop_reason(const struct recording *r)
 {
 	return r->drop_reason;
+}
+
+bool recording_sealed(const struct recording *r)
+{
+	return r->sealed;
 }
 
 uint64_t recording_kept_bytes(const struct recording *r)
@@ -223,22 +254,30 @@ static struct err *add_to_sum(void *user, const void *data, size_t len)
 	return NULL;
 }
 
-static void check_part(struct recording *r, struct recording_part *p)
+/* Opened anew for each reading: there may be more parts than a process may have files open. */
+static struct err *open_part(struct recording *r, const struct recording_part *p, int *ret_fd, uint64_t *ret_bytes)
 {
+	CLOSE_FD int fd = openat(r->dir_fd, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
-	p->damaged = true;
-	p->fd = openat(r->dir_fd, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (p->fd < 0)
-		return;
-	if (fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		fd_closep(&p->fd);
-		return;
-	}
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_new(ERR_BAD_DATA, "part '%s' of recording '%s' is missing", p->name, r->dir);
+	*ret_fd = fd;
+	fd = -1;
+	*ret_bytes = (uint64_t)st.st_size;
+	return NULL;
+}
+
+static bool part_is_whole(struct recording *r, const struct recording_part *p)
+{
+	CLOSE_FD int fd = -1;
+	uint64_t bytes = 0;
 	uint32_t sum = 0;
-	if ((uint64_t)st.st_size != p->bytes)
-		return;
-	CLEANUP(err_freep) struct err *err = read_range(p->fd, p->bytes, add_to_sum, &sum);
-	p->damaged = err || sum != p->sum;
+	struct err *err = open_part(r, p, &fd, &bytes);
+	if (!err && bytes == p->bytes)
+		err = read_range(fd, bytes, add_to_sum, &sum);
+	bool whole = !err && bytes == p->bytes && sum == p->sum;
+	err_ignore(err);
+	return whole;
 }
 
 struct err *recording_open(const char *dir, struct recording **ret)
@@ -252,7 +291,7 @@ struct err *recording_open(const char *dir, struct recording **ret)
 		if (!p->kept)
 			continue;
 		r->kept_bytes += p->bytes;
-		check_part(r, p);
+		p->damaged = !part_is_whole(r, p);
 	}
 	*ret = STEAL(r);
 	return NULL;
@@ -283,7 +322,8 @@ struct err *recording_part_read(struct recording *r, const char *name,
 	if (!p->kept)
 		return err_new(ERR_NOT_FOUND, "part '%s' of recording '%s' was not kept: %s", name, r->dir,
 			       r->drop_reason ? r->drop_reason : "no reason is known");
-	if (p->fd < 0)
-		return err_new(ERR_BAD_DATA, "part '%s' of recording '%s' is missing", name, r->dir);
-	return read_range(p->fd, p->bytes, chunk, user);
+	CLOSE_FD int fd = -1;
+	uint64_t bytes = 0;
+	TRY(open_part(r, p, &fd, &bytes));
+	return read_range(fd, p->bytes, chunk, user);
 }

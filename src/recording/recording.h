@@ -29,6 +29,7 @@ void recording_part_close(struct recording_part *p, bool whole);
 struct err *recording_seal(struct recording *r) MUST_USE;
 /* Why parts were dropped, or NULL. */
 const char *recording_drop_reason(const struct recording *r);
+bool recording_sealed(const struct recording *r);
 /* Bytes of all parts that were not dropped. */
 uint64_t recording_kept_bytes(const struct recording *r);
 

@@ -133,6 +133,27 @@ static void a_part_that_passes_the_limit_is_dropped_alone(void **state UNUSED)
 	recording_free(r);
 }
 
+static void too_many_parts_cost_only_themselves(void **state UNUSED)
+{
+	CLEANUP(mem_freep) char *dir = fresh();
+	struct recording *r;
+	struct recording_part *p;
+	assert_ok(recording_create(dir, 0, &r));
+	for (int i = 0; i < 4100; i++) {
+		CLEANUP(mem_freep) char *name = mem_printf("part-%d", i);
+		assert_ok(recording_part_new(r, name, "raw", &p));
+		recording_part_write(p, "x", 1);
+		recording_part_close(p, true);
+	}
+	assert_non_null(strstr(recording_drop_reason(r), "4096 parts"));
+	assert_ok(recording_seal(r));
+	recording_free(r);
+	assert_ok(recording_open(dir, &r));
+	assert_int_equal(recording_n_parts(r), 4096);
+	assert_false(recording_part_info(r, 4095).damaged);
+	recording_free(r);
+}
+
 static void a_full_disk_drops_the_part_and_says_so(void **state UNUSED)
 {
 	CLEANUP(mem_freep) char *dir = fresh();
@@ -268,8 +289,8 @@ static void hostile_manifests_are_refused(void **state UNUSED)
 	assert_ok(dir_make(dir, 0700));
 	put(dir, "manifest.json", "{\"format\":2}", 12);
 	assert_err(recording_open(dir, &r), ERR_UNSUPPORTED);
-	CLEANUP(mem_freep) char *big = mem_zalloc(2 << 20);
-	put(dir, "manifest.json", big, 2 << 20);
+	CLEANUP(mem_freep) char *big = mem_zalloc(5 << 20);
+	put(dir, "manifest.json", big, 5 << 20);
 	assert_err(recording_open(dir, &r), ERR_BAD_DATA);
 	CLEANUP(mem_freep) char *path = mem_printf("%s/manifest.json", dir);
 	unlink(path);
@@ -296,6 +317,7 @@ int main(void)
 		cmocka_unit_test(what_was_written_reads_back),
 		cmocka_unit_test(names_cannot_leave_the_folder),
 		cmocka_unit_test(a_part_that_passes_the_limit_is_dropped_alone),
+		cmocka_unit_test(too_many_parts_cost_only_themselves),
 		cmocka_unit_test(a_full_disk_drops_the_part_and_says_so),
 		cmocka_unit_test(damage_to_parts_is_seen),
 		cmocka_unit_test(missing_linked_and_odd_parts_are_not_followed),
