@@ -199,7 +199,7 @@ static void test_listener_must_be_the_process(void **state)
 	ask_all(&wrong, 1, ANSWER_MS);
 	assert_int_equal(wrong.peer_pid, getpid());
 	assert_err(wrong.err, ERR_BAD_DATA);
-	struct buf requests = fake_runtime_requests(f);
+	CLEANUP(buf_free) struct buf requests = fake_runtime_requests(f);
 	assert_int_equal(requests.len, 0);
 	struct question right = { .socket = path, .expect_pid = getpid() };
 	ask_all(&right, 1, ANSWER_MS);
@@ -358,7 +358,7 @@ static void test_too_long_request_is_not_sent(void **state)
 	struct fake_runtime *f = fake_runtime_start(path, (struct fake_config){ .release = 10 });
 	struct ipc_trace trace;
 	assert_err(ipc_trace_start(path, &config, deadline_in_ms(ANSWER_MS), &trace), ERR_USAGE);
-	struct buf requests = fake_runtime_requests(f);
+	CLEANUP(buf_free) struct buf requests = fake_runtime_requests(f);
 	assert_int_equal(requests.len, 0);
 	fake_runtime_stop(f);
 	mem_free(args);

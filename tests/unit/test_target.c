@@ -431,12 +431,12 @@ static void test_socket_of_a_process(void **state)
 	target_fini(&t);
 
 	/* an earlier process had the same pid */
-	CLOSE_FD int old = bind_socket(stale);
+	CLOSE_FD UNUSED int old = bind_socket(stale);
 	assert_ok(target_find_pid(pid, &t));
 	assert_int_equal(t.socket_state, TARGET_SOCKET_NONE);
 	target_fini(&t);
 
-	CLOSE_FD int fd = bind_socket(path);
+	CLOSE_FD UNUSED int fd = bind_socket(path);
 	assert_ok(target_find_pid(pid, &t));
 	assert_int_equal(t.socket_state, TARGET_SOCKET_PRESENT);
 	assert_string_equal(t.socket, path);
