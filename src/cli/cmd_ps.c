@@ -86,7 +86,7 @@ struct table {
 
 static void table_fini(struct table *table)
 {
-	vec_each (row, &table->rows)
+	vec_each(row, &table->rows)
 		for (size_t c = 0; c < COLUMNS; c++)
 			mem_free(row->cells[c]);
 	vec_free(&table->rows);
@@ -153,7 +153,7 @@ static void print_table(const struct patient_list *list)
 	add_line(&out, &table, titles.cells);
 	for (size_t c = 0; c < COLUMNS; c++)
 		mem_free(titles.cells[c]);
-	vec_each (row, &table.rows) {
+	vec_each(row, &table.rows) {
 		add_line(&out, &table, row->cells);
 		if (below && row->cells[REMARK][0]) {
 			buf_repeat(&out, " ", table.widths[ID] + GAP);
@@ -250,7 +250,7 @@ static struct err *duration(const struct args *args, const char *option, uint64_
 static void measure_cpu(struct patient_list *list, uint64_t window_ms)
 {
 	poll(NULL, 0, (int)window_ms);
-	vec_each (p, list)
+	vec_each(p, list)
 		target_measure_cpu(&p->target);
 }
 

@@ -129,8 +129,11 @@ static const char *angle(const char *s, size_t *ret_len, const char **ret_rest)
 /* Where the compiler's own nested class begins ("+<...>"), or the end. */
 static const char *made_class(const char *space)
 {
-	const char *p = strstr(space, "+<");
-	return p ? p : space + strlen(space);
+	int depth = 0; /* what a generic was made for may hold such a class too: that is not ours */
+	const char *p = space;
+	for (; *p && (depth || p[0] != '+' || p[1] != '<'); p++)
+		depth += *p == '[' ? 1 : *p == ']' ? -1 : 0;
+	return p;
 }
 
 /* A method name that may itself be made: <Load>b__0, <Load>g__Inner|1_0, or plain. */
@@ -160,7 +163,7 @@ static void show_member(const char *space, const char *space_end, const char *na
 	if (local) {
 		buf_char(out, '.');
 		buf_add(out, rest + 3, strcspn(rest + 3, "|"));
-	} else if (!lambda) {
+	} else if (!lambda && !str_eq(rest, "$")) { /* <Main>$: top-level statements */
 		buf_str(out, rest);
 	}
 }

@@ -58,7 +58,7 @@ void zip_free(struct zip *z)
 {
 	if (!z)
 		return;
-	vec_each (e, &z->entries)
+	vec_each(e, &z->entries)
 		mem_free(e->name);
 	vec_free(&z->entries);
 	if (z->deflating)
@@ -213,7 +213,7 @@ struct err *zip_add_fd(struct zip *z, const char *name, int in_fd)
 struct err *zip_finish(struct zip *z)
 {
 	uint32_t at = (uint32_t)z->at;
-	vec_each (e, &z->entries) {
+	vec_each(e, &z->entries) {
 		struct buf b = { 0 };
 		u32(&b, 0x02014b50);
 		u16(&b, 3 << 8 | ZIP_VERSION); /* made on Unix: the mode below counts */

@@ -22,7 +22,7 @@ void patient_fini(struct patient *p)
 
 void patient_list_free(struct patient_list *list)
 {
-	vec_each (p, list)
+	vec_each(p, list)
 		patient_fini(p);
 	vec_free(list);
 }
@@ -222,7 +222,7 @@ static bool stands_alone(struct patient_list *list, struct patient *orphan, pid_
 {
 	if (!is_alive(orphan))
 		return false;
-	vec_each (p, list) {
+	vec_each(p, list) {
 		if (p == orphan || !p->target.pid)
 			continue;
 		if (peer && p->target.pid == peer)
@@ -271,7 +271,7 @@ struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret)
 	CLEANUP(target_list_free) struct target_list targets = { 0 };
 	TRY(target_find_all(&targets));
 	struct patient_list list = { 0 };
-	vec_each (t, &targets)
+	vec_each(t, &targets)
 		vec_push(&list, ((struct patient){ .target = *t }));
 	targets.n = 0;
 	CLEANUP(mem_freep) pid_t *peers = mem_zalloc((list.n + 1) * sizeof(*peers));
@@ -401,7 +401,7 @@ static struct err *take_match(struct patient_list *list, const char *spec, struc
 
 static struct err *take_id(struct patient_list *list, int id, struct patient *ret)
 {
-	vec_each (p, list) {
+	vec_each(p, list) {
 		bool by_name = !p->target.pid && id_of_name(p->target.socket) == id;
 		if (p->target.id != id && !by_name)
 			continue;

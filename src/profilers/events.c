@@ -15,6 +15,7 @@
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
 #define DEFAULT_BUFFER_MB 64
 #define MAX_STREAMS 4
+#define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS 30000000000ll
 
@@ -42,15 +43,16 @@ static void on_header(void *user, const struct nettrace_header *header)
 static void on_event(void *user, const struct nettrace_event *event)
 {
 	struct live *l = user;
+	const struct exam *exam = l->exam;
+	struct nettrace_event ours = *event;
+	ours.time += (uint64_t)l->clock_offset_ns;
 	l->burst_seen++;
-	l->stream->events++;
-	if (!l->clock_offset_ns) {
-		l->stream->event(l->stream->user, event);
+	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
+	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
+	if (outside && !l->stream->rundown)
 		return;
-	}
-	struct nettrace_event moved = *event;
-	moved.time += (uint64_t)l->clock_offset_ns;
-	l->stream->event(l->stream->user, &moved);
+	l->stream->events++;
+	l->stream->event(l->stream->user, &ours);
 }
 
 static void on_bytes(void *user, const void *data, size_t len)
@@ -130,9 +132,10 @@ static struct err *live_pump(struct live *l)
 		return NULL;
 	}
 	struct events_stream *s = l->stream;
-	if (!s->burst_events || l->burst_seen < s->burst_events || eventpipe_stopping(l->session))
-		return NULL;
 	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
+	double rate = (double)l->burst_seen * 1e9 / (double)listened;
+	if (s->burst_rate <= 0 || l->burst_seen < BURST_LEAST || rate < s->burst_rate || eventpipe_stopping(l->session))
+		return NULL;
 	TRY(live_stop(l));
 	l->next_open_ns = clock_mono_ns() + (uint64_t)((double)listened * (1 / s->burst_share - 1));
 	return NULL;
@@ -241,21 +244,46 @@ static void loop_check_ends(struct loop *loop)
 	}
 }
 
-static struct err *loop_reopen(struct loop *loop)
+/* Does the runtime still owe us the end of a stream? It serves one command at a time, and finishes a stop only as we
+ * drain: to wait for an answer now would be to wait for ourselves. */
+static bool loop_draining(const struct loop *loop)
 {
-	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
-		struct live *l = &loop->live[i];
-		if (l->stream->after && !l->stream->opened && l->stream->after->events) {
-			TRY(live_open(l));
-			TRY(live_stop(l));
-		}
-		if (l->session || !l->next_open_ns || clock_mono_ns() < l->next_open_ns)
-			continue;
-		l->closed_by_us = false;
-		l->next_open_ns = 0;
-		TRY(live_open(l));
+	for (size_t i = 0; i < loop->n; i++) {
+		if (loop->live[i].session && eventpipe_stopping(loop->live[i].session))
+			return true;
 	}
-	return NULL;
+	return false;
+}
+
+static bool due(const struct live *l)
+{
+	if (l->session)
+		return false;
+	if (l->stream->after)
+		return !l->stream->opened && l->stream->after->events;
+	return l->next_open_ns && clock_mono_ns() >= l->next_open_ns;
+}
+
+/* Opens what is due: the next burst, or the names. What fails here costs detail, not the result. */
+static void loop_reopen(struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n && !loop->stopping && !loop_draining(loop); i++) {
+		struct live *l = &loop->live[i];
+		if (!due(l))
+			continue;
+		l->next_open_ns = 0;
+		l->closed_by_us = false;
+		struct err *err = live_open(l);
+		if (!err && l->stream->after)
+			err = live_stop(l);
+		if (err) {
+			exam_log(loop->exam, "%s: %s", l->stream->name, err_text(err));
+			err_free(err);
+			l->closed_by_us = true;
+			l->stream->opened++; /* not again */
+			live_close(l);
+		}
+	}
 }
 
 /* Streams that say nothing after the stop are let go: the runtime's side ends with our socket. */
@@ -289,7 +317,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		uint64_t now = clock_mono_ns();
 		if (!loop->stopping && now >= loop->window_end_ns)
 			TRY(loop_stop(loop));
-		TRY(loop_reopen(loop));
+		loop_reopen(loop);
 		loop_drop_silent(loop);
 		if (!loop->stopping)
 			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000),

@@ -19,11 +19,11 @@ struct events_stream {
 	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
 	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
 	const struct events_stream *after;
-	/* 0: one session over the whole window. Else the session is stopped once that many events came, and opened
-	 * again so that it listens at most `burst_share` of the time; at low rates it simply stays open. */
-	uint64_t burst_events;
-	double burst_share;
-	/* Times are already on our clock (ns). */
+	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
+	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
+	 * open. */
+	double burst_rate, burst_share;
+	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
 

@@ -2,8 +2,9 @@
  *
  * Two streams. "counts" sees every throw, without stacks (cheap). "stacks" sees them with stacks and is dear at high
  * rates, so it listens in bursts; at low rates it sees everything as well. Counts are exact, sites are what the stacks
- * that were seen say. Names come early (as soon as one exception was seen), so that they are there when the process
- * dies of the next one. */
+ * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there is one stream, and at high rates its
+ * bursts are an estimate of the counts too. Names come early (as soon as one exception was seen), so that they are
+ * there when the process dies of the next one. */
 
 #include "base/fmt.h"
 #include "base/map.h"
@@ -20,8 +21,11 @@
 #define MESSAGE_UNITS 400
 #define THREADS_MAX 100000
 #define RATE_BINS 120
-#define BURST_EVENTS 1000
+/* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
+#define BURST_RATE 500.0
 #define BURST_SHARE 0.05
+/* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
+#define OLD_BURST_SHARE 0.10
 #define STACK_LINES 20
 
 /* A few exceptions are ordinary; what costs is a steady rate. */
@@ -56,10 +60,12 @@ struct exceptions {
 	struct methods *methods;
 	struct buf text;
 	const struct exam *exam;
+	bool old; /* one stream for both */
 	struct events_stream streams[3];
 };
 
-enum { COUNTS, STACKS, NAMES };
+/* "counts" is missing on old runtimes. */
+enum { NAMES, STACKS, COUNTS };
 
 /* Index of the type, or UINT32_MAX past the limit. */
 static uint32_t type_of(struct exceptions *x, struct utf16_span name)
@@ -144,6 +150,12 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	x->sites.v[*index].count++;
 }
 
+static void on_both(void *user, const struct nettrace_event *event)
+{
+	on_count(user, event);
+	on_stack(user, event);
+}
+
 static void exceptions_free(void *state)
 {
 	struct exceptions *x = state;
@@ -162,6 +174,12 @@ static void exceptions_free(void *state)
 	mem_free(x);
 }
 
+/* 0 when it does not say. */
+static unsigned runtime_major(const char *version)
+{
+	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
+}
+
 static struct err *run(struct exam *exam)
 {
 	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
@@ -172,6 +190,7 @@ static struct err *run(struct exam *exam)
 	x->stacks = stacks_new();
 	x->methods = methods_new();
 	x->bin_ns = window_ms * 1000000 / RATE_BINS;
+	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
 	x->streams[COUNTS] = (struct events_stream){
 		.name = "counts", .providers = &throws, .n_providers = 1, .event = on_count, .user = x
 	};
@@ -180,13 +199,13 @@ static struct err *run(struct exam *exam)
 		.providers = &throws,
 		.n_providers = 1,
 		.stacks = true,
-		.burst_events = BURST_EVENTS,
-		.burst_share = BURST_SHARE,
-		.event = on_stack,
+		.burst_rate = BURST_RATE,
+		.burst_share = x->old ? OLD_BURST_SHARE : BURST_SHARE,
+		.event = x->old ? on_both : on_stack,
 		.user = x,
 	};
 	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
-	TRY(exam_events(exam, x->streams, ARRAY_SIZE(x->streams), window_ms));
+	TRY(exam_events(exam, x->streams, x->old ? COUNTS : COUNTS + 1, window_ms));
 	if (stacks_unknown(x->stacks, x->methods))
 		TRY(exam_methods(exam, x->methods));
 	return NULL;
@@ -204,6 +223,30 @@ struct site {
 	double estimate; /* of all throws */
 };
 
+/* The whole, as far as it was heard. */
+struct view {
+	uint64_t total, window_ns;
+	double rate;
+	double scale; /* throws that one which was heard stands for: above 1 only where counting was in bursts */
+	bool estimated;
+};
+
+static struct view view_of(const struct exam *exam, const struct exceptions *x)
+{
+	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
+	struct view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
+	v.estimated = s->opened > 1 && s->open_ns && s->open_ns < v.window_ns;
+	if (v.estimated)
+		v.scale = (double)v.window_ns / (double)s->open_ns;
+	v.total = (uint64_t)((double)x->count * v.scale + 0.5);
+	for (uint64_t unit = 1; v.estimated && v.total / unit >= 10; unit *= 10) {
+		if (v.total / unit < 100) /* two digits: an estimate is no better than that */
+			v.total = (v.total + unit / 2) / unit * unit;
+	}
+	v.rate = v.window_ns ? (double)v.total * 1e9 / (double)v.window_ns : 0;
+	return v;
+}
+
 struct sites {
 	struct site *v;
 	size_t n, cap;
@@ -215,14 +258,24 @@ static int most_first(const void *a, const void *b)
 	return x->estimate < y->estimate ? 1 : x->estimate > y->estimate ? -1 : (int)x->type - (int)y->type;
 }
 
+/* Behind the runtime's own throwing code, which is managed from .NET 9 on. */
+static size_t first_frame(struct exceptions *x, uint32_t stack)
+{
+	size_t i = 0, depth = stacks_depth(x->stacks, stack);
+	while (i + 1 < depth && str_eq(stacks_frame(x->stacks, x->methods, stack, i).space, "System.Runtime.EH"))
+		i++;
+	return i;
+}
+
 static bool thrown_again(struct exceptions *x, uint32_t stack)
 {
-	struct stack_frame leaf = stacks_frame(x->stacks, x->methods, stack, 0);
+	size_t first = first_frame(x, stack);
+	struct stack_frame leaf = stacks_frame(x->stacks, x->methods, stack, first);
 	return str_starts(leaf.name, "System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw");
 }
 
 /* Groups the stacks by type and method, and spreads the exact counts of each type over its sites. */
-static void find_sites(struct exceptions *x, struct sites *sites)
+static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 {
 	struct map_u64 index = { 0 };
 	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((x->types.n + 1) * sizeof(*seen));
@@ -246,10 +299,11 @@ static void find_sites(struct exceptions *x, struct sites *sites)
 		}
 	}
 	vec_each(site, sites)
-		site->estimate = (double)site->count * (double)x->types.v[site->type].count / (double)seen[site->type];
+		site->estimate =
+			(double)site->count * (double)x->types.v[site->type].count * scale / (double)seen[site->type];
 	for (uint32_t t = 0; t < x->types.n; t++) {
 		if (!seen[t])
-			vec_push(sites, ((struct site){ .type = t, .estimate = (double)x->types.v[t].count }));
+			vec_push(sites, ((struct site){ .type = t, .estimate = (double)x->types.v[t].count * scale }));
 	}
 	map_u64_free(&index);
 	vec_sort(sites, most_first);
@@ -261,38 +315,28 @@ static void show_type(struct exceptions *x, uint32_t type, struct buf *out)
 	type_show(strtab_get(&x->names, x->types.v[type].name), out);
 }
 
-static const char *finding_of(const struct exceptions *x, double rate)
+static const char *finding_of(const struct view *v)
 {
-	if (!x->count)
+	if (!v->total)
 		return "nothing-found";
-	return rate < RATE_MANY ? "few-exceptions" : "many-exceptions";
+	return v->rate < RATE_MANY ? "few-exceptions" : "many-exceptions";
 }
 
-static void add_verdict(const struct exam *exam, struct exceptions *x, const struct sites *sites, double rate,
-			struct report *report)
+/* "10 % are X, thrown in Y." about the most frequent ones. */
+static void add_top(struct exceptions *x, const struct view *v, const struct site *top, struct rich *text)
 {
-	const char *finding = finding_of(x, rate);
-	enum report_health health = rate < RATE_MANY ? REPORT_OK : rate < RATE_VERY_MANY ? REPORT_WARN : REPORT_BAD;
-	struct rich *text = report_verdict(report, health, finding);
-	struct fmt_text window = fmt_duration_ns(exam->end_ns - exam->start_ns);
-	if (!x->count) {
-		rich_text(text, "No problem here: no exception was thrown in %s.", window.s);
-		return;
-	}
-	struct fmt_text thrown = fmt_plural(x->count, "exception", "exceptions");
-	if (health == REPORT_OK)
-		rich_text(text, "Nothing alarming: ");
-	rich_strong(text, "%s", thrown.s);
-	rich_text(text, " in %s (%s). ", window.s, fmt_rate(rate).s);
-	const struct site *top = &sites->v[0];
 	struct buf name = { 0 };
 	show_type(x, top->type, &name);
-	if (top->estimate >= (double)x->count && x->types.n == 1 && x->count > 1)
-		rich_text(text, "All are ");
-	else if (x->count == 1)
+	double share = top->estimate / (double)v->total;
+	if (v->total == 1)
 		rich_text(text, "It is ");
+	else if (share > 0.995)
+		rich_text(text, "All are ");
+	else if (share < 0.3 && x->types.n > 1)
+		rich_text(text, "%s types; the most frequent, with %s, is ", fmt_count(x->types.n).s,
+			  fmt_percent(share).s);
 	else
-		rich_text(text, "%s are ", fmt_percent(top->estimate / (double)x->count).s);
+		rich_text(text, "%s are ", fmt_percent(share).s);
 	rich_code(text, buf_cstr(&name));
 	if (top->method) {
 		rich_text(text, top->again ? ", thrown again in " : ", thrown in ");
@@ -300,29 +344,49 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 	}
 	rich_text(text, ".");
 	buf_free(&name);
+}
+
+static void add_verdict(const struct exam *exam, struct exceptions *x, const struct view *v, const struct sites *sites,
+			struct report *report)
+{
+	const char *finding = finding_of(v);
+	enum report_health health = v->rate < RATE_MANY	       ? REPORT_OK
+				    : v->rate < RATE_VERY_MANY ? REPORT_WARN
+							       : REPORT_BAD;
+	struct rich *text = report_verdict(report, health, finding);
+	struct fmt_text window = fmt_duration_ns(v->window_ns);
+	if (!v->total) {
+		rich_text(text, "No problem here: no exception was thrown in %s.", window.s);
+		return;
+	}
+	if (health == REPORT_OK)
+		rich_text(text, "Nothing alarming: ");
+	rich_strong(text, "%s%s", v->estimated ? "about " : "", fmt_plural(v->total, "exception", "exceptions").s);
+	rich_text(text, " in %s (%s). ", window.s, fmt_rate(v->rate).s);
+	add_top(x, v, &sites->v[0], text);
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct exam *exam, const struct exceptions *x, double rate, struct report *report)
+static void add_figures(const struct exceptions *x, const struct view *v, struct report *report)
 {
-	uint64_t rethrown = 0, inner = 0;
+	uint64_t rethrown = 0, inner = 0, peak = 0;
 	vec_each(t, &x->types) {
 		rethrown += t->rethrown;
 		inner += t->with_inner;
 	}
-	CLEANUP(mem_freep) char *window = mem_printf("in %s", fmt_duration_ns(exam->end_ns - exam->start_ns).s);
-	report_figure(report, "Exceptions", V_COUNT(x->count), window);
-	uint64_t peak = 0;
 	for (size_t i = 0; i < RATE_BINS; i++)
 		peak = MAX(peak, x->bins[i]);
 	CLEANUP(mem_freep)
-	char *most = mem_printf("at most %s", fmt_rate((double)peak * 1e9 / (double)x->bin_ns).s);
-	report_figure(report, "Rate", V_RATE(rate), most);
+	char *window = mem_printf("in %s%s", fmt_duration_ns(v->window_ns).s, v->estimated ? ", estimated" : "");
+	report_figure(report, "Exceptions", V_COUNT(v->total), window);
+	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate((double)peak * 1e9 / (double)x->bin_ns).s);
+	report_figure(report, "Rate", V_RATE(v->rate), most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
-	report_figure(report, "Rethrown", V_COUNT(rethrown), "by throw;");
-	report_figure(report, "With an inner one", V_COUNT(inner), NULL);
+	report_figure(report, "Rethrown", x->old ? V_COUNT((double)rethrown * v->scale) : V_NONE,
+		      x->old ? "by throw;" : "the runtime does not tell from .NET 9 on");
+	report_figure(report, "With an inner one", V_COUNT((double)inner * v->scale), NULL);
 }
 
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
@@ -355,11 +419,12 @@ static void add_inner_line(struct exceptions *x, const struct type *type, struct
 
 static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
 {
-	size_t depth = stacks_depth(x->stacks, site->stack);
-	for (size_t i = 0; i < MIN(depth, (size_t)STACK_LINES); i++)
+	size_t depth = stacks_depth(x->stacks, site->stack), first = first_frame(x, site->stack);
+	size_t end = MIN(depth, first + STACK_LINES);
+	for (size_t i = first; i < end; i++)
 		report_row_line(row, VALUE_CODE, stacks_frame(x->stacks, x->methods, site->stack, i).name, NULL);
-	if (depth > STACK_LINES) {
-		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - STACK_LINES);
+	if (depth > end) {
+		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
 		report_row_line(row, VALUE_TEXT, more, NULL);
 	}
 }
@@ -383,7 +448,8 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 		add_stack_lines(x, site, row);
 }
 
-static void add_table(struct exceptions *x, const struct exam *exam, const struct sites *sites, struct report *report)
+static void add_table(struct exceptions *x, const struct exam *exam, const struct view *v, const struct sites *sites,
+		      struct report *report)
 {
 	struct report_table *t = report_table(report, "By type and place");
 	report_column(t, "Exception", VALUE_CODE, 0);
@@ -392,7 +458,7 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 	report_column(t, "Rate", VALUE_RATE, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	struct buf name = { 0 };
-	double seconds = (double)(exam->end_ns - exam->start_ns) / 1e9;
+	double seconds = (double)v->window_ns / 1e9;
 	vec_each(site, sites) {
 		show_type(x, site->type, &name);
 		CLEANUP(mem_freep)
@@ -402,7 +468,7 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 			report_row(t, (struct value[]){ V_CODE(buf_cstr(&name)), where ? V_CODE(where) : V_NONE,
 							V_COUNT(site->estimate + 0.5),
 							V_RATE(seconds > 0 ? site->estimate / seconds : 0),
-							V_RATIO(site->estimate / (double)x->count) });
+							V_RATIO(site->estimate / (double)v->total) });
 		add_lines(x, exam, site, row);
 	}
 	buf_free(&name);
@@ -422,23 +488,24 @@ static void add_chart(const struct exam *exam, const struct exceptions *x, struc
 	report_chart_line(chart, "exceptions", at, rate, n);
 }
 
-static void add_how(const struct exam *exam, const struct exceptions *x, struct report *report)
+static void add_how(const struct exceptions *x, const struct view *v, struct report *report)
 {
-	const struct events_stream *counts = &x->streams[COUNTS], *stacks = &x->streams[STACKS];
-	uint64_t window = exam->end_ns - exam->start_ns;
-	report_how(report, "Way", V_TEXT("events"), "every throw counted, by a stream without stacks");
+	const struct events_stream *stacks = &x->streams[STACKS], *counts = x->old ? stacks : &x->streams[COUNTS];
+	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
+	report_how(report, "Way", V_TEXT("events"),
+		   v->estimated
+			   ? "heard in bursts and scaled up: this runtime walks the stack of every throw it tells of"
+			   : "every throw was counted");
 	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
-	double share = window ? (double)stacks->open_ns / (double)window : 0;
-	CLEANUP(mem_freep)
-	char *bursts = stacks->opened > 1 ? mem_printf("in %u bursts, %s of the time: counts by place are estimates",
-						       stacks->opened, fmt_percent(MIN(share, 1.0)).s)
-					  : mem_printf("of %s; the stack stream listened %s of the time",
-						       fmt_count(x->count).s, fmt_percent(MIN(share, 1.0)).s);
-	report_how(report, "Stacks seen", V_COUNT(x->with_stack), bursts);
-	if (counts->stacks_refused)
-		report_how(report, "Old runtime", V_TEXT("stacks with every event"), "it cannot leave them out");
+	CLEANUP(mem_freep) char *heard = NULL;
+	if (stacks->opened > 1)
+		heard = mem_printf("in %u bursts, %s of the time, so counts by place are estimates", stacks->opened,
+				   fmt_percent(share).s);
+	else
+		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
+	report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
 	if (x->over_limit)
 		report_how(report, "Not listed", V_COUNT(x->over_limit), "exceptions of types beyond the first 2,000");
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
@@ -447,17 +514,17 @@ static void add_how(const struct exam *exam, const struct exceptions *x, struct 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	struct exceptions *x = exam->state;
+	struct view v = view_of(exam, x);
 	struct sites sites = { 0 };
-	find_sites(x, &sites);
-	uint64_t window = exam->end_ns - exam->start_ns;
-	double rate = window ? (double)x->count * 1e9 / (double)window : 0;
-	add_verdict(exam, x, &sites, rate, report);
-	if (x->count) {
-		add_figures(exam, x, rate, report);
-		add_table(x, exam, &sites, report);
-		add_chart(exam, x, report);
+	find_sites(x, v.scale, &sites);
+	add_verdict(exam, x, &v, &sites, report);
+	if (v.total) {
+		add_figures(x, &v, report);
+		add_table(x, exam, &v, &sites, report);
+		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
+			add_chart(exam, x, report);
 	}
-	add_how(exam, x, report);
+	add_how(x, &v, report);
 	vec_free(&sites);
 	return NULL;
 }

@@ -26,6 +26,9 @@
 #define VERY_LONG_NS (250 * NS_PER_MS)
 #define SHARE_MUCH 0.05
 #define SHARE_VERY_MUCH 0.20
+/* Pauses that someone asks for with GC.Collect are avoidable, so less of them is a finding. */
+#define INDUCED_LONG_NS (10 * NS_PER_MS)
+#define INDUCED_SHARE 0.01
 
 enum { REASON_OTHER = 0, REASON_GC = 1, REASON_GC_PREP = 6 };
 enum { GC_BLOCKING = 0, GC_BACKGROUND = 1 };
@@ -42,15 +45,13 @@ struct pause {
 };
 
 struct pauses {
-	uint64_t from_ns; /* events before the window are not ours to tell */
 	VEC(struct pause) list;
 	VEC(struct gc) gcs;
 	struct map_u64 gc_by_number; /* -> index */
 	struct dist *lengths, *to_suspend;
 	struct pause open; /* being suspended now */
 	bool is_open;
-	int32_t last_ended;  /* GC whose heap sizes come next */
-	uint32_t suspend_gc; /* GC number the open suspension named */
+	int32_t last_ended; /* GC whose heap sizes come next */
 	uint64_t unpaired;
 	struct events_stream stream;
 };
@@ -288,12 +289,15 @@ static const char *finding_of(const struct view *v, const struct causes *causes)
 {
 	if (!v->count)
 		return "no-pause";
-	if (v->max_ns < LONG_NS && v->share < SHARE_MUCH)
-		return "nothing-found";
-	if (v->slow_stop)
+	bool much = v->max_ns >= LONG_NS || v->share >= SHARE_MUCH;
+	if (much && v->slow_stop)
 		return "slow-to-stop";
-	if (causes->v[0].induced && causes->v[0].sum_ns * 2 > v->sum_ns)
+	const struct cause *top = &causes->v[0];
+	bool induced = top->induced && top->count > 1 && top->sum_ns * 2 > v->sum_ns;
+	if (induced && (much || top->max_ns >= INDUCED_LONG_NS || v->share >= INDUCED_SHARE))
 		return "induced-collections";
+	if (!much)
+		return "nothing-found";
 	return v->max_ns >= LONG_NS ? "long-pauses" : "frequent-pauses";
 }
 
@@ -429,7 +433,7 @@ static void add_pictures(struct pauses *p, const struct exam *exam, const struct
 		report_bucket(h, (double)buckets[i].from, (double)buckets[i].to, buckets[i].count);
 }
 
-static void add_how(const struct pauses *p, const struct exam *exam, struct report *report)
+static void add_how(const struct pauses *p, struct report *report)
 {
 	report_how(report, "Way", V_TEXT("events"), "GC events of the runtime over its diagnostics socket");
 	report_how(report, "Target paused", V_TEXT("not by us"), "no stop, no sampling");
@@ -441,7 +445,6 @@ static void add_how(const struct pauses *p, const struct exam *exam, struct repo
 	if (p->list.n < dist_count(p->lengths))
 		report_how(report, "Listed", V_COUNT(p->list.n), "the tables show only these; the figures have all");
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
-	(void)exam;
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
@@ -457,7 +460,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_worst(p, exam, report);
 		add_pictures(p, exam, &v, report);
 	}
-	add_how(p, exam, report);
+	add_how(p, report);
 	causes_free(&causes);
 	return NULL;
 }

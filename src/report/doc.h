@@ -242,3 +242,10 @@ struct name_parts {
 	size_t member, rest;
 };
 struct name_parts name_split(const char *name);
+/* The offset behind the next dot of the namespace, 0 when the member begins at from. */
+size_t name_skip(const char *name, size_t from);
+/* What stands in brackets becomes an ellipsis: "Dictionary`2[…].get_Item(…)". */
+void name_collapse(const char *name, const char *ellipsis, struct buf *out);
+
+/* For HTML text and attribute values: & < > " ' as entities. Takes visible text. */
+void markup_escape(struct buf *out, const char *shown);

@@ -33,12 +33,6 @@ static void title_line(const struct text_out *t)
 		wrap_show(&w, INK_PLAIN, f->runtime);
 		open = ", ";
 	}
-	if (f->container) {
-		text_wrap_add(&w, INK_PLAIN, open);
-		text_wrap_add(&w, INK_PLAIN, "container ");
-		wrap_show(&w, INK_PLAIN, f->container);
-		open = ", ";
-	}
 	if (*open == ',')
 		text_wrap_add(&w, INK_PLAIN, ")");
 	if (f->title) {
@@ -115,11 +109,11 @@ static void figures(const struct text_out *t)
 			text_show(t, f->context, &context);
 			buf_char(&context, ')');
 		}
-		text_fit(t, VALUE_TEXT, &label, 30);
-		text_fit(t, VALUE_TEXT, &value, 30);
-		text_fit(t, VALUE_TEXT, &context, t->columns - MIN(t->columns - 1, (size_t)66));
-		size_t width = utf8_width(buf_cstr(&label)) + 1 + utf8_width(buf_cstr(&value)) +
-			       utf8_width(buf_cstr(&context));
+		text_fit(t, VALUE_TEXT, &label, t->columns / 3);
+		text_fit(t, VALUE_TEXT, &value, t->columns / 3);
+		size_t width = utf8_width(buf_cstr(&label)) + 1 + utf8_width(buf_cstr(&value));
+		text_fit(t, VALUE_TEXT, &context, t->columns - 2 - MIN(width, t->columns - 2));
+		width += utf8_width(buf_cstr(&context));
 		if (column && column + 3 + width > t->columns) {
 			buf_char(t->out, '\n');
 			column = 0;

@@ -20,6 +20,9 @@ void text_value(const struct text_out *t, const struct value *v, struct buf *ret
  * text loses its end. */
 void text_fit(const struct text_out *t, enum value_kind kind, struct buf *s, size_t width);
 
+/* The columns a cell needs so that what matters of it is seen. */
+size_t text_least(const struct text_out *t, const struct value *v);
+
 void text_ink(const struct text_out *t, enum ink ink, const char *s);
 void text_pad(const struct text_out *t, size_t n);
 /* Of width columns, in eighths; something is always drawn for something. Returns the columns used. */

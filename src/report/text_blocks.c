@@ -13,10 +13,9 @@ enum {
 	ROWS_WITH_LINES = 3,
 	ROW_LINES = 6,
 	BAR_WIDE = 20,
-	BAR_NARROW = 10,
+	BAR_NARROW = 6,
 	GAP = 2,
-	NAME_LEAST = 24,
-	TEXT_COLUMN_MAX = 36,
+	NUMBER_MAX = 30,
 	STRIP_WIDTH = 80,
 };
 
@@ -44,7 +43,7 @@ struct layout {
 	const struct text_out *t;
 	const struct report_table *table;
 	VEC(struct line) lines;
-	size_t widths[COLUMNS_MAX], bar_column, bar_width, name;
+	size_t widths[COLUMNS_MAX], least[COLUMNS_MAX], bar_column, bar_width, name;
 	bool hidden[COLUMNS_MAX];
 	double bar_whole;
 };
@@ -103,12 +102,18 @@ static void tree_lines(struct layout *l, const struct report_row *first, const c
 	}
 }
 
+/* The last row sums up: what has no sum is left out there, and not a gap in the measuring. */
+static bool is_empty(const struct line *line, size_t column)
+{
+	return !line->row && line->cells[column].missing;
+}
+
 static size_t cell_width(const struct layout *l, const struct line *line, size_t column)
 {
 	struct buf s = { 0 };
 	if (column == l->name)
 		buf_str(&s, line->prefix);
-	if (line->cells)
+	if (line->cells && !is_empty(line, column))
 		text_value(l->t, &line->cells[column], &s);
 	size_t width = utf8_width(buf_cstr(&s));
 	buf_free(&s);
@@ -124,22 +129,52 @@ static size_t header_width(const struct layout *l, size_t column)
 	return width;
 }
 
-static size_t width_of_others(const struct layout *l)
+/* With every text column as narrow as it may be. */
+static size_t least_width(const struct layout *l)
 {
-	size_t sum = l->bar_width ? GAP + l->bar_width : 0;
-	for (size_t i = 0; i < l->table->n_columns; i++) {
-		if (i != l->name && !l->hidden[i])
-			sum += GAP + l->widths[i];
+	size_t sum = 2 + (l->bar_width ? GAP + l->bar_width : 0);
+	for (size_t i = 0, first = 1; i < l->table->n_columns; i++) {
+		if (l->hidden[i])
+			continue;
+		sum += l->least[i] + (first ? 0 : GAP);
+		first = 0;
 	}
 	return sum;
 }
 
-static bool too_wide(const struct layout *l)
+static void measure_column(struct layout *l, size_t i)
 {
-	return 2 + MIN(l->widths[l->name], (size_t)NAME_LEAST) + width_of_others(l) > l->t->columns;
+	l->widths[i] = l->least[i] = header_width(l, i);
+	vec_each (line, &l->lines) {
+		l->widths[i] = MAX(l->widths[i], cell_width(l, line, i));
+		if (line->cells && !is_empty(line, i))
+			l->least[i] = MAX(l->least[i], text_least(l->t, &line->cells[i]));
+	}
+	if (!kind_is_text(l->table->columns[i].kind))
+		l->least[i] = l->widths[i] = MIN(l->widths[i], (size_t)NUMBER_MAX);
+	l->least[i] = MIN(l->least[i], l->widths[i]);
 }
 
-/* Narrow: a shorter bar, then none, then fewer columns from the right; the main one and the name stay. */
+/* What is left of the line goes to the columns that could use it: the first of them first. */
+static void share_room(struct layout *l)
+{
+	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
+	for (size_t i = 0; i < l->table->n_columns; i++) {
+		if (l->hidden[i])
+			continue;
+		size_t more = MIN(room, l->widths[i] - l->least[i]);
+		room -= more;
+		l->widths[i] = l->least[i] + more;
+	}
+	if (l->bar_width)
+		l->bar_width = MIN(l->bar_width + room, (size_t)BAR_WIDE);
+	/* A name alone on the line and still too wide. */
+	size_t others = least_width(l) - l->least[l->name];
+	if (others + l->widths[l->name] > l->t->columns)
+		l->widths[l->name] = l->t->columns - MIN(others, l->t->columns);
+}
+
+/* Narrow: shorter names, then no bar, then fewer columns from the right; the main one and the name stay longest. */
 static void measure(struct layout *l)
 {
 	const struct report_table *t = l->table;
@@ -150,30 +185,21 @@ static void measure(struct layout *l)
 		else if (t->columns[i].flags & COLUMN_BAR)
 			l->bar_column = i;
 	}
-	for (size_t i = 0; i < t->n_columns; i++) {
-		l->widths[i] = header_width(l, i);
-		vec_each (line, &l->lines)
-			l->widths[i] = MAX(l->widths[i], cell_width(l, line, i));
-		if (i != l->name && kind_is_text(t->columns[i].kind))
-			l->widths[i] = MIN(l->widths[i], (size_t)TEXT_COLUMN_MAX);
-		else if (i != l->name)
-			l->widths[i] = MIN(l->widths[i], (size_t)30);
-	}
+	for (size_t i = 0; i < t->n_columns; i++)
+		measure_column(l, i);
 	if (l->bar_column < COLUMNS_MAX) {
 		l->bar_whole = bar_whole(t, l->bar_column);
-		size_t room = l->t->columns - MIN(l->t->columns, 2 + l->widths[l->name] + width_of_others(l) + GAP);
-		l->bar_width = MIN(MAX(room, (size_t)BAR_NARROW), (size_t)BAR_WIDE);
+		l->bar_width = BAR_NARROW;
 	}
-	if (too_wide(l))
+	if (least_width(l) > l->t->columns)
 		l->bar_width = 0;
 	for (int keep_main = 1; keep_main >= 0; keep_main--) {
-		for (size_t i = t->n_columns; i-- > 0 && too_wide(l);) {
+		for (size_t i = t->n_columns; i-- > 0 && least_width(l) > l->t->columns;) {
 			if (i != l->name && !(keep_main && t->columns[i].flags & COLUMN_MAIN))
 				l->hidden[i] = true;
 		}
 	}
-	size_t left = l->t->columns - 2 - MIN(width_of_others(l), l->t->columns - 2);
-	l->widths[l->name] = MIN(l->widths[l->name], left);
+	share_room(l);
 }
 
 static void print_cell(const struct layout *l, size_t column, enum value_kind kind, struct buf *s, enum ink ink)
@@ -237,7 +263,7 @@ static void print_line(const struct layout *l, const struct line *line)
 		enum value_kind kind = VALUE_TEXT;
 		if (i == l->name) {
 			print_name(l, line, &s);
-		} else if (line->cells) {
+		} else if (line->cells && !is_empty(line, i)) {
 			kind = line->cells[i].kind;
 			text_value(l->t, &line->cells[i], &s);
 		}
@@ -246,7 +272,7 @@ static void print_line(const struct layout *l, const struct line *line)
 		buf_free(&s);
 		first = 0;
 	}
-	if (l->bar_width && line->cells) {
+	if (l->bar_width && line->row) {
 		text_pad(l->t, GAP);
 		text_bar(l->t, bar_share(l->bar_whole, &line->cells[l->bar_column]), l->bar_width);
 	}
@@ -301,7 +327,7 @@ static void print_row_lines(const struct text_out *t, const struct report_row *r
 	}
 }
 
-static void say_hidden(const struct layout *l)
+static void say_hidden(struct layout *l)
 {
 	struct text_wrap w = text_wrap_begin(l->t, 2);
 	bool any = false;
@@ -316,10 +342,16 @@ static void say_hidden(const struct layout *l)
 		any = true;
 	}
 	text_wrap_end(&w);
-	if (table_has_missing(l->table)) {
-		text_ink(l->t, INK_DIM, l->t->ascii ? "  -  not measured" : "  –  not measured");
-		buf_char(l->t->out, '\n');
+	bool missing = false;
+	vec_each (line, &l->lines) {
+		for (size_t i = 0; line->row && i < l->table->n_columns; i++)
+			missing = missing || (!l->hidden[i] && line->cells[i].missing);
 	}
+	if (!missing)
+		return;
+	text_ink(l->t, INK_DIM,
+		 l->t->ascii ? "  -  not measured, or does not apply" : "  –  not measured, or does not apply");
+	buf_char(l->t->out, '\n');
 }
 
 static void table(const struct text_out *t, const struct report_table *table)
@@ -383,7 +415,7 @@ static void print_strip(const struct text_out *t, const double *heights, size_t 
 {
 	struct buf s = { 0 };
 	for (size_t i = 0; i < n; i++)
-		buf_str(&s, heights[i] < 0 ? " " : text_spark(t, max > 0 ? heights[i] / max : 0));
+		buf_str(&s, heights[i] <= 0 ? " " : text_spark(t, max > 0 ? heights[i] / max : 0));
 	trim(&s);
 	text_ink(t, INK_DATA, buf_cstr(&s));
 	buf_char(t->out, '\n');

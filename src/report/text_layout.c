@@ -2,6 +2,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SHOW_CHARS_MAX 400
@@ -74,41 +75,72 @@ static size_t fitting(const char *s, size_t width)
 
 static void cut_end(const struct text_out *t, struct buf *s, size_t width)
 {
-	size_t mark = utf8_width(ELLIPSIS(t));
+	char mark[64];
 	if (utf8_width(buf_cstr(s)) <= width)
 		return;
-	s->len = fitting(buf_cstr(s), width > mark ? width - mark : 0);
+	/* A text cut for its length keeps saying how long it was. */
+	const char *length = str_ends(s->data, " bytes)") ? strrchr(s->data, '(') : NULL;
+	bool keeps = length && strlen(length) < 30 && width > strlen(length) + 8;
+	snprintf(mark, sizeof(mark), "%s%s%s", ELLIPSIS(t), keeps ? " " : "", keeps ? length : "");
+	size_t taken = utf8_width(mark);
+	s->len = fitting(buf_cstr(s), width > taken ? width - taken : 0);
 	s->data[s->len] = '\0';
-	buf_str(s, ELLIPSIS(t));
+	buf_str(s, mark);
 }
 
-void text_fit(const struct text_out *t, enum value_kind kind, struct buf *s, size_t width)
+/* Drops one part of the namespace after the other until the rest fits; the member stays. False if it does not fit. */
+static bool drop_namespace(const struct text_out *t, struct buf *s, size_t width, bool keep_type)
 {
-	size_t whole = utf8_width(buf_cstr(s)), mark = utf8_width(ELLIPSIS(t));
-	if (whole <= width)
-		return;
-	if (kind != VALUE_CODE) {
-		cut_end(t, s, width);
-		return;
-	}
-	struct name_parts parts = name_split(buf_cstr(s));
-	size_t from = 0;
-	/* Drop one part of the namespace after the other, never the member. */
-	for (size_t i = 1; i <= parts.member; i++) {
-		if (s->data[i - 1] != '.' || (i >= 2 && s->data[i - 2] == '.'))
+	size_t mark = utf8_width(ELLIPSIS(t));
+	for (size_t from = name_skip(buf_cstr(s), 0); from; from = name_skip(s->data, from)) {
+		if (keep_type && !name_skip(s->data, from))
+			return false;
+		if (utf8_width(s->data + from) + mark > width)
 			continue;
-		from = i;
-		if (utf8_width(s->data + i) + mark <= width)
-			break;
-	}
-	if (from) {
 		struct buf shorter = { 0 };
 		buf_str(&shorter, ELLIPSIS(t));
 		buf_str(&shorter, s->data + from);
 		buf_free(s);
 		*s = shorter;
+		return true;
+	}
+	return false;
+}
+
+void text_fit(const struct text_out *t, enum value_kind kind, struct buf *s, size_t width)
+{
+	if (utf8_width(buf_cstr(s)) <= width)
+		return;
+	if (kind == VALUE_CODE && !drop_namespace(t, s, width, true)) {
+		struct buf collapsed = { 0 };
+		name_collapse(buf_cstr(s), ELLIPSIS(t), &collapsed);
+		bool done = utf8_width(buf_cstr(&collapsed)) <= width || drop_namespace(t, &collapsed, width, false);
+		if (done || name_split(buf_cstr(&collapsed)).member) {
+			size_t member = done ? 0 : name_split(collapsed.data).member;
+			buf_clear(s);
+			buf_str(s, collapsed.data + member);
+		}
+		buf_free(&collapsed);
 	}
 	cut_end(t, s, width);
+}
+
+size_t text_least(const struct text_out *t, const struct value *v)
+{
+	enum { TEXT_LEAST = 16, NAME_MOST = 40 };
+	struct buf s = { 0 }, collapsed = { 0 };
+	text_value(t, v, &s);
+	size_t whole = utf8_width(buf_cstr(&s)), least = MIN(whole, (size_t)TEXT_LEAST);
+	if (v->kind == VALUE_CODE && !v->missing) {
+		name_collapse(buf_cstr(&s), ELLIPSIS(t), &collapsed);
+		size_t member = name_split(buf_cstr(&collapsed)).member;
+		least = utf8_width(buf_cstr(&collapsed) + member) + (member ? utf8_width(ELLIPSIS(t)) : 0);
+		whole = MIN(whole, (size_t)NAME_MOST);
+		least = MIN(least, whole);
+	}
+	buf_free(&s);
+	buf_free(&collapsed);
+	return least;
 }
 
 void text_ink(const struct text_out *t, enum ink ink, const char *s)

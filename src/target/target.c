@@ -71,7 +71,7 @@ static void look_init(struct look *l)
 
 static void look_fini(struct look *l)
 {
-	vec_each (u, &l->users)
+	vec_each(u, &l->users)
 		mem_free(u->name);
 	vec_free(&l->users);
 	vec_free(&l->sockets);
@@ -90,7 +90,7 @@ static const char *read_text(struct look *l, int dir, const char *name, size_t m
 
 static const char *user_name(struct look *l, uid_t uid)
 {
-	vec_each (u, &l->users)
+	vec_each(u, &l->users)
 		if (u->uid == uid)
 			return u->name;
 	char space[4096];
@@ -435,7 +435,7 @@ static struct err *look_at_all(struct look *l, struct target_list *list)
 
 static bool is_known(struct look *l, struct file_id id)
 {
-	vec_each (s, &l->sockets)
+	vec_each(s, &l->sockets)
 		if (s->dev == id.dev && s->ino == id.ino)
 			return true;
 	return false;
@@ -517,7 +517,7 @@ void target_fini(struct target *t)
 
 void target_list_free(struct target_list *list)
 {
-	vec_each (t, list)
+	vec_each(t, list)
 		target_fini(t);
 	vec_free(list);
 }
