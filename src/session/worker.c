@@ -85,6 +85,16 @@ static void log_line(struct worker *w, const char *text)
 	tell_text(w, "log", text, NULL);
 }
 
+static void log_f(struct worker *w, const char *fmt, ...) PRINTF(2, 3);
+static void log_f(struct worker *w, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	CLEANUP(mem_freep) char *text = mem_vprintf(fmt, ap);
+	va_end(ap);
+	log_line(w, text);
+}
+
 static void on_log(void *user, const char *text)
 {
 	log_line(user, text);
@@ -243,10 +253,8 @@ static struct err *collect(struct worker *w, bool *ret_cancelled)
 		return NULL;
 	struct err *err = recording_seal(w->recording);
 	const char *why = err ? err_text(err) : recording_drop_reason(w->recording);
-	if (why) {
-		CLEANUP(mem_freep) char *text = mem_printf("the recording is not kept whole: %s", why);
-		log_line(w, text);
-	}
+	if (why)
+		log_f(w, "the recording is not kept whole: %s", why);
 	err_free(err);
 	return NULL;
 }
@@ -297,9 +305,15 @@ static struct err *examine(struct worker *w, struct err *(*find)(const char *, c
 			   bool *ret_cancelled)
 {
 	TRY(prepare(w, find));
+	log_f(w, "%s on %s (%d) by %s, drdotnet %s", w->profiler->id, patient_name(&w->patient), w->patient.target.id,
+	      w->live ? way_name(w->exam.way) : "its recording", DRDOTNET_VERSION);
 	TRY(collect(w, ret_cancelled));
+	log_f(w, "looked for %s%s%s", fmt_duration_ns(w->exam.end_ns - w->exam.start_ns).s, w->exam.partial ? ": " : "",
+	      w->exam.partial ? w->exam.partial : "");
 	set_state(w, STORE_ANALYSING);
+	uint64_t start_ns = clock_mono_ns();
 	TRY(conclude(w));
+	log_f(w, "analysed in %s: %s", fmt_duration_ns(clock_mono_ns() - start_ns).s, w->row.verdict);
 	TRY_WRAP(save(w), "the report could not be saved");
 	return NULL;
 }

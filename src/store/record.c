@@ -59,9 +59,8 @@ static void write_files(struct jsonw *w, const char *dir)
 	jsonw_array_end(w);
 }
 
-static void write_row(struct jsonw *w, const struct store_row *row)
+void store_row_json(struct jsonw *w, const struct store_row *row)
 {
-	jsonw_i64(w, "format", RECORD_FORMAT);
 	jsonw_str(w, "version", row->version);
 	jsonw_str(w, "guid", row->guid);
 	jsonw_object(w, "profiler");
@@ -91,7 +90,8 @@ struct err *store_record_write(const char *dir, const struct store_row *row)
 	struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, true);
 	jsonw_object(&w, NULL);
-	write_row(&w, row);
+	jsonw_i64(&w, "format", RECORD_FORMAT);
+	store_row_json(&w, row);
 	write_files(&w, dir);
 	jsonw_object_end(&w);
 	buf_char(&text, '\n');

@@ -86,6 +86,9 @@ struct store_filter {
 struct err *store_list(struct store *s, const struct store_filter *filter, struct store_rows *ret) MUST_USE;
 struct err *store_delete(struct store *s, const char *guid) MUST_USE;
 
+/* The row as members of the object that is open. */
+void store_row_json(struct jsonw *w, const struct store_row *row);
+
 /* session.json, written atomically: the row and the files that are there. */
 struct err *store_record_write(const char *dir, const struct store_row *row) MUST_USE;
 /* ERR_NOT_FOUND when the session is not finished. The file may be damaged or hostile; its guid must be `guid`. */
