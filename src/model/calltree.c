@@ -111,7 +111,7 @@ void calltree_sort(struct calltree *t)
 		}
 		vec_sort(&children, heaviest_first);
 		uint32_t *link = &t->nodes.v[i].first_child;
-		vec_each (c, &children) {
+		vec_each(c, &children) {
 			*link = c->node;
 			link = &t->nodes.v[c->node].next_sibling;
 		}

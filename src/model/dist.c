@@ -122,7 +122,7 @@ size_t dist_buckets(struct dist *d, uint64_t unit, struct dist_bucket *ret, size
 		uint64_t from = bucket_start(k == lowest ? first : k, unit);
 		ret[k - lowest] = (struct dist_bucket){ from, bucket_start(k + 1, unit), 0 };
 	}
-	vec_each (v, &d->kept) {
+	vec_each(v, &d->kept) {
 		unsigned k = bucket_of(*v, unit);
 		ret[k < lowest ? 0 : k - lowest].count++;
 	}

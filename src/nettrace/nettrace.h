@@ -40,9 +40,11 @@ enum nettrace_type {
 struct nettrace_field {
 	const char *name;
 	enum nettrace_type type;
-	enum nettrace_type element;	       /* of arrays and locs */
-	uint32_t fixed_count;		       /* of fixed arrays */
-	const struct nettrace_field *children; /* of objects (also as the element of an array) */
+	enum nettrace_type element; /* of arrays and locs */
+	uint32_t fixed_count;	    /* of fixed arrays */
+	/* Of objects, also as the element of an array. When the element is an array or loc itself, children[0]
+	 * describes it and has no name. */
+	const struct nettrace_field *children;
 	size_t n_children;
 };
 
@@ -57,6 +59,7 @@ struct nettrace_meta {
 	uint8_t opcode;
 	const struct nettrace_field *fields;
 	size_t n_fields;
+	int format;	/* of the stream that described it: 4, 5 or 6 */
 	uintptr_t user; /* the consumer's own, 0 at first: e.g. a decoder found once */
 };
 
@@ -65,8 +68,8 @@ struct nettrace_header {
 	int64_t utc_ns;	    /* wall clock at sync_time */
 	uint64_t sync_time; /* in ticks */
 	uint64_t ticks_per_second;
-	uint32_t pointer_size; /* 4 or 8 */
-	uint32_t pid, n_cpus, sampling_rate;
+	uint32_t pointer_size;		     /* 4 or 8 */
+	uint32_t pid, n_cpus, sampling_rate; /* 0 when unknown */
 };
 
 struct nettrace_event {
@@ -81,6 +84,7 @@ struct nettrace_event {
 	const uint8_t *stack; /* n_frames addresses of pointer_size bytes, leaf first, unaligned */
 	size_t n_frames;
 	uint32_t pointer_size;
+	uint32_t process_id; /* of the thread; a version 6 stream may tell of several processes. 0 when unknown */
 };
 /* Address i as it stands (for i > 0 a return address). */
 uint64_t nettrace_event_frame(const struct nettrace_event *event, size_t i);
@@ -100,7 +104,7 @@ struct nettrace_options {
 
 struct nettrace_stats {
 	uint64_t bytes, events;
-	uint64_t lost;	  /* events the runtime dropped, from gaps in the sequence numbers */
+	uint64_t lost;	  /* events the runtime dropped, from gaps in the sequence numbers; a lower bound */
 	uint64_t orphans; /* events without metadata, skipped */
 	uint64_t early;	  /* delivered before their order was certain */
 	uint64_t unknown_blocks;

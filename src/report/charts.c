@@ -243,7 +243,7 @@ static void copy_nodes(struct flame_copy *c)
 				 ((struct heavy){ i, child->total, calltree_frame_name(c->tree, child->frame) }));
 		}
 		vec_sort(&children, lightest_first);
-		vec_each (h, &children)
+		vec_each(h, &children)
 			vec_push(&todo, ((struct todo){ h->node, at.depth + 1 }));
 		struct flame_node kept = { .frame = copy_frame(c, n->frame), .depth = at.depth };
 		below = MIN(below, n->total);
