@@ -379,6 +379,7 @@ static struct err *replay_chunk(void *user, const void *data, size_t len)
 static struct err *replay_part(struct live *l, const char *name)
 {
 	struct nettrace_options options = { .unordered = l->stream->unordered };
+	l->stream->opened++; /* as it was live: the profiler may ask which burst it hears */
 	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
 	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
 	struct err *cut = nettrace_reader_finish(reader);
@@ -420,7 +421,7 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
 	const json_t *fact = recording_fact(exam->recording, key);
 	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
-	s->opened = (uint32_t)json_get_int(fact, "opened", 0);
+	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
 	return NULL;
 }

@@ -27,7 +27,6 @@
 #define BURST_SHARE 0.05
 /* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
 #define OLD_BURST_SHARE 0.10
-#define STACK_LINES 20
 
 /* A few exceptions are ordinary; what costs is a steady rate. */
 #define RATE_MANY 10.0
@@ -431,18 +430,6 @@ static void add_inner_line(struct exceptions *x, const struct type *type, struct
 	buf_free(&line);
 }
 
-static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
-{
-	size_t depth = stacks_depth(x->stacks, site->stack), first = first_frame(x, site->stack);
-	size_t end = MIN(depth, first + STACK_LINES);
-	for (size_t i = first; i < end; i++)
-		report_row_line(row, VALUE_CODE, stacks_frame(x->stacks, x->methods, site->stack, i).name, NULL);
-	if (depth > end) {
-		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
-		report_row_line(row, VALUE_TEXT, more, NULL);
-	}
-}
-
 static void add_lines(struct exceptions *x, const struct exam *exam, const struct site *site, struct report_row *row)
 {
 	const struct type *type = &x->types.v[site->type];
@@ -459,7 +446,7 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 	}
 	add_inner_line(x, type, row);
 	if (site->method)
-		add_stack_lines(x, site, row);
+		stacks_lines(x->stacks, x->methods, site->stack, first_frame(x, site->stack), row);
 }
 
 static void add_table(struct exceptions *x, const struct exam *exam, const struct view *v, const struct sites *sites,

@@ -2,11 +2,13 @@
 #include "profilers/profiler.h"
 
 extern const struct profiler profiler_exceptions, profiler_runtime_pauses;
+extern const struct profiler profiler_lock_contention;
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
 	&profiler_runtime_pauses,
 	&profiler_exceptions,
+	&profiler_lock_contention,
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n)

@@ -7,6 +7,7 @@
 /* 32 MB of addresses; deeper frames of a stack say little about who threw or allocated. */
 #define FRAMES_TOTAL_MAX (4u << 20)
 #define FRAMES_EACH_MAX 128
+#define LINES_MAX 20
 
 struct entry {
 	uint32_t first, n;
@@ -142,4 +143,15 @@ size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 			return i;
 	}
 	return 0;
+}
+
+void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row)
+{
+	size_t depth = stacks_depth(s, id), end = MIN(depth, first + LINES_MAX);
+	for (size_t i = first; i < end; i++)
+		report_row_line(row, VALUE_CODE, stacks_frame(s, methods, id, i).name, NULL);
+	if (depth > end) {
+		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
+		report_row_line(row, VALUE_TEXT, more, NULL);
+	}
 }

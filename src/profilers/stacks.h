@@ -3,6 +3,7 @@
 
 #include "eventpipe/methods.h"
 #include "nettrace/nettrace.h"
+#include "report/report.h"
 
 struct stacks;
 struct stacks *stacks_new(void);
@@ -26,3 +27,5 @@ struct stack_frame stacks_frame(struct stacks *s, struct methods *methods, uint3
 uint64_t stacks_unknown(struct stacks *s, struct methods *methods);
 /* The frame a reader looks for: the leaf-most of the user's own code, else the leaf. Returns its index. */
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id);
+/* The frames from `first` on as lines under a row, leaf first; a long stack is cut. */
+void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row);
