@@ -245,11 +245,13 @@ static bool stands_alone(struct patient_list *list, struct patient *orphan, pid_
 	return true;
 }
 
-static void drop_sockets_of_nobody(struct patient_list *list, const pid_t *peers)
+/* Processes that ended while we asked are left out, and so are sockets that nobody listens on. */
+static void drop_the_gone(struct patient_list *list, const pid_t *peers)
 {
 	CLEANUP(mem_freep) bool *keep = mem_zalloc(list->n + 1);
 	for (size_t i = 0; i < list->n; i++)
-		keep[i] = list->v[i].target.pid || stands_alone(list, &list->v[i], peers[i]);
+		keep[i] = list->v[i].target.pid ? list->v[i].answered || target_alive(&list->v[i].target)
+						: stands_alone(list, &list->v[i], peers[i]);
 	size_t kept = 0;
 	for (size_t i = 0; i < list->n; i++) {
 		if (keep[i])
@@ -276,7 +278,7 @@ struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret)
 	targets.n = 0;
 	CLEANUP(mem_freep) pid_t *peers = mem_zalloc((list.n + 1) * sizeof(*peers));
 	ask_patients(&list, timeout_ms, peers);
-	drop_sockets_of_nobody(&list, peers);
+	drop_the_gone(&list, peers);
 	vec_sort(&list, by_id);
 	*ret = list;
 	return NULL;

@@ -18,10 +18,11 @@
 #include <time.h>
 
 #define TEXT_MAX ((size_t)2 << 20)
+#define SHORT_TEXT 8192
 #define MAPS_MAX ((size_t)64 << 20)
 #define COMMAND_LINE_MAX 4096
 /* The runtime's own threads are among the first it starts. */
-#define THREADS_LOOKED_AT 32
+#define THREADS_LOOKED_AT 16
 /* Files of one temporary folder that we are ready to try. */
 #define SOCKETS_MAX 4096
 #define LINKS_MAX 40
@@ -86,6 +87,20 @@ static const char *read_text(struct look *l, int dir, const char *name, size_t m
 	bool ok = !err;
 	err_free(err);
 	return ok ? buf_cstr(&l->text) : NULL;
+}
+
+/* The same for texts that the kernel makes in one piece: one read, which halves the cost of a pass. */
+static const char *read_short(struct look *l, int dir, const char *name)
+{
+	buf_clear(&l->text);
+	CLOSE_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	char *room = fd < 0 ? NULL : buf_room(&l->text, SHORT_TEXT);
+	ssize_t n = room ? read(fd, room, SHORT_TEXT) : -1;
+	if (n < 0)
+		return NULL;
+	l->text.len = (size_t)n;
+	room[n] = '\0';
+	return room;
 }
 
 static const char *user_name(struct look *l, uid_t uid)
@@ -318,7 +333,7 @@ static struct runtime_threads look_at_threads(struct look *l, int dir)
 			continue;
 		char name[300];
 		snprintf(name, sizeof(name), "%s/comm", e->d_name);
-		const char *comm = read_text(l, fd, name, 64);
+		const char *comm = read_short(l, fd, name);
 		ret.any |= comm && str_starts(comm, ".NET ");
 		ret.listener |= comm && str_starts(comm, ".NET EventPipe");
 		n++;
@@ -372,14 +387,14 @@ static bool look_at(struct look *l, int dir, pid_t pid, bool any, struct target 
 	struct proc_stat stat;
 	struct proc_status status;
 	*ret = (struct target){ .id = pid, .pid = pid, .socket_state = TARGET_SOCKET_NONE };
-	const char *text = read_text(l, dir, "stat", TEXT_MAX);
+	const char *text = read_short(l, dir, "stat");
 	if (!text || !proc_parse_stat(text, l->text.len, &stat))
 		return false;
 	/* A runtime has threads of its own before anything else. */
 	bool may_be = !stat.kernel_thread && stat.threads > 1 && stat.state != 'Z' && stat.state != 'X';
 	if (!may_be && !any)
 		return true;
-	text = read_text(l, dir, "status", TEXT_MAX);
+	text = read_short(l, dir, "status");
 	if (!text || !proc_parse_status(text, l->text.len, &status))
 		return false;
 	ret->start_ticks = stat.start_ticks;
@@ -531,8 +546,9 @@ static int open_same(const struct target *t)
 	struct look l = { 0 };
 	struct proc_stat stat;
 	int dir = t->pid > 0 ? open_process(t->pid) : -1;
-	const char *text = dir < 0 ? NULL : read_text(&l, dir, "stat", TEXT_MAX);
-	bool same = text && proc_parse_stat(text, l.text.len, &stat) && stat.start_ticks == t->start_ticks;
+	const char *text = dir < 0 ? NULL : read_short(&l, dir, "stat");
+	bool same = text && proc_parse_stat(text, l.text.len, &stat) && stat.start_ticks == t->start_ticks &&
+		    stat.state != 'Z' && stat.state != 'X';
 	buf_free(&l.text);
 	if (same)
 		return dir;
