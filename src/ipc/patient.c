@@ -331,7 +331,7 @@ static struct err *look_at_pid(pid_t pid, uint64_t timeout_ms, struct patient *r
 /* "shop" and "Shop.dll" are both Shop; 2 = letter by letter, 1 = but for case and ".dll", 0 = another. */
 static int match_name(const char *name, const char *spec)
 {
-	if (str_empty(name))
+	if (!name || !*name)
 		return 0;
 	if (str_eq(name, spec))
 		return 2;
@@ -416,12 +416,12 @@ static struct err *take_id(struct patient_list *list, int id, struct patient *re
 
 struct err *patient_look(const char *spec, uint64_t timeout_ms, struct patient *ret)
 {
+	if (str_empty(spec))
+		return err_new(ERR_USAGE, "name a target: a process id, a process name or an assembly name");
 	uint64_t number;
 	bool is_number = str_to_u64(spec, &number);
 	if (is_number && number > 0 && number < FIRST_FREE_ID)
 		return look_at_pid((pid_t)number, timeout_ms, ret);
-	if (str_empty(spec))
-		return err_new(ERR_USAGE, "name a target: a process id, a process name or an assembly name");
 	CLEANUP(patient_list_free) struct patient_list list = { 0 };
 	TRY(patient_find_all(timeout_ms, &list));
 	if (is_number && number <= INT32_MAX)

@@ -197,6 +197,28 @@ static void compare_roots(struct look *l, int dir, struct target *t)
 	t->other_root = root.st_dev != l->root.st_dev || root.st_ino != l->root.st_ino;
 }
 
+static void cut(struct buf *b, size_t len)
+{
+	if (!b->data)
+		return;
+	b->len = len;
+	b->data[len] = '\0';
+}
+
+/* One more component of a path: "." stays, ".." goes up but never out. True when it is a new name. */
+static bool add_component(struct buf *path, const char *name, size_t len)
+{
+	if (len == 1 && name[0] == '.')
+		return false;
+	if (len == 2 && name[0] == '.' && name[1] == '.') {
+		const char *slash = strrchr(buf_cstr(path), '/');
+		cut(path, slash ? (size_t)(slash - buf_cstr(path)) : 0);
+		return false;
+	}
+	buf_printf(path, "/%.*s", (int)len, name);
+	return true;
+}
+
 /* A path below a foreign root with its symbolic links followed there: the kernel would follow absolute ones from our
  * own root, and so out of the process's. NULL when there are too many. */
 static char *resolve_below(const char *root, const char *path)
@@ -205,27 +227,18 @@ static char *resolve_below(const char *root, const char *path)
 	CLEANUP(mem_freep) char *todo = mem_strdup(path);
 	for (size_t links = 0, at = 0;;) {
 		at += strspn(todo + at, "/");
-		size_t n = strcspn(todo + at, "/");
+		size_t n = strcspn(todo + at, "/"), before = done.len;
 		if (!n)
 			return mem_printf("%s%s", root, buf_cstr(&done));
-		size_t before = done.len;
-		if (n == 2 && !strncmp(todo + at, "..", 2)) {
-			const char *slash = strrchr(buf_cstr(&done), '/');
-			done.len = slash ? (size_t)(slash - done.data) : 0;
-			if (done.data)
-				done.data[done.len] = '\0';
-		} else if (n != 1 || todo[at] != '.') {
-			buf_printf(&done, "/%.*s", (int)n, todo + at);
-		}
+		bool is_new = add_component(&done, todo + at, n);
 		at += n;
 		char link[PATH_MAX];
 		CLEANUP(mem_freep) char *here = mem_printf("%s%s", root, buf_cstr(&done));
-		if (done.len <= before || !read_link(AT_FDCWD, here, link, sizeof(link)))
+		if (!is_new || !read_link(AT_FDCWD, here, link, sizeof(link)))
 			continue;
 		if (++links > LINKS_MAX)
 			return NULL;
-		done.len = link[0] == '/' ? 0 : before;
-		done.data[done.len] = '\0';
+		cut(&done, link[0] == '/' ? 0 : before);
 		char *next = mem_printf("%s/%s", link, todo + at);
 		mem_free(todo);
 		todo = next;
@@ -576,8 +589,7 @@ struct err *target_pidfd(const struct target *t, int *ret_fd)
 	/* The check comes second: from here on the descriptor holds the process that passes it. */
 	if (!target_alive(t))
 		return err_new(ERR_NOT_FOUND, "process %d is gone", t->pid);
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_steal(&fd);
 	return NULL;
 }
 

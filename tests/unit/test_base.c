@@ -261,6 +261,22 @@ static void vectors_grow(void **state UNUSED)
 	vec_free(&v);
 }
 
+static void descriptors_are_handed_on(void **state)
+{
+	(void)state;
+	int pipe_fds[2];
+	assert_int_equal(pipe(pipe_fds), 0);
+	int kept;
+	{
+		CLOSE_FD int fd = pipe_fds[1];
+		kept = fd_steal(&fd);
+		assert_int_equal(fd, -1);
+	}
+	assert_int_equal(write(kept, "x", 1), 1);
+	close(kept);
+	close(pipe_fds[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +293,7 @@ int main(void)
 		cmocka_unit_test(json_is_escaped_and_capped),
 		cmocka_unit_test(files_are_whole_or_absent),
 		cmocka_unit_test(reads_end_at_their_deadline),
+		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
