@@ -8,7 +8,9 @@ struct patient {
 	struct target target;
 	struct ipc_process_info info; /* zero when it did not answer */
 	bool answered;
-	char *remark; /* in words, when something is not as usual: "stopped (SIGSTOP), does not answer"; else NULL */
+	enum err_kind
+		failure; /* why it did not answer: ERR_DENIED we lack the right to ask; 0 = it did or was not asked */
+	char *remark;	 /* in words, when something is not as usual: "stopped (SIGSTOP), does not answer"; else NULL */
 };
 struct patient_list { /* a VEC */
 	struct patient *v;
@@ -18,8 +20,11 @@ struct patient_list { /* a VEC */
 /* All of them, sorted by id; each runtime gets timeout_ms to answer, all are asked side by side. Sockets without a
  * process that nobody listens on are left out. */
 struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret) MUST_USE;
-/* By id, process name or assembly name. Several matches: ERR_USAGE with a text that lists them. */
+/* By id, process name or assembly name. Several matches: ERR_USAGE with a text that lists them, one a line. No such:
+ * ERR_NOT_FOUND. One that we lack the right to ask: ERR_DENIED. */
 struct err *patient_find(const char *spec, uint64_t timeout_ms, struct patient *ret) MUST_USE;
+/* The same, but one that we may not ask is found all the same. */
+struct err *patient_look(const char *spec, uint64_t timeout_ms, struct patient *ret) MUST_USE;
 void patient_fini(struct patient *p);
 void patient_list_free(struct patient_list *list);
 /* The name to show: entry assembly, else process name. */

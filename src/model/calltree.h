@@ -2,7 +2,8 @@
 /* Stacks merged by common frames, root first. Frames are interned names with a kind; weights are counts or ns.
  *
  * Knows no address and no event. Grows while stacks are added; memory bounded by max_nodes: further stacks end in a
- * node "[more]" at the depth where room ran out, and truncated() counts them. */
+ * node "[more]" at the depth where room ran out (at most one under each node), and truncated() counts them. Frame 0 is
+ * the root's. The caller bounds how many different names there are. */
 
 #include "base/map.h"
 
@@ -11,6 +12,7 @@ enum frame_kind { FRAME_CODE, FRAME_FRAMEWORK, FRAME_GC, FRAME_JIT, FRAME_NATIVE
 struct calltree;
 struct calltree *calltree_new(size_t max_nodes);
 void calltree_free(struct calltree *t);
+DEFINE_CLEANUP(calltree_free, struct calltree *)
 uint32_t calltree_frame(struct calltree *t, const char *name, enum frame_kind kind);
 /* frames[0] is the root (outermost caller). Adds weight to the path. */
 void calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t weight);

@@ -17,7 +17,8 @@ uint64_t dist_min(const struct dist *d);
 uint64_t dist_quantile(struct dist *d, double q);
 bool dist_exact(const struct dist *d);
 
-/* Buckets that double ([1,2), [2,4) ...) scaled by `unit`, from the first to the last that holds a value. */
+/* Buckets that double ([0,1), [1,2), [2,4) ...) scaled by `unit`, from the first to the last that holds a value; more
+ * than max: the lowest are merged. Counts are estimated from the sample once it is not exact. */
 struct dist_bucket {
 	uint64_t from, to, count;
 };

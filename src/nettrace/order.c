@@ -226,7 +226,7 @@ void nettrace_order_flush(struct nettrace_reader *r)
 void nettrace_order_free(struct nettrace_reader *r)
 {
 	struct nettrace_order *o = &r->order;
-	vec_each (run, &o->heap)
+	vec_each(run, &o->heap)
 		slab_release(o, run->slab, run->end - run->pos);
 	vec_free(&o->heap);
 }

@@ -108,7 +108,7 @@ static void threads_compact(struct nettrace_reader *r)
 {
 	map_u64_free(&r->thread_ids);
 	size_t n = 0;
-	vec_each (t, &r->threads) {
+	vec_each(t, &r->threads) {
 		if (t->removed)
 			continue;
 		r->threads.v[n++] = *t;

@@ -19,7 +19,8 @@ struct exam {
 	const char *way_reason;	       /* why not the first choice, or NULL */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
-	int cancel_fd; /* readable once someone asks to stop; -1 without */
+	const char *session; /* guid, or NULL */
+	int cancel_fd;	     /* readable once someone asks to stop; -1 without */
 
 	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);

@@ -29,6 +29,7 @@ struct profiler {
 	const char *name;	 /* "Runtime pauses" */
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
+	const char *cost;	 /* for the target, in a few words: "no stop; well under 1 % of its CPU" */
 	const struct param *params;
 	size_t n_params;
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
@@ -44,7 +45,7 @@ struct profiler {
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n);
-/* By id or uuid (any case). The error names the nearest or all that exist. */
+/* By id or uuid (any case). ERR_USAGE names all that exist. */
 struct err *profiler_find(const char *name, const struct profiler **ret) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
 const struct param *profiler_param(const struct profiler *p, const char *key);
@@ -54,7 +55,7 @@ struct params;
 struct params *params_new(const struct profiler *profiler); /* all defaults */
 void params_free(struct params *p);
 DEFINE_CLEANUP(params_free, struct params *)
-/* ERR_NOT_FOUND for an unknown key (lists the known ones), ERR_USAGE for a wrong type or range. */
+/* ERR_USAGE says what is wrong and what is accepted. */
 struct err *params_set(struct params *p, const char *key, const char *value) MUST_USE;
 bool params_is_default(const struct params *p, const char *key);
 const char *params_text(const struct params *p, const char *key);

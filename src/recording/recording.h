@@ -5,8 +5,9 @@
  *                             bytes, CRC-32, whole or cut; written last, so a folder without it is unfinished
  *   recording/<part>          raw bytes, for example a .nettrace stream
  *
- * Knows no profiler and no event. Part names are [a-z0-9.-]{1,64}, checked on both sides. A part whose size or sum
- * differs from its manifest opens with `damaged` set; the reader decides. */
+ * Knows no profiler and no event. Names of parts and kinds are [a-z0-9][a-z0-9.-]{0,63}, checked on both sides. A part
+ * whose size or sum differs from its manifest opens with `damaged` set; the reader decides. A damaged manifest does not
+ * open at all. Not for threads. Parts belong to their recording. */
 
 #include "base/err.h"
 #include "base/json.h"
@@ -28,6 +29,9 @@ void recording_part_close(struct recording_part *p, bool whole);
 struct err *recording_seal(struct recording *r) MUST_USE;
 /* Why parts were dropped, or NULL. */
 const char *recording_drop_reason(const struct recording *r);
+bool recording_sealed(const struct recording *r);
+/* Bytes of all parts that were not dropped. */
+uint64_t recording_kept_bytes(const struct recording *r);
 
 /* Reading. */
 struct err *recording_open(const char *dir, struct recording **ret) MUST_USE;
@@ -38,7 +42,8 @@ struct recording_part_info {
 };
 size_t recording_n_parts(const struct recording *r);
 struct recording_part_info recording_part_info(const struct recording *r, size_t i);
-/* Calls chunk() with the part's bytes in order, until it fails. */
+/* Calls chunk() with the part's bytes in order, until it fails. ERR_NOT_FOUND for a part that was not kept; a damaged
+ * one gives what is there, never more than the manifest says. */
 struct err *recording_part_read(struct recording *r, const char *name,
 				struct err *(*chunk)(void *user, const void *data, size_t len), void *user) MUST_USE;
 void recording_free(struct recording *r);

@@ -14,6 +14,7 @@ enum target_socket {
 	TARGET_SOCKET_AOT,	/* NativeAOT without EventPipe support */
 	TARGET_SOCKET_MISSING,	/* it should be there, and is not (deleted, other TMPDIR, not yet started) */
 	TARGET_SOCKET_HIDDEN,	/* we lack the right to look */
+	TARGET_SOCKET_NONE,	/* not a .NET process (only target_find_pid shows such) */
 };
 
 struct target {
@@ -31,8 +32,12 @@ struct target {
 	char *diagnostic_ports; /* DOTNET_DiagnosticPorts as it has it, or NULL */
 	enum target_socket socket_state;
 	bool other_mount, other_pid_ns, other_root, stopped /* SIGSTOP or traced */, zombie;
+	bool no_access; /* we lack the right to look into it: environment, root and maps are hidden from us */
+	pid_t tracer;	/* the debugger that holds it, or 0 */
 	uint64_t rss_bytes, cpu_ns, uptime_ns;
-	double cpu_ratio; /* of one core, since start; target_measure_cpu refines it; negative = not measured */
+	uint64_t seen_ns;	/* monotonic, when cpu_ns was read */
+	double cpu_ratio;	/* of one core, since start; target_measure_cpu refines it; negative = not measured */
+	uint64_t cpu_window_ns; /* the time cpu_ratio was measured over; 0 = since start */
 };
 struct target_list { /* a VEC */
 	struct target *v;
@@ -44,6 +49,13 @@ struct target_list { /* a VEC */
 struct err *target_find_all(struct target_list *ret) MUST_USE;
 /* One process by pid, .NET or not: ERR_NOT_FOUND when it is gone. */
 struct err *target_find_pid(pid_t pid, struct target *ret) MUST_USE;
+/* The CPU used since the first look, as cpu_ratio; leaves it alone when the process is gone. */
+void target_measure_cpu(struct target *t);
+/* Where its libcoreclr.so lies as it sees it (the program itself for a single-file application). ERR_NOT_FOUND when it
+ * has none, ERR_DENIED when we may not look. The caller frees. */
+struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
+/* A variable it was started with; NULL when absent or hidden from us. The caller frees. */
+char *target_env(const struct target *t, const char *name);
 void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
 /* Same process still: pid and start time. */

@@ -58,7 +58,7 @@ static void print(struct counts *c, uint64_t lost)
 	jsonw_u64(&w, "lost", lost);
 	jsonw_u64(&w, "disorder", c->disorder);
 	jsonw_object(&w, "kinds");
-	vec_each (kind, &c->kinds) {
+	vec_each(kind, &c->kinds) {
 		if (!kind->count)
 			continue;
 		jsonw_object(&w, kind->name);

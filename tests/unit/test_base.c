@@ -254,7 +254,7 @@ static void vectors_grow(void **state UNUSED)
 	for (int i = 0; i < 100; i++)
 		vec_push(&v, i);
 	int sum = 0;
-	vec_each (it, &v)
+	vec_each(it, &v)
 		sum += *it;
 	assert_int_equal(sum, 4950);
 	assert_int_equal(vec_last(&v), 99);

@@ -1,0 +1,83 @@
+# The front door. Everything a person needs is one of these; Meson does the work behind them.
+#
+#   make            build build/drdotnet (installs missing Debian packages first and says which)
+#   make demo       start a sick .NET app, examine it, print the reports, leave nothing running
+#   make test       every test; ends with "N passed, N failed"
+#   make lint asan fuzz soak bench golden docs install clean
+
+BUILD ?= build
+PREFIX ?= /usr/local
+# No terminal, no questions.
+export DEBIAN_FRONTEND = noninteractive
+
+.PHONY: all setup demo test unit lint asan fuzz soak bench golden docs install clean patients
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) drdotnet --quiet
+	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
+
+$(BUILD)/build.ninja: tools/setup
+	@tools/setup build
+	@meson setup $(BUILD) $(MESON_ARGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+
+setup:
+	@tools/setup build test
+
+patients:
+	@tests/patients/build $(BUILD)/patients
+
+demo: all patients
+	@tools/demo $(BUILD)
+
+test: setup $(BUILD)/build.ninja patients
+	@ninja -C $(BUILD) --quiet
+	@tests/run --build $(BUILD)
+
+# Only what needs no .NET: seconds.
+unit: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+	@tests/run --build $(BUILD) --unit
+
+lint: $(BUILD)/build.ninja
+	@tools/setup lint
+	@ninja -C $(BUILD) --quiet
+	@tools/lint $(BUILD)
+
+asan: patients
+	@tools/setup build test
+	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined >/dev/null
+	@ninja -C build-asan --quiet
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 DRDOTNET_PATIENTS=$(abspath $(BUILD))/patients \
+		tests/run --build build-asan
+
+fuzz:
+	@tools/setup build lint
+	@tools/fuzz $(FUZZ_ARGS)
+
+soak: all patients
+	@tools/soak $(BUILD)
+
+bench: all patients
+	@bench/run --build $(BUILD)
+
+golden: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+	@UPDATE_GOLDEN=1 tests/run --build $(BUILD) --unit --only report
+	@git --no-pager diff --stat -- tests/golden
+
+# Pages made from the tables; a test fails when they are stale.
+docs: all
+	@$(BUILD)/drdotnet _generate guide >docs/guide.md
+	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
+
+install: all
+	install -D -m 755 $(BUILD)/drdotnet $(DESTDIR)$(PREFIX)/bin/drdotnet
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BUILD)/drdotnet _generate man >$(DESTDIR)$(PREFIX)/share/man/man1/drdotnet.1
+	$(BUILD)/drdotnet completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/drdotnet
+	$(BUILD)/drdotnet completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_drdotnet
+	$(BUILD)/drdotnet completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/drdotnet.fish
+
+clean:
+	rm -rf $(BUILD) build-asan build-fuzz build-clang

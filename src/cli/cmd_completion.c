@@ -1,0 +1,217 @@
+/* Completion scripts, made from the command and profiler tables. Targets complete to the ids that `ps` shows. */
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "profilers/profiler.h"
+#include <stdio.h>
+
+static void names(struct buf *out, bool with_commands, const char *between)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	bool first = true;
+	for (size_t i = 0; with_commands && i < ARRAY_SIZE(commands); i++) {
+		if (commands[i]->hidden)
+			continue;
+		buf_printf(out, "%s%s", first ? "" : between, commands[i]->name);
+		first = false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "%s%s", first ? "" : between, all[i]->id);
+		first = false;
+	}
+}
+
+/* Words after which a TARGET is expected, as a shell pattern: a|b|c. */
+static void target_commands(struct buf *out)
+{
+	buf_str(out, "check|");
+	names(out, false, "|");
+}
+
+static void bash_options(struct buf *out, const char *pattern, const struct option *options)
+{
+	buf_printf(out, "\t%s) opts=\"--help", pattern);
+	for (const struct option *o = options; o && o->name; o++) {
+		if (!o->hidden)
+			buf_printf(out, " %s", o->name);
+	}
+	buf_str(out, "\";;\n");
+}
+
+static void bash(struct buf *out)
+{
+	buf_str(out, "# bash completion for drdotnet\n"
+		     "_drdotnet() {\n"
+		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} opts=\n"
+		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+		     "\t\tCOMPREPLY=($(compgen -W \"");
+	names(out, true, " ");
+	buf_str(out, "\" -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $cmd in\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!commands[i]->hidden)
+			bash_options(out, commands[i]->name, commands[i]->options);
+	}
+	struct buf pattern = { 0 };
+	names(&pattern, false, "|");
+	bash_options(out, buf_cstr(&pattern), cmd_run.options);
+	buf_str(out, "\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")); return;;\n\tesac\n"
+		     "\tcase $cmd:$COMP_CWORD in\n\trun:2|help:2) COMPREPLY=($(compgen -W \"");
+	names(out, false, " ");
+	buf_str(out, "\" -- \"$cur\")); return;;\n"
+		     "\tsessions:2) COMPREPLY=($(compgen -W \"list show report export delete prune\" -- \"$cur\")); "
+		     "return;;\n"
+		     "\tcompletion:2) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return;;\n"
+		     "\tesac\n\tcase $cmd in\n\trun|");
+	target_commands(out);
+	buf_str(out, ") COMPREPLY=($(compgen -W \"$(drdotnet ps --ids 2>/dev/null)\" -- \"$cur\"));;\n"
+		     "\t*) COMPREPLY=($(compgen -f -- \"$cur\"));;\n\tesac\n}\ncomplete -F _drdotnet drdotnet\n");
+	buf_free(&pattern);
+}
+
+/* Inside single quotes of zsh and fish, and of zsh's option descriptions, where [ ] and : have a meaning. */
+static void quoted(struct buf *out, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\'')
+			buf_str(out, "’");
+		else if (*s == ':' || *s == '[' || *s == ']')
+			buf_printf(out, "\\%c", *s);
+		else
+			buf_char(out, *s);
+	}
+}
+
+static void zsh_options(struct buf *out, const char *pattern, const struct option *options, bool target)
+{
+	buf_printf(out, "\t%s) _arguments '--help[Show this help]'", pattern);
+	for (const struct option *o = options; o && o->name; o++) {
+		if (o->hidden)
+			continue;
+		buf_printf(out, " '%s%s[", o->repeat ? "*" : "", o->name);
+		quoted(out, o->help);
+		buf_char(out, ']');
+		if (o->value && o->choices) {
+			buf_printf(out, ":%s:(", o->value);
+			for (const char *const *c = o->choices; *c; c++)
+				buf_printf(out, "%s%s", c == o->choices ? "" : " ", *c);
+			buf_char(out, ')');
+		} else if (o->value) {
+			buf_printf(out, ":%s:%s", o->value, str_eq(o->value, "FILE") ? "_files" : " ");
+		}
+		buf_char(out, '\'');
+	}
+	buf_str(out, target ? " '*:target:($(drdotnet ps --ids 2>/dev/null))';;\n" : " '*:: :_files';;\n");
+}
+
+static void zsh(struct buf *out)
+{
+	buf_str(out, "#compdef drdotnet\n_drdotnet() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a words_known=(\n");
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (commands[i]->hidden)
+			continue;
+		buf_printf(out, "\t\t\t'%s:", commands[i]->name);
+		quoted(out, commands[i]->summary);
+		buf_str(out, "'\n");
+	}
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "\t\t\t'%s:", all[i]->id);
+		quoted(out, all[i]->symptom);
+		buf_str(out, "'\n");
+	}
+	buf_str(out, "\t\t)\n\t\t_describe command words_known\n\t\treturn\n\tfi\n"
+		     "\tlocal cmd=$words[2]\n\tshift words; (( CURRENT-- ))\n\tcase $cmd in\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!commands[i]->hidden)
+			zsh_options(out, commands[i]->name, commands[i]->options, commands[i] == &cmd_check);
+	}
+	struct buf pattern = { 0 };
+	names(&pattern, false, "|");
+	zsh_options(out, buf_cstr(&pattern), cmd_run.options, true);
+	buf_free(&pattern);
+	buf_str(out, "\tesac\n}\n_drdotnet \"$@\"\n");
+}
+
+static void fish_options(struct buf *out, const char *seen, const struct option *options)
+{
+	for (const struct option *o = options; o && o->name; o++) {
+		if (o->hidden)
+			continue;
+		buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from %s' -l %s%s", seen, o->name + 2,
+			   o->value ? " -r" : "");
+		if (o->short_name)
+			buf_printf(out, " -s %c", o->short_name);
+		if (o->choices) {
+			buf_str(out, " -f -a '");
+			for (const char *const *c = o->choices; *c; c++)
+				buf_printf(out, "%s%s", c == o->choices ? "" : " ", *c);
+			buf_char(out, '\'');
+		}
+		buf_str(out, " -d '");
+		quoted(out, o->help);
+		buf_str(out, "'\n");
+	}
+}
+
+static void fish(struct buf *out)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	struct buf ids = { 0 };
+	names(&ids, false, " ");
+	buf_str(out, "complete -c drdotnet -f\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (commands[i]->hidden)
+			continue;
+		buf_printf(out, "complete -c drdotnet -n __fish_use_subcommand -a %s -d '", commands[i]->name);
+		quoted(out, commands[i]->summary);
+		buf_str(out, "'\n");
+		fish_options(out, commands[i]->name, commands[i]->options);
+	}
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "complete -c drdotnet -n __fish_use_subcommand -a %s -d '", all[i]->id);
+		quoted(out, all[i]->symptom);
+		buf_str(out, "'\n");
+	}
+	fish_options(out, buf_cstr(&ids), cmd_run.options);
+	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from run help' -a '%s'\n", buf_cstr(&ids));
+	buf_printf(out,
+		   "complete -c drdotnet -n '__fish_seen_subcommand_from run check %s' -a '(drdotnet ps --ids "
+		   "2>/dev/null)'\n",
+		   buf_cstr(&ids));
+	buf_str(out,
+		"complete -c drdotnet -n '__fish_seen_subcommand_from sessions' -a 'list show report export delete "
+		"prune'\n"
+		"complete -c drdotnet -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n");
+	buf_free(&ids);
+}
+
+static struct err *run(const struct args *args, int *ret_exit UNUSED)
+{
+	struct buf out = { 0 };
+	if (str_eq(args->words[0], "bash"))
+		bash(&out);
+	else if (str_eq(args->words[0], "zsh"))
+		zsh(&out);
+	else if (str_eq(args->words[0], "fish"))
+		fish(&out);
+	else
+		return err_new(ERR_USAGE, "no completion for '%s'; there is bash, zsh and fish", args->words[0]);
+	fputs(buf_cstr(&out), stdout);
+	buf_free(&out);
+	return NULL;
+}
+
+const struct command cmd_completion = {
+	.name = "completion",
+	.words = "bash|zsh|fish",
+	.summary = "Print a completion script for your shell.",
+	.example = "source <(drdotnet completion bash)\n"
+		   "drdotnet completion fish > ~/.config/fish/completions/drdotnet.fish",
+	.min_words = 1,
+	.max_words = 1,
+	.run = run,
+};

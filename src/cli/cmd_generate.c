@@ -1,0 +1,170 @@
+/* What is made from the tables at build time: the man page and the guide. Hidden; `make` and a test call it. */
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "profilers/profiler.h"
+#include "version.h"
+#include <stdio.h>
+#include <string.h>
+
+/* roff: backslashes, and dots or quotes at the start of a line, have a meaning. */
+static void roff(struct buf *out, const char *s)
+{
+	bool line_start = true;
+	for (; *s; s++) {
+		if (line_start && (*s == '.' || *s == '\''))
+			buf_str(out, "\\&");
+		if (*s == '\\')
+			buf_str(out, "\\e");
+		else if (*s == '-')
+			buf_str(out, "\\-");
+		else
+			buf_char(out, *s);
+		line_start = *s == '\n';
+	}
+}
+
+static void roff_example(struct buf *out, const char *example)
+{
+	buf_str(out, ".PP\n.nf\n");
+	roff(out, example);
+	buf_str(out, "\n.fi\n");
+}
+
+static void man_options(struct buf *out, const struct option *options)
+{
+	for (const struct option *o = options; o && o->name; o++) {
+		if (o->hidden)
+			continue;
+		buf_str(out, ".TP\n.B ");
+		if (o->short_name)
+			buf_printf(out, "\\-%c, ", o->short_name);
+		roff(out, o->name);
+		if (o->value) {
+			buf_str(out, " \\fI");
+			roff(out, o->value);
+			buf_str(out, "\\fR");
+		}
+		buf_char(out, '\n');
+		roff(out, o->help);
+		buf_char(out, '\n');
+	}
+}
+
+static void man_command(struct buf *out, const struct command *c)
+{
+	buf_str(out, ".SS \"drdotnet ");
+	roff(out, c->name);
+	buf_printf(out, "%s", c->words ? " " : "");
+	roff(out, c->words ? c->words : "");
+	buf_str(out, "\"\n");
+	roff(out, c->summary);
+	buf_char(out, '\n');
+	if (c->example)
+		roff_example(out, c->example);
+	if (c->details) {
+		buf_str(out, ".PP\n");
+		roff(out, c->details);
+		buf_char(out, '\n');
+	}
+	man_options(out, c->options);
+}
+
+static void man(struct buf *out)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	buf_printf(out, ".TH DRDOTNET 1 \"\" \"drdotnet %s\" \"User Commands\"\n", DRDOTNET_VERSION);
+	buf_str(out,
+		".SH NAME\ndrdotnet \\- a doctor for .NET on Linux\n"
+		".SH SYNOPSIS\n.B drdotnet\n.I COMMAND\n[ARGUMENTS]\n.br\n.B drdotnet\n.I PROFILER TARGET\n[OPTIONS]\n"
+		".SH DESCRIPTION\n"
+		"Point it at a running .NET process and it says in a few true sentences what is wrong and where.\n"
+		"It needs no restart, no preparation and no SDK.\n"
+		"A TARGET is a pid, a process name, an assembly name or an id that\n.B drdotnet ps\nshows.\n"
+		"The result goes to standard output, everything else to standard error.\n.SH PROFILERS\n");
+	for (size_t i = 0; i < n; i++) {
+		buf_str(out, ".TP\n.B ");
+		roff(out, all[i]->id);
+		buf_char(out, '\n');
+		roff(out, all[i]->symptom);
+		buf_str(out, ". ");
+		roff(out, all[i]->description);
+		buf_char(out, '\n');
+		for (size_t k = 0; k < all[i]->n_params; k++) {
+			const struct param *p = &all[i]->params[k];
+			buf_printf(out, ".RS\n.TP\n.B \\-\\-param %s=\\fI%s\\fR\n", p->key, p->default_value);
+			roff(out, p->description);
+			buf_str(out, "\n.RE\n");
+		}
+	}
+	buf_str(out, ".SH COMMANDS\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!commands[i]->hidden)
+			man_command(out, commands[i]);
+	}
+	buf_str(out, ".SH EXIT STATUS\n"
+		     "0 ok, 1 failed, 2 wrong usage, 3 target not found, 4 no permission, 5 busy, 130 cancelled.\n"
+		     ".SH ENVIRONMENT\n.TP\n.B DRDOTNET_HOME\nWhere sessions are kept; otherwise /var/lib/drdotnet for "
+		     "root,\n"
+		     "$XDG_STATE_HOME/drdotnet for others.\n.TP\n.B NO_COLOR\nNo colours, also on a terminal.\n");
+}
+
+static void guide(struct buf *out)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	buf_str(out, "# Guide: from symptom to next step\n\n"
+		     "Generated from the registry by `make docs`; change the profiler's struct, not this page.\n\n"
+		     "| What you see | Run | What it costs the process |\n|---|---|---|\n");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(out, "| %s | [`drdotnet %s TARGET`](#%s) | %s |\n", all[i]->symptom, all[i]->id, all[i]->id,
+			   all[i]->cost);
+	buf_str(out,
+		"\nNot sure? `drdotnet ps` lists the patients, `drdotnet check TARGET` says which ways of looking are "
+		"open and what would open the others.\n");
+	for (size_t i = 0; i < n; i++) {
+		const struct profiler *p = all[i];
+		buf_printf(out, "\n## %s\n\n**%s.** %s\n\n", p->id, p->symptom, p->description);
+		if (p->n_params)
+			buf_str(out, "| Parameter | Meaning | Default |\n|---|---|---|\n");
+		for (size_t k = 0; k < p->n_params; k++)
+			buf_printf(out, "| `%s` | %s | %s%s%s |\n", p->params[k].key, p->params[k].description,
+				   p->params[k].default_value, p->params[k].unit ? " " : "",
+				   p->params[k].unit ? p->params[k].unit : "");
+		if (p->n_advice)
+			buf_str(out, "\n| When it finds | Do next |\n|---|---|\n");
+		for (size_t k = 0; k < p->n_advice; k++)
+			buf_printf(out, "| %s | %s |\n", p->advice[k].finding, p->advice[k].next);
+	}
+	buf_str(out, "\n## Where to go deeper\n\n"
+		     "- Every session is kept: `drdotnet sessions`, `drdotnet sessions report ID --format html`.\n"
+		     "- How each thing is measured: [internals](internals/).\n"
+		     "- What it costs, measured: [performance](performance.md).\n"
+		     "- A symptom without a profiler: [adding a profiler](adding-a-profiler.md).\n");
+}
+
+static struct err *run(const struct args *args, int *ret_exit UNUSED)
+{
+	struct buf out = { 0 };
+	if (str_eq(args->words[0], "man"))
+		man(&out);
+	else if (str_eq(args->words[0], "guide"))
+		guide(&out);
+	else
+		return err_new(ERR_USAGE, "nothing called '%s' is generated; there is man and guide", args->words[0]);
+	fputs(buf_cstr(&out), stdout);
+	buf_free(&out);
+	return NULL;
+}
+
+const struct command cmd_generate = {
+	.name = "_generate",
+	.words = "man|guide",
+	.summary = "Print the man page or the guide.",
+	.min_words = 1,
+	.max_words = 1,
+	.hidden = true,
+	.run = run,
+};

@@ -1,0 +1,358 @@
+/* drdotnet run: everything is checked first, then a session is started and watched, then its report printed. */
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "session/session.h"
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#define FIND_TIMEOUT_MS 3000
+#define GRACE_MS 2000
+#define TICK_MS 100
+#define EXIT_CANCELLED 130
+
+static struct err *set_param(struct params *params, const char *word)
+{
+	const char *equals = strchr(word, '=');
+	if (!equals || equals == word)
+		return err_new(ERR_USAGE, "--param takes key=value, not '%s'", word);
+	CLEANUP(mem_freep) char *key = mem_strndup(word, (size_t)(equals - word));
+	return params_set(params, key, equals + 1);
+}
+
+static const struct param *duration_param(const struct profiler *profiler)
+{
+	const struct param *p = profiler_param(profiler, "duration");
+	p = p ? p : profiler_param(profiler, "duration_seconds");
+	return p && str_eq(p->unit, "s") ? p : NULL;
+}
+
+static struct err *set_duration(const struct profiler *profiler, struct params *params, const char *word)
+{
+	const struct param *param = duration_param(profiler);
+	uint64_t ms;
+	if (!param)
+		return err_new(ERR_USAGE, "%s takes no --duration: it looks once", profiler->id);
+	if (!str_to_duration_ms(word, &ms))
+		return err_new(ERR_USAGE, "--duration takes a time such as 10s, 500ms or 2m, not '%s'", word);
+	if (param->type == PARAM_INT && ms % 1000)
+		return err_new(ERR_USAGE, "%s takes --duration in whole seconds, not '%s'", profiler->id, word);
+	char value[32];
+	snprintf(value, sizeof(value), "%.15g", (double)ms / 1000);
+	return params_set(params, param->key, value);
+}
+
+static struct err *set_params(const struct args *args, const struct profiler *profiler, struct params *params)
+{
+	for (size_t i = 0; i < args->n_given; i++) {
+		const struct args_given *g = &args->given[i];
+		if (str_eq(g->option->name, "--param"))
+			TRY(set_param(params, g->value));
+		else if (str_eq(g->option->name, "--duration"))
+			TRY(set_duration(profiler, params, g->value));
+	}
+	return NULL;
+}
+
+static struct err *choose_way(const struct args *args, const struct profiler *profiler, enum way *ret)
+{
+	const char *word = args_value(args, "--way");
+	*ret = WAY_AUTO;
+	if (!word)
+		return NULL;
+	TRY(way_parse(word, ret));
+	if (*ret == WAY_AUTO)
+		return NULL;
+	struct buf known = { 0 };
+	for (const enum way *w = profiler->ways; *w; w++) {
+		if (*w == *ret) {
+			buf_free(&known);
+			return NULL;
+		}
+		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
+	}
+	struct err *err = err_new(ERR_USAGE, "%s works by %s, not by '%s'", profiler->id, buf_cstr(&known), word);
+	buf_free(&known);
+	return err;
+}
+
+/* What the words ask for, checked as far as it can be without touching anyone. */
+struct order {
+	const struct profiler *profiler;
+	struct params *params;
+	enum way way;
+	struct output output;
+	const char *target, *recording, *session;
+	bool keep_recording, quiet;
+};
+
+static struct err *order_read(const struct args *args, struct order *o)
+{
+	TRY(profiler_find(args->words[0], &o->profiler));
+	o->params = params_new(o->profiler);
+	o->target = args->n_words > 1 ? args->words[1] : NULL;
+	o->recording = args_value(args, "--recording");
+	o->session = args_value(args, "--session");
+	o->keep_recording = args_has(args, "--keep-recording");
+	o->quiet = args_has(args, "--quiet");
+	if (!!o->target + !!o->recording + !!o->session != 1)
+		return err_new(ERR_USAGE,
+			       "'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
+			       "'drdotnet ps' lists them), or --recording or --session instead",
+			       o->profiler->id);
+	TRY(set_params(args, o->profiler, o->params));
+	TRY(choose_way(args, o->profiler, &o->way));
+	if (!o->target && o->way != WAY_AUTO)
+		return err_new(ERR_USAGE, "--way is for a living target; a recording was made by the way it was made");
+	TRY(output_parse(args, &o->output));
+	return output_check(&o->output);
+}
+
+struct watch {
+	struct progress progress;
+	struct session *session;
+	int signal_fd;
+	unsigned interrupts;
+	struct deadline kill_at;
+};
+
+static void on_state(void *user, enum store_state state)
+{
+	progress_state(&((struct watch *)user)->progress, state);
+}
+
+static void on_progress(void *user, double ratio, const char *what)
+{
+	progress_update(&((struct watch *)user)->progress, ratio, what);
+}
+
+/* First: stop looking, analyse what there is. Second: soon. Third: now. */
+static void interrupted(struct watch *w)
+{
+	struct signalfd_siginfo info;
+	if (read(w->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	switch (++w->interrupts) {
+	case 1:
+		session_cancel(w->session);
+		progress_say(&w->progress,
+			     "Stopping; what was seen so far will be reported (Ctrl-C again gives it up).");
+		break;
+	case 2:
+		session_cancel(w->session);
+		w->kill_at = deadline_in_ms(GRACE_MS);
+		break;
+	default:
+		session_kill(w->session);
+	}
+}
+
+static struct err *watch_session(struct watch *w)
+{
+	const struct session_events events = { .on_state = on_state, .on_progress = on_progress, .user = w };
+	for (bool ended = false; !ended;) {
+		struct pollfd fds[] = { { .fd = session_fd(w->session), .events = POLLIN },
+					{ .fd = w->signal_fd, .events = POLLIN } };
+		int wait_ms = w->progress.terminal || w->interrupts > 1 ? TICK_MS : -1;
+		if (poll(fds, ARRAY_SIZE(fds), wait_ms) < 0 && errno != EINTR)
+			return err_errno(errno, "poll");
+		if (fds[1].revents & POLLIN)
+			interrupted(w);
+		if (deadline_passed(w->kill_at))
+			session_kill(w->session);
+		TRY(session_pump(w->session, &events, &ended));
+		progress_draw(&w->progress);
+	}
+	return NULL;
+}
+
+static struct err *listen_to_signals(int *ret_fd)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || (*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+		return err_errno(errno, "listen for signals");
+	return NULL;
+}
+
+static void apply_retention(struct store *store)
+{
+	struct session_retention limits;
+	struct err *err = session_retention_default(&limits);
+	if (!err)
+		err = session_prune(store, &limits, false, NULL);
+	if (err)
+		fprintf(stderr, "drdotnet: old sessions could not be removed: %s\n", err_text(err));
+	err_free(err);
+}
+
+/* The report of an ended session, and where it is kept. */
+static struct err *show(const struct order *o, struct store *store, const struct session *session, int *ret_exit)
+{
+	const struct store_row *row = session_row(session);
+	struct err *failed = session_error(session);
+	if (failed) {
+		CLEANUP(mem_freep) char *dir = store_session_dir(store, row->guid);
+		if (access(dir, F_OK) == 0)
+			fprintf(stderr, "Its log is kept as session %.8s: drdotnet sessions show %.8s\n", row->guid,
+				row->guid);
+		return failed;
+	}
+	if (row->state == STORE_CANCELLED)
+		*ret_exit = EXIT_CANCELLED;
+	if (!row->verdict)
+		return err_new(ERR_CANCELLED, "cancelled before anything was seen");
+	TRY(output_write(&o->output, store, row));
+	if (o->output.path && !o->quiet)
+		fprintf(stderr, "Written to %s\n", o->output.path);
+	if (!o->quiet)
+		fprintf(stderr, "Saved as session %.8s…; open with: drdotnet sessions show %.8s\n", row->guid,
+			row->guid);
+	return NULL;
+}
+
+static struct err *run_session(const struct order *o, struct store *store, const struct session_spec *spec,
+			       int *ret_exit)
+{
+	struct watch w = { .signal_fd = -1, .kill_at = DEADLINE_NEVER };
+	TRY(listen_to_signals(&w.signal_fd));
+	CLOSE_FD int signal_fd = w.signal_fd;
+	CLEANUP(session_freep) struct session *session = NULL;
+	TRY(session_start(store, spec, &session));
+	const struct store_row *row = session_row(session);
+	CLEANUP(mem_freep)
+	char *title =
+		mem_printf("%s on %s (%d)", o->profiler->id, row->process ? row->process : "?", (int)row->target_id);
+	w.session = session;
+	progress_init(&w.progress, title, o->quiet);
+	struct err *err = watch_session(&w);
+	progress_fini(&w.progress);
+	TRY(err);
+	err = show(o, store, session, ret_exit);
+	apply_retention(store);
+	return err;
+}
+
+static struct err *recording_of(struct store *store, const char *guid, char **ret)
+{
+	struct store_row row;
+	TRY(store_get(store, guid, &row));
+	CLEANUP(mem_freep) char *dir = store_session_dir(store, row.guid);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/recording", dir);
+	struct err *err =
+		access(path, F_OK) == 0
+			? NULL
+			: err_new(ERR_NOT_FOUND, "session %s kept no recording (--keep-recording keeps large ones)",
+				  row.guid);
+	store_row_fini(&row);
+	TRY(err);
+	*ret = STEAL(path);
+	return NULL;
+}
+
+static struct err *carry_out(const struct order *o, int *ret_exit)
+{
+	struct session_spec spec = { .profiler = o->profiler,
+				     .params = o->params,
+				     .way = o->way,
+				     .keep_recording = o->keep_recording,
+				     .recording = o->recording };
+	struct patient patient = { 0 };
+	CLEANUP(store_closep) struct store *store = NULL;
+	CLEANUP(mem_freep) char *recording = NULL;
+	if (o->target)
+		TRY(patient_find(o->target, FIND_TIMEOUT_MS, &patient));
+	struct err *err = session_open_store(&store);
+	if (!err && store_repaired(store))
+		fprintf(stderr, "drdotnet: %s\n", store_repaired(store));
+	if (!err && o->session) {
+		err = recording_of(store, o->session, &recording);
+		spec.recording = recording;
+	}
+	if (o->target)
+		spec.patient = &patient;
+	if (!err)
+		err = run_session(o, store, &spec, ret_exit);
+	if (o->target)
+		patient_fini(&patient);
+	return err;
+}
+
+static struct err *run(const struct args *args, int *ret_exit)
+{
+	struct order o = { 0 };
+	struct err *err = order_read(args, &o);
+	if (!err)
+		err = carry_out(&o, ret_exit);
+	params_free(o.params);
+	return err;
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.words = "PROFILER TARGET",
+	.summary = "Examine a process with one profiler and print its report.",
+	.example = "drdotnet run runtime-pauses 1234 --duration 30s\n"
+		   "drdotnet runtime-pauses Shop.Api -o pauses.html     short form, report as a file\n"
+		   "drdotnet run exceptions --session 7f3c              look at a kept recording again",
+	.details = "TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'. Everything is "
+		   "checked before "
+		   "the process is touched.\n\n"
+		   "The report goes to standard output, the rest to standard error. Each run is kept as a session, see "
+		   "'drdotnet sessions'.\n\n"
+		   "Ctrl-C stops looking and reports what was seen; a second one gives the session up. The process is "
+		   "left "
+		   "as it was.\n\n"
+		   "Exit code: 0 ok (also when the process ended before the window did), 1 failed, 2 wrong usage, 3 "
+		   "target "
+		   "not found, 4 no permission, 5 busy, 130 cancelled.",
+	.options =
+		(const struct option[]){
+			{ .name = "--param",
+			  .short_name = 'p',
+			  .value = "KEY=VALUE",
+			  .help = "Set a parameter of the profiler",
+			  .repeat = true },
+			{ .name = "--duration",
+			  .short_name = 'd',
+			  .value = "TIME",
+			  .help = "How long to look: 10s, 500ms, 2m" },
+			{ .name = "--way",
+			  .value = "WAY",
+			  .help = "How to look into the process; 'drdotnet check TARGET' says which are open",
+			  .choices = (const char *const[]){ "auto", "events", "samples", "image", "agent", NULL } },
+			{ .name = "--format",
+			  .short_name = 'f',
+			  .value = "FORMAT",
+			  .help = "Form of the report",
+			  .choices = output_formats },
+			{ .name = "--output",
+			  .short_name = 'o',
+			  .value = "FILE",
+			  .help = "Write it to a file: .txt, .md, .html, .json or .zip" },
+			{ .name = "--json", .help = "Same as --format json" },
+			{ .name = "--keep-recording",
+			  .help = "Keep the raw recording even when it is larger than 16 MB" },
+			{ .name = "--recording",
+			  .value = "DIR",
+			  .help = "Analyse a kept recording again instead of a process" },
+			{ .name = "--session", .value = "GUID", .help = "The same, by the session that made it" },
+			{ .name = "--quiet", .short_name = 'q', .help = "No progress, nothing but the report" },
+			{ 0 },
+		},
+	.min_words = 1,
+	.max_words = 2,
+	.run = run,
+};

@@ -1,0 +1,144 @@
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "profilers/profiler.h"
+#include <string.h>
+
+#define COLUMNS 100
+
+/* Words of text behind `indent` blanks, wrapped; the first line starts at column `at`. */
+static void wrap(struct buf *out, const char *text, size_t at, size_t indent)
+{
+	size_t column = at;
+	bool first = true;
+	while (*text) {
+		size_t len = strcspn(text, " \n");
+		if (!first && (column + 1 + len > COLUMNS || text[-1] == '\n')) {
+			buf_char(out, '\n');
+			buf_repeat(out, " ", indent);
+			column = indent;
+		} else if (!first) {
+			buf_char(out, ' ');
+			column++;
+		}
+		buf_add(out, text, len);
+		column += len;
+		text += len;
+		if (*text)
+			text++;
+		first = false;
+	}
+	buf_char(out, '\n');
+}
+
+/* Two columns: a term, and words about it. */
+static void term(struct buf *out, const char *name, size_t width, const char *about)
+{
+	size_t indent = width + 4;
+	buf_printf(out, "  %-*s  ", (int)width, name);
+	if (strlen(name) > width) {
+		buf_char(out, '\n');
+		buf_repeat(out, " ", indent);
+	}
+	wrap(out, about, indent, indent);
+}
+
+/* Each line of an example, indented. */
+static void example(struct buf *out, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		buf_printf(out, "  %.*s\n", (int)len, text);
+		text += len;
+		if (*text)
+			text++;
+	}
+}
+
+void help_overview(struct buf *out)
+{
+	buf_str(out, "drdotnet - a doctor for .NET on Linux\n\n"
+		     "  drdotnet ps                     which .NET processes are here\n"
+		     "  drdotnet runtime-pauses 4211    examine process 4211 for one symptom\n\n"
+		     "Symptom → profiler\n");
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i]->experimental)
+			term(out, all[i]->id, 18, all[i]->symptom);
+	}
+	buf_str(out, "\nCommands\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!commands[i]->hidden)
+			term(out, commands[i]->name, 18, commands[i]->summary);
+	}
+	buf_str(out, "\nA TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'.\n"
+		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
+}
+
+static void options(const struct option *list, struct buf *out)
+{
+	bool any = false;
+	for (const struct option *o = list; o && o->name; o++) {
+		if (o->hidden)
+			continue;
+		if (!any)
+			buf_str(out, "\nOptions\n");
+		any = true;
+		CLEANUP(mem_freep)
+		char *name = o->short_name
+				     ? mem_printf("-%c, %s%s%s", o->short_name, o->name, o->value ? " " : "",
+						  o->value ? o->value : "")
+				     : mem_printf("%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+		term(out, name, 24, o->help);
+	}
+}
+
+void help_command(const struct command *command, struct buf *out)
+{
+	if (command->example) {
+		example(out, command->example);
+		buf_char(out, '\n');
+	}
+	buf_printf(out, "drdotnet %s%s%s%s\n  ", command->name, command->words ? " " : "",
+		   command->words ? command->words : "", command->options ? " [OPTIONS]" : "");
+	wrap(out, command->summary, 2, 2);
+	if (command->details) {
+		buf_str(out, "\n  ");
+		wrap(out, command->details, 2, 2);
+	}
+	options(command->options, out);
+}
+
+static void parameter(const struct param *p, struct buf *out)
+{
+	struct buf about = { 0 };
+	buf_printf(&about, "%s Default %s%s%s", p->description, p->default_value, p->unit ? " " : "",
+		   p->unit ? p->unit : "");
+	if (p->type == PARAM_INT || p->type == PARAM_FLOAT)
+		buf_printf(&about, ", from %.15g to %.15g", p->min, p->max);
+	for (const char *const *c = p->choices; c && *c; c++)
+		buf_printf(&about, "%s%s", c == p->choices ? "; one of " : ", ", *c);
+	buf_char(&about, '.');
+	term(out, p->key, 24, buf_cstr(&about));
+	buf_free(&about);
+}
+
+void help_profiler(const struct profiler *profiler, struct buf *out)
+{
+	buf_printf(out, "  drdotnet %s 4211\n  drdotnet %s Shop.Api --duration 30s -o report.html\n\n%s", profiler->id,
+		   profiler->id, profiler->name);
+	buf_printf(out, "%s\n  Symptom: ", profiler->experimental ? " (experimental)" : "");
+	wrap(out, profiler->symptom, 11, 2);
+	buf_str(out, "  ");
+	wrap(out, profiler->description, 2, 2);
+	buf_str(out, "\n  Ways: ");
+	for (const enum way *w = profiler->ways; *w; w++)
+		buf_printf(out, "%s%s", w == profiler->ways ? "" : ", then ", way_name(*w));
+	buf_char(out, '\n');
+	if (profiler->n_params)
+		buf_str(out, "\nParameters (--param KEY=VALUE)\n");
+	for (size_t i = 0; i < profiler->n_params; i++)
+		parameter(&profiler->params[i], out);
+	options(cmd_run.options, out);
+}

@@ -1,0 +1,120 @@
+/* The program's front door: finds the command, parses its words, prints its error, returns its exit code.
+ *
+ * Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no permission, 5 busy, 130 cancelled. */
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/args.h"
+#include "cli/commands.h"
+#include "profilers/profiler.h"
+#include "version.h"
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (str_eq(commands[i]->name, name))
+			return commands[i];
+	}
+	return NULL;
+}
+
+static int exit_code(enum err_kind kind)
+{
+	switch (kind) {
+	case ERR_USAGE:
+		return 2;
+	case ERR_NOT_FOUND:
+		return 3;
+	case ERR_DENIED:
+		return 4;
+	case ERR_BUSY:
+		return 5;
+	case ERR_CANCELLED:
+		return 130;
+	default:
+		return 1;
+	}
+}
+
+static int fail(struct err *err)
+{
+	struct buf line = { 0 };
+	const char *text = err_text(err);
+	/* Errors may quote names out of a target; each line of a list stays a line. */
+	for (const char *end; *text; text = *end ? end + 1 : end) {
+		end = text + strcspn(text, "\n");
+		str_add_visible(&line, text, (size_t)(end - text), 0);
+		buf_char(&line, '\n');
+	}
+	fprintf(stderr, "drdotnet: %s", buf_cstr(&line));
+	buf_free(&line);
+	int code = exit_code(err_kind(err));
+	err_free(err);
+	return code;
+}
+
+static int print(void (*write)(struct buf *out))
+{
+	struct buf out = { 0 };
+	write(&out);
+	fputs(buf_cstr(&out), stdout);
+	buf_free(&out);
+	return 0;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+	struct args args;
+	int code = 0;
+	struct err *err = args_parse(command, argc, argv, &args);
+	if (!err && args_has(&args, "--help")) {
+		struct buf out = { 0 };
+		const struct profiler *profiler = NULL;
+		if (command == &cmd_run && args.n_words)
+			err_ignore(profiler_find(args.words[0], &profiler));
+		if (profiler)
+			help_profiler(profiler, &out);
+		else
+			help_command(command, &out);
+		fputs(buf_cstr(&out), stdout);
+		buf_free(&out);
+	} else if (!err) {
+		err = command->run(&args, &code);
+	}
+	args_fini(&args);
+	if (err)
+		return fail(err);
+	if (fflush(stdout) != 0)
+		return fail(err_new(ERR_IO, "cannot write the result to standard output"));
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	/* Our numbers are the same everywhere; only the character set of the terminal matters. */
+	setlocale(LC_CTYPE, "");
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2)
+		return print(help_overview);
+	const char *word = argv[1];
+	if (str_eq(word, "--help") || str_eq(word, "-h"))
+		return print(help_overview);
+	if (str_eq(word, "--version") || str_eq(word, "-V")) {
+		printf("drdotnet %s\n", DRDOTNET_VERSION);
+		return 0;
+	}
+	const struct command *command = command_find(word);
+	if (command)
+		return run(command, argc - 2, argv + 2);
+	/* `drdotnet runtime-pauses 1234` is `drdotnet run runtime-pauses 1234`. */
+	const struct profiler *profiler = NULL;
+	struct err *err = profiler_find(word, &profiler);
+	if (!err)
+		return run(&cmd_run, argc - 1, argv + 1);
+	err_free(err);
+	return fail(err_new(ERR_USAGE, "'%s' is neither a command nor a profiler; see 'drdotnet help'", word));
+}

@@ -1,0 +1,148 @@
+#include "cli/output.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "session/session.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#define COLUMNS_MIN 60u
+#define COLUMNS_MAX 100u
+
+const char *const output_formats[] = { "text", "md", "html", "json", NULL };
+
+static const struct {
+	const char *word, *ext, *alias;
+} formats[] = {
+	[OUTPUT_TEXT] = { "text", "txt", "text" }, [OUTPUT_MD] = { "md", "md", "markdown" },
+	[OUTPUT_HTML] = { "html", "html", "htm" }, [OUTPUT_JSON] = { "json", "json", "json" },
+	[OUTPUT_ZIP] = { "zip", "zip", "zip" },
+};
+
+unsigned output_columns(int fd)
+{
+	struct winsize size = { 0 };
+	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col)
+		return COLUMNS_MAX;
+	return MIN(MAX((unsigned)size.ws_col, COLUMNS_MIN), COLUMNS_MAX);
+}
+
+bool output_is_utf8(void)
+{
+	return str_eq_nocase(nl_langinfo(CODESET), "UTF-8");
+}
+
+static bool by_extension(const char *path, enum output_format *ret)
+{
+	const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+	for (size_t i = 0; dot && i < ARRAY_SIZE(formats); i++)
+		if (str_eq_nocase(dot + 1, formats[i].ext) || str_eq_nocase(dot + 1, formats[i].alias)) {
+			*ret = (enum output_format)i;
+			return true;
+		}
+	return false;
+}
+
+struct err *output_parse(const struct args *args, struct output *ret)
+{
+	const char *word = args_value(args, "--format"), *path = args_value(args, "--output");
+	struct output out = { .format = OUTPUT_TEXT, .path = str_eq(path, "-") ? NULL : path };
+	if (args_has(args, "--json")) {
+		if (word && !str_eq(word, "json"))
+			return err_new(ERR_USAGE, "--json and --format %s contradict each other", word);
+		word = "json";
+	}
+	for (size_t i = 0; word && i < ARRAY_SIZE(formats); i++)
+		if (str_eq(word, formats[i].word))
+			out.format = (enum output_format)i;
+	if (out.path && !*out.path)
+		return err_new(ERR_USAGE, "--output needs the name of a file");
+	if (out.path && !word && !by_extension(out.path, &out.format))
+		return err_new(
+			ERR_USAGE,
+			"the name '%s' does not tell the format: end it in .txt, .md, .html, .json or .zip, or add "
+			"--format",
+			out.path);
+	*ret = out;
+	return NULL;
+}
+
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return !slash ? mem_strdup(".") : slash == path ? mem_strdup("/") : mem_strndup(path, (size_t)(slash - path));
+}
+
+struct err *output_check(const struct output *out)
+{
+	struct stat st;
+	if (!out->path)
+		return NULL;
+	if (stat(out->path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return err_new(ERR_USAGE, "'%s' is a folder", out->path);
+		if (access(out->path, W_OK) < 0)
+			return err_errno(errno, "cannot write to '%s'", out->path);
+		if (!S_ISREG(st.st_mode))
+			return NULL;
+	}
+	CLEANUP(mem_freep) char *folder = folder_of(out->path);
+	if (access(folder, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return err_new(ERR_USAGE, "cannot write to '%s': there is no folder '%s'", out->path, folder);
+	if (access(folder, W_OK | X_OK) < 0)
+		return err_errno(errno, "cannot write to '%s'", out->path);
+	return NULL;
+}
+
+static struct err *render(const struct output *out, const struct store *store, const struct store_row *row,
+			  struct buf *text)
+{
+	if (out->format != OUTPUT_TEXT)
+		return session_report_text(store, row->guid, formats[out->format].ext, text);
+	CLEANUP(report_freep) struct report *report = NULL;
+	TRY(session_report(store, row->guid, &report));
+	struct report_text_style style = { .columns = output_columns(STDOUT_FILENO), .ascii = !output_is_utf8() };
+	const char *term = getenv("TERM");
+	style.colour = !out->path && isatty(STDOUT_FILENO) && str_empty(getenv("NO_COLOR")) && !str_eq(term, "dumb");
+	report_render_text(report, &style, text);
+	return NULL;
+}
+
+static struct err *fill(int fd, const struct output *out, const struct store *store, const struct store_row *row)
+{
+	if (out->format == OUTPUT_ZIP)
+		return session_zip(store, row, fd);
+	struct buf text = { 0 };
+	struct err *err = render(out, store, row, &text);
+	if (!err)
+		err = fd_write_full(fd, buf_cstr(&text), text.len, DEADLINE_NEVER);
+	buf_free(&text);
+	return err;
+}
+
+struct err *output_write(const struct output *out, const struct store *store, const struct store_row *row)
+{
+	struct stat st;
+	if (!out->path) {
+		fflush(stdout);
+		return fill(STDOUT_FILENO, out, store, row);
+	}
+	if (stat(out->path, &st) == 0 && !S_ISREG(st.st_mode)) {
+		CLOSE_FD int fd = open(out->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		return fd < 0 ? err_errno(errno, "'%s'", out->path) : fill(fd, out, store, row);
+	}
+	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", out->path, (int)getpid());
+	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return err_errno(errno, "cannot write to '%s'", out->path);
+	struct err *err = fill(fd, out, store, row);
+	if (!err && (fsync(fd) < 0 || rename(temp, out->path) < 0))
+		err = err_errno(errno, "cannot write to '%s'", out->path);
+	if (err)
+		unlink(temp);
+	return err;
+}

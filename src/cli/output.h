@@ -1,0 +1,23 @@
+#pragma once
+/* Where a report goes and what it looks like there: --format, --json and -o of several commands. */
+
+#include "cli/command.h"
+#include "store/store.h"
+
+enum output_format { OUTPUT_TEXT, OUTPUT_MD, OUTPUT_HTML, OUTPUT_JSON, OUTPUT_ZIP };
+struct output {
+	enum output_format format;
+	const char *path; /* NULL = standard output */
+};
+extern const char *const output_formats[]; /* words of --format, for struct option */
+
+/* From --format, --json and -o (whose extension decides when nothing else does). */
+struct err *output_parse(const struct args *args, struct output *ret) MUST_USE;
+/* Could it be written? Asked before a patient is touched; makes nothing. */
+struct err *output_check(const struct output *out) MUST_USE;
+/* The report of a session; a file is whole or not there. */
+struct err *output_write(const struct output *out, const struct store *store, const struct store_row *row) MUST_USE;
+
+/* Columns of the terminal behind fd, at most 100; 100 when it is none. */
+unsigned output_columns(int fd);
+bool output_is_utf8(void);

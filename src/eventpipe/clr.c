@@ -1,0 +1,196 @@
+#include "eventpipe/clr.h"
+#include "base/map.h"
+#include "base/str.h"
+#include <string.h>
+
+static enum clr_event runtime_event(uint32_t id)
+{
+	switch (id) {
+	case 1:
+		return CLR_GC_START;
+	case 2:
+		return CLR_GC_END;
+	case 3:
+		return CLR_RESTART_END;
+	case 4:
+		return CLR_GC_HEAP_STATS;
+	case 7:
+		return CLR_RESTART_BEGIN;
+	case 8:
+		return CLR_SUSPEND_END;
+	case 9:
+		return CLR_SUSPEND_BEGIN;
+	case 204:
+		return CLR_GC_HEAP_HISTORY;
+	case 80:
+		return CLR_EXCEPTION_THROWN;
+	case 143:
+		return CLR_METHOD_LOAD;
+	case 144:
+		return CLR_METHOD_UNLOAD;
+	default:
+		return CLR_UNKNOWN;
+	}
+}
+
+enum clr_event clr_event(const struct nettrace_event *event)
+{
+	struct nettrace_meta *meta = event->meta;
+	if (!meta->user) {
+		enum clr_event kind = CLR_UNKNOWN;
+		if (str_eq(meta->provider, CLR_PROVIDER))
+			kind = runtime_event(meta->event_id);
+		else if (str_eq(meta->provider, CLR_RUNDOWN_PROVIDER) &&
+			 (meta->event_id == 143 || meta->event_id == 144))
+			kind = CLR_METHOD_LOAD; /* DCStart and DCEnd list what is there */
+		meta->user = kind;
+	}
+	return (enum clr_event)meta->user;
+}
+
+static struct cursor payload(const struct nettrace_event *event)
+{
+	return cursor_make(event->payload, event->payload_size);
+}
+
+bool clr_decode_gc_start(const struct nettrace_event *event, struct clr_gc_start *ret)
+{
+	struct cursor c = payload(event);
+	ret->number = cursor_u32(&c);
+	ret->generation = cursor_u32(&c);
+	ret->reason = cursor_u32(&c);
+	ret->type = cursor_u32(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_gc_end(const struct nettrace_event *event, struct clr_gc_end *ret)
+{
+	struct cursor c = payload(event);
+	ret->number = cursor_u32(&c);
+	ret->generation = cursor_u32(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_stats *ret)
+{
+	struct cursor c = payload(event);
+	*ret = (struct clr_heap_stats){ 0 };
+	for (int i = 0; i < 4; i++) {
+		ret->size[i] = cursor_u64(&c);
+		ret->promoted[i] = cursor_u64(&c);
+	}
+	cursor_take(&c, 16); /* finalization: promoted bytes and count */
+	ret->pinned = cursor_u32(&c);
+	cursor_u32(&c); /* sink blocks */
+	ret->handles = cursor_u32(&c);
+	cursor_u16(&c); /* runtime instance */
+	if (!cursor_ok(&c))
+		return false;
+	ret->size[4] = cursor_u64(&c); /* pinned heap: from version 2, zero before */
+	ret->promoted[4] = cursor_u64(&c);
+	return true;
+}
+
+/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size: sizes before (0), free list
+ * before, free objects before, size after (3), ... as pointers. */
+bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret)
+{
+	struct cursor c = payload(event);
+	size_t ptr = event->pointer_size;
+	cursor_take(&c, 2 + 6 * ptr + 5 * sizeof(uint32_t));
+	*ret = (struct clr_heap_history){ .heap = cursor_u32(&c) };
+	cursor_take(&c, ptr);
+	uint32_t generations = cursor_u32(&c);
+	if (!cursor_ok(&c) || ptr != 8 || !generations || generations > 16)
+		return false;
+	size_t each = cursor_left(&c) / generations;
+	if (each < 4 * ptr)
+		return false;
+	for (uint32_t i = 0; i < generations; i++) {
+		struct cursor g = cursor_make(cursor_take(&c, each), each);
+		ret->before_bytes += cursor_u64(&g);
+		cursor_take(&g, 2 * ptr);
+		ret->after_bytes += cursor_u64(&g);
+	}
+	return true;
+}
+
+bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret)
+{
+	struct cursor c = payload(event);
+	ret->reason = cursor_u32(&c);
+	ret->gc_number = cursor_u32(&c);
+	return cursor_ok(&c);
+}
+
+static void skip_pointer(struct cursor *c, const struct nettrace_event *event)
+{
+	cursor_take(c, event->pointer_size);
+}
+
+bool clr_decode_exception(const struct nettrace_event *event, struct clr_exception *ret)
+{
+	struct cursor c = payload(event);
+	ret->type = cursor_utf16z(&c);
+	ret->message = cursor_utf16z(&c);
+	skip_pointer(&c, event);
+	ret->hresult = cursor_u32(&c);
+	ret->flags = cursor_u16(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret)
+{
+	struct cursor c = payload(event);
+	ret->id = cursor_u64(&c);
+	ret->module = cursor_u64(&c);
+	ret->start = cursor_u64(&c);
+	ret->size = cursor_u32(&c);
+	ret->token = cursor_u32(&c);
+	ret->flags = cursor_u32(&c);
+	ret->space = cursor_utf16z(&c);
+	ret->name = cursor_utf16z(&c);
+	ret->signature = cursor_utf16z(&c);
+	return cursor_ok(&c);
+}
+
+static const char *word(const char *const *words, size_t n, uint32_t i)
+{
+	return i < n && words[i] ? words[i] : "unknown reason";
+}
+
+const char *clr_gc_reason(uint32_t reason)
+{
+	static const char *const words[] = {
+		"small-object allocation",
+		"induced by GC.Collect",
+		"low memory",
+		"an empty GC",
+		"large-object allocation",
+		"out of small-object space",
+		"out of large-object space",
+		"induced, not forced",
+		"internal",
+		"induced by low memory",
+		"induced, compacting",
+		"low memory of the host",
+		"a full GC of provisional mode",
+		"low memory of the host, blocking",
+	};
+	return word(words, ARRAY_SIZE(words), reason);
+}
+
+const char *clr_suspend_reason(uint32_t reason)
+{
+	static const char *const words[] = {
+		"other",    "garbage collection", "shutdown of an app domain", "code pitching",
+		"shutdown", "debugger",		  "preparation of a GC",       "debugger sweep",
+	};
+	return word(words, ARRAY_SIZE(words), reason);
+}
+
+const char *clr_gc_type(uint32_t type)
+{
+	static const char *const words[] = { "blocking", "background", "blocking during a background GC" };
+	return type < ARRAY_SIZE(words) ? words[type] : "unknown";
+}

@@ -1,0 +1,88 @@
+#pragma once
+/* What the runtime's own events mean. Its native providers send no field descriptions, so names and layouts are built
+ * in here, as tables for the generic walker and as typed decoders for the events profilers count by the million.
+ *
+ * Payloads only grow between versions: a decoder takes what is there and refuses what is too short. */
+
+#include "base/buf.h"
+#include "base/cursor.h"
+#include "nettrace/nettrace.h"
+
+#define CLR_PROVIDER "Microsoft-Windows-DotNETRuntime"
+#define CLR_RUNDOWN_PROVIDER "Microsoft-Windows-DotNETRuntimeRundown"
+#define CLR_SAMPLE_PROVIDER "Microsoft-DotNETCore-SampleProfiler"
+
+enum clr_keyword {
+	CLR_GC = 0x1,
+	CLR_LOADER = 0x8,
+	CLR_JIT = 0x10,
+	CLR_NGEN = 0x20,
+	CLR_CONTENTION = 0x4000,
+	CLR_EXCEPTION = 0x8000,
+	CLR_THREADING = 0x10000,
+};
+
+/* What an event is, for a switch. */
+enum clr_event {
+	CLR_UNKNOWN = 1, /* not 0, so that a classified meta differs from a new one */
+	CLR_GC_START,
+	CLR_GC_END,
+	CLR_GC_HEAP_STATS,
+	CLR_GC_HEAP_HISTORY, /* of one heap, at the end of a GC */
+	CLR_SUSPEND_BEGIN,
+	CLR_SUSPEND_END,
+	CLR_RESTART_BEGIN,
+	CLR_RESTART_END,
+	CLR_EXCEPTION_THROWN,
+	CLR_METHOD_LOAD, /* loaded, or listed by a rundown */
+	CLR_METHOD_UNLOAD,
+};
+/* Classified once per meta, remembered in meta->user. */
+enum clr_event clr_event(const struct nettrace_event *event);
+
+struct clr_gc_start {
+	uint32_t number, generation, reason, type;
+};
+bool clr_decode_gc_start(const struct nettrace_event *event, struct clr_gc_start *ret);
+struct clr_gc_end {
+	uint32_t number, generation;
+};
+bool clr_decode_gc_end(const struct nettrace_event *event, struct clr_gc_end *ret);
+struct clr_heap_stats {
+	uint64_t size[5], promoted[5]; /* generation 0, 1, 2, large objects, pinned objects */
+	uint32_t pinned, handles;
+};
+bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_stats *ret);
+struct clr_heap_history {
+	uint32_t heap;
+	uint64_t before_bytes, after_bytes; /* all generations of that heap */
+};
+bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret);
+struct clr_suspend {
+	uint32_t reason, gc_number;
+};
+bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret);
+
+enum { CLR_EXCEPTION_HAS_INNER = 1, CLR_EXCEPTION_NESTED = 2, CLR_EXCEPTION_RETHROWN = 4 };
+struct clr_exception {
+	struct utf16_span type, message;
+	uint32_t hresult;
+	uint16_t flags;
+};
+bool clr_decode_exception(const struct nettrace_event *event, struct clr_exception *ret);
+
+struct clr_method {
+	uint64_t id, module, start;
+	uint32_t size, token, flags;
+	struct utf16_span space, name, signature; /* space: the type with its namespace */
+};
+bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);
+
+/* In words. */
+const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */
+const char *clr_suspend_reason(uint32_t reason); /* "garbage collection", "code versioning" ... */
+const char *clr_gc_type(uint32_t type);		 /* "blocking", "background", "blocking during a background GC" */
+
+/* Name and fields of an event that does not describe itself; false when it is not in the tables. The meta is filled in
+ * for good (name, fields), so that the generic walker can go over it. Call from the reader's meta callback. */
+bool clr_describe(struct nettrace_meta *meta);

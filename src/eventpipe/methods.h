@@ -1,0 +1,32 @@
+#pragma once
+/* Managed code ranges and the methods in them, from method-load and rundown events: an address in, a method out.
+ *
+ * A method may have several ranges (tiers), a range may be used again after an unload: the later wins. Names are kept
+ * as the runtime says them; methods_show() writes them as the author did. */
+
+#include "base/buf.h"
+#include "nettrace/nettrace.h"
+
+struct methods;
+struct methods *methods_new(void);
+void methods_free(struct methods *m);
+DEFINE_CLEANUP(methods_free, struct methods *)
+
+/* Takes method-load, -unload and rundown events, ignores all others. */
+void methods_event(struct methods *m, const struct nettrace_event *event);
+size_t methods_count(const struct methods *m);
+
+struct method {
+	uint64_t start;
+	uint32_t size, flags;
+	const char *space, *name, *signature;
+};
+/* NULL when no known code is there. Valid until the next event. */
+const struct method *methods_find(struct methods *m, uint64_t address);
+
+/* "Shop.Orders.PlaceAsync", "lambda in Shop.Orders.Load", "Shop.List<T>.Add": the name an author would know. */
+void method_show(const char *space, const char *name, struct buf *out);
+/* A type's name likewise: "System.Collections.Generic.List`1[System.Int32]" is "List<Int32>" with its namespace. */
+void type_show(const char *name, struct buf *out);
+/* Is it the platform's code (System.*, Microsoft.*, Interop ...) rather than the user's? */
+bool method_is_framework(const char *space);

@@ -1,0 +1,200 @@
+/* Names as the author wrote them. The compiler's own names have shapes that cannot be typed in C#:
+ *   Type+<Method>d__5.MoveNext              the body of an async method or iterator
+ *   Type+<>c.<Method>b__3_0                 a lambda; also Type+<>c__DisplayClass3_0.<Method>b__1
+ *   Type.<Method>g__Local|3_0               a local function
+ *   Name`2[System.__Canon,System.Int32]     a generic type and what it was made for */
+
+#include "base/str.h"
+#include "eventpipe/methods.h"
+#include <string.h>
+
+static const char *matching(const char *open, char up, char down)
+{
+	int depth = 0;
+	for (const char *p = open; *p; p++) {
+		if (*p == up)
+			depth++;
+		else if (*p == down && --depth == 0)
+			return p;
+	}
+	return NULL;
+}
+
+/* The part behind the last '.', '+' outside brackets: Int32 of System.Int32. */
+static const char *short_name(const char *s, const char *end)
+{
+	const char *start = s;
+	for (const char *p = s; p < end && *p != '[' && *p != '`'; p++) {
+		if (*p == '.' || *p == '+')
+			start = p + 1;
+	}
+	return start;
+}
+
+static void show_type(const char *s, const char *end, bool whole, struct buf *out);
+
+/* [System.Int32,System.__Canon] as <Int32, T>. Reflection doubles the brackets: [[System.Int32, assembly]]. */
+static void show_arguments(const char *s, const char *end, struct buf *out)
+{
+	buf_char(out, '<');
+	bool first = true;
+	while (s < end) {
+		const char *stop = s;
+		int depth = 0;
+		while (stop < end && (depth || *stop != ',')) {
+			if (*stop == '[')
+				depth++;
+			else if (*stop == ']')
+				depth--;
+			stop++;
+		}
+		while (s < stop && *s == ' ')
+			s++;
+		const char *from = s, *to = stop;
+		if (to - from >= 2 && *from == '[' && to[-1] == ']') {
+			from++;
+			to--;
+			int inner = 0;
+			for (const char *p = from; p < to; p++) { /* cut ", Assembly, Version=..." */
+				if (*p == '[')
+					inner++;
+				else if (*p == ']')
+					inner--;
+				else if (*p == ',' && !inner) {
+					to = p;
+					break;
+				}
+			}
+		}
+		if (!first)
+			buf_str(out, ", ");
+		first = false;
+		static const char canon[] = "System.__Canon";
+		if ((size_t)(to - from) == sizeof(canon) - 1 && !memcmp(from, canon, sizeof(canon) - 1))
+			buf_char(out, 'T');
+		else
+			show_type(from, to, false, out);
+		s = stop < end ? stop + 1 : stop;
+	}
+	buf_char(out, '>');
+}
+
+static void show_type(const char *s, const char *end, bool whole, struct buf *out)
+{
+	if (!whole)
+		s = short_name(s, end);
+	while (s < end) {
+		if (*s == '`') {
+			s++;
+			while (s < end && *s >= '0' && *s <= '9')
+				s++;
+			/* Open generics have no list: the arity is dropped. */
+			const char *close = s < end && *s == '[' ? matching(s, '[', ']') : NULL;
+			if (close && close < end && close > s + 1 && s[1] != ']' && s[1] != ',') {
+				show_arguments(s + 1, close, out);
+				s = close + 1;
+			}
+			continue;
+		}
+		/* A nested generic puts the arguments of all its parents last: Dictionary`2+Entry[A,B]. */
+		if (*s == '[' && s + 1 < end && s[1] != ']' && s[1] != ',') {
+			const char *close = matching(s, '[', ']');
+			if (close && close < end) {
+				show_arguments(s + 1, close, out);
+				s = close + 1;
+				continue;
+			}
+		}
+		buf_char(out, *s == '+' ? '.' : *s);
+		s++;
+	}
+}
+
+void type_show(const char *name, struct buf *out)
+{
+	show_type(name, name + strlen(name), true, out);
+}
+
+/* <Method> at s: the name between the brackets; end of it behind '>' in *ret_rest. NULL when it has not that shape. */
+static const char *angle(const char *s, size_t *ret_len, const char **ret_rest)
+{
+	const char *close = *s == '<' ? matching(s, '<', '>') : NULL;
+	if (!close)
+		return NULL;
+	*ret_len = (size_t)(close - s - 1);
+	*ret_rest = close + 1;
+	return s + 1;
+}
+
+/* Where the compiler's own nested class begins ("+<...>"), or the end. */
+static const char *made_class(const char *space)
+{
+	int depth = 0; /* what a generic was made for may hold such a class too: that is not ours */
+	const char *p = space;
+	for (; *p && (depth || p[0] != '+' || p[1] != '<'); p++)
+		depth += *p == '[' ? 1 : *p == ']' ? -1 : 0;
+	return p;
+}
+
+/* A method name that may itself be made: <Load>b__0, <Load>g__Inner|1_0, or plain. */
+static void show_member(const char *space, const char *space_end, const char *name, struct buf *out)
+{
+	size_t len;
+	const char *rest, *inner = angle(name, &len, &rest);
+	bool lambda = inner && str_starts(rest, "b__"), local = inner && str_starts(rest, "g__");
+	if (lambda)
+		buf_str(out, "lambda in ");
+	if (space_end > space) {
+		show_type(space, space_end, true, out);
+		buf_char(out, '.');
+	}
+	if (!inner || !len) {
+		show_type(name, name + strlen(name), true, out);
+		return;
+	}
+	if (*inner == '<') { /* <<Main>$>b__0: made inside made */
+		size_t deeper_len;
+		const char *deeper = angle(inner, &deeper_len, &rest);
+		if (deeper)
+			inner = deeper, len = deeper_len;
+		rest = name + strlen(name);
+	}
+	buf_add(out, inner, len);
+	if (local) {
+		buf_char(out, '.');
+		buf_add(out, rest + 3, strcspn(rest + 3, "|"));
+	} else if (!lambda && !str_eq(rest, "$")) { /* <Main>$: top-level statements */
+		buf_str(out, rest);
+	}
+}
+
+void method_show(const char *space, const char *name, struct buf *out)
+{
+	const char *made = made_class(space);
+	size_t len;
+	const char *rest, *inner = *made ? angle(made + 1, &len, &rest) : NULL;
+	/* A lambda's or local function's own state machine: Type+<>c+<<Load>b__0_0>d : look one class further in. */
+	while (inner && !len) {
+		const char *deeper = strstr(rest, "+<");
+		if (!deeper)
+			break;
+		inner = angle(deeper + 1, &len, &rest);
+	}
+	if (inner && len && str_starts(rest, "d") && (str_eq(name, "MoveNext") || str_eq(name, "MoveNextAsync"))) {
+		CLEANUP(mem_freep) char *method = mem_strndup(inner, len);
+		show_member(space, made, method, out);
+		return;
+	}
+	show_member(space, *made ? made : space + strlen(space), name, out);
+}
+
+bool method_is_framework(const char *space)
+{
+	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+		size_t len = strlen(roots[i]);
+		if (!strncmp(space, roots[i], len) && (!space[len] || space[len] == '.' || space[len] == '+'))
+			return true;
+	}
+	return false;
+}

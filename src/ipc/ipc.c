@@ -1,0 +1,105 @@
+#include "ipc/ipc.h"
+#include "base/cursor.h"
+#include "base/fd.h"
+#include "ipc/ask.h"
+#include "ipc/connect.h"
+#include "ipc/wire.h"
+
+void ipc_process_info_fini(struct ipc_process_info *info)
+{
+	mem_free(info->command_line);
+	mem_free(info->os);
+	mem_free(info->arch);
+	mem_free(info->entry_assembly);
+	mem_free(info->runtime_version);
+	mem_free(info->rid);
+	*info = (struct ipc_process_info){ 0 };
+}
+
+struct err *ipc_process_info(const char *socket, struct deadline deadline, struct ipc_process_info *ret)
+{
+	struct question q = { .socket = socket };
+	int ms = deadline_poll_ms(deadline);
+	ask_all(&q, 1, ms < 0 ? UINT32_MAX : (uint64_t)ms);
+	if (q.err)
+		return q.err;
+	*ret = q.info;
+	return NULL;
+}
+
+/* Exactly one reply: what follows it on the connection is the caller's. */
+static struct err *read_reply(int fd, struct deadline deadline, struct buf *reply, const uint8_t **ret_payload,
+			      size_t *ret_len, uint32_t *ret_hresult)
+{
+	size_t size;
+	uint8_t *head = buf_room(reply, WIRE_HEADER_SIZE);
+	TRY(fd_read_full(fd, head, WIRE_HEADER_SIZE, deadline));
+	reply->len = WIRE_HEADER_SIZE;
+	TRY(wire_reply_size((const uint8_t *)reply->data, reply->len, &size));
+	TRY(fd_read_full(fd, buf_room(reply, size - WIRE_HEADER_SIZE), size - WIRE_HEADER_SIZE, deadline));
+	reply->len = size;
+	return wire_reply((const uint8_t *)reply->data, size, ret_payload, ret_len, ret_hresult);
+}
+
+/* Asks with one version; *ret_known is false when the runtime does not know that version. */
+static struct err *try_version(const char *socket, const struct ipc_trace_config *config, int version,
+			       struct deadline deadline, bool *ret_known, struct ipc_trace *ret)
+{
+	CLEANUP(buf_free) struct buf request = { 0 };
+	CLEANUP(buf_free) struct buf reply = { 0 };
+	CLOSE_FD int fd = -1;
+	const uint8_t *payload;
+	size_t len;
+	uint32_t hresult;
+	TRY(wire_collect_tracing(version, config, &request));
+	TRY(connect_wait(socket, deadline, &fd));
+	TRY(connect_send(fd, &request, deadline));
+	TRY(read_reply(fd, deadline, &reply, &payload, &len, &hresult));
+	*ret_known = hresult != WIRE_UNKNOWN_COMMAND;
+	if (hresult)
+		return *ret_known ? wire_refusal(hresult) : NULL;
+	struct cursor c = cursor_make(payload, len);
+	uint64_t session_id = cursor_u64(&c);
+	if (!cursor_ok(&c))
+		return err_new(ERR_BAD_DATA, "the runtime's answer names no session");
+	*ret = (struct ipc_trace){ .fd = fd, .session_id = session_id, .command = version };
+	fd = -1;
+	return NULL;
+}
+
+static bool wants_ids(const struct ipc_trace_config *config)
+{
+	for (size_t i = 0; i < config->n_providers; i++)
+		if (config->providers[i].n_only_ids)
+			return true;
+	return false;
+}
+
+struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			    struct ipc_trace *ret)
+{
+	for (int version = 6; version >= 1; version--) {
+		bool known = true;
+		TRY_WRAP(try_version(socket, config, version, deadline, &known, ret), "start an event session");
+		if (!known)
+			continue;
+		ret->stacks_refused = !config->stacks && version < 3;
+		ret->ids_ignored = wants_ids(config) && version < 5;
+		return NULL;
+	}
+	return err_new(ERR_UNSUPPORTED, "this runtime has no event sessions");
+}
+
+struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadline deadline, int *ret_fd)
+{
+	CLEANUP(buf_free) struct buf request = { 0 };
+	CLOSE_FD int fd = -1;
+	wire_begin(&request, WIRE_SET_TRACING, WIRE_STOP_TRACING);
+	wire_u64(&request, session_id);
+	TRY(wire_end(&request));
+	TRY_WRAP(connect_wait(socket, deadline, &fd), "stop the event session");
+	TRY_WRAP(connect_send(fd, &request, deadline), "stop the event session");
+	*ret_fd = fd;
+	fd = -1;
+	return NULL;
+}

@@ -1,0 +1,142 @@
+#include "ipc/rights.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "target/proc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+
+static int read_setting(const char *path, int otherwise)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 64, &text);
+	int value = err ? otherwise : atoi(buf_cstr(&text));
+	err_free(err);
+	return value;
+}
+
+static bool read_status(pid_t pid, struct proc_status *ret)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(mem_freep) char *path = pid ? mem_printf("/proc/%d/status", pid) : mem_strdup("/proc/self/status");
+	struct err *err = file_read(path, 1 << 20, &text);
+	bool ok = !err && proc_parse_status(buf_cstr(&text), text.len, ret);
+	err_free(err);
+	return ok;
+}
+
+/* The event is never enabled. */
+static int try_perf(pid_t pid, bool kernel)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_freq = 99,
+		.freq = 1,
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.disabled = 1,
+		.exclude_hv = 1,
+		.exclude_guest = 1,
+		.exclude_kernel = !kernel,
+		.exclude_callchain_kernel = !kernel,
+	};
+	CLOSE_FD int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? errno : 0;
+}
+
+static int try_memory(pid_t pid)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/mem", pid);
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? errno : 0;
+}
+
+/* Asks for the registers of a process that we do not hold: the kernel answers ESRCH, a seccomp profile EPERM. */
+static int try_ptrace(pid_t pid)
+{
+	long n = ptrace(PTRACE_PEEKUSER, pid, NULL, NULL);
+	return n == -1 ? errno : 0;
+}
+
+static void find_dac(const struct target *t, struct rights *r)
+{
+	CLEANUP(mem_freep) char *runtime = NULL;
+	struct err *err = target_runtime_path(t, &runtime);
+	r->runtime_known = !err;
+	err_free(err);
+	char *slash = runtime ? strrchr(runtime, '/') : NULL;
+	if (!slash)
+		return;
+	r->single_file = !str_eq(slash, "/libcoreclr.so");
+	*slash = '\0';
+	CLEANUP(mem_freep) char *dac = mem_printf("/proc/%d/root%s/libmscordaccore.so", t->pid, runtime);
+	r->dac = !faccessat(AT_FDCWD, dac, R_OK, AT_EACCESS);
+}
+
+/* Its own temporary folder, else its shared memory. */
+static void find_folder(const struct target *t, struct rights *r)
+{
+	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
+	CLEANUP(mem_freep) char *own = slash ? mem_strndup(t->socket, (size_t)(slash - t->socket)) : mem_strdup("");
+	CLEANUP(mem_freep) char *shm = t->pid ? mem_printf("/proc/%d/root/dev/shm", t->pid) : mem_strdup("");
+	const char *const folders[] = { own, shm };
+	for (size_t i = 0; i < ARRAY_SIZE(folders) && !r->folder; i++) {
+		struct statvfs fs;
+		if (!*folders[i] || faccessat(AT_FDCWD, folders[i], W_OK | X_OK, AT_EACCESS) < 0 ||
+		    statvfs(folders[i], &fs) < 0 || (fs.f_flag & ST_RDONLY))
+			continue;
+		if (fs.f_flag & ST_NOEXEC)
+			r->folder_noexec = true;
+		else
+			r->folder = mem_strdup(folders[i]);
+	}
+}
+
+static void find_profiler(const struct target *t, struct rights *r)
+{
+	CLEANUP(mem_freep) char *on = target_env(t, "CORECLR_ENABLE_PROFILING");
+	CLEANUP(mem_freep) char *off = target_env(t, "DOTNET_EnableDiagnostics_Profiler");
+	if (str_eq(on, "1"))
+		r->profiler = target_env(t, "CORECLR_PROFILER");
+	r->attach_off = str_eq(off, "0");
+}
+
+void rights_read(const struct patient *p, struct rights *ret)
+{
+	struct proc_status self = { 0 }, its = { 0 };
+	const struct target *t = &p->target;
+	read_status(0, &self);
+	*ret = (struct rights){
+		.uid = geteuid(),
+		.caps = self.cap_effective,
+		.seccomp = self.seccomp != 0,
+		.paranoid = read_setting("/proc/sys/kernel/perf_event_paranoid", -1),
+		.kptr_restrict = read_setting("/proc/sys/kernel/kptr_restrict", 0),
+		.ptrace_scope = read_setting("/proc/sys/kernel/yama/ptrace_scope", -1),
+	};
+	find_folder(t, ret);
+	if (!t->pid)
+		return;
+	if (read_status(t->pid, &its))
+		ret->target_seccomp = its.seccomp;
+	ret->perf_kernel_err = try_perf(t->pid, true);
+	ret->perf_user_err = ret->perf_kernel_err ? try_perf(t->pid, false) : 0;
+	ret->memory_err = try_memory(t->pid);
+	ret->ptrace_err = try_ptrace(t->pid);
+	find_dac(t, ret);
+	find_profiler(t, ret);
+}
+
+void rights_fini(struct rights *r)
+{
+	mem_free(r->folder);
+	mem_free(r->profiler);
+	*r = (struct rights){ 0 };
+}

@@ -1,0 +1,35 @@
+#pragma once
+/* What we may do to a process, tried without touching it: nothing here attaches, stops, or writes. Private to ipc.
+ *
+ * rights_read asks the system; rights_judge_* put it into words and ask nothing, so that tests can give any world. */
+
+#include "ipc/patient.h"
+
+struct rights {
+	uid_t uid;	     /* ours, effective */
+	uint64_t caps;	     /* ours, effective */
+	bool seccomp;	     /* we run under a filter ourselves */
+	int paranoid;	     /* kernel.perf_event_paranoid; -1 = the kernel has no perf */
+	int kptr_restrict;   /* kernel.kptr_restrict */
+	int ptrace_scope;    /* kernel.yama.ptrace_scope; -1 = no Yama */
+	int perf_kernel_err; /* errno of a sampling event with kernel frames, 0 = it opened */
+	int perf_user_err;   /* ... without */
+	int memory_err;	     /* errno of opening its memory for reading: the kernel applies the rules of attaching */
+	int ptrace_err; /* errno of a ptrace call that cannot succeed: EPERM only if our seccomp profile forbids it */
+	int target_seccomp; /* 0 none, 1 strict, 2 filter */
+	bool runtime_known; /* its mappings could be read */
+	bool single_file;   /* the runtime is linked into the program */
+	bool dac;	    /* libmscordaccore.so is beside its runtime */
+	char *folder;	    /* both can see and we can write; NULL = none */
+	bool folder_noexec; /* there is one, but nothing in it can be loaded */
+	bool attach_off;    /* DOTNET_EnableDiagnostics_Profiler=0 */
+	char *profiler;	    /* loaded since its start, or NULL */
+};
+void rights_read(const struct patient *p, struct rights *ret);
+void rights_fini(struct rights *r);
+
+void rights_judge_events(const struct patient *p, const struct rights *r, const struct err *asked,
+			 const struct ipc_process_info *info, struct way_check *ret);
+void rights_judge_samples(const struct patient *p, const struct rights *r, bool events, struct way_check *ret);
+void rights_judge_image(const struct patient *p, const struct rights *r, struct way_check *ret);
+void rights_judge_agent(const struct patient *p, const struct rights *r, bool events, struct way_check *ret);

@@ -1,0 +1,502 @@
+#include "profilers/events.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "eventpipe/clr.h"
+#include "eventpipe/session.h"
+#include "profilers/profiler.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
+#define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
+#define DEFAULT_BUFFER_MB 64
+#define MAX_STREAMS 4
+#define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
+/* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
+#define CLOCK_SKEW_NS 30000000000ll
+
+/* A stream while it runs. */
+struct live {
+	struct exam *exam;
+	struct events_stream *stream;
+	struct eventpipe_session *session; /* NULL between bursts */
+	struct recording_part *part;
+	uint64_t opened_at_ns, last_byte_ns;
+	uint64_t burst_seen;	 /* events in this burst */
+	uint64_t next_open_ns;	 /* when to open again; 0 = not planned */
+	int64_t clock_offset_ns; /* ours minus the target's */
+	bool closed_by_us;
+};
+
+static void on_header(void *user, const struct nettrace_header *header)
+{
+	struct live *l = user;
+	int64_t offset = (int64_t)(l->opened_at_ns - header->sync_time);
+	if (header->ticks_per_second == 1000000000 && l->opened_at_ns && llabs(offset) > CLOCK_SKEW_NS)
+		l->clock_offset_ns = offset;
+}
+
+static void on_event(void *user, const struct nettrace_event *event)
+{
+	struct live *l = user;
+	const struct exam *exam = l->exam;
+	struct nettrace_event ours = *event;
+	ours.time += (uint64_t)l->clock_offset_ns;
+	l->burst_seen++;
+	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
+	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
+	if (outside && !l->stream->rundown)
+		return;
+	l->stream->events++;
+	l->stream->event(l->stream->user, &ours);
+}
+
+static void on_bytes(void *user, const void *data, size_t len)
+{
+	struct live *l = user;
+	l->last_byte_ns = clock_mono_ns();
+	l->stream->bytes += len;
+	if (l->part)
+		recording_part_write(l->part, data, len);
+}
+
+static const struct nettrace_callbacks callbacks = { .header = on_header, .event = on_event };
+
+static struct err *live_open(struct live *l)
+{
+	struct events_stream *s = l->stream;
+	struct ipc_trace_config config = {
+		.buffer_mb = s->buffer_mb ? s->buffer_mb : DEFAULT_BUFFER_MB,
+		.stacks = s->stacks,
+		.rundown = s->rundown,
+		.providers = s->providers,
+		.n_providers = s->n_providers,
+	};
+	struct nettrace_options options = { .unordered = s->unordered };
+	struct eventpipe_sink sink = { .callbacks = callbacks, .bytes = on_bytes, .user = l };
+	if (l->exam->recording) {
+		CLEANUP(mem_freep) char *name = mem_printf("%s-%u.nettrace", s->name, s->opened);
+		TRY(recording_part_new(l->exam->recording, name, "nettrace", &l->part));
+	}
+	l->opened_at_ns = l->last_byte_ns = clock_mono_ns();
+	l->burst_seen = l->next_open_ns = 0;
+	TRY(eventpipe_open(l->exam->patient->target.socket, &config, &options, &sink, deadline_in_ms(OPEN_TIMEOUT_MS),
+			   &l->session));
+	l->opened_at_ns = clock_mono_ns();
+	s->opened++;
+	s->stacks_refused |= eventpipe_trace(l->session)->stacks_refused;
+	return NULL;
+}
+
+static void live_close(struct live *l)
+{
+	if (l->part)
+		recording_part_close(l->part, l->session && eventpipe_whole(l->session));
+	l->part = NULL;
+	if (l->session)
+		l->stream->lost += nettrace_reader_stats(eventpipe_reader(l->session))->lost;
+	eventpipe_free(l->session);
+	l->session = NULL;
+}
+
+/* Asks for the end of the stream; time from here on does not count as listening. */
+static struct err *live_stop(struct live *l)
+{
+	if (!l->session || eventpipe_stopping(l->session))
+		return NULL;
+	l->closed_by_us = true;
+	l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
+	return eventpipe_stop(l->session, deadline_in_ms(OPEN_TIMEOUT_MS));
+}
+
+/* Pumps one stream that has something to say. */
+static struct err *live_pump(struct live *l)
+{
+	bool ended = false;
+	struct err *err = eventpipe_pump(l->session, &ended);
+	if (err) {
+		exam_log(l->exam, "%s: %s", l->stream->name, err_text(err));
+		exam_cut(l->exam, "the event stream was damaged after %s",
+			 fmt_duration_ns(clock_mono_ns() - l->exam->start_ns).s);
+		l->stream->damaged = true;
+		err_free(err);
+	}
+	if (ended) {
+		if (!l->closed_by_us)
+			l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
+		live_close(l);
+		return NULL;
+	}
+	struct events_stream *s = l->stream;
+	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
+	double rate = (double)l->burst_seen * 1e9 / (double)listened;
+	if (s->burst_rate <= 0 || l->burst_seen < BURST_LEAST || rate < s->burst_rate || eventpipe_stopping(l->session))
+		return NULL;
+	TRY(live_stop(l));
+	l->next_open_ns = clock_mono_ns() + (uint64_t)((double)listened * (1 / s->burst_share - 1));
+	return NULL;
+}
+
+struct loop {
+	struct exam *exam;
+	struct live live[MAX_STREAMS];
+	size_t n;
+	int pidfd;
+	uint64_t window_end_ns;
+	bool stopping;
+};
+
+/* The window is over, for whatever reason: its end is now, and every stream is asked to finish. */
+static struct err *loop_stop(struct loop *loop)
+{
+	if (loop->stopping)
+		return NULL;
+	loop->stopping = true;
+	loop->exam->end_ns = clock_mono_ns();
+	for (size_t i = 0; i < loop->n; i++) {
+		loop->live[i].next_open_ns = 0;
+		struct err *err = live_stop(&loop->live[i]);
+		if (err) {
+			exam_log(loop->exam, "stopping %s: %s", loop->live[i].stream->name, err_text(err));
+			err_free(err);
+			live_close(&loop->live[i]);
+		}
+	}
+	return NULL;
+}
+
+static bool loop_done(const struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n; i++) {
+		if (loop->live[i].session || loop->live[i].next_open_ns)
+			return false;
+	}
+	return true;
+}
+
+static uint64_t loop_wake_ns(const struct loop *loop)
+{
+	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
+	if (!loop->stopping)
+		wake = MIN(wake, loop->window_end_ns);
+	for (size_t i = 0; i < loop->n; i++) {
+		if (loop->live[i].next_open_ns)
+			wake = MIN(wake, loop->live[i].next_open_ns);
+	}
+	return wake;
+}
+
+static void loop_target_gone(struct loop *loop)
+{
+	if (loop->stopping)
+		return;
+	exam_cut(loop->exam, "the process ended after %s", fmt_duration_ns(clock_mono_ns() - loop->exam->start_ns).s);
+	loop->stopping = true; /* the streams end by themselves */
+	loop->exam->end_ns = clock_mono_ns();
+	for (size_t i = 0; i < loop->n; i++)
+		loop->live[i].next_open_ns = 0;
+}
+
+/* Waits for bytes, for the target's end or for a cancel, and deals with what came. */
+static struct err *loop_turn(struct loop *loop)
+{
+	struct pollfd fds[MAX_STREAMS + 2];
+	nfds_t n = 0;
+	for (size_t i = 0; i < loop->n; i++)
+		fds[n++] = (struct pollfd){ .fd = loop->live[i].session ? eventpipe_fd(loop->live[i].session) : -1,
+					    .events = POLLIN };
+	fds[n++] = (struct pollfd){ .fd = loop->stopping ? -1 : loop->exam->cancel_fd, .events = POLLIN };
+	fds[n++] = (struct pollfd){ .fd = loop->stopping ? -1 : loop->pidfd, .events = POLLIN };
+	if (poll(fds, n, deadline_poll_ms((struct deadline){ loop_wake_ns(loop) })) < 0 && errno != EINTR)
+		return err_errno(errno, "poll");
+	if (fds[n - 2].revents & POLLIN) {
+		loop->exam->cancelled = true;
+		exam_cut(loop->exam, "cancelled after %s", fmt_duration_ns(clock_mono_ns() - loop->exam->start_ns).s);
+		TRY(loop_stop(loop));
+	}
+	if (fds[n - 1].revents & POLLIN)
+		loop_target_gone(loop);
+	for (size_t i = 0; i < loop->n; i++) {
+		if (fds[i].revents && loop->live[i].session)
+			TRY(live_pump(&loop->live[i]));
+	}
+	return NULL;
+}
+
+/* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. */
+static void loop_check_ends(struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
+		struct live *l = &loop->live[i];
+		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
+			continue;
+		if (!target_alive(&loop->exam->patient->target) && loop->exam->patient->target.pid) {
+			loop_target_gone(loop);
+		} else {
+			exam_cut(loop->exam, "the runtime closed the event stream after %s",
+				 fmt_duration_ns(clock_mono_ns() - loop->exam->start_ns).s);
+			err_ignore(loop_stop(loop));
+		}
+	}
+}
+
+/* Does the runtime still owe us the end of a stream? It serves one command at a time, and finishes a stop only as we
+ * drain: to wait for an answer now would be to wait for ourselves. */
+static bool loop_draining(const struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n; i++) {
+		if (loop->live[i].session && eventpipe_stopping(loop->live[i].session))
+			return true;
+	}
+	return false;
+}
+
+static bool due(const struct live *l)
+{
+	if (l->session)
+		return false;
+	if (l->stream->after)
+		return !l->stream->opened && l->stream->after->events;
+	return l->next_open_ns && clock_mono_ns() >= l->next_open_ns;
+}
+
+/* Opens what is due: the next burst, or the names. What fails here costs detail, not the result. */
+static void loop_reopen(struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n && !loop->stopping && !loop_draining(loop); i++) {
+		struct live *l = &loop->live[i];
+		if (!due(l))
+			continue;
+		l->next_open_ns = 0;
+		l->closed_by_us = false;
+		struct err *err = live_open(l);
+		if (!err && l->stream->after)
+			err = live_stop(l);
+		if (err) {
+			exam_log(loop->exam, "%s: %s", l->stream->name, err_text(err));
+			err_free(err);
+			l->closed_by_us = true;
+			l->stream->opened++; /* not again */
+			live_close(l);
+		}
+	}
+}
+
+/* Streams that say nothing after the stop are let go: the runtime's side ends with our socket. */
+static void loop_drop_silent(struct loop *loop)
+{
+	uint64_t now = clock_mono_ns();
+	for (size_t i = 0; i < loop->n; i++) {
+		struct live *l = &loop->live[i];
+		uint64_t since = MAX(l->last_byte_ns, loop->exam->end_ns);
+		if (!l->session || !loop->stopping || now < since + SILENCE_TIMEOUT_MS * 1000000ull)
+			continue;
+		exam_log(loop->exam, "%s: the runtime did not finish its stream; let go", l->stream->name);
+		exam_cut(loop->exam, "the runtime did not finish its event stream");
+		live_close(l);
+	}
+}
+
+static struct err *loop_run(struct loop *loop, uint64_t window_ms)
+{
+	struct exam *exam = loop->exam;
+	for (size_t i = 0; i < loop->n; i++) {
+		if (!loop->live[i].stream->after)
+			TRY(live_open(&loop->live[i]));
+	}
+	exam->start_unix_ns = clock_real_ns();
+	exam->start_ns = clock_mono_ns();
+	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	while (!loop_done(loop)) {
+		TRY(loop_turn(loop));
+		loop_check_ends(loop);
+		uint64_t now = clock_mono_ns();
+		if (!loop->stopping && now >= loop->window_end_ns)
+			TRY(loop_stop(loop));
+		loop_reopen(loop);
+		loop_drop_silent(loop);
+		if (!loop->stopping)
+			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000),
+				      "listening");
+	}
+	if (!exam->end_ns)
+		exam->end_ns = clock_mono_ns();
+	return NULL;
+}
+
+static void save_window(struct exam *exam)
+{
+	if (!exam->recording)
+		return;
+	json_t *window =
+		json_pack("{s:I, s:I, s:I, s:s?}", "start_unix_ns", (json_int_t)exam->start_unix_ns, "start_ns",
+			  (json_int_t)exam->start_ns, "end_ns", (json_int_t)exam->end_ns, "partial", exam->partial);
+	recording_set_fact(exam->recording, "window", window);
+	json_decref(window);
+}
+
+static void save_stream(struct exam *exam, const struct events_stream *s)
+{
+	if (!exam->recording)
+		return;
+	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
+	json_t *fact = json_pack("{s:I, s:I, s:b}", "open_ns", (json_int_t)s->open_ns, "opened", (json_int_t)s->opened,
+				 "stacks_refused", s->stacks_refused);
+	recording_set_fact(exam->recording, key, fact);
+	json_decref(fact);
+}
+
+static struct err *events_live(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
+{
+	struct loop loop = { .exam = exam, .n = n, .pidfd = -1 };
+	for (size_t i = 0; i < n; i++)
+		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
+	if (exam->patient->target.pid)
+		TRY(target_pidfd(&exam->patient->target, &loop.pidfd));
+	struct err *err = loop_run(&loop, window_ms);
+	for (size_t i = 0; i < n; i++)
+		live_close(&loop.live[i]);
+	fd_closep(&loop.pidfd);
+	TRY(err);
+	save_window(exam);
+	for (size_t i = 0; i < n; i++)
+		save_stream(exam, &streams[i]);
+	return NULL;
+}
+
+/* --- replay --- */
+
+static struct err *replay_chunk(void *user, const void *data, size_t len)
+{
+	return nettrace_reader_feed(user, data, len);
+}
+
+/* Damage in a recording is not fatal: what could be read is shown, marked partial. */
+static struct err *replay_part(struct live *l, const char *name)
+{
+	struct nettrace_options options = { .unordered = l->stream->unordered };
+	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
+	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
+	struct err *cut = nettrace_reader_finish(reader);
+	if (!err)
+		err = STEAL(cut);
+	err_free(cut);
+	const struct nettrace_stats *stats = nettrace_reader_stats(reader);
+	l->stream->lost += stats->lost;
+	l->stream->bytes += stats->bytes;
+	if (err) {
+		exam_log(l->exam, "%s: %s", name, err_text(err));
+		exam_cut(l->exam, "the recording is damaged");
+		l->stream->damaged = true;
+		err_free(err);
+	}
+	return NULL;
+}
+
+static bool part_of_stream(const char *part, const char *stream)
+{
+	size_t len = strlen(stream);
+	return !strncmp(part, stream, len) && part[len] == '-' && str_ends(part, ".nettrace");
+}
+
+static struct err *replay_stream(struct exam *exam, struct events_stream *s)
+{
+	struct live l = { .exam = exam, .stream = s };
+	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
+		struct recording_part_info part = recording_part_info(exam->recording, i);
+		if (!part_of_stream(part.name, s->name))
+			continue;
+		if (!part.kept)
+			return err_new(ERR_NOT_FOUND,
+				       "the recording was too large to keep, so it cannot be analysed again");
+		if (part.damaged)
+			exam_cut(exam, "the recording is damaged");
+		TRY(replay_part(&l, part.name));
+	}
+	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
+	const json_t *fact = recording_fact(exam->recording, key);
+	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
+	s->opened = (uint32_t)json_get_int(fact, "opened", 0);
+	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
+	return NULL;
+}
+
+static struct err *events_replay(struct exam *exam, struct events_stream *streams, size_t n)
+{
+	const json_t *window = recording_fact(exam->recording, "window");
+	exam->start_unix_ns = json_get_int(window, "start_unix_ns", 0);
+	exam->start_ns = (uint64_t)json_get_int(window, "start_ns", 0);
+	exam->end_ns = (uint64_t)json_get_int(window, "end_ns", 0);
+	if (!window || exam->end_ns < exam->start_ns)
+		return err_new(ERR_BAD_DATA, "the recording does not say when it was made");
+	const char *partial = json_get_str(window, "partial", NULL);
+	if (partial)
+		exam_cut(exam, "%s", partial);
+	for (size_t i = 0; i < n; i++)
+		TRY(replay_stream(exam, &streams[i]));
+	return NULL;
+}
+
+struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
+{
+	if (n > MAX_STREAMS)
+		return err_new(ERR_UNSUPPORTED, "more than %d event streams at once", MAX_STREAMS);
+	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms);
+}
+
+/* --- names --- */
+
+static void on_method(void *user, const struct nettrace_event *event)
+{
+	methods_event(user, event);
+}
+
+/* A session of no length: all we want is the rundown that the runtime sends when it stops. */
+struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods)
+{
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER, .keywords = CLR_JIT, .level = 1 };
+	return (struct events_stream){
+		.name = "names",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
+		.rundown = CLR_JIT | CLR_NGEN,
+		.after = after,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+static struct err *methods_live(struct exam *exam, struct events_stream *s)
+{
+	struct live l = { .exam = exam, .stream = s };
+	TRY(live_open(&l));
+	struct err *err = live_stop(&l);
+	while (!err && l.session) {
+		err = fd_wait(eventpipe_fd(l.session), POLLIN, deadline_in_ms(SILENCE_TIMEOUT_MS));
+		if (!err)
+			err = live_pump(&l);
+	}
+	live_close(&l);
+	return err;
+}
+
+struct err *exam_methods(struct exam *exam, struct methods *methods)
+{
+	struct events_stream s = exam_methods_stream(NULL, methods);
+	s.name = "late-names";
+	exam_progress(exam, -1, "asking for method names");
+	if (exam->replay)
+		return replay_stream(exam, &s);
+	/* Names are worth having, but the report stands without them. */
+	struct err *err = methods_live(exam, &s);
+	if (err) {
+		exam_log(exam, "no method names: %s", err_text(err));
+		err_free(err);
+	}
+	return NULL;
+}

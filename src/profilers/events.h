@@ -1,0 +1,45 @@
+#pragma once
+/* The events instrument as profilers use it: streams of runtime events over the window of an exam, live or replayed.
+ *
+ * A stream is one EventPipe session, or a series of short ones (bursts) where its events are dear. Each is also a part
+ * of the recording, so a replay delivers the same events in the same order. */
+
+#include "eventpipe/methods.h"
+#include "ipc/ipc.h"
+#include "nettrace/nettrace.h"
+#include "profilers/exam.h"
+
+struct events_stream {
+	/* What is asked for. */
+	const char *name; /* of the recording's part: "gc" */
+	const struct ipc_provider *providers;
+	size_t n_providers;
+	bool stacks, unordered;
+	uint32_t buffer_mb; /* 0 = 64 */
+	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
+	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
+	const struct events_stream *after;
+	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
+	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
+	 * open. */
+	double burst_rate, burst_share;
+	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
+	void (*event)(void *user, const struct nettrace_event *event);
+	void *user;
+
+	/* What came of it. */
+	uint64_t events, lost, bytes;
+	uint64_t open_ns; /* how long it was listening, all bursts together */
+	uint32_t opened;
+	bool stacks_refused, damaged;
+};
+
+/* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
+ * so and the result is what was seen). Fills in the exam's window. */
+struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms) MUST_USE;
+/* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
+ * even when the target ends. */
+struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
+/* The same once more after the window, for code that was compiled during it. Fewer or none when the target is gone; the
+ * reason is logged. */
+struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;

@@ -1,0 +1,145 @@
+#include "profilers/exam.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/profiler.h"
+#include "version.h"
+#include <unistd.h>
+
+#define CHECK_TIMEOUT_MS 3000
+
+void exam_progress(struct exam *exam, double ratio, const char *fmt, ...)
+{
+	if (!exam->on_progress)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	CLEANUP(mem_freep) char *what = mem_vprintf(fmt, ap);
+	va_end(ap);
+	exam->on_progress(exam->user, ratio, what);
+}
+
+void exam_log(struct exam *exam, const char *fmt, ...)
+{
+	if (!exam->on_log)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	CLEANUP(mem_freep) char *line = mem_vprintf(fmt, ap);
+	va_end(ap);
+	exam->on_log(exam->user, line);
+}
+
+void exam_cut(struct exam *exam, const char *fmt, ...)
+{
+	if (exam->partial)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	exam->partial = mem_vprintf(fmt, ap);
+	va_end(ap);
+}
+
+static bool uses(const struct profiler *profiler, enum way way)
+{
+	for (const enum way *w = profiler->ways; *w; w++) {
+		if (*w == way)
+			return true;
+	}
+	return false;
+}
+
+static struct err *none_open(const struct exam *exam, const struct way_check *checks, enum way wanted)
+{
+	struct buf why = { 0 };
+	for (const enum way *w = exam->profiler->ways; *w; w++) {
+		if (wanted != WAY_AUTO && *w != wanted)
+			continue;
+		buf_printf(&why, "%s%s: %s", why.len ? "; " : "", way_name(*w), checks[*w].why);
+		if (checks[*w].fix)
+			buf_printf(&why, " (%s)", checks[*w].fix);
+	}
+	struct err *err = err_new(ERR_DENIED, "no way to look into process %d for %s is open: %s",
+				  exam->patient->target.id, exam->profiler->id, buf_cstr(&why));
+	buf_free(&why);
+	return err;
+}
+
+struct err *exam_choose_way(struct exam *exam, enum way wanted)
+{
+	if (wanted != WAY_AUTO && !uses(exam->profiler, wanted)) {
+		struct buf known = { 0 };
+		for (const enum way *w = exam->profiler->ways; *w; w++)
+			buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
+		struct err *err = err_new(ERR_USAGE, "%s cannot work by '%s'; it works by %s", exam->profiler->id,
+					  way_name(wanted), buf_cstr(&known));
+		buf_free(&known);
+		return err;
+	}
+	struct way_check checks[WAY_COUNT] = { 0 };
+	patient_check(exam->patient, CHECK_TIMEOUT_MS, checks);
+	struct err *err = NULL;
+	exam->way = WAY_AUTO;
+	for (const enum way *w = exam->profiler->ways; *w && exam->way == WAY_AUTO; w++) {
+		if ((wanted == WAY_AUTO || *w == wanted) && checks[*w].open)
+			exam->way = *w;
+	}
+	if (exam->way == WAY_AUTO)
+		err = none_open(exam, checks, wanted);
+	for (size_t i = 0; i < WAY_COUNT; i++)
+		way_check_fini(&checks[i]);
+	return err;
+}
+
+struct err *exam_run(struct exam *exam)
+{
+	return exam->profiler->run(exam);
+}
+
+static void add_facts(struct exam *exam, struct report *report)
+{
+	char host[256] = "";
+	if (!exam->replay)
+		gethostname(host, sizeof(host) - 1);
+	const struct patient *p = exam->patient;
+	report_set_facts(report, &(struct report_facts){
+					 .profiler = exam->profiler->id,
+					 .title = exam->profiler->name,
+					 .process = patient_name(p),
+					 .target_id = p->target.id,
+					 .runtime = p->info.runtime_version,
+					 .container = p->target.container,
+					 .host = *host ? host : NULL,
+					 .when_unix_ns = exam->start_unix_ns,
+					 .window_ns = exam->end_ns - exam->start_ns,
+					 .session = exam->session,
+					 .version = DRDOTNET_VERSION,
+					 .partial = exam->partial,
+				 });
+}
+
+static void add_params(const struct exam *exam, struct report *report)
+{
+	for (size_t i = 0; i < exam->profiler->n_params; i++) {
+		const struct param *param = &exam->profiler->params[i];
+		const char *value = params_text(exam->params, param->key);
+		CLEANUP(mem_freep)
+		char *shown = param->unit ? mem_printf("%s %s", value, param->unit) : mem_strdup(value);
+		report_param(report, param->name, shown, params_is_default(exam->params, param->key));
+	}
+}
+
+struct err *exam_analyse(struct exam *exam, struct report *report)
+{
+	TRY(exam->profiler->analyse(exam, report));
+	add_facts(exam, report);
+	add_params(exam, report);
+	return NULL;
+}
+
+void exam_fini(struct exam *exam)
+{
+	if (exam->state && exam->profiler->free_state)
+		exam->profiler->free_state(exam->state);
+	mem_free(exam->partial);
+	exam->state = exam->partial = NULL;
+}

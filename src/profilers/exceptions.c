@@ -1,0 +1,580 @@
+/* Exceptions: what is thrown, how often, where.
+ *
+ * Two streams. "counts" sees every throw, without stacks (cheap). "stacks" sees them with stacks and is dear at high
+ * rates, so it listens in bursts; at low rates it sees everything as well. Counts are exact, sites are what the stacks
+ * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there is one stream, and at high rates its
+ * bursts are an estimate of the counts too. Names come early (as soon as one exception was seen), so that they are
+ * there when the process dies of the next one. */
+
+#include "base/fmt.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "eventpipe/clr.h"
+#include "profilers/events.h"
+#include "profilers/profiler.h"
+#include "profilers/stacks.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPES_MAX 2000
+#define MESSAGE_UNITS 400
+#define THREADS_MAX 100000
+#define RATE_BINS 120
+#define NS_PER_S 1000000000ull
+/* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
+#define BURST_RATE 500.0
+#define BURST_SHARE 0.05
+/* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
+#define OLD_BURST_SHARE 0.10
+#define STACK_LINES 20
+
+/* A few exceptions are ordinary; what costs is a steady rate. */
+#define RATE_MANY 10.0
+#define RATE_VERY_MANY 500.0
+
+struct type {
+	uint32_t name; /* in names */
+	uint64_t count, rethrown, with_inner;
+	uint64_t first_ns, last_ns;
+	char *message;	      /* of the first one */
+	struct map_u64 inner; /* type index of the exception thrown just before on the same thread -> times */
+};
+
+/* Throws of one type with one stack. */
+struct site_count {
+	uint32_t type, stack;
+	uint64_t count;
+};
+
+struct exceptions {
+	struct strtab names;
+	VEC(struct type) types; /* by name id */
+	uint64_t count, over_limit;
+	uint64_t start_ns, bin_ns;
+	uint64_t bins[RATE_BINS];
+	struct map_u64 last_on_thread; /* thread -> type index + 1 */
+	struct stacks *stacks;
+	struct map_u64 site_index; /* type << 32 | stack -> index in sites */
+	VEC(struct site_count) sites;
+	uint64_t with_stack;
+	struct methods *methods;
+	struct buf text;
+	const struct exam *exam;
+	bool old; /* one stream for both */
+	struct events_stream streams[3];
+};
+
+/* "counts" is missing on old runtimes. */
+enum { NAMES, STACKS, COUNTS };
+
+/* Index of the type, or UINT32_MAX past the limit. */
+static uint32_t type_of(struct exceptions *x, struct utf16_span name)
+{
+	buf_clear(&x->text);
+	utf16_add(&x->text, name.units, MIN(name.n, (size_t)1024));
+	uint32_t id = strtab_find(&x->names, buf_cstr(&x->text), x->text.len);
+	if (id != STRTAB_NONE)
+		return id;
+	if (x->types.n >= TYPES_MAX)
+		return UINT32_MAX;
+	id = strtab_add(&x->names, buf_cstr(&x->text), x->text.len);
+	vec_push(&x->types, ((struct type){ .name = id }));
+	return id;
+}
+
+static void count_bin(struct exceptions *x, uint64_t time)
+{
+	if (time < x->exam->start_ns || !x->bin_ns)
+		return;
+	uint64_t bin = (time - x->exam->start_ns) / x->bin_ns;
+	x->bins[MIN(bin, (uint64_t)RATE_BINS - 1)]++;
+}
+
+/* An exception with an inner one wraps what its thread threw just before. */
+static void note_inner(struct exceptions *x, struct type *type, uint64_t thread)
+{
+	const uint64_t *before = map_u64_get(&x->last_on_thread, thread);
+	if (before && *before)
+		++*map_u64_put(&type->inner, *before - 1, NULL);
+}
+
+static void on_count(void *user, const struct nettrace_event *event)
+{
+	struct exceptions *x = user;
+	struct clr_exception e;
+	if (clr_event(event) != CLR_EXCEPTION_THROWN || !clr_decode_exception(event, &e))
+		return;
+	x->count++;
+	count_bin(x, event->time);
+	uint32_t index = type_of(x, e.type);
+	if (index == UINT32_MAX) {
+		x->over_limit++;
+		return;
+	}
+	struct type *t = &x->types.v[index];
+	if (!t->count++)
+		t->first_ns = event->time;
+	t->last_ns = event->time;
+	t->rethrown += (e.flags & CLR_EXCEPTION_RETHROWN) != 0;
+	if (e.flags & CLR_EXCEPTION_HAS_INNER) {
+		t->with_inner++;
+		note_inner(x, t, event->thread_id);
+	}
+	if (!t->message && e.message.n) {
+		buf_clear(&x->text);
+		utf16_add(&x->text, e.message.units, MIN(e.message.n, (size_t)MESSAGE_UNITS));
+		if (e.message.n > MESSAGE_UNITS)
+			buf_str(&x->text, "…");
+		t->message = mem_strdup(buf_cstr(&x->text));
+	}
+	if (x->last_on_thread.n < THREADS_MAX || map_u64_get(&x->last_on_thread, event->thread_id))
+		*map_u64_put(&x->last_on_thread, event->thread_id, NULL) = index + 1;
+}
+
+static void on_stack(void *user, const struct nettrace_event *event)
+{
+	struct exceptions *x = user;
+	struct clr_exception e;
+	if (clr_event(event) != CLR_EXCEPTION_THROWN || !clr_decode_exception(event, &e))
+		return;
+	uint32_t type = type_of(x, e.type), stack = stacks_add(x->stacks, event);
+	if (type == UINT32_MAX || stack == STACKS_NONE)
+		return;
+	x->with_stack++;
+	bool new;
+	uint64_t *index = map_u64_put(&x->site_index, (uint64_t)type << 32 | stack, &new);
+	if (new) {
+		*index = x->sites.n;
+		vec_push(&x->sites, ((struct site_count){ .type = type, .stack = stack }));
+	}
+	x->sites.v[*index].count++;
+}
+
+static void on_both(void *user, const struct nettrace_event *event)
+{
+	on_count(user, event);
+	on_stack(user, event);
+}
+
+static void exceptions_free(void *state)
+{
+	struct exceptions *x = state;
+	vec_each(t, &x->types) {
+		mem_free(t->message);
+		map_u64_free(&t->inner);
+	}
+	vec_free(&x->types);
+	vec_free(&x->sites);
+	strtab_free(&x->names);
+	map_u64_free(&x->last_on_thread);
+	map_u64_free(&x->site_index);
+	stacks_free(x->stacks);
+	methods_free(x->methods);
+	buf_free(&x->text);
+	mem_free(x);
+}
+
+/* 0 when it does not say. */
+static unsigned runtime_major(const char *version)
+{
+	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
+}
+
+static struct err *run(struct exam *exam)
+{
+	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
+	static const struct ipc_provider throws = { .name = CLR_PROVIDER, .keywords = CLR_EXCEPTION, .level = 2 };
+	struct exceptions *x = exam->state = mem_zalloc(sizeof(*x));
+	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	x->exam = exam;
+	x->stacks = stacks_new();
+	x->methods = methods_new();
+	x->bin_ns = window_ms * 1000000 / RATE_BINS;
+	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
+	x->streams[COUNTS] = (struct events_stream){
+		.name = "counts", .providers = &throws, .n_providers = 1, .event = on_count, .user = x
+	};
+	x->streams[STACKS] = (struct events_stream){
+		.name = "stacks",
+		.providers = &throws,
+		.n_providers = 1,
+		.stacks = true,
+		.burst_rate = BURST_RATE,
+		.burst_share = x->old ? OLD_BURST_SHARE : BURST_SHARE,
+		.event = x->old ? on_both : on_stack,
+		.user = x,
+	};
+	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
+	TRY(exam_events(exam, x->streams, x->old ? COUNTS : COUNTS + 1, window_ms));
+	if (stacks_unknown(x->stacks, x->methods))
+		TRY(exam_methods(exam, x->methods));
+	return NULL;
+}
+
+/* --- report --- */
+
+/* Throws of one type from one method. */
+struct site {
+	uint32_t type;
+	const char *method; /* NULL: no stack was seen for this type */
+	uint32_t stack;	    /* the most frequent one */
+	uint64_t stack_count, count;
+	bool again;	 /* thrown again at an await or by ExceptionDispatchInfo, not where it began */
+	double estimate; /* of all throws */
+};
+
+/* The whole, as far as it was heard. */
+struct view {
+	uint64_t total, window_ns;
+	double rate;
+	double scale; /* throws that one which was heard stands for: above 1 only where counting was in bursts */
+	bool estimated;
+};
+
+static struct view view_of(const struct exam *exam, const struct exceptions *x)
+{
+	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
+	struct view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
+	v.estimated = s->opened > 1 && s->open_ns && s->open_ns < v.window_ns;
+	if (v.estimated)
+		v.scale = (double)v.window_ns / (double)s->open_ns;
+	v.total = (uint64_t)((double)x->count * v.scale + 0.5);
+	for (uint64_t unit = 1; v.estimated && v.total / unit >= 10; unit *= 10) {
+		if (v.total / unit < 100) /* two digits: an estimate is no better than that */
+			v.total = (v.total + unit / 2) / unit * unit;
+	}
+	v.rate = v.window_ns ? (double)v.total * 1e9 / (double)v.window_ns : 0;
+	return v;
+}
+
+struct sites {
+	struct site *v;
+	size_t n, cap;
+};
+
+static int most_first(const void *a, const void *b)
+{
+	const struct site *x = a, *y = b;
+	return x->estimate < y->estimate ? 1 : x->estimate > y->estimate ? -1 : (int)x->type - (int)y->type;
+}
+
+/* Behind the runtime's own throwing code, which is managed from .NET 9 on. */
+static size_t first_frame(struct exceptions *x, uint32_t stack)
+{
+	size_t i = 0, depth = stacks_depth(x->stacks, stack);
+	while (i + 1 < depth && str_eq(stacks_frame(x->stacks, x->methods, stack, i).space, "System.Runtime.EH"))
+		i++;
+	return i;
+}
+
+static bool thrown_again(struct exceptions *x, uint32_t stack)
+{
+	size_t first = first_frame(x, stack);
+	struct stack_frame leaf = stacks_frame(x->stacks, x->methods, stack, first);
+	return str_starts(leaf.name, "System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw");
+}
+
+/* Groups the stacks by type and method, and spreads the exact counts of each type over its sites. */
+static void find_sites(struct exceptions *x, double scale, struct sites *sites)
+{
+	struct map_u64 index = { 0 };
+	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((x->types.n + 1) * sizeof(*seen));
+	vec_each(s, &x->sites) {
+		size_t at = stacks_site(x->stacks, x->methods, s->stack);
+		struct stack_frame frame = stacks_frame(x->stacks, x->methods, s->stack, at);
+		bool again = thrown_again(x, s->stack), new;
+		uint64_t key =
+			hash_u64((uint64_t)(uintptr_t)frame.name ^ (uint64_t)s->type << 48 ^ (uint64_t)again << 47);
+		uint64_t *i = map_u64_put(&index, key, &new);
+		if (new) {
+			*i = sites->n;
+			vec_push(sites, ((struct site){ .type = s->type, .method = frame.name, .again = again }));
+		}
+		struct site *site = &sites->v[*i];
+		site->count += s->count;
+		seen[s->type] += s->count;
+		if (s->count > site->stack_count) {
+			site->stack_count = s->count;
+			site->stack = s->stack;
+		}
+	}
+	vec_each(site, sites)
+		site->estimate =
+			(double)site->count * (double)x->types.v[site->type].count * scale / (double)seen[site->type];
+	for (uint32_t t = 0; t < x->types.n; t++) {
+		if (!seen[t])
+			vec_push(sites, ((struct site){ .type = t, .estimate = (double)x->types.v[t].count * scale }));
+	}
+	map_u64_free(&index);
+	vec_sort(sites, most_first);
+}
+
+static void show_type(struct exceptions *x, uint32_t type, struct buf *out)
+{
+	buf_clear(out);
+	type_show(strtab_get(&x->names, x->types.v[type].name), out);
+}
+
+static const char *finding_of(const struct view *v)
+{
+	if (!v->total)
+		return "nothing-found";
+	return v->rate < RATE_MANY ? "few-exceptions" : "many-exceptions";
+}
+
+/* "10 % are X, thrown in Y." about the most frequent ones. */
+static void add_top(struct exceptions *x, const struct view *v, const struct site *top, struct rich *text)
+{
+	struct buf name = { 0 };
+	show_type(x, top->type, &name);
+	double share = top->estimate / (double)v->total;
+	if (v->total == 1)
+		rich_text(text, "It is ");
+	else if (share > 0.995)
+		rich_text(text, "All are ");
+	else if (share < 0.3 && x->types.n > 1)
+		rich_text(text, "%s types; the most frequent, with %s, is ", fmt_count(x->types.n).s,
+			  fmt_percent(share).s);
+	else
+		rich_text(text, "%s are ", fmt_percent(share).s);
+	rich_code(text, buf_cstr(&name));
+	if (top->method) {
+		rich_text(text, top->again ? ", thrown again in " : ", thrown in ");
+		rich_code(text, top->method);
+	}
+	rich_text(text, ".");
+	buf_free(&name);
+}
+
+static void add_verdict(const struct exam *exam, struct exceptions *x, const struct view *v, const struct sites *sites,
+			struct report *report)
+{
+	const char *finding = finding_of(v);
+	enum report_health health = v->rate < RATE_MANY	       ? REPORT_OK
+				    : v->rate < RATE_VERY_MANY ? REPORT_WARN
+							       : REPORT_BAD;
+	struct rich *text = report_verdict(report, health, finding);
+	struct fmt_text window = fmt_duration_ns(v->window_ns);
+	if (!v->total) {
+		rich_text(text, "No problem here: no exception was thrown in %s.", window.s);
+		return;
+	}
+	if (health == REPORT_OK)
+		rich_text(text, "Nothing alarming: ");
+	rich_strong(text, "%s%s", v->estimated ? "about " : "", fmt_plural(v->total, "exception", "exceptions").s);
+	rich_text(text, " in %s (%s). ", window.s, fmt_rate(v->rate).s);
+	add_top(x, v, &sites->v[0], text);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
+/* Of the busiest second. */
+static double peak_rate(const struct exceptions *x, const struct view *v)
+{
+	size_t width = MAX((size_t)1, (size_t)(NS_PER_S / x->bin_ns));
+	size_t bins = MIN((size_t)RATE_BINS, (size_t)(v->window_ns / x->bin_ns));
+	uint64_t sum = 0, peak = 0;
+	for (size_t i = 0; i < bins; i++) {
+		sum += x->bins[i];
+		if (i >= width)
+			sum -= x->bins[i - width];
+		peak = MAX(peak, sum);
+	}
+	return (double)peak * 1e9 / (double)(width * x->bin_ns);
+}
+
+static void add_figures(const struct exceptions *x, const struct view *v, struct report *report)
+{
+	uint64_t rethrown = 0, inner = 0;
+	vec_each(t, &x->types) {
+		rethrown += t->rethrown;
+		inner += t->with_inner;
+	}
+	CLEANUP(mem_freep)
+	char *window = mem_printf("in %s%s", fmt_duration_ns(v->window_ns).s, v->estimated ? ", estimated" : "");
+	report_figure(report, "Exceptions", V_COUNT(v->total), window);
+	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
+	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
+	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
+	report_figure(report, "Rethrown", x->old ? V_COUNT((double)rethrown * v->scale) : V_NONE,
+		      x->old ? "by throw;" : "the runtime does not tell from .NET 9 on");
+	report_figure(report, "With an inner one", V_COUNT((double)inner * v->scale), NULL);
+}
+
+/* "wraps FormatException": what was mostly thrown just before on the same thread. */
+static void add_inner_line(struct exceptions *x, const struct type *type, struct report_row *row)
+{
+	uint64_t best = 0, best_type = 0, sum = 0;
+	size_t pos = 0;
+	for (uint64_t t, times; map_u64_next(&type->inner, &pos, &t, &times);) {
+		sum += times;
+		if (times > best) {
+			best = times;
+			best_type = t;
+		}
+	}
+	if (!type->with_inner)
+		return;
+	struct buf name = { 0 }, line = { 0 };
+	if (best) {
+		show_type(x, (uint32_t)best_type, &name);
+		buf_printf(&line, "%s with an inner exception; %s of them right after %s on the same thread",
+			   fmt_count(type->with_inner).s, fmt_percent((double)best / (double)type->with_inner).s,
+			   buf_cstr(&name));
+	} else {
+		buf_printf(&line, "%s with an inner exception", fmt_count(type->with_inner).s);
+	}
+	report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
+	buf_free(&name);
+	buf_free(&line);
+}
+
+static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
+{
+	size_t depth = stacks_depth(x->stacks, site->stack), first = first_frame(x, site->stack);
+	size_t end = MIN(depth, first + STACK_LINES);
+	for (size_t i = first; i < end; i++)
+		report_row_line(row, VALUE_CODE, stacks_frame(x->stacks, x->methods, site->stack, i).name, NULL);
+	if (depth > end) {
+		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
+		report_row_line(row, VALUE_TEXT, more, NULL);
+	}
+}
+
+static void add_lines(struct exceptions *x, const struct exam *exam, const struct site *site, struct report_row *row)
+{
+	const struct type *type = &x->types.v[site->type];
+	if (type->message)
+		report_row_line(row, VALUE_TEXT, type->message, "first message");
+	CLEANUP(mem_freep)
+	char *seen = mem_printf("first %s, last %s into the window",
+				fmt_duration_ns(type->first_ns - MIN(type->first_ns, exam->start_ns)).s,
+				fmt_duration_ns(type->last_ns - MIN(type->last_ns, exam->start_ns)).s);
+	report_row_line(row, VALUE_TEXT, seen, NULL);
+	if (type->rethrown) {
+		CLEANUP(mem_freep) char *again = mem_printf("%s rethrown by throw;", fmt_count(type->rethrown).s);
+		report_row_line(row, VALUE_TEXT, again, NULL);
+	}
+	add_inner_line(x, type, row);
+	if (site->method)
+		add_stack_lines(x, site, row);
+}
+
+static void add_table(struct exceptions *x, const struct exam *exam, const struct view *v, const struct sites *sites,
+		      struct report *report)
+{
+	struct report_table *t = report_table(report, "By type and place");
+	report_column(t, "Exception", VALUE_CODE, 0);
+	report_column(t, "Thrown in", VALUE_CODE, 0);
+	report_column(t, "Count", VALUE_COUNT, COLUMN_MAIN);
+	report_column(t, "Rate", VALUE_RATE, 0);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	struct buf name = { 0 };
+	double seconds = (double)v->window_ns / 1e9;
+	vec_each(site, sites) {
+		show_type(x, site->type, &name);
+		CLEANUP(mem_freep)
+		char *where =
+			site->method ? mem_printf("%s%s", site->method, site->again ? " (thrown again)" : "") : NULL;
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(buf_cstr(&name)), where ? V_CODE(where) : V_NONE,
+							V_COUNT(site->estimate + 0.5),
+							V_RATE(seconds > 0 ? site->estimate / seconds : 0),
+							V_RATIO(site->estimate / (double)v->total) });
+		add_lines(x, exam, site, row);
+	}
+	buf_free(&name);
+}
+
+static void add_chart(const struct exam *exam, const struct exceptions *x, struct report *report)
+{
+	uint64_t window = exam->end_ns - exam->start_ns;
+	uint64_t at[RATE_BINS];
+	double rate[RATE_BINS];
+	size_t n = 0;
+	for (; n < RATE_BINS && n * x->bin_ns < window; n++) {
+		at[n] = n * x->bin_ns;
+		rate[n] = (double)x->bins[n] * 1e9 / (double)MIN(x->bin_ns, window - at[n]);
+	}
+	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, window);
+	report_chart_line(chart, "exceptions", at, rate, n);
+}
+
+static void add_how(const struct exceptions *x, const struct view *v, struct report *report)
+{
+	const struct events_stream *stacks = &x->streams[STACKS], *counts = x->old ? stacks : &x->streams[COUNTS];
+	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
+	report_how(report, "Way", V_TEXT("events"),
+		   v->estimated
+			   ? "heard in bursts and scaled up: this runtime walks the stack of every throw it tells of"
+			   : "every throw was counted");
+	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
+	report_how(report, "Lost", V_COUNT(counts->lost), of);
+	CLEANUP(mem_freep) char *heard = NULL;
+	if (stacks->opened > 1)
+		heard = mem_printf("in %u bursts, %s of the time, so counts by place are estimates", stacks->opened,
+				   fmt_percent(share).s);
+	else
+		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
+	report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
+	if (x->over_limit)
+		report_how(report, "Not listed", V_COUNT(x->over_limit), "exceptions of types beyond the first 2,000");
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	struct exceptions *x = exam->state;
+	struct view v = view_of(exam, x);
+	struct sites sites = { 0 };
+	find_sites(x, v.scale, &sites);
+	add_verdict(exam, x, &v, &sites, report);
+	if (v.total) {
+		add_figures(x, &v, report);
+		add_table(x, exam, &v, &sites, report);
+		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
+			add_chart(exam, x, report);
+	}
+	add_how(x, &v, report);
+	vec_free(&sites);
+	return NULL;
+}
+
+const struct profiler profiler_exceptions = {
+	.id = "exceptions",
+	.uuid = "805A308B-061C-47F3-9B30-F785C3186E82",
+	.name = "Thrown exceptions",
+	.symptom = "exceptions are many, or errors appear that nobody logs",
+	.description =
+		"Counts every exception that is thrown, handled or not: by type and by the method that throws it, "
+		"with a message, the stack and the rate over time.",
+	.cost = "no stop; stacks only in short bursts when the rate is high",
+	.params =
+		(const struct param[]){
+			{ .key = "duration",
+			  .name = "Duration",
+			  .description = "How long to listen.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "10",
+			  .min = 1,
+			  .max = 86400 },
+		},
+	.n_params = 1,
+	.ways = { WAY_EVENTS },
+	.advice =
+		(const struct advice[]){
+			{ "many-exceptions",
+			  "Avoid the throw where it is expected (TryParse, TryGetValue, a check before the call): each "
+			  "costs tens of microseconds and a stack walk." },
+			{ "few-exceptions",
+			  "Nothing to do about the rate; look at the table if one of them is unexpected." },
+		},
+	.n_advice = 2,
+	.run = run,
+	.analyse = analyse,
+	.free_state = exceptions_free,
+};

@@ -1,0 +1,28 @@
+#pragma once
+/* Managed stacks of events: kept once each as addresses while events come, named afterwards. Bounded. */
+
+#include "eventpipe/methods.h"
+#include "nettrace/nettrace.h"
+
+struct stacks;
+struct stacks *stacks_new(void);
+void stacks_free(struct stacks *s);
+DEFINE_CLEANUP(stacks_free, struct stacks *)
+
+#define STACKS_NONE UINT32_MAX
+/* The id of the event's stack, or STACKS_NONE when it has none or the set is full. */
+uint32_t stacks_add(struct stacks *s, const struct nettrace_event *event);
+size_t stacks_count(const struct stacks *s);
+size_t stacks_depth(const struct stacks *s, uint32_t id);
+
+struct stack_frame {
+	const char *name;  /* as the author wrote it; "[unknown 0x...]" when no method is known there */
+	const char *space; /* its type, "" when unknown */
+	bool known, framework;
+};
+/* Frame i, leaf first. Strings live as long as the set. */
+struct stack_frame stacks_frame(struct stacks *s, struct methods *methods, uint32_t id, size_t i);
+/* How many frames of all stacks have no name. */
+uint64_t stacks_unknown(struct stacks *s, struct methods *methods);
+/* The frame a reader looks for: the leaf-most of the user's own code, else the leaf. Returns its index. */
+size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id);

@@ -1,0 +1,290 @@
+/* Building of the blocks that become pictures: time charts, histograms, flame graphs. */
+
+#include "report/doc.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "model/calltree.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct report_chart *report_chart(struct report *r, const char *title, enum value_kind y_kind, uint64_t window_ns)
+{
+	struct report_chart *c = block_add(r, BLOCK_CHART, title ? title : "", sizeof(*c));
+	c->y_kind = y_kind;
+	c->window_ns = MIN(window_ns, (uint64_t)INT64_MAX);
+	return c;
+}
+
+/* Neighbours become one point, the larger of them, until the rest fits: a peak is never lost. */
+static void line_points(struct chart_line *l, const uint64_t *x_ns, const double *y, size_t n)
+{
+	size_t known = 0, i = 0;
+	for (size_t k = 0; k < n; k++)
+		known += isfinite(y[k]) != 0;
+	size_t group = (known + POINTS_MAX - 1) / POINTS_MAX, in_group = 0;
+	for (size_t k = 0; k < n; k++) {
+		if (!isfinite(y[k]))
+			continue;
+		double value = y[k] + 0.0;
+		if (in_group == 0) {
+			l->x_ns[i] = MIN(x_ns[k], (uint64_t)INT64_MAX);
+			l->y[i++] = value;
+		} else {
+			l->merged++;
+			if (value > l->y[i - 1]) {
+				l->x_ns[i - 1] = MIN(x_ns[k], (uint64_t)INT64_MAX);
+				l->y[i - 1] = value;
+			}
+		}
+		in_group = (in_group + 1) % group;
+	}
+	l->n = i;
+}
+
+void report_chart_line(struct report_chart *c, const char *name, const uint64_t *x_ns, const double *y, size_t n)
+{
+	struct report *r = c->block.report;
+	if (c->n_lines == CHART_LINES_MAX) {
+		r->cut_items++;
+		return;
+	}
+	struct chart_line *l = arena_zalloc(&r->arena, sizeof(*l));
+	size_t room = MIN(MAX(n, (size_t)1), (size_t)POINTS_MAX);
+	l->name = doc_text(r, name);
+	l->x_ns = arena_alloc(&r->arena, room * sizeof(*l->x_ns));
+	l->y = arena_alloc(&r->arena, room * sizeof(*l->y));
+	line_points(l, x_ns, y, n);
+	if (c->last_line)
+		c->last_line->next = l;
+	else
+		c->first_line = l;
+	c->last_line = l;
+	c->n_lines++;
+}
+
+static size_t lowest_bar(const struct report_chart *c)
+{
+	size_t lowest = 0;
+	for (size_t i = 1; i < c->n_bars; i++) {
+		if (c->bars[i].y < c->bars[lowest].y)
+			lowest = i;
+	}
+	return lowest;
+}
+
+void report_chart_bar(struct report_chart *c, uint64_t x_ns, uint64_t length_ns, double y, const char *label)
+{
+	struct report *r = c->block.report;
+	if (!isfinite(y)) {
+		r->cut_items++;
+		return;
+	}
+	size_t place = c->n_bars;
+	if (place == BARS_MAX) {
+		c->bars_cut++;
+		place = lowest_bar(c);
+		if (y <= c->bars[place].y)
+			return;
+	} else {
+		if (c->n_bars == c->bars_cap) {
+			size_t cap = c->bars_cap ? c->bars_cap * 2 : 32;
+			struct chart_bar *grown = arena_alloc(&r->arena, cap * sizeof(*grown));
+			if (c->n_bars)
+				memcpy(grown, c->bars, c->n_bars * sizeof(*grown));
+			c->bars = grown;
+			c->bars_cap = cap;
+		}
+		c->n_bars++;
+	}
+	c->bars[place] = (struct chart_bar){ .x_ns = MIN(x_ns, (uint64_t)INT64_MAX),
+					     .length_ns = MIN(length_ns, (uint64_t)INT64_MAX),
+					     .y = y + 0.0,
+					     .label = doc_text(r, label) };
+}
+
+double chart_max(const struct report_chart *c)
+{
+	double max = 0;
+	for (size_t i = 0; i < c->n_bars; i++)
+		max = MAX(max, c->bars[i].y);
+	for (const struct chart_line *l = c->first_line; l; l = l->next) {
+		for (size_t i = 0; i < l->n; i++)
+			max = MAX(max, l->y[i]);
+	}
+	return max;
+}
+
+uint64_t chart_window(const struct report_chart *c)
+{
+	uint64_t end = c->window_ns;
+	for (size_t i = 0; i < c->n_bars && !c->window_ns; i++)
+		end = MAX(end, c->bars[i].x_ns + c->bars[i].length_ns);
+	for (const struct chart_line *l = c->first_line; l && !c->window_ns; l = l->next) {
+		for (size_t i = 0; i < l->n; i++)
+			end = MAX(end, l->x_ns[i]);
+	}
+	return MAX(end, (uint64_t)1);
+}
+
+bool chart_line_at(const struct chart_line *l, double x_ns, double *ret)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		double x = (double)l->x_ns[i];
+		if (x < x_ns)
+			continue;
+		if (x > x_ns && !i)
+			return false;
+		double before = i ? (double)l->x_ns[i - 1] : x;
+		double part = x > before ? (x_ns - before) / (x - before) : 1;
+		*ret = i ? l->y[i - 1] + (l->y[i] - l->y[i - 1]) * part : l->y[i];
+		return true;
+	}
+	return false;
+}
+
+struct report_histogram *report_histogram(struct report *r, const char *title, enum value_kind x_kind)
+{
+	struct report_histogram *h = block_add(r, BLOCK_HISTOGRAM, title ? title : "", sizeof(*h));
+	h->x_kind = x_kind;
+	return h;
+}
+
+void report_bucket(struct report_histogram *h, double from, double to, uint64_t count)
+{
+	if (h->n == BUCKETS_MAX || !isfinite(from) || !isfinite(to)) {
+		h->block.report->cut_items++;
+		return;
+	}
+	h->buckets[h->n++] = (struct bucket){ from + 0.0, to + 0.0, MIN(count, (uint64_t)INT64_MAX) };
+}
+
+uint64_t histogram_max(const struct report_histogram *h)
+{
+	uint64_t max = 0;
+	for (size_t i = 0; i < h->n; i++)
+		max = MAX(max, h->buckets[i].count);
+	return max;
+}
+
+uint64_t histogram_count(const struct report_histogram *h)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < h->n; i++)
+		sum = sum > UINT64_MAX - h->buckets[i].count ? UINT64_MAX : sum + h->buckets[i].count;
+	return sum;
+}
+
+struct report_flame *flame_new(struct report *r, const char *title, enum value_kind kind)
+{
+	struct report_flame *f = block_add(r, BLOCK_FLAME, title ? title : "", sizeof(*f));
+	f->weight_kind = kind;
+	return f;
+}
+
+struct flame_copy {
+	const struct calltree *tree;
+	struct report *report;
+	struct report_flame *flame;
+	struct map_u64 frames; /* of the tree -> ours + 1 */
+	VEC(struct flame_frame) kept_frames;
+	VEC(struct flame_node) nodes;
+	uint64_t least; /* lighter subtrees are left out */
+};
+
+static uint32_t copy_frame(struct flame_copy *c, uint32_t frame)
+{
+	uint64_t *known = map_u64_put(&c->frames, frame, NULL);
+	if (!*known) {
+		struct flame_frame f = { doc_text(c->report, calltree_frame_name(c->tree, frame)),
+					 (int)calltree_frame_kind(c->tree, frame) };
+		vec_push(&c->kept_frames, f);
+		*known = c->kept_frames.n;
+	}
+	return (uint32_t)(*known - 1);
+}
+
+struct heavy {
+	uint32_t node;
+	uint64_t total;
+	const char *name;
+};
+
+static int lightest_first(const void *pa, const void *pb)
+{
+	const struct heavy *a = pa, *b = pb;
+	if (a->total != b->total)
+		return a->total < b->total ? -1 : 1;
+	return strcmp(b->name, a->name);
+}
+
+/* Preorder with a stack of our own: trees may be deeper than ours. */
+static void copy_nodes(struct flame_copy *c)
+{
+	struct todo {
+		uint32_t node, depth;
+	};
+	VEC(struct todo) todo = { 0 };
+	VEC(struct heavy) children = { 0 };
+	vec_push(&todo, ((struct todo){ 0, 0 }));
+	while (todo.n) {
+		struct todo at = todo.v[--todo.n];
+		const struct calltree_node *n = calltree_node(c->tree, at.node);
+		uint64_t below = 0;
+		vec_clear(&children);
+		for (uint32_t i = n->first_child; i; i = calltree_node(c->tree, i)->next_sibling) {
+			const struct calltree_node *child = calltree_node(c->tree, i);
+			bool room = at.depth + 1 < FLAME_DEPTH_MAX && child->total >= c->least &&
+				    c->nodes.n + todo.n + children.n + 1 < FLAME_NODES_MAX;
+			if (!room)
+				continue;
+			below += child->total;
+			vec_push(&children,
+				 ((struct heavy){ i, child->total, calltree_frame_name(c->tree, child->frame) }));
+		}
+		vec_sort(&children, lightest_first);
+		vec_each(h, &children)
+			vec_push(&todo, ((struct todo){ h->node, at.depth + 1 }));
+		struct flame_node kept = { .frame = copy_frame(c, n->frame), .depth = at.depth };
+		below = MIN(below, n->total);
+		kept.self = MIN(n->total - below, (uint64_t)INT64_MAX);
+		c->flame->cut += kept.self - MIN(n->self, kept.self);
+		vec_push(&c->nodes, kept);
+	}
+	vec_free(&todo);
+	vec_free(&children);
+}
+
+void report_flame(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind)
+{
+	struct report_flame *f = flame_new(r, title, weight_kind);
+	struct flame_copy c = { .tree = tree, .report = r, .flame = f };
+	/* Half a pixel of a wide window; nothing thinner could be seen. */
+	c.least = MIN(calltree_node(tree, 0)->total, (uint64_t)INT64_MAX) / 4000;
+	copy_nodes(&c);
+	f->nodes = arena_dup(&r->arena, c.nodes.v, c.nodes.n * sizeof(*c.nodes.v));
+	f->n_nodes = c.nodes.n;
+	f->frames = arena_dup(&r->arena, c.kept_frames.v, c.kept_frames.n * sizeof(*c.kept_frames.v));
+	f->n_frames = c.kept_frames.n;
+	flame_sum(f);
+	vec_free(&c.nodes);
+	vec_free(&c.kept_frames);
+	map_u64_free(&c.frames);
+}
+
+void flame_sum(struct report_flame *f)
+{
+	for (size_t i = f->n_nodes; i-- > 0;) {
+		struct flame_node *n = &f->nodes[i];
+		uint32_t child = (uint32_t)i + 1;
+		n->total = n->self;
+		for (; child < f->n_nodes && f->nodes[child].depth > n->depth; child = f->nodes[child].end)
+			n->total += MIN(f->nodes[child].total, UINT64_MAX - n->total);
+		n->end = child;
+	}
+}
+
+double flame_share(const struct report_flame *f, size_t i)
+{
+	return f->nodes[0].total ? (double)f->nodes[i].total / (double)f->nodes[0].total : 0;
+}

@@ -1,0 +1,49 @@
+#pragma once
+/* What the starter and the worker share. */
+
+#include "session/session.h"
+
+/* File descriptors a worker is born with. */
+enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_END = 6 };
+
+#define SPEC_BYTES_MAX ((size_t)256 << 10)
+#define EVENT_LINE_MAX ((size_t)64 << 10)
+#define FIND_TIMEOUT_MS 3000
+#define RECORDING_KEEP_BYTES ((uint64_t)16 << 20)
+
+/* spec.c: the spec on its way through the pipe, and patients in recordings. */
+struct worker_spec {
+	json_t *json;
+	const char *home, *profiler, *recording; /* into json */
+	enum way way;
+	bool keep_recording;
+	int target_id;
+	pid_t pid;
+	uint64_t start_ticks;
+	char cookie[33];
+};
+void spec_write(const struct session_spec *spec, const char *home, struct buf *out);
+struct err *spec_read(const char *text, size_t len, struct worker_spec *ret) MUST_USE;
+void worker_spec_fini(struct worker_spec *spec);
+json_t *spec_parameters(const struct profiler *profiler, const struct params *params);
+/* Every parameter in `object`. */
+struct err *spec_set_parameters(struct params *params, const json_t *object) MUST_USE;
+/* Still the one we were told to examine? */
+struct err *spec_check_patient(const struct worker_spec *spec, const struct patient *patient) MUST_USE;
+json_t *spec_patient_json(const struct patient *patient);
+
+/* owner.c: who works on a session. */
+uint64_t owner_start_ticks(pid_t pid); /* 0 when it is gone */
+bool owner_alive(int64_t pid, uint64_t start);
+/* The folder is locked for as long as somebody works on it, also seen from another pid namespace. */
+struct err *owner_lock(const char *dir, int *ret_fd) MUST_USE;
+bool owner_locked(const char *dir);
+
+/* sweep.c: ends an unfinished session whose worker is gone: takes its session.json if it got that far, else keeps only
+ * log and recording. row is updated. */
+struct err *session_conclude(struct store *store, struct store_row *row, enum store_state state, const char *reason)
+	MUST_USE;
+
+/* files.c */
+struct err *files_save_report(const char *dir, const struct profiler *profiler, const struct report *report) MUST_USE;
+void files_drop_reports(const char *dir);

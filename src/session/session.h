@@ -1,0 +1,84 @@
+#pragma once
+/* A session's life: one profiler on one patient, in a worker process of its own.
+ *
+ *   queued -> running -> analysing -> done | failed | cancelled
+ *
+ * The one who starts it only waits; the worker (our own program again, as `_worker GUID`) collects, analyses and writes
+ * the folder. A worker that crashes costs its session and nothing else. When the starter dies, the worker is told to
+ * stop (SIGTERM) and ends the session as cancelled. Whatever dies, the next one that opens the store tidies up.
+ * Not for threads. */
+
+#include "base/err.h"
+#include "base/json.h"
+#include "ipc/patient.h"
+#include "profilers/profiler.h"
+#include "store/store.h"
+
+/* The store of this user's home, swept: sessions whose worker is gone are failed, folders without a row are indexed,
+ * leftovers removed. */
+struct err *session_open_store(struct store **ret) MUST_USE;
+struct err *session_sweep(struct store *store) MUST_USE;
+
+struct session_spec {
+	const struct profiler *profiler;
+	const struct params *params;
+	const struct patient *patient; /* NULL when a recording is analysed again */
+	enum way way;
+	bool keep_recording;   /* even when it is large */
+	const char *recording; /* its folder, instead of a patient */
+};
+
+struct session;
+struct session_events { /* any may be NULL */
+	void (*on_state)(void *user, enum store_state state);
+	void (*on_progress)(void *user, double ratio, const char *what); /* negative = not known */
+	void (*on_log)(void *user, const char *line);
+	void *user;
+};
+
+/* ERR_IO or ERR_DENIED before anything touches the patient when the home cannot take the session. */
+struct err *session_start(struct store *store, const struct session_spec *spec, struct session **ret) MUST_USE;
+/* Readable when session_pump has something to do. */
+int session_fd(const struct session *s);
+/* Tells what has come, without waiting. After *ret_ended the row is final and nothing runs any more. */
+struct err *session_pump(struct session *s, const struct session_events *events, bool *ret_ended) MUST_USE;
+/* Asks it to stop and keep what it has. */
+void session_cancel(struct session *s);
+/* Gives it up at once. */
+void session_kill(struct session *s);
+const struct store_row *session_row(const struct session *s);
+/* Why it failed, as an error of the right kind; NULL when it did not. The caller owns it. */
+struct err *session_error(const struct session *s);
+/* Kills what still runs. */
+void session_free(struct session *s);
+DEFINE_CLEANUP(session_free, struct session *)
+
+/* The other side: all that the command `_worker GUID` does; returns its exit code. find is profiler_find, or a test's
+ * own. */
+int session_worker(const char *guid, struct err *(*find)(const char *name, const struct profiler **ret));
+
+/* Who was examined, out of a recording's facts; patient_fini frees it. ERR_BAD_DATA when the facts are not of ours. */
+struct err *session_recorded_patient(const struct recording *r, struct patient *ret) MUST_USE;
+
+/* Files of a finished session. */
+struct err *session_report(const struct store *store, const char *guid, struct report **ret) MUST_USE;
+/* report.md and so on; ext without the dot. */
+struct err *session_report_text(const struct store *store, const char *guid, const char *ext, struct buf *out) MUST_USE;
+/* The zip of the contract: flat, every report file, neither session.json, log nor recording. */
+struct err *session_zip(const struct store *store, const struct store_row *row, int fd) MUST_USE;
+/* ERR_BUSY while it runs. */
+struct err *session_delete(struct store *store, const struct store_row *row) MUST_USE;
+
+struct session_retention {
+	uint64_t max_age_ns; /* since its end */
+	uint64_t max_count, max_bytes;
+};
+/* 30 days, 200 sessions, 2 GB; DRDOTNET_KEEP_AGE, DRDOTNET_KEEP_COUNT and DRDOTNET_KEEP_BYTES say otherwise. */
+struct err *session_retention_default(struct session_retention *ret) MUST_USE;
+/* "7d", "12h"; "500M", "2G". */
+bool session_parse_age_ns(const char *word, uint64_t *ret);
+bool session_parse_bytes(const char *word, uint64_t *ret);
+/* Deletes what passes the limits, oldest first, but never the newest and never one that runs. Deleted rows are given
+ * to ret (NULL = not wanted); with dry_run they are only found. */
+struct err *session_prune(struct store *store, const struct session_retention *limits, bool dry_run,
+			  struct store_rows *ret) MUST_USE;

@@ -1,0 +1,278 @@
+"""Starts patients (see tests/patients) for the end-to-end tests and talks to them.
+
+    with Patient("exceptions", fx="net8.0", rate=100) as patient:
+        patient.mark()
+        ...                                   # examine patient.pid
+        patient.truth()["exceptions"]["objects"]
+
+Every wait has a deadline and wakes up by the pipe itself: nothing here sleeps. A patient dies with
+the thread that started it (PR_SET_PDEATHSIG), so a killed test leaves nothing behind; a prefix that
+forks must pass that on (unshare --fork --kill-child).
+"""
+
+import ctypes
+import json
+import os
+import pwd
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENTS = Path(os.environ.get("DRDOTNET_PATIENTS", ROOT / "build" / "patients"))
+
+ALL_FRAMEWORKS = ["net8.0", "net9.0", "net10.0"]
+FRAMEWORKS = [
+    fx for fx in ALL_FRAMEWORKS
+    if fx in os.environ.get("DRDOTNET_TEST_FX", " ".join(ALL_FRAMEWORKS)).replace(",", " ").split()
+]
+
+START_SECONDS = 60.0  # a cold start on a loaded two-core machine
+ANSWER_SECONDS = 20.0
+STOP_SECONDS = 10.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+class PatientError(Exception):
+    """The patient did not start, did not answer, or died."""
+
+
+class _App:
+    """One running app that speaks the patients' protocol."""
+
+    def __init__(self, app, arguments, fx, server_gc, env, user, prefix, start_seconds):
+        program = PATIENTS / app / fx / app
+        if not program.exists():
+            raise PatientError(f"{program} does not exist: run tests/patients/build")
+        self.fx = fx
+        self._stderr = tempfile.TemporaryFile()
+        self._pending = b""
+        self._process = subprocess.Popen(
+            [*prefix, str(program), *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
+            env=_environment(server_gc, env), preexec_fn=_child_setup(user))
+        try:
+            self.ready = self._expect("READY", start_seconds)
+        except BaseException:
+            self._kill()
+            self._close()
+            raise
+        self.pid = self._host_pid()
+        self._leftovers = self._files_of_the_runtime(env)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def mark(self):
+        return self.ask("mark", "MARKED")
+
+    def truth(self):
+        return self.ask("truth", "TRUTH")
+
+    def pause(self):
+        return self.ask("pause", "PAUSED")
+
+    def resume(self):
+        return self.ask("resume", "RESUMED")
+
+    def ask(self, command, answer, seconds=ANSWER_SECONDS):
+        self.send(command)
+        return self._expect(answer, seconds)
+
+    def send(self, command):
+        try:
+            self._process.stdin.write(command.encode() + b"\n")
+        except BrokenPipeError:
+            raise PatientError(f"patient is gone: {self._obituary()}") from None
+
+    def alive(self):
+        return self._process.poll() is None
+
+    def wait(self, seconds=ANSWER_SECONDS):
+        """Waits until the patient has ended; returns its exit code (negative: signal)."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise PatientError(f"patient still runs after {seconds} s") from None
+
+    def stderr(self):
+        # pread: the patient writes through the same file offset.
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), size, 0).decode(errors="replace")
+
+    def stop(self, seconds=STOP_SECONDS):
+        """Asks the patient to quit, kills it after the deadline; returns its exit code."""
+        if self._stderr.closed:
+            return self._process.returncode
+        try:
+            if self.alive():
+                self.send("quit")
+                self._process.wait(seconds)
+        except (PatientError, subprocess.TimeoutExpired):
+            pass
+        finally:
+            self._kill()
+            self._close()
+            for path in self._leftovers:
+                path.unlink(missing_ok=True)
+        return self._process.returncode
+
+    def _kill(self):
+        if not self.alive():
+            return
+        # Behind a prefix such as unshare the patient is a grandchild with a pid of its own.
+        for pid in {self._host_pid(), self._process.pid}:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self._process.wait()
+
+    def _close(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._stderr.close()
+
+    def _host_pid(self):
+        """The patient's pid as seen from here: it knows only that of its own pid namespace."""
+        pid = self._process.pid
+        while os.path.basename(_command_name(pid)) not in ("sick", "web"):
+            try:
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            except FileNotFoundError:
+                children = []
+            if not children:
+                break
+            pid = int(children[0])
+        return pid
+
+    def _files_of_the_runtime(self, env):
+        """The sockets and pipes that a runtime leaves behind when it is killed."""
+        folder = Path((env or {}).get("TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        started = stat.rpartition(")")[2].split()[19]  # field 22, in clock ticks
+        name = f"{self.ready['pid']}-{started}"
+        return [folder / f"dotnet-diagnostic-{name}-socket",
+                folder / f"clr-debug-pipe-{name}-in", folder / f"clr-debug-pipe-{name}-out"]
+
+    def _expect(self, word, seconds):
+        deadline = time.monotonic() + seconds
+        while True:
+            line, newline, rest = self._pending.partition(b"\n")
+            if newline:
+                self._pending = rest
+                got, _, body = line.decode().partition(" ")
+                if got != word:
+                    raise PatientError(f"expected {word}, got: {line.decode()}")
+                return json.loads(body)
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
+                raise PatientError(f"no {word} within {seconds} s; stderr: {self.stderr()}")
+            chunk = os.read(self._process.stdout.fileno(), 65536)
+            if not chunk:
+                raise PatientError(f"patient ended before {word}: {self._obituary()}")
+            self._pending += chunk
+
+    def _obituary(self):
+        try:
+            code = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            code = None
+        return f"exit code {code}, stderr: {self.stderr().strip()}"
+
+
+class Patient(_App):
+    """A sick console app. Further keyword arguments are the sickness's keys (`_` means `-`)."""
+
+    def __init__(self, sickness, fx="net10.0", server_gc=False, env=None, user=None, prefix=(),
+                 start_seconds=START_SECONDS, **keys):
+        self.sickness = sickness
+        arguments = [sickness, *(f"{key.replace('_', '-')}={value}" for key, value in keys.items())]
+        super().__init__("sick", arguments, fx, server_gc, env, user, prefix, start_seconds)
+
+
+class WebPatient(_App):
+    """The web API, listening on a free port of 127.0.0.1."""
+
+    def __init__(self, fx="net10.0", server_gc=False, env=None, user=None, prefix=(),
+                 start_seconds=START_SECONDS, max_seconds=600):
+        arguments = ["--urls", "http://127.0.0.1:0", "--max-seconds", str(max_seconds)]
+        super().__init__("web", arguments, fx, server_gc, env, user, prefix, start_seconds)
+        self.url = self.ready["url"]
+
+    def load(self, route, rate=50, seconds=5, concurrency=4):
+        """Sends requests to a route until they are done; returns the load generator's figures."""
+        return self.start_load(route, rate, seconds, concurrency).result()
+
+    def start_load(self, route, rate=50, seconds=5, concurrency=4):
+        """The same in the background; `.result()` waits for it, leaving the `with` block ends it."""
+        url = f"{self.url}/{route.lstrip('/')}"
+        return Load(self.fx, url, rate, seconds, concurrency)
+
+
+class Load:
+    """A running load generator."""
+
+    def __init__(self, fx, url, rate, seconds, concurrency):
+        program = PATIENTS / "sick" / fx / "sick"
+        self._seconds = seconds
+        self._process = subprocess.Popen(
+            [str(program), "load", f"url={url}", f"rate={rate}", f"seconds={seconds}",
+             f"concurrency={concurrency}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=_environment(False, None), preexec_fn=_child_setup(None))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+    def result(self):
+        with self:
+            output, errors = self._process.communicate(timeout=self._seconds + START_SECONDS)
+        word, _, body = output.decode().partition(" ")
+        if word != "DONE":
+            raise PatientError(f"load failed: {errors.decode().strip()}")
+        return json.loads(body)
+
+
+def _environment(server_gc, extra):
+    environment = {**os.environ, "DOTNET_gcServer": "1" if server_gc else "0"}
+    environment.update(extra or {})
+    return environment
+
+
+def _child_setup(user):
+    """What the child does before it becomes the patient. Only system calls: we are between fork and exec."""
+    account = pwd.getpwnam(user) if user else None
+    parent = os.getpid()
+
+    def setup():
+        if account:
+            os.setgroups([])
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+        # After the change of user, which clears it.
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return setup
+
+
+def _command_name(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,313 @@
+"""The patients themselves: each falls ill on each runtime and tells a truth that agrees with itself."""
+
+import concurrent.futures
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from patient import FRAMEWORKS, PATIENTS, Patient  # noqa: E402
+
+AT_ONCE = 3
+WINDOW_SECONDS = 1.0
+
+
+def watch(sickness, fx, seconds=WINDOW_SECONDS, **options):
+    """The truth of one window, taken while the patient stands still; checks start and end too."""
+    with Patient(sickness, fx=fx, **options) as patient:
+        ready = patient.ready
+        assert ready["pid"] == patient.pid and ready["sickness"] == sickness, ready
+        assert ready["runtime"].startswith(fx.removeprefix("net").removesuffix(".0") + "."), ready
+        # Marked while it stands still, or the mark would fall into the middle of a round.
+        patient.pause()
+        marked = patient.mark()
+        patient.resume()
+        time.sleep(seconds)  # the window is what is measured, not a wait for something
+        patient.pause()
+        truth = patient.truth()
+        assert truth["paused"] and truth["since_mark_ns"] >= seconds * 1e9, truth
+        assert truth["mono_ns"] - marked["mono_ns"] == truth["since_mark_ns"], truth
+        patient.resume()
+        assert patient.alive()
+        code = patient.stop()
+        assert code == 0, f"exit code {code}"
+        return truth
+
+
+def run_program(fx, *arguments):
+    program = PATIENTS / "sick" / fx / "sick"
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+class EverySickness(unittest.TestCase):
+    """One check per sickness; the runtimes are done a few at a time."""
+
+    def on_all(self, check):
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            jobs = {fx: pool.submit(check, fx) for fx in FRAMEWORKS}
+            for fx, job in jobs.items():
+                with self.subTest(fx=fx):
+                    job.result()
+
+    def test_healthy(self):
+        def check(fx):
+            truth = watch("healthy", fx)
+            self.assertGreater(truth["healthy"]["orders"], 10)
+            self.assertEqual(truth["healthy"]["exceptions"], 0)
+            self.assertLess(truth["runtime"]["cpu_ns"], 0.5e9)
+        self.on_all(check)
+
+    def test_gc_pauses(self):
+        def check(fx):
+            truth = watch("gc-pauses", fx, induced=5)
+            runtime = truth["runtime"]
+            induced = truth["gc-pauses"]["induced"]
+            self.assertTrue(3 <= induced <= 7, induced)
+            self.assertGreaterEqual(runtime["gen2"], induced)
+            # The caller of GC.Collect waits at least as long as the pause (timer resolution aside).
+            self.assertGreater(truth["gc-pauses"]["induced_blocked_ns"], 0)
+            self.assertGreater(runtime["gc_pause_ns"], 0)
+        self.on_all(check)
+
+    def test_gc_pauses_of_server_gc(self):
+        def check(fx):
+            with Patient("gc-pauses", fx=fx, server_gc=True) as patient:
+                self.assertTrue(patient.ready["server_gc"])
+                self.assertGreaterEqual(patient.truth()["gc-pauses"]["induced"], 0)
+        self.on_all(check)
+
+    def test_exceptions(self):
+        def check(fx):
+            truth = watch("exceptions", fx, rate=210)["exceptions"]
+            rounds = truth["rounds"]
+            types = truth["types"]
+            self.assertTrue(25 <= rounds <= 35, rounds)  # seven objects a round
+            self.assertEqual(truth["objects"], 7 * rounds)
+            self.assertEqual(truth["raised"], 10 * rounds)
+            self.assertEqual(truth["raised"], sum(one["raised"] for one in types.values()))
+            self.assertEqual(truth["events"], (10 if fx == "net8.0" else 9) * rounds)
+            self.assertEqual(types["System.InvalidOperationException"]["rethrows"], rounds)
+            self.assertEqual(types["Shop.Shipping.CourierUnavailableException"]["dispatched"], 2 * rounds)
+            self.assertEqual(types["Shop.Billing.PaymentFailedException"]["with_inner"], rounds)
+            self.assertEqual(truth["sites"]["Shop.Data.Repository.Find"], 2 * rounds)
+        self.on_all(check)
+
+    def test_exceptions_of_a_known_count(self):
+        with Patient("exceptions", fx=FRAMEWORKS[-1], count=50, rate=0, threads=2, kind="inner") as patient:
+            deadline = time.monotonic() + 20
+            while patient.truth()["exceptions"]["rounds_total"] < 50:
+                self.assertLess(time.monotonic(), deadline)
+            patient.mark()
+            time.sleep(0.2)
+            self.assertEqual(patient.truth()["exceptions"]["objects"], 0)
+
+    def test_exceptions_as_fast_as_possible(self):
+        def check(fx):
+            truth = watch("exceptions", fx, rate=0, kind="simple", message="hostile")["exceptions"]
+            self.assertGreater(truth["objects"], 1000)
+            self.assertEqual(list(truth["sites"]), ["Shop.Orders.Validator.Check"])
+        self.on_all(check)
+
+    def test_leak(self):
+        def check(fx):
+            truth = watch("leak", fx, rate=1000)
+            holders = truth["leak"]["holders"]
+            self.assertEqual(sorted(holders), ["cache", "event", "static"])
+            for holder in holders.values():
+                self.assertTrue(800 <= holder["added_objects"] <= 1200, holder)
+                self.assertGreater(holder["added_bytes"], holder["added_objects"] * 1000)
+            added = sum(holder["added_bytes"] for holder in holders.values())
+            self.assertGreater(truth["runtime"]["allocated_bytes"], added * 0.9)
+        self.on_all(check)
+
+    def test_bounded_cache_stops(self):
+        def check(fx):
+            truth = watch("leak", fx, holder="cache-bounded", rate=10000, limit=300, initial=300)
+            holder = truth["leak"]["holders"]["cache-bounded"]
+            self.assertEqual((holder["objects"], holder["added_objects"]), (300, 0))
+        self.on_all(check)
+
+    def test_other_statics_that_leak(self):
+        def check(fx):
+            for name in ("generic-static", "thread-static"):
+                holder = watch("leak", fx, seconds=0.3, holder=name, rate=1000)["leak"]["holders"][name]
+                self.assertGreater(holder["added_objects"], 100)
+        self.on_all(check)
+
+    def test_duplicate_strings(self):
+        def check(fx):
+            truth = watch("duplicate-strings", fx, seconds=0)["duplicate-strings"]
+            self.assertEqual(truth["wasted_bytes"], sum(value["wasted_bytes"] for value in truth["values"]))
+            self.assertEqual(truth["values"][0]["copies"], 1000)
+            self.assertTrue(any("|" in value["value"] for value in truth["values"]))
+        self.on_all(check)
+
+    def test_cpu_split(self):
+        def check(fx):
+            truth = watch("cpu", fx)
+            cpu = truth["cpu"]
+            self.assertAlmostEqual(cpu["paths"]["tax"]["share"], 0.7, delta=0.03)
+            self.assertEqual(cpu["cpu_ns"], sum(thread["cpu_ns"] for thread in cpu["threads"]))
+            # The process's own clock agrees, apart from the runtime's threads.
+            self.assertGreater(cpu["cpu_ns"], 0.8 * truth["runtime"]["cpu_ns"])
+            self.assertLess(cpu["cpu_ns"], 1.01 * truth["runtime"]["cpu_ns"])
+        self.on_all(check)
+
+    def test_cpu_other_paths(self):
+        def check(fx):
+            paths = watch("cpu", fx, path="all", threads=2)["cpu"]["paths"]
+            self.assertEqual(len(paths), 8)
+            for name, path in paths.items():
+                self.assertGreater(path["cpu_ns"], 0, name)
+            deep = watch("cpu", fx, path="deep", seconds=0.3)["cpu"]["paths"]
+            self.assertEqual(list(deep), ["descend"])
+        self.on_all(check)
+
+    def test_blocked(self):
+        def check(fx):
+            with Patient("blocked", fx=fx, threads=100, busy=1) as patient:
+                truth = patient.truth()["blocked"]
+                self.assertEqual(sum(truth["waiting"].values()), 100)
+                self.assertGreater(len(os.listdir(f"/proc/{patient.pid}/task")), 100)
+                self.assertTrue(Path(f"/proc/{patient.pid}/task/{truth['busy_tid']}").exists())
+        self.on_all(check)
+
+    def test_deadlocks(self):
+        def check(fx):
+            for kind in ("monitor", "lock", "mixed", "semaphore", "threeway", "async"):
+                if fx == "net8.0" and kind in ("lock", "mixed"):
+                    done = run_program(fx, "deadlock", f"kind={kind}")
+                    self.assertEqual(done.returncode, 3)
+                    self.assertIn("unsupported on net8.0", done.stderr)
+                    continue
+                truth = watch("deadlock", fx, seconds=0, kind=kind, bystanders=4)["deadlock"]
+                cycle = truth["cycle"]
+                self.assertEqual(len(cycle), 3 if kind == "threeway" else 2)
+                for party, following in zip(cycle, cycle[1:] + cycle[:1]):
+                    self.assertEqual(party["waits_for"], following["holds"])
+                self.assertEqual(truth["bystanders"], 4)
+        self.on_all(check)
+
+    def test_healthy_waits(self):
+        def check(fx):
+            truth = watch("healthy-waits", fx)["healthy-waits"]
+            self.assertEqual(len(truth["passed"]), 10)
+            idle = [kind for kind, passed in truth["passed"].items() if passed == 0]
+            self.assertEqual(idle, ["socket"])
+        self.on_all(check)
+
+    def test_stuck_tasks(self):
+        def check(fx):
+            truth = watch("stuck-tasks", fx, seconds=0.3, tcs=40)["stuck-tasks"]
+            self.assertEqual(truth["stuck"], sum(truth["kinds"].values()))
+            self.assertEqual(truth["methods"]["Shop.Orders.OrderFlow.ConfirmAsync"], 40)
+            self.assertGreater(truth["beats"], 0)
+        self.on_all(check)
+
+    def test_starvation(self):
+        def check(fx):
+            truth = watch("starvation", fx)
+            starvation = truth["starvation"]
+            self.assertGreater(starvation["waiting"], 20)
+            self.assertTrue(70 <= starvation["queued"] <= 130, starvation)
+            self.assertGreater(starvation["max_latency_ns"], 100e6)
+        self.on_all(check)
+
+    def test_contention(self):
+        def check(fx):
+            # Not paused: the gate of the pause is itself a lock that the threads fight for.
+            with Patient("contention", fx=fx) as patient:
+                patient.mark()
+                time.sleep(WINDOW_SECONDS)
+                truth = patient.truth()
+            contention = truth["contention"]
+            self.assertEqual(sorted(contention["locks"]), ["monitor"] if fx == "net8.0" else ["lock", "monitor"])
+            # Equal on an idle machine; on a busy one some get the lock while they still spin.
+            self.assertLessEqual(truth["runtime"]["lock_contentions"], contention["contended"] + 3)
+            self.assertGreater(truth["runtime"]["lock_contentions"], contention["contended"] * 0.3)
+            for fight in contention["locks"].values():
+                self.assertGreater(fight["contended"], 50)
+                self.assertGreaterEqual(fight["held_ns"], fight["acquired"] * 4.5e6)
+                self.assertLessEqual(fight["held_ns"], truth["since_mark_ns"] + 50e6)
+        self.on_all(check)
+
+    def test_allocations(self):
+        def check(fx):
+            truth = watch("allocations", fx)
+            allocations = truth["allocations"]
+            share = {site["method"]: site["bytes"] / allocations["bytes"] for site in allocations["sites"]}
+            self.assertAlmostEqual(share["Shop.Import.Reader.ReadBlock"], 0.57, delta=0.01)
+            self.assertAlmostEqual(share["Shop.Import.Parser.MakeLine"], 0.285, delta=0.01)
+            self.assertAlmostEqual(share["Shop.Import.Reader.ReadAttachment"], 0.05, delta=0.01)
+            # The runtime's own sum proves the object sizes.
+            self.assertAlmostEqual(allocations["bytes"] / truth["runtime"]["allocated_bytes"], 1, delta=0.01)
+        self.on_all(check)
+
+    def test_zombie_threads(self):
+        def check(fx):
+            truth = watch("zombie-threads", fx, seconds=0.5, dead=200, pool=3, growth=20)["zombie-threads"]
+            self.assertEqual((truth["dead_threads"], truth["lost_pool_threads"]), (200, 3))
+            self.assertGreater(truth["grown"], 0)
+        self.on_all(check)
+
+    def test_code_that_piles_up(self):
+        def check(fx):
+            truth = watch("jit", fx)
+            jit = truth["jit"]
+            self.assertTrue(15 <= jit["dynamic_methods"] <= 25, jit)
+            self.assertGreaterEqual(truth["runtime"]["jitted_methods"], jit["dynamic_methods"] + jit["instantiations"])
+            truth = watch("regex", fx)
+            self.assertGreater(truth["runtime"]["jitted_methods"], truth["regex"]["regexes"])
+            contexts = watch("contexts", fx, rate=20)["contexts"]
+            self.assertEqual(contexts["kept"], contexts["loaded_total"])
+        self.on_all(check)
+
+    def test_churn(self):
+        def check(fx):
+            churn = watch("churn", fx, rate=0)["churn"]
+            for name, part in churn["parts"].items():
+                rounds = part["rounds_total"]
+                self.assertGreater(part["rounds"], 0, name)
+                self.assertEqual(part["checksum"], churn["factor"] * (rounds * (rounds + 1) // 2) % 2**64, name)
+            self.assertTrue(churn["right"])
+        self.on_all(check)
+
+    def test_waits(self):
+        def check(fx):
+            truth = watch("waits", fx, ms=50)
+            kinds = truth["waits"]["kinds"]
+            self.assertEqual(sorted(kinds), ["epoll", "fifo", "futex", "nanosleep", "socket", "thread-sleep"])
+            for name, kind in kinds.items():
+                # Each thread does nothing but wait.
+                self.assertAlmostEqual(kind["waited_ns"] / truth["since_mark_ns"], 1, delta=0.05, msg=name)
+        self.on_all(check)
+
+    def test_crashes(self):
+        deaths = {
+            "unhandled": (signal.SIGABRT, "System.InvalidOperationException: the books do not balance"),
+            "stackoverflow": (signal.SIGABRT, "Stack overflow"),
+            "oom": (signal.SIGABRT, "Out of memory"),
+            "segv": (signal.SIGSEGV, ""),
+            "failfast": (signal.SIGABRT, "the ledger is inconsistent"),
+        }
+        limits = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, limits[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_CORE, limits)
+
+        def check(fx):
+            for kind, (killer, words) in deaths.items():
+                with Patient("crash", fx=fx, kind=kind) as patient:
+                    self.assertEqual(patient.truth()["crash"]["kind"], kind)
+                    patient.send("crash")
+                    self.assertEqual(patient.wait(), -killer, kind)
+                    self.assertIn(words, patient.stderr())
+        self.on_all(check)
+
+
+if __name__ == "__main__":
+    unittest.main()

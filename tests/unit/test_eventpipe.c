@@ -1,0 +1,229 @@
+#include "unit.h"
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "eventpipe/clr.h"
+#include "eventpipe/methods.h"
+
+/* An event of the runtime with a payload built by the test. */
+struct made {
+	struct nettrace_meta meta;
+	struct nettrace_event event;
+	struct buf payload;
+};
+
+static void make(struct made *m, const char *provider, uint32_t id)
+{
+	*m = (struct made){ .meta = { .provider = provider, .event_id = id, .name = "" } };
+}
+
+static void add_u(struct made *m, uint64_t value, size_t bytes)
+{
+	buf_add(&m->payload, &value, bytes);
+}
+
+static void add_s(struct made *m, const char *s)
+{
+	utf16_from_utf8(&m->payload, s);
+	add_u(m, 0, 2);
+}
+
+static const struct nettrace_event *sealed(struct made *m)
+{
+	m->event = (struct nettrace_event){
+		.meta = &m->meta,
+		.payload = (const uint8_t *)buf_cstr(&m->payload),
+		.payload_size = m->payload.len,
+		.pointer_size = 8,
+	};
+	return &m->event;
+}
+
+static void method(struct made *m, uint64_t start, uint32_t size, const char *space, const char *name)
+{
+	make(m, CLR_RUNDOWN_PROVIDER, 144);
+	add_u(m, 1, 8);
+	add_u(m, 2, 8);
+	add_u(m, start, 8);
+	add_u(m, size, 4);
+	add_u(m, 0x6000001, 4);
+	add_u(m, 8, 4);
+	add_s(m, space);
+	add_s(m, name);
+	add_s(m, "void ()");
+	add_u(m, 0, 2);
+}
+
+static void names_are_shown_as_written(void **state UNUSED)
+{
+	static const struct {
+		const char *space, *name, *shown;
+	} cases[] = {
+		{ "Shop.Orders", "Place", "Shop.Orders.Place" },
+		{ "Shop.Orders+Line", "Add", "Shop.Orders.Line.Add" },
+		{ "Shop.Orders+<PlaceAsync>d__5", "MoveNext", "Shop.Orders.PlaceAsync" },
+		{ "Shop.Orders+<>c", "<Load>b__3_0", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c__DisplayClass3_0", "<Load>b__1", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c+<<Load>b__3_0>d", "MoveNext", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders", "<Load>g__Inner|3_0", "Shop.Orders.Load.Inner" },
+		{ "Program", "<Main>$", "Program.Main" },
+		{ "Program+<>c", "<<Main>$>b__0_0", "lambda in Program.Main" },
+		{ "Program+<<Main>$>d__0", "MoveNext", "Program.Main" },
+		{ "System.Collections.Generic.List`1[System.__Canon]", "Add",
+		  "System.Collections.Generic.List<T>.Add" },
+		{ "System.Collections.Generic.Dictionary`2[System.Int32,System.__Canon]", "FindValue",
+		  "System.Collections.Generic.Dictionary<Int32, T>.FindValue" },
+		{ "A`1+B[System.Collections.Generic.List`1[System.Int32]]", "F", "A.B<List<Int32>>.F" },
+		{ "X.Builder`1+Box`1[X.Void,Shop.Courier+<BookAsync>d__0]", "MoveNext",
+		  "X.Builder.Box<Void, <BookAsync>d__0>.MoveNext" },
+		{ "", "IL_STUB_PInvoke", "IL_STUB_PInvoke" },
+		{ "T", "<odd", "T.<odd" },
+		{ "T`1[", "x`9[,", "T[.x[," },
+		{ "+<", "<>", "<>" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf out = { 0 };
+		method_show(cases[i].space, cases[i].name, &out);
+		assert_string_equal(buf_cstr(&out), cases[i].shown);
+		buf_free(&out);
+	}
+}
+
+static void no_name_makes_trouble(void **state UNUSED)
+{
+	/* Every string of these characters up to a length: nothing reads past the end, nothing hangs. */
+	static const char letters[] = "a<>[]`1+,.";
+	char name[8];
+	struct buf out = { 0 };
+	for (unsigned n = 0; n < 100000; n++) {
+		unsigned rest = n;
+		for (size_t i = 0; i < 5; i++, rest /= 10)
+			name[i] = letters[rest % 10];
+		name[5] = '\0';
+		buf_clear(&out);
+		method_show(name, name, &out);
+		method_show(name, "MoveNext", &out);
+		type_show(name, &out);
+		assert_true(out.len < 200);
+	}
+	buf_free(&out);
+}
+
+static void framework_is_told_from_user_code(void **state UNUSED)
+{
+	assert_true(method_is_framework("System.String"));
+	assert_true(method_is_framework("Microsoft.AspNetCore.Http.HttpContext"));
+	assert_true(method_is_framework("Interop+Sys"));
+	assert_false(method_is_framework("Systematic.Thing"));
+	assert_false(method_is_framework("Shop.System.Thing"));
+	assert_false(method_is_framework(""));
+}
+
+static void addresses_find_their_method(void **state UNUSED)
+{
+	struct methods *methods = methods_new();
+	static const struct {
+		uint64_t start;
+		uint32_t size;
+		const char *name;
+	} ranges[] = { { 0x3000, 0x10, "C" }, { 0x1000, 0x100, "A" }, { 0x2000, 0x20, "B" }, { 0x1000, 0x80, "A2" } };
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+		struct made m;
+		method(&m, ranges[i].start, ranges[i].size, "T", ranges[i].name);
+		methods_event(methods, sealed(&m));
+		buf_free(&m.payload);
+	}
+	assert_string_equal(methods_find(methods, 0x2000)->name, "B");
+	assert_string_equal(methods_find(methods, 0x201f)->name, "B");
+	assert_null(methods_find(methods, 0x2020));
+	assert_null(methods_find(methods, 0xfff));
+	assert_string_equal(methods_find(methods, 0x1010)->name, "A2"); /* the later one */
+	assert_null(methods_find(methods, UINT64_MAX));
+	methods_free(methods);
+}
+
+static void short_payloads_are_refused(void **state UNUSED)
+{
+	struct made m;
+	method(&m, 0x1000, 0x10, "Type", "Name");
+	struct clr_method decoded;
+	for (size_t len = 0; len < m.payload.len - 2; len++) {
+		sealed(&m);
+		m.event.payload_size = len;
+		assert_false(clr_decode_method(&m.event, &decoded));
+	}
+	assert_true(clr_decode_method(sealed(&m), &decoded));
+	assert_int_equal(decoded.name.n, 4);
+	buf_free(&m.payload);
+}
+
+static void exceptions_decode(void **state UNUSED)
+{
+	struct made m;
+	make(&m, CLR_PROVIDER, 80);
+	add_s(&m, "System.FormatException");
+	add_s(&m, "bad | `input`");
+	add_u(&m, 0, 8);
+	add_u(&m, 0x80131537, 4);
+	add_u(&m, CLR_EXCEPTION_HAS_INNER | CLR_EXCEPTION_RETHROWN, 2);
+	add_u(&m, 0, 2);
+	struct clr_exception e;
+	assert_int_equal(clr_event(sealed(&m)), CLR_EXCEPTION_THROWN);
+	assert_true(clr_decode_exception(sealed(&m), &e));
+	assert_int_equal(e.flags, 5);
+	assert_int_equal(e.message.n, 13);
+	buf_free(&m.payload);
+}
+
+static void heap_history_sums_generations(void **state UNUSED)
+{
+	struct made m;
+	make(&m, CLR_PROVIDER, 204);
+	add_u(&m, 0, 2);
+	for (int i = 0; i < 6; i++)
+		add_u(&m, 0, 8);
+	for (int i = 0; i < 5; i++)
+		add_u(&m, 0, 4);
+	add_u(&m, 7, 4); /* heap */
+	add_u(&m, 0, 8);
+	add_u(&m, 5, 4); /* generations */
+	for (uint64_t gen = 0; gen < 5; gen++) {
+		for (uint64_t k = 0; k < 10; k++)
+			add_u(&m, k == 0 ? 100 + gen : k == 3 ? 10 + gen : 999, 8);
+	}
+	struct clr_heap_history history;
+	assert_true(clr_decode_heap_history(sealed(&m), &history));
+	assert_int_equal(history.heap, 7);
+	assert_int_equal(history.before_bytes, 510);
+	assert_int_equal(history.after_bytes, 60);
+	for (size_t len = 0; len < 120; len++) {
+		m.event.payload_size = len;
+		assert_false(clr_decode_heap_history(&m.event, &history) && history.before_bytes > 1000);
+	}
+	buf_free(&m.payload);
+}
+
+static void tables_describe_native_events(void **state UNUSED)
+{
+	struct nettrace_meta meta = { .provider = CLR_PROVIDER, .event_id = 1, .name = "" };
+	assert_true(clr_describe(&meta));
+	assert_string_equal(meta.name, "GCStart");
+	assert_int_equal(meta.n_fields, 6);
+	assert_string_equal(meta.fields[3].name, "Type");
+	assert_int_equal(meta.fields[5].type, NETTRACE_U64);
+	struct nettrace_meta unknown = { .provider = CLR_PROVIDER, .event_id = 9999, .name = "" };
+	assert_false(clr_describe(&unknown));
+	struct nettrace_meta other = { .provider = "Other", .event_id = 1, .name = "" };
+	assert_false(clr_describe(&other));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_are_shown_as_written),	    cmocka_unit_test(no_name_makes_trouble),
+		cmocka_unit_test(framework_is_told_from_user_code), cmocka_unit_test(addresses_find_their_method),
+		cmocka_unit_test(short_payloads_are_refused),	    cmocka_unit_test(exceptions_decode),
+		cmocka_unit_test(heap_history_sums_generations),    cmocka_unit_test(tables_describe_native_events),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
