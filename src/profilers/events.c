@@ -381,8 +381,10 @@ static struct err *replay_part(struct live *l, const char *name)
 	struct nettrace_options options = { .unordered = l->stream->unordered };
 	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
 	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
-	struct err *end = nettrace_reader_finish(reader);
-	err_ignore(end);
+	struct err *cut = nettrace_reader_finish(reader);
+	if (!err)
+		err = STEAL(cut);
+	err_free(cut);
 	const struct nettrace_stats *stats = nettrace_reader_stats(reader);
 	l->stream->lost += stats->lost;
 	l->stream->bytes += stats->bytes;

@@ -21,6 +21,7 @@
 #define MESSAGE_UNITS 400
 #define THREADS_MAX 100000
 #define RATE_BINS 120
+#define NS_PER_S 1000000000ull
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
 #define BURST_SHARE 0.05
@@ -369,20 +370,33 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 		rich_text(report_next(report), "%s", next);
 }
 
+/* Of the busiest second. */
+static double peak_rate(const struct exceptions *x, const struct view *v)
+{
+	size_t width = MAX((size_t)1, (size_t)(NS_PER_S / x->bin_ns));
+	size_t bins = MIN((size_t)RATE_BINS, (size_t)(v->window_ns / x->bin_ns));
+	uint64_t sum = 0, peak = 0;
+	for (size_t i = 0; i < bins; i++) {
+		sum += x->bins[i];
+		if (i >= width)
+			sum -= x->bins[i - width];
+		peak = MAX(peak, sum);
+	}
+	return (double)peak * 1e9 / (double)(width * x->bin_ns);
+}
+
 static void add_figures(const struct exceptions *x, const struct view *v, struct report *report)
 {
-	uint64_t rethrown = 0, inner = 0, peak = 0;
+	uint64_t rethrown = 0, inner = 0;
 	vec_each(t, &x->types) {
 		rethrown += t->rethrown;
 		inner += t->with_inner;
 	}
-	for (size_t i = 0; i < RATE_BINS; i++)
-		peak = MAX(peak, x->bins[i]);
 	CLEANUP(mem_freep)
 	char *window = mem_printf("in %s%s", fmt_duration_ns(v->window_ns).s, v->estimated ? ", estimated" : "");
 	report_figure(report, "Exceptions", V_COUNT(v->total), window);
-	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate((double)peak * 1e9 / (double)x->bin_ns).s);
-	report_figure(report, "Rate", V_RATE(v->rate), most);
+	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
+	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
 	report_figure(report, "Rethrown", x->old ? V_COUNT((double)rethrown * v->scale) : V_NONE,
 		      x->old ? "by throw;" : "the runtime does not tell from .NET 9 on");

@@ -1,0 +1,211 @@
+/* Makes the page that is already there easier to use: sorting, folding, zooming, theme. Reads text and numbers from the
+   document, writes attributes and text only; builds no markup out of data. */
+(function () {
+"use strict";
+var each = function (list, fn) { Array.prototype.forEach.call(list, fn); };
+var $ = function (selector, from) { return (from || document).querySelectorAll(selector); };
+function make(tag, cls, text) {
+  var e = document.createElement(tag);
+  if (cls) e.className = cls;
+  if (text) e.textContent = text;
+  return e;
+}
+
+/* Theme: as the system, light, dark. */
+(function () {
+  var by = $(".by")[0], order = ["auto", "light", "dark"], words = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
+  if (!by) return;
+  var button = make("button", "theme"), now = "auto";
+  try { now = localStorage.getItem("drdotnet-theme") || "auto"; } catch (e) { now = "auto"; }
+  if (order.indexOf(now) < 0) now = "auto";
+  function show() {
+    if (now === "auto") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.setAttribute("data-theme", now);
+    button.textContent = words[now];
+  }
+  button.type = "button";
+  button.addEventListener("click", function () {
+    now = order[(order.indexOf(now) + 1) % 3];
+    try { localStorage.setItem("drdotnet-theme", now); } catch (e) { /* not kept then */ }
+    show();
+  });
+  by.appendChild(button);
+  show();
+})();
+
+/* Tables: sort by head, open the lines of a row. Each row is a tbody of its own with its lines. */
+function cellOf(body, column) { return body.rows[0].cells[column]; }
+function compare(a, b, numeric) {
+  if (!numeric) return a.textContent.trim().localeCompare(b.textContent.trim());
+  var x = a.getAttribute("data-v"), y = b.getAttribute("data-v");
+  if (x === null || y === null) return (x === null) - (y === null) ? ((x === null) ? -1 : 1) : 0;
+  return Number(x) - Number(y);
+}
+function sortTable(table, th, column, numeric) {
+  var down = th.getAttribute("aria-sort") ? th.getAttribute("aria-sort") === "ascending" : numeric;
+  var bodies = Array.prototype.filter.call(table.tBodies, function (b) { return !b.classList.contains("last"); });
+  var last = $("tbody.last", table)[0] || null;
+  bodies.map(function (b, i) { return { b: b, i: i, c: cellOf(b, column) }; }).sort(function (p, q) {
+    var d = compare(p.c, q.c, numeric);
+    /* What was not measured stays at the end, whichever way. */
+    if (numeric && (p.c.getAttribute("data-v") === null || q.c.getAttribute("data-v") === null)) return -d || p.i - q.i;
+    return (down ? -d : d) || p.i - q.i;
+  }).forEach(function (p) { table.insertBefore(p.b, last); });
+  each($("th[aria-sort]", table), function (h) { h.removeAttribute("aria-sort"); });
+  th.setAttribute("aria-sort", down ? "descending" : "ascending");
+}
+each($("table.rows"), function (table) {
+  each(table.tHead.rows[0].cells, function (th, column) {
+    if (th.classList.contains("c-b")) return;
+    var numeric = th.classList.contains("num"), button = make("button", "", th.textContent);
+    button.type = "button";
+    th.textContent = "";
+    th.appendChild(button);
+    button.addEventListener("click", function () { sortTable(table, th, column, numeric); });
+  });
+  each($("tr.has", table), function (row, i) {
+    var detail = row.nextElementSibling, first = $(".first", row)[0], button = make("button", "tw");
+    function set(open) {
+      detail.hidden = !open;
+      row.classList.toggle("open", open);
+      button.setAttribute("aria-expanded", String(open));
+    }
+    button.type = "button";
+    button.setAttribute("aria-label", "Lines of this row");
+    first.insertBefore(button, first.firstChild);
+    button.addEventListener("click", function () { set(detail.hidden); });
+    set(i === 0);
+  });
+  /* On narrow pages a tap on a row shows the columns that had no room. */
+  table.addEventListener("click", function (e) {
+    var row = e.target.closest && e.target.closest("tbody tr");
+    if (row && !row.classList.contains("has") && !row.classList.contains("detail") && !e.target.closest("button")) row.classList.toggle("open");
+  });
+});
+
+/* Trees: arrows as everywhere. */
+each($(".tree"), function (tree) {
+  function rows() {
+    return Array.prototype.filter.call($(".trow", tree), function (r) {
+      for (var p = r.parentElement; p !== tree; p = p.parentElement)
+        if (p.tagName === "DETAILS" && !p.open && r.parentElement !== p) return false;
+        else if (p.tagName === "DETAILS" && !p.open && r.tagName !== "SUMMARY") return false;
+      return true;
+    });
+  }
+  each($("div.trow", tree), function (r) { r.tabIndex = -1; });
+  tree.addEventListener("keydown", function (e) {
+    var row = e.target.closest(".trow"), all = rows(), i = all.indexOf(row), to = null;
+    var own = row && row.tagName === "SUMMARY" ? row.parentElement : null;
+    if (i < 0) return;
+    if (e.key === "ArrowDown") to = all[i + 1];
+    else if (e.key === "ArrowUp") to = all[i - 1];
+    else if (e.key === "ArrowRight" && own) { if (own.open) to = all[i + 1]; else own.open = true; }
+    else if (e.key === "ArrowLeft" && own && own.open) own.open = false;
+    else if (e.key === "ArrowLeft") {
+      var up = (own || row).parentElement.closest("details");
+      to = up ? up.firstElementChild : null;
+    } else return;
+    e.preventDefault();
+    if (to) to.focus();
+  });
+});
+/* For printing, where a browser does not open them by itself. */
+var opened = [];
+addEventListener("beforeprint", function () {
+  each($(".tree details:not([open])"), function (d) { opened.push(d); d.open = true; });
+});
+addEventListener("afterprint", function () { opened.forEach(function (d) { d.open = false; }); opened = []; });
+
+/* Flame graph: boxes are nested svg elements with data-x, data-w (shares), data-d (depth), data-s (itself). */
+function percent(x) {
+  var p = x * 100;
+  return (p >= 9.95 ? p.toFixed(0) : p >= 1 ? p.toFixed(1) : p.toFixed(2)).replace(/\.0+$/, "") + " %";
+}
+each($(".flame"), function (flame) {
+  var now = flame.previousElementSibling, svg = $("svg", flame)[0], zoom = null;
+  var boxes = Array.prototype.map.call($("svg", svg), function (e) {
+    return { e: e, x: +e.getAttribute("data-x"), w: +e.getAttribute("data-w"), d: +e.getAttribute("data-d"),
+             s: +e.getAttribute("data-s"), name: $("title", e)[0].textContent, up: null, down: null };
+  });
+  var last = [];
+  boxes.forEach(function (b) {
+    b.up = b.d ? last[b.d - 1] || null : null;
+    if (b.up && !b.up.down) b.up.down = b;
+    last[b.d] = b;
+    b.e.tabIndex = -1;
+    b.e.setAttribute("role", "button");
+    b.e.setAttribute("aria-label", b.name);
+  });
+  if (!boxes.length) return;
+  boxes[0].e.tabIndex = 0;
+  function find(e) { var el = e.target.closest("svg"); for (var i = 0; i < boxes.length; i++) if (boxes[i].e === el) return boxes[i]; return null; }
+  function inside(b, z) { for (; b; b = b.up) if (b === z) return true; return false; }
+  function tell(b) {
+    now.textContent = "";
+    now.appendChild(make("code", "", b.name));
+    now.appendChild(document.createTextNode(": " + percent(b.w) + " with callees, " + percent(b.s) + " itself" +
+      (zoom && zoom !== boxes[0] ? ", " + percent(b.w / zoom.w) + " of " + zoom.name : "")));
+  }
+  function draw() {
+    var z = zoom || boxes[0];
+    boxes.forEach(function (b) {
+      var below = inside(b, z), above = inside(z, b);
+      b.e.style.display = below || above ? "" : "none";
+      b.e.setAttribute("x", above ? "0%" : (b.x - z.x) / z.w * 100 + "%");
+      b.e.setAttribute("width", above ? "100%" : b.w / z.w * 100 + "%");
+    });
+    back.hidden = !zoom || zoom === boxes[0];
+  }
+  function go(b) { zoom = b; draw(); tell(b); }
+  function focus(b) {
+    if (!b) return;
+    boxes.forEach(function (o) { o.e.tabIndex = o === b ? 0 : -1; });
+    b.e.focus();
+  }
+  function beside(b, step) {
+    var i = boxes.indexOf(b);
+    for (i += step; i >= 0 && i < boxes.length; i += step)
+      if (boxes[i].d === b.d && boxes[i].e.style.display !== "none") return boxes[i];
+    return null;
+  }
+  var bar = make("div", "fl-bar"), input = make("input"), back = make("button", "", "Show all"), found = make("output");
+  input.type = "search";
+  input.placeholder = "Find a method";
+  input.setAttribute("aria-label", "Find a method in the flame graph");
+  back.type = "button";
+  bar.appendChild(input); bar.appendChild(back); bar.appendChild(found);
+  now.parentElement.insertBefore(bar, now);
+  back.addEventListener("click", function () { go(boxes[0]); });
+  input.addEventListener("input", function () {
+    var word = input.value.trim().toLowerCase(), share = 0, n = 0;
+    flame.classList.toggle("seek", !!word);
+    boxes.forEach(function (b) {
+      b.hit = !!word && b.name.toLowerCase().indexOf(word) >= 0;
+      b.e.classList.toggle("hit", b.hit);
+      if (!b.hit) return;
+      n++;
+      /* Not counted twice: only the outermost of a path. */
+      for (var p = b.up; p && !p.hit; p = p.up);
+      if (!p) share += b.w;
+    });
+    found.textContent = !word ? "" : n ? n + (n === 1 ? " place, " : " places, ") + percent(share) : "not found";
+  });
+  svg.addEventListener("click", function (e) { var b = find(e); if (b) { go(b); focus(b); } });
+  svg.addEventListener("mouseover", function (e) { var b = find(e); if (b) tell(b); });
+  svg.addEventListener("focusin", function (e) { var b = find(e); if (b) tell(b); });
+  svg.addEventListener("keydown", function (e) {
+    var b = find(e);
+    if (!b) return;
+    if (e.key === "ArrowUp") focus(b.up);
+    else if (e.key === "ArrowDown") focus(b.down);
+    else if (e.key === "ArrowLeft") focus(beside(b, -1));
+    else if (e.key === "ArrowRight") focus(beside(b, 1));
+    else if (e.key === "Enter" || e.key === " ") go(b);
+    else if (e.key === "Escape") go(boxes[0]);
+    else return;
+    e.preventDefault();
+  });
+  draw();
+});
+})();

@@ -1,0 +1,27 @@
+#pragma once
+/* The HTML renderer's own tools. Data reaches the page only through html_text() and its kin, which escape; numbers for
+ * scripts stand in data- attributes. For html_*.c only. */
+
+#include "report/doc.h"
+
+struct html {
+	const struct report *r;
+	struct buf *out;
+};
+
+/* Visible and escaped, fit for text and for quoted attributes; very long texts are cut and say how long they were. */
+void html_text(const struct html *h, const char *s);
+/* A name: namespace, member and the rest apart, with places to break. */
+void html_name(const struct html *h, const char *s);
+void html_value(const struct html *h, const struct value *v);
+/* The number a table sorts by. */
+void html_data(const struct html *h, const struct value *v);
+void html_bar(const struct html *h, double share);
+void html_heading(const struct html *h, const char *title);
+void html_number(const struct html *h, enum value_kind kind, double number);
+
+void html_table(const struct html *h, const struct report_table *t);
+void html_tree(const struct html *h, const struct report_table *t);
+void html_chart(const struct html *h, const struct report_chart *c);
+void html_histogram(const struct html *h, const struct report_histogram *g);
+void html_flame(const struct html *h, const struct report_flame *f);

@@ -1,0 +1,454 @@
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "build_nettrace.h"
+#include "eventpipe/clr.h"
+#include "profilers/profiler.h"
+#include <unistd.h>
+
+#define MS 1000000ull
+#define WINDOW_START 1000000000ull
+
+/* --- the registry --- */
+
+static void every_profiler_is_complete(void **state UNUSED)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	assert_true(n >= 2);
+	for (size_t i = 0; i < n; i++) {
+		const struct profiler *p = all[i];
+		const struct profiler *found = NULL;
+		assert_false(str_empty(p->symptom) || str_empty(p->description) || str_empty(p->name) ||
+			     str_empty(p->cost));
+		assert_int_equal(strlen(p->uuid), 36);
+		assert_true(p->ways[0] != WAY_AUTO && p->run && p->analyse);
+		assert_ok(profiler_find(p->uuid, &found));
+		assert_ptr_equal(found, p);
+		for (size_t k = 0; k < i; k++)
+			assert_false(str_eq(all[k]->id, p->id) || str_eq_nocase(all[k]->uuid, p->uuid));
+		struct params *params = params_new(p);
+		for (size_t k = 0; k < p->n_params; k++) { /* the default passes its own check */
+			assert_ok(params_set(params, p->params[k].key, p->params[k].default_value));
+			assert_true(params_is_default(params, p->params[k].key));
+		}
+		params_free(params);
+	}
+}
+
+static void bad_parameters_are_refused_in_words(void **state UNUSED)
+{
+	const struct profiler *p = NULL;
+	assert_err(profiler_find("no-such", &p), ERR_USAGE);
+	assert_ok(profiler_find("exceptions", &p));
+	struct params *params = params_new(p);
+	assert_err(params_set(params, "nope", "1"), ERR_USAGE);
+	static const char *const bad[] = { "", "x", "0", "-1", "1.5", "99999999999999999999", "10s", " 5", "86401" };
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct err *err = params_set(params, "duration", bad[i]);
+		assert_non_null(err);
+		assert_int_equal(err_kind(err), ERR_USAGE);
+		assert_non_null(strstr(err_text(err), "from 1 to 86400"));
+		err_free(err);
+	}
+	assert_int_equal(params_int(params, "duration"), 10);
+	assert_ok(params_set(params, "duration", "3"));
+	assert_int_equal(params_int(params, "duration"), 3);
+	params_free(params);
+}
+
+/* --- examinations of recordings built here --- */
+
+struct fixture {
+	char dir[64];
+	struct recording *recording;
+	struct patient patient;
+	struct exam exam;
+	struct params *params;
+	struct report *report;
+};
+
+static void save_window(struct recording *r, uint64_t length_ns)
+{
+	json_t *window = json_pack("{s:I, s:I, s:I}", "start_unix_ns", (json_int_t)1794712329000000000, "start_ns",
+				   (json_int_t)WINDOW_START, "end_ns", (json_int_t)(WINDOW_START + length_ns));
+	recording_set_fact(r, "window", window);
+	json_decref(window);
+}
+
+static void save_part(struct recording *r, const char *name, struct build_nettrace *b)
+{
+	struct recording_part *part;
+	assert_ok(recording_part_new(r, name, "nettrace", &part));
+	recording_part_write(part, b->out.data, b->out.len);
+	recording_part_close(part, true);
+	build_nettrace_free(b);
+}
+
+static void begin(struct fixture *f)
+{
+	*f = (struct fixture){ 0 };
+	strcpy(f->dir, "/tmp/drdotnet-test-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	assert_ok(recording_create(f->dir, 0, &f->recording));
+}
+
+/* Seals, opens again and examines it. */
+static void examine(struct fixture *f, const char *profiler)
+{
+	assert_ok(recording_seal(f->recording));
+	recording_free(f->recording);
+	assert_ok(recording_open(f->dir, &f->recording));
+	const struct profiler *p = NULL;
+	assert_ok(profiler_find(profiler, &p));
+	f->params = params_new(p);
+	f->patient.target.id = 4211;
+	f->patient.info.entry_assembly =
+		f->patient.info.entry_assembly ? f->patient.info.entry_assembly : mem_strdup("Shop.Api");
+	f->exam = (struct exam){ .profiler = p,
+				 .params = f->params,
+				 .patient = &f->patient,
+				 .way = WAY_EVENTS,
+				 .recording = f->recording,
+				 .replay = true,
+				 .cancel_fd = -1 };
+	assert_ok(exam_run(&f->exam));
+	f->report = report_new();
+	assert_ok(exam_analyse(&f->exam, f->report));
+}
+
+static void end(struct fixture *f)
+{
+	exam_fini(&f->exam);
+	report_free(f->report);
+	params_free(f->params);
+	patient_fini(&f->patient);
+	recording_free(f->recording);
+	assert_ok(dir_remove(f->dir));
+}
+
+static json_t *report_json(const struct report *r)
+{
+	struct buf out = { 0 };
+	report_render_json(r, &out);
+	json_t *j = NULL;
+	assert_ok(json_parse(buf_cstr(&out), out.len, 1 << 24, &j));
+	buf_free(&out);
+	return j;
+}
+
+/* The value of a key figure by its label; fails when there is none. */
+static double figure(const struct report *r, const char *label)
+{
+	json_t *j = report_json(r), *each;
+	size_t i;
+	double value = -1;
+	json_array_foreach(json_object_get(j, "figures"), i, each)
+	{
+		if (str_eq(json_get_str(each, "label", ""), label))
+			value = json_get_num(each, "value", -1);
+	}
+	json_decref(j);
+	assert_true(value >= 0);
+	return value;
+}
+
+/* --- runtime pauses --- */
+
+enum { META_SUSPEND = 1, META_SUSPENDED, META_RESTARTED, META_GC_START, META_GC_END };
+
+static void gc_stream(struct build_nettrace *b)
+{
+	static const struct {
+		uint32_t meta, event;
+	} kinds[] = { { META_SUSPEND, 9 },
+		      { META_SUSPENDED, 8 },
+		      { META_RESTARTED, 3 },
+		      { META_GC_START, 1 },
+		      { META_GC_END, 2 } };
+	build_nettrace_begin(b, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		build_nettrace_meta(b, &(struct nettrace_meta){ .id = kinds[i].meta,
+								.event_id = kinds[i].event,
+								.provider = CLR_PROVIDER,
+								.name = "",
+								.version = 1 });
+}
+
+static void gc_event(struct build_nettrace *b, uint32_t meta, uint64_t at_ns, const uint32_t *words, size_t n)
+{
+	struct buf payload = { 0 };
+	for (size_t i = 0; i < n; i++)
+		build_u32(&payload, words[i]);
+	build_u16(&payload, 0);
+	build_nettrace_event(b, &(struct build_event){ .meta_id = meta,
+						       .sequence = b->last.sequence + 1,
+						       .capture_thread = 7,
+						       .time = WINDOW_START + at_ns,
+						       .payload = payload.data,
+						       .payload_size = payload.len });
+	buf_free(&payload);
+}
+
+struct fake_pause {
+	uint64_t at_ns, stop_ns, length_ns;
+	uint32_t reason, gc, generation, gc_reason, gc_type;
+};
+
+static void add_pause(struct build_nettrace *b, const struct fake_pause *p)
+{
+	gc_event(b, META_SUSPEND, p->at_ns, (uint32_t[]){ p->reason, p->gc }, 2);
+	gc_event(b, META_SUSPENDED, p->at_ns + p->stop_ns, NULL, 0);
+	if (p->reason == 1) {
+		gc_event(b, META_GC_START, p->at_ns + p->stop_ns + 1,
+			 (uint32_t[]){ p->gc, p->generation, p->gc_reason, p->gc_type }, 4);
+		gc_event(b, META_GC_END, p->at_ns + p->length_ns - 1, (uint32_t[]){ p->gc, p->generation }, 2);
+	}
+	gc_event(b, META_RESTARTED, p->at_ns + p->length_ns, NULL, 0);
+}
+
+static void pauses_report(struct fixture *f, const struct fake_pause *list, size_t n)
+{
+	struct build_nettrace b = { 0 };
+	begin(f);
+	gc_stream(&b);
+	for (size_t i = 0; i < n; i++)
+		add_pause(&b, &list[i]);
+	build_nettrace_end(&b);
+	save_window(f->recording, 10000 * MS);
+	save_part(f->recording, "gc-0.nettrace", &b);
+	examine(f, "runtime-pauses");
+}
+
+static void pauses_are_measured_exactly(void **state UNUSED)
+{
+	const struct fake_pause list[] = {
+		{ .at_ns = 100 * MS,
+		  .stop_ns = 20000,
+		  .length_ns = 300 * MS,
+		  .reason = 1,
+		  .gc = 1,
+		  .generation = 2,
+		  .gc_reason = 4 },
+		{ .at_ns = 600 * MS, .stop_ns = 10000, .length_ns = 2 * MS, .reason = 1, .gc = 2 },
+		{ .at_ns = 700 * MS, .stop_ns = 30000, .length_ns = 1 * MS, .reason = 0 },
+	};
+	struct fixture f;
+	pauses_report(&f, list, ARRAY_SIZE(list));
+	assert_string_equal(report_finding(f.report), "long-pauses");
+	assert_int_equal(report_health(f.report), REPORT_BAD);
+	assert_int_equal((int)figure(f.report, "Pauses"), 3);
+	assert_int_equal((uint64_t)figure(f.report, "Standing still"), 303 * MS);
+	assert_int_equal((uint64_t)figure(f.report, "Longest"), 300 * MS);
+	struct buf text = { 0 };
+	report_render_text(f.report, &(struct report_text_style){ 0 }, &text);
+	assert_non_null(strstr(buf_cstr(&text), "gen 2 blocking GC, large-object allocation"));
+	assert_non_null(strstr(buf_cstr(&text), "runtime work other than GC"));
+	buf_free(&text);
+	end(&f);
+}
+
+static void short_pauses_are_no_problem(void **state UNUSED)
+{
+	const struct fake_pause list[] = {
+		{ .at_ns = 5 * MS, .stop_ns = 1000, .length_ns = 3 * MS, .reason = 1, .gc = 1 }
+	};
+	struct fixture f;
+	pauses_report(&f, list, ARRAY_SIZE(list));
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_int_equal(report_health(f.report), REPORT_OK);
+	end(&f);
+	pauses_report(&f, NULL, 0);
+	assert_string_equal(report_finding(f.report), "no-pause");
+	end(&f);
+}
+
+static void induced_and_slow_stops_are_told_apart(void **state UNUSED)
+{
+	struct fake_pause list[8];
+	for (uint32_t i = 0; i < ARRAY_SIZE(list); i++)
+		list[i] = (struct fake_pause){ .at_ns = i * 500 * MS,
+					       .stop_ns = 20000,
+					       .length_ns = 25 * MS,
+					       .reason = 1,
+					       .gc = i + 1,
+					       .generation = 2,
+					       .gc_reason = 1 };
+	struct fixture f;
+	pauses_report(&f, list, ARRAY_SIZE(list));
+	assert_string_equal(report_finding(f.report), "induced-collections");
+	end(&f);
+	for (uint32_t i = 0; i < ARRAY_SIZE(list); i++) {
+		list[i].gc_reason = 0;
+		list[i].length_ns = 80 * MS;
+		list[i].stop_ns = 70 * MS;
+	}
+	pauses_report(&f, list, ARRAY_SIZE(list));
+	assert_string_equal(report_finding(f.report), "slow-to-stop");
+	end(&f);
+}
+
+static void only_the_window_counts(void **state UNUSED)
+{
+	const struct fake_pause list[] = {
+		{ .at_ns = 0 - 500 * MS, .stop_ns = 1000, .length_ns = 100 * MS, .reason = 1, .gc = 1 },
+		{ .at_ns = 5000 * MS, .stop_ns = 1000, .length_ns = 1 * MS, .reason = 1, .gc = 2 },
+		{ .at_ns = 10001 * MS, .stop_ns = 1000, .length_ns = 100 * MS, .reason = 1, .gc = 3 },
+	};
+	struct fixture f;
+	pauses_report(&f, list, ARRAY_SIZE(list));
+	assert_int_equal((int)figure(f.report, "Pauses"), 1);
+	end(&f);
+}
+
+/* --- exceptions --- */
+
+static void exception_event(struct build_nettrace *b, uint64_t at_ns, const char *type, const char *message,
+			    uint16_t flags, uint32_t stack)
+{
+	struct buf payload = { 0 };
+	build_utf16z(&payload, type);
+	build_utf16z(&payload, message);
+	build_u64(&payload, 0);
+	build_u32(&payload, 0x80131500);
+	build_u16(&payload, flags);
+	build_u16(&payload, 0);
+	build_nettrace_event(b, &(struct build_event){ .meta_id = 1,
+						       .sequence = b->last.sequence + 1,
+						       .capture_thread = 7,
+						       .stack_id = stack,
+						       .time = WINDOW_START + at_ns,
+						       .payload = payload.data,
+						       .payload_size = payload.len });
+	buf_free(&payload);
+}
+
+static void exceptions_stream(struct build_nettrace *b, bool stacks)
+{
+	build_nettrace_begin(b, 4);
+	build_nettrace_meta(b, &(struct nettrace_meta){
+				       .id = 1, .event_id = 80, .provider = CLR_PROVIDER, .name = "", .version = 1 });
+	if (stacks)
+		build_nettrace_stack(b, 5, (uint64_t[]){ 0x1010, 0x2021 }, 2);
+	for (uint32_t i = 0; i < 100; i++)
+		exception_event(b, i * 10 * MS, i % 4 ? "System.FormatException" : "Shop.Oops", "bad | `x` <b>", 0,
+				stacks ? 5 : 0);
+	build_nettrace_end(b);
+}
+
+static void names_stream(struct build_nettrace *b)
+{
+	static const struct {
+		uint64_t start;
+		const char *space, *name;
+	} methods[] = { { 0x1000, "System.Number", "Parse" }, { 0x2000, "Shop.Import+<>c", "<Load>b__0_0" } };
+	build_nettrace_begin(b, 4);
+	build_nettrace_meta(
+		b, &(struct nettrace_meta){
+			   .id = 1, .event_id = 144, .provider = CLR_RUNDOWN_PROVIDER, .name = "", .version = 1 });
+	for (uint32_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		struct buf payload = { 0 };
+		build_u64(&payload, i);
+		build_u64(&payload, 0);
+		build_u64(&payload, methods[i].start);
+		build_u32(&payload, 0x100);
+		build_u32(&payload, 0);
+		build_u32(&payload, 0);
+		build_utf16z(&payload, methods[i].space);
+		build_utf16z(&payload, methods[i].name);
+		build_utf16z(&payload, "");
+		build_u16(&payload, 0);
+		build_nettrace_event(b, &(struct build_event){ .meta_id = 1,
+							       .sequence = i + 1,
+							       .capture_thread = 7,
+							       .time = WINDOW_START + 20000 * MS,
+							       .payload = payload.data,
+							       .payload_size = payload.len });
+		buf_free(&payload);
+	}
+	build_nettrace_end(b);
+}
+
+static void exceptions_are_counted_by_type_and_place(void **state UNUSED)
+{
+	struct build_nettrace counts = { 0 }, stacks = { 0 }, names = { 0 };
+	struct fixture f;
+	begin(&f);
+	f.patient.info.runtime_version = mem_strdup("10.0.12");
+	save_window(f.recording, 1000 * MS);
+	exceptions_stream(&counts, false);
+	exceptions_stream(&stacks, true);
+	names_stream(&names);
+	save_part(f.recording, "counts-0.nettrace", &counts);
+	save_part(f.recording, "stacks-0.nettrace", &stacks);
+	save_part(f.recording, "names-0.nettrace", &names);
+	examine(&f, "exceptions");
+	assert_string_equal(report_finding(f.report), "many-exceptions");
+	assert_int_equal((int)figure(f.report, "Exceptions"), 100);
+	assert_int_equal((int)figure(f.report, "Rate"), 100);
+	struct buf text = { 0 };
+	rich_plain(report_verdict_text(f.report), &text);
+	assert_non_null(
+		strstr(buf_cstr(&text), "75 % are System.FormatException, thrown in lambda in Shop.Import.Load"));
+	buf_clear(&text);
+	json_t *j = report_json(f.report);
+	const json_t *rows = json_object_get(json_array_get(json_object_get(j, "blocks"), 0), "rows");
+	assert_int_equal(json_array_size(rows), 2);
+	json_decref(j);
+	buf_free(&text);
+	end(&f);
+}
+
+static void a_damaged_recording_is_partial(void **state UNUSED)
+{
+	struct build_nettrace counts = { 0 };
+	struct fixture f;
+	begin(&f);
+	f.patient.info.runtime_version = mem_strdup("10.0.12");
+	save_window(f.recording, 1000 * MS);
+	exceptions_stream(&counts, false);
+	counts.out.len -= 300; /* inside the events */
+	memset(counts.out.data + counts.out.len - 64, 0xff, 64);
+	save_part(f.recording, "counts-0.nettrace", &counts);
+	examine(&f, "exceptions");
+	assert_non_null(f.exam.partial);
+	assert_non_null(report_facts(f.report)->partial);
+	end(&f);
+}
+
+static void a_recording_without_a_window_is_refused(void **state UNUSED)
+{
+	struct fixture f;
+	begin(&f);
+	assert_ok(recording_seal(f.recording));
+	recording_free(f.recording);
+	assert_ok(recording_open(f.dir, &f.recording));
+	const struct profiler *p = NULL;
+	assert_ok(profiler_find("exceptions", &p));
+	f.params = params_new(p);
+	f.exam = (struct exam){ .profiler = p,
+				.params = f.params,
+				.patient = &f.patient,
+				.recording = f.recording,
+				.replay = true,
+				.cancel_fd = -1 };
+	assert_err(exam_run(&f.exam), ERR_BAD_DATA);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_profiler_is_complete),
+		cmocka_unit_test(bad_parameters_are_refused_in_words),
+		cmocka_unit_test(pauses_are_measured_exactly),
+		cmocka_unit_test(short_pauses_are_no_problem),
+		cmocka_unit_test(induced_and_slow_stops_are_told_apart),
+		cmocka_unit_test(only_the_window_counts),
+		cmocka_unit_test(exceptions_are_counted_by_type_and_place),
+		cmocka_unit_test(a_damaged_recording_is_partial),
+		cmocka_unit_test(a_recording_without_a_window_is_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
