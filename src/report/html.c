@@ -9,18 +9,10 @@
 
 enum { SHOW_CHARS = 2000, MEMBER_WHOLE = 36 };
 
-static void visible(const char *s, struct buf *ret)
-{
-	size_t len = strlen(s);
-	str_add_visible(ret, s, MIN(len, (size_t)SHOW_CHARS * 4), SHOW_CHARS);
-	if (len > SHOW_CHARS && str_ends(buf_cstr(ret), "…"))
-		buf_printf(ret, " (%s bytes)", fmt_count(doc_text_bytes(s)).s);
-}
-
 void html_text(const struct html *h, const char *s)
 {
 	struct buf shown = { 0 };
-	visible(s, &shown);
+	doc_show(s, SHOW_CHARS, &shown);
 	markup_escape(h->out, buf_cstr(&shown));
 	buf_free(&shown);
 }
@@ -43,7 +35,7 @@ static void breakable(const struct html *h, const char *s, size_t len)
 void html_name(const struct html *h, const char *s)
 {
 	struct buf shown = { 0 };
-	visible(s, &shown);
+	doc_show(s, SHOW_CHARS, &shown);
 	const char *name = buf_cstr(&shown);
 	struct name_parts parts = name_split(name);
 	buf_str(h->out, "<span class=\"id\">");

@@ -7,6 +7,8 @@
 #include "report/report.h"
 #include "base/fmt.h"
 #include "base/map.h"
+#include <stdio.h>
+#include <string.h>
 
 #define SAMPLE_WHEN 1794712329114000000LL /* 2026-11-15 03:12:09.114Z */
 #define MS 1000000ULL
@@ -358,9 +360,9 @@ static inline struct report *sample_hostile(void)
 		report_how(r, nasty[i], V_CODE(nasty[(i + 1) % N]), nasty[(i + 2) % N]);
 		report_param(r, nasty[i], nasty[(i + 1) % N], i % 2);
 	}
-	char *long_text = mem_alloc((1 << 20) + 1);
-	memset(long_text, 'x', 1 << 20);
-	long_text[1 << 20] = '\0';
+	char *long_text = mem_alloc(3001);
+	memset(long_text, 'x', 3000);
+	long_text[3000] = '\0';
 	for (int tree = 0; tree < 2; tree++) {
 		struct report_table *t = tree ? report_tree(r, nasty[1]) : report_table(r, nasty[6]);
 		report_column(t, nasty[1], VALUE_CODE, 0);
