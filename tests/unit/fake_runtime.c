@@ -184,7 +184,7 @@ static bool read_request(struct fake_runtime *f, int fd, struct buf *request)
 
 static void close_open(struct fake_runtime *f)
 {
-	vec_each (fd, &f->open)
+	vec_each(fd, &f->open)
 		close(*fd);
 	vec_clear(&f->open);
 }

@@ -325,8 +325,7 @@ static inline struct report *sample_hostile(void)
 		"</td></table><script>alert(1)</script><img src=x onerror=alert(2)>",
 		"\" onmouseover=\"alert(3)\" x='",
 		"bell \a, escape \x1b[31mred\x1b[0m, return \r, line\nfeed, tab\t, delete \x7f",
-		"right-to-left \xe2\x80\xae"
-		"evil\xe2\x80\xac, zero\xe2\x80\x8bwidth, bom \xef\xbb\xbf",
+		"right-to-left \xe2\x80\xae \"evil\" \xe2\x80\xac, zero\xe2\x80\x8bwidth, bom \xef\xbb\xbf",
 		"ill-formed \xff\xfe \xc3( \xe2\x82 \xed\xa0\x80 end",
 		"| a | b |\n|---|---|\n**bold** _x_ [link](javascript:alert(4)) ![i](http://x/y) # h",
 		"]]> --> <!-- &lt;&amp; &#x3c;script&#x3e; ${x} {{y}}",

@@ -367,7 +367,7 @@ static void an_empty_report_is_still_a_report(void **state UNUSED)
 /* The sheet and the script have files of their own; a change there is no change of a report. */
 static void mask(struct buf *page, const char *open, const char *close)
 {
-	char *from = strstr(page->data, open), *to = from ? strstr(from, close) : NULL;
+	char *from = strstr(page->data, open), *to = from ? strstr(from + strlen(open), close) : NULL;
 	assert_non_null(to);
 	from += strlen(open);
 	size_t gone = (size_t)(to - from);
