@@ -157,7 +157,7 @@ static void print_table(const struct patient_list *list)
 		add_line(&out, &table, row->cells);
 		if (below && row->cells[REMARK][0]) {
 			buf_repeat(&out, " ", table.widths[ID] + GAP);
-			buf_printf(&out, "^ %s\n", row->cells[REMARK]);
+			buf_printf(&out, "└ %s\n", row->cells[REMARK]);
 		}
 	}
 	fwrite(out.data, 1, out.len, stdout);
@@ -283,7 +283,7 @@ static const struct option options[] = {
 
 const struct command cmd_ps = {
 	.name = "ps",
-	.words = "",
+	.words = NULL,
 	.summary = "List the .NET processes that can be seen from here",
 	.example = "drdotnet ps            every .NET process, what it is and how it is\n"
 		   "drdotnet ps --cpu 1s   the same, with the CPU used during one second\n",
