@@ -114,6 +114,12 @@ static struct err *live_stop(struct live *l)
 	return eventpipe_stop(l->session, deadline_in_ms(OPEN_TIMEOUT_MS));
 }
 
+/* Not listening over the window: opened and stopped at once. */
+static bool only_looks(const struct events_stream *s)
+{
+	return s->after || s->when;
+}
+
 /* Pumps one stream that has something to say. */
 static struct err *live_pump(struct live *l)
 {
@@ -136,6 +142,8 @@ static struct err *live_pump(struct live *l)
 	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
 	double rate = (double)l->burst_seen * 1e9 / (double)listened;
 	if (s->burst_rate <= 0 || l->burst_seen < BURST_LEAST || rate < s->burst_rate || eventpipe_stopping(l->session))
+		return NULL;
+	if (listened < s->burst_least_ms * 1000000ull)
 		return NULL;
 	TRY(live_stop(l));
 	l->next_open_ns = clock_mono_ns() + (uint64_t)((double)listened * (1 / s->burst_share - 1));
@@ -240,7 +248,7 @@ static void loop_check_ends(struct loop *loop)
 {
 	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
 		struct live *l = &loop->live[i];
-		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
+		if (l->session || l->next_open_ns || l->closed_by_us || only_looks(l->stream))
 			continue;
 		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
@@ -269,6 +277,8 @@ static bool due(const struct live *l)
 		return false;
 	if (l->stream->after)
 		return !l->stream->opened && l->stream->after->events;
+	if (l->stream->when)
+		return l->stream->when(l->stream->user, clock_mono_ns());
 	return l->next_open_ns && clock_mono_ns() >= l->next_open_ns;
 }
 
@@ -282,7 +292,7 @@ static void loop_reopen(struct loop *loop)
 		l->next_open_ns = 0;
 		l->closed_by_us = false;
 		struct err *err = live_open(l);
-		if (!err && l->stream->after)
+		if (!err && only_looks(l->stream))
 			err = live_stop(l);
 		if (err) {
 			exam_log(loop->exam, "%s: %s", l->stream->name, err_text(err));
@@ -313,7 +323,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 {
 	struct exam *exam = loop->exam;
 	for (size_t i = 0; i < loop->n; i++) {
-		if (!loop->live[i].stream->after)
+		if (!only_looks(loop->live[i].stream))
 			TRY(live_open(&loop->live[i]));
 	}
 	exam->start_unix_ns = clock_real_ns();
@@ -455,6 +465,12 @@ struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t
 	if (n > MAX_STREAMS)
 		return err_new(ERR_UNSUPPORTED, "more than %d event streams at once", MAX_STREAMS);
 	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms);
+}
+
+bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
+{
+	uint64_t window_ns = exam->end_ns - exam->start_ns;
+	return s->burst_rate > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
 }
 
 /* --- names --- */

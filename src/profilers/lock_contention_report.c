@@ -119,11 +119,20 @@ static int lock_most_first(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* An estimate is no better than that. */
+static double two_digits(double n)
+{
+	double unit = 1;
+	while (n / unit >= 100)
+		unit *= 10;
+	return (double)(uint64_t)(n / unit + 0.5) * unit;
+}
+
 static void view_init(struct view *v, const struct exam *exam, struct locks *l)
 {
 	const struct events_stream *s = &l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS];
 	*v = (struct view){ .window_ns = exam->end_ns - exam->start_ns, .max_ns = dist_max(l->lengths), .scale = 1 };
-	v->estimated = s->opened > 1 && s->open_ns && s->open_ns < v->window_ns;
+	v->estimated = events_in_bursts(s, exam);
 	v->heard_ns = v->estimated ? s->open_ns : v->window_ns;
 	uint64_t waits = dist_count(l->lengths), sum = dist_sum(l->lengths);
 	if (v->estimated) {
@@ -132,7 +141,7 @@ static void view_init(struct view *v, const struct exam *exam, struct locks *l)
 		waits += l->unpaired;
 		sum += l->before_ns;
 	}
-	v->waits = (double)waits * v->scale;
+	v->waits = v->estimated ? two_digits((double)waits * v->scale) : (double)waits;
 	v->sum_ns = (double)sum * v->scale;
 	v->waiting = v->window_ns ? v->sum_ns / (double)v->window_ns : 0;
 	vec_each(w, &l->waits)
@@ -535,8 +544,8 @@ static void add_how(const struct locks *l, const struct view *v, struct report *
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep)
-	char *seen = stacks->opened > 1 ? mem_printf("in %u bursts, so figures by place are estimates", stacks->opened)
-					: mem_printf("of %s waits", fmt_count(dist_count(l->lengths)).s);
+	char *seen = mem_printf("of %s waits%s", fmt_count(dist_count(l->lengths)).s,
+				v->with_stack < dist_count(l->lengths) ? ", so figures by place are estimates" : "");
 	report_how(report, "Stacks seen", V_COUNT(v->with_stack), seen);
 	if (l->before && !v->estimated) {
 		CLEANUP(mem_freep)

@@ -2,13 +2,14 @@
 #include "profilers/profiler.h"
 
 extern const struct profiler profiler_exceptions, profiler_runtime_pauses;
-extern const struct profiler profiler_lock_contention;
+extern const struct profiler profiler_lock_contention, profiler_thread_pool;
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
 	&profiler_runtime_pauses,
 	&profiler_exceptions,
 	&profiler_lock_contention,
+	&profiler_thread_pool,
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
