@@ -34,10 +34,10 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_POOL_WORKER_STOP;
 	case 55:
 		return CLR_POOL_ADJUSTMENT;
+	case 70:
+		return CLR_THREAD_CREATING;
 	case 81:
 		return CLR_CONTENTION_START;
-	case 85:
-		return CLR_THREAD_CREATED;
 	case 91:
 		return CLR_CONTENTION_STOP;
 	case 145:

@@ -50,7 +50,7 @@ enum clr_event {
 	CLR_POOL_ADJUSTMENT,
 	CLR_POOL_ENQUEUE,
 	CLR_POOL_DEQUEUE,
-	CLR_THREAD_CREATED,
+	CLR_THREAD_CREATING, /* told by the thread that starts it */
 	CLR_THREAD_SAMPLE,
 	CLR_ASSEMBLY_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_UNLOAD,

@@ -496,7 +496,7 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 	};
 }
 
-static struct err *methods_live(struct exam *exam, struct events_stream *s)
+static struct err *rundown_live(struct exam *exam, struct events_stream *s)
 {
 	struct live l = { .exam = exam, .stream = s };
 	TRY(live_open(&l));
@@ -510,18 +510,23 @@ static struct err *methods_live(struct exam *exam, struct events_stream *s)
 	return err;
 }
 
+struct err *exam_rundown(struct exam *exam, struct events_stream *s)
+{
+	if (exam->replay)
+		return replay_stream(exam, s);
+	/* Worth having, but the report stands without it. */
+	struct err *err = rundown_live(exam, s);
+	if (err) {
+		exam_log(exam, "%s: %s", s->name, err_text(err));
+		err_free(err);
+	}
+	return NULL;
+}
+
 struct err *exam_methods(struct exam *exam, struct methods *methods)
 {
 	struct events_stream s = exam_methods_stream(NULL, methods);
 	s.name = "late-names";
 	exam_progress(exam, -1, "asking for method names");
-	if (exam->replay)
-		return replay_stream(exam, &s);
-	/* Names are worth having, but the report stands without them. */
-	struct err *err = methods_live(exam, &s);
-	if (err) {
-		exam_log(exam, "no method names: %s", err_text(err));
-		err_free(err);
-	}
-	return NULL;
+	return exam_rundown(exam, &s);
 }

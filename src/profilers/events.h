@@ -43,6 +43,9 @@ struct events_stream {
 struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms) MUST_USE;
 /* Did it listen only part of the window, because its events came too fast? Ask after the window. */
 bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
+/* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
+ * target is gone; the reason is logged. */
+struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
 /* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
