@@ -283,7 +283,7 @@ static const struct option options[] = {
 
 const struct command cmd_ps = {
 	.name = "ps",
-	.words = "",
+	.words = NULL,
 	.summary = "List the .NET processes that can be seen from here",
 	.example = "drdotnet ps            every .NET process, what it is and how it is\n"
 		   "drdotnet ps --cpu 1s   the same, with the CPU used during one second\n",

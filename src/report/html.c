@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include <string.h>
 
-enum { SHOW_CHARS = 2000 };
+enum { SHOW_CHARS = 2000, MEMBER_WHOLE = 36 };
 
 static void visible(const char *s, struct buf *ret)
 {
@@ -53,7 +53,11 @@ void html_name(const struct html *h, const char *s)
 		buf_str(h->out, "</span>");
 	}
 	CLEANUP(mem_freep) char *member = mem_strndup(name + parts.member, parts.rest - parts.member);
+	/* A member of usual length is not torn. */
+	bool whole = utf8_width(member) <= MEMBER_WHOLE;
+	buf_str(h->out, whole ? "<span class=\"nm\">" : "");
 	markup_escape(h->out, member);
+	buf_str(h->out, whole ? "</span>" : "");
 	if (name[parts.rest]) {
 		buf_str(h->out, "<span class=\"ty\">");
 		markup_escape(h->out, name + parts.rest);
@@ -206,15 +210,14 @@ static void head(const struct html *h)
 	buf_str(h->out, report_css);
 	buf_str(h->out, "</style></head>\n<body><main class=\"doc\">\n<header class=\"top\"><div><h1>");
 	title(h);
-	buf_str(h->out, "</h1>");
-	facts_line(h);
 	buf_str(h->out,
-		"</div><div class=\"by\"><svg width=\"16\" height=\"16\" viewBox=\"0 0 20 20\" fill=\"none\" "
+		"</h1></div><div class=\"by\"><svg width=\"16\" height=\"16\" viewBox=\"0 0 20 20\" fill=\"none\" "
 		"stroke=\"currentColor\" stroke-width=\"1.7\" stroke-linejoin=\"round\" stroke-linecap=\"round\" "
 		"aria-hidden=\"true\"><circle cx=\"10\" cy=\"10\" r=\"8.200\"/>"
 		"<path d=\"M4.600 10.600h2.600L9 6.400l2.400 7.400 1.600-4h2.400\"/></svg><span>drdotnet ");
 	html_text(h, h->r->facts.version ? h->r->facts.version : "");
 	buf_str(h->out, "</span></div></header>\n");
+	facts_line(h);
 }
 
 static void verdict(const struct html *h)

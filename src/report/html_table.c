@@ -118,7 +118,10 @@ void html_table(const struct html *h, const struct report_table *t)
 	size_t n_cells = t->n_columns;
 	for (size_t i = 0; i < t->n_columns; i++)
 		n_cells += is_number(t, i) && t->columns[i].flags & COLUMN_BAR;
-	buf_str(h->out, "<div class=\"panel\"><table class=\"rows\">");
+	bool deep = false;
+	for (const struct report_row *row = table_first(t); row; row = row->next)
+		deep = deep || row->first_line;
+	buf_printf(h->out, "<div class=\"panel\"><table class=\"rows%s\">", deep ? " deep" : "");
 	table_head(h, t);
 	for (const struct report_row *row = table_first(t); row; row = row->next) {
 		buf_str(h->out, row->first_line ? "<tbody><tr class=\"has\">" : "<tbody><tr>");

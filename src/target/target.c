@@ -344,21 +344,22 @@ static enum program_runtime linked_runtime(int dir)
 	return exe < 0 ? PROGRAM_RUNTIME_NONE : program_runtime(exe);
 }
 
-/* Why there is none; TARGET_SOCKET_NONE when it is no .NET process. */
+/* Why there is none; TARGET_SOCKET_NONE when it is no .NET process. NativeAOT programs need not have a thread with a
+ * telling name; all others have. */
 static enum target_socket explain_no_socket(struct look *l, int dir, bool off)
 {
 	struct runtime_threads threads = look_at_threads(l, dir);
+	enum program_runtime linked = linked_runtime(dir);
+	if (linked == PROGRAM_RUNTIME_AOT)
+		return TARGET_SOCKET_AOT;
 	if (!threads.any)
 		return TARGET_SOCKET_NONE;
 	const char *maps = read_text(l, dir, "maps", MAPS_MAX);
 	if (!maps)
 		return TARGET_SOCKET_HIDDEN;
 	CLEANUP(mem_freep) char *coreclr = proc_mapped_file(maps, "libcoreclr.so");
-	if (!coreclr) {
-		enum program_runtime runtime = linked_runtime(dir);
-		if (runtime != PROGRAM_RUNTIME_CORECLR)
-			return runtime == PROGRAM_RUNTIME_AOT ? TARGET_SOCKET_AOT : TARGET_SOCKET_NONE;
-	}
+	if (!coreclr && linked != PROGRAM_RUNTIME_CORECLR)
+		return TARGET_SOCKET_NONE;
 	return off || !threads.listener ? TARGET_SOCKET_DISABLED : TARGET_SOCKET_MISSING;
 }
 

@@ -1,5 +1,6 @@
 """`drdotnet ps` and `drdotnet check` on real processes: everywhere a .NET process can hide, and however it behaves."""
 
+import ctypes
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ DRDOTNET = os.environ.get("DRDOTNET", str(ROOT / "build" / "drdotnet"))
 FX = FRAMEWORKS[-1]
 COMMAND_SECONDS = 60
 NOT_FOUND, USAGE = 3, 2
+PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 
 # A process that looks like a patient from outside: it listens on a socket of the right name and never answers.
 SILENT = """
@@ -234,6 +236,25 @@ class Behaving(unittest.TestCase):
             self.assertIn("{00000000-1111", agent["why"])
 
 
+    def test_debugger(self):
+        with Patient("healthy", fx=FX) as patient:
+            libc = ctypes.CDLL(None, use_errno=True)
+            self.assertEqual(libc.ptrace(PTRACE_SEIZE, patient.pid, None, None), 0, os.strerror(ctypes.get_errno()))
+            try:
+                row = ps()[patient.pid]
+                self.assertIn(f"debugger (process {os.getpid()})", row["remark"])
+                self.assertTrue(row["answered"], "it is held, not stopped")
+                image = check(patient.pid)["ways"]["image"]
+                self.assertFalse(image["open"])
+                self.assertEqual(image["fix"], f"detach process {os.getpid()}")
+            finally:
+                os.kill(patient.pid, signal.SIGSTOP)
+                os.waitpid(patient.pid, 0x40000000)
+                libc.ptrace(PTRACE_DETACH, patient.pid, None, None)
+                os.kill(patient.pid, signal.SIGCONT)
+            self.assertIsNone(ps()[patient.pid]["remark"])
+
+
 @unittest.skipIf(os.getuid() != 0, "namespaces and other users need root")
 class Hidden(unittest.TestCase):
     def assert_found(self, patient, **where):
@@ -284,6 +305,15 @@ class Hidden(unittest.TestCase):
         with Patient("healthy", fx=FX, prefix=prefix) as patient:
             row = self.assert_found(patient)
             self.assertNotEqual(row["namespacePid"], patient.pid)
+
+    def test_time_namespace(self):
+        # The start time in the socket's name is not the one that we read.
+        prefix = ["unshare", "--time", "--boottime=100000", "--fork", "--kill-child"]
+        with Patient("healthy", fx=FX, prefix=prefix) as patient:
+            row = self.assert_found(patient)
+            self.addCleanup(Path(row["socket"]).unlink, missing_ok=True)
+            started = Path(f"/proc/{patient.pid}/stat").read_text().rpartition(")")[2].split()[19]
+            self.assertNotIn(f"-{started}-", row["socket"])
 
     def test_temporary_folder(self):
         with tempfile.TemporaryDirectory() as folder:
