@@ -486,9 +486,10 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 
 struct events_stream exam_compiled_stream(struct methods *methods)
 {
+	/* Loads are told at level 5 only, though the manifest says 4. */
 	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
 						      .keywords = CLR_JIT | CLR_NGEN,
-						      .level = 4 };
+						      .level = 5 };
 	return (struct events_stream){
 		.name = "compiled",
 		.providers = &provider,

@@ -36,7 +36,7 @@
 
 struct type {
 	uint32_t name; /* in names */
-	uint64_t count, rethrown, with_inner;
+	uint64_t count, stacked, rethrown, with_inner;
 	uint64_t first_ns, last_ns;
 	char *message;	      /* of the first one */
 	struct map_u64 inner; /* type index of the exception thrown just before on the same thread -> times */
@@ -143,6 +143,7 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	if (type == UINT32_MAX || stack == STACKS_NONE)
 		return;
 	x->with_stack++;
+	x->types.v[type].stacked++;
 	bool new;
 	uint64_t *index = map_u64_put(&x->site_index, (uint64_t)type << 32 | stack, &new);
 	if (new) {
@@ -215,6 +216,20 @@ static struct err *run(struct exam *exam)
 }
 
 /* --- report --- */
+
+/* When the target dies, its last moments are in one stream or the other. Where both have heard all the time, what one
+ * of them heard happened. */
+static void unite_streams(struct exceptions *x)
+{
+	if (x->old || x->streams[STACKS].opened != 1)
+		return;
+	vec_each(t, &x->types) {
+		if (t->stacked > t->count) {
+			x->count += t->stacked - t->count;
+			t->count = t->stacked;
+		}
+	}
+}
 
 /* Throws of one type from one method. */
 struct site {
@@ -545,6 +560,7 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	struct exceptions *x = exam->state;
+	unite_streams(x);
 	struct view v = view_of(exam, x);
 	struct sites sites = { 0 };
 	find_sites(x, v.scale, &sites);
