@@ -13,7 +13,7 @@
 
 #define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
-#define LAST_BREATH_MS 2000	 /* from the end of its streams to the end of a dying process */
+#define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define DEFAULT_BUFFER_MB 64
 #define MAX_STREAMS 6
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
@@ -228,16 +228,11 @@ static struct err *loop_turn(struct loop *loop)
 	return NULL;
 }
 
-/* Is the process that closed its streams going, or did only its runtime give up on us? A process that is killed closes
- * its sockets some time before it counts as ended. */
-static bool loop_target_going(const struct loop *loop)
+/* A process closes its sockets a little before its end can be seen. */
+static bool loop_target_ending(const struct loop *loop)
 {
-	if (loop->pidfd < 0)
-		return false;
-	struct err *err = fd_wait(loop->pidfd, POLLIN, deadline_in_ms(LAST_BREATH_MS));
-	bool going = !err;
-	err_free(err);
-	return going;
+	struct pollfd p = { .fd = loop->pidfd, .events = POLLIN };
+	return loop->pidfd >= 0 && poll(&p, 1, EXIT_SEEN_MS) > 0;
 }
 
 /* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. */
@@ -247,7 +242,7 @@ static void loop_check_ends(struct loop *loop)
 		struct live *l = &loop->live[i];
 		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
 			continue;
-		if (loop_target_going(loop)) {
+		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
 		} else {
 			exam_cut(loop->exam, "the runtime closed the event stream after %s",

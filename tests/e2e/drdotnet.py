@@ -140,9 +140,9 @@ class Home:
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
-def eventpipe_threads(pid):
-    """How many threads of the process serve event streams."""
-    count = 0
+def event_streams(pid):
+    """How many event streams the process serves: a thread each, beside that of its diagnostics server."""
+    count = -1
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             count += (task / "comm").read_text().startswith(".NET EventPipe")
