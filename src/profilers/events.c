@@ -13,6 +13,7 @@
 
 #define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
+#define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define DEFAULT_BUFFER_MB 64
 #define MAX_STREAMS 4
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
@@ -227,6 +228,13 @@ static struct err *loop_turn(struct loop *loop)
 	return NULL;
 }
 
+/* A process closes its sockets a little before its end can be seen. */
+static bool loop_target_ending(const struct loop *loop)
+{
+	struct pollfd p = { .fd = loop->pidfd, .events = POLLIN };
+	return loop->pidfd >= 0 && poll(&p, 1, EXIT_SEEN_MS) > 0;
+}
+
 /* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. */
 static void loop_check_ends(struct loop *loop)
 {
@@ -234,7 +242,7 @@ static void loop_check_ends(struct loop *loop)
 		struct live *l = &loop->live[i];
 		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
 			continue;
-		if (!target_alive(&loop->exam->patient->target) && loop->exam->patient->target.pid) {
+		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
 		} else {
 			exam_cut(loop->exam, "the runtime closed the event stream after %s",

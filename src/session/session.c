@@ -295,23 +295,11 @@ static char *reason_of(int status)
 	return mem_printf("its worker ended with status %d and without a result", WEXITSTATUS(status));
 }
 
-/* The worker is gone: what did it leave? */
-static struct err *finish(struct session *s)
+/* The index's last word on it, or ours when the worker had none. */
+static struct err *settle(struct session *s, int status)
 {
-	int status = 0;
-	while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
-		;
-	s->pid = 0;
 	struct store_row row;
-	struct err *err = store_get(s->store, s->row.guid, &row);
-	if (err && err_kind(err) == ERR_NOT_FOUND && s->error) {
-		/* It could not save anything and took its row back. */
-		err_free(err);
-		s->row.state = STORE_FAILED;
-		store_set(&s->row.error, err_text(s->error));
-		return NULL;
-	}
-	TRY(err);
+	TRY(store_get(s->store, s->row.guid, &row));
 	store_row_fini(&s->row);
 	s->row = row;
 	if (store_state_finished(s->row.state))
@@ -319,6 +307,22 @@ static struct err *finish(struct session *s)
 	CLEANUP(mem_freep)
 	char *reason = s->given_up ? mem_strdup("given up before its analysis was done") : reason_of(status);
 	return session_conclude(s->store, &s->row, s->given_up ? STORE_CANCELLED : STORE_FAILED, reason);
+}
+
+static struct err *finish(struct session *s)
+{
+	int status = 0;
+	while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	s->pid = 0;
+	struct err *err = settle(s, status);
+	if (!err || !s->error)
+		return err;
+	/* It could not be kept, the disk being full, say; then what the worker told us matters more. */
+	err_free(err);
+	s->row.state = STORE_FAILED;
+	store_set(&s->row.error, err_text(s->error));
+	return NULL;
 }
 
 struct err *session_pump(struct session *s, const struct session_events *events, bool *ret_ended)

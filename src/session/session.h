@@ -60,6 +60,10 @@ int session_worker(const char *guid, struct err *(*find)(const char *name, const
 /* Who was examined, out of a recording's facts; patient_fini frees it. ERR_BAD_DATA when the facts are not of ours. */
 struct err *session_recorded_patient(const struct recording *r, struct patient *ret) MUST_USE;
 
+/* Starts from the parameters it was recorded with, when the same profiler made it. */
+struct err *session_recorded_params(const char *recording, const struct profiler *profiler, struct params *params)
+	MUST_USE;
+
 /* Files of a finished session. */
 struct err *session_report(const struct store *store, const char *guid, struct report **ret) MUST_USE;
 /* report.md and so on; ext without the dot. */
