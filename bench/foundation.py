@@ -2,7 +2,7 @@
 import json
 import subprocess
 
-from measure import median, megabytes, ratio_row, seconds, weigh
+from measure import median, megabytes, ratio_row, seconds
 from patient import Patient
 
 TRACE_BYTES = 60 << 20
@@ -13,8 +13,8 @@ def listing(bench):
     ours, theirs = [], []
     with Patient("healthy"), Patient("healthy", fx="net8.0"):
         for _ in range(7):  # interleaved, so that noise hits both
-            ours.append(weigh([bench.drdotnet, "ps"]))
-            theirs.append(weigh([peer, "ps"]))
+            ours.append(bench.weigh([bench.drdotnet, "ps"]))
+            theirs.append(bench.weigh([peer, "ps"]))
     return [
         ratio_row("`ps`, wall time", median(w.wall for w in ours), median(w.wall for w in theirs), seconds, 1 / 10),
         ratio_row("`ps`, resident size", median(w.rss for w in ours), median(w.rss for w in theirs), megabytes, 1 / 5),
@@ -41,12 +41,13 @@ def parsing(bench):
     path = bench.work / "large.nettrace"
     make_trace(bench, path)
     size = path.stat().st_size
-    ours = [weigh([tool, path]) for _ in range(3)]
-    theirs = weigh([peer, "convert", path, "--format", "Speedscope", "-o", bench.work / "large.speedscope.json"])
+    ours = bench.weigh([tool, path])
+    ordered = next(r for r in json.loads(ours.out)["runs"] if r["mode"] == "ordered")  # in chunks as a socket gives them
+    theirs = bench.weigh([peer, "convert", path, "--format", "Speedscope", "-o", bench.work / "large.speedscope.json"])
     what = f"reading a trace of {size >> 20} MB"
     cpu = ratio_row(f"{what} (every event, in order of time) beside `dotnet-trace convert`, CPU",
-                    median(w.cpu for w in ours), theirs.cpu, seconds, 1 / 50)
-    rss = ratio_row(f"{what}, resident size", median(w.rss for w in ours), theirs.rss, megabytes, None)
+                    ordered["cpu_s"], theirs.cpu, seconds, 1 / 50)
+    rss = ratio_row(f"{what} held in memory whole, resident size", ours.rss, theirs.rss, megabytes, None)
     return [cpu, rss]
 
 
@@ -55,12 +56,12 @@ def collecting(bench):
     peer = bench.dotnet_trace()
     rows = []
     with Patient("exceptions", rate=0, kind="simple", depth=1) as p:
-        ours = weigh([bench.drdotnet, "exceptions", p.pid, "--duration", "10s", "--json"])
+        ours = bench.weigh([bench.drdotnet, "exceptions", p.pid, "--duration", "10s", "--json"])
         report = json.loads(ours.out)
         count = next(f["value"] for f in report["figures"] if f["label"] == "Exceptions")
         trace = bench.work / "live.nettrace"
         trace.unlink(missing_ok=True)
-        theirs = weigh([peer, "collect", "-p", p.pid, "--duration", "00:00:10", "--providers",
+        theirs = bench.weigh([peer, "collect", "-p", p.pid, "--duration", "00:00:10", "--providers",
                         "Microsoft-Windows-DotNETRuntime:0x8000:2", "-o", trace])
     what = f"collecting and counting {count / 1e6:.1f} million live events in 10 s beside `dotnet-trace collect`"
     rows.append(ratio_row(f"{what} (which only writes them to disk, {trace.stat().st_size >> 20} MB), CPU",

@@ -1,12 +1,10 @@
 """What the benchmarks share: running a command and weighing it, the peers, and rows of the result."""
+import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass
@@ -26,27 +24,6 @@ class Row:
     ratio: str
     aim: str
     met: bool | None = None
-
-
-def weigh(command, env=None, check=True, stdin=None):
-    """Children that the command waits for count too."""
-    started = time.monotonic()
-    process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               stdin=stdin or subprocess.DEVNULL, env={**os.environ, **(env or {})})
-    out, err = b"", b""
-    import threading
-    errors = []
-    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
-    reader.start()
-    out = process.stdout.read()
-    reader.join()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.monotonic() - started
-    err = errors[0] if errors else b""
-    if check and process.returncode != 0:
-        raise RuntimeError(f"{command}: exit {process.returncode}\n{out.decode(errors='replace')}\n{err.decode(errors='replace')}")
-    return Weight(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, out.decode(errors="replace"))
 
 
 def seconds(x):
@@ -78,6 +55,15 @@ class Bench:
         os.environ.setdefault("DRDOTNET_PATIENTS", str(build / "patients"))
         os.environ["DRDOTNET"] = str(self.drdotnet)
         os.environ["DRDOTNET_HOME"] = str(self.work / "home")
+
+    def weigh(self, command, env=None):
+        """Runs it through a small launcher; children that the command waits for count too."""
+        done = subprocess.run([str(c) for c in [self.target("weigh"), *command]], capture_output=True,
+                              stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+        err = done.stderr.decode(errors="replace")
+        if done.returncode != 0:
+            raise RuntimeError(f"{command}: exit {done.returncode}\n{done.stdout.decode(errors='replace')}\n{err}")
+        return Weight(**json.loads(err.strip().splitlines()[-1]), out=done.stdout.decode(errors="replace"))
 
     def dotnet_trace(self):
         """The peer, a NuGet tool; installed once below the build folder."""
