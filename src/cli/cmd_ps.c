@@ -157,7 +157,7 @@ static void print_table(const struct patient_list *list)
 		add_line(&out, &table, row->cells);
 		if (below && row->cells[REMARK][0]) {
 			buf_repeat(&out, " ", table.widths[ID] + GAP);
-			buf_printf(&out, "^ %s\n", row->cells[REMARK]);
+			buf_printf(&out, "└ %s\n", row->cells[REMARK]);
 		}
 	}
 	fwrite(out.data, 1, out.len, stdout);

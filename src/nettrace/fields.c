@@ -329,14 +329,14 @@ static bool find(struct nettrace_walk *w, const char *path, unsigned depth, stru
 		size_t len = strlen(v.name);
 		if (strncmp(path, v.name, len) != 0)
 			continue;
-		if (!path[len]) {
+		if (len && !path[len]) {
 			*ret = v;
 			return true;
 		}
-		if (path[len] != '.' || v.kind != NETTRACE_IS_OBJECT)
+		if (v.kind != NETTRACE_IS_OBJECT || (len && path[len] != '.'))
 			continue;
 		struct nettrace_walk in = nettrace_walk_into(w, &v);
-		if (find(&in, path + len + 1, depth + 1, ret))
+		if (find(&in, path + len + (len ? 1 : 0), depth + 1, ret))
 			return true;
 	}
 	return false;

@@ -180,6 +180,15 @@ static void numbers_read_well(void **state UNUSED)
 	assert_string_equal(fmt_plural(1400, "pause", "pauses").s, "1,400 pauses");
 }
 
+static void json_can_be_printed(void **state UNUSED)
+{
+	struct buf b = { 0 };
+	struct jsonw w = jsonw_make(&b, false);
+	jsonw_str(&w, NULL, "\x7f \xc2\x9b \xe2\x80\xae \xe2\x80\x8b \xef\xbb\xbf \xc3\xa9");
+	assert_string_equal(buf_cstr(&b), "\"\\u007f \\u009b \\u202e \\u200b \\ufeff \xc3\xa9\"");
+	buf_free(&b);
+}
+
 static void json_is_escaped_and_capped(void **state UNUSED)
 {
 	struct buf b = { 0 };
@@ -261,6 +270,22 @@ static void vectors_grow(void **state UNUSED)
 	vec_free(&v);
 }
 
+static void descriptors_are_handed_on(void **state)
+{
+	(void)state;
+	int pipe_fds[2];
+	assert_int_equal(pipe(pipe_fds), 0);
+	int kept;
+	{
+		CLOSE_FD int fd = pipe_fds[1];
+		kept = fd_steal(&fd);
+		assert_int_equal(fd, -1);
+	}
+	assert_int_equal(write(kept, "x", 1), 1);
+	close(kept);
+	close(pipe_fds[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,8 +300,10 @@ int main(void)
 		cmocka_unit_test(cursor_goes_bad_once_and_stays),
 		cmocka_unit_test(numbers_read_well),
 		cmocka_unit_test(json_is_escaped_and_capped),
+		cmocka_unit_test(json_can_be_printed),
 		cmocka_unit_test(files_are_whole_or_absent),
 		cmocka_unit_test(reads_end_at_their_deadline),
+		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -363,6 +363,7 @@ static void test_end_is_signalled(void **state)
 	struct target dead;
 	assert_ok(target_find_pid(pid, &dead));
 	assert_true(dead.zombie);
+	assert_false(target_alive(&t));
 	waitpid(pid, NULL, 0);
 	assert_false(target_alive(&t));
 	target_fini(&t);
