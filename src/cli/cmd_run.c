@@ -205,6 +205,8 @@ static struct err *show(const struct order *o, struct store *store, const struct
 {
 	const struct store_row *row = session_row(session);
 	struct err *failed = session_error(session);
+	if (session_aftermath(session))
+		fprintf(stderr, "drdotnet: after the session was saved, %s\n", session_aftermath(session));
 	if (failed) {
 		CLEANUP(mem_freep) char *dir = store_session_dir(store, row->guid);
 		if (access(dir, F_OK) == 0)
@@ -220,8 +222,8 @@ static struct err *show(const struct order *o, struct store *store, const struct
 	if (o->output.path && !o->quiet)
 		fprintf(stderr, "Written to %s\n", o->output.path);
 	if (!o->quiet)
-		fprintf(stderr, "Saved as session %.8s…; open with: drdotnet sessions show %.8s\n", row->guid,
-			row->guid);
+		fprintf(stderr, "Saved as session %.8s%s; open with: drdotnet sessions show %.8s\n", row->guid,
+			output_is_utf8() ? "…" : "...", row->guid);
 	return NULL;
 }
 
