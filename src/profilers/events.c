@@ -15,7 +15,7 @@
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define DEFAULT_BUFFER_MB 64
-#define MAX_STREAMS 4
+#define MAX_STREAMS 6
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS 30000000000ll
@@ -474,6 +474,22 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 		.unordered = true,
 		.rundown = CLR_JIT | CLR_NGEN,
 		.after = after,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+struct events_stream exam_compiled_stream(struct methods *methods)
+{
+	/* Loads are told at level 5 only, though the manifest says 4. */
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
+						      .keywords = CLR_JIT | CLR_NGEN,
+						      .level = 5 };
+	return (struct events_stream){
+		.name = "compiled",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
 		.event = on_method,
 		.user = methods,
 	};
