@@ -230,9 +230,9 @@ static struct err *show(const struct order *o, struct store *store, const struct
 static struct err *run_session(const struct order *o, struct store *store, const struct session_spec *spec,
 			       int *ret_exit)
 {
-	struct watch w = { .signal_fd = -1, .kill_at = DEADLINE_NEVER };
-	TRY(listen_to_signals(&w.signal_fd));
-	CLOSE_FD int signal_fd = w.signal_fd;
+	CLOSE_FD int signal_fd = -1;
+	TRY(listen_to_signals(&signal_fd));
+	struct watch w = { .signal_fd = signal_fd, .kill_at = DEADLINE_NEVER };
 	CLEANUP(session_freep) struct session *session = NULL;
 	TRY(session_start(store, spec, &session));
 	const struct store_row *row = session_row(session);

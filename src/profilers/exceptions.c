@@ -441,10 +441,9 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
 static void add_inner_line(struct exceptions *x, const struct type *type, struct report_row *row)
 {
-	uint64_t best = 0, best_type = 0, sum = 0;
+	uint64_t best = 0, best_type = 0;
 	size_t pos = 0;
 	for (uint64_t t, times; map_u64_next(&type->inner, &pos, &t, &times);) {
-		sum += times;
 		if (times > best) {
 			best = times;
 			best_type = t;
