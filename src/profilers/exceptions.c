@@ -35,7 +35,7 @@
 #define RATE_VERY_MANY 500.0
 
 struct type {
-	uint32_t name; /* in names */
+	char *name;
 	uint64_t count, stacked, rethrown, with_inner;
 	uint64_t first_ns, last_ns;
 	char *message;	      /* of the first one */
@@ -49,8 +49,8 @@ struct site_count {
 };
 
 struct exceptions {
-	struct strtab names;
-	VEC(struct type) types; /* by name id */
+	struct strtab units;	/* names of types as the runtime sends them, by index */
+	VEC(struct type) types; /* likewise */
 	uint64_t count, over_limit;
 	uint64_t start_ns, bin_ns;
 	uint64_t bins[RATE_BINS];
@@ -72,15 +72,18 @@ enum { NAMES, COMPILED, STACKS, COUNTS };
 /* Index of the type, or UINT32_MAX past the limit. */
 static uint32_t type_of(struct exceptions *x, struct utf16_span name)
 {
-	buf_clear(&x->text);
-	utf16_add(&x->text, name.units, MIN(name.n, (size_t)1024));
-	uint32_t id = strtab_find(&x->names, buf_cstr(&x->text), x->text.len);
+	/* Known types are found by their units as they came: this is done for every throw. */
+	const char *units = (const char *)name.units;
+	size_t bytes = MIN(name.n, (size_t)1024) * 2;
+	uint32_t id = strtab_find(&x->units, units, bytes);
 	if (id != STRTAB_NONE)
 		return id;
 	if (x->types.n >= TYPES_MAX)
 		return UINT32_MAX;
-	id = strtab_add(&x->names, buf_cstr(&x->text), x->text.len);
-	vec_push(&x->types, ((struct type){ .name = id }));
+	id = strtab_add(&x->units, units, bytes);
+	buf_clear(&x->text);
+	utf16_add(&x->text, name.units, bytes / 2);
+	vec_push(&x->types, ((struct type){ .name = mem_strdup(buf_cstr(&x->text)) }));
 	return id;
 }
 
@@ -114,9 +117,9 @@ static void on_count(void *user, const struct nettrace_event *event)
 		return;
 	}
 	struct type *t = &x->types.v[index];
-	if (!t->count++)
-		t->first_ns = event->time;
-	t->last_ns = event->time;
+	/* Threads come one after the other, not in order of time. */
+	t->first_ns = t->count++ ? MIN(t->first_ns, event->time) : event->time;
+	t->last_ns = MAX(t->last_ns, event->time);
 	t->rethrown += (e.flags & CLR_EXCEPTION_RETHROWN) != 0;
 	if (e.flags & CLR_EXCEPTION_HAS_INNER) {
 		t->with_inner++;
@@ -163,12 +166,13 @@ static void exceptions_free(void *state)
 {
 	struct exceptions *x = state;
 	vec_each(t, &x->types) {
+		mem_free(t->name);
 		mem_free(t->message);
 		map_u64_free(&t->inner);
 	}
 	vec_free(&x->types);
 	vec_free(&x->sites);
-	strtab_free(&x->names);
+	strtab_free(&x->units);
 	map_u64_free(&x->last_on_thread);
 	map_u64_free(&x->site_index);
 	stacks_free(x->stacks);
@@ -194,9 +198,12 @@ static struct err *run(struct exam *exam)
 	x->methods = methods_new();
 	x->bin_ns = window_ms * 1000000 / RATE_BINS;
 	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
-	x->streams[COUNTS] = (struct events_stream){
-		.name = "counts", .providers = &throws, .n_providers = 1, .event = on_count, .user = x
-	};
+	x->streams[COUNTS] = (struct events_stream){ .name = "counts",
+						     .providers = &throws,
+						     .n_providers = 1,
+						     .unordered = true,
+						     .event = on_count,
+						     .user = x };
 	x->streams[STACKS] = (struct events_stream){
 		.name = "stacks",
 		.providers = &throws,
@@ -341,7 +348,7 @@ static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 static void show_type(struct exceptions *x, uint32_t type, struct buf *out)
 {
 	buf_clear(out);
-	type_show(strtab_get(&x->names, x->types.v[type].name), out);
+	type_show(x->types.v[type].name, out);
 }
 
 static const char *finding_of(const struct view *v)
@@ -434,10 +441,9 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
 static void add_inner_line(struct exceptions *x, const struct type *type, struct report_row *row)
 {
-	uint64_t best = 0, best_type = 0, sum = 0;
+	uint64_t best = 0, best_type = 0;
 	size_t pos = 0;
 	for (uint64_t t, times; map_u64_next(&type->inner, &pos, &t, &times);) {
-		sum += times;
 		if (times > best) {
 			best = times;
 			best_type = t;

@@ -199,7 +199,8 @@ static struct err *open_live(struct worker *w)
 	TRY(patient_find(id, FIND_TIMEOUT_MS, &w->patient));
 	w->has_patient = true;
 	TRY(spec_check_patient(&w->spec, &w->patient));
-	TRY(recording_create(w->recording_dir, 0, &w->recording));
+	/* What will not be kept need not be written. */
+	TRY(recording_create(w->recording_dir, w->spec.keep_recording ? 0 : RECORDING_KEEP_BYTES, &w->recording));
 	json_t *facts[] = { spec_patient_json(&w->patient), json_string(w->profiler->id), json_string(w->row.guid),
 			    json_string(DRDOTNET_VERSION), spec_parameters(w->profiler, w->params) };
 	static const char *const keys[] = { "patient", "profiler", "session", "version", "parameters" };

@@ -97,6 +97,8 @@ class Job:
             pass
         code = self._process.wait(max(1.0, deadline - time.monotonic()))
         self._out.seek(0)
+        if b"after the session was saved" in self._err:
+            raise AssertionError(f"the worker ended badly: {self._err.decode(errors='replace')}")
         return Done(code, self._out.read().decode(errors="replace"), self._err.decode(errors="replace"))
 
     def _read(self, deadline):
