@@ -19,6 +19,8 @@ struct events_stream {
 	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
 	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
 	const struct events_stream *after;
+	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
+	const struct events_stream *beside;
 	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
 	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
 	 * open. */
@@ -32,6 +34,7 @@ struct events_stream {
 	uint64_t open_ns; /* how long it was listening, all bursts together */
 	uint32_t opened;
 	bool stacks_refused, damaged;
+	bool bursting; /* at least once it had to be stopped for its rate */
 };
 
 /* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says

@@ -2,8 +2,9 @@
  *
  * Two streams. "counts" sees every throw, without stacks (cheap). "stacks" sees them with stacks and is dear at high
  * rates, so it listens in bursts; at low rates it sees everything as well. Counts are exact, sites are what the stacks
- * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there is one stream, and at high rates its
- * bursts are an estimate of the counts too. Names come early (as soon as one exception was seen), so that they are
+ * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there "stacks" counts as well, and when it
+ * turns to bursts, "counts" asks the runtime's own counter for the total, which the bursts cannot know (walking stacks
+ * slows down whoever throws). Names come early (as soon as one exception was seen), so that they are
  * there when the process dies of the next one. */
 
 #include "base/fmt.h"
@@ -11,6 +12,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "eventpipe/clr.h"
+#include "nettrace/fields.h"
 #include "profilers/events.h"
 #include "profilers/profiler.h"
 #include "profilers/stacks.h"
@@ -28,6 +30,7 @@
 #define BURST_SHARE 0.05
 /* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
 #define OLD_BURST_SHARE 0.10
+#define COUNTER_S "0.5"
 #define STACK_LINES 20
 
 /* A few exceptions are ordinary; what costs is a steady rate. */
@@ -62,11 +65,12 @@ struct exceptions {
 	struct methods *methods;
 	struct buf text;
 	const struct exam *exam;
-	bool old; /* one stream for both */
+	bool old;		   /* one stream for both */
+	double counted, counted_s; /* by the runtime's own counter, and over how many seconds */
 	struct events_stream streams[4];
 };
 
-/* "counts" is missing on old runtimes. */
+/* On old runtimes "counts" is the runtime's own counter, asked only when the stacks come in bursts. */
 enum { NAMES, COMPILED, STACKS, COUNTS };
 
 /* Index of the type, or UINT32_MAX past the limit. */
@@ -162,6 +166,25 @@ static void on_both(void *user, const struct nettrace_event *event)
 	on_stack(user, event);
 }
 
+/* The runtime's own counter of throws: no types, no times, but every throw at no cost. */
+static void on_counter(void *user, const struct nettrace_event *event)
+{
+	struct exceptions *x = user;
+	struct nettrace_value name, increment, seconds;
+	double throws, interval;
+	if (!nettrace_find(event, "Payload.Name", &name) || !nettrace_find(event, "Payload.Increment", &increment) ||
+	    !nettrace_find(event, "Payload.IntervalSec", &seconds))
+		return;
+	buf_clear(&x->text);
+	if (!nettrace_value_text(&name, &x->text) || !str_eq(buf_cstr(&x->text), "exception-count") ||
+	    !nettrace_value_number(&increment, &throws) || !nettrace_value_number(&seconds, &interval))
+		return;
+	if (throws >= 0 && throws < 1e15 && interval > 0 && interval < 1e6) {
+		x->counted += throws;
+		x->counted_s += interval;
+	}
+}
+
 static void exceptions_free(void *state)
 {
 	struct exceptions *x = state;
@@ -191,6 +214,9 @@ static struct err *run(struct exam *exam)
 {
 	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
 	static const struct ipc_provider throws = { .name = CLR_PROVIDER, .keywords = CLR_EXCEPTION, .level = 2 };
+	static const struct ipc_provider counters = {
+		.name = "System.Runtime", .keywords = ~0ull, .level = 4, .args = "EventCounterIntervalSec=" COUNTER_S
+	};
 	struct exceptions *x = exam->state = mem_zalloc(sizeof(*x));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	x->exam = exam;
@@ -198,12 +224,15 @@ static struct err *run(struct exam *exam)
 	x->methods = methods_new();
 	x->bin_ns = window_ms * 1000000 / RATE_BINS;
 	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
-	x->streams[COUNTS] = (struct events_stream){ .name = "counts",
-						     .providers = &throws,
-						     .n_providers = 1,
-						     .unordered = true,
-						     .event = on_count,
-						     .user = x };
+	x->streams[COUNTS] = (struct events_stream){
+		.name = "counts",
+		.providers = x->old ? &counters : &throws,
+		.n_providers = 1,
+		.unordered = true,
+		.beside = x->old ? &x->streams[STACKS] : NULL,
+		.event = x->old ? on_counter : on_count,
+		.user = x,
+	};
 	x->streams[STACKS] = (struct events_stream){
 		.name = "stacks",
 		.providers = &throws,
@@ -216,7 +245,7 @@ static struct err *run(struct exam *exam)
 	};
 	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
 	x->streams[COMPILED] = exam_compiled_stream(x->methods);
-	TRY(exam_events(exam, x->streams, x->old ? COUNTS : COUNTS + 1, window_ms));
+	TRY(exam_events(exam, x->streams, COUNTS + 1, window_ms));
 	if (stacks_unknown(x->stacks, x->methods))
 		TRY(exam_methods(exam, x->methods));
 	return NULL;
@@ -228,7 +257,7 @@ static struct err *run(struct exam *exam)
  * of them heard happened. */
 static void unite_streams(struct exceptions *x)
 {
-	if (x->old || x->streams[STACKS].opened != 1)
+	if (x->old)
 		return;
 	vec_each(t, &x->types) {
 		if (t->stacked > t->count) {
@@ -254,8 +283,14 @@ struct view {
 	double sum; /* the total before it was rounded: what shares are of */
 	double rate;
 	double scale; /* throws that one which was heard stands for: above 1 only where counting was in bursts */
-	bool estimated;
+	bool estimated, counter; /* by the runtime's own counter */
 };
+
+/* Did it listen only part of the time? */
+static bool in_bursts(const struct events_stream *s, uint64_t window_ns)
+{
+	return s->open_ns && s->open_ns < window_ns / 50 * 49;
+}
 
 /* A number of throws as it is told: two digits of an estimate, which is no better than that. */
 static double told(const struct view *v, double throws)
@@ -270,8 +305,11 @@ static struct view view_of(const struct exam *exam, const struct exceptions *x)
 {
 	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
 	struct view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
-	v.estimated = s->opened > 1 && s->open_ns && s->open_ns < v.window_ns;
-	if (v.estimated)
+	v.estimated = x->old && in_bursts(s, v.window_ns);
+	v.counter = v.estimated && x->counted_s > 0 && x->counted > 0 && x->count;
+	if (v.counter)
+		v.scale = x->counted / x->counted_s * (double)v.window_ns / 1e9 / (double)x->count;
+	else if (v.estimated)
 		v.scale = (double)v.window_ns / (double)s->open_ns;
 	v.sum = (double)x->count * v.scale;
 	v.total = (uint64_t)told(&v, v.sum);
@@ -545,16 +583,16 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 	const struct events_stream *stacks = &x->streams[STACKS], *counts = x->old ? stacks : &x->streams[COUNTS];
 	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
 	report_how(report, "Way", V_TEXT("events"),
-		   v->estimated
-			   ? "heard in bursts and scaled up: this runtime walks the stack of every throw it tells of"
-			   : "every throw was counted");
+		   !v->estimated ? "every throw was counted"
+		   : v->counter	 ? "total by the runtime's own counter, types and places from bursts"
+				 : "heard in bursts and scaled up");
 	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep) char *heard = NULL;
-	if (stacks->opened > 1)
-		heard = mem_printf("in %u bursts, %s of the time, so counts by place are estimates", stacks->opened,
-				   fmt_percent(share).s);
+	if (in_bursts(stacks, v->window_ns))
+		heard = mem_printf("in %s, %s of the time: counts by place are estimates",
+				   fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s);
 	else
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
 	report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
