@@ -24,6 +24,7 @@
 #define MESSAGE_UNITS 400
 #define THREADS_MAX 100000
 #define RATE_BINS 120
+#define BIN_LEAST 10 /* throws */
 #define NS_PER_S 1000000000ull
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
@@ -435,7 +436,8 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 	}
 	if (health == REPORT_OK)
 		rich_text(text, "Nothing alarming: ");
-	rich_strong(text, "%s%s", v->estimated ? "about " : "", fmt_plural(v->total, "exception", "exceptions").s);
+	rich_strong(text, "%s%s", v->estimated ? health == REPORT_OK ? "about " : "About " : "",
+		    fmt_plural(v->total, "exception", "exceptions").s);
 	rich_text(text, " in %s (%s). ", window.s, fmt_rate(v->rate).s);
 	add_top(x, v, &sites->v[0], text);
 	const char *next = profiler_next(exam->profiler, finding);
@@ -471,9 +473,10 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
 	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
-	report_figure(report, "Rethrown", x->old ? V_COUNT(told(v, (double)rethrown * v->scale)) : V_NONE,
-		      x->old ? "by throw;" : "the runtime does not tell from .NET 9 on");
-	report_figure(report, "With an inner one", V_COUNT(told(v, (double)inner * v->scale)), NULL);
+	if (rethrown)
+		report_figure(report, "Rethrown", V_COUNT(told(v, (double)rethrown * v->scale)), "by throw;");
+	if (inner)
+		report_figure(report, "With an inner one", V_COUNT(told(v, (double)inner * v->scale)), NULL);
 }
 
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
@@ -525,8 +528,10 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 		      struct report_row *row)
 {
 	const struct type *type = &x->types.v[site->type];
-	if (type->message)
-		report_row_line(row, VALUE_TEXT, type->message, "first message");
+	if (type->message) {
+		CLEANUP(mem_freep) char *message = mem_printf("“%s”", type->message);
+		report_row_line(row, VALUE_TEXT, message, NULL);
+	}
 	double rate = v->window_ns ? site->estimate * 1e9 / (double)v->window_ns : 0;
 	CLEANUP(mem_freep)
 	char *seen = mem_printf("%s; first after %s, last after %s", fmt_rate(v->estimated ? told(v, rate) : rate).s,
@@ -564,15 +569,30 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 	buf_free(&name);
 }
 
+/* Bins of the window joined until they hold some throws each: single ones are no rate. */
+static size_t bins_joined(const struct exceptions *x)
+{
+	size_t join = 1;
+	while (join < RATE_BINS / 12 && x->count * join < (uint64_t)BIN_LEAST * RATE_BINS)
+		join++;
+	while (RATE_BINS % join)
+		join++;
+	return join;
+}
+
 static void add_chart(const struct exam *exam, const struct exceptions *x, struct report *report)
 {
 	uint64_t window = exam->end_ns - exam->start_ns;
 	uint64_t at[RATE_BINS];
 	double rate[RATE_BINS];
-	size_t n = 0;
-	for (; n < RATE_BINS && n * x->bin_ns < window; n++) {
-		at[n] = n * x->bin_ns;
-		rate[n] = (double)x->bins[n] * 1e9 / (double)MIN(x->bin_ns, window - at[n]);
+	size_t n = 0, join = bins_joined(x);
+	uint64_t width = x->bin_ns * join;
+	for (; n < RATE_BINS / join && n * width < window; n++) {
+		uint64_t sum = 0;
+		for (size_t i = 0; i < join; i++)
+			sum += x->bins[n * join + i];
+		at[n] = n * width;
+		rate[n] = (double)sum * 1e9 / (double)MIN(width, window - at[n]);
 	}
 	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, window);
 	report_chart_line(chart, "exceptions", at, rate, n);
@@ -586,7 +606,7 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 		   !v->estimated ? "every throw was counted"
 		   : v->counter	 ? "total by the runtime's own counter, types and places from bursts"
 				 : "heard in bursts and scaled up");
-	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+	report_how(report, "Pause imposed", V_TEXT("none"), NULL);
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep) char *heard = NULL;
@@ -595,10 +615,12 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 				   fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s);
 	else
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
-	report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
+	if (x->with_stack != x->count)
+		report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
+	if (!x->old)
+		report_how(report, "Not counted", V_TEXT("rethrows"), ".NET 9 and later do not tell of them");
 	if (x->over_limit)
 		report_how(report, "Not listed", V_COUNT(x->over_limit), "exceptions of types beyond the first 2,000");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
@@ -644,9 +666,9 @@ const struct profiler profiler_exceptions = {
 	.ways = { WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "many-exceptions",
-			  "Avoid the throw where it is expected (TryParse, TryGetValue, a check before the call): each "
-			  "costs tens of microseconds and a stack walk." },
+			{ "many-exceptions", "Avoid the throw where it is expected (TryParse, TryGetValue, a check "
+					     "before the call): every "
+					     "throw walks the stack, caught or not." },
 			{ "few-exceptions",
 			  "Nothing to do about the rate; look at the table if one of them is unexpected." },
 		},
