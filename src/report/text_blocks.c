@@ -458,7 +458,7 @@ static void chart_axis(const struct text_out *t, const struct report_chart *c, s
 static void chart(const struct text_out *t, const struct report_chart *c)
 {
 	size_t label = 0;
-	double max = chart_max(c), heights[STRIP_WIDTH];
+	double max = chart_max(c), heights[STRIP_WIDTH] = { 0 };
 	for (const struct chart_line *l = c->first_line; l && c->n_lines > 1; l = l->next) {
 		struct buf s = { 0 };
 		text_show(t, l->name ? l->name : "", &s);
