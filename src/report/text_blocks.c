@@ -155,16 +155,25 @@ static void measure_column(struct layout *l, size_t i)
 	l->least[i] = MIN(l->least[i], l->widths[i]);
 }
 
-/* What is left of the line goes to the columns that could use it: the first of them first. */
+/* What is left of the line goes to the columns that could use it, evenly. */
 static void share_room(struct layout *l)
 {
 	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
+	size_t want[COLUMNS_MAX];
 	for (size_t i = 0; i < l->table->n_columns; i++) {
-		if (l->hidden[i])
-			continue;
-		size_t more = MIN(room, l->widths[i] - l->least[i]);
-		room -= more;
-		l->widths[i] = l->least[i] + more;
+		want[i] = l->hidden[i] ? 0 : l->widths[i] - l->least[i];
+		l->widths[i] = l->least[i];
+	}
+	for (bool any = true; any && room;) {
+		any = false;
+		for (size_t i = 0; i < l->table->n_columns && room; i++) {
+			if (!want[i])
+				continue;
+			want[i]--;
+			room--;
+			l->widths[i]++;
+			any = true;
+		}
 	}
 	if (l->bar_width)
 		l->bar_width = MIN(l->bar_width + room, (size_t)BAR_WIDE);
