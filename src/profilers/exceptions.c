@@ -480,7 +480,7 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 }
 
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
-static void add_inner_line(struct exceptions *x, const struct type *type, struct report_row *row)
+static void add_inner_line(struct exceptions *x, const struct view *v, const struct type *type, struct report_row *row)
 {
 	uint64_t best = 0, best_type = 0;
 	size_t pos = 0;
@@ -492,14 +492,14 @@ static void add_inner_line(struct exceptions *x, const struct type *type, struct
 	}
 	if (!type->with_inner)
 		return;
+	uint64_t inner = (uint64_t)told(v, (double)type->with_inner * v->scale);
 	struct buf name = { 0 }, line = { 0 };
 	if (best) {
 		show_type(x, (uint32_t)best_type, &name);
 		buf_printf(&line, "%s with an inner exception; %s of them right after %s on the same thread",
-			   fmt_count(type->with_inner).s, fmt_percent((double)best / (double)type->with_inner).s,
-			   buf_cstr(&name));
+			   fmt_count(inner).s, fmt_percent((double)best / (double)type->with_inner).s, buf_cstr(&name));
 	} else {
-		buf_printf(&line, "%s with an inner exception", fmt_count(type->with_inner).s);
+		buf_printf(&line, "%s with an inner exception", fmt_count(inner).s);
 	}
 	report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
 	buf_free(&name);
@@ -515,13 +515,12 @@ static void add_stack_lines(struct exceptions *x, const struct site *site, struc
 		size_t times = 1;
 		while (i + times < depth && stacks_frame(x->stacks, x->methods, site->stack, i + times).name == name)
 			times++;
-		CLEANUP(mem_freep) char *again = times > 1 ? mem_printf("×%zu", times) : NULL;
-		report_row_line(row, VALUE_CODE, name, again);
+		CLEANUP(mem_freep) char *line = times > 1 ? mem_printf("%s (×%zu)", name, times) : mem_strdup(name);
+		report_row_line(row, VALUE_CODE, line, NULL);
 		i += times;
 	}
-	if (i < depth) {
+	if (i < depth)
 		report_row_line(row, VALUE_TEXT, fmt_plural(depth - i, "more frame", "more frames").s, NULL);
-	}
 }
 
 static void add_lines(struct exceptions *x, const struct exam *exam, const struct view *v, const struct site *site,
@@ -539,10 +538,12 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 				fmt_duration_ns(type->last_ns - MIN(type->last_ns, exam->start_ns)).s);
 	report_row_line(row, VALUE_TEXT, seen, NULL);
 	if (type->rethrown) {
-		CLEANUP(mem_freep) char *again = mem_printf("%s rethrown by throw;", fmt_count(type->rethrown).s);
+		CLEANUP(mem_freep)
+		char *again = mem_printf("%s rethrown by throw;",
+					 fmt_count((uint64_t)told(v, (double)type->rethrown * v->scale)).s);
 		report_row_line(row, VALUE_TEXT, again, NULL);
 	}
-	add_inner_line(x, type, row);
+	add_inner_line(x, v, type, row);
 	if (site->method)
 		add_stack_lines(x, site, row);
 }
