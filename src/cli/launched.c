@@ -1,9 +1,11 @@
 #include "cli/launched.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 
 #define FIND_TIMEOUT_MS 10000
@@ -77,5 +79,17 @@ struct err *launched_wait(struct launch *l, int signal_fd, int *ret_exit)
 {
 	while (!launch_ended(l, ret_exit))
 		TRY(turn(l, signal_fd));
+	return NULL;
+}
+
+struct err *launched_error(struct err *err, const int *exit_code)
+{
+	if (!*exit_code)
+		return err;
+	struct buf line = { 0 };
+	str_add_visible(&line, err_text(err), strlen(err_text(err)), 0);
+	fprintf(stderr, "drdotnet: %s\n", buf_cstr(&line));
+	buf_free(&line);
+	err_free(err);
 	return NULL;
 }

@@ -15,3 +15,5 @@ struct err *launched_start(char *const *argv, int signal_fd, struct launch **ret
 			   int *ret_exit) MUST_USE;
 /* Waits for its end and passes signals on; its exit code. */
 struct err *launched_wait(struct launch *l, int signal_fd, int *ret_exit) MUST_USE;
+/* An error of ours beside the program's own code: that code stays, when there is one, and the error is only told. */
+struct err *launched_error(struct err *err, const int *exit_code) MUST_USE;

@@ -258,7 +258,12 @@ static void say_result(const struct watch *w, const struct collect_stats *s)
 		return;
 	if (w->why && !str_eq(w->why, "interrupted"))
 		fprintf(stderr, "Stopped by %s. ", w->why);
-	fprintf(stderr, "%s, %s.\n", fmt_plural(s->events, "event", "events").s, fmt_bytes(s->file_bytes).s);
+	if (w->order->ring_ms)
+		fprintf(stderr, "%s came; the last %s of them, and what followed, are kept: %s.\n",
+			fmt_plural(s->events, "event", "events").s, fmt_duration_ns(s->ring_ns).s,
+			fmt_bytes(s->file_bytes).s);
+	else
+		fprintf(stderr, "%s, %s.\n", fmt_plural(s->events, "event", "events").s, fmt_bytes(s->file_bytes).s);
 	fprintf(stderr, "Written to %s\n", w->order->path);
 }
 
@@ -268,13 +273,11 @@ static struct err *finish(struct watch *w)
 	struct err *err = NULL;
 	while (!ended && !err)
 		err = watch_turn(w, &ended);
-	struct collect_stats before = collector_stats(w->collector);
 	if (w->drawn)
 		fputs("\r\033[K", stderr);
 	if (!err)
 		err = collector_finish(w->collector);
 	struct collect_stats stats = collector_stats(w->collector);
-	stats.ring_squeezed = before.ring_squeezed;
 	if (err && err_kind(err) == ERR_IO)
 		return err_wrap(err, "stopped after %s; what could be written is kept as '%s.partial'",
 				fmt_bytes(stats.file_bytes).s, w->order->path);
@@ -320,7 +323,9 @@ static struct err *run_program(struct order *o, int signal_fd, int *ret_exit)
 {
 	CLEANUP(launch_freep) struct launch *launch = NULL;
 	struct patient patient = { 0 };
-	TRY(launched_start(o->args->program, signal_fd, &launch, &patient, ret_exit));
+	struct err *none = launched_start(o->args->program, signal_fd, &launch, &patient, ret_exit);
+	if (none)
+		return launched_error(none, ret_exit);
 	struct err *err = order_finish(o, &patient), *later = NULL;
 	if (!err)
 		err = collect(o, &patient, launch, signal_fd);
@@ -332,7 +337,7 @@ static struct err *run_program(struct order *o, int signal_fd, int *ret_exit)
 	if (!err)
 		return later;
 	err_ignore(later);
-	return err;
+	return launched_error(err, ret_exit);
 }
 
 static struct err *run_target(struct order *o, int signal_fd)

@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_S 1000000000ull
 #define WRITE_BYTES ((size_t)256 << 10)
-#define SKEW_NS 30000000000ll
 
 struct collector {
 	const struct trace_config *config;
@@ -32,7 +30,8 @@ struct collector {
 	struct trace_trigger_state trigger_state;
 	const struct trace_trigger *struck;
 	struct strtab heard;
-	uint64_t last_ns, end_ticks;
+	uint64_t last_ns;
+	uint64_t kept_ns; /* what the ring held when it was written */
 	bool names;
 };
 
@@ -92,6 +91,7 @@ static void write_ring(struct collector *c)
 	if (!c->ringing)
 		return;
 	c->ringing = false;
+	c->kept_ns = ring_span(&c->ring);
 	ring_drain(&c->ring, put_object, c);
 }
 
@@ -191,14 +191,13 @@ uint64_t collector_last_ns(const struct collector *c)
 struct collect_stats collector_stats(const struct collector *c)
 {
 	const struct nettrace_stats *s = nettrace_reader_stats(eventpipe_reader(c->session));
-	uint64_t oldest = ring_oldest(&c->ring);
 	return (struct collect_stats){
 		.events = s->events,
 		.lost = s->lost,
 		.bytes = s->bytes,
 		.file_bytes = c->offset,
 		.ring_bytes = c->ring.bytes,
-		.ring_ns = oldest && c->ring.newest > oldest ? c->ring.newest - oldest : 0,
+		.ring_ns = c->ringing ? ring_span(&c->ring) : c->kept_ns,
 		.ring_squeezed = c->ring.squeezed,
 		.whole = eventpipe_whole(c->session),
 		.ids_ignored = eventpipe_trace(c->session)->ids_ignored,

@@ -4,6 +4,7 @@
 
 #define THREADS_MAX ((size_t)1 << 20)
 #define COMPACT_ITEMS 1024
+#define METADATA_BYTES_MAX ((size_t)128 << 20) /* more than our reader would take */
 
 struct ring_item {
 	struct cut_object object; /* head and body in one allocation, at head */
@@ -14,6 +15,7 @@ struct ring_item {
 void ring_init(struct ring *r, uint64_t keep_ticks, size_t max_bytes)
 {
 	*r = (struct ring){ .keep_ticks = keep_ticks, .max_bytes = max_bytes };
+	r->metadata.limit = METADATA_BYTES_MAX;
 }
 
 static void item_free(struct ring *r, struct ring_item *item)
@@ -84,7 +86,6 @@ static void drop_old(struct ring *r)
 		r->squeezed |= !old;
 		nettrace_block_sequences(item->object.body, item->object.body_len, note_sequence, r);
 		item_free(r, item);
-		r->dropped_blocks++;
 		dropped = true;
 	}
 	if (dropped)
@@ -127,7 +128,7 @@ static void put_baseline(struct ring *r, void (*put)(void *user, const struct cu
 {
 	static const char head[] = "\5\5\1\2\0\0\0\2\0\0\0\7\0\0\0SPBlock\6";
 	struct buf body = { 0 };
-	uint64_t time = ring_oldest(r), thread, sequence;
+	uint64_t time = 0, thread, sequence; /* of no time: where the numbering stands, see nettrace/tables.c */
 	uint32_t n = (uint32_t)r->last_sequence.n;
 	buf_add(&body, &time, 8);
 	buf_add(&body, &n, 4);
@@ -144,10 +145,10 @@ static void put_baseline(struct ring *r, void (*put)(void *user, const struct cu
 	buf_free(&body);
 }
 
-uint64_t ring_oldest(const struct ring *r)
+uint64_t ring_span(const struct ring *r)
 {
 	size_t i = first_events(r);
-	return i == SIZE_MAX ? 0 : r->items.v[i].min;
+	return i == SIZE_MAX || r->items.v[i].min > r->newest ? 0 : r->newest - r->items.v[i].min;
 }
 
 void ring_drain(struct ring *r, void (*put)(void *user, const struct cut_object *o), void *user)

@@ -19,9 +19,8 @@ struct ring {
 	size_t first;
 	struct buf start, metadata;   /* written as they came: head, trace; metadata as records of (length, object) */
 	struct map_u64 last_sequence; /* of what was dropped: thread -> number */
-	uint64_t newest, oldest_dropped;
+	uint64_t newest;
 	size_t bytes;
-	uint64_t dropped_blocks;
 	bool squeezed; /* max_bytes took events that are younger than keep_ticks */
 };
 
@@ -31,5 +30,5 @@ void ring_fini(struct ring *r);
 void ring_add(struct ring *r, const struct cut_object *o);
 /* Calls put() with every object of the stream that is kept, in order, without an end; the ring is empty then. */
 void ring_drain(struct ring *r, void (*put)(void *user, const struct cut_object *o), void *user);
-/* First time of what is kept (of a block: nothing in it is older), 0 when empty. */
-uint64_t ring_oldest(const struct ring *r);
+/* How far back it goes, in ticks. */
+uint64_t ring_span(const struct ring *r);

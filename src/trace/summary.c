@@ -249,7 +249,7 @@ static void add_kinds(struct summary *s, struct report *r)
 
 struct method_sum {
 	uint32_t frame;
-	uint64_t self, total;
+	uint64_t self, total, native; /* native: it waited, or ran native code it had called */
 };
 
 static int most_self(const void *a, const void *b)
@@ -257,82 +257,109 @@ static int most_self(const void *a, const void *b)
 	const struct method_sum *x = a, *y = b;
 	if (x->self != y->self)
 		return x->self < y->self ? 1 : -1;
-	return x->total < y->total ? 1 : x->total > y->total ? -1 : 0;
-}
-
-/* The frame a sample is charged to: its leaf, but native code and waiting are not a method. */
-static size_t self_of(const struct profile *p, const struct profile_path *path)
-{
-	size_t i = path->n;
-	while (i > 1 && profile_frame_kind(p, path->v[i - 1]) == FRAME_NATIVE)
-		i--;
-	return i;
+	return x->native < y->native ? 1 : x->native > y->native ? -1 : 0;
 }
 
 struct hot {
 	struct method_sum *v; /* by frame */
-	uint64_t total, native;
-	struct calltree *tree;
+	uint64_t running, native;
+	struct calltree *tree; /* of what ran */
 };
+
+/* What a sample is charged to is its managed leaf. */
+static void add_sum(const struct profile *p, struct hot *hot, struct profile_path *path, uint64_t weight,
+		    const uint32_t *frames)
+{
+	bool native = path->n && profile_frame_kind(p, path->v[path->n - 1]) == FRAME_NATIVE;
+	if (native) {
+		hot->native += weight;
+		if (path->n > 1)
+			hot->v[path->v[path->n - 2]].native += weight;
+		return;
+	}
+	hot->running += weight;
+	if (path->n)
+		hot->v[path->v[path->n - 1]].self += weight;
+	for (size_t i = 0; i < path->n; i++) {
+		size_t before = 0;
+		while (before < i && path->v[before] != path->v[i])
+			before++;
+		if (before == i) /* once, however deep it recurses */
+			hot->v[path->v[i]].total += weight;
+	}
+	for (size_t i = 0; i < path->n; i++)
+		path->v[i] = frames[path->v[i]];
+	calltree_add(hot->tree, path->v, path->n, weight);
+}
 
 static struct err *sum_methods(const struct profile *p, struct hot *hot)
 {
 	struct profile_sums sums = { 0 };
 	struct profile_path path = { 0 };
 	CLEANUP(mem_freep) uint32_t *frames = mem_array(profile_n_frames(p) + 1, sizeof(*frames));
-	CLEANUP(mem_freep) size_t *seen = mem_zalloc((profile_n_frames(p) + 1) * sizeof(*seen));
 	for (uint32_t i = 0; i < profile_n_frames(p); i++) {
 		hot->v[i].frame = i;
 		frames[i] = calltree_frame(hot->tree, profile_frame(p, i), profile_frame_kind(p, i));
 	}
-	TRY(profile_sum(p, &sums));
-	for (size_t i = 0; i < sums.n; i++) {
-		uint64_t weight = sums.v[i].weight;
+	struct err *err = profile_sum(p, &sums);
+	for (size_t i = 0; i < sums.n && !err; i++) {
 		profile_path(p, sums.v[i].node, &path);
-		hot->total += weight;
-		size_t self = self_of(p, &path);
-		hot->native += self < path.n ? weight : 0;
-		if (self)
-			hot->v[path.v[self - 1]].self += weight;
-		vec_each(f, &path) {
-			if (seen[*f] != i + 1) /* once, however deep it recurses */
-				hot->v[*f].total += weight;
-			seen[*f] = i + 1;
-			*f = frames[*f];
-		}
-		calltree_add(hot->tree, path.v, path.n, weight);
+		add_sum(p, hot, &path, sums.v[i].weight, frames);
 	}
 	vec_free(&sums);
 	vec_free(&path);
-	return NULL;
+	return err;
+}
+
+static struct value part(uint64_t part, uint64_t whole)
+{
+	return whole ? V_RATIO((double)part / (double)whole) : V_NONE;
 }
 
 static void add_methods(const struct profile *p, const struct hot *hot, bool cpu, struct report *r)
 {
 	struct report_table *t = report_table(r, cpu ? "Where the threads were" : "Stacks of events");
 	report_column(t, "Method", VALUE_CODE, 0);
-	report_column(t, "Itself", VALUE_RATIO, COLUMN_MAIN | COLUMN_BAR);
+	report_column(t, cpu ? "Ran itself" : "Itself", VALUE_RATIO, COLUMN_MAIN | COLUMN_BAR);
 	report_column(t, "With callees", VALUE_RATIO, 0);
-	report_column(t, cpu ? "Time" : "Count", cpu ? VALUE_NS : VALUE_COUNT, 0);
-	uint64_t rest = 0, n_rest = 0;
-	for (size_t i = 0; i < profile_n_frames(p) && hot->total; i++) {
+	report_column(t, cpu ? "Ran for" : "Count", cpu ? VALUE_NS : VALUE_COUNT, 0);
+	if (cpu)
+		report_column(t, "Native or waiting", VALUE_NS, 0);
+	for (size_t i = 0; i < MIN(profile_n_frames(p), (size_t)METHOD_ROWS); i++) {
 		const struct method_sum *m = &hot->v[i];
-		if (!m->self)
+		if (!m->self && !m->native)
 			break;
-		if (i >= METHOD_ROWS) {
-			rest += m->self;
-			n_rest++;
-			continue;
-		}
-		report_row(t, (struct value[]){ V_CODE(profile_frame(p, m->frame)),
-						V_RATIO((double)m->self / (double)hot->total),
-						V_RATIO((double)m->total / (double)hot->total),
-						cpu ? V_NS(m->self) : V_COUNT(m->self) });
+		report_row(t, (struct value[]){ V_CODE(profile_frame(p, m->frame)), part(m->self, hot->running),
+						part(m->total, hot->running), cpu ? V_NS(m->self) : V_COUNT(m->self),
+						V_NS(m->native) });
+	}
+	uint64_t n_rest = 0, rest = 0, rest_native = 0;
+	for (size_t i = METHOD_ROWS; i < profile_n_frames(p); i++) {
+		n_rest += hot->v[i].self || hot->v[i].native;
+		rest += hot->v[i].self;
+		rest_native += hot->v[i].native;
 	}
 	CLEANUP(mem_freep) char *words = mem_printf("%s further methods", fmt_count(n_rest).s);
 	if (n_rest)
-		report_rest(t, (struct value[]){ V_TEXT(words), V_RATIO((double)rest / (double)hot->total), V_NONE,
-						 cpu ? V_NS(rest) : V_COUNT(rest) });
+		report_rest(t, (struct value[]){ V_TEXT(words), part(rest, hot->running), V_NONE,
+						 cpu ? V_NS(rest) : V_COUNT(rest), V_NS(rest_native) });
+}
+
+static void how_stacks(const struct trace_samples *samples, const struct hot *hot, struct report *r)
+{
+	const struct profile *p = samples->profile;
+	if (samples->cpu) {
+		report_how(r, "Samples", V_COUNT(profile_n_samples(p)),
+			   "of every managed thread, running or waiting; managed frames only");
+		report_how(r, "Running managed code", part(hot->running, hot->running + hot->native),
+			   "of the time of all threads; the rest is native code or waiting");
+	}
+	if (samples->unnamed)
+		report_how(r, "Addresses without a name", V_COUNT(samples->unnamed),
+			   samples->methods ? "code that was gone when the names were listed"
+					    : "the trace has no rundown: the process ended, or --no-rundown");
+	if (profile_cut(p))
+		report_how(r, "Stacks beyond the limit", V_COUNT(profile_cut(p)), "counted together");
 }
 
 static struct err *add_stacks(const struct trace_samples *samples, struct report *r)
@@ -347,19 +374,10 @@ static struct err *add_stacks(const struct trace_samples *samples, struct report
 		qsort(hot.v, profile_n_frames(p), sizeof(*hot.v), most_self);
 		add_methods(p, &hot, samples->cpu, r);
 		calltree_sort(hot.tree);
-		report_flame(r, "Call tree", hot.tree, samples->cpu ? VALUE_NS : VALUE_COUNT);
-		if (samples->cpu)
-			report_how(r, "Samples", V_COUNT(profile_n_samples(p)),
-				   "of every managed thread, running or waiting; managed frames only");
-		if (samples->cpu && hot.total)
-			report_how(r, "In native code or waiting", V_RATIO((double)hot.native / (double)hot.total),
-				   "of the time of all threads; charged to the managed method that called");
-		if (samples->unnamed)
-			report_how(r, "Addresses without a name", V_COUNT(samples->unnamed),
-				   samples->methods ? "code that was gone when the names were listed"
-						    : "the trace has no rundown: the process ended, or --no-rundown");
-		if (profile_cut(p))
-			report_how(r, "Stacks beyond the limit", V_COUNT(profile_cut(p)), "counted together");
+		if (hot.running)
+			report_flame(r, samples->cpu ? "Call tree of what ran" : "Call tree", hot.tree,
+				     samples->cpu ? VALUE_NS : VALUE_COUNT);
+		how_stacks(samples, &hot, r);
 	}
 	calltree_free(hot.tree);
 	mem_free(hot.v);
