@@ -87,6 +87,7 @@ static struct err *choose_way(const struct args *args, const struct profiler *pr
 
 /* What the words ask for, checked as far as it can be without touching anyone. */
 struct order {
+	const struct args *args;
 	const struct profiler *profiler;
 	struct params *params;
 	enum way way;
@@ -97,6 +98,7 @@ struct order {
 
 static struct err *order_read(const struct args *args, struct order *o)
 {
+	o->args = args;
 	TRY(profiler_find(args->words[0], &o->profiler));
 	o->params = params_new(o->profiler);
 	o->target = args->n_words > 1 ? args->words[1] : NULL;
@@ -203,6 +205,8 @@ static struct err *show(const struct order *o, struct store *store, const struct
 {
 	const struct store_row *row = session_row(session);
 	struct err *failed = session_error(session);
+	if (session_aftermath(session))
+		fprintf(stderr, "drdotnet: after the session was saved, %s\n", session_aftermath(session));
 	if (failed) {
 		CLEANUP(mem_freep) char *dir = store_session_dir(store, row->guid);
 		if (access(dir, F_OK) == 0)
@@ -218,17 +222,17 @@ static struct err *show(const struct order *o, struct store *store, const struct
 	if (o->output.path && !o->quiet)
 		fprintf(stderr, "Written to %s\n", o->output.path);
 	if (!o->quiet)
-		fprintf(stderr, "Saved as session %.8s…; open with: drdotnet sessions show %.8s\n", row->guid,
-			row->guid);
+		fprintf(stderr, "Saved as session %.8s%s; open with: drdotnet sessions show %.8s\n", row->guid,
+			output_is_utf8() ? "…" : "...", row->guid);
 	return NULL;
 }
 
 static struct err *run_session(const struct order *o, struct store *store, const struct session_spec *spec,
 			       int *ret_exit)
 {
-	struct watch w = { .signal_fd = -1, .kill_at = DEADLINE_NEVER };
-	TRY(listen_to_signals(&w.signal_fd));
-	CLOSE_FD int signal_fd = w.signal_fd;
+	CLOSE_FD int signal_fd = -1;
+	TRY(listen_to_signals(&signal_fd));
+	struct watch w = { .signal_fd = signal_fd, .kill_at = DEADLINE_NEVER };
 	CLEANUP(session_freep) struct session *session = NULL;
 	TRY(session_start(store, spec, &session));
 	const struct store_row *row = session_row(session);
@@ -262,32 +266,40 @@ static struct err *recording_of(struct store *store, const char *guid, char **re
 	return NULL;
 }
 
-static struct err *carry_out(const struct order *o, int *ret_exit)
+static struct err *examine(const struct order *o, struct store *store, int *ret_exit)
 {
+	struct patient patient = { 0 };
 	struct session_spec spec = { .profiler = o->profiler,
 				     .params = o->params,
+				     .patient = &patient,
 				     .way = o->way,
-				     .keep_recording = o->keep_recording,
-				     .recording = o->recording };
-	struct patient patient = { 0 };
-	CLEANUP(store_closep) struct store *store = NULL;
-	CLEANUP(mem_freep) char *recording = NULL;
-	if (o->target)
-		TRY(patient_find(o->target, FIND_TIMEOUT_MS, &patient));
-	struct err *err = session_open_store(&store);
-	if (!err && store_repaired(store))
-		fprintf(stderr, "drdotnet: %s\n", store_repaired(store));
-	if (!err && o->session) {
-		err = recording_of(store, o->session, &recording);
-		spec.recording = recording;
-	}
-	if (o->target)
-		spec.patient = &patient;
-	if (!err)
-		err = run_session(o, store, &spec, ret_exit);
-	if (o->target)
-		patient_fini(&patient);
+				     .keep_recording = o->keep_recording };
+	TRY(patient_find(o->target, FIND_TIMEOUT_MS, &patient));
+	struct err *err = run_session(o, store, &spec, ret_exit);
+	patient_fini(&patient);
 	return err;
+}
+
+static struct err *replay(const struct order *o, struct store *store, int *ret_exit)
+{
+	CLEANUP(mem_freep) char *path = NULL;
+	CLEANUP(params_freep) struct params *params = params_new(o->profiler);
+	if (o->session)
+		TRY(recording_of(store, o->session, &path));
+	const char *recording = path ? path : o->recording;
+	TRY(session_recorded_params(recording, o->profiler, params));
+	TRY(set_params(o->args, o->profiler, params));
+	struct session_spec spec = { .profiler = o->profiler, .params = params, .recording = recording };
+	return run_session(o, store, &spec, ret_exit);
+}
+
+static struct err *carry_out(const struct order *o, int *ret_exit)
+{
+	CLEANUP(store_closep) struct store *store = NULL;
+	TRY(session_open_store(&store));
+	if (store_repaired(store))
+		fprintf(stderr, "drdotnet: %s\n", store_repaired(store));
+	return o->target ? examine(o, store, ret_exit) : replay(o, store, ret_exit);
 }
 
 static struct err *run(const struct args *args, int *ret_exit)

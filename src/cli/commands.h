@@ -12,6 +12,7 @@ static const struct command *const commands[] = {
 };
 
 const struct command *command_find(const char *name); /* NULL when there is none */
+struct err *unknown_word(const char *word);	      /* neither a command nor a profiler */
 
 /* Help texts, appended to out; fit 100 columns. */
 struct buf;

@@ -163,6 +163,8 @@ static inline struct err *take_event(struct events *e)
 	struct nettrace_reader *r = e->r;
 	if (e->meta_id || e->v6)
 		TRY(count_sequence(e));
+	if (e->sorted)
+		nettrace_order_promise(r, e->ev.time);
 	e->ev.meta = nettrace_meta_find(r, e->meta_id);
 	if (!e->ev.meta) {
 		r->stats.orphans++;
@@ -175,7 +177,7 @@ static inline struct err *take_event(struct events *e)
 	if (r->opt.unordered)
 		nettrace_deliver(r, &e->ev);
 	else
-		nettrace_order_add(r, &e->ev, e->sorted);
+		nettrace_order_add(r, &e->ev);
 	return NULL;
 }
 

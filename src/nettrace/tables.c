@@ -101,31 +101,10 @@ static void threads_forget(struct nettrace_reader *r)
 	vec_clear(&r->threads);
 	map_u64_free(&r->thread_ids);
 	r->n_removed = 0;
+	r->forgot_threads = true;
 }
 
-struct nettrace_thread *nettrace_thread_get(struct nettrace_reader *r, uint64_t key)
-{
-	struct nettrace_thread *known = nettrace_thread_find(r, key);
-	if (known)
-		return known;
-	if (r->threads.n >= NETTRACE_MAX_THREADS) {
-		if (r->header.format >= 6)
-			return NULL;
-		/* Thread ids are reused without notice: who is still alive cannot be known. */
-		threads_forget(r);
-		r->forgot_threads = true;
-	}
-	*map_u64_put(&r->thread_ids, key, NULL) = r->threads.n + 1;
-	struct nettrace_thread *t = vec_add(&r->threads);
-	*t = (struct nettrace_thread){ .key = key };
-	if (r->header.format < 6) {
-		t->tid = key;
-		t->pid = r->header.pid;
-	}
-	return t;
-}
-
-/* The map cannot forget a key, so it is made anew when half of them are gone. */
+/* The map cannot forget a key, so it is made anew. */
 static void threads_compact(struct nettrace_reader *r)
 {
 	map_u64_free(&r->thread_ids);
@@ -138,6 +117,29 @@ static void threads_compact(struct nettrace_reader *r)
 	}
 	r->threads.n = n;
 	r->n_removed = 0;
+}
+
+struct nettrace_thread *nettrace_thread_get(struct nettrace_reader *r, uint64_t key)
+{
+	struct nettrace_thread *known = nettrace_thread_find(r, key);
+	if (known)
+		return known;
+	if (r->threads.n >= NETTRACE_MAX_THREADS && r->n_removed)
+		threads_compact(r);
+	if (r->threads.n >= NETTRACE_MAX_THREADS) {
+		if (r->header.format >= 6)
+			return NULL;
+		/* Thread ids are reused without notice: who is still alive cannot be known. */
+		threads_forget(r);
+	}
+	*map_u64_put(&r->thread_ids, key, NULL) = r->threads.n + 1;
+	struct nettrace_thread *t = vec_add(&r->threads);
+	*t = (struct nettrace_thread){ .key = key };
+	if (r->header.format < 6) {
+		t->tid = key;
+		t->pid = r->header.pid;
+	}
+	return t;
 }
 
 void nettrace_thread_remove(struct nettrace_reader *r, struct nettrace_thread *thread)

@@ -13,8 +13,9 @@
 
 #define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
+#define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define DEFAULT_BUFFER_MB 64
-#define MAX_STREAMS 4
+#define MAX_STREAMS 6
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS 30000000000ll
@@ -227,6 +228,13 @@ static struct err *loop_turn(struct loop *loop)
 	return NULL;
 }
 
+/* A process closes its sockets a little before its end can be seen. */
+static bool loop_target_ending(const struct loop *loop)
+{
+	struct pollfd p = { .fd = loop->pidfd, .events = POLLIN };
+	return loop->pidfd >= 0 && poll(&p, 1, EXIT_SEEN_MS) > 0;
+}
+
 /* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. */
 static void loop_check_ends(struct loop *loop)
 {
@@ -234,7 +242,7 @@ static void loop_check_ends(struct loop *loop)
 		struct live *l = &loop->live[i];
 		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
 			continue;
-		if (!target_alive(&loop->exam->patient->target) && loop->exam->patient->target.pid) {
+		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
 		} else {
 			exam_cut(loop->exam, "the runtime closed the event stream after %s",
@@ -311,6 +319,8 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
 	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	if (exam->on_listening)
+		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
 		TRY(loop_turn(loop));
 		loop_check_ends(loop);
@@ -466,6 +476,22 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 		.unordered = true,
 		.rundown = CLR_JIT | CLR_NGEN,
 		.after = after,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+struct events_stream exam_compiled_stream(struct methods *methods)
+{
+	/* Loads are told at level 5 only, though the manifest says 4. */
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
+						      .keywords = CLR_JIT | CLR_NGEN,
+						      .level = 5 };
+	return (struct events_stream){
+		.name = "compiled",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
 		.event = on_method,
 		.user = methods,
 	};

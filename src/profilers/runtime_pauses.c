@@ -488,9 +488,9 @@ const struct profiler profiler_runtime_pauses = {
 	.ways = { WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "induced-collections", "Find who calls GC.Collect and remove it: the exceptions are few, and "
-						 "the collector knows better "
-						 "when." },
+			{ "induced-collections", "Find who calls GC.Collect and remove the call: the collector knows "
+						 "better when, and each full "
+						 "collection stops every request." },
 			{ "long-pauses", "Look at what survives: a large generation 2 or many large objects make full "
 					 "collections long. Is "
 					 "concurrent GC (System.GC.Concurrent) switched off?" },

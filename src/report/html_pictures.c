@@ -254,6 +254,17 @@ static double flame_least(const struct report_flame *f)
 	}
 }
 
+/* Type and member; the whole name is in the title. */
+static const char *short_name(const char *name)
+{
+	size_t type = 0, member = 0;
+	for (size_t next = name_skip(name, 0); next; next = name_skip(name, next)) {
+		type = member;
+		member = next;
+	}
+	return name + type;
+}
+
 static void flame_boxes(const struct html *h, const struct report_flame *f, double least)
 {
 	/* Where the next child of the node at each depth begins. */
@@ -274,8 +285,8 @@ static void flame_boxes(const struct html *h, const struct report_flame *f, doub
 		html_text(h, frame->name);
 		buf_printf(h->out, "</title><rect class=\"k-%s\" width=\"100%%\" height=\"100%%\"/>",
 			   frame_kind_names[frame->kind]);
-		buf_printf(h->out, "<text x=\"5\" y=\"14\">");
-		html_text(h, frame->name);
+		buf_str(h->out, "<text x=\"5\" y=\"14\">");
+		html_text(h, short_name(frame->name));
 		buf_str(h->out, "</text></svg>\n");
 	}
 }

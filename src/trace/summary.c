@@ -264,6 +264,7 @@ struct hot {
 	struct method_sum *v; /* by frame */
 	uint64_t running, native;
 	struct calltree *tree; /* of what ran */
+	size_t *seen, stamp;   /* by frame: the stack it was seen in last */
 };
 
 /* What a sample is charged to is its managed leaf. */
@@ -280,12 +281,11 @@ static void add_sum(const struct profile *p, struct hot *hot, struct profile_pat
 	hot->running += weight;
 	if (path->n)
 		hot->v[path->v[path->n - 1]].self += weight;
+	hot->stamp++;
 	for (size_t i = 0; i < path->n; i++) {
-		size_t before = 0;
-		while (before < i && path->v[before] != path->v[i])
-			before++;
-		if (before == i) /* once, however deep it recurses */
+		if (hot->seen[path->v[i]] != hot->stamp) /* once, however deep it recurses */
 			hot->v[path->v[i]].total += weight;
+		hot->seen[path->v[i]] = hot->stamp;
 	}
 	for (size_t i = 0; i < path->n; i++)
 		path->v[i] = frames[path->v[i]];
@@ -368,6 +368,7 @@ static struct err *add_stacks(const struct trace_samples *samples, struct report
 	if (!profile_n_samples(p))
 		return NULL;
 	struct hot hot = { .v = mem_zalloc((profile_n_frames(p) + 1) * sizeof(*hot.v)),
+			   .seen = mem_zalloc((profile_n_frames(p) + 1) * sizeof(*hot.seen)),
 			   .tree = calltree_new(FLAME_NODES) };
 	struct err *err = sum_methods(p, &hot);
 	if (!err) {
@@ -381,6 +382,7 @@ static struct err *add_stacks(const struct trace_samples *samples, struct report
 	}
 	calltree_free(hot.tree);
 	mem_free(hot.v);
+	mem_free(hot.seen);
 	return err;
 }
 

@@ -554,8 +554,8 @@ static void a_recording_without_a_patient_is_refused_before_it_starts(void **sta
 
 static int setup(void **state UNUSED)
 {
-	strcpy(root, "/tmp/test_session.XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	unit_temp_dir(root, sizeof(root));
+	return 0;
 }
 
 static int teardown(void **state UNUSED)

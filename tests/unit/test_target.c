@@ -213,20 +213,30 @@ static void test_mapped_files(void **state)
 
 /* ---- programs ---- */
 
-/* An ELF file with a dynamic symbol table and these names. */
+/* An ELF file whose dynamic symbols have these names; its memory begins at 0x400000. */
 static void make_program(struct buf *b, const char *names, size_t names_len)
 {
-	Elf64_Ehdr head = { .e_ident = ELFMAG "\x02\x01\x01",
-			    .e_shoff = sizeof(head),
-			    .e_shnum = 3,
-			    .e_shentsize = sizeof(Elf64_Shdr) };
-	Elf64_Shdr sections[3] = {
-		{ 0 },
-		{ .sh_type = SHT_DYNSYM, .sh_link = 2 },
-		{ .sh_type = SHT_STRTAB, .sh_offset = sizeof(head) + sizeof(sections), .sh_size = names_len },
+	enum { SEGMENTS = 2, ENTRIES = 3 };
+	size_t dynamic_at = sizeof(Elf64_Ehdr) + SEGMENTS * sizeof(Elf64_Phdr);
+	size_t names_at = dynamic_at + ENTRIES * sizeof(Elf64_Dyn);
+	Elf64_Ehdr head = {
+		.e_ident = ELFMAG "\x02\x01\x01",
+		.e_phoff = sizeof(head),
+		.e_phnum = SEGMENTS,
+		.e_phentsize = sizeof(Elf64_Phdr),
+	};
+	Elf64_Phdr segments[SEGMENTS] = {
+		{ .p_type = PT_LOAD, .p_vaddr = 0x400000, .p_filesz = names_at + names_len },
+		{ .p_type = PT_DYNAMIC, .p_offset = dynamic_at, .p_filesz = ENTRIES * sizeof(Elf64_Dyn) },
+	};
+	Elf64_Dyn dynamic[ENTRIES] = {
+		{ .d_tag = DT_STRTAB, .d_un.d_ptr = 0x400000 + names_at },
+		{ .d_tag = DT_STRSZ, .d_un.d_val = names_len },
+		{ .d_tag = DT_NULL },
 	};
 	buf_add(b, &head, sizeof(head));
-	buf_add(b, sections, sizeof(sections));
+	buf_add(b, segments, sizeof(segments));
+	buf_add(b, dynamic, sizeof(dynamic));
 	buf_add(b, names, names_len);
 }
 
@@ -353,6 +363,7 @@ static void test_end_is_signalled(void **state)
 	struct target dead;
 	assert_ok(target_find_pid(pid, &dead));
 	assert_true(dead.zombie);
+	assert_false(target_alive(&t));
 	waitpid(pid, NULL, 0);
 	assert_false(target_alive(&t));
 	target_fini(&t);
