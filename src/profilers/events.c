@@ -364,6 +364,8 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
 	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	if (exam->on_listening)
+		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
 		TRY(loop_turn(loop));
 		loop_check_ends(loop);
