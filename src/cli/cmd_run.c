@@ -205,6 +205,8 @@ static struct err *show(const struct order *o, struct store *store, const struct
 {
 	const struct store_row *row = session_row(session);
 	struct err *failed = session_error(session);
+	if (session_aftermath(session))
+		fprintf(stderr, "drdotnet: after the session was saved, %s\n", session_aftermath(session));
 	if (failed) {
 		CLEANUP(mem_freep) char *dir = store_session_dir(store, row->guid);
 		if (access(dir, F_OK) == 0)
@@ -220,17 +222,17 @@ static struct err *show(const struct order *o, struct store *store, const struct
 	if (o->output.path && !o->quiet)
 		fprintf(stderr, "Written to %s\n", o->output.path);
 	if (!o->quiet)
-		fprintf(stderr, "Saved as session %.8s…; open with: drdotnet sessions show %.8s\n", row->guid,
-			row->guid);
+		fprintf(stderr, "Saved as session %.8s%s; open with: drdotnet sessions show %.8s\n", row->guid,
+			output_is_utf8() ? "…" : "...", row->guid);
 	return NULL;
 }
 
 static struct err *run_session(const struct order *o, struct store *store, const struct session_spec *spec,
 			       int *ret_exit)
 {
-	struct watch w = { .signal_fd = -1, .kill_at = DEADLINE_NEVER };
-	TRY(listen_to_signals(&w.signal_fd));
-	CLOSE_FD int signal_fd = w.signal_fd;
+	CLOSE_FD int signal_fd = -1;
+	TRY(listen_to_signals(&signal_fd));
+	struct watch w = { .signal_fd = signal_fd, .kill_at = DEADLINE_NEVER };
 	CLEANUP(session_freep) struct session *session = NULL;
 	TRY(session_start(store, spec, &session));
 	const struct store_row *row = session_row(session);

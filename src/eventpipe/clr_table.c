@@ -74,6 +74,9 @@ static const struct layout runtime_events[] = {
 	{ 145, "MethodJittingStarted",
 	  "MethodID:u64 ModuleID:u64 MethodToken:u32 MethodILSize:u32 MethodNamespace:str MethodName:str "
 	  "MethodSignature:str ClrInstanceID:u16" },
+	{ 146, "MethodJitMemoryAllocatedForCode",
+	  "MethodID:u64 ModuleID:u64 JitHotCodeRequestSize:u64 JitRODataRequestSize:u64 AllocatedSizeForJitCode:u64 "
+	  "JitAllocFlag:u32 ClrInstanceID:u16" },
 	{ 151, "DomainModuleLoad",
 	  "ModuleID:u64 AssemblyID:u64 AppDomainID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str "
 	  "ModuleNativePath:str "
@@ -132,6 +135,10 @@ static const struct layout rundown_events[] = {
 	{ 146, "DCEndComplete", "ClrInstanceID:u16" },
 	{ 147, "DCStartInit", "ClrInstanceID:u16" },
 	{ 148, "DCEndInit", "ClrInstanceID:u16" },
+	{ 150, "MethodDCEndILToNativeMap", "MethodID:u64 ReJITID:u64 MethodExtent:u8 CountOfMapEntries:u16" },
+	{ 152, "DomainModuleDCEnd",
+	  "ModuleID:u64 AssemblyID:u64 AppDomainID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str "
+	  "ModuleNativePath:str ClrInstanceID:u16" },
 	{ 154, "ModuleDCEnd",
 	  "ModuleID:u64 AssemblyID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str ModuleNativePath:str "
 	  "ClrInstanceID:u16" },
@@ -140,6 +147,10 @@ static const struct layout rundown_events[] = {
 	  "ClrInstanceID:u16" },
 	{ 158, "AppDomainDCEnd",
 	  "AppDomainID:u64 AppDomainFlags:u32 AppDomainName:str AppDomainIndex:u32 ClrInstanceID:u16" },
+	{ 187, "RuntimeInformation",
+	  "ClrInstanceID:u16 Sku:u16 BclMajorVersion:u16 BclMinorVersion:u16 BclBuildNumber:u16 BclQfeNumber:u16 "
+	  "VMMajorVersion:u16 VMMinorVersion:u16 VMBuildNumber:u16 VMQfeNumber:u16 StartupFlags:u32 StartupMode:u8 "
+	  "CommandLine:str" },
 };
 
 static const struct layout sample_events[] = { { 0, "ThreadSample", "Type:u32" } };

@@ -136,13 +136,15 @@ static void read_time(struct nettrace_walk *w, struct nettrace_value *v)
 {
 	v->kind = NETTRACE_IS_TIME;
 	if (w->format >= 6) {
-		/* No date is no time; the walk itself is fine. */
+		/* What is no date is time 0; the walk itself is fine. */
 		if (!nettrace_systemtime_ns(&w->c, &v->i))
 			v->i = 0;
 		return;
 	}
-	int64_t ticks = cursor_i64(&w->c) - FILETIME_UNIX_EPOCH;
-	v->i = ticks > INT64_MAX / 100 ? INT64_MAX : ticks < INT64_MIN / 100 ? INT64_MIN : ticks * 100;
+	int64_t ticks = cursor_i64(&w->c), unix_ns;
+	bool passes = __builtin_sub_overflow(ticks, FILETIME_UNIX_EPOCH, &ticks) ||
+		      __builtin_mul_overflow(ticks, 100, &unix_ns);
+	v->i = passes ? 0 : unix_ns;
 }
 
 static void read_int(struct nettrace_value *v, int64_t i)

@@ -14,7 +14,7 @@ enum nettrace_kind {
 	NETTRACE_IS_UINT,    /* u */
 	NETTRACE_IS_DOUBLE,  /* d */
 	NETTRACE_IS_BOOL,    /* u: 0 or 1 */
-	NETTRACE_IS_TIME,    /* i: nanoseconds since 1970 UTC */
+	NETTRACE_IS_TIME,    /* i: nanoseconds since 1970 UTC, 0 when it is no date */
 	NETTRACE_IS_UTF16,   /* utf16; also one character and arrays of characters */
 	NETTRACE_IS_UTF8,    /* bytes, size: whatever the writer put there, not checked */
 	NETTRACE_IS_GUID,    /* bytes, 16 of them */

@@ -101,7 +101,7 @@ static void put_value(struct render *r, const struct nettrace_walk *walk, const 
 	case NETTRACE_IS_BOOL:
 		return jsonw_bool(w, key, v->u);
 	case NETTRACE_IS_TIME:
-		return jsonw_str(w, key, fmt_time_iso(v->i).s);
+		return jsonw_str(w, key, v->i ? fmt_time_iso(v->i).s : NULL);
 	case NETTRACE_IS_UTF16:
 	case NETTRACE_IS_UTF8:
 		return put_text(r, key, v);

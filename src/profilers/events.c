@@ -15,8 +15,13 @@
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define DEFAULT_BUFFER_MB 64
-#define MAX_STREAMS 4
+#define NS_PER_MS 1000000ull
+#define MAX_STREAMS 6
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
+/* The first burst lasts until its bytes come, a tenth of a second or so; the next ones need not wait for that. Many
+ * short ones see more of what happens when. */
+#define BURST_MS 20
+#define BURSTS_MAX 200 /* in one window: each is a part of the recording */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS 30000000000ll
 
@@ -28,6 +33,9 @@ struct live {
 	struct recording_part *part;
 	uint64_t opened_at_ns, last_byte_ns;
 	uint64_t burst_seen;	 /* events in this burst */
+	uint64_t burst_ns;	 /* how long it listened */
+	uint64_t least_gap_ns;	 /* from one to the next */
+	bool hot;		 /* the last burst was too fast: this one is short */
 	uint64_t next_open_ns;	 /* when to open again; 0 = not planned */
 	int64_t clock_offset_ns; /* ours minus the target's */
 	bool closed_by_us;
@@ -120,6 +128,47 @@ static bool only_looks(const struct events_stream *s)
 	return s->after || s->when;
 }
 
+static bool too_fast(const struct live *l, uint64_t least, uint64_t listened_ns)
+{
+	return l->burst_seen >= least && (double)l->burst_seen * 1e9 > (double)listened_ns * l->stream->burst_rate;
+}
+
+static uint64_t burst_least_ns(const struct events_stream *s)
+{
+	return MAX((uint64_t)s->burst_least_ms, (uint64_t)BURST_MS) * NS_PER_MS;
+}
+
+/* Stops a burst that is long enough; the next one comes when this one has become its share of the time. */
+static struct err *burst_end(struct live *l)
+{
+	const struct events_stream *s = l->stream;
+	if (!l->session || s->burst_rate <= 0 || eventpipe_stopping(l->session))
+		return NULL;
+	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
+	uint64_t least_ns = burst_least_ns(s);
+	if (listened < (l->hot ? least_ns : s->burst_least_ms * NS_PER_MS))
+		return NULL;
+	if (!l->hot && !too_fast(l, BURST_LEAST, listened))
+		return NULL;
+	TRY(live_stop(l));
+	l->burst_ns = listened;
+	/* The very first one was long because nobody knew; the others shall not come late for it. */
+	uint64_t counts = s->bursting ? listened : MIN(listened, least_ns);
+	uint64_t gap = (uint64_t)((double)counts * (1 / s->burst_share - 1));
+	l->hot = l->stream->bursting = true;
+	l->next_open_ns = clock_mono_ns() + MAX(gap, l->least_gap_ns);
+	return NULL;
+}
+
+/* All of a burst is here: when it was slow after all, there is no reason to wait for the next. */
+static void burst_judge(struct live *l)
+{
+	if (!l->hot || !l->next_open_ns || too_fast(l, 1, l->burst_ns))
+		return;
+	l->hot = false;
+	l->next_open_ns = clock_mono_ns();
+}
+
 /* Pumps one stream that has something to say. */
 static struct err *live_pump(struct live *l)
 {
@@ -136,18 +185,10 @@ static struct err *live_pump(struct live *l)
 		if (!l->closed_by_us)
 			l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
 		live_close(l);
+		burst_judge(l);
 		return NULL;
 	}
-	struct events_stream *s = l->stream;
-	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
-	double rate = (double)l->burst_seen * 1e9 / (double)listened;
-	if (s->burst_rate <= 0 || l->burst_seen < BURST_LEAST || rate < s->burst_rate || eventpipe_stopping(l->session))
-		return NULL;
-	if (listened < s->burst_least_ms * 1000000ull)
-		return NULL;
-	TRY(live_stop(l));
-	l->next_open_ns = clock_mono_ns() + (uint64_t)((double)listened * (1 / s->burst_share - 1));
-	return NULL;
+	return burst_end(l);
 }
 
 struct loop {
@@ -193,8 +234,11 @@ static uint64_t loop_wake_ns(const struct loop *loop)
 	if (!loop->stopping)
 		wake = MIN(wake, loop->window_end_ns);
 	for (size_t i = 0; i < loop->n; i++) {
-		if (loop->live[i].next_open_ns)
-			wake = MIN(wake, loop->live[i].next_open_ns);
+		const struct live *l = &loop->live[i];
+		if (l->next_open_ns && !l->session)
+			wake = MIN(wake, l->next_open_ns);
+		else if (l->session && l->hot && !eventpipe_stopping(l->session))
+			wake = MIN(wake, l->opened_at_ns + burst_least_ns(l->stream));
 	}
 	return wake;
 }
@@ -232,6 +276,8 @@ static struct err *loop_turn(struct loop *loop)
 	for (size_t i = 0; i < loop->n; i++) {
 		if (fds[i].revents && loop->live[i].session)
 			TRY(live_pump(&loop->live[i]));
+		if (!loop->stopping)
+			TRY(burst_end(&loop->live[i]));
 	}
 	return NULL;
 }
@@ -248,7 +294,9 @@ static void loop_check_ends(struct loop *loop)
 {
 	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
 		struct live *l = &loop->live[i];
-		if (l->session || l->next_open_ns || l->closed_by_us || only_looks(l->stream))
+		const struct events_stream *s = l->stream;
+		bool expected = l->closed_by_us || only_looks(s) || (s->beside && !s->opened);
+		if (l->session || l->next_open_ns || expected)
 			continue;
 		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
@@ -279,6 +327,8 @@ static bool due(const struct live *l)
 		return !l->stream->opened && l->stream->after->events;
 	if (l->stream->when)
 		return l->stream->when(l->stream->user, clock_mono_ns());
+	if (l->stream->beside)
+		return !l->stream->opened && l->stream->beside->bursting;
 	return l->next_open_ns && clock_mono_ns() >= l->next_open_ns;
 }
 
@@ -311,7 +361,7 @@ static void loop_drop_silent(struct loop *loop)
 	for (size_t i = 0; i < loop->n; i++) {
 		struct live *l = &loop->live[i];
 		uint64_t since = MAX(l->last_byte_ns, loop->exam->end_ns);
-		if (!l->session || !loop->stopping || now < since + SILENCE_TIMEOUT_MS * 1000000ull)
+		if (!l->session || !loop->stopping || now < since + SILENCE_TIMEOUT_MS * NS_PER_MS)
 			continue;
 		exam_log(loop->exam, "%s: the runtime did not finish its stream; let go", l->stream->name);
 		exam_cut(loop->exam, "the runtime did not finish its event stream");
@@ -323,12 +373,16 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 {
 	struct exam *exam = loop->exam;
 	for (size_t i = 0; i < loop->n; i++) {
-		if (!only_looks(loop->live[i].stream))
+		const struct events_stream *s = loop->live[i].stream;
+		loop->live[i].least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
+		if (!only_looks(s) && !s->beside)
 			TRY(live_open(&loop->live[i]));
 	}
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
 	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	if (exam->on_listening)
+		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
 		TRY(loop_turn(loop));
 		loop_check_ends(loop);
@@ -491,6 +545,22 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 		.unordered = true,
 		.rundown = CLR_JIT | CLR_NGEN,
 		.after = after,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+struct events_stream exam_compiled_stream(struct methods *methods)
+{
+	/* Loads are told at level 5 only, though the manifest says 4. */
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
+						      .keywords = CLR_JIT | CLR_NGEN,
+						      .level = 5 };
+	return (struct events_stream){
+		.name = "compiled",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
 		.event = on_method,
 		.user = methods,
 	};

@@ -22,6 +22,8 @@ struct events_stream {
 	/* Opened whenever this says so (asked ten times a second), and stopped at once: one look at something that is
 	 * dear to watch, such as all threads. Not asked when replaying. */
 	bool (*when)(void *user, uint64_t now_ns);
+	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
+	const struct events_stream *beside;
 	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
 	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
 	 * open. */
@@ -36,6 +38,7 @@ struct events_stream {
 	uint64_t open_ns; /* how long it was listening, all bursts together */
 	uint32_t opened; /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;
+	bool bursting; /* at least once it had to be stopped for its rate */
 };
 
 /* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
@@ -49,6 +52,9 @@ struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
 /* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
-/* The same once more after the window, for code that was compiled during it. Fewer or none when the target is gone; the
+/* A stream of the methods that are compiled during the window: hot code moves to new addresses (tiered compilation),
+ * and when the target ends there is nobody left to ask. */
+struct events_stream exam_compiled_stream(struct methods *methods);
+/* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;

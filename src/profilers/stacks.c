@@ -1,4 +1,5 @@
 #include "profilers/stacks.h"
+#include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -139,7 +140,7 @@ size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 {
 	for (size_t i = 0; i < stacks_depth(s, id); i++) {
 		struct stack_frame f = stacks_frame(s, methods, id, i);
-		if (f.known && !f.framework)
+		if (!f.framework)
 			return i;
 	}
 	return 0;
@@ -147,11 +148,16 @@ size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 
 void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row)
 {
-	size_t depth = stacks_depth(s, id), end = MIN(depth, first + LINES_MAX);
-	for (size_t i = first; i < end; i++)
-		report_row_line(row, VALUE_CODE, stacks_frame(s, methods, id, i).name, NULL);
-	if (depth > end) {
-		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
-		report_row_line(row, VALUE_TEXT, more, NULL);
+	size_t depth = stacks_depth(s, id), i = first;
+	for (size_t lines = 0; i < depth && lines < LINES_MAX; lines++) {
+		const char *name = stacks_frame(s, methods, id, i).name;
+		size_t times = 1;
+		while (i + times < depth && stacks_frame(s, methods, id, i + times).name == name)
+			times++;
+		CLEANUP(mem_freep) char *line = times > 1 ? mem_printf("%s (×%zu)", name, times) : mem_strdup(name);
+		report_row_line(row, VALUE_CODE, line, NULL);
+		i += times;
 	}
+	if (i < depth)
+		report_row_line(row, VALUE_TEXT, fmt_plural(depth - i, "more frame", "more frames").s, NULL);
 }

@@ -11,7 +11,7 @@ enum {
 	TREE_ROWS = 24,
 	TREE_CHILDREN = 5,
 	ROWS_WITH_LINES = 3,
-	ROW_LINES = 6,
+	ROW_LINES = 5,
 	BAR_WIDE = 20,
 	BAR_NARROW = 6,
 	GAP = 2,
@@ -155,16 +155,25 @@ static void measure_column(struct layout *l, size_t i)
 	l->least[i] = MIN(l->least[i], l->widths[i]);
 }
 
-/* What is left of the line goes to the columns that could use it: the first of them first. */
+/* What is left of the line goes to the columns that could use it, evenly. */
 static void share_room(struct layout *l)
 {
 	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
+	size_t want[COLUMNS_MAX];
 	for (size_t i = 0; i < l->table->n_columns; i++) {
-		if (l->hidden[i])
-			continue;
-		size_t more = MIN(room, l->widths[i] - l->least[i]);
-		room -= more;
-		l->widths[i] = l->least[i] + more;
+		want[i] = l->hidden[i] ? 0 : l->widths[i] - l->least[i];
+		l->widths[i] = l->least[i];
+	}
+	for (bool any = true; any && room;) {
+		any = false;
+		for (size_t i = 0; i < l->table->n_columns && room; i++) {
+			if (!want[i])
+				continue;
+			want[i]--;
+			room--;
+			l->widths[i]++;
+			any = true;
+		}
 	}
 	if (l->bar_width)
 		l->bar_width = MIN(l->bar_width + room, (size_t)BAR_WIDE);
@@ -458,7 +467,7 @@ static void chart_axis(const struct text_out *t, const struct report_chart *c, s
 static void chart(const struct text_out *t, const struct report_chart *c)
 {
 	size_t label = 0;
-	double max = chart_max(c), heights[STRIP_WIDTH];
+	double max = chart_max(c), heights[STRIP_WIDTH] = { 0 };
 	for (const struct chart_line *l = c->first_line; l && c->n_lines > 1; l = l->next) {
 		struct buf s = { 0 };
 		text_show(t, l->name ? l->name : "", &s);

@@ -28,6 +28,7 @@ struct session {
 	struct buf line;
 	struct err *error;
 	bool given_up;
+	char *aftermath;
 };
 
 void session_free(struct session *s)
@@ -41,6 +42,7 @@ void session_free(struct session *s)
 	fd_closep(&s->events_fd);
 	buf_free(&s->line);
 	err_free(s->error);
+	mem_free(s->aftermath);
 	store_row_fini(&s->row);
 	mem_free(s);
 }
@@ -264,6 +266,8 @@ static void take_event(struct session *s, const json_t *j, const struct session_
 		if (ev->on_progress)
 			ev->on_progress(ev->user, ratio, what);
 	}
+	if (json_get_bool(j, "listening", false) && ev->on_listening)
+		ev->on_listening(ev->user);
 	if (log && ev->on_log)
 		ev->on_log(ev->user, log);
 	if (error && !s->error)
@@ -285,6 +289,11 @@ static void take_lines(struct session *s, const struct session_events *ev)
 	}
 }
 
+const char *session_aftermath(const struct session *s)
+{
+	return s->aftermath;
+}
+
 static char *reason_of(int status)
 {
 	if (WIFSIGNALED(status))
@@ -292,7 +301,7 @@ static char *reason_of(int status)
 				  strsignal(WTERMSIG(status)));
 	if (WEXITSTATUS(status) == 127)
 		return mem_strdup("its worker could not be started");
-	return mem_printf("its worker ended with status %d and without a result", WEXITSTATUS(status));
+	return mem_printf("its worker ended with status %d", WEXITSTATUS(status));
 }
 
 /* The index's last word on it, or ours when the worker had none. */
@@ -302,8 +311,10 @@ static struct err *settle(struct session *s, int status)
 	TRY(store_get(s->store, s->row.guid, &row));
 	store_row_fini(&s->row);
 	s->row = row;
-	if (store_state_finished(s->row.state))
+	if (store_state_finished(s->row.state)) {
+		s->aftermath = status ? reason_of(status) : NULL;
 		return NULL;
+	}
 	CLEANUP(mem_freep)
 	char *reason = s->given_up ? mem_strdup("given up before its analysis was done") : reason_of(status);
 	return session_conclude(s->store, &s->row, s->given_up ? STORE_CANCELLED : STORE_FAILED, reason);

@@ -33,6 +33,7 @@ struct session_events { /* any may be NULL */
 	void (*on_state)(void *user, enum store_state state);
 	void (*on_progress)(void *user, double ratio, const char *what); /* negative = not known */
 	void (*on_log)(void *user, const char *line);
+	void (*on_listening)(void *user); /* see struct exam; told once */
 	void *user;
 };
 
@@ -49,6 +50,8 @@ void session_kill(struct session *s);
 const struct store_row *session_row(const struct session *s);
 /* Why it failed, as an error of the right kind; NULL when it did not. The caller owns it. */
 struct err *session_error(const struct session *s);
+/* What went wrong in the worker after the session was saved whole, or NULL: a fault of ours worth reporting. */
+const char *session_aftermath(const struct session *s);
 /* Kills what still runs. */
 void session_free(struct session *s);
 DEFINE_CLEANUP(session_free, struct session *)

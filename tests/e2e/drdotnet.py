@@ -6,8 +6,10 @@
             job.wait_for("listening")         # a line on its standard error
             job.signal(signal.SIGINT)
             done = job.finish()
+        report = examine(home, "exceptions", patient.pid, 2)
 """
 
+import functools
 import json
 import os
 import select
@@ -15,6 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +30,9 @@ class Done:
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
+
+    def json(self):
+        return json.loads(self.out)
 
     def __repr__(self):
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
@@ -58,6 +64,15 @@ class Job:
             if not self._read(deadline):
                 raise AssertionError(f"no '{text}' on stderr: {self._err.decode(errors='replace')}")
 
+    def listening(self):
+        """Is the window still open, as far as it has said?"""
+        while select.select([self._process.stderr], [], [], 0)[0]:
+            chunk = os.read(self._process.stderr.fileno(), 65536)
+            self._err += chunk
+            if not chunk:
+                break
+        return self._err.strip().endswith(b"listening")
+
     def worker(self):
         """The pid of its worker, or None."""
         try:
@@ -82,6 +97,8 @@ class Job:
             pass
         code = self._process.wait(max(1.0, deadline - time.monotonic()))
         self._out.seek(0)
+        if b"after the session was saved" in self._err:
+            raise AssertionError(f"the worker ended badly: {self._err.decode(errors='replace')}")
         return Done(code, self._out.read().decode(errors="replace"), self._err.decode(errors="replace"))
 
     def _read(self, deadline):
@@ -151,3 +168,68 @@ def gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+class Report:
+    """A report as `--json` gives it."""
+
+    def __init__(self, data):
+        self.data = data
+        self.finding, self.health = data["verdict"]["finding"], data["verdict"]["health"]
+        self.verdict, self.partial = data["verdict"]["plain"], data["facts"]["partial"]
+        self.figures = {f["label"]: f["value"] for f in data["figures"]}
+        self.how = {f["label"]: f for f in data["how"]}
+
+    def block(self, title):
+        return next(b for b in self.data["blocks"] if b["title"] == title)
+
+    def rows(self, title):
+        """The rows of a table, each as column -> value; its lines stand under "lines"."""
+        table = self.block(title)
+        names = [column["name"] for column in table["columns"]]
+        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])]}
+                for row in table["rows"]]
+
+
+def examine(home, profiler, target, seconds, *more, **where):
+    """One examination with `--json`; fails unless it ends well."""
+    done = home.run(profiler, target, "-d", f"{seconds}s", "--json", *more, **where)
+    if done.code != 0:
+        raise AssertionError(repr(done))
+    return Report(done.json())
+
+
+def examine_exactly(home, profiler, patient, seconds, enough):
+    """An examination whose window holds all that the patient did since its mark: it stands still while the window
+    opens and again before it closes. Returns the report and the truth. `enough(truth)` says when to stop it."""
+    patient.pause()
+    patient.mark()
+    with home.start(profiler, patient.pid, "-d", f"{seconds}s", "--json") as job:
+        job.wait_for("listening")
+        patient.resume()
+        wait_until(lambda: enough(patient.truth()), f"the patient has done enough for {profiler}")
+        patient.pause()
+        if not job.listening():
+            raise AssertionError(f"the window of {seconds} s was over before the patient stood still")
+        truth = patient.truth()
+        done = job.finish()
+    patient.resume()
+    if done.code != 0:
+        raise AssertionError(repr(done))
+    return Report(done.json()), truth
+
+
+def side_by_side(tasks, workers=6):
+    """Runs functions that mostly wait, each in a thread of its own; key -> future whose result() also raises."""
+    with ThreadPoolExecutor(workers) as pool:
+        return {key: pool.submit(task) for key, task in tasks.items()}
+
+
+def for_each_result(test):
+    """Runs a test method once for every entry of self.results, with its key and what its future gave."""
+    @functools.wraps(test)
+    def run(self):
+        for key, future in self.results.items():
+            with self.subTest(key):
+                test(self, key, *future.result())
+    return run

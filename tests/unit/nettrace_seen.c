@@ -39,7 +39,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	struct seen *s = user;
 	struct nettrace_event e = *event;
 	watch_heap(s);
-	if (e.payload >= s->fed && e.payload <= s->fed + s->fed_len)
+	if (s->fed && e.payload >= s->fed && e.payload <= s->fed + s->fed_len)
 		s->n_in_place++;
 	const uint64_t numbers[] = { e.time, e.thread_id, e.capture_thread_id, e.cpu, e.sequence, e.n_frames };
 	mix(s, numbers, sizeof(numbers));

@@ -154,6 +154,26 @@ static void cursor_goes_bad_once_and_stays(void **state UNUSED)
 	assert_false(cursor_ok(&c));
 }
 
+static void utf16_ends_at_its_zero(void **state UNUSED)
+{
+	/* Every length, and every unit that could be taken for a zero or spoil its neighbour. */
+	static const uint16_t units[] = { 1, 0x100, 0x8000, 0x8001, 0xff00, 0x7fff, 'a' };
+	for (size_t len = 0; len < 20; len++) {
+		for (size_t u = 0; u < ARRAY_SIZE(units); u++) {
+			uint16_t text[24];
+			for (size_t i = 0; i < ARRAY_SIZE(text); i++)
+				text[i] = units[u];
+			text[len] = 0;
+			struct cursor c = cursor_make(text, sizeof(text));
+			assert_int_equal(cursor_utf16z(&c).n, len);
+			assert_int_equal(cursor_left(&c), sizeof(text) - (len + 1) * 2);
+			c = cursor_make(text, len * 2);
+			cursor_utf16z(&c);
+			assert_false(cursor_ok(&c));
+		}
+	}
+}
+
 static void numbers_read_well(void **state UNUSED)
 {
 	assert_string_equal(fmt_count(1204311).s, "1,204,311");
@@ -298,6 +318,7 @@ int main(void)
 		cmocka_unit_test(text_from_targets_is_made_visible),
 		cmocka_unit_test(utf16_round_trips),
 		cmocka_unit_test(cursor_goes_bad_once_and_stays),
+		cmocka_unit_test(utf16_ends_at_its_zero),
 		cmocka_unit_test(numbers_read_well),
 		cmocka_unit_test(json_is_escaped_and_capped),
 		cmocka_unit_test(json_can_be_printed),

@@ -178,6 +178,12 @@ static void every_scalar(void **state)
 	expect_json(4, false, fields, ARRAY_SIZE(fields), &p, true, want);
 	expect_json(5, true, fields, ARRAY_SIZE(fields), &p, true, want);
 
+	/* A time that no clock shows. */
+	struct buf never = { 0 };
+	build_u64(&never, (uint64_t)INT64_MIN);
+	expect_json(4, false, &fields[13], 1, &never, true, "{\"t\":null}");
+	buf_free(&never);
+
 	/* Every shorter payload gives a beginning and says that it is one. */
 	for (size_t len = p.len; len--;) {
 		struct rendering r = { 0 };
