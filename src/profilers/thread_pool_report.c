@@ -17,7 +17,7 @@
 #define VERY_LATE_NS 1000000000ull
 #define STALLED_NS 500000000ull
 #define MOSTLY_BLOCKED 0.5
-#define BUSY_CORES 0.75 /* of all: a process that uses them has workers that compute */
+#define IDLE_CORES 0.1 /* of all: who uses less does not compute, not even in native calls */
 
 /* What a worker is at, in the order of what explains most. */
 enum doing { DOING_TASK, DOING_SLEEP, DOING_IO, DOING_LOCK, DOING_SIGNAL, DOING_NATIVE, DOING_WORK, DOING_COUNT };
@@ -28,7 +28,7 @@ static const char *const doing_words[DOING_COUNT] = {
 	[DOING_IO] = "waits for I/O",
 	[DOING_LOCK] = "waits for a lock",
 	[DOING_SIGNAL] = "waits for a signal",
-	[DOING_NATIVE] = "blocked in a lock or native call",
+	[DOING_NATIVE] = "is in a lock or native call",
 	[DOING_WORK] = "runs",
 };
 static const char *const doing_advice[DOING_COUNT] = {
@@ -40,6 +40,9 @@ static const char *const doing_advice[DOING_COUNT] = {
 	[DOING_IO] =
 		"Use the asynchronous form of that call (ReadAsync, SendAsync ...) and await it, or move it to threads "
 		"of its own.",
+	[DOING_NATIVE] =
+		"Look at that call: it waits for a lock (run lock-contention), or is native code that blocks or "
+		"computes.",
 	[DOING_LOCK] = "Run lock-contention to see who has the lock; hold it shorter.",
 	[DOING_SIGNAL] =
 		"Await an asynchronous signal instead (SemaphoreSlim.WaitAsync, a TaskCompletionSource, a Channel), "
@@ -213,8 +216,8 @@ static bool mostly_blocked(const struct pool *p, const struct view *v)
 {
 	if (!v->busy)
 		return p->injected > 0;
-	bool computes = v->cores >= BUSY_CORES * p->cores;
-	uint64_t blocked = computes ? v->blocked - v->perhaps : v->blocked;
+	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->cores;
+	uint64_t blocked = idle ? v->blocked : v->blocked - v->perhaps;
 	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
 }
 
@@ -247,7 +250,10 @@ static void say_workers(const struct pool *p, const struct view *v, struct rich 
 		const struct activity *top = &v->activities.v[0];
 		double share = (double)top->seen / (double)v->busy;
 		rich_text(text, share > 0.995 ? " All workers" : " %s of the workers at work", fmt_percent(share).s);
-		rich_text(text, " %s in ", top->doing == DOING_WORK ? "run" : "are blocked");
+		rich_text(text, " %s in ",
+			  top->doing == DOING_WORK     ? "run"
+			  : top->doing == DOING_NATIVE ? "are"
+						       : "are blocked");
 		rich_code(text, top->method);
 		if (top->doing != DOING_WORK)
 			rich_text(text, " (%s)", doing_words[top->doing]);
@@ -297,7 +303,8 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			  fmt_number(v->cores).s, fmt_plural(p->cores, "core", "cores").s);
 	rich_text(text, ".");
 	say_workers(p, v, text);
-	const char *next = starving && v->activities.n ? doing_advice[v->activities.v[0].doing] : NULL;
+	enum doing doing = v->activities.n ? v->activities.v[0].doing : DOING_WORK;
+	const char *next = starving || doing == DOING_NATIVE ? doing_advice[doing] : NULL;
 	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
 }
 
