@@ -122,9 +122,20 @@ static struct err *live_stop(struct live *l)
 	return eventpipe_stop(l->session, deadline_in_ms(OPEN_TIMEOUT_MS));
 }
 
+/* Not listening over the window: opened and stopped at once. */
+static bool only_looks(const struct events_stream *s)
+{
+	return s->after || s->when;
+}
+
 static bool too_fast(const struct live *l, uint64_t least, uint64_t listened_ns)
 {
 	return l->burst_seen >= least && (double)l->burst_seen * 1e9 > (double)listened_ns * l->stream->burst_rate;
+}
+
+static uint64_t burst_least_ns(const struct events_stream *s)
+{
+	return MAX((uint64_t)s->burst_least_ms, (uint64_t)BURST_MS) * NS_PER_MS;
 }
 
 /* Stops a burst that is long enough; the next one comes when this one has become its share of the time. */
@@ -134,12 +145,15 @@ static struct err *burst_end(struct live *l)
 	if (!l->session || s->burst_rate <= 0 || eventpipe_stopping(l->session))
 		return NULL;
 	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
-	if (l->hot ? listened < BURST_MS * NS_PER_MS : !too_fast(l, BURST_LEAST, listened))
+	uint64_t least_ns = burst_least_ns(s);
+	if (listened < (l->hot ? least_ns : s->burst_least_ms * NS_PER_MS))
+		return NULL;
+	if (!l->hot && !too_fast(l, BURST_LEAST, listened))
 		return NULL;
 	TRY(live_stop(l));
 	l->burst_ns = listened;
 	/* The very first one was long because nobody knew; the others shall not come late for it. */
-	uint64_t counts = s->bursting ? listened : MIN(listened, BURST_MS * NS_PER_MS);
+	uint64_t counts = s->bursting ? listened : MIN(listened, least_ns);
 	uint64_t gap = (uint64_t)((double)counts * (1 / s->burst_share - 1));
 	l->hot = l->stream->bursting = true;
 	l->next_open_ns = clock_mono_ns() + MAX(gap, l->least_gap_ns);
@@ -224,7 +238,7 @@ static uint64_t loop_wake_ns(const struct loop *loop)
 		if (l->next_open_ns && !l->session)
 			wake = MIN(wake, l->next_open_ns);
 		else if (l->session && l->hot && !eventpipe_stopping(l->session))
-			wake = MIN(wake, l->opened_at_ns + BURST_MS * NS_PER_MS);
+			wake = MIN(wake, l->opened_at_ns + burst_least_ns(l->stream));
 	}
 	return wake;
 }
@@ -280,7 +294,8 @@ static void loop_check_ends(struct loop *loop)
 {
 	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
 		struct live *l = &loop->live[i];
-		bool expected = l->closed_by_us || l->stream->after || (l->stream->beside && !l->stream->opened);
+		const struct events_stream *s = l->stream;
+		bool expected = l->closed_by_us || only_looks(s) || (s->beside && !s->opened);
 		if (l->session || l->next_open_ns || expected)
 			continue;
 		if (loop_target_ending(loop)) {
@@ -310,6 +325,8 @@ static bool due(const struct live *l)
 		return false;
 	if (l->stream->after)
 		return !l->stream->opened && l->stream->after->events;
+	if (l->stream->when)
+		return l->stream->when(l->stream->user, clock_mono_ns());
 	if (l->stream->beside)
 		return !l->stream->opened && l->stream->beside->bursting;
 	return l->next_open_ns && clock_mono_ns() >= l->next_open_ns;
@@ -325,7 +342,7 @@ static void loop_reopen(struct loop *loop)
 		l->next_open_ns = 0;
 		l->closed_by_us = false;
 		struct err *err = live_open(l);
-		if (!err && l->stream->after)
+		if (!err && only_looks(l->stream))
 			err = live_stop(l);
 		if (err) {
 			exam_log(loop->exam, "%s: %s", l->stream->name, err_text(err));
@@ -358,12 +375,14 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	for (size_t i = 0; i < loop->n; i++) {
 		const struct events_stream *s = loop->live[i].stream;
 		loop->live[i].least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
-		if (!s->after && !s->beside)
+		if (!only_looks(s) && !s->beside)
 			TRY(live_open(&loop->live[i]));
 	}
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
 	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	if (exam->on_listening)
+		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
 		TRY(loop_turn(loop));
 		loop_check_ends(loop);
@@ -432,6 +451,7 @@ static struct err *replay_chunk(void *user, const void *data, size_t len)
 static struct err *replay_part(struct live *l, const char *name)
 {
 	struct nettrace_options options = { .unordered = l->stream->unordered };
+	l->stream->opened++; /* as it was live: the profiler may ask which burst it hears */
 	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
 	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
 	struct err *cut = nettrace_reader_finish(reader);
@@ -473,7 +493,7 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
 	const json_t *fact = recording_fact(exam->recording, key);
 	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
-	s->opened = (uint32_t)json_get_int(fact, "opened", 0);
+	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
 	return NULL;
 }
@@ -499,6 +519,12 @@ struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t
 	if (n > MAX_STREAMS)
 		return err_new(ERR_UNSUPPORTED, "more than %d event streams at once", MAX_STREAMS);
 	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms);
+}
+
+bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
+{
+	uint64_t window_ns = exam->end_ns - exam->start_ns;
+	return s->burst_rate > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
 }
 
 /* --- names --- */
@@ -540,7 +566,7 @@ struct events_stream exam_compiled_stream(struct methods *methods)
 	};
 }
 
-static struct err *methods_live(struct exam *exam, struct events_stream *s)
+static struct err *rundown_live(struct exam *exam, struct events_stream *s)
 {
 	struct live l = { .exam = exam, .stream = s };
 	TRY(live_open(&l));
@@ -554,18 +580,23 @@ static struct err *methods_live(struct exam *exam, struct events_stream *s)
 	return err;
 }
 
+struct err *exam_rundown(struct exam *exam, struct events_stream *s)
+{
+	if (exam->replay)
+		return replay_stream(exam, s);
+	/* Worth having, but the report stands without it. */
+	struct err *err = rundown_live(exam, s);
+	if (err) {
+		exam_log(exam, "%s: %s", s->name, err_text(err));
+		err_free(err);
+	}
+	return NULL;
+}
+
 struct err *exam_methods(struct exam *exam, struct methods *methods)
 {
 	struct events_stream s = exam_methods_stream(NULL, methods);
 	s.name = "late-names";
 	exam_progress(exam, -1, "asking for method names");
-	if (exam->replay)
-		return replay_stream(exam, &s);
-	/* Names are worth having, but the report stands without them. */
-	struct err *err = methods_live(exam, &s);
-	if (err) {
-		exam_log(exam, "no method names: %s", err_text(err));
-		err_free(err);
-	}
-	return NULL;
+	return exam_rundown(exam, &s);
 }

@@ -32,7 +32,6 @@
 /* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
 #define OLD_BURST_SHARE 0.10
 #define COUNTER_S "0.5"
-#define STACK_LINES 20
 
 /* A few exceptions are ordinary; what costs is a steady rate. */
 #define RATE_MANY 10.0
@@ -506,23 +505,6 @@ static void add_inner_line(struct exceptions *x, const struct view *v, const str
 	buf_free(&line);
 }
 
-/* The stack from the throw downwards; recursion is one line. */
-static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
-{
-	size_t depth = stacks_depth(x->stacks, site->stack), i = first_frame(x, site->stack);
-	for (size_t lines = 0; i < depth && lines < STACK_LINES; lines++) {
-		const char *name = stacks_frame(x->stacks, x->methods, site->stack, i).name;
-		size_t times = 1;
-		while (i + times < depth && stacks_frame(x->stacks, x->methods, site->stack, i + times).name == name)
-			times++;
-		CLEANUP(mem_freep) char *line = times > 1 ? mem_printf("%s (×%zu)", name, times) : mem_strdup(name);
-		report_row_line(row, VALUE_CODE, line, NULL);
-		i += times;
-	}
-	if (i < depth)
-		report_row_line(row, VALUE_TEXT, fmt_plural(depth - i, "more frame", "more frames").s, NULL);
-}
-
 static void add_lines(struct exceptions *x, const struct exam *exam, const struct view *v, const struct site *site,
 		      struct report_row *row)
 {
@@ -545,7 +527,7 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 	}
 	add_inner_line(x, v, type, row);
 	if (site->method)
-		add_stack_lines(x, site, row);
+		stacks_lines(x->stacks, x->methods, site->stack, first_frame(x, site->stack), row);
 }
 
 static void add_table(struct exceptions *x, const struct exam *exam, const struct view *v, const struct sites *sites,
