@@ -598,7 +598,7 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 				   fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s);
 	else
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
-	if (x->with_stack != x->count)
+	if (x->with_stack != x->count || in_bursts(stacks, v->window_ns))
 		report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
 	if (!x->old)
 		report_how(report, "Not counted", V_TEXT("rethrows"), ".NET 9 and later do not tell of them");

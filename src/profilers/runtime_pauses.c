@@ -287,7 +287,7 @@ static struct view view_of(const struct pauses *p, const struct exam *exam)
 
 static const char *finding_of(const struct view *v, const struct causes *causes)
 {
-	if (!v->count)
+	if (!v->count || !causes->n)
 		return "no-pause";
 	bool much = v->max_ns >= LONG_NS || v->share >= SHARE_MUCH;
 	if (much && v->slow_stop)
@@ -315,7 +315,7 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 	enum report_health health = health_of(v, finding);
 	struct rich *text = report_verdict(report, health, finding);
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
-	if (!v->count) {
+	if (!v->count || !causes->n) {
 		rich_text(text, "No problem here: the runtime did not pause once in %s.", window.s);
 		return;
 	}
