@@ -47,8 +47,12 @@ static const struct layout runtime_events[] = {
 	  "NewThreadWaveMagnitude:u16 ClrInstanceID:u16" },
 	{ 57, "ThreadPoolWorkerThreadWait",
 	  "ActiveWorkerThreadCount:u32 RetiredWorkerThreadCount:u32 ClrInstanceID:u16" },
+	{ 58, "YieldProcessorMeasurement",
+	  "ClrInstanceID:u16 NsPerYield:f64 EstablishedNsPerYield:f64" },
 	{ 61, "ThreadPoolEnqueue", "WorkID:u64 ClrInstanceID:u16" },
 	{ 62, "ThreadPoolDequeue", "WorkID:u64 ClrInstanceID:u16" },
+	{ 70, "ThreadCreating", "ID:u64 ClrInstanceID:u16" },
+	{ 71, "ThreadRunning", "ID:u64 ClrInstanceID:u16" },
 	{ 80, "ExceptionThrown",
 	  "ExceptionType:str ExceptionMessage:str ExceptionEIP:u64 ExceptionHRESULT:u32 ExceptionFlags:u16 "
 	  "ClrInstanceID:u16" },
@@ -80,7 +84,13 @@ static const struct layout runtime_events[] = {
 	{ 152, "ModuleLoad",
 	  "ModuleID:u64 AssemblyID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str ModuleNativePath:str "
 	  "ClrInstanceID:u16" },
+	{ 153, "ModuleUnload",
+	  "ModuleID:u64 AssemblyID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str ModuleNativePath:str "
+	  "ClrInstanceID:u16" },
 	{ 154, "AssemblyLoad",
+	  "AssemblyID:u64 AppDomainID:u64 BindingID:u64 AssemblyFlags:u32 FullyQualifiedAssemblyName:str "
+	  "ClrInstanceID:u16" },
+	{ 155, "AssemblyUnload",
 	  "AssemblyID:u64 AppDomainID:u64 BindingID:u64 AssemblyFlags:u32 FullyQualifiedAssemblyName:str "
 	  "ClrInstanceID:u16" },
 	{ 156, "AppDomainLoad",
@@ -97,6 +107,15 @@ static const struct layout runtime_events[] = {
 	{ 254, "ExceptionFilterStart", "EntryEIP:u64 MethodID:u64 MethodName:str ClrInstanceID:u16" },
 	{ 255, "ExceptionFilterStop", "" },
 	{ 256, "ExceptionThrownStop", "" },
+	{ 290, "AssemblyLoadStart",
+	  "ClrInstanceID:u16 AssemblyName:str AssemblyPath:str RequestingAssembly:str AssemblyLoadContext:str "
+	  "RequestingAssemblyLoadContext:str" },
+	{ 291, "AssemblyLoadStop",
+	  "ClrInstanceID:u16 AssemblyName:str AssemblyPath:str RequestingAssembly:str AssemblyLoadContext:str "
+	  "RequestingAssemblyLoadContext:str Success:b32 ResultAssemblyName:str ResultAssemblyPath:str Cached:b32" },
+	{ 292, "ResolutionAttempted",
+	  "ClrInstanceID:u16 AssemblyName:str Stage:u16 AssemblyLoadContext:str Result:u16 ResultAssemblyName:str "
+	  "ResultAssemblyPath:str ErrorMessage:str" },
 	{ 301, "WaitHandleWaitStart", "WaitSource:u8 AssociatedObjectID:u64 ClrInstanceID:u16" },
 	{ 302, "WaitHandleWaitStop", "ClrInstanceID:u16" },
 	{ 303, "AllocationSampled",
@@ -152,7 +171,8 @@ static enum nettrace_type type_of(const char *word, size_t len)
 		const char *word;
 		enum nettrace_type type;
 	} types[] = { { "u8", NETTRACE_U8 },   { "u16", NETTRACE_U16 }, { "u32", NETTRACE_U32 },
-		      { "u64", NETTRACE_U64 }, { "f64", NETTRACE_F64 }, { "str", NETTRACE_UTF16Z } };
+		      { "u64", NETTRACE_U64 }, { "f64", NETTRACE_F64 }, { "str", NETTRACE_UTF16Z },
+		      { "b32", NETTRACE_BOOL32 } };
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		if (strlen(types[i].word) == len && !memcmp(types[i].word, word, len))
 			return types[i].type;
