@@ -20,6 +20,10 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_SUSPEND_END;
 	case 9:
 		return CLR_SUSPEND_BEGIN;
+	case 10:
+		return CLR_ALLOCATION_TICK;
+	case 303:
+		return CLR_ALLOCATION_SAMPLED;
 	case 204:
 		return CLR_GC_HEAP_HISTORY;
 	case 80:
@@ -126,6 +130,35 @@ bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *
 static void skip_pointer(struct cursor *c, const struct nettrace_event *event)
 {
 	cursor_take(c, event->pointer_size);
+}
+
+/* Tick: u32 amount, u32 heap, u16, from version 2 u64 amount, pointer, type, u32 heap number, from 3 pointer, from 4 u64
+ * size. Sampled: u32 heap, u16, pointer, type, pointer, u64 size, u64 offset. */
+bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret)
+{
+	struct cursor c = payload(event);
+	*ret = (struct clr_allocation){ 0 };
+	if (clr_event(event) == CLR_ALLOCATION_SAMPLED) {
+		ret->heap = cursor_u32(&c);
+		cursor_u16(&c);
+		skip_pointer(&c, event);
+		ret->type = cursor_utf16z(&c);
+		skip_pointer(&c, event);
+		ret->object_bytes = cursor_u64(&c);
+		return cursor_ok(&c) && ret->object_bytes;
+	}
+	cursor_u32(&c);
+	ret->heap = cursor_u32(&c);
+	cursor_u16(&c);
+	ret->tick_bytes = cursor_u64(&c);
+	skip_pointer(&c, event);
+	ret->type = cursor_utf16z(&c);
+	cursor_u32(&c);
+	if (!cursor_ok(&c))
+		return false;
+	skip_pointer(&c, event);
+	ret->object_bytes = cursor_u64(&c); /* zero where the payload ended before */
+	return true;
 }
 
 bool clr_decode_exception(const struct nettrace_event *event, struct clr_exception *ret)

@@ -21,6 +21,8 @@ enum clr_keyword {
 	CLR_EXCEPTION = 0x8000,
 	CLR_THREADING = 0x10000,
 };
+/* From .NET 10 on; beyond what an enum holds. */
+#define CLR_ALLOCATION_SAMPLING 0x80000000000ull
 
 /* What an event is, for a switch. */
 enum clr_event {
@@ -33,6 +35,8 @@ enum clr_event {
 	CLR_SUSPEND_END,
 	CLR_RESTART_BEGIN,
 	CLR_RESTART_END,
+	CLR_ALLOCATION_TICK,
+	CLR_ALLOCATION_SAMPLED,
 	CLR_EXCEPTION_THROWN,
 	CLR_METHOD_LOAD, /* loaded, or listed by a rundown */
 	CLR_METHOD_UNLOAD,
@@ -62,6 +66,16 @@ struct clr_suspend {
 	uint32_t reason, gc_number;
 };
 bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret);
+
+enum { CLR_HEAP_SMALL, CLR_HEAP_LARGE, CLR_HEAP_PINNED };
+struct clr_allocation {
+	uint32_t heap;
+	struct utf16_span type;
+	uint64_t object_bytes; /* of the one object met; 0 = not told (ticks before .NET 5) */
+	uint64_t tick_bytes;   /* ticks only: allocated on that heap since its last tick, of whatever types */
+};
+/* AllocationTick and AllocationSampled. */
+bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret);
 
 enum { CLR_EXCEPTION_HAS_INNER = 1, CLR_EXCEPTION_NESTED = 2, CLR_EXCEPTION_RETHROWN = 4 };
 struct clr_exception {
