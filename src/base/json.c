@@ -90,8 +90,10 @@ static void add_escaped(struct buf *out, const char *s, size_t len)
 			buf_str(out, "\\n");
 		else if (cp == '\t')
 			buf_str(out, "\\t");
-		else if (cp < 0x20 || cp == 0x7f || cp == '<' || cp == '>' || cp == '&' || cp == 0x2028 || cp == 0x2029)
+		else if (cp == '<' || cp == '>' || cp == '&' || (cp < 0x10000 && cp_is_invisible(cp)))
 			buf_printf(out, "\\u%04x", cp);
+		else if (cp_is_invisible(cp))
+			buf_printf(out, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10), 0xdc00 + (cp & 0x3ff));
 		else
 			buf_add(out, s + i, n);
 		i += n;

@@ -13,8 +13,9 @@
 
 #define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
+#define LAST_BREATH_MS 2000	 /* from the end of its streams to the end of a dying process */
 #define DEFAULT_BUFFER_MB 64
-#define MAX_STREAMS 4
+#define MAX_STREAMS 6
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS 30000000000ll
@@ -227,6 +228,18 @@ static struct err *loop_turn(struct loop *loop)
 	return NULL;
 }
 
+/* Is the process that closed its streams going, or did only its runtime give up on us? A process that is killed closes
+ * its sockets some time before it counts as ended. */
+static bool loop_target_going(const struct loop *loop)
+{
+	if (loop->pidfd < 0)
+		return false;
+	struct err *err = fd_wait(loop->pidfd, POLLIN, deadline_in_ms(LAST_BREATH_MS));
+	bool going = !err;
+	err_free(err);
+	return going;
+}
+
 /* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. */
 static void loop_check_ends(struct loop *loop)
 {
@@ -234,7 +247,7 @@ static void loop_check_ends(struct loop *loop)
 		struct live *l = &loop->live[i];
 		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
 			continue;
-		if (!target_alive(&loop->exam->patient->target) && loop->exam->patient->target.pid) {
+		if (loop_target_going(loop)) {
 			loop_target_gone(loop);
 		} else {
 			exam_cut(loop->exam, "the runtime closed the event stream after %s",
@@ -466,6 +479,21 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 		.unordered = true,
 		.rundown = CLR_JIT | CLR_NGEN,
 		.after = after,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+struct events_stream exam_compiled_stream(struct methods *methods)
+{
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
+						      .keywords = CLR_JIT | CLR_NGEN,
+						      .level = 4 };
+	return (struct events_stream){
+		.name = "compiled",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
 		.event = on_method,
 		.user = methods,
 	};

@@ -40,6 +40,9 @@ struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t
 /* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
-/* The same once more after the window, for code that was compiled during it. Fewer or none when the target is gone; the
+/* A stream of the methods that are compiled during the window: hot code moves to new addresses (tiered compilation),
+ * and when the target ends there is nobody left to ask. */
+struct events_stream exam_compiled_stream(struct methods *methods);
+/* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;

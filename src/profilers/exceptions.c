@@ -14,6 +14,7 @@
 #include "profilers/events.h"
 #include "profilers/profiler.h"
 #include "profilers/stacks.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,11 +63,11 @@ struct exceptions {
 	struct buf text;
 	const struct exam *exam;
 	bool old; /* one stream for both */
-	struct events_stream streams[3];
+	struct events_stream streams[4];
 };
 
 /* "counts" is missing on old runtimes. */
-enum { NAMES, STACKS, COUNTS };
+enum { NAMES, COMPILED, STACKS, COUNTS };
 
 /* Index of the type, or UINT32_MAX past the limit. */
 static uint32_t type_of(struct exceptions *x, struct utf16_span name)
@@ -200,6 +201,7 @@ static struct err *run(struct exam *exam)
 		.user = x,
 	};
 	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
+	x->streams[COMPILED] = exam_compiled_stream(x->methods);
 	TRY(exam_events(exam, x->streams, x->old ? COUNTS : COUNTS + 1, window_ms));
 	if (stacks_unknown(x->stacks, x->methods))
 		TRY(exam_methods(exam, x->methods));
@@ -221,10 +223,20 @@ struct site {
 /* The whole, as far as it was heard. */
 struct view {
 	uint64_t total, window_ns;
+	double sum; /* the total before it was rounded: what shares are of */
 	double rate;
 	double scale; /* throws that one which was heard stands for: above 1 only where counting was in bursts */
 	bool estimated;
 };
+
+/* A number of throws as it is told: two digits of an estimate, which is no better than that. */
+static double told(const struct view *v, double throws)
+{
+	double unit = 1;
+	while (v->estimated && throws / unit >= 100)
+		unit *= 10;
+	return round(throws / unit) * unit;
+}
 
 static struct view view_of(const struct exam *exam, const struct exceptions *x)
 {
@@ -233,12 +245,11 @@ static struct view view_of(const struct exam *exam, const struct exceptions *x)
 	v.estimated = s->opened > 1 && s->open_ns && s->open_ns < v.window_ns;
 	if (v.estimated)
 		v.scale = (double)v.window_ns / (double)s->open_ns;
-	v.total = (uint64_t)((double)x->count * v.scale + 0.5);
-	for (uint64_t unit = 1; v.estimated && v.total / unit >= 10; unit *= 10) {
-		if (v.total / unit < 100) /* two digits: an estimate is no better than that */
-			v.total = (v.total + unit / 2) / unit * unit;
-	}
-	v.rate = v.window_ns ? (double)v.total * 1e9 / (double)v.window_ns : 0;
+	v.sum = (double)x->count * v.scale;
+	v.total = (uint64_t)told(&v, v.sum);
+	v.rate = v.window_ns ? v.sum * 1e9 / (double)v.window_ns : 0;
+	if (v.estimated)
+		v.rate = told(&v, v.rate);
 	return v;
 }
 
@@ -269,6 +280,8 @@ static bool thrown_again(struct exceptions *x, uint32_t stack)
 	return str_starts(leaf.name, "System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw");
 }
 
+static const char unknown_place[] = "code without a name";
+
 /* Groups the stacks by type and method, and spreads the exact counts of each type over its sites. */
 static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 {
@@ -277,13 +290,13 @@ static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 	vec_each(s, &x->sites) {
 		size_t at = stacks_site(x->stacks, x->methods, s->stack);
 		struct stack_frame frame = stacks_frame(x->stacks, x->methods, s->stack, at);
+		const char *name = frame.known ? frame.name : unknown_place;
 		bool again = thrown_again(x, s->stack), new;
-		uint64_t key =
-			hash_u64((uint64_t)(uintptr_t)frame.name ^ (uint64_t)s->type << 48 ^ (uint64_t)again << 47);
+		uint64_t key = hash_u64((uint64_t)(uintptr_t)name ^ (uint64_t)s->type << 48 ^ (uint64_t)again << 47);
 		uint64_t *i = map_u64_put(&index, key, &new);
 		if (new) {
 			*i = sites->n;
-			vec_push(sites, ((struct site){ .type = s->type, .method = frame.name, .again = again }));
+			vec_push(sites, ((struct site){ .type = s->type, .method = name, .again = again }));
 		}
 		struct site *site = &sites->v[*i];
 		site->count += s->count;
@@ -322,7 +335,7 @@ static void add_top(struct exceptions *x, const struct view *v, const struct sit
 {
 	struct buf name = { 0 };
 	show_type(x, top->type, &name);
-	double share = top->estimate / (double)v->total;
+	double share = top->estimate / v->sum;
 	if (v->total == 1)
 		rich_text(text, "It is ");
 	else if (share > 0.995)
@@ -392,9 +405,9 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
 	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
-	report_figure(report, "Rethrown", x->old ? V_COUNT((double)rethrown * v->scale) : V_NONE,
+	report_figure(report, "Rethrown", x->old ? V_COUNT(told(v, (double)rethrown * v->scale)) : V_NONE,
 		      x->old ? "by throw;" : "the runtime does not tell from .NET 9 on");
-	report_figure(report, "With an inner one", V_COUNT((double)inner * v->scale), NULL);
+	report_figure(report, "With an inner one", V_COUNT(told(v, (double)inner * v->scale)), NULL);
 }
 
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
@@ -425,25 +438,33 @@ static void add_inner_line(struct exceptions *x, const struct type *type, struct
 	buf_free(&line);
 }
 
+/* The stack from the throw downwards; recursion is one line. */
 static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
 {
-	size_t depth = stacks_depth(x->stacks, site->stack), first = first_frame(x, site->stack);
-	size_t end = MIN(depth, first + STACK_LINES);
-	for (size_t i = first; i < end; i++)
-		report_row_line(row, VALUE_CODE, stacks_frame(x->stacks, x->methods, site->stack, i).name, NULL);
-	if (depth > end) {
-		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
-		report_row_line(row, VALUE_TEXT, more, NULL);
+	size_t depth = stacks_depth(x->stacks, site->stack), i = first_frame(x, site->stack);
+	for (size_t lines = 0; i < depth && lines < STACK_LINES; lines++) {
+		const char *name = stacks_frame(x->stacks, x->methods, site->stack, i).name;
+		size_t times = 1;
+		while (i + times < depth && stacks_frame(x->stacks, x->methods, site->stack, i + times).name == name)
+			times++;
+		CLEANUP(mem_freep) char *again = times > 1 ? mem_printf("×%zu", times) : NULL;
+		report_row_line(row, VALUE_CODE, name, again);
+		i += times;
+	}
+	if (i < depth) {
+		report_row_line(row, VALUE_TEXT, fmt_plural(depth - i, "more frame", "more frames").s, NULL);
 	}
 }
 
-static void add_lines(struct exceptions *x, const struct exam *exam, const struct site *site, struct report_row *row)
+static void add_lines(struct exceptions *x, const struct exam *exam, const struct view *v, const struct site *site,
+		      struct report_row *row)
 {
 	const struct type *type = &x->types.v[site->type];
 	if (type->message)
 		report_row_line(row, VALUE_TEXT, type->message, "first message");
+	double rate = v->window_ns ? site->estimate * 1e9 / (double)v->window_ns : 0;
 	CLEANUP(mem_freep)
-	char *seen = mem_printf("first %s, last %s into the window",
+	char *seen = mem_printf("%s; first after %s, last after %s", fmt_rate(v->estimated ? told(v, rate) : rate).s,
 				fmt_duration_ns(type->first_ns - MIN(type->first_ns, exam->start_ns)).s,
 				fmt_duration_ns(type->last_ns - MIN(type->last_ns, exam->start_ns)).s);
 	report_row_line(row, VALUE_TEXT, seen, NULL);
@@ -463,21 +484,17 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 	report_column(t, "Exception", VALUE_CODE, 0);
 	report_column(t, "Thrown in", VALUE_CODE, 0);
 	report_column(t, "Count", VALUE_COUNT, COLUMN_MAIN);
-	report_column(t, "Rate", VALUE_RATE, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	struct buf name = { 0 };
-	double seconds = (double)v->window_ns / 1e9;
 	vec_each(site, sites) {
 		show_type(x, site->type, &name);
 		CLEANUP(mem_freep)
 		char *where =
 			site->method ? mem_printf("%s%s", site->method, site->again ? " (thrown again)" : "") : NULL;
-		struct report_row *row =
-			report_row(t, (struct value[]){ V_CODE(buf_cstr(&name)), where ? V_CODE(where) : V_NONE,
-							V_COUNT(site->estimate + 0.5),
-							V_RATE(seconds > 0 ? site->estimate / seconds : 0),
-							V_RATIO(site->estimate / (double)v->total) });
-		add_lines(x, exam, site, row);
+		struct report_row *row = report_row(
+			t, (struct value[]){ V_CODE(buf_cstr(&name)), where ? V_CODE(where) : V_NONE,
+					     V_COUNT(told(v, site->estimate)), V_RATIO(site->estimate / v->sum) });
+		add_lines(x, exam, v, site, row);
 	}
 	buf_free(&name);
 }

@@ -138,7 +138,7 @@ size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 {
 	for (size_t i = 0; i < stacks_depth(s, id); i++) {
 		struct stack_frame f = stacks_frame(s, methods, id, i);
-		if (f.known && !f.framework)
+		if (!f.framework)
 			return i;
 	}
 	return 0;

@@ -24,5 +24,6 @@ struct stack_frame {
 struct stack_frame stacks_frame(struct stacks *s, struct methods *methods, uint32_t id, size_t i);
 /* How many frames of all stacks have no name. */
 uint64_t stacks_unknown(struct stacks *s, struct methods *methods);
-/* The frame a reader looks for: the leaf-most of the user's own code, else the leaf. Returns its index. */
+/* The frame a reader looks for: the leaf-most of the user's own code, else the leaf. A frame without a name may be the
+ * user's own, so it is one that the caller must not skip. Returns its index. */
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id);

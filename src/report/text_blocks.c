@@ -155,16 +155,22 @@ static void measure_column(struct layout *l, size_t i)
 	l->least[i] = MIN(l->least[i], l->widths[i]);
 }
 
-/* What is left of the line goes to the columns that could use it: the first of them first. */
+/* What is left of the line goes to the columns that could use it, evenly. */
 static void share_room(struct layout *l)
 {
 	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
-	for (size_t i = 0; i < l->table->n_columns; i++) {
-		if (l->hidden[i])
-			continue;
-		size_t more = MIN(room, l->widths[i] - l->least[i]);
-		room -= more;
-		l->widths[i] = l->least[i] + more;
+	size_t wanted[COLUMNS_MAX];
+	memcpy(wanted, l->widths, sizeof(wanted));
+	memcpy(l->widths, l->least, sizeof(wanted));
+	for (bool given = true; given && room;) {
+		given = false;
+		for (size_t i = 0; i < l->table->n_columns && room; i++) {
+			if (l->hidden[i] || l->widths[i] >= wanted[i])
+				continue;
+			l->widths[i]++;
+			room--;
+			given = true;
+		}
 	}
 	if (l->bar_width)
 		l->bar_width = MIN(l->bar_width + room, (size_t)BAR_WIDE);

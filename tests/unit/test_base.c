@@ -194,6 +194,10 @@ static void json_is_escaped_and_capped(void **state UNUSED)
 	jsonw_object_end(&w);
 	assert_string_equal(buf_cstr(&b), "{\"a\":\"\\u003c\\\"\\\\\\n\\u0001\xef\xbf\xbd\\u003e\","
 					  "\"list\":[18446744073709551615,0.1,null]}");
+	buf_clear(&b);
+	w = jsonw_make(&b, false);
+	jsonw_str(&w, NULL, "\u202e\xc2\x85\U000e0041\u00e4");
+	assert_string_equal(buf_cstr(&b), "\"\\u202e\\u0085\\udb40\\udc41\u00e4\"");
 	json_t *j = NULL;
 	assert_err(json_parse("{\"a\":1,\"a\":2}", 13, 100, &j), ERR_BAD_DATA);
 	assert_err(json_parse("[1,2,3]", 7, 3, &j), ERR_BAD_DATA);
