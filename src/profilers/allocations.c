@@ -67,10 +67,10 @@ static uint32_t type_of(struct allocations *a, struct utf16_span name)
 	buf_clear(&a->text);
 	utf16_add(&a->text, name.units, MIN(name.n, (size_t)NAME_UNITS));
 	if (!a->text.len)
-		buf_str(&a->text, "[type not told]");
+		buf_str(&a->text, "(type not told)");
 	if (a->types.n >= TYPES_MAX && strtab_find(&a->names, buf_cstr(&a->text), a->text.len) == STRTAB_NONE) {
 		buf_clear(&a->text);
-		buf_str(&a->text, "[more types]");
+		buf_str(&a->text, "(more types)");
 	}
 	uint32_t id = strtab_add(&a->names, buf_cstr(&a->text), a->text.len);
 	while (a->types.n < a->names.n)
@@ -170,7 +170,8 @@ static struct err *run(struct exam *exam)
 		.user = a,
 	};
 	a->streams[ALLOC_NAMES] = exam_methods_stream(&a->streams[ALLOC_STACKS], a->methods);
-	TRY(exam_events(exam, a->streams, a->old ? ALLOC_COUNTS : ALLOC_COUNTS + 1, window_ms));
+	a->streams[ALLOC_COMPILED] = exam_compiled_stream(a->methods);
+	TRY(exam_events(exam, a->streams, a->old ? ALLOC_COUNTS : ALLOC_STREAMS, window_ms));
 	if (stacks_unknown(a->stacks, a->methods))
 		TRY(exam_methods(exam, a->methods));
 	return NULL;
@@ -207,6 +208,8 @@ static int heaviest_first(const void *a, const void *b)
 	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : (int)x->type - (int)y->type;
 }
 
+static const char unknown_place[] = "code without a name";
+
 /* Stacks of one type that lead to the same method of the user's are one site. */
 static void merge_stacks(struct allocations *a, struct alloc_sites *sites)
 {
@@ -215,12 +218,12 @@ static void merge_stacks(struct allocations *a, struct alloc_sites *sites)
 	vec_each(s, &a->by_stack) {
 		size_t at = stacks_site(a->stacks, a->methods, s->stack);
 		struct stack_frame frame = stacks_frame(a->stacks, a->methods, s->stack, at);
+		const char *name = frame.known ? frame.name : unknown_place;
 		bool new;
-		uint64_t *i =
-			map_u64_put(&index, (uint64_t)s->type << 32 | strtab_add_cstr(&methods, frame.name), &new);
+		uint64_t *i = map_u64_put(&index, (uint64_t)s->type << 32 | strtab_add_cstr(&methods, name), &new);
 		if (new) {
 			*i = sites->n;
-			vec_push(sites, ((struct alloc_site){ .type = s->type, .method = frame.name }));
+			vec_push(sites, ((struct alloc_site){ .type = s->type, .method = name }));
 		}
 		struct alloc_site *site = &sites->v[*i];
 		alloc_sum_add(&site->sum, &s->sum, 1);

@@ -22,7 +22,8 @@ struct alloc_stack {
 	struct alloc_sum sum;
 };
 
-enum { ALLOC_NAMES, ALLOC_STACKS, ALLOC_COUNTS };
+/* Counts are missing where stacks cannot be left out. */
+enum { ALLOC_NAMES, ALLOC_COMPILED, ALLOC_STACKS, ALLOC_COUNTS, ALLOC_STREAMS };
 
 struct allocations {
 	struct strtab names;
@@ -40,7 +41,7 @@ struct allocations {
 	bool ticks;	    /* told by AllocationTick: before .NET 10 */
 	bool sizes_unknown; /* ticks that do not tell the size of the object */
 	bool old;	    /* one stream for counts and stacks: before .NET 9 */
-	struct events_stream streams[3];
+	struct events_stream streams[ALLOC_STREAMS];
 };
 
 /* Allocations of one type from one method. */

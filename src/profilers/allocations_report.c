@@ -328,8 +328,8 @@ static void add_how(const struct allocations *a, const struct alloc_view *v, str
 	char *bursts = mem_printf("in %u bursts, %s of the time%s", stacks->opened, fmt_percent(share).s,
 				  a->old ? "; all figures are scaled up" : ", so places are estimated from these");
 	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->opened > 1 ? bursts : heard);
-	report_how(report, "±", V_TEXT("95 of 100 estimates are within it"),
-		   "from the number of samples; the true figure may be further off where they are few");
+	if (v->all.samples)
+		report_how(report, "±", V_TEXT("95 of 100 estimates are within it"), "from the number of samples");
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
