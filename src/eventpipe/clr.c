@@ -24,6 +24,8 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_ALLOCATION_TICK;
 	case 303:
 		return CLR_ALLOCATION_SAMPLED;
+	case 35:
+		return CLR_GC_TRIGGERED;
 	case 204:
 		return CLR_GC_HEAP_HISTORY;
 	case 80:
@@ -95,8 +97,8 @@ bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_s
 	return true;
 }
 
-/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size: sizes before (0), free list
- * before, free objects before, size after (3), ... as pointers. */
+/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size, as pointers: size before, free list
+ * before, free objects before, size after, free list after, free objects after, ... */
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret)
 {
 	struct cursor c = payload(event);
@@ -104,19 +106,33 @@ bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap
 	cursor_take(&c, 2 + 6 * ptr + 5 * sizeof(uint32_t));
 	*ret = (struct clr_heap_history){ .heap = cursor_u32(&c) };
 	cursor_take(&c, ptr);
-	uint32_t generations = cursor_u32(&c);
-	if (!cursor_ok(&c) || ptr != 8 || !generations || generations > 16)
+	uint32_t n = cursor_u32(&c);
+	if (!cursor_ok(&c) || ptr != 8 || !n || n > 16)
 		return false;
-	size_t each = cursor_left(&c) / generations;
-	if (each < 4 * ptr)
+	size_t each = cursor_left(&c) / n;
+	if (each < 6 * ptr)
 		return false;
-	for (uint32_t i = 0; i < generations; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct cursor g = cursor_make(cursor_take(&c, each), each);
-		ret->before_bytes += cursor_u64(&g);
-		cursor_take(&g, 2 * ptr);
-		ret->after_bytes += cursor_u64(&g);
+		uint64_t before = cursor_u64(&g), free_before = cursor_u64(&g) + cursor_u64(&g);
+		uint64_t after = cursor_u64(&g), free_after = cursor_u64(&g) + cursor_u64(&g);
+		ret->before_bytes += before;
+		ret->after_bytes += after;
+		if (i >= CLR_GENERATIONS)
+			continue;
+		ret->generations[i].before = before;
+		ret->generations[i].free_before = MIN(free_before, before);
+		ret->generations[i].after = after;
+		ret->generations[i].free_after = MIN(free_after, after);
 	}
 	return true;
+}
+
+bool clr_decode_gc_triggered(const struct nettrace_event *event, uint32_t *ret_reason)
+{
+	struct cursor c = payload(event);
+	*ret_reason = cursor_u32(&c);
+	return cursor_ok(&c);
 }
 
 bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret)
@@ -209,8 +225,17 @@ const char *clr_gc_reason(uint32_t reason)
 		"low memory of the host",
 		"a full GC of provisional mode",
 		"low memory of the host, blocking",
+		"tuning of background GC",
+		"tuning of background GC",
+		"stepping of background GC",
+		"induced, aggressive",
 	};
 	return word(words, ARRAY_SIZE(words), reason);
+}
+
+bool clr_gc_induced(uint32_t reason)
+{
+	return reason == 1 || reason == 7 || reason == 10 || reason == 17;
 }
 
 const char *clr_suspend_reason(uint32_t reason)

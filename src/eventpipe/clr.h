@@ -31,6 +31,7 @@ enum clr_event {
 	CLR_GC_END,
 	CLR_GC_HEAP_STATS,
 	CLR_GC_HEAP_HISTORY, /* of one heap, at the end of a GC */
+	CLR_GC_TRIGGERED,    /* on the thread that wants it */
 	CLR_SUSPEND_BEGIN,
 	CLR_SUSPEND_END,
 	CLR_RESTART_BEGIN,
@@ -52,16 +53,22 @@ struct clr_gc_end {
 	uint32_t number, generation;
 };
 bool clr_decode_gc_end(const struct nettrace_event *event, struct clr_gc_end *ret);
+#define CLR_GENERATIONS 5 /* 0, 1, 2, large objects, pinned objects */
 struct clr_heap_stats {
-	uint64_t size[5], promoted[5]; /* generation 0, 1, 2, large objects, pinned objects */
+	uint64_t size[CLR_GENERATIONS], promoted[CLR_GENERATIONS];
 	uint32_t pinned, handles;
 };
 bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_stats *ret);
 struct clr_heap_history {
 	uint32_t heap;
 	uint64_t before_bytes, after_bytes; /* all generations of that heap */
+	struct {
+		uint64_t before, free_before, after, free_after; /* free: holes inside, part of the size */
+	} generations[CLR_GENERATIONS];
 };
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret);
+/* Of a GC that someone wants; the GC itself may come later, or be another's. */
+bool clr_decode_gc_triggered(const struct nettrace_event *event, uint32_t *ret_reason);
 struct clr_suspend {
 	uint32_t reason, gc_number;
 };
@@ -94,6 +101,7 @@ bool clr_decode_method(const struct nettrace_event *event, struct clr_method *re
 
 /* In words. */
 const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */
+bool clr_gc_induced(uint32_t reason);		 /* by a call of GC.Collect and the like */
 const char *clr_suspend_reason(uint32_t reason); /* "garbage collection", "code versioning" ... */
 const char *clr_gc_type(uint32_t type);		 /* "blocking", "background", "blocking during a background GC" */
 
