@@ -1,12 +1,13 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
 
-extern const struct profiler profiler_allocations, profiler_exceptions, profiler_runtime_pauses;
+extern const struct profiler profiler_allocations, profiler_exceptions, profiler_gc_stats, profiler_runtime_pauses;
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
 	&profiler_runtime_pauses,
 	&profiler_exceptions,
+	&profiler_gc_stats,
 	&profiler_allocations,
 };
 
