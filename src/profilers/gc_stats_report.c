@@ -122,7 +122,7 @@ static void add_figures(const struct gc_view *v, struct report *report)
 	report_figure(report, "In the background", V_NS(v->background_ns), background);
 	report_figure(report, "Allocated per second",
 		      v->allocated_over ? V_BYTES((double)v->allocated * 1e9 / (double)v->allocated_over) : V_NONE,
-		      v->allocated_over ? "between collections" : "takes two collections to know");
+		      v->allocated_over ? "about, from what each GC found" : "takes two collections to know");
 	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_bytes(v->heap_most).s);
 	report_figure(report, "Heap after a GC", v->last ? V_BYTES(gc_after(v->last)) : V_NONE, v->last ? most : NULL);
 }
