@@ -196,10 +196,11 @@ bool counters_decode(const struct nettrace_event *event, struct counters_event *
 {
 	const struct nettrace_meta *meta = event->meta;
 	bool metrics = str_eq(meta->provider, COUNTERS_METRICS_PROVIDER);
-	*ret = (struct counters_event){ .value = NAN, .delta = NAN, .count = NAN, .sum = NAN, .interval_s = NAN,
-					.quantiles = { NAN, NAN, NAN } };
-	if (metrics ? meta->event_id >= ARRAY_SIZE(metrics_events) || !metrics_events[meta->event_id].news :
-		      !str_eq(meta->name, "EventCounters"))
+	*ret = (struct counters_event){
+		.value = NAN, .delta = NAN, .count = NAN, .sum = NAN, .interval_s = NAN, .quantiles = { NAN, NAN, NAN }
+	};
+	if (metrics ? meta->event_id >= ARRAY_SIZE(metrics_events) || !metrics_events[meta->event_id].news
+		    : !str_eq(meta->name, "EventCounters"))
 		return false;
 	struct fields f = { .to = ret, .mean = NAN, .increment = NAN };
 	take_all(&f, nettrace_walk_make(event), 0);

@@ -22,13 +22,13 @@ enum counters_news {
 	COUNTERS_END,		   /* ... and will not any more */
 	COUNTERS_COLLECTION_START, /* values of one interval follow; interval_s */
 	COUNTERS_COLLECTION_STOP,
-	COUNTERS_ENUMERATED,	    /* all instruments that existed at the start have been told */
-	COUNTERS_SERIES_LIMIT,	    /* the runtime's own limits: some values will be missing */
+	COUNTERS_ENUMERATED,   /* all instruments that existed at the start have been told */
+	COUNTERS_SERIES_LIMIT, /* the runtime's own limits: some values will be missing */
 	COUNTERS_HISTOGRAM_LIMIT,
-	COUNTERS_CALLBACK_ERROR,    /* the app's own code failed to give a value: text */
-	COUNTERS_ERROR,		    /* text */
-	COUNTERS_NOT_SHARED,	    /* refused: someone listens and does not share; session is theirs */
-	COUNTERS_OTHER_SETTINGS,    /* client was refused: the shared session has other settings; interval_s is its */
+	COUNTERS_CALLBACK_ERROR, /* the app's own code failed to give a value: text */
+	COUNTERS_ERROR,		 /* text */
+	COUNTERS_NOT_SHARED,	 /* refused: someone listens and does not share; session is theirs */
+	COUNTERS_OTHER_SETTINGS, /* client was refused: the shared session has other settings; interval_s is its */
 };
 
 enum counters_type {
@@ -43,8 +43,8 @@ struct counters_event {
 	enum counters_type type;
 	bool meter; /* from a meter; else an EventCounter */
 	double value, delta, count, sum;
-	double interval_s;     /* of EventCounters and collections; NAN elsewhere */
-	double quantiles[3];   /* 0.5, 0.95, 0.99 */
+	double interval_s;   /* of EventCounters and collections; NAN elsewhere */
+	double quantiles[3]; /* 0.5, 0.95, 0.99 */
 	char provider[COUNTERS_NAME_BYTES], name[COUNTERS_NAME_BYTES], unit[64];
 	char display[COUNTERS_NAME_BYTES]; /* of EventCounters; "" when it says nothing */
 	char session[64], client[64];

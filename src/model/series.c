@@ -197,7 +197,7 @@ void series_cells(const struct series *s, size_t column, int64_t from_ns, int64_
 		size_t at = (s->first + i) % s->cap;
 		if (s->when_ns[at] < from_ns || s->when_ns[at] > to_ns)
 			continue;
-		double cell = width > 0 ? (double)(s->when_ns[at] - from_ns) / width : 0;
+		double cell = width > 0 ? ((double)s->when_ns[at] - (double)from_ns) / width : 0;
 		size_t c = MIN((size_t)cell, n - 1);
 		ret[c] = fmax(ret[c], s->values[at * s->columns + column]);
 	}

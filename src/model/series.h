@@ -15,8 +15,8 @@ enum series_kind {
 };
 
 /* Columns of a point. NAN = not measured. */
-enum { SERIES_VALUE = 0 };						 /* SERIES_GAUGE */
-enum { SERIES_PER_SECOND = 0, SERIES_TOTAL };				 /* SERIES_RATE */
+enum { SERIES_VALUE = 0 };							       /* SERIES_GAUGE */
+enum { SERIES_PER_SECOND = 0, SERIES_TOTAL };					       /* SERIES_RATE */
 enum { SERIES_P50 = 0, SERIES_P95, SERIES_P99, SERIES_COUNT_PER_SECOND, SERIES_MEAN }; /* SERIES_HISTOGRAM */
 #define SERIES_COLUMNS_MAX 5
 
@@ -30,8 +30,8 @@ struct series { /* read only */
 	enum series_kind kind;
 	bool meter;
 	size_t columns;
-	size_t n;		/* points kept */
-	uint64_t seen;		/* points ever */
+	size_t n;      /* points kept */
+	uint64_t seen; /* points ever */
 	int64_t last_ns;
 	double last[SERIES_COLUMNS_MAX], min[SERIES_COLUMNS_MAX], max[SERIES_COLUMNS_MAX];
 	/* The ring. */
