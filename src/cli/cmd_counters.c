@@ -25,6 +25,7 @@
 #define MAX_INTERVAL_MS 3600000
 #define RUNTIME "System.Runtime"
 #define FIRST_WITH_RUNTIME_METER 9
+#define FIRST_WITH_WILDCARD 9
 
 /* EventCounters cannot be asked who there is; these are what .NET and the usual libraries have. */
 static const char *const usual_providers[] = {
@@ -177,11 +178,15 @@ static struct err *order_read(const struct args *args, struct order *o)
 	return choose_form(args, o);
 }
 
+static bool has_release(const struct patient *p, int release)
+{
+	return p->info.runtime_version && atoi(p->info.runtime_version) >= release;
+}
+
 /* What that means for a runtime of this age. */
 static struct err *complete_order(struct order *o, const struct patient *p)
 {
-	const char *version = p->info.runtime_version;
-	bool has_meter = version && atoi(version) >= FIRST_WITH_RUNTIME_METER;
+	bool has_meter = has_release(p, FIRST_WITH_RUNTIME_METER);
 	if (o->all) {
 		for (size_t i = has_meter ? 1 : 0; i < ARRAY_SIZE(usual_providers); i++)
 			TRY(add_group(&o->counters, "--all", usual_providers[i], true));
@@ -381,6 +386,7 @@ static struct err *listen_to(struct listening *l, struct order *o)
 					    .meters = meters.v,
 					    .n_meters = meters.n,
 					    .all_meters = o->all,
+					    .wildcard = has_release(&l->patient, FIRST_WITH_WILDCARD),
 					    .instead = runtime ? &instead : NULL,
 					    .interval_ms = o->interval_ms };
 	struct err *err = counters_open(l->patient.target.socket, &want, deadline_in_ms(OPEN_TIMEOUT_MS), &l->c);

@@ -94,6 +94,14 @@ static void remember(struct strtab *names, const char *provider, const char *nam
 
 /* ---- events in ---- */
 
+/* Two of the runtime's own instruments say they count what only grows, and do not. */
+static bool is_misnamed(const struct counters_event *e)
+{
+	return e->meter && e->type == COUNTERS_RATE && str_eq(e->provider, "System.Runtime") &&
+	       (str_eq(e->name, "dotnet.thread_pool.thread.count") ||
+		str_eq(e->name, "dotnet.thread_pool.queue.length"));
+}
+
 static void keep(struct counters *c, const struct counters_event *e)
 {
 	static const enum series_kind kinds[] = {
@@ -187,6 +195,8 @@ static void on_event(void *user, const struct nettrace_event *event)
 		return;
 	switch (e.news) {
 	case COUNTERS_VALUE:
+		if (is_misnamed(&e))
+			e.type = COUNTERS_GAUGE;
 		on_value(c, &e);
 		break;
 	case COUNTERS_PUBLISHED:
@@ -257,7 +267,7 @@ static struct err *open_counters(struct counters *c, const struct counters_group
 static void add_metrics(const struct counters_want *want, struct buf *out)
 {
 	buf_str(out, "Metrics=");
-	if (want->all_meters)
+	if (want->all_meters && want->wildcard)
 		buf_str(out, "*");
 	for (size_t i = 0; i < want->n_meters && !want->all_meters; i++) {
 		const struct counters_group *g = &want->meters[i];
@@ -268,39 +278,35 @@ static void add_metrics(const struct counters_want *want, struct buf *out)
 	}
 }
 
+static void add_published(const struct counters *c, struct buf *out)
+{
+	struct strtab meters = { 0 };
+	for (size_t i = 0; i < c->published.n; i++)
+		strtab_add_cstr(&meters, strtab_get(&c->published, (uint32_t)i)); /* ends at the first NUL */
+	for (size_t i = 0; i < meters.n; i++) {
+		const char *name = strtab_get(&meters, (uint32_t)i);
+		if (!strpbrk(name, ",;\\=\"\r\n"))
+			buf_printf(out, "%s,", name);
+	}
+	strtab_free(&meters);
+}
+
 /* Limits are not given, and the interval only when it is an unusual one: what is not said cannot contradict a listener
  * that is there already. */
-static struct err *open_meters(struct counters *c, struct deadline deadline)
+static struct err *open_meters(struct counters *c, bool discover, struct deadline deadline)
 {
 	CLEANUP(buf_free) struct buf args = { 0 };
-	buf_printf(&args, "SessionId=" SHARED ";ClientId=%s;", c->client);
-	if (c->want->interval_ms != COUNTERS_INTERVAL_MS)
+	buf_printf(&args, "SessionId=" SHARED ";ClientId=%s%s;", c->client, discover ? "-names" : "");
+	if (c->want->interval_ms != COUNTERS_INTERVAL_MS && !discover)
 		buf_printf(&args, "RefreshInterval=%g;", (double)c->want->interval_ms / 1e3);
 	add_metrics(c->want, &args);
+	if (c->want->all_meters && !c->want->wildcard && !discover)
+		add_published(c, &args);
 	const struct ipc_provider provider = { .name = COUNTERS_METRICS_PROVIDER,
 					       .keywords = COUNTERS_TIME_SERIES | COUNTERS_PUBLISHING,
 					       .level = LEVEL_METERS,
 					       .args = buf_cstr(&args) };
 	return open_session(c, &provider, 1, deadline, &c->meters);
-}
-
-struct err *counters_open(const char *socket, const struct counters_want *want, struct deadline deadline,
-			  struct counters **ret)
-{
-	CLEANUP(counters_freep) struct counters *c = mem_zalloc(sizeof(*c));
-	c->want = want;
-	c->socket = mem_strdup(socket);
-	c->set = series_set_new(NULL);
-	c->opened_ns = c->ticked_ns = clock_mono_ns();
-	c->interval_ns = want->interval_ms * 1000000;
-	c->collection_s = NAN;
-	snprintf(c->client, sizeof(c->client), "drdotnet-%d-%llx", (int)getpid(), (unsigned long long)c->opened_ns);
-	if (want->n_meters || want->all_meters)
-		TRY(open_meters(c, deadline));
-	if (want->n_counters)
-		TRY(open_counters(c, want->counters, want->n_counters, deadline));
-	*ret = STEAL(c);
-	return NULL;
 }
 
 void counters_free(struct counters *c)
@@ -436,6 +442,46 @@ struct err *counters_stop(struct counters *c, struct deadline deadline, int hurr
 	return ended ? NULL : err_new(ERR_TIMEOUT, "the runtime did not confirm the end of the session");
 }
 
+static bool discovered(const struct counters *c)
+{
+	return c->refused || (c->enumerated && c->collections > 0);
+}
+
+/* An older runtime must be told every meter by name: a first session says which there are. */
+static struct err *discover(struct counters *c, struct deadline deadline)
+{
+	bool ended;
+	TRY(open_meters(c, true, deadline));
+	TRY(pump_until(c, deadline, -1, discovered, &ended));
+	TRY(counters_stop(c, deadline, -1));
+	eventpipe_free(STEAL(c->meters));
+	c->meters_ended = c->stopping = c->refused = c->enumerated = false;
+	c->collections = c->ticks = 0;
+	c->opened_ns = c->ticked_ns = clock_mono_ns();
+	return NULL;
+}
+
+struct err *counters_open(const char *socket, const struct counters_want *want, struct deadline deadline,
+			  struct counters **ret)
+{
+	CLEANUP(counters_freep) struct counters *c = mem_zalloc(sizeof(*c));
+	c->want = want;
+	c->socket = mem_strdup(socket);
+	c->set = series_set_new(NULL);
+	c->opened_ns = c->ticked_ns = clock_mono_ns();
+	c->interval_ns = want->interval_ms * 1000000;
+	c->collection_s = NAN;
+	snprintf(c->client, sizeof(c->client), "drdotnet-%d-%llx", (int)getpid(), (unsigned long long)c->opened_ns);
+	if (want->all_meters && !want->wildcard)
+		TRY(discover(c, deadline));
+	if (want->n_meters || want->all_meters)
+		TRY(open_meters(c, false, deadline));
+	if (want->n_counters)
+		TRY(open_counters(c, want->counters, want->n_counters, deadline));
+	*ret = STEAL(c);
+	return NULL;
+}
+
 /* ---- what there is ---- */
 
 struct series_set *counters_series(struct counters *c)
@@ -448,11 +494,19 @@ uint64_t counters_ticks(const struct counters *c)
 	return c->ticks;
 }
 
+static bool all_optional(const struct counters_want *w)
+{
+	for (size_t i = 0; i < w->n_counters; i++)
+		if (!w->counters[i].optional)
+			return false;
+	return w->all_meters; /* whose collections take long enough for those that are there */
+}
+
 bool counters_complete(const struct counters *c)
 {
 	bool waited = clock_mono_ns() > c->opened_ns + 3 * c->interval_ns + 2000000000;
 	bool meters = !c->meters || c->refused || c->collections >= 2;
-	bool counters = !c->counters || c->batches > 0;
+	bool counters = !c->counters || c->batches > 0 || all_optional(c->want);
 	return c->ticks && (waited || (meters && counters));
 }
 

@@ -26,6 +26,7 @@ struct counters_want {
 	const struct counters_group *meters;
 	size_t n_meters;
 	bool all_meters;
+	bool wildcard; /* the runtime knows '*'; otherwise it is asked for the names first, which takes a second */
 	/* EventCounters to take instead when the meters are refused; NULL = none. */
 	const struct counters_group *instead;
 	uint64_t interval_ms; /* COUNTERS_INTERVAL_MS: follow whoever listens to the meters already */

@@ -16,19 +16,20 @@ namespace Shop.Metering
         static readonly Meter Meter = new("Shop.Meters", "1.2");
         static readonly Counter<long> OrdersTaken =
             Meter.CreateCounter<long>("shop.orders", "{order}", "Orders that were taken");
-        static readonly UpDownCounter<int> Cart = Meter.CreateUpDownCounter<int>("shop.cart.items", "{item}");
+        static readonly UpDownCounter<int> Backlog = Meter.CreateUpDownCounter<int>("shop.backlog", "{order}");
         static readonly Histogram<double> Duration =
             Meter.CreateHistogram<double>("shop.order.duration", "s", "How long an order took");
-        static int _round, _inCart;
+        static int _round;
 
         public static void Open()
         {
+            Meter.CreateObservableUpDownCounter("shop.cart.items", () => CartItems, "{item}");
             Meter.CreateObservableGauge("shop.temperature", () => Temperature, "Cel");
             Meter.CreateObservableCounter("shop.visits", () => Visits.Total, "{visit}");
             Meter.CreateObservableGauge("shop.free", FreePlaces, "By");
         }
 
-        // Whoever listens late sees only changes, so the cart's is renewed in every round.
+        // The backlog grows by one in every round; whoever listens late sees what was added since.
         public static void Serve()
         {
             int round = _round++ % 100;
@@ -37,8 +38,8 @@ namespace Shop.Metering
             Orders[kind].Increment();
             Visits.Add(3);
             Duration.Record((round + 1) / 1000.0, new KeyValuePair<string, object?>("route", "/orders"));
-            Cart.Add(_inCart == CartItems ? -CartItems : CartItems);
-            _inCart = CartItems - _inCart;
+            Backlog.Add(2);
+            Backlog.Add(-1);
             Events.Log.Taken(round + 1);
         }
 
