@@ -19,7 +19,7 @@
 
 #define FIND_TIMEOUT_MS 3000
 #define OPEN_TIMEOUT_MS 10000
-#define STOP_GRACE_MS 5000
+#define STOP_GRACE_MS 2000
 #define MAX_GROUPS 64
 #define MAX_ITEMS 100
 #define MAX_INTERVAL_MS 3600000
@@ -358,7 +358,7 @@ static struct err *stop(struct listening *l, struct err *failed)
 	struct signalfd_siginfo info;
 	while (read(l->signal_fd, &info, sizeof(info)) > 0)
 		;
-	uint64_t patience_ms = 2 * MIN(counters_interval_ms(l->c), (uint64_t)5000) + STOP_GRACE_MS;
+	uint64_t patience_ms = 2 * counters_interval_ms(l->c) + STOP_GRACE_MS;
 	struct err *err = counters_stop(l->c, deadline_in_ms(patience_ms), l->signal_fd);
 	if (failed) {
 		err_ignore(err);

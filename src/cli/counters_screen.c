@@ -120,6 +120,27 @@ static void draw_spark(const struct counters_screen *s, const struct counters_ro
 	attroff(COLOR_PAIR(1));
 }
 
+/* Tags that do not fit lose their keys first: "error.type=TimeoutException" -> "TimeoutException". */
+static void put_label(const struct counters_row *row, int y, int x, int columns)
+{
+	bool tags = *row->s->key.tags && row->indent == 2;
+	if (!tags || utf8_width(row->label) <= (size_t)MAX(columns, 0)) {
+		put(y, x, columns, false, row->label);
+		return;
+	}
+	CLEANUP(buf_free) struct buf values = { 0 };
+	bool key = true;
+	for (const char *p = row->label; *p; p++) {
+		if (key)
+			key = *p != '=';
+		else
+			buf_char(&values, *p);
+		if (*p == ',')
+			key = true;
+	}
+	put(y, x, columns, false, buf_cstr(&values));
+}
+
 static void draw_row(const struct counters_screen *s, const struct counters_row *row, int y, struct layout l)
 {
 	int indent = (int)row->indent * 2;
@@ -130,7 +151,7 @@ static void draw_row(const struct counters_screen *s, const struct counters_row 
 		return;
 	}
 	const struct series *series = row->s;
-	put(y, indent, l.name - indent - 1, false, row->label);
+	put_label(row, y, indent, l.name - indent - 1);
 	int x = l.name;
 	double now = counters_value_now(s->view, series, row->column);
 	put(y, x, l.now - 1, true, counters_value_text(series, row->column, now).s);
@@ -203,7 +224,7 @@ static void draw_help(void)
 		"?                this page; any key goes back",
 		"",
 		"now       value of the last interval; a rate is per second",
-		"highest   of the window",
+		"highest   since the start or the last reset",
 		"total     since the process started where it counts itself,",
 		"          otherwise since somebody listens",
 		"p50 p95 p99   of what was measured in one interval",

@@ -19,6 +19,7 @@
 #define LEVEL_COUNTERS 1   /* EventCounters are written always; nothing else of that provider is asked for */
 #define KEYWORD_COUNTERS ((uint64_t)1 << 43)
 #define LEVEL_METERS 4
+#define STOP_MS 4000
 #define SHARED "SHARED"
 
 struct counters {
@@ -434,11 +435,12 @@ struct err *counters_stop(struct counters *c, struct deadline deadline, int hurr
 	bool ended;
 	c->stopping = true;
 	TRY(pump_until(c, deadline, hurry_fd, may_stop, &ended));
+	struct deadline end = deadline_in_ms(STOP_MS);
 	if (c->counters && !c->counters_ended)
-		TRY(eventpipe_stop(c->counters, deadline));
+		TRY(eventpipe_stop(c->counters, end));
 	if (c->meters && !c->meters_ended)
-		TRY(eventpipe_stop(c->meters, deadline));
-	TRY(pump_until(c, deadline, hurry_fd, never, &ended));
+		TRY(eventpipe_stop(c->meters, end));
+	TRY(pump_until(c, end, -1, never, &ended));
 	return ended ? NULL : err_new(ERR_TIMEOUT, "the runtime did not confirm the end of the session");
 }
 

@@ -48,8 +48,9 @@ size_t counters_fds(const struct counters *c, struct pollfd ret[COUNTERS_MAX_FDS
 struct deadline counters_due(const struct counters *c);
 /* Takes what has come. *ret_ended: the process is gone or has ended the sessions. */
 struct err *counters_pump(struct counters *c, bool *ret_ended) MUST_USE;
-/* Ends the sessions as the runtime bears it, at the deadline all the same, or as soon as `hurry_fd` (or -1) is
- * readable. ERR_TIMEOUT when the runtime does not confirm. */
+/* Ends the sessions when the runtime bears it: waits for the next moment between two collections until the deadline, or
+ * until `hurry_fd` (or -1) is readable; then takes a few seconds at most. ERR_TIMEOUT when the runtime does not
+ * confirm. */
 struct err *counters_stop(struct counters *c, struct deadline deadline, int hurry_fd) MUST_USE;
 
 struct series_set *counters_series(struct counters *c);
