@@ -34,6 +34,8 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_METHOD_LOAD;
 	case 144:
 		return CLR_METHOD_UNLOAD;
+	case 145:
+		return CLR_METHOD_JITTING;
 	default:
 		return CLR_UNKNOWN;
 	}
@@ -201,6 +203,30 @@ bool clr_decode_method(const struct nettrace_event *event, struct clr_method *re
 	ret->name = cursor_utf16z(&c);
 	ret->signature = cursor_utf16z(&c);
 	return cursor_ok(&c);
+}
+
+bool clr_decode_jitting(const struct nettrace_event *event, struct clr_jitting *ret)
+{
+	struct cursor c = payload(event);
+	ret->method = cursor_u64(&c);
+	cursor_u64(&c); /* module */
+	cursor_u32(&c); /* token */
+	ret->il_bytes = cursor_u32(&c);
+	return cursor_ok(&c);
+}
+
+unsigned clr_method_tier(uint32_t flags)
+{
+	return flags >> 7 & 7;
+}
+
+const char *clr_tier_name(unsigned tier)
+{
+	static const char *const names[CLR_TIERS] = {
+		"no tier told",		"not optimised",	 "optimised at once",	 "tier 0", "tier 1",
+		"tier 1, in a loop (OSR)", "tier 0, instrumented", "tier 1, instrumented",
+	};
+	return names[tier % CLR_TIERS];
 }
 
 static const char *word(const char *const *words, size_t n, uint32_t i)

@@ -41,6 +41,7 @@ enum clr_event {
 	CLR_EXCEPTION_THROWN,
 	CLR_METHOD_LOAD, /* loaded, or listed by a rundown */
 	CLR_METHOD_UNLOAD,
+	CLR_METHOD_JITTING, /* about to be compiled */
 };
 /* Classified once per meta, remembered in meta->user. */
 enum clr_event clr_event(const struct nettrace_event *event);
@@ -98,6 +99,20 @@ struct clr_method {
 	struct utf16_span space, name, signature; /* space: the type with its namespace */
 };
 bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);
+enum {
+	CLR_METHOD_DYNAMIC = 0x1,
+	CLR_METHOD_JITTED = 0x8,    /* else precompiled */
+	CLR_METHOD_REJECTED = 0x60, /* there was precompiled code, and it could not be used */
+};
+#define CLR_TIERS 8
+unsigned clr_method_tier(uint32_t flags); /* below CLR_TIERS */
+const char *clr_tier_name(unsigned tier); /* "tier 0", "tier 1" ... */
+
+struct clr_jitting {
+	uint64_t method;
+	uint32_t il_bytes;
+};
+bool clr_decode_jitting(const struct nettrace_event *event, struct clr_jitting *ret);
 
 /* In words. */
 const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */

@@ -1,7 +1,8 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
 
-extern const struct profiler profiler_allocations, profiler_exceptions, profiler_gc_stats, profiler_runtime_pauses;
+extern const struct profiler profiler_allocations, profiler_exceptions, profiler_gc_stats, profiler_jit,
+	profiler_runtime_pauses;
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
@@ -9,6 +10,7 @@ static const struct profiler *const PROFILERS[] = {
 	&profiler_exceptions,
 	&profiler_gc_stats,
 	&profiler_allocations,
+	&profiler_jit,
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
