@@ -1,0 +1,6 @@
+#include "image/snapshot.h"
+
+void snapshot_free(struct snapshot *s)
+{
+	(void)s;
+}
