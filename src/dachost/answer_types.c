@@ -91,7 +91,9 @@ static com_hr own_fields(struct host *h, uint64_t type, uint64_t *ret_first, uin
 		return hr;
 	if (data.parent && COM_CALL(h->sos, GetMethodTableFieldData, data.parent, &inherited) < 0)
 		inherited.n_instance = 0;
-	uint32_t instance = own.n_instance > inherited.n_instance ? own.n_instance - inherited.n_instance : 0u;
+	uint32_t instance = 0;
+	if (own.n_instance > inherited.n_instance)
+		instance = (uint32_t)own.n_instance - inherited.n_instance;
 	*ret_first = own.first;
 	*ret_n = instance + own.n_static;
 	return COM_OK;

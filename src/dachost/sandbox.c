@@ -34,6 +34,7 @@ static const int allowed[] = {
 	SYS_pread64,
 	SYS_close,
 	SYS_dup,
+	SYS_pipe2, /* the library makes itself one */
 	SYS_fstat,
 	SYS_lseek,
 	SYS_poll,
@@ -50,6 +51,7 @@ static const int allowed[] = {
 	SYS_getpid,
 	SYS_gettid,
 	SYS_getppid,
+	SYS_getsid,
 	SYS_getuid,
 	SYS_geteuid,
 	SYS_getgid,
@@ -287,8 +289,8 @@ const char *sandbox_enter(const struct sandbox_limits *limits)
 		return "its capabilities could not be dropped";
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return "new privileges could not be ruled out";
-	/* One descriptor more: the loader's copy of the library's. */
-	if (!limit(RLIMIT_NOFILE, limits->n_fds + 1) || !limit(RLIMIT_AS, limits->memory_bytes) ||
+	/* A few descriptors more: the loader's copy of the library's, the library's own pipe. */
+	if (!limit(RLIMIT_NOFILE, limits->n_fds + 4) || !limit(RLIMIT_AS, limits->memory_bytes) ||
 	    !limit(RLIMIT_CPU, limits->cpu_seconds) || !limit(RLIMIT_NPROC, 0) || !limit(RLIMIT_FSIZE, 0) ||
 	    !limit(RLIMIT_CORE, 0))
 		return "its limits could not be set";
