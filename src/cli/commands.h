@@ -4,14 +4,15 @@
 #include "cli/command.h"
 
 extern const struct command cmd_ps, cmd_check, cmd_run, cmd_profilers, cmd_sessions, cmd_completion, cmd_help,
-	cmd_worker, cmd_generate;
+	cmd_worker, cmd_generate, cmd_trace;
 
 static const struct command *const commands[] = {
-	&cmd_ps,	 &cmd_check, &cmd_run,	  &cmd_profilers, &cmd_sessions,
-	&cmd_completion, &cmd_help,  &cmd_worker, &cmd_generate,
+	&cmd_ps,       &cmd_check,	&cmd_run,  &cmd_profilers, &cmd_trace,
+	&cmd_sessions, &cmd_completion, &cmd_help, &cmd_worker,	   &cmd_generate,
 };
 
 const struct command *command_find(const char *name); /* NULL when there is none */
+struct err *unknown_word(const char *word);	      /* neither a command nor a profiler */
 
 /* Help texts, appended to out; fit 100 columns. */
 struct buf;

@@ -30,7 +30,7 @@ struct image_regs {
 };
 
 struct image_thread {
-	pid_t tid;     /* in the namespace of whoever made the image */
+	pid_t tid;     /* as the process itself knows it */
 	char name[16]; /* "" when not known */
 	bool has_regs, has_fp;
 	struct image_regs regs;
@@ -65,7 +65,7 @@ struct image_piece {
 };
 
 enum image_source image_source(const struct image *img);
-/* The process it was taken of, as whoever made the image saw it; 0 when not known. */
+/* The process it was taken of, as it knows itself; 0 when not known. */
 pid_t image_pid(const struct image *img);
 /* Reads up to len bytes; *ret_got gets how many could be read from addr on, without a gap. Fails never: a hole is a
  * short read. */

@@ -8,6 +8,7 @@
 #include "image/lock.h"
 #include "image/save.h"
 #include "image/tracer.h"
+#include "target/proc.h"
 #include "target/target.h"
 #include <dirent.h>
 #include <errno.h>
@@ -396,6 +397,7 @@ static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t 
 	const struct tracer_result *r = s->job.result;
 	int mem_fd;
 	TRY(open_proc(of, "mem", &mem_fd));
+	err_ignore(open_proc(of, "pagemap", &img->pagemap_fd));
 	uint32_t mem = image_add_fd(img, mem_fd), saved = image_add_fd(img, fd_steal(&s->saved_fd));
 	struct tracer_saved *sorted = mem_array(MAX(r->n_saved, (size_t)1), sizeof(*sorted));
 	memcpy(sorted, r->saved, r->n_saved * sizeof(*sorted));
@@ -416,6 +418,20 @@ static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t 
 	return NULL;
 }
 
+/* The thread's number as the process itself knows it. */
+static pid_t inner_tid(const struct target *t, pid_t tid)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/task/%d/status", t->pid, tid);
+	struct proc_status status;
+	if (!t->other_pid_ns)
+		return tid;
+	struct err *err = file_read(path, 1 << 20, &text);
+	bool ok = !err && proc_parse_status(text.data, text.len, &status) && status.ns_pid;
+	err_free(err);
+	return ok ? status.ns_pid : tid;
+}
+
 static void describe_threads(struct image *img, const struct snapshot *s, const struct target *t)
 {
 	const struct tracer_job *job = &s->job;
@@ -430,6 +446,7 @@ static void describe_threads(struct image *img, const struct snapshot *s, const 
 			str_copy(thread.name, sizeof(thread.name), name->name);
 		else
 			read_name(t->pid, thread.tid, thread.name);
+		thread.tid = inner_tid(t, thread.tid);
 		vec_push(&img->threads, thread);
 	}
 }
@@ -438,7 +455,7 @@ static void describe_process(struct image *img, const struct target *t)
 {
 	CLEANUP(buf_free) struct buf auxv = { 0 };
 	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/auxv", t->pid);
-	img->pid = t->pid;
+	img->pid = t->ns_pid ? t->ns_pid : t->pid;
 	img->command = mem_strdup(t->command_line ? t->command_line : "");
 	struct err *err = file_read(path, 8192, &auxv);
 	if (!err && auxv.len) {
