@@ -4,10 +4,10 @@
 #include "cli/command.h"
 
 extern const struct command cmd_ps, cmd_check, cmd_run, cmd_profilers, cmd_sessions, cmd_completion, cmd_help,
-	cmd_worker, cmd_generate, cmd_trace;
+	cmd_worker, cmd_generate, cmd_trace, cmd_dump;
 
 static const struct command *const commands[] = {
-	&cmd_ps,       &cmd_check,	&cmd_run,  &cmd_profilers, &cmd_trace,
+	&cmd_ps,       &cmd_check,	&cmd_run,  &cmd_profilers, &cmd_trace, &cmd_dump,
 	&cmd_sessions, &cmd_completion, &cmd_help, &cmd_worker,	   &cmd_generate,
 };
 

@@ -7,6 +7,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -148,8 +149,8 @@ static void lay_out(struct writer *w)
 			continue;
 		uint64_t len = m->end - m->start;
 		Elf64_Phdr load = { .p_type = PT_LOAD,
-				    .p_flags = (m->prot & IMAGE_READ ? PF_R : 0u) | (m->prot & IMAGE_WRITE ? PF_W : 0u) |
-					       (m->prot & IMAGE_EXEC ? PF_X : 0u),
+				    .p_flags = (m->prot & IMAGE_READ ? PF_R : 0u) |
+					       (m->prot & IMAGE_WRITE ? PF_W : 0u) | (m->prot & IMAGE_EXEC ? PF_X : 0u),
 				    .p_offset = at,
 				    .p_vaddr = m->start,
 				    .p_filesz = len,

@@ -19,7 +19,7 @@ struct image {
 	void *auxv;
 	size_t auxv_len;
 	int pagemap_fd; /* of a copy: which pages were ever touched; -1 = not known */
-	char *command; /* of its process, for a core written from it; or NULL */
+	char *command;	/* of its process, for a core written from it; or NULL */
 	struct snapshot *snapshot;
 };
 
