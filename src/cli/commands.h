@@ -4,11 +4,11 @@
 #include "cli/command.h"
 
 extern const struct command cmd_ps, cmd_check, cmd_run, cmd_profilers, cmd_sessions, cmd_completion, cmd_help,
-	cmd_worker, cmd_generate, cmd_stacks;
+	cmd_worker, cmd_generate, cmd_trace, cmd_dump, cmd_stacks;
 
 static const struct command *const commands[] = {
-	&cmd_ps,     &cmd_check,      &cmd_run,	 &cmd_profilers, &cmd_sessions,
-	&cmd_stacks, &cmd_completion, &cmd_help, &cmd_worker,	 &cmd_generate,
+	&cmd_ps,     &cmd_check,    &cmd_run,	     &cmd_profilers, &cmd_trace,  &cmd_dump,
+	&cmd_stacks, &cmd_sessions, &cmd_completion, &cmd_help,	     &cmd_worker, &cmd_generate,
 };
 
 const struct command *command_find(const char *name); /* NULL when there is none */

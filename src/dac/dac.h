@@ -18,9 +18,11 @@ struct dac_runtime {
 	const char *path; /* libcoreclr.so, or the program of a single-file application, as the process saw it */
 	uint64_t base;
 	bool single_file;
-	char version[48];			  /* "10.0.12", or "" when it does not say */
-	uint8_t dac_build_id[IMAGE_BUILD_ID_MAX]; /* of the library that fits */
-	size_t dac_build_id_len;		  /* 0 = it does not say */
+	char version[48]; /* "10.0.12", or "" when it does not say */
+	uint8_t build_id[IMAGE_BUILD_ID_MAX];
+	size_t build_id_len;			  /* 0 = not known */
+	uint8_t dac_build_id[IMAGE_BUILD_ID_MAX]; /* of the library that fits: single-file applications say it */
+	size_t dac_build_id_len;
 };
 /* ERR_NOT_FOUND: the image holds no .NET runtime (text says what it holds instead where that is known). */
 struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) MUST_USE;

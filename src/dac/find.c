@@ -25,6 +25,7 @@
 #define INFO_EXPORT "DotNetRuntimeInfo"
 #define AOT_EXPORT "DotNetRuntimeDebugHeader"
 #define INFO_BYTES 112
+#define SEARCH_BYTES ((uint64_t)64 << 20)
 
 /* ---- an exported name of a module in memory ---- */
 
@@ -105,6 +106,33 @@ static uint64_t find_export(const struct image *img, uint64_t base, const char *
 
 /* ---- the runtime ---- */
 
+static void set_version(struct dac_runtime *r, int major, int minor, int build)
+{
+	if (major > 0 && major < 100 && minor >= 0 && build >= 0)
+		snprintf(r->version, sizeof(r->version), "%d.%d.%d", major, minor, build / 100);
+}
+
+/* Looks for the text from the end: data comes last. */
+static void find_version(const struct image *img, const struct image_module *m, struct dac_runtime *ret)
+{
+	static const char mark[] = "@(#)Version ";
+	enum { WINDOW = 65536, OVERLAP = 64 };
+	char text[WINDOW + OVERLAP + 1];
+	uint64_t from = m->end;
+	while (from > m->base && m->end - from < SEARCH_BYTES) {
+		size_t step = (size_t)MIN(from - m->base, (uint64_t)WINDOW), got;
+		int major, minor, build;
+		from -= step;
+		image_read(img, from, text, (size_t)MIN(m->end - from, (uint64_t)(step + OVERLAP)), &got);
+		text[got] = 0;
+		const char *at = memmem(text, got, mark, sizeof(mark) - 1);
+		if (at && sscanf(at + sizeof(mark) - 1, "%d.%d.%d", &major, &minor, &build) == 3) {
+			set_version(ret, major, minor, build);
+			return;
+		}
+	}
+}
+
 static void read_info(const struct image *img, uint64_t at, struct dac_runtime *ret)
 {
 	uint8_t info[INFO_BYTES];
@@ -117,8 +145,7 @@ static void read_info(const struct image *img, uint64_t at, struct dac_runtime *
 		memcpy(ret->dac_build_id, dac + 1, dac[0]);
 	}
 	memcpy(parts, info + 24 + 3 * 24, sizeof(parts));
-	if (parts[0] > 0 && parts[0] < 100)
-		snprintf(ret->version, sizeof(ret->version), "%d.%d.%d", parts[0], parts[1], parts[2]);
+	set_version(ret, parts[0], parts[1], parts[2]);
 }
 
 struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret)
@@ -142,7 +169,12 @@ struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret)
 	if (!clr)
 		return err_new(ERR_NOT_FOUND, "there is no .NET runtime in it");
 	*ret = (struct dac_runtime){ .path = clr->path, .base = clr->base, .single_file = single_file };
-	read_info(img, info, ret);
+	ret->build_id_len = clr->build_id_len;
+	memcpy(ret->build_id, clr->build_id, sizeof(ret->build_id));
+	if (info)
+		read_info(img, info, ret);
+	else
+		find_version(img, clr, ret);
 	return NULL;
 }
 
@@ -166,13 +198,20 @@ static int open_below(const char *root, const char *path)
 	return fd_steal(&fd);
 }
 
-static bool fits(int fd, const struct dac_runtime *runtime)
+static bool has_build_id(int fd, const uint8_t *want, size_t want_len)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-	if (!runtime->dac_build_id_len)
-		return true;
-	size_t len = image_file_build_id(fd, id);
-	return len == runtime->dac_build_id_len && !memcmp(id, runtime->dac_build_id, len);
+	size_t len = fd >= 0 ? image_file_build_id(fd, id) : 0;
+	return len && len == want_len && !memcmp(id, want, len);
+}
+
+/* The library that was built together with the runtime lies in one folder with it: either it is the one that the
+ * runtime asks for, or its neighbour is the runtime itself. */
+static bool fits(const struct dac_runtime *runtime, int library, int neighbour)
+{
+	if (runtime->dac_build_id_len)
+		return has_build_id(library, runtime->dac_build_id, runtime->dac_build_id_len);
+	return has_build_id(neighbour, runtime->build_id, runtime->build_id_len);
 }
 
 /* Packs as NuGet unpacks them, or any folder that holds such files. */
@@ -199,8 +238,10 @@ static void search_entry(struct search *s, const char *folder, const struct dire
 	}
 	if (!S_ISREG(st.st_mode) || !str_eq(e->d_name, DAC_LIBRARY))
 		return;
+	CLEANUP(mem_freep) char *neighbour = mem_printf("%s/" RUNTIME_FILE, folder);
 	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || !fits(fd, s->runtime))
+	CLOSE_FD int runtime = open(neighbour, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || !fits(s->runtime, fd, runtime))
 		return;
 	s->fd = fd_steal(&fd);
 	s->path = STEAL(path);
@@ -226,7 +267,7 @@ static struct err *not_found(const struct dac_runtime *runtime, const char *besi
 	if (runtime->single_file)
 		buf_str(&text, "a single-file application carries no " DAC_LIBRARY);
 	else if (mismatch)
-		buf_printf(&text, "'%s' is of another build than the runtime", beside);
+		buf_printf(&text, "'%s' is of another build than the runtime that was running", beside);
 	else
 		buf_printf(&text, "'%s' is not there", beside);
 	buf_printf(&text, "; what would help is " DAC_LIBRARY " of .NET %s", version);
@@ -260,7 +301,9 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 	char *beside = mem_printf("%.*s/" DAC_LIBRARY, slash ? (int)(slash - runtime->path) : 0, runtime->path);
 	bool mismatch = false;
 	CLOSE_FD int fd = open_below(options->root, beside);
-	if (fd >= 0 && fits(fd, runtime)) {
+	CLOSE_FD int same = open_below(options->root, runtime->path);
+	/* A runtime without a build id cannot be compared: the library itself refuses what it does not fit. */
+	if (fd >= 0 && (fits(runtime, fd, same) || !(runtime->build_id_len || runtime->dac_build_id_len))) {
 		*ret_fd = fd_steal(&fd);
 		*ret_path = STEAL(beside);
 		return NULL;
@@ -269,8 +312,7 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 	const char *packs = options->packs ? options->packs : getenv("DRDOTNET_RUNTIME_PACKS");
 	packs = str_empty(packs) ? NULL : packs;
 	struct search s = { .runtime = runtime, .left = SEARCH_ENTRIES, .fd = -1 };
-	/* Without a build id to compare, any file of a pack would be a guess. */
-	if (packs && runtime->dac_build_id_len)
+	if (packs)
 		search_folder(&s, packs, 0);
 	if (s.fd < 0)
 		return not_found(runtime, beside, mismatch, packs);

@@ -215,7 +215,8 @@ static void read_segments(struct core *c, uint64_t at, uint64_t n)
 	Elf64_Phdr table[SEGMENTS_AT_ONCE];
 	for (uint64_t i = 0; i < n;) {
 		uint64_t left = at < c->size ? (c->size - at) / sizeof(*table) : 0;
-		size_t now = (size_t)MIN(MIN(n - i, left), (uint64_t)SEGMENTS_AT_ONCE);
+		uint64_t most = MIN(left, (uint64_t)SEGMENTS_AT_ONCE);
+		size_t now = (size_t)MIN(n - i, most);
 		if (!now || !read_at(c, at, table, now * sizeof(*table))) {
 			c->facts->truncated = true;
 			return;
@@ -298,7 +299,8 @@ static void name_mappings(struct core *c)
 			f->end = f->start; /* used up */
 		}
 		add_mapping(c->img, *b, at, b->end);
-		upto = MAX(upto, MAX(at, b->end));
+		at = MAX(at, b->end);
+		upto = MAX(upto, at);
 	}
 	vec_each(f, &c->files)
 		add_mapping(c->img, *f, f->start, f->end);
@@ -385,7 +387,7 @@ static void fill_from_files(struct image *img, const char *root, struct image_co
 
 static struct err *read_core(struct core *c)
 {
-	uint64_t at, n;
+	uint64_t at = 0, n = 0;
 	TRY(read_header(c, &at, &n));
 	read_segments(c, at, n);
 	c->facts->overlap_bytes = image_seal_pieces(c->img);

@@ -10,6 +10,7 @@ struct image *image_new(enum image_source source)
 {
 	struct image *img = mem_zalloc(sizeof(*img));
 	img->source = source;
+	img->pagemap_fd = -1;
 	return img;
 }
 
@@ -27,6 +28,7 @@ void image_close(struct image *img)
 	vec_free(&img->pieces);
 	mem_free(img->auxv);
 	mem_free(img->command);
+	fd_closep(&img->pagemap_fd);
 	arena_free(&img->arena);
 	mem_free(img);
 }

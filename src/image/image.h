@@ -30,7 +30,7 @@ struct image_regs {
 };
 
 struct image_thread {
-	pid_t tid;     /* in the namespace of whoever made the image */
+	pid_t tid;     /* as the process itself knows it */
 	char name[16]; /* "" when not known */
 	bool has_regs, has_fp;
 	struct image_regs regs;
@@ -65,7 +65,7 @@ struct image_piece {
 };
 
 enum image_source image_source(const struct image *img);
-/* The process it was taken of, as whoever made the image saw it; 0 when not known. */
+/* The process it was taken of, as it knows itself; 0 when not known. */
 pid_t image_pid(const struct image *img);
 /* Reads up to len bytes; *ret_got gets how many could be read from addr on, without a gap. Fails never: a hole is a
  * short read. */
@@ -130,7 +130,7 @@ struct err *image_write_core(struct image *img, const char *path, const struct i
 
 struct image_limits {
 	uint64_t max_pause_ms; /* refused when the pause is predicted to be longer; 0 = IMAGE_MAX_PAUSE_MS */
-	uint64_t stop_ms;      /* all threads must stand still by then; 0 = IMAGE_STOP_MS */
+	uint64_t stop_ms;      /* all threads must stand still by then; 0 = max_pause_ms */
 	uint64_t max_life_ms;  /* of the copy; 0 = IMAGE_MAX_LIFE_MS */
 	/* A 32-bit word of the process that is not 0 while its heap is in disorder (a collection runs): looked at when
 	 * all threads stand still; 0 = none known. */
@@ -140,7 +140,6 @@ struct image_limits {
 	int cancel_fd; /* readable once someone asks to stop; 0 or less = none */
 };
 #define IMAGE_MAX_PAUSE_MS 100
-#define IMAGE_STOP_MS 250
 #define IMAGE_MAX_LIFE_MS 120000
 
 /* What it cost the process, measured. */

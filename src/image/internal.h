@@ -18,7 +18,8 @@ struct image {
 	VEC(int) fds;
 	void *auxv;
 	size_t auxv_len;
-	char *command; /* of its process, for a core written from it; or NULL */
+	int pagemap_fd; /* of a copy: which pages were ever touched; -1 = not known */
+	char *command;	/* of its process, for a core written from it; or NULL */
 	struct snapshot *snapshot;
 };
 
@@ -41,6 +42,3 @@ struct elf_bytes {
 	bool file; /* addresses are file offsets, not those of memory */
 };
 size_t elf_build_id(const struct elf_bytes *bytes, uint64_t base, uint8_t ret[IMAGE_BUILD_ID_MAX]);
-
-/* Parses a text of /proc/PID/maps. False when a line is not understood. */
-bool maps_parse(struct image *img, const char *text, size_t len);

@@ -25,6 +25,9 @@ struct exam {
 	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);
 	void (*on_log)(void *user, const char *line);
+	/* The instruments listen: a program that was started for this exam and waits may go on. May be NULL, may come
+	 * more than once. */
+	void (*on_listening)(void *user);
 	void *user;
 
 	/* Results, filled by the instruments. */

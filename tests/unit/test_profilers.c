@@ -89,8 +89,7 @@ static void save_part(struct recording *r, const char *name, struct build_nettra
 static void begin(struct fixture *f)
 {
 	*f = (struct fixture){ 0 };
-	strcpy(f->dir, "/tmp/drdotnet-test-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	unit_temp_dir(f->dir, sizeof(f->dir));
 	assert_ok(recording_create(f->dir, 0, &f->recording));
 }
 
