@@ -1,3 +1,4 @@
+#include "base/fd.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -321,16 +322,66 @@ static struct err *open_core(const char *path, struct stacks *s)
 	return ask(s);
 }
 
+/* Nobody is made to stand still for a library that is not there. */
+static struct err *check_library(const struct target *target, const struct dac_options *options)
+{
+	CLEANUP(mem_freep) char *path = NULL, *library = NULL;
+	TRY(target_runtime_path(target, &path));
+	struct dac_runtime runtime = { .path = path, .single_file = !str_ends(path, "/libcoreclr.so") };
+	CLOSE_FD int fd = -1;
+	/* What a single-file program needs is told by its memory. */
+	return runtime.single_file ? NULL : dac_find_library(&runtime, options, &fd, &library);
+}
+
+static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
+{
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
+	struct dac_options dac_options = { .root = root };
+	struct image_forecast forecast;
+	if (p->answered)
+		limits->cookie = p->info.cookie;
+	TRY(check_library(&p->target, &dac_options));
+	TRY(image_forecast(&p->target, limits, &forecast));
+	TRY(image_take_snapshot(&p->target, limits, &s->image));
+	TRY(dac_open(s->image, &dac_options, &s->dac));
+	TRY(ask(s));
+	const char *reason;
+	if (!image_whole(s->image, &reason))
+		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	s->pause_ns = image_cost(s->image).pause_ns;
+	s->live = true;
+	/* From here on only what was learnt is shown. */
+	image_drop(s->image);
+	return NULL;
+}
+
+static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)
+{
+	struct image_limits limits = { 0 };
+	const char *pause = args_value(args, "--max-pause");
+	if (pause &&
+	    (!str_to_duration_ms(pause, &limits.max_pause_ms) || !limits.max_pause_ms || limits.max_pause_ms > 60000))
+		return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", pause);
+	TRY(patient_look(args->words[0], TIMEOUT_MS, p));
+	TRY_WRAP(look(p, &limits, s), "no stacks of %s (%d)", patient_name(p), p->target.id);
+	return NULL;
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
 	const char *core = args_value(args, "--core");
 	if (!core == !args->n_words)
-		return err_new(ERR_USAGE, "stacks takes a TARGET or --core FILE");
+		return err_new(ERR_USAGE, "'stacks' needs a TARGET or --core FILE");
 	CLEANUP(stacks_fini) struct stacks s = { 0 };
-	if (!core)
-		return err_new(ERR_UNSUPPORTED, "stacks of a running process: not yet");
-	TRY(open_core(core, &s));
+	CLEANUP(patient_fini) struct patient p = { 0 };
+	CLEANUP(mem_freep) char *source = NULL;
+	if (core) {
+		TRY(open_core(core, &s));
+	} else {
+		TRY(open_target(args, &p, &s));
+		s.source = source = mem_printf("%s (%d)", patient_name(&p), p.target.id);
+	}
 	if (args_has(args, "--json"))
 		print_json(&s);
 	else
@@ -340,6 +391,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 
 static const struct option options[] = {
 	{ .name = "--core", .value = "FILE", .help = "look into a core file instead of a process" },
+	{ .name = "--max-pause", .value = "TIME", .help = "refuse when it would stand still for longer (100ms)" },
 	{ .name = "--json", .help = "print an object with every thread and every frame" },
 	{ 0 },
 };
