@@ -205,9 +205,12 @@ static bool walk_frame(struct host *h, struct xclr_walk *walk, size_t index, str
 	buf_clear(name);
 	if (COM_CALL(walk, Request, WALK_FRAME_DATA, 0, NULL, sizeof(f.frame), (uint8_t *)&f.frame) < 0)
 		f.frame = 0;
-	if (f.frame)
+	if (f.frame) {
+		/* The registers are those of the code above it. */
+		f.sp = f.frame;
 		explicit_frame(h, &f, name);
-	else
+	}
+	if (!f.frame)
 		managed_frame(h, &f, index > 0);
 	f.flags = index + 1 == MAX_FRAMES ? WIRE_DAC_FRAME_CUT : 0;
 	f.text_len = (uint32_t)name->len;
