@@ -326,11 +326,12 @@ static struct err *open_core(const char *path, struct stacks *s)
 static struct err *check_library(const struct target *target, const struct dac_options *options)
 {
 	CLEANUP(mem_freep) char *path = NULL, *library = NULL;
-	TRY(target_runtime_path(target, &path));
-	struct dac_runtime runtime = { .path = path, .single_file = !str_ends(path, "/libcoreclr.so") };
+	struct dac_runtime runtime;
 	CLOSE_FD int fd = -1;
-	/* What a single-file program needs is told by its memory. */
-	return runtime.single_file ? NULL : dac_find_library(&runtime, options, &fd, &library);
+	TRY(target_runtime_path(target, &path));
+	if (!dac_runtime_on_disk(options->root, path, &runtime))
+		return NULL;
+	return dac_find_library(&runtime, options, &fd, &library);
 }
 
 static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)

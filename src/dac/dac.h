@@ -19,6 +19,7 @@ struct dac_runtime {
 	uint64_t base;
 	bool single_file;
 	char version[48]; /* "10.0.12", or "" when it does not say */
+	char build[128];  /* "10.0.1226.42308 @Commit: 95017c...", which its data-access library repeats; or "" */
 	uint8_t build_id[IMAGE_BUILD_ID_MAX];
 	size_t build_id_len;			  /* 0 = not known */
 	uint8_t dac_build_id[IMAGE_BUILD_ID_MAX]; /* of the library that fits: single-file applications say it */
@@ -26,6 +27,11 @@ struct dac_runtime {
 };
 /* ERR_NOT_FOUND: the image holds no .NET runtime (text says what it holds instead where that is known). */
 struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) MUST_USE;
+
+/* The same of a living process, from the file that it runs, for looking before it is touched: path as
+ * target_runtime_path tells it, root where that is. False when the file cannot be read or is a single-file program,
+ * which says in its memory only what it needs. */
+bool dac_runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret);
 
 struct dac_options {
 	const char *root;      /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */

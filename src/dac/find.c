@@ -112,25 +112,60 @@ static void set_version(struct dac_runtime *r, int major, int minor, int build)
 		snprintf(r->version, sizeof(r->version), "%d.%d.%d", major, minor, build / 100);
 }
 
-/* Looks for the text from the end: data comes last. */
-static void find_version(const struct image *img, const struct image_module *m, struct dac_runtime *ret)
+/* Bytes of an image or a file. */
+struct bytes {
+	size_t (*read)(const void *user, uint64_t at, void *buf, size_t len);
+	const void *user;
+	uint64_t start, end;
+};
+
+static size_t read_from_image(const void *user, uint64_t at, void *buf, size_t len)
+{
+	size_t got;
+	image_read(user, at, buf, len, &got);
+	return got;
+}
+
+static size_t read_from_file(const void *user, uint64_t at, void *buf, size_t len)
+{
+	ssize_t n = pread(*(const int *)user, buf, len, (off_t)at);
+	return n > 0 ? (size_t)n : 0;
+}
+
+static struct bytes bytes_of_file(const int *fd)
+{
+	struct stat st = { 0 };
+	uint64_t size = fstat(*fd, &st) || st.st_size < 0 ? 0 : (uint64_t)st.st_size;
+	return (struct bytes){ read_from_file, fd, 0, size };
+}
+
+/* What stands behind "@(#)Version " in the data, "" when nothing does. Data comes last, so the end is looked at first.
+ */
+static void find_build(const struct bytes *b, char *ret, size_t size)
 {
 	static const char mark[] = "@(#)Version ";
-	enum { WINDOW = 65536, OVERLAP = 64 };
+	enum { WINDOW = 65536, OVERLAP = 256 };
 	char text[WINDOW + OVERLAP + 1];
-	uint64_t from = m->end;
-	while (from > m->base && m->end - from < SEARCH_BYTES) {
-		size_t step = (size_t)MIN(from - m->base, (uint64_t)WINDOW), got;
-		int major, minor, build;
+	ret[0] = 0;
+	for (uint64_t from = b->end; from > b->start && b->end - from < SEARCH_BYTES;) {
+		size_t step = (size_t)MIN(from - b->start, (uint64_t)WINDOW);
 		from -= step;
-		image_read(img, from, text, (size_t)MIN(m->end - from, (uint64_t)(step + OVERLAP)), &got);
+		size_t got = b->read(b->user, from, text, (size_t)MIN(b->end - from, (uint64_t)(step + OVERLAP)));
 		text[got] = 0;
 		const char *at = memmem(text, got, mark, sizeof(mark) - 1);
-		if (at && sscanf(at + sizeof(mark) - 1, "%d.%d.%d", &major, &minor, &build) == 3) {
-			set_version(ret, major, minor, build);
+		if (at) {
+			str_copy(ret, size, at + sizeof(mark) - 1);
 			return;
 		}
 	}
+}
+
+static void find_version(const struct bytes *b, struct dac_runtime *ret)
+{
+	int major, minor, build;
+	find_build(b, ret->build, sizeof(ret->build));
+	if (sscanf(ret->build, "%d.%d.%d", &major, &minor, &build) == 3)
+		set_version(ret, major, minor, build);
 }
 
 static void read_info(const struct image *img, uint64_t at, struct dac_runtime *ret)
@@ -148,11 +183,19 @@ static void read_info(const struct image *img, uint64_t at, struct dac_runtime *
 	set_version(ret, parts[0], parts[1], parts[2]);
 }
 
+/* A package upgraded while the process runs on leaves it with a file that has no name any more. */
+static bool is_runtime_file(const char *path)
+{
+	return str_ends(path, "/" RUNTIME_FILE) || str_ends(path, "/" RUNTIME_FILE " (deleted)");
+}
+
 struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret)
 {
 	size_t n;
-	const struct image_module *modules = image_modules(img, &n), *aot = NULL;
-	const struct image_module *clr = image_module_named(img, RUNTIME_FILE);
+	const struct image_module *modules = image_modules(img, &n), *clr = NULL, *aot = NULL;
+	for (size_t i = 0; i < n && !clr; i++)
+		if (is_runtime_file(modules[i].path))
+			clr = &modules[i];
 	uint64_t info = clr ? find_export(img, clr->base, INFO_EXPORT) : 0;
 	bool single_file = !clr;
 	for (size_t i = 0; i < n && !clr; i++) {
@@ -174,7 +217,7 @@ struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret)
 	if (info)
 		read_info(img, info, ret);
 	else
-		find_version(img, clr, ret);
+		find_version(&(struct bytes){ read_from_image, img, clr->base, clr->end }, ret);
 	return NULL;
 }
 
@@ -205,13 +248,18 @@ static bool has_build_id(int fd, const uint8_t *want, size_t want_len)
 	return len && len == want_len && !memcmp(id, want, len);
 }
 
-/* The library that was built together with the runtime lies in one folder with it: either it is the one that the
- * runtime asks for, or its neighbour is the runtime itself. */
+/* The library that was built together with the runtime: either it is the one that the runtime asks for, or it lies in
+ * one folder with the runtime itself and names the same build. One of another build would not refuse: it crashes. */
 static bool fits(const struct dac_runtime *runtime, int library, int neighbour)
 {
+	char build[sizeof(runtime->build)];
 	if (runtime->dac_build_id_len)
 		return has_build_id(library, runtime->dac_build_id, runtime->dac_build_id_len);
-	return has_build_id(neighbour, runtime->build_id, runtime->build_id_len);
+	if (runtime->build_id_len && !has_build_id(neighbour, runtime->build_id, runtime->build_id_len))
+		return false;
+	struct bytes bytes = bytes_of_file(&library);
+	find_build(&bytes, build, sizeof(build));
+	return !runtime->build[0] || !build[0] || str_eq(runtime->build, build);
 }
 
 /* Packs as NuGet unpacks them, or any folder that holds such files. */
@@ -263,14 +311,15 @@ static void search_folder(struct search *s, const char *path, unsigned depth)
 static struct err *not_found(const struct dac_runtime *runtime, const char *beside, bool mismatch, const char *packs)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
-	const char *version = runtime->version[0] ? runtime->version : "of exactly the same build";
 	if (runtime->single_file)
 		buf_str(&text, "a single-file application carries no " DAC_LIBRARY);
 	else if (mismatch)
 		buf_printf(&text, "'%s' is of another build than the runtime that was running", beside);
 	else
 		buf_printf(&text, "'%s' is not there", beside);
-	buf_printf(&text, "; what would help is " DAC_LIBRARY " of .NET %s", version);
+	buf_printf(&text, "; what would help is " DAC_LIBRARY " of .NET %s", runtime->version);
+	if (!runtime->version[0])
+		buf_str(&text, "of exactly its build");
 	if (runtime->dac_build_id_len) {
 		buf_str(&text, " (build id ");
 		for (size_t i = 0; i < runtime->dac_build_id_len; i++)
@@ -282,6 +331,20 @@ static struct err *not_found(const struct dac_runtime *runtime, const char *besi
 		   "DRDOTNET_RUNTIME_PACKS names%s%s%s",
 		   runtime->version, packs ? " (it is not in '" : "", packs ? packs : "", packs ? "')" : "");
 	return err_new(ERR_NOT_FOUND, "%s", buf_cstr(&text));
+}
+
+bool dac_runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret)
+{
+	if (!str_ends(path, "/" RUNTIME_FILE))
+		return false;
+	CLOSE_FD int fd = open_below(root, path);
+	if (fd < 0)
+		return false;
+	*ret = (struct dac_runtime){ .path = path };
+	ret->build_id_len = image_file_build_id(fd, ret->build_id);
+	struct bytes bytes = bytes_of_file(&fd);
+	find_version(&bytes, ret);
+	return true;
 }
 
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
@@ -297,13 +360,13 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 		return NULL;
 	}
 	const char *slash = strrchr(runtime->path, '/');
-	CLEANUP(mem_freep)
-	char *beside = mem_printf("%.*s/" DAC_LIBRARY, slash ? (int)(slash - runtime->path) : 0, runtime->path);
+	int folder = slash ? (int)(slash - runtime->path) : 0;
+	CLEANUP(mem_freep) char *beside = mem_printf("%.*s/" DAC_LIBRARY, folder, runtime->path);
+	CLEANUP(mem_freep) char *itself = mem_printf("%.*s/" RUNTIME_FILE, folder, runtime->path);
 	bool mismatch = false;
 	CLOSE_FD int fd = open_below(options->root, beside);
-	CLOSE_FD int same = open_below(options->root, runtime->path);
-	/* A runtime without a build id cannot be compared: the library itself refuses what it does not fit. */
-	if (fd >= 0 && (fits(runtime, fd, same) || !(runtime->build_id_len || runtime->dac_build_id_len))) {
+	CLOSE_FD int same = open_below(options->root, itself);
+	if (fd >= 0 && fits(runtime, fd, same)) {
 		*ret_fd = fd_steal(&fd);
 		*ret_path = STEAL(beside);
 		return NULL;
@@ -312,7 +375,8 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 	const char *packs = options->packs ? options->packs : getenv("DRDOTNET_RUNTIME_PACKS");
 	packs = str_empty(packs) ? NULL : packs;
 	struct search s = { .runtime = runtime, .left = SEARCH_ENTRIES, .fd = -1 };
-	if (packs)
+	/* Without a build id to compare, any file of a pack would be a guess. */
+	if (packs && (runtime->build_id_len || runtime->dac_build_id_len))
 		search_folder(&s, packs, 0);
 	if (s.fd < 0)
 		return not_found(runtime, beside, mismatch, packs);

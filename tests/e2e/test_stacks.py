@@ -205,7 +205,7 @@ class TheRightLibrary(Stacks):
         folder = self.without_library()
         os.link(PATIENTS / "sick" / "net9.0" / DAC, folder / DAC)
         pid = self.start(folder)
-        self.refused(1, "does not fit the runtime", arguments=[pid])
+        self.refused(3, "another build", "what would help", arguments=[pid])
         # Replaced together, as an upgrade does, while the process runs on.
         (folder / "libcoreclr.so").unlink()
         os.link(PATIENTS / "sick" / "net9.0" / "libcoreclr.so", folder / "libcoreclr.so")
