@@ -39,6 +39,12 @@ void exam_cut(struct exam *exam, const char *fmt, ...)
 	va_end(ap);
 }
 
+void exam_artifact(struct exam *exam, const char *name, const void *data, size_t len)
+{
+	if (exam->on_artifact && len)
+		exam->on_artifact(exam->user, name, data, len);
+}
+
 static bool uses(const struct profiler *profiler, enum way way)
 {
 	for (const enum way *w = profiler->ways; *w; w++) {
