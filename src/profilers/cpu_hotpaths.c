@@ -287,7 +287,7 @@ static void add_threads(const struct view *v, bool all, struct report *report)
 	report_column(t, "CPU", VALUE_RATIO, COLUMN_BAR | COLUMN_MAIN);
 	report_column(t, "Time", VALUE_NS, 0);
 	report_column(t, "By the kernel's clock", VALUE_NS, 0);
-	report_column(t, "Id", VALUE_NUMBER, 0);
+	report_column(t, "Id", VALUE_TEXT, 0);
 	for (size_t i = 0; i < list.n && i < v->max_rows; i++) {
 		const struct samples_thread *th = &s->threads.v[list.v[i].thread];
 		char id[16];
