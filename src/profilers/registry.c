@@ -1,11 +1,12 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
 
-extern const struct profiler profiler_cpu_hotpaths, profiler_exceptions, profiler_runtime_pauses;
+extern const struct profiler profiler_cpu_hotpaths, profiler_exceptions, profiler_off_cpu, profiler_runtime_pauses;
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
 	&profiler_cpu_hotpaths,
+	&profiler_off_cpu,
 	&profiler_runtime_pauses,
 	&profiler_exceptions,
 };

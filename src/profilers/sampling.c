@@ -5,10 +5,12 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "profilers/events.h"
+#include "profilers/switches.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PART "samples.bin"
 #define PART_BYTES_MAX ((size_t)256 << 20)
@@ -19,6 +21,10 @@
 #define CUT_SHARE 0.005
 #define CUT_LEAST 200 /* samples, before a share is taken for what it seems */
 #define KERNEL_FRAMES_MAX 128
+/* Threads whose stack is looked at when an off-CPU window begins. */
+#define SNAPSHOTS_MAX 4000
+/* Switches are sampled so often at most; beyond, only every n-th is. */
+#define SWITCH_SAMPLES_PER_S 2000
 #define FRAMES_MAX (UNWIND_FRAMES_MAX + KERNEL_FRAMES_MAX + 2)
 
 /* Frames of code that had no name yet: named at the end, or not at all. */
@@ -46,7 +52,10 @@ struct sampling {
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
-	struct err *failed; /* while it ran; ends the window */
+	struct switches *switches; /* off-CPU only */
+	uint64_t rate_ns, rate_samples;
+	size_t snapshots;
+	uint8_t *stack; /* room for a snapshot */
 };
 
 /* --- CPU time by the kernel's own clock --- */
@@ -273,21 +282,28 @@ static size_t add_user(struct sampling *g, const struct record *r, size_t n)
 	return n;
 }
 
-static void on_sample(struct sampling *g, const struct record *r)
+/* The stack of a record; counts how it ended. */
+static uint32_t stack_of(struct sampling *g, const struct record *r)
 {
 	struct sampling_facts *f = g->facts;
 	size_t n = add_user(g, r, add_kernel(g, r, 0));
-	if (!n)
-		return;
 	const struct unwound *u = &g->unwound;
 	f->samples++;
 	f->ends[u->end]++;
 	f->guessed += u->guessed > 0;
 	g->seen++;
 	g->cut += u->end == UNWIND_CUT;
-	uint32_t stack = samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
+	return samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
+}
+
+static void on_sample(struct sampling *g, const struct record *r)
+{
+	uint32_t stack = stack_of(g, r), thread = thread_of(g, r->tid);
 	uint64_t since = r->time - MIN(r->time, g->exam->start_ns);
-	samples_add(g->samples, since / 1000, thread_of(g, r->tid), stack, r->period, 0);
+	if (g->switches)
+		switches_sample(g->switches, thread, r->time, stack);
+	else
+		samples_add(g->samples, since / 1000, thread, stack, r->period, 0);
 }
 
 static void on_record(void *user, const struct record *r)
@@ -295,8 +311,70 @@ static void on_record(void *user, const struct record *r)
 	struct sampling *g = user;
 	if (r->kind == RECORD_SAMPLE)
 		on_sample(g, r);
+	else if (r->kind == RECORD_SWITCH && g->switches)
+		switches_switch(g->switches, thread_of(g, r->tid), r->time, r->out, r->preempted);
 	else if (r->kind == RECORD_COMM && r->pid == (uint32_t)g->exam->patient->target.pid)
 		samples_thread_name(g->samples, thread_of(g, r->tid), r->comm, r->comm_len);
+}
+
+/* --- what threads wait in when the window begins --- */
+
+/* "202 0x7f.. 0x80 ... 0x7ffd(sp) 0x7f(pc)"; "running" while it runs. */
+static bool read_syscall(pid_t pid, pid_t tid, long *ret_number, uint64_t *ret_arg, struct unwind_regs *regs)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 512, &text);
+	bool ok = !err && text.len;
+	err_free(err);
+	unsigned long long arg, sp, pc;
+	if (!ok || sscanf(text.data, "%ld 0x%llx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", ret_number, &arg, &sp, &pc) != 4)
+		return false;
+	*ret_arg = arg;
+	*regs = (struct unwind_regs){ .ip = pc };
+	regs->r[4] = sp;
+	return true;
+}
+
+/* What a read or write on that descriptor waits for. */
+static enum wait_kind file_kind(pid_t pid, uint64_t fd_number)
+{
+	char path[80];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%llu", (int)pid, (unsigned long long)fd_number);
+	if (stat(path, &st) < 0)
+		return WAIT_OTHER;
+	if (S_ISSOCK(st.st_mode))
+		return WAIT_SOCKET;
+	return S_ISFIFO(st.st_mode) ? WAIT_PIPE : S_ISREG(st.st_mode) ? WAIT_FILE : WAIT_OTHER;
+}
+
+/* The stack of a thread that waits, read from the outside; of its registers only two are known, so steps that need
+ * others are guessed. */
+static void snapshot(struct sampling *g, pid_t tid)
+{
+	pid_t pid = g->exam->patient->target.pid;
+	struct record r = { .has_regs = true };
+	long number;
+	uint64_t arg;
+	if (g->snapshots++ >= SNAPSHOTS_MAX || !read_syscall(pid, tid, &number, &arg, &r.regs) || number < 0)
+		return;
+	uint64_t sp = r.regs.r[4];
+	const struct space_map *map = space_find(g->space, sp);
+	size_t len = map ? (size_t)MIN(map->end - sp, (uint64_t)SAMPLER_STACK_MAX) : 0;
+	if (!len || !space_read(g->space, sp, g->stack, len))
+		return;
+	r.stack = (struct unwind_stack){ .sp = sp, .bytes = g->stack, .n = len, .full = sp + len < map->end };
+	size_t n = add_user(g, &r, 0);
+	const struct unwound *u = &g->unwound;
+	if (!n)
+		return;
+	uint32_t stack = samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
+	if (stack == SAMPLES_FULL)
+		return;
+	enum wait_kind kind = number == 0 || number == 1 ? file_kind(pid, arg) : wait_kind_of(g->samples, stack, number);
+	switches_before(g->switches, thread_of(g, (uint32_t)tid), stack, kind);
 }
 
 /* --- the window --- */
@@ -315,7 +393,14 @@ static struct err *start(void *user)
 	for_tasks(g, note_start);
 	if (!process_cpu_ns(pid, &g->start_cpu_ns))
 		g->start_cpu_ns = UINT64_MAX;
-	g->exam->start_ns = clock_mono_ns();
+	if (g->switches) {
+		/* Before the events begin: a switch that follows ends the wait that was seen here. */
+		g->stack = mem_alloc(SAMPLER_STACK_MAX);
+		for_tasks(g, snapshot);
+	}
+	g->rate_ns = g->exam->start_ns = clock_mono_ns();
+	if (g->switches)
+		switches_started(g->switches, g->exam->start_ns);
 	sampler_start(g->sampler);
 	return NULL;
 }
@@ -344,11 +429,35 @@ static void grow(struct sampling *g)
 	err_free(err);
 }
 
+/* On targets that switch very often every n-th switch is sampled; all are timed. */
+static void thin(struct sampling *g)
+{
+	const struct sampler_facts *f = sampler_facts(g->sampler);
+	uint64_t now = clock_mono_ns(), since = now - g->rate_ns, seen = g->facts->samples + f->lost - g->rate_samples;
+	if (since < 200000000)
+		return;
+	double rate = (double)seen * 1e9 / (double)since;
+	g->rate_ns = now;
+	g->rate_samples = g->facts->samples + f->lost;
+	if (rate < SWITCH_SAMPLES_PER_S * 1.5)
+		return;
+	uint64_t period = (uint64_t)((double)f->period * rate / SWITCH_SAMPLES_PER_S) + 1;
+	struct err *err = sampler_change(g->sampler, f->stack_bytes, period);
+	if (err)
+		exam_log(g->exam, "thinning: %s", err_text(err));
+	else
+		exam_log(g->exam, "many switches: one of %llu has its stack taken", (unsigned long long)period);
+	err_free(err);
+}
+
 static void turn(void *user)
 {
 	struct sampling *g = user;
 	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
-	grow(g);
+	if (g->switches)
+		thin(g);
+	else
+		grow(g);
 }
 
 static void stop(void *user)
@@ -408,11 +517,13 @@ static void save(struct sampling *g)
 	for (size_t i = 0; i < UNWIND_ENDS; i++)
 		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
 	json_t *fact = json_pack(
-		"{s:b, s:b, s:b, s:b, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "kernel", f->kernel,
+		"{s:b, s:b, s:b, s:b, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "kernel", f->kernel,
 		"kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named", f->named, "period", (json_int_t)f->period,
 		"stack_bytes", (int)f->stack_bytes, "cpus", (int)f->cpus, "threads", (int)f->threads, "samples",
 		(json_int_t)f->samples, "lost", (json_int_t)f->lost, "throttled", (json_int_t)f->throttled, "guessed",
-		(json_int_t)f->guessed, "nameless", (json_int_t)f->nameless, "cpu_ns",
+		(json_int_t)f->guessed, "nameless", (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits",
+		(json_int_t)f->waits, "waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns",
+		(json_int_t)f->unseen_ns, "cpu_ns",
 		f->cpu_ns == UINT64_MAX ? (json_int_t)-1 : (json_int_t)f->cpu_ns, "ends", ends);
 	recording_set_fact(g->exam->recording, "sampling", fact);
 	json_decref(fact);
@@ -423,6 +534,14 @@ static struct err *finish(struct sampling *g)
 	if (!g->sampler)
 		return NULL;
 	sampler_drain(g->sampler, UINT64_MAX, on_record, g);
+	if (g->switches) {
+		switches_finish(g->switches, g->exam->end_ns);
+		struct switches_facts w = switches_facts(g->switches);
+		g->facts->switches = w.switches;
+		g->facts->waits = w.waits;
+		g->facts->waits_with_stack = w.with_stack;
+		g->facts->unseen_ns = w.unseen_ns;
+	}
 	if (g->facts->named && unnamed(g) && !g->exam->cancelled && target_alive(&g->exam->patient->target))
 		TRY(exam_methods_now(g->exam, g->methods, "late-names"));
 	name_later(g);
@@ -451,6 +570,8 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->space = space_new(exam->patient->target.pid);
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, find_method, g);
+	if (options->kind == SAMPLER_SWITCHES)
+		g->switches = switches_new(g->samples, 0);
 	facts->cpu_ns = UINT64_MAX;
 	facts->named = exam->patient->answered && exam->patient->target.socket;
 	struct events_stream compiled = exam_compiled_stream(g->methods);
@@ -463,6 +584,8 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	if (!err)
 		*ret = STEAL(g->samples);
 	sampler_free(g->sampler);
+	switches_free(g->switches);
+	mem_free(g->stack);
 	unwinder_free(g->unwinder);
 	kernel_free(g->kernel);
 	space_free(g->space);
@@ -512,6 +635,10 @@ static struct err *samples_replay(struct exam *exam, struct samples **ret, struc
 		.throttled = fact_u64(f, "throttled"),
 		.guessed = fact_u64(f, "guessed"),
 		.nameless = fact_u64(f, "nameless"),
+		.switches = fact_u64(f, "switches"),
+		.waits = fact_u64(f, "waits"),
+		.waits_with_stack = fact_u64(f, "waits_with_stack"),
+		.unseen_ns = fact_u64(f, "unseen_ns"),
 		.cpu_ns = fact_u64(f, "cpu_ns"),
 	};
 	for (size_t i = 0; i < UNWIND_ENDS; i++) {

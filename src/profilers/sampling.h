@@ -26,6 +26,7 @@ struct sampling_facts {
 	uint64_t samples, lost, throttled;
 	uint64_t ends[UNWIND_ENDS]; /* samples whose stack ended so */
 	uint64_t guessed, nameless; /* samples with a guessed step; with a managed frame that has no name */
+	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
 	uint64_t cpu_ns;	    /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
 

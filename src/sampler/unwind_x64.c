@@ -401,6 +401,10 @@ static bool step_scan(struct unwinder *u, struct frame *f)
 			continue;
 		f->regs.ip = value;
 		f->regs.r[RSP] = at + 8;
+		/* Below a return address often lies the caller's frame pointer, which we may have lost. */
+		uint64_t bp;
+		if (f->regs.r[RBP] < at && read_stack(u, at - 8, &bp) && bp > at && bp - at < (1u << 20))
+			f->regs.r[RBP] = bp;
 		u->stats.scanned++;
 		return true;
 	}
