@@ -6,11 +6,8 @@ extern const struct profiler profiler_loader, profiler_lock_contention, profiler
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
-	&profiler_runtime_pauses,
-	&profiler_exceptions,
-	&profiler_lock_contention,
-	&profiler_thread_pool,
-	&profiler_loader,
+	&profiler_runtime_pauses, &profiler_exceptions, &profiler_lock_contention,
+	&profiler_thread_pool,	  &profiler_loader,
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
