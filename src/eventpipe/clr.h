@@ -26,6 +26,8 @@ enum clr_keyword {
 };
 #define CLR_WAIT_HANDLE 0x40000000000ull /* from .NET 9 */
 #define CLR_FRAMEWORK_THREAD_POOL 0x2ull /* of CLR_FRAMEWORK_PROVIDER, level 5 */
+/* From .NET 10 on; beyond what an enum holds. */
+#define CLR_ALLOCATION_SAMPLING 0x80000000000ull
 
 /* What an event is, for a switch. */
 enum clr_event {
@@ -34,10 +36,13 @@ enum clr_event {
 	CLR_GC_END,
 	CLR_GC_HEAP_STATS,
 	CLR_GC_HEAP_HISTORY, /* of one heap, at the end of a GC */
+	CLR_GC_TRIGGERED,    /* on the thread that wants it */
 	CLR_SUSPEND_BEGIN,
 	CLR_SUSPEND_END,
 	CLR_RESTART_BEGIN,
 	CLR_RESTART_END,
+	CLR_ALLOCATION_TICK,
+	CLR_ALLOCATION_SAMPLED,
 	CLR_EXCEPTION_THROWN,
 	CLR_METHOD_LOAD, /* loaded, or listed by a rundown */
 	CLR_METHOD_UNLOAD,
@@ -68,20 +73,36 @@ struct clr_gc_end {
 	uint32_t number, generation;
 };
 bool clr_decode_gc_end(const struct nettrace_event *event, struct clr_gc_end *ret);
+#define CLR_GENERATIONS 5 /* 0, 1, 2, large objects, pinned objects */
 struct clr_heap_stats {
-	uint64_t size[5], promoted[5]; /* generation 0, 1, 2, large objects, pinned objects */
+	uint64_t size[CLR_GENERATIONS], promoted[CLR_GENERATIONS];
 	uint32_t pinned, handles;
 };
 bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_stats *ret);
 struct clr_heap_history {
 	uint32_t heap;
 	uint64_t before_bytes, after_bytes; /* all generations of that heap */
+	struct {
+		uint64_t before, free_before, after, free_after; /* free: holes inside, part of the size */
+	} generations[CLR_GENERATIONS];
 };
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret);
+/* Of a GC that someone wants; the GC itself may come later, or be another's. */
+bool clr_decode_gc_triggered(const struct nettrace_event *event, uint32_t *ret_reason);
 struct clr_suspend {
 	uint32_t reason, gc_number;
 };
 bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret);
+
+enum { CLR_HEAP_SMALL, CLR_HEAP_LARGE, CLR_HEAP_PINNED };
+struct clr_allocation {
+	uint32_t heap;
+	struct utf16_span type;
+	uint64_t object_bytes; /* of the one object met; 0 = not told (ticks before .NET 5) */
+	uint64_t tick_bytes;   /* ticks only: allocated on that heap since its last tick, of whatever types */
+};
+/* AllocationTick and AllocationSampled. */
+bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret);
 
 enum { CLR_EXCEPTION_HAS_INNER = 1, CLR_EXCEPTION_NESTED = 2, CLR_EXCEPTION_RETHROWN = 4 };
 struct clr_exception {
@@ -133,6 +154,7 @@ bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *r
 /* In words. */
 const char *clr_pool_reason(uint32_t reason);	 /* "starvation", "climbing" ... */
 const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */
+bool clr_gc_induced(uint32_t reason);		 /* by a call of GC.Collect and the like */
 const char *clr_suspend_reason(uint32_t reason); /* "garbage collection", "code versioning" ... */
 const char *clr_gc_type(uint32_t type);		 /* "blocking", "background", "blocking during a background GC" */
 

@@ -1,13 +1,13 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
 
-extern const struct profiler profiler_exceptions, profiler_runtime_pauses;
-extern const struct profiler profiler_loader, profiler_lock_contention, profiler_thread_pool;
+extern const struct profiler profiler_allocations, profiler_exceptions, profiler_gc_stats, profiler_loader,
+	profiler_lock_contention, profiler_runtime_pauses, profiler_thread_pool;
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
-	&profiler_runtime_pauses, &profiler_exceptions, &profiler_lock_contention,
-	&profiler_thread_pool,	  &profiler_loader,
+	&profiler_runtime_pauses, &profiler_exceptions, &profiler_lock_contention, &profiler_thread_pool,
+	&profiler_loader,	  &profiler_gc_stats,	&profiler_allocations,
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
