@@ -38,7 +38,7 @@ struct events_stream {
 	/* What came of it. */
 	uint64_t events, lost, bytes;
 	uint64_t open_ns; /* how long it was listening, all bursts together */
-	uint32_t opened; /* so far: while events come, the number of the burst they belong to */
+	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;
 	bool bursting; /* at least once it had to be stopped for its rate */
 };
