@@ -6,11 +6,7 @@ extern const struct profiler profiler_allocations, profiler_exceptions, profiler
 
 /* Stable order: help, pages and docs show them like this. */
 static const struct profiler *const PROFILERS[] = {
-	&profiler_runtime_pauses,
-	&profiler_exceptions,
-	&profiler_gc_stats,
-	&profiler_allocations,
-	&profiler_jit,
+	&profiler_runtime_pauses, &profiler_exceptions, &profiler_gc_stats, &profiler_allocations, &profiler_jit,
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
