@@ -28,12 +28,23 @@ uint64_t cursor_varu64(struct cursor *c)
 	return varint(c, 64);
 }
 
+/* Four units at once until one of them is zero (the borrow reaches the top bit of a zero unit). */
+static const uint8_t *skip_units(const uint8_t *p, const uint8_t *end)
+{
+	for (uint64_t four; end - p >= 8; p += 8) {
+		memcpy(&four, p, 8);
+		if ((four - 0x0001000100010001ULL) & ~four & 0x8000800080008000ULL)
+			break;
+	}
+	return p;
+}
+
 struct utf16_span cursor_utf16z(struct cursor *c)
 {
 	const uint8_t *start = c->p;
 	if (c->bad)
 		return (struct utf16_span){ 0 };
-	for (const uint8_t *p = start; c->end - p >= 2; p += 2) {
+	for (const uint8_t *p = skip_units(start, c->end); c->end - p >= 2; p += 2) {
 		if (!p[0] && !p[1]) {
 			c->p = p + 2;
 			return (struct utf16_span){ start, (size_t)(p - start) / 2 };

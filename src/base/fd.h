@@ -14,6 +14,14 @@ static inline void fd_closep(int *fd)
 }
 #define CLOSE_FD CLEANUP(fd_closep)
 
+/* Hands the descriptor on and forgets it, so that CLOSE_FD of the variable does nothing. */
+static inline int fd_steal(int *fd)
+{
+	int taken = *fd;
+	*fd = -1;
+	return taken;
+}
+
 /* Exactly len bytes before the deadline. ERR_TIMEOUT; ERR_IO with "closed" when the peer ends early. The fd may be
  * blocking or not (sockets and pipes). */
 struct err *fd_read_full(int fd, void *data, size_t len, struct deadline deadline) MUST_USE;

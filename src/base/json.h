@@ -2,8 +2,8 @@
 /* JSON in and out. jansson's only owner: reading uses its types (re-exported here), writing is our own streaming
  * writer, because reports are large and are written once.
  *
- * Every string is made valid UTF-8 on the way out and everything below U+0020, quotes, '<', '>', '&', U+2028 and
- * U+2029 are escaped, so that the text may stand inside a <script> element. */
+ * Every string is made valid UTF-8 on the way out and controls, quotes, '<', '>', '&', direction marks and zero-width
+ * characters are escaped, so that the text may stand inside a <script> element and be printed on a terminal. */
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -24,6 +24,13 @@ uint64_t hash_u64(uint64_t x)
 	return x;
 }
 
+/* The two halves of a product, folded: one multiplication mixes eight bytes. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+	__uint128_t product = (__uint128_t)a * b;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
 {
 	const uint8_t *p = data;
@@ -31,7 +38,7 @@ uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
 	for (; len >= 8; p += 8, len -= 8) {
 		uint64_t word;
 		memcpy(&word, p, 8);
-		h = hash_u64(h ^ word) + 0x9e3779b97f4a7c15ULL;
+		h = fold(h ^ word, 0xa0761d6478bd642fULL) + 0x9e3779b97f4a7c15ULL;
 	}
 	uint64_t tail = 0;
 	if (len)

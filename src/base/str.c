@@ -264,9 +264,23 @@ static uint32_t unit_at(const uint8_t *units, size_t i)
 	return (uint32_t)units[2 * i] | (uint32_t)units[2 * i + 1] << 8;
 }
 
+/* Most text is ASCII: those units are written straight into the buffer. Returns how many were taken. */
+static size_t add_ascii_units(struct buf *out, const uint8_t *units, size_t n_units)
+{
+	char *room = buf_room(out, n_units);
+	size_t n = 0;
+	for (; room && n < n_units && units[2 * n] < 0x80 && !units[2 * n + 1]; n++)
+		room[n] = (char)units[2 * n];
+	if (room) {
+		room[n] = '\0';
+		out->len += n;
+	}
+	return n;
+}
+
 void utf16_add(struct buf *out, const uint8_t *units, size_t n_units)
 {
-	for (size_t i = 0; i < n_units; i++) {
+	for (size_t i = add_ascii_units(out, units, n_units); i < n_units; i++) {
 		uint32_t cp = unit_at(units, i);
 		if (cp >= 0xd800 && cp < 0xe000) {
 			uint32_t low = i + 1 < n_units ? unit_at(units, i + 1) : 0;

@@ -38,7 +38,8 @@
 		(vec)->v = NULL;                                                                                       \
 		(vec)->n = (vec)->cap = 0;                                                                             \
 	} while (0)
-#define vec_each(it, vec) for (typeof((vec)->v + 0) it = (vec)->v; it < (vec)->v + (vec)->n; it++)
+/* An empty one has no memory, and NULL + 0 is undefined. */
+#define vec_each(it, vec) for (typeof((vec)->v + 0) it = (vec)->v; (vec)->n && it < (vec)->v + (vec)->n; it++)
 #define vec_sort(vec, cmp)                                                                                             \
 	do {                                                                                                           \
 		if ((vec)->n > 1)                                                                                      \

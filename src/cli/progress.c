@@ -58,6 +58,15 @@ static void draw_bar(const struct progress *p, struct buf *line)
 	buf_str(line, utf8 ? " " : "] ");
 }
 
+/* Always one decimal, so that the line does not jump. */
+static void add_elapsed(uint64_t ns, struct buf *line)
+{
+	if (ns < 60000000000)
+		buf_printf(line, "%.1f s", (double)ns / 1e9);
+	else
+		buf_str(line, fmt_duration_ns(ns / 1000000000 * 1000000000).s);
+}
+
 void progress_draw(struct progress *p)
 {
 	if (p->quiet || !p->terminal || store_state_finished(p->state))
@@ -66,15 +75,18 @@ void progress_draw(struct progress *p)
 	uint64_t elapsed_ns = clock_mono_ns() - p->start_ns;
 	buf_str(&line, p->title);
 	draw_bar(p, &line);
-	buf_str(&line, fmt_duration_ns(elapsed_ns / 100000000 * 100000000).s);
+	add_elapsed(elapsed_ns, &line);
 	if (p->state == STORE_RUNNING && p->ratio >= LEFT_FROM_RATIO && p->ratio < 1) {
 		double left_ns = (double)elapsed_ns * (1 - p->ratio) / p->ratio;
 		buf_printf(&line, ", %s left", fmt_duration_ns((uint64_t)(left_ns / 1e9 + 0.5) * 1000000000).s);
 	}
 	buf_printf(&line, "  %s", doing(p));
 	str_add_visible(&cut, buf_cstr(&line), line.len, output_columns(STDERR_FILENO) - 2);
-	fprintf(stderr, "\r\033[K%s", buf_cstr(&cut));
-	fflush(stderr);
+	if (!p->drawn || !str_eq(p->said, buf_cstr(&cut))) {
+		fprintf(stderr, "\r\033[K%s", buf_cstr(&cut));
+		fflush(stderr);
+	}
+	store_set(&p->said, buf_cstr(&cut));
 	p->drawn = true;
 	buf_free(&line);
 	buf_free(&cut);

@@ -10,7 +10,7 @@ struct progress {
 	enum store_state state;
 	uint64_t start_ns;
 	bool terminal, quiet, drawn;
-	char *said; /* last plain line */
+	char *said; /* what stands there: not said or drawn twice */
 };
 
 void progress_init(struct progress *p, const char *title, bool quiet);

@@ -34,8 +34,45 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_METHOD_LOAD;
 	case 144:
 		return CLR_METHOD_UNLOAD;
+	case 50:
+		return CLR_POOL_WORKER_START;
+	case 51:
+		return CLR_POOL_WORKER_STOP;
+	case 55:
+		return CLR_POOL_ADJUSTMENT;
+	case 70:
+		return CLR_THREAD_CREATING;
+	case 81:
+		return CLR_CONTENTION_START;
+	case 91:
+		return CLR_CONTENTION_STOP;
 	case 145:
 		return CLR_METHOD_JITTING;
+	case 154:
+		return CLR_ASSEMBLY_LOAD;
+	case 155:
+		return CLR_ASSEMBLY_UNLOAD;
+	case 291:
+		return CLR_ASSEMBLY_BOUND;
+	case 301:
+		return CLR_WAIT_START;
+	case 302:
+		return CLR_WAIT_STOP;
+	default:
+		return CLR_UNKNOWN;
+	}
+}
+
+/* DCStart and DCEnd list what is there. */
+static enum clr_event rundown_event(uint32_t id)
+{
+	switch (id) {
+	case 143:
+	case 144:
+		return CLR_METHOD_LOAD;
+	case 155:
+	case 156:
+		return CLR_ASSEMBLY_LOAD;
 	default:
 		return CLR_UNKNOWN;
 	}
@@ -48,9 +85,14 @@ enum clr_event clr_event(const struct nettrace_event *event)
 		enum clr_event kind = CLR_UNKNOWN;
 		if (str_eq(meta->provider, CLR_PROVIDER))
 			kind = runtime_event(meta->event_id);
-		else if (str_eq(meta->provider, CLR_RUNDOWN_PROVIDER) &&
-			 (meta->event_id == 143 || meta->event_id == 144))
-			kind = CLR_METHOD_LOAD; /* DCStart and DCEnd list what is there */
+		else if (str_eq(meta->provider, CLR_RUNDOWN_PROVIDER))
+			kind = rundown_event(meta->event_id);
+		else if (str_eq(meta->provider, CLR_FRAMEWORK_PROVIDER))
+			kind = meta->event_id == 30   ? CLR_POOL_ENQUEUE
+			       : meta->event_id == 31 ? CLR_POOL_DEQUEUE
+						      : CLR_UNKNOWN;
+		else if (str_eq(meta->provider, CLR_SAMPLE_PROVIDER) && meta->event_id == 0)
+			kind = CLR_THREAD_SAMPLE;
 		meta->user = kind;
 	}
 	return (enum clr_event)meta->user;
@@ -205,13 +247,95 @@ bool clr_decode_method(const struct nettrace_event *event, struct clr_method *re
 	return cursor_ok(&c);
 }
 
-bool clr_decode_jitting(const struct nettrace_event *event, struct clr_jitting *ret)
+static uint64_t pointer(struct cursor *c, const struct nettrace_event *event)
+{
+	return event->pointer_size == 8 ? cursor_u64(c) : cursor_u32(c);
+}
+
+bool clr_decode_contention_start(const struct nettrace_event *event, struct clr_contention *ret)
 {
 	struct cursor c = payload(event);
-	ret->method = cursor_u64(&c);
-	cursor_u64(&c); /* module */
-	cursor_u32(&c); /* token */
+	*ret = (struct clr_contention){ 0 };
+	cursor_take(&c, 3); /* flags, runtime instance */
+	if (!cursor_ok(&c))
+		return false;
+	ret->lock = pointer(&c, event); /* this and the rest: from version 2, zero before */
+	ret->object = pointer(&c, event);
+	ret->owner = cursor_u64(&c);
+	return true;
+}
+
+bool clr_decode_contention_stop(const struct nettrace_event *event, uint64_t *ret_ns)
+{
+	struct cursor c = payload(event);
+	cursor_take(&c, 3);
+	double ns = cursor_f64(&c);
+	if (!cursor_ok(&c) || !(ns >= 0 && ns < 1e18))
+		return false;
+	*ret_ns = (uint64_t)ns;
+	return true;
+}
+
+bool clr_decode_pool_adjustment(const struct nettrace_event *event, struct clr_pool_adjustment *ret)
+{
+	struct cursor c = payload(event);
+	cursor_f64(&c); /* throughput */
+	ret->workers = cursor_u32(&c);
+	ret->reason = cursor_u32(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_pool_workers(const struct nettrace_event *event, uint32_t *ret_active)
+{
+	struct cursor c = payload(event);
+	*ret_active = cursor_u32(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_pool_work(const struct nettrace_event *event, uint64_t *ret_id)
+{
+	struct cursor c = payload(event);
+	*ret_id = cursor_u64(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_assembly(const struct nettrace_event *event, struct clr_assembly *ret)
+{
+	struct cursor c = payload(event);
+	ret->id = cursor_u64(&c);
+	cursor_take(&c, 16); /* domain, binding */
+	ret->flags = cursor_u32(&c);
+	ret->name = cursor_utf16z(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_assembly_bound(const struct nettrace_event *event, struct clr_assembly_bound *ret)
+{
+	struct cursor c = payload(event);
+	cursor_u16(&c); /* runtime instance */
+	ret->name = cursor_utf16z(&c);
+	cursor_utf16z(&c); /* path that was asked for */
+	cursor_utf16z(&c); /* who asked */
+	ret->context = cursor_utf16z(&c);
+	cursor_utf16z(&c); /* context of who asked */
+	ret->success = cursor_u32(&c) != 0;
+	cursor_utf16z(&c); /* name of what was found */
+	ret->path = cursor_utf16z(&c);
+	ret->cached = cursor_u32(&c) != 0;
+	return cursor_ok(&c);
+}
+
+bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *ret)
+{
+	struct cursor c = payload(event);
+	*ret = (struct clr_method){ 0 };
+	ret->id = cursor_u64(&c);
+	ret->module = cursor_u64(&c);
+	ret->token = cursor_u32(&c);
 	ret->il_bytes = cursor_u32(&c);
+	ret->space = cursor_utf16z(&c);
+	ret->name = cursor_utf16z(&c);
+	ret->signature = cursor_utf16z(&c);
 	return cursor_ok(&c);
 }
 
@@ -269,6 +393,15 @@ const char *clr_suspend_reason(uint32_t reason)
 	static const char *const words[] = {
 		"other",    "garbage collection", "shutdown of an app domain", "code pitching",
 		"shutdown", "debugger",		  "preparation of a GC",       "debugger sweep",
+	};
+	return word(words, ARRAY_SIZE(words), reason);
+}
+
+const char *clr_pool_reason(uint32_t reason)
+{
+	static const char *const words[] = {
+		"warm-up",     "initialising", "random move", "climbing",	      "change of load",
+		"stabilising", "starvation",   "timed out",   "cooperative blocking",
 	};
 	return word(words, ARRAY_SIZE(words), reason);
 }

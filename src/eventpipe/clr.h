@@ -11,9 +11,12 @@
 #define CLR_PROVIDER "Microsoft-Windows-DotNETRuntime"
 #define CLR_RUNDOWN_PROVIDER "Microsoft-Windows-DotNETRuntimeRundown"
 #define CLR_SAMPLE_PROVIDER "Microsoft-DotNETCore-SampleProfiler"
+/* Managed, but the framework's own: the thread pool tells of its queue here. */
+#define CLR_FRAMEWORK_PROVIDER "System.Diagnostics.Eventing.FrameworkEventSource"
 
 enum clr_keyword {
 	CLR_GC = 0x1,
+	CLR_BINDER = 0x4,
 	CLR_LOADER = 0x8,
 	CLR_JIT = 0x10,
 	CLR_NGEN = 0x20,
@@ -21,6 +24,8 @@ enum clr_keyword {
 	CLR_EXCEPTION = 0x8000,
 	CLR_THREADING = 0x10000,
 };
+#define CLR_WAIT_HANDLE 0x40000000000ull /* from .NET 9 */
+#define CLR_FRAMEWORK_THREAD_POOL 0x2ull /* of CLR_FRAMEWORK_PROVIDER, level 5 */
 /* From .NET 10 on; beyond what an enum holds. */
 #define CLR_ALLOCATION_SAMPLING 0x80000000000ull
 
@@ -41,6 +46,20 @@ enum clr_event {
 	CLR_EXCEPTION_THROWN,
 	CLR_METHOD_LOAD, /* loaded, or listed by a rundown */
 	CLR_METHOD_UNLOAD,
+	CLR_CONTENTION_START,
+	CLR_CONTENTION_STOP,
+	CLR_WAIT_START, /* on a wait handle or in Monitor.Wait */
+	CLR_WAIT_STOP,
+	CLR_POOL_WORKER_START,
+	CLR_POOL_WORKER_STOP,
+	CLR_POOL_ADJUSTMENT,
+	CLR_POOL_ENQUEUE,
+	CLR_POOL_DEQUEUE,
+	CLR_THREAD_CREATING, /* told by the thread that starts it */
+	CLR_THREAD_SAMPLE,
+	CLR_ASSEMBLY_LOAD, /* loaded, or listed by a rundown */
+	CLR_ASSEMBLY_UNLOAD,
+	CLR_ASSEMBLY_BOUND,
 	CLR_METHOD_JITTING, /* about to be compiled */
 };
 /* Classified once per meta, remembered in meta->user. */
@@ -95,7 +114,7 @@ bool clr_decode_exception(const struct nettrace_event *event, struct clr_excepti
 
 struct clr_method {
 	uint64_t id, module, start;
-	uint32_t size, token, flags;
+	uint32_t size, token, flags, il_bytes; /* il_bytes: only of one that is about to be compiled */
 	struct utf16_span space, name, signature; /* space: the type with its namespace */
 };
 bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);
@@ -108,13 +127,40 @@ enum {
 unsigned clr_method_tier(uint32_t flags); /* below CLR_TIERS */
 const char *clr_tier_name(unsigned tier); /* "tier 0", "tier 1" ... */
 
-struct clr_jitting {
-	uint64_t method;
-	uint32_t il_bytes;
+struct clr_contention {
+	uint64_t lock, object, owner; /* owner: the thread that has it, 0 when unknown (also before .NET 8) */
 };
-bool clr_decode_jitting(const struct nettrace_event *event, struct clr_jitting *ret);
+bool clr_decode_contention_start(const struct nettrace_event *event, struct clr_contention *ret);
+/* How long it waited; false when the runtime does not say. */
+bool clr_decode_contention_stop(const struct nettrace_event *event, uint64_t *ret_ns);
+
+struct clr_pool_adjustment {
+	uint32_t workers, reason; /* the new count, and why */
+};
+enum { CLR_POOL_STARVATION = 6, CLR_POOL_COOPERATIVE_BLOCKING = 8 };
+bool clr_decode_pool_adjustment(const struct nettrace_event *event, struct clr_pool_adjustment *ret);
+/* Of a worker's start or stop: how many there are then. */
+bool clr_decode_pool_workers(const struct nettrace_event *event, uint32_t *ret_active);
+/* Of an enqueue or dequeue: the work item. */
+bool clr_decode_pool_work(const struct nettrace_event *event, uint64_t *ret_id);
+
+enum { CLR_ASSEMBLY_DYNAMIC = 2, CLR_ASSEMBLY_COLLECTIBLE = 8 };
+struct clr_assembly {
+	uint64_t id;
+	uint32_t flags;
+	struct utf16_span name; /* with version, culture and key */
+};
+bool clr_decode_assembly(const struct nettrace_event *event, struct clr_assembly *ret);
+struct clr_assembly_bound {
+	struct utf16_span name, path, context; /* context: "Default", or "\"plugin-1\" My.LoadContext #3" */
+	bool success, cached;
+};
+bool clr_decode_assembly_bound(const struct nettrace_event *event, struct clr_assembly_bound *ret);
+/* A method that is about to be compiled: id, module, token, bytes of IL, space, name, signature. */
+bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *ret);
 
 /* In words. */
+const char *clr_pool_reason(uint32_t reason); /* "starvation", "climbing" ... */
 const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */
 bool clr_gc_induced(uint32_t reason);		 /* by a call of GC.Collect and the like */
 const char *clr_suspend_reason(uint32_t reason); /* "garbage collection", "code versioning" ... */

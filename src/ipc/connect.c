@@ -59,8 +59,7 @@ static struct err *connect_to(const char *path, int flags, struct deadline deadl
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return connect_error(errno);
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_steal(&fd);
 	return NULL;
 }
 

@@ -62,8 +62,7 @@ static struct err *try_version(const char *socket, const struct ipc_trace_config
 	uint64_t session_id = cursor_u64(&c);
 	if (!cursor_ok(&c))
 		return err_new(ERR_BAD_DATA, "the runtime's answer names no session");
-	*ret = (struct ipc_trace){ .fd = fd, .session_id = session_id, .command = version };
-	fd = -1;
+	*ret = (struct ipc_trace){ .fd = fd_steal(&fd), .session_id = session_id, .command = version };
 	return NULL;
 }
 
@@ -99,7 +98,6 @@ struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadl
 	TRY(wire_end(&request));
 	TRY_WRAP(connect_wait(socket, deadline, &fd), "stop the event session");
 	TRY_WRAP(connect_send(fd, &request, deadline), "stop the event session");
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_steal(&fd);
 	return NULL;
 }

@@ -245,11 +245,13 @@ static bool stands_alone(struct patient_list *list, struct patient *orphan, pid_
 	return true;
 }
 
-static void drop_sockets_of_nobody(struct patient_list *list, const pid_t *peers)
+/* Processes that ended while we asked are left out, and so are sockets that nobody listens on. */
+static void drop_the_gone(struct patient_list *list, const pid_t *peers)
 {
 	CLEANUP(mem_freep) bool *keep = mem_zalloc(list->n + 1);
 	for (size_t i = 0; i < list->n; i++)
-		keep[i] = list->v[i].target.pid || stands_alone(list, &list->v[i], peers[i]);
+		keep[i] = list->v[i].target.pid ? list->v[i].answered || target_alive(&list->v[i].target)
+						: stands_alone(list, &list->v[i], peers[i]);
 	size_t kept = 0;
 	for (size_t i = 0; i < list->n; i++) {
 		if (keep[i])
@@ -276,7 +278,7 @@ struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret)
 	targets.n = 0;
 	CLEANUP(mem_freep) pid_t *peers = mem_zalloc((list.n + 1) * sizeof(*peers));
 	ask_patients(&list, timeout_ms, peers);
-	drop_sockets_of_nobody(&list, peers);
+	drop_the_gone(&list, peers);
 	vec_sort(&list, by_id);
 	*ret = list;
 	return NULL;
@@ -329,7 +331,7 @@ static struct err *look_at_pid(pid_t pid, uint64_t timeout_ms, struct patient *r
 /* "shop" and "Shop.dll" are both Shop; 2 = letter by letter, 1 = but for case and ".dll", 0 = another. */
 static int match_name(const char *name, const char *spec)
 {
-	if (str_empty(name))
+	if (!name || !*name)
 		return 0;
 	if (str_eq(name, spec))
 		return 2;
@@ -414,12 +416,12 @@ static struct err *take_id(struct patient_list *list, int id, struct patient *re
 
 struct err *patient_look(const char *spec, uint64_t timeout_ms, struct patient *ret)
 {
+	if (str_empty(spec))
+		return err_new(ERR_USAGE, "name a target: a process id, a process name or an assembly name");
 	uint64_t number;
 	bool is_number = str_to_u64(spec, &number);
 	if (is_number && number > 0 && number < FIRST_FREE_ID)
 		return look_at_pid((pid_t)number, timeout_ms, ret);
-	if (str_empty(spec))
-		return err_new(ERR_USAGE, "name a target: a process id, a process name or an assembly name");
 	CLEANUP(patient_list_free) struct patient_list list = { 0 };
 	TRY(patient_find_all(timeout_ms, &list));
 	if (is_number && number <= INT32_MAX)

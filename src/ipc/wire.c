@@ -56,7 +56,7 @@ struct err *wire_reply_size(const uint8_t *data, size_t len, size_t *ret)
 	struct cursor c = cursor_make(data, len);
 	const uint8_t *head = cursor_take(&c, sizeof(magic));
 	uint16_t size = cursor_u16(&c);
-	if (!cursor_ok(&c) || memcmp(head, magic, sizeof(magic)))
+	if (!cursor_ok(&c) || memcmp(head, magic, sizeof(magic)) != 0)
 		return err_new(ERR_BAD_DATA, "what answers does not speak the diagnostics protocol");
 	if (size < WIRE_HEADER_SIZE)
 		return err_new(ERR_BAD_DATA, "the answer claims to be %u bytes long", size);
@@ -67,7 +67,7 @@ struct err *wire_reply_size(const uint8_t *data, size_t len, size_t *ret)
 struct err *wire_reply(const uint8_t *data, size_t len, const uint8_t **ret_payload, size_t *ret_len,
 		       uint32_t *ret_hresult)
 {
-	size_t size;
+	size_t size = 0;
 	TRY(wire_reply_size(data, len, &size));
 	if (size > len)
 		return err_new(ERR_BAD_DATA, "the answer is cut short");
@@ -139,7 +139,7 @@ static char *take_string(struct cursor *c)
 struct err *wire_process_info(int version, const uint8_t *payload, size_t len, struct ipc_process_info *ret)
 {
 	struct cursor c = cursor_make(payload, len);
-	CLEANUP(ipc_process_info_fini) struct ipc_process_info info = { .command = version };
+	struct ipc_process_info info = { .command = version };
 	if (version >= 3)
 		cursor_u32(&c); /* a later layout only adds behind what we read */
 	info.pid = cursor_u64(&c);
@@ -155,10 +155,11 @@ struct err *wire_process_info(int version, const uint8_t *payload, size_t len, s
 	}
 	if (version >= 3)
 		info.rid = take_string(&c);
-	if (!cursor_ok(&c))
+	if (!cursor_ok(&c)) {
+		ipc_process_info_fini(&info);
 		return err_new(ERR_BAD_DATA, "the runtime's description of itself is damaged");
+	}
 	*ret = info;
-	info = (struct ipc_process_info){ 0 };
 	return NULL;
 }
 
@@ -170,7 +171,7 @@ static void add_provider(struct buf *b, int version, const struct ipc_provider *
 	wire_string(b, p->args);
 	if (version < 5)
 		return;
-	wire_u8(b, p->n_only_ids > 0);
+	wire_u8(b, p->n_only_ids > 0 && !p->skip_ids);
 	wire_u32(b, (uint32_t)p->n_only_ids);
 	for (size_t i = 0; i < p->n_only_ids; i++)
 		wire_u32(b, p->only_ids[i]);

@@ -136,13 +136,15 @@ static void read_time(struct nettrace_walk *w, struct nettrace_value *v)
 {
 	v->kind = NETTRACE_IS_TIME;
 	if (w->format >= 6) {
-		/* No date is no time; the walk itself is fine. */
+		/* What is no date is time 0; the walk itself is fine. */
 		if (!nettrace_systemtime_ns(&w->c, &v->i))
 			v->i = 0;
 		return;
 	}
-	int64_t ticks = cursor_i64(&w->c) - FILETIME_UNIX_EPOCH;
-	v->i = ticks > INT64_MAX / 100 ? INT64_MAX : ticks < INT64_MIN / 100 ? INT64_MIN : ticks * 100;
+	int64_t ticks = cursor_i64(&w->c), unix_ns;
+	bool passes = __builtin_sub_overflow(ticks, FILETIME_UNIX_EPOCH, &ticks) ||
+		      __builtin_mul_overflow(ticks, 100, &unix_ns);
+	v->i = passes ? 0 : unix_ns;
 }
 
 static void read_int(struct nettrace_value *v, int64_t i)
@@ -329,14 +331,14 @@ static bool find(struct nettrace_walk *w, const char *path, unsigned depth, stru
 		size_t len = strlen(v.name);
 		if (strncmp(path, v.name, len) != 0)
 			continue;
-		if (!path[len]) {
+		if (len && !path[len]) {
 			*ret = v;
 			return true;
 		}
-		if (path[len] != '.' || v.kind != NETTRACE_IS_OBJECT)
+		if (v.kind != NETTRACE_IS_OBJECT || (len && path[len] != '.'))
 			continue;
 		struct nettrace_walk in = nettrace_walk_into(w, &v);
-		if (find(&in, path + len + 1, depth + 1, ret))
+		if (find(&in, path + len + (len ? 1 : 0), depth + 1, ret))
 			return true;
 	}
 	return false;

@@ -14,7 +14,7 @@ enum nettrace_kind {
 	NETTRACE_IS_UINT,    /* u */
 	NETTRACE_IS_DOUBLE,  /* d */
 	NETTRACE_IS_BOOL,    /* u: 0 or 1 */
-	NETTRACE_IS_TIME,    /* i: nanoseconds since 1970 UTC */
+	NETTRACE_IS_TIME,    /* i: nanoseconds since 1970 UTC, 0 when it is no date */
 	NETTRACE_IS_UTF16,   /* utf16; also one character and arrays of characters */
 	NETTRACE_IS_UTF8,    /* bytes, size: whatever the writer put there, not checked */
 	NETTRACE_IS_GUID,    /* bytes, 16 of them */
@@ -54,7 +54,8 @@ bool nettrace_walk_next(struct nettrace_walk *walk, struct nettrace_value *ret);
 /* A walk over the fields of an object or the elements of an array that `walk` gave. */
 struct nettrace_walk nettrace_walk_into(const struct nettrace_walk *walk, const struct nettrace_value *value);
 
-/* The field of that name; "Payload.Mean" looks into objects. False when there is none or it cannot be reached. */
+/* The field of that name; "Payload.Mean" looks into objects. Objects without a name, as EventCounters has them, are
+ * looked through. False when there is none or it cannot be reached. */
 bool nettrace_find(const struct nettrace_event *event, const char *path, struct nettrace_value *ret);
 
 /* Numbers of any kind as a double; false for everything else. */
@@ -63,5 +64,6 @@ bool nettrace_value_number(const struct nettrace_value *value, double *ret);
 bool nettrace_value_text(const struct nettrace_value *value, struct buf *out);
 
 /* The payload as one JSON object, about max_bytes long at most (0 = 64 KB): long text is cut with an ellipsis, what
- * does not fit is left out. A payload without description is {"$bytes":"<hex>"}. False when something is missing. */
+ * does not fit is left out. The fields of an object without a name stand in its place. A payload without description is
+ * {"$bytes":"<hex>"}. False when something is missing. */
 bool nettrace_event_json(const struct nettrace_event *event, struct jsonw *w, const char *key, size_t max_bytes);

@@ -14,7 +14,7 @@
 
 #define NETTRACE_MAX_DEPTH 16		       /* of objects and arrays inside each other */
 #define NETTRACE_MAX_THREADS ((size_t)1 << 20) /* remembered at a time */
-#define NETTRACE_DENSE_METAS 65536	       /* ids below it are found by index */
+#define NETTRACE_DENSE_METAS 4096	       /* ids below it are found by index */
 
 /* A stack, or the ids a label list gives; bytes are in the tables' arena. */
 struct nettrace_stack {
@@ -106,7 +106,7 @@ struct nettrace_reader {
 	VEC(struct nettrace_thread) threads;
 	struct map_u64 thread_ids; /* key -> index + 1 */
 	size_t n_removed;
-	bool forgot_threads; /* a thread not known may have been known before */
+	bool forgot_threads; /* a thread that seems new may have been known before: its first number tells nothing */
 
 	struct nettrace_order order;
 };
@@ -168,7 +168,13 @@ struct err *nettrace_v6_labels(struct nettrace_reader *r, const uint8_t *body, s
 /* order.c */
 /* Takes the bytes of a block (a copy, or the reader's own input buffer) and gives the place to read them from. */
 const uint8_t *nettrace_order_begin(struct nettrace_reader *r, const uint8_t *body, size_t len);
-void nettrace_order_add(struct nettrace_reader *r, const struct nettrace_event *event, bool sorted);
+void nettrace_order_add(struct nettrace_reader *r, const struct nettrace_event *event);
+/* Nothing older than this will come. */
+static inline void nettrace_order_promise(struct nettrace_reader *r, uint64_t time)
+{
+	if (time > r->order.watermark)
+		r->order.watermark = time;
+}
 /* The block is done: delivers what is certain by now. */
 void nettrace_order_end(struct nettrace_reader *r);
 /* Delivers everything. */

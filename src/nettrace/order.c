@@ -194,7 +194,7 @@ const uint8_t *nettrace_order_begin(struct nettrace_reader *r, const uint8_t *bo
 	return body;
 }
 
-void nettrace_order_add(struct nettrace_reader *r, const struct nettrace_event *event, bool sorted)
+void nettrace_order_add(struct nettrace_reader *r, const struct nettrace_event *event)
 {
 	struct nettrace_order *o = &r->order;
 	if (!o->slab || o->slab->n == o->slab->cap)
@@ -204,8 +204,6 @@ void nettrace_order_add(struct nettrace_reader *r, const struct nettrace_event *
 	o->slab->events[o->slab->n++] = *event;
 	o->slab->left++;
 	o->last_time = event->time;
-	if (sorted && event->time > o->watermark)
-		o->watermark = event->time;
 }
 
 void nettrace_order_end(struct nettrace_reader *r)

@@ -267,7 +267,6 @@ static void add_how(const struct gc_stats *s, const struct gc_view *v, struct re
 		report_how(report, "Left out", V_COUNT(s->log.unpaired), "suspensions whose begin or end was not seen");
 	if (s->log.gcs.n < v->count)
 		report_how(report, "Listed", V_COUNT(s->log.gcs.n), "the tables show only these collections");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *gc_stats_report(struct exam *exam, struct report *report)

@@ -30,14 +30,14 @@ static struct jit_thread *thread_of(struct jit *j, uint64_t id)
 
 static void on_start(struct jit *j, const struct nettrace_event *event)
 {
-	struct clr_jitting start;
+	struct clr_method start;
 	struct jit_thread *t = thread_of(j, event->thread_id);
 	if (!t || !clr_decode_jitting(event, &start))
 		return;
 	if (t->n == JIT_DEPTH) /* so deep is no real program: ends were lost */
 		t->n = 0;
 	t->open[t->n++] =
-		(struct jit_open){ .method = start.method, .start_ns = event->time, .il_bytes = start.il_bytes };
+		(struct jit_open){ .method = start.id, .start_ns = event->time, .il_bytes = start.il_bytes };
 }
 
 /* Ends the compilation that began with that method; what began later on the thread and did not end was given up. */

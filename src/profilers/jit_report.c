@@ -237,7 +237,6 @@ static void add_how(const struct jit *j, struct report *report)
 	if (j->untimed)
 		report_how(report, "Not timed", V_COUNT(j->untimed), "methods of which the beginning was not seen");
 	report_how(report, "Names", V_TEXT("grouped"), "a generic method is one line, and # stands for any number");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *jit_report(struct exam *exam, struct report *report)

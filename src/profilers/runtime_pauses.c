@@ -147,7 +147,7 @@ static struct view view_of(const struct pauses *p, const struct exam *exam)
 
 static const char *finding_of(const struct view *v, const struct causes *causes)
 {
-	if (!v->count)
+	if (!v->count || !causes->n)
 		return "no-pause";
 	bool much = v->max_ns >= LONG_NS || v->share >= SHARE_MUCH;
 	if (much && v->slow_stop)
@@ -175,7 +175,7 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 	enum report_health health = health_of(v, finding);
 	struct rich *text = report_verdict(report, health, finding);
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
-	if (!v->count) {
+	if (!v->count || !causes->n) {
 		rich_text(text, "No problem here: the runtime did not pause once in %s.", window.s);
 		return;
 	}
@@ -189,7 +189,9 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 	rich_strong(text, "%s of %s", fmt_duration_ns(v->sum_ns).s, window.s);
 	rich_text(text, " (%s) in %s; the longest took ", fmt_percent(v->share).s, pauses.s);
 	rich_strong(text, "%s", fmt_duration_ns(v->max_ns).s);
-	rich_text(text, ", p99 %s. ", fmt_duration_ns(dist_quantile(p->lengths, 0.99)).s);
+	if (v->count >= 100) /* else it is nearly the longest itself */
+		rich_text(text, ", p99 %s", fmt_duration_ns(dist_quantile(p->lengths, 0.99)).s);
+	rich_text(text, ". ");
 	const struct cause *main_cause = &causes->v[0];
 	rich_text(text, "%s of that time is one kind: ", fmt_percent((double)main_cause->sum_ns / (double)v->sum_ns).s);
 	rich_strong(text, "%s", main_cause->name);
@@ -295,8 +297,8 @@ static void add_pictures(struct pauses *p, const struct exam *exam, const struct
 
 static void add_how(const struct pauses *p, struct report *report)
 {
-	report_how(report, "Way", V_TEXT("events"), "GC events of the runtime over its diagnostics socket");
-	report_how(report, "Target paused", V_TEXT("not by us"), "no stop, no sampling");
+	report_how(report, "Way", V_TEXT("events"), "every suspension was heard");
+	report_how(report, "Pause imposed", V_TEXT("none"), NULL);
 	CLEANUP(mem_freep)
 	char *of = mem_printf("of %s events", fmt_count(p->stream.events + p->stream.lost).s);
 	report_how(report, "Lost", V_COUNT(p->stream.lost), of);
@@ -305,7 +307,6 @@ static void add_how(const struct pauses *p, struct report *report)
 	if (p->log.pauses.n < dist_count(p->lengths))
 		report_how(report, "Listed", V_COUNT(p->log.pauses.n),
 			   "the tables show only these; the figures have all");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)

@@ -39,5 +39,7 @@ struct recording_part *recording_add_part(struct recording *r, const char *name,
 struct recording_part *recording_find_part(const struct recording *r, const char *name);
 
 /* manifest.c */
+/* Over the manifest without its own sum. */
+uint32_t recording_manifest_sum(const json_t *manifest);
 struct err *recording_manifest_write(struct recording *r) MUST_USE;
 struct err *recording_manifest_read(struct recording *r) MUST_USE;

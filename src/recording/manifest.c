@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-static uint32_t sum_of(const json_t *manifest)
+uint32_t recording_manifest_sum(const json_t *manifest)
 {
 	char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
 	uint32_t sum = text ? (uint32_t)crc32_z(0, (const Bytef *)text, strlen(text)) : 0;
@@ -58,7 +58,7 @@ static json_t *build(const struct recording *r)
 	json_object_set(m, "facts", r->facts);
 	json_object_set_new(m, "dropped", r->drop_reason ? json_string(r->drop_reason) : json_null());
 	json_object_set_new(m, "parts", parts);
-	json_object_set_new(m, "crc32", sum_text(sum_of(m)));
+	json_object_set_new(m, "crc32", sum_text(recording_manifest_sum(m)));
 	return m;
 }
 
@@ -153,7 +153,7 @@ static struct err *read_fields(struct recording *r, json_t *m)
 	uint32_t sum;
 	bool has_sum = parse_sum(json_get_str(m, "crc32", NULL), &sum);
 	json_object_del(m, "crc32");
-	if (format < 1 || !has_sum || sum != sum_of(m))
+	if (format < 1 || !has_sum || sum != recording_manifest_sum(m))
 		return err_new(ERR_BAD_DATA, "damaged: its sum differs");
 	json_t *facts = json_object_get(m, "facts"), *parts = json_object_get(m, "parts");
 	if (!json_is_object(facts) || !json_is_array(parts) || json_array_size(parts) > RECORDING_PARTS_MAX)

@@ -188,6 +188,8 @@ struct report {
 const char *doc_text(struct report *r, const char *s);
 /* How long the string was before doc_text() cut it. */
 uint64_t doc_text_bytes(const char *s);
+/* Visible, and past max_chars cut with "… (N bytes)". Appends. */
+void doc_show(const char *s, size_t max_chars, struct buf *out);
 void rich_piece(struct rich *t, enum piece_kind kind, const char *text);
 /* Does the text need any of the further blocks, or is the verdict all there is to say? */
 bool doc_is_short(const struct report *r);
@@ -204,6 +206,8 @@ static inline const struct report_row *table_first(const struct report_table *t)
 {
 	return t->top.first_child;
 }
+/* The column that names the row: the first with text. */
+size_t table_name_column(const struct report_table *t);
 /* What a full bar of the column stands for: a ratio is part of one, all else is measured against the largest. */
 double bar_whole(const struct report_table *t, size_t column);
 double bar_share(double whole, const struct value *v); /* 0..1 */

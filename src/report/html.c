@@ -9,18 +9,10 @@
 
 enum { SHOW_CHARS = 2000, MEMBER_WHOLE = 36 };
 
-static void visible(const char *s, struct buf *ret)
-{
-	size_t len = strlen(s);
-	str_add_visible(ret, s, MIN(len, (size_t)SHOW_CHARS * 4), SHOW_CHARS);
-	if (len > SHOW_CHARS && str_ends(buf_cstr(ret), "…"))
-		buf_printf(ret, " (%s bytes)", fmt_count(doc_text_bytes(s)).s);
-}
-
 void html_text(const struct html *h, const char *s)
 {
 	struct buf shown = { 0 };
-	visible(s, &shown);
+	doc_show(s, SHOW_CHARS, &shown);
 	markup_escape(h->out, buf_cstr(&shown));
 	buf_free(&shown);
 }
@@ -43,7 +35,7 @@ static void breakable(const struct html *h, const char *s, size_t len)
 void html_name(const struct html *h, const char *s)
 {
 	struct buf shown = { 0 };
-	visible(s, &shown);
+	doc_show(s, SHOW_CHARS, &shown);
 	const char *name = buf_cstr(&shown);
 	struct name_parts parts = name_split(name);
 	buf_str(h->out, "<span class=\"id\">");
@@ -126,10 +118,9 @@ static void mark(const struct html *h, enum report_health health)
 {
 	static const char *const shapes[] = {
 		"<circle cx=\"5\" cy=\"5\" r=\"4.4\"/>",
-		"<path d=\"M5 .6a4.400 4.400 0 1 0 0 8.800 4.400 4.400 0 0 0 0-8.800M5 2.200a2.800 2.800 0 1 1 0 5.600"
-		" 2.800 2.800 0 0 1 0-5.600\"/>",
+		"<circle cx=\"5\" cy=\"5\" r=\"3.5\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.6\"/>",
 		"<path d=\"M5 .6 9.8 9.2H.2z\"/>",
-		"<path d=\"M3.200.600h3.600l2.600 2.600v3.600L6.800 9.400H3.200L.600 6.800V3.200z\"/>",
+		"<path d=\"M3.2.6h3.6l2.6 2.6v3.6L6.8 9.4H3.2L.6 6.8V3.2z\"/>",
 	};
 	static const char *const words[] = { "no problem", "for information", "found something", "serious" };
 	buf_printf(h->out,
@@ -213,8 +204,8 @@ static void head(const struct html *h)
 	buf_str(h->out,
 		"</h1></div><div class=\"by\"><svg width=\"16\" height=\"16\" viewBox=\"0 0 20 20\" fill=\"none\" "
 		"stroke=\"currentColor\" stroke-width=\"1.7\" stroke-linejoin=\"round\" stroke-linecap=\"round\" "
-		"aria-hidden=\"true\"><circle cx=\"10\" cy=\"10\" r=\"8.200\"/>"
-		"<path d=\"M4.600 10.600h2.600L9 6.400l2.400 7.400 1.600-4h2.400\"/></svg><span>drdotnet ");
+		"aria-hidden=\"true\"><circle cx=\"10\" cy=\"10\" r=\"8.2\"/>"
+		"<path d=\"M4.6 10.6h2.6L9 6.4l2.4 7.4 1.6-4h2.4\"/></svg><span>drdotnet ");
 	html_text(h, h->r->facts.version ? h->r->facts.version : "");
 	buf_str(h->out, "</span></div></header>\n");
 	facts_line(h);

@@ -13,7 +13,7 @@ static bool is_number(const struct report_table *t, size_t i)
 static size_t main_column(const struct report_table *t)
 {
 	size_t first = t->n_columns;
-	for (size_t i = t->n_columns; i-- > 1;) {
+	for (size_t i = t->n_columns; i-- > 0;) {
 		if (t->columns[i].flags & COLUMN_MAIN)
 			return i;
 		if (is_number(t, i))
@@ -24,12 +24,11 @@ static size_t main_column(const struct report_table *t)
 
 static const char *column_class(const struct report_table *t, size_t i)
 {
-	bool is_main = i == main_column(t);
-	if (!i)
-		return is_number(t, i) ? "num" : "";
-	if (is_number(t, i))
-		return is_main ? "num main" : "num opt";
-	return is_main ? "main" : "opt";
+	if (i == table_name_column(t))
+		return is_number(t, i) ? "name num" : "name";
+	if (i == main_column(t))
+		return is_number(t, i) ? "num main" : "main";
+	return is_number(t, i) ? "num opt" : "opt";
 }
 
 static void table_head(const struct html *h, const struct report_table *t)
@@ -50,17 +49,18 @@ static void table_head(const struct html *h, const struct report_table *t)
 static void table_cells(const struct html *h, const struct report_table *t, const struct value *cells, bool rest)
 {
 	for (size_t i = 0; i < t->n_columns; i++) {
+		bool name = i == table_name_column(t);
 		buf_printf(h->out, "<td class=\"%s\"", column_class(t, i));
-		if (i) {
+		if (!name) {
 			buf_str(h->out, " data-name=\"");
 			html_text(h, t->columns[i].name);
 			buf_char(h->out, '"');
 		}
 		html_data(h, &cells[i]);
-		buf_str(h->out, i ? ">" : "><div class=\"first\"><div>");
+		buf_str(h->out, name ? "><div class=\"first\"><div>" : ">");
 		if (!(rest && cells[i].missing))
 			html_value(h, &cells[i]);
-		buf_str(h->out, i ? "</td>" : "</div></div></td>");
+		buf_str(h->out, name ? "</div></div></td>" : "</td>");
 		if (!is_number(t, i) || !(t->columns[i].flags & COLUMN_BAR))
 			continue;
 		buf_str(h->out, "<td class=\"c-b\">");

@@ -16,14 +16,6 @@ struct md {
 	struct buf *out;
 };
 
-static void visible(const char *s, struct buf *ret)
-{
-	size_t len = strlen(s);
-	str_add_visible(ret, s, MIN(len, (size_t)SHOW_CHARS * 4), SHOW_CHARS);
-	if (len > SHOW_CHARS && str_ends(buf_cstr(ret), "…"))
-		buf_printf(ret, " (%s bytes)", fmt_count(doc_text_bytes(s)).s);
-}
-
 /* The length of what would begin a list or a line under a heading, were it the first on its line. */
 static size_t block_start(const char *s)
 {
@@ -60,7 +52,7 @@ static void add_escaped(struct buf *out, const char *s)
 static void add_text(struct buf *out, const char *s)
 {
 	struct buf shown = { 0 };
-	visible(s, &shown);
+	doc_show(s, SHOW_CHARS, &shown);
 	add_escaped(out, buf_cstr(&shown));
 	buf_free(&shown);
 }
@@ -68,7 +60,7 @@ static void add_text(struct buf *out, const char *s)
 static void add_code(struct buf *out, const char *s)
 {
 	struct buf shown = { 0 };
-	visible(s, &shown);
+	doc_show(s, SHOW_CHARS, &shown);
 	if (shown.len && !strpbrk(shown.data, "`|\\") && strspn(shown.data, " ") < shown.len) {
 		buf_printf(out, "`%s`", shown.data);
 	} else {
@@ -224,10 +216,10 @@ static void row_details(const struct md *m, const struct report_row *row)
 {
 	struct buf lines = { 0 };
 	for (const struct row_line *l = row->first_line; l; l = l->next) {
-		visible(l->text, &lines);
+		doc_show(l->text, SHOW_CHARS, &lines);
 		if (l->right) {
 			buf_str(&lines, "  ");
-			visible(l->right, &lines);
+			doc_show(l->right, SHOW_CHARS, &lines);
 		}
 		buf_char(&lines, '\n');
 	}
@@ -236,8 +228,8 @@ static void row_details(const struct md *m, const struct report_row *row)
 	buf_str(m->out, "\n<details><summary>");
 	/* Here only HTML is read, no Markdown. */
 	struct buf name = { 0 }, shown = { 0 };
-	value_add(&name, m->r, &row->cells[0]);
-	visible(buf_cstr(&name), &shown);
+	value_add(&name, m->r, &row->cells[table_name_column(row->table)]);
+	doc_show(buf_cstr(&name), SHOW_CHARS, &shown);
 	markup_escape(m->out, buf_cstr(&shown));
 	buf_free(&name);
 	buf_free(&shown);

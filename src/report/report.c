@@ -70,6 +70,20 @@ uint64_t doc_text_bytes(const char *s)
 	return MAX(n, (uint64_t)len);
 }
 
+void doc_show(const char *s, size_t max_chars, struct buf *out)
+{
+	size_t len = strlen(s), chars = 0, end = 0;
+	uint32_t cp;
+	while (end < len && chars < max_chars) {
+		size_t n = utf8_decode(s + end, len - end, &cp);
+		end += n ? n : 1;
+		chars++;
+	}
+	str_add_visible(out, s, end, 0);
+	if (end < len)
+		buf_printf(out, "… (%s bytes)", fmt_count(doc_text_bytes(s)).s);
+}
+
 /* What never should be full is: take it, but keep it out of the report and say so. */
 static void *left_out(struct report *r, size_t size)
 {
@@ -414,6 +428,15 @@ double bar_share(double whole, const struct value *v)
 	return MIN(v->number / whole, 1.0);
 }
 
+size_t table_name_column(const struct report_table *t)
+{
+	for (size_t i = 0; i < t->n_columns; i++) {
+		if (kind_is_text(t->columns[i].kind))
+			return i;
+	}
+	return 0;
+}
+
 bool table_has_missing(const struct report_table *t)
 {
 	for (const struct report_row *row = table_first(t); row; row = row_next(row)) {
@@ -499,6 +522,7 @@ void value_add(struct buf *out, const struct report *r, const struct value *v)
 		buf_str(out, v->text);
 	} else if (v->kind == VALUE_TIME) {
 		int64_t at = (int64_t)MIN(MAX(v->number, -9.2e18), 9.2e18);
+		at = (at + 500000) / 1000000 * 1000000; /* a double is not exact to the last digits */
 		struct fmt_text t = fmt_time_iso(at), day = fmt_time_iso(r->facts.when_unix_ns);
 		bool same_day = r->facts.when_unix_ns && at > 0 && !memcmp(t.s, day.s, 11);
 		buf_str(out, same_day ? t.s + 11 : fmt_time_utc(at).s);

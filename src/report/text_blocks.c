@@ -11,7 +11,7 @@ enum {
 	TREE_ROWS = 24,
 	TREE_CHILDREN = 5,
 	ROWS_WITH_LINES = 3,
-	ROW_LINES = 6,
+	ROW_LINES = 5,
 	BAR_WIDE = 20,
 	BAR_NARROW = 6,
 	GAP = 2,
@@ -145,7 +145,7 @@ static size_t least_width(const struct layout *l)
 static void measure_column(struct layout *l, size_t i)
 {
 	l->widths[i] = l->least[i] = header_width(l, i);
-	vec_each (line, &l->lines) {
+	vec_each(line, &l->lines) {
 		l->widths[i] = MAX(l->widths[i], cell_width(l, line, i));
 		if (line->cells && !is_empty(line, i))
 			l->least[i] = MAX(l->least[i], text_least(l->t, &line->cells[i]));
@@ -159,17 +159,20 @@ static void measure_column(struct layout *l, size_t i)
 static void share_room(struct layout *l)
 {
 	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
-	size_t wanted[COLUMNS_MAX];
-	memcpy(wanted, l->widths, sizeof(wanted));
-	memcpy(l->widths, l->least, sizeof(wanted));
-	for (bool given = true; given && room;) {
-		given = false;
+	size_t want[COLUMNS_MAX];
+	for (size_t i = 0; i < l->table->n_columns; i++) {
+		want[i] = l->hidden[i] ? 0 : l->widths[i] - l->least[i];
+		l->widths[i] = l->least[i];
+	}
+	for (bool any = true; any && room;) {
+		any = false;
 		for (size_t i = 0; i < l->table->n_columns && room; i++) {
-			if (l->hidden[i] || l->widths[i] >= wanted[i])
+			if (!want[i])
 				continue;
-			l->widths[i]++;
+			want[i]--;
 			room--;
-			given = true;
+			l->widths[i]++;
+			any = true;
 		}
 	}
 	if (l->bar_width)
@@ -184,11 +187,10 @@ static void share_room(struct layout *l)
 static void measure(struct layout *l)
 {
 	const struct report_table *t = l->table;
+	l->name = table_name_column(t);
 	l->bar_column = COLUMNS_MAX;
 	for (size_t i = t->n_columns; i-- > 0;) {
-		if (kind_is_text(t->columns[i].kind))
-			l->name = i;
-		else if (t->columns[i].flags & COLUMN_BAR)
+		if (!kind_is_text(t->columns[i].kind) && t->columns[i].flags & COLUMN_BAR)
 			l->bar_column = i;
 	}
 	for (size_t i = 0; i < t->n_columns; i++)
@@ -349,7 +351,7 @@ static void say_hidden(struct layout *l)
 	}
 	text_wrap_end(&w);
 	bool missing = false;
-	vec_each (line, &l->lines) {
+	vec_each(line, &l->lines) {
 		for (size_t i = 0; line->row && i < l->table->n_columns; i++)
 			missing = missing || (!l->hidden[i] && line->cells[i].missing);
 	}
@@ -379,7 +381,7 @@ static void table(const struct text_out *t, const struct report_table *table)
 	measure(&l);
 	print_header(&l);
 	size_t detailed = 0;
-	vec_each (line, &l.lines) {
+	vec_each(line, &l.lines) {
 		print_line(&l, line);
 		if (line->row && line->row->first_line && detailed++ < ROWS_WITH_LINES)
 			print_row_lines(t, line->row);
@@ -465,7 +467,7 @@ static void chart_axis(const struct text_out *t, const struct report_chart *c, s
 static void chart(const struct text_out *t, const struct report_chart *c)
 {
 	size_t label = 0;
-	double max = chart_max(c), heights[STRIP_WIDTH];
+	double max = chart_max(c), heights[STRIP_WIDTH] = { 0 };
 	for (const struct chart_line *l = c->first_line; l && c->n_lines > 1; l = l->next) {
 		struct buf s = { 0 };
 		text_show(t, l->name ? l->name : "", &s);
@@ -520,6 +522,7 @@ static void histogram(const struct text_out *t, const struct report_histogram *h
 		count = MAX(count, strlen(fmt_count(h->buckets[i].count).s));
 		buf_free(&s);
 	}
+	label = MIN(label, t->columns - 2 - GAP - count);
 	size_t used = 2 + label + GAP + count + GAP;
 	size_t bar = used + BAR_NARROW < t->columns ? MIN(t->columns - used, (size_t)40) : 0;
 	for (size_t i = 0; i < h->n; i++) {
@@ -527,7 +530,7 @@ static void histogram(const struct text_out *t, const struct report_histogram *h
 		struct buf s = { 0 };
 		range_words(t, h->x_kind, b->from, b->to, &s);
 		struct fmt_text n = fmt_count(b->count);
-		text_fit(t, VALUE_TEXT, &s, t->columns - 4 - count);
+		text_fit(t, VALUE_TEXT, &s, label);
 		text_pad(t, 2 + label - MIN(label, utf8_width(buf_cstr(&s))));
 		buf_str(t->out, buf_cstr(&s));
 		text_pad(t, GAP + count - strlen(n.s));

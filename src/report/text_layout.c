@@ -36,10 +36,7 @@ static void add_ascii(struct buf *out, const char *s)
 void text_show(const struct text_out *t, const char *s, struct buf *ret)
 {
 	struct buf visible = { 0 };
-	size_t len = strlen(s);
-	str_add_visible(&visible, s, MIN(len, (size_t)SHOW_CHARS_MAX * 4), SHOW_CHARS_MAX);
-	if (visible.len > SHOW_CHARS_MAX && str_ends(buf_cstr(&visible), "…"))
-		buf_printf(&visible, " (%s bytes)", fmt_count(doc_text_bytes(s)).s);
+	doc_show(s, SHOW_CHARS_MAX, &visible);
 	if (t->ascii)
 		add_ascii(ret, buf_cstr(&visible));
 	else

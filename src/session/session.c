@@ -28,6 +28,7 @@ struct session {
 	struct buf line;
 	struct err *error;
 	bool given_up;
+	char *aftermath;
 };
 
 void session_free(struct session *s)
@@ -41,6 +42,7 @@ void session_free(struct session *s)
 	fd_closep(&s->events_fd);
 	buf_free(&s->line);
 	err_free(s->error);
+	mem_free(s->aftermath);
 	store_row_fini(&s->row);
 	mem_free(s);
 }
@@ -264,6 +266,8 @@ static void take_event(struct session *s, const json_t *j, const struct session_
 		if (ev->on_progress)
 			ev->on_progress(ev->user, ratio, what);
 	}
+	if (json_get_bool(j, "listening", false) && ev->on_listening)
+		ev->on_listening(ev->user);
 	if (log && ev->on_log)
 		ev->on_log(ev->user, log);
 	if (error && !s->error)
@@ -285,6 +289,11 @@ static void take_lines(struct session *s, const struct session_events *ev)
 	}
 }
 
+const char *session_aftermath(const struct session *s)
+{
+	return s->aftermath;
+}
+
 static char *reason_of(int status)
 {
 	if (WIFSIGNALED(status))
@@ -292,33 +301,39 @@ static char *reason_of(int status)
 				  strsignal(WTERMSIG(status)));
 	if (WEXITSTATUS(status) == 127)
 		return mem_strdup("its worker could not be started");
-	return mem_printf("its worker ended with status %d and without a result", WEXITSTATUS(status));
+	return mem_printf("its worker ended with status %d", WEXITSTATUS(status));
 }
 
-/* The worker is gone: what did it leave? */
+/* The index's last word on it, or ours when the worker had none. */
+static struct err *settle(struct session *s, int status)
+{
+	struct store_row row;
+	TRY(store_get(s->store, s->row.guid, &row));
+	store_row_fini(&s->row);
+	s->row = row;
+	if (store_state_finished(s->row.state)) {
+		s->aftermath = status ? reason_of(status) : NULL;
+		return NULL;
+	}
+	CLEANUP(mem_freep)
+	char *reason = s->given_up ? mem_strdup("given up before its analysis was done") : reason_of(status);
+	return session_conclude(s->store, &s->row, s->given_up ? STORE_CANCELLED : STORE_FAILED, reason);
+}
+
 static struct err *finish(struct session *s)
 {
 	int status = 0;
 	while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	s->pid = 0;
-	struct store_row row;
-	struct err *err = store_get(s->store, s->row.guid, &row);
-	if (err && err_kind(err) == ERR_NOT_FOUND && s->error) {
-		/* It could not save anything and took its row back. */
-		err_free(err);
-		s->row.state = STORE_FAILED;
-		store_set(&s->row.error, err_text(s->error));
-		return NULL;
-	}
-	TRY(err);
-	store_row_fini(&s->row);
-	s->row = row;
-	if (store_state_finished(s->row.state))
-		return NULL;
-	CLEANUP(mem_freep)
-	char *reason = s->given_up ? mem_strdup("given up before its analysis was done") : reason_of(status);
-	return session_conclude(s->store, &s->row, s->given_up ? STORE_CANCELLED : STORE_FAILED, reason);
+	struct err *err = settle(s, status);
+	if (!err || !s->error)
+		return err;
+	/* It could not be kept, the disk being full, say; then what the worker told us matters more. */
+	err_free(err);
+	s->row.state = STORE_FAILED;
+	store_set(&s->row.error, err_text(s->error));
+	return NULL;
 }
 
 struct err *session_pump(struct session *s, const struct session_events *events, bool *ret_ended)

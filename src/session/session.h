@@ -33,6 +33,7 @@ struct session_events { /* any may be NULL */
 	void (*on_state)(void *user, enum store_state state);
 	void (*on_progress)(void *user, double ratio, const char *what); /* negative = not known */
 	void (*on_log)(void *user, const char *line);
+	void (*on_listening)(void *user); /* see struct exam; told once */
 	void *user;
 };
 
@@ -49,6 +50,8 @@ void session_kill(struct session *s);
 const struct store_row *session_row(const struct session *s);
 /* Why it failed, as an error of the right kind; NULL when it did not. The caller owns it. */
 struct err *session_error(const struct session *s);
+/* What went wrong in the worker after the session was saved whole, or NULL: a fault of ours worth reporting. */
+const char *session_aftermath(const struct session *s);
 /* Kills what still runs. */
 void session_free(struct session *s);
 DEFINE_CLEANUP(session_free, struct session *)
@@ -59,6 +62,10 @@ int session_worker(const char *guid, struct err *(*find)(const char *name, const
 
 /* Who was examined, out of a recording's facts; patient_fini frees it. ERR_BAD_DATA when the facts are not of ours. */
 struct err *session_recorded_patient(const struct recording *r, struct patient *ret) MUST_USE;
+
+/* Starts from the parameters it was recorded with, when the same profiler made it. */
+struct err *session_recorded_params(const char *recording, const struct profiler *profiler, struct params *params)
+	MUST_USE;
 
 /* Files of a finished session. */
 struct err *session_report(const struct store *store, const char *guid, struct report **ret) MUST_USE;

@@ -152,3 +152,13 @@ struct err *session_recorded_patient(const struct recording *r, struct patient *
 	ret->info.rid = get_text(o, "rid");
 	return NULL;
 }
+
+struct err *session_recorded_params(const char *recording, const struct profiler *profiler, struct params *params)
+{
+	CLEANUP(recording_freep) struct recording *r = NULL;
+	TRY(recording_open(recording, &r));
+	if (!str_eq(json_string_value(recording_fact(r, "profiler")), profiler->id))
+		return NULL;
+	TRY_WRAP(spec_set_parameters(params, recording_fact(r, "parameters")), "recording '%s'", recording);
+	return NULL;
+}

@@ -24,7 +24,7 @@ static bool read_at(int fd, void *data, size_t len, uint64_t offset)
 static bool read_segments(struct program *p)
 {
 	Elf64_Ehdr head;
-	if (!read_at(p->fd, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	if (!read_at(p->fd, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr) ||
 	    head.e_phnum > SEGMENTS_MAX)
 		return false;

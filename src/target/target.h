@@ -58,7 +58,7 @@ struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
 char *target_env(const struct target *t, const char *name);
 void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
-/* Same process still: pid and start time. */
+/* Same process still (pid and start time), and it has not ended. */
 bool target_alive(const struct target *t);
 /* Signals (poll readable) when the process ends; -1 when it has no visible pid. */
 struct err *target_pidfd(const struct target *t, int *ret_fd) MUST_USE;

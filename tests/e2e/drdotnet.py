@@ -97,6 +97,8 @@ class Job:
             pass
         code = self._process.wait(max(1.0, deadline - time.monotonic()))
         self._out.seek(0)
+        if b"after the session was saved" in self._err:
+            raise AssertionError(f"the worker ended badly: {self._err.decode(errors='replace')}")
         return Done(code, self._out.read().decode(errors="replace"), self._err.decode(errors="replace"))
 
     def _read(self, deadline):
@@ -140,9 +142,9 @@ class Home:
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
-def eventpipe_threads(pid):
-    """How many threads of the process serve event streams."""
-    count = 0
+def event_streams(pid):
+    """How many event streams the process serves: a thread each, beside that of its diagnostics server."""
+    count = -1
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             count += (task / "comm").read_text().startswith(".NET EventPipe")
@@ -182,11 +184,10 @@ class Report:
         return next(b for b in self.data["blocks"] if b["title"] == title)
 
     def rows(self, title):
-        """The rows of a table, each as column -> value; its lines stand under "lines" and "right"."""
+        """The rows of a table, each as column -> value; its lines stand under "lines"."""
         table = self.block(title)
         names = [column["name"] for column in table["columns"]]
-        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])],
-                 "right": [line.get("right") for line in row.get("lines", [])]}
+        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])]}
                 for row in table["rows"]]
 
 

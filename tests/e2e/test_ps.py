@@ -172,13 +172,13 @@ class Behaving(unittest.TestCase):
             os.kill(patient.pid, signal.SIGSTOP)
             try:
                 started = time.monotonic()
-                ps("--timeout", "5s")
+                ps("--timeout", "2s")
                 stopped = time.monotonic() - started
             finally:
                 os.kill(patient.pid, signal.SIGCONT)
             with tempfile.TemporaryDirectory() as folder, Silent(folder):
                 started = time.monotonic()
-                ps("--timeout", "5s")
+                ps("--timeout", "2s")
                 silent = time.monotonic() - started
             self.assertLess(stopped, silent)
 

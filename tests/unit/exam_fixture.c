@@ -26,8 +26,7 @@ void fixture_part(struct recording *r, const char *name, struct build_nettrace *
 void fixture_begin(struct fixture *f)
 {
 	*f = (struct fixture){ 0 };
-	strcpy(f->dir, "/tmp/drdotnet-test-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	unit_temp_dir(f->dir, sizeof(f->dir));
 	assert_ok(recording_create(f->dir, 0, &f->recording));
 }
 

@@ -104,7 +104,7 @@ static void add_process_info(struct fake_runtime *f, int version, struct buf *b)
 static int known_since(uint8_t set, uint8_t id)
 {
 	static const uint8_t commands[][3] = {
-		{ 2, 1, 3 },  { 2, 2, 3 },  { 2, 3, 5 }, { 2, 4, 8 }, { 2, 5, 9 },
+		{ 2, 1, 3 },  { 2, 2, 3 },  { 2, 3, 5 }, { 2, 4, 9 }, { 2, 5, 9 },
 		{ 2, 6, 10 }, { 2, 7, 11 }, { 4, 0, 5 }, { 4, 4, 6 }, { 4, 8, 8 },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
@@ -184,7 +184,7 @@ static bool read_request(struct fake_runtime *f, int fd, struct buf *request)
 
 static void close_open(struct fake_runtime *f)
 {
-	vec_each (fd, &f->open)
+	vec_each(fd, &f->open)
 		close(*fd);
 	vec_clear(&f->open);
 }

@@ -7,6 +7,8 @@
 #include "report/report.h"
 #include "base/fmt.h"
 #include "base/map.h"
+#include <stdio.h>
+#include <string.h>
 
 #define SAMPLE_WHEN 1794712329114000000LL /* 2026-11-15 03:12:09.114Z */
 #define MS 1000000ULL
@@ -323,8 +325,7 @@ static inline struct report *sample_hostile(void)
 		"</td></table><script>alert(1)</script><img src=x onerror=alert(2)>",
 		"\" onmouseover=\"alert(3)\" x='",
 		"bell \a, escape \x1b[31mred\x1b[0m, return \r, line\nfeed, tab\t, delete \x7f",
-		"right-to-left \xe2\x80\xae"
-		"evil\xe2\x80\xac, zero\xe2\x80\x8bwidth, bom \xef\xbb\xbf",
+		"right-to-left \xe2\x80\xae \"evil\" \xe2\x80\xac, zero\xe2\x80\x8bwidth, bom \xef\xbb\xbf",
 		"ill-formed \xff\xfe \xc3( \xe2\x82 \xed\xa0\x80 end",
 		"| a | b |\n|---|---|\n**bold** _x_ [link](javascript:alert(4)) ![i](http://x/y) # h",
 		"]]> --> <!-- &lt;&amp; &#x3c;script&#x3e; ${x} {{y}}",
@@ -358,9 +359,9 @@ static inline struct report *sample_hostile(void)
 		report_how(r, nasty[i], V_CODE(nasty[(i + 1) % N]), nasty[(i + 2) % N]);
 		report_param(r, nasty[i], nasty[(i + 1) % N], i % 2);
 	}
-	char *long_text = mem_alloc((1 << 20) + 1);
-	memset(long_text, 'x', 1 << 20);
-	long_text[1 << 20] = '\0';
+	char *long_text = mem_alloc(3001);
+	memset(long_text, 'x', 3000);
+	long_text[3000] = '\0';
 	for (int tree = 0; tree < 2; tree++) {
 		struct report_table *t = tree ? report_tree(r, nasty[1]) : report_table(r, nasty[6]);
 		report_column(t, nasty[1], VALUE_CODE, 0);

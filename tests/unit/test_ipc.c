@@ -165,7 +165,7 @@ static uint64_t ask_silent_ones(size_t n, bool *ret_well)
 		questions[i] = (struct question){ .socket = path };
 	}
 	uint64_t start = clock_mono_ns();
-	ask_all(questions, n + 1, SILENCE_MS);
+	ask_all(questions, n + 1, 8 * SILENCE_MS); /* the well one must make it on a busy machine too */
 	uint64_t took = clock_mono_ns() - start;
 	*ret_well = !questions[n].err && str_eq(questions[n].info.entry_assembly, "Fake");
 	for (size_t i = 0; i <= n; i++) {
@@ -297,7 +297,7 @@ static void test_trace_of_each_release(void **state)
 		bool stacks_refused, ids_ignored;
 	} cases[] = {
 		{ 11, 6, false, false }, { 10, 5, false, false }, { 9, 4, false, true },
-		{ 8, 3, false, true },	 { 7, 2, true, true },	  { 3, 1, true, true },
+		{ 8, 2, true, true },	 { 7, 2, true, true },	  { 3, 1, true, true },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *path = socket_path();

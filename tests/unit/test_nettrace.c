@@ -1,128 +1,7 @@
 #include "unit.h"
-#include "base/arena.h"
-#include "base/map.h"
-#include "base/str.h"
 #include "base/vec.h"
 #include "build_nettrace.h"
-#include "nettrace/nettrace.h"
-#include <malloc.h>
-
-/* ---- what a reader said ---- */
-
-struct got {
-	struct nettrace_event ev; /* pointers into the arena */
-};
-
-struct seen {
-	struct arena arena;
-	VEC(struct got) events;
-	VEC(struct nettrace_meta *) metas;
-	struct nettrace_header header;
-	unsigned n_headers;
-	struct nettrace_stats stats;
-	struct err *err;
-	uint64_t digest; /* of everything in order */
-	const uint8_t *fed;
-	size_t fed_len, n_in_place;
-	size_t heap_start, heap_peak; /* of the process, our own copies included */
-};
-
-static size_t heap_bytes(void)
-{
-	struct mallinfo2 m = mallinfo2();
-	return m.uordblks + m.hblkhd;
-}
-
-static void watch_heap(struct seen *s)
-{
-	s->heap_peak = MAX(s->heap_peak, heap_bytes());
-}
-
-static void mix(struct seen *s, const void *data, size_t len)
-{
-	s->digest = hash_bytes(data, len, s->digest);
-}
-
-static void on_header(void *user, const struct nettrace_header *header)
-{
-	struct seen *s = user;
-	s->header = *header;
-	s->n_headers++;
-}
-
-static void on_meta(void *user, struct nettrace_meta *meta)
-{
-	struct seen *s = user;
-	assert_int_equal(meta->user, 0);
-	vec_push(&s->metas, meta);
-	mix(s, meta->provider, strlen(meta->provider));
-}
-
-static void on_event(void *user, const struct nettrace_event *event)
-{
-	struct seen *s = user;
-	struct nettrace_event e = *event;
-	watch_heap(s);
-	if (e.payload >= s->fed && e.payload <= s->fed + s->fed_len)
-		s->n_in_place++;
-	const uint64_t numbers[] = { e.time, e.thread_id, e.capture_thread_id, e.cpu, e.sequence, e.n_frames };
-	mix(s, numbers, sizeof(numbers));
-	mix(s, e.payload, e.payload_size);
-	mix(s, e.stack, e.n_frames * e.pointer_size);
-	e.payload = arena_dup(&s->arena, e.payload, e.payload_size);
-	e.stack = arena_dup(&s->arena, e.stack, e.n_frames * e.pointer_size);
-	if (e.activity_id)
-		e.activity_id = arena_dup(&s->arena, e.activity_id, 16);
-	if (e.related_activity_id)
-		e.related_activity_id = arena_dup(&s->arena, e.related_activity_id, 16);
-	vec_push(&s->events, (struct got){ e });
-}
-
-static const struct nettrace_callbacks callbacks = { on_header, on_meta, on_event };
-
-/* Reads it in chunks; the reader lives on in *ret_reader when asked for, because metadata does. */
-static void read_stream(struct seen *s, const void *data, size_t len, size_t chunk,
-			const struct nettrace_options *options, struct nettrace_reader **ret_reader)
-{
-	s->heap_start = heap_bytes();
-	struct nettrace_reader *r = nettrace_reader_new(options, &callbacks, s);
-	for (size_t at = 0; at < len && !s->err; at += chunk) {
-		size_t n = MIN(chunk, len - at);
-		/* A copy of its own lets the sanitizer see every byte read beyond. */
-		uint8_t *copy = mem_dup((const uint8_t *)data + at, n);
-		s->fed = copy;
-		s->fed_len = n;
-		s->err = nettrace_reader_feed(r, copy, n);
-		watch_heap(s);
-		mem_free(copy);
-	}
-	if (!s->err)
-		s->err = nettrace_reader_finish(r);
-	if (s->err) {
-		assert_err(nettrace_reader_feed(r, "", 0), err_kind(s->err));
-		assert_err(nettrace_reader_finish(r), err_kind(s->err));
-	}
-	s->stats = *nettrace_reader_stats(r);
-	assert_int_equal(s->stats.events, s->events.n);
-	if (ret_reader)
-		*ret_reader = r;
-	else
-		nettrace_reader_free(r);
-}
-
-static void seen_free(struct seen *s)
-{
-	vec_free(&s->events);
-	vec_free(&s->metas);
-	arena_free(&s->arena);
-	err_free(s->err);
-	*s = (struct seen){ 0 };
-}
-
-static void read_built(struct seen *s, const struct build_nettrace *b, const struct nettrace_options *options)
-{
-	read_stream(s, b->out.data, b->out.len, b->out.len, options, NULL);
-}
+#include "nettrace_seen.h"
 
 /* ---- a stream with a bit of everything ---- */
 
@@ -321,7 +200,7 @@ static void contents(void **state)
 		struct seen s = { 0 };
 		struct nettrace_reader *reader;
 		build_sample(&b, &variants[i]);
-		read_stream(&s, b.out.data, b.out.len, b.out.len, NULL, &reader);
+		seen_read(&s, b.out.data, b.out.len, b.out.len, NULL, &reader);
 		if (s.err)
 			fail_msg("variant %zu: %s", i, err_text(s.err));
 		check_sample(&s, &variants[i]);
@@ -343,8 +222,8 @@ static void every_chunk_size(void **state)
 			uint64_t digest = 0;
 			for (size_t chunk = b.out.len; chunk; chunk--) {
 				struct seen s = { 0 };
-				read_stream(&s, b.out.data, b.out.len, chunk,
-					    &(struct nettrace_options){ .unordered = unordered }, NULL);
+				seen_read(&s, b.out.data, b.out.len, chunk,
+					  &(struct nettrace_options){ .unordered = unordered }, NULL);
 				assert_null(s.err);
 				digest = digest ? digest : s.digest;
 				assert_int_equal(s.digest, digest);
@@ -364,7 +243,7 @@ static void every_truncation(void **state)
 		build_sample(&b, &variants[i]);
 		for (size_t len = 0; len < b.out.len; len++) {
 			struct seen s = { 0 };
-			read_stream(&s, b.out.data, len, 1 + len % 97, NULL, NULL);
+			seen_read(&s, b.out.data, len, 1 + len % 97, NULL, NULL);
 			assert_non_null(s.err);
 			assert_int_equal(err_kind(s.err), ERR_BAD_DATA);
 			assert_false(s.stats.ended);
@@ -392,8 +271,8 @@ static void every_flip(void **state)
 			uint8_t *byte = (uint8_t *)b.out.data + at / ARRAY_SIZE(masks);
 			uint8_t was = *byte;
 			*byte ^= masks[at % ARRAY_SIZE(masks)];
-			read_stream(&s, b.out.data, b.out.len, 1 + at % 701,
-				    &(struct nettrace_options){ .unordered = at & 1 }, NULL);
+			seen_read(&s, b.out.data, b.out.len, 1 + at % 701,
+				  &(struct nettrace_options){ .unordered = at & 1 }, NULL);
 			*byte = was;
 			assert_true(s.heap_peak < s.heap_start + (2 << 20));
 			assert_true(s.events.n < b.out.len);
@@ -456,7 +335,7 @@ static void order_across_threads(void **state)
 	vec_sort(&all, by_time);
 	for (size_t chunk = 1; chunk < 100000; chunk *= 7) {
 		struct seen s = { 0 };
-		read_stream(&s, b.out.data, b.out.len, chunk, NULL, NULL);
+		seen_read(&s, b.out.data, b.out.len, chunk, NULL, NULL);
 		assert_null(s.err);
 		assert_int_equal(s.events.n, all.n);
 		assert_int_equal(s.stats.early, 0);
@@ -487,7 +366,7 @@ static void order_is_prompt(void **state)
 	size_t second = b.out.len;
 	build_nettrace_sequence_point(&b, 60, 0, NULL, 0);
 
-	struct nettrace_reader *r = nettrace_reader_new(NULL, &callbacks, &s);
+	struct nettrace_reader *r = nettrace_reader_new(NULL, &seen_callbacks, &s);
 	assert_ok(nettrace_reader_feed(r, b.out.data, first));
 	assert_int_equal(s.events.n, 1);
 	assert_ok(nettrace_reader_feed(r, b.out.data + first, second - first));
@@ -518,7 +397,7 @@ static void order_gives_way_to_memory(void **state)
 			build_nettrace_flush(&b);
 	}
 	build_nettrace_end(&b);
-	read_stream(&s, b.out.data, b.out.len, 3000, &(struct nettrace_options){ .max_reorder_bytes = 300000 }, NULL);
+	seen_read(&s, b.out.data, b.out.len, 3000, &(struct nettrace_options){ .max_reorder_bytes = 300000 }, NULL);
 	assert_null(s.err);
 	assert_int_equal(s.events.n, 4000);
 	assert_true(s.stats.early > 3000 && s.stats.early < 4000);
@@ -538,7 +417,7 @@ static void count_event(void *user, const struct nettrace_event *event)
 	struct counted *n = user;
 	(void)event;
 	if (n->events++ % 64 == 0)
-		n->heap_peak = MAX(n->heap_peak, heap_bytes());
+		n->heap_peak = MAX(n->heap_peak, seen_heap_bytes());
 }
 
 /* Two bytes make an event, which must not make a hundred times the memory. */
@@ -560,7 +439,7 @@ static void tiny_events_are_bounded(void **state)
 	build_nettrace_end(&b);
 	/* Only counted: copies of our own would hide what the reader holds. */
 	struct counted n = { 0 };
-	size_t before = heap_bytes();
+	size_t before = seen_heap_bytes();
 	struct nettrace_reader *r = nettrace_reader_new(&(struct nettrace_options){ .max_reorder_bytes = 1 << 20 },
 							&(struct nettrace_callbacks){ .event = count_event }, &n);
 	assert_ok(nettrace_reader_feed(r, b.out.data, b.out.len));
@@ -579,7 +458,7 @@ static void unordered_copies_nothing(void **state)
 	struct build_nettrace b;
 	struct seen s = { 0 };
 	build_sample(&b, &variants[0]);
-	read_built(&s, &b, &(struct nettrace_options){ .unordered = true });
+	seen_read_built(&s, &b, &(struct nettrace_options){ .unordered = true });
 	assert_null(s.err);
 	assert_int_equal(s.n_in_place, 7);
 	static const uint64_t times[] = { 100, 110, 120, 105, 110, 130, 150 };
@@ -595,7 +474,7 @@ static uint64_t lost_of(struct build_nettrace *b)
 {
 	struct seen s = { 0 };
 	build_nettrace_end(b);
-	read_built(&s, b, NULL);
+	seen_read_built(&s, b, NULL);
 	if (s.err)
 		fail_msg("%s", err_text(s.err));
 	uint64_t lost = s.stats.lost;
@@ -676,172 +555,7 @@ static void losses(void **state)
 	assert_int_equal(lost_of(&b), 2);
 }
 
-/* ---- hostile ---- */
-
-static void fails_with(struct build_nettrace *b, const struct nettrace_options *options, enum err_kind kind,
-		       const char *part)
-{
-	struct seen s = { 0 };
-	read_stream(&s, b->out.data, b->out.len, b->out.len ? b->out.len : 1, options, NULL);
-	assert_non_null(s.err);
-	assert_int_equal(err_kind(s.err), kind);
-	if (!strstr(err_text(s.err), part))
-		fail_msg("'%s' does not say '%s'", err_text(s.err), part);
-	assert_true(s.heap_peak < s.heap_start + (2 << 20));
-	seen_free(&s);
-	build_nettrace_free(b);
-}
-
-static void text(struct build_nettrace *b, const void *data, size_t len)
-{
-	*b = (struct build_nettrace){ 0 };
-	buf_add(&b->out, data, len);
-}
-
-static void wrong_beginnings(void **state)
-{
-	(void)state;
-	struct build_nettrace b;
-	text(&b, "", 0);
-	fails_with(&b, NULL, ERR_BAD_DATA, "found nothing");
-	text(&b, "PK\3\4", 4);
-	fails_with(&b, NULL, ERR_BAD_DATA, "offset 0: expected 'Nettrace'");
-	text(&b, "Nettrace\0\0\0\x14", 12);
-	fails_with(&b, NULL, ERR_BAD_DATA, "big-endian");
-	text(&b, "\x14\0\0\0!FastSerialization.1", 24);
-	fails_with(&b, NULL, ERR_UNSUPPORTED, "netperf");
-	text(&b, "Nettrace\0\0\0\0\7\0\0\0\0\0\0\0", 20);
-	fails_with(&b, NULL, ERR_UNSUPPORTED, "version 7");
-	text(&b, "Nettrace\0\0\0\0\5\0\0\0\0\0\0\0", 20);
-	fails_with(&b, NULL, ERR_BAD_DATA, "expected version 6, found 5");
-	text(&b, "Nettrace\x14\0\0\0!FastSerialization.2", 32);
-	fails_with(&b, NULL, ERR_BAD_DATA, "offset 12");
-
-	text(&b, "", 0);
-	build_nettrace_begin(&b, 7); /* the writer takes it for 6 */
-	b.out.data[12] = 7;
-	fails_with(&b, NULL, ERR_UNSUPPORTED, "version 7");
-	b = (struct build_nettrace){ .pointer_size = 3 };
-	build_nettrace_begin(&b, 4);
-	fails_with(&b, NULL, ERR_BAD_DATA, "4 or 8 bytes, found 3");
-	b = (struct build_nettrace){ .pointer_size = 8u << 24 };
-	build_nettrace_begin(&b, 6);
-	fails_with(&b, NULL, ERR_BAD_DATA, "4 or 8 bytes");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	b.out.data[32 + 3] = b.out.data[32 + 7] = 9;
-	fails_with(&b, NULL, ERR_UNSUPPORTED, "version 9");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	b.out.data[32 + 21 + 2] = 13;
-	fails_with(&b, NULL, ERR_BAD_DATA, "date");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	memset(b.out.data + 32 + 21 + 24, 0, 8);
-	fails_with(&b, NULL, ERR_BAD_DATA, "ticks a second, found 0");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	b.out.len = 32;
-	build_nettrace_object(&b, "EventBlock", "", 0);
-	fails_with(&b, NULL, ERR_BAD_DATA, "'Trace' first, found 'EventBlock'");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 6);
-	buf_add(&b.out, b.out.data + 20, b.out.len - 20);
-	fails_with(&b, NULL, ERR_BAD_DATA, "a second");
-}
-
-static void block_with(struct build_nettrace *b, int format, const char *name, unsigned kind, const char *body,
-		       size_t len)
-{
-	*b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(b, format);
-	if (format >= 6)
-		build_nettrace_block(b, kind, body, len);
-	else
-		build_nettrace_object(b, name, body, len);
-}
-
-static void hostile_lengths(void **state)
-{
-	(void)state;
-	struct build_nettrace b;
-	/* 64 MB claimed, ten bytes there. */
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	size_t at = b.out.len;
-	build_nettrace_object(&b, "EventBlock", "0123456789", 10);
-	memcpy(b.out.data + at + 15 + 10 + 1, &(uint32_t){ 64 << 20 }, 4);
-	fails_with(&b, NULL, ERR_BAD_DATA, "the stream was cut");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	build_nettrace_object(&b, "EventBlock", "0123456789", 10);
-	memcpy(b.out.data + at + 15 + 10 + 1, &(uint32_t){ (64 << 20) + 1 }, 4);
-	fails_with(&b, NULL, ERR_BAD_DATA, "at most 67108864 bytes, found 67108865");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 4);
-	build_nettrace_object(&b, "0123456789012345678901234567890123456789012345678901234567890123456789", "", 0);
-	fails_with(&b, NULL, ERR_BAD_DATA, "at most 64 bytes, found 70");
-	b = (struct build_nettrace){ 0 };
-	build_nettrace_begin(&b, 6);
-	buf_add(&b.out, "\xff\xff\xff\x02", 4);
-	fails_with(&b, &(struct nettrace_options){ .max_block_bytes = 1000 }, ERR_BAD_DATA, "at most 1000 bytes");
-
-	for (int format = 4; format <= 6; format += 2) {
-		block_with(&b, format, "EventBlock", 2, "\x14\0\1\0", 4);
-		fails_with(&b, NULL, ERR_BAD_DATA, "event block header");
-		/* payload of 2^32-1 */
-		block_with(&b, format, "EventBlock", 2, "\x14\0\1\0________________\x80\0\xff\xff\xff\xff\x0f", 27);
-		fails_with(&b, NULL, ERR_BAD_DATA, "passes the end of its block");
-		/* varint that never ends */
-		block_with(&b, format, "EventBlock", 2,
-			   "\x14\0\1\0________________\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 32);
-		fails_with(&b, NULL, ERR_BAD_DATA, "passes the end of its block");
-		/* plain event of 2^32-1 */
-		block_with(&b, format, "EventBlock", 2, "\x14\0\0\0________________\xff\xff\xff\xff____", 28);
-		fails_with(&b, NULL, ERR_BAD_DATA, "passes the end of its block");
-		block_with(&b, format, "StackBlock", 5, "\1\0\0\0\xff\xff\xff\xff", 8);
-		fails_with(&b, NULL, ERR_BAD_DATA, "4294967295 stacks");
-		block_with(&b, format, "StackBlock", 5, "\1\0\0\0\1\0\0\0\xff\xff\xff\x7f", 12);
-		fails_with(&b, NULL, ERR_BAD_DATA, "expected stack 1, found one of 2147483647 bytes");
-		block_with(&b, format, "SPBlock", 4, "_________\xff\xff\xff\xff", 4);
-		fails_with(&b, NULL, ERR_BAD_DATA, "expected a sequence point");
-		block_with(&b, format, "SPBlock", 4, "________\xff\xff\xff\xff\xff\xff\xff\xff", 16);
-		fails_with(&b, NULL, ERR_BAD_DATA, "expected a thread of a sequence point");
-	}
-	block_with(&b, 4, "MetadataBlock", 3, "\x14\0\1\0________________\x80\0\4\1\0\0\0", 27);
-	fails_with(&b, NULL, ERR_BAD_DATA, "description of an event");
-	block_with(&b, 6, "", 3, "\0\0\xff\xff\1", 5);
-	fails_with(&b, NULL, ERR_BAD_DATA, "metadata row");
-	block_with(&b, 6, "", 6, "\xff\xff\1", 3);
-	fails_with(&b, NULL, ERR_BAD_DATA, "expected a thread");
-	block_with(&b, 6, "", 6, "\3\0\1\1\x7f", 5);
-	fails_with(&b, NULL, ERR_BAD_DATA, "ends early");
-	block_with(&b, 6, "", 7, "\xff", 1);
-	fails_with(&b, NULL, ERR_BAD_DATA, "thread index");
-	block_with(&b, 6, "", 8, "\1\0\0\0\xff\xff\xff\xff", 8);
-	fails_with(&b, NULL, ERR_BAD_DATA, "label list 1 of 4294967295");
-	block_with(&b, 6, "", 8, "\1\0\0\0\1\0\0\0\x7f", 9);
-	fails_with(&b, NULL, ERR_BAD_DATA, "label list 1 of 1");
-}
-
-static void tables_are_bounded(void **state)
-{
-	(void)state;
-	struct build_nettrace b = { 0 };
-	uint64_t frames[100] = { 0 };
-	build_nettrace_begin(&b, 4);
-	for (uint32_t i = 1; i < 200; i++)
-		build_nettrace_stack(&b, i, frames, 100);
-	fails_with(&b, &(struct nettrace_options){ .max_reorder_bytes = 50000 }, ERR_BAD_DATA,
-		   "expected a sequence point");
-
-	build_nettrace_begin(&b, 5);
-	struct nettrace_meta meta = meta_order;
-	for (meta.id = 1; meta.id < 200; meta.id++)
-		build_nettrace_meta(&b, &meta);
-	fails_with(&b, &(struct nettrace_options){ .max_meta_bytes = 20000 }, ERR_BAD_DATA,
-		   "at most 20000 bytes of metadata");
-}
+/* ---- odd but legal ---- */
 
 static void errors_deliver_what_came(void **state)
 {
@@ -852,7 +566,7 @@ static void errors_deliver_what_came(void **state)
 		build_sample(&b, &variants[i]);
 		b.out.len -= variants[i].format >= 6 ? 4 : 1;
 		buf_add(&b.out, "\xee\xee\xee\xee", 4);
-		read_built(&s, &b, NULL);
+		seen_read_built(&s, &b, NULL);
 		assert_non_null(s.err);
 		assert_int_equal(s.events.n, 7);
 		seen_free(&s);
@@ -878,7 +592,7 @@ static void sparse_stacks(void **state)
 	build_nettrace_event(&b, &(struct build_event){
 					 .meta_id = 1, .sequence = 6, .stack_id = 13, .capture_thread = 1, .time = 9 });
 	build_nettrace_end(&b);
-	read_built(&s, &b, NULL);
+	seen_read_built(&s, &b, NULL);
 	assert_null(s.err);
 	assert_int_equal(s.events.n, 6);
 	for (uint32_t i = 0; i < ARRAY_SIZE(ids); i++) {
@@ -900,13 +614,13 @@ static void v6_flushes(void **state)
 	begin_loss(&b, 6);
 	put(&b, 1, 1);
 	build_nettrace_sequence_point(&b, 10, 1, NULL, 0); /* threads */
-	put(&b, 1, 1);
+	put(&b, 1, 40);					   /* no loss: who was known is forgotten */
 	build_nettrace_sequence_point(&b, 20, 2, NULL, 0); /* metadata */
-	put(&b, 1, 2);
+	put(&b, 1, 41);
 	build_nettrace_meta(&b, &meta_order);
-	put(&b, 1, 3);
+	put(&b, 1, 42);
 	build_nettrace_end(&b);
-	read_built(&s, &b, NULL);
+	seen_read_built(&s, &b, NULL);
 	assert_null(s.err);
 	assert_int_equal(s.events.n, 3);
 	assert_int_equal(s.events.v[0].ev.thread_id, 11);
@@ -931,7 +645,7 @@ static void v6_threads_come_and_go(void **state)
 	}
 	put(&b, 1, 1);
 	build_nettrace_end(&b);
-	read_built(&s, &b, NULL);
+	seen_read_built(&s, &b, NULL);
 	assert_null(s.err);
 	assert_int_equal(s.stats.lost, 0);
 	assert_int_equal(s.events.n, 4999);
@@ -955,9 +669,6 @@ int main(void)
 		cmocka_unit_test(tiny_events_are_bounded),
 		cmocka_unit_test(unordered_copies_nothing),
 		cmocka_unit_test(losses),
-		cmocka_unit_test(wrong_beginnings),
-		cmocka_unit_test(hostile_lengths),
-		cmocka_unit_test(tables_are_bounded),
 		cmocka_unit_test(errors_deliver_what_came),
 		cmocka_unit_test(sparse_stacks),
 		cmocka_unit_test(v6_flushes),

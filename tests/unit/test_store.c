@@ -246,7 +246,7 @@ static void a_killed_writer_leaves_it_whole(void **state UNUSED)
 		assert_null(store_repaired(s));
 		assert_ok(store_list(s, NULL, &rows));
 		assert_true(rows.n > 0);
-		vec_each (r, &rows)
+		vec_each(r, &rows)
 			assert_true(store_guid_ok(r->guid) && r->verdict && r->owner_start == 77);
 		store_rows_free(&rows);
 		store_close(s);
@@ -334,8 +334,8 @@ static void records_round_trip_and_survive_damage(void **state UNUSED)
 
 static int setup(void **state UNUSED)
 {
-	strcpy(root, "/tmp/test_store.XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	unit_temp_dir(root, sizeof(root));
+	return 0;
 }
 
 static int teardown(void **state UNUSED)

@@ -3,6 +3,8 @@
 // Our reader is compared with it.
 using System.Text.Json;
 using Microsoft.Diagnostics.Tracing;
+using Microsoft.Diagnostics.Tracing.EventPipe;
+using Microsoft.Diagnostics.Tracing.Parsers.Clr;
 
 if (args.Length != 1)
 {
@@ -14,9 +16,18 @@ var kinds = new SortedDictionary<string, (long Count, long Bytes)>(StringCompare
 long total = 0, disorder = 0;
 var last = double.MinValue;
 using var source = new EventPipeEventSource(args[0]);
+
+// Without a parser for it an event shows its provider's guid only.
+source.Clr.All += _ => { };
+source.Dynamic.All += _ => { };
+new ClrRundownTraceEventParser(source).All += _ => { };
+new SampleProfilerTraceEventParser(source).All += _ => { };
+
 source.AllEvents += data =>
 {
-    var key = $"{data.ProviderName}/{(int)data.ID}";
+    // Its parser gives the subtypes of GCDynamicEvent (39) made-up ids at the top of the range.
+    var id = (int)data.ID > 65000 ? 39 : (int)data.ID;
+    var key = $"{data.ProviderName}/{id}";
     kinds.TryGetValue(key, out var kind);
     kinds[key] = (kind.Count + 1, kind.Bytes + data.EventDataLength);
     total++;

@@ -1,0 +1,903 @@
+#include "unit.h"
+
+#include "report_samples.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include <ctype.h>
+#include <math.h>
+
+enum form { TEXT, MARKDOWN, HTML, JSON, FORMS };
+static const char *const form_names[FORMS] = { "txt", "md", "html", "json" };
+
+static void render(const struct report *r, enum form form, struct buf *out)
+{
+	buf_clear(out);
+	if (form == TEXT)
+		report_render_text(r, NULL, out);
+	else if (form == MARKDOWN)
+		report_render_markdown(r, out);
+	else if (form == HTML)
+		report_render_html(r, out);
+	else
+		report_render_json(r, out);
+	assert_false(out->overflow);
+}
+
+static void assert_contains(const struct buf *b, const char *part)
+{
+	if (!strstr(buf_cstr(b), part))
+		fail_msg("'%s' is not in:\n%.3000s", part, buf_cstr(b));
+}
+
+static void assert_lacks(const struct buf *b, const char *part)
+{
+	if (strstr(buf_cstr(b), part))
+		fail_msg("'%s' is in:\n%.3000s", part, buf_cstr(b));
+}
+
+/* ---- what every form promises of any report ---- */
+
+/* Printable, well-formed, nothing invisible; `escape` allows colours. */
+static void check_bytes(const struct buf *b, bool ascii, bool escape)
+{
+	for (size_t i = 0; i < b->len;) {
+		uint32_t cp;
+		size_t n = utf8_decode(b->data + i, b->len - i, &cp);
+		bool allowed = n && (cp == '\n' || (escape && cp == 0x1b) || cp >= 0x20) &&
+			       !(cp >= 0x7f && cp < 0xa0) && !(cp >= 0x200b && cp <= 0x200f) &&
+			       !(cp >= 0x2028 && cp <= 0x202e) && cp != 0xfeff && !(ascii && cp >= 0x80);
+		if (!allowed)
+			fail_msg("byte %zu (0x%02x) near '%.20s'", i, (uint8_t)b->data[i],
+				 b->data + (i > 10 ? i - 10 : 0));
+		i += n;
+	}
+}
+
+static void check_lines(const struct buf *b, size_t columns)
+{
+	CLEANUP(mem_freep) char *copy = mem_strdup(buf_cstr(b));
+	char *rest = copy;
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		if (utf8_width(line) > columns)
+			fail_msg("%zu columns, not %zu: %s", utf8_width(line), columns, line);
+	}
+}
+
+/* Without the colours, of which only a few are used. */
+static void strip_colours(const struct buf *in, struct buf *out)
+{
+	for (const char *p = buf_cstr(in); *p; p++) {
+		if (*p != 0x1b) {
+			buf_char(out, *p);
+			continue;
+		}
+		size_t n = strspn(p + 2, "0123456789");
+		assert_true(p[1] == '[' && n >= 1 && n <= 2 && p[2 + n] == 'm');
+		p += 2 + n;
+	}
+}
+
+static void check_text(const struct report *r)
+{
+	static const unsigned widths[] = { 40, 60, 79, 100, 250 };
+	for (size_t i = 0; i < ARRAY_SIZE(widths) * 2; i++) {
+		struct report_text_style style = { .columns = widths[i / 2], .ascii = i % 2 };
+		struct buf plain = { 0 }, coloured = { 0 }, stripped = { 0 };
+		report_render_text(r, &style, &plain);
+		check_bytes(&plain, style.ascii, false);
+		check_lines(&plain, style.columns);
+		style.colour = true;
+		report_render_text(r, &style, &coloured);
+		check_bytes(&coloured, style.ascii, true);
+		strip_colours(&coloured, &stripped);
+		check_lines(&stripped, style.columns);
+		buf_free(&plain);
+		buf_free(&coloured);
+		buf_free(&stripped);
+	}
+}
+
+static bool one_of(const char *s, size_t len, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strlen(words[i]) == len && !memcmp(s, words[i], len))
+			return true;
+	}
+	return false;
+}
+
+/* Checks one tag's attributes; p stands behind its name. Returns the end, behind '>'. */
+static const char *check_attributes(const char *p, bool *ret_closed)
+{
+	static const char *const known[] = {
+		"lang",
+		"charset",
+		"http-equiv",
+		"content",
+		"name",
+		"class",
+		"scope",
+		"aria-sort",
+		"aria-hidden",
+		"role",
+		"x",
+		"y",
+		"x1",
+		"x2",
+		"y1",
+		"y2",
+		"r",
+		"cx",
+		"cy",
+		"d",
+		"width",
+		"height",
+		"fill",
+		"stroke",
+		"stroke-width",
+		"viewBox",
+		"points",
+		"open",
+		"colspan",
+		"aria-label",
+		"stroke-linejoin",
+		"stroke-linecap",
+		"preserveAspectRatio",
+	};
+	*ret_closed = false;
+	for (;;) {
+		p += strspn(p, " ");
+		if (*p == '>')
+			return p + 1;
+		if (*p == '/' && p[1] == '>') {
+			*ret_closed = true;
+			return p + 2;
+		}
+		size_t n = strcspn(p, "= >\"'/");
+		if (!n || (!one_of(p, n, known, ARRAY_SIZE(known)) && strncmp(p, "data-", 5)))
+			fail_msg("attribute %.40s", p);
+		p += n;
+		if (*p != '=')
+			continue;
+		assert_int_equal(p[1], '"');
+		size_t value = strcspn(p + 2, "\"<>");
+		if (p[2 + value] != '"')
+			fail_msg("value %.60s", p);
+		p += 2 + value + 1;
+	}
+}
+
+static size_t entity_length(const char *p)
+{
+	static const char *const entities[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#39;" };
+	for (size_t i = 0; i < ARRAY_SIZE(entities); i++) {
+		if (str_starts(p, entities[i]))
+			return strlen(entities[i]);
+	}
+	fail_msg("'&' in %.40s", p);
+	return 1;
+}
+
+struct open_tag {
+	const char *name;
+	size_t len;
+};
+
+/* A reader that knows exactly what our pages are made of, and refuses all else. */
+static void check_html(const struct report *r)
+{
+	static const char *const known[] = {
+		"html", "head", "meta",	   "title",  "style",	 "body",  "main",  "header",  "div",
+		"h1",	"h2",	"svg",	   "circle", "path",	 "span",  "p",	   "section", "b",
+		"code", "dl",	"dt",	   "dd",     "small",	 "table", "thead", "tbody",   "tr",
+		"th",	"td",	"ol",	   "ul",     "li",	 "i",	  "rect",  "details", "summary",
+		"wbr",	"line", "polygon", "figure", "polyline", "text",  "aside", "footer",  "script",
+	};
+	static const char *const empty[] = { "meta", "wbr" };
+	struct buf page = { 0 };
+	VEC(struct open_tag) open = { 0 };
+	size_t scripts = 0, styles = 0;
+	render(r, HTML, &page);
+	check_bytes(&page, false, false);
+	assert_true(str_starts(buf_cstr(&page), "<!doctype html>\n<html lang=\"en\">"));
+	for (const char *p = buf_cstr(&page) + strlen("<!doctype html>"); *p;) {
+		if (*p == '&') {
+			p += entity_length(p);
+			continue;
+		}
+		assert_int_not_equal(*p, '>');
+		if (*p != '<') {
+			p++;
+			continue;
+		}
+		bool end = p[1] == '/', closed;
+		const char *name = p + 1 + end;
+		size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+		if (!one_of(name, n, known, ARRAY_SIZE(known)))
+			fail_msg("tag %.40s", p);
+		if (end) {
+			if (!open.n || vec_last(&open).len != n || memcmp(vec_last(&open).name, name, n))
+				fail_msg("closed but not open: %.40s", p);
+			open.n--;
+			assert_int_equal(name[n], '>');
+			p = name + n + 1;
+			continue;
+		}
+		p = check_attributes(name + n, &closed);
+		if (!closed && !one_of(name, n, empty, ARRAY_SIZE(empty)))
+			vec_push(&open, ((struct open_tag){ name, n }));
+		if (str_starts(name, "script") || str_starts(name, "style")) {
+			*(str_starts(name, "script") ? &scripts : &styles) += 1;
+			const char *close = strstr(p, "</");
+			assert_non_null(close);
+			p += close - p;
+		}
+	}
+	assert_int_equal(open.n, 0);
+	assert_int_equal(scripts, 1);
+	assert_int_equal(styles, 1);
+	assert_lacks(&page, "unsafe-inline");
+	vec_free(&open);
+	buf_free(&page);
+}
+
+static size_t count_unescaped_pipes(const char *line)
+{
+	size_t n = 0;
+	bool code = false;
+	for (const char *p = line; *p; p++) {
+		if (*p == '\\' && !code && p[1])
+			p++;
+		else if (*p == '`')
+			code = !code;
+		else
+			n += *p == '|';
+	}
+	assert_false(code);
+	return n;
+}
+
+/* Outside of fences and code spans: no tag but ours, no link, no image; rows of a table are all of one width. */
+static void check_markdown(const struct report *r)
+{
+	static const char *const ours[] = { "<b>",	 "</b>",      "<code>",	    "</code>",
+					    "<details>", "<summary>", "</summary>", "</details>" };
+	struct buf page = { 0 };
+	render(r, MARKDOWN, &page);
+	check_bytes(&page, false, false);
+	CLEANUP(mem_freep) char *copy = mem_strdup(buf_cstr(&page));
+	char *rest = copy;
+	size_t fence = 0, pipes = 0;
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		size_t ticks = strspn(line, "`");
+		if (ticks >= 3 && (!fence || (ticks == fence && !line[ticks]))) {
+			fence = fence ? 0 : ticks;
+			continue;
+		}
+		if (fence)
+			continue;
+		bool row = line[0] == '|';
+		if (row && pipes)
+			assert_int_equal(count_unescaped_pipes(line), pipes);
+		pipes = row ? count_unescaped_pipes(line) : 0;
+		bool summary = strstr(line, "<summary>");
+		for (char *p = line; *p; p++) {
+			if (*p == '\\' && !summary && p[1]) {
+				p++;
+			} else if (*p == '`' && !summary) {
+				p = strchr(p + 1, '`');
+				assert_non_null(p);
+			} else if (*p == '<') {
+				size_t i = 0;
+				while (i < ARRAY_SIZE(ours) && !str_starts(p, ours[i]))
+					i++;
+				if (i == ARRAY_SIZE(ours))
+					fail_msg("markup: %.60s", p);
+			} else if (!summary && (strchr("[]*_~!$", *p) || str_starts(p, "://"))) {
+				fail_msg("unescaped: %.60s", p);
+			}
+		}
+	}
+	assert_int_equal(fence, 0);
+	buf_free(&page);
+}
+
+static void assert_same(const struct buf *a, const struct buf *b)
+{
+	if (a->len != b->len || memcmp(a->data, b->data, a->len)) {
+		size_t i = 0;
+		while (i < a->len && i < b->len && a->data[i] == b->data[i])
+			i++;
+		size_t from = i > 60 ? i - 60 : 0;
+		fail_msg("differ at byte %zu:\n%.160s\n%.160s", i, a->data + from, b->data + from);
+	}
+}
+
+/* JSON and back is the same report in every form. */
+static void check_round_trip(const struct report *r)
+{
+	struct buf json = { 0 };
+	CLEANUP(report_freep) struct report *again = NULL;
+	render(r, JSON, &json);
+	check_bytes(&json, false, false);
+	assert_ok(report_from_json(json.data, json.len, &again));
+	for (enum form f = 0; f < FORMS; f++) {
+		struct buf one = { 0 }, two = { 0 };
+		render(r, f, &one);
+		render(again, f, &two);
+		assert_same(&one, &two);
+		buf_free(&one);
+		buf_free(&two);
+	}
+	buf_free(&json);
+}
+
+static void check_all(const struct report *r)
+{
+	check_text(r);
+	check_markdown(r);
+	check_html(r);
+	check_round_trip(r);
+}
+
+/* JSON may carry invisible characters, but only as escapes or as what they are; the check above is for what people
+ * see. */
+static void every_sample_keeps_the_promises(void **state UNUSED)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(report_samples); i++) {
+		CLEANUP(report_freep) struct report *r = report_samples[i].make();
+		check_all(r);
+	}
+}
+
+static void an_empty_report_is_still_a_report(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	struct buf b = { 0 };
+	assert_null(report_finding(r));
+	check_all(r);
+	render(r, TEXT, &b);
+	assert_contains(&b, "No verdict was reached.");
+	buf_free(&b);
+}
+
+/* ---- golden files ---- */
+
+/* The sheet and the script have files of their own; a change there is no change of a report. */
+static void mask(struct buf *page, const char *open, const char *close)
+{
+	char *from = strstr(page->data, open), *to = from ? strstr(from + strlen(open), close) : NULL;
+	assert_non_null(to);
+	from += strlen(open);
+	size_t gone = (size_t)(to - from);
+	memmove(from, to, strlen(to) + 1);
+	page->len -= gone;
+}
+
+static void compare_golden(const struct report *r, const char *name, enum form form)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/golden/report/%s.%s", TESTS_DIR, name, form_names[form]);
+	struct buf now = { 0 }, want = { 0 };
+	render(r, form, &now);
+	if (form == HTML) {
+		mask(&now, "<style>", "</style>");
+		mask(&now, "<script>", "</script>");
+		mask(&now, "style-src '", "'");
+		mask(&now, "script-src '", "'");
+	}
+	if (getenv("UPDATE_GOLDEN")) {
+		assert_ok(file_write_atomic(path, now.data, now.len, 0644));
+	} else {
+		assert_ok(file_read(path, 1 << 20, &want));
+		if (want.len != now.len || memcmp(want.data, now.data, want.len))
+			print_message("# %s is not what it was; `make golden` rewrites it\n", path);
+		assert_same(&want, &now);
+	}
+	buf_free(&now);
+	buf_free(&want);
+}
+
+static void reports_look_as_they_did(void **state UNUSED)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(report_samples); i++) {
+		CLEANUP(report_freep) struct report *r = report_samples[i].make();
+		for (enum form f = 0; f < FORMS; f++)
+			compare_golden(r, report_samples[i].name, f);
+	}
+}
+
+/* ---- building ---- */
+
+static struct report_table *simple_table(struct report *r, const char *title)
+{
+	struct report_table *t = report_table(r, title);
+	report_column(t, "Name", VALUE_CODE, 0);
+	report_column(t, "Count", VALUE_COUNT, COLUMN_MAIN);
+	return t;
+}
+
+static void rows_are_sorted_by_the_main_column(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	struct report_table *t = simple_table(r, "t");
+	report_row(t, (struct value[]){ V_CODE("two"), V_COUNT(2) });
+	report_row(t, (struct value[]){ V_CODE("none"), V_NONE });
+	report_row(t, (struct value[]){ V_CODE("nine"), V_COUNT(9) });
+	report_row(t, (struct value[]){ V_CODE("also-two"), V_COUNT(2) });
+	struct buf b = { 0 };
+	render(r, JSON, &b);
+	assert_contains(&b, "[{\"cells\":[\"nine\",9]},{\"cells\":[\"two\",2]},{\"cells\":[\"also-two\",2]},"
+			    "{\"cells\":[\"none\",null]}]");
+	buf_free(&b);
+}
+
+static void a_full_table_keeps_the_largest_and_counts_the_rest(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	struct report_table *t = simple_table(r, "t");
+	for (int i = 0; i < 1500; i++) {
+		struct report_row *row = report_row(t, (struct value[]){ V_CODE("x"), V_COUNT(i) });
+		report_row_line(row, VALUE_TEXT, "line", NULL);
+	}
+	struct buf b = { 0 };
+	render(r, JSON, &b);
+	assert_contains(&b, "\"rows\":[{\"cells\":[\"x\",1499]");
+	assert_contains(&b, "[\"x\",500]");
+	assert_lacks(&b, "[\"x\",499]");
+	assert_contains(&b, "\"rowsCut\":500");
+	render(r, TEXT, &b);
+	assert_contains(&b, "…1,488 more");
+	render(r, HTML, &b);
+	assert_contains(&b, "500 more rows were not kept in this report.");
+	buf_free(&b);
+	check_round_trip(r);
+}
+
+static void trees_are_bounded_in_size_and_depth(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	struct report_table *t = report_tree(r, "t");
+	report_column(t, "Name", VALUE_CODE, 0);
+	struct report_row *row = report_row(t, (struct value[]){ V_CODE("top") });
+	for (int i = 0; i < 200; i++)
+		row = report_child(row, (struct value[]){ V_CODE("deep") });
+	for (int i = 0; i < 6000; i++)
+		report_row(t, (struct value[]){ V_CODE("wide") });
+	struct buf b = { 0 };
+	render(r, JSON, &b);
+	assert_contains(&b, "\"depth\":63");
+	assert_lacks(&b, "\"depth\":64");
+	assert_contains(&b, "\"rowsCut\":1201"); /* 137 too deep, 1,064 too many */
+	buf_free(&b);
+	check_all(r);
+}
+
+static void too_many_parts_are_counted(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	struct rich *v = report_verdict(r, REPORT_WARN, "x");
+	for (int i = 0; i < 100; i++) {
+		rich_text(v, "w");
+		report_figure(r, "f", V_COUNT(1), NULL);
+		report_how(r, "h", V_COUNT(1), NULL);
+		report_param(r, "p", "v", false);
+		rich_text(report_note(r, REPORT_INFO), "n");
+		struct report_table *t = simple_table(r, "t");
+		for (int c = 0; c < 20; c++)
+			report_column(t, "more", VALUE_TEXT, 0);
+		struct value cells[24] = { V_CODE("x"), V_COUNT(1) };
+		struct report_row *row = report_row(t, cells);
+		for (int l = 0; l < 300; l++)
+			report_row_line(row, VALUE_CODE, "l", NULL);
+	}
+	struct buf b = { 0 };
+	render(r, TEXT, &b);
+	assert_contains(&b, "parts did not fit this report.");
+	assert_contains(&b, "more");
+	buf_free(&b);
+	check_all(r);
+}
+
+static void a_long_string_says_how_long_it_was(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	CLEANUP(mem_freep) char *text = mem_alloc((1 << 20) + 1);
+	for (size_t i = 0; i < 1 << 20; i += 4)
+		memcpy(text + i, "\xf0\x9f\x99\x82", 4);
+	text[1 << 20] = '\0';
+	struct report_table *t = simple_table(r, text);
+	report_row_line(report_row(t, (struct value[]){ V_CODE(text), V_COUNT(1) }), VALUE_TEXT, text, text);
+	rich_code(report_verdict(r, REPORT_WARN, "x"), text);
+	struct buf b = { 0 };
+	render(r, JSON, &b);
+	assert_contains(&b, "\"cutStrings\":5");
+	assert_true(b.len < 6 * 65536 + 4096);
+	for (enum form f = 0; f < JSON; f++) {
+		render(r, f, &b);
+		assert_contains(&b, "… (1,048,576 bytes)");
+		assert_true(b.len < 120000);
+	}
+	buf_free(&b);
+	check_all(r);
+}
+
+static void missing_is_never_zero(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	rich_text(report_verdict(r, REPORT_INFO, "x"), "v");
+	report_figure(r, "Nothing", V_NONE, NULL);
+	report_figure(r, "Not a number", V_NS(NAN), NULL);
+	report_figure(r, "No text", V_TEXT(NULL), "because");
+	report_figure(r, "Infinite", V_RATE(INFINITY), NULL);
+	struct buf b = { 0 };
+	render(r, TEXT, &b);
+	assert_contains(&b, "Nothing – not measured");
+	assert_contains(&b, "Not a number – not measured");
+	assert_contains(&b, "No text – (because)");
+	render(r, JSON, &b);
+	assert_contains(&b, "{\"label\":\"Nothing\",\"kind\":\"text\",\"value\":null");
+	assert_contains(&b, "{\"label\":\"Infinite\",\"kind\":\"rate\",\"value\":null");
+	render(r, HTML, &b);
+	assert_contains(&b, "not measured");
+	buf_free(&b);
+	check_all(r);
+}
+
+static void values_read_as_people_write_them(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	report_set_facts(r, &(struct report_facts){ .when_unix_ns = SAMPLE_WHEN });
+	rich_text(report_verdict(r, REPORT_INFO, "x"), "v");
+	const struct {
+		struct value v;
+		const char *want;
+	} cases[] = {
+		{ V_COUNT(1204311), "1,204,311" },
+		{ V_COUNT(-3), "-3" },
+		{ V_BYTES(310 << 20), "310 MB" },
+		{ V_NS(6200000), "6.2 ms" },
+		{ V_NS(-6200000), "-6.2 ms" },
+		{ V_RATIO(0.0015), "0.15 %" },
+		{ V_RATE(412), "412/s" },
+		{ V_NUMBER(-0.0), "F 0\n" },
+		{ V_COUNT(1e30), "18,446," },
+		{ V_TIME(SAMPLE_WHEN), "03:12:09.114Z" },
+		{ V_TIME(1000000000), "1970-01-01 00:00:01Z" },
+		{ V_TIME(1e300), "2261-07-1" },
+		{ V_TEXT("a\tb"), "a\\u{9}b" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(report_freep) struct report *one = report_new();
+		report_set_facts(one, report_facts(r));
+		report_figure(one, "F", cases[i].v, NULL);
+		struct buf b = { 0 };
+		render(one, TEXT, &b);
+		assert_contains(&b, cases[i].want);
+		buf_free(&b);
+		check_round_trip(one);
+	}
+}
+
+static void lines_keep_their_peaks(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	enum { N = 100000 };
+	uint64_t *x = mem_array(N, sizeof(*x));
+	double *y = mem_array(N, sizeof(*y));
+	for (size_t i = 0; i < N; i++) {
+		x[i] = i * 1000;
+		y[i] = i == 77777 ? 555 : 1;
+	}
+	struct report_chart *c = report_chart(r, "c", VALUE_COUNT, N * 1000);
+	report_chart_line(c, "l", x, y, N);
+	for (size_t i = 0; i < 5000; i++)
+		report_chart_bar(c, i * 100, 5, i == 4 ? 444 : (double)(i % 100), NULL);
+	mem_free(x);
+	mem_free(y);
+	struct buf b = { 0 };
+	render(r, JSON, &b);
+	assert_contains(&b, "[77777000,555]");
+	assert_contains(&b, "\"y\":444");
+	assert_contains(&b, "\"barsCut\":3000");
+	assert_true(b.len < 250000);
+	buf_free(&b);
+	check_all(r);
+}
+
+static void a_huge_call_tree_becomes_a_bounded_picture(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	CLEANUP(calltree_freep) struct calltree *tree = calltree_new(200000);
+	uint32_t frames[400];
+	for (uint32_t s = 0; s < 30000; s++) {
+		for (uint32_t d = 0; d < 8; d++) {
+			char name[32];
+			snprintf(name, sizeof(name), "N.M%u", (uint32_t)(hash_u64(s * 8 + d) % (3 + d)));
+			frames[d] = calltree_frame(tree, name, FRAME_CODE);
+		}
+		calltree_add(tree, frames, 8, 1 + s % 7);
+	}
+	for (uint32_t d = 0; d < 400; d++)
+		frames[d] = calltree_frame(tree, "N.Recursion", FRAME_CODE);
+	calltree_add(tree, frames, 400, 100000);
+	report_flame(r, "f", tree, VALUE_COUNT);
+	struct buf b = { 0 };
+	render(r, HTML, &b);
+	size_t boxes = 0;
+	for (const char *p = b.data; (p = strstr(p, "data-w=")); p++)
+		boxes++;
+	assert_in_range(boxes, 200, 2000);
+	buf_free(&b);
+	check_all(r);
+}
+
+/* ---- text ---- */
+
+static void the_text_begins_with_who_and_what(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = sample_pauses();
+	struct buf b = { 0 };
+	render(r, TEXT, &b);
+	assert_true(str_starts(b.data,
+			       "Shop.Api (pid 4211, .NET 10.0.12) · Runtime pauses · 2026-11-15 03:12:09Z · 20 s\n\n"
+			       "  Full garbage collections stop it for up to 212 ms: "));
+	assert_contains(&b, "\n  Next: find who calls GC.Collect");
+	assert_contains(&b, "\nHow: Events of the runtime");
+	buf_free(&b);
+}
+
+static void nothing_found_is_short(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = sample_nothing();
+	struct buf b = { 0 };
+	render(r, TEXT, &b);
+	assert_contains(&b, "No problem here: 14 pauses");
+	assert_contains(&b, "How: ");
+	assert_lacks(&b, "Small GC");
+	assert_lacks(&b, "Longest");
+	render(r, HTML, &b);
+	assert_contains(&b, "Small GC");
+	buf_free(&b);
+}
+
+static void partial_is_said_beside_the_verdict(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = sample_partial();
+	struct buf b = { 0 };
+	for (enum form f = 0; f < JSON; f++) {
+		render(r, f, &b);
+		assert_contains(&b, "Only the first 3.2 s: the process ended.");
+	}
+	sample_facts(r, "p", "P", 3200 * MS, "the process ended after 3.2 s");
+	render(r, TEXT, &b);
+	assert_contains(&b, "Only a part: the process ended after 3.2 s.");
+	buf_free(&b);
+}
+
+static void names_lose_their_namespace_first(void **state UNUSED)
+{
+	static const struct {
+		const char *name, *want;
+	} cases[] = {
+		{ "Shop.Payments.Gateways.Remote.CardGateway.Authorize", "CardGateway.Authorize" },
+		{ "Some.Very.Long.Namespace.Of.Things.Order..ctor", "Order..ctor" },
+		{ "System.Collections.Generic.Dictionary`2[System.Int32,Shop.Orders.Order].get_Item",
+		  "Dictionary`2[…].get_Item" },
+		{ "Shop.Api.Controllers.OrdersController.<PostSomething>b__0(Shop.Order)", "<PostSomething>b__0(" },
+		{ "Shop.Stock.Reserve(System.Collections.Generic.List<Shop.Order>, int)", "Reserve(…)" },
+		{ "AMemberWithoutAnyNamespaceThatIsTooLongForItsColumn", "AMemberWithout" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(report_freep) struct report *r = report_new();
+		struct report_table *t = simple_table(r, "t");
+		report_row(t, (struct value[]){ V_CODE(cases[i].name), V_COUNT(123456) });
+		struct report_text_style style = { .columns = 42 };
+		struct buf b = { 0 };
+		report_render_text(r, &style, &b);
+		assert_contains(&b, cases[i].want);
+		assert_contains(&b, "…");
+		buf_free(&b);
+	}
+}
+
+static void narrow_tables_say_what_they_left_out(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = sample_pauses();
+	struct report_text_style style = { .columns = 50 };
+	struct buf b = { 0 };
+	report_render_text(r, &style, &b);
+	assert_contains(&b, "No room for: ");
+	assert_contains(&b, "212 ms");
+	buf_free(&b);
+}
+
+/* ---- hostile JSON ---- */
+
+static void small_json(struct buf *out)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	sample_facts(r, "p", "P", 5, "x");
+	rich_strong(report_verdict(r, REPORT_BAD, "f"), "v");
+	rich_code(report_next(r), "n");
+	report_figure(r, "f", V_BYTES(5), "c");
+	struct report_table *t = report_tree(r, "t");
+	report_column(t, "n", VALUE_CODE, 0);
+	report_column(t, "c", VALUE_NS, COLUMN_BAR | COLUMN_MAIN);
+	struct report_row *row = report_row(t, (struct value[]){ V_CODE("a.b"), V_NS(9) });
+	report_child(row, (struct value[]){ V_TEXT("c"), V_NONE });
+	report_rest(t, (struct value[]){ V_TEXT("r"), V_RATIO(0.5) });
+	t = simple_table(r, "u");
+	report_row_line(report_row(t, (struct value[]){ V_CODE("x"), V_COUNT(1) }), VALUE_CODE, "l", "r");
+	struct report_chart *c = report_chart(r, "c", VALUE_RATE, 100);
+	report_chart_line(c, "l", (uint64_t[]){ 1, 50 }, (double[]){ 2, 3.5 }, 2);
+	report_chart_bar(c, 5, 6, 7, "b");
+	report_bucket(report_histogram(r, "h", VALUE_NS), 1, 2, 3);
+	CLEANUP(calltree_freep) struct calltree *tree = calltree_new(10);
+	calltree_add(tree, (uint32_t[]){ calltree_frame(tree, "m", FRAME_GC) }, 1, 5);
+	report_flame(r, "g", tree, VALUE_COUNT);
+	rich_text(report_note(r, REPORT_INFO), "t");
+	report_how(r, "h", V_TIME(5), NULL);
+	report_param(r, "p", "v", true);
+	report_render_json(r, out);
+}
+
+/* Either refused with words, or a report that renders and comes back the same. */
+static bool try_json(const char *text, size_t len)
+{
+	struct report *r = NULL;
+	struct err *err = report_from_json(text, len, &r);
+	if (err) {
+		assert_true(err_kind(err) == ERR_BAD_DATA || err_kind(err) == ERR_UNSUPPORTED);
+		assert_true(strlen(err_text(err)) > 5);
+		err_free(err);
+		return false;
+	}
+	for (enum form f = 0; f < FORMS; f++) {
+		struct buf b = { 0 };
+		render(r, f, &b);
+		buf_free(&b);
+	}
+	report_free(r);
+	return true;
+}
+
+static void every_truncation_is_refused(void **state UNUSED)
+{
+	struct buf json = { 0 };
+	small_json(&json);
+	assert_true(try_json(json.data, json.len));
+	for (size_t n = 0; n + 1 < json.len; n++) {
+		CLEANUP(mem_freep) char *copy = mem_dup(json.data, n ? n : 1);
+		assert_false(try_json(copy, n));
+	}
+	buf_free(&json);
+}
+
+static void every_flipped_byte_is_survived(void **state UNUSED)
+{
+	struct buf json = { 0 };
+	size_t accepted = 0;
+	small_json(&json);
+	for (size_t i = 0; i < json.len; i++) {
+		for (int bit = 0; bit < 8; bit++) {
+			json.data[i] ^= (char)(1 << bit);
+			accepted += try_json(json.data, json.len);
+			json.data[i] ^= (char)(1 << bit);
+		}
+	}
+	assert_true(accepted > 0);
+	buf_free(&json);
+}
+
+/* The small report with one part replaced. */
+static void assert_refused(const char *from, const char *to)
+{
+	struct buf json = { 0 }, changed = { 0 };
+	small_json(&json);
+	char *at = strstr(json.data, from);
+	assert_non_null(at);
+	buf_add(&changed, json.data, (size_t)(at - json.data));
+	buf_str(&changed, to);
+	buf_str(&changed, at + strlen(from));
+	struct report *r = NULL;
+	struct err *err = report_from_json(changed.data, changed.len, &r);
+	if (!err)
+		fail_msg("%s -> %.60s was accepted", from, to);
+	err_free(err);
+	buf_free(&json);
+	buf_free(&changed);
+}
+
+static void lies_are_refused(void **state UNUSED)
+{
+	assert_refused("\"format\":\"drdotnet-report\"", "\"format\":\"other\"");
+	assert_refused("\"formatVersion\":1", "\"formatVersion\":2");
+	assert_refused("\"health\":\"bad\"", "\"health\":\"fine\"");
+	assert_refused("\"kind\":\"bytes\",\"value\":5", "\"kind\":\"bytes\",\"value\":\"5\"");
+	assert_refused("\"kind\":\"bytes\"", "\"kind\":\"furlongs\"");
+	assert_refused("\"depth\":0", "\"depth\":1");
+	assert_refused("\"depth\":1", "\"depth\":5");
+	assert_refused("\"depth\":1", "\"depth\":-1");
+	assert_refused("\"block\":\"tree\"", "\"block\":\"table\"");
+	assert_refused("\"block\":\"tree\"", "\"block\":\"hedge\"");
+	assert_refused("\"cells\":[\"a.b\",9]", "\"cells\":[\"a.b\"]");
+	assert_refused("\"cells\":[\"a.b\",9]", "\"cells\":[\"a.b\",9,9]");
+	assert_refused("\"cells\":[\"a.b\",9]", "\"cells\":[\"a.b\",true]");
+	assert_refused("[50,3.5]", "[-50,3.5]");
+	assert_refused("[50,3.5]", "[50,\"3\"]");
+	assert_refused("[1,2,3]", "[1,2,-3]");
+	assert_refused("\"nodes\":[[0,0,0]", "\"nodes\":[[9,0,0]");
+	assert_refused("\"nodes\":[[0,0,0]", "\"nodes\":[[0,1,0]");
+	assert_refused("[1,1,5]", "[1,2,5]");
+	assert_refused("[1,1,5]", "[1,0,5]");
+	assert_refused("[1,1,5]", "[1,1,-5]");
+	assert_refused("[\"m\",\"gc\"]", "[\"m\",\"xx\"]");
+	assert_refused("\"targetId\":4211", "\"targetId\":99999999999");
+	assert_refused("\"windowNs\":5", "\"windowNs\":-5");
+	assert_refused("\"default\":true", "\"default\":1");
+	assert_refused("\"title\":\"P\"", "\"title\":7");
+}
+
+static void too_much_is_refused(void **state UNUSED)
+{
+	static const struct {
+		const char *from, *open, *one, *close;
+		int n;
+	} cases[] = {
+		{ "\"figures\":[", "\"figures\":[", "{\"label\":\"x\",\"kind\":\"ns\",\"value\":1},", "", 17 },
+		{ "\"parameters\":[", "\"parameters\":[", "{\"name\":\"x\",\"value\":\"1\",\"default\":true},", "",
+		  65 },
+		{ "\"blocks\":[", "\"blocks\":[", "{\"block\":\"note\",\"health\":\"ok\",\"text\":[]},", "", 65 },
+		{ "\"next\":[", "\"next\":[", "{\"kind\":\"text\",\"text\":\"x\"},", "", 65 },
+		{ "\"rows\":[", "\"rows\":[", "{\"depth\":0,\"cells\":[\"x\",1]},", "", 5001 },
+		{ "\"points\":[", "\"points\":[", "[1,1],", "", 4097 },
+		{ "\"bars\":[", "\"bars\":[", "{\"x\":1,\"length\":1,\"y\":1},", "", 2001 },
+		{ "\"buckets\":[", "\"buckets\":[", "[1,2,3],", "", 65 },
+		{ "\"title\":\"P\"", "\"title\":\"", "0123456789abcdef", "\"", 4097 },
+		{ "\"windowNs\":5", "\"windowNs\":5,\"deep\":", "[", "", 100 },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf b = { 0 };
+		buf_str(&b, cases[i].open);
+		buf_repeat(&b, cases[i].one, (size_t)cases[i].n);
+		buf_str(&b, cases[i].close);
+		assert_refused(cases[i].from, buf_cstr(&b));
+		buf_free(&b);
+	}
+}
+
+static void unknown_keys_are_left_alone(void **state UNUSED)
+{
+	static const char text[] = "{\"format\":\"drdotnet-report\",\"formatVersion\":1,\"facts\":{},\"future\":[1]}";
+	assert_true(try_json(text, strlen(text)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_sample_keeps_the_promises),
+		cmocka_unit_test(an_empty_report_is_still_a_report),
+		cmocka_unit_test(reports_look_as_they_did),
+		cmocka_unit_test(rows_are_sorted_by_the_main_column),
+		cmocka_unit_test(a_full_table_keeps_the_largest_and_counts_the_rest),
+		cmocka_unit_test(trees_are_bounded_in_size_and_depth),
+		cmocka_unit_test(too_many_parts_are_counted),
+		cmocka_unit_test(a_long_string_says_how_long_it_was),
+		cmocka_unit_test(missing_is_never_zero),
+		cmocka_unit_test(values_read_as_people_write_them),
+		cmocka_unit_test(lines_keep_their_peaks),
+		cmocka_unit_test(a_huge_call_tree_becomes_a_bounded_picture),
+		cmocka_unit_test(the_text_begins_with_who_and_what),
+		cmocka_unit_test(nothing_found_is_short),
+		cmocka_unit_test(partial_is_said_beside_the_verdict),
+		cmocka_unit_test(names_lose_their_namespace_first),
+		cmocka_unit_test(narrow_tables_say_what_they_left_out),
+		cmocka_unit_test(every_truncation_is_refused),
+		cmocka_unit_test(every_flipped_byte_is_survived),
+		cmocka_unit_test(lies_are_refused),
+		cmocka_unit_test(too_much_is_refused),
+		cmocka_unit_test(unknown_keys_are_left_alone),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
