@@ -415,7 +415,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = sampler_facts(g->sampler);
-	if (g->options->stack_bytes || g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen ||
+	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen ||
 	    f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
@@ -454,10 +454,9 @@ static void turn(void *user)
 {
 	struct sampling *g = user;
 	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
+	grow(g);
 	if (g->switches)
 		thin(g);
-	else
-		grow(g);
 }
 
 static void stop(void *user)

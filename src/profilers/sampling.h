@@ -13,7 +13,7 @@ struct sampling_options {
 	enum sampler_kind kind;
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
-	uint32_t stack_bytes; /* 0 = 16 KB, which grows when stacks are cut */
+	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
 };
 
 /* What came of it; saved with the recording. */
