@@ -21,7 +21,7 @@ struct build_elf {
 	size_t eh_frame_len;
 	const struct build_elf_fde {
 		uint64_t function, offset; /* of its FDE in eh_frame */
-	} *index;
+	} * index;
 	size_t n_index;
 };
 void build_elf(const struct build_elf *b, struct buf *out);

@@ -63,15 +63,15 @@ static void signal_frames_and_other_rules(void **state)
 {
 	(void)state;
 	static const uint8_t program[] = {
-		0x0a,		       /* remember */
-		0x07, 3,	       /* rbx undefined */
-		0x09, 12, 13,	       /* r12 in r13 */
-		0x14, 14, 2,	       /* r14 is CFA-16 */
-		0x11, 15, 0x7d,	       /* r15 at CFA+24 */
-		0x10, 8, 2, 0x77, 16,  /* r8 at rsp+16 */
-		0x16, 9, 2, 0x77, 24,  /* r9 is rsp+24 */
-		0x0f, 3, 0x77, 8, 0x06, /* CFA = [rsp+8] */
-		0x02, 0x10, 0x0b,      /* 16 further: as before */
+		0x0a,			      /* remember */
+		0x07, 3,		      /* rbx undefined */
+		0x09, 12,   13,		      /* r12 in r13 */
+		0x14, 14,   2,		      /* r14 is CFA-16 */
+		0x11, 15,   0x7d,	      /* r15 at CFA+24 */
+		0x10, 8,    2,	  0x77, 16,   /* r8 at rsp+16 */
+		0x16, 9,    2,	  0x77, 24,   /* r9 is rsp+24 */
+		0x0f, 3,    0x77, 8,	0x06, /* CFA = [rsp+8] */
+		0x02, 0x10, 0x0b,	      /* 16 further: as before */
 	};
 	struct elf *e = elf_with("zRS", program, sizeof(program));
 	struct cfi_row row;
@@ -134,11 +134,11 @@ static void expressions(void **state)
 	assert_int_equal(v, 5);
 	assert_true(EVAL(&v, 0x96)); /* the CFA itself */
 	assert_int_equal(v, 7);
-	assert_false(EVAL(&v, 0x22, 0x22));	    /* nothing to add */
-	assert_false(EVAL(&v, 0x31, 0x30, 0x1b));   /* by zero */
-	assert_false(EVAL(&v, 0x2f, 0xfd, 0xff));   /* for ever */
-	assert_false(EVAL(&v, 0x2f, 0, 0x7f));	    /* beyond the end */
-	assert_false(EVAL(&v, 0x0b));		    /* cut */
+	assert_false(EVAL(&v, 0x22, 0x22));		/* nothing to add */
+	assert_false(EVAL(&v, 0x31, 0x30, 0x1b));	/* by zero */
+	assert_false(EVAL(&v, 0x2f, 0xfd, 0xff));	/* for ever */
+	assert_false(EVAL(&v, 0x2f, 0, 0x7f));		/* beyond the end */
+	assert_false(EVAL(&v, 0x0b));			/* cut */
 	assert_false(EVAL(&v, 0x0a, 0xff, 0x7f, 0x06)); /* memory that is not there */
 	assert_false(EVAL(&v, 0xff));
 }
@@ -542,7 +542,9 @@ static void a_process_that_is_gone(void **state)
 {
 	(void)state;
 	struct sampler *s;
-	struct sampler_config config = { .pid = 0x7ffffff0, .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 4096 };
+	struct sampler_config config = {
+		.pid = 0x7ffffff0, .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 4096
+	};
 	assert_err(sampler_open(&config, &s), ERR_NOT_FOUND);
 }
 

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 static const struct build_elf_symbol symbols[] = {
-	{ "outer", 0x1000, 0x100, false },  { "inner", 0x1010, 0x10, false }, { "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, false },
-	{ "assembler", 0x1300, 0, false }, { "table", 0x1400, 0x40, true },
+	{ "outer", 0x1000, 0x100, false },
+	{ "inner", 0x1010, 0x10, false },
+	{ "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, false },
+	{ "assembler", 0x1300, 0, false },
+	{ "table", 0x1400, 0x40, true },
 };
 
 static struct elf *open_built(const struct build_elf *b)
@@ -24,8 +27,8 @@ static void functions_are_found_by_address(void **state)
 {
 	(void)state;
 	for (int dynamic = 0; dynamic < 2; dynamic++) {
-		struct elf *e = open_built(
-			&(struct build_elf){ .symbols = symbols, .n_symbols = ARRAY_SIZE(symbols), .dynamic = dynamic });
+		struct elf *e = open_built(&(struct build_elf){
+			.symbols = symbols, .n_symbols = ARRAY_SIZE(symbols), .dynamic = dynamic });
 		assert_string_equal(elf_symbol(e, NULL, 0x1000), "outer");
 		assert_string_equal(elf_symbol(e, NULL, 0x1015), "inner");
 		assert_string_equal(elf_symbol(e, NULL, 0x1020), "outer");
@@ -51,8 +54,8 @@ static void a_debug_file_adds_its_names(void **state)
 static void build_id_and_debug_link(void **state)
 {
 	(void)state;
-	struct elf *e = open_built(
-		&(struct build_elf){ .build_id = "\x01\xab\xff\x10", .build_id_len = 4, .debug_link = "libx.so.debug" });
+	struct elf *e = open_built(&(struct build_elf){
+		.build_id = "\x01\xab\xff\x10", .build_id_len = 4, .debug_link = "libx.so.debug" });
 	assert_string_equal(elf_build_id(e), "01abff10");
 	assert_string_equal(elf_debug_link(e), "libx.so.debug");
 	elf_free(e);
