@@ -301,6 +301,19 @@ static void add_threads(const struct view *v, bool all, struct report *report)
 	vec_free(&list);
 }
 
+static void add_how_by_events(const struct exam *exam, const struct view *v, struct report *report)
+{
+	const struct sampling_facts *f = &v->cpu->facts;
+	report_how(report, "Way", V_TEXT(way_name(exam->way)),
+		   "the runtime's own sampling, which stops all managed threads for each sample (100 a second); the "
+		   "CPU time is "
+		   "that of each thread by the kernel's clock, so threads that wait weigh nothing");
+	report_how(report, "Samples", V_COUNT(f->samples),
+		   "with CPU time; managed frames only, and only where the runtime can stop a thread");
+	report_how(report, "Lost samples", V_COUNT(f->lost), NULL);
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
 static void add_how(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
@@ -374,7 +387,10 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_threads(&v, !params_bool(exam->params, "filter_suspended_threads"), report);
 	}
 	add_artifacts(exam, &v);
-	add_how(exam, &v, report);
+	if (c->facts.by_events)
+		add_how_by_events(exam, &v, report);
+	else
+		add_how(exam, &v, report);
 	return NULL;
 }
 
@@ -425,7 +441,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .max = 1000 },
 		},
 	.n_params = 5,
-	.ways = { WAY_SAMPLES },
+	.ways = { WAY_SAMPLES, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "hot-path",

@@ -21,6 +21,7 @@ struct sampling_facts {
 	bool kernel;	     /* kernel frames were seen */
 	bool kernel_names;   /* and have names */
 	bool per_cpu, named; /* events told the names of methods */
+	bool by_events;	     /* the runtime's sampler and /proc, not the kernel's */
 	uint64_t period;
 	uint32_t stack_bytes, cpus, threads;
 	uint64_t samples, lost, throttled;
@@ -29,6 +30,10 @@ struct sampling_facts {
 	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
 	uint64_t cpu_ns; /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
+
+/* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */
+struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				   struct sampling_facts *facts) MUST_USE;
 
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
