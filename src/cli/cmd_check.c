@@ -106,7 +106,7 @@ static const struct option options[] = {
 const struct command cmd_check = {
 	.name = "check",
 	.words = "TARGET",
-	.summary = "Tell which ways to look into a process are open from here, and what opens the others",
+	.summary = "Tell which ways to look into a process are open from here, and what opens the others.",
 	.example = "drdotnet check 1234       a process by its pid\n"
 		   "drdotnet check Shop.Api   ... or by the name of its assembly\n",
 	.details =

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the last change to the words of this page; not of the build, so that two builds are the same. */
+#define MAN_DATE "2026-11-15"
+
 /* roff: backslashes, and dots or quotes at the start of a line, have a meaning. */
 static void roff(struct buf *out, const char *s)
 {
@@ -75,7 +78,7 @@ static void man(struct buf *out)
 {
 	size_t n;
 	const struct profiler *const *all = profiler_all(&n);
-	buf_printf(out, ".TH DRDOTNET 1 \"\" \"drdotnet %s\" \"User Commands\"\n", DRDOTNET_VERSION);
+	buf_printf(out, ".TH DRDOTNET 1 \"" MAN_DATE "\" \"drdotnet %s\" \"User Commands\"\n", DRDOTNET_VERSION);
 	buf_str(out,
 		".SH NAME\ndrdotnet \\- a doctor for .NET on Linux\n"
 		".SH SYNOPSIS\n.B drdotnet\n.I COMMAND\n[ARGUMENTS]\n.br\n.B drdotnet\n.I PROFILER TARGET\n[OPTIONS]\n"

@@ -14,8 +14,12 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 		const struct profiler *profiler = NULL;
 		if (command)
 			help_command(command, &out);
-		else if (!(err = profiler_find(args->words[0], &profiler)))
+		else
+			err_ignore(profiler_find(args->words[0], &profiler));
+		if (profiler)
 			help_profiler(profiler, &out);
+		else if (!command)
+			err = unknown_word(args->words[0]);
 	}
 	fputs(buf_cstr(&out), stdout);
 	buf_free(&out);

@@ -236,6 +236,13 @@ static void print_json(const struct patient_list *list)
 	fwrite(out.data, 1, out.len, stdout);
 }
 
+/* For completion, which cannot wait and wants no more. */
+static void print_ids(const struct patient_list *list)
+{
+	vec_each(p, list)
+		printf("%d\n", p->target.id);
+}
+
 /* ---- the command ---- */
 
 static struct err *duration(const struct args *args, const char *option, uint64_t otherwise, uint64_t *ret)
@@ -264,7 +271,9 @@ static struct err *run(const struct args *args, int *ret_exit)
 	TRY(patient_find_all(timeout_ms, &list));
 	if (window_ms)
 		measure_cpu(&list, window_ms);
-	if (args_has(args, "--json"))
+	if (args_has(args, "--ids"))
+		print_ids(&list);
+	else if (args_has(args, "--json"))
 		print_json(&list);
 	else if (list.n)
 		print_table(&list);
@@ -278,13 +287,14 @@ static const struct option options[] = {
 	{ .name = "--cpu", .value = "TIME", .help = "measure the CPU over this time instead of since each start" },
 	{ .name = "--timeout", .value = "TIME", .help = "how long a runtime may take to answer (1s)" },
 	{ .name = "--json", .help = "print an array of objects with raw numbers" },
+	{ .name = "--ids", .help = "print only the ids, one a line", .hidden = true },
 	{ 0 },
 };
 
 const struct command cmd_ps = {
 	.name = "ps",
 	.words = NULL,
-	.summary = "List the .NET processes that can be seen from here",
+	.summary = "List the .NET processes that can be seen from here.",
 	.example = "drdotnet ps            every .NET process, what it is and how it is\n"
 		   "drdotnet ps --cpu 1s   the same, with the CPU used during one second\n",
 	.details = "A process that does not answer is listed with the reason and delays the list by no more than the "

@@ -15,7 +15,7 @@ static void wrap(struct buf *out, const char *text, size_t at, size_t indent)
 		size_t len = strcspn(text, " \n");
 		if (!first && (column + 1 + len > COLUMNS || text[-1] == '\n')) {
 			buf_char(out, '\n');
-			buf_repeat(out, " ", indent);
+			buf_repeat(out, " ", len ? indent : 0);
 			column = indent;
 		} else if (!first) {
 			buf_char(out, ' ');

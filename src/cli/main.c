@@ -22,6 +22,11 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
+struct err *unknown_word(const char *word)
+{
+	return err_new(ERR_USAGE, "'%s' is neither a command nor a profiler; see 'drdotnet help'", word);
+}
+
 static int exit_code(enum err_kind kind)
 {
 	switch (kind) {
@@ -116,5 +121,5 @@ int main(int argc, char **argv)
 	if (!err)
 		return run(&cmd_run, argc - 1, argv + 1);
 	err_free(err);
-	return fail(err_new(ERR_USAGE, "'%s' is neither a command nor a profiler; see 'drdotnet help'", word));
+	return fail(unknown_word(word));
 }

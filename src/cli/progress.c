@@ -62,7 +62,7 @@ static void draw_bar(const struct progress *p, struct buf *line)
 static void add_elapsed(uint64_t ns, struct buf *line)
 {
 	if (ns < 60000000000)
-		buf_printf(line, "%.1f s", (double)(ns / 100000000) / 10);
+		buf_printf(line, "%.1f s", (double)ns / 1e9);
 	else
 		buf_str(line, fmt_duration_ns(ns / 1000000000 * 1000000000).s);
 }

@@ -48,8 +48,9 @@ static void part_free(struct recording_part *p)
 struct recording_part *recording_add_part(struct recording *r, const char *name, const char *kind)
 {
 	strtab_add_cstr(&r->names, name);
-	vec_push(&r->parts, part_alloc(r, name, kind));
-	return vec_last(&r->parts);
+	struct recording_part *p = part_alloc(r, name, kind);
+	vec_push(&r->parts, p); /* NOLINT(bugprone-sizeof-expression): pointers are meant, callers hold them */
+	return p;
 }
 
 struct recording_part *recording_find_part(const struct recording *r, const char *name)
@@ -261,8 +262,7 @@ static struct err *open_part(struct recording *r, const struct recording_part *p
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_new(ERR_BAD_DATA, "part '%s' of recording '%s' is missing", p->name, r->dir);
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_steal(&fd);
 	*ret_bytes = (uint64_t)st.st_size;
 	return NULL;
 }

@@ -22,7 +22,7 @@ static void line_points(struct chart_line *l, const uint64_t *x_ns, const double
 	size_t known = 0, i = 0;
 	for (size_t k = 0; k < n; k++)
 		known += isfinite(y[k]) != 0;
-	size_t group = (known + POINTS_MAX - 1) / POINTS_MAX, in_group = 0;
+	size_t group = MAX((known + POINTS_MAX - 1) / POINTS_MAX, (size_t)1), in_group = 0;
 	for (size_t k = 0; k < n; k++) {
 		if (!isfinite(y[k]))
 			continue;
@@ -97,10 +97,9 @@ void report_chart_bar(struct report_chart *c, uint64_t x_ns, uint64_t length_ns,
 		}
 		c->n_bars++;
 	}
-	c->bars[place] = (struct chart_bar){ .x_ns = MIN(x_ns, (uint64_t)INT64_MAX),
-					     .length_ns = MIN(length_ns, (uint64_t)INT64_MAX),
-					     .y = y + 0.0,
-					     .label = doc_text(r, label) };
+	x_ns = MIN(x_ns, (uint64_t)INT64_MAX);
+	length_ns = MIN(length_ns, (uint64_t)INT64_MAX);
+	c->bars[place] = (struct chart_bar){ x_ns, length_ns, y + 0.0, doc_text(r, label) };
 }
 
 double chart_max(const struct report_chart *c)
@@ -156,7 +155,8 @@ void report_bucket(struct report_histogram *h, double from, double to, uint64_t 
 		h->block.report->cut_items++;
 		return;
 	}
-	h->buckets[h->n++] = (struct bucket){ from + 0.0, to + 0.0, MIN(count, (uint64_t)INT64_MAX) };
+	count = MIN(count, (uint64_t)INT64_MAX);
+	h->buckets[h->n++] = (struct bucket){ from + 0.0, to + 0.0, count };
 }
 
 uint64_t histogram_max(const struct report_histogram *h)

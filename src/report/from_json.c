@@ -44,24 +44,22 @@ static struct err *read_count(const json_t *obj, const char *key, uint64_t *ret)
 static struct err *read_bool(const json_t *obj, const char *key, bool *ret)
 {
 	const json_t *v = json_object_get(obj, key);
-	*ret = v && json_is_true(v);
+	*ret = json_is_true(v);
 	return v && !json_is_boolean(v) ? bad(key) : NULL;
 }
 
 /* An absent array has no elements. */
 static struct err *read_array(const json_t *obj, const char *key, size_t max, const json_t **ret, size_t *ret_n)
 {
-	const json_t *v = json_object_get(obj, key);
-	if ((v && !json_is_array(v)) || json_array_size(v) > max)
-		return bad(key);
-	*ret = v;
-	*ret_n = json_array_size(v);
-	return NULL;
+	*ret = json_object_get(obj, key);
+	*ret_n = json_array_size(*ret);
+	return (*ret && !json_is_array(*ret)) || *ret_n > max ? bad(key) : NULL;
 }
 
 static struct err *read_word(const json_t *v, const char *what, const char *const *words, size_t n, int *ret)
 {
 	const char *s = json_string_value(v);
+	*ret = 0;
 	for (size_t i = 0; s && i < n; i++) {
 		if (str_eq(s, words[i])) {
 			*ret = (int)i;
@@ -350,7 +348,7 @@ static struct err *read_flame_nodes(const json_t *nodes, struct report_flame *f)
 {
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		const json_t *node = json_array_get(nodes, i);
-		json_int_t v[3];
+		json_int_t v[3] = { 0 };
 		for (size_t k = 0; k < 3; k++) {
 			if (!json_is_integer(json_array_get(node, k)))
 				return bad("nodes");

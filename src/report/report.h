@@ -62,10 +62,10 @@ enum value_kind {
 	VALUE_TIME /* unix ns */
 };
 struct value {
-	enum value_kind kind;
 	double number;	  /* all but text and code; exact up to 2^53 */
 	const char *text; /* text and code; copied when given */
-	bool missing;	  /* not measured: rendered as a dash, null in JSON */
+	enum value_kind kind;
+	bool missing; /* not measured: rendered as a dash, null in JSON */
 };
 #define V_TEXT(s) ((struct value){ .kind = VALUE_TEXT, .text = (s) })
 #define V_CODE(s) ((struct value){ .kind = VALUE_CODE, .text = (s) })

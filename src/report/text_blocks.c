@@ -11,7 +11,7 @@ enum {
 	TREE_ROWS = 24,
 	TREE_CHILDREN = 5,
 	ROWS_WITH_LINES = 3,
-	ROW_LINES = 6,
+	ROW_LINES = 5,
 	BAR_WIDE = 20,
 	BAR_NARROW = 6,
 	GAP = 2,
@@ -159,17 +159,20 @@ static void measure_column(struct layout *l, size_t i)
 static void share_room(struct layout *l)
 {
 	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
-	size_t wanted[COLUMNS_MAX];
-	memcpy(wanted, l->widths, sizeof(wanted));
-	memcpy(l->widths, l->least, sizeof(wanted));
-	for (bool given = true; given && room;) {
-		given = false;
+	size_t want[COLUMNS_MAX];
+	for (size_t i = 0; i < l->table->n_columns; i++) {
+		want[i] = l->hidden[i] ? 0 : l->widths[i] - l->least[i];
+		l->widths[i] = l->least[i];
+	}
+	for (bool any = true; any && room;) {
+		any = false;
 		for (size_t i = 0; i < l->table->n_columns && room; i++) {
-			if (l->hidden[i] || l->widths[i] >= wanted[i])
+			if (!want[i])
 				continue;
-			l->widths[i]++;
+			want[i]--;
 			room--;
-			given = true;
+			l->widths[i]++;
+			any = true;
 		}
 	}
 	if (l->bar_width)
@@ -464,7 +467,7 @@ static void chart_axis(const struct text_out *t, const struct report_chart *c, s
 static void chart(const struct text_out *t, const struct report_chart *c)
 {
 	size_t label = 0;
-	double max = chart_max(c), heights[STRIP_WIDTH];
+	double max = chart_max(c), heights[STRIP_WIDTH] = { 0 };
 	for (const struct chart_line *l = c->first_line; l && c->n_lines > 1; l = l->next) {
 		struct buf s = { 0 };
 		text_show(t, l->name ? l->name : "", &s);

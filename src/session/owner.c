@@ -39,8 +39,7 @@ struct err *owner_lock(const char *dir, int *ret_fd)
 		return err_errno(errno, "'%s'", dir);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		return err_new(ERR_BUSY, "'%s' is in use", dir);
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_steal(&fd);
 	return NULL;
 }
 

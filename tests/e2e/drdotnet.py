@@ -184,11 +184,10 @@ class Report:
         return next(b for b in self.data["blocks"] if b["title"] == title)
 
     def rows(self, title):
-        """The rows of a table, each as column -> value; its lines stand under "lines" and "right"."""
+        """The rows of a table, each as column -> value; its lines stand under "lines"."""
         table = self.block(title)
         names = [column["name"] for column in table["columns"]]
-        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])],
-                 "right": [line.get("right") for line in row.get("lines", [])]}
+        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])]}
                 for row in table["rows"]]
 
 

@@ -301,8 +301,8 @@ static void hostile_manifests_are_refused(void **state UNUSED)
 
 static int setup(void **state UNUSED)
 {
-	strcpy(root, "/tmp/test_recording.XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	unit_temp_dir(root, sizeof(root));
+	return 0;
 }
 
 static int teardown(void **state UNUSED)

@@ -148,7 +148,9 @@ static void see_log(void *user, const char *line)
 /* Pumps until `state` was seen or it ended. */
 static bool pump_until(struct session *s, struct seen *seen, enum store_state state)
 {
-	struct session_events events = { see_state, see_progress, see_log, seen };
+	struct session_events events = {
+		.on_state = see_state, .on_progress = see_progress, .on_log = see_log, .user = seen
+	};
 	bool ended = false;
 	struct deadline deadline = deadline_in_ms(20000);
 	while (!ended && !(seen->states & 1u << state)) {
@@ -554,8 +556,8 @@ static void a_recording_without_a_patient_is_refused_before_it_starts(void **sta
 
 static int setup(void **state UNUSED)
 {
-	strcpy(root, "/tmp/test_session.XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	unit_temp_dir(root, sizeof(root));
+	return 0;
 }
 
 static int teardown(void **state UNUSED)

@@ -334,8 +334,8 @@ static void records_round_trip_and_survive_damage(void **state UNUSED)
 
 static int setup(void **state UNUSED)
 {
-	strcpy(root, "/tmp/test_store.XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	unit_temp_dir(root, sizeof(root));
+	return 0;
 }
 
 static int teardown(void **state UNUSED)

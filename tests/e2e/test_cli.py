@@ -1,0 +1,385 @@
+"""The command line as a new user meets it: wrong words, help, completion, man page, pipes and terminals."""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from drdotnet import PROGRAM, ROOT, Home, examine
+from patient import FRAMEWORKS, Patient
+
+FX = FRAMEWORKS[-1]
+FAILED, USAGE, NOT_FOUND, DENIED = 1, 2, 3, 4
+DEADLINE_SECONDS = 60
+UTF8 = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "NO_COLOR": ""}
+
+
+def commands():
+    """Every visible command, as the overview lists them."""
+    text = subprocess.run([PROGRAM, "help"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^  ([a-z-]+)  ", text.partition("\nCommands\n")[2], re.M)
+
+
+def profilers():
+    with Home() as home:
+        return [p["id"] for p in home.run("profilers", "--json").json()]
+
+
+class Bystander:
+    """This very process, looking like a .NET process that never answers; tells whether somebody knocked."""
+
+    def __enter__(self):
+        stat = Path("/proc/self/stat").read_text()
+        started = stat.rpartition(")")[2].split()[19]
+        folder = os.environ.get("TMPDIR") or "/tmp"
+        self._path = f"{folder}/dotnet-diagnostic-{os.getpid()}-{started}-socket"
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(self._path)
+        self._socket.listen(50)
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+        os.unlink(self._path)
+
+    def touched(self):
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+
+class WrongInput(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+
+    def refused(self, code, *arguments, says=(), **where):
+        done = self.home.run(*arguments, **where)
+        self.assertEqual((done.code, done.out), (code, ""), done)
+        self.assertRegex(done.err, r"\Adrdotnet: [^\n]+\n\Z", "one line")
+        for words in says:
+            self.assertIn(words, done.err)
+        return done.err
+
+    def test_before_anything_touches_the_target(self):
+        pid = os.getpid()
+        with Bystander() as bystander:
+            for arguments, says in (
+                (["frobnicate", pid], ["'frobnicate' is neither a command nor a profiler", "drdotnet help"]),
+                (["run", "frobnicate", pid], ["frobnicate", "runtime-pauses", "exceptions"]),
+                (["help", "frobnicate"], ["'frobnicate' is neither a command nor a profiler"]),
+                (["exceptions"], ["TARGET", "drdotnet ps"]),
+                (["check"], ["TARGET"]),
+                (["exceptions", pid, "extra"], ["'extra'"]),
+                (["exceptions", pid, "--frob"], ["'--frob'", "--duration"]),
+                (["exceptions", pid, "-x"], ["'-x'"]),
+                (["ps", "--frob"], ["'--frob'", "--json"]),
+                (["exceptions", pid, "--param", "colour=red"], ["'colour'", "duration"]),
+                (["exceptions", pid, "--param", "duration"], ["key=value"]),
+                (["exceptions", pid, "--param"], ["KEY=VALUE"]),
+                (["exceptions", pid, "--param", "duration=soon"], ["'soon'", "whole number", "1 to 86400"]),
+                (["exceptions", pid, "--param", "duration=1e9"], ["'1e9'", "1 to 86400"]),
+                (["exceptions", pid, "--param", "duration=0"], ["'0'", "1 to 86400"]),
+                (["exceptions", pid, "--param", "duration=99999999999999999999"], ["1 to 86400"]),
+                (["exceptions", pid, "--duration", "5x"], ["'5x'", "10s"]),
+                (["exceptions", pid, "--duration", "2d"], ["'2d'"]),
+                (["exceptions", pid, "--way", "magic"], ["'magic'", "events"]),
+                (["exceptions", pid, "--way", "image"], ["'image'", "events"]),
+                (["exceptions", pid, "--format", "pdf"], ["'pdf'", "html"]),
+                (["exceptions", pid, "--json", "--format", "md"], ["--json", "md"]),
+                (["exceptions", pid, "-o", "report.pdf"], ["'report.pdf'", ".html"]),
+                (["exceptions", pid, "-o", "/nosuch/folder/report.html"], ["'/nosuch/folder'"]),
+                (["exceptions", pid, "-o", "/tmp", "--format", "md"], ["'/tmp' is a folder"]),
+                (["sessions", "frob"], ["'frob'", "prune"]),
+                (["sessions", "show", "zzzz"], ["'zzzz'"]),
+                (["completion", "tcsh"], ["'tcsh'", "bash"]),
+            ):
+                with self.subTest(arguments):
+                    self.refused(USAGE, *arguments, says=says)
+            self.assertFalse(bystander.touched())
+            self.assertEqual(self.home.folders(), [])
+            self.home.run("ps")
+            self.assertTrue(bystander.touched(), "a knock is noticed")
+
+    def test_a_target_that_is_not_there(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for target, says in (("no-such-app", ["'no-such-app'"]), (gone.pid, [f"no process {gone.pid}"]),
+                             ("999999999999", [])):
+            with self.subTest(target):
+                self.refused(NOT_FOUND, "exceptions", target, says=says)
+                self.refused(NOT_FOUND, "check", target, says=says)
+        self.refused(USAGE, "exceptions", "")
+
+    def test_a_process_without_dotnet(self):
+        other = subprocess.Popen(["sleep", "60"])
+        try:
+            for command in ("exceptions", "check"):
+                self.refused(NOT_FOUND, command, other.pid, says=[f"{other.pid} (sleep)", "not a .NET process"])
+        finally:
+            other.kill()
+            other.wait()
+
+    def test_several_matches_are_listed(self):
+        with Patient("healthy", fx=FX) as one, Patient("healthy", fx=FX) as two:
+            done = self.home.run("exceptions", "sick")
+            self.assertEqual((done.code, done.out), (USAGE, ""), done)
+            for pid in (one.pid, two.pid):
+                self.assertRegex(done.err, rf"\b{pid}\b")
+        self.assertEqual(self.home.folders(), [])
+
+    def test_sessions_that_are_not_there(self):
+        for words in (["show", "abcd"], ["report", "abcd"], ["export", "abcd", "-o", "/tmp/abcd.zip"], ["delete", "abcd"]):
+            self.refused(NOT_FOUND, "sessions", *words, says=["abcd"])
+        self.refused(NOT_FOUND, "run", "exceptions", "--session", "abcd")
+        self.refused(NOT_FOUND, "run", "exceptions", "--recording", "/nosuch")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become somebody else")
+    def test_without_the_right(self):
+        with Patient("healthy", fx=FX) as patient, tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            program = shutil.copy(PROGRAM, f"{folder}/drdotnet")
+            home = Path(folder) / "home"
+            home.mkdir()
+            shutil.chown(home, "nobody")
+            closed = Path(folder) / "closed"
+            closed.mkdir()
+
+            def run(*arguments):
+                return subprocess.run([program, *map(str, arguments)], user="nobody", extra_groups=[], text=True,
+                                      env={**os.environ, "DRDOTNET_HOME": str(home)}, capture_output=True,
+                                      timeout=DEADLINE_SECONDS)
+
+            done = run("exceptions", patient.pid, "-d", "1s")
+            self.assertEqual((done.returncode, done.stdout), (DENIED, ""), done)
+            self.assertRegex(done.stderr, r"\Adrdotnet: [^\n]+\n\Z")
+            self.assertRegex(done.stderr, "root", "says what would open it")
+            done = run("exceptions", patient.pid, "-o", closed / "report.html")
+            self.assertEqual((done.returncode, done.stdout), (DENIED, ""), done)
+            self.assertIn("report.html", done.stderr)
+            home.chmod(0)
+            done = run("sessions")
+            self.assertEqual((done.returncode, done.stdout), (DENIED, ""), done)
+
+
+class Help(unittest.TestCase):
+    def test_every_page_starts_with_an_example_and_fits(self):
+        with Home() as home:
+            names = commands() + profilers()
+            self.assertIn("ps", names)
+            self.assertIn("exceptions", names)
+            for name in names:
+                with self.subTest(name):
+                    page = home.run("help", name)
+                    self.assertEqual((page.code, page.err), (0, ""))
+                    lines = page.out.splitlines()
+                    self.assertRegex(lines[0], rf"^  .*\bdrdotnet {name}\b")
+                    self.assertLessEqual(max(map(len, lines)), 100)
+                    self.assertFalse([line for line in lines if line != line.rstrip()])
+                    self.assertEqual(home.run(name, "--help").out, page.out)
+                    self.assertEqual(home.run(name, "-h").out, page.out)
+            self.assertEqual(home.run().out, home.run("help").out)
+            self.assertEqual(home.run("--help").out, home.run("help").out)
+
+    def test_readme_and_guide_name_only_what_exists(self):
+        known = {*commands(), *profilers()}
+        targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+        for page in ("README.md", "docs/guide.md", "CONTRIBUTING.md"):
+            text = (ROOT / page).read_text()
+            code = re.sub(r"#.*", "", "\n".join(re.findall(r"`+[^`]+`+", text)))
+            said = set(re.findall(r"\bdrdotnet ([a-z]+(?:-[a-z]+)*)", code))
+            with self.subTest(page):
+                self.assertEqual({word for word in said if word not in known}, set())
+                made = {word for line in re.findall(r"`+[^`]+`+", text)
+                        for word in re.findall(r"\bmake ([a-z]+)\b", line)}
+                self.assertEqual(made - targets, set())
+        readme = (ROOT / "README.md").read_text()
+        for profiler in profilers():
+            self.assertIn(f"drdotnet {profiler} ", readme)
+
+
+class Generated(unittest.TestCase):
+    def generated(self, what):
+        return subprocess.run([PROGRAM, "_generate", what], capture_output=True, text=True, check=True).stdout
+
+    def version(self):
+        return subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+
+    def test_the_pages_are_fresh(self):
+        """`make docs` writes them."""
+        self.assertEqual((ROOT / "docs/guide.md").read_text(), self.generated("guide"))
+        self.assertEqual((ROOT / "docs/drdotnet.1").read_text(), self.generated("man").replace(self.version(), "0.0.0.0"))
+
+    def test_the_man_page_is_well_formed_and_whole(self):
+        lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", ROOT / "docs/drdotnet.1"],
+                              capture_output=True, text=True)
+        self.assertEqual((lint.returncode, lint.stdout + lint.stderr), (0, ""))
+        shown = subprocess.run(["mandoc", "-T", "ascii", ROOT / "docs/drdotnet.1"], capture_output=True, text=True)
+        plain = re.sub(r".\x08", "", shown.stdout)
+        for name in commands() + profilers():
+            self.assertRegex(plain, rf"(?m)^ +(drdotnet )?{name}\b")
+        self.assertIn("--duration TIME", plain)
+
+    def test_completion_scripts_load(self):
+        for shell in ("bash", "zsh", "fish"):
+            with self.subTest(shell), tempfile.NamedTemporaryFile("w") as script:
+                script.write(subprocess.run([PROGRAM, "completion", shell], capture_output=True, text=True,
+                                            check=True).stdout)
+                script.flush()
+                checked = subprocess.run([shell, "-n", script.name], capture_output=True, text=True)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def bash(self, *words):
+        """What bash offers for the last of the words."""
+        line = " ".join(f"'{w}'" for w in words)
+        script = (f'PATH="{Path(PROGRAM).parent}:$PATH"; source <(drdotnet completion bash); COMP_WORDS=({line}); '
+                  f'COMP_CWORD={len(words) - 1}; _drdotnet; printf "%s\\n" "${{COMPREPLY[@]}}"')
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_bash_completes(self):
+        self.assertEqual(sorted(self.bash("drdotnet", "")), sorted(commands() + profilers()))
+        self.assertEqual(self.bash("drdotnet", "excep"), ["exceptions"])
+        self.assertEqual(self.bash("drdotnet", "run", "runt"), ["runtime-pauses"])
+        self.assertEqual(self.bash("drdotnet", "exceptions", "--dur"), ["--duration"])
+        self.assertEqual(self.bash("drdotnet", "sessions", "ex"), ["export"])
+        with Patient("healthy", fx=FX) as patient:
+            self.assertIn(str(patient.pid), self.bash("drdotnet", "exceptions", ""))
+            self.assertIn(str(patient.pid), self.bash("drdotnet", "check", ""))
+
+    def test_fish_completes(self):
+        script = f"set PATH {Path(PROGRAM).parent} $PATH; drdotnet completion fish | source; complete -C 'drdotnet excep'"
+        done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True,
+                              timeout=DEADLINE_SECONDS)
+        self.assertEqual(done.stdout.split("\t")[0], "exceptions", done)
+
+
+class Version(unittest.TestCase):
+    def test_the_script(self):
+        def said(**env):
+            clean = {k: v for k, v in os.environ.items() if k not in ("VERSION", "BUILD_NUMBER")}
+            return subprocess.run([ROOT / "tools/version"], cwd="/", env={**clean, **env}, text=True,
+                                  capture_output=True, check=True).stdout.strip()
+
+        self.assertEqual(said(), "0.0.0.0")
+        self.assertEqual(said(VERSION="1.2.3", BUILD_NUMBER="4"), "1.2.3.4")
+        self.assertEqual(said(VERSION="1.2.3"), "1.2.3.0")
+
+    def test_one_version_everywhere(self):
+        with Home() as home, Patient("healthy", fx=FX) as patient:
+            done = home.run("--version")
+            self.assertRegex(done.out, r"\Adrdotnet \d+\.\d+\.\d+\.\d+\n\Z")
+            version = done.out.split()[1]
+            report = examine(home, "runtime-pauses", patient.pid, 1)
+            self.assertEqual(report.data["facts"]["version"], version)
+            folder = home.path / "sessions" / report.data["facts"]["session"]
+            self.assertEqual(json.loads((folder / "session.json").read_text())["version"], version)
+            self.assertIn(f"drdotnet {version}", (folder / "report.html").read_text())
+
+
+class Terminal(unittest.TestCase):
+    """What is drawn where: on a terminal, in a pipe, in a pipe that nobody reads."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.patient = cls.enterClassContext(Patient("exceptions", fx=FX))
+
+    def on_terminal(self, *arguments, env=None, stdout=True):
+        """Exit code and all that the terminal got; stdout may go elsewhere."""
+        master, slave = pty.openpty()
+        try:
+            process = subprocess.Popen(
+                [PROGRAM, *map(str, arguments)], stdin=slave, stderr=slave,
+                stdout=slave if stdout else subprocess.DEVNULL, start_new_session=True,
+                env={**os.environ, **UTF8, "DRDOTNET_HOME": str(self.home.path), **(env or {})})
+            os.close(slave)
+            slave, text, deadline = -1, b"", time.monotonic() + DEADLINE_SECONDS
+            while select.select([master], [], [], max(0, deadline - time.monotonic()))[0]:
+                try:
+                    chunk = os.read(master, 65536)
+                except OSError:  # the other side is closed
+                    break
+                text += chunk
+            return process.wait(DEADLINE_SECONDS), text.decode()
+        finally:
+            os.close(master)
+            if slave >= 0:
+                os.close(slave)
+
+    def test_colour_and_a_bar_on_a_terminal(self):
+        code, text = self.on_terminal("exceptions", self.patient.pid, "-d", "1s")
+        self.assertEqual(code, 0, text)
+        self.assertIn("\x1b[", text.rpartition("\x1b[K")[2], "the report has colour")
+        self.assertRegex(text, r"\r\x1b\[K[^\r\n]*━", "a bar is drawn")
+        self.assertIn("left", text)
+
+    def test_no_colour_when_asked(self):
+        for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            with self.subTest(env):
+                code, text = self.on_terminal("exceptions", self.patient.pid, "-d", "1s", "-q", env=env)
+                self.assertEqual(code, 0, text)
+                self.assertNotIn("\x1b", text)
+
+    def test_the_bar_leaves_nothing_behind(self):
+        code, text = self.on_terminal("exceptions", self.patient.pid, "-d", "1s", stdout=False)
+        self.assertEqual(code, 0, text)
+        self.assertRegex(text.rpartition("\x1b[K")[2], r"\ASaved as session [^\r\n]+\r\n\Z")
+
+    def test_quiet_is_quiet(self):
+        code, text = self.on_terminal("exceptions", self.patient.pid, "-d", "1s", "-q", stdout=False)
+        self.assertEqual((code, text), (0, ""))
+
+    def test_plain_lines_in_a_pipe(self):
+        done = self.home.run("exceptions", self.patient.pid, "-d", "1s", env=UTF8)
+        self.assertEqual(done.code, 0, done)
+        self.assertNotIn("\x1b", done.out + done.err)
+        self.assertNotIn("\r", done.out + done.err)
+        self.assertLessEqual(max(map(len, done.out.splitlines())), 100)
+        self.assertLess(len(done.err.splitlines()), 8, "a line for each step, not for each tick")
+        as_json = self.home.run("exceptions", self.patient.pid, "-d", "1s", "--json")
+        self.assertEqual(as_json.json()["format"], "drdotnet-report")
+
+    def test_a_place_without_utf8_gets_ascii(self):
+        done = self.home.run("exceptions", self.patient.pid, "-d", "1s", env={"LC_ALL": "C"})
+        self.assertEqual(done.code, 0, done)
+        self.assertTrue(done.out.isascii(), done)
+
+    def test_a_pipe_that_nobody_reads(self):
+        for arguments in (["help"], ["ps"], ["profilers"], ["exceptions", str(self.patient.pid), "-d", "1s", "-q"]):
+            with self.subTest(arguments):
+                read, write = os.pipe()
+                os.close(read)
+                done = subprocess.run([PROGRAM, *arguments], stdout=write, stderr=subprocess.PIPE, text=True,
+                                      env={**os.environ, "DRDOTNET_HOME": str(self.home.path)}, timeout=DEADLINE_SECONDS)
+                os.close(write)
+                self.assertEqual(done.returncode, FAILED, done)
+                self.assertRegex(done.stderr, r"\Adrdotnet: [^\n]+\n\Z")
+        self.assertTrue(self.patient.alive())
+
+    def test_a_full_disk_is_said(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PROGRAM, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, FAILED, done)
+        self.assertIn("cannot write", done.stderr)
+
+    def test_an_interrupt_reports_what_was_seen(self):
+        with self.home.start("exceptions", self.patient.pid, "-d", "60s") as job:
+            job.wait_for("listening")
+            job.signal(signal.SIGINT)
+            done = job.finish()
+        self.assertEqual(done.code, 130, done)
+        self.assertIn("cancelled after", done.out)
+        self.assertTrue(self.patient.alive())
+
+
+if __name__ == "__main__":
+    unittest.main()
