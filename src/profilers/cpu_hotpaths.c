@@ -1,7 +1,7 @@
 /* CPU hotpaths: which code uses the processor, on which paths, on which threads.
  *
- * Samples of CPU time with whole stacks (managed, native, kernel): a thread that waits is never counted. Weights are the
- * CPU time between two samples, so shares are shares of CPU time and their sum is how many cores were busy. */
+ * Samples of CPU time with whole stacks (managed, native, kernel): a thread that waits is never counted. Weights are
+ * the CPU time between two samples, so shares are shares of CPU time and their sum is how many cores were busy. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -67,8 +67,8 @@ static const char *frame_name(const struct view *v, uint32_t frame)
 	return samples_frame_name(v->cpu->samples, frame);
 }
 
-static const char *const kind_words[] = { "your code",	    "framework", "garbage collection", "JIT compiler",
-					  "native", "kernel",	  "other" };
+static const char *const kind_words[] = { "your code", "framework", "garbage collection", "JIT compiler", "native",
+					  "kernel",    "other" };
 
 /* The subsystem that is the story, or FRAME_CODE. */
 static enum frame_kind heavy_kind(const struct view *v)
@@ -227,8 +227,9 @@ static void add_inclusive(const struct view *v, struct report *report)
 	}
 	vec_sort(&list, by_total);
 	for (size_t i = 0; i < list.n && i < v->max_rows; i++)
-		report_row(t, (struct value[]){ V_CODE(frame_name(v, list.v[i].frame)), V_RATIO(share(v, list.v[i].total)),
-						V_RATIO(share(v, list.v[i].self)) });
+		report_row(t,
+			   (struct value[]){ V_CODE(frame_name(v, list.v[i].frame)), V_RATIO(share(v, list.v[i].total)),
+					     V_RATIO(share(v, list.v[i].self)) });
 	vec_free(&list);
 }
 
@@ -246,8 +247,8 @@ static void add_node(struct walk *w, uint32_t node, struct report_row *parent, u
 		if (share(w->v, n->total) < TREE_SHARE || w->rows >= TREE_ROWS || depth >= TREE_DEPTH)
 			return;
 		w->rows++;
-		struct value cells[] = { V_CODE(calltree_frame_name(w->tree, n->frame)),
-					 V_RATIO(share(w->v, n->total)), V_RATIO(share(w->v, n->self)) };
+		struct value cells[] = { V_CODE(calltree_frame_name(w->tree, n->frame)), V_RATIO(share(w->v, n->total)),
+					 V_RATIO(share(w->v, n->self)) };
 		add_node(w, c, parent ? report_child(parent, cells) : report_row(w->table, cells), depth + 1);
 	}
 }
@@ -300,27 +301,46 @@ static void add_threads(const struct view *v, bool all, struct report *report)
 	vec_free(&list);
 }
 
-static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+static void add_how_by_events(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)),
-		   f->kernel ? "the kernel's sampling (perf), with kernel frames; the process is never stopped"
-			     : "the kernel's sampling (perf), user frames only: CAP_PERFMON or root would add the kernel's");
+		   "the runtime's own sampling, which stops all managed threads for each sample (100 a second); the "
+		   "CPU time is "
+		   "that of each thread by the kernel's clock, so threads that wait weigh nothing");
+	report_how(report, "Samples", V_COUNT(f->samples),
+		   "with CPU time; managed frames only, and only where the runtime can stop a thread");
+	report_how(report, "Lost samples", V_COUNT(f->lost), NULL);
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
+static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+{
+	const struct sampling_facts *f = &v->cpu->facts;
+	report_how(
+		report, "Way", V_TEXT(way_name(exam->way)),
+		f->kernel
+			? "the kernel's sampling (perf), with kernel frames; the process is never stopped"
+			: "the kernel's sampling (perf), user frames only: CAP_PERFMON or root would add the kernel's");
 	CLEANUP(mem_freep)
 	char *each = mem_printf("one each %s of CPU time of a thread", fmt_duration_ns(f->period).s);
 	report_how(report, "Samples", V_COUNT(f->samples), each);
-	report_how(report, "Lost samples", V_COUNT(f->lost), f->throttled ? "and the kernel slowed the sampling down" : NULL);
+	report_how(report, "Lost samples", V_COUNT(f->lost),
+		   f->throttled ? "and the kernel slowed the sampling down" : NULL);
 	CLEANUP(mem_freep)
-	char *cut = mem_printf("%s longer than the copy of %s (marked [truncated]), %s without a rule (marked [incomplete]), "
-			       "%s with a guessed step",
-			       fmt_percent(f->samples ? (double)(f->ends[UNWIND_CUT] + f->ends[UNWIND_DEEP]) / (double)f->samples : 0).s,
-			       fmt_bytes(f->stack_bytes).s,
-			       fmt_percent(f->samples ? (double)f->ends[UNWIND_LOST] / (double)f->samples : 0).s,
-			       fmt_percent(f->samples ? (double)f->guessed / (double)f->samples : 0).s);
+	char *cut = mem_printf(
+		"%s longer than the copy of %s (marked [truncated]), %s without a rule (marked [incomplete]), "
+		"%s with a guessed step",
+		fmt_percent(f->samples ? (double)(f->ends[UNWIND_CUT] + f->ends[UNWIND_DEEP]) / (double)f->samples : 0)
+			.s,
+		fmt_bytes(f->stack_bytes).s,
+		fmt_percent(f->samples ? (double)f->ends[UNWIND_LOST] / (double)f->samples : 0).s,
+		fmt_percent(f->samples ? (double)f->guessed / (double)f->samples : 0).s);
 	if (f->samples)
 		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), cut);
 	if (f->cpu_ns != UINT64_MAX)
-		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns), "to compare with that of the samples");
+		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns),
+			   "to compare with that of the samples");
 	if (!f->named)
 		report_how(report, "Managed names", V_TEXT("none"), "the diagnostics socket is closed");
 	if (f->kernel && !f->kernel_names)
@@ -329,7 +349,8 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 		report_how(report, "Too many threads", V_TEXT("whole cpus were sampled"),
 			   "an event for each thread and cpu would take more descriptors than are permitted");
 	if (v->cpu->samples->dropped)
-		report_how(report, "Samples not kept", V_COUNT(v->cpu->samples->dropped), "beyond what we hold in memory");
+		report_how(report, "Samples not kept", V_COUNT(v->cpu->samples->dropped),
+			   "beyond what we hold in memory");
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
@@ -366,7 +387,10 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_threads(&v, !params_bool(exam->params, "filter_suspended_threads"), report);
 	}
 	add_artifacts(exam, &v);
-	add_how(exam, &v, report);
+	if (c->facts.by_events)
+		add_how_by_events(exam, &v, report);
+	else
+		add_how(exam, &v, report);
 	return NULL;
 }
 
@@ -375,9 +399,10 @@ const struct profiler profiler_cpu_hotpaths = {
 	.uuid = "805A308B-061C-47F3-9B30-A485B2056E71",
 	.name = "CPU hotpaths",
 	.symptom = "the CPU is high, or a request is slow and something computes",
-	.description = "Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
-		       "hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
-		       "that wait are never counted.",
+	.description =
+		"Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
+		"hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
+		"that wait are never counted.",
 	.cost = "no stop; about 10 µs of its CPU a sample, well under 1 % at the default rate",
 	.params =
 		(const struct param[]){
@@ -416,17 +441,19 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .max = 1000 },
 		},
 	.n_params = 5,
-	.ways = { WAY_SAMPLES },
+	.ways = { WAY_SAMPLES, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "hot-path", "Look at that path in the flame graph: is the work needed, and needed that often?" },
-			{ "spread-out", "Look at the flame graph for work that many paths share, and at the subsystems." },
+			{ "hot-path",
+			  "Look at that path in the flame graph: is the work needed, and needed that often?" },
+			{ "spread-out",
+			  "Look at the flame graph for work that many paths share, and at the subsystems." },
 			{ "gc-heavy", "Allocate less: run runtime-pauses to see which collections these are." },
-			{ "jit-heavy",
-			  "Code is still being compiled: measure again when it has run for a minute; ReadyToRun shortens the "
-			  "start." },
-			{ "outside-your-code",
-			  "Look at the threads and the flame graph: native libraries and the runtime work on their own here." },
+			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
+				       "ReadyToRun shortens the "
+				       "start." },
+			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
+					       "runtime work on their own here." },
 		},
 	.n_advice = 5,
 	.run = run,

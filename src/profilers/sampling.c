@@ -329,7 +329,8 @@ static bool read_syscall(pid_t pid, pid_t tid, long *ret_number, uint64_t *ret_a
 	bool ok = !err && text.len;
 	err_free(err);
 	unsigned long long arg, sp, pc;
-	if (!ok || sscanf(text.data, "%ld 0x%llx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", ret_number, &arg, &sp, &pc) != 4)
+	if (!ok || sscanf(text.data, "%ld 0x%llx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", ret_number, &arg, &sp,
+			  &pc) != 4)
 		return false;
 	*ret_arg = arg;
 	*regs = (struct unwind_regs){ .ip = pc };
@@ -373,7 +374,8 @@ static void snapshot(struct sampling *g, pid_t tid)
 	uint32_t stack = samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
 	if (stack == SAMPLES_FULL)
 		return;
-	enum wait_kind kind = number == 0 || number == 1 ? file_kind(pid, arg) : wait_kind_of(g->samples, stack, number);
+	enum wait_kind kind =
+		number == 0 || number == 1 ? file_kind(pid, arg) : wait_kind_of(g->samples, stack, number);
 	switches_before(g->switches, thread_of(g, (uint32_t)tid), stack, kind);
 }
 
@@ -388,7 +390,8 @@ static struct err *start(void *user)
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
-					 .stack_bytes = g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+					 .stack_bytes =
+						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
 	TRY(sampler_open(&config, &g->sampler));
 	for_tasks(g, note_start);
 	if (!process_cpu_ns(pid, &g->start_cpu_ns))
@@ -415,8 +418,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = sampler_facts(g->sampler);
-	if (g->options->stack_bytes || g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen ||
-	    f->stack_bytes >= SAMPLER_STACK_MAX)
+	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
 	struct err *err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
@@ -454,10 +456,9 @@ static void turn(void *user)
 {
 	struct sampling *g = user;
 	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
+	grow(g);
 	if (g->switches)
 		thin(g);
-	else
-		grow(g);
 }
 
 static void stop(void *user)
@@ -497,35 +498,34 @@ static uint64_t unnamed(struct sampling *g)
 	return n;
 }
 
-static void save(struct sampling *g)
+static void save(struct exam *exam, const struct samples *samples, const struct sampling_facts *f)
 {
-	if (!g->exam->recording)
+	if (!exam->recording)
 		return;
 	struct recording_part *part;
-	struct err *err = recording_part_new(g->exam->recording, PART, "samples", &part);
+	struct err *err = recording_part_new(exam->recording, PART, "samples", &part);
 	if (err) {
-		exam_log(g->exam, "the samples are not kept: %s", err_text(err));
+		exam_log(exam, "the samples are not kept: %s", err_text(err));
 		err_free(err);
 		return;
 	}
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	samples_write(g->samples, &bytes);
+	samples_write(samples, &bytes);
 	recording_part_write(part, bytes.data, bytes.len);
 	recording_part_close(part, !bytes.overflow);
-	const struct sampling_facts *f = g->facts;
 	json_t *ends = json_array();
 	for (size_t i = 0; i < UNWIND_ENDS; i++)
 		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
 	json_t *fact = json_pack(
-		"{s:b, s:b, s:b, s:b, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "kernel", f->kernel,
-		"kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named", f->named, "period", (json_int_t)f->period,
-		"stack_bytes", (int)f->stack_bytes, "cpus", (int)f->cpus, "threads", (int)f->threads, "samples",
-		(json_int_t)f->samples, "lost", (json_int_t)f->lost, "throttled", (json_int_t)f->throttled, "guessed",
-		(json_int_t)f->guessed, "nameless", (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits",
-		(json_int_t)f->waits, "waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns",
-		(json_int_t)f->unseen_ns, "cpu_ns",
+		"{s:b, s:b, s:b, s:b, s:b, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+		"kernel", f->kernel, "kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named", f->named,
+		"by_events", f->by_events, "period", (json_int_t)f->period, "stack_bytes", (int)f->stack_bytes, "cpus",
+		(int)f->cpus, "threads", (int)f->threads, "samples", (json_int_t)f->samples, "lost",
+		(json_int_t)f->lost, "throttled", (json_int_t)f->throttled, "guessed", (json_int_t)f->guessed,
+		"nameless", (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits", (json_int_t)f->waits,
+		"waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns", (json_int_t)f->unseen_ns, "cpu_ns",
 		f->cpu_ns == UINT64_MAX ? (json_int_t)-1 : (json_int_t)f->cpu_ns, "ends", ends);
-	recording_set_fact(g->exam->recording, "sampling", fact);
+	recording_set_fact(exam->recording, "sampling", fact);
 	json_decref(fact);
 }
 
@@ -554,7 +554,7 @@ static struct err *finish(struct sampling *g)
 	g->facts->stack_bytes = f->stack_bytes;
 	g->facts->cpus = (uint32_t)f->cpus;
 	g->facts->threads = (uint32_t)f->threads;
-	save(g);
+	save(g->exam, g->samples, g->facts);
 	return NULL;
 }
 
@@ -577,8 +577,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	struct events_stream compiled = exam_compiled_stream(g->methods);
 	compiled.anytime = compiled.optional = true;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
-	struct err *err =
-		exam_events_beside(exam, &compiled, facts->named ? 1 : 0, options->window_ms, &beside);
+	struct err *err = exam_events_beside(exam, &compiled, facts->named ? 1 : 0, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
 	if (!err)
@@ -626,6 +625,7 @@ static struct err *samples_replay(struct exam *exam, struct samples **ret, struc
 		.kernel_names = json_get_bool(f, "kernel_names", false),
 		.per_cpu = json_get_bool(f, "per_cpu", false),
 		.named = json_get_bool(f, "named", false),
+		.by_events = json_get_bool(f, "by_events", false),
 		.period = fact_u64(f, "period"),
 		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),
 		.cpus = (uint32_t)fact_u64(f, "cpus"),
@@ -652,5 +652,11 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 			 struct sampling_facts *ret_facts)
 {
 	*ret_facts = (struct sampling_facts){ 0 };
-	return exam->replay ? samples_replay(exam, ret, ret_facts) : samples_live(exam, options, ret, ret_facts);
+	if (exam->replay)
+		return samples_replay(exam, ret, ret_facts);
+	if (exam->way != WAY_EVENTS)
+		return samples_live(exam, options, ret, ret_facts);
+	TRY(exam_samples_by_events(exam, options, ret, ret_facts));
+	save(exam, *ret, ret_facts);
+	return NULL;
 }
