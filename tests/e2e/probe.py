@@ -64,6 +64,13 @@ class Held:
             raise AssertionError(f"no image: {self.process.stderr.read()}")
         return line
 
+    def enter(self):
+        """Says that it may go on, and waits for its end."""
+        out, err = self.process.communicate("\n", timeout=SECONDS)
+        if self.process.returncode:
+            raise AssertionError(err)
+        return json.loads(out.splitlines()[-1])
+
     def finish(self):
         out, _ = self.process.communicate(timeout=SECONDS)
         self.end = json.loads(out.splitlines()[-1])
@@ -73,7 +80,7 @@ class Held:
 @contextlib.contextmanager
 def hold(pid, *options, ms=10000):
     process = subprocess.Popen([PROBE, "snapshot", str(pid), "--hold", str(ms), *map(str, options)], text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         yield Held(process)
     finally:
