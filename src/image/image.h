@@ -80,6 +80,8 @@ const struct image_mapping *image_mapping_at(const struct image *img, uint64_t a
 const struct image_module *image_modules(const struct image *img, size_t *ret_n);
 /* By file name ("libcoreclr.so"), the first; NULL when there is none. */
 const struct image_module *image_module_named(const struct image *img, const char *file);
+/* The build id of an open ELF file; returns its length, 0 = none. */
+size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX]);
 const void *image_auxv(const struct image *img, size_t *ret_len);
 
 const struct image_piece *image_pieces(const struct image *img, size_t *ret_n);

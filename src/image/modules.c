@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HEADERS_MAX 256
 #define NOTES_MAX 65536
@@ -118,4 +119,15 @@ void image_find_modules(struct image *img)
 		vec_push(&img->modules, found);
 		open = &vec_last(&img->modules);
 	}
+}
+
+static bool read_fd_at(void *user, uint64_t addr, void *buf, size_t len)
+{
+	const int *fd = user;
+	return pread(*fd, buf, len, (off_t)addr) == (ssize_t)len;
+}
+
+size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	return elf_build_id(&(struct elf_bytes){ read_fd_at, &fd, true }, 0, ret);
 }
