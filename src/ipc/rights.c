@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "image/image.h"
 #include "target/proc.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -80,6 +81,19 @@ static void find_dac(const struct target *t, struct rights *r)
 	r->dac = !faccessat(AT_FDCWD, dac, R_OK, AT_EACCESS);
 }
 
+static void ask_for_copy(const struct patient *p, struct rights *r)
+{
+	struct image_forecast forecast;
+	const struct image_limits limits = { .cookie = p->answered ? p->info.cookie : NULL };
+	struct err *err = image_forecast(&p->target, &limits, &forecast);
+	r->copy_pause_ns = forecast.pause_ns;
+	if (err) {
+		r->copy_why = mem_strdup(err_text(err));
+		r->copy_fix = mem_strdup(forecast.fix ? forecast.fix : "try again");
+	}
+	err_free(err);
+}
+
 /* Its own temporary folder, else its shared memory. */
 static void find_folder(const struct target *t, struct rights *r)
 {
@@ -131,6 +145,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 	ret->memory_err = try_memory(t->pid);
 	ret->ptrace_err = try_ptrace(t->pid);
 	find_dac(t, ret);
+	ask_for_copy(p, ret);
 	find_profiler(t, ret);
 }
 
@@ -138,5 +153,7 @@ void rights_fini(struct rights *r)
 {
 	mem_free(r->folder);
 	mem_free(r->profiler);
+	mem_free(r->copy_why);
+	mem_free(r->copy_fix);
 	*r = (struct rights){ 0 };
 }

@@ -124,13 +124,15 @@ class State:
         return self._process.wait(SECONDS)
 
 
-def children(pid):
-    """Pid to state letter, of every child of every thread."""
+def children(pid, copies=False):
+    """Pid to state letter, of every child of every thread; copies alone give no signal at their end."""
     found = {}
     for path in Path(f"/proc/{pid}/task").iterdir():
         try:
             for child in (path / "children").read_text().split():
-                found[int(child)] = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                if not copies or fields[35] == "0":
+                    found[int(child)] = fields[0]
         except (FileNotFoundError, ProcessLookupError):
             pass
     return found
