@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 import oracle
-from drdotnet import Home
+from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
 
 DAC = "libmscordaccore.so"
@@ -61,7 +61,7 @@ class AgainstClrmd(Stacks):
         with Patient(sickness, fx=fx, server_gc=server_gc, **keys) as patient:
             core = self.core_of(patient)
         ours = lines(self.stacks("--core", core))
-        theirs = oracle.run("clrmd", core, dac_of(fx)).splitlines()
+        theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
         self.assertEqual(ours, theirs)
         self.assertGreater(len(ours), 20)
 
@@ -86,10 +86,39 @@ class AgainstClrmd(Stacks):
                     subprocess.run([PATIENTS / "sick" / fx / "createdump", "-h", "-f", runtimes_own, str(patient.pid)],
                                    check=True, stdout=subprocess.DEVNULL)
                     self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
-                    theirs = oracle.run("clrmd", core, dac_of(fx)).splitlines()
+                    theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
                     self.assertEqual(live, theirs)
                     self.assertEqual(lines(self.stacks("--core", core)), theirs)
                     self.assertEqual(lines(self.stacks("--core", runtimes_own)), theirs)
+
+
+class FactsAgainstClrmd(Stacks):
+    """Modules, segments, handles, types with their fields, locks, stack references, IL maps."""
+
+    KINDS = {"module", "segment", "handle", "type", "field", "sync", "ref", "il"}
+
+    def compare(self, fx, server_gc):
+        with Patient("deadlock,leak,stuck-tasks", fx=fx, server_gc=server_gc) as patient:
+            core = self.core_of(patient)
+        helper = Path(PROGRAM).with_name("drdotnet-dachost")
+        done = subprocess.run([Path(PROGRAM).parent / "tests" / "dac_facts", core], capture_output=True, text=True,
+                              env={**os.environ, "DRDOTNET_DACHOST": str(helper)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ours = set(done.stdout.splitlines())
+        theirs = set(oracle.run("clrmd", "facts", core, dac_of(fx)).splitlines())
+        self.assertEqual(sorted(ours - theirs), [], "only we see")
+        self.assertEqual(sorted(theirs - ours), [], "only ClrMD sees")
+        self.assertEqual({line.split()[0] for line in ours}, self.KINDS)
+
+    def test_workstation(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                self.compare(fx, False)
+
+    def test_server(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                self.compare(fx, True)
 
 
 class AgainstThePatient(Stacks):
@@ -200,6 +229,17 @@ class TheRightLibrary(Stacks):
         self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [f["name"] for t in found["threads"] for f in t["frames"]])
         live = self.stacks(pid, env=env)
         self.assertEqual(lines(live), lines(found))
+
+    def test_single_file(self):
+        """It carries no library: the pack of its version has it, found by the build id in its memory."""
+        program = oracle.single_file_patient()
+        pid = self.start(program.parent)
+        self.refused(3, "a single-file application", f"of .NET {self.version('net10.0')} (build id ", arguments=[pid])
+        self.assertTrue(PACKS.exists(), "publishing it has fetched the runtime pack")
+        env = {"DRDOTNET_RUNTIME_PACKS": str(PACKS)}
+        live = self.stacks(pid, env=env)
+        self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [f["name"] for t in live["threads"] for f in t["frames"]])
+        self.assertEqual(lines(self.stacks("--core", self.core_of_pid(pid), env=env)), lines(live))
 
     def test_of_another_build(self):
         folder = self.without_library()
