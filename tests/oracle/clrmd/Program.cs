@@ -1,13 +1,19 @@
-// What ClrMD sees in a core file, for comparing with drdotnet: clrmd stacks|facts CORE DAC
+// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts CORE DAC, or clrmd live PID DAC for the benchmark.
 // (It does not find the version in every core, hence ignoreMismatch.)
 using Microsoft.Diagnostics.Runtime;
 
-using DataTarget target = DataTarget.LoadDump(args[1]);
+var held = System.Diagnostics.Stopwatch.StartNew();
+using DataTarget target = args[0] == "live" ? DataTarget.AttachToProcess(int.Parse(args[1]), suspend: true) : DataTarget.LoadDump(args[1]);
 using ClrRuntime runtime = target.ClrVersions.Single().CreateRuntime(args[2], ignoreMismatch: true);
-if (args[0] == "stacks")
-    Stacks();
-else
+if (args[0] == "facts")
     Facts();
+else
+    Stacks();
+if (args[0] == "live")
+{
+    target.Dispose(); // lets the process run on
+    Console.WriteLine($"pause {held.Elapsed.TotalSeconds}");
+}
 
 // `thread MANAGED-ID OS-ID`, then one line a frame: ip, sp, name of the runtime's own frame or -, method or -.
 void Stacks()
