@@ -43,6 +43,9 @@ void exam_log(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 /* The window was cut short; the first reason stays. */
 void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 
+/* 8, 9, 10 ...; 0 when the runtime does not say. */
+unsigned exam_runtime_major(const struct exam *exam);
+
 /* Picks the way: `wanted`, or the first of the profiler's that is open. ERR_DENIED or ERR_UNSUPPORTED says why none is
  * and what would open one. */
 struct err *exam_choose_way(struct exam *exam, enum way wanted) MUST_USE;

@@ -204,12 +204,6 @@ static void exceptions_free(void *state)
 	mem_free(x);
 }
 
-/* 0 when it does not say. */
-static unsigned runtime_major(const char *version)
-{
-	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
-}
-
 static struct err *run(struct exam *exam)
 {
 	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
@@ -223,7 +217,7 @@ static struct err *run(struct exam *exam)
 	x->stacks = stacks_new();
 	x->methods = methods_new();
 	x->bin_ns = window_ms * 1000000 / RATE_BINS;
-	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
+	x->old = exam_runtime_major(exam) < 9;
 	x->streams[COUNTS] = (struct events_stream){
 		.name = "counts",
 		.providers = x->old ? &counters : &throws,
