@@ -247,16 +247,8 @@ void rights_judge_image(const struct patient *p, const struct rights *r, struct 
 	else if (r->target_seccomp == 1)
 		close_way(ret, "it runs in seccomp's strict mode, in which no copy of it can be made",
 			  "take a core file with the system's own means");
-	else if (!r->dac)
-		close_way(ret,
-			  r->single_file ? "a single-file application comes without libmscordaccore.so"
-					 : "libmscordaccore.so is not beside its libcoreclr.so",
-			  "%s",
-			  r->single_file ? "publish it without <PublishSingleFile>, or bring libmscordaccore.so of "
-					   "exactly its runtime version"
-					 : "put libmscordaccore.so of exactly its runtime version there");
 	else
-		open_way(ret, "a copy of its memory in a pause of milliseconds, read with its own libmscordaccore.so%s",
+		open_way(ret, "a copy of its memory in a pause of milliseconds%s",
 			 r->target_seccomp == 2 ? "; its seccomp filter must allow clone" : "");
 }
 
