@@ -247,17 +247,8 @@ void rights_judge_image(const struct patient *p, const struct rights *r, struct 
 			  "seccomp=unconfined'");
 	else if (r->copy_why)
 		close_way(ret, r->copy_why, "%s", r->copy_fix);
-	else if (!r->dac)
-		close_way(ret,
-			  r->single_file ? "a single-file application comes without libmscordaccore.so"
-					 : "libmscordaccore.so is not beside its libcoreclr.so",
-			  "%s",
-			  r->single_file ? "publish it without <PublishSingleFile>, or bring libmscordaccore.so of "
-					   "exactly its runtime version"
-					 : "put libmscordaccore.so of exactly its runtime version there");
 	else
-		open_way(ret, "a copy of its memory in a pause of about %s, read with its own libmscordaccore.so%s",
-			 fmt_duration_ns(r->copy_pause_ns).s,
+		open_way(ret, "a copy of its memory in a pause of about %s%s", fmt_duration_ns(r->copy_pause_ns).s,
 			 r->target_seccomp == 2 ? ", if its seccomp filter allows clone" : "");
 }
 

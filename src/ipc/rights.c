@@ -66,21 +66,6 @@ static int try_ptrace(pid_t pid)
 	return n == -1 ? errno : 0;
 }
 
-static void find_dac(const struct target *t, struct rights *r)
-{
-	CLEANUP(mem_freep) char *runtime = NULL;
-	struct err *err = target_runtime_path(t, &runtime);
-	r->runtime_known = !err;
-	err_free(err);
-	char *slash = runtime ? strrchr(runtime, '/') : NULL;
-	if (!slash)
-		return;
-	r->single_file = !str_eq(slash, "/libcoreclr.so");
-	*slash = '\0';
-	CLEANUP(mem_freep) char *dac = mem_printf("/proc/%d/root%s/libmscordaccore.so", t->pid, runtime);
-	r->dac = !faccessat(AT_FDCWD, dac, R_OK, AT_EACCESS);
-}
-
 static void ask_for_copy(const struct patient *p, struct rights *r)
 {
 	struct image_forecast forecast;
@@ -144,7 +129,6 @@ void rights_read(const struct patient *p, struct rights *ret)
 	ret->perf_user_err = ret->perf_kernel_err ? try_perf(t->pid, false) : 0;
 	ret->memory_err = try_memory(t->pid);
 	ret->ptrace_err = try_ptrace(t->pid);
-	find_dac(t, ret);
 	ask_for_copy(p, ret);
 	find_profiler(t, ret);
 }

@@ -570,7 +570,7 @@ static void test_judge_image(void **state)
 	(void)state;
 	struct patient p = a_patient();
 	char why[] = "its cgroup has only 3 MB left", fix[] = "give its cgroup more memory";
-	struct rights r = { .uid = 1000, .ptrace_scope = -1, .ptrace_err = ESRCH, .dac = true, .copy_pause_ns = 9000000 };
+	struct rights r = { .uid = 1000, .ptrace_scope = -1, .ptrace_err = ESRCH, .copy_pause_ns = 9000000 };
 	struct way_check c;
 	rights_judge_image(&p, &r, &c);
 	assert_open(c, "copy of its memory in a pause of about 9 ms");
@@ -583,12 +583,6 @@ static void test_judge_image(void **state)
 	rights_judge_image(&p, &r, &c);
 	assert_closed(c, "only 3 MB left", "more memory");
 	r.copy_why = r.copy_fix = NULL;
-	r.dac = false;
-	rights_judge_image(&p, &r, &c);
-	assert_closed(c, "libmscordaccore.so is not beside", "exactly its runtime version");
-	r.single_file = true;
-	rights_judge_image(&p, &r, &c);
-	assert_closed(c, "single-file", "PublishSingleFile");
 	r.ptrace_err = EPERM;
 	rights_judge_image(&p, &r, &c);
 	assert_closed(c, "seccomp profile", "SYS_PTRACE");
