@@ -1,4 +1,3 @@
-#include "base/fd.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -322,18 +321,6 @@ static struct err *open_core(const char *path, struct stacks *s)
 	return ask(s);
 }
 
-/* Nobody is made to stand still for a library that is not there. */
-static struct err *check_library(const struct target *target, const struct dac_options *options)
-{
-	CLEANUP(mem_freep) char *path = NULL, *library = NULL;
-	struct dac_runtime runtime;
-	CLOSE_FD int fd = -1;
-	TRY(target_runtime_path(target, &path));
-	if (!dac_runtime_on_disk(options->root, path, &runtime))
-		return NULL;
-	return dac_find_library(&runtime, options, &fd, &library);
-}
-
 static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
 {
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
@@ -341,7 +328,8 @@ static struct err *look(const struct patient *p, struct image_limits *limits, st
 	struct image_forecast forecast;
 	if (p->answered)
 		limits->cookie = p->info.cookie;
-	TRY(check_library(&p->target, &dac_options));
+	/* Nobody is made to stand still for a library that is not there. */
+	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
 	TRY(image_take_snapshot(&p->target, limits, &s->image));
 	TRY(dac_open(s->image, &dac_options, &s->dac));
