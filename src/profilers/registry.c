@@ -19,10 +19,6 @@ PROFILERS(PROFILER_EXTERN)
 
 #define PROFILER_ENTRY(name) &profiler_##name,
 static const struct profiler *const all_profilers[] = { PROFILERS(PROFILER_ENTRY) };
-static const struct profiler *const PROFILERS[] = {
-	&profiler_runtime_pauses, &profiler_exceptions, &profiler_lock_contention, &profiler_thread_pool,
-	&profiler_loader,	  &profiler_gc_stats,	&profiler_allocations,
-};
 
 const struct profiler *const *profiler_all(size_t *ret_n)
 {
