@@ -36,6 +36,7 @@ struct order {
 	uint64_t duration_ms, ring_ms;
 	uint32_t buffer_mb;
 	bool quiet, program;
+	size_t n_named; /* providers that were named one by one; they stand first */
 	char *path;
 };
 
@@ -87,6 +88,7 @@ static struct err *order_finish(struct order *o, const struct patient *p)
 {
 	unsigned major = p->info.runtime_version ? (unsigned)strtoul(p->info.runtime_version, NULL, 10) : 0;
 	bool any = o->config.providers.n > 0;
+	o->n_named = o->config.providers.n;
 	for (size_t i = 0; i < o->args->n_given; i++) {
 		if (str_eq(o->args->given[i].option->name, "--profile")) {
 			TRY(trace_config_profile(&o->config, o->args->given[i].value, major));
@@ -223,10 +225,11 @@ static struct err *watch_turn(struct watch *w, bool *ret_ended)
 
 /* --- what came of it --- */
 
+/* A profile that finds nothing is an answer; a name that nobody answers to may be a typing error. */
 static void say_missing(const struct watch *w)
 {
 	const struct trace_config *config = &w->order->config;
-	for (size_t i = 0; i < config->providers.n; i++) {
+	for (size_t i = 0; i < w->order->n_named; i++) {
 		const struct ipc_provider *p = &config->providers.v[i];
 		if (!collector_heard(w->collector, p->name))
 			fprintf(stderr,

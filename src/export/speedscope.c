@@ -87,6 +87,24 @@ static struct err *write_sampled(struct writer *x, uint32_t thread)
 	return err;
 }
 
+/* The thread to look at first: the one that ran most. */
+static struct err *busiest_thread(const struct profile *p, uint32_t *ret)
+{
+	struct profile_sums sums = { 0 };
+	CLEANUP(mem_freep) uint64_t *ran = mem_zalloc((profile_n_threads(p) + 1) * sizeof(*ran));
+	struct err *err = profile_sum(p, &sums);
+	*ret = 0;
+	vec_each(s, &sums) {
+		if (s->node && profile_frame_kind(p, profile_node(p, s->node).frame) == FRAME_NATIVE)
+			continue;
+		ran[s->thread] += s->weight;
+		if (ran[s->thread] > ran[*ret])
+			*ret = s->thread;
+	}
+	vec_free(&sums);
+	return err;
+}
+
 static void write_frames(struct writer *x)
 {
 	jsonw_object(&x->w, "shared");
@@ -104,13 +122,14 @@ static void write_frames(struct writer *x)
 struct err *speedscope_write(const struct profile *p, const struct export_info *info, struct out *out)
 {
 	struct writer x = { .p = p, .out = out, .start_ns = profile_start_ns(p) };
-	struct err *err = NULL;
+	uint32_t first;
+	struct err *err = busiest_thread(p, &first);
 	x.w = jsonw_make(&out->buf, false);
 	jsonw_object(&x.w, NULL);
 	jsonw_str(&x.w, "$schema", "https://www.speedscope.app/file-format-schema.json");
 	jsonw_str(&x.w, "exporter", info->program);
 	jsonw_str(&x.w, "name", info->name);
-	jsonw_u64(&x.w, "activeProfileIndex", 0);
+	jsonw_u64(&x.w, "activeProfileIndex", first);
 	write_frames(&x);
 	jsonw_array(&x.w, "profiles");
 	for (uint32_t t = 0; t < profile_n_threads(p) && !err && !out_failed(out); t++) {

@@ -204,12 +204,6 @@ static void exceptions_free(void *state)
 	mem_free(x);
 }
 
-/* 0 when it does not say. */
-static unsigned runtime_major(const char *version)
-{
-	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
-}
-
 static struct err *run(struct exam *exam)
 {
 	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
@@ -223,7 +217,7 @@ static struct err *run(struct exam *exam)
 	x->stacks = stacks_new();
 	x->methods = methods_new();
 	x->bin_ns = window_ms * 1000000 / RATE_BINS;
-	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
+	x->old = exam_runtime_major(exam) < 9;
 	x->streams[COUNTS] = (struct events_stream){
 		.name = "counts",
 		.providers = x->old ? &counters : &throws,
@@ -598,7 +592,7 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 				   fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s);
 	else
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
-	if (x->with_stack != x->count)
+	if (x->with_stack != x->count || in_bursts(stacks, v->window_ns))
 		report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
 	if (!x->old)
 		report_how(report, "Not counted", V_TEXT("rethrows"), ".NET 9 and later do not tell of them");

@@ -199,16 +199,21 @@ def examine(home, profiler, target, seconds, *more, **where):
     return Report(done.json())
 
 
+def stand_still(patient):
+    """Pauses the patient until none of its producers moves, however busy the machine is."""
+    wait_until(lambda: patient.pause()["quiet"], "the patient stands still")
+
+
 def examine_exactly(home, profiler, patient, seconds, enough):
     """An examination whose window holds all that the patient did since its mark: it stands still while the window
     opens and again before it closes. Returns the report and the truth. `enough(truth)` says when to stop it."""
-    patient.pause()
+    stand_still(patient)
     patient.mark()
     with home.start(profiler, patient.pid, "-d", f"{seconds}s", "--json") as job:
         job.wait_for("listening")
         patient.resume()
         wait_until(lambda: enough(patient.truth()), f"the patient has done enough for {profiler}")
-        patient.pause()
+        stand_still(patient)
         if not job.listening():
             raise AssertionError(f"the window of {seconds} s was over before the patient stood still")
         truth = patient.truth()

@@ -26,8 +26,7 @@ void fixture_part(struct recording *r, const char *name, struct build_nettrace *
 void fixture_begin(struct fixture *f)
 {
 	*f = (struct fixture){ 0 };
-	strcpy(f->dir, "/tmp/drdotnet-test-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	unit_temp_dir(f->dir, sizeof(f->dir));
 	assert_ok(recording_create(f->dir, 0, &f->recording));
 }
 
@@ -103,10 +102,16 @@ const json_t *fixture_rows(const json_t *report, const char *title)
 
 bool fixture_says(const struct report *r, const char *words)
 {
-	struct buf text = { 0 };
-	report_render_text(r, &(struct report_text_style){ .columns = 200 }, &text);
-	bool says = strstr(buf_cstr(&text), words) != NULL;
+	struct buf text = { 0 }, flat = { 0 };
+	report_render_text(r, &(struct report_text_style){ 0 }, &text);
+	for (const char *p = buf_cstr(&text); *p; p++) {
+		bool blank = *p == ' ' || *p == '\n';
+		if (!blank || (flat.len && buf_cstr(&flat)[flat.len - 1] != ' '))
+			buf_char(&flat, blank ? ' ' : *p);
+	}
+	bool says = strstr(buf_cstr(&flat), words) != NULL;
 	buf_free(&text);
+	buf_free(&flat);
 	return says;
 }
 
