@@ -407,12 +407,28 @@ static struct err *listen_to(struct listening *l, struct order *o)
 	return err;
 }
 
+/* A runtime that is silent has no counters to give; the kernel has a few numbers all the same. */
+static struct err *silent(const struct patient *p)
+{
+	const struct target *t = &p->target;
+	struct buf cpu = { 0 };
+	if (t->cpu_ratio >= 0)
+		buf_printf(&cpu, ", %s of one core since its start", fmt_percent(t->cpu_ratio).s);
+	struct err *err = t->pid ? err_new(ERR_TIMEOUT, "%s (%d) does not answer%s%s; the kernel shows %s of memory%s",
+					   patient_name(p), t->id, p->remark ? ": " : "", p->remark ? p->remark : "",
+					   fmt_bytes(t->rss_bytes).s, buf_cstr(&cpu))
+				 : err_new(ERR_TIMEOUT, "%s (%d) does not answer%s%s", patient_name(p), t->id,
+					   p->remark ? ": " : "", p->remark ? p->remark : "");
+	buf_free(&cpu);
+	return err;
+}
+
 static struct err *carry_out(struct order *o)
 {
 	CLOSE_FD int signal_fd = -1;
 	struct listening l = { .order = o };
 	TRY(patient_find(o->target, FIND_TIMEOUT_MS, &l.patient));
-	struct err *err = listen_to_signals(&signal_fd);
+	struct err *err = l.patient.answered ? listen_to_signals(&signal_fd) : silent(&l.patient);
 	l.signal_fd = signal_fd;
 	if (!err)
 		err = complete_order(o, &l.patient);

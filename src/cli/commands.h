@@ -11,6 +11,8 @@
 	X(profilers)                                                                                                   \
 	X(counters)                                                                                                    \
 	X(trace)                                                                                                       \
+	X(stacks)                                                                                                      \
+	X(dump)                                                                                                        \
 	X(sessions)                                                                                                    \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \

@@ -47,7 +47,7 @@ static enum clr_event runtime_event(uint32_t id)
 	case 91:
 		return CLR_CONTENTION_STOP;
 	case 145:
-		return CLR_JITTING_STARTED;
+		return CLR_METHOD_JITTING;
 	case 154:
 		return CLR_ASSEMBLY_LOAD;
 	case 155:
@@ -141,8 +141,8 @@ bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_s
 	return true;
 }
 
-/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size, as pointers: size before, free list
- * before, free objects before, size after, free list after, free objects after, ... */
+/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size, as pointers: size before, free
+ * list before, free objects before, size after, free list after, free objects after, ... */
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret)
 {
 	struct cursor c = payload(event);
@@ -192,8 +192,8 @@ static void skip_pointer(struct cursor *c, const struct nettrace_event *event)
 	cursor_take(c, event->pointer_size);
 }
 
-/* Tick: u32 amount, u32 heap, u16, from version 2 u64 amount, pointer, type, u32 heap number, from 3 pointer, from 4 u64
- * size. Sampled: u32 heap, u16, pointer, type, pointer, u64 size, u64 offset. */
+/* Tick: u32 amount, u32 heap, u16, from version 2 u64 amount, pointer, type, u32 heap number, from 3 pointer, from 4
+ * u64 size. Sampled: u32 heap, u16, pointer, type, pointer, u64 size, u64 offset. */
 bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret)
 {
 	struct cursor c = payload(event);
@@ -332,11 +332,25 @@ bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *r
 	ret->id = cursor_u64(&c);
 	ret->module = cursor_u64(&c);
 	ret->token = cursor_u32(&c);
-	cursor_u32(&c); /* bytes of IL */
+	ret->il_bytes = cursor_u32(&c);
 	ret->space = cursor_utf16z(&c);
 	ret->name = cursor_utf16z(&c);
 	ret->signature = cursor_utf16z(&c);
 	return cursor_ok(&c);
+}
+
+unsigned clr_method_tier(uint32_t flags)
+{
+	return flags >> 7 & 7;
+}
+
+const char *clr_tier_name(unsigned tier)
+{
+	static const char *const names[CLR_TIERS] = {
+		"no tier told", "not optimised",	   "optimised at once",	   "tier 0",
+		"tier 1",	"tier 1, in a loop (OSR)", "tier 0, instrumented", "tier 1, instrumented",
+	};
+	return names[tier % CLR_TIERS];
 }
 
 static const char *word(const char *const *words, size_t n, uint32_t i)

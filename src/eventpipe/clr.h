@@ -60,7 +60,7 @@ enum clr_event {
 	CLR_ASSEMBLY_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_UNLOAD,
 	CLR_ASSEMBLY_BOUND,
-	CLR_JITTING_STARTED,
+	CLR_METHOD_JITTING, /* about to be compiled */
 };
 /* Classified once per meta, remembered in meta->user. */
 enum clr_event clr_event(const struct nettrace_event *event);
@@ -114,10 +114,18 @@ bool clr_decode_exception(const struct nettrace_event *event, struct clr_excepti
 
 struct clr_method {
 	uint64_t id, module, start;
-	uint32_t size, token, flags;
+	uint32_t size, token, flags, il_bytes; /* il_bytes: only of one that is about to be compiled */
 	struct utf16_span space, name, signature; /* space: the type with its namespace */
 };
 bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);
+enum {
+	CLR_METHOD_DYNAMIC = 0x1,
+	CLR_METHOD_JITTED = 0x8,    /* else precompiled */
+	CLR_METHOD_REJECTED = 0x60, /* there was precompiled code, and it could not be used */
+};
+#define CLR_TIERS 8
+unsigned clr_method_tier(uint32_t flags); /* below CLR_TIERS */
+const char *clr_tier_name(unsigned tier); /* "tier 0", "tier 1" ... */
 
 struct clr_contention {
 	uint64_t lock, object, owner; /* owner: the thread that has it, 0 when unknown (also before .NET 8) */
@@ -148,7 +156,7 @@ struct clr_assembly_bound {
 	bool success, cached;
 };
 bool clr_decode_assembly_bound(const struct nettrace_event *event, struct clr_assembly_bound *ret);
-/* A method that is about to be compiled: id, module, token, space, name, signature. */
+/* A method that is about to be compiled: id, module, token, bytes of IL, space, name, signature. */
 bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *ret);
 
 /* In words. */

@@ -219,7 +219,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	case CLR_ASSEMBLY_BOUND:
 		on_bound(l, event);
 		break;
-	case CLR_JITTING_STARTED:
+	case CLR_METHOD_JITTING:
 		on_jitting(l, event);
 		break;
 	case CLR_METHOD_LOAD:

@@ -493,7 +493,6 @@ static void add_how(const struct loader *l, struct report *report)
 	report_how(report, "Lost", V_COUNT(s->lost), of);
 	if (l->not_kept)
 		report_how(report, "Not listed", V_COUNT(l->not_kept), "beyond what a report can hold");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *loader_analyse(struct exam *exam, struct report *report)

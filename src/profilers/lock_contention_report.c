@@ -557,7 +557,6 @@ static void add_how(const struct locks *l, const struct view *v, struct report *
 		   "a thread that waited all the time, before and after, sends no event");
 	if (l->not_kept)
 		report_how(report, "Not listed", V_COUNT(l->not_kept), "waits beyond the first million: in the sums");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *locks_analyse(struct exam *exam, struct report *report)

@@ -458,7 +458,6 @@ static void add_how(const struct pool *p, const struct view *v, struct report *r
 				   fmt_count(p->dequeued).s);
 		report_how(report, "Lower bounds", V_COUNT(p->older), older);
 	}
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *pool_analyse(struct exam *exam, struct report *report)

@@ -68,8 +68,8 @@ class AllocationRate(unittest.TestCase):
 
     def test_rate(self):
         def examined(fx, gc, loh):
-            # While server GC changes the number of its heaps (from .NET 9 on, under load), what they hold is counted
-            # twice for a moment: the number is fixed here.
+            # When server GC changes the number of its heaps (from .NET 9 on, under load) the sum comes out too high by
+            # some percent: the number is fixed here.
             fixed = {"DOTNET_GCDynamicAdaptationMode": "0"}
             with Home() as home, Patient("allocations", fx=fx, server_gc=GC[gc], env=fixed, rate_mb=200, loh=loh) as patient:
                 # The truth of the same time: on a busy machine the patient falls behind and catches up.

@@ -102,10 +102,16 @@ const json_t *fixture_rows(const json_t *report, const char *title)
 
 bool fixture_says(const struct report *r, const char *words)
 {
-	struct buf text = { 0 };
-	report_render_text(r, &(struct report_text_style){ .columns = 200 }, &text);
-	bool says = strstr(buf_cstr(&text), words) != NULL;
+	struct buf text = { 0 }, flat = { 0 };
+	report_render_text(r, &(struct report_text_style){ 0 }, &text);
+	for (const char *p = buf_cstr(&text); *p; p++) {
+		bool blank = *p == ' ' || *p == '\n';
+		if (!blank || (flat.len && buf_cstr(&flat)[flat.len - 1] != ' '))
+			buf_char(&flat, blank ? ' ' : *p);
+	}
+	bool says = strstr(buf_cstr(&flat), words) != NULL;
 	buf_free(&text);
+	buf_free(&flat);
 	return says;
 }
 

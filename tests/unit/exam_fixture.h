@@ -39,7 +39,7 @@ json_t *fixture_json(const struct report *r);
 double fixture_figure(const struct report *r, const char *label);
 /* The rows of a table by its title, or NULL; part of the report's JSON. */
 const json_t *fixture_rows(const json_t *report, const char *title);
-/* Is it in the text form? */
+/* Is it in the text form, wherever its lines break? */
 bool fixture_says(const struct report *r, const char *words);
 
 /* A stream of methods as a rundown lists them, each 0x100 long. */
