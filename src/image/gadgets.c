@@ -1,6 +1,6 @@
 /* Instructions of the process itself that the snapshot runs: nothing of ours is ever put into its code. */
 #include "base/str.h"
-#include "image/save.h"
+#include "image/maps.h"
 #include "image/snapshot.h"
 #include <string.h>
 #include <unistd.h>

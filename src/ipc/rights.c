@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "image/image.h"
 #include "target/proc.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -65,6 +66,19 @@ static int try_ptrace(pid_t pid)
 	return n == -1 ? errno : 0;
 }
 
+static void ask_for_copy(const struct patient *p, struct rights *r)
+{
+	struct image_forecast forecast;
+	const struct image_limits limits = { .cookie = p->answered ? p->info.cookie : NULL };
+	struct err *err = image_forecast(&p->target, &limits, &forecast);
+	r->copy_pause_ns = forecast.pause_ns;
+	if (err) {
+		r->copy_why = mem_strdup(err_text(err));
+		r->copy_fix = mem_strdup(forecast.fix ? forecast.fix : "try again");
+	}
+	err_free(err);
+}
+
 /* Its own temporary folder, else its shared memory. */
 static void find_folder(const struct target *t, struct rights *r)
 {
@@ -115,6 +129,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 	ret->perf_user_err = ret->perf_kernel_err ? try_perf(t->pid, false) : 0;
 	ret->memory_err = try_memory(t->pid);
 	ret->ptrace_err = try_ptrace(t->pid);
+	ask_for_copy(p, ret);
 	find_profiler(t, ret);
 }
 
@@ -122,5 +137,7 @@ void rights_fini(struct rights *r)
 {
 	mem_free(r->folder);
 	mem_free(r->profiler);
+	mem_free(r->copy_why);
+	mem_free(r->copy_fix);
 	*r = (struct rights){ 0 };
 }

@@ -19,6 +19,9 @@ struct rights {
 	int target_seccomp; /* 0 none, 1 strict, 2 filter */
 	char *folder;	    /* both can see and we can write; NULL = none */
 	bool folder_noexec; /* there is one, but nothing in it can be loaded */
+	char *copy_why;	    /* no copy of it can be made: the reason; NULL = one can */
+	char *copy_fix;	    /* ... and what would help */
+	uint64_t copy_pause_ns; /* how long it would stand still for one */
 	bool attach_off;    /* DOTNET_EnableDiagnostics_Profiler=0 */
 	char *profiler;	    /* loaded since its start, or NULL */
 };

@@ -569,17 +569,20 @@ static void test_judge_image(void **state)
 {
 	(void)state;
 	struct patient p = a_patient();
-	struct rights r = { .uid = 1000, .ptrace_scope = -1, .ptrace_err = ESRCH };
+	char why[] = "its cgroup has only 3 MB left", fix[] = "give its cgroup more memory";
+	struct rights r = { .uid = 1000, .ptrace_scope = -1, .ptrace_err = ESRCH, .copy_pause_ns = 9000000 };
 	struct way_check c;
 	rights_judge_image(&p, &r, &c);
-	assert_open(c, "copy of its memory");
+	assert_open(c, "copy of its memory in a pause of about 9 ms");
 	r.target_seccomp = 2;
 	rights_judge_image(&p, &r, &c);
-	assert_open(c, "must allow clone");
-	r.target_seccomp = 1;
-	rights_judge_image(&p, &r, &c);
-	assert_closed(c, "strict", "core file");
+	assert_open(c, "filter allows clone");
 	r.target_seccomp = 0;
+	r.copy_why = why;
+	r.copy_fix = fix;
+	rights_judge_image(&p, &r, &c);
+	assert_closed(c, "only 3 MB left", "more memory");
+	r.copy_why = r.copy_fix = NULL;
 	r.ptrace_err = EPERM;
 	rights_judge_image(&p, &r, &c);
 	assert_closed(c, "seccomp profile", "SYS_PTRACE");
