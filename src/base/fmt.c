@@ -19,14 +19,14 @@ static void group_digits(char *out, size_t size, uint64_t n)
 
 struct fmt_text fmt_count(uint64_t n)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	group_digits(t.s, sizeof(t.s), n);
 	return t;
 }
 
 struct fmt_text fmt_signed(int64_t n)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	t.s[0] = n < 0 ? '-' : '+';
 	group_digits(t.s + 1, sizeof(t.s) - 1, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 	return t;
@@ -53,7 +53,7 @@ static void three_digits(char *out, size_t size, double x)
 
 struct fmt_text fmt_number(double x)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	if (!isfinite(x)) {
 		snprintf(t.s, sizeof(t.s), "unknown");
 	} else if (fabs(x) >= 999.5 && fabs(x) < 1e18) {
@@ -68,7 +68,7 @@ struct fmt_text fmt_number(double x)
 
 static struct fmt_text with_unit(double x, const char *unit)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	char number[24];
 	three_digits(number, sizeof(number), x);
 	snprintf(t.s, sizeof(t.s), "%s %s", number, unit);
@@ -79,7 +79,7 @@ struct fmt_text fmt_bytes(uint64_t bytes)
 {
 	static const char *const units[] = { "KB", "MB", "GB", "TB", "PB", "EB" };
 	if (bytes < 1024) {
-		struct fmt_text t;
+		struct fmt_text t = { "" };
 		snprintf(t.s, sizeof(t.s), "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
 		return t;
 	}
@@ -94,7 +94,7 @@ struct fmt_text fmt_bytes(uint64_t bytes)
 
 struct fmt_text fmt_duration_ns(uint64_t ns)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	double s = (double)ns / 1e9;
 	if (ns < 1000)
 		return with_unit((double)ns, "ns");
@@ -118,7 +118,7 @@ struct fmt_text fmt_duration_ns(uint64_t ns)
 
 struct fmt_text fmt_percent(double ratio)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	double p = ratio * 100;
 	if (!isfinite(p))
 		snprintf(t.s, sizeof(t.s), "unknown");
@@ -135,7 +135,7 @@ struct fmt_text fmt_percent(double ratio)
 
 struct fmt_text fmt_rate(double per_second)
 {
-	struct fmt_text t, n;
+	struct fmt_text t = { "" }, n;
 	bool slow = per_second > 0 && per_second < 0.1;
 	n = fmt_number(slow ? per_second * 60 : per_second);
 	snprintf(t.s, sizeof(t.s), slow ? "%.24s per min" : "%.24s/s", n.s);
@@ -144,7 +144,7 @@ struct fmt_text fmt_rate(double per_second)
 
 static struct fmt_text time_text(int64_t unix_ns, char between, bool millis)
 {
-	struct fmt_text t;
+	struct fmt_text t = { "" };
 	time_t seconds = (time_t)(unix_ns / 1000000000);
 	struct tm tm;
 	if (!gmtime_r(&seconds, &tm) || !strftime(t.s, sizeof(t.s), "%Y-%m-%d %H:%M:%S", &tm)) {

@@ -73,13 +73,6 @@ struct jsonw jsonw_make(struct buf *out, bool pretty)
 	return (struct jsonw){ .out = out, .pretty = pretty };
 }
 
-/* Controls, direction marks and zero-width characters: a terminal would obey them, a reader would not see them. */
-static bool is_unsafe_to_print(uint32_t cp)
-{
-	return (cp >= 0x7f && cp < 0xa0) || cp == 0xad || cp == 0x61c || (cp >= 0x200b && cp <= 0x200f) ||
-	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff;
-}
-
 static void add_escaped(struct buf *out, const char *s, size_t len)
 {
 	buf_char(out, '"');
@@ -97,8 +90,10 @@ static void add_escaped(struct buf *out, const char *s, size_t len)
 			buf_str(out, "\\n");
 		else if (cp == '\t')
 			buf_str(out, "\\t");
-		else if (cp < 0x20 || cp == '<' || cp == '>' || cp == '&' || is_unsafe_to_print(cp))
+		else if (cp == '<' || cp == '>' || cp == '&' || (cp < 0x10000 && cp_is_invisible(cp)))
 			buf_printf(out, "\\u%04x", cp);
+		else if (cp_is_invisible(cp))
+			buf_printf(out, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10), 0xdc00 + (cp & 0x3ff));
 		else
 			buf_add(out, s + i, n);
 		i += n;

@@ -194,7 +194,7 @@ static bool in_ranges(uint32_t cp, const struct range *r, size_t n)
 }
 
 /* Control, bidi, zero-width, line and paragraph separators, variation selectors, tags: nothing a reader would see. */
-static bool is_invisible(uint32_t cp)
+bool cp_is_invisible(uint32_t cp)
 {
 	static const struct range hidden[] = {
 		{ 0, 0x1f },	    { 0x7f, 0x9f },	{ 0xad, 0xad },	    { 0x61c, 0x61c },
@@ -216,7 +216,7 @@ void str_add_visible(struct buf *out, const char *s, size_t len, size_t max_char
 		size_t n = utf8_decode(s + i, len - i, &cp);
 		if (!n)
 			buf_printf(out, "\\x%02x", (uint8_t)s[i]);
-		else if (is_invisible(cp))
+		else if (cp_is_invisible(cp))
 			buf_printf(out, "\\u{%x}", cp);
 		else
 			buf_add(out, s + i, n);

@@ -24,6 +24,8 @@ bool str_to_bool(const char *s, bool *ret);	/* true false 1 0 yes no on off, any
 /* "500ms", "10s", "2m", "1h", plain number = seconds; fractions allowed ("1.5s"). */
 bool str_to_duration_ms(const char *s, uint64_t *ret);
 
+/* Control, bidi, zero-width and other characters that a reader would not see, but be misled by. */
+bool cp_is_invisible(uint32_t cp);
 /* Valid UTF-8 with control characters, bidi and other invisible marks replaced by visible \u{..} escapes: what a
  * terminal or log may show. Appends at most max_chars characters, then "…" (0 = no limit). */
 void str_add_visible(struct buf *out, const char *s, size_t len, size_t max_chars);

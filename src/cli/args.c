@@ -55,6 +55,7 @@ struct err *args_parse(const struct command *command, int argc, char **argv, str
 	VEC(const char *) words = { 0 };
 	struct err *err = NULL;
 	bool options_over = false;
+	char **program = NULL;
 	for (int i = 0; i < argc && !err; i++) {
 		const char *word = argv[i];
 		if (options_over || word[0] != '-' || !word[1]) {
@@ -63,6 +64,10 @@ struct err *args_parse(const struct command *command, int argc, char **argv, str
 		}
 		if (str_eq(word, "--")) {
 			options_over = true;
+			if (command->takes_program) {
+				program = argv + i + 1;
+				break;
+			}
 			continue;
 		}
 		bool is_long = word[1] == '-';
@@ -83,7 +88,9 @@ struct err *args_parse(const struct command *command, int argc, char **argv, str
 			vec_push(&given, ((struct args_given){ o, value }));
 		}
 	}
-	*ret = (struct args){ command, given.v, given.n, words.v, words.n };
+	*ret = (struct args){ command, given.v, given.n, words.v, words.n, program };
+	if (!err && program && !*program)
+		err = err_new(ERR_USAGE, "behind '--' comes the program to start and its arguments");
 	if (!err && !args_has(ret, "--help") && words.n < command->min_words)
 		err = err_new(ERR_USAGE, "'drdotnet %s' needs %s; see 'drdotnet help %s'", command->name,
 			      command->words, command->name);

@@ -4,16 +4,15 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "session/session.h"
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
 #define FIND_TIMEOUT_MS 3000
 #define GRACE_MS 2000
@@ -93,6 +92,7 @@ struct order {
 	enum way way;
 	struct output output;
 	const char *target, *recording, *session;
+	char **program;
 	bool keep_recording, quiet;
 };
 
@@ -102,15 +102,17 @@ static struct err *order_read(const struct args *args, struct order *o)
 	TRY(profiler_find(args->words[0], &o->profiler));
 	o->params = params_new(o->profiler);
 	o->target = args->n_words > 1 ? args->words[1] : NULL;
+	o->program = args->program;
 	o->recording = args_value(args, "--recording");
 	o->session = args_value(args, "--session");
 	o->keep_recording = args_has(args, "--keep-recording");
 	o->quiet = args_has(args, "--quiet");
-	if (!!o->target + !!o->recording + !!o->session != 1)
-		return err_new(ERR_USAGE,
-			       "'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
-			       "'drdotnet ps' lists them), or --recording or --session instead",
-			       o->profiler->id);
+	if (!!o->target + !!o->program + !!o->recording + !!o->session != 1)
+		return err_new(
+			ERR_USAGE,
+			"'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
+			"'drdotnet ps' lists them), or instead -- and a program to start, --recording or --session",
+			o->profiler->id);
 	TRY(set_params(args, o->profiler, o->params));
 	TRY(choose_way(args, o->profiler, &o->way));
 	if (!o->target && o->way != WAY_AUTO)
@@ -122,6 +124,7 @@ static struct err *order_read(const struct args *args, struct order *o)
 struct watch {
 	struct progress progress;
 	struct session *session;
+	struct launch *launch; /* or NULL */
 	int signal_fd;
 	unsigned interrupts;
 	struct deadline kill_at;
@@ -137,12 +140,24 @@ static void on_progress(void *user, double ratio, const char *what)
 	progress_update(&((struct watch *)user)->progress, ratio, what);
 }
 
+static void on_listening(void *user)
+{
+	struct watch *w = user;
+	struct err *err = w->launch ? launch_resume(w->launch) : NULL;
+	if (err)
+		progress_say(&w->progress, "drdotnet: %s", err_text(err));
+	err_free(err);
+}
+
 /* First: stop looking, analyse what there is. Second: soon. Third: now. */
 static void interrupted(struct watch *w)
 {
-	struct signalfd_siginfo info;
-	if (read(w->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+	bool typed;
+	int signal = signals_take(w->signal_fd, &typed);
+	if (!signal)
 		return;
+	if (w->launch && !typed)
+		launch_signal(w->launch, signal);
 	switch (++w->interrupts) {
 	case 1:
 		session_cancel(w->session);
@@ -160,32 +175,25 @@ static void interrupted(struct watch *w)
 
 static struct err *watch_session(struct watch *w)
 {
-	const struct session_events events = { .on_state = on_state, .on_progress = on_progress, .user = w };
+	const struct session_events events = {
+		.on_state = on_state, .on_progress = on_progress, .on_listening = on_listening, .user = w
+	};
 	for (bool ended = false; !ended;) {
 		struct pollfd fds[] = { { .fd = session_fd(w->session), .events = POLLIN },
-					{ .fd = w->signal_fd, .events = POLLIN } };
+					{ .fd = w->signal_fd, .events = POLLIN },
+					{ .fd = w->launch ? launch_fd(w->launch) : -1, .events = POLLIN } };
 		int wait_ms = w->progress.terminal || w->interrupts > 1 ? TICK_MS : -1;
 		if (poll(fds, ARRAY_SIZE(fds), wait_ms) < 0 && errno != EINTR)
 			return err_errno(errno, "poll");
 		if (fds[1].revents & POLLIN)
 			interrupted(w);
+		if (fds[2].revents)
+			TRY(launch_turn(w->launch));
 		if (deadline_passed(w->kill_at))
 			session_kill(w->session);
 		TRY(session_pump(w->session, &events, &ended));
 		progress_draw(&w->progress);
 	}
-	return NULL;
-}
-
-static struct err *listen_to_signals(int *ret_fd)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || (*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-		return err_errno(errno, "listen for signals");
 	return NULL;
 }
 
@@ -227,12 +235,11 @@ static struct err *show(const struct order *o, struct store *store, const struct
 	return NULL;
 }
 
+/* launch: the program that was started for it and waits, or NULL. */
 static struct err *run_session(const struct order *o, struct store *store, const struct session_spec *spec,
-			       int *ret_exit)
+			       struct launch *launch, int signal_fd, int *ret_exit)
 {
-	CLOSE_FD int signal_fd = -1;
-	TRY(listen_to_signals(&signal_fd));
-	struct watch w = { .signal_fd = signal_fd, .kill_at = DEADLINE_NEVER };
+	struct watch w = { .signal_fd = signal_fd, .launch = launch, .kill_at = DEADLINE_NEVER };
 	CLEANUP(session_freep) struct session *session = NULL;
 	TRY(session_start(store, spec, &session));
 	const struct store_row *row = session_row(session);
@@ -266,21 +273,36 @@ static struct err *recording_of(struct store *store, const char *guid, char **re
 	return NULL;
 }
 
-static struct err *examine(const struct order *o, struct store *store, int *ret_exit)
+static struct err *examine(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
 {
+	CLEANUP(launch_freep) struct launch *launch = NULL;
 	struct patient patient = { 0 };
 	struct session_spec spec = { .profiler = o->profiler,
 				     .params = o->params,
 				     .patient = &patient,
 				     .way = o->way,
 				     .keep_recording = o->keep_recording };
-	TRY(patient_find(o->target, FIND_TIMEOUT_MS, &patient));
-	struct err *err = run_session(o, store, &spec, ret_exit);
+	int program_exit = 0;
+	struct err *err = o->program ? launched_start(o->program, signal_fd, &launch, &patient, ret_exit)
+				     : patient_find(o->target, FIND_TIMEOUT_MS, &patient);
+	if (err)
+		return o->program ? launched_error(err, ret_exit) : err;
+	err = run_session(o, store, &spec, launch, signal_fd, ret_exit);
 	patient_fini(&patient);
-	return err;
+	if (!launch)
+		return err;
+	/* Whatever came of the examination, the program goes on and its code is ours. */
+	struct err *later = launch_resume(launch);
+	if (!later)
+		later = launched_wait(launch, signal_fd, &program_exit);
+	*ret_exit = program_exit;
+	if (!err)
+		return later;
+	err_ignore(later);
+	return launched_error(err, ret_exit);
 }
 
-static struct err *replay(const struct order *o, struct store *store, int *ret_exit)
+static struct err *replay(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
 {
 	CLEANUP(mem_freep) char *path = NULL;
 	CLEANUP(params_freep) struct params *params = params_new(o->profiler);
@@ -290,16 +312,18 @@ static struct err *replay(const struct order *o, struct store *store, int *ret_e
 	TRY(session_recorded_params(recording, o->profiler, params));
 	TRY(set_params(o->args, o->profiler, params));
 	struct session_spec spec = { .profiler = o->profiler, .params = params, .recording = recording };
-	return run_session(o, store, &spec, ret_exit);
+	return run_session(o, store, &spec, NULL, signal_fd, ret_exit);
 }
 
 static struct err *carry_out(const struct order *o, int *ret_exit)
 {
 	CLEANUP(store_closep) struct store *store = NULL;
+	CLOSE_FD int signal_fd = -1;
+	TRY(signals_open(false, &signal_fd));
 	TRY(session_open_store(&store));
 	if (store_repaired(store))
 		fprintf(stderr, "drdotnet: %s\n", store_repaired(store));
-	return o->target ? examine(o, store, ret_exit) : replay(o, store, ret_exit);
+	return o->target || o->program ? examine(o, store, signal_fd, ret_exit) : replay(o, store, signal_fd, ret_exit);
 }
 
 static struct err *run(const struct args *args, int *ret_exit)
@@ -314,22 +338,26 @@ static struct err *run(const struct args *args, int *ret_exit)
 
 const struct command cmd_run = {
 	.name = "run",
-	.words = "PROFILER TARGET",
+	.words = "PROFILER TARGET | PROFILER -- PROGRAM...",
 	.summary = "Examine a process with one profiler and print its report.",
 	.example = "drdotnet run runtime-pauses 1234 --duration 30s\n"
 		   "drdotnet runtime-pauses Shop.Api -o pauses.html     short form, report as a file\n"
+		   "drdotnet run exceptions -- dotnet Shop.dll          from its first instruction\n"
 		   "drdotnet run exceptions --session 7f3c              look at a kept recording again",
-	.details = "TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'. Everything is "
-		   "checked before "
-		   "the process is touched.\n\n"
-		   "The report goes to standard output, the rest to standard error. Each run is kept as a session, see "
-		   "'drdotnet sessions'.\n\n"
-		   "Ctrl-C stops looking and reports what was seen; a second one gives the session up. The process is "
-		   "left "
-		   "as it was.\n\n"
-		   "Exit code: 0 ok (also when the process ended before the window did), 1 failed, 2 wrong usage, 3 "
-		   "target "
-		   "not found, 4 no permission, 5 busy, 130 cancelled.",
+	.details =
+		"TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'. Everything is "
+		"checked before "
+		"the process is touched.\n\n"
+		"The report goes to standard output, the rest to standard error. Each run is kept as a session, see "
+		"'drdotnet sessions'.\n\n"
+		"Ctrl-C stops looking and reports what was seen; a second one gives the session up. The process is "
+		"left "
+		"as it was.\n\n"
+		"With '-- PROGRAM ARGUMENTS' the program is started and waits before its first instruction until we "
+		"listen. It keeps our input and output; signals are passed on to it, and the exit code is its own.\n\n"
+		"Exit code: 0 ok (also when the process ended before the window did), 1 failed, 2 wrong usage, 3 "
+		"target "
+		"not found, 4 no permission, 5 busy, 130 cancelled.",
 	.options =
 		(const struct option[]){
 			{ .name = "--param",
@@ -366,5 +394,6 @@ const struct command cmd_run = {
 		},
 	.min_words = 1,
 	.max_words = 2,
+	.takes_program = true,
 	.run = run,
 };

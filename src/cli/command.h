@@ -22,6 +22,7 @@ struct args {
 	size_t n_given;
 	const char **words; /* not options */
 	size_t n_words;
+	char **program; /* behind "--", of commands that start one; ends with NULL. NULL without */
 };
 /* The last one given, or NULL. */
 const char *args_value(const struct args *a, const char *option);
@@ -36,6 +37,7 @@ struct command {
 	const struct option *options; /* ended by name NULL */
 	size_t min_words, max_words;
 	bool hidden;
+	bool takes_program; /* what stands behind "--" is a program to start, not words */
 	/* ret_exit is 0 at first. An error is printed by main and gives the exit code of its kind. */
 	struct err *(*run)(const struct args *args, int *ret_exit);
 };

@@ -47,8 +47,11 @@ static const struct layout runtime_events[] = {
 	  "NewThreadWaveMagnitude:u16 ClrInstanceID:u16" },
 	{ 57, "ThreadPoolWorkerThreadWait",
 	  "ActiveWorkerThreadCount:u32 RetiredWorkerThreadCount:u32 ClrInstanceID:u16" },
+	{ 58, "YieldProcessorMeasurement", "ClrInstanceID:u16 NsPerYield:f64 EstablishedNsPerYield:f64" },
 	{ 61, "ThreadPoolEnqueue", "WorkID:u64 ClrInstanceID:u16" },
 	{ 62, "ThreadPoolDequeue", "WorkID:u64 ClrInstanceID:u16" },
+	{ 70, "ThreadCreating", "ID:u64 ClrInstanceID:u16" },
+	{ 71, "ThreadRunning", "ID:u64 ClrInstanceID:u16" },
 	{ 80, "ExceptionThrown",
 	  "ExceptionType:str ExceptionMessage:str ExceptionEIP:u64 ExceptionHRESULT:u32 ExceptionFlags:u16 "
 	  "ClrInstanceID:u16" },
@@ -70,6 +73,9 @@ static const struct layout runtime_events[] = {
 	{ 145, "MethodJittingStarted",
 	  "MethodID:u64 ModuleID:u64 MethodToken:u32 MethodILSize:u32 MethodNamespace:str MethodName:str "
 	  "MethodSignature:str ClrInstanceID:u16" },
+	{ 146, "MethodJitMemoryAllocatedForCode",
+	  "MethodID:u64 ModuleID:u64 JitHotCodeRequestSize:u64 JitRODataRequestSize:u64 AllocatedSizeForJitCode:u64 "
+	  "JitAllocFlag:u32 ClrInstanceID:u16" },
 	{ 151, "DomainModuleLoad",
 	  "ModuleID:u64 AssemblyID:u64 AppDomainID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str "
 	  "ModuleNativePath:str "
@@ -77,7 +83,13 @@ static const struct layout runtime_events[] = {
 	{ 152, "ModuleLoad",
 	  "ModuleID:u64 AssemblyID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str ModuleNativePath:str "
 	  "ClrInstanceID:u16" },
+	{ 153, "ModuleUnload",
+	  "ModuleID:u64 AssemblyID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str ModuleNativePath:str "
+	  "ClrInstanceID:u16" },
 	{ 154, "AssemblyLoad",
+	  "AssemblyID:u64 AppDomainID:u64 BindingID:u64 AssemblyFlags:u32 FullyQualifiedAssemblyName:str "
+	  "ClrInstanceID:u16" },
+	{ 155, "AssemblyUnload",
 	  "AssemblyID:u64 AppDomainID:u64 BindingID:u64 AssemblyFlags:u32 FullyQualifiedAssemblyName:str "
 	  "ClrInstanceID:u16" },
 	{ 156, "AppDomainLoad",
@@ -94,6 +106,15 @@ static const struct layout runtime_events[] = {
 	{ 254, "ExceptionFilterStart", "EntryEIP:u64 MethodID:u64 MethodName:str ClrInstanceID:u16" },
 	{ 255, "ExceptionFilterStop", "" },
 	{ 256, "ExceptionThrownStop", "" },
+	{ 290, "AssemblyLoadStart",
+	  "ClrInstanceID:u16 AssemblyName:str AssemblyPath:str RequestingAssembly:str AssemblyLoadContext:str "
+	  "RequestingAssemblyLoadContext:str" },
+	{ 291, "AssemblyLoadStop",
+	  "ClrInstanceID:u16 AssemblyName:str AssemblyPath:str RequestingAssembly:str AssemblyLoadContext:str "
+	  "RequestingAssemblyLoadContext:str Success:b32 ResultAssemblyName:str ResultAssemblyPath:str Cached:b32" },
+	{ 292, "ResolutionAttempted",
+	  "ClrInstanceID:u16 AssemblyName:str Stage:u16 AssemblyLoadContext:str Result:u16 ResultAssemblyName:str "
+	  "ResultAssemblyPath:str ErrorMessage:str" },
 	{ 301, "WaitHandleWaitStart", "WaitSource:u8 AssociatedObjectID:u64 ClrInstanceID:u16" },
 	{ 302, "WaitHandleWaitStop", "ClrInstanceID:u16" },
 	{ 303, "AllocationSampled",
@@ -113,6 +134,10 @@ static const struct layout rundown_events[] = {
 	{ 146, "DCEndComplete", "ClrInstanceID:u16" },
 	{ 147, "DCStartInit", "ClrInstanceID:u16" },
 	{ 148, "DCEndInit", "ClrInstanceID:u16" },
+	{ 150, "MethodDCEndILToNativeMap", "MethodID:u64 ReJITID:u64 MethodExtent:u8 CountOfMapEntries:u16" },
+	{ 152, "DomainModuleDCEnd",
+	  "ModuleID:u64 AssemblyID:u64 AppDomainID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str "
+	  "ModuleNativePath:str ClrInstanceID:u16" },
 	{ 154, "ModuleDCEnd",
 	  "ModuleID:u64 AssemblyID:u64 ModuleFlags:u32 Reserved1:u32 ModuleILPath:str ModuleNativePath:str "
 	  "ClrInstanceID:u16" },
@@ -121,6 +146,10 @@ static const struct layout rundown_events[] = {
 	  "ClrInstanceID:u16" },
 	{ 158, "AppDomainDCEnd",
 	  "AppDomainID:u64 AppDomainFlags:u32 AppDomainName:str AppDomainIndex:u32 ClrInstanceID:u16" },
+	{ 187, "RuntimeInformation",
+	  "ClrInstanceID:u16 Sku:u16 BclMajorVersion:u16 BclMinorVersion:u16 BclBuildNumber:u16 BclQfeNumber:u16 "
+	  "VMMajorVersion:u16 VMMinorVersion:u16 VMBuildNumber:u16 VMQfeNumber:u16 StartupFlags:u32 StartupMode:u8 "
+	  "CommandLine:str" },
 };
 
 static const struct layout sample_events[] = { { 0, "ThreadSample", "Type:u32" } };
@@ -140,8 +169,9 @@ static enum nettrace_type type_of(const char *word, size_t len)
 	static const struct {
 		const char *word;
 		enum nettrace_type type;
-	} types[] = { { "u8", NETTRACE_U8 },   { "u16", NETTRACE_U16 }, { "u32", NETTRACE_U32 },
-		      { "u64", NETTRACE_U64 }, { "f64", NETTRACE_F64 }, { "str", NETTRACE_UTF16Z } };
+	} types[] = { { "u8", NETTRACE_U8 },	 { "u16", NETTRACE_U16 }, { "u32", NETTRACE_U32 },
+		      { "u64", NETTRACE_U64 },	 { "f64", NETTRACE_F64 }, { "str", NETTRACE_UTF16Z },
+		      { "b32", NETTRACE_BOOL32 } };
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		if (strlen(types[i].word) == len && !memcmp(types[i].word, word, len))
 			return types[i].type;

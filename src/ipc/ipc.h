@@ -23,6 +23,7 @@ struct ipc_provider {
 	const char *args;	  /* key=value;... or NULL */
 	const uint32_t *only_ids; /* asks the runtime to send these events only; older runtimes send all */
 	size_t n_only_ids;
+	bool skip_ids; /* the numbers above are those not to send */
 };
 
 struct ipc_trace_config {

@@ -171,7 +171,7 @@ static void add_provider(struct buf *b, int version, const struct ipc_provider *
 	wire_string(b, p->args);
 	if (version < 5)
 		return;
-	wire_u8(b, p->n_only_ids > 0);
+	wire_u8(b, p->n_only_ids > 0 && !p->skip_ids);
 	wire_u32(b, (uint32_t)p->n_only_ids);
 	for (size_t i = 0; i < p->n_only_ids; i++)
 		wire_u32(b, p->only_ids[i]);

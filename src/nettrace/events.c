@@ -228,3 +228,26 @@ struct err *nettrace_event_block(struct nettrace_reader *r, const uint8_t *body,
 	nettrace_order_end(r);
 	return err;
 }
+
+bool nettrace_block_sequences(const void *body, size_t len,
+			      void (*event)(void *user, uint64_t capture_thread, uint32_t sequence), void *user)
+{
+	struct nettrace_reader where = { .body = body };
+	struct events e = { .r = &where, .c = cursor_make(body, len) };
+	uint16_t header_size = cursor_u16(&e.c), flags = cursor_u16(&e.c);
+	if (!cursor_ok(&e.c) || header_size < 20 || header_size > len)
+		return false;
+	e.c.p = (const uint8_t *)body + header_size;
+	e.compressed = flags & 1;
+	while (e.c.p < e.c.end) {
+		if (e.compressed)
+			read_compressed(&e);
+		else
+			read_plain(&e);
+		if (!cursor_ok(&e.c))
+			return false;
+		if (e.meta_id)
+			event(user, e.capture_key, e.ev.sequence);
+	}
+	return true;
+}

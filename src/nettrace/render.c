@@ -45,10 +45,12 @@ static void put_guid(struct render *r, const char *key, const uint8_t *g)
 /* Bytes of JSON that the character at s takes; *ret_len is its length. */
 static size_t cost_at(const char *s, size_t len, size_t *ret_len)
 {
-	uint32_t cp;
+	uint32_t cp = 0;
 	*ret_len = MAX(utf8_decode(s, len, &cp), (size_t)1);
+	if (*ret_len > 1 && cp_is_invisible(cp))
+		return cp < 0x10000 ? 6 : 12;
 	if (*ret_len > 1)
-		return cp == 0x2028 || cp == 0x2029 ? 6 : *ret_len;
+		return *ret_len;
 	return (unsigned char)*s < 0x20 || strchr("\"\\<>&", *s) ? 6 : 1;
 }
 

@@ -6,7 +6,8 @@
  *
  * Every thread numbers its events from 1, dropped ones included. A number that skips some, and a sequence point that
  * knows of later ones, tell how many were lost; both move the thread's last number, so nothing counts twice. A number
- * that goes back is a new thread with a used id. */
+ * that goes back is a new thread with a used id. A sequence point of time 0 before the first event says where a stream
+ * begins whose older blocks were left out; nothing counts as lost then. */
 
 #include "nettrace/internal.h"
 
@@ -155,7 +156,7 @@ void nettrace_count_lost(struct nettrace_reader *r, struct nettrace_thread *thre
 		r->stats.lost += missing;
 }
 
-static struct err *check_thread(struct nettrace_reader *r, struct cursor *c)
+static struct err *check_thread(struct nettrace_reader *r, struct cursor *c, bool first)
 {
 	bool v6 = r->header.format >= 6;
 	uint64_t key = v6 ? cursor_varu64(c) : cursor_u64(c);
@@ -166,7 +167,8 @@ static struct err *check_thread(struct nettrace_reader *r, struct cursor *c)
 	struct nettrace_thread *thread = v6 ? nettrace_thread_find(r, key) : nettrace_thread_get(r, key);
 	if (!thread || last - thread->last > INT32_MAX)
 		return NULL;
-	nettrace_count_lost(r, thread, last - thread->last);
+	if (!first)
+		nettrace_count_lost(r, thread, last - thread->last);
 	thread->last = last;
 	return NULL;
 }
@@ -174,14 +176,16 @@ static struct err *check_thread(struct nettrace_reader *r, struct cursor *c)
 struct err *nettrace_sequence_point(struct nettrace_reader *r, const uint8_t *body, size_t len)
 {
 	struct cursor c = cursor_make(body, len);
-	cursor_u64(&c);
+	uint64_t time = cursor_u64(&c);
 	uint32_t flags = r->header.format >= 6 ? cursor_u32(&c) : 0;
 	uint32_t count = cursor_u32(&c);
 	if (!cursor_ok(&c))
 		return nettrace_bad(r, body, "expected a sequence point, found %zu bytes", len);
 	nettrace_order_flush(r);
+	/* Of no time and in front of all events: the stream is the end of a longer one. */
+	bool first = !time && !r->threads.n && r->header.format < 6;
 	for (uint32_t i = 0; i < count; i++)
-		TRY(check_thread(r, &c));
+		TRY(check_thread(r, &c, first));
 	nettrace_tables_clear(r);
 	if (flags & SP_FLUSH_THREADS)
 		threads_forget(r);

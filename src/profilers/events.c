@@ -15,8 +15,13 @@
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define DEFAULT_BUFFER_MB 64
+#define NS_PER_MS 1000000ull
 #define MAX_STREAMS 6
 #define BURST_LEAST 500 /* events, before a rate is taken for what it seems */
+/* The first burst lasts until its bytes come, a tenth of a second or so; the next ones need not wait for that. Many
+ * short ones see more of what happens when. */
+#define BURST_MS 20
+#define BURSTS_MAX 200 /* in one window: each is a part of the recording */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS 30000000000ll
 
@@ -28,6 +33,9 @@ struct live {
 	struct recording_part *part;
 	uint64_t opened_at_ns, last_byte_ns;
 	uint64_t burst_seen;	 /* events in this burst */
+	uint64_t burst_ns;	 /* how long it listened */
+	uint64_t least_gap_ns;	 /* from one to the next */
+	bool hot;		 /* the last burst was too fast: this one is short */
 	uint64_t next_open_ns;	 /* when to open again; 0 = not planned */
 	int64_t clock_offset_ns; /* ours minus the target's */
 	bool closed_by_us;
@@ -50,7 +58,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
-	if (outside && !l->stream->rundown)
+	if (outside && !l->stream->rundown && !l->stream->anytime)
 		return;
 	l->stream->events++;
 	l->stream->event(l->stream->user, &ours);
@@ -114,6 +122,53 @@ static struct err *live_stop(struct live *l)
 	return eventpipe_stop(l->session, deadline_in_ms(OPEN_TIMEOUT_MS));
 }
 
+/* Not listening over the window: opened and stopped at once. */
+static bool only_looks(const struct events_stream *s)
+{
+	return s->after || s->when;
+}
+
+static bool too_fast(const struct live *l, uint64_t least, uint64_t listened_ns)
+{
+	return l->burst_seen >= least && (double)l->burst_seen * 1e9 > (double)listened_ns * l->stream->burst_rate;
+}
+
+static uint64_t burst_least_ns(const struct events_stream *s)
+{
+	return MAX((uint64_t)s->burst_least_ms, (uint64_t)BURST_MS) * NS_PER_MS;
+}
+
+/* Stops a burst that is long enough; the next one comes when this one has become its share of the time. */
+static struct err *burst_end(struct live *l)
+{
+	const struct events_stream *s = l->stream;
+	if (!l->session || s->burst_rate <= 0 || eventpipe_stopping(l->session))
+		return NULL;
+	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
+	uint64_t least_ns = burst_least_ns(s);
+	if (listened < (l->hot ? least_ns : s->burst_least_ms * NS_PER_MS))
+		return NULL;
+	if (!l->hot && !too_fast(l, BURST_LEAST, listened))
+		return NULL;
+	TRY(live_stop(l));
+	l->burst_ns = listened;
+	/* The very first one was long because nobody knew; the others shall not come late for it. */
+	uint64_t counts = s->bursting ? listened : MIN(listened, least_ns);
+	uint64_t gap = (uint64_t)((double)counts * (1 / s->burst_share - 1));
+	l->hot = l->stream->bursting = true;
+	l->next_open_ns = clock_mono_ns() + MAX(gap, l->least_gap_ns);
+	return NULL;
+}
+
+/* All of a burst is here: when it was slow after all, there is no reason to wait for the next. */
+static void burst_judge(struct live *l)
+{
+	if (!l->hot || !l->next_open_ns || too_fast(l, 1, l->burst_ns))
+		return;
+	l->hot = false;
+	l->next_open_ns = clock_mono_ns();
+}
+
 /* Pumps one stream that has something to say. */
 static struct err *live_pump(struct live *l)
 {
@@ -130,16 +185,10 @@ static struct err *live_pump(struct live *l)
 		if (!l->closed_by_us)
 			l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
 		live_close(l);
+		burst_judge(l);
 		return NULL;
 	}
-	struct events_stream *s = l->stream;
-	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
-	double rate = (double)l->burst_seen * 1e9 / (double)listened;
-	if (s->burst_rate <= 0 || l->burst_seen < BURST_LEAST || rate < s->burst_rate || eventpipe_stopping(l->session))
-		return NULL;
-	TRY(live_stop(l));
-	l->next_open_ns = clock_mono_ns() + (uint64_t)((double)listened * (1 / s->burst_share - 1));
-	return NULL;
+	return burst_end(l);
 }
 
 struct loop {
@@ -149,7 +198,16 @@ struct loop {
 	int pidfd;
 	uint64_t window_end_ns;
 	bool stopping;
+	const struct events_beside *beside; /* may be NULL */
 };
+
+#define BESIDE_TURN_NS 50000000ull
+
+static void beside_stop(const struct loop *loop)
+{
+	if (loop->beside)
+		loop->beside->stop(loop->beside->user);
+}
 
 /* The window is over, for whatever reason: its end is now, and every stream is asked to finish. */
 static struct err *loop_stop(struct loop *loop)
@@ -158,6 +216,7 @@ static struct err *loop_stop(struct loop *loop)
 		return NULL;
 	loop->stopping = true;
 	loop->exam->end_ns = clock_mono_ns();
+	beside_stop(loop);
 	for (size_t i = 0; i < loop->n; i++) {
 		loop->live[i].next_open_ns = 0;
 		struct err *err = live_stop(&loop->live[i]);
@@ -176,7 +235,7 @@ static bool loop_done(const struct loop *loop)
 		if (loop->live[i].session || loop->live[i].next_open_ns)
 			return false;
 	}
-	return true;
+	return loop->stopping;
 }
 
 static uint64_t loop_wake_ns(const struct loop *loop)
@@ -184,9 +243,14 @@ static uint64_t loop_wake_ns(const struct loop *loop)
 	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
 	if (!loop->stopping)
 		wake = MIN(wake, loop->window_end_ns);
+	if (loop->beside)
+		wake = MIN(wake, now + BESIDE_TURN_NS);
 	for (size_t i = 0; i < loop->n; i++) {
-		if (loop->live[i].next_open_ns)
-			wake = MIN(wake, loop->live[i].next_open_ns);
+		const struct live *l = &loop->live[i];
+		if (l->next_open_ns && !l->session)
+			wake = MIN(wake, l->next_open_ns);
+		else if (l->session && l->hot && !eventpipe_stopping(l->session))
+			wake = MIN(wake, l->opened_at_ns + burst_least_ns(l->stream));
 	}
 	return wake;
 }
@@ -198,6 +262,7 @@ static void loop_target_gone(struct loop *loop)
 	exam_cut(loop->exam, "the process ended after %s", fmt_duration_ns(clock_mono_ns() - loop->exam->start_ns).s);
 	loop->stopping = true; /* the streams end by themselves */
 	loop->exam->end_ns = clock_mono_ns();
+	beside_stop(loop);
 	for (size_t i = 0; i < loop->n; i++)
 		loop->live[i].next_open_ns = 0;
 }
@@ -205,11 +270,13 @@ static void loop_target_gone(struct loop *loop)
 /* Waits for bytes, for the target's end or for a cancel, and deals with what came. */
 static struct err *loop_turn(struct loop *loop)
 {
-	struct pollfd fds[MAX_STREAMS + 2];
+	struct pollfd fds[MAX_STREAMS + 3];
 	nfds_t n = 0;
+	const struct events_beside *beside = loop->stopping ? NULL : loop->beside;
 	for (size_t i = 0; i < loop->n; i++)
 		fds[n++] = (struct pollfd){ .fd = loop->live[i].session ? eventpipe_fd(loop->live[i].session) : -1,
 					    .events = POLLIN };
+	fds[n++] = (struct pollfd){ .fd = beside ? beside->fd(beside->user) : -1, .events = POLLIN };
 	fds[n++] = (struct pollfd){ .fd = loop->stopping ? -1 : loop->exam->cancel_fd, .events = POLLIN };
 	fds[n++] = (struct pollfd){ .fd = loop->stopping ? -1 : loop->pidfd, .events = POLLIN };
 	if (poll(fds, n, deadline_poll_ms((struct deadline){ loop_wake_ns(loop) })) < 0 && errno != EINTR)
@@ -224,7 +291,11 @@ static struct err *loop_turn(struct loop *loop)
 	for (size_t i = 0; i < loop->n; i++) {
 		if (fds[i].revents && loop->live[i].session)
 			TRY(live_pump(&loop->live[i]));
+		if (!loop->stopping)
+			TRY(burst_end(&loop->live[i]));
 	}
+	if (beside && !loop->stopping)
+		beside->turn(beside->user);
 	return NULL;
 }
 
@@ -240,7 +311,9 @@ static void loop_check_ends(struct loop *loop)
 {
 	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
 		struct live *l = &loop->live[i];
-		if (l->session || l->next_open_ns || l->closed_by_us || l->stream->after)
+		const struct events_stream *s = l->stream;
+		bool expected = l->closed_by_us || only_looks(s) || (s->beside && !s->opened);
+		if (l->session || l->next_open_ns || expected)
 			continue;
 		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
@@ -269,6 +342,10 @@ static bool due(const struct live *l)
 		return false;
 	if (l->stream->after)
 		return !l->stream->opened && l->stream->after->events;
+	if (l->stream->when)
+		return l->stream->when(l->stream->user, clock_mono_ns());
+	if (l->stream->beside)
+		return !l->stream->opened && l->stream->beside->bursting;
 	return l->next_open_ns && clock_mono_ns() >= l->next_open_ns;
 }
 
@@ -282,7 +359,7 @@ static void loop_reopen(struct loop *loop)
 		l->next_open_ns = 0;
 		l->closed_by_us = false;
 		struct err *err = live_open(l);
-		if (!err && l->stream->after)
+		if (!err && only_looks(l->stream))
 			err = live_stop(l);
 		if (err) {
 			exam_log(loop->exam, "%s: %s", l->stream->name, err_text(err));
@@ -301,7 +378,7 @@ static void loop_drop_silent(struct loop *loop)
 	for (size_t i = 0; i < loop->n; i++) {
 		struct live *l = &loop->live[i];
 		uint64_t since = MAX(l->last_byte_ns, loop->exam->end_ns);
-		if (!l->session || !loop->stopping || now < since + SILENCE_TIMEOUT_MS * 1000000ull)
+		if (!l->session || !loop->stopping || now < since + SILENCE_TIMEOUT_MS * NS_PER_MS)
 			continue;
 		exam_log(loop->exam, "%s: the runtime did not finish its stream; let go", l->stream->name);
 		exam_cut(loop->exam, "the runtime did not finish its event stream");
@@ -313,12 +390,24 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 {
 	struct exam *exam = loop->exam;
 	for (size_t i = 0; i < loop->n; i++) {
-		if (!loop->live[i].stream->after)
-			TRY(live_open(&loop->live[i]));
+		struct live *l = &loop->live[i];
+		l->least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
+		bool later = only_looks(l->stream) || l->stream->beside;
+		struct err *err = later ? NULL : live_open(l);
+		if (err && !l->stream->optional)
+			return err;
+		l->closed_by_us = err != NULL;
+		if (err)
+			exam_log(exam, "%s: %s", l->stream->name, err_text(err));
+		err_free(err);
 	}
+	if (loop->beside)
+		TRY(loop->beside->start(loop->beside->user));
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
 	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	if (exam->on_listening)
+		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
 		TRY(loop_turn(loop));
 		loop_check_ends(loop);
@@ -329,7 +418,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		loop_drop_silent(loop);
 		if (!loop->stopping)
 			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000),
-				      "listening");
+				      "%s", loop->beside ? loop->beside->doing : "listening");
 	}
 	if (!exam->end_ns)
 		exam->end_ns = clock_mono_ns();
@@ -358,9 +447,10 @@ static void save_stream(struct exam *exam, const struct events_stream *s)
 	json_decref(fact);
 }
 
-static struct err *events_live(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
+static struct err *events_live(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside)
 {
-	struct loop loop = { .exam = exam, .n = n, .pidfd = -1 };
+	struct loop loop = { .exam = exam, .n = n, .pidfd = -1, .beside = beside };
 	for (size_t i = 0; i < n; i++)
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
 	if (exam->patient->target.pid)
@@ -387,6 +477,7 @@ static struct err *replay_chunk(void *user, const void *data, size_t len)
 static struct err *replay_part(struct live *l, const char *name)
 {
 	struct nettrace_options options = { .unordered = l->stream->unordered };
+	l->stream->opened++; /* as it was live: the profiler may ask which burst it hears */
 	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
 	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
 	struct err *cut = nettrace_reader_finish(reader);
@@ -428,7 +519,7 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
 	const json_t *fact = recording_fact(exam->recording, key);
 	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
-	s->opened = (uint32_t)json_get_int(fact, "opened", 0);
+	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
 	return NULL;
 }
@@ -451,9 +542,21 @@ static struct err *events_replay(struct exam *exam, struct events_stream *stream
 
 struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
 {
+	return exam_events_beside(exam, streams, n, window_ms, NULL);
+}
+
+struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside)
+{
 	if (n > MAX_STREAMS)
 		return err_new(ERR_UNSUPPORTED, "more than %d event streams at once", MAX_STREAMS);
-	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms);
+	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms, beside);
+}
+
+bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
+{
+	uint64_t window_ns = exam->end_ns - exam->start_ns;
+	return s->burst_rate > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
 }
 
 /* --- names --- */
@@ -495,7 +598,7 @@ struct events_stream exam_compiled_stream(struct methods *methods)
 	};
 }
 
-static struct err *methods_live(struct exam *exam, struct events_stream *s)
+static struct err *rundown_live(struct exam *exam, struct events_stream *s)
 {
 	struct live l = { .exam = exam, .stream = s };
 	TRY(live_open(&l));
@@ -509,18 +612,28 @@ static struct err *methods_live(struct exam *exam, struct events_stream *s)
 	return err;
 }
 
-struct err *exam_methods(struct exam *exam, struct methods *methods)
+struct err *exam_rundown(struct exam *exam, struct events_stream *s)
 {
-	struct events_stream s = exam_methods_stream(NULL, methods);
-	s.name = "late-names";
-	exam_progress(exam, -1, "asking for method names");
 	if (exam->replay)
-		return replay_stream(exam, &s);
-	/* Names are worth having, but the report stands without them. */
-	struct err *err = methods_live(exam, &s);
+		return replay_stream(exam, s);
+	/* Worth having, but the report stands without it. */
+	struct err *err = rundown_live(exam, s);
 	if (err) {
-		exam_log(exam, "no method names: %s", err_text(err));
+		exam_log(exam, "%s: %s", s->name, err_text(err));
 		err_free(err);
 	}
 	return NULL;
+}
+
+struct err *exam_methods(struct exam *exam, struct methods *methods)
+{
+	return exam_methods_now(exam, methods, "late-names");
+}
+
+struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part)
+{
+	struct events_stream s = exam_methods_stream(NULL, methods);
+	s.name = part;
+	exam_progress(exam, -1, "asking for method names");
+	return exam_rundown(exam, &s);
 }

@@ -19,10 +19,18 @@ struct events_stream {
 	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
 	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
 	const struct events_stream *after;
+	/* Opened whenever this says so (asked ten times a second), and stopped at once: one look at something that is
+	 * dear to watch, such as all threads. Not asked when replaying. */
+	bool (*when)(void *user, uint64_t now_ns);
+	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
+	const struct events_stream *beside;
 	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
 	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
 	 * open. */
 	double burst_rate, burst_share;
+	uint32_t burst_least_ms; /* a burst lasts at least so long */
+	bool anytime;  /* the event() below also gets what happened before and after the window */
+	bool optional; /* when it cannot be opened the window goes on without it */
 	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
@@ -30,13 +38,32 @@ struct events_stream {
 	/* What came of it. */
 	uint64_t events, lost, bytes;
 	uint64_t open_ns; /* how long it was listening, all bursts together */
-	uint32_t opened;
+	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;
+	bool bursting; /* at least once it had to be stopped for its rate */
 };
 
 /* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
  * so and the result is what was seen). Fills in the exam's window. */
 struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms) MUST_USE;
+/* Did it listen only part of the window, because its events came too fast? Ask after the window. */
+bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
+/* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
+ * target is gone; the reason is logged. */
+struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
+/* Another instrument that runs in the same window. start() is called when the streams are open and the window is about
+ * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do. */
+struct events_beside {
+	struct err *(*start)(void *user);
+	int (*fd)(void *user);
+	void (*turn)(void *user);
+	void (*stop)(void *user);
+	void *user;
+	const char *doing; /* shown as progress */
+};
+/* The same with another instrument beside; there may be no streams at all. */
+struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside) MUST_USE;
 /* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
@@ -46,3 +73,5 @@ struct events_stream exam_compiled_stream(struct methods *methods);
 /* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;
+/* The same now, before or in the middle of a window; `part` names its recording. */
+struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part) MUST_USE;

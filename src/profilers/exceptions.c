@@ -2,8 +2,9 @@
  *
  * Two streams. "counts" sees every throw, without stacks (cheap). "stacks" sees them with stacks and is dear at high
  * rates, so it listens in bursts; at low rates it sees everything as well. Counts are exact, sites are what the stacks
- * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there is one stream, and at high rates its
- * bursts are an estimate of the counts too. Names come early (as soon as one exception was seen), so that they are
+ * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there "stacks" counts as well, and when it
+ * turns to bursts, "counts" asks the runtime's own counter for the total, which the bursts cannot know (walking stacks
+ * slows down whoever throws). Names come early (as soon as one exception was seen), so that they are
  * there when the process dies of the next one. */
 
 #include "base/fmt.h"
@@ -11,6 +12,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "eventpipe/clr.h"
+#include "nettrace/fields.h"
 #include "profilers/events.h"
 #include "profilers/profiler.h"
 #include "profilers/stacks.h"
@@ -22,13 +24,14 @@
 #define MESSAGE_UNITS 400
 #define THREADS_MAX 100000
 #define RATE_BINS 120
+#define BIN_LEAST 10 /* throws */
 #define NS_PER_S 1000000000ull
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
 #define BURST_SHARE 0.05
 /* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
 #define OLD_BURST_SHARE 0.10
-#define STACK_LINES 20
+#define COUNTER_S "0.5"
 
 /* A few exceptions are ordinary; what costs is a steady rate. */
 #define RATE_MANY 10.0
@@ -62,11 +65,12 @@ struct exceptions {
 	struct methods *methods;
 	struct buf text;
 	const struct exam *exam;
-	bool old; /* one stream for both */
+	bool old;		   /* one stream for both */
+	double counted, counted_s; /* by the runtime's own counter, and over how many seconds */
 	struct events_stream streams[4];
 };
 
-/* "counts" is missing on old runtimes. */
+/* On old runtimes "counts" is the runtime's own counter, asked only when the stacks come in bursts. */
 enum { NAMES, COMPILED, STACKS, COUNTS };
 
 /* Index of the type, or UINT32_MAX past the limit. */
@@ -162,6 +166,25 @@ static void on_both(void *user, const struct nettrace_event *event)
 	on_stack(user, event);
 }
 
+/* The runtime's own counter of throws: no types, no times, but every throw at no cost. */
+static void on_counter(void *user, const struct nettrace_event *event)
+{
+	struct exceptions *x = user;
+	struct nettrace_value name, increment, seconds;
+	double throws, interval;
+	if (!nettrace_find(event, "Payload.Name", &name) || !nettrace_find(event, "Payload.Increment", &increment) ||
+	    !nettrace_find(event, "Payload.IntervalSec", &seconds))
+		return;
+	buf_clear(&x->text);
+	if (!nettrace_value_text(&name, &x->text) || !str_eq(buf_cstr(&x->text), "exception-count") ||
+	    !nettrace_value_number(&increment, &throws) || !nettrace_value_number(&seconds, &interval))
+		return;
+	if (throws >= 0 && throws < 1e15 && interval > 0 && interval < 1e6) {
+		x->counted += throws;
+		x->counted_s += interval;
+	}
+}
+
 static void exceptions_free(void *state)
 {
 	struct exceptions *x = state;
@@ -181,29 +204,29 @@ static void exceptions_free(void *state)
 	mem_free(x);
 }
 
-/* 0 when it does not say. */
-static unsigned runtime_major(const char *version)
-{
-	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
-}
-
 static struct err *run(struct exam *exam)
 {
 	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
 	static const struct ipc_provider throws = { .name = CLR_PROVIDER, .keywords = CLR_EXCEPTION, .level = 2 };
+	static const struct ipc_provider counters = {
+		.name = "System.Runtime", .keywords = ~0ull, .level = 4, .args = "EventCounterIntervalSec=" COUNTER_S
+	};
 	struct exceptions *x = exam->state = mem_zalloc(sizeof(*x));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	x->exam = exam;
 	x->stacks = stacks_new();
 	x->methods = methods_new();
 	x->bin_ns = window_ms * 1000000 / RATE_BINS;
-	x->old = runtime_major(exam->patient->info.runtime_version) < 9;
-	x->streams[COUNTS] = (struct events_stream){ .name = "counts",
-						     .providers = &throws,
-						     .n_providers = 1,
-						     .unordered = true,
-						     .event = on_count,
-						     .user = x };
+	x->old = exam_runtime_major(exam) < 9;
+	x->streams[COUNTS] = (struct events_stream){
+		.name = "counts",
+		.providers = x->old ? &counters : &throws,
+		.n_providers = 1,
+		.unordered = true,
+		.beside = x->old ? &x->streams[STACKS] : NULL,
+		.event = x->old ? on_counter : on_count,
+		.user = x,
+	};
 	x->streams[STACKS] = (struct events_stream){
 		.name = "stacks",
 		.providers = &throws,
@@ -216,7 +239,7 @@ static struct err *run(struct exam *exam)
 	};
 	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
 	x->streams[COMPILED] = exam_compiled_stream(x->methods);
-	TRY(exam_events(exam, x->streams, x->old ? COUNTS : COUNTS + 1, window_ms));
+	TRY(exam_events(exam, x->streams, COUNTS + 1, window_ms));
 	if (stacks_unknown(x->stacks, x->methods))
 		TRY(exam_methods(exam, x->methods));
 	return NULL;
@@ -228,7 +251,7 @@ static struct err *run(struct exam *exam)
  * of them heard happened. */
 static void unite_streams(struct exceptions *x)
 {
-	if (x->old || x->streams[STACKS].opened != 1)
+	if (x->old)
 		return;
 	vec_each(t, &x->types) {
 		if (t->stacked > t->count) {
@@ -254,8 +277,14 @@ struct view {
 	double sum; /* the total before it was rounded: what shares are of */
 	double rate;
 	double scale; /* throws that one which was heard stands for: above 1 only where counting was in bursts */
-	bool estimated;
+	bool estimated, counter; /* by the runtime's own counter */
 };
+
+/* Did it listen only part of the time? */
+static bool in_bursts(const struct events_stream *s, uint64_t window_ns)
+{
+	return s->open_ns && s->open_ns < window_ns / 50 * 49;
+}
 
 /* A number of throws as it is told: two digits of an estimate, which is no better than that. */
 static double told(const struct view *v, double throws)
@@ -270,8 +299,11 @@ static struct view view_of(const struct exam *exam, const struct exceptions *x)
 {
 	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
 	struct view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
-	v.estimated = s->opened > 1 && s->open_ns && s->open_ns < v.window_ns;
-	if (v.estimated)
+	v.estimated = x->old && in_bursts(s, v.window_ns);
+	v.counter = v.estimated && x->counted_s > 0 && x->counted > 0 && x->count;
+	if (v.counter)
+		v.scale = x->counted / x->counted_s * (double)v.window_ns / 1e9 / (double)x->count;
+	else if (v.estimated)
 		v.scale = (double)v.window_ns / (double)s->open_ns;
 	v.sum = (double)x->count * v.scale;
 	v.total = (uint64_t)told(&v, v.sum);
@@ -397,7 +429,8 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 	}
 	if (health == REPORT_OK)
 		rich_text(text, "Nothing alarming: ");
-	rich_strong(text, "%s%s", v->estimated ? "about " : "", fmt_plural(v->total, "exception", "exceptions").s);
+	rich_strong(text, "%s%s", v->estimated ? health == REPORT_OK ? "about " : "About " : "",
+		    fmt_plural(v->total, "exception", "exceptions").s);
 	rich_text(text, " in %s (%s). ", window.s, fmt_rate(v->rate).s);
 	add_top(x, v, &sites->v[0], text);
 	const char *next = profiler_next(exam->profiler, finding);
@@ -433,13 +466,14 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
 	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
-	report_figure(report, "Rethrown", x->old ? V_COUNT(told(v, (double)rethrown * v->scale)) : V_NONE,
-		      x->old ? "by throw;" : "the runtime does not tell from .NET 9 on");
-	report_figure(report, "With an inner one", V_COUNT(told(v, (double)inner * v->scale)), NULL);
+	if (rethrown)
+		report_figure(report, "Rethrown", V_COUNT(told(v, (double)rethrown * v->scale)), "by throw;");
+	if (inner)
+		report_figure(report, "With an inner one", V_COUNT(told(v, (double)inner * v->scale)), NULL);
 }
 
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
-static void add_inner_line(struct exceptions *x, const struct type *type, struct report_row *row)
+static void add_inner_line(struct exceptions *x, const struct view *v, const struct type *type, struct report_row *row)
 {
 	uint64_t best = 0, best_type = 0;
 	size_t pos = 0;
@@ -451,44 +485,28 @@ static void add_inner_line(struct exceptions *x, const struct type *type, struct
 	}
 	if (!type->with_inner)
 		return;
+	uint64_t inner = (uint64_t)told(v, (double)type->with_inner * v->scale);
 	struct buf name = { 0 }, line = { 0 };
 	if (best) {
 		show_type(x, (uint32_t)best_type, &name);
 		buf_printf(&line, "%s with an inner exception; %s of them right after %s on the same thread",
-			   fmt_count(type->with_inner).s, fmt_percent((double)best / (double)type->with_inner).s,
-			   buf_cstr(&name));
+			   fmt_count(inner).s, fmt_percent((double)best / (double)type->with_inner).s, buf_cstr(&name));
 	} else {
-		buf_printf(&line, "%s with an inner exception", fmt_count(type->with_inner).s);
+		buf_printf(&line, "%s with an inner exception", fmt_count(inner).s);
 	}
 	report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
 	buf_free(&name);
 	buf_free(&line);
 }
 
-/* The stack from the throw downwards; recursion is one line. */
-static void add_stack_lines(struct exceptions *x, const struct site *site, struct report_row *row)
-{
-	size_t depth = stacks_depth(x->stacks, site->stack), i = first_frame(x, site->stack);
-	for (size_t lines = 0; i < depth && lines < STACK_LINES; lines++) {
-		const char *name = stacks_frame(x->stacks, x->methods, site->stack, i).name;
-		size_t times = 1;
-		while (i + times < depth && stacks_frame(x->stacks, x->methods, site->stack, i + times).name == name)
-			times++;
-		CLEANUP(mem_freep) char *again = times > 1 ? mem_printf("×%zu", times) : NULL;
-		report_row_line(row, VALUE_CODE, name, again);
-		i += times;
-	}
-	if (i < depth) {
-		report_row_line(row, VALUE_TEXT, fmt_plural(depth - i, "more frame", "more frames").s, NULL);
-	}
-}
-
 static void add_lines(struct exceptions *x, const struct exam *exam, const struct view *v, const struct site *site,
 		      struct report_row *row)
 {
 	const struct type *type = &x->types.v[site->type];
-	if (type->message)
-		report_row_line(row, VALUE_TEXT, type->message, "first message");
+	if (type->message) {
+		CLEANUP(mem_freep) char *message = mem_printf("“%s”", type->message);
+		report_row_line(row, VALUE_TEXT, message, NULL);
+	}
 	double rate = v->window_ns ? site->estimate * 1e9 / (double)v->window_ns : 0;
 	CLEANUP(mem_freep)
 	char *seen = mem_printf("%s; first after %s, last after %s", fmt_rate(v->estimated ? told(v, rate) : rate).s,
@@ -496,12 +514,14 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 				fmt_duration_ns(type->last_ns - MIN(type->last_ns, exam->start_ns)).s);
 	report_row_line(row, VALUE_TEXT, seen, NULL);
 	if (type->rethrown) {
-		CLEANUP(mem_freep) char *again = mem_printf("%s rethrown by throw;", fmt_count(type->rethrown).s);
+		CLEANUP(mem_freep)
+		char *again = mem_printf("%s rethrown by throw;",
+					 fmt_count((uint64_t)told(v, (double)type->rethrown * v->scale)).s);
 		report_row_line(row, VALUE_TEXT, again, NULL);
 	}
-	add_inner_line(x, type, row);
+	add_inner_line(x, v, type, row);
 	if (site->method)
-		add_stack_lines(x, site, row);
+		stacks_lines(x->stacks, x->methods, site->stack, first_frame(x, site->stack), row);
 }
 
 static void add_table(struct exceptions *x, const struct exam *exam, const struct view *v, const struct sites *sites,
@@ -526,15 +546,30 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 	buf_free(&name);
 }
 
+/* Bins of the window joined until they hold some throws each: single ones are no rate. */
+static size_t bins_joined(const struct exceptions *x)
+{
+	size_t join = 1;
+	while (join < RATE_BINS / 12 && x->count * join < (uint64_t)BIN_LEAST * RATE_BINS)
+		join++;
+	while (RATE_BINS % join)
+		join++;
+	return join;
+}
+
 static void add_chart(const struct exam *exam, const struct exceptions *x, struct report *report)
 {
 	uint64_t window = exam->end_ns - exam->start_ns;
 	uint64_t at[RATE_BINS];
 	double rate[RATE_BINS];
-	size_t n = 0;
-	for (; n < RATE_BINS && n * x->bin_ns < window; n++) {
-		at[n] = n * x->bin_ns;
-		rate[n] = (double)x->bins[n] * 1e9 / (double)MIN(x->bin_ns, window - at[n]);
+	size_t n = 0, join = bins_joined(x);
+	uint64_t width = x->bin_ns * join;
+	for (; n < RATE_BINS / join && n * width < window; n++) {
+		uint64_t sum = 0;
+		for (size_t i = 0; i < join; i++)
+			sum += x->bins[n * join + i];
+		at[n] = n * width;
+		rate[n] = (double)sum * 1e9 / (double)MIN(width, window - at[n]);
 	}
 	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, window);
 	report_chart_line(chart, "exceptions", at, rate, n);
@@ -545,22 +580,24 @@ static void add_how(const struct exceptions *x, const struct view *v, struct rep
 	const struct events_stream *stacks = &x->streams[STACKS], *counts = x->old ? stacks : &x->streams[COUNTS];
 	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
 	report_how(report, "Way", V_TEXT("events"),
-		   v->estimated
-			   ? "heard in bursts and scaled up: this runtime walks the stack of every throw it tells of"
-			   : "every throw was counted");
-	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+		   !v->estimated ? "every throw was counted"
+		   : v->counter	 ? "total by the runtime's own counter, types and places from bursts"
+				 : "heard in bursts and scaled up");
+	report_how(report, "Pause imposed", V_TEXT("none"), NULL);
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep) char *heard = NULL;
-	if (stacks->opened > 1)
-		heard = mem_printf("in %u bursts, %s of the time, so counts by place are estimates", stacks->opened,
-				   fmt_percent(share).s);
+	if (in_bursts(stacks, v->window_ns))
+		heard = mem_printf("in %s, %s of the time: counts by place are estimates",
+				   fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s);
 	else
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
-	report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
+	if (x->with_stack != x->count || in_bursts(stacks, v->window_ns))
+		report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
+	if (!x->old)
+		report_how(report, "Not counted", V_TEXT("rethrows"), ".NET 9 and later do not tell of them");
 	if (x->over_limit)
 		report_how(report, "Not listed", V_COUNT(x->over_limit), "exceptions of types beyond the first 2,000");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
@@ -606,9 +643,9 @@ const struct profiler profiler_exceptions = {
 	.ways = { WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "many-exceptions",
-			  "Avoid the throw where it is expected (TryParse, TryGetValue, a check before the call): each "
-			  "costs tens of microseconds and a stack walk." },
+			{ "many-exceptions", "Avoid the throw where it is expected (TryParse, TryGetValue, a check "
+					     "before the call): every "
+					     "throw walks the stack, caught or not." },
 			{ "few-exceptions",
 			  "Nothing to do about the rate; look at the table if one of them is unexpected." },
 		},

@@ -1,4 +1,5 @@
 #include "profilers/stacks.h"
+#include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -7,6 +8,7 @@
 /* 32 MB of addresses; deeper frames of a stack say little about who threw or allocated. */
 #define FRAMES_TOTAL_MAX (4u << 20)
 #define FRAMES_EACH_MAX 128
+#define LINES_MAX 20
 
 struct entry {
 	uint32_t first, n;
@@ -142,4 +144,20 @@ size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 			return i;
 	}
 	return 0;
+}
+
+void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row)
+{
+	size_t depth = stacks_depth(s, id), i = first;
+	for (size_t lines = 0; i < depth && lines < LINES_MAX; lines++) {
+		const char *name = stacks_frame(s, methods, id, i).name;
+		size_t times = 1;
+		while (i + times < depth && stacks_frame(s, methods, id, i + times).name == name)
+			times++;
+		CLEANUP(mem_freep) char *line = times > 1 ? mem_printf("%s (×%zu)", name, times) : mem_strdup(name);
+		report_row_line(row, VALUE_CODE, line, NULL);
+		i += times;
+	}
+	if (i < depth)
+		report_row_line(row, VALUE_TEXT, fmt_plural(depth - i, "more frame", "more frames").s, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include "eventpipe/methods.h"
 #include "nettrace/nettrace.h"
+#include "report/report.h"
 
 struct stacks;
 struct stacks *stacks_new(void);
@@ -27,3 +28,5 @@ uint64_t stacks_unknown(struct stacks *s, struct methods *methods);
 /* The frame a reader looks for: the leaf-most of the user's own code, else the leaf. A frame without a name may be the
  * user's own, so it is one that the caller must not skip. Returns its index. */
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id);
+/* The frames from `first` on as lines under a row, leaf first; recursion is one line, a long stack is cut. */
+void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row);

@@ -266,6 +266,8 @@ static void take_event(struct session *s, const json_t *j, const struct session_
 		if (ev->on_progress)
 			ev->on_progress(ev->user, ratio, what);
 	}
+	if (json_get_bool(j, "listening", false) && ev->on_listening)
+		ev->on_listening(ev->user);
 	if (log && ev->on_log)
 		ev->on_log(ev->user, log);
 	if (error && !s->error)

@@ -2,6 +2,7 @@
  * lines, on another:
  *
  *   {"state":"running"}   {"progress":0.4,"what":"..."}   {"log":"..."}   {"error":"...","kind":"denied"}
+ *   {"listening":true}
  *
  * Order on disk: recording, reports, log, session.json, row. A death at any point leaves the session unfinished, for
  * session_conclude, or finished. */
@@ -43,7 +44,7 @@ struct worker {
 	size_t log_bytes;
 	uint64_t told_ns, stored_ns;
 	double ratio;
-	bool listener_gone;
+	bool listener_gone, listening;
 };
 
 static void tell(struct worker *w, struct buf *line)
@@ -120,6 +121,28 @@ static void on_progress(void *user, double ratio, const char *what)
 		return;
 	w->stored_ns = now_ns;
 	err_ignore(store_progress(w->store, w->row.guid, w->ratio));
+}
+
+static void on_listening(void *user)
+{
+	struct worker *w = user;
+	struct buf line = { 0 };
+	if (w->listening)
+		return;
+	w->listening = true;
+	buf_str(&line, "{\"listening\":true}");
+	tell(w, &line);
+}
+
+/* Files beside the report are a help, not the result: one that cannot be written costs only itself. */
+static void on_artifact(void *user, const char *name, const void *data, size_t len)
+{
+	struct worker *w = user;
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", w->dir, name);
+	struct err *err = file_write_atomic(path, data, len, 0600);
+	if (err)
+		log_line(w, err_text(err));
+	err_free(err);
 }
 
 static void set_state(struct worker *w, enum store_state state)
@@ -241,6 +264,8 @@ static struct err *prepare(struct worker *w, struct err *(*find)(const char *, c
 				 .cancel_fd = w->cancel_fd,
 				 .on_progress = on_progress,
 				 .on_log = on_log,
+				 .on_listening = on_listening,
+				 .on_artifact = on_artifact,
 				 .user = w };
 	w->live = !w->spec.recording;
 	return w->live ? open_live(w) : open_replay(w);

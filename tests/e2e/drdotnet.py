@@ -184,11 +184,10 @@ class Report:
         return next(b for b in self.data["blocks"] if b["title"] == title)
 
     def rows(self, title):
-        """The rows of a table, each as column -> value; its lines stand under "lines" and "right"."""
+        """The rows of a table, each as column -> value; its lines stand under "lines"."""
         table = self.block(title)
         names = [column["name"] for column in table["columns"]]
-        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])],
-                 "right": [line.get("right") for line in row.get("lines", [])]}
+        return [{**dict(zip(names, row["cells"])), "lines": [line["text"] for line in row.get("lines", [])]}
                 for row in table["rows"]]
 
 
@@ -200,16 +199,21 @@ def examine(home, profiler, target, seconds, *more, **where):
     return Report(done.json())
 
 
+def stand_still(patient):
+    """Pauses the patient until none of its producers moves, however busy the machine is."""
+    wait_until(lambda: patient.pause()["quiet"], "the patient stands still")
+
+
 def examine_exactly(home, profiler, patient, seconds, enough):
     """An examination whose window holds all that the patient did since its mark: it stands still while the window
     opens and again before it closes. Returns the report and the truth. `enough(truth)` says when to stop it."""
-    patient.pause()
+    stand_still(patient)
     patient.mark()
     with home.start(profiler, patient.pid, "-d", f"{seconds}s", "--json") as job:
         job.wait_for("listening")
         patient.resume()
         wait_until(lambda: enough(patient.truth()), f"the patient has done enough for {profiler}")
-        patient.pause()
+        stand_still(patient)
         if not job.listening():
             raise AssertionError(f"the window of {seconds} s was over before the patient stood still")
         truth = patient.truth()

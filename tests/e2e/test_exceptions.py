@@ -12,7 +12,7 @@ from patient import FRAMEWORKS, Patient, WebPatient
 FX = FRAMEWORKS[-1]
 GC = {"workstation": False, "server": True}
 TABLE = "By type and place"
-HOSTILE = "a|b `c` <script>"
+HOSTILE = "“a|b `c` <script>"
 RATE_SECONDS = 3
 
 
@@ -72,7 +72,8 @@ class Exact(unittest.TestCase):
     def test_rethrows_are_counted_or_said_to_be_unknown(self, key, report, truth):
         rethrows = sum(t["rethrows"] for t in truth["types"].values())
         self.assertGreater(rethrows, 0)
-        self.assertEqual(report.figures["Rethrown"], rethrows if old(key[0]) else None)
+        self.assertEqual(report.figures.get("Rethrown"), rethrows if old(key[0]) else None)
+        self.assertEqual("Not counted" in report.how, not old(key[0]))
 
     @for_each_result
     def test_inner_exceptions(self, _, report, truth):
@@ -84,10 +85,9 @@ class Exact(unittest.TestCase):
     @for_each_result
     def test_message_and_stack(self, _, report, _truth):
         row, = (r for r in report.rows(TABLE) if r["Thrown in"] == "Shop.Orders.Validator.Check")
-        self.assertIn("order 17 rejected", row["lines"])
-        stack = row["lines"][row["lines"].index("Shop.Orders.Validator.Check"):]
-        self.assertEqual(stack[:2], ["Shop.Orders.Validator.Check", "Shop.Orders.Validator.Try"])
-        self.assertIn("×5", row["right"])
+        self.assertIn("“order 17 rejected”", row["lines"])
+        throw = row["lines"].index("Shop.Orders.Validator.Check (×5)")
+        self.assertEqual(row["lines"][throw + 1], "Shop.Orders.Validator.Try")
 
     @for_each_result
     def test_rates_and_shares_follow_from_the_counts(self, _, report, truth):
@@ -102,7 +102,7 @@ class Exact(unittest.TestCase):
     @for_each_result
     def test_nothing_was_lost_and_every_stack_was_seen(self, _, report, truth):
         self.assertEqual(report.how["Lost"]["value"], 0)
-        self.assertEqual(report.how["Stacks seen"]["value"], truth["events"])
+        self.assertNotIn("Stacks seen", report.how, "said only when it is not all of them")
         self.assertIsNone(report.partial)
         self.assertEqual(report.finding, "many-exceptions" if report.figures["Rate"] >= 10 else "few-exceptions")
 
@@ -131,17 +131,17 @@ class HighRate(unittest.TestCase):
         if old(fx):
             rate = events * 1e9 / truth["since_mark_ns"]
             self.assertAlmostEqual(report.figures["Rate"] / rate, 1, delta=0.25)
-            self.assertIn("about ", report.verdict)
+            self.assertIn("About ", report.verdict)
             self.assertNotIn("Rate over time", [b["title"] for b in report.data["blocks"]])
         else:
             self.assertEqual(report.figures["Exceptions"] + report.how["Lost"]["value"], events)
             self.assertLess(report.how["Lost"]["value"], events / 100)
-            self.assertNotIn("about ", report.verdict)
+            self.assertNotIn("bout ", report.verdict)
 
     @for_each_result
     def test_stacks_are_heard_in_bursts_and_that_is_said(self, _, report, truth):
         seen = report.how["Stacks seen"]
-        self.assertIn("bursts", seen["context"])
+        self.assertIn("burst", seen["context"])
         self.assertGreater(seen["value"], 0)
         self.assertLess(seen["value"], truth["exceptions"]["events"] / 2)
 

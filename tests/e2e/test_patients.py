@@ -164,7 +164,7 @@ class EverySickness(unittest.TestCase):
             self.assertAlmostEqual(cpu["paths"]["tax"]["share"], 0.7, delta=0.03)
             self.assertEqual(cpu["cpu_ns"], sum(thread["cpu_ns"] for thread in cpu["threads"]))
             # The process's own clock agrees, apart from the runtime's threads.
-            self.assertGreater(cpu["cpu_ns"], 0.8 * truth["runtime"]["cpu_ns"])
+            self.assertGreater(cpu["cpu_ns"], 0.6 * truth["runtime"]["cpu_ns"])
             self.assertLess(cpu["cpu_ns"], 1.01 * truth["runtime"]["cpu_ns"])
         self.on_all(check)
 

@@ -293,6 +293,12 @@ void build_nettrace_event(struct build_nettrace *b, const struct build_event *ev
 		put_plain(b, &e);
 	else
 		put_compressed(b, &e);
+	/* The block's first and last time stand in its head. */
+	uint64_t times[2];
+	memcpy(times, b->block.data + 4, sizeof(times));
+	times[0] = b->any ? MIN(times[0], e.time) : e.time;
+	times[1] = MAX(times[1], e.time);
+	memcpy(b->block.data + 4, times, sizeof(times));
 	b->last = e;
 	b->any = true;
 }

@@ -148,7 +148,9 @@ static void see_log(void *user, const char *line)
 /* Pumps until `state` was seen or it ended. */
 static bool pump_until(struct session *s, struct seen *seen, enum store_state state)
 {
-	struct session_events events = { see_state, see_progress, see_log, seen };
+	struct session_events events = {
+		.on_state = see_state, .on_progress = see_progress, .on_log = see_log, .user = seen
+	};
 	bool ended = false;
 	struct deadline deadline = deadline_in_ms(20000);
 	while (!ended && !(seen->states & 1u << state)) {

@@ -1,0 +1,7 @@
+#pragma once
+/* The image as the data-access library asks for it: ICLRDataTarget and ICLRRuntimeLocator over memory.h. */
+
+#include "dachost/memory.h"
+
+/* One object a process; lives until its end. */
+void *data_target(const struct memory *m);

@@ -1,0 +1,29 @@
+#pragma once
+/* A reverse diagnostics port: runtimes that are started with it call us, before their first instruction when told so,
+ * and each call takes one command.
+ *
+ * The socket lies in a folder of its own that only we can enter, and is gone with the listener. A call begins with 34
+ * bytes: "ADVR_V1\0", the runtime's cookie (16), u64 its pid as it sees itself, u16 0. */
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct reverse {
+	char *folder, *path;
+	int fd; /* poll for POLLIN */
+};
+struct err *reverse_open(struct reverse *ret) MUST_USE;
+void reverse_close(struct reverse *r);
+
+struct reverse_call {
+	int fd; /* takes one command */
+	uint8_t cookie[16];
+	pid_t pid; /* as we see it; 0 when it is hidden from us */
+};
+/* Takes the next call, which must have come. The caller closes its fd. */
+struct err *reverse_accept(const struct reverse *r, struct deadline deadline, struct reverse_call *ret) MUST_USE;
+
+/* Commands over a call; the runtime hangs up after each and calls again. */
+struct err *reverse_resume(int fd, struct deadline deadline) MUST_USE;
+/* A value of NULL takes the variable away. */
+struct err *reverse_set_env(int fd, const char *name, const char *value, struct deadline deadline) MUST_USE;

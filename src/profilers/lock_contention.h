@@ -1,0 +1,68 @@
+#pragma once
+/* Lock contention in two halves: the collector (lock_contention.c) and the report (lock_contention_report.c). */
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "model/dist.h"
+#include "profilers/events.h"
+#include "profilers/stacks.h"
+#include "profilers/thread_names.h"
+#include "report/report.h"
+
+#define LOCK_NONE UINT32_MAX
+
+/* One wait that ended, or that was still going on at the end of the window. */
+struct lock_wait {
+	uint64_t start_ns, length_ns;
+	uint32_t thread, owner; /* owner: who had the lock when the wait began; 0 = unknown */
+	uint32_t lock, stack;	/* stack: STACKS_NONE where it was not seen */
+	bool open;
+};
+
+/* A lock that was waited for. Its sums are exact, also of waits that are not kept one by one. */
+struct lock {
+	uint64_t id;
+	uint64_t waits, sum_ns, max_ns;
+	/* The queue behind it, while the collector runs. */
+	uint32_t waiters, max_waiters;
+	uint64_t changed_ns;	/* when waiters last changed */
+	uint64_t queue_ns;	/* how long two or more waited at once */
+	uint64_t hand_overs;	/* a wait ended for another thread than the last one */
+	uint32_t last_acquirer; /* 0 = none yet */
+};
+
+/* A thread that waits, or waited. */
+struct lock_thread {
+	uint64_t start_ns;
+	uint32_t tid, owner, lock; /* lock: LOCK_NONE when it does not wait */
+};
+
+/* A wait's beginning as the stream with stacks tells it. */
+struct lock_start {
+	uint64_t time_ns;
+	uint32_t thread, stack, lock;
+};
+
+struct locks {
+	VEC(struct lock) list;
+	struct map_u64 by_id; /* -> index + 1 */
+	VEC(struct lock_thread) threads;
+	struct map_u64 by_tid; /* -> index + 1 */
+	VEC(struct lock_wait) waits;
+	VEC(struct lock_start) starts;
+	struct dist *lengths;
+	uint64_t before, before_ns;  /* waits that ended in the window but began before it, or in a pause of hearing */
+	uint64_t not_kept, unpaired; /* beyond our limits; begun twice without an end */
+	struct stacks *stacks;
+	struct methods *methods;
+	struct thread_names names;
+	bool old; /* one stream for both */
+	uint32_t
+		burst; /* that events now come from; of "counts", which has only one, or of old runtimes' only stream */
+	struct events_stream streams[3];
+};
+enum { LOCKS_NAMES, LOCKS_STACKS, LOCKS_COUNTS }; /* the last is missing on old runtimes */
+
+/* Puts the stacks to their waits; waits of one thread are one after the other, so the nearest start is the one. */
+void locks_join(struct locks *l);
+struct err *locks_analyse(struct exam *exam, struct report *report) MUST_USE;

@@ -1,0 +1,481 @@
+/* What the queue and the looks say: is the pool starving, and who holds its workers? */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "eventpipe/clr.h"
+#include "profilers/profiler.h"
+#include "profilers/thread_pool.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_ROWS 20
+#define NS_PER_S 1000000000ull
+
+/* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds
+ * are nothing. */
+#define LATE_NS 100000000ull
+#define VERY_LATE_NS 1000000000ull
+#define STALLED_NS 500000000ull
+#define MOSTLY_BLOCKED 0.5
+#define IDLE_CORES 0.1 /* of all: who uses less does not compute, not even in native calls */
+
+/* What a worker is at, in the order of what explains most. */
+enum doing { DOING_TASK, DOING_SLEEP, DOING_IO, DOING_LOCK, DOING_SIGNAL, DOING_NATIVE, DOING_WORK, DOING_COUNT };
+
+static const char *const doing_words[DOING_COUNT] = {
+	[DOING_TASK] = "waits for a task",
+	[DOING_SLEEP] = "sleeps",
+	[DOING_IO] = "waits for I/O",
+	[DOING_LOCK] = "waits for a lock",
+	[DOING_SIGNAL] = "waits for a signal",
+	[DOING_NATIVE] = "is in a lock or native call",
+	[DOING_WORK] = "runs",
+};
+static const char *const doing_advice[DOING_COUNT] = {
+	[DOING_TASK] = "Await that task instead of blocking on it (.Result, .Wait(), GetAwaiter().GetResult()): its "
+		       "continuation needs a worker too, and there is none left. Until then, ThreadPool.SetMinThreads "
+		       "buys time.",
+	[DOING_SLEEP] =
+		"Use await Task.Delay instead of Thread.Sleep in pool work, or give the sleeper a thread of its own.",
+	[DOING_IO] =
+		"Use the asynchronous form of that call (ReadAsync, SendAsync ...) and await it, or move it to threads "
+		"of its own.",
+	[DOING_NATIVE] =
+		"Look at that call: it waits for a lock (run lock-contention), or is native code that blocks or "
+		"computes.",
+	[DOING_LOCK] = "Run lock-contention to see who has the lock; hold it shorter.",
+	[DOING_SIGNAL] =
+		"Await an asynchronous signal instead (SemaphoreSlim.WaitAsync, a TaskCompletionSource, a Channel), "
+		"or give the waiter a thread of its own.",
+};
+
+struct activity {
+	const char *method;
+	enum doing doing;
+	uint32_t stack;
+	uint64_t seen;
+};
+
+struct view {
+	uint64_t window_ns, p50, p95, pending;
+	double cores;		   /* used; negative = not known */
+	uint64_t busy, idle;	   /* workers, all looks together */
+	uint64_t blocked, perhaps; /* of the busy; perhaps: a native call may compute as well */
+	uint32_t looks;
+	bool late, stalled, frozen, estimated;
+	struct {
+		struct activity *v;
+		size_t n, cap;
+	} activities; /* most first */
+};
+
+/* --- what workers do --- */
+
+static bool starts_any(const char *name, const char *const *prefixes)
+{
+	for (; *prefixes; prefixes++) {
+		if (str_starts(name, *prefixes))
+			return true;
+	}
+	return false;
+}
+
+static enum doing doing_of_frame(const char *name)
+{
+	static const char *const io[] = { "System.Net.",     "System.IO.",   "Interop.Sys.",	   "Interop.OpenSsl",
+					  "Microsoft.Data.", "System.Data.", "System.ConsolePal.", NULL };
+	static const char *const lock[] = { "System.Threading.Monitor.Enter", "System.Threading.Monitor.TryEnter",
+					    "System.Threading.Monitor.ReliableEnter", "System.Threading.Lock.", NULL };
+	static const char *const signal[] = { "System.Threading.Monitor.Wait",
+					      "System.Threading.WaitHandle.",
+					      "System.Threading.SemaphoreSlim.",
+					      "System.Threading.ManualResetEventSlim.",
+					      "System.Threading.ReaderWriterLockSlim.",
+					      "System.Threading.Barrier.",
+					      "System.Threading.CountdownEvent.",
+					      "System.Threading.Thread.Join",
+					      "System.Collections.Concurrent.BlockingCollection",
+					      NULL };
+	bool task = str_starts(name, "System.Threading.Tasks.Task") &&
+		    (strstr(name, "Wait") || strstr(name, "GetResultCore"));
+	if (task || str_starts(name, "System.Runtime.CompilerServices.TaskAwaiter"))
+		return DOING_TASK;
+	if (str_starts(name, "System.Threading.Thread.Sleep"))
+		return DOING_SLEEP;
+	return starts_any(name, io)	  ? DOING_IO
+	       : starts_any(name, lock)	  ? DOING_LOCK
+	       : starts_any(name, signal) ? DOING_SIGNAL
+					  : DOING_COUNT;
+}
+
+/* Calls that do nothing but wait. A thread in one is blocked, whatever the runtime noted about its mode: that may still
+ * be the mode of just before. */
+static bool only_waits(const char *name)
+{
+	static const char *const calls[] = {
+		"System.Threading.Thread.Sleep",	  "System.Threading.Thread.Join",
+		"System.Threading.Monitor.Wait",	  "System.Threading.Monitor.Enter",
+		"System.Threading.Monitor.ReliableEnter", "System.Threading.WaitHandle.Wait",
+		"System.Threading.WaitSubsystem.",	  NULL
+	};
+	return starts_any(name, calls);
+}
+
+/* From the leaf up to the user's own code: what explains most. */
+static enum doing doing_of(struct pool *p, const struct pool_seen *seen)
+{
+	enum doing best = DOING_COUNT;
+	bool blocked = !seen->managed;
+	for (size_t i = 0; i < stacks_depth(p->stacks, seen->stack); i++) {
+		struct stack_frame f = stacks_frame(p->stacks, p->methods, seen->stack, i);
+		if (!f.framework)
+			break;
+		blocked |= i == 0 && only_waits(f.name);
+		best = MIN(best, doing_of_frame(f.name));
+	}
+	if (!blocked)
+		return DOING_WORK;
+	return best == DOING_COUNT ? DOING_NATIVE : best;
+}
+
+/* A thread of the pool; *ret_busy when it is at a work item. */
+static bool is_worker(struct pool *p, uint32_t stack, bool *ret_busy)
+{
+	bool worker = false;
+	*ret_busy = false;
+	for (size_t i = 0; i < stacks_depth(p->stacks, stack); i++) {
+		const char *name = stacks_frame(p->stacks, p->methods, stack, i).name;
+		*ret_busy |= str_starts(name, "System.Threading.ThreadPoolWorkQueue.Dispatch");
+		worker |= str_starts(name, "System.Threading.PortableThreadPool.WorkerThread.") ||
+			  str_starts(name, "System.Threading.ThreadPoolWorkQueue.");
+	}
+	return worker;
+}
+
+static int most_seen_first(const void *a, const void *b)
+{
+	const struct activity *x = a, *y = b;
+	return x->seen < y->seen ? 1 : x->seen > y->seen ? -1 : 0;
+}
+
+static void add_activity(struct pool *p, struct view *v, const struct pool_seen *seen)
+{
+	size_t site = stacks_site(p->stacks, p->methods, seen->stack);
+	struct activity now = { .method = stacks_frame(p->stacks, p->methods, seen->stack, site).name,
+				.doing = doing_of(p, seen),
+				.stack = seen->stack,
+				.seen = 1 };
+	v->blocked += now.doing != DOING_WORK;
+	v->perhaps += now.doing == DOING_NATIVE;
+	vec_each(a, &v->activities) {
+		if (str_eq(a->method, now.method) && a->doing == now.doing) {
+			a->seen++;
+			return;
+		}
+	}
+	vec_push(&v->activities, now);
+}
+
+static void view_init(struct view *v, const struct exam *exam, struct pool *p)
+{
+	*v = (struct view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
+	v->p50 = dist_quantile(p->waits, 0.5);
+	v->p95 = dist_quantile(p->waits, 0.95);
+	v->estimated = events_in_bursts(&p->streams[POOL_QUEUE], exam);
+	for (size_t i = p->head; i < p->items.n; i++)
+		v->pending += !p->items.v[i].gone;
+	if (p->cpu_ns && v->window_ns)
+		v->cores = (double)p->cpu_ns / (double)v->window_ns;
+	uint64_t last_idle = 0, last_busy = 0;
+	vec_each(seen, &p->seen) {
+		bool busy;
+		if (seen->look > v->looks) {
+			v->looks = seen->look;
+			last_idle = last_busy = 0;
+		}
+		if (!is_worker(p, seen->stack, &busy))
+			continue;
+		*(busy ? &v->busy : &v->idle) += 1;
+		last_idle += !busy;
+		last_busy += busy;
+		if (busy)
+			add_activity(p, v, seen);
+	}
+	vec_sort(&v->activities, most_seen_first);
+	const struct pool_item *oldest = pool_oldest(p);
+	v->late = v->p95 >= LATE_NS;
+	v->stalled = oldest && exam->end_ns > oldest->queued_ns + STALLED_NS &&
+		     exam->end_ns > p->last_taken_ns + STALLED_NS && v->looks && v->busy && !last_idle;
+	/* Fewer than there are cores would not matter: the pool adds up to that many at once. */
+	v->frozen = !p->dequeued && !p->injected && last_busy && last_busy >= p->cores && !last_idle &&
+		    v->blocked == v->busy;
+}
+
+/* Do the workers wait rather than compute? */
+static bool mostly_blocked(const struct pool *p, const struct view *v)
+{
+	if (!v->busy)
+		return p->injected > 0;
+	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->cores;
+	uint64_t blocked = idle ? v->blocked : v->blocked - v->perhaps;
+	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
+}
+
+/* --- verdict --- */
+
+static const char *finding_of(const struct pool *p, const struct view *v)
+{
+	if (!v->late && !v->stalled)
+		return v->frozen ? "workers-blocked" : "nothing-found";
+	return mostly_blocked(p, v) ? "starvation" : "queue-latency";
+}
+
+static void say_fine(const struct pool *p, const struct view *v, struct rich *text)
+{
+	struct fmt_text window = fmt_duration_ns(v->window_ns);
+	if (!p->dequeued && !p->enqueued) {
+		rich_text(text, "No problem here: the thread pool had nothing to do in %s.", window.s);
+		return;
+	}
+	rich_text(text, "No problem here: work waits %s in the queue (p95 %s).", fmt_duration_ns(v->p50).s,
+		  fmt_duration_ns(v->p95).s);
+	if (p->injected)
+		rich_text(text, " The pool added %s because work blocks, and keeps up.",
+			  fmt_plural(p->injected, "thread", "threads").s);
+}
+
+static void say_workers(const struct pool *p, const struct view *v, struct rich *text)
+{
+	if (v->activities.n) {
+		const struct activity *top = &v->activities.v[0];
+		double share = (double)top->seen / (double)v->busy;
+		rich_text(text, share > 0.995 ? " All workers" : " %s of the workers at work", fmt_percent(share).s);
+		rich_text(text, " %s in ",
+			  top->doing == DOING_WORK     ? "run"
+			  : top->doing == DOING_NATIVE ? "are"
+						       : "are blocked");
+		rich_code(text, top->method);
+		if (top->doing != DOING_WORK)
+			rich_text(text, " (%s)", doing_words[top->doing]);
+		rich_text(text, ".");
+	}
+	if (p->injected && p->started)
+		rich_text(text, " The pool added %s and did not catch up.",
+			  fmt_plural(p->started, "thread", "threads").s);
+}
+
+static void say_frozen(const struct view *v, struct rich *text)
+{
+	rich_strong(text, "No work item ran in %s", fmt_duration_ns(v->window_ns).s);
+	rich_text(text, ": all %s of the pool are blocked, most in ",
+		  fmt_plural(v->busy / v->looks, "worker", "workers").s);
+	rich_code(text, v->activities.v[0].method);
+	rich_text(text, " (%s). Whether work waits behind them the runtime does not say until a worker is free.",
+		  doing_words[v->activities.v[0].doing]);
+}
+
+static void add_verdict(const struct exam *exam, const struct pool *p, const struct view *v, struct report *report)
+{
+	const char *finding = finding_of(p, v);
+	bool fine = str_eq(finding, "nothing-found"), starving = str_eq(finding, "starvation");
+	enum report_health health = fine ? REPORT_OK : starving || v->p95 >= VERY_LATE_NS ? REPORT_BAD : REPORT_WARN;
+	struct rich *text = report_verdict(report, health, finding);
+	if (fine) {
+		say_fine(p, v, text);
+		return;
+	}
+	if (str_eq(finding, "workers-blocked")) {
+		say_frozen(v, text);
+		rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
+		return;
+	}
+	rich_text(text, starving ? "The thread pool starves: " : "Work waits too long in the thread pool: ");
+	if (dist_count(p->waits)) {
+		rich_text(text, "an item waits ");
+		rich_strong(text, "%s%s", p->older ? "at least " : "", fmt_duration_ns(v->p50).s);
+		rich_text(text, " in the queue, the longest %s%s", p->longest_is_older ? "more than " : "",
+			  fmt_duration_ns(p->longest_ns).s);
+	} else {
+		rich_text(text, "%s", fmt_plural(v->pending, "item waits and none runs", "items wait and none runs").s);
+	}
+	if (v->cores >= 0)
+		rich_text(text, starving ? ", while the process uses %s of %s" : "; the process uses %s of %s",
+			  fmt_number(v->cores).s, fmt_plural(p->cores, "core", "cores").s);
+	rich_text(text, ".");
+	say_workers(p, v, text);
+	enum doing doing = v->activities.n ? v->activities.v[0].doing : DOING_WORK;
+	const char *next = starving || doing == DOING_NATIVE ? doing_advice[doing] : NULL;
+	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
+}
+
+static void add_figures(const struct pool *p, const struct view *v, struct report *report)
+{
+	bool any = dist_count(p->waits) > 0;
+	CLEANUP(mem_freep) char *p95 = mem_printf("p95 %s", fmt_duration_ns(v->p95).s);
+	report_figure(report, "Time in the queue", any ? V_NS(v->p50) : V_NONE, any ? p95 : "no item was taken");
+	CLEANUP(mem_freep)
+	char *longest = p->longest_is_older ? mem_strdup("or more: it was queued before we listened") : NULL;
+	report_figure(report, "Longest", any ? V_NS(p->longest_ns) : V_NONE, longest);
+	double seconds = (double)(v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns) / 1e9;
+	CLEANUP(mem_freep)
+	char *rate = mem_printf("%s queued, %s taken", fmt_rate((double)p->enqueued / seconds).s,
+				fmt_rate((double)p->dequeued / seconds).s);
+	report_figure(report, "Items taken", V_COUNT(p->dequeued), rate);
+	if (v->late || v->stalled)
+		report_figure(report, "Still queued", V_COUNT(v->pending), p->older ? "of those queued since" : NULL);
+	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
+	CLEANUP(mem_freep)
+	char *added = mem_printf("%s added, %s ended", fmt_count(p->started).s, fmt_count(p->stopped).s);
+	report_figure(report, "Workers", last ? V_COUNT(last) : V_NONE, added);
+	if (v->cores >= 0) {
+		CLEANUP(mem_freep) char *of = mem_printf("of %s", fmt_plural(p->cores, "core", "cores").s);
+		report_figure(report, "CPU in use", V_NUMBER(v->cores), of);
+	}
+}
+
+/* --- tables and pictures --- */
+
+static void add_activities(struct pool *p, const struct view *v, struct report *report)
+{
+	struct report_table *t = report_table(report, "What the workers do");
+	report_column(t, "In", VALUE_CODE, 0);
+	report_column(t, "It", VALUE_TEXT, 0);
+	report_column(t, "Seen", VALUE_COUNT, COLUMN_MAIN);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	uint64_t rest = 0;
+	for (size_t i = 0; i < v->activities.n; i++) {
+		const struct activity *a = &v->activities.v[i];
+		if (i >= TABLE_ROWS) {
+			rest += a->seen;
+			continue;
+		}
+		struct report_row *row = report_row(
+			t, (struct value[]){ V_CODE(a->method), V_TEXT(doing_words[a->doing]), V_COUNT(a->seen),
+					     V_RATIO((double)a->seen / (double)(v->busy + v->idle)) });
+		stacks_lines(p->stacks, p->methods, a->stack, 0, row);
+	}
+	if (v->idle)
+		report_row(t, (struct value[]){ V_NONE, V_TEXT("is idle"), V_COUNT(v->idle),
+						V_RATIO((double)v->idle / (double)(v->busy + v->idle)) });
+	if (rest)
+		report_rest(t, (struct value[]){ V_TEXT("elsewhere"), V_NONE, V_COUNT(rest),
+						 V_RATIO((double)rest / (double)(v->busy + v->idle)) });
+}
+
+static void add_adjustments(const struct pool *p, struct report *report)
+{
+	uint64_t all = 0;
+	for (uint32_t i = 0; i <= POOL_REASONS; i++)
+		all += p->adjusted[i];
+	if (!all)
+		return;
+	struct report_table *t = report_table(report, "Why the pool changed its size");
+	report_column(t, "Reason", VALUE_TEXT, 0);
+	report_column(t, "Times", VALUE_COUNT, COLUMN_MAIN);
+	static const char *const meaning[POOL_REASONS] = {
+		[2] = "hill climbing: tries whether another count does more",
+		[3] = "hill climbing: goes where more was done",
+		[4] = "hill climbing: the load changed",
+		[5] = "hill climbing: settles",
+		[6] = "no item was taken for half a second, so it adds a thread",
+		[7] = "workers without work end",
+		[8] = "a worker waits for a task (.Result, .Wait()), so it adds a thread",
+	};
+	for (uint32_t i = 0; i <= POOL_REASONS; i++) {
+		if (!p->adjusted[i])
+			continue;
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_TEXT(clr_pool_reason(i)), V_COUNT(p->adjusted[i]) });
+		if (i < POOL_REASONS && meaning[i])
+			report_row_line(row, VALUE_TEXT, meaning[i], NULL);
+	}
+}
+
+static void add_queue_chart(const struct pool *p, const struct view *v, struct report *report)
+{
+	uint64_t at[POOL_BINS];
+	double waits[POOL_BINS];
+	size_t n = 0;
+	for (; n < POOL_BINS && n * p->bin_ns < v->window_ns; n++) {
+		at[n] = n * p->bin_ns;
+		waits[n] = (double)p->bins[n];
+	}
+	struct report_chart *chart =
+		report_chart(report, "Longest time in the queue, by when it ended", VALUE_NS, v->window_ns);
+	report_chart_line(chart, "longest wait of the items taken", at, waits, n);
+}
+
+static void add_workers_chart(const struct exam *exam, const struct pool *p, const struct view *v,
+			      struct report *report)
+{
+	if (!p->workers.n)
+		return;
+	VEC(uint64_t) at = { 0 };
+	VEC(double) workers = { 0 };
+	size_t step = p->workers.n / 1000 + 1;
+	if (p->workers_before) {
+		vec_push(&at, 0);
+		vec_push(&workers, (double)p->workers_before);
+	}
+	for (size_t i = 0; i < p->workers.n; i += step) {
+		vec_push(&at, p->workers.v[i].at_ns - MIN(p->workers.v[i].at_ns, exam->start_ns));
+		vec_push(&workers, (double)p->workers.v[i].n);
+	}
+	vec_push(&at, v->window_ns);
+	vec_push(&workers, (double)vec_last(&p->workers).n);
+	struct report_chart *chart = report_chart(report, "Workers", VALUE_COUNT, v->window_ns);
+	report_chart_line(chart, "threads of the pool", at.v, workers.v, at.n);
+	vec_free(&at);
+	vec_free(&workers);
+}
+
+static void add_how(const struct pool *p, const struct view *v, struct report *report)
+{
+	const struct events_stream *queue = &p->streams[POOL_QUEUE], *pool = &p->streams[POOL_EVENTS];
+	report_how(report, "Way", V_TEXT("events"),
+		   "of the pool and its queue; stacks of all threads while work waits");
+	if (v->looks) {
+		CLEANUP(mem_freep)
+		char *times = mem_printf("in all, in %s at all threads", fmt_plural(v->looks, "look", "looks").s);
+		report_how(report, "Target paused", p->pauses ? V_NS(p->paused_ns) : V_NONE, times);
+	} else {
+		report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+	}
+	CLEANUP(mem_freep)
+	char *of = mem_printf("of %s events", fmt_count(queue->events + queue->lost + pool->events + pool->lost).s);
+	report_how(report, "Lost", V_COUNT(queue->lost + pool->lost), of);
+	if (v->estimated) {
+		CLEANUP(mem_freep)
+		char *share = mem_printf("in %s, %s of the time: waits longer than a burst are seen as that long",
+					 fmt_plural(queue->opened, "burst", "bursts").s,
+					 fmt_percent((double)queue->open_ns / (double)v->window_ns).s);
+		report_how(report, "Queue heard", V_TEXT("in part"), share);
+	}
+	if (p->older) {
+		CLEANUP(mem_freep)
+		char *older =
+			mem_printf("of %s items taken were queued before we listened: their time counts from then",
+				   fmt_count(p->dequeued).s);
+		report_how(report, "Lower bounds", V_COUNT(p->older), older);
+	}
+}
+
+struct err *pool_analyse(struct exam *exam, struct report *report)
+{
+	struct pool *p = exam->state;
+	struct view v;
+	view_init(&v, exam, p);
+	add_verdict(exam, p, &v, report);
+	if (p->enqueued || p->dequeued || p->started || v.frozen) {
+		add_figures(p, &v, report);
+		if (v.busy)
+			add_activities(p, &v, report);
+		if (!v.estimated && dist_count(p->waits))
+			add_queue_chart(p, &v, report);
+		add_workers_chart(exam, p, &v, report);
+		add_adjustments(p, report);
+	}
+	add_how(p, &v, report);
+	vec_free(&v.activities);
+	return NULL;
+}

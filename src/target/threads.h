@@ -1,0 +1,17 @@
+#pragma once
+/* The threads of a target as the kernel shows them. Nothing is stopped; threads come and go while we look. */
+
+#include "target/target.h"
+
+struct target_thread {
+	pid_t tid;     /* as the target sees it: what its events call it */
+	char name[16]; /* of the kernel: the first 15 bytes of what the program chose. Not trusted */
+};
+struct target_threads { /* a VEC */
+	struct target_thread *v;
+	size_t n, cap;
+};
+/* ERR_NOT_FOUND when the process is gone or not visible. Frees with vec_free. */
+struct err *target_threads(const struct target *t, struct target_threads *ret) MUST_USE;
+/* CPU time used so far by the whole process, in ns; false when it is gone or not visible. */
+bool target_cpu_ns(const struct target *t, uint64_t *ret);

@@ -1,0 +1,50 @@
+#pragma once
+/* What to listen to, from the words of a user: profiles by name, providers one by one, event numbers, and what ends the
+ * collection. Parsed and checked before anything is touched. */
+
+#include "base/arena.h"
+#include "ipc/ipc.h"
+#include "trace/source.h"
+
+struct trace_config {
+	struct arena arena;
+	struct trace_providers { /* a VEC; strings and ids live in the arena */
+		struct ipc_provider *v;
+		size_t n, cap;
+	} providers;
+	struct trace_triggers {
+		struct trace_trigger {
+			char *type;	   /* of the exception; NULL = any */
+			uint64_t pause_ns; /* of a GC; 0 = this is about exceptions */
+			char *text;	   /* as it was asked for */
+		} * v;
+		size_t n, cap;
+	} triggers;
+	bool widened; /* a trigger needed events that nobody asked for */
+};
+
+/* Names of all profiles with what they are for; ends with name NULL. */
+struct trace_profile {
+	const char *name, *help;
+};
+const struct trace_profile *trace_profiles(void);
+
+/* "cpu,gc". runtime_major decides between events where versions differ; 0 = not known. */
+struct err *trace_config_profile(struct trace_config *c, const char *list, unsigned runtime_major) MUST_USE;
+/* Only checks the names. */
+struct err *trace_config_check_profile(const char *list) MUST_USE;
+/* "Name[:keywords[:level[:args]]],..." */
+struct err *trace_config_providers(struct trace_config *c, const char *list) MUST_USE;
+/* "exception", "exception:System.TimeoutException", "gc-pause>50ms". */
+struct err *trace_config_stop_on(struct trace_config *c, const char *when) MUST_USE;
+/* Last: gives the numbers to the providers, and the triggers the events they need. */
+struct err *trace_config_finish(struct trace_config *c, const struct trace_ids *ids) MUST_USE;
+void trace_config_fini(struct trace_config *c);
+
+/* Does this event strike? Remembers what it must in *state, zero at first. */
+struct trace_trigger_state {
+	uint64_t suspend_ns;
+	bool suspended;
+};
+const struct trace_trigger *trace_triggers_event(const struct trace_triggers *t, struct trace_trigger_state *state,
+						 const struct nettrace_event *event);
