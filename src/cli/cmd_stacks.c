@@ -332,11 +332,16 @@ static struct err *look(const struct patient *p, struct image_limits *limits, st
 	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
 	TRY(image_take_snapshot(&p->target, limits, &s->image));
-	TRY(dac_open(s->image, &dac_options, &s->dac));
-	TRY(ask(s));
+	struct err *err = dac_open(s->image, &dac_options, &s->dac);
+	if (!err)
+		err = ask(s);
 	const char *reason;
-	if (!image_whole(s->image, &reason))
+	if (!image_whole(s->image, &reason)) {
+		err_free(err);
 		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	}
+	if (err)
+		return err;
 	s->pause_ns = image_cost(s->image).pause_ns;
 	s->live = true;
 	/* From here on only what was learnt is shown. */

@@ -1,6 +1,7 @@
 """`drdotnet counters`: values against the patient's truth, its forms, other listeners, the screen, and manners."""
 
 import csv
+import fcntl
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -22,6 +24,7 @@ from terminal import Terminal
 FX = FRAMEWORKS[-1]
 USAGE = 2
 DEADLINE_SECONDS = 60.0
+F_SETPIPE_SZ = 1031
 
 
 def has_runtime_meter(fx):
@@ -533,6 +536,23 @@ class Manners(unittest.TestCase):
             self.assertEqual(listening.wait(DEADLINE_SECONDS), 0)
             listening.stderr.close()
             wait_until(lambda: event_streams(patient.pid) == 0, "the sessions have ended")
+
+    def test_a_reader_that_stands_still_does_not_keep_it(self):
+        with Patient("meters", fx=FX) as patient:
+            listening = subprocess.Popen([PROGRAM, "counters", str(patient.pid), "--json", "--all"], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            fcntl.fcntl(listening.stdout, F_SETPIPE_SZ, 4096)
+            wait_until(lambda: struct.unpack("i", fcntl.ioctl(listening.stdout, termios.FIONREAD, b"1234"))[0] == 4096,
+                       "the pipe is full")
+            listening.send_signal(signal.SIGTERM)
+            self.assertEqual(listening.wait(DEADLINE_SECONDS), 0)
+            listening.communicate()
+            wait_until(lambda: event_streams(patient.pid) == 0, "the sessions have ended")
+
+    def test_a_full_disk_is_said(self):
+        with Patient("meters", fx=FX) as patient, Home() as home:
+            done = home.run("counters", patient.pid, "--csv", "/dev/full")
+            self.assertEqual((done.code, done.err), (1, "drdotnet: cannot write what was heard: No space left on device\n"))
 
     def test_twenty_times_leave_nothing_behind(self):
         """Ended at any moment, also before the first value: it answers as before and has no thread more."""

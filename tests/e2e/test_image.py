@@ -64,7 +64,8 @@ class Content(unittest.TestCase):
                         taken = take(patient.pid)
                         self.assertEqual(taken.code, 0, taken)
                         self.assertTrue(taken.facts["carrier"].startswith(".NET"), taken)
-                    self.assertEqual(held_threads(patient.pid), [])
+                    # It heals when it gets the processor, which others use here.
+                    wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
 
     def test_live_stop_holds_and_lets_go(self):
         with Patient("churn") as patient:
@@ -114,8 +115,9 @@ class LeftAlone(unittest.TestCase):
         self.assertEqual(taken.code, 1, taken)
         self.assertTrue(taken.err.startswith(kind + ": "), taken)
         self.assertRegex(taken.err, words)
-        self.assertEqual(held_threads(pid, masks=False), [])
-        return time.monotonic() - started
+        seconds = time.monotonic() - started
+        wait_until(lambda: not held_threads(pid, masks=False), "every thread runs")
+        return seconds
 
     def test_one_under_gdb(self):
         with Patient("churn") as patient, subprocess.Popen(
@@ -254,7 +256,7 @@ class LeftAlone(unittest.TestCase):
                     self.assertTrue(patient.alive())
                     self.assertTrue(patient.truth()["churn"]["right"])
                 self.assertEqual(taken.code, 0, taken)
-                self.assertEqual(held_threads(patient.pid), [])
+                wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
                 oom = (group / "memory.oom_control").read_text()
                 self.assertRegex(oom, r"oom_kill 0\b")
         finally:
