@@ -48,6 +48,7 @@ struct sampling {
 	struct sampling_facts *facts;
 	struct samples *samples;
 	struct methods *methods;
+	const struct events_stream *compiled;
 	struct space *space;
 	struct kernel *kernel;
 	struct unwinder *unwinder;
@@ -70,8 +71,8 @@ struct sampling {
 
 /* --- CPU time by the kernel's own clock --- */
 
-/* The first number of schedstat: ns on a cpu. False when it is gone. */
-static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
+/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
+static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
 {
 	char path[80];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
@@ -79,8 +80,10 @@ static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
 	struct err *err = file_read(path, 256, &text);
 	bool ok = !err && text.len;
 	err_free(err);
-	if (ok)
-		*ret = strtoull(text.data, NULL, 10);
+	unsigned long long run = 0, delay = 0;
+	ok = ok && sscanf(text.data, "%llu %llu", &run, &delay) == 2;
+	*ret = run;
+	*ret_delay = delay;
 	return ok;
 }
 
@@ -156,18 +159,20 @@ static uint32_t thread_of(struct sampling *g, uint32_t tid)
 
 static void note_start(struct sampling *g, pid_t tid)
 {
-	uint64_t ns;
-	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns))
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
 		return;
 	uint32_t thread = thread_of(g, (uint32_t)tid);
+	g->facts->delay_ns -= delay; /* the end's are added */
 	g->samples->threads.v[thread].start_cpu_ns = ns;
 }
 
 static void note_end(struct sampling *g, pid_t tid)
 {
-	uint64_t ns;
-	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns))
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
 		return;
+	g->facts->delay_ns += delay;
 	/* One that began in the window started from nothing. */
 	struct samples_thread *t = &g->samples->threads.v[thread_of(g, (uint32_t)tid)];
 	t->cpu_ns = ns - MIN(ns, t->start_cpu_ns);
@@ -449,6 +454,8 @@ static struct err *start(void *user)
 {
 	struct sampling *g = user;
 	pid_t pid = g->exam->patient->target.pid;
+	/* Who did not answer just now would keep us waiting again. */
+	g->facts->named = g->facts->named && g->compiled->opened;
 	if (g->facts->named)
 		TRY(exam_methods_now(g->exam, g->methods, "early-names"));
 	struct sampler_config config = { .pid = pid,
@@ -535,6 +542,9 @@ static void stop(void *user)
 	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
 		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
 	for_tasks(g, note_end);
+	/* Threads that ended in between are missing in the second sum. */
+	if (g->facts->delay_ns > UINT64_MAX / 2)
+		g->facts->delay_ns = 0;
 }
 
 /* --- afterwards --- */
@@ -580,15 +590,17 @@ static void save(struct exam *exam, const struct samples *samples, const struct 
 	json_t *ends = json_array();
 	for (size_t i = 0; i < UNWIND_ENDS; i++)
 		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
-	json_t *fact = json_pack(
-		"{s:b, s:b, s:b, s:b, s:b, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
-		"kernel", f->kernel, "kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named", f->named,
-		"by_events", f->by_events, "period", (json_int_t)f->period, "stack_bytes", (int)f->stack_bytes, "cpus",
-		(int)f->cpus, "threads", (int)f->threads, "samples", (json_int_t)f->samples, "lost",
-		(json_int_t)f->lost, "throttled", (json_int_t)f->throttled, "guessed", (json_int_t)f->guessed,
-		"nameless", (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits", (json_int_t)f->waits,
-		"waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns", (json_int_t)f->unseen_ns, "cpu_ns",
-		f->cpu_ns == UINT64_MAX ? (json_int_t)-1 : (json_int_t)f->cpu_ns, "ends", ends);
+	json_t *fact = json_pack("{s:b, s:b, s:b, s:b, s:b, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
+				 "s:I, s:I, s:I, s:I, s:o}",
+				 "kernel", f->kernel, "kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named",
+				 f->named, "by_events", f->by_events, "period", (json_int_t)f->period, "stack_bytes",
+				 (int)f->stack_bytes, "cpus", (int)f->cpus, "threads", (int)f->threads, "samples",
+				 (json_int_t)f->samples, "lost", (json_int_t)f->lost, "throttled",
+				 (json_int_t)f->throttled, "guessed", (json_int_t)f->guessed, "nameless",
+				 (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits",
+				 (json_int_t)f->waits, "waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns",
+				 (json_int_t)f->unseen_ns, "delay_ns", (json_int_t)f->delay_ns, "cpu_ns",
+				 f->cpu_ns == UINT64_MAX ? (json_int_t)-1 : (json_int_t)f->cpu_ns, "ends", ends);
 	recording_set_fact(exam->recording, "sampling", fact);
 	json_decref(fact);
 }
@@ -645,6 +657,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	};
 	streams[0].anytime = streams[0].optional = true;
 	streams[1].anytime = streams[1].optional = true;
+	g->compiled = &streams[0];
 	size_t n_streams = !facts->named ? 0 : options->kind == SAMPLER_CPU ? 2 : 1;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
 	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
@@ -710,6 +723,7 @@ static struct err *samples_replay(struct exam *exam, struct samples **ret, struc
 		.waits = fact_u64(f, "waits"),
 		.waits_with_stack = fact_u64(f, "waits_with_stack"),
 		.unseen_ns = fact_u64(f, "unseen_ns"),
+		.delay_ns = fact_u64(f, "delay_ns"),
 		.cpu_ns = fact_u64(f, "cpu_ns"),
 	};
 	for (size_t i = 0; i < UNWIND_ENDS; i++) {
