@@ -250,10 +250,11 @@ static struct err *receive(struct helper *h, enum wire_dac_kind kind, uint32_t i
 			return err_new(ERR_BAD_DATA, "the answer is not one");
 		if (head.flags & WIRE_DAC_FAILED)
 			buf_clear(ret);
-		void *room = buf_room(ret, head.length);
+		char *room = buf_room(ret, head.length + 1u); /* texts are read as strings */
 		if (!room)
 			return err_new(ERR_BAD_DATA, "the answer is too long");
 		TRY(fd_read_full(h->socket, room, head.length, deadline));
+		room[head.length] = '\0';
 		ret->len += head.length;
 	} while (!(head.flags & WIRE_DAC_END));
 	*ret_failed = head.flags & WIRE_DAC_FAILED;
