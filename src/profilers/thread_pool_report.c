@@ -318,11 +318,11 @@ static void add_figures(const struct pool *p, const struct view *v, struct repor
 	report_figure(report, "Longest", any ? V_NS(p->longest_ns) : V_NONE, longest);
 	double seconds = (double)(v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns) / 1e9;
 	CLEANUP(mem_freep)
-	char *rate = mem_printf("%s queued, %s taken", fmt_rate((double)p->enqueued / seconds).s,
-				fmt_rate((double)p->dequeued / seconds).s);
-	report_figure(report, "Items taken", V_COUNT(p->dequeued), rate);
-	if (v->late || v->stalled)
-		report_figure(report, "Still queued", V_COUNT(v->pending), p->older ? "of those queued since" : NULL);
+	char *flow = v->late || v->stalled
+			     ? mem_printf("%s; %s still queued", fmt_rate((double)p->dequeued / seconds).s,
+					  fmt_count(v->pending).s)
+			     : mem_printf("%s", fmt_rate((double)p->dequeued / seconds).s);
+	report_figure(report, "Items taken", V_COUNT(p->dequeued), flow);
 	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
 	CLEANUP(mem_freep)
 	char *added = mem_printf("%s added, %s ended", fmt_count(p->started).s, fmt_count(p->stopped).s);
@@ -396,9 +396,11 @@ static void add_queue_chart(const struct pool *p, const struct view *v, struct r
 	uint64_t at[POOL_BINS];
 	double waits[POOL_BINS];
 	size_t n = 0;
-	for (; n < POOL_BINS && n * p->bin_ns < v->window_ns; n++) {
-		at[n] = n * p->bin_ns;
-		waits[n] = (double)p->bins[n];
+	for (size_t i = 0; i < POOL_BINS; i++) {
+		if (!p->bins[i]) /* nothing was taken, which is not the same as no wait */
+			continue;
+		at[n] = i * p->bin_ns;
+		waits[n++] = (double)p->bins[i];
 	}
 	struct report_chart *chart =
 		report_chart(report, "Longest time in the queue, by when it ended", VALUE_NS, v->window_ns);
@@ -458,7 +460,6 @@ static void add_how(const struct pool *p, const struct view *v, struct report *r
 				   fmt_count(p->dequeued).s);
 		report_how(report, "Lower bounds", V_COUNT(p->older), older);
 	}
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *pool_analyse(struct exam *exam, struct report *report)
