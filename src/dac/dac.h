@@ -121,7 +121,8 @@ struct dac_method {
 	bool dynamic;	  /* made at run time: no metadata */
 	const char *name; /* with its type and signature, in the runtime's words; "" = could not be read */
 };
-/* Asks for many at once and remembers them; then dac_method finds each without asking. */
+/* Asks for many at once and remembers them; then dac_method finds each without asking. One that the library cannot
+ * survive is left out. */
 struct err *dac_learn_methods(struct dac *d, const uint64_t *descs, size_t n) MUST_USE;
 /* NULL when it was not learnt. */
 const struct dac_method *dac_method(const struct dac *d, uint64_t desc);
