@@ -87,8 +87,12 @@ class Split(unittest.TestCase):
     def test_each_thread_within_three_points_of_its_own_clock(self, _, report, truth, folded, completeness):
         rows = {row["Thread"]: row for row in report.rows(THREADS)}
         ours = sum(rows[t["name"]]["Time"] for t in truth["threads"])
+        clocks = sum(rows[t["name"]]["By the kernel's clock"] for t in truth["threads"])
         for t in truth["threads"]:
-            self.assertAlmostEqual(rows[t["name"]]["Time"] / ours, t["cpu_ns"] / truth["cpu_ns"], delta=0.03)
+            row = rows[t["name"]]
+            self.assertAlmostEqual(row["Time"] / ours, row["By the kernel's clock"] / clocks, delta=0.03)
+            # The patient's own span is longer than the window, and who gets how much changes while others use the machine.
+            self.assertAlmostEqual(row["Time"] / ours, t["cpu_ns"] / truth["cpu_ns"], delta=0.06)
             self.assertEqual(rows[t["name"]]["Id"], str(t["tid"]))
 
     @for_each_result
