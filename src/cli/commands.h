@@ -3,13 +3,29 @@
 
 #include "cli/command.h"
 
-extern const struct command cmd_ps, cmd_check, cmd_run, cmd_profilers, cmd_sessions, cmd_completion, cmd_help,
-	cmd_worker, cmd_generate, cmd_trace;
+/* One a line: names that begin with an underscore are hidden. */
+#define COMMANDS(X)                                                                                                    \
+	X(ps)                                                                                                          \
+	X(check)                                                                                                       \
+	X(run)                                                                                                         \
+	X(profilers)                                                                                                   \
+	X(counters)                                                                                                    \
+	X(trace)                                                                                                       \
+	X(stacks)                                                                                                      \
+	X(dump)                                                                                                        \
+	X(sessions)                                                                                                    \
+	X(completion)                                                                                                  \
+	X(help)                                                                                                        \
+	X(worker)                                                                                                      \
+	X(generate)
 
-static const struct command *const commands[] = {
-	&cmd_ps,       &cmd_check,	&cmd_run,  &cmd_profilers, &cmd_trace,
-	&cmd_sessions, &cmd_completion, &cmd_help, &cmd_worker,	   &cmd_generate,
-};
+#define COMMAND_EXTERN(name) extern const struct command cmd_##name;
+COMMANDS(COMMAND_EXTERN)
+#undef COMMAND_EXTERN
+
+#define COMMAND_ENTRY(name) &cmd_##name,
+static const struct command *const commands[] = { COMMANDS(COMMAND_ENTRY) };
+#undef COMMAND_ENTRY
 
 const struct command *command_find(const char *name); /* NULL when there is none */
 struct err *unknown_word(const char *word);	      /* neither a command nor a profiler */

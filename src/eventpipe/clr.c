@@ -20,6 +20,12 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_SUSPEND_END;
 	case 9:
 		return CLR_SUSPEND_BEGIN;
+	case 10:
+		return CLR_ALLOCATION_TICK;
+	case 303:
+		return CLR_ALLOCATION_SAMPLED;
+	case 35:
+		return CLR_GC_TRIGGERED;
 	case 204:
 		return CLR_GC_HEAP_HISTORY;
 	case 80:
@@ -41,7 +47,7 @@ static enum clr_event runtime_event(uint32_t id)
 	case 91:
 		return CLR_CONTENTION_STOP;
 	case 145:
-		return CLR_JITTING_STARTED;
+		return CLR_METHOD_JITTING;
 	case 154:
 		return CLR_ASSEMBLY_LOAD;
 	case 155:
@@ -135,8 +141,8 @@ bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_s
 	return true;
 }
 
-/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size: sizes before (0), free list
- * before, free objects before, size after (3), ... as pointers. */
+/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size, as pointers: size before, free
+ * list before, free objects before, size after, free list after, free objects after, ... */
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret)
 {
 	struct cursor c = payload(event);
@@ -144,19 +150,33 @@ bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap
 	cursor_take(&c, 2 + 6 * ptr + 5 * sizeof(uint32_t));
 	*ret = (struct clr_heap_history){ .heap = cursor_u32(&c) };
 	cursor_take(&c, ptr);
-	uint32_t generations = cursor_u32(&c);
-	if (!cursor_ok(&c) || ptr != 8 || !generations || generations > 16)
+	uint32_t n = cursor_u32(&c);
+	if (!cursor_ok(&c) || ptr != 8 || !n || n > 16)
 		return false;
-	size_t each = cursor_left(&c) / generations;
-	if (each < 4 * ptr)
+	size_t each = cursor_left(&c) / n;
+	if (each < 6 * ptr)
 		return false;
-	for (uint32_t i = 0; i < generations; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct cursor g = cursor_make(cursor_take(&c, each), each);
-		ret->before_bytes += cursor_u64(&g);
-		cursor_take(&g, 2 * ptr);
-		ret->after_bytes += cursor_u64(&g);
+		uint64_t before = cursor_u64(&g), free_before = cursor_u64(&g) + cursor_u64(&g);
+		uint64_t after = cursor_u64(&g), free_after = cursor_u64(&g) + cursor_u64(&g);
+		ret->before_bytes += before;
+		ret->after_bytes += after;
+		if (i >= CLR_GENERATIONS)
+			continue;
+		ret->generations[i].before = before;
+		ret->generations[i].free_before = MIN(free_before, before);
+		ret->generations[i].after = after;
+		ret->generations[i].free_after = MIN(free_after, after);
 	}
 	return true;
+}
+
+bool clr_decode_gc_triggered(const struct nettrace_event *event, uint32_t *ret_reason)
+{
+	struct cursor c = payload(event);
+	*ret_reason = cursor_u32(&c);
+	return cursor_ok(&c);
 }
 
 bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret)
@@ -170,6 +190,35 @@ bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *
 static void skip_pointer(struct cursor *c, const struct nettrace_event *event)
 {
 	cursor_take(c, event->pointer_size);
+}
+
+/* Tick: u32 amount, u32 heap, u16, from version 2 u64 amount, pointer, type, u32 heap number, from 3 pointer, from 4
+ * u64 size. Sampled: u32 heap, u16, pointer, type, pointer, u64 size, u64 offset. */
+bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret)
+{
+	struct cursor c = payload(event);
+	*ret = (struct clr_allocation){ 0 };
+	if (clr_event(event) == CLR_ALLOCATION_SAMPLED) {
+		ret->heap = cursor_u32(&c);
+		cursor_u16(&c);
+		skip_pointer(&c, event);
+		ret->type = cursor_utf16z(&c);
+		skip_pointer(&c, event);
+		ret->object_bytes = cursor_u64(&c);
+		return cursor_ok(&c) && ret->object_bytes;
+	}
+	cursor_u32(&c);
+	ret->heap = cursor_u32(&c);
+	cursor_u16(&c);
+	ret->tick_bytes = cursor_u64(&c);
+	skip_pointer(&c, event);
+	ret->type = cursor_utf16z(&c);
+	cursor_u32(&c);
+	if (!cursor_ok(&c))
+		return false;
+	skip_pointer(&c, event);
+	ret->object_bytes = cursor_u64(&c); /* zero where the payload ended before */
+	return true;
 }
 
 bool clr_decode_exception(const struct nettrace_event *event, struct clr_exception *ret)
@@ -283,11 +332,25 @@ bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *r
 	ret->id = cursor_u64(&c);
 	ret->module = cursor_u64(&c);
 	ret->token = cursor_u32(&c);
-	cursor_u32(&c); /* bytes of IL */
+	ret->il_bytes = cursor_u32(&c);
 	ret->space = cursor_utf16z(&c);
 	ret->name = cursor_utf16z(&c);
 	ret->signature = cursor_utf16z(&c);
 	return cursor_ok(&c);
+}
+
+unsigned clr_method_tier(uint32_t flags)
+{
+	return flags >> 7 & 7;
+}
+
+const char *clr_tier_name(unsigned tier)
+{
+	static const char *const names[CLR_TIERS] = {
+		"no tier told", "not optimised",	   "optimised at once",	   "tier 0",
+		"tier 1",	"tier 1, in a loop (OSR)", "tier 0, instrumented", "tier 1, instrumented",
+	};
+	return names[tier % CLR_TIERS];
 }
 
 static const char *word(const char *const *words, size_t n, uint32_t i)
@@ -312,8 +375,17 @@ const char *clr_gc_reason(uint32_t reason)
 		"low memory of the host",
 		"a full GC of provisional mode",
 		"low memory of the host, blocking",
+		"tuning of background GC",
+		"tuning of background GC",
+		"stepping of background GC",
+		"induced, aggressive",
 	};
 	return word(words, ARRAY_SIZE(words), reason);
+}
+
+bool clr_gc_induced(uint32_t reason)
+{
+	return reason == 1 || reason == 7 || reason == 10 || reason == 17;
 }
 
 const char *clr_suspend_reason(uint32_t reason)
@@ -328,8 +400,8 @@ const char *clr_suspend_reason(uint32_t reason)
 const char *clr_pool_reason(uint32_t reason)
 {
 	static const char *const words[] = {
-		"warm-up",     "initialising", "random move", "climbing",	      "change of load",
-		"stabilising", "starvation",   "timed out",   "cooperative blocking",
+		"warm-up",    "initialising", "random move",	      "climbing", "change of load", "stabilising",
+		"starvation", "timed out",    "cooperative blocking",
 	};
 	return word(words, ARRAY_SIZE(words), reason);
 }

@@ -26,6 +26,8 @@ enum clr_keyword {
 };
 #define CLR_WAIT_HANDLE 0x40000000000ull /* from .NET 9 */
 #define CLR_FRAMEWORK_THREAD_POOL 0x2ull /* of CLR_FRAMEWORK_PROVIDER, level 5 */
+/* From .NET 10 on; beyond what an enum holds. */
+#define CLR_ALLOCATION_SAMPLING 0x80000000000ull
 
 /* What an event is, for a switch. */
 enum clr_event {
@@ -34,10 +36,13 @@ enum clr_event {
 	CLR_GC_END,
 	CLR_GC_HEAP_STATS,
 	CLR_GC_HEAP_HISTORY, /* of one heap, at the end of a GC */
+	CLR_GC_TRIGGERED,    /* on the thread that wants it */
 	CLR_SUSPEND_BEGIN,
 	CLR_SUSPEND_END,
 	CLR_RESTART_BEGIN,
 	CLR_RESTART_END,
+	CLR_ALLOCATION_TICK,
+	CLR_ALLOCATION_SAMPLED,
 	CLR_EXCEPTION_THROWN,
 	CLR_METHOD_LOAD, /* loaded, or listed by a rundown */
 	CLR_METHOD_UNLOAD,
@@ -55,7 +60,7 @@ enum clr_event {
 	CLR_ASSEMBLY_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_UNLOAD,
 	CLR_ASSEMBLY_BOUND,
-	CLR_JITTING_STARTED,
+	CLR_METHOD_JITTING, /* about to be compiled */
 };
 /* Classified once per meta, remembered in meta->user. */
 enum clr_event clr_event(const struct nettrace_event *event);
@@ -68,20 +73,36 @@ struct clr_gc_end {
 	uint32_t number, generation;
 };
 bool clr_decode_gc_end(const struct nettrace_event *event, struct clr_gc_end *ret);
+#define CLR_GENERATIONS 5 /* 0, 1, 2, large objects, pinned objects */
 struct clr_heap_stats {
-	uint64_t size[5], promoted[5]; /* generation 0, 1, 2, large objects, pinned objects */
+	uint64_t size[CLR_GENERATIONS], promoted[CLR_GENERATIONS];
 	uint32_t pinned, handles;
 };
 bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_stats *ret);
 struct clr_heap_history {
 	uint32_t heap;
 	uint64_t before_bytes, after_bytes; /* all generations of that heap */
+	struct {
+		uint64_t before, free_before, after, free_after; /* free: holes inside, part of the size */
+	} generations[CLR_GENERATIONS];
 };
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret);
+/* Of a GC that someone wants; the GC itself may come later, or be another's. */
+bool clr_decode_gc_triggered(const struct nettrace_event *event, uint32_t *ret_reason);
 struct clr_suspend {
 	uint32_t reason, gc_number;
 };
 bool clr_decode_suspend(const struct nettrace_event *event, struct clr_suspend *ret);
+
+enum { CLR_HEAP_SMALL, CLR_HEAP_LARGE, CLR_HEAP_PINNED };
+struct clr_allocation {
+	uint32_t heap;
+	struct utf16_span type;
+	uint64_t object_bytes; /* of the one object met; 0 = not told (ticks before .NET 5) */
+	uint64_t tick_bytes;   /* ticks only: allocated on that heap since its last tick, of whatever types */
+};
+/* AllocationTick and AllocationSampled. */
+bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret);
 
 enum { CLR_EXCEPTION_HAS_INNER = 1, CLR_EXCEPTION_NESTED = 2, CLR_EXCEPTION_RETHROWN = 4 };
 struct clr_exception {
@@ -93,10 +114,18 @@ bool clr_decode_exception(const struct nettrace_event *event, struct clr_excepti
 
 struct clr_method {
 	uint64_t id, module, start;
-	uint32_t size, token, flags;
+	uint32_t size, token, flags, il_bytes; /* il_bytes: only of one that is about to be compiled */
 	struct utf16_span space, name, signature; /* space: the type with its namespace */
 };
 bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);
+enum {
+	CLR_METHOD_DYNAMIC = 0x1,
+	CLR_METHOD_JITTED = 0x8,    /* else precompiled */
+	CLR_METHOD_REJECTED = 0x60, /* there was precompiled code, and it could not be used */
+};
+#define CLR_TIERS 8
+unsigned clr_method_tier(uint32_t flags); /* below CLR_TIERS */
+const char *clr_tier_name(unsigned tier); /* "tier 0", "tier 1" ... */
 
 struct clr_contention {
 	uint64_t lock, object, owner; /* owner: the thread that has it, 0 when unknown (also before .NET 8) */
@@ -127,12 +156,13 @@ struct clr_assembly_bound {
 	bool success, cached;
 };
 bool clr_decode_assembly_bound(const struct nettrace_event *event, struct clr_assembly_bound *ret);
-/* A method that is about to be compiled: id, module, token, space, name, signature. */
+/* A method that is about to be compiled: id, module, token, bytes of IL, space, name, signature. */
 bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *ret);
 
 /* In words. */
-const char *clr_pool_reason(uint32_t reason); /* "starvation", "climbing" ... */
+const char *clr_pool_reason(uint32_t reason);	 /* "starvation", "climbing" ... */
 const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */
+bool clr_gc_induced(uint32_t reason);		 /* by a call of GC.Collect and the like */
 const char *clr_suspend_reason(uint32_t reason); /* "garbage collection", "code versioning" ... */
 const char *clr_gc_type(uint32_t type);		 /* "blocking", "background", "blocking during a background GC" */
 

@@ -128,7 +128,7 @@ struct err *nettrace_reader_finish(struct nettrace_reader *reader) MUST_USE;
 const struct nettrace_stats *nettrace_reader_stats(const struct nettrace_reader *reader);
 const struct nettrace_header *nettrace_reader_header(const struct nettrace_reader *reader); /* NULL before it came */
 
-/* The capture threads and sequence numbers of an event block's body (versions 4 and 5), in order; false when the block is
- * damaged: what was told before is true. For whoever leaves blocks out of a stream. */
+/* The capture threads and sequence numbers of an event block's body (versions 4 and 5), in order; false when the block
+ * is damaged: what was told before is true. For whoever leaves blocks out of a stream. */
 bool nettrace_block_sequences(const void *body, size_t len,
 			      void (*event)(void *user, uint64_t capture_thread, uint32_t sequence), void *user);

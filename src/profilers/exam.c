@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
 #include "version.h"
+#include <stdlib.h>
 #include <unistd.h>
 
 #define CHECK_TIMEOUT_MS 3000
@@ -37,6 +38,18 @@ void exam_cut(struct exam *exam, const char *fmt, ...)
 	va_start(ap, fmt);
 	exam->partial = mem_vprintf(fmt, ap);
 	va_end(ap);
+}
+
+unsigned exam_runtime_major(const struct exam *exam)
+{
+	const char *version = exam->patient->info.runtime_version;
+	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
+}
+
+void exam_artifact(struct exam *exam, const char *name, const void *data, size_t len)
+{
+	if (exam->on_artifact && len)
+		exam->on_artifact(exam->user, name, data, len);
 }
 
 static bool uses(const struct profiler *profiler, enum way way)

@@ -219,7 +219,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	case CLR_ASSEMBLY_BOUND:
 		on_bound(l, event);
 		break;
-	case CLR_JITTING_STARTED:
+	case CLR_METHOD_JITTING:
 		on_jitting(l, event);
 		break;
 	case CLR_METHOD_LOAD:
@@ -253,6 +253,7 @@ static void on_listed(void *user, const struct nettrace_event *event)
 	struct loader *l = user;
 	struct clr_assembly a;
 	uint32_t index, full;
+	methods_event(l->methods, event); /* before .NET 9 they come with it */
 	if (clr_event(event) != CLR_ASSEMBLY_LOAD || !clr_decode_assembly(event, &a))
 		return;
 	l->listed = true;
@@ -312,6 +313,20 @@ static void keep_threads(struct loader *l)
 	json_decref(fact);
 }
 
+/* Names cost the target some milliseconds: only when there is a stack to be named, and then once. */
+static bool time_for_names(void *user, uint64_t now UNUSED)
+{
+	struct loader *l = user;
+	bool now_or_never = stacks_count(l->stacks) && !l->asked_names;
+	l->asked_names |= now_or_never;
+	return now_or_never;
+}
+
+static void on_name(void *user, const struct nettrace_event *event)
+{
+	methods_event(((struct loader *)user)->methods, event);
+}
+
 static void describe_streams(struct loader *l)
 {
 	static const struct ipc_provider code = { .name = CLR_PROVIDER,
@@ -323,7 +338,10 @@ static void describe_streams(struct loader *l)
 	};
 	l->streams[LOADER_GCS] =
 		(struct events_stream){ .name = "gc", .providers = &gc, .n_providers = 1, .event = on_gc, .user = l };
-	l->streams[LOADER_NAMES] = exam_methods_stream(&l->streams[LOADER_EVENTS], l->methods);
+	l->streams[LOADER_NAMES] = exam_methods_stream(NULL, l->methods);
+	l->streams[LOADER_NAMES].when = time_for_names;
+	l->streams[LOADER_NAMES].event = on_name;
+	l->streams[LOADER_NAMES].user = l;
 }
 
 static struct err *run(struct exam *exam)

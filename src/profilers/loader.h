@@ -66,6 +66,7 @@ struct loader {
 
 	struct stacks *stacks;
 	struct methods *methods;
+	bool asked_names;
 	struct buf text;
 	struct events_stream streams[3];
 };

@@ -268,7 +268,8 @@ static void say_dynamic(const struct loader *l, const struct view *v, struct ric
 	rich_text(text, ".");
 	if (!top)
 		return;
-	rich_text(text, " %s: ", fmt_percent((double)top->count / (double)l->dynamic_loads).s);
+	double share = (double)top->count / (double)l->dynamic_loads;
+	rich_text(text, share > 0.995 ? " All of them: " : " %s of them: ", fmt_percent(share).s);
 	rich_strong(text, "%s", top->kind);
 	if (top->method) {
 		rich_text(text, ", asked for in ");
@@ -381,7 +382,7 @@ static void add_assembly_lines(struct loader *l, const struct exam *exam, uint32
 				fmt_duration_ns(last->at_ns - MIN(last->at_ns, exam->start_ns)).s);
 	report_row_line(row, VALUE_TEXT, when, first->dynamic ? "made at run time" : NULL);
 	if (last->context != LOADER_NO_CONTEXT)
-		report_row_line(row, VALUE_CODE, strtab_get(&l->contexts, last->context), "into");
+		report_row_line(row, VALUE_CODE, strtab_get(&l->contexts, last->context), "its load context");
 	if (first->stack != STACKS_NONE)
 		stacks_lines(l->stacks, l->methods, first->stack, 0, row);
 }
@@ -425,8 +426,8 @@ static void add_assemblies(struct loader *l, const struct exam *exam, struct rep
 static void add_dynamics(struct loader *l, const struct view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Dynamic code");
-	report_column(t, "What", VALUE_TEXT, 0);
 	report_column(t, "Asked for in", VALUE_CODE, 0);
+	report_column(t, "What", VALUE_TEXT, 0);
 	report_column(t, "Methods", VALUE_COUNT, COLUMN_MAIN);
 	report_column(t, "Machine code", VALUE_BYTES, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
@@ -438,7 +439,7 @@ static void add_dynamics(struct loader *l, const struct view *v, struct report *
 			continue;
 		}
 		struct report_row *row = report_row(
-			t, (struct value[]){ V_TEXT(p->kind), p->method ? V_CODE(p->method) : V_NONE, V_COUNT(p->count),
+			t, (struct value[]){ p->method ? V_CODE(p->method) : V_NONE, V_TEXT(p->kind), V_COUNT(p->count),
 					     V_BYTES(p->bytes), V_RATIO((double)p->count / (double)l->dynamic_loads) });
 		if (p->stack != STACKS_NONE)
 			stacks_lines(l->stacks, l->methods, p->stack, 0, row);
@@ -493,7 +494,6 @@ static void add_how(const struct loader *l, struct report *report)
 	report_how(report, "Lost", V_COUNT(s->lost), of);
 	if (l->not_kept)
 		report_how(report, "Not listed", V_COUNT(l->not_kept), "beyond what a report can hold");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *loader_analyse(struct exam *exam, struct report *report)

@@ -1,29 +1,36 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
 
-extern const struct profiler profiler_exceptions, profiler_runtime_pauses;
-extern const struct profiler profiler_loader, profiler_lock_contention, profiler_thread_pool;
-
 /* Stable order: help, pages and docs show them like this. */
-static const struct profiler *const PROFILERS[] = {
-	&profiler_runtime_pauses,
-	&profiler_exceptions,
-	&profiler_lock_contention,
-	&profiler_thread_pool,
-	&profiler_loader,
-};
+#define PROFILERS(X)                                                                                                   \
+	X(cpu_hotpaths)                                                                                                \
+	X(off_cpu)                                                                                                     \
+	X(runtime_pauses)                                                                                              \
+	X(exceptions)                                                                                                  \
+	X(lock_contention)                                                                                             \
+	X(thread_pool)                                                                                                 \
+	X(gc_stats)                                                                                                    \
+	X(allocations)                                                                                                 \
+	X(jit)                                                                                                         \
+	X(loader)
+
+#define PROFILER_EXTERN(name) extern const struct profiler profiler_##name;
+PROFILERS(PROFILER_EXTERN)
+
+#define PROFILER_ENTRY(name) &profiler_##name,
+static const struct profiler *const all_profilers[] = { PROFILERS(PROFILER_ENTRY) };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
 {
-	*ret_n = ARRAY_SIZE(PROFILERS);
-	return PROFILERS;
+	*ret_n = ARRAY_SIZE(all_profilers);
+	return all_profilers;
 }
 
 struct err *profiler_find(const char *name, const struct profiler **ret)
 {
 	struct buf known = { 0 };
-	for (size_t i = 0; i < ARRAY_SIZE(PROFILERS); i++) {
-		const struct profiler *p = PROFILERS[i];
+	for (size_t i = 0; i < ARRAY_SIZE(all_profilers); i++) {
+		const struct profiler *p = all_profilers[i];
 		if (str_eq(p->id, name) || str_eq_nocase(p->uuid, name)) {
 			buf_free(&known);
 			*ret = p;

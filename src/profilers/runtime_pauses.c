@@ -1,8 +1,4 @@
-/* Runtime pauses: every suspension of managed code, from "please stop" to "all run again", and what it was for.
- *
- * The runtime tells each suspension by four events on one thread: SuspendBegin (asked), SuspendEnd (all stopped),
- * RestartBegin, RestartEnd. Between them a GC says its number, generation and reason; a background GC begins in one
- * suspension and ends in another, so suspensions name their GC by number. */
+/* Runtime pauses: every suspension of managed code, from "please stop" to "all run again", and what it was for. */
 
 #include "base/fmt.h"
 #include "base/map.h"
@@ -11,12 +7,11 @@
 #include "eventpipe/clr.h"
 #include "model/dist.h"
 #include "profilers/events.h"
+#include "profilers/gc_log.h"
 #include "profilers/profiler.h"
 #include <stdlib.h>
 
 #define NS_PER_MS 1000000ull
-#define PAUSES_MAX 1000000 /* kept one by one; beyond it only the distribution goes on */
-#define GCS_MAX 1000000
 #define CHART_BARS_MAX 2000
 #define TABLE_ROWS 200
 
@@ -30,150 +25,28 @@
 #define INDUCED_LONG_NS (10 * NS_PER_MS)
 #define INDUCED_SHARE 0.01
 
-enum { REASON_OTHER = 0, REASON_GC = 1, REASON_GC_PREP = 6 };
-enum { GC_BLOCKING = 0, GC_BACKGROUND = 1 };
-
-struct gc {
-	uint32_t number, generation, reason, type;
-	uint64_t before, after; /* bytes on the heap; 0 = not told */
-};
-
-struct pause {
-	uint64_t begin_ns, stopped_ns, end_ns;
-	uint32_t reason;
-	int32_t gc; /* index, or -1 */
-};
-
 struct pauses {
-	VEC(struct pause) list;
-	VEC(struct gc) gcs;
-	struct map_u64 gc_by_number; /* -> index */
+	struct gc_log log;
 	struct dist *lengths, *to_suspend;
-	struct pause open; /* being suspended now */
-	bool is_open;
-	int32_t last_ended; /* GC whose heap sizes come next */
-	uint64_t unpaired;
 	struct events_stream stream;
 };
 
-static int32_t gc_index(struct pauses *p, uint32_t number)
+static void on_pause(void *user, const struct gc_pause *pause)
 {
-	const uint64_t *i = map_u64_get(&p->gc_by_number, number);
-	return i ? (int32_t)*i : -1;
-}
-
-static void on_gc_start(struct pauses *p, const struct nettrace_event *event)
-{
-	struct clr_gc_start start;
-	if (!clr_decode_gc_start(event, &start) || p->gcs.n >= GCS_MAX)
-		return;
-	*map_u64_put(&p->gc_by_number, start.number, NULL) = p->gcs.n;
-	if (p->is_open && p->open.gc < 0)
-		p->open.gc = (int32_t)p->gcs.n;
-	vec_push(&p->gcs, ((struct gc){ .number = start.number,
-					.generation = start.generation,
-					.reason = start.reason,
-					.type = start.type }));
-}
-
-static void on_gc_end(struct pauses *p, const struct nettrace_event *event)
-{
-	struct clr_gc_end end;
-	if (!clr_decode_gc_end(event, &end))
-		return;
-	p->last_ended = gc_index(p, end.number);
-}
-
-/* Heap sizes follow the end of the GC they belong to. */
-static void on_heap_stats(struct pauses *p, const struct nettrace_event *event)
-{
-	struct clr_heap_stats stats;
-	if (p->last_ended < 0 || !clr_decode_heap_stats(event, &stats))
-		return;
-	struct gc *gc = &p->gcs.v[p->last_ended];
-	for (size_t i = 0; i < ARRAY_SIZE(stats.size); i++)
-		gc->after += stats.size[i];
-	p->last_ended = -1;
-}
-
-static void on_heap_history(struct pauses *p, const struct nettrace_event *event)
-{
-	struct clr_heap_history history;
-	if (!p->gcs.n || !clr_decode_heap_history(event, &history))
-		return;
-	/* One event a heap, sent at the end of a GC; they belong to the GC that ended or is about to. */
-	int32_t gc = p->last_ended >= 0 ? p->last_ended : p->is_open ? p->open.gc : -1;
-	if (gc >= 0)
-		p->gcs.v[gc].before += history.before_bytes;
-}
-
-static void on_suspend(struct pauses *p, const struct nettrace_event *event)
-{
-	struct clr_suspend suspend;
-	if (!clr_decode_suspend(event, &suspend))
-		return;
-	p->unpaired += p->is_open;
-	p->open = (struct pause){ .begin_ns = event->time, .reason = suspend.reason, .gc = -1 };
-	p->is_open = true;
-	/* The number is that of the GC to come for a plain one, and that of the running background GC otherwise. */
-	if (suspend.reason == REASON_GC_PREP)
-		p->open.gc = gc_index(p, suspend.gc_number);
-}
-
-static void on_restarted(struct pauses *p, const struct nettrace_event *event)
-{
-	if (!p->is_open)
-		return;
-	p->is_open = false;
-	struct pause *pause = &p->open;
-	if (!pause->stopped_ns || event->time < pause->begin_ns || pause->stopped_ns > event->time) {
-		p->unpaired++;
-		return;
-	}
-	pause->end_ns = event->time;
-	dist_add(p->lengths, pause->end_ns - pause->begin_ns);
+	struct pauses *p = user;
+	dist_add(p->lengths, gc_pause_ns(pause));
 	dist_add(p->to_suspend, pause->stopped_ns - pause->begin_ns);
-	if (p->list.n < PAUSES_MAX)
-		vec_push(&p->list, *pause);
 }
 
 static void on_event(void *user, const struct nettrace_event *event)
 {
-	struct pauses *p = user;
-	switch (clr_event(event)) {
-	case CLR_SUSPEND_BEGIN:
-		on_suspend(p, event);
-		break;
-	case CLR_SUSPEND_END:
-		if (p->is_open)
-			p->open.stopped_ns = event->time;
-		break;
-	case CLR_RESTART_END:
-		on_restarted(p, event);
-		break;
-	case CLR_GC_START:
-		on_gc_start(p, event);
-		break;
-	case CLR_GC_END:
-		on_gc_end(p, event);
-		break;
-	case CLR_GC_HEAP_STATS:
-		on_heap_stats(p, event);
-		break;
-	case CLR_GC_HEAP_HISTORY:
-		on_heap_history(p, event);
-		break;
-	default:
-		break;
-	}
+	gc_log_event(user, event);
 }
 
 static void pauses_free(void *state)
 {
 	struct pauses *p = state;
-	vec_free(&p->list);
-	vec_free(&p->gcs);
-	map_u64_free(&p->gc_by_number);
+	gc_log_fini(&p->log);
 	dist_free(p->lengths);
 	dist_free(p->to_suspend);
 	mem_free(p);
@@ -183,42 +56,29 @@ static struct err *run(struct exam *exam)
 {
 	static const struct ipc_provider gc_events = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
 	struct pauses *p = exam->state = mem_zalloc(sizeof(*p));
-	p->lengths = dist_new(PAUSES_MAX);
-	p->to_suspend = dist_new(PAUSES_MAX);
-	p->last_ended = -1;
+	p->lengths = dist_new(GC_LOG_PAUSES_MAX);
+	p->to_suspend = dist_new(GC_LOG_PAUSES_MAX);
+	gc_log_init(&p->log);
+	p->log.on_pause = on_pause;
+	p->log.user = p;
 	p->stream = (struct events_stream){
-		.name = "gc", .providers = &gc_events, .n_providers = 1, .event = on_event, .user = p
+		.name = "gc", .providers = &gc_events, .n_providers = 1, .event = on_event, .user = &p->log
 	};
 	return exam_events(exam, &p->stream, 1, (uint64_t)params_int(exam->params, "duration") * 1000);
 }
 
 /* --- report --- */
 
-static uint64_t length_of(const struct pause *p)
-{
-	return p->end_ns - p->begin_ns;
-}
-
 static int longest_first(const void *a, const void *b)
 {
-	uint64_t x = length_of(a), y = length_of(b);
+	uint64_t x = gc_pause_ns(a), y = gc_pause_ns(b);
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* "gen 2 blocking GC, induced by GC.Collect", "code versioning or other runtime work". */
-static void describe(const struct pauses *p, const struct pause *pause, struct buf *out)
+static void describe(const struct pauses *p, const struct gc_pause *pause, struct buf *out)
 {
 	buf_clear(out);
-	if (pause->gc >= 0) {
-		const struct gc *gc = &p->gcs.v[pause->gc];
-		buf_printf(out, "gen %u %s GC, %s", gc->generation, clr_gc_type(gc->type), clr_gc_reason(gc->reason));
-		if (pause->reason == REASON_GC_PREP)
-			buf_str(out, " (its final phase)");
-	} else if (pause->reason == REASON_OTHER) {
-		buf_str(out, "runtime work other than GC");
-	} else {
-		buf_str(out, clr_suspend_reason(pause->reason));
-	}
+	gc_log_describe(&p->log, pause, out);
 }
 
 /* A cause: pauses of one kind, however many. */
@@ -243,16 +103,16 @@ static void find_causes(const struct pauses *p, struct causes *causes)
 {
 	struct strtab names = { 0 };
 	struct buf text = { 0 };
-	vec_each(pause, &p->list) {
+	vec_each(pause, &p->log.pauses) {
 		describe(p, pause, &text);
 		uint32_t id = strtab_add(&names, buf_cstr(&text), text.len);
 		if (id == causes->n)
 			vec_push(causes, ((struct cause){ .name = mem_strdup(buf_cstr(&text)) }));
 		struct cause *c = &causes->v[id];
 		c->count++;
-		c->sum_ns += length_of(pause);
-		c->max_ns = MAX(c->max_ns, length_of(pause));
-		c->induced = pause->gc >= 0 && (p->gcs.v[pause->gc].reason == 1 || p->gcs.v[pause->gc].reason == 10);
+		c->sum_ns += gc_pause_ns(pause);
+		c->max_ns = MAX(c->max_ns, gc_pause_ns(pause));
+		c->induced = pause->gc >= 0 && clr_gc_induced(p->log.gcs.v[pause->gc].reason);
 	}
 	buf_free(&text);
 	strtab_free(&names);
@@ -287,7 +147,7 @@ static struct view view_of(const struct pauses *p, const struct exam *exam)
 
 static const char *finding_of(const struct view *v, const struct causes *causes)
 {
-	if (!v->count)
+	if (!v->count || !causes->n)
 		return "no-pause";
 	bool much = v->max_ns >= LONG_NS || v->share >= SHARE_MUCH;
 	if (much && v->slow_stop)
@@ -315,7 +175,7 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 	enum report_health health = health_of(v, finding);
 	struct rich *text = report_verdict(report, health, finding);
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
-	if (!v->count) {
+	if (!v->count || !causes->n) {
 		rich_text(text, "No problem here: the runtime did not pause once in %s.", window.s);
 		return;
 	}
@@ -385,24 +245,24 @@ static void add_worst(const struct pauses *p, const struct exam *exam, struct re
 	report_column(t, "Pause", VALUE_NS, COLUMN_MAIN | COLUMN_BAR);
 	report_column(t, "Heap before", VALUE_BYTES, 0);
 	report_column(t, "after", VALUE_BYTES, 0);
-	VEC(struct pause) sorted = { 0 };
-	vec_each(pause, &p->list)
+	VEC(struct gc_pause) sorted = { 0 };
+	vec_each(pause, &p->log.pauses)
 		vec_push(&sorted, *pause);
 	vec_sort(&sorted, longest_first);
 	struct buf text = { 0 };
 	for (size_t i = 0; i < MIN(sorted.n, (size_t)TABLE_ROWS); i++) {
-		const struct pause *pause = &sorted.v[i];
-		const struct gc *gc = pause->gc >= 0 ? &p->gcs.v[pause->gc] : NULL;
+		const struct gc_pause *pause = &sorted.v[i];
+		const struct gc *gc = pause->gc >= 0 ? &p->log.gcs.v[pause->gc] : NULL;
 		uint64_t at = pause->begin_ns > exam->start_ns ? pause->begin_ns - exam->start_ns : 0;
 		describe(p, pause, &text);
 		report_row(t, (struct value[]){ V_NS(at), V_TEXT(buf_cstr(&text)),
-						V_NS(pause->stopped_ns - pause->begin_ns), V_NS(length_of(pause)),
-						heap_value(gc ? gc->before : 0), heap_value(gc ? gc->after : 0) });
+						V_NS(pause->stopped_ns - pause->begin_ns), V_NS(gc_pause_ns(pause)),
+						heap_value(gc ? gc->before : 0), heap_value(gc ? gc_after(gc) : 0) });
 	}
 	if (sorted.n > TABLE_ROWS) {
 		uint64_t rest = 0;
 		for (size_t i = TABLE_ROWS; i < sorted.n; i++)
-			rest += length_of(&sorted.v[i]);
+			rest += gc_pause_ns(&sorted.v[i]);
 		CLEANUP(mem_freep) char *words = mem_printf("%s shorter pauses", fmt_count(sorted.n - TABLE_ROWS).s);
 		report_rest(t, (struct value[]){ V_NONE, V_TEXT(words), V_NONE, V_NS(rest), V_NONE, V_NONE });
 	}
@@ -414,17 +274,17 @@ static void add_pictures(struct pauses *p, const struct exam *exam, const struct
 {
 	struct report_chart *chart = report_chart(report, "When", VALUE_NS, v->window_ns);
 	/* Only the longest where there are more than a picture can show. */
-	uint64_t least = p->list.n > CHART_BARS_MAX
-				 ? dist_quantile(p->lengths, 1 - (double)CHART_BARS_MAX / (double)p->list.n)
+	uint64_t least = p->log.pauses.n > CHART_BARS_MAX
+				 ? dist_quantile(p->lengths, 1 - (double)CHART_BARS_MAX / (double)p->log.pauses.n)
 				 : 0;
 	struct buf text = { 0 };
 	size_t bars = 0;
-	vec_each(pause, &p->list) {
-		if (length_of(pause) < least || bars >= CHART_BARS_MAX || pause->begin_ns < exam->start_ns)
+	vec_each(pause, &p->log.pauses) {
+		if (gc_pause_ns(pause) < least || bars >= CHART_BARS_MAX || pause->begin_ns < exam->start_ns)
 			continue;
 		describe(p, pause, &text);
-		report_chart_bar(chart, pause->begin_ns - exam->start_ns, length_of(pause), (double)length_of(pause),
-				 buf_cstr(&text));
+		report_chart_bar(chart, pause->begin_ns - exam->start_ns, gc_pause_ns(pause),
+				 (double)gc_pause_ns(pause), buf_cstr(&text));
 		bars++;
 	}
 	buf_free(&text);
@@ -442,10 +302,11 @@ static void add_how(const struct pauses *p, struct report *report)
 	CLEANUP(mem_freep)
 	char *of = mem_printf("of %s events", fmt_count(p->stream.events + p->stream.lost).s);
 	report_how(report, "Lost", V_COUNT(p->stream.lost), of);
-	if (p->unpaired)
-		report_how(report, "Left out", V_COUNT(p->unpaired), "suspensions whose begin or end was not seen");
-	if (p->list.n < dist_count(p->lengths))
-		report_how(report, "Listed", V_COUNT(p->list.n), "the tables show only these; the figures have all");
+	if (p->log.unpaired)
+		report_how(report, "Left out", V_COUNT(p->log.unpaired), "suspensions whose begin or end was not seen");
+	if (p->log.pauses.n < dist_count(p->lengths))
+		report_how(report, "Listed", V_COUNT(p->log.pauses.n),
+			   "the tables show only these; the figures have all");
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)

@@ -17,6 +17,7 @@
 #define VERY_LATE_NS 1000000000ull
 #define STALLED_NS 500000000ull
 #define MOSTLY_BLOCKED 0.5
+#define IDLE_CORES 0.1 /* of all: who uses less does not compute, not even in native calls */
 
 /* What a worker is at, in the order of what explains most. */
 enum doing { DOING_TASK, DOING_SLEEP, DOING_IO, DOING_LOCK, DOING_SIGNAL, DOING_NATIVE, DOING_WORK, DOING_COUNT };
@@ -27,7 +28,7 @@ static const char *const doing_words[DOING_COUNT] = {
 	[DOING_IO] = "waits for I/O",
 	[DOING_LOCK] = "waits for a lock",
 	[DOING_SIGNAL] = "waits for a signal",
-	[DOING_NATIVE] = "blocked in a lock or native call",
+	[DOING_NATIVE] = "is in a lock or native call",
 	[DOING_WORK] = "runs",
 };
 static const char *const doing_advice[DOING_COUNT] = {
@@ -39,6 +40,9 @@ static const char *const doing_advice[DOING_COUNT] = {
 	[DOING_IO] =
 		"Use the asynchronous form of that call (ReadAsync, SendAsync ...) and await it, or move it to threads "
 		"of its own.",
+	[DOING_NATIVE] =
+		"Look at that call: it waits for a lock (run lock-contention), or is native code that blocks or "
+		"computes.",
 	[DOING_LOCK] = "Run lock-contention to see who has the lock; hold it shorter.",
 	[DOING_SIGNAL] =
 		"Await an asynchronous signal instead (SemaphoreSlim.WaitAsync, a TaskCompletionSource, a Channel), "
@@ -54,8 +58,9 @@ struct activity {
 
 struct view {
 	uint64_t window_ns, p50, p95, pending;
-	double cores;		      /* used; negative = not known */
-	uint64_t busy, idle, blocked; /* workers, all looks together */
+	double cores;		   /* used; negative = not known */
+	uint64_t busy, idle;	   /* workers, all looks together */
+	uint64_t blocked, perhaps; /* of the busy; perhaps: a native call may compute as well */
 	uint32_t looks;
 	bool late, stalled, frozen, estimated;
 	struct {
@@ -103,19 +108,34 @@ static enum doing doing_of_frame(const char *name)
 					  : DOING_COUNT;
 }
 
+/* Calls that do nothing but wait. A thread in one is blocked, whatever the runtime noted about its mode: that may still
+ * be the mode of just before. */
+static bool only_waits(const char *name)
+{
+	static const char *const calls[] = {
+		"System.Threading.Thread.Sleep",	  "System.Threading.Thread.Join",
+		"System.Threading.Monitor.Wait",	  "System.Threading.Monitor.Enter",
+		"System.Threading.Monitor.ReliableEnter", "System.Threading.WaitHandle.Wait",
+		"System.Threading.WaitSubsystem.",	  NULL
+	};
+	return starts_any(name, calls);
+}
+
 /* From the leaf up to the user's own code: what explains most. */
 static enum doing doing_of(struct pool *p, const struct pool_seen *seen)
 {
 	enum doing best = DOING_COUNT;
+	bool blocked = !seen->managed;
 	for (size_t i = 0; i < stacks_depth(p->stacks, seen->stack); i++) {
 		struct stack_frame f = stacks_frame(p->stacks, p->methods, seen->stack, i);
 		if (!f.framework)
 			break;
+		blocked |= i == 0 && only_waits(f.name);
 		best = MIN(best, doing_of_frame(f.name));
 	}
-	if (best == DOING_COUNT || seen->managed)
-		return seen->managed ? DOING_WORK : DOING_NATIVE;
-	return best;
+	if (!blocked)
+		return DOING_WORK;
+	return best == DOING_COUNT ? DOING_NATIVE : best;
 }
 
 /* A thread of the pool; *ret_busy when it is at a work item. */
@@ -146,6 +166,7 @@ static void add_activity(struct pool *p, struct view *v, const struct pool_seen 
 				.stack = seen->stack,
 				.seen = 1 };
 	v->blocked += now.doing != DOING_WORK;
+	v->perhaps += now.doing == DOING_NATIVE;
 	vec_each(a, &v->activities) {
 		if (str_eq(a->method, now.method) && a->doing == now.doing) {
 			a->seen++;
@@ -190,9 +211,14 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 		    v->blocked == v->busy;
 }
 
-static double blocked_share(const struct view *v)
+/* Do the workers wait rather than compute? */
+static bool mostly_blocked(const struct pool *p, const struct view *v)
 {
-	return v->busy ? (double)v->blocked / (double)v->busy : 0;
+	if (!v->busy)
+		return p->injected > 0;
+	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->cores;
+	uint64_t blocked = idle ? v->blocked : v->blocked - v->perhaps;
+	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
 }
 
 /* --- verdict --- */
@@ -201,8 +227,7 @@ static const char *finding_of(const struct pool *p, const struct view *v)
 {
 	if (!v->late && !v->stalled)
 		return v->frozen ? "workers-blocked" : "nothing-found";
-	bool blocked = v->busy ? blocked_share(v) >= MOSTLY_BLOCKED : p->injected > 0;
-	return blocked ? "starvation" : "queue-latency";
+	return mostly_blocked(p, v) ? "starvation" : "queue-latency";
 }
 
 static void say_fine(const struct pool *p, const struct view *v, struct rich *text)
@@ -225,7 +250,10 @@ static void say_workers(const struct pool *p, const struct view *v, struct rich 
 		const struct activity *top = &v->activities.v[0];
 		double share = (double)top->seen / (double)v->busy;
 		rich_text(text, share > 0.995 ? " All workers" : " %s of the workers at work", fmt_percent(share).s);
-		rich_text(text, " %s in ", top->doing == DOING_WORK ? "run" : "are blocked");
+		rich_text(text, " %s in ",
+			  top->doing == DOING_WORK     ? "run"
+			  : top->doing == DOING_NATIVE ? "are"
+						       : "are blocked");
 		rich_code(text, top->method);
 		if (top->doing != DOING_WORK)
 			rich_text(text, " (%s)", doing_words[top->doing]);
@@ -275,7 +303,8 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			  fmt_number(v->cores).s, fmt_plural(p->cores, "core", "cores").s);
 	rich_text(text, ".");
 	say_workers(p, v, text);
-	const char *next = starving && v->activities.n ? doing_advice[v->activities.v[0].doing] : NULL;
+	enum doing doing = v->activities.n ? v->activities.v[0].doing : DOING_WORK;
+	const char *next = starving || doing == DOING_NATIVE ? doing_advice[doing] : NULL;
 	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
 }
 
@@ -289,11 +318,11 @@ static void add_figures(const struct pool *p, const struct view *v, struct repor
 	report_figure(report, "Longest", any ? V_NS(p->longest_ns) : V_NONE, longest);
 	double seconds = (double)(v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns) / 1e9;
 	CLEANUP(mem_freep)
-	char *rate = mem_printf("%s queued, %s taken", fmt_rate((double)p->enqueued / seconds).s,
-				fmt_rate((double)p->dequeued / seconds).s);
-	report_figure(report, "Items taken", V_COUNT(p->dequeued), rate);
-	if (v->late || v->stalled)
-		report_figure(report, "Still queued", V_COUNT(v->pending), p->older ? "of those queued since" : NULL);
+	char *flow = v->late || v->stalled
+			     ? mem_printf("%s; %s still queued", fmt_rate((double)p->dequeued / seconds).s,
+					  fmt_count(v->pending).s)
+			     : mem_printf("%s", fmt_rate((double)p->dequeued / seconds).s);
+	report_figure(report, "Items taken", V_COUNT(p->dequeued), flow);
 	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
 	CLEANUP(mem_freep)
 	char *added = mem_printf("%s added, %s ended", fmt_count(p->started).s, fmt_count(p->stopped).s);
@@ -367,9 +396,11 @@ static void add_queue_chart(const struct pool *p, const struct view *v, struct r
 	uint64_t at[POOL_BINS];
 	double waits[POOL_BINS];
 	size_t n = 0;
-	for (; n < POOL_BINS && n * p->bin_ns < v->window_ns; n++) {
-		at[n] = n * p->bin_ns;
-		waits[n] = (double)p->bins[n];
+	for (size_t i = 0; i < POOL_BINS; i++) {
+		if (!p->bins[i]) /* nothing was taken, which is not the same as no wait */
+			continue;
+		at[n] = i * p->bin_ns;
+		waits[n++] = (double)p->bins[i];
 	}
 	struct report_chart *chart =
 		report_chart(report, "Longest time in the queue, by when it ended", VALUE_NS, v->window_ns);
@@ -429,7 +460,6 @@ static void add_how(const struct pool *p, const struct view *v, struct report *r
 				   fmt_count(p->dequeued).s);
 		report_how(report, "Lower bounds", V_COUNT(p->older), older);
 	}
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *pool_analyse(struct exam *exam, struct report *report)

@@ -165,7 +165,7 @@ static uint64_t ask_silent_ones(size_t n, bool *ret_well)
 		questions[i] = (struct question){ .socket = path };
 	}
 	uint64_t start = clock_mono_ns();
-	ask_all(questions, n + 1, SILENCE_MS);
+	ask_all(questions, n + 1, 8 * SILENCE_MS); /* the well one must make it on a busy machine too */
 	uint64_t took = clock_mono_ns() - start;
 	*ret_well = !questions[n].err && str_eq(questions[n].info.entry_assembly, "Fake");
 	for (size_t i = 0; i <= n; i++) {
@@ -569,23 +569,20 @@ static void test_judge_image(void **state)
 {
 	(void)state;
 	struct patient p = a_patient();
-	struct rights r = { .uid = 1000, .ptrace_scope = -1, .ptrace_err = ESRCH, .dac = true };
+	char why[] = "its cgroup has only 3 MB left", fix[] = "give its cgroup more memory";
+	struct rights r = { .uid = 1000, .ptrace_scope = -1, .ptrace_err = ESRCH, .copy_pause_ns = 9000000 };
 	struct way_check c;
 	rights_judge_image(&p, &r, &c);
-	assert_open(c, "copy of its memory");
+	assert_open(c, "copy of its memory in a pause of about 9 ms");
 	r.target_seccomp = 2;
 	rights_judge_image(&p, &r, &c);
-	assert_open(c, "must allow clone");
-	r.target_seccomp = 1;
-	rights_judge_image(&p, &r, &c);
-	assert_closed(c, "strict", "core file");
+	assert_open(c, "filter allows clone");
 	r.target_seccomp = 0;
-	r.dac = false;
+	r.copy_why = why;
+	r.copy_fix = fix;
 	rights_judge_image(&p, &r, &c);
-	assert_closed(c, "libmscordaccore.so is not beside", "exactly its runtime version");
-	r.single_file = true;
-	rights_judge_image(&p, &r, &c);
-	assert_closed(c, "single-file", "PublishSingleFile");
+	assert_closed(c, "only 3 MB left", "more memory");
+	r.copy_why = r.copy_fix = NULL;
 	r.ptrace_err = EPERM;
 	rights_judge_image(&p, &r, &c);
 	assert_closed(c, "seccomp profile", "SYS_PTRACE");

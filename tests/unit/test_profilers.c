@@ -1,14 +1,8 @@
 #include "unit.h"
 
-#include "base/fd.h"
 #include "base/str.h"
-#include "build_nettrace.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
-#include <unistd.h>
-
-#define MS 1000000ull
-#define WINDOW_START 1000000000ull
+#include "exam_fixture.h"
 
 /* --- the registry --- */
 
@@ -59,99 +53,6 @@ static void bad_parameters_are_refused_in_words(void **state UNUSED)
 }
 
 /* --- examinations of recordings built here --- */
-
-struct fixture {
-	char dir[64];
-	struct recording *recording;
-	struct patient patient;
-	struct exam exam;
-	struct params *params;
-	struct report *report;
-};
-
-static void save_window(struct recording *r, uint64_t length_ns)
-{
-	json_t *window = json_pack("{s:I, s:I, s:I}", "start_unix_ns", (json_int_t)1794712329000000000, "start_ns",
-				   (json_int_t)WINDOW_START, "end_ns", (json_int_t)(WINDOW_START + length_ns));
-	recording_set_fact(r, "window", window);
-	json_decref(window);
-}
-
-static void save_part(struct recording *r, const char *name, struct build_nettrace *b)
-{
-	struct recording_part *part;
-	assert_ok(recording_part_new(r, name, "nettrace", &part));
-	recording_part_write(part, b->out.data, b->out.len);
-	recording_part_close(part, true);
-	build_nettrace_free(b);
-}
-
-static void begin(struct fixture *f)
-{
-	*f = (struct fixture){ 0 };
-	unit_temp_dir(f->dir, sizeof(f->dir));
-	assert_ok(recording_create(f->dir, 0, &f->recording));
-}
-
-/* Seals, opens again and examines it. */
-static void examine(struct fixture *f, const char *profiler)
-{
-	assert_ok(recording_seal(f->recording));
-	recording_free(f->recording);
-	assert_ok(recording_open(f->dir, &f->recording));
-	const struct profiler *p = NULL;
-	assert_ok(profiler_find(profiler, &p));
-	f->params = params_new(p);
-	f->patient.target.id = 4211;
-	f->patient.info.entry_assembly =
-		f->patient.info.entry_assembly ? f->patient.info.entry_assembly : mem_strdup("Shop.Api");
-	f->exam = (struct exam){ .profiler = p,
-				 .params = f->params,
-				 .patient = &f->patient,
-				 .way = WAY_EVENTS,
-				 .recording = f->recording,
-				 .replay = true,
-				 .cancel_fd = -1 };
-	assert_ok(exam_run(&f->exam));
-	f->report = report_new();
-	assert_ok(exam_analyse(&f->exam, f->report));
-}
-
-static void end(struct fixture *f)
-{
-	exam_fini(&f->exam);
-	report_free(f->report);
-	params_free(f->params);
-	patient_fini(&f->patient);
-	recording_free(f->recording);
-	assert_ok(dir_remove(f->dir));
-}
-
-static json_t *report_json(const struct report *r)
-{
-	struct buf out = { 0 };
-	report_render_json(r, &out);
-	json_t *j = NULL;
-	assert_ok(json_parse(buf_cstr(&out), out.len, 1 << 24, &j));
-	buf_free(&out);
-	return j;
-}
-
-/* The value of a key figure by its label; fails when there is none. */
-static double figure(const struct report *r, const char *label)
-{
-	json_t *j = report_json(r), *each;
-	size_t i;
-	double value = -1;
-	json_array_foreach(json_object_get(j, "figures"), i, each)
-	{
-		if (str_eq(json_get_str(each, "label", ""), label))
-			value = json_get_num(each, "value", -1);
-	}
-	json_decref(j);
-	assert_true(value >= 0);
-	return value;
-}
 
 /* --- runtime pauses --- */
 
@@ -210,14 +111,14 @@ static void add_pause(struct build_nettrace *b, const struct fake_pause *p)
 static void pauses_report(struct fixture *f, const struct fake_pause *list, size_t n)
 {
 	struct build_nettrace b = { 0 };
-	begin(f);
+	fixture_begin(f);
 	gc_stream(&b);
 	for (size_t i = 0; i < n; i++)
 		add_pause(&b, &list[i]);
 	build_nettrace_end(&b);
-	save_window(f->recording, 10000 * MS);
-	save_part(f->recording, "gc-0.nettrace", &b);
-	examine(f, "runtime-pauses");
+	fixture_window(f->recording, 10000 * MS);
+	fixture_part(f->recording, "gc-0.nettrace", &b);
+	fixture_examine(f, "runtime-pauses");
 }
 
 static void pauses_are_measured_exactly(void **state UNUSED)
@@ -237,15 +138,15 @@ static void pauses_are_measured_exactly(void **state UNUSED)
 	pauses_report(&f, list, ARRAY_SIZE(list));
 	assert_string_equal(report_finding(f.report), "long-pauses");
 	assert_int_equal(report_health(f.report), REPORT_BAD);
-	assert_int_equal((int)figure(f.report, "Pauses"), 3);
-	assert_int_equal((uint64_t)figure(f.report, "Standing still"), 303 * MS);
-	assert_int_equal((uint64_t)figure(f.report, "Longest"), 300 * MS);
+	assert_int_equal((int)fixture_figure(f.report, "Pauses"), 3);
+	assert_int_equal((uint64_t)fixture_figure(f.report, "Standing still"), 303 * MS);
+	assert_int_equal((uint64_t)fixture_figure(f.report, "Longest"), 300 * MS);
 	struct buf text = { 0 };
 	report_render_text(f.report, &(struct report_text_style){ 0 }, &text);
 	assert_non_null(strstr(buf_cstr(&text), "gen 2 blocking GC, large-object allocation"));
 	assert_non_null(strstr(buf_cstr(&text), "runtime work other than GC"));
 	buf_free(&text);
-	end(&f);
+	fixture_end(&f);
 }
 
 static void short_pauses_are_no_problem(void **state UNUSED)
@@ -257,10 +158,10 @@ static void short_pauses_are_no_problem(void **state UNUSED)
 	pauses_report(&f, list, ARRAY_SIZE(list));
 	assert_string_equal(report_finding(f.report), "nothing-found");
 	assert_int_equal(report_health(f.report), REPORT_OK);
-	end(&f);
+	fixture_end(&f);
 	pauses_report(&f, NULL, 0);
 	assert_string_equal(report_finding(f.report), "no-pause");
-	end(&f);
+	fixture_end(&f);
 }
 
 static void induced_and_slow_stops_are_told_apart(void **state UNUSED)
@@ -277,7 +178,7 @@ static void induced_and_slow_stops_are_told_apart(void **state UNUSED)
 	struct fixture f;
 	pauses_report(&f, list, ARRAY_SIZE(list));
 	assert_string_equal(report_finding(f.report), "induced-collections");
-	end(&f);
+	fixture_end(&f);
 	for (uint32_t i = 0; i < ARRAY_SIZE(list); i++) {
 		list[i].gc_reason = 0;
 		list[i].length_ns = 80 * MS;
@@ -285,7 +186,7 @@ static void induced_and_slow_stops_are_told_apart(void **state UNUSED)
 	}
 	pauses_report(&f, list, ARRAY_SIZE(list));
 	assert_string_equal(report_finding(f.report), "slow-to-stop");
-	end(&f);
+	fixture_end(&f);
 }
 
 static void only_the_window_counts(void **state UNUSED)
@@ -297,8 +198,8 @@ static void only_the_window_counts(void **state UNUSED)
 	};
 	struct fixture f;
 	pauses_report(&f, list, ARRAY_SIZE(list));
-	assert_int_equal((int)figure(f.report, "Pauses"), 1);
-	end(&f);
+	assert_int_equal((int)fixture_figure(f.report, "Pauses"), 1);
+	fixture_end(&f);
 }
 
 /* --- exceptions --- */
@@ -336,90 +237,60 @@ static void exceptions_stream(struct build_nettrace *b, bool stacks)
 	build_nettrace_end(b);
 }
 
-static void names_stream(struct build_nettrace *b)
-{
-	static const struct {
-		uint64_t start;
-		const char *space, *name;
-	} methods[] = { { 0x1000, "System.Number", "Parse" }, { 0x2000, "Shop.Import+<>c", "<Load>b__0_0" } };
-	build_nettrace_begin(b, 4);
-	build_nettrace_meta(
-		b, &(struct nettrace_meta){
-			   .id = 1, .event_id = 144, .provider = CLR_RUNDOWN_PROVIDER, .name = "", .version = 1 });
-	for (uint32_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		struct buf payload = { 0 };
-		build_u64(&payload, i);
-		build_u64(&payload, 0);
-		build_u64(&payload, methods[i].start);
-		build_u32(&payload, 0x100);
-		build_u32(&payload, 0);
-		build_u32(&payload, 0);
-		build_utf16z(&payload, methods[i].space);
-		build_utf16z(&payload, methods[i].name);
-		build_utf16z(&payload, "");
-		build_u16(&payload, 0);
-		build_nettrace_event(b, &(struct build_event){ .meta_id = 1,
-							       .sequence = i + 1,
-							       .capture_thread = 7,
-							       .time = WINDOW_START + 20000 * MS,
-							       .payload = payload.data,
-							       .payload_size = payload.len });
-		buf_free(&payload);
-	}
-	build_nettrace_end(b);
-}
-
 static void exceptions_are_counted_by_type_and_place(void **state UNUSED)
 {
 	struct build_nettrace counts = { 0 }, stacks = { 0 }, names = { 0 };
 	struct fixture f;
-	begin(&f);
+	fixture_begin(&f);
 	f.patient.info.runtime_version = mem_strdup("10.0.12");
-	save_window(f.recording, 1000 * MS);
+	fixture_window(f.recording, 1000 * MS);
 	exceptions_stream(&counts, false);
 	exceptions_stream(&stacks, true);
-	names_stream(&names);
-	save_part(f.recording, "counts-0.nettrace", &counts);
-	save_part(f.recording, "stacks-0.nettrace", &stacks);
-	save_part(f.recording, "names-0.nettrace", &names);
-	examine(&f, "exceptions");
+	fixture_names(&names,
+		      (struct fixture_method[]){ { 0x1000, "System.Number", "Parse" },
+						 { 0x2000, "Shop.Import+<>c", "<Load>b__0_0" } },
+		      2);
+	fixture_part(f.recording, "counts-0.nettrace", &counts);
+	fixture_part(f.recording, "stacks-0.nettrace", &stacks);
+	fixture_part(f.recording, "names-0.nettrace", &names);
+	fixture_examine(&f, "exceptions");
 	assert_string_equal(report_finding(f.report), "many-exceptions");
-	assert_int_equal((int)figure(f.report, "Exceptions"), 100);
-	assert_int_equal((int)figure(f.report, "Rate"), 100);
+	assert_int_equal((int)fixture_figure(f.report, "Exceptions"), 100);
+	assert_int_equal((int)fixture_figure(f.report, "Rate"), 100);
 	struct buf text = { 0 };
 	rich_plain(report_verdict_text(f.report), &text);
 	assert_non_null(
 		strstr(buf_cstr(&text), "75 % are System.FormatException, thrown in lambda in Shop.Import.Load"));
 	buf_clear(&text);
-	json_t *j = report_json(f.report);
+	json_t *j = fixture_json(f.report);
 	const json_t *rows = json_object_get(json_array_get(json_object_get(j, "blocks"), 0), "rows");
 	assert_int_equal(json_array_size(rows), 2);
 	json_decref(j);
 	buf_free(&text);
-	end(&f);
+	fixture_end(&f);
 }
 
 static void a_damaged_recording_is_partial(void **state UNUSED)
 {
 	struct build_nettrace counts = { 0 };
 	struct fixture f;
-	begin(&f);
+	fixture_begin(&f);
 	f.patient.info.runtime_version = mem_strdup("10.0.12");
-	save_window(f.recording, 1000 * MS);
+	fixture_window(f.recording, 1000 * MS);
 	exceptions_stream(&counts, false);
 	counts.out.len -= 300; /* inside the events */
 	memset(counts.out.data + counts.out.len - 64, 0xff, 64);
-	save_part(f.recording, "counts-0.nettrace", &counts);
-	examine(&f, "exceptions");
+	fixture_part(f.recording, "counts-0.nettrace", &counts);
+	fixture_examine(&f, "exceptions");
 	assert_non_null(f.exam.partial);
 	assert_non_null(report_facts(f.report)->partial);
-	end(&f);
+	fixture_end(&f);
 }
 
 static void a_recording_without_a_window_is_refused(void **state UNUSED)
 {
 	struct fixture f;
-	begin(&f);
+	fixture_begin(&f);
 	assert_ok(recording_seal(f.recording));
 	recording_free(f.recording);
 	assert_ok(recording_open(f.dir, &f.recording));
@@ -433,7 +304,7 @@ static void a_recording_without_a_window_is_refused(void **state UNUSED)
 				.replay = true,
 				.cancel_fd = -1 };
 	assert_err(exam_run(&f.exam), ERR_BAD_DATA);
-	end(&f);
+	fixture_end(&f);
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include "target/proc.h"
 #include "target/program.h"
 #include "target/target.h"
+#include "target/threads.h"
 #include <elf.h>
 #include <poll.h>
 #include <pthread.h>
@@ -478,6 +479,67 @@ static void test_pretender_is_no_patient(void **state)
 	end_child(pid);
 }
 
+/* ---- threads ---- */
+
+static void *named_thread(void *arg)
+{
+	int *fds = arg;
+	char byte;
+	pthread_setname_np(pthread_self(), "checkout");
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	return read(fds[2], &byte, 1) >= 0 ? NULL : arg;
+}
+
+static void test_threads_and_their_names(void **state)
+{
+	(void)state;
+	int up[2], down[2];
+	char byte;
+	pthread_t thread;
+	struct target self = { 0 };
+	struct target_threads threads = { 0 };
+	assert_int_equal(pipe(up), 0);
+	assert_int_equal(pipe(down), 0);
+	assert_int_equal(pthread_create(&thread, NULL, named_thread, (int[]){ up[0], up[1], down[0] }), 0);
+	assert_int_equal(read(up[0], &byte, 1), 1);
+	assert_ok(target_find_pid(getpid(), &self));
+	assert_ok(target_threads(&self, &threads));
+	size_t named = 0, first = 0;
+	vec_each(t, &threads) {
+		named += str_eq(t->name, "checkout");
+		first += t->tid == self.ns_pid;
+	}
+	assert_int_equal(named, 1);
+	assert_int_equal(first, 1);
+	vec_free(&threads);
+	self.other_pid_ns = true; /* then each thread is asked for its own number */
+	assert_ok(target_threads(&self, &threads));
+	assert_true(threads.n >= 2);
+	vec_free(&threads);
+	assert_int_equal(write(down[1], "x", 1), 1);
+	pthread_join(thread, NULL);
+	close(up[0]);
+	close(up[1]);
+	close(down[0]);
+	close(down[1]);
+	target_fini(&self);
+}
+
+static void test_cpu_of_a_process(void **state)
+{
+	(void)state;
+	struct target self = { 0 }, gone = { 0 };
+	uint64_t cpu = 0;
+	struct target_threads threads;
+	assert_ok(target_find_pid(getpid(), &self));
+	assert_true(target_cpu_ns(&self, &cpu));
+	self.start_ticks++; /* another process with the same pid */
+	assert_false(target_cpu_ns(&self, &cpu));
+	assert_false(target_cpu_ns(&gone, &cpu));
+	assert_err(target_threads(&gone, &threads), ERR_NOT_FOUND);
+	target_fini(&self);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,6 +560,8 @@ int main(void)
 		cmocka_unit_test(test_cpu_is_measured),
 		cmocka_unit_test(test_socket_of_a_process),
 		cmocka_unit_test(test_pretender_is_no_patient),
+		cmocka_unit_test(test_threads_and_their_names),
+		cmocka_unit_test(test_cpu_of_a_process),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

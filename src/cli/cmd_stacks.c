@@ -1,0 +1,407 @@
+#include "base/fmt.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "dac/dac.h"
+#include "eventpipe/methods.h"
+#include "image/image.h"
+#include "ipc/patient.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TIMEOUT_MS 2000
+#define NAME_COLUMNS 200
+
+/* One thread, and what could be learnt about it. */
+struct seen {
+	struct dac_stack stack;
+	struct dac_exception exception;
+	bool has_exception;
+	struct err *failure; /* why it has no stack */
+};
+
+struct stacks {
+	const char *source; /* what was looked at, for the heading */
+	struct image *image;
+	struct dac *dac;
+	struct dac_threads threads;
+	VEC(struct seen) seen; /* one for each thread */
+	uint64_t pause_ns;
+	bool live;
+};
+
+static void stacks_fini(struct stacks *s)
+{
+	vec_each(seen, &s->seen) {
+		dac_stack_free(&seen->stack);
+		err_free(seen->failure);
+	}
+	vec_free(&s->seen);
+	dac_threads_free(&s->threads);
+	dac_close(s->dac);
+	image_close(s->image);
+}
+
+/* ---- asking ---- */
+
+static struct err *learn_methods(struct stacks *s)
+{
+	struct dac_addresses methods = { 0 };
+	vec_each(seen, &s->seen)
+		vec_each(f, &seen->stack)
+			if (f->method)
+				vec_push(&methods, f->method);
+	struct err *err = dac_learn_methods(s->dac, methods.v, methods.n);
+	dac_addresses_free(&methods);
+	return err;
+}
+
+static bool has_stack(const struct dac_thread *t)
+{
+	return t->os_id && !(t->state & (DAC_THREAD_DEAD | DAC_THREAD_UNSTARTED));
+}
+
+static struct err *ask(struct stacks *s)
+{
+	const struct dac_modules *modules;
+	size_t wanted = 0, failed = 0;
+	TRY(dac_threads(s->dac, &s->threads));
+	vec_each(t, &s->threads) {
+		struct seen seen = { 0 };
+		if (has_stack(t)) {
+			wanted++;
+			seen.failure = dac_stack(s->dac, t->os_id, &seen.stack);
+			failed += seen.failure != NULL;
+		}
+		if (t->exception) {
+			CLEANUP(err_freep) struct err *err = dac_exception(s->dac, t->exception, &seen.exception);
+			seen.has_exception = !err;
+		}
+		vec_push(&s->seen, seen);
+	}
+	if (wanted && failed == wanted)
+		return STEAL(s->seen.v[0].failure);
+	TRY(learn_methods(s));
+	/* Without these a stack is still a stack. */
+	err_ignore(dac_name_threads(s->dac, &s->threads));
+	err_ignore(dac_modules(s->dac, &modules));
+	return NULL;
+}
+
+/* ---- words ---- */
+
+/* "Shop.Orders.Place", as its author knows it; "" when the frame has no method. */
+static void show_method(const struct stacks *s, const struct dac_frame *f, struct buf *out)
+{
+	const struct dac_method *m = f->method ? dac_method(s->dac, f->method) : NULL;
+	if (!m || str_empty(m->name))
+		return;
+	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
+	dac_split_name(m->name, &space, &member);
+	method_show(buf_cstr(&space), buf_cstr(&member), &shown);
+	str_add_visible(out, buf_cstr(&shown), shown.len, NAME_COLUMNS);
+}
+
+/* A frame of the runtime itself says something only by a method that no managed frame repeats. */
+static bool is_shown(const struct dac_stack *stack, size_t i)
+{
+	const struct dac_frame *f = &stack->v[i];
+	if (!f->kind)
+		return true;
+	if (!f->method)
+		return false;
+	bool below = i + 1 < stack->n && stack->v[i + 1].method == f->method;
+	bool above = i > 0 && stack->v[i - 1].method == f->method;
+	return !below && !above;
+}
+
+static const char *state_word(const struct dac_thread *t, size_t i)
+{
+	switch (i) {
+	case 0:
+		return t->finalizer ? "finalizer" : NULL;
+	case 1:
+		return t->state & DAC_THREAD_POOL ? "pool" : NULL;
+	case 2:
+		return t->state & DAC_THREAD_BACKGROUND ? "background" : NULL;
+	case 3:
+		return t->state & DAC_THREAD_WAITING ? "waiting" : NULL;
+	case 4:
+		return t->cooperative ? "in managed code" : NULL;
+	case 5:
+		return t->state & DAC_THREAD_UNSTARTED ? "not started" : NULL;
+	case 6:
+		return t->state & DAC_THREAD_DEAD || !t->os_id ? "ended" : NULL;
+	default:
+		return NULL;
+	}
+}
+#define STATE_WORDS 7
+
+/* ---- text ---- */
+
+static void add_heading(struct buf *out, const struct dac_thread *t)
+{
+	buf_printf(out, "\nthread %u", t->managed_id);
+	if (!str_empty(t->name)) {
+		buf_str(out, " \"");
+		str_add_visible(out, t->name, strlen(t->name), 60);
+		buf_char(out, '"');
+	}
+	if (t->os_id)
+		buf_printf(out, " · tid %u", t->os_id);
+	for (size_t i = 0; i < STATE_WORDS; i++)
+		if (state_word(t, i))
+			buf_printf(out, " · %s", state_word(t, i));
+	buf_char(out, '\n');
+}
+
+static void add_exception(struct buf *out, const struct dac_exception *e)
+{
+	CLEANUP(buf_free) struct buf type = { 0 };
+	type_show(e->type_name, &type);
+	buf_str(out, "    ! ");
+	str_add_visible(out, buf_cstr(&type), type.len, NAME_COLUMNS);
+	if (e->message) {
+		buf_str(out, ": ");
+		str_add_visible(out, e->message, strlen(e->message), NAME_COLUMNS);
+	}
+	buf_char(out, '\n');
+}
+
+static void add_stack(struct buf *out, const struct stacks *s, const struct seen *seen)
+{
+	if (seen->failure) {
+		buf_str(out, "    (its stack could not be read: ");
+		str_add_visible(out, err_text(seen->failure), strlen(err_text(seen->failure)), 0);
+		buf_str(out, ")\n");
+		return;
+	}
+	size_t shown = 0;
+	for (size_t i = 0; i < seen->stack.n; i++) {
+		if (!is_shown(&seen->stack, i))
+			continue;
+		size_t start = out->len;
+		buf_str(out, "    ");
+		show_method(s, &seen->stack.v[i], out);
+		if (out->len == start + 4)
+			buf_printf(out, "(code at 0x%llx)", (unsigned long long)seen->stack.v[i].ip);
+		buf_char(out, '\n');
+		shown++;
+	}
+	if (!shown)
+		buf_str(out, "    (no managed frames)\n");
+	if (seen->stack.cut)
+		buf_str(out, "    (and more)\n");
+}
+
+static void print_text(const struct stacks *s)
+{
+	CLEANUP(buf_free) struct buf out = { 0 };
+	size_t living = 0, ended = 0;
+	vec_each(t, &s->threads)
+		*(has_stack(t) ? &living : &ended) += 1;
+	str_add_visible(&out, s->source, strlen(s->source), 0);
+	buf_printf(&out, ": %s", fmt_plural(living, "managed thread", "managed threads").s);
+	if (dac_runtime(s->dac)->version[0])
+		buf_printf(&out, ", .NET %s", dac_runtime(s->dac)->version);
+	if (s->live)
+		buf_printf(&out, "; paused for %s", fmt_duration_ns(s->pause_ns).s);
+	buf_char(&out, '\n');
+	for (size_t i = 0; i < s->threads.n; i++) {
+		if (!has_stack(&s->threads.v[i]))
+			continue;
+		add_heading(&out, &s->threads.v[i]);
+		if (s->seen.v[i].has_exception)
+			add_exception(&out, &s->seen.v[i].exception);
+		add_stack(&out, s, &s->seen.v[i]);
+	}
+	if (ended)
+		buf_printf(&out, "\n%s not started or ended\n", fmt_plural(ended, "thread", "threads").s);
+	fwrite(out.data, 1, out.len, stdout);
+}
+
+/* ---- JSON ---- */
+
+static void add_address(struct jsonw *w, const char *key, uint64_t address)
+{
+	char text[20];
+	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)address);
+	jsonw_str(w, key, text);
+}
+
+static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f)
+{
+	const struct dac_method *m = f->method ? dac_method(s->dac, f->method) : NULL;
+	const struct dac_module *module = m ? dac_module(s->dac, m->module) : NULL;
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	show_method(s, f, &shown);
+	jsonw_object(w, NULL);
+	jsonw_str(w, "name", shown.len ? buf_cstr(&shown) : NULL);
+	jsonw_str(w, "method", m ? m->name : NULL);
+	jsonw_str(w, "module", module ? module->path : NULL);
+	if (m)
+		jsonw_u64(w, "token", m->token);
+	else
+		jsonw_null(w, "token");
+	jsonw_str(w, "frame", f->kind);
+	add_address(w, "ip", f->ip);
+	add_address(w, "sp", f->sp);
+	if (f->il_offset >= 0)
+		jsonw_i64(w, "ilOffset", f->il_offset);
+	else
+		jsonw_null(w, "ilOffset");
+	if (f->native_offset)
+		jsonw_u64(w, "nativeOffset", f->native_offset);
+	else
+		jsonw_null(w, "nativeOffset");
+	jsonw_object_end(w);
+}
+
+static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
+{
+	const struct dac_thread *t = &s->threads.v[i];
+	const struct seen *seen = &s->seen.v[i];
+	jsonw_object(w, NULL);
+	jsonw_u64(w, "managedId", t->managed_id);
+	if (t->os_id)
+		jsonw_u64(w, "osId", t->os_id);
+	else
+		jsonw_null(w, "osId");
+	jsonw_str(w, "name", t->name);
+	jsonw_array(w, "state");
+	for (size_t k = 0; k < STATE_WORDS; k++)
+		if (state_word(t, k))
+			jsonw_str(w, NULL, state_word(t, k));
+	jsonw_array_end(w);
+	if (seen->has_exception) {
+		jsonw_object(w, "exception");
+		jsonw_str(w, "type", seen->exception.type_name);
+		jsonw_str(w, "message", seen->exception.message);
+		jsonw_object_end(w);
+	} else {
+		jsonw_null(w, "exception");
+	}
+	jsonw_str(w, "failure", seen->failure ? err_text(seen->failure) : NULL);
+	jsonw_array(w, "frames");
+	vec_each(f, &seen->stack)
+		add_json_frame(w, s, f);
+	jsonw_array_end(w);
+	jsonw_object_end(w);
+}
+
+static void print_json(const struct stacks *s)
+{
+	CLEANUP(buf_free) struct buf out = { 0 };
+	struct jsonw w = jsonw_make(&out, true);
+	jsonw_object(&w, NULL);
+	jsonw_str(&w, "source", s->source);
+	jsonw_str(&w, "runtime", dac_runtime(s->dac)->version);
+	if (s->live)
+		jsonw_num(&w, "pauseMs", (double)s->pause_ns / 1e6);
+	else
+		jsonw_null(&w, "pauseMs");
+	jsonw_array(&w, "threads");
+	for (size_t i = 0; i < s->threads.n; i++)
+		add_json_thread(&w, s, i);
+	jsonw_array_end(&w);
+	jsonw_object_end(&w);
+	buf_char(&out, '\n');
+	fwrite(out.data, 1, out.len, stdout);
+}
+
+/* ---- the command ---- */
+
+static struct err *open_core(const char *path, struct stacks *s)
+{
+	struct image_core_options options = { .files_root = "" };
+	TRY(image_open_core(path, &options, NULL, &s->image));
+	s->source = path;
+	TRY_WRAP(dac_open(s->image, NULL, &s->dac), "'%s'", path);
+	return ask(s);
+}
+
+static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
+{
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
+	struct dac_options dac_options = { .root = root };
+	struct image_forecast forecast;
+	if (p->answered)
+		limits->cookie = p->info.cookie;
+	/* Nobody is made to stand still for a library that is not there. */
+	TRY(dac_check_target(&p->target, NULL));
+	TRY(image_forecast(&p->target, limits, &forecast));
+	TRY(image_take_snapshot(&p->target, limits, &s->image));
+	struct err *err = dac_open(s->image, &dac_options, &s->dac);
+	if (!err)
+		err = ask(s);
+	const char *reason;
+	if (!image_whole(s->image, &reason)) {
+		err_free(err);
+		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	}
+	if (err)
+		return err;
+	s->pause_ns = image_cost(s->image).pause_ns;
+	s->live = true;
+	/* From here on only what was learnt is shown. */
+	image_drop(s->image);
+	return NULL;
+}
+
+static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)
+{
+	struct image_limits limits = { 0 };
+	const char *pause = args_value(args, "--max-pause");
+	if (pause &&
+	    (!str_to_duration_ms(pause, &limits.max_pause_ms) || !limits.max_pause_ms || limits.max_pause_ms > 60000))
+		return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", pause);
+	TRY(patient_look(args->words[0], TIMEOUT_MS, p));
+	TRY_WRAP(look(p, &limits, s), "no stacks of %s (%d)", patient_name(p), p->target.id);
+	return NULL;
+}
+
+static struct err *run(const struct args *args, int *ret_exit)
+{
+	(void)ret_exit;
+	const char *core = args_value(args, "--core");
+	if (!core == !args->n_words)
+		return err_new(ERR_USAGE, "'stacks' needs a TARGET or --core FILE");
+	CLEANUP(stacks_fini) struct stacks s = { 0 };
+	CLEANUP(patient_fini) struct patient p = { 0 };
+	CLEANUP(mem_freep) char *source = NULL;
+	if (core) {
+		TRY(open_core(core, &s));
+	} else {
+		TRY(open_target(args, &p, &s));
+		s.source = source = mem_printf("%s (%d)", patient_name(&p), p.target.id);
+	}
+	if (args_has(args, "--json"))
+		print_json(&s);
+	else
+		print_text(&s);
+	return NULL;
+}
+
+static const struct option options[] = {
+	{ .name = "--core", .value = "FILE", .help = "look into a core file instead of a process" },
+	{ .name = "--max-pause", .value = "TIME", .help = "refuse when it would stand still for longer (100ms)" },
+	{ .name = "--json", .help = "print an object with every thread and every frame" },
+	{ 0 },
+};
+
+const struct command cmd_stacks = {
+	.name = "stacks",
+	.words = "TARGET | --core FILE",
+	.summary = "Print the stack of every managed thread of a process or a core file.",
+	.example = "drdotnet stacks 1234              where every thread is now\n"
+		   "drdotnet stacks --core core.4711  ... or was when the core was written\n",
+	.details = "A running process is held for the few milliseconds that a copy of it takes; everything is read "
+		   "from the "
+		   "copy. The runtime's own libmscordaccore.so is needed: it lies beside libcoreclr.so, or else in a "
+		   "folder "
+		   "of runtime packs that DRDOTNET_RUNTIME_PACKS names. It runs in a process without rights.",
+	.options = options,
+	.max_words = 1,
+	.run = run,
+};

@@ -1,0 +1,379 @@
+#include "cli/counters_screen.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cli/output.h"
+#include <math.h>
+#include <ncurses.h>
+#include <string.h>
+
+#define NOW_COLUMNS 13
+#define MAX_COLUMNS 13
+#define TOTAL_COLUMNS 12
+#define SPARK_MIN 10
+#define SPARK_MAX 120
+#define NAME_MAX 64
+#define NAME_MIN 24
+#define FILTER_BYTES 60
+#define HEAD_LINES 2
+#define ESC 27
+
+struct counters_screen {
+	struct counters_view *view;
+	SCREEN *terminal;
+	size_t top; /* first row shown */
+	bool typing, help, ascii;
+	char filter[FILTER_BYTES];
+};
+
+struct counters_screen *counters_screen_open(struct counters_view *view)
+{
+	SCREEN *terminal = counters_terminal_known() ? newterm(NULL, stdout, stdin) : NULL;
+	if (!terminal)
+		return NULL;
+	struct counters_screen *s = mem_zalloc(sizeof(*s));
+	*s = (struct counters_screen){ .view = view, .terminal = terminal, .ascii = !output_is_utf8() };
+	view->filter = s->filter;
+	set_escdelay(25);
+	cbreak();
+	noecho();
+	nodelay(stdscr, TRUE);
+	keypad(stdscr, TRUE);
+	curs_set(0);
+	if (has_colors() && str_empty(getenv("NO_COLOR"))) {
+		start_color();
+		use_default_colors();
+		init_pair(1, COLOR_CYAN, -1);
+		init_pair(2, COLOR_YELLOW, -1);
+	}
+	return s;
+}
+
+void counters_screen_close(struct counters_screen *s)
+{
+	if (!s)
+		return;
+	s->view->filter = "";
+	endwin();
+	delscreen(s->terminal);
+	mem_free(s);
+}
+
+/* ---- drawing ---- */
+
+struct layout {
+	int name, now, max, total, spark; /* widths; 0 = not shown */
+};
+
+/* The name and the sparkline share what is left; the least important column goes first. */
+static struct layout lay_out(int columns)
+{
+	struct layout l = { .now = NOW_COLUMNS, .max = MAX_COLUMNS, .total = TOTAL_COLUMNS };
+	int left = columns - 1 - l.now - l.max - l.total;
+	if (left < NAME_MIN + SPARK_MIN) {
+		left += l.total;
+		l.total = 0;
+	}
+	if (left < NAME_MIN + SPARK_MIN) {
+		left += l.max;
+		l.max = 0;
+	}
+	l.spark = left >= NAME_MIN + SPARK_MIN ? MIN(MAX(left / 2 - 6, SPARK_MIN), SPARK_MAX) : 0;
+	l.name = MAX(left - l.spark, 1);
+	if (l.name > NAME_MAX) {
+		l.spark = MIN(l.spark + l.name - NAME_MAX, SPARK_MAX);
+		l.name = NAME_MAX;
+	}
+	return l;
+}
+
+/* Text cut to so many columns, at a place. */
+static void put(int y, int x, int columns, bool right, const char *text)
+{
+	if (columns <= 0)
+		return;
+	CLEANUP(buf_free) struct buf cut = { 0 };
+	size_t width = utf8_width(text);
+	if (width > (size_t)columns)
+		str_add_visible(&cut, text, strlen(text), (size_t)columns - 1);
+	else
+		buf_str(&cut, text);
+	width = utf8_width(buf_cstr(&cut));
+	mvaddstr(y, x + (right ? MAX(columns - (int)width, 0) : 0), buf_cstr(&cut));
+}
+
+static void draw_spark(const struct counters_screen *s, const struct counters_row *row, int y, int x, int columns)
+{
+	double cells[SPARK_MAX];
+	int64_t from, to;
+	if (columns <= 0 || !series_window(counters_series(s->view->c), &from, &to))
+		return;
+	if (s->view->until_ns)
+		to = MIN(to, s->view->until_ns);
+	/* A young window grows from the left, a cell an interval, until the cells must be shared. */
+	int64_t interval_ns = (int64_t)counters_interval_ms(s->view->c) * 1000000;
+	int64_t width_ns = MAX(to - from + 1, interval_ns * columns);
+	series_cells(row->s, row->column, from, from + width_ns, cells, (size_t)columns);
+	CLEANUP(buf_free) struct buf line = { 0 };
+	counters_sparkline(cells, (size_t)columns, s->ascii, &line);
+	attron(COLOR_PAIR(1));
+	mvaddstr(y, x, buf_cstr(&line));
+	attroff(COLOR_PAIR(1));
+}
+
+/* Tags that do not fit lose their keys first: "error.type=TimeoutException" -> "TimeoutException". */
+static void put_label(const struct counters_row *row, int y, int x, int columns)
+{
+	bool tags = *row->s->key.tags && row->indent == 2;
+	if (!tags || utf8_width(row->label) <= (size_t)MAX(columns, 0)) {
+		put(y, x, columns, false, row->label);
+		return;
+	}
+	CLEANUP(buf_free) struct buf values = { 0 };
+	bool key = true;
+	for (const char *p = row->label; *p; p++) {
+		if (key)
+			key = *p != '=';
+		else
+			buf_char(&values, *p);
+		if (*p == ',')
+			key = true;
+	}
+	put(y, x, columns, false, buf_cstr(&values));
+}
+
+static void draw_row(const struct counters_screen *s, const struct counters_row *row, int y, struct layout l)
+{
+	int indent = (int)row->indent * 2;
+	if (!row->s) {
+		attron(row->indent ? A_NORMAL : A_BOLD);
+		put(y, indent, COLS - indent, false, row->label);
+		attroff(row->indent ? A_NORMAL : A_BOLD);
+		return;
+	}
+	const struct series *series = row->s;
+	put_label(row, y, indent, l.name - indent - 1);
+	int x = l.name;
+	double now = counters_value_now(s->view, series, row->column);
+	put(y, x, l.now - 1, true, counters_value_text(series, row->column, now).s);
+	x += l.now;
+	put(y, x, l.max - 1, true, counters_value_text(series, row->column, series->max[row->column]).s);
+	x += l.max;
+	if (series->kind == SERIES_RATE)
+		put(y, x, l.total - 1, true,
+		    counters_value_text(series, SERIES_TOTAL, counters_value_now(s->view, series, SERIES_TOTAL)).s);
+	x += l.total;
+	draw_spark(s, row, y, x + 1, MIN(l.spark, COLS - x - 1));
+}
+
+static void draw_head(const struct counters_screen *s, struct layout l)
+{
+	CLEANUP(buf_free) struct buf line = { 0 };
+	int64_t from, to;
+	buf_printf(&line, "%s  every %s", s->view->title,
+		   fmt_duration_ns(counters_interval_ms(s->view->c) * 1000000).s);
+	if (series_window(counters_series(s->view->c), &from, &to))
+		buf_printf(&line, "  window %s", fmt_duration_ns((uint64_t)((to - from) / 1000000000) * 1000000000).s);
+	if (counters_lost(s->view->c))
+		buf_printf(&line, "  lost %s", fmt_plural(counters_lost(s->view->c), "event", "events").s);
+	attron(A_BOLD);
+	put(0, 0, COLS, false, buf_cstr(&line));
+	attroff(A_BOLD);
+	if (s->view->until_ns) {
+		attron(A_REVERSE);
+		put(0, COLS - 8, 8, true, " paused ");
+		attroff(A_REVERSE);
+	}
+	attron(A_UNDERLINE | A_DIM);
+	mvhline(1, 0, ' ', COLS);
+	put(1, 0, l.name - 1, false, "counter");
+	put(1, l.name, l.now - 1, true, "now");
+	put(1, l.name + l.now, l.max - 1, true, "highest");
+	put(1, l.name + l.now + l.max, l.total - 1, true, "total");
+	put(1, l.name + l.now + l.max + l.total + 1, l.spark, false, "whole window");
+	attroff(A_UNDERLINE | A_DIM);
+}
+
+static void draw_foot(const struct counters_screen *s, size_t shown, size_t all)
+{
+	CLEANUP(buf_free) struct buf line = { 0 };
+	if (s->typing)
+		buf_printf(&line, "/%s_   Enter keeps it, Esc forgets it", s->filter);
+	else
+		buf_printf(&line, "q quit  p %s  / filter%s%s  s sort (%s)  r reset  ? help",
+			   s->view->until_ns ? "go on" : "pause", s->filter[0] ? ": " : "", s->filter,
+			   s->view->sort == COUNTERS_BY_NAME ? "name" : "value");
+	attron(A_REVERSE);
+	mvhline(LINES - 1, 0, ' ', COLS);
+	put(LINES - 1, 0, COLS - 12, false, buf_cstr(&line));
+	if (shown < all) {
+		CLEANUP(mem_freep) char *where = mem_printf("%zu-%zu/%zu", s->top + 1, s->top + shown, all);
+		put(LINES - 1, COLS - 12, 12, true, where);
+	}
+	attroff(A_REVERSE);
+}
+
+static void draw_help(void)
+{
+	static const char *const lines[] = {
+		"q, Ctrl-C        quit; the process is left as it was",
+		"p, space         pause the picture; listening goes on",
+		"arrows, page, home, end   scroll",
+		"/                show only what contains a word",
+		"s                sort by name or by value",
+		"r                forget the past: window, highest, sums",
+		"?                this page; any key goes back",
+		"",
+		"now       value of the last interval; a rate is per second",
+		"highest   since the start or the last reset",
+		"total     since the process started where it counts itself,",
+		"          otherwise since somebody listens",
+		"p50 p95 p99   of what was measured in one interval",
+		"-         not measured",
+	};
+	for (int i = 0; i < (int)ARRAY_SIZE(lines); i++)
+		put(HEAD_LINES + 1 + i, 2, COLS - 4, false, lines[i]);
+}
+
+/* The newest notes, a line each, at most three; gives how many lines. */
+static int draw_notes(const struct counters_screen *s)
+{
+	size_t n = 0;
+	while (counters_note(s->view->c, n))
+		n++;
+	CLEANUP(buf_free) struct buf missing = { 0 };
+	if (counters_complete(s->view->c))
+		counters_missing(s->view->c, &missing);
+	int lines = (int)MIN(n, (size_t)2) + (missing.len ? 1 : 0), y = LINES - 1 - lines;
+	if (LINES < HEAD_LINES + lines + 4)
+		return 0;
+	attron(COLOR_PAIR(2));
+	for (size_t i = n - MIN(n, (size_t)2); i < n; i++) {
+		CLEANUP(buf_free) struct buf safe = { 0 };
+		str_add_visible(&safe, counters_note(s->view->c, i), strlen(counters_note(s->view->c, i)), 0);
+		put(y++, 0, COLS, false, buf_cstr(&safe));
+	}
+	if (missing.len) {
+		CLEANUP(buf_free) struct buf safe = { 0 };
+		str_add_visible(&safe, missing.data, strcspn(missing.data, "\n"), 0);
+		put(y, 0, COLS, false, buf_cstr(&safe));
+	}
+	attroff(COLOR_PAIR(2));
+	return lines;
+}
+
+void counters_screen_draw(struct counters_screen *s)
+{
+	struct counters_rows rows = { 0 };
+	struct layout l = lay_out(COLS);
+	counters_rows_make(s->view, &rows);
+	erase();
+	draw_head(s, l);
+	int room = MAX(LINES - HEAD_LINES - 1 - draw_notes(s), 0);
+	size_t most = rows.n > (size_t)room ? rows.n - (size_t)room : 0;
+	s->top = MIN(s->top, most);
+	size_t shown = MIN(rows.n - s->top, (size_t)room);
+	if (s->help)
+		draw_help();
+	for (size_t i = 0; i < shown && !s->help; i++)
+		draw_row(s, &rows.v[s->top + i], HEAD_LINES + (int)i, l);
+	if (!rows.n && !s->help)
+		put(HEAD_LINES + 1, 2, COLS - 2, false,
+		    series_count(counters_series(s->view->c)) ? "nothing matches the filter"
+		    : counters_complete(s->view->c)	      ? "nothing was heard"
+							      : "listening; the first values come in a moment");
+	draw_foot(s, shown, rows.n);
+	refresh();
+	counters_rows_free(&rows);
+}
+
+/* ---- keys ---- */
+
+static void type(struct counters_screen *s, int key)
+{
+	size_t n = strlen(s->filter);
+	if (key == ESC) {
+		s->filter[0] = '\0';
+		s->typing = false;
+	} else if (key == '\n' || key == '\r' || key == KEY_ENTER) {
+		s->typing = false;
+	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
+		if (n)
+			s->filter[n - 1] = '\0';
+	} else if (key >= ' ' && key < 127 && n + 1 < sizeof(s->filter)) {
+		s->filter[n] = (char)key;
+		s->filter[n + 1] = '\0';
+	}
+	s->top = 0;
+}
+
+static void scroll_by(struct counters_screen *s, long rows)
+{
+	s->top = rows < 0 && (size_t)-rows > s->top ? 0 : s->top + (size_t)rows;
+}
+
+static void act(struct counters_screen *s, int key)
+{
+	long page = MAX(LINES - HEAD_LINES - 2, 1);
+	switch (key) {
+	case 'p':
+	case ' ':
+		s->view->until_ns = s->view->until_ns ? 0 : clock_real_ns();
+		break;
+	case '/':
+		s->typing = true;
+		break;
+	case 's':
+		s->view->sort = s->view->sort == COUNTERS_BY_NAME ? COUNTERS_BY_VALUE : COUNTERS_BY_NAME;
+		break;
+	case 'r':
+		series_set_reset(counters_series(s->view->c));
+		break;
+	case '?':
+	case 'h':
+		s->help = true;
+		break;
+	case ESC:
+		s->filter[0] = '\0';
+		break;
+	case KEY_UP:
+	case 'k':
+		scroll_by(s, -1);
+		break;
+	case KEY_DOWN:
+	case 'j':
+		scroll_by(s, 1);
+		break;
+	case KEY_PPAGE:
+		scroll_by(s, -page);
+		break;
+	case KEY_NPAGE:
+		scroll_by(s, page);
+		break;
+	case KEY_HOME:
+		s->top = 0;
+		break;
+	case KEY_END:
+		s->top = SIZE_MAX / 2;
+		break;
+	default:
+		break;
+	}
+}
+
+enum counters_wish counters_screen_keys(struct counters_screen *s)
+{
+	bool any = false;
+	for (int key; (key = getch()) != ERR; any = true) {
+		if (s->typing)
+			type(s, key);
+		else if (s->help && key != KEY_RESIZE && key != 'q')
+			s->help = false;
+		else if (key == 'q' || key == 'Q' || key == 3)
+			return COUNTERS_QUIT;
+		else
+			act(s, key);
+	}
+	if (any)
+		counters_screen_draw(s);
+	return COUNTERS_GO_ON;
+}

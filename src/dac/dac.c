@@ -1,0 +1,402 @@
+#include "base/fd.h"
+#include "base/str.h"
+#include "dac/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Questions about many things are asked in portions, so that a hostile count costs little and a crash costs one. */
+#define PORTION 4096
+
+struct dac {
+	const struct image *image;
+	struct dac_runtime runtime;
+	struct helper *helper;
+	struct strtab texts;
+	struct method_list methods;
+	struct type_list types;
+	struct map_u64 method_index, type_index, module_index; /* address to index + 1 */
+	struct dac_modules modules;
+	bool has_modules;
+	char *library;
+};
+
+/* ---- the connection ---- */
+
+struct err *dac_open(const struct image *img, const struct dac_options *options, struct dac **ret)
+{
+	static const struct dac_options none = { 0 };
+	options = options ? options : &none;
+	CLEANUP(dac_closep) struct dac *d = mem_zalloc(sizeof(*d));
+	d->image = img;
+	TRY(dac_find_runtime(img, &d->runtime));
+	CLOSE_FD int library = -1;
+	TRY(dac_find_library(&d->runtime, options, &library, &d->library));
+	struct helper_start start = {
+		.image = img,
+		.runtime_base = d->runtime.base,
+		.library_fd = library,
+		.program = options->helper,
+		.answer_ms = options->answer_ms ? options->answer_ms : DAC_ANSWER_MS,
+		.memory_bytes = options->memory_bytes ? options->memory_bytes : DAC_MEMORY_BYTES,
+	};
+	enum wire_dac_stage stage;
+	struct err *err = helper_new(&start, &d->helper, &stage);
+	if (err && stage == WIRE_DAC_REFUSED)
+		return err_wrap(err, "'%s' for .NET %s", d->library, d->runtime.version);
+	if (err)
+		return err_wrap(err, "'%s'", d->library);
+	*ret = STEAL(d);
+	return NULL;
+}
+
+void dac_close(struct dac *d)
+{
+	if (!d)
+		return;
+	helper_free(d->helper);
+	strtab_free(&d->texts);
+	vec_free(&d->methods);
+	vec_free(&d->types);
+	vec_free(&d->modules);
+	map_u64_free(&d->method_index);
+	map_u64_free(&d->type_index);
+	map_u64_free(&d->module_index);
+	mem_free(d->library);
+	mem_free(d);
+}
+
+const struct dac_runtime *dac_runtime(const struct dac *d)
+{
+	return &d->runtime;
+}
+
+unsigned dac_restarts(const struct dac *d)
+{
+	return helper_restarts(d->helper);
+}
+
+static struct err *misshapen(void)
+{
+	return err_new(ERR_BAD_DATA, "the data-access library: the answer is not one");
+}
+
+/* Asks, decodes into list, frees it when that fails. */
+#define ANSWER(d, kind, values, n, decoded, list_free, ret)                                                            \
+	do {                                                                                                           \
+		CLEANUP(buf_free) struct buf in_ = { 0 };                                                              \
+		memset(ret, 0, sizeof(*(ret)));                                                                        \
+		TRY(helper_ask((d)->helper, kind, values, n, &in_));                                                   \
+		if (decoded)                                                                                           \
+			return NULL;                                                                                   \
+		list_free(ret);                                                                                        \
+		return misshapen();                                                                                    \
+	} while (0)
+#define NO_FREE(x) (void)(x)
+
+struct err *dac_facts(struct dac *d, struct dac_facts *ret)
+{
+	ANSWER(d, WIRE_DAC_RUNTIME, NULL, 0, decode_facts(&in_, ret), NO_FREE, ret);
+}
+
+struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret)
+{
+	uint64_t value = os_id;
+	ANSWER(d, WIRE_DAC_STACK, &value, 1, decode_stack(&in_, &d->texts, ret), dac_stack_free, ret);
+}
+
+struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret)
+{
+	uint64_t value = os_id;
+	ANSWER(d, WIRE_DAC_STACK_REFS, &value, 1, decode_refs(&in_, ret), dac_refs_free, ret);
+}
+
+struct err *dac_fields(struct dac *d, uint64_t type, struct dac_fields *ret)
+{
+	ANSWER(d, WIRE_DAC_FIELDS, &type, 1, decode_fields(&in_, &d->texts, ret), dac_fields_free, ret);
+}
+
+struct err *dac_module_types(struct dac *d, uint64_t module, struct dac_addresses *ret)
+{
+	ANSWER(d, WIRE_DAC_MODULE_TYPES, &module, 1, decode_addresses(&in_, ret), dac_addresses_free, ret);
+}
+
+struct err *dac_heaps(struct dac *d, struct dac_heaps *ret)
+{
+	ANSWER(d, WIRE_DAC_HEAPS, NULL, 0, decode_heaps(&in_, ret), dac_heaps_free, ret);
+}
+
+struct err *dac_segments(struct dac *d, struct dac_segments *ret)
+{
+	ANSWER(d, WIRE_DAC_SEGMENTS, NULL, 0, decode_segments(&in_, ret), dac_segments_free, ret);
+}
+
+struct err *dac_handles(struct dac *d, struct dac_handles *ret)
+{
+	ANSWER(d, WIRE_DAC_HANDLES, NULL, 0, decode_handles(&in_, ret), dac_handles_free, ret);
+}
+
+struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
+{
+	ANSWER(d, WIRE_DAC_IL_MAP, &ip, 1, decode_code(&in_, ret), dac_code_free, ret);
+}
+
+struct err *dac_syncs(struct dac *d, struct dac_syncs *ret)
+{
+	ANSWER(d, WIRE_DAC_SYNC_BLOCKS, NULL, 0, decode_syncs(&in_, ret), dac_syncs_free, ret);
+}
+
+#define DEFINE_FREE(name, type)                                                                                        \
+	void name(struct type *list)                                                                                   \
+	{                                                                                                              \
+		vec_free(list);                                                                                        \
+	}
+DEFINE_FREE(dac_threads_free, dac_threads)
+DEFINE_FREE(dac_stack_free, dac_stack)
+DEFINE_FREE(dac_fields_free, dac_fields)
+DEFINE_FREE(dac_addresses_free, dac_addresses)
+DEFINE_FREE(dac_heaps_free, dac_heaps)
+DEFINE_FREE(dac_segments_free, dac_segments)
+DEFINE_FREE(dac_handles_free, dac_handles)
+DEFINE_FREE(dac_refs_free, dac_refs)
+DEFINE_FREE(dac_code_free, dac_code)
+DEFINE_FREE(dac_syncs_free, dac_syncs)
+
+static struct err *ask_threads(struct dac *d, struct dac_threads *ret)
+{
+	ANSWER(d, WIRE_DAC_THREADS, NULL, 0, decode_threads(&in_, ret), dac_threads_free, ret);
+}
+
+struct err *dac_threads(struct dac *d, struct dac_threads *ret)
+{
+	struct dac_facts facts;
+	TRY(dac_facts(d, &facts));
+	TRY(ask_threads(d, ret));
+	vec_each(t, ret)
+		t->finalizer = t->address == facts.finalizer_thread;
+	return NULL;
+}
+
+/* ---- what is remembered ---- */
+
+/* Calls ask with portions of those that are not in the index. */
+static struct err *learn(struct dac *d, const struct map_u64 *index, const uint64_t *values, size_t n,
+			 struct err *(*ask)(struct dac *d, const uint64_t *values, size_t n))
+{
+	uint64_t portion[PORTION];
+	size_t k = 0;
+	struct err *err = NULL;
+	CLEANUP(map_u64_free) struct map_u64 asked = { 0 };
+	for (size_t i = 0; i < n && !err; i++) {
+		bool fresh;
+		if (!values[i] || map_u64_get(index, values[i]))
+			continue;
+		map_u64_put(&asked, values[i], &fresh);
+		if (fresh)
+			portion[k++] = values[i];
+		if (k == PORTION) {
+			err = ask(d, portion, k);
+			k = 0;
+		}
+	}
+	return !err && k ? ask(d, portion, k) : err;
+}
+
+static struct err *ask_methods(struct dac *d, const uint64_t *values, size_t n)
+{
+	CLEANUP(buf_free) struct buf in = { 0 };
+	size_t before = d->methods.n;
+	TRY(helper_ask(d->helper, WIRE_DAC_METHODS, values, n, &in));
+	if (!decode_methods(&in, &d->texts, &d->methods)) {
+		d->methods.n = before;
+		return misshapen();
+	}
+	for (size_t i = before; i < d->methods.n; i++)
+		*map_u64_put(&d->method_index, d->methods.v[i].desc, NULL) = i + 1;
+	return NULL;
+}
+
+static struct err *ask_types(struct dac *d, const uint64_t *values, size_t n)
+{
+	CLEANUP(buf_free) struct buf in = { 0 };
+	size_t before = d->types.n;
+	TRY(helper_ask(d->helper, WIRE_DAC_TYPES, values, n, &in));
+	if (!decode_types(&in, &d->texts, &d->types)) {
+		d->types.n = before;
+		return misshapen();
+	}
+	for (size_t i = before; i < d->types.n; i++)
+		*map_u64_put(&d->type_index, d->types.v[i].type, NULL) = i + 1;
+	return NULL;
+}
+
+struct err *dac_learn_methods(struct dac *d, const uint64_t *descs, size_t n)
+{
+	return learn(d, &d->method_index, descs, n, ask_methods);
+}
+
+struct err *dac_learn_types(struct dac *d, const uint64_t *types, size_t n)
+{
+	return learn(d, &d->type_index, types, n, ask_types);
+}
+
+const struct dac_method *dac_method(const struct dac *d, uint64_t desc)
+{
+	const uint64_t *at = map_u64_get(&d->method_index, desc);
+	return at ? &d->methods.v[*at - 1] : NULL;
+}
+
+const struct dac_type *dac_type(const struct dac *d, uint64_t type)
+{
+	const uint64_t *at = map_u64_get(&d->type_index, type);
+	return at ? &d->types.v[*at - 1] : NULL;
+}
+
+static struct err *ask_modules(struct dac *d)
+{
+	struct dac_modules *ret = &d->modules;
+	ANSWER(d, WIRE_DAC_MODULES, NULL, 0, decode_modules(&in_, &d->texts, ret), vec_free, ret);
+}
+
+struct err *dac_modules(struct dac *d, const struct dac_modules **ret)
+{
+	if (!d->has_modules) {
+		TRY(ask_modules(d));
+		for (size_t i = 0; i < d->modules.n; i++)
+			*map_u64_put(&d->module_index, d->modules.v[i].address, NULL) = i + 1;
+		d->has_modules = true;
+	}
+	*ret = &d->modules;
+	return NULL;
+}
+
+const struct dac_module *dac_module(const struct dac *d, uint64_t address)
+{
+	const uint64_t *at = map_u64_get(&d->module_index, address);
+	return at ? &d->modules.v[*at - 1] : NULL;
+}
+
+/* ---- objects ---- */
+
+#define STRING_MAX 65536
+/* A managed string: its length in units at 8, the units at 12. NULL when it is not in the image. */
+static const char *read_string(struct dac *d, uint64_t object)
+{
+	uint32_t n;
+	if (!object || !image_read_all(d->image, object + 8, &n, sizeof(n)))
+		return NULL;
+	n = MIN(n, (uint32_t)STRING_MAX);
+	CLEANUP(mem_freep) uint8_t *units = mem_alloc((size_t)n * 2 + 1);
+	if (!image_read_all(d->image, object + 12, units, (size_t)n * 2))
+		return NULL;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	utf16_add(&text, units, n);
+	return strtab_get(&d->texts, strtab_add(&d->texts, buf_cstr(&text), text.len));
+}
+
+static uint64_t type_of_object(const struct dac *d, uint64_t object)
+{
+	uint64_t type;
+	return object && image_read_all(d->image, object, &type, sizeof(type)) ? type & ~(uint64_t)7 : 0;
+}
+
+struct err *dac_exception(struct dac *d, uint64_t object, struct dac_exception *ret)
+{
+	CLEANUP(buf_free) struct buf in = { 0 };
+	uint64_t message = 0;
+	TRY(helper_ask(d->helper, WIRE_DAC_EXCEPTION, &object, 1, &in));
+	if (!decode_exception(&in, ret, &message))
+		return misshapen();
+	TRY(dac_learn_types(d, &ret->type, 1));
+	const struct dac_type *type = dac_type(d, ret->type);
+	ret->type_name = type ? type->name : "";
+	ret->message = read_string(d, message);
+	return NULL;
+}
+
+/* ---- names of threads ---- */
+
+struct thread_layout {
+	uint64_t type;
+	uint32_t name, id;
+};
+
+static struct err *thread_layout(struct dac *d, const struct dac_handles *handles, struct thread_layout *ret)
+{
+	struct dac_addresses types = { 0 };
+	vec_each(h, handles) {
+		uint64_t type = type_of_object(d, h->object);
+		if (type)
+			vec_push(&types, type);
+	}
+	struct err *err = dac_learn_types(d, types.v, types.n);
+	for (size_t i = 0; !err && i < types.n && !ret->type; i++) {
+		const struct dac_type *type = dac_type(d, types.v[i]);
+		if (type && str_eq(type->name, "System.Threading.Thread"))
+			ret->type = type->type;
+	}
+	dac_addresses_free(&types);
+	if (err || !ret->type)
+		return err;
+	struct dac_fields fields;
+	TRY(dac_fields(d, ret->type, &fields));
+	vec_each(f, &fields) {
+		if (str_eq(f->name, "_name"))
+			ret->name = f->offset + 8; /* behind the method table */
+		else if (str_eq(f->name, "_managedThreadId"))
+			ret->id = f->offset + 8;
+	}
+	dac_fields_free(&fields);
+	return NULL;
+}
+
+static void name_one(struct dac *d, const struct thread_layout *layout, uint64_t object, struct dac_threads *threads)
+{
+	uint32_t id;
+	uint64_t name;
+	if (type_of_object(d, object) != layout->type ||
+	    !image_read_all(d->image, object + layout->id, &id, sizeof(id)) ||
+	    !image_read_all(d->image, object + layout->name, &name, sizeof(name)) || !name)
+		return;
+	vec_each(t, threads)
+		if (t->managed_id == id && !t->name)
+			t->name = read_string(d, name);
+}
+
+struct err *dac_name_threads(struct dac *d, struct dac_threads *threads)
+{
+	struct dac_handles handles;
+	struct thread_layout layout = { 0 };
+	TRY(dac_handles(d, &handles));
+	struct err *err = thread_layout(d, &handles, &layout);
+	if (!err && layout.type && layout.name && layout.id)
+		vec_each(h, &handles)
+			name_one(d, &layout, h->object, threads);
+	dac_handles_free(&handles);
+	return err;
+}
+
+/* ---- names of methods ---- */
+
+/* The end of the name without its signature, and its last dot outside brackets; ".ctor" keeps its own. */
+void dac_split_name(const char *name, struct buf *ret_space, struct buf *ret_member)
+{
+	int depth = 0;
+	const char *dot = NULL, *end = NULL;
+	for (const char *p = name; *p && !end; p++) {
+		if (*p == '[' || *p == '<')
+			depth++;
+		else if ((*p == ']' || *p == '>') && depth > 0)
+			depth--;
+		else if (*p == '(' && !depth)
+			end = p;
+		else if (*p == '.' && !depth && !(dot && dot == p - 1))
+			dot = p;
+	}
+	if (!end)
+		end = name + strlen(name);
+	if (dot) {
+		buf_add(ret_space, name, (size_t)(dot - name));
+		dot++;
+	}
+	buf_add(ret_member, dot ? dot : name, (size_t)(end - (dot ? dot : name)));
+}

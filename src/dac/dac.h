@@ -1,0 +1,277 @@
+#pragma once
+/* What the runtime knows about an image: threads, stacks, names, types, the heap's outline, handles, locks. Asked of
+ * the runtime's own data-access library, which runs in drdotnet-dachost, a process without rights.
+ *
+ * That library is code from the target's file system: every answer may be missing, late or false. One that crashes or
+ * takes too long costs that answer (ERR_IO, ERR_TIMEOUT); the helper is started again for the next question, a few
+ * times. Answers are checked for shape, never believed for content: addresses are addresses of the image, nothing more.
+ *
+ * The image must outlive the dac. Texts live until dac_close, lists until they are freed. Not for threads. */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "image/image.h"
+
+/* ---- which runtime, which library ---- */
+
+struct dac_runtime {
+	const char *path; /* libcoreclr.so, or the program of a single-file application, as the process saw it */
+	uint64_t base;
+	bool single_file;
+	char version[48]; /* "10.0.12", or "" when it does not say */
+	char build[128];  /* "10.0.1226.42308 @Commit: 95017c...", which its data-access library repeats; or "" */
+	uint8_t build_id[IMAGE_BUILD_ID_MAX];
+	size_t build_id_len;			  /* 0 = not known */
+	uint8_t dac_build_id[IMAGE_BUILD_ID_MAX]; /* of the library that fits: single-file applications say it */
+	size_t dac_build_id_len;
+};
+/* ERR_NOT_FOUND: the image holds no .NET runtime (text says what it holds instead where that is known). */
+struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) MUST_USE;
+
+struct dac_options {
+	const char *root;      /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */
+	const char *library;   /* the data-access library itself; NULL = found beside the runtime or in packs */
+	const char *packs;     /* folder of runtime packs; NULL = $DRDOTNET_RUNTIME_PACKS, if any */
+	const char *helper;    /* NULL = $DRDOTNET_DACHOST, else drdotnet-dachost beside this program */
+	uint64_t answer_ms;    /* time limit of one answer; 0 = DAC_ANSWER_MS */
+	uint64_t memory_bytes; /* the helper's limit; 0 = DAC_MEMORY_BYTES */
+};
+#define DAC_ANSWER_MS 20000
+#define DAC_MEMORY_BYTES ((uint64_t)4 << 30)
+#define DAC_LIBRARY "libmscordaccore.so"
+/* Opens the library that fits the runtime. ERR_NOT_FOUND names the file that would help. */
+struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
+			     char **ret_path) MUST_USE;
+
+struct target;
+/* Is there a library for this living process? Looks at the files that it runs, for the time before it is touched. NULL
+ * too when these cannot be read: the image will tell. */
+struct err *dac_check_target(const struct target *target, const struct dac_options *options) MUST_USE;
+
+/* ---- the connection ---- */
+
+struct dac;
+/* options may be NULL. ERR_NOT_FOUND: no runtime or no library for it; ERR_UNSUPPORTED: the library cannot be loaded
+ * here or does not fit (text says which file would help). */
+struct err *dac_open(const struct image *img, const struct dac_options *options, struct dac **ret) MUST_USE;
+void dac_close(struct dac *d);
+DEFINE_CLEANUP(dac_close, struct dac *)
+const struct dac_runtime *dac_runtime(const struct dac *d);
+/* How often the helper had to be started again. */
+unsigned dac_restarts(const struct dac *d);
+
+/* ---- answers ---- */
+
+struct dac_facts {
+	uint64_t array_type, string_type, object_type, exception_type, free_type;
+	uint64_t finalizer_thread, gc_thread;
+	uint64_t global_alloc_ptr, global_alloc_limit;
+	bool server_gc;
+	bool heap_valid; /* false: a collection was at work, the heap is in disorder */
+	uint32_t n_heaps, max_generation;
+};
+struct err *dac_facts(struct dac *d, struct dac_facts *ret) MUST_USE;
+
+enum { /* of dac_thread.state */
+       DAC_THREAD_BACKGROUND = 0x200,
+       DAC_THREAD_UNSTARTED = 0x400,
+       DAC_THREAD_DEAD = 0x800,
+       DAC_THREAD_POOL = 0x01000000,
+       DAC_THREAD_WAITING = 0x02000000,
+};
+struct dac_thread {
+	uint64_t address, alloc_ptr, alloc_limit;
+	uint64_t exception; /* object of the exception it last threw and has not left behind, or 0 */
+	uint32_t managed_id;
+	uint32_t os_id; /* as the process itself sees it; 0 = it has ended */
+	uint32_t state;
+	bool cooperative; /* it runs managed code, or may touch the heap */
+	bool finalizer;
+	const char *name; /* Thread.Name; NULL = none, or dac_name_threads was not called */
+};
+struct dac_threads { /* a VEC */
+	struct dac_thread *v;
+	size_t n, cap;
+};
+struct err *dac_threads(struct dac *d, struct dac_threads *ret) MUST_USE;
+void dac_threads_free(struct dac_threads *threads);
+/* Looks the managed names up, through the handles that hold the Thread objects. */
+struct err *dac_name_threads(struct dac *d, struct dac_threads *threads) MUST_USE;
+
+struct dac_frame {
+	uint64_t ip, sp;
+	uint64_t frame;		/* address of the runtime's explicit frame, 0 for managed code */
+	const char *kind;	/* "InlinedCallFrame"; NULL for managed code */
+	uint64_t method;	/* for dac_method; 0 = none */
+	int32_t il_offset;	/* negative = not known */
+	uint32_t native_offset; /* of ip in its method's code */
+};
+struct dac_stack { /* a VEC, innermost frame first */
+	struct dac_frame *v;
+	size_t n, cap;
+	bool cut; /* there were more frames than we take */
+};
+struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
+void dac_stack_free(struct dac_stack *stack);
+
+struct dac_method {
+	uint64_t desc, type, module;
+	uint32_t token;
+	bool dynamic;	  /* made at run time: no metadata */
+	const char *name; /* with its type and signature, in the runtime's words; "" = could not be read */
+};
+/* Asks for many at once and remembers them; then dac_method finds each without asking. */
+struct err *dac_learn_methods(struct dac *d, const uint64_t *descs, size_t n) MUST_USE;
+/* NULL when it was not learnt. */
+const struct dac_method *dac_method(const struct dac *d, uint64_t desc);
+/* "Shop.Orders+<Place>d__1.MoveNext()" into "Shop.Orders+<Place>d__1" and "MoveNext": for method_show(). */
+void dac_split_name(const char *name, struct buf *ret_space, struct buf *ret_member);
+
+struct dac_type {
+	uint64_t type, module, parent;
+	uint32_t base_size, component_size, token;
+	uint32_t n_instance, n_static, n_thread_static;
+	bool contains_pointers;
+	bool known;	  /* false: no method table there */
+	const char *name; /* in the runtime's words */
+};
+struct err *dac_learn_types(struct dac *d, const uint64_t *types, size_t n) MUST_USE;
+const struct dac_type *dac_type(const struct dac *d, uint64_t type);
+
+struct dac_field {
+	uint64_t type; /* method table of its type, when known */
+	uint32_t element_type, token, offset;
+	bool is_static, is_thread_static;
+	const char *name;
+};
+struct dac_fields { /* a VEC */
+	struct dac_field *v;
+	size_t n, cap;
+};
+/* Those it declares itself. */
+struct err *dac_fields(struct dac *d, uint64_t type, struct dac_fields *ret) MUST_USE;
+void dac_fields_free(struct dac_fields *fields);
+
+struct dac_module {
+	uint64_t address, assembly, il_base, metadata, metadata_size, loader_allocator, module_index;
+	bool reflection;
+	const char *path; /* "" = in memory only */
+};
+struct dac_modules { /* a VEC */
+	struct dac_module *v;
+	size_t n, cap;
+};
+/* Asked once, then remembered; owned by the dac. */
+struct err *dac_modules(struct dac *d, const struct dac_modules **ret) MUST_USE;
+/* Of an address; NULL when not listed. Call dac_modules first. */
+const struct dac_module *dac_module(const struct dac *d, uint64_t address);
+struct dac_addresses { /* a VEC */
+	uint64_t *v;
+	size_t n, cap;
+};
+/* Method tables of all types that a module defines and that are loaded. */
+struct err *dac_module_types(struct dac *d, uint64_t module, struct dac_addresses *ret) MUST_USE;
+void dac_addresses_free(struct dac_addresses *list);
+
+#define DAC_MAX_GENERATIONS 8
+struct dac_heap {
+	uint64_t heap, alloc_allocated, ephemeral_segment, low, high;
+	uint32_t n_generations, n_fill_pointers;
+	struct {
+		uint64_t start_segment, alloc_start, alloc_ptr, alloc_limit;
+	} generations[DAC_MAX_GENERATIONS]; /* 0, 1, 2, large, pinned */
+	uint64_t fill_pointers[DAC_MAX_GENERATIONS];
+};
+struct dac_heaps { /* a VEC */
+	struct dac_heap *v;
+	size_t n, cap;
+};
+struct err *dac_heaps(struct dac *d, struct dac_heaps *ret) MUST_USE;
+void dac_heaps_free(struct dac_heaps *heaps);
+
+struct dac_segment {
+	uint64_t address, heap, mem, allocated, committed, reserved, used, flags;
+	uint32_t generation; /* of the chain it hangs in: without regions the young ones are the end of 2's */
+	uint32_t heap_index;
+};
+struct dac_segments { /* a VEC */
+	struct dac_segment *v;
+	size_t n, cap;
+};
+struct err *dac_segments(struct dac *d, struct dac_segments *ret) MUST_USE;
+void dac_segments_free(struct dac_segments *segments);
+
+enum dac_handle_type {
+	DAC_HANDLE_WEAK_SHORT,
+	DAC_HANDLE_WEAK_LONG,
+	DAC_HANDLE_STRONG,
+	DAC_HANDLE_PINNED,
+	DAC_HANDLE_VARIABLE,
+	DAC_HANDLE_REF_COUNTED,
+	DAC_HANDLE_DEPENDENT,
+	DAC_HANDLE_ASYNC_PINNED,
+	DAC_HANDLE_SIZED_REF,
+	DAC_HANDLE_WEAK_NATIVE,
+};
+struct dac_handle {
+	uint64_t handle, object, secondary; /* secondary: what a dependent handle keeps alive */
+	uint32_t type, ref_count;
+	bool strong;
+};
+struct dac_handles { /* a VEC */
+	struct dac_handle *v;
+	size_t n, cap;
+};
+struct err *dac_handles(struct dac *d, struct dac_handles *ret) MUST_USE;
+void dac_handles_free(struct dac_handles *handles);
+
+enum { DAC_REF_INTERIOR = 1, DAC_REF_PINNED = 2 };
+struct dac_ref {
+	uint64_t slot, object; /* slot 0: it is in a register */
+	uint64_t source;       /* the code address or explicit frame that holds it */
+	uint64_t stack_pointer;
+	uint32_t flags;
+};
+struct dac_refs { /* a VEC */
+	struct dac_ref *v;
+	size_t n, cap;
+};
+/* What a thread's stack keeps alive. */
+struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret) MUST_USE;
+void dac_refs_free(struct dac_refs *refs);
+
+struct dac_il {
+	uint64_t start, end;
+	int32_t il_offset; /* negative: prologue, epilogue, none */
+};
+struct dac_code {
+	uint64_t start, method;
+	uint32_t size;
+	bool precompiled;
+	struct dac_il *v; /* a VEC */
+	size_t n, cap;
+};
+/* The code around an address and what of it came from which IL. */
+struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret) MUST_USE;
+void dac_code_free(struct dac_code *code);
+
+struct dac_sync {
+	uint64_t object, holding_thread; /* address of the thread, 0 = free */
+	uint32_t index, recursion, waiting;
+	bool held;
+};
+struct dac_syncs { /* a VEC */
+	struct dac_sync *v;
+	size_t n, cap;
+};
+struct err *dac_syncs(struct dac *d, struct dac_syncs *ret) MUST_USE;
+void dac_syncs_free(struct dac_syncs *syncs);
+
+struct dac_exception {
+	uint64_t type, inner, stack_trace;
+	int32_t hresult;
+	const char *type_name; /* in the runtime's words; "" = not known */
+	const char *message;   /* NULL = none, or not in the image */
+};
+struct err *dac_exception(struct dac *d, uint64_t object, struct dac_exception *ret) MUST_USE;

@@ -1,0 +1,56 @@
+#pragma once
+/* The inside of the client, for the files of this module. */
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "dac/dac.h"
+#include "wire/dac.h"
+
+/* ---- helper.c: the process and its protocol ---- */
+
+struct helper;
+struct helper_start {
+	const struct image *image;
+	uint64_t runtime_base;
+	int library_fd; /* stays the caller's */
+	const char *program;
+	uint64_t answer_ms, memory_bytes;
+};
+/* The failed start's stage is in *ret_stage (WIRE_DAC_READY otherwise), for words that help. */
+struct err *helper_new(const struct helper_start *start, struct helper **ret, enum wire_dac_stage *ret_stage) MUST_USE;
+void helper_free(struct helper *h);
+DEFINE_CLEANUP(helper_free, struct helper *)
+/* One question. The helper is started again first when the last answer was its end. */
+struct err *helper_ask(struct helper *h, enum wire_dac_kind kind, const uint64_t *values, size_t n, struct buf *ret)
+	MUST_USE;
+unsigned helper_restarts(const struct helper *h);
+
+/* ---- decode.c: bytes to lists; pure ---- */
+
+/* Texts go into the table. False: not what the wire says. Lists are appended to. */
+bool decode_facts(const struct buf *in, struct dac_facts *ret);
+bool decode_threads(const struct buf *in, struct dac_threads *ret);
+bool decode_stack(const struct buf *in, struct strtab *texts, struct dac_stack *ret);
+bool decode_fields(const struct buf *in, struct strtab *texts, struct dac_fields *ret);
+bool decode_modules(const struct buf *in, struct strtab *texts, struct dac_modules *ret);
+bool decode_addresses(const struct buf *in, struct dac_addresses *ret);
+bool decode_heaps(const struct buf *in, struct dac_heaps *ret);
+bool decode_segments(const struct buf *in, struct dac_segments *ret);
+bool decode_handles(const struct buf *in, struct dac_handles *ret);
+bool decode_refs(const struct buf *in, struct dac_refs *ret);
+bool decode_code(const struct buf *in, struct dac_code *ret);
+bool decode_syncs(const struct buf *in, struct dac_syncs *ret);
+/* message of *ret is the address of the string object, in *ret_message. */
+bool decode_exception(const struct buf *in, struct dac_exception *ret, uint64_t *ret_message);
+
+struct method_list { /* a VEC */
+	struct dac_method *v;
+	size_t n, cap;
+};
+struct type_list { /* a VEC */
+	struct dac_type *v;
+	size_t n, cap;
+};
+bool decode_methods(const struct buf *in, struct strtab *texts, struct method_list *ret);
+bool decode_types(const struct buf *in, struct strtab *texts, struct type_list *ret);

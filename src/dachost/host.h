@@ -1,0 +1,57 @@
+#pragma once
+/* The inside of dachost: the loaded library's interfaces, and the answer that is being written. */
+
+#include "base/buf.h"
+#include "com/dac.h"
+#include "dachost/memory.h"
+
+struct host {
+	struct memory memory;
+	struct xclr_process *process;
+	struct sos *sos;
+	struct sos2 *sos2; /* those that a runtime lacks are NULL */
+	struct sos8 *sos8;
+	struct sos9 *sos9;
+	struct sos12 *sos12;
+	uint32_t interfaces; /* bit n: numbered interface n */
+};
+
+struct answer {
+	int fd;
+	uint32_t kind, id;
+	struct buf out;
+};
+
+/* A record and its text (may be NULL). Sends what has piled up. */
+void answer_add(struct answer *a, const void *record, size_t len);
+void answer_text(struct answer *a, const char *text, size_t len);
+/* The last reply: hr < 0 is a failure, whose text is the body. */
+void answer_end(struct answer *a, com_hr hr, const char *failure);
+
+/* A request's body. */
+struct question {
+	const uint64_t *values;
+	size_t n;
+};
+/* Carries out one request and writes its records; what it returns decides answer_end. */
+typedef com_hr (*answer_fn)(struct host *h, const struct question *q, struct answer *a);
+
+com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_threads(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_stack(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_stack_refs(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_il_map(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_methods(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_types(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_fields(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_modules(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_module_types(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_heaps(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_segments(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_handles(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_exception(struct host *h, const struct question *q, struct answer *a);
+
+#define HOST_NAME_MAX 4096
+/* UTF-16 up to its NUL (at most n units), as UTF-8; out is cleared first. */
+void host_utf8(const com_char *name, size_t n, struct buf *out);

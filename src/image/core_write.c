@@ -1,0 +1,358 @@
+/* A core file written from an image: one PT_NOTE with the process, its files and its threads, then a PT_LOAD for each
+ * readable mapping. Memory that was never touched is a hole in the file. */
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "image/internal.h"
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define PAGE 4096u
+#define BLOCK ((size_t)1 << 20)
+#define PRSTATUS_LEN 336
+#define PRPSINFO_LEN 136
+#define FPREGS_LEN 512
+#define PROGRESS_BYTES ((uint64_t)16 << 20)
+
+struct writer {
+	struct image *img;
+	int fd;
+	const char *path;
+	struct buf notes;
+	VEC(Elf64_Phdr) segments;
+	uint64_t offset; /* end of the file so far */
+	uint64_t done, whole, told, unread;
+	const struct image_progress *progress;
+	uint8_t *block;
+};
+
+static void writer_fini(struct writer *w)
+{
+	buf_free(&w->notes);
+	vec_free(&w->segments);
+	mem_free(w->block);
+}
+
+/* ---- notes ---- */
+
+static void pad4(struct buf *b)
+{
+	while (b->len & 3)
+		buf_char(b, '\0');
+}
+
+static void add_note(struct buf *b, uint32_t type, const void *desc, size_t len)
+{
+	const uint32_t head[3] = { 5, (uint32_t)len, type };
+	buf_add(b, head, sizeof(head));
+	buf_add(b, "CORE\0\0\0", 8);
+	buf_add(b, desc, len);
+	pad4(b);
+}
+
+static void add_process(struct writer *w)
+{
+	uint8_t info[PRPSINFO_LEN] = { 0 };
+	int32_t pid = w->img->pid;
+	const char *command = w->img->command ? w->img->command : "";
+	const char *slash = strrchr(command, '/');
+	memcpy(info + 24, &pid, sizeof(pid));
+	str_copy((char *)info + 40, 16, slash ? slash + 1 : command);
+	str_copy((char *)info + 56, 80, command);
+	add_note(&w->notes, NT_PRPSINFO, info, sizeof(info));
+	if (w->img->auxv_len)
+		add_note(&w->notes, NT_AUXV, w->img->auxv, w->img->auxv_len);
+}
+
+static bool is_file(const struct image_mapping *m)
+{
+	return m->path[0] == '/' && !str_starts(m->path, "/memfd:") && !str_starts(m->path, "/dev/");
+}
+
+static void add_files(struct writer *w)
+{
+	CLEANUP(buf_free) struct buf rows = { 0 }, names = { 0 };
+	uint64_t n = 0;
+	vec_each(m, &w->img->mappings) {
+		if (!is_file(m))
+			continue;
+		const uint64_t row[3] = { m->start, m->end, m->offset / PAGE };
+		buf_add(&rows, row, sizeof(row));
+		buf_add(&names, m->path, strlen(m->path) + 1);
+		n++;
+	}
+	CLEANUP(buf_free) struct buf desc = { 0 };
+	const uint64_t head[2] = { n, PAGE };
+	buf_add(&desc, head, sizeof(head));
+	buf_add(&desc, rows.data, rows.len);
+	buf_add(&desc, names.data, names.len);
+	add_note(&w->notes, NT_FILE, desc.data, desc.len);
+}
+
+static void add_thread(struct writer *w, const struct image_thread *t)
+{
+	uint8_t status[PRSTATUS_LEN] = { 0 };
+	int32_t tid = t->tid;
+	memcpy(status + 32, &tid, sizeof(tid));
+	memcpy(status + 112, &t->regs, sizeof(t->regs));
+	add_note(&w->notes, NT_PRSTATUS, status, sizeof(status));
+	if (t->has_fp)
+		add_note(&w->notes, NT_FPREGSET, t->fp, sizeof(t->fp));
+}
+
+/* Debuggers show the first thread first. */
+static void add_threads(struct writer *w)
+{
+	vec_each(t, &w->img->threads)
+		if (t->tid == w->img->pid)
+			add_thread(w, t);
+	vec_each(t, &w->img->threads)
+		if (t->tid != w->img->pid)
+			add_thread(w, t);
+}
+
+/* ---- layout ---- */
+
+static uint64_t page_up(uint64_t n)
+{
+	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+static bool has_bytes(const struct image *img, const struct image_mapping *m)
+{
+	const struct image_piece *p = image_piece_from(img, m->start);
+	return (m->prot & IMAGE_READ) && p && p->start < m->end;
+}
+
+static void lay_out(struct writer *w)
+{
+	add_process(w);
+	add_files(w);
+	add_threads(w);
+	size_t n = 1;
+	vec_each(m, &w->img->mappings)
+		n += has_bytes(w->img, m);
+	/* Too many for the header's field: the count goes into a section header. */
+	uint64_t at = sizeof(Elf64_Ehdr) + (n >= PN_XNUM ? sizeof(Elf64_Shdr) : 0);
+	at += n * sizeof(Elf64_Phdr);
+	Elf64_Phdr note = { .p_type = PT_NOTE, .p_offset = at, .p_filesz = w->notes.len, .p_align = 4 };
+	vec_push(&w->segments, note);
+	at = page_up(at + w->notes.len);
+	vec_each(m, &w->img->mappings) {
+		if (!has_bytes(w->img, m))
+			continue;
+		uint64_t len = m->end - m->start;
+		Elf64_Phdr load = { .p_type = PT_LOAD,
+				    .p_flags = (m->prot & IMAGE_READ ? PF_R : 0u) |
+					       (m->prot & IMAGE_WRITE ? PF_W : 0u) | (m->prot & IMAGE_EXEC ? PF_X : 0u),
+				    .p_offset = at,
+				    .p_vaddr = m->start,
+				    .p_filesz = len,
+				    .p_memsz = len,
+				    .p_align = PAGE };
+		vec_push(&w->segments, load);
+		at = page_up(at + len);
+	}
+	w->offset = at;
+}
+
+/* ---- writing ---- */
+
+static struct err *put(struct writer *w, const void *data, size_t len, uint64_t at)
+{
+	const char *p = data;
+	while (len) {
+		ssize_t n = pwrite(w->fd, p, len, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_errno(n ? errno : ENOSPC, "write '%s'", w->path);
+		p += n;
+		at += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return NULL;
+}
+
+static struct err *put_headers(struct writer *w)
+{
+	bool many = w->segments.n >= PN_XNUM;
+	uint64_t at = sizeof(Elf64_Ehdr);
+	Elf64_Ehdr h = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+			 .e_type = ET_CORE,
+			 .e_machine = EM_X86_64,
+			 .e_version = EV_CURRENT,
+			 .e_ehsize = sizeof(h),
+			 .e_phentsize = sizeof(Elf64_Phdr),
+			 .e_phnum = (uint16_t)(many ? PN_XNUM : w->segments.n) };
+	if (many) {
+		Elf64_Shdr section = { .sh_info = (uint32_t)w->segments.n };
+		h.e_shoff = at;
+		h.e_shentsize = sizeof(section);
+		h.e_shnum = 1;
+		TRY(put(w, &section, sizeof(section), at));
+		at += sizeof(section);
+	}
+	h.e_phoff = at;
+	TRY(put(w, &h, sizeof(h), 0));
+	TRY(put(w, w->segments.v, w->segments.n * sizeof(*w->segments.v), at));
+	return put(w, w->notes.data, w->notes.len, w->segments.v[0].p_offset);
+}
+
+/* Which pages of a block can hold anything: those of files always, others when they were ever touched. */
+static void find_present(const struct image *img, bool file, uint64_t addr, size_t pages, bool *ret)
+{
+	static uint64_t entries[BLOCK / PAGE];
+	bool known = !file && img->pagemap_fd >= 0 &&
+		     pread(img->pagemap_fd, entries, pages * 8, (off_t)(addr / PAGE * 8)) == (ssize_t)(pages * 8);
+	for (size_t i = 0; i < pages; i++)
+		ret[i] = !known || entries[i] >> 62;
+}
+
+static bool all_zero(const uint8_t *p, size_t len)
+{
+	return !len || (!p[0] && !memcmp(p, p + 1, len - 1));
+}
+
+static struct err *put_run(struct writer *w, uint64_t addr, size_t len, uint64_t at)
+{
+	size_t got;
+	image_read(w->img, addr, w->block, len, &got);
+	/* Private files may be mapped beyond their end: such pages cannot be read by anyone. */
+	w->unread += len - got;
+	for (size_t i = 0; i < got;) {
+		size_t n = MIN((size_t)PAGE, got - i), from = i;
+		if (all_zero(w->block + i, n)) {
+			i += n;
+			continue;
+		}
+		while (i < got && !all_zero(w->block + i, MIN((size_t)PAGE, got - i)))
+			i += MIN((size_t)PAGE, got - i);
+		TRY(put(w, w->block + from, i - from, at + from));
+	}
+	w->done += len;
+	return NULL;
+}
+
+static struct err *tell(struct writer *w)
+{
+	const char *reason;
+	if (w->done - w->told < PROGRESS_BYTES)
+		return NULL;
+	w->told = w->done;
+	if (!image_whole(w->img, &reason))
+		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	if (w->progress && w->progress->on && !w->progress->on(w->progress->user, w->done, w->whole))
+		return err_new(ERR_CANCELLED, "cancelled");
+	return NULL;
+}
+
+typedef struct err *(*run_fn)(struct writer *w, uint64_t addr, size_t len, uint64_t at);
+
+static struct err *count_run(struct writer *w, uint64_t addr, size_t len, uint64_t at)
+{
+	(void)addr;
+	(void)at;
+	w->whole += len;
+	return NULL;
+}
+
+/* Every run of pages that can hold something, in address order. */
+static struct err *each_run(struct writer *w, const Elf64_Phdr *s, bool file, run_fn fn)
+{
+	bool present[BLOCK / PAGE];
+	uint64_t end = s->p_vaddr + s->p_memsz;
+	for (uint64_t a = s->p_vaddr; a < end; a += BLOCK) {
+		size_t pages = (size_t)(MIN(end - a, (uint64_t)BLOCK) + PAGE - 1) / PAGE;
+		find_present(w->img, file, a, pages, present);
+		for (size_t i = 0; i < pages;) {
+			size_t from = i;
+			if (!present[i++])
+				continue;
+			while (i < pages && present[i])
+				i++;
+			uint64_t start = a + from * PAGE, stop = MIN(a + i * PAGE, end);
+			TRY(fn(w, start, (size_t)(stop - start), s->p_offset + (start - s->p_vaddr)));
+		}
+		if (fn != count_run)
+			TRY(tell(w));
+	}
+	return NULL;
+}
+
+static struct err *each_segment(struct writer *w, run_fn fn)
+{
+	for (size_t i = 1; i < w->segments.n; i++) {
+		const struct image_mapping *m = image_mapping_at(w->img, w->segments.v[i].p_vaddr);
+		/* Pages of shared memory do not show in the page tables of a copy. */
+		TRY(each_run(w, &w->segments.v[i], m && (m->shared || m->path[0] == '/'), fn));
+	}
+	return NULL;
+}
+
+static struct err *check_disk(const struct writer *w)
+{
+	struct statvfs fs;
+	if (fstatvfs(w->fd, &fs) < 0)
+		return err_errno(errno, "'%s'", w->path);
+	uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = w->whole + w->notes.len;
+	if (need > room)
+		return err_new(ERR_IO, "'%s' needs up to %s, and its disk has %s left", w->path, fmt_bytes(need).s,
+			       fmt_bytes(room).s);
+	return NULL;
+}
+
+static struct err *write_all(struct writer *w)
+{
+	const char *reason;
+	lay_out(w);
+	TRY(each_segment(w, count_run));
+	TRY(check_disk(w));
+	TRY(put_headers(w));
+	TRY(each_segment(w, put_run));
+	if (!image_whole(w->img, &reason))
+		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	/* Nothing more is read: the process need not pay for the copy while the disk is waited for. */
+	image_drop(w->img);
+	if (ftruncate(w->fd, (off_t)w->offset) < 0 || fsync(w->fd) < 0)
+		return err_errno(errno, "write '%s'", w->path);
+	return NULL;
+}
+
+static struct err *sync_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	CLEANUP(mem_freep)
+	char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+	CLOSE_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) < 0)
+		return err_errno(errno, "sync '%s'", folder);
+	return NULL;
+}
+
+struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
+			     struct image_core_written *ret)
+{
+	CLEANUP(mem_freep) char *partial = mem_printf("%s.partial", path);
+	CLOSE_FD int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(errno, "create '%s'", partial);
+	CLEANUP(writer_fini)
+	struct writer w = { .img = img, .fd = fd, .path = path, .progress = progress, .block = mem_alloc(BLOCK) };
+	struct err *err = write_all(&w);
+	if (!err && rename(partial, path) < 0)
+		err = err_errno(errno, "rename to '%s'", path);
+	if (err) {
+		unlink(partial);
+		return err;
+	}
+	if (ret)
+		*ret = (struct image_core_written){ w.done - w.unread, w.unread };
+	return sync_folder(path);
+}

@@ -1,0 +1,196 @@
+#pragma once
+/* Memory at an instant, threads with registers, modules with build ids: one interface over four sources.
+ *
+ *   core file    image_open_core       of createdump, gdb or the kernel; damaged ones as far as they go
+ *   snapshot     image_take_snapshot   a copy of a living process, taken in a pause of milliseconds (snapshot.md)
+ *   live stop    image_stop            the process itself, held for a tiny look
+ *   stream       image_open_stream     records over a pipe or in a file (wire/image.h)
+ *
+ * An image is a table of pieces: address ranges, each backed by a place in one of a few descriptors. Whoever has the
+ * table and the descriptors can read the image with pread alone; that is how a sandboxed helper gets it.
+ *
+ * Knows nothing of .NET but the name of its runtime library. Everything an image says was written by others: paths are
+ * names, not places to open; counts and addresses are checked. Pointers that it hands out live until image_close. Not
+ * for threads, but image_read may be called from several at once. */
+
+#include "base/base.h"
+#include "base/err.h"
+
+struct target;
+struct image;
+
+/* ---- what an image holds ---- */
+
+enum image_source { IMAGE_CORE, IMAGE_SNAPSHOT, IMAGE_LIVE, IMAGE_STREAM };
+
+/* General registers of x86-64 in the kernel's order (NT_PRSTATUS, PTRACE_GETREGS). */
+struct image_regs {
+	uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax;
+	uint64_t rip, cs, eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs;
+};
+
+struct image_thread {
+	pid_t tid;     /* as the process itself knows it */
+	char name[16]; /* "" when not known */
+	bool has_regs, has_fp;
+	struct image_regs regs;
+	uint8_t fp[512]; /* FXSAVE */
+};
+
+enum { IMAGE_READ = 1, IMAGE_WRITE = 2, IMAGE_EXEC = 4 };
+/* An address range of the process, whether or not its bytes are in the image. */
+struct image_mapping {
+	uint64_t start, end;
+	uint64_t offset; /* in its file */
+	uint8_t prot;	 /* IMAGE_READ ...; of core files as far as they tell */
+	bool shared;
+	const char *path; /* as the process saw it; "" = anonymous; "[stack]", "/memfd:..." as in /proc/PID/maps */
+};
+
+#define IMAGE_BUILD_ID_MAX 32
+/* An ELF file mapped with its headers. */
+struct image_module {
+	const char *path;
+	uint64_t base, end; /* end of the last mapping that belongs to it */
+	uint8_t build_id[IMAGE_BUILD_ID_MAX];
+	size_t build_id_len; /* 0 = none, or not readable */
+};
+
+/* Where the bytes of an address range are. Sorted by address, never overlapping. */
+#define IMAGE_FD_ZERO UINT32_MAX
+struct image_piece {
+	uint64_t start, end;
+	uint32_t fd;	 /* index into image_fds; IMAGE_FD_ZERO = all zero */
+	uint64_t offset; /* of start in that descriptor */
+};
+
+enum image_source image_source(const struct image *img);
+/* The process it was taken of, as it knows itself; 0 when not known. */
+pid_t image_pid(const struct image *img);
+/* Reads up to len bytes; *ret_got gets how many could be read from addr on, without a gap. Fails never: a hole is a
+ * short read. */
+void image_read(const struct image *img, uint64_t addr, void *buf, size_t len, size_t *ret_got);
+/* All or false. */
+bool image_read_all(const struct image *img, uint64_t addr, void *buf, size_t len);
+
+const struct image_thread *image_threads(const struct image *img, size_t *ret_n);
+const struct image_mapping *image_mappings(const struct image *img, size_t *ret_n);
+/* The mapping that holds the address, or NULL. */
+const struct image_mapping *image_mapping_at(const struct image *img, uint64_t addr);
+const struct image_module *image_modules(const struct image *img, size_t *ret_n);
+/* By file name ("libcoreclr.so"), the first; NULL when there is none. */
+const struct image_module *image_module_named(const struct image *img, const char *file);
+/* The build id of an open ELF file; returns its length, 0 = none. */
+size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX]);
+const void *image_auxv(const struct image *img, size_t *ret_len);
+
+const struct image_piece *image_pieces(const struct image *img, size_t *ret_n);
+/* Descriptors that pieces refer to, open for reading; the image owns them. */
+const int *image_fds(const struct image *img, size_t *ret_n);
+
+/* The copy of a snapshot is killed and buried; a held process runs on. NULL is fine. */
+void image_close(struct image *img);
+DEFINE_CLEANUP(image_close, struct image *)
+
+/* ---- core files ---- */
+
+struct image_core_options {
+	/* Pages that a core leaves out may come from the files on disk: always only where the file's build id is that
+	 * of the memory. Prefix of the paths in the core ("" = as they stand); NULL = never. */
+	const char *files_root;
+};
+struct image_core_facts {
+	bool truncated;		/* shorter than its headers say */
+	uint64_t missing_bytes; /* of its segments, for that reason */
+	uint64_t file_bytes;	/* taken from files on disk */
+	uint64_t overlap_bytes; /* claimed by two segments; the first is believed */
+};
+/* No core: ERR_BAD_DATA. Of another architecture: ERR_UNSUPPORTED. options and ret_facts may be NULL. */
+struct err *image_open_core(const char *path, const struct image_core_options *options,
+			    struct image_core_facts *ret_facts, struct image **ret) MUST_USE;
+/* The same over an open file, which the image takes over; name is for messages. */
+struct err *image_open_core_fd(int fd, const char *name, const struct image_core_options *options,
+			       struct image_core_facts *ret_facts, struct image **ret) MUST_USE;
+
+struct image_progress {
+	/* May be NULL. Bytes written and to be written in all; false = stop. */
+	bool (*on)(void *user, uint64_t done, uint64_t whole);
+	void *user;
+};
+struct image_core_written {
+	uint64_t bytes;	       /* of memory */
+	uint64_t unread_bytes; /* that could not be read and are zero in the file */
+};
+/* Writes a standard core file: everything readable, holes where nothing was ever touched. Written beside itself as
+ * PATH.partial, synced, renamed: whole or not there. Room on the disk is checked first. */
+struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
+			     struct image_core_written *ret) MUST_USE;
+
+/* ---- a living process ---- */
+
+struct image_limits {
+	uint64_t max_pause_ms; /* refused when the pause is predicted to be longer; 0 = IMAGE_MAX_PAUSE_MS */
+	uint64_t stop_ms;      /* all threads must stand still by then; 0 = max_pause_ms */
+	uint64_t max_life_ms;  /* of the copy; 0 = IMAGE_MAX_LIFE_MS */
+	/* A 32-bit word of the process that is not 0 while its heap is in disorder (a collection runs): looked at when
+	 * all threads stand still; 0 = none known. */
+	uint64_t busy_word;
+	/* Who it is, for the lock: the runtime's cookie. NULL = pid and start time stand for it. */
+	const uint8_t *cookie;
+	int cancel_fd; /* readable once someone asks to stop; 0 or less = none */
+};
+#define IMAGE_MAX_PAUSE_MS 100
+#define IMAGE_MAX_LIFE_MS 120000
+
+/* What it cost the process, measured. */
+struct image_cost {
+	uint64_t predicted_ns; /* before it was touched */
+	uint64_t pause_ns;     /* from the first thread's stop to the last one's start */
+	uint64_t saved_bytes;  /* of shared mappings, copied during the pause */
+	uint64_t left_bytes;   /* of shared mappings that were too large to copy: not in the image */
+	uint64_t copied_bytes; /* of memory no longer shared with the copy when last looked at: copy-on-write */
+	uint64_t lifetime_ns;  /* of the copy, so far or in all */
+	size_t threads;
+	unsigned attempts;	 /* stops until one fitted */
+	unsigned reaped;	 /* left over copies of earlier, killed runs that were buried */
+	char carrier[16];	 /* name of the thread that made the copy */
+	const char *lost_reason; /* why the copy was dropped early, or NULL */
+};
+
+/* Asked before anything is touched. */
+struct image_forecast {
+	uint64_t rss_bytes, anon_bytes;
+	uint64_t pause_ns;
+	uint64_t need_bytes; /* memory that must be free while the copy lives */
+	uint64_t room_bytes; /* what is free in its cgroup and on the machine; UINT64_MAX = no limit */
+	const char *fix;     /* refused: what would help, in words; NULL = nothing to be done */
+};
+/* Reads only. ERR_UNSUPPORTED, ERR_BUSY, ERR_DENIED or ERR_IO with the reason when a snapshot would be refused. */
+struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)
+	MUST_USE;
+
+/* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: someone else
+ * examines or debugs it. ERR_UNSUPPORTED: this way is closed for it (the text says why). ERR_TIMEOUT: it did not stand
+ * still in time; it runs on untouched. limits may be NULL. */
+struct err *image_take_snapshot(const struct target *target, const struct image_limits *limits, struct image **ret)
+	MUST_USE;
+/* Holds the process itself: registers and stacks only, for at most hold_ms, after which reads fail. */
+struct err *image_stop(const struct target *target, const struct image_limits *limits, uint64_t hold_ms,
+		       struct image **ret) MUST_USE;
+/* Of a snapshot or a live stop, up to now. */
+struct image_cost image_cost(struct image *img);
+/* False once the copy is gone (the process ended, memory became short, it lived too long): what was read since may be
+ * short. Asked after a drain. */
+bool image_whole(struct image *img, const char **ret_reason);
+/* The copy is killed and buried now; what was read stays known, memory reads fail from here on. */
+void image_drop(struct image *img);
+
+/* ---- streams ---- */
+
+struct image_stream_limits {
+	uint64_t max_bytes;  /* of memory; 0 = 1 TB */
+	const char *spool;   /* folder for an unnamed file that takes what comes over a pipe */
+	uint64_t timeout_ms; /* of silence; 0 = 10 s */
+};
+/* Reads to the end record. A file that can be read twice is not copied. fd is taken over. */
+struct err *image_open_stream(int fd, const struct image_stream_limits *limits, struct image **ret) MUST_USE;

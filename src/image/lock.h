@@ -1,0 +1,23 @@
+#pragma once
+/* One intrusive examination of a process at a time, whoever runs it. Private to image.
+ *
+ * The lock is a name in the kernel (an abstract socket): nothing is left behind when its holder dies, and every user of
+ * the machine sees the same one. Across network namespaces it is not seen; there a living copy tells (lock_find_copy).
+ */
+
+#include "base/err.h"
+
+struct target;
+/* ERR_BUSY names the holder. cookie: 16 bytes, or NULL. */
+struct err *lock_take(const struct target *target, const uint8_t *cookie, int *ret_fd) MUST_USE;
+/* Is it free? Takes nothing. */
+struct err *lock_probe(const struct target *target, const uint8_t *cookie) MUST_USE;
+
+/* Children of the process that only a snapshot makes (no signal at their end): left over dead ones, and one that lives,
+ * which is someone's copy. */
+struct lock_children {
+	pid_t alive;
+	pid_t dead[16], dead_ns[16]; /* as we see them and as the process does */
+	size_t n_dead;
+};
+void lock_find_children(const char *proc, pid_t pid, struct lock_children *ret);

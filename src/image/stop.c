@@ -1,0 +1,265 @@
+#include "image/stop.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "image/fault.h"
+#include "target/proc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+
+_Static_assert(sizeof(struct image_regs) == sizeof(struct user_regs_struct), "the kernel's registers");
+_Static_assert(sizeof(((struct image_thread *)0)->fp) == sizeof(struct user_fpregs_struct), "the kernel's registers");
+
+bool stop_init(struct stop *s, pid_t pid, struct image_thread *threads, size_t max)
+{
+	char path[64];
+	*s = (struct stop){ .pid = pid, .threads = threads, .max = max };
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	s->v = mem_array(max, sizeof(*s->v));
+	s->tasks = opendir(path);
+	return s->tasks != NULL;
+}
+
+static struct tracee *find(struct stop *s, pid_t tid)
+{
+	uint64_t *index = map_u64_get(&s->known, (uint64_t)tid);
+	return index ? &s->v[*index] : NULL;
+}
+
+/* ---- reports ---- */
+
+static void note_stop(struct stop *s, struct tracee *t, int status)
+{
+	int event = status >> 16, sig = WSTOPSIG(status);
+	t->stopped = true;
+	t->signal = 0;
+	if (event == PTRACE_EVENT_STOP)
+		s->halted |= sig != SIGTRAP;
+	else if (!event && sig != (SIGTRAP | 0x80))
+		t->signal = sig;
+}
+
+/* Takes one report off the kernel; *ret_status is for who waits for that thread. */
+static pid_t take_report(struct stop *s, pid_t pid, int *ret_status)
+{
+	int status;
+	pid_t tid = waitpid(pid, &status, __WALL | WNOHANG);
+	if (tid <= 0)
+		return 0;
+	*ret_status = status;
+	struct tracee *t = find(s, tid);
+	if (!t) {
+		if (WIFSTOPPED(status))
+			s->newborn = tid;
+		return tid;
+	}
+	if (WIFSTOPPED(status))
+		note_stop(s, t, status);
+	else
+		t->gone = true;
+	return tid;
+}
+
+/* Every report comes with a SIGCHLD, which this process keeps blocked: nothing is missed between look and wait. */
+static void wait_for_report(struct deadline deadline)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	uint64_t now = clock_mono_ns(), left = deadline.at_ns > now ? deadline.at_ns - now : 0;
+	struct timespec t = { .tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000) };
+	sigtimedwait(&set, NULL, &t);
+}
+
+bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *ret_status)
+{
+	t->stopped = false;
+	while (!take_report(s, t->tid, ret_status)) {
+		if (deadline_passed(deadline))
+			return false;
+		wait_for_report(deadline);
+	}
+	return t->stopped;
+}
+
+bool stop_wait_newborn(struct stop *s, pid_t pid, struct deadline deadline)
+{
+	int status;
+	while (s->newborn != pid) {
+		if (take_report(s, pid, &status))
+			continue;
+		if (deadline_passed(deadline))
+			return false;
+		wait_for_report(deadline);
+	}
+	return true;
+}
+
+bool stop_wait_end(struct stop *s, pid_t pid, struct deadline deadline)
+{
+	(void)s;
+	for (;;) {
+		int status;
+		pid_t got = waitpid(pid, &status, __WALL | WNOHANG);
+		if (got < 0 || (got == pid && !WIFSTOPPED(status)))
+			return true;
+		if (deadline_passed(deadline))
+			return false;
+		if (got == 0)
+			wait_for_report(deadline);
+	}
+}
+
+/* ---- stopping ---- */
+
+static bool is_dead(pid_t pid, pid_t tid)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	struct proc_stat stat;
+	if (n <= 0)
+		return true;
+	text[n] = '\0';
+	return !proc_parse_stat(text, (size_t)n, &stat) || stat.state == 'Z' || stat.state == 'X';
+}
+
+static struct tracee *add(struct stop *s, pid_t tid)
+{
+	*map_u64_put(&s->known, (uint64_t)tid, NULL) = s->n;
+	s->v[s->n] = (struct tracee){ .tid = tid };
+	s->threads[s->n] = (struct image_thread){ .tid = tid };
+	return &s->v[s->n++];
+}
+
+/* NULL and s->failed 0: it is just gone. */
+static struct tracee *seize(struct stop *s, pid_t tid)
+{
+	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
+		int failed = errno;
+		if (failed != ESRCH && !is_dead(s->pid, tid))
+			s->failed = failed;
+		return NULL;
+	}
+	struct tracee *t = add(s, tid);
+	fault_point("seized");
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 && errno == ESRCH)
+		t->gone = true;
+	fault_point("interrupted");
+	return t;
+}
+
+/* One pass over its threads: how many new ones were seized. */
+static size_t seize_new(struct stop *s)
+{
+	size_t before = s->n;
+	rewinddir(s->tasks);
+	for (struct dirent *e; !s->failed && (e = readdir(s->tasks));) {
+		uint64_t tid;
+		if (!str_to_u64(e->d_name, &tid) || map_u64_get(&s->known, tid))
+			continue;
+		if (s->n == s->max) {
+			s->failed = ENOSPC;
+			break;
+		}
+		seize(s, (pid_t)tid);
+	}
+	return s->n - before;
+}
+
+static size_t running(const struct stop *s, size_t from)
+{
+	size_t n = 0;
+	for (size_t i = from; i < s->n; i++)
+		n += !s->v[i].stopped && !s->v[i].gone;
+	return n;
+}
+
+static void read_registers(struct stop *s, size_t i)
+{
+	struct image_thread *t = &s->threads[i];
+	t->has_regs = !ptrace(PTRACE_GETREGS, t->tid, NULL, &t->regs);
+	t->has_fp = !ptrace(PTRACE_GETFPREGS, t->tid, NULL, t->fp);
+}
+
+static enum stop_end wait_all(struct stop *s, size_t from, struct deadline deadline)
+{
+	for (size_t left = running(s, from); left;) {
+		int status;
+		if (take_report(s, -1, &status)) {
+			/* One may report twice (its stop, then its end): counted again before it is believed. */
+			left = left > 1 ? left - 1 : running(s, from);
+			continue;
+		}
+		if (deadline_passed(deadline))
+			return STOP_LATE;
+		wait_for_report(deadline);
+	}
+	for (size_t i = from; i < s->n; i++)
+		if (s->v[i].stopped && !s->v[i].gone)
+			read_registers(s, i);
+	return s->halted ? STOP_HALTED : STOP_DONE;
+}
+
+enum stop_end stop_all(struct stop *s, struct deadline deadline)
+{
+	/* A thread that is not yet ours may start others: done when a pass finds nothing new. */
+	for (;;) {
+		size_t from = s->n, new = seize_new(s);
+		if (s->failed)
+			return s->failed == ENOSPC ? STOP_CROWDED : STOP_DENIED;
+		if (!new)
+			break;
+		enum stop_end end = wait_all(s, from, deadline);
+		if (end != STOP_DONE)
+			return end;
+	}
+	size_t alive = 0;
+	for (size_t i = 0; i < s->n; i++)
+		alive += !s->v[i].gone;
+	return alive ? STOP_DONE : STOP_ENDED;
+}
+
+bool stop_one(struct stop *s, pid_t tid, struct deadline deadline)
+{
+	if (s->n == s->max)
+		return false;
+	size_t from = s->n;
+	return seize(s, tid) && wait_all(s, from, deadline) == STOP_DONE && !s->v[from].gone;
+}
+
+/* ---- letting go ---- */
+
+bool stop_release_one(struct stop *s, struct tracee *t)
+{
+	(void)s;
+	if (t->gone)
+		return true;
+	if (!t->stopped)
+		return false;
+	if (ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(intptr_t)t->signal) < 0 && errno != ESRCH)
+		return false;
+	t->gone = true;
+	return true;
+}
+
+bool stop_release(struct stop *s)
+{
+	bool all = true;
+	for (size_t i = 0; i < s->n; i++) {
+		all &= stop_release_one(s, &s->v[i]);
+		fault_point("detached");
+	}
+	s->n = 0;
+	s->halted = false;
+	s->failed = 0;
+	map_u64_clear(&s->known);
+	return all;
+}

@@ -1,0 +1,512 @@
+#include "image/tracer.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "image/fault.h"
+#include "image/inject.h"
+#include "image/limits.h"
+#include "image/lock.h"
+#include "image/save.h"
+#include "image/seccomp.h"
+#include "target/proc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define ATTEMPTS 6
+#define REAP_STOP_MS 100
+#define REAP_THREADS 24
+#define WATCH_MS 25
+#define END_MS 5000
+
+struct tracer {
+	struct tracer_job *job;
+	struct tracer_result *result;
+	struct stop stop;
+	struct inject_place place;
+	/* For burying: what the owner reads must not change under it. */
+	struct stop grave;
+	struct image_thread digger;
+	char *maps;
+};
+
+/* An attempt's end; RETRY and FAIL leave the process running as it was. */
+enum attempt { ATTEMPT_DONE, ATTEMPT_RETRY, ATTEMPT_FAIL };
+
+static enum attempt say(struct tracer *t, enum attempt end, enum err_kind kind, const char *fmt, ...) PRINTF(4, 5);
+static enum attempt say(struct tracer *t, enum attempt end, enum err_kind kind, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(t->result->text, sizeof(t->result->text), fmt, ap);
+	va_end(ap);
+	t->result->failure = kind;
+	return end;
+}
+
+static struct deadline call_deadline(const struct tracer *t)
+{
+	return (struct deadline){ clock_mono_ns() + t->job->call_ns };
+}
+
+static const char *name_of(const struct tracer_job *job, pid_t tid)
+{
+	for (size_t low = 0, high = job->n_names; low < high;) {
+		size_t mid = low + (high - low) / 2;
+		if (job->names[mid].tid == tid)
+			return job->names[mid].name;
+		if (job->names[mid].tid < tid)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return "";
+}
+
+/* ---- choosing the thread ---- */
+
+/* Is there free stack below, in a mapping that nobody else runs on? Guard pages end the mapping of a thread's stack, so
+ * that much room below it means a stack of the usual kind. */
+static bool has_stack_room(const char *maps, size_t maps_len, uint64_t rsp)
+{
+	const char *p = maps, *end = maps + maps_len;
+	uint64_t lowest = rsp - FRAME_RED_ZONE - sizeof(((struct frame *)0)->bytes) - FRAME_SPARE;
+	for (struct maps_line line; maps_next(&p, end, &line);)
+		if (line.start <= rsp && rsp < line.end)
+			return lowest >= line.start && !memcmp(line.prot, "rw", 2) && line.prot[3] == 'p';
+	return false;
+}
+
+struct choice {
+	struct tracee *tracee;
+	uint64_t call;
+	unsigned rank;
+};
+
+/* The best thread not yet tried. */
+static struct choice choose(struct tracer *t, const bool *tried)
+{
+	struct choice best = { .rank = UINT32_MAX };
+	for (size_t i = 0; i < t->stop.n; i++) {
+		struct tracee *tracee = &t->stop.v[i];
+		const struct image_thread *thread = &t->stop.threads[i];
+		uint64_t call;
+		if (tried[i] || tracee->gone || !tracee->stopped || tracee->signal)
+			continue;
+		enum carrier_kind kind = inject_look(&t->place, thread, &call);
+		unsigned rank = kind == CARRIER_NO ? UINT32_MAX : carrier_rank(kind, name_of(t->job, thread->tid));
+		if (rank < best.rank && has_stack_room(t->job->maps, t->result->maps_len, thread->regs.rsp))
+			best = (struct choice){ tracee, call, rank };
+	}
+	return best;
+}
+
+static bool has_filter(pid_t tid)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct proc_status status;
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	struct err *err = file_read(path, 1 << 20, &text);
+	bool ok = !err && proc_parse_status(text.data, text.len, &status);
+	err_free(err);
+	return !ok || status.seccomp != 0;
+}
+
+static const uint64_t clone_args[4] = { CLONE_FILES };
+
+static bool check_seccomp(struct tracer *t, pid_t tid)
+{
+	if (!has_filter(tid))
+		return true;
+	const struct seccomp_call calls[] = {
+		{ .nr = SYS_clone, .ip = t->place.syscall_at + 2, .args = { CLONE_FILES } },
+		{ .nr = SYS_rt_sigreturn, .ip = t->place.sigreturn_at + 9 },
+		{ .nr = SYS_exit_group, .ip = t->place.syscall_at + 2 },
+		{ .nr = SYS_wait4, .ip = t->place.syscall_at + 2 },
+	};
+	switch (seccomp_ask(tid, calls, ARRAY_SIZE(calls))) {
+	case SECCOMP_OPEN:
+		return true;
+	case SECCOMP_FORBIDS:
+		say(t, ATTEMPT_FAIL, ERR_UNSUPPORTED, "its seccomp filter forbids to make a copy of it");
+		return false;
+	default:
+		say(t, ATTEMPT_FAIL, ERR_DENIED,
+		    "it runs under a seccomp filter, and only CAP_SYS_ADMIN outside of any filter may read whether "
+		    "that "
+		    "allows a copy");
+		return false;
+	}
+}
+
+/* ---- one attempt ---- */
+
+/* The length of the text; 0 when it cannot be read or does not fit. */
+static size_t read_maps(const struct tracer_job *job, char *text)
+{
+	size_t len = 0;
+	if (lseek(job->maps_fd, 0, SEEK_SET) < 0)
+		return 0;
+	while (len < job->maps_max) {
+		ssize_t n = read(job->maps_fd, text + len, job->maps_max - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	return len == job->maps_max ? 0 : len;
+}
+
+static enum attempt explain_stop(struct tracer *t, enum stop_end end)
+{
+	switch (end) {
+	case STOP_LATE:
+		return say(t, ATTEMPT_FAIL, ERR_TIMEOUT,
+			   "a thread of it did not come to a stop within %s (it waits for a disk, or starts a process)",
+			   fmt_duration_ns(t->job->stop_ns).s);
+	case STOP_DENIED:
+		return say(t, ATTEMPT_FAIL, t->stop.failed == EPERM ? ERR_DENIED : ERR_IO,
+			   "its threads cannot be stopped: %s", strerror(t->stop.failed));
+	case STOP_ENDED:
+		return say(t, ATTEMPT_FAIL, ERR_NOT_FOUND, "it has ended");
+	case STOP_HALTED:
+		return say(t, ATTEMPT_FAIL, ERR_BUSY, "it is being stopped by a signal");
+	case STOP_CROWDED:
+		return say(t, ATTEMPT_FAIL, ERR_UNSUPPORTED, "it starts threads faster than they can be stopped");
+	case STOP_DONE:
+		break;
+	}
+	return ATTEMPT_DONE;
+}
+
+/* All that needs no change of the process: is it still the same one, in order, and what does it share? */
+static enum attempt look(struct tracer *t, struct deadline deadline)
+{
+	uint32_t busy = 0;
+	t->result->maps_len = read_maps(t->job, t->job->maps);
+	if (!inject_place_good(&t->place) || !t->result->maps_len)
+		return say(t, ATTEMPT_FAIL, ERR_NOT_FOUND, "it has become another program");
+	if (t->job->busy_word &&
+	    (pread(t->job->mem_fd, &busy, sizeof(busy), (off_t)t->job->busy_word) != sizeof(busy) || busy))
+		return say(t, ATTEMPT_RETRY, ERR_BUSY, "each time it was looked at a garbage collection was running");
+	save_shared(t->job, deadline);
+	return ATTEMPT_DONE;
+}
+
+static void adopt(struct tracer *t, pid_t copy);
+
+/* The process is let go first of all; what is left to do concerns the copy alone. */
+static enum attempt copy_made(struct tracer *t, pid_t copy)
+{
+	t->result->copied_ns = clock_mono_ns();
+	t->result->copy = t->result->copy_ns = copy;
+	bool all = stop_release(&t->stop);
+	t->result->go_ns = clock_mono_ns();
+	fault_point("all let go");
+	adopt(t, copy);
+	if (!all)
+		return say(t, ATTEMPT_FAIL, ERR_IO, "a thread of it could not be let go");
+	return ATTEMPT_DONE;
+}
+
+static enum attempt make_copy(struct tracer *t)
+{
+	bool *tried = mem_zalloc(MAX(t->stop.n, (size_t)1));
+	enum attempt end = say(t, ATTEMPT_RETRY, ERR_UNSUPPORTED,
+			       "none of its threads waits in a system call that could be begun anew");
+	for (struct choice c; (c = choose(t, tried)).tracee;) {
+		int64_t result;
+		pid_t copy;
+		pid_t tid = c.tracee->tid;
+		tried[c.tracee - t->stop.v] = true;
+		if (!check_seccomp(t, tid)) {
+			end = ATTEMPT_FAIL;
+			break;
+		}
+		str_copy(t->result->carrier, sizeof(t->result->carrier), name_of(t->job, tid));
+		enum inject_end injected = inject_call(&t->stop, c.tracee, &t->place, c.call, SYS_clone, clone_args,
+						       true, call_deadline(t), &result, &copy);
+		if (injected == INJECT_UNFIT)
+			continue;
+		if (injected == INJECT_DONE && copy)
+			end = copy_made(t, copy);
+		else if (injected == INJECT_DONE)
+			end = say(t, ATTEMPT_FAIL, result == -ENOMEM ? ERR_IO : ERR_UNSUPPORTED,
+				  "the kernel refused to make a copy of it: %s", strerror((int)-result));
+		else if (injected == INJECT_ABORTED)
+			end = say(t, ATTEMPT_RETRY, ERR_BUSY, "signals came between");
+		else
+			end = say(t, ATTEMPT_FAIL, ERR_TIMEOUT, "the kernel did not make the copy in time");
+		break;
+	}
+	mem_free(tried);
+	return end;
+}
+
+static enum attempt attempt(struct tracer *t)
+{
+	t->result->stop_ns = clock_mono_ns();
+	struct deadline deadline = { t->result->stop_ns + t->job->stop_ns };
+	enum stop_end stopped = stop_all(&t->stop, deadline);
+	fault_point("all stopped");
+	enum attempt end = explain_stop(t, stopped);
+	t->result->n_threads = t->stop.n;
+	if (end == ATTEMPT_DONE)
+		end = look(t, deadline);
+	fault_point("saved");
+	if (end == ATTEMPT_DONE && t->job->mode == TRACER_COPY)
+		end = make_copy(t);
+	if (end == ATTEMPT_DONE)
+		return end;
+	/* What cannot be let go now is let go by our end. */
+	if (!stop_release(&t->stop))
+		end = ATTEMPT_FAIL;
+	t->result->go_ns = clock_mono_ns();
+	return end;
+}
+
+/* ---- the copy ---- */
+
+static void write_file(const char *path, const char *text)
+{
+	CLOSE_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, text, strlen(text)) < 0)
+		return; /* it is only the first to be killed when memory is short */
+}
+
+static pid_t inner_pid(pid_t pid)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct proc_status status;
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	struct err *err = file_read(path, 1 << 20, &text);
+	bool ok = !err && proc_parse_status(text.data, text.len, &status) && status.ns_pid;
+	err_free(err);
+	return ok ? status.ns_pid : pid;
+}
+
+/* Once it stands still it dies with us, before all others, and without a core file. */
+static void adopt(struct tracer *t, pid_t copy)
+{
+	char path[64];
+	const struct rlimit none = { 0 };
+	if (!stop_wait_newborn(&t->stop, copy, call_deadline(t)))
+		return;
+	fault_point("copy stands");
+	ptrace(PTRACE_SETOPTIONS, copy, NULL, (void *)PTRACE_O_EXITKILL);
+	fault_point("copy bound");
+	prlimit(copy, RLIMIT_CORE, &none, NULL);
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", copy);
+	write_file(path, "1000");
+	t->result->copy_ns = inner_pid(copy);
+	fault_point("copy adopted");
+}
+
+enum burial { BURIED, BURY_ELSE, BURY_LOST };
+
+/* By this thread, if it can; the others are not touched. */
+static enum burial bury_by(struct tracer *t, pid_t tid, pid_t child_ns)
+{
+	const uint64_t args[4] = { (uint64_t)child_ns, 0, WNOHANG | __WALL, 0 };
+	uint64_t call;
+	int64_t result = 0;
+	pid_t none;
+	enum burial end = BURY_ELSE;
+	size_t len;
+	if (stop_one(&t->grave, tid, deadline_in_ms(REAP_STOP_MS)) && inject_place_good(&t->place) &&
+	    inject_look(&t->place, &t->digger, &call) != CARRIER_NO && (len = read_maps(t->job, t->maps)) &&
+	    has_stack_room(t->maps, len, t->digger.regs.rsp) && check_seccomp(t, tid)) {
+		enum inject_end done = inject_call(&t->grave, &t->grave.v[0], &t->place, call, SYS_wait4, args, false,
+						   call_deadline(t), &result, &none);
+		if (done == INJECT_DONE && (result == child_ns || result == -ECHILD))
+			end = BURIED;
+	}
+	if (!stop_release(&t->grave))
+		end = BURY_LOST;
+	fault_point("bury tried");
+	return end;
+}
+
+/* Has the process bury a child of its. Threads of the runtime stand longest, so they are asked first. */
+static bool bury(struct tracer *t, pid_t child_ns)
+{
+	unsigned tries = 0;
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < t->job->n_names && tries < REAP_THREADS; i++) {
+			const struct tracer_name *n = &t->job->names[i];
+			if (str_starts(n->name, ".NET ") != (pass == 0))
+				continue;
+			tries++;
+			enum burial end = bury_by(t, n->tid, child_ns);
+			if (end != BURY_ELSE)
+				return end == BURIED;
+		}
+	}
+	return false;
+}
+
+static bool target_ended(const struct tracer_job *job)
+{
+	struct pollfd p = { .fd = job->pidfd, .events = POLLIN };
+	return poll(&p, 1, 0) > 0;
+}
+
+static void drop(struct tracer *t)
+{
+	pid_t copy = t->result->copy;
+	if (!copy || t->result->dropped_ns)
+		return;
+	bool ended = target_ended(t->job);
+	if (!ended && !t->result->gone)
+		t->result->cow_bytes = limits_private_bytes("/proc", copy);
+	kill(copy, SIGKILL);
+	fault_point("copy killed");
+	stop_wait_end(&t->stop, copy, deadline_in_ms(END_MS));
+	t->result->dropped_ns = clock_mono_ns();
+	fault_point("copy ended");
+	if (!ended)
+		bury(t, t->result->copy_ns);
+	fault_point("copy buried");
+}
+
+static void lose(struct tracer *t, const char *why)
+{
+	if (t->result->gone)
+		return;
+	str_copy(t->result->text, sizeof(t->result->text), why);
+	t->result->gone = true;
+	drop(t);
+}
+
+static bool memory_short(const struct tracer_job *job)
+{
+	struct limits_room room = limits_watch_room(job->watch);
+	return room.bytes < job->reserve_bytes;
+}
+
+/* Holds the copy (or the process) until told to end. */
+static void hold(struct tracer *t)
+{
+	struct tracer_job *job = t->job;
+	struct deadline end = { clock_mono_ns() + job->max_life_ns };
+	for (;;) {
+		struct pollfd p[2] = { { .fd = job->control, .events = POLLIN },
+				       { .fd = t->result->gone ? -1 : job->pidfd, .events = POLLIN } };
+		int left = deadline_poll_ms(end);
+		int n = poll(p, 2, t->result->gone ? -1 : MIN(left, WATCH_MS));
+		if (n < 0 && errno != EINTR)
+			return;
+		if (p[0].revents)
+			return;
+		if (t->result->gone)
+			continue;
+		if (p[1].revents)
+			lose(t, "the process ended");
+		else if (deadline_passed(end))
+			lose(t, "it was held for too long");
+		else if (job->mode == TRACER_COPY && memory_short(job))
+			lose(t, "memory became short");
+		if (t->result->gone && job->mode == TRACER_HOLD)
+			return;
+	}
+}
+
+/* ---- the process's life ---- */
+
+static void live_alone(void)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
+	sigset_t child;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+}
+
+/* So that nothing is faulted in while the process stands still. */
+static void warm_up(const struct tracer_job *job)
+{
+	madvise(job->saved, job->saved_likely, MADV_POPULATE_WRITE);
+	madvise(job->maps, job->maps_max, MADV_POPULATE_WRITE);
+	madvise(job->threads, job->threads_max * sizeof(*job->threads), MADV_POPULATE_WRITE);
+}
+
+static void bury_leftovers(struct tracer *t)
+{
+	struct lock_children children;
+	lock_find_children("/proc", t->job->pid, &children);
+	for (size_t i = 0; i < children.n_dead; i++)
+		t->result->reaped += bury(t, children.dead_ns[i]);
+}
+
+/* While the process stands still nobody should keep us from letting it go. Only root may, and without it works too. */
+static void hurry(bool on)
+{
+	const struct sched_param param = { .sched_priority = on ? 1 : 0 };
+	sched_setscheduler(0, on ? SCHED_RR : SCHED_OTHER, &param);
+}
+
+static enum attempt try_all(struct tracer *t)
+{
+	enum attempt end = ATTEMPT_RETRY;
+	for (unsigned i = 0; i < ATTEMPTS && end == ATTEMPT_RETRY; i++) {
+		struct pollfd p = { .fd = t->job->control, .events = POLLIN };
+		/* 1, 2, 4 ... ms: a collection, or a thread on its way back into its wait. */
+		if (i && poll(&p, 1, 1 << (i - 1)) > 0)
+			return say(t, ATTEMPT_FAIL, ERR_CANCELLED, "cancelled");
+		t->result->attempts++;
+		hurry(true);
+		end = attempt(t);
+		hurry(false);
+	}
+	if (end == ATTEMPT_DONE) {
+		t->result->failure = 0;
+		t->result->text[0] = '\0';
+	}
+	return end;
+}
+
+void tracer_run(struct tracer_job *job)
+{
+	static struct tracer t;
+	t = (struct tracer){ .job = job, .result = job->result };
+	t.place = (struct inject_place){ job->syscall_at, job->sigreturn_at, job->mem_fd };
+	live_alone();
+	warm_up(job);
+	fault_role("tracer");
+	t.maps = mem_alloc(job->maps_max);
+	bool ok = stop_init(&t.stop, job->pid, job->threads, job->threads_max) &&
+		  stop_init(&t.grave, job->pid, &t.digger, 1);
+	if (!ok)
+		say(&t, ATTEMPT_FAIL, ERR_NOT_FOUND, "it has ended");
+	if (ok && job->mode == TRACER_COPY)
+		bury_leftovers(&t);
+	enum attempt end = ok ? try_all(&t) : ATTEMPT_FAIL;
+	fault_point("ready");
+	char ready = TRACER_READY;
+	if (write(job->control, &ready, 1) != 1)
+		end = ATTEMPT_FAIL;
+	if (end == ATTEMPT_DONE)
+		hold(&t);
+	if (job->mode == TRACER_HOLD)
+		stop_release(&t.stop);
+	drop(&t);
+	_exit(0);
+}

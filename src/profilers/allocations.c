@@ -1,0 +1,299 @@
+/* Allocations: how much, of what, where.
+ *
+ * From .NET 10 on the runtime draws every allocated byte with the same chance, one in 102,400, and tells of the object
+ * it belongs to (AllocationSampled). An object of s bytes is met with p = 1 - (1 - 1/102400)^s, so each that is met
+ * stands for 1/p objects and s/p bytes: an estimate without bias, whose error is known from the samples themselves.
+ * Before, it tells after about every 100 KB on a heap what it is just allocating (AllocationTick): the amount is exact,
+ * and is credited to the type and stack of that moment.
+ *
+ * Two streams: "counts" sees every sample without its stack, "stacks" sees them with stacks and listens in bursts at
+ * high rates. Before .NET 9 stacks cannot be left out, and one stream does both. */
+
+#include "profilers/allocations.h"
+#include "base/str.h"
+#include "eventpipe/clr.h"
+#include "profilers/profiler.h"
+#include <math.h>
+#include <stdlib.h>
+
+#define SAMPLING_MEAN 102400.0 /* bytes; fixed in the runtime */
+#define TYPES_MAX 5000
+#define NAME_UNITS 1024
+#define SITES_MAX 200000
+/* A stack is walked in the target, at tens of microseconds where stacks are deep: above this rate (about 200 MB/s) only
+ * part of the time. */
+#define BURST_RATE 2000.0
+#define BURST_SHARE 0.2
+
+/* --- collecting --- */
+
+static void sum_sample(const struct allocations *a, const struct clr_allocation *e, struct alloc_sum *ret)
+{
+	double size = (double)e->object_bytes;
+	*ret = (struct alloc_sum){ .samples = 1 };
+	if (a->ticks) {
+		double rest = (double)e->tick_bytes - MIN(size, (double)e->tick_bytes);
+		ret->bytes = (double)e->tick_bytes;
+		ret->objects = size > 0 ? ret->bytes / size : 0;
+		ret->variance = rest * rest;
+	} else {
+		double chance = -expm1(size * log1p(-1 / SAMPLING_MEAN));
+		ret->bytes = size / chance;
+		ret->objects = 1 / chance;
+		ret->variance = (1 - chance) * ret->bytes * ret->bytes;
+	}
+	if (e->heap == CLR_HEAP_LARGE)
+		ret->large_bytes = ret->bytes;
+}
+
+void alloc_sum_add(struct alloc_sum *to, const struct alloc_sum *sum, double scale)
+{
+	to->samples += sum->samples;
+	to->bytes += sum->bytes * scale;
+	to->objects += sum->objects * scale;
+	to->large_bytes += sum->large_bytes * scale;
+	to->variance += sum->variance * scale * scale;
+}
+
+static bool is_allocation(const struct allocations *a, const struct nettrace_event *event, struct clr_allocation *ret)
+{
+	enum clr_event wanted = a->ticks ? CLR_ALLOCATION_TICK : CLR_ALLOCATION_SAMPLED;
+	return clr_event(event) == wanted && clr_decode_allocation(event, ret);
+}
+
+/* Types past the limit are one. */
+static uint32_t type_of(struct allocations *a, struct utf16_span name)
+{
+	buf_clear(&a->text);
+	utf16_add(&a->text, name.units, MIN(name.n, (size_t)NAME_UNITS));
+	if (!a->text.len)
+		buf_str(&a->text, "(type not told)");
+	if (a->types.n >= TYPES_MAX && strtab_find(&a->names, buf_cstr(&a->text), a->text.len) == STRTAB_NONE) {
+		buf_clear(&a->text);
+		buf_str(&a->text, "(more types)");
+	}
+	uint32_t id = strtab_add(&a->names, buf_cstr(&a->text), a->text.len);
+	while (a->types.n < a->names.n)
+		vec_push(&a->types, ((struct alloc_sum){ 0 }));
+	return id;
+}
+
+static void on_count(void *user, const struct nettrace_event *event)
+{
+	struct allocations *a = user;
+	struct clr_allocation e;
+	struct alloc_sum sum;
+	if (!is_allocation(a, event, &e))
+		return;
+	sum_sample(a, &e, &sum);
+	uint32_t type = type_of(a, e.type);
+	alloc_sum_add(&a->types.v[type], &sum, 1);
+	alloc_sum_add(&a->all, &sum, 1);
+	a->sizes_unknown |= !e.object_bytes;
+	if (event->time >= a->exam->start_ns) {
+		uint64_t bin = (event->time - a->exam->start_ns) / a->bin_ns;
+		a->bins[MIN(bin, (uint64_t)ALLOC_BINS - 1)] += sum.bytes;
+	}
+}
+
+static void on_stack(void *user, const struct nettrace_event *event)
+{
+	struct allocations *a = user;
+	struct clr_allocation e;
+	struct alloc_sum sum;
+	if (!is_allocation(a, event, &e) || a->by_stack.n >= SITES_MAX)
+		return;
+	sum_sample(a, &e, &sum);
+	if (sum.bytes <= 0)
+		return;
+	uint32_t type = type_of(a, e.type), stack = stacks_add(a->stacks, event);
+	if (stack == STACKS_NONE)
+		return;
+	bool new;
+	uint64_t *index = map_u64_put(&a->stack_index, (uint64_t)type << 32 | stack, &new);
+	if (new) {
+		*index = a->by_stack.n;
+		vec_push(&a->by_stack, ((struct alloc_stack){ .type = type, .stack = stack }));
+	}
+	alloc_sum_add(&a->by_stack.v[*index].sum, &sum, 1);
+	a->with_stack++;
+}
+
+static void on_both(void *user, const struct nettrace_event *event)
+{
+	on_count(user, event);
+	on_stack(user, event);
+}
+
+static void allocations_free(void *state)
+{
+	struct allocations *a = state;
+	strtab_free(&a->names);
+	vec_free(&a->types);
+	stacks_free(a->stacks);
+	map_u64_free(&a->stack_index);
+	vec_free(&a->by_stack);
+	methods_free(a->methods);
+	buf_free(&a->text);
+	mem_free(a);
+}
+
+static struct err *run(struct exam *exam)
+{
+	static const struct ipc_provider samples = { .name = CLR_PROVIDER,
+						     .keywords = CLR_ALLOCATION_SAMPLING,
+						     .level = 4 };
+	static const struct ipc_provider ticks = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 5 };
+	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
+	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	a->exam = exam;
+	a->stacks = stacks_new();
+	a->methods = methods_new();
+	a->bin_ns = window_ms * 1000000 / ALLOC_BINS;
+	a->ticks = exam_runtime_major(exam) < 10;
+	a->old = exam_runtime_major(exam) < 9;
+	a->streams[ALLOC_COUNTS] = (struct events_stream){
+		.name = "counts",
+		.providers = a->ticks ? &ticks : &samples,
+		.n_providers = 1,
+		.event = on_count,
+		.user = a,
+	};
+	a->streams[ALLOC_STACKS] = (struct events_stream){
+		.name = "stacks",
+		.providers = a->ticks ? &ticks : &samples,
+		.n_providers = 1,
+		.stacks = true,
+		.burst_rate = BURST_RATE,
+		.burst_share = BURST_SHARE,
+		.event = a->old ? on_both : on_stack,
+		.user = a,
+	};
+	a->streams[ALLOC_NAMES] = exam_methods_stream(&a->streams[ALLOC_STACKS], a->methods);
+	a->streams[ALLOC_COMPILED] = exam_compiled_stream(a->methods);
+	TRY(exam_events(exam, a->streams, a->old ? ALLOC_COUNTS : ALLOC_STREAMS, window_ms));
+	if (stacks_unknown(a->stacks, a->methods))
+		TRY(exam_methods(exam, a->methods));
+	return NULL;
+}
+
+/* --- estimating --- */
+
+double alloc_error(const struct allocations *a, const struct alloc_view *v, const struct alloc_sum *sum)
+{
+	if (sum->bytes <= 0)
+		return 0;
+	double variance = sum->variance;
+	if (a->ticks && v->all.bytes > 0) /* the whole is exact; only whose it is, is drawn */
+		variance *= 1 - MIN(1.0, sum->bytes / v->all.bytes);
+	return 1.96 * sqrt(variance) / sum->bytes;
+}
+
+struct alloc_view alloc_view(const struct allocations *a)
+{
+	const struct events_stream *counts = &a->streams[a->old ? ALLOC_STACKS : ALLOC_COUNTS];
+	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns, .scale = 1 };
+	v.in_bursts = counts->opened > 1 && counts->open_ns && counts->open_ns < v.window_ns;
+	if (v.in_bursts)
+		v.scale = (double)v.window_ns / (double)counts->open_ns;
+	alloc_sum_add(&v.all, &a->all, v.scale);
+	v.rate = v.window_ns ? v.all.bytes * 1e9 / (double)v.window_ns : 0;
+	v.error = alloc_error(a, &v, &v.all);
+	return v;
+}
+
+static int heaviest_first(const void *a, const void *b)
+{
+	const struct alloc_site *x = a, *y = b;
+	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : (int)x->type - (int)y->type;
+}
+
+static const char unknown_place[] = "code without a name";
+
+/* Stacks of one type that lead to the same method of the user's are one site. */
+static void merge_stacks(struct allocations *a, struct alloc_sites *sites)
+{
+	struct map_u64 index = { 0 };
+	struct strtab methods = { 0 };
+	vec_each(s, &a->by_stack) {
+		size_t at = stacks_site(a->stacks, a->methods, s->stack);
+		struct stack_frame frame = stacks_frame(a->stacks, a->methods, s->stack, at);
+		const char *name = frame.known ? frame.name : unknown_place;
+		bool new;
+		uint64_t *i = map_u64_put(&index, (uint64_t)s->type << 32 | strtab_add_cstr(&methods, name), &new);
+		if (new) {
+			*i = sites->n;
+			vec_push(sites, ((struct alloc_site){ .type = s->type, .method = name }));
+		}
+		struct alloc_site *site = &sites->v[*i];
+		alloc_sum_add(&site->sum, &s->sum, 1);
+		if (s->sum.bytes > site->stack_bytes) {
+			site->stack_bytes = s->sum.bytes;
+			site->stack = s->stack;
+		}
+	}
+	strtab_free(&methods);
+	map_u64_free(&index);
+}
+
+/* Where only some stacks were seen, they stand for all of their type. */
+static void scale_stacks(struct allocations *a, const struct alloc_view *v, double *seen)
+{
+	vec_each(s, &a->by_stack)
+		seen[s->type] += s->sum.bytes;
+	vec_each(s, &a->by_stack) {
+		struct alloc_sum heard = s->sum;
+		s->sum = (struct alloc_sum){ 0 };
+		alloc_sum_add(&s->sum, &heard, a->types.v[s->type].bytes * v->scale / seen[s->type]);
+	}
+}
+
+void alloc_find_sites(struct allocations *a, const struct alloc_view *v, struct alloc_sites *sites)
+{
+	CLEANUP(mem_freep) double *seen = mem_zalloc((a->types.n + 1) * sizeof(*seen));
+	scale_stacks(a, v, seen);
+	merge_stacks(a, sites);
+	for (uint32_t t = 0; t < a->types.n; t++) {
+		if (seen[t] > 0 || a->types.v[t].bytes <= 0)
+			continue;
+		vec_push(sites, ((struct alloc_site){ .type = t }));
+		alloc_sum_add(&vec_last(sites).sum, &a->types.v[t], v->scale);
+	}
+	vec_sort(sites, heaviest_first);
+}
+
+const struct profiler profiler_allocations = {
+	.id = "allocations",
+	.uuid = "805A308B-061C-47F3-9B30-F785C3186E84",
+	.name = "Allocations",
+	.symptom = "the GC runs often, or memory is used up fast: who allocates?",
+	.description = "Estimates what is allocated, by type and by the method that does it: bytes, objects, rate, and "
+		       "how much goes to the large object heap. Needs no GC to happen.",
+	.cost = "no stop; one sample for about every 100 KB allocated",
+	.params =
+		(const struct param[]){
+			{ .key = "duration",
+			  .name = "Duration",
+			  .description = "How long to listen. Longer means more samples, so smaller errors.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "20",
+			  .min = 1,
+			  .max = 86400 },
+		},
+	.n_params = 1,
+	.ways = { WAY_EVENTS },
+	.advice =
+		(const struct advice[]){
+			{ "high-allocation-rate",
+			  "Allocate less in the first row of the table: reuse buffers (ArrayPool), avoid copies of "
+			  "strings and arrays, build collections once. gc-stats shows what the rate costs." },
+			{ "large-objects",
+			  "Rent large buffers from ArrayPool, or work in pieces below 85,000 bytes: large objects are "
+			  "collected only with generation 2, so they drive full collections." },
+		},
+	.n_advice = 2,
+	.run = run,
+	.analyse = alloc_report,
+	.free_state = allocations_free,
+};

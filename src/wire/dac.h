@@ -1,0 +1,206 @@
+#pragma once
+/* What drdotnet-dachost and its client say to each other. Both are of one build, but the version is checked: a helper
+ * left over from another install must not be believed. Includes nothing of ours.
+ *
+ * dachost starts with these descriptors and no others:
+ *   3      a stream socket: requests in, replies out
+ *   4      the setup, a read-only memory file: wire_dac_setup, pieces, threads
+ *   5      the data-access library, open for reading
+ *   6...   what the pieces refer to
+ *
+ * It speaks first, with WIRE_DAC_HELLO. Then each request gets one answer: one or more replies with the same id, the
+ * last flagged. The bodies of an answer's replies are one run of bytes: records of the kind asked for, each followed
+ * by its text (text_len bytes of UTF-8). A failed answer has WIRE_DAC_FAILED, the HRESULT, and a text for a body.
+ * Addresses are those of the image. Little-endian, no padding that is not named. */
+
+#include <stdint.h>
+
+#define WIRE_DAC_VERSION 1u
+#define WIRE_DAC_MAGIC 0x43414444u /* "DDAC" */
+
+enum { WIRE_DAC_FD_SOCKET = 3, WIRE_DAC_FD_SETUP, WIRE_DAC_FD_LIBRARY, WIRE_DAC_FD_IMAGE };
+
+/* ---- setup ---- */
+
+#define WIRE_DAC_MAX_FDS 256u
+#define WIRE_DAC_MAX_PIECES (4u << 20)
+#define WIRE_DAC_MAX_THREADS (1u << 20)
+#define WIRE_DAC_ZERO_FD UINT32_MAX
+
+struct wire_dac_setup {
+	uint32_t magic, version;
+	uint64_t runtime_base;
+	uint32_t n_fds, n_pieces, n_threads, cpu_seconds;
+	uint64_t memory_bytes; /* address space it may have */
+};
+struct wire_dac_piece { /* sorted, not overlapping */
+	uint64_t start, end, offset;
+	uint32_t fd; /* 0 = WIRE_DAC_FD_IMAGE, or WIRE_DAC_ZERO_FD */
+	uint32_t zero;
+};
+struct wire_dac_regs {
+	uint32_t tid, has_regs;
+	uint64_t regs[27]; /* the kernel's order: r15 ... gs */
+	uint8_t fxsave[512];
+};
+
+/* ---- messages ---- */
+
+enum wire_dac_kind {
+	WIRE_DAC_HELLO = 1,    /* wire_dac_hello + text */
+	WIRE_DAC_RUNTIME,      /* wire_dac_runtime */
+	WIRE_DAC_THREADS,      /* wire_dac_thread ... */
+	WIRE_DAC_STACK,	       /* asks {u64 OS thread id}; wire_dac_frame + name of an explicit frame ... */
+	WIRE_DAC_METHODS,      /* asks u64 method descriptions; wire_dac_method + name ..., in that order */
+	WIRE_DAC_TYPES,	       /* asks u64 method tables; wire_dac_type + name ..., in that order */
+	WIRE_DAC_FIELDS,       /* asks {u64 method table}; its own fields, not inherited: wire_dac_field + name ... */
+	WIRE_DAC_MODULES,      /* wire_dac_module + file name ... */
+	WIRE_DAC_MODULE_TYPES, /* asks {u64 module}; u64 method tables of its type definitions */
+	WIRE_DAC_HEAPS,	       /* wire_dac_heap ... */
+	WIRE_DAC_SEGMENTS,     /* wire_dac_segment ... */
+	WIRE_DAC_HANDLES,      /* wire_dac_handle ... */
+	WIRE_DAC_STACK_REFS,   /* asks {u64 OS thread id}; wire_dac_ref ... */
+	WIRE_DAC_IL_MAP,       /* asks {u64 code address}; wire_dac_code, then wire_dac_il ... */
+	WIRE_DAC_SYNC_BLOCKS,  /* wire_dac_sync ... */
+	WIRE_DAC_EXCEPTION,    /* asks {u64 object}; wire_dac_exception */
+	WIRE_DAC_KINDS
+};
+
+#define WIRE_DAC_MAX_REQUEST (1u << 20)
+#define WIRE_DAC_MAX_REPLY (256u << 10) /* of one reply; an answer has many */
+
+struct wire_dac_request {
+	uint32_t length; /* of the body */
+	uint32_t kind;
+	uint32_t id;
+	uint32_t zero;
+};
+enum { WIRE_DAC_END = 1, WIRE_DAC_FAILED = 2 };
+struct wire_dac_reply {
+	uint32_t length;
+	uint16_t kind, flags;
+	uint32_t id;
+	int32_t hr;
+};
+
+/* How far the start came. */
+enum wire_dac_stage {
+	WIRE_DAC_READY,
+	WIRE_DAC_BAD_SETUP,
+	WIRE_DAC_NO_SANDBOX,	/* rights could not be dropped: nothing was loaded */
+	WIRE_DAC_NEEDS_LIBRARY, /* text = its name */
+	WIRE_DAC_NOT_LOADABLE,	/* text = what the loader says */
+	WIRE_DAC_NOT_A_DAC,	/* it loads, but lacks the exports */
+	WIRE_DAC_REFUSED,	/* it does not fit the runtime: hr */
+};
+struct wire_dac_hello {
+	uint32_t version, stage;
+	int32_t hr;
+	uint32_t text_len;
+};
+
+struct wire_dac_runtime {
+	uint64_t array_type, string_type, object_type, exception_type, free_type;
+	uint64_t finalizer_thread, gc_thread;
+	uint64_t global_alloc_ptr, global_alloc_limit; /* 0 before .NET 8 */
+	uint32_t interfaces;			       /* bit n = numbered interface n is there */
+	int32_t breaking_version;
+	uint32_t server_gc, heap_valid, n_heaps, max_generation; /* heap_valid 0 = a collection is at work */
+	uint32_t n_threads, n_dead;
+};
+struct wire_dac_thread {
+	uint64_t address, alloc_ptr, alloc_limit, frame, exception; /* exception: the object, or 0 */
+	uint32_t managed_id, os_id, state, cooperative;
+};
+enum { WIRE_DAC_FRAME_CUT = 1 }; /* the walk goes on below this frame, but was ended */
+#define WIRE_DAC_NO_IL (-1)
+struct wire_dac_frame {
+	uint64_t ip, sp;
+	uint64_t frame;	 /* address of the runtime's explicit frame; 0 = a frame of managed code */
+	uint64_t method; /* description; 0 = none known */
+	uint64_t code_start;
+	int32_t il_offset;
+	uint32_t native_offset, flags, text_len;
+};
+struct wire_dac_method {
+	uint64_t desc, type, module;
+	uint32_t token, dynamic, known, text_len; /* known 0 = it could not be read */
+};
+struct wire_dac_type {
+	uint64_t type, module, parent, canonical;
+	uint32_t base_size, component_size, token, attributes;
+	uint32_t contains_pointers, shared, dynamic, known;
+	uint32_t n_instance, n_static, n_thread_static, text_len;
+};
+struct wire_dac_field {
+	uint64_t type, enclosing;
+	uint32_t element_type, token, offset, is_static, is_thread_static, text_len;
+};
+struct wire_dac_module {
+	uint64_t address, assembly, il_base, metadata, metadata_size, loader_allocator, module_index;
+	uint32_t is_reflection, text_len;
+};
+#define WIRE_DAC_MAX_GENERATIONS 8u
+struct wire_dac_heap {
+	uint64_t heap, alloc_allocated, ephemeral_segment, low, high;
+	uint32_t n_generations, n_fill_pointers;
+	struct {
+		uint64_t start_segment, alloc_start, alloc_ptr, alloc_limit;
+	} generations[WIRE_DAC_MAX_GENERATIONS];
+	uint64_t fill_pointers[WIRE_DAC_MAX_GENERATIONS];
+};
+struct wire_dac_segment {
+	uint64_t address, heap, mem, allocated, committed, reserved, used, flags;
+	uint32_t generation, heap_index; /* generation of the chain it hangs in */
+};
+struct wire_dac_handle {
+	uint64_t handle, object, secondary;
+	uint32_t type, strong, ref_count, zero;
+};
+struct wire_dac_ref {
+	uint64_t slot, object, source, stack_pointer;
+	uint32_t flags, source_type, has_register;
+	int32_t reg, offset;
+	uint32_t zero;
+};
+struct wire_dac_code {
+	uint64_t start, method;
+	uint32_t size, jit_type;
+};
+struct wire_dac_il {
+	uint64_t start, end;
+	int32_t il_offset;
+	uint32_t type;
+};
+struct wire_dac_sync {
+	uint64_t object, sync_block, holding_thread;
+	uint32_t index, held, recursion, waiting;
+};
+struct wire_dac_exception {
+	uint64_t type, message, inner, stack_trace;
+	int32_t hresult;
+	uint32_t zero;
+};
+
+#define WIRE_SIZE_(type, size) _Static_assert(sizeof(struct type) == (size), #type)
+WIRE_SIZE_(wire_dac_setup, 40);
+WIRE_SIZE_(wire_dac_piece, 32);
+WIRE_SIZE_(wire_dac_regs, 736);
+WIRE_SIZE_(wire_dac_request, 16);
+WIRE_SIZE_(wire_dac_reply, 16);
+WIRE_SIZE_(wire_dac_hello, 16);
+WIRE_SIZE_(wire_dac_runtime, 104);
+WIRE_SIZE_(wire_dac_thread, 56);
+WIRE_SIZE_(wire_dac_frame, 56);
+WIRE_SIZE_(wire_dac_method, 40);
+WIRE_SIZE_(wire_dac_type, 80);
+WIRE_SIZE_(wire_dac_field, 40);
+WIRE_SIZE_(wire_dac_module, 64);
+WIRE_SIZE_(wire_dac_heap, 368);
+WIRE_SIZE_(wire_dac_segment, 72);
+WIRE_SIZE_(wire_dac_handle, 40);
+WIRE_SIZE_(wire_dac_ref, 56);
+WIRE_SIZE_(wire_dac_code, 24);
+WIRE_SIZE_(wire_dac_il, 24);
+WIRE_SIZE_(wire_dac_sync, 40);
+WIRE_SIZE_(wire_dac_exception, 40);

@@ -1,0 +1,151 @@
+"""The lock-contention profiler against the patients' truth, on every runtime."""
+
+import unittest
+
+from drdotnet import Home, examine, for_each_result, side_by_side
+from patient import FRAMEWORKS, Patient, WebPatient
+
+SECONDS = 4
+METHODS = {"monitor": "Shop.Inventory.Stock.Reserve", "lock": "Shop.Inventory.Stock.Refill"}
+KINDS = {"monitor": "Monitor", "lock": "Lock"}
+
+
+def old(fx):
+    """Runtimes that cannot tell of a wait without walking its stack, and have no System.Threading.Lock."""
+    return fx == "net8.0"
+
+
+def per_second(report, label):
+    return report.figures[label] * 1e9 / report.data["facts"]["windowNs"]
+
+
+class Truth(unittest.TestCase):
+    """Threads that fight for one or two locks, each held for a known time."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({fx: lambda fx=fx: cls.examined(fx) for fx in FRAMEWORKS}, workers=1)
+
+    @classmethod
+    def examined(cls, fx):
+        with Patient("contention", fx=fx) as patient:
+            patient.mark()
+            report = examine(cls.home, "lock-contention", patient.pid, SECONDS)
+            return report, patient.truth()
+
+    def near(self, measured, truth, share=0.05):
+        self.assertAlmostEqual(measured / truth, 1, delta=share)
+
+    @for_each_result
+    def test_the_waits_are_those_the_runtime_counts(self, _, report, truth):
+        self.near(per_second(report, "Waits"), truth["runtime"]["lock_contentions"] * 1e9 / truth["since_mark_ns"])
+
+    @for_each_result
+    def test_the_time_is_what_the_threads_waited(self, _, report, truth):
+        waited = sum(lock["wait_ns"] for lock in truth["contention"]["locks"].values())
+        self.near(per_second(report, "Waiting in all"), waited * 1e9 / truth["since_mark_ns"])
+        longest = max(lock["max_wait_ns"] for lock in truth["contention"]["locks"].values())
+        self.assertLessEqual(report.figures["Longest"], longest)
+
+    @for_each_result
+    def test_each_lock_stands_with_its_kind_its_place_and_its_share(self, fx, report, truth):
+        rows = {row["Waited for in"]: row for row in report.rows("By lock")}
+        locks = truth["contention"]["locks"]
+        self.assertEqual(set(rows), {METHODS[name] for name in locks})
+        self.assertEqual(len(locks), 1 if old(fx) else 2)
+        for name, lock in locks.items():
+            row = rows[METHODS[name]]
+            self.assertTrue(row["Lock"].endswith(KINDS[name]), row)
+            self.near(row["Waits"] / report.figures["Waits"], lock["contended"] / truth["contention"]["contended"])
+            self.near(row["Share"], 1 / len(locks))
+
+    @for_each_result
+    def test_it_says_who_had_it_and_where_he_took_it(self, _, report, _truth):
+        for row in report.rows("By lock"):
+            owner = next(line for line in row["lines"] if line.startswith("held by "))
+            self.assertIn("fighter", owner)
+            self.assertIn(row["Waited for in"], row["lines"])
+
+    @for_each_result
+    def test_the_queue_behind_a_lock_is_a_convoy(self, _, report, _truth):
+        self.assertEqual((report.finding, report.health), ("convoy", "bad"))
+        for row in report.rows("By lock"):
+            # Three wait for the fourth; he who was just handed the lock may still count as one who waits.
+            self.assertRegex("\n".join(row["lines"]), "up to [34] threads waited at once")
+
+    @for_each_result
+    def test_places_stand_with_their_stacks(self, _, report, _truth):
+        rows = report.rows("By place")
+        self.assertEqual({row["Waits in"] for row in rows}, {row["Waited for in"] for row in report.rows("By lock")})
+        for row in rows:
+            self.assertIn(row["Waits in"], row["lines"])
+
+    @for_each_result
+    def test_nothing_was_lost_and_every_stack_was_seen(self, _, report, _truth):
+        self.assertEqual(report.how["Lost"]["value"], 0)
+        self.assertEqual(report.how["Stacks seen"]["value"], report.figures["Waits"])
+        self.assertIsNone(report.partial)
+
+
+class HighRate(unittest.TestCase):
+    """As fast as threads can fight: counted to the end where the runtime allows it, else estimated and so called."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({fx: lambda fx=fx: cls.examined(fx) for fx in FRAMEWORKS}, workers=1)
+
+    @classmethod
+    def examined(cls, fx):
+        with Patient("contention", fx=fx, kind="monitor", threads=8, hold_ms=0, think_ms=0) as patient:
+            patient.mark()
+            report = examine(cls.home, "lock-contention", patient.pid, SECONDS)
+            return report, patient.truth()
+
+    @for_each_result
+    def test_counts(self, fx, report, truth):
+        rate = truth["runtime"]["lock_contentions"] * 1e9 / truth["since_mark_ns"]
+        # The rate itself is not the same in every second; the estimate of old runtimes is rounded besides.
+        self.assertAlmostEqual(per_second(report, "Waits") / rate, 1, delta=0.25)
+        self.assertEqual(old(fx) and report.figures["Waits"] > 20000 * SECONDS / 2, "about " in report.verdict)
+
+    @for_each_result
+    def test_stacks_are_heard_in_part_and_the_place_is_still_right(self, _, report, _truth):
+        self.assertLess(report.how["Stacks seen"]["value"], report.figures["Waits"] / 2)
+        self.assertEqual([row["Waits in"] for row in report.rows("By place")], [METHODS["monitor"]])
+
+
+class Others(unittest.TestCase):
+    """Where nobody fights for locks it finds nothing."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, sickness): lambda fx=fx, sickness=sickness: cls.examined(fx, sickness)
+                                    for fx in FRAMEWORKS for sickness in ("healthy", "healthy-waits", "starvation")},
+                                   workers=3)
+
+    @classmethod
+    def examined(cls, fx, sickness):
+        with Patient(sickness, fx=fx) as patient:
+            patient.mark()
+            return examine(cls.home, "lock-contention", patient.pid, 3), patient.truth()
+
+    @for_each_result
+    def test_nothing_is_found(self, _, report, _truth):
+        self.assertEqual((report.finding, report.health), ("nothing-found", "ok"), report.verdict)
+
+
+class Web(unittest.TestCase):
+    def test_under_load(self):
+        with Home() as home, WebPatient(fx=FRAMEWORKS[-1]) as patient:
+            patient.load("healthy", seconds=1)
+            with patient.start_load("healthy", rate=300, seconds=8):
+                report = examine(home, "lock-contention", patient.pid, 3)
+            self.assertEqual(report.finding, "nothing-found", report.verdict)
+            self.assertTrue(patient.alive())
+
+
+if __name__ == "__main__":
+    unittest.main()

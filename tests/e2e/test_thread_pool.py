@@ -1,0 +1,152 @@
+"""The thread-pool profiler against the patients' truth, on every runtime."""
+
+import unittest
+
+from drdotnet import Home, examine, for_each_result, side_by_side
+from patient import FRAMEWORKS, Patient, WebPatient
+
+SECONDS = 5
+DOING = {"result": "waits for a task", "sleep": "sleeps"}
+
+
+class Starving(unittest.TestCase):
+    """Work items that block their workers faster than the pool grows."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, kind): lambda fx=fx, kind=kind: cls.examined(fx, kind)
+                                    for fx in FRAMEWORKS for kind in DOING}, workers=2)
+
+    @classmethod
+    def examined(cls, fx, kind):
+        with Patient("starvation", fx=fx, kind=kind) as patient:
+            patient.mark()
+            report = examine(cls.home, "thread-pool", patient.pid, SECONDS)
+            return report, patient.truth()
+
+    @for_each_result
+    def test_it_is_found(self, _, report, truth):
+        self.assertEqual((report.finding, report.health), ("starvation", "bad"), report.verdict)
+        self.assertIn(truth["starvation"]["method"], report.verdict)
+
+    @for_each_result
+    def test_what_holds_the_workers(self, key, report, truth):
+        top = report.rows("What the workers do")[0]
+        self.assertEqual((top["In"], top["It"]), (truth["starvation"]["method"], DOING[key[1]]))
+        self.assertGreater(top["Share"], 0.9)
+        self.assertIn(truth["starvation"]["method"], top["lines"])
+
+    @for_each_result
+    def test_why_the_pool_grew(self, key, report, _truth):
+        reasons = {row["Reason"]: row["Times"] for row in report.rows("Why the pool changed its size")}
+        self.assertGreater(reasons["cooperative blocking" if key[1] == "result" else "starvation"], 0)
+
+    @for_each_result
+    def test_the_advice_fits(self, key, report, _truth):
+        advice = "".join(piece["text"] for piece in report.data["next"])
+        self.assertIn("Task.Delay" if key[1] == "sleep" else "Await", advice)
+
+    @for_each_result
+    def test_the_stop_was_short_and_is_said(self, _, report, _truth):
+        self.assertIn("looks at all threads", report.how["Target paused"]["context"])
+        self.assertLess(report.how["Target paused"]["value"], 100e6)
+        self.assertEqual(report.how["Lost"]["value"], 0)
+
+
+class Measured(unittest.TestCase):
+    """A pool of four workers that does four fifths of what comes: the time in the queue grows steadily."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({fx: lambda fx=fx: cls.examined(fx) for fx in FRAMEWORKS}, workers=1)
+
+    @classmethod
+    def examined(cls, fx):
+        with Patient("starvation", fx=fx, kind="sleep", block_ms=50, max_threads=4) as patient:
+            patient.mark()
+            report = examine(cls.home, "thread-pool", patient.pid, SECONDS)
+            return report, patient.truth()
+
+    @for_each_result
+    def test_items(self, _, report, truth):
+        taken = report.figures["Items taken"] / report.data["facts"]["windowNs"]
+        self.assertAlmostEqual(taken / (truth["starvation"]["started"] / truth["since_mark_ns"]), 1, delta=0.08)
+
+    @for_each_result
+    def test_longest_time_in_the_queue(self, _, report, truth):
+        longest, true_longest = report.figures["Longest"], truth["starvation"]["max_latency_ns"]
+        after_ns = truth["since_mark_ns"] - report.data["facts"]["windowNs"]  # it grows at most as fast as time
+        self.assertLessEqual(longest, true_longest * 1.01)
+        self.assertGreaterEqual(longest, true_longest - after_ns)
+
+    @for_each_result
+    def test_workers(self, _, report, truth):
+        self.assertEqual(report.figures["Workers"], truth["runtime"]["pool_threads"])
+
+
+class Stuck(unittest.TestCase):
+    """All workers wait for continuations that need a worker, and the pool is at its limit: nothing moves any more."""
+
+    def test_it_is_told_though_no_event_comes(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Home() as home, \
+                    Patient("starvation", fx=fx, kind="result", block_ms=50, max_threads=4) as patient:
+                patient.mark()
+                report = examine(home, "thread-pool", patient.pid, 3)
+                truth = patient.truth()["starvation"]
+                self.assertEqual(truth["started"], 0)
+                self.assertEqual((report.finding, report.health), ("workers-blocked", "warn"), report.verdict)
+                self.assertIn(truth["method"], report.verdict)
+
+
+class Others(unittest.TestCase):
+    """A pool that works finds no complaint, however busy."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, sickness): lambda fx=fx, sickness=sickness: cls.examined(fx, sickness)
+                                    for fx in FRAMEWORKS for sickness in ("healthy", "healthy-waits", "exceptions")},
+                                   workers=2)
+
+    @classmethod
+    def examined(cls, fx, sickness):
+        with Patient(sickness, fx=fx) as patient:
+            return examine(cls.home, "thread-pool", patient.pid, 3), None
+
+    @for_each_result
+    def test_nothing_is_found(self, _, report, _truth):
+        self.assertEqual((report.finding, report.health), ("nothing-found", "ok"), report.verdict)
+
+
+class Web(unittest.TestCase):
+    def examined(self, fx, route, rate, concurrency):
+        with Home() as home, WebPatient(fx=fx) as patient:
+            patient.load(route, rate=20, seconds=1)
+            with patient.start_load(route, rate=rate, seconds=SECONDS + 20, concurrency=concurrency):
+                report = examine(home, "thread-pool", patient.pid, SECONDS)
+            self.assertTrue(patient.alive())
+            return report
+
+    def test_sync_over_async_starves(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                report = self.examined(fx, "sync-over-async?ms=500", 200, 100)
+                self.assertEqual(report.finding, "starvation", report.verdict)
+                self.assertIn("Shop.Web.Routes.SyncOverAsync", report.verdict)
+
+    def test_a_busy_pool_that_keeps_up_is_fine(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                report = self.examined(fx, "healthy", 500, 8)
+                self.assertEqual(report.finding, "nothing-found", report.verdict)
+
+    def test_too_much_computing_is_no_starvation(self):
+        report = self.examined(FRAMEWORKS[-1], "on-cpu?ms=100", 100, 40)
+        self.assertEqual(report.finding, "queue-latency", report.verdict)
+
+
+if __name__ == "__main__":
+    unittest.main()
