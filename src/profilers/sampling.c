@@ -590,17 +590,38 @@ static void save(struct exam *exam, const struct samples *samples, const struct 
 	json_t *ends = json_array();
 	for (size_t i = 0; i < UNWIND_ENDS; i++)
 		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
-	json_t *fact = json_pack("{s:b, s:b, s:b, s:b, s:b, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
-				 "s:I, s:I, s:I, s:I, s:o}",
-				 "kernel", f->kernel, "kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named",
-				 f->named, "by_events", f->by_events, "period", (json_int_t)f->period, "stack_bytes",
-				 (int)f->stack_bytes, "cpus", (int)f->cpus, "threads", (int)f->threads, "samples",
-				 (json_int_t)f->samples, "lost", (json_int_t)f->lost, "throttled",
-				 (json_int_t)f->throttled, "guessed", (json_int_t)f->guessed, "nameless",
-				 (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits",
-				 (json_int_t)f->waits, "waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns",
-				 (json_int_t)f->unseen_ns, "delay_ns", (json_int_t)f->delay_ns, "cpu_ns",
-				 f->cpu_ns == UINT64_MAX ? (json_int_t)-1 : (json_int_t)f->cpu_ns, "ends", ends);
+	json_t *fact = json_object();
+	const struct {
+		const char *key;
+		bool value;
+	} flags[] = { { "kernel", f->kernel },
+		      { "kernel_names", f->kernel_names },
+		      { "per_cpu", f->per_cpu },
+		      { "named", f->named },
+		      { "by_events", f->by_events } };
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = { { "period", f->period },
+			{ "stack_bytes", f->stack_bytes },
+			{ "cpus", f->cpus },
+			{ "threads", f->threads },
+			{ "samples", f->samples },
+			{ "lost", f->lost },
+			{ "throttled", f->throttled },
+			{ "guessed", f->guessed },
+			{ "switches", f->switches },
+			{ "waits", f->waits },
+			{ "waits_with_stack", f->waits_with_stack },
+			{ "unseen_ns", f->unseen_ns },
+			{ "delay_ns", f->delay_ns },
+			{ "cpu_ns", f->cpu_ns } };
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
+	/* What is not known is UINT64_MAX here and -1 there. */
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		json_object_set_new(fact, numbers[i].key, json_integer((json_int_t)numbers[i].value));
+	json_object_set_new(fact, "ends", ends);
 	recording_set_fact(exam->recording, "sampling", fact);
 	json_decref(fact);
 }
@@ -718,7 +739,6 @@ static struct err *samples_replay(struct exam *exam, struct samples **ret, struc
 		.lost = fact_u64(f, "lost"),
 		.throttled = fact_u64(f, "throttled"),
 		.guessed = fact_u64(f, "guessed"),
-		.nameless = fact_u64(f, "nameless"),
 		.switches = fact_u64(f, "switches"),
 		.waits = fact_u64(f, "waits"),
 		.waits_with_stack = fact_u64(f, "waits_with_stack"),
