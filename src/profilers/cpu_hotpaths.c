@@ -274,7 +274,9 @@ static void add_tree(const struct view *v, const struct calltree *tree, const ch
 	struct walk w = { .v = v, .tree = tree, .table = report_tree(report, title) };
 	report_column(w.table, "Method", VALUE_CODE, 0);
 	report_column(w.table, what, VALUE_RATIO, COLUMN_BAR | COLUMN_MAIN);
-	report_column(w.table, "Self", VALUE_RATIO, 0);
+	/* Upwards, a node's own share would be that of roots. */
+	if (tree == v->hot->down)
+		report_column(w.table, "Self", VALUE_RATIO, 0);
 	add_node(&w, 0, NULL, 0);
 }
 
