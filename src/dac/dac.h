@@ -110,7 +110,9 @@ struct dac_frame {
 struct dac_stack { /* a VEC, innermost frame first */
 	struct dac_frame *v;
 	size_t n, cap;
-	bool cut; /* there were more frames than we take */
+	bool cut;	  /* there were more frames than we take */
+	bool lost;	  /* there are more frames, but the image lacks what is needed to find them */
+	uint64_t missing; /* then: an address that it lacks, or 0 */
 };
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
 void dac_stack_free(struct dac_stack *stack);

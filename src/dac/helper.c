@@ -301,8 +301,8 @@ static struct err *read_hello(struct helper *h, enum wire_dac_stage *ret_stage)
 {
 	CLEANUP(buf_free) struct buf in = { 0 };
 	struct wire_dac_hello hello;
-	bool failed;
-	int32_t hr;
+	bool failed = false;
+	int32_t hr = 0;
 	struct err *err =
 		receive(h, WIRE_DAC_HELLO, 0, MAX_HELLO, deadline_in_ms(h->start.answer_ms), &in, &failed, &hr);
 	if (!err && (failed || in.len < sizeof(hello)))
