@@ -29,10 +29,9 @@ static void utf8_of(struct loader *l, struct utf16_span span)
 	utf16_add(&l->text, span.units, MIN(span.n, (size_t)NAME_UNITS));
 }
 
-static void count_bin(const struct loader *l, int64_t *bins, uint64_t now, int by)
+static uint64_t since_start(const struct loader *l, const struct nettrace_event *event)
 {
-	if (l->bin_ns && now >= l->exam->start_ns)
-		bins[MIN((now - l->exam->start_ns) / l->bin_ns, (uint64_t)LOADER_BINS - 1)] += by;
+	return event->time - MIN(l->exam->start_ns, event->time);
 }
 
 /* --- assemblies --- */
@@ -64,7 +63,7 @@ static void on_load(struct loader *l, const struct nettrace_event *event)
 	if (!clr_decode_assembly(event, &a))
 		return;
 	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
-	count_bin(l, l->assembly_bins, event->time, 1);
+	timeline_add(&l->assembly_growth, since_start(l, event), 1);
 	if (!assembly || l->loaded.n >= LOADED_MAX) {
 		l->not_kept++;
 		return;
@@ -89,7 +88,7 @@ static void on_unload(struct loader *l, const struct nettrace_event *event)
 	if (!clr_decode_assembly(event, &a))
 		return;
 	l->unloads++;
-	count_bin(l, l->assembly_bins, event->time, -1);
+	timeline_add(&l->assembly_growth, since_start(l, event), -1);
 	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
 	if (assembly)
 		assembly->unloads++;
@@ -156,9 +155,8 @@ static void on_method(struct loader *l, const struct nettrace_event *event)
 	if (!(m.flags & METHOD_DYNAMIC))
 		return;
 	l->dynamic_loads++;
-	count_bin(l, l->dynamic_bins, event->time, 1);
-	if (l->bin_ns && event->time >= l->exam->start_ns)
-		l->dynamic_load_bins[MIN((event->time - l->exam->start_ns) / l->bin_ns, (uint64_t)LOADER_BINS - 1)]++;
+	timeline_add(&l->dynamic_growth, since_start(l, event), 1);
+	timeline_add(&l->dynamic_made, since_start(l, event), 1);
 	const uint64_t *jitting = map_u64_get(&l->jitting, m.id);
 	uint32_t stack = jitting && *jitting ? (uint32_t)*jitting - 1 : STACKS_NONE, kind = kind_of(l, m.name);
 	bool new;
@@ -183,7 +181,7 @@ static void on_method_unload(struct loader *l, const struct nettrace_event *even
 	if (!clr_decode_method(event, &m) || !(m.flags & METHOD_DYNAMIC))
 		return;
 	l->dynamic_gone++;
-	count_bin(l, l->dynamic_bins, event->time, -1);
+	timeline_add(&l->dynamic_growth, since_start(l, event), -1);
 	uint32_t kind = kind_of(l, m.name);
 	if (kind != STRTAB_NONE)
 		++*map_u64_put(&l->dynamic_unloads, kind, NULL);
@@ -351,7 +349,6 @@ static struct err *run(struct exam *exam)
 	l->exam = exam;
 	l->stacks = stacks_new();
 	l->methods = methods_new();
-	l->bin_ns = window_ms * 1000000 / LOADER_BINS;
 	describe_streams(l);
 	if (!exam->replay)
 		l->threads_before = count_threads(exam);

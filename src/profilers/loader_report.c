@@ -188,9 +188,12 @@ static void view_init(struct view *v, const struct exam *exam, struct loader *l)
 	}
 	vec_sort(&v->dynamics, place_most_first);
 	vec_sort(&v->starts, place_most_first);
+	uint64_t at[TIMELINE_POINTS], width;
+	double made[TIMELINE_POINTS];
 	bool had[SLICES] = { false };
-	for (size_t i = 0; i < LOADER_BINS; i++)
-		had[i * SLICES / LOADER_BINS] |= l->dynamic_load_bins[i] > 0;
+	size_t n = timeline_points(&l->dynamic_made, v->window_ns, at, made, &width);
+	for (size_t i = 0; i < n; i++)
+		had[i * SLICES / n] |= made[i] > 0;
 	for (size_t i = 0; i < SLICES; i++)
 		v->slices += had[i];
 }
@@ -467,13 +470,13 @@ static void add_starts(struct loader *l, const struct view *v, struct report *re
 
 static void add_chart(const struct loader *l, const struct view *v, struct report *report)
 {
-	uint64_t at[LOADER_BINS];
-	double assemblies[LOADER_BINS], dynamics[LOADER_BINS], a = 0, d = 0;
-	size_t n = 0;
-	for (; n < LOADER_BINS && n * l->bin_ns < v->window_ns; n++) {
-		at[n] = n * l->bin_ns;
-		assemblies[n] = a += (double)l->assembly_bins[n];
-		dynamics[n] = d += (double)l->dynamic_bins[n];
+	uint64_t at[TIMELINE_POINTS], width;
+	double assemblies[TIMELINE_POINTS], dynamics[TIMELINE_POINTS];
+	timeline_points(&l->assembly_growth, v->window_ns, at, assemblies, &width);
+	size_t n = timeline_points(&l->dynamic_growth, v->window_ns, at, dynamics, &width);
+	for (size_t i = 1; i < n; i++) {
+		assemblies[i] += assemblies[i - 1];
+		dynamics[i] += dynamics[i - 1];
 	}
 	struct report_chart *chart =
 		report_chart(report, "More than at the start: loaded less unloaded", VALUE_NUMBER, v->window_ns);
