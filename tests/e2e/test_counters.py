@@ -396,7 +396,9 @@ class Selfish:
     """A listener with a session of its own that it shares with nobody."""
 
     def __init__(self, pid):
-        path, = Path(os.environ.get("TMPDIR") or "/tmp").glob(f"dotnet-diagnostic-{pid}-*-socket")
+        # With its start time: a process that was killed may have left a socket under the same pid.
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        path = Path(os.environ.get("TMPDIR") or "/tmp") / f"dotnet-diagnostic-{pid}-{started}-socket"
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(path))
 
