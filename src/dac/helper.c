@@ -250,10 +250,11 @@ static struct err *receive(struct helper *h, enum wire_dac_kind kind, uint32_t i
 			return err_new(ERR_BAD_DATA, "the answer is not one");
 		if (head.flags & WIRE_DAC_FAILED)
 			buf_clear(ret);
-		void *room = buf_room(ret, head.length);
+		char *room = buf_room(ret, head.length + 1u); /* texts are read as strings */
 		if (!room)
 			return err_new(ERR_BAD_DATA, "the answer is too long");
 		TRY(fd_read_full(h->socket, room, head.length, deadline));
+		room[head.length] = '\0';
 		ret->len += head.length;
 	} while (!(head.flags & WIRE_DAC_END));
 	*ret_failed = head.flags & WIRE_DAC_FAILED;
@@ -300,8 +301,8 @@ static struct err *read_hello(struct helper *h, enum wire_dac_stage *ret_stage)
 {
 	CLEANUP(buf_free) struct buf in = { 0 };
 	struct wire_dac_hello hello;
-	bool failed;
-	int32_t hr;
+	bool failed = false;
+	int32_t hr = 0;
 	struct err *err =
 		receive(h, WIRE_DAC_HELLO, 0, MAX_HELLO, deadline_in_ms(h->start.answer_ms), &in, &failed, &hr);
 	if (!err && (failed || in.len < sizeof(hello)))

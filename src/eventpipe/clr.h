@@ -114,7 +114,7 @@ bool clr_decode_exception(const struct nettrace_event *event, struct clr_excepti
 
 struct clr_method {
 	uint64_t id, module, start;
-	uint32_t size, token, flags, il_bytes; /* il_bytes: only of one that is about to be compiled */
+	uint32_t size, token, flags, il_bytes;	  /* il_bytes: only of one that is about to be compiled */
 	struct utf16_span space, name, signature; /* space: the type with its namespace */
 };
 bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);

@@ -114,7 +114,6 @@ void snapshot_free(struct snapshot *s)
 	unmap(s->job.saved, s->job.saved_max);
 	mem_free(s);
 }
-DEFINE_CLEANUP(snapshot_free, struct snapshot *)
 
 /* ---- preparing ---- */
 

@@ -14,6 +14,8 @@
 /* Below this many cores there is nothing to explain. */
 #define IDLE_CORES 0.05
 /* A share of the CPU that makes a path, or a subsystem, the story. */
+/* Threads able to run without a cpu, on average: from here on it is not idle but starved. */
+#define STARVED_CORES 0.25
 #define HOT_SHARE 0.20
 #define SUBSYSTEM_SHARE 0.30
 #define BUSY_SHARE 0.80 /* of all cores */
@@ -83,6 +85,9 @@ static enum frame_kind heavy_kind(const struct view *v)
 
 static const char *finding_of(const struct view *v)
 {
+	double wanted = v->window_ns ? (double)v->cpu->facts.delay_ns / (double)v->window_ns : 0;
+	if (wanted > STARVED_CORES && wanted > 3 * v->cores)
+		return "starved";
 	if (v->cores < IDLE_CORES)
 		return "idle";
 	enum frame_kind kind = heavy_kind(v);
@@ -129,7 +134,9 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (str_eq(finding, "spread-out"))
 		rich_text(text, "No single path stands out; the largest, with ");
 	rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
-	rich_text(text, str_eq(finding, "spread-out") ? ", is " : " of that is ");
+	rich_text(text, str_eq(finding, "spread-out") ? ", is "
+			: str_eq(finding, "starved")  ? " of what it got is "
+						      : " of that is ");
 	add_path(v, top, text);
 	rich_text(text, ".");
 }
@@ -139,7 +146,11 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	const char *finding = finding_of(v);
 	uint32_t cpus = v->cpu->facts.cpus;
 	bool idle = str_eq(finding, "idle"), full = v->cores >= BUSY_SHARE * cpus;
-	struct rich *text = report_verdict(report, idle ? REPORT_OK : full ? REPORT_WARN : REPORT_INFO, finding);
+	struct rich *text = report_verdict(report,
+					   idle					? REPORT_OK
+					   : full || str_eq(finding, "starved") ? REPORT_WARN
+										: REPORT_INFO,
+					   finding);
 	if (idle) {
 		rich_text(text, "Idle: ");
 		rich_strong(text, "%s", v->hot->weight ? fmt_percent(v->cores).s : "nothing");
@@ -149,7 +160,11 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	}
 	rich_strong(text, "%s", fmt_number(v->cores).s);
 	rich_text(text, " of %s busy. ", fmt_plural(cpus, "core", "cores").s);
-	add_story(v, finding, text);
+	if (str_eq(finding, "starved"))
+		rich_text(text, "It wanted more: its threads were able to run for %s without getting a CPU. ",
+			  fmt_duration_ns(v->cpu->facts.delay_ns).s);
+	if (v->hot->sites.n)
+		add_story(v, finding, text);
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
@@ -259,7 +274,9 @@ static void add_tree(const struct view *v, const struct calltree *tree, const ch
 	struct walk w = { .v = v, .tree = tree, .table = report_tree(report, title) };
 	report_column(w.table, "Method", VALUE_CODE, 0);
 	report_column(w.table, what, VALUE_RATIO, COLUMN_BAR | COLUMN_MAIN);
-	report_column(w.table, "Self", VALUE_RATIO, 0);
+	/* Upwards, a node's own share would be that of roots. */
+	if (tree == v->hot->down)
+		report_column(w.table, "Self", VALUE_RATIO, 0);
 	add_node(&w, 0, NULL, 0);
 }
 
@@ -342,7 +359,8 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns),
 			   "to compare with that of the samples");
 	if (!f->named)
-		report_how(report, "Managed names", V_TEXT("none"), "the diagnostics socket is closed");
+		report_how(report, "Managed names", V_TEXT("none"),
+			   "the diagnostics socket is closed, or its runtime did not answer");
 	if (f->kernel && !f->kernel_names)
 		report_how(report, "Kernel names", V_TEXT("hidden"), "kernel.kptr_restrict hides them from us");
 	if (f->per_cpu)
@@ -373,7 +391,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			  .max_rows = (size_t)params_int(exam->params, "max_stacks") };
 	v.cores = v.window_ns ? (double)hot->weight / (double)v.window_ns : 0;
 	add_verdict(exam, &v, report);
-	if (v.cores >= IDLE_CORES) {
+	if (hot->weight && !str_eq(report_finding(report), "idle")) {
 		bool callers_first = params_bool(exam->params, "caller_to_callee");
 		add_figures(&v, report);
 		add_methods(&v, report);
@@ -446,6 +464,8 @@ const struct profiler profiler_cpu_hotpaths = {
 		(const struct advice[]){
 			{ "hot-path",
 			  "Look at that path in the flame graph: is the work needed, and needed that often?" },
+			{ "starved", "Other processes or a CPU limit take the CPU: look at the machine, or at the "
+				     "container's limit." },
 			{ "spread-out",
 			  "Look at the flame graph for work that many paths share, and at the subsystems." },
 			{ "gc-heavy", "Allocate less: run runtime-pauses to see which collections these are." },
@@ -455,7 +475,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
 					       "runtime work on their own here." },
 		},
-	.n_advice = 5,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = cpu_free,

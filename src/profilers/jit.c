@@ -36,8 +36,7 @@ static void on_start(struct jit *j, const struct nettrace_event *event)
 		return;
 	if (t->n == JIT_DEPTH) /* so deep is no real program: ends were lost */
 		t->n = 0;
-	t->open[t->n++] =
-		(struct jit_open){ .method = start.id, .start_ns = event->time, .il_bytes = start.il_bytes };
+	t->open[t->n++] = (struct jit_open){ .method = start.id, .start_ns = event->time, .il_bytes = start.il_bytes };
 }
 
 /* Ends the compilation that began with that method; what began later on the thread and did not end was given up. */

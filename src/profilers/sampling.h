@@ -25,10 +25,11 @@ struct sampling_facts {
 	uint64_t period;
 	uint32_t stack_bytes, cpus, threads;
 	uint64_t samples, lost, throttled;
-	uint64_t ends[UNWIND_ENDS]; /* samples whose stack ended so */
-	uint64_t guessed, nameless; /* samples with a guessed step; with a managed frame that has no name */
+	uint64_t ends[UNWIND_ENDS];			       /* samples whose stack ended so */
+	uint64_t guessed;				       /* samples with a step that no rule gave */
 	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
-	uint64_t cpu_ns; /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
+	uint64_t delay_ns; /* in which its threads were able to run but had no cpu, by the kernel's clock */
+	uint64_t cpu_ns;   /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
 
 /* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */

@@ -105,7 +105,8 @@ static void on_bytes(void *user, const void *data, size_t len)
 	}
 	struct err *err = cutter_feed(&c->cutter, data, len, on_object, c);
 	if (!err && c->cutter.other)
-		err = err_new(ERR_UNSUPPORTED, "a ring needs a stream of version 4 or 5, and this runtime sends another");
+		err = err_new(ERR_UNSUPPORTED,
+			      "a ring needs a stream of version 4 or 5, and this runtime sends another");
 	if (err && !c->err)
 		c->err = STEAL(err);
 	err_free(err);

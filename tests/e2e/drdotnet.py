@@ -125,7 +125,7 @@ class Home:
 
     def sessions(self):
         """All sessions, newest first, as `sessions --json` tells them."""
-        done = self.run("sessions", "--json")
+        done = self.run("sessions", "--json", "--limit", "100000")
         if done.code != 0:
             raise AssertionError(repr(done))
         return json.loads(done.out)

@@ -527,6 +527,16 @@ class Manners(unittest.TestCase):
                 _, err = listening._process.communicate(timeout=DEADLINE_SECONDS)
                 self.assertEqual((listening._process.returncode, err), (0, b"drdotnet: the process has ended\n"))
 
+    def test_a_process_that_does_not_answer(self):
+        with Patient("meters", fx=FX) as patient, Home() as home:
+            os.kill(patient.pid, signal.SIGSTOP)
+            try:
+                done = home.run("counters", patient.pid)
+            finally:
+                os.kill(patient.pid, signal.SIGCONT)
+            self.assertEqual((done.code, done.out), (1, ""), done)
+            self.assertRegex(done.err, rf"\Adrdotnet: sick \({patient.pid}\) does not answer.*; the kernel shows .*MB of memory")
+
     def test_nobody_reads_any_more(self):
         with Patient("meters", fx=FX) as patient:
             listening = subprocess.Popen([PROGRAM, "counters", str(patient.pid), "--plain"], stdin=subprocess.DEVNULL,
