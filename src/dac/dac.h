@@ -110,7 +110,9 @@ struct dac_frame {
 struct dac_stack { /* a VEC, innermost frame first */
 	struct dac_frame *v;
 	size_t n, cap;
-	bool cut; /* there were more frames than we take */
+	bool cut;	  /* there were more frames than we take */
+	bool lost;	  /* there are more frames, but the image lacks what is needed to find them */
+	uint64_t missing; /* then: an address that it lacks, or 0 */
 };
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
 void dac_stack_free(struct dac_stack *stack);
@@ -121,7 +123,8 @@ struct dac_method {
 	bool dynamic;	  /* made at run time: no metadata */
 	const char *name; /* with its type and signature, in the runtime's words; "" = could not be read */
 };
-/* Asks for many at once and remembers them; then dac_method finds each without asking. */
+/* Asks for many at once and remembers them; then dac_method finds each without asking. One that the library cannot
+ * survive is left out. */
 struct err *dac_learn_methods(struct dac *d, const uint64_t *descs, size_t n) MUST_USE;
 /* NULL when it was not learnt. */
 const struct dac_method *dac_method(const struct dac *d, uint64_t desc);

@@ -141,8 +141,8 @@ bool clr_decode_heap_stats(const struct nettrace_event *event, struct clr_heap_s
 	return true;
 }
 
-/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size, as pointers: size before, free list
- * before, free objects before, size after, free list after, free objects after, ... */
+/* u16, 6 pointers, 6 u32, a pointer, u32 count, then count generations of equal size, as pointers: size before, free
+ * list before, free objects before, size after, free list after, free objects after, ... */
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret)
 {
 	struct cursor c = payload(event);
@@ -192,8 +192,8 @@ static void skip_pointer(struct cursor *c, const struct nettrace_event *event)
 	cursor_take(c, event->pointer_size);
 }
 
-/* Tick: u32 amount, u32 heap, u16, from version 2 u64 amount, pointer, type, u32 heap number, from 3 pointer, from 4 u64
- * size. Sampled: u32 heap, u16, pointer, type, pointer, u64 size, u64 offset. */
+/* Tick: u32 amount, u32 heap, u16, from version 2 u64 amount, pointer, type, u32 heap number, from 3 pointer, from 4
+ * u64 size. Sampled: u32 heap, u16, pointer, type, pointer, u64 size, u64 offset. */
 bool clr_decode_allocation(const struct nettrace_event *event, struct clr_allocation *ret)
 {
 	struct cursor c = payload(event);
@@ -347,8 +347,8 @@ unsigned clr_method_tier(uint32_t flags)
 const char *clr_tier_name(unsigned tier)
 {
 	static const char *const names[CLR_TIERS] = {
-		"no tier told",		"not optimised",	 "optimised at once",	 "tier 0", "tier 1",
-		"tier 1, in a loop (OSR)", "tier 0, instrumented", "tier 1, instrumented",
+		"no tier told", "not optimised",	   "optimised at once",	   "tier 0",
+		"tier 1",	"tier 1, in a loop (OSR)", "tier 0, instrumented", "tier 1, instrumented",
 	};
 	return names[tier % CLR_TIERS];
 }
@@ -400,8 +400,8 @@ const char *clr_suspend_reason(uint32_t reason)
 const char *clr_pool_reason(uint32_t reason)
 {
 	static const char *const words[] = {
-		"warm-up",     "initialising", "random move", "climbing",	      "change of load",
-		"stabilising", "starvation",   "timed out",   "cooperative blocking",
+		"warm-up",    "initialising", "random move",	      "climbing", "change of load", "stabilising",
+		"starvation", "timed out",    "cooperative blocking",
 	};
 	return word(words, ARRAY_SIZE(words), reason);
 }

@@ -114,6 +114,7 @@ const struct method *methods_find(struct methods *m, uint64_t address)
 		.start = r->start,
 		.size = r->size,
 		.flags = r->flags,
+		.order = r->order,
 		.space = strtab_get(&m->strings, r->space),
 		.name = strtab_get(&m->strings, r->name),
 		.signature = strtab_get(&m->strings, r->signature),

@@ -19,6 +19,7 @@ size_t methods_count(const struct methods *m);
 struct method {
 	uint64_t start;
 	uint32_t size, flags;
+	uint32_t order; /* of arrival: differs when a range is used again */
 	const char *space, *name, *signature;
 };
 /* NULL when no known code is there. Valid until the next event. */

@@ -345,7 +345,7 @@ static int open_same_file(const char *root, const struct image_module *m, uint64
 		return -1;
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 	struct disk_file file = { fd };
-	size_t len = elf_build_id(&(struct elf_bytes){ read_file_at, &file, true }, 0, id);
+	size_t len = image_build_id(&(struct elf_bytes){ read_file_at, &file, true }, 0, id);
 	if (len != m->build_id_len || memcmp(id, m->build_id, len))
 		return -1;
 	*ret_size = (uint64_t)st.st_size;

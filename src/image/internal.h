@@ -41,4 +41,4 @@ struct elf_bytes {
 	void *user;
 	bool file; /* addresses are file offsets, not those of memory */
 };
-size_t elf_build_id(const struct elf_bytes *bytes, uint64_t base, uint8_t ret[IMAGE_BUILD_ID_MAX]);
+size_t image_build_id(const struct elf_bytes *bytes, uint64_t base, uint8_t ret[IMAGE_BUILD_ID_MAX]);

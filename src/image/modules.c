@@ -32,7 +32,7 @@ static size_t build_id_in_notes(const uint8_t *notes, size_t len, uint8_t ret[IM
 	return 0;
 }
 
-size_t elf_build_id(const struct elf_bytes *bytes, uint64_t base, uint8_t ret[IMAGE_BUILD_ID_MAX])
+size_t image_build_id(const struct elf_bytes *bytes, uint64_t base, uint8_t ret[IMAGE_BUILD_ID_MAX])
 {
 	Elf64_Ehdr head;
 	Elf64_Phdr *table;
@@ -115,7 +115,7 @@ void image_find_modules(struct image *img)
 		if (m->offset || !image_read_all(img, m->start, magic, sizeof(magic)) || memcmp(magic, ELFMAG, SELFMAG))
 			continue;
 		struct image_module found = { .path = m->path, .base = m->start, .end = m->end };
-		found.build_id_len = elf_build_id(&bytes, found.base, found.build_id);
+		found.build_id_len = image_build_id(&bytes, found.base, found.build_id);
 		vec_push(&img->modules, found);
 		open = &vec_last(&img->modules);
 	}
@@ -129,5 +129,5 @@ static bool read_fd_at(void *user, uint64_t addr, void *buf, size_t len)
 
 size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
 {
-	return elf_build_id(&(struct elf_bytes){ read_fd_at, &fd, true }, 0, ret);
+	return image_build_id(&(struct elf_bytes){ read_fd_at, &fd, true }, 0, ret);
 }

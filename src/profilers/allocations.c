@@ -23,7 +23,7 @@
 /* A stack is walked in the target, at tens of microseconds where stacks are deep: above this rate (about 200 MB/s) only
  * part of the time. */
 #define BURST_RATE 2000.0
-#define BURST_SHARE 0.2
+#define BURST_SHARE 0.1
 
 /* --- collecting --- */
 

@@ -330,7 +330,6 @@ static void add_how(const struct allocations *a, const struct alloc_view *v, str
 	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->opened > 1 ? bursts : heard);
 	if (v->all.samples)
 		report_how(report, "±", V_TEXT("95 of 100 estimates are within it"), "from the number of samples");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *alloc_report(struct exam *exam, struct report *report)

@@ -58,7 +58,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
-	if (outside && !l->stream->rundown)
+	if (outside && !l->stream->rundown && !l->stream->anytime)
 		return;
 	l->stream->events++;
 	l->stream->event(l->stream->user, &ours);
@@ -198,7 +198,16 @@ struct loop {
 	int pidfd;
 	uint64_t window_end_ns;
 	bool stopping;
+	const struct events_beside *beside; /* may be NULL */
 };
+
+#define BESIDE_TURN_NS 50000000ull
+
+static void beside_stop(const struct loop *loop)
+{
+	if (loop->beside)
+		loop->beside->stop(loop->beside->user);
+}
 
 /* The window is over, for whatever reason: its end is now, and every stream is asked to finish. */
 static struct err *loop_stop(struct loop *loop)
@@ -207,6 +216,7 @@ static struct err *loop_stop(struct loop *loop)
 		return NULL;
 	loop->stopping = true;
 	loop->exam->end_ns = clock_mono_ns();
+	beside_stop(loop);
 	for (size_t i = 0; i < loop->n; i++) {
 		loop->live[i].next_open_ns = 0;
 		struct err *err = live_stop(&loop->live[i]);
@@ -225,7 +235,7 @@ static bool loop_done(const struct loop *loop)
 		if (loop->live[i].session || loop->live[i].next_open_ns)
 			return false;
 	}
-	return true;
+	return loop->stopping;
 }
 
 static uint64_t loop_wake_ns(const struct loop *loop)
@@ -233,6 +243,8 @@ static uint64_t loop_wake_ns(const struct loop *loop)
 	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
 	if (!loop->stopping)
 		wake = MIN(wake, loop->window_end_ns);
+	if (loop->beside)
+		wake = MIN(wake, now + BESIDE_TURN_NS);
 	for (size_t i = 0; i < loop->n; i++) {
 		const struct live *l = &loop->live[i];
 		if (l->next_open_ns && !l->session)
@@ -250,6 +262,7 @@ static void loop_target_gone(struct loop *loop)
 	exam_cut(loop->exam, "the process ended after %s", fmt_duration_ns(clock_mono_ns() - loop->exam->start_ns).s);
 	loop->stopping = true; /* the streams end by themselves */
 	loop->exam->end_ns = clock_mono_ns();
+	beside_stop(loop);
 	for (size_t i = 0; i < loop->n; i++)
 		loop->live[i].next_open_ns = 0;
 }
@@ -257,11 +270,13 @@ static void loop_target_gone(struct loop *loop)
 /* Waits for bytes, for the target's end or for a cancel, and deals with what came. */
 static struct err *loop_turn(struct loop *loop)
 {
-	struct pollfd fds[MAX_STREAMS + 2];
+	struct pollfd fds[MAX_STREAMS + 3];
 	nfds_t n = 0;
+	const struct events_beside *beside = loop->stopping ? NULL : loop->beside;
 	for (size_t i = 0; i < loop->n; i++)
 		fds[n++] = (struct pollfd){ .fd = loop->live[i].session ? eventpipe_fd(loop->live[i].session) : -1,
 					    .events = POLLIN };
+	fds[n++] = (struct pollfd){ .fd = beside ? beside->fd(beside->user) : -1, .events = POLLIN };
 	fds[n++] = (struct pollfd){ .fd = loop->stopping ? -1 : loop->exam->cancel_fd, .events = POLLIN };
 	fds[n++] = (struct pollfd){ .fd = loop->stopping ? -1 : loop->pidfd, .events = POLLIN };
 	if (poll(fds, n, deadline_poll_ms((struct deadline){ loop_wake_ns(loop) })) < 0 && errno != EINTR)
@@ -279,6 +294,8 @@ static struct err *loop_turn(struct loop *loop)
 		if (!loop->stopping)
 			TRY(burst_end(&loop->live[i]));
 	}
+	if (beside && !loop->stopping)
+		beside->turn(beside->user);
 	return NULL;
 }
 
@@ -372,12 +389,22 @@ static void loop_drop_silent(struct loop *loop)
 static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 {
 	struct exam *exam = loop->exam;
+	bool silent = false; /* a runtime that did not answer once is not asked again for what we can do without */
 	for (size_t i = 0; i < loop->n; i++) {
-		const struct events_stream *s = loop->live[i].stream;
-		loop->live[i].least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
-		if (!only_looks(s) && !s->beside)
-			TRY(live_open(&loop->live[i]));
+		struct live *l = &loop->live[i];
+		l->least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
+		bool later = only_looks(l->stream) || l->stream->beside || (l->stream->optional && silent);
+		struct err *err = later ? NULL : live_open(l);
+		if (err && !l->stream->optional)
+			return err;
+		l->closed_by_us = err || (l->stream->optional && silent);
+		silent |= err && err_kind(err) == ERR_TIMEOUT;
+		if (err)
+			exam_log(exam, "%s: %s", l->stream->name, err_text(err));
+		err_free(err);
 	}
+	if (loop->beside)
+		TRY(loop->beside->start(loop->beside->user));
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
 	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
@@ -392,8 +419,8 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		loop_reopen(loop);
 		loop_drop_silent(loop);
 		if (!loop->stopping)
-			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000),
-				      "listening");
+			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000), "%s",
+				      loop->beside ? loop->beside->doing : "listening");
 	}
 	if (!exam->end_ns)
 		exam->end_ns = clock_mono_ns();
@@ -422,9 +449,10 @@ static void save_stream(struct exam *exam, const struct events_stream *s)
 	json_decref(fact);
 }
 
-static struct err *events_live(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
+static struct err *events_live(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside)
 {
-	struct loop loop = { .exam = exam, .n = n, .pidfd = -1 };
+	struct loop loop = { .exam = exam, .n = n, .pidfd = -1, .beside = beside };
 	for (size_t i = 0; i < n; i++)
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
 	if (exam->patient->target.pid)
@@ -516,9 +544,15 @@ static struct err *events_replay(struct exam *exam, struct events_stream *stream
 
 struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
 {
+	return exam_events_beside(exam, streams, n, window_ms, NULL);
+}
+
+struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside)
+{
 	if (n > MAX_STREAMS)
 		return err_new(ERR_UNSUPPORTED, "more than %d event streams at once", MAX_STREAMS);
-	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms);
+	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms, beside);
 }
 
 bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
@@ -595,8 +629,13 @@ struct err *exam_rundown(struct exam *exam, struct events_stream *s)
 
 struct err *exam_methods(struct exam *exam, struct methods *methods)
 {
+	return exam_methods_now(exam, methods, "late-names");
+}
+
+struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part)
+{
 	struct events_stream s = exam_methods_stream(NULL, methods);
-	s.name = "late-names";
+	s.name = part;
 	exam_progress(exam, -1, "asking for method names");
 	return exam_rundown(exam, &s);
 }

@@ -29,6 +29,8 @@ struct events_stream {
 	 * open. */
 	double burst_rate, burst_share;
 	uint32_t burst_least_ms; /* a burst lasts at least so long */
+	bool anytime;		 /* the event() below also gets what happened before and after the window */
+	bool optional;		 /* when it cannot be opened the window goes on without it */
 	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
@@ -36,7 +38,7 @@ struct events_stream {
 	/* What came of it. */
 	uint64_t events, lost, bytes;
 	uint64_t open_ns; /* how long it was listening, all bursts together */
-	uint32_t opened; /* so far: while events come, the number of the burst they belong to */
+	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;
 	bool bursting; /* at least once it had to be stopped for its rate */
 };
@@ -49,6 +51,20 @@ bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
 /* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
  * target is gone; the reason is logged. */
 struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
+/* Another instrument that runs in the same window. start() is called when the streams are open and the window is about
+ * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do.
+ */
+struct events_beside {
+	struct err *(*start)(void *user);
+	int (*fd)(void *user);
+	void (*turn)(void *user);
+	void (*stop)(void *user);
+	void *user;
+	const char *doing; /* shown as progress */
+};
+/* The same with another instrument beside; there may be no streams at all. */
+struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside) MUST_USE;
 /* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
@@ -58,3 +74,5 @@ struct events_stream exam_compiled_stream(struct methods *methods);
 /* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;
+/* The same now, before or in the middle of a window; `part` names its recording. */
+struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part) MUST_USE;

@@ -46,6 +46,12 @@ unsigned exam_runtime_major(const struct exam *exam)
 	return version ? (unsigned)strtoul(version, NULL, 10) : 0;
 }
 
+void exam_artifact(struct exam *exam, const char *name, const void *data, size_t len)
+{
+	if (exam->on_artifact && len)
+		exam->on_artifact(exam->user, name, data, len);
+}
+
 static bool uses(const struct profiler *profiler, enum way way)
 {
 	for (const enum way *w = profiler->ways; *w; w++) {

@@ -28,6 +28,8 @@ struct exam {
 	/* The instruments listen: a program that was started for this exam and waits may go on. May be NULL, may come
 	 * more than once. */
 	void (*on_listening)(void *user);
+	/* A file beside the report, for other tools: "flamegraph.svg". NULL = nobody keeps them. */
+	void (*on_artifact)(void *user, const char *name, const void *data, size_t len);
 	void *user;
 
 	/* Results, filled by the instruments. */
@@ -45,6 +47,8 @@ void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 
 /* 8, 9, 10 ...; 0 when the runtime does not say. */
 unsigned exam_runtime_major(const struct exam *exam);
+/* Adds a file to the session, during analyse. The name is one of ours, never made from input. */
+void exam_artifact(struct exam *exam, const char *name, const void *data, size_t len);
 
 /* Picks the way: `wanted`, or the first of the profiler's that is open. ERR_DENIED or ERR_UNSUPPORTED says why none is
  * and what would open one. */

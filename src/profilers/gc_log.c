@@ -43,11 +43,11 @@ static void on_gc_start(struct gc_log *log, const struct nettrace_event *event)
 	/* A background GC lets a young one run first, in the same suspension: the pause is that one's as well. */
 	if (log->is_open && log->open.gc < 0)
 		log->open.gc = (int32_t)log->gcs.n;
-	vec_push(&log->gcs, ((struct gc){ .number = start.number,
-					  .generation = (uint8_t)MIN(start.generation, 255u),
-					  .reason = (uint8_t)MIN(start.reason, 255u),
-					  .type = (uint8_t)MIN(start.type, 255u),
-					  .start_ns = event->time }));
+	struct gc gc = { .number = start.number, .start_ns = event->time };
+	gc.generation = (uint8_t)MIN(start.generation, 255u);
+	gc.reason = (uint8_t)MIN(start.reason, 255u);
+	gc.type = (uint8_t)MIN(start.type, 255u);
+	vec_push(&log->gcs, gc);
 }
 
 static void add_history(struct gc_log *log, const struct nettrace_event *event)

@@ -84,10 +84,16 @@ static struct err *run(struct exam *exam)
 
 /* --- working it out --- */
 
-static int by_end(const void *a, const void *b)
+/* Indexes of collections, in the order of a time. */
+struct ordered {
+	uint64_t ns;
+	size_t gc;
+};
+
+static int by_ns(const void *a, const void *b)
 {
-	const struct gc *x = *(const struct gc *const *)a, *y = *(const struct gc *const *)b;
-	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+	const struct ordered *x = a, *y = b;
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 static uint64_t grown(uint64_t before, uint64_t now)
@@ -97,15 +103,16 @@ static uint64_t grown(uint64_t before, uint64_t now)
 
 static void add_allocated(const struct gc_stats *s, struct gc_view *v)
 {
-	VEC(const struct gc *) ended = { 0 };
-	vec_each(gc, &s->log.gcs) {
+	VEC(struct ordered) ended = { 0 };
+	for (size_t i = 0; i < s->log.gcs.n; i++) {
+		const struct gc *gc = &s->log.gcs.v[i];
 		if (gc->end_ns && gc->has_history)
-			vec_push(&ended, gc);
+			vec_push(&ended, ((struct ordered){ gc->end_ns, i }));
 	}
-	vec_sort(&ended, by_end);
+	vec_sort(&ended, by_ns);
 	const struct gc *young = NULL, *large = NULL, *first = NULL, *last = NULL;
 	vec_each(each, &ended) {
-		const struct gc *gc = *each;
+		const struct gc *gc = &s->log.gcs.v[each->gc];
 		if (large)
 			v->allocated += grown(large->large_after, gc->large_before);
 		large = gc;
@@ -206,12 +213,6 @@ static int caller_first(const void *a, const void *b)
 	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct gc *x = *(const struct gc *const *)a, *y = *(const struct gc *const *)b;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
 static int by_time(const void *a, const void *b)
 {
 	const struct gc_call *x = a, *y = b;
@@ -242,24 +243,24 @@ static struct gc_caller *caller_of(struct gc_stats *s, const struct gc_call *cal
  * the same one. */
 void gc_stats_callers(struct gc_stats *s, struct gc_callers *callers)
 {
-	VEC(const struct gc *) gcs = { 0 };
-	vec_each(gc, &s->log.gcs) {
-		if (clr_gc_induced(gc->reason))
-			vec_push(&gcs, gc);
+	VEC(struct ordered) gcs = { 0 };
+	for (size_t i = 0; i < s->log.gcs.n; i++) {
+		if (clr_gc_induced(s->log.gcs.v[i].reason))
+			vec_push(&gcs, ((struct ordered){ s->log.gcs.v[i].start_ns, i }));
 	}
-	vec_sort(&gcs, by_start);
+	vec_sort(&gcs, by_ns);
 	vec_sort(&s->calls, by_time);
 	struct strtab names = { 0 };
 	struct map_u64 index = { 0 };
 	size_t next = 0;
 	const struct gc *given = NULL;
 	vec_each(call, &s->calls) {
-		while (next < gcs.n && gcs.v[next]->start_ns < call->time)
+		while (next < gcs.n && gcs.v[next].ns < call->time)
 			next++;
-		const struct gc *gc = next < gcs.n && gcs.v[next]->reason == call->reason ? gcs.v[next] : NULL;
+		const struct gc *gc = next < gcs.n ? &s->log.gcs.v[gcs.v[next].gc] : NULL;
 		struct gc_caller *c = caller_of(s, call, &names, &index, callers);
 		c->count++;
-		if (gc && gc != given) {
+		if (gc && gc != given && gc->reason == call->reason) {
 			c->gcs++;
 			c->pause_ns += gc->pause_ns;
 			given = gc;

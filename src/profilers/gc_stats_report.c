@@ -142,8 +142,10 @@ static void add_kinds(const struct gc_view *v, const struct gc_kinds *kinds, str
 		buf_clear(&name);
 		gc_describe(&k->gc, &name);
 		struct value survived = V_NONE;
-		if (k->survival_known && k->survived_from && k->gc.type != GC_BACKGROUND)
-			survived = V_RATIO(MIN(1.0, (double)k->promoted / (double)k->survived_from));
+		if (k->survival_known && k->survived_from && k->gc.type != GC_BACKGROUND) {
+			uint64_t promoted = MIN(k->promoted, k->survived_from);
+			survived = V_RATIO((double)promoted / (double)k->survived_from);
+		}
 		report_row(t, (struct value[]){ V_TEXT(buf_cstr(&name)), V_COUNT(k->count), V_NS(k->longest_ns),
 						V_NS(k->pause_ns), V_BYTES(k->promoted), survived,
 						V_RATIO(v->pause_ns ? (double)k->pause_ns / (double)v->pause_ns : 0) });
@@ -219,34 +221,39 @@ static void add_generations(const struct gc_stats *s, const struct gc_view *v, s
 					    V_COUNT(handles) });
 }
 
+static bool in_chart(const struct gc *gc, const struct exam *exam, uint64_t last_ns)
+{
+	/* Background GCs end late, and time goes forward. */
+	return gc->has_stats && gc->end_ns >= exam->start_ns && gc->end_ns > last_ns;
+}
+
 /* Sizes after each GC; of many only every n-th. */
 static void add_chart(const struct gc_stats *s, const struct exam *exam, const struct gc_view *v, struct report *report)
 {
-	VEC(const struct gc *) points = { 0 };
 	size_t step = s->log.gcs.n / CHART_POINTS + 1;
-	for (size_t i = 0; i < s->log.gcs.n; i += step) {
-		const struct gc *gc = &s->log.gcs.v[i];
-		/* Background GCs end late, and time goes forward. */
-		if (gc->has_stats && gc->end_ns >= exam->start_ns &&
-		    (!points.n || gc->end_ns > vec_last(&points)->end_ns))
-			vec_push(&points, gc);
-	}
-	if (points.n > 1) {
-		struct report_chart *chart = report_chart(report, "Heap after each GC", VALUE_BYTES, v->window_ns);
-		CLEANUP(mem_freep) uint64_t *at = mem_array(points.n, sizeof(*at));
-		CLEANUP(mem_freep) double *bytes = mem_array(points.n, sizeof(*bytes));
-		for (size_t g = 0; g < CLR_GENERATIONS; g++) {
-			double most = 0;
-			for (size_t i = 0; i < points.n; i++) {
-				at[i] = points.v[i]->end_ns - exam->start_ns;
-				bytes[i] = (double)points.v[i]->size[g];
-				most = MAX(most, bytes[i]);
-			}
-			if (most >= 0.01 * (double)v->heap_most)
-				report_chart_line(chart, generation_names[g], at, bytes, points.n);
+	CLEANUP(mem_freep) uint64_t *at = mem_array(CHART_POINTS + 1, sizeof(*at));
+	CLEANUP(mem_freep) double *bytes = mem_array(CHART_POINTS + 1, sizeof(*bytes));
+	struct report_chart *chart = NULL;
+	for (size_t g = 0; g < CLR_GENERATIONS; g++) {
+		double most = 0;
+		uint64_t last_ns = 0;
+		size_t n = 0;
+		for (size_t i = 0; i < s->log.gcs.n; i += step) {
+			const struct gc *gc = &s->log.gcs.v[i];
+			if (!in_chart(gc, exam, last_ns))
+				continue;
+			last_ns = gc->end_ns;
+			at[n] = gc->end_ns - exam->start_ns;
+			bytes[n] = (double)gc->size[g];
+			most = MAX(most, bytes[n]);
+			n++;
 		}
+		if (n < 2 || most < 0.01 * (double)v->heap_most)
+			continue;
+		if (!chart)
+			chart = report_chart(report, "Heap after each GC", VALUE_BYTES, v->window_ns);
+		report_chart_line(chart, generation_names[g], at, bytes, n);
 	}
-	vec_free(&points);
 }
 
 static void add_how(const struct gc_stats *s, const struct gc_view *v, struct report *report)
@@ -260,7 +267,6 @@ static void add_how(const struct gc_stats *s, const struct gc_view *v, struct re
 		report_how(report, "Left out", V_COUNT(s->log.unpaired), "suspensions whose begin or end was not seen");
 	if (s->log.gcs.n < v->count)
 		report_how(report, "Listed", V_COUNT(s->log.gcs.n), "the tables show only these collections");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *gc_stats_report(struct exam *exam, struct report *report)

@@ -10,18 +10,18 @@
 /* Code that is made again and again, not only while the program starts. */
 #define AGAIN_COUNT 20
 #define AGAIN_RATE 2.0
-#define AGAIN_TENTHS 5
+#define AGAIN_SLOTS 0.5
 #define REJECTED_MANY 50
 #define REJECTED_SHARE 0.10
 
-#define ROWS 100
+#define ROWS 40
 
 struct view {
 	uint64_t window_ns;
 	double share;		       /* of the time; may exceed 1 with several threads */
 	uint64_t own_ns;	       /* on threads that wait for it */
 	const struct jit_group *again; /* made again and again, the most expensive; or NULL */
-	const struct jit_group **sorted;
+	struct jit_group *sorted;      /* slowest first; the caller frees it */
 };
 
 /* Tier 1 is compiled in the background; all else by the thread that wants to run the method. */
@@ -32,7 +32,7 @@ static bool in_background(unsigned tier)
 
 static int slowest_first(const void *a, const void *b)
 {
-	const struct jit_group *x = *(const struct jit_group *const *)a, *y = *(const struct jit_group *const *)b;
+	const struct jit_group *x = a, *y = b;
 	if (x->sum.ns != y->sum.ns)
 		return x->sum.ns < y->sum.ns ? 1 : -1;
 	return x->sum.count < y->sum.count ? 1 : x->sum.count > y->sum.count ? -1 : 0;
@@ -41,7 +41,8 @@ static int slowest_first(const void *a, const void *b)
 static bool made_again(const struct jit_group *g, uint64_t window_ns)
 {
 	double rate = window_ns ? (double)g->sum.count * 1e9 / (double)window_ns : 0;
-	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && __builtin_popcount(g->tenths) >= AGAIN_TENTHS;
+	double slots = (double)window_ns / JIT_SLOT_NS;
+	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && g->slots >= AGAIN_SLOTS * slots;
 }
 
 static struct view view_of(const struct exam *exam, const struct jit *j)
@@ -52,12 +53,12 @@ static struct view view_of(const struct exam *exam, const struct jit *j)
 		v.own_ns += in_background(t) ? 0 : j->tiers[t].ns;
 	v.sorted = mem_array(j->groups.n + 1, sizeof(*v.sorted));
 	for (size_t i = 0; i < j->groups.n; i++)
-		v.sorted[i] = &j->groups.v[i];
+		v.sorted[i] = j->groups.v[i];
 	if (j->groups.n > 1)
 		qsort(v.sorted, j->groups.n, sizeof(*v.sorted), slowest_first);
 	for (size_t i = 0; i < j->groups.n && !v.again; i++) {
-		if (made_again(v.sorted[i], v.window_ns))
-			v.again = v.sorted[i];
+		if (made_again(&v.sorted[i], v.window_ns))
+			v.again = &v.sorted[i];
 	}
 	return v;
 }
@@ -85,8 +86,8 @@ static void add_reason(const struct jit *j, const struct view *v, const char *fi
 		rich_text(text, " there was precompiled code that could not be used.");
 	} else {
 		rich_text(text, " The most time, %s, went into ",
-			  fmt_percent((double)v->sorted[0]->sum.ns / (double)MAX(j->all.ns, 1ull)).s);
-		rich_code(text, strtab_get(&j->names, v->sorted[0]->name));
+			  fmt_percent((double)v->sorted[0].sum.ns / (double)MAX(j->all.ns, 1ull)).s);
+		rich_code(text, strtab_get(&j->names, v->sorted[0].name));
 		rich_text(text, ".");
 	}
 }
@@ -192,7 +193,7 @@ static void add_methods(const struct jit *j, const struct view *v, struct report
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	struct jit_sum rest = { 0 };
 	for (size_t i = 0; i < j->groups.n; i++) {
-		const struct jit_group *g = v->sorted[i];
+		const struct jit_group *g = &v->sorted[i];
 		if (i >= ROWS) {
 			rest.count += g->sum.count;
 			rest.ns += g->sum.ns;
@@ -237,7 +238,6 @@ static void add_how(const struct jit *j, struct report *report)
 	if (j->untimed)
 		report_how(report, "Not timed", V_COUNT(j->untimed), "methods of which the beginning was not seen");
 	report_how(report, "Names", V_TEXT("grouped"), "a generic method is one line, and # stands for any number");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *jit_report(struct exam *exam, struct report *report)

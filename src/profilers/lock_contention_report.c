@@ -404,8 +404,8 @@ static void add_open_line(const struct locks *l, uint32_t lock, struct report_ro
 static void add_by_lock(struct locks *l, const struct view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "By lock");
-	report_column(t, "Lock", VALUE_TEXT, 0);
 	report_column(t, "Waited for in", VALUE_CODE, 0);
+	report_column(t, "Lock", VALUE_TEXT, 0);
 	report_column(t, "Waits", VALUE_COUNT, 0);
 	report_column(t, "Longest", VALUE_NS, 0);
 	report_column(t, "In all", VALUE_NS, COLUMN_MAIN);
@@ -424,7 +424,7 @@ static void add_by_lock(struct locks *l, const struct view *v, struct report *re
 		const struct site *site = main_site(v, index);
 		CLEANUP(mem_freep) char *name = mem_printf("#%zu %s", i + 1, kind_of(l, site));
 		struct report_row *row = report_row(
-			t, (struct value[]){ V_TEXT(name), site && site->method ? V_CODE(site->method) : V_NONE,
+			t, (struct value[]){ site && site->method ? V_CODE(site->method) : V_NONE, V_TEXT(name),
 					     V_COUNT((uint64_t)(waits + 0.5)), V_NS(lock->max_ns), V_NS(sum),
 					     V_RATIO(v->sum_ns > 0 ? sum / v->sum_ns : 0) });
 		add_queue_line(v, lock, row);
@@ -557,7 +557,6 @@ static void add_how(const struct locks *l, const struct view *v, struct report *
 		   "a thread that waited all the time, before and after, sends no event");
 	if (l->not_kept)
 		report_how(report, "Not listed", V_COUNT(l->not_kept), "waits beyond the first million: in the sums");
-	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
 struct err *locks_analyse(struct exam *exam, struct report *report)

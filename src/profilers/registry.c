@@ -3,6 +3,8 @@
 
 /* Stable order: help, pages and docs show them like this. */
 #define PROFILERS(X)                                                                                                   \
+	X(cpu_hotpaths)                                                                                                \
+	X(off_cpu)                                                                                                     \
 	X(runtime_pauses)                                                                                              \
 	X(exceptions)                                                                                                  \
 	X(lock_contention)                                                                                             \

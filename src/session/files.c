@@ -17,6 +17,7 @@ static const struct {
 } contract_files[] = {
 	{ "805A308B-061C-47F3-9B30-F785C3186E82", "summary.md", "md" }, /* thrown exceptions */
 	{ "805A308B-061C-47F3-9B30-F785C3186E85", "summary.md", "md" }, /* runtime pauses */
+	{ "805A308B-061C-47F3-9B30-A485B2056E71", "cpu_hotpaths.html", "html" },
 };
 
 static struct err *save(const char *dir, const char *name, const struct buf *text)

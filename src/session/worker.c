@@ -134,6 +134,17 @@ static void on_listening(void *user)
 	tell(w, &line);
 }
 
+/* Files beside the report are a help, not the result: one that cannot be written costs only itself. */
+static void on_artifact(void *user, const char *name, const void *data, size_t len)
+{
+	struct worker *w = user;
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", w->dir, name);
+	struct err *err = file_write_atomic(path, data, len, 0600);
+	if (err)
+		log_line(w, err_text(err));
+	err_free(err);
+}
+
 static void set_state(struct worker *w, enum store_state state)
 {
 	w->row.state = state;
@@ -254,6 +265,7 @@ static struct err *prepare(struct worker *w, struct err *(*find)(const char *, c
 				 .on_progress = on_progress,
 				 .on_log = on_log,
 				 .on_listening = on_listening,
+				 .on_artifact = on_artifact,
 				 .user = w };
 	w->live = !w->spec.recording;
 	return w->live ? open_live(w) : open_replay(w);

@@ -16,12 +16,16 @@ struct sampled {
 	uint32_t thread; /* of the profile */
 	uint64_t round;
 	struct profile_sample last;
+	struct buf stack; /* of it, as it came: a thread is mostly where it was */
+	uint32_t type;
 	bool waiting; /* for the end of its last sample */
 };
 
-struct sampler {
+/* What an event is to us, found once for each kind. */
+enum meaning { IS_SAMPLE = 1, IS_WANTED, IS_STACK, IS_OTHER };
+
+struct trace_sampler {
 	struct trace_samples_options options;
-	char *event;
 	struct nettrace_header header;
 	struct profile *profile;
 	struct methods *methods;
@@ -34,50 +38,56 @@ struct sampler {
 	uint64_t round, round_ns, interval_ns, native_place;
 	uint64_t unnamed;
 	struct map_u64 event_places; /* meta -> place of its name */
+	struct map_u64 meanings;     /* meta -> enum meaning */
+	const struct nettrace_meta *last_meta;
+	enum meaning last_meaning;
 };
 
-struct sampler *sampler_new(const struct trace_samples_options *options)
+struct trace_sampler *trace_sampler_new(const struct trace_samples_options *options)
 {
-	struct sampler *s = mem_zalloc(sizeof(*s));
+	struct trace_sampler *s = mem_zalloc(sizeof(*s));
 	s->options = *options;
 	s->methods = methods_new();
 	s->profile = profile_new(options->spool_dir, PROFILE_COUNT);
 	return s;
 }
 
-void sampler_free(struct sampler *s)
+void trace_sampler_free(struct trace_sampler *s)
 {
 	if (!s)
 		return;
 	profile_free(s->profile);
 	methods_free(s->methods);
 	vec_free(&s->places);
+	vec_each(t, &s->threads)
+		buf_free(&t->stack);
 	vec_free(&s->threads);
 	vec_free(&s->alive);
+	map_u64_free(&s->meanings);
 	map_u64_free(&s->by_id);
 	map_u64_free(&s->event_places);
 	mem_free(s);
 }
 
-void sampler_header(struct sampler *s, const struct nettrace_header *header)
+void trace_sampler_header(struct trace_sampler *s, const struct nettrace_header *header)
 {
 	s->header = *header;
 }
 
-struct methods *sampler_methods(struct sampler *s)
+struct methods *trace_sampler_methods(struct trace_sampler *s)
 {
 	return s->methods;
 }
 
 /* The event's stack below (that is, as callers of) what is there already. */
-static void add_places(struct sampler *s, const struct nettrace_event *event)
+static void add_places(struct trace_sampler *s, const struct nettrace_event *event)
 {
 	for (size_t i = 0; i < event->n_frames; i++)
 		/* All but the leaf are return addresses: the call is just before. */
 		vec_push(&s->places, nettrace_event_frame(event, i) - (i ? 1 : 0));
 }
 
-static struct sampled *thread_of(struct sampler *s, uint64_t id)
+static struct sampled *thread_of(struct trace_sampler *s, uint64_t id)
 {
 	bool new;
 	uint64_t *at = map_u64_put(&s->by_id, id, &new);
@@ -88,7 +98,7 @@ static struct sampled *thread_of(struct sampler *s, uint64_t id)
 	return &s->threads.v[*at - 1];
 }
 
-static void end_sample(struct sampler *s, struct sampled *t, uint64_t end_ns)
+static void end_sample(struct trace_sampler *s, struct sampled *t, uint64_t end_ns)
 {
 	t->last.weight = end_ns > t->last.time_ns ? end_ns - t->last.time_ns : 0;
 	profile_sample(s->profile, t->thread, t->last);
@@ -96,7 +106,7 @@ static void end_sample(struct sampler *s, struct sampled *t, uint64_t end_ns)
 }
 
 /* A round ends when somebody is seen for the second time. Who was not in it is gone since it began. */
-static void next_round(struct sampler *s, uint64_t now_ns)
+static void next_round(struct trace_sampler *s, uint64_t now_ns)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < s->alive.n; i++) {
@@ -113,7 +123,7 @@ static void next_round(struct sampler *s, uint64_t now_ns)
 	s->round_ns = now_ns;
 }
 
-static void begin_cpu(struct sampler *s)
+static void begin_cpu(struct trace_sampler *s)
 {
 	profile_free(s->profile);
 	s->profile = profile_new(s->options.spool_dir, PROFILE_NS);
@@ -121,7 +131,24 @@ static void begin_cpu(struct sampler *s)
 	s->cpu = true;
 }
 
-static void take_sample(struct sampler *s, const struct nettrace_event *event)
+static uint32_t stack_of_sample(struct trace_sampler *s, struct sampled *t, const struct nettrace_event *event,
+				uint32_t type)
+{
+	size_t bytes = event->n_frames * event->pointer_size;
+	if (t->round && type == t->type && bytes == t->stack.len &&
+	    (!bytes || !memcmp(event->stack, t->stack.data, bytes)))
+		return t->last.stack;
+	t->type = type;
+	buf_clear(&t->stack);
+	buf_add(&t->stack, event->stack, bytes);
+	vec_clear(&s->places);
+	if (type == SAMPLE_EXTERNAL)
+		vec_push(&s->places, s->native_place);
+	add_places(s, event);
+	return profile_stack(s->profile, s->places.v, s->places.n);
+}
+
+static void take_sample(struct trace_sampler *s, const struct nettrace_event *event)
 {
 	if (!s->cpu)
 		begin_cpu(s);
@@ -130,22 +157,16 @@ static void take_sample(struct sampler *s, const struct nettrace_event *event)
 	struct sampled *t = thread_of(s, event->thread_id);
 	if (!s->round || t->round == s->round)
 		next_round(s, now_ns);
-	t = thread_of(s, event->thread_id);
 	if (t->waiting)
 		end_sample(s, t, now_ns);
 	else
 		vec_push(&s->alive, (uint32_t)(t - s->threads.v));
-	vec_clear(&s->places);
-	if (cursor_u32(&c) == SAMPLE_EXTERNAL)
-		vec_push(&s->places, s->native_place);
-	add_places(s, event);
-	t->last = (struct profile_sample){ .time_ns = now_ns,
-					   .stack = profile_stack(s->profile, s->places.v, s->places.n) };
+	t->last = (struct profile_sample){ .time_ns = now_ns, .stack = stack_of_sample(s, t, event, cursor_u32(&c)) };
 	t->round = s->round;
 	t->waiting = true;
 }
 
-static uint64_t place_of_event(struct sampler *s, const struct nettrace_meta *meta)
+static uint64_t place_of_event(struct trace_sampler *s, const struct nettrace_meta *meta)
 {
 	bool new;
 	uint64_t *at = map_u64_put(&s->event_places, (uint64_t)(uintptr_t)meta, &new);
@@ -157,7 +178,7 @@ static uint64_t place_of_event(struct sampler *s, const struct nettrace_meta *me
 	return *at;
 }
 
-static void take_event(struct sampler *s, const struct nettrace_event *event)
+static void take_event(struct trace_sampler *s, const struct nettrace_event *event)
 {
 	uint32_t thread = profile_thread(s->profile, event->thread_id);
 	vec_clear(&s->places);
@@ -169,22 +190,42 @@ static void take_event(struct sampler *s, const struct nettrace_event *event)
 						.stack = profile_stack(s->profile, s->places.v, s->places.n) });
 }
 
-void sampler_event(struct sampler *s, const struct nettrace_event *event)
+static enum meaning meaning_of(struct trace_sampler *s, const struct nettrace_meta *meta)
 {
-	methods_event(s->methods, event);
+	if (s->options.ids && !trace_ids_take(s->options.ids, meta->provider, meta->event_id))
+		return IS_OTHER;
+	if (s->options.event)
+		return str_eq_nocase(meta->name, s->options.event) ? IS_WANTED : IS_OTHER;
+	return str_eq(meta->provider, CLR_SAMPLE_PROVIDER) && !meta->event_id ? IS_SAMPLE : IS_STACK;
+}
+
+void trace_sampler_event(struct trace_sampler *s, const struct nettrace_event *event)
+{
+	if (event->meta != s->last_meta) {
+		bool new;
+		uint64_t *at = map_u64_put(&s->meanings, (uint64_t)(uintptr_t)event->meta, &new);
+		if (new)
+			*at = meaning_of(s, event->meta);
+		s->last_meta = event->meta;
+		s->last_meaning = (enum meaning)(*at);
+	}
 	if (!s->first_ticks || event->time < s->first_ticks)
 		s->first_ticks = event->time;
-	if (s->options.ids && !trace_ids_take(s->options.ids, event->meta->provider, event->meta->event_id))
-		return;
-	bool sample = str_eq(event->meta->provider, CLR_SAMPLE_PROVIDER);
-	if (s->options.event) {
-		if (str_eq_nocase(event->meta->name, s->options.event))
-			take_event(s, event);
-	} else if (sample && !event->meta->event_id) {
+	switch (s->last_meaning) {
+	case IS_SAMPLE:
 		take_sample(s, event);
-	} else if (!s->cpu && event->n_frames) {
+		return;
+	case IS_WANTED:
 		take_event(s, event);
+		break;
+	case IS_STACK:
+		if (!s->cpu && event->n_frames)
+			take_event(s, event);
+		break;
+	case IS_OTHER:
+		break;
 	}
+	methods_event(s->methods, event);
 }
 
 enum frame_kind trace_frame_name(struct methods *methods, uint64_t address, struct buf *out)
@@ -200,13 +241,13 @@ enum frame_kind trace_frame_name(struct methods *methods, uint64_t address, stru
 
 static enum frame_kind name_place(void *user, uint64_t place, struct buf *out)
 {
-	struct sampler *s = user;
+	struct trace_sampler *s = user;
 	enum frame_kind kind = trace_frame_name(s->methods, place, out);
 	s->unnamed += kind == FRAME_OTHER;
 	return kind;
 }
 
-struct err *sampler_finish(struct sampler *s, struct trace_samples *ret)
+struct err *trace_sampler_finish(struct trace_sampler *s, struct trace_samples *ret)
 {
 	vec_each(t, &s->threads) {
 		if (!t->waiting)
@@ -227,7 +268,7 @@ struct err *sampler_finish(struct sampler *s, struct trace_samples *ret)
 
 static void on_header(void *user, const struct nettrace_header *header)
 {
-	sampler_header(user, header);
+	trace_sampler_header(user, header);
 }
 
 static void on_meta(void *user, struct nettrace_meta *meta)
@@ -238,7 +279,7 @@ static void on_meta(void *user, struct nettrace_meta *meta)
 
 static void on_event(void *user, const struct nettrace_event *event)
 {
-	sampler_event(user, event);
+	trace_sampler_event(user, event);
 }
 
 struct err *trace_samples(const char *path, const struct trace_samples_options *options, struct trace_samples *ret)
@@ -246,10 +287,10 @@ struct err *trace_samples(const char *path, const struct trace_samples_options *
 	static const struct nettrace_callbacks callbacks = { .header = on_header, .meta = on_meta, .event = on_event };
 	/* Samples of one thread are in order as they stand, and that is all we need. */
 	static const struct nettrace_options unordered = { .unordered = true };
-	CLEANUP(sampler_freep) struct sampler *s = sampler_new(options);
+	CLEANUP(trace_sampler_freep) struct trace_sampler *s = trace_sampler_new(options);
 	*ret = (struct trace_samples){ 0 };
 	TRY(trace_read(path, &unordered, &callbacks, s, &ret->source));
-	struct err *err = sampler_finish(s, ret);
+	struct err *err = trace_sampler_finish(s, ret);
 	if (err)
 		trace_source_fini(&ret->source);
 	return err;

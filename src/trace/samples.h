@@ -26,14 +26,14 @@ struct err *trace_samples(const char *path, const struct trace_samples_options *
 void trace_samples_fini(struct trace_samples *s);
 
 /* The same, fed by somebody who reads the trace himself. */
-struct sampler;
-struct sampler *sampler_new(const struct trace_samples_options *options);
-void sampler_free(struct sampler *s);
-DEFINE_CLEANUP(sampler_free, struct sampler *)
-void sampler_header(struct sampler *s, const struct nettrace_header *header);
-void sampler_event(struct sampler *s, const struct nettrace_event *event);
-struct methods *sampler_methods(struct sampler *s);
+struct trace_sampler;
+struct trace_sampler *trace_sampler_new(const struct trace_samples_options *options);
+void trace_sampler_free(struct trace_sampler *s);
+DEFINE_CLEANUP(trace_sampler_free, struct trace_sampler *)
+void trace_sampler_header(struct trace_sampler *s, const struct nettrace_header *header);
+void trace_sampler_event(struct trace_sampler *s, const struct nettrace_event *event);
+struct methods *trace_sampler_methods(struct trace_sampler *s);
 /* Everything but source; the sampler has nothing any more. */
-struct err *sampler_finish(struct sampler *s, struct trace_samples *ret) MUST_USE;
+struct err *trace_sampler_finish(struct trace_sampler *s, struct trace_samples *ret) MUST_USE;
 /* The name of a place for readers: "Shop.Orders.Place", "[unknown 0x7f..]". */
 enum frame_kind trace_frame_name(struct methods *methods, uint64_t address, struct buf *out);

@@ -29,7 +29,7 @@ struct kind {
 struct summary {
 	const struct trace_ids *ids;
 	struct nettrace_header header;
-	struct sampler *sampler;
+	struct trace_sampler *sampler;
 	struct strtab names; /* of providers */
 	VEC(struct kind) kinds;
 	struct map_u64 by_meta;
@@ -131,7 +131,7 @@ static void on_exception(struct summary *s, const struct nettrace_event *event)
 static void on_event(void *user, const struct nettrace_event *event)
 {
 	struct summary *s = user;
-	sampler_event(s->sampler, event);
+	trace_sampler_event(s->sampler, event);
 	if (s->ids && !trace_ids_take(s->ids, event->meta->provider, event->meta->event_id))
 		return;
 	count(s, event);
@@ -159,7 +159,7 @@ static void on_header(void *user, const struct nettrace_header *header)
 {
 	struct summary *s = user;
 	s->header = *header;
-	sampler_header(s->sampler, header);
+	trace_sampler_header(s->sampler, header);
 }
 
 static void on_meta(void *user, struct nettrace_meta *meta)
@@ -460,13 +460,14 @@ static void add_how(const struct summary *s, const struct trace_source *source, 
 static void add_facts(const struct summary *s, const char *path, const struct trace_source *source, struct report *r)
 {
 	const char *slash = strrchr(path, '/');
+	uint32_t pid = MIN(source->header.pid, (uint32_t)INT32_MAX);
 	CLEANUP(mem_freep)
 	char *title = str_eq(path, "-") ? mem_strdup("Trace") : mem_printf("Trace %s", slash ? slash + 1 : path);
 	report_set_facts(r,
 			 &(struct report_facts){
 				 .profiler = "trace",
 				 .title = title,
-				 .target_id = (int)MIN(source->header.pid, (uint32_t)INT32_MAX),
+				 .target_id = (int)pid,
 				 .when_unix_ns = s->first ? trace_unix_ns(&s->header, s->first) : source->header.utc_ns,
 				 .window_ns = trace_ns(&s->header, s->last - s->first),
 				 .version = DRDOTNET_VERSION,
@@ -477,7 +478,7 @@ static void add_facts(const struct summary *s, const char *path, const struct tr
 static struct err *build(struct summary *s, const char *path, const struct trace_source *source, struct report *r)
 {
 	struct trace_samples samples = { 0 };
-	TRY(sampler_finish(s->sampler, &samples));
+	TRY(trace_sampler_finish(s->sampler, &samples));
 	add_verdict(s, source, r);
 	add_figures(s, source, r);
 	add_kinds(s, r);
@@ -491,7 +492,7 @@ static struct err *build(struct summary *s, const char *path, const struct trace
 
 static void summary_fini(struct summary *s)
 {
-	sampler_free(s->sampler);
+	trace_sampler_free(s->sampler);
 	vec_each(k, &s->kinds)
 		mem_free(k->name);
 	vec_free(&s->kinds);
@@ -509,7 +510,7 @@ struct err *trace_summary(const char *path, const struct trace_ids *ids, const c
 	static const struct nettrace_callbacks callbacks = { .header = on_header, .meta = on_meta, .event = on_event };
 	static const struct nettrace_options ordered = { 0 };
 	struct trace_samples_options options = { .ids = ids, .spool_dir = spool_dir };
-	struct summary s = { .ids = ids, .sampler = sampler_new(&options), .pauses = dist_new(PAUSES_MAX) };
+	struct summary s = { .ids = ids, .sampler = trace_sampler_new(&options), .pauses = dist_new(PAUSES_MAX) };
 	struct trace_source source;
 	struct err *err = trace_read(path, &ordered, &callbacks, &s, &source);
 	if (!err) {

@@ -19,7 +19,7 @@ class Truth(unittest.TestCase):
     @classmethod
     def examined(cls, fx, gc):
         with Patient("gc-pauses", fx=fx, server_gc=GC[gc], induced=4, allocate_mb=100) as patient:
-            return examine_exactly(cls.home, "gc-stats", patient, 8,
+            return examine_exactly(cls.home, "gc-stats", patient,
                                    lambda truth: truth["gc-pauses"]["induced"] >= 12)
 
     def each(self):
@@ -40,11 +40,12 @@ class Truth(unittest.TestCase):
     def test_time_in_gc(self):
         for report, truth in self.each():
             paused = report.figures["Time in GC"] * report.data["facts"]["windowNs"]
-            # The runtime's own sum begins when all threads stand and ends before they run again. On a busy machine
-            # that is some time, so each collection may add a little to ours.
-            inside = truth["runtime"]["gc_pause_ns"]
-            self.assertGreater(paused, inside * 0.99)
-            self.assertLess(paused, inside * (1 + WITHIN) + report.figures["Collections"] * 1e6)
+            # The runtime's own sum ends before the threads run again, which takes a while on a busy machine. The
+            # callers of GC.Collect wait to the very end, so ours lies between the two.
+            self.assertGreater(paused, truth["runtime"]["gc_pause_ns"] * 0.99)
+            induced = sum(row["Paused"] for row in report.rows("Collections by kind") if "induced" in row["Kind and reason"])
+            self.assertLess(induced, truth["gc-pauses"]["induced_blocked_ns"])
+            self.assertGreater(induced / truth["gc-pauses"]["induced_blocked_ns"], 0.8)
 
     def test_induced_collections_and_who_asked(self):
         for report, truth in self.each():

@@ -133,6 +133,7 @@ class AgainstThePatient(Stacks):
                 found = self.stacks(patient.pid)
                 shop = [t for t in found["threads"] if any((f["name"] or "").startswith("Shop.") for f in t["frames"])]
                 self.assertEqual(len(shop), 30)
+                self.assertFalse(any(t["incomplete"] or t["failure"] for t in found["threads"]))
                 self.assertTrue(all(t["name"] for t in shop), "the patient names its threads")
                 self.assertTrue(all("waiting" in t["state"] or "background" in t["state"] for t in shop))
                 self.assertGreater(found["pauseMs"], 0)
@@ -309,6 +310,17 @@ class BadInput(Stacks):
         self.addCleanup(sleeper.kill)
         subprocess.run(["gcore", "-o", core, str(sleeper.pid)], check=True, capture_output=True)
         self.refused(3, "no .NET runtime", arguments=["--core", f"{core}.{sleeper.pid}"])
+
+    def test_core_without_code(self):
+        """gdb leaves file pages out; those of assemblies cannot be checked, so their frames are said to be missing."""
+        prefix = self.folder / "core"
+        with Patient("deadlock") as patient:
+            subprocess.run(["gcore", "-o", prefix, str(patient.pid)], check=True, capture_output=True)
+        core = f"{prefix}.{patient.pid}"
+        cut = [t for t in self.stacks("--core", core)["threads"] if t["incomplete"]]
+        self.assertTrue(cut)
+        self.assertTrue(all("not in the image" in t["incomplete"] for t in cut))
+        self.assertIn("(and more, which cannot be read: ", self.home.run("stacks", "--core", core).out)
 
     def test_truncated_core(self):
         """As far as it goes, or a reason; never a hang, never a crash of ours."""

@@ -1,6 +1,6 @@
-/* Dying on demand: DRDOTNET_FAULT=ROLE:PLACE:N ends the process of that role by SIGKILL when it passes that place for the
- * N-th time; as ROLE+owner the tracer takes its owner along. DRDOTNET_FAULT=list names every place that is passed. Both
- * write to standard error. */
+/* Dying on demand: DRDOTNET_FAULT=ROLE:PLACE:N ends the process of that role by SIGKILL when it passes that place for
+ * the N-th time; as ROLE+owner the tracer takes its owner along. DRDOTNET_FAULT=list names every place that is passed.
+ * Both write to standard error. */
 #include "image/fault.h"
 #include <signal.h>
 #include <stdio.h>

@@ -175,6 +175,48 @@ static void exceptions_decode(void **state UNUSED)
 	buf_free(&m.payload);
 }
 
+static void allocations_decode(void **state UNUSED)
+{
+	struct made m;
+	struct clr_allocation a;
+	make(&m, CLR_PROVIDER, 10);
+	add_u(&m, 106000, 4);
+	add_u(&m, CLR_HEAP_LARGE, 4);
+	add_u(&m, 0, 2);
+	add_u(&m, 106000, 8);
+	add_u(&m, 1, 8);
+	add_s(&m, "A[]");
+	add_u(&m, 0, 4);
+	size_t least = m.payload.len; /* what runtimes before .NET 5 send, which do not tell the size */
+	add_u(&m, 2, 8);
+	add_u(&m, 1024, 8);
+	for (size_t len = 0; len <= m.payload.len; len++) {
+		sealed(&m);
+		m.event.payload_size = len;
+		assert_int_equal(clr_decode_allocation(&m.event, &a), len >= least);
+	}
+	assert_int_equal(a.heap, CLR_HEAP_LARGE);
+	assert_int_equal(a.tick_bytes, 106000);
+	assert_int_equal(a.object_bytes, 1024);
+	buf_free(&m.payload);
+
+	make(&m, CLR_PROVIDER, 303);
+	add_u(&m, CLR_HEAP_SMALL, 4);
+	add_u(&m, 0, 2);
+	add_u(&m, 1, 8);
+	add_s(&m, "A");
+	add_u(&m, 2, 8);
+	add_u(&m, 24, 8);
+	for (size_t len = 0; len <= m.payload.len; len++) {
+		sealed(&m);
+		m.event.payload_size = len;
+		assert_int_equal(clr_decode_allocation(&m.event, &a), len == m.payload.len);
+	}
+	assert_int_equal(a.object_bytes, 24);
+	assert_int_equal(a.type.n, 1);
+	buf_free(&m.payload);
+}
+
 static void heap_history_sums_generations(void **state UNUSED)
 {
 	struct made m;
@@ -220,10 +262,15 @@ static void tables_describe_native_events(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_shown_as_written),	    cmocka_unit_test(no_name_makes_trouble),
-		cmocka_unit_test(framework_is_told_from_user_code), cmocka_unit_test(addresses_find_their_method),
-		cmocka_unit_test(short_payloads_are_refused),	    cmocka_unit_test(exceptions_decode),
-		cmocka_unit_test(heap_history_sums_generations),    cmocka_unit_test(tables_describe_native_events),
+		cmocka_unit_test(names_are_shown_as_written),
+		cmocka_unit_test(no_name_makes_trouble),
+		cmocka_unit_test(framework_is_told_from_user_code),
+		cmocka_unit_test(addresses_find_their_method),
+		cmocka_unit_test(short_payloads_are_refused),
+		cmocka_unit_test(exceptions_decode),
+		cmocka_unit_test(heap_history_sums_generations),
+		cmocka_unit_test(tables_describe_native_events),
+		cmocka_unit_test(allocations_decode),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

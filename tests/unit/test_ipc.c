@@ -165,7 +165,7 @@ static uint64_t ask_silent_ones(size_t n, bool *ret_well)
 		questions[i] = (struct question){ .socket = path };
 	}
 	uint64_t start = clock_mono_ns();
-	ask_all(questions, n + 1, SILENCE_MS);
+	ask_all(questions, n + 1, 8 * SILENCE_MS); /* the well one must make it on a busy machine too */
 	uint64_t took = clock_mono_ns() - start;
 	*ret_well = !questions[n].err && str_eq(questions[n].info.entry_assembly, "Fake");
 	for (size_t i = 0; i <= n; i++) {

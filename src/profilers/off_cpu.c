@@ -1,0 +1,383 @@
+/* Off-CPU: where threads wait, for how long and for what.
+ *
+ * Every switch away from a cpu is timed by the kernel and most are sampled with their whole stack; threads that never
+ * move in the window are looked at from the outside. Runtime threads and pools that wait for work are told apart from
+ * waits below the user's own code, which are the ones that make something slow. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/hot.h"
+#include "profilers/profiler.h"
+#include "profilers/sampling.h"
+#include "profilers/switches.h"
+#include "report/flame_svg.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STACK_BYTES 8192
+/* Fewer waiting threads than this, on average, are nothing to explain. */
+#define FEW_THREADS 0.05
+#define LOCK_SHARE 0.20
+#define STARVED_SHARE 0.5
+
+struct off {
+	struct samples *samples;
+	struct sampling_facts facts;
+};
+
+static void off_free(void *state)
+{
+	struct off *o = state;
+	samples_free(o->samples);
+	mem_free(o);
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct off *o = exam->state = mem_zalloc(sizeof(*o));
+	struct sampling_options options = {
+		.kind = SAMPLER_SWITCHES,
+		.period = 1,
+		.stack_bytes = STACK_BYTES,
+		.window_ms = (uint64_t)params_int(exam->params, "duration") * 1000,
+	};
+	return exam_samples(exam, &options, &o->samples, &o->facts);
+}
+
+/* --- what it adds up to --- */
+
+/* Waits of one kind at one place of the user's code. */
+struct place {
+	uint32_t frame, caller; /* UINT32_MAX: none of the user's code; no caller */
+	unsigned kind;
+	uint64_t weight, count, longest;
+	uint64_t whole, whole_weight; /* waits that lasted as long as we looked */
+	uint32_t stack;		      /* of the longest */
+};
+
+struct view {
+	const struct off *off;
+	VEC(struct place) places;
+	uint64_t window_ns;
+	uint64_t yours, others, cpu; /* waits below the user's code that came or went; without any; for a cpu */
+	uint64_t still, still_ns;    /* waits below the user's code that did neither */
+	uint64_t by_kind[WAIT_KINDS];
+	bool thinned;
+};
+
+static const char *frame_name(const struct view *v, uint32_t frame)
+{
+	return samples_frame_name(v->off->samples, frame);
+}
+
+static void find_place(const struct samples *s, uint32_t stack, struct place *ret)
+{
+	const struct samples_stack *k = &s->stacks.v[stack];
+	ret->frame = ret->caller = UINT32_MAX;
+	for (uint32_t i = 0; i < k->n; i++) {
+		uint32_t frame = s->stack_frames.v[k->first + i];
+		if (s->frames.v[frame].kind != FRAME_CODE)
+			continue;
+		if (ret->frame == UINT32_MAX) {
+			ret->frame = frame;
+		} else if (s->frames.v[frame].name != s->frames.v[ret->frame].name) {
+			ret->caller = frame;
+			return;
+		}
+	}
+}
+
+static int longest_first(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
+}
+
+static void add_up(struct view *v)
+{
+	const struct samples *s = v->off->samples;
+	struct map_u64 index = { 0 };
+	vec_each(x, &s->list) {
+		struct place p = { .kind = x->kind & (WAIT_WHOLE - 1), .stack = x->stack };
+		if (!p.kind || p.kind >= WAIT_KINDS)
+			p.kind = WAIT_OTHER;
+		if (p.kind == WAIT_CPU) {
+			v->cpu += x->weight;
+			continue;
+		}
+		find_place(s, x->stack, &p);
+		bool still = x->kind & WAIT_WHOLE;
+		*(p.frame == UINT32_MAX ? &v->others : still ? &v->still_ns : &v->yours) += x->weight;
+		if (p.frame == UINT32_MAX)
+			continue;
+		v->still += still;
+		v->by_kind[p.kind] += still ? 0 : x->weight;
+		bool new;
+		uint64_t name = s->frames.v[p.frame].name;
+		uint64_t *i = map_u64_put(&index, name << 8 | p.kind, &new);
+		if (new) {
+			*i = v->places.n;
+			vec_push(&v->places, p);
+		}
+		struct place *place = &v->places.v[*i];
+		place->weight += x->weight;
+		place->count++;
+		place->whole += (x->kind & WAIT_WHOLE) != 0;
+		place->whole_weight += x->kind & WAIT_WHOLE ? x->weight : 0;
+		if (x->weight > place->longest) {
+			place->longest = x->weight;
+			place->stack = x->stack;
+		}
+	}
+	map_u64_free(&index);
+	vec_sort(&v->places, longest_first);
+}
+
+/* --- report --- */
+
+static double threads_of(const struct view *v, uint64_t ns)
+{
+	return v->window_ns ? (double)ns / (double)v->window_ns : 0;
+}
+
+static double share(const struct view *v, uint64_t ns)
+{
+	return v->yours ? (double)ns / (double)v->yours : 0;
+}
+
+static const char *finding_of(const struct view *v)
+{
+	const struct sampling_facts *f = &v->off->facts;
+	uint64_t used = f->cpu_ns == UINT64_MAX ? 0 : f->cpu_ns;
+	if (threads_of(v, v->cpu) > STARVED_SHARE && v->cpu > 2 * used)
+		return "cpu-starved";
+	if (threads_of(v, v->yours) < FEW_THREADS)
+		return "nothing-waits";
+	return share(v, v->by_kind[WAIT_LOCK]) >= LOCK_SHARE ? "lock-waits" : "waits";
+}
+
+static void add_top(const struct view *v, const struct place *p, struct rich *text)
+{
+	rich_strong(text, "%s", fmt_percent(share(v, p->weight - p->whole_weight)).s);
+	rich_text(text, " of that is in ");
+	if (p->caller != UINT32_MAX) {
+		rich_code(text, frame_name(v, p->caller));
+		rich_text(text, " → ");
+	}
+	rich_code(text, frame_name(v, p->frame));
+	if (p->kind == WAIT_SLEEP)
+		rich_text(text, ", which sleeps.");
+	else
+		rich_text(text, ", waiting for %s.", wait_kind_words((enum wait_kind)p->kind));
+}
+
+/* The story: the most time in waits that began or ended while we looked. One that does neither is as a rule a main
+ * thread or a loop without work. */
+static const struct place *top_place(const struct view *v, bool locks)
+{
+	const struct place *top = &v->places.v[0];
+	uint64_t most = 0;
+	vec_each(p, &v->places) {
+		uint64_t moving = p->weight - p->whole_weight;
+		if ((!locks || p->kind == WAIT_LOCK) && moving > most) {
+			most = moving;
+			top = p;
+		}
+	}
+	return top;
+}
+
+static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
+{
+	const char *finding = finding_of(v);
+	bool bad = str_eq(finding, "lock-waits") || str_eq(finding, "cpu-starved");
+	bool none = str_eq(finding, "nothing-waits");
+	struct rich *text = report_verdict(report, none ? REPORT_OK : bad ? REPORT_WARN : REPORT_INFO, finding);
+	if (none) {
+		rich_text(text, "Hardly a wait of your code began or ended in %s. ", fmt_duration_ns(v->window_ns).s);
+		if (v->still)
+			rich_text(text, "%s waited all the time, as main threads and idle loops do.",
+				  fmt_plural(v->still, "thread", "threads").s);
+		return;
+	}
+	if (str_eq(finding, "cpu-starved")) {
+		rich_text(text, "Threads that could run waited ");
+		rich_strong(text, "%s", fmt_duration_ns(v->cpu).s);
+		rich_text(text, " for a CPU in %s. ", fmt_duration_ns(v->window_ns).s);
+	}
+	if (v->yours) {
+		rich_text(text, "Your code waited ");
+		rich_strong(text, "%s", fmt_duration_ns(v->yours).s);
+		rich_text(text, " in %s (%s threads on average). ", fmt_duration_ns(v->window_ns).s,
+			  fmt_number(threads_of(v, v->yours)).s);
+		add_top(v, top_place(v, str_eq(finding, "lock-waits")), text);
+	}
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
+static void add_figures(const struct view *v, struct report *report)
+{
+	CLEANUP(mem_freep) char *in = mem_printf("in %s, all threads together", fmt_duration_ns(v->window_ns).s);
+	report_figure(report, "Your code waited", V_NS(v->yours), in);
+	report_figure(report, "Threads waiting", V_NUMBER(threads_of(v, v->yours)), "below your code, on average");
+	report_figure(report, "Locks", V_RATIO(share(v, v->by_kind[WAIT_LOCK])), "of that");
+	report_figure(report, "Waited all the time", V_COUNT(v->still), "threads below your code, not counted before");
+	report_figure(report, "Waited for a CPU", V_NS(v->cpu), "able to run; all threads together");
+}
+
+static void add_stack(const struct view *v, uint32_t stack, struct report_row *row)
+{
+	const struct samples *s = v->off->samples;
+	CLEANUP(mem_freep) uint32_t *frames = mem_array(s->stacks.v[stack].n, sizeof(*frames));
+	size_t n = samples_fold(s, NULL, stack, frames);
+	for (size_t i = 0; i < n && i < 40; i++)
+		report_row_line(row, VALUE_CODE, frame_name(v, frames[i]), NULL);
+}
+
+static void add_places(const struct exam *exam, const struct view *v, struct report *report)
+{
+	struct report_table *t = report_table(report, "Where your code waits");
+	report_column(t, "Method", VALUE_CODE, 0);
+	report_column(t, "Waits for", VALUE_TEXT, 0);
+	report_column(t, "Time", VALUE_NS, COLUMN_BAR | COLUMN_MAIN);
+	report_column(t, "Waits", VALUE_COUNT, 0);
+	report_column(t, "Longest", VALUE_NS, 0);
+	report_column(t, "All the time", VALUE_COUNT, 0);
+	size_t rows = (size_t)params_int(exam->params, "rows");
+	for (size_t i = 0; i < v->places.n && i < rows; i++) {
+		const struct place *p = &v->places.v[i];
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(frame_name(v, p->frame)),
+							V_TEXT(wait_kind_words((enum wait_kind)p->kind)),
+							V_NS(p->weight), v->thinned ? V_NONE : V_COUNT(p->count),
+							v->thinned ? V_NONE : V_NS(p->longest), V_COUNT(p->whole) });
+		add_stack(v, p->stack, row);
+	}
+}
+
+static void add_kinds(const struct view *v, struct report *report)
+{
+	struct report_table *t = report_table(report, "By what it waits for");
+	report_column(t, "Waits for", VALUE_TEXT, 0);
+	report_column(t, "Time", VALUE_NS, COLUMN_BAR | COLUMN_MAIN);
+	report_column(t, "Share", VALUE_RATIO, 0);
+	for (unsigned k = 1; k < WAIT_KINDS; k++) {
+		if (v->by_kind[k])
+			report_row(t, (struct value[]){ V_TEXT(wait_kind_words((enum wait_kind)k)), V_NS(v->by_kind[k]),
+							V_RATIO(share(v, v->by_kind[k])) });
+	}
+}
+
+static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+{
+	const struct sampling_facts *f = &v->off->facts;
+	report_how(report, "Way", V_TEXT(way_name(exam->way)),
+		   "the kernel's context switches (perf); the process is never stopped");
+	CLEANUP(mem_freep)
+	char *sampled = mem_printf(
+		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
+		v->thinned ? ", which stand for the others of their thread (thinned to spare the process)" : "");
+	report_how(report, "Switches", V_COUNT(f->switches), sampled);
+	report_how(report, "Lost records", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
+	if (f->samples)
+		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), NULL);
+	report_how(report, "All the time", V_TEXT("from outside"),
+		   "threads that waited through the whole window are looked at once, without a stop");
+	CLEANUP(mem_freep) char *others = mem_printf("by threads with none of your code on their stack");
+	report_how(report, "Left out", V_NS(v->others), others);
+	if (f->unseen_ns)
+		report_how(report, "Without a stack", V_NS(f->unseen_ns), "waited, but where was not seen");
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
+static bool below_your_code(const struct samples *s, const struct sample *x)
+{
+	struct place p;
+	find_place(s, x->stack, &p);
+	return p.frame != UINT32_MAX && (x->kind & (WAIT_WHOLE - 1)) != WAIT_CPU;
+}
+
+/* Only waits of the user's code: idle pools would fill the picture. */
+static void add_flame(struct exam *exam, const struct off *o, struct report *report)
+{
+	struct samples yours = *o->samples; /* borrows everything but the list */
+	yours.list.v = NULL;
+	yours.list.n = yours.list.cap = 0;
+	vec_each(x, &o->samples->list) {
+		if (below_your_code(o->samples, x))
+			vec_push(&yours.list, *x);
+	}
+	CLEANUP(hot_freep) struct hot *hot = hot_new(&yours, UINT64_MAX);
+	if (hot->weight)
+		report_flame(report, "Flame graph of the waiting", hot->down, VALUE_NS);
+	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
+	hot_folded(hot, 1000, &folded);
+	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
+	flame_svg(hot->down, "Time waited", &svg);
+	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
+	vec_free(&yours.list);
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	const struct off *o = exam->state;
+	struct view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns, .thinned = o->facts.period > 1 };
+	add_up(&v);
+	add_verdict(exam, &v, report);
+	if (v.places.n) {
+		add_figures(&v, report);
+		add_places(exam, &v, report);
+		if (v.yours)
+			add_kinds(&v, report);
+		add_flame(exam, o, report);
+	}
+	add_how(exam, &v, report);
+	vec_free(&v.places);
+	return NULL;
+}
+
+const struct profiler profiler_off_cpu = {
+	.id = "off-cpu",
+	.uuid = "4C5D1B0E-8F0A-4B53-9C2E-6A1E7D0F3B21",
+	.name = "Off-CPU",
+	.symptom = "it is slow, but the CPU is idle: what do threads wait for?",
+	.description =
+		"Times every wait of every thread and shows where your code waits and for what: locks, events, sleeps, "
+		"files, sockets, pipes, polling, page faults. Threads that wait for work without any of your code are "
+		"left out.",
+	.cost = "no stop; some microseconds a switch, thinned when switches are many",
+	.params =
+		(const struct param[]){
+			{ .key = "duration",
+			  .name = "Duration",
+			  .description = "How long to look.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "10",
+			  .min = 1,
+			  .max = 3600 },
+			{ .key = "rows",
+			  .name = "Rows",
+			  .description = "The most rows of a table.",
+			  .type = PARAM_INT,
+			  .default_value = "100",
+			  .min = 1,
+			  .max = 1000 },
+		},
+	.n_params = 2,
+	.ways = { WAY_SAMPLES },
+	.advice =
+		(const struct advice[]){
+			{ "lock-waits",
+			  "Hold that lock for less time or by fewer: move work out of it, or split what it guards." },
+			{ "waits",
+			  "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
+			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
+		},
+	.n_advice = 3,
+	.run = run,
+	.analyse = analyse,
+	.free_state = off_free,
+};

@@ -1,0 +1,767 @@
+#include "profilers/sampling.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "eventpipe/clr.h"
+#include "profilers/events.h"
+#include "profilers/switches.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PART "samples.bin"
+#define PART_BYTES_MAX ((size_t)256 << 20)
+#define STACK_BYTES 16384
+/* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
+#define LAG_NS 250000000ull
+/* From this share of cut stacks on the copies grow. */
+#define CUT_SHARE 0.005
+#define CUT_LEAST 200 /* samples, before a share is taken for what it seems */
+#define KERNEL_FRAMES_MAX 128
+/* Threads whose stack is looked at when an off-CPU window begins. */
+#define SNAPSHOTS_MAX 4000
+/* Switches are sampled so often at most; beyond, only every n-th is. */
+#define SWITCH_SAMPLES_PER_S 2000
+#define FRAMES_MAX (UNWIND_FRAMES_MAX + KERNEL_FRAMES_MAX + 2)
+
+/* The runtime stood still for a collection. */
+struct pause {
+	uint64_t from_ns, to_ns;
+};
+#define PAUSES_MAX 1000000
+/* Reasons of a suspension that are collections. */
+enum { SUSPEND_GC = 1, SUSPEND_GC_PREP = 6 };
+
+/* Frames of code that had no name yet: named at the end, or not at all. */
+struct later {
+	uint32_t frame;
+	uint64_t address;
+};
+
+struct sampling {
+	struct exam *exam;
+	const struct sampling_options *options;
+	struct sampling_facts *facts;
+	struct samples *samples;
+	struct methods *methods;
+	const struct events_stream *compiled;
+	struct space *space;
+	struct kernel *kernel;
+	struct unwinder *unwinder;
+	struct sampler *sampler;
+	struct unwound unwound;
+	uint32_t frames[FRAMES_MAX];
+	struct map_u64 by_address; /* native and kernel code -> frame + 1 */
+	struct map_u64 by_method;  /* start and order -> frame + 1 */
+	VEC(struct later) later;
+	struct map_u64 later_index; /* address -> frame + 1 */
+	VEC(struct pause) pauses;   /* in order of time; the last may be open (to_ns 0) */
+	struct buf text;
+	uint64_t seen, cut; /* since the copies last grew */
+	uint64_t start_cpu_ns;
+	struct switches *switches; /* off-CPU only */
+	uint64_t rate_ns, rate_samples;
+	size_t snapshots;
+	uint8_t *stack; /* room for a snapshot */
+};
+
+/* --- CPU time by the kernel's own clock --- */
+
+/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
+static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 256, &text);
+	bool ok = !err && text.len;
+	err_free(err);
+	unsigned long long run = 0, delay = 0;
+	ok = ok && sscanf(text.data, "%llu %llu", &run, &delay) == 2;
+	*ret = run;
+	*ret_delay = delay;
+	return ok;
+}
+
+/* utime and stime of /proc/PID/stat, in ticks: also counts threads that have ended. */
+static bool process_cpu_ns(pid_t pid, uint64_t *ret)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 4096, &text);
+	const char *after = !err && text.len ? strrchr(text.data, ')') : NULL;
+	err_free(err);
+	unsigned long long user, system;
+	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
+		return false;
+	*ret = (user + system) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	return true;
+}
+
+static void for_tasks(struct sampling *g, void (*each)(struct sampling *g, pid_t tid))
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)g->exam->patient->target.pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		if (atoi(e->d_name) > 0)
+			each(g, atoi(e->d_name));
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Thread ids of events are those of the target's own pid namespace. */
+static uint32_t own_tid(pid_t pid, pid_t tid)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 16384, &text);
+	const char *line = !err && text.len ? strstr(text.data, "\nNSpid:") : NULL;
+	err_free(err);
+	if (!line)
+		return (uint32_t)tid;
+	unsigned long last = (unsigned long)tid;
+	char *at, *end;
+	for (at = strchr(line + 1, ':') + 1; *at && *at != '\n'; at = end) {
+		unsigned long n = strtoul(at, &end, 10);
+		if (end == at)
+			break;
+		last = n;
+	}
+	return (uint32_t)last;
+}
+
+static uint32_t thread_of(struct sampling *g, uint32_t tid)
+{
+	bool new;
+	uint32_t thread = samples_thread(g->samples, tid, &new);
+	if (!new)
+		return thread;
+	pid_t pid = g->exam->patient->target.pid;
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/comm", (int)pid, tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 64, &text);
+	if (!err && text.len)
+		samples_thread_name(g->samples, thread, text.data, strcspn(text.data, "\n"));
+	err_free(err);
+	if (g->exam->patient->target.other_pid_ns)
+		g->samples->threads.v[thread].own_tid = own_tid(pid, (pid_t)tid);
+	return thread;
+}
+
+static void note_start(struct sampling *g, pid_t tid)
+{
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
+		return;
+	uint32_t thread = thread_of(g, (uint32_t)tid);
+	g->facts->delay_ns -= delay; /* the end's are added */
+	g->samples->threads.v[thread].start_cpu_ns = ns;
+}
+
+static void note_end(struct sampling *g, pid_t tid)
+{
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
+		return;
+	g->facts->delay_ns += delay;
+	/* One that began in the window started from nothing. */
+	struct samples_thread *t = &g->samples->threads.v[thread_of(g, (uint32_t)tid)];
+	t->cpu_ns = ns - MIN(ns, t->start_cpu_ns);
+}
+
+/* --- names --- */
+
+static bool find_method(void *user, uint64_t address, struct unwind_method *ret)
+{
+	struct sampling *g = user;
+	const struct method *m = methods_find(g->methods, address);
+	if (!m)
+		return false;
+	*ret = (struct unwind_method){ .start = m->start, .size = m->size, .version = m->order };
+	return true;
+}
+
+static uint32_t method_frame(struct sampling *g, const struct method *m)
+{
+	bool new;
+	uint64_t *place = map_u64_put(&g->by_method, hash_u64(m->start) ^ m->order, &new);
+	if (!new)
+		return (uint32_t)*place;
+	buf_clear(&g->text);
+	method_show(m->space, m->name, &g->text);
+	enum frame_kind kind = method_is_framework(m->space) ? FRAME_FRAMEWORK : FRAME_CODE;
+	/* Stubs that the runtime compiles for calls out of managed code. */
+	if (!*m->space || str_eq(m->space, "dynamicClass"))
+		kind = FRAME_FRAMEWORK;
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, kind);
+	*map_u64_put(&g->by_method, hash_u64(m->start) ^ m->order, NULL) = frame;
+	return frame;
+}
+
+/* Code that may yet turn out to be a method. */
+static uint32_t later_frame(struct sampling *g, uint64_t address)
+{
+	bool new;
+	uint64_t *place = map_u64_put(&g->later_index, address, &new);
+	if (!new)
+		return (uint32_t)*place;
+	char name[40];
+	snprintf(name, sizeof(name), "[code at 0x%llx]", (unsigned long long)address);
+	uint32_t frame = samples_frame(g->samples, name, NULL, FRAME_OTHER);
+	vec_push(&g->later, ((struct later){ frame, address }));
+	*map_u64_put(&g->later_index, address, NULL) = frame;
+	return frame;
+}
+
+static enum frame_kind native_kind(const char *module)
+{
+	if (str_starts(module, "libclrjit"))
+		return FRAME_JIT;
+	return str_starts(module, "libclrgc") ? FRAME_GC : FRAME_NATIVE;
+}
+
+static uint32_t native_frame(struct sampling *g, uint64_t address)
+{
+	uint64_t *known = map_u64_get(&g->by_address, address);
+	if (known)
+		return (uint32_t)*known;
+	const struct space_map *map = space_find(g->space, address);
+	if (!map || !map->object)
+		return later_frame(g, address);
+	struct space_object *o = space_open(g->space, map);
+	if (o->pe)
+		return later_frame(g, address);
+	buf_clear(&g->text);
+	if (!space_symbol(g->space, map, address, &g->text))
+		buf_printf(&g->text, "[%s]", o->name);
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), o->name, native_kind(o->name));
+	*map_u64_put(&g->by_address, address, NULL) = frame;
+	return frame;
+}
+
+static uint32_t kernel_frame(struct sampling *g, uint64_t address)
+{
+	uint64_t *known = map_u64_get(&g->by_address, address);
+	if (known)
+		return (uint32_t)*known;
+	const char *name = kernel_symbol(g->kernel, address);
+	g->facts->kernel_names |= name != NULL;
+	uint32_t frame = samples_frame(g->samples, name ? name : "[kernel]", "kernel", FRAME_KERNEL);
+	*map_u64_put(&g->by_address, address, NULL) = frame;
+	return frame;
+}
+
+static uint32_t user_frame(struct sampling *g, uint64_t address)
+{
+	const struct method *m = methods_find(g->methods, address);
+	return m ? method_frame(g, m) : native_frame(g, address);
+}
+
+/* --- records --- */
+
+static size_t add_kernel(struct sampling *g, const struct record *r, size_t n)
+{
+	for (size_t i = 0; i < r->n_kernel && n < KERNEL_FRAMES_MAX; i++) {
+		uint64_t ip = record_kernel_ip(r, i);
+		if (ip)
+			g->frames[n++] = kernel_frame(g, ip);
+	}
+	return n;
+}
+
+/* --- garbage collection ---
+ *
+ * The collector is part of libcoreclr, whose functions as a rule have no names. Its own threads have; and while managed
+ * code stands still for a collection, a thread that works in libcoreclr works for it. */
+
+static void on_gc_event(void *user, const struct nettrace_event *event)
+{
+	struct sampling *g = user;
+	enum clr_event kind = clr_event(event);
+	bool open = g->pauses.n && !vec_last(&g->pauses).to_ns;
+	struct clr_suspend suspend;
+	if (kind == CLR_SUSPEND_BEGIN && !open && g->pauses.n < PAUSES_MAX && clr_decode_suspend(event, &suspend) &&
+	    (suspend.reason == SUSPEND_GC || suspend.reason == SUSPEND_GC_PREP))
+		vec_push(&g->pauses, ((struct pause){ .from_ns = event->time }));
+	else if (kind == CLR_RESTART_END && open)
+		vec_last(&g->pauses).to_ns = event->time;
+}
+
+static bool in_pause(const struct sampling *g, uint64_t time_ns)
+{
+	size_t low = 0, high = g->pauses.n;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (g->pauses.v[mid].from_ns <= time_ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && (time_ns < g->pauses.v[low - 1].to_ns || !g->pauses.v[low - 1].to_ns);
+}
+
+static bool is_gc_thread(const char *name)
+{
+	return str_starts(name, ".NET Server GC") || str_starts(name, ".NET BGC") ||
+	       str_starts(name, ".NET Background");
+}
+
+/* The runtime's own frames above the first managed one become the collector's. */
+static void mark_gc(struct sampling *g, const struct record *r, size_t n)
+{
+	if (!in_pause(g, r->time) && !is_gc_thread(samples_thread_show(g->samples, thread_of(g, r->tid))))
+		return;
+	const struct samples *s = g->samples;
+	for (size_t i = 0; i < n; i++) {
+		const struct samples_frame *f = &s->frames.v[g->frames[i]];
+		if (f->kind == FRAME_CODE || f->kind == FRAME_FRAMEWORK || f->kind == FRAME_JIT)
+			return;
+		if (f->module != STRTAB_NONE && str_starts(strtab_get(&s->strings, f->module), "libcoreclr"))
+			g->frames[i] = samples_frame(g->samples, "[garbage collection]", "libcoreclr.so", FRAME_GC);
+	}
+}
+
+static size_t add_user(struct sampling *g, const struct record *r, size_t n)
+{
+	struct unwound *u = &g->unwound;
+	if (!r->has_regs) {
+		u->end = UNWIND_ROOT;
+		u->guessed = 0;
+		return n;
+	}
+	unwind(g->unwinder, &r->regs, &r->stack, u);
+	for (size_t i = 0; i < u->n; i++)
+		g->frames[n++] = user_frame(g, u->ips[i] - !unwound_exact(u, i));
+	/* What is missing is shown where it is missing: at the root. */
+	if (u->end == UNWIND_CUT || u->end == UNWIND_DEEP)
+		g->frames[n++] = samples_frame(g->samples, "[truncated]", NULL, FRAME_OTHER);
+	else if (u->end == UNWIND_LOST)
+		g->frames[n++] = samples_frame(g->samples, "[incomplete]", NULL, FRAME_OTHER);
+	return n;
+}
+
+/* The stack of a record; counts how it ended. */
+static uint32_t stack_of(struct sampling *g, const struct record *r)
+{
+	struct sampling_facts *f = g->facts;
+	size_t n = add_user(g, r, add_kernel(g, r, 0));
+	const struct unwound *u = &g->unwound;
+	if (!g->switches)
+		mark_gc(g, r, n);
+	f->samples++;
+	f->ends[u->end]++;
+	f->guessed += u->guessed > 0;
+	g->seen++;
+	g->cut += u->end == UNWIND_CUT;
+	return samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
+}
+
+static void on_sample(struct sampling *g, const struct record *r)
+{
+	uint32_t stack = stack_of(g, r), thread = thread_of(g, r->tid);
+	uint64_t since = r->time - MIN(r->time, g->exam->start_ns);
+	if (g->switches)
+		switches_sample(g->switches, thread, r->time, stack);
+	else
+		samples_add(g->samples, since / 1000, thread, stack, r->period, 0);
+}
+
+static void on_record(void *user, const struct record *r)
+{
+	struct sampling *g = user;
+	if (r->kind == RECORD_SAMPLE)
+		on_sample(g, r);
+	else if (r->kind == RECORD_SWITCH && g->switches)
+		switches_switch(g->switches, thread_of(g, r->tid), r->time, r->out, r->preempted);
+	else if (r->kind == RECORD_COMM && r->pid == (uint32_t)g->exam->patient->target.pid)
+		samples_thread_name(g->samples, thread_of(g, r->tid), r->comm, r->comm_len);
+}
+
+/* --- what threads wait in when the window begins --- */
+
+/* "202 0x7f.. 0x80 ... 0x7ffd(sp) 0x7f(pc)"; "running" while it runs. */
+static bool read_syscall(pid_t pid, pid_t tid, long *ret_number, uint64_t *ret_arg, struct unwind_regs *regs)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 512, &text);
+	bool ok = !err && text.len;
+	err_free(err);
+	unsigned long long arg, sp, pc;
+	if (!ok || sscanf(text.data, "%ld 0x%llx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", ret_number, &arg, &sp,
+			  &pc) != 4)
+		return false;
+	*ret_arg = arg;
+	*regs = (struct unwind_regs){ .ip = pc };
+	regs->r[4] = sp;
+	return true;
+}
+
+/* What a read or write on that descriptor waits for. */
+static enum wait_kind file_kind(pid_t pid, uint64_t fd_number)
+{
+	char path[80];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%llu", (int)pid, (unsigned long long)fd_number);
+	if (stat(path, &st) < 0)
+		return WAIT_OTHER;
+	if (S_ISSOCK(st.st_mode))
+		return WAIT_SOCKET;
+	return S_ISFIFO(st.st_mode) ? WAIT_PIPE : S_ISREG(st.st_mode) ? WAIT_FILE : WAIT_OTHER;
+}
+
+/* The stack of a thread that waits, read from the outside; of its registers only two are known, so steps that need
+ * others are guessed. */
+static void snapshot(struct sampling *g, pid_t tid)
+{
+	pid_t pid = g->exam->patient->target.pid;
+	struct record r = { .has_regs = true };
+	long number;
+	uint64_t arg;
+	if (g->snapshots++ >= SNAPSHOTS_MAX || !read_syscall(pid, tid, &number, &arg, &r.regs) || number < 0)
+		return;
+	uint64_t sp = r.regs.r[4];
+	const struct space_map *map = space_find(g->space, sp);
+	size_t len = map ? (size_t)MIN(map->end - sp, (uint64_t)SAMPLER_STACK_MAX) : 0;
+	if (!len || !space_read(g->space, sp, g->stack, len))
+		return;
+	r.stack = (struct unwind_stack){ .sp = sp, .bytes = g->stack, .n = len, .full = sp + len < map->end };
+	size_t n = add_user(g, &r, 0);
+	const struct unwound *u = &g->unwound;
+	if (!n)
+		return;
+	uint32_t stack = samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
+	if (stack == SAMPLES_FULL)
+		return;
+	enum wait_kind kind =
+		number == 0 || number == 1 ? file_kind(pid, arg) : wait_kind_of(g->samples, stack, number);
+	switches_before(g->switches, thread_of(g, (uint32_t)tid), stack, kind);
+}
+
+/* --- the window --- */
+
+static struct err *start(void *user)
+{
+	struct sampling *g = user;
+	pid_t pid = g->exam->patient->target.pid;
+	/* Who did not answer just now would keep us waiting again. */
+	g->facts->named = g->facts->named && g->compiled->opened;
+	if (g->facts->named)
+		TRY(exam_methods_now(g->exam, g->methods, "early-names"));
+	struct sampler_config config = { .pid = pid,
+					 .kind = g->options->kind,
+					 .period = g->options->period,
+					 .stack_bytes =
+						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+	TRY(sampler_open(&config, &g->sampler));
+	for_tasks(g, note_start);
+	if (!process_cpu_ns(pid, &g->start_cpu_ns))
+		g->start_cpu_ns = UINT64_MAX;
+	if (g->switches) {
+		/* Before the events begin: a switch that follows ends the wait that was seen here. */
+		g->stack = mem_alloc(SAMPLER_STACK_MAX);
+		for_tasks(g, snapshot);
+	}
+	g->rate_ns = g->exam->start_ns = clock_mono_ns();
+	if (g->switches)
+		switches_started(g->switches, g->exam->start_ns);
+	sampler_start(g->sampler);
+	return NULL;
+}
+
+static int fd(void *user)
+{
+	struct sampling *g = user;
+	return g->sampler ? sampler_fd(g->sampler) : -1;
+}
+
+/* Copies that are too small cost the roots of deep stacks; larger ones cost the target a little more. */
+static void grow(struct sampling *g)
+{
+	const struct sampler_facts *f = sampler_facts(g->sampler);
+	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
+		return;
+	g->seen = g->cut = 0;
+	struct err *err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
+	if (!err) {
+		exam_log(g->exam, "deep stacks: copies of %s from now on", fmt_bytes(f->stack_bytes).s);
+		return;
+	}
+	exam_log(g->exam, "sampling could not go on with larger copies: %s", err_text(err));
+	exam_cut(g->exam, "sampling ended after %s", fmt_duration_ns(clock_mono_ns() - g->exam->start_ns).s);
+	err_free(err);
+}
+
+/* On targets that switch very often every n-th switch is sampled; all are timed. */
+static void thin(struct sampling *g)
+{
+	const struct sampler_facts *f = sampler_facts(g->sampler);
+	uint64_t now = clock_mono_ns(), since = now - g->rate_ns, seen = g->facts->samples + f->lost - g->rate_samples;
+	if (since < 200000000)
+		return;
+	double rate = (double)seen * 1e9 / (double)since;
+	g->rate_ns = now;
+	g->rate_samples = g->facts->samples + f->lost;
+	if (rate < SWITCH_SAMPLES_PER_S * 1.5)
+		return;
+	uint64_t period = (uint64_t)((double)f->period * rate / SWITCH_SAMPLES_PER_S) + 1;
+	struct err *err = sampler_change(g->sampler, f->stack_bytes, period);
+	if (err)
+		exam_log(g->exam, "thinning: %s", err_text(err));
+	else
+		exam_log(g->exam, "many switches: one of %llu has its stack taken", (unsigned long long)period);
+	err_free(err);
+}
+
+static void turn(void *user)
+{
+	struct sampling *g = user;
+	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
+	grow(g);
+	if (g->switches)
+		thin(g);
+}
+
+static void stop(void *user)
+{
+	struct sampling *g = user;
+	uint64_t ns;
+	if (!g->sampler)
+		return;
+	sampler_stop(g->sampler);
+	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
+		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
+	for_tasks(g, note_end);
+	/* Threads that ended in between are missing in the second sum. */
+	if (g->facts->delay_ns > UINT64_MAX / 2)
+		g->facts->delay_ns = 0;
+}
+
+/* --- afterwards --- */
+
+/* Puts names to code that had none when it was seen. */
+static void name_later(struct sampling *g)
+{
+	struct samples *s = g->samples;
+	uint32_t stub = strtab_add_cstr(&s->strings, "[stub]");
+	vec_each(l, &g->later) {
+		const struct method *m = methods_find(g->methods, l->address);
+		uint32_t same = m ? method_frame(g, m) : UINT32_MAX;
+		if (m)
+			s->frames.v[l->frame] = s->frames.v[same];
+		else
+			s->frames.v[l->frame].name = stub;
+	}
+}
+
+static uint64_t unnamed(struct sampling *g)
+{
+	uint64_t n = 0;
+	vec_each(l, &g->later)
+		n += !methods_find(g->methods, l->address);
+	return n;
+}
+
+static void save(struct exam *exam, const struct samples *samples, const struct sampling_facts *f)
+{
+	if (!exam->recording)
+		return;
+	struct recording_part *part;
+	struct err *err = recording_part_new(exam->recording, PART, "samples", &part);
+	if (err) {
+		exam_log(exam, "the samples are not kept: %s", err_text(err));
+		err_free(err);
+		return;
+	}
+	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
+	samples_write(samples, &bytes);
+	recording_part_write(part, bytes.data, bytes.len);
+	recording_part_close(part, !bytes.overflow);
+	json_t *ends = json_array();
+	for (size_t i = 0; i < UNWIND_ENDS; i++)
+		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
+	json_t *fact = json_object();
+	const struct {
+		const char *key;
+		bool value;
+	} flags[] = { { "kernel", f->kernel },
+		      { "kernel_names", f->kernel_names },
+		      { "per_cpu", f->per_cpu },
+		      { "named", f->named },
+		      { "by_events", f->by_events } };
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = { { "period", f->period },
+			{ "stack_bytes", f->stack_bytes },
+			{ "cpus", f->cpus },
+			{ "threads", f->threads },
+			{ "samples", f->samples },
+			{ "lost", f->lost },
+			{ "throttled", f->throttled },
+			{ "guessed", f->guessed },
+			{ "switches", f->switches },
+			{ "waits", f->waits },
+			{ "waits_with_stack", f->waits_with_stack },
+			{ "unseen_ns", f->unseen_ns },
+			{ "delay_ns", f->delay_ns },
+			{ "cpu_ns", f->cpu_ns } };
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
+	/* What is not known is UINT64_MAX here and -1 there. */
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		json_object_set_new(fact, numbers[i].key, json_integer((json_int_t)numbers[i].value));
+	json_object_set_new(fact, "ends", ends);
+	recording_set_fact(exam->recording, "sampling", fact);
+	json_decref(fact);
+}
+
+static struct err *finish(struct sampling *g)
+{
+	if (!g->sampler)
+		return NULL;
+	sampler_drain(g->sampler, UINT64_MAX, on_record, g);
+	if (g->switches) {
+		switches_finish(g->switches, g->exam->end_ns);
+		struct switches_facts w = switches_facts(g->switches);
+		g->facts->switches = w.switches;
+		g->facts->waits = w.waits;
+		g->facts->waits_with_stack = w.with_stack;
+		g->facts->unseen_ns = w.unseen_ns;
+	}
+	if (g->facts->named && unnamed(g) && !g->exam->cancelled && target_alive(&g->exam->patient->target))
+		TRY(exam_methods_now(g->exam, g->methods, "late-names"));
+	name_later(g);
+	const struct sampler_facts *f = sampler_facts(g->sampler);
+	g->facts->kernel = f->kernel;
+	g->facts->per_cpu = f->per_cpu;
+	g->facts->lost = f->lost;
+	g->facts->throttled = f->throttled;
+	g->facts->period = f->period;
+	g->facts->stack_bytes = f->stack_bytes;
+	g->facts->cpus = (uint32_t)f->cpus;
+	g->facts->threads = (uint32_t)f->threads;
+	save(g->exam, g->samples, g->facts);
+	return NULL;
+}
+
+static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				struct sampling_facts *facts)
+{
+	struct sampling *g = mem_zalloc(sizeof(*g));
+	g->exam = exam;
+	g->options = options;
+	g->facts = facts;
+	g->samples = samples_new();
+	g->methods = methods_new();
+	g->space = space_new(exam->patient->target.pid);
+	g->kernel = kernel_new();
+	g->unwinder = unwinder_new(g->space, find_method, g);
+	if (options->kind == SAMPLER_SWITCHES)
+		g->switches = switches_new(g->samples, 0);
+	facts->cpu_ns = UINT64_MAX;
+	facts->named = exam->patient->answered && exam->patient->target.socket;
+	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
+	struct events_stream streams[] = {
+		exam_compiled_stream(g->methods),
+		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
+	};
+	streams[0].anytime = streams[0].optional = true;
+	streams[1].anytime = streams[1].optional = true;
+	g->compiled = &streams[0];
+	size_t n_streams = !facts->named ? 0 : options->kind == SAMPLER_CPU ? 2 : 1;
+	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
+	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
+	if (!err)
+		err = finish(g);
+	if (!err)
+		*ret = STEAL(g->samples);
+	sampler_free(g->sampler);
+	switches_free(g->switches);
+	mem_free(g->stack);
+	unwinder_free(g->unwinder);
+	kernel_free(g->kernel);
+	space_free(g->space);
+	methods_free(g->methods);
+	samples_free(g->samples);
+	map_u64_free(&g->by_address);
+	map_u64_free(&g->by_method);
+	map_u64_free(&g->later_index);
+	vec_free(&g->later);
+	vec_free(&g->pauses);
+	buf_free(&g->text);
+	mem_free(g);
+	return err;
+}
+
+/* --- replay --- */
+
+static struct err *take_chunk(void *user, const void *data, size_t len)
+{
+	buf_add(user, data, len);
+	return NULL;
+}
+
+static uint64_t fact_u64(const json_t *fact, const char *key)
+{
+	int64_t v = json_get_int(fact, key, 0);
+	return v < 0 ? UINT64_MAX : (uint64_t)v;
+}
+
+static struct err *samples_replay(struct exam *exam, struct samples **ret, struct sampling_facts *facts)
+{
+	TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
+	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
+	TRY(recording_part_read(exam->recording, PART, take_chunk, &bytes));
+	TRY(samples_read(bytes.data, bytes.len, ret));
+	const json_t *f = recording_fact(exam->recording, "sampling"), *ends = json_object_get(f, "ends");
+	*facts = (struct sampling_facts){
+		.kernel = json_get_bool(f, "kernel", false),
+		.kernel_names = json_get_bool(f, "kernel_names", false),
+		.per_cpu = json_get_bool(f, "per_cpu", false),
+		.named = json_get_bool(f, "named", false),
+		.by_events = json_get_bool(f, "by_events", false),
+		.period = fact_u64(f, "period"),
+		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),
+		.cpus = (uint32_t)fact_u64(f, "cpus"),
+		.threads = (uint32_t)fact_u64(f, "threads"),
+		.samples = fact_u64(f, "samples"),
+		.lost = fact_u64(f, "lost"),
+		.throttled = fact_u64(f, "throttled"),
+		.guessed = fact_u64(f, "guessed"),
+		.switches = fact_u64(f, "switches"),
+		.waits = fact_u64(f, "waits"),
+		.waits_with_stack = fact_u64(f, "waits_with_stack"),
+		.unseen_ns = fact_u64(f, "unseen_ns"),
+		.delay_ns = fact_u64(f, "delay_ns"),
+		.cpu_ns = fact_u64(f, "cpu_ns"),
+	};
+	for (size_t i = 0; i < UNWIND_ENDS; i++) {
+		json_int_t n = json_integer_value(json_array_get(ends, i));
+		facts->ends[i] = n > 0 ? (uint64_t)n : 0;
+	}
+	return NULL;
+}
+
+struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+			 struct sampling_facts *ret_facts)
+{
+	*ret_facts = (struct sampling_facts){ 0 };
+	if (exam->replay)
+		return samples_replay(exam, ret, ret_facts);
+	if (exam->way != WAY_EVENTS)
+		return samples_live(exam, options, ret, ret_facts);
+	TRY(exam_samples_by_events(exam, options, ret, ret_facts));
+	save(exam, *ret, ret_facts);
+	return NULL;
+}

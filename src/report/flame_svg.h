@@ -1,0 +1,7 @@
+#pragma once
+/* A call tree as one SVG file that needs nothing else: search, zoom and tooltips by a script inside. Pure. */
+
+#include "base/buf.h"
+#include "model/calltree.h"
+
+void flame_svg(const struct calltree *tree, const char *what, struct buf *out);

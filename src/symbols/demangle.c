@@ -1,0 +1,38 @@
+#include "symbols/demangle.h"
+#include "base/str.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define SYMBOL_MAX 4096
+
+/* Of the C++ ABI: every C++ library has it, no C header declares it. The result is malloc's. */
+char *__cxa_demangle(const char *mangled, char *out, size_t *len, int *status);
+
+/* The length without the parameter list at the end: they make frames unreadable and say nothing new. */
+static size_t without_parameters(const char *name)
+{
+	size_t len = strlen(name);
+	if (str_ends(name, " const"))
+		len -= 6;
+	if (!len || name[len - 1] != ')')
+		return strlen(name);
+	int depth = 0;
+	for (size_t i = len; i > 0; i--) {
+		depth += (name[i - 1] == ')') - (name[i - 1] == '(');
+		if (!depth)
+			return i - 1 ? i - 1 : strlen(name);
+	}
+	return strlen(name);
+}
+
+void demangle_add(struct buf *out, const char *symbol)
+{
+	int status = 0;
+	bool mangled = str_starts(symbol, "_Z") && strnlen(symbol, SYMBOL_MAX) < SYMBOL_MAX;
+	char *name = mangled ? __cxa_demangle(symbol, NULL, NULL, &status) : NULL;
+	if (name && !status)
+		buf_add(out, name, without_parameters(name));
+	else
+		buf_add(out, symbol, strnlen(symbol, SYMBOL_MAX));
+	free(name);
+}

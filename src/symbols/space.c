@@ -1,0 +1,275 @@
+#include "symbols/space.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "symbols/demangle.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#define MAPS_BYTES_MAX ((size_t)64 << 20)
+#define REREAD_NS 50000000
+#define OBJECTS_MAX 8192
+#define VDSO_BYTES_MAX 65536
+#define PE_BYTES_MAX ((off_t)1 << 30)
+
+struct space {
+	pid_t pid;
+	VEC(struct space_map) maps;
+	VEC(struct space_object *) objects;
+	struct strtab paths; /* id = index in objects */
+	uint64_t read_ns;
+	struct buf text;
+};
+
+struct space *space_new(pid_t pid)
+{
+	struct space *s = mem_zalloc(sizeof(*s));
+	s->pid = pid;
+	return s;
+}
+
+static void object_free(struct space_object *o)
+{
+	elf_free(o->elf);
+	elf_free(o->debug);
+	if (o->pe)
+		munmap((void *)(uintptr_t)o->pe->bytes, o->pe->len);
+	mem_free(o->pe);
+	mem_free(o->path);
+	mem_free(o);
+}
+
+void space_free(struct space *s)
+{
+	if (!s)
+		return;
+	vec_each(o, &s->objects)
+		object_free(*o);
+	vec_free(&s->objects);
+	vec_free(&s->maps);
+	strtab_free(&s->paths);
+	buf_free(&s->text);
+	mem_free(s);
+}
+
+static struct space_object *object_of(struct space *s, const char *path)
+{
+	/* What the runtime's JIT maps twice comes as a file without a name. */
+	if ((*path != '/' && !str_eq(path, "[vdso]")) || str_starts(path, "/memfd:") || str_starts(path, "/dev/"))
+		return NULL;
+	uint32_t id = strtab_find(&s->paths, path, strlen(path));
+	if (id != STRTAB_NONE)
+		return s->objects.v[id];
+	if (s->objects.n >= OBJECTS_MAX)
+		return NULL;
+	strtab_add_cstr(&s->paths, path);
+	struct space_object *o = mem_zalloc(sizeof(*o));
+	o->path = mem_strdup(path);
+	const char *slash = strrchr(o->path, '/');
+	o->name = slash ? slash + 1 : o->path;
+	vec_push(&s->objects, o);
+	return o;
+}
+
+static void add_map(struct space *s, char *line)
+{
+	unsigned long long start, end, offset;
+	char rights[8];
+	int at = 0;
+	if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, rights, &offset, &at) < 4 || !at)
+		return;
+	vec_push(&s->maps, ((struct space_map){ .start = start,
+						.end = end,
+						.offset = offset,
+						.exec = rights[2] == 'x',
+						.object = object_of(s, line + at) }));
+}
+
+static void read_maps(struct space *s)
+{
+	char path[64];
+	s->read_ns = clock_mono_ns();
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)s->pid);
+	buf_clear(&s->text);
+	struct err *err = file_read(path, MAPS_BYTES_MAX, &s->text);
+	/* Of a process that is gone we keep what we knew. */
+	if (!err && s->text.len) {
+		vec_clear(&s->maps);
+		char *save = NULL;
+		for (char *line = strtok_r(s->text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			add_map(s, line);
+	}
+	err_ignore(err);
+	buf_free(&s->text);
+}
+
+static const struct space_map *find_known(const struct space *s, uint64_t address)
+{
+	size_t low = 0, high = s->maps.n;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (s->maps.v[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && address < s->maps.v[low - 1].end ? &s->maps.v[low - 1] : NULL;
+}
+
+const struct space_map *space_find(struct space *s, uint64_t address)
+{
+	const struct space_map *map = find_known(s, address);
+	if (map || !s->pid || clock_mono_ns() - s->read_ns < REREAD_NS)
+		return map;
+	read_maps(s);
+	return find_known(s, address);
+}
+
+bool space_read(struct space *s, uint64_t address, void *out, size_t len)
+{
+	struct iovec ours = { out, len }, its = { (void *)(uintptr_t)address, len };
+	return s->pid && process_vm_readv(s->pid, &ours, 1, &its, 1, 0) == (ssize_t)len;
+}
+
+/* --- files --- */
+
+static int open_regular(const char *path)
+{
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -1;
+	return fd_steal(&fd);
+}
+
+/* By the mapping itself where we may: that is the right file even when its path now names another one. */
+static int open_mapped(const struct space *s, const struct space_map *map)
+{
+	char path[96];
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)s->pid, (unsigned long long)map->start,
+		 (unsigned long long)map->end);
+	int fd = open_regular(path);
+	if (fd >= 0)
+		return fd;
+	CLEANUP(mem_freep) char *its = mem_printf("/proc/%d/root%s", (int)s->pid, map->object->path);
+	return open_regular(its);
+}
+
+static struct elf *try_debug(const struct space *s, const struct elf *elf, const char *path)
+{
+	CLEANUP(mem_freep) char *its = mem_printf("/proc/%d/root%s", (int)s->pid, path);
+	CLOSE_FD int fd = open_regular(its);
+	if (fd < 0)
+		fd = open_regular(path);
+	CLEANUP(elf_freep) struct elf *debug = NULL;
+	if (fd < 0)
+		return NULL;
+	struct err *err = elf_open(fd, &debug);
+	bool usable = !err && elf_has_symtab(debug) && str_eq(elf_build_id(debug), elf_build_id(elf));
+	err_ignore(err);
+	return usable ? STEAL(debug) : NULL;
+}
+
+/* Where distributions and .NET put debug files: by build id, by link name, and "X.so.dbg" beside X.so. Only a file of
+ * exactly this build is taken. */
+static struct elf *find_debug(const struct space *s, const struct space_object *o)
+{
+	const char *id = elf_build_id(o->elf), *link = elf_debug_link(o->elf);
+	if (elf_has_symtab(o->elf) || strlen(id) < 4)
+		return NULL;
+	int dir = (int)(o->name - o->path);
+	char *tries[] = {
+		mem_printf("/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2),
+		mem_printf("%s.dbg", o->path),
+		mem_printf("/usr/lib/debug%s.dbg", o->path),
+		link ? mem_printf("%.*s%s", dir, o->path, link) : NULL,
+		link ? mem_printf("%.*s.debug/%s", dir, o->path, link) : NULL,
+		link ? mem_printf("/usr/lib/debug%.*s%s", dir, o->path, link) : NULL,
+	};
+	struct elf *debug = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(tries); i++) {
+		if (tries[i] && !debug)
+			debug = try_debug(s, o->elf, tries[i]);
+		mem_free(tries[i]);
+	}
+	return debug;
+}
+
+static void open_pe(struct space_object *o, int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size > PE_BYTES_MAX)
+		return;
+	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return;
+	o->pe = mem_zalloc(sizeof(*o->pe));
+	if (pe_parse(bytes, (size_t)st.st_size, o->pe))
+		return;
+	munmap(bytes, (size_t)st.st_size);
+	mem_free(o->pe);
+	o->pe = NULL;
+}
+
+static void open_vdso(struct space *s, const struct space_map *map)
+{
+	size_t len = (size_t)(map->end - map->start);
+	if (len > VDSO_BYTES_MAX)
+		return;
+	void *bytes = mem_alloc(len);
+	if (space_read(s, map->start, bytes, len))
+		err_ignore(elf_from_bytes(bytes, len, &map->object->elf));
+	else
+		mem_free(bytes);
+}
+
+struct space_object *space_open(struct space *s, const struct space_map *map)
+{
+	struct space_object *o = map->object;
+	if (!o || o->opened)
+		return o;
+	o->opened = true;
+	if (*o->path != '/') {
+		open_vdso(s, map);
+		return o;
+	}
+	CLOSE_FD int fd = open_mapped(s, map);
+	if (fd < 0)
+		return o;
+	struct err *err = elf_open(fd, &o->elf);
+	if (err)
+		open_pe(o, fd);
+	else
+		o->debug = find_debug(s, o);
+	err_ignore(err);
+	return o;
+}
+
+bool space_symbol(struct space *s, const struct space_map *map, uint64_t address, struct buf *out)
+{
+	struct space_object *o = space_open(s, map);
+	uint64_t va;
+	if (!o || !o->elf || !elf_va(o->elf, address - map->start + map->offset, &va))
+		return false;
+	const char *name = elf_symbol(o->elf, o->debug, va);
+	if (name)
+		demangle_add(out, name);
+	return name != NULL;
+}
+
+size_t space_n_objects(const struct space *s)
+{
+	return s->objects.n;
+}
+
+const struct space_object *space_object(const struct space *s, size_t i)
+{
+	return s->objects.v[i];
+}

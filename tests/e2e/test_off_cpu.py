@@ -1,0 +1,139 @@
+"""Where threads wait, against what the patients timed themselves, on every runtime."""
+
+import os
+import unittest
+from pathlib import Path
+
+from drdotnet import Home, examine, for_each_result
+from patient import FRAMEWORKS, Patient
+
+PLACES = "Where your code waits"
+# What the patient does -> what a report calls it.
+WORDS = {"futex": "an event or signal", "fifo": "a pipe", "socket": "a socket", "thread-sleep": "sleep",
+         "nanosleep": "sleep", "epoll": "epoll or poll"}
+
+
+class Result:
+    """A future that is done: the tests run one after the other."""
+
+    def __init__(self, *values):
+        self._values = values
+
+    def result(self):
+        return self._values
+
+
+def times(report, method):
+    """Waits for -> time."""
+    return {row["Waits for"]: row["Time"] for row in report.rows(PLACES) if row["Method"] == method}
+
+
+def run_delay_ns(pid):
+    """How long its threads were able to run but had no cpu, by the kernel's own count."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return total
+
+
+class Kinds(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = {fx: Result(*cls.examined(fx)) for fx in FRAMEWORKS}
+
+    @classmethod
+    def examined(cls, fx):
+        with Patient("waits", fx=fx) as patient:
+            patient.mark()
+            report = examine(cls.home, "off-cpu", patient.pid, 4)
+            return report, patient.truth()
+
+    @for_each_result
+    def test_each_kind_of_wait_has_its_place_and_its_time(self, _, report, truth):
+        window = report.data["facts"]["windowNs"]
+        for kind, waiter in truth["waits"]["kinds"].items():
+            with self.subTest(kind):
+                got = times(report, waiter["method"])
+                self.assertIn(WORDS[kind], got)
+                expected = waiter["waited_ns"] / truth["since_mark_ns"]
+                self.assertAlmostEqual(got[WORDS[kind]] / window, expected, delta=0.1)
+                self.assertGreater(got[WORDS[kind]] / sum(got.values()), 0.9)
+
+    @for_each_result
+    def test_it_waits_and_that_is_no_alarm(self, _, report, truth):
+        self.assertEqual(report.finding, "waits")
+        self.assertEqual(report.health, "info")
+
+    @for_each_result
+    def test_stacks_are_whole(self, _, report, truth):
+        self.assertGreater(report.how["Whole stacks"]["value"], 0.9)
+
+
+class Special(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+
+    def test_waits_through_the_whole_window_are_seen_without_a_stop(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("blocked", fx=fx, threads=60) as patient:
+                truth = patient.truth()["blocked"]["waiting"]
+                report = examine(self.home, "off-cpu", patient.pid, 2)
+                seen = {row["Method"]: row["All the time"] for row in report.rows(PLACES)}
+                for method, threads in truth.items():
+                    self.assertEqual(seen.get(method), threads, seen)
+                self.assertEqual(report.finding, "nothing-waits")
+
+    def test_a_contended_lock_is_the_story(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("contention", fx=fx) as patient:
+                report = examine(self.home, "off-cpu", patient.pid, 3)
+                self.assertEqual(report.finding, "lock-waits")
+                self.assertEqual(report.health, "warn")
+                self.assertIn("Shop.Inventory.Stock.Reserve", report.verdict)
+
+    def test_healthy_gets_no_alarm(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("healthy", fx=fx) as patient:
+                before = run_delay_ns(patient.pid)
+                report = examine(self.home, "off-cpu", patient.pid, 2)
+                if report.finding == "cpu-starved":  # others use this machine: then the kernel must say so too
+                    self.assertGreater(run_delay_ns(patient.pid) - before, 1e9)
+                    continue
+                self.assertIn(report.finding, ("nothing-waits", "waits"))
+                self.assertIn(report.health, ("ok", "info"))
+
+    def test_many_switches_are_thinned_and_that_is_said(self):
+        with Patient("waits,healthy", **{"waits.ms": 1}) as patient:
+            report = examine(self.home, "off-cpu", patient.pid, 3)
+            self.assertTrue(patient.alive())
+        switches = report.how["Switches"]
+        self.assertGreater(switches["value"], 3 * 3000)
+        self.assertIn("thinned", switches["context"])
+
+    def test_the_recording_gives_the_same_report_again(self):
+        with Patient("waits") as patient:
+            first = examine(self.home, "off-cpu", patient.pid, 2)
+        guid = self.home.sessions()[0]["guid"]
+        done = self.home.run("run", "off-cpu", "--session", guid, "--json")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(done.json()["blocks"], first.data["blocks"])
+        self.assertEqual(done.json()["verdict"], first.data["verdict"])
+
+    def test_without_the_right_it_says_which_one(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to become somebody else")
+        user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
+        with Home() as home, Patient("waits", user="nobody") as patient:
+            home.path.chmod(0o777)
+            done = home.run("off-cpu", patient.pid, "-d", "1s", prefix=user)
+            self.assertEqual(done.code, 4, done)
+            self.assertIn("CAP_PERFMON", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
