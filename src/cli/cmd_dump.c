@@ -173,12 +173,12 @@ static struct err *run(const struct args *args, int *ret_exit)
 }
 
 static const struct option options[] = {
-	{ .name = "--output", .short_name = 'o', .value = "FILE", .help = "where to write it" },
+	{ .name = "--output", .short_name = 'o', .value = "FILE", .help = "Where to write it" },
 	{ .name = "--fast",
-	  .help = "copy the process in a pause of milliseconds and write from the copy, while it runs on" },
-	{ .name = "--max-pause", .value = "TIME", .help = "refuse when it would stand still for longer (100ms)" },
-	{ .name = "--quiet", .short_name = 'q', .help = "no progress" },
-	{ .name = "--json", .help = "print an object with what was written and what it cost" },
+	  .help = "Copy the process in a pause of milliseconds and write from the copy, while it runs on" },
+	{ .name = "--max-pause", .value = "TIME", .help = "Refuse when it would stand still for longer (100ms)" },
+	{ .name = "--quiet", .short_name = 'q', .help = "No progress" },
+	{ .name = "--json", .help = "Print an object with what was written and what it cost" },
 	{ 0 },
 };
 
@@ -187,10 +187,10 @@ const struct command cmd_dump = {
 	.words = "collect TARGET",
 	.summary = "Write a core file of a process without holding it while the file is written",
 	.example = "drdotnet dump collect 1234 --fast -o shop.core   everything in its memory, at one instant\n",
-	.details = "The file is a standard core: gdb, lldb, dotnet-dump and Visual Studio open it. It holds the memory "
+	.details = "The file is a standard core: gdb and the tools built on ClrMD open it. It holds the memory "
 		   "of the "
 		   "process, with all its secrets: only its owner may read it.\n\n"
-		   "The process stands still while its page tables are copied, about 20 ms for each GB; then it runs "
+		   "The process stands still while its page tables are copied, about 24 ms for each GB; then it runs "
 		   "on and pays "
 		   "for the pages that it writes to until the copy is read. Nothing is started that would take too "
 		   "long, or that "

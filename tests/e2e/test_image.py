@@ -187,6 +187,27 @@ class LeftAlone(unittest.TestCase):
             self.assertLess(seconds, 10)
             self.assertIsNone(busy.poll())
 
+    def test_one_whose_heap_is_in_disorder(self):
+        code = """
+import ctypes, sys
+word = ctypes.c_uint32(1)
+print('READY', hex(ctypes.addressof(word)), flush=True)
+sys.stdin.readline(); word.value = 0
+print('ORDER', flush=True); sys.stdin.readline()
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, bufsize=1)
+        try:
+            word = process.stdout.readline().split()[1]
+            self.refused(process.pid, "busy", "collection", "--busy-word", word)
+            process.stdin.write("\n")
+            self.assertEqual(process.stdout.readline(), "ORDER\n")
+            taken = take(process.pid, "--busy-word", word)
+            self.assertEqual((taken.code, taken.facts["attempts"]), (0, 1), taken)
+        finally:
+            process.kill()
+            process.communicate()
+
     def test_one_stopped_by_a_signal(self):
         with State() as state:
             os.kill(state.pid, signal.SIGSTOP)
@@ -259,6 +280,75 @@ class LeftAlone(unittest.TestCase):
                 wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
                 oom = (group / "memory.oom_control").read_text()
                 self.assertRegex(oom, r"oom_kill 0\b")
+        finally:
+            remove_group(group)
+
+
+    @as_root
+    def test_one_that_may_start_nothing_more(self):
+        """The kernel refuses the copy: the thread that asked for it heals."""
+        pids = CGROUPS / "pids"
+        if not pids.exists():
+            self.skipTest("no pids cgroup here")
+        group = pids / f"drdotnet-test-{os.getpid()}"
+        group.mkdir()
+        try:
+            with State() as state:
+                (group / "cgroup.procs").write_text(str(state.pid))
+                (group / "pids.max").write_text((group / "pids.current").read_text())
+                for _ in range(10):
+                    self.refused(state.pid, "unsupported", "the kernel refused")
+                state.check()
+                (group / "pids.max").write_text("max")
+                self.assertEqual(take(state.pid).code, 0)
+                state.check()
+        finally:
+            remove_group(group)
+
+    def test_one_that_is_stopped_and_continued_all_the_time(self):
+        with State() as state:
+            ending = threading.Event()
+
+            def storm():
+                while not ending.is_set():
+                    os.kill(state.pid, signal.SIGSTOP)
+                    time.sleep(0.001)
+                    os.kill(state.pid, signal.SIGCONT)
+                    time.sleep(0.002)
+
+            thread = threading.Thread(target=storm)
+            thread.start()
+            try:
+                codes = [take(state.pid).code for _ in range(60)]
+            finally:
+                ending.set()
+                thread.join()
+            os.kill(state.pid, signal.SIGCONT)
+            wait_until(lambda: not held_threads(state.pid, masks=False), "every thread runs")
+            state.check()
+            self.assertEqual(take(state.pid).code, 0)
+            self.assertEqual(children(state.pid), {})
+            print(f"{codes.count(0)} of {len(codes)} snapshots between stops", flush=True)
+
+    @as_root
+    def test_a_copy_is_dropped_when_memory_becomes_short(self):
+        memory = CGROUPS / "memory"
+        if not (memory / "memory.limit_in_bytes").exists():
+            self.skipTest("no memory cgroup (v1) here")
+        group = memory / f"drdotnet-test-{os.getpid()}"
+        group.mkdir()
+        try:
+            with Patient("churn", rate=20) as patient:
+                (group / "cgroup.procs").write_text(str(patient.pid))
+                (group / "memory.limit_in_bytes").write_text(str(500 << 20))
+                with hold(patient.pid, ms=3000) as held:
+                    (group / "memory.limit_in_bytes").write_text(str(used(group) + (4 << 20)))
+                    wait_until(lambda: children(patient.pid) == {}, "the copy is dropped", 2.5)
+                    (group / "memory.limit_in_bytes").write_text(str(500 << 20))
+                    end = held.finish()
+                self.assertFalse(end["whole"])
+                self.assertIn("memory became short", end["lost"])
+                self.assertTrue(patient.truth()["churn"]["right"])
         finally:
             remove_group(group)
 
