@@ -12,7 +12,7 @@ export DEBIAN_FRONTEND = noninteractive
 
 .PHONY: all setup demo test unit lint asan fuzz soak bench golden docs install clean patients
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) drdotnet --quiet
+	@ninja -C $(BUILD) drdotnet drdotnet-dachost --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
 
 $(BUILD)/build.ninja: tools/setup
@@ -69,9 +69,12 @@ golden: $(BUILD)/build.ninja
 docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
+	@$(BUILD)/drdotnet _generate symptoms >$(BUILD)/symptoms.md
+	@sed -i -e '/^| What you see | Run |$$/,/^$$/{/^$$/!d}' -e '/^<!-- symptoms -->$$/r $(BUILD)/symptoms.md' README.md
 
 install: all
 	install -D -m 755 $(BUILD)/drdotnet $(DESTDIR)$(PREFIX)/bin/drdotnet
+	install -D -m 755 $(BUILD)/drdotnet-dachost $(DESTDIR)$(PREFIX)/bin/drdotnet-dachost
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(BUILD)/drdotnet _generate man >$(DESTDIR)$(PREFIX)/share/man/man1/drdotnet.1

@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "dac/dac.h"
 #include "ipc/patient.h"
 #include <stdio.h>
 #include <string.h>
@@ -82,6 +83,21 @@ static void print_json(const struct patient *p, const struct way_check ways[WAY_
 	fwrite(out.data, 1, out.len, stdout);
 }
 
+/* An image without the library that understands it is only bytes. */
+static void check_library(const struct patient *p, struct way_check *image)
+{
+	if (!image->open || !p->target.pid)
+		return;
+	CLEANUP(err_freep) struct err *err = dac_check_target(&p->target, NULL);
+	if (!err)
+		return;
+	way_check_fini(image);
+	*image = (struct way_check){
+		.why = mem_strdup(err_text(err)),
+		.fix = mem_strdup("put that file below a folder and name the folder in DRDOTNET_RUNTIME_PACKS"),
+	};
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
@@ -89,6 +105,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	struct way_check ways[WAY_COUNT] = { 0 };
 	TRY(patient_look(args->words[0], TIMEOUT_MS, &p));
 	patient_check(&p, TIMEOUT_MS, ways);
+	check_library(&p, &ways[WAY_IMAGE]);
 	if (args_has(args, "--json"))
 		print_json(&p, ways);
 	else

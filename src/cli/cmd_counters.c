@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,11 +205,12 @@ struct listening {
 	struct counters *c;
 	struct counters_view view;
 	struct counters_screen *screen;
-	FILE *csv;
+	int csv; /* a file, or -1 */
 	int signal_fd;
 	uint64_t ticks;
 	bool said_missing, first_done, broken; /* broken: nobody reads our output any more */
 	size_t notes_said;
+	int write_errno;
 };
 
 static struct err *listen_to_signals(int *ret_fd)
@@ -250,10 +252,25 @@ static void say_news(struct listening *l)
 	say_lines(buf_cstr(&missing));
 }
 
-static void write_out(struct listening *l, FILE *f, const struct buf *text)
+/* Never blocks in a write: a reader that stands still must not keep us from hearing a signal. What poll calls writable
+ * takes PIPE_BUF bytes at once. */
+static void write_out(struct listening *l, int fd, const struct buf *text)
 {
-	if (text->len && (fwrite(text->data, 1, text->len, f) != text->len || fflush(f) != 0))
-		l->broken = true;
+	for (size_t done = 0; done < text->len && !l->broken;) {
+		struct pollfd fds[] = { { .fd = fd, .events = POLLOUT }, { .fd = l->signal_fd, .events = POLLIN } };
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+			l->broken = true;
+		else if (fds[0].revents) {
+			ssize_t n = write(fd, text->data + done, MIN(text->len - done, (size_t)PIPE_BUF));
+			if (n < 0 && errno != EINTR && errno != EAGAIN) {
+				l->broken = true;
+				l->write_errno = errno;
+			}
+			done += n > 0 ? (size_t)n : 0;
+		} else if (fds[1].revents) {
+			l->broken = true;
+		}
+	}
 }
 
 static void show_interval(struct listening *l)
@@ -276,8 +293,8 @@ static void show_interval(struct listening *l)
 	case FORM_NONE:
 		break;
 	}
-	write_out(l, stdout, &text);
-	if (l->csv) {
+	write_out(l, STDOUT_FILENO, &text);
+	if (l->csv >= 0) {
 		counters_csv(&l->view, &csv);
 		write_out(l, l->csv, &csv);
 	}
@@ -321,6 +338,8 @@ static struct err *listen_on(struct listening *l)
 		TRY(counters_pump(l->c, &ended));
 		on_ticks(l);
 	}
+	if (l->write_errno && l->write_errno != EPIPE)
+		return err_errno(l->write_errno, "cannot write what was heard");
 	if (ended)
 		say("the process has ended", strlen("the process has ended"));
 	return NULL;
@@ -330,8 +349,9 @@ static struct err *open_csv(struct listening *l)
 {
 	if (!l->order->csv)
 		return NULL;
-	l->csv = str_eq(l->order->csv, "-") ? stdout : fopen(l->order->csv, "we");
-	if (!l->csv)
+	l->csv = str_eq(l->order->csv, "-") ? dup(STDOUT_FILENO)
+					    : open(l->order->csv, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (l->csv < 0)
 		return err_errno(errno, "cannot write to '%s'", l->order->csv);
 	CLEANUP(buf_free) struct buf head = { 0 };
 	counters_csv_head(&head);
@@ -407,12 +427,28 @@ static struct err *listen_to(struct listening *l, struct order *o)
 	return err;
 }
 
+/* A runtime that is silent has no counters to give; the kernel has a few numbers all the same. */
+static struct err *silent(const struct patient *p)
+{
+	const struct target *t = &p->target;
+	struct buf cpu = { 0 };
+	if (t->cpu_ratio >= 0)
+		buf_printf(&cpu, ", %s of one core since its start", fmt_percent(t->cpu_ratio).s);
+	struct err *err = t->pid ? err_new(ERR_TIMEOUT, "%s (%d) does not answer%s%s; the kernel shows %s of memory%s",
+					   patient_name(p), t->id, p->remark ? ": " : "", p->remark ? p->remark : "",
+					   fmt_bytes(t->rss_bytes).s, buf_cstr(&cpu))
+				 : err_new(ERR_TIMEOUT, "%s (%d) does not answer%s%s", patient_name(p), t->id,
+					   p->remark ? ": " : "", p->remark ? p->remark : "");
+	buf_free(&cpu);
+	return err;
+}
+
 static struct err *carry_out(struct order *o)
 {
 	CLOSE_FD int signal_fd = -1;
-	struct listening l = { .order = o };
+	struct listening l = { .order = o, .csv = -1 };
 	TRY(patient_find(o->target, FIND_TIMEOUT_MS, &l.patient));
-	struct err *err = listen_to_signals(&signal_fd);
+	struct err *err = l.patient.answered ? listen_to_signals(&signal_fd) : silent(&l.patient);
 	l.signal_fd = signal_fd;
 	if (!err)
 		err = complete_order(o, &l.patient);
@@ -420,7 +456,7 @@ static struct err *carry_out(struct order *o)
 		err = open_csv(&l);
 	if (!err)
 		err = listen_to(&l, o);
-	if (l.csv && l.csv != stdout && fclose(l.csv) != 0 && !err)
+	if (l.csv >= 0 && close(l.csv) != 0 && !err)
 		err = err_errno(errno, "cannot write to '%s'", o->csv);
 	patient_fini(&l.patient);
 	return err;

@@ -148,6 +148,18 @@ static void guide(struct buf *out)
 		     "- A symptom without a profiler: [adding a profiler](adding-a-profiler.md).\n");
 }
 
+/* The table of the front page. */
+static void symptoms(struct buf *out)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	buf_str(out, "| What you see | Run |\n|---|---|\n");
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i]->experimental)
+			buf_printf(out, "| %s | `drdotnet %s TARGET` |\n", all[i]->symptom, all[i]->id);
+	}
+}
+
 static struct err *run(const struct args *args, int *ret_exit UNUSED)
 {
 	struct buf out = { 0 };
@@ -155,8 +167,11 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 		man(&out);
 	else if (str_eq(args->words[0], "guide"))
 		guide(&out);
+	else if (str_eq(args->words[0], "symptoms"))
+		symptoms(&out);
 	else
-		return err_new(ERR_USAGE, "nothing called '%s' is generated; there is man and guide", args->words[0]);
+		return err_new(ERR_USAGE, "nothing called '%s' is generated; there is man, guide and symptoms",
+			       args->words[0]);
 	fputs(buf_cstr(&out), stdout);
 	buf_free(&out);
 	return NULL;
@@ -164,8 +179,8 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 
 const struct command cmd_generate = {
 	.name = "_generate",
-	.words = "man|guide",
-	.summary = "Print the man page or the guide.",
+	.words = "man|guide|symptoms",
+	.summary = "Print the man page, the guide or the table of symptoms.",
 	.min_words = 1,
 	.max_words = 1,
 	.hidden = true,

@@ -1,4 +1,3 @@
-#include "base/fd.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -139,6 +138,18 @@ static const char *state_word(const struct dac_thread *t, size_t i)
 }
 #define STATE_WORDS 7
 
+/* Why a stack ends too early, NULL when it does not. The caller frees. */
+static char *lost_reason(const struct stacks *s, const struct dac_stack *stack)
+{
+	if (!stack->lost)
+		return NULL;
+	const struct image_mapping *m = stack->missing ? image_mapping_at(s->image, stack->missing) : NULL;
+	if (m && !str_empty(m->path))
+		return mem_printf("pages of '%s' are not in the image", m->path);
+	return stack->missing ? mem_printf("memory at 0x%llx is not in the image", (unsigned long long)stack->missing)
+			      : mem_strdup("memory is not in the image");
+}
+
 /* ---- text ---- */
 
 static void add_heading(struct buf *out, const struct dac_thread *t)
@@ -190,8 +201,14 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct seen
 		buf_char(out, '\n');
 		shown++;
 	}
-	if (!shown)
+	CLEANUP(mem_freep) char *reason = lost_reason(s, &seen->stack);
+	if (reason) {
+		buf_str(out, "    (and more, which cannot be read: ");
+		str_add_visible(out, reason, strlen(reason), 0);
+		buf_str(out, ")\n");
+	} else if (!shown) {
 		buf_str(out, "    (no managed frames)\n");
+	}
 	if (seen->stack.cut)
 		buf_str(out, "    (and more)\n");
 }
@@ -284,6 +301,8 @@ static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
 		jsonw_null(w, "exception");
 	}
 	jsonw_str(w, "failure", seen->failure ? err_text(seen->failure) : NULL);
+	CLEANUP(mem_freep) char *reason = lost_reason(s, &seen->stack);
+	jsonw_str(w, "incomplete", reason);
 	jsonw_array(w, "frames");
 	vec_each(f, &seen->stack)
 		add_json_frame(w, s, f);
@@ -322,18 +341,6 @@ static struct err *open_core(const char *path, struct stacks *s)
 	return ask(s);
 }
 
-/* Nobody is made to stand still for a library that is not there. */
-static struct err *check_library(const struct target *target, const struct dac_options *options)
-{
-	CLEANUP(mem_freep) char *path = NULL, *library = NULL;
-	struct dac_runtime runtime;
-	CLOSE_FD int fd = -1;
-	TRY(target_runtime_path(target, &path));
-	if (!dac_runtime_on_disk(options->root, path, &runtime))
-		return NULL;
-	return dac_find_library(&runtime, options, &fd, &library);
-}
-
 static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
 {
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
@@ -341,14 +348,20 @@ static struct err *look(const struct patient *p, struct image_limits *limits, st
 	struct image_forecast forecast;
 	if (p->answered)
 		limits->cookie = p->info.cookie;
-	TRY(check_library(&p->target, &dac_options));
+	/* Nobody is made to stand still for a library that is not there. */
+	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
 	TRY(image_take_snapshot(&p->target, limits, &s->image));
-	TRY(dac_open(s->image, &dac_options, &s->dac));
-	TRY(ask(s));
+	struct err *err = dac_open(s->image, &dac_options, &s->dac);
+	if (!err)
+		err = ask(s);
 	const char *reason;
-	if (!image_whole(s->image, &reason))
+	if (!image_whole(s->image, &reason)) {
+		err_free(err);
 		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	}
+	if (err)
+		return err;
 	s->pause_ns = image_cost(s->image).pause_ns;
 	s->live = true;
 	/* From here on only what was learnt is shown. */

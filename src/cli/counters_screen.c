@@ -27,7 +27,7 @@ struct counters_screen {
 
 struct counters_screen *counters_screen_open(struct counters_view *view)
 {
-	SCREEN *terminal = newterm(NULL, stdout, stdin);
+	SCREEN *terminal = counters_terminal_known() ? newterm(NULL, stdout, stdin) : NULL;
 	if (!terminal)
 		return NULL;
 	struct counters_screen *s = mem_zalloc(sizeof(*s));

@@ -14,3 +14,7 @@ enum counters_wish { COUNTERS_GO_ON, COUNTERS_QUIT };
 /* Reads the keys that wait on standard input. */
 enum counters_wish counters_screen_keys(struct counters_screen *s);
 void counters_screen_draw(struct counters_screen *s);
+
+/* Is this kind of terminal known here? Asked first, because an ncurses that fails to start does not give its memory
+ * back. */
+bool counters_terminal_known(void);

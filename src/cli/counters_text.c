@@ -56,8 +56,9 @@ static struct fmt_text quantity_text(struct unit unit, double x)
 		snprintf(t.s, sizeof(t.s), "%s%.30s", sign, part.s);
 		return t;
 	case SECONDS:
-		part = a == 0 ? (struct fmt_text){ "0 s" }
-			      : fmt_duration_ns(a < 9e9 ? (uint64_t)(a * 1e9 + 0.5) : UINT64_MAX);
+		if (a == 0)
+			return (struct fmt_text){ "0 s" };
+		part = fmt_duration_ns(a < 9e9 ? (uint64_t)(a * 1e9 + 0.5) : UINT64_MAX);
 		snprintf(t.s, sizeof(t.s), "%s%.30s", sign, part.s);
 		return t;
 	case PERCENT:

@@ -179,9 +179,9 @@ struct metadata_import_vtbl {
 	uint32_t (*Release)(struct metadata_import *self);
 	void *unused[54];
 	com_hr (*GetFieldProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_class, com_char *name,
-				uint32_t capacity, uint32_t *ret_length, uint32_t *ret_attributes, const uint8_t **ret_signature,
-				uint32_t *ret_signature_length, uint32_t *ret_element_type, const void **ret_constant,
-				uint32_t *ret_constant_length);
+				uint32_t capacity, uint32_t *ret_length, uint32_t *ret_attributes,
+				const uint8_t **ret_signature, uint32_t *ret_signature_length,
+				uint32_t *ret_element_type, const void **ret_constant, uint32_t *ret_constant_length);
 };
 _Static_assert(offsetof(struct metadata_import_vtbl, GetFieldProps) == 57 * sizeof(void *), "slot 57");
 

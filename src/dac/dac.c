@@ -178,9 +178,24 @@ struct err *dac_threads(struct dac *d, struct dac_threads *ret)
 
 /* ---- what is remembered ---- */
 
-/* Calls ask with portions of those that are not in the index. */
-static struct err *learn(struct dac *d, const struct map_u64 *index, const uint64_t *values, size_t n,
-			 struct err *(*ask)(struct dac *d, const uint64_t *values, size_t n))
+typedef struct err *(*ask_fn)(struct dac *d, const uint64_t *values, size_t n);
+
+/* One that kills the library must not take the others with it: the portion is halved until it stands alone, and then
+ * left out. */
+static struct err *ask_halving(struct dac *d, const uint64_t *values, size_t n, ask_fn ask)
+{
+	struct err *err = ask(d, values, n);
+	if (!err || err_kind(err) != ERR_IO)
+		return err;
+	err_free(err);
+	if (n == 1)
+		return NULL;
+	TRY(ask_halving(d, values, n / 2, ask));
+	return ask_halving(d, values + n / 2, n - n / 2, ask);
+}
+
+/* Asks in portions for those that are not in the index. */
+static struct err *learn(struct dac *d, const struct map_u64 *index, const uint64_t *values, size_t n, ask_fn ask)
 {
 	uint64_t portion[PORTION];
 	size_t k = 0;
@@ -194,11 +209,11 @@ static struct err *learn(struct dac *d, const struct map_u64 *index, const uint6
 		if (fresh)
 			portion[k++] = values[i];
 		if (k == PORTION) {
-			err = ask(d, portion, k);
+			err = ask_halving(d, portion, k, ask);
 			k = 0;
 		}
 	}
-	return !err && k ? ask(d, portion, k) : err;
+	return !err && k ? ask_halving(d, portion, k, ask) : err;
 }
 
 static struct err *ask_methods(struct dac *d, const uint64_t *values, size_t n)

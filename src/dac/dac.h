@@ -8,6 +8,7 @@
  *
  * The image must outlive the dac. Texts live until dac_close, lists until they are freed. Not for threads. */
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/vec.h"
 #include "image/image.h"
@@ -28,11 +29,6 @@ struct dac_runtime {
 /* ERR_NOT_FOUND: the image holds no .NET runtime (text says what it holds instead where that is known). */
 struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) MUST_USE;
 
-/* The same of a living process, from the file that it runs, for looking before it is touched: path as
- * target_runtime_path tells it, root where that is. False when the file cannot be read or is a single-file program,
- * which says in its memory only what it needs. */
-bool dac_runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret);
-
 struct dac_options {
 	const char *root;      /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */
 	const char *library;   /* the data-access library itself; NULL = found beside the runtime or in packs */
@@ -47,6 +43,11 @@ struct dac_options {
 /* Opens the library that fits the runtime. ERR_NOT_FOUND names the file that would help. */
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
 			     char **ret_path) MUST_USE;
+
+struct target;
+/* Is there a library for this living process? Looks at the files that it runs, for the time before it is touched. NULL
+ * too when these cannot be read: the image will tell. */
+struct err *dac_check_target(const struct target *target, const struct dac_options *options) MUST_USE;
 
 /* ---- the connection ---- */
 
@@ -109,7 +110,9 @@ struct dac_frame {
 struct dac_stack { /* a VEC, innermost frame first */
 	struct dac_frame *v;
 	size_t n, cap;
-	bool cut; /* there were more frames than we take */
+	bool cut;	  /* there were more frames than we take */
+	bool lost;	  /* there are more frames, but the image lacks what is needed to find them */
+	uint64_t missing; /* then: an address that it lacks, or 0 */
 };
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
 void dac_stack_free(struct dac_stack *stack);
@@ -120,7 +123,8 @@ struct dac_method {
 	bool dynamic;	  /* made at run time: no metadata */
 	const char *name; /* with its type and signature, in the runtime's words; "" = could not be read */
 };
-/* Asks for many at once and remembers them; then dac_method finds each without asking. */
+/* Asks for many at once and remembers them; then dac_method finds each without asking. One that the library cannot
+ * survive is left out. */
 struct err *dac_learn_methods(struct dac *d, const uint64_t *descs, size_t n) MUST_USE;
 /* NULL when it was not learnt. */
 const struct dac_method *dac_method(const struct dac *d, uint64_t desc);

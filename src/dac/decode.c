@@ -82,6 +82,11 @@ bool decode_stack(const struct buf *in, struct strtab *texts, struct dac_stack *
 			.native_offset = f.native_offset,
 		};
 		const char *kind = take_text(&c, texts, f.text_len);
+		if (f.flags & WIRE_DAC_FRAME_LOST) {
+			ret->lost = true;
+			ret->missing = f.ip;
+			continue;
+		}
 		if (f.frame)
 			frame.kind = kind;
 		ret->cut |= f.flags & WIRE_DAC_FRAME_CUT;

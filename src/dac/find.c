@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "dac/internal.h"
+#include "target/target.h"
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +26,9 @@
 #define INFO_EXPORT "DotNetRuntimeInfo"
 #define AOT_EXPORT "DotNetRuntimeDebugHeader"
 #define INFO_BYTES 112
+#define ID_BYTES 20
 #define SEARCH_BYTES ((uint64_t)64 << 20)
+#define INFO_SEARCH_BYTES ((uint64_t)1 << 30)
 
 /* ---- an exported name of a module in memory ---- */
 
@@ -168,19 +171,37 @@ static void find_version(const struct bytes *b, struct dac_runtime *ret)
 		set_version(ret, major, minor, build);
 }
 
-static void read_info(const struct image *img, uint64_t at, struct dac_runtime *ret)
+/* The same text as the name of the export: what follows must look like the structure. */
+static bool parse_info(const uint8_t info[INFO_BYTES], struct dac_runtime *ret)
 {
-	uint8_t info[INFO_BYTES];
-	int32_t parts[4];
-	if (!at || !image_read_all(img, at, info, sizeof(info)) || memcmp(info, INFO_EXPORT, sizeof(INFO_EXPORT)))
-		return;
-	const uint8_t *dac = info + 24 + 24; /* behind the runtime's own */
-	if (dac[0] && dac[0] <= 20) {
-		ret->dac_build_id_len = dac[0];
-		memcpy(ret->dac_build_id, dac + 1, dac[0]);
-	}
+	int32_t version, parts[4];
+	const uint8_t *runtime = info + 24, *dac = runtime + 24;
+	memcpy(&version, info + 20, sizeof(version));
 	memcpy(parts, info + 24 + 3 * 24, sizeof(parts));
+	if (memcmp(info, INFO_EXPORT, sizeof(INFO_EXPORT)) || version < 1 || version > 100 || !runtime[0] ||
+	    runtime[0] > ID_BYTES || !dac[0] || dac[0] > ID_BYTES)
+		return false;
+	ret->dac_build_id_len = dac[0];
+	memcpy(ret->dac_build_id, dac + 1, dac[0]);
 	set_version(ret, parts[0], parts[1], parts[2]);
+	return true;
+}
+
+static bool find_info(const struct bytes *b, struct dac_runtime *ret)
+{
+	enum { WINDOW = 1 << 20 };
+	CLEANUP(mem_freep) uint8_t *text = mem_alloc(WINDOW + INFO_BYTES);
+	for (uint64_t at = b->start; at < b->end && at - b->start < INFO_SEARCH_BYTES; at += WINDOW) {
+		size_t got = b->read(b->user, at, text, WINDOW + INFO_BYTES);
+		for (const uint8_t *p = text; got >= INFO_BYTES; p++) {
+			p = memmem(p, got - (size_t)(p - text), INFO_EXPORT, sizeof(INFO_EXPORT));
+			if (!p || p > text + got - INFO_BYTES)
+				break;
+			if (parse_info(p, ret))
+				return true;
+		}
+	}
+	return false;
 }
 
 /* A package upgraded while the process runs on leaves it with a file that has no name any more. */
@@ -214,8 +235,9 @@ struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret)
 	*ret = (struct dac_runtime){ .path = clr->path, .base = clr->base, .single_file = single_file };
 	ret->build_id_len = clr->build_id_len;
 	memcpy(ret->build_id, clr->build_id, sizeof(ret->build_id));
-	if (info)
-		read_info(img, info, ret);
+	uint8_t bytes[INFO_BYTES];
+	if (info && image_read_all(img, info, bytes, sizeof(bytes)))
+		(void)parse_info(bytes, ret);
 	else
 		find_version(&(struct bytes){ read_from_image, img, clr->base, clr->end }, ret);
 	return NULL;
@@ -333,20 +355,6 @@ static struct err *not_found(const struct dac_runtime *runtime, const char *besi
 	return err_new(ERR_NOT_FOUND, "%s", buf_cstr(&text));
 }
 
-bool dac_runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret)
-{
-	if (!str_ends(path, "/" RUNTIME_FILE))
-		return false;
-	CLOSE_FD int fd = open_below(root, path);
-	if (fd < 0)
-		return false;
-	*ret = (struct dac_runtime){ .path = path };
-	ret->build_id_len = image_file_build_id(fd, ret->build_id);
-	struct bytes bytes = bytes_of_file(&fd);
-	find_version(&bytes, ret);
-	return true;
-}
-
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
 			     char **ret_path)
 {
@@ -383,4 +391,33 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 	*ret_fd = s.fd;
 	*ret_path = s.path;
 	return NULL;
+}
+
+/* What is known of a runtime from its file. */
+static bool runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret)
+{
+	CLOSE_FD int fd = open_below(root, path);
+	if (fd < 0)
+		return false;
+	*ret = (struct dac_runtime){ .path = path, .single_file = !str_ends(path, "/" RUNTIME_FILE) };
+	struct bytes bytes = bytes_of_file(&fd);
+	if (ret->single_file)
+		return find_info(&bytes, ret);
+	ret->build_id_len = image_file_build_id(fd, ret->build_id);
+	find_version(&bytes, ret);
+	return true;
+}
+
+struct err *dac_check_target(const struct target *target, const struct dac_options *options)
+{
+	CLEANUP(mem_freep) char *path = NULL, *library = NULL;
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)target->pid);
+	struct dac_options here = options ? *options : (struct dac_options){ 0 };
+	struct dac_runtime runtime;
+	CLOSE_FD int fd = -1;
+	TRY(target_runtime_path(target, &path));
+	here.root = root;
+	if (!runtime_on_disk(root, path, &runtime))
+		return NULL;
+	return dac_find_library(&runtime, &here, &fd, &library);
 }

@@ -52,35 +52,13 @@ static void add_pieces(const struct image *img, struct buf *out)
 	}
 }
 
-/* The runtime counts threads as its own pid namespace does; a living process is seen from ours. */
-static uint32_t inner_tid(const struct image *img, pid_t tid)
-{
-	if (image_source(img) != IMAGE_SNAPSHOT && image_source(img) != IMAGE_LIVE)
-		return (uint32_t)tid;
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)image_pid(img), (int)tid);
-	CLEANUP(buf_free) struct buf text = { 0 };
-	CLEANUP(err_freep) struct err *err = file_read(path, 65536, &text);
-	const char *line = err ? NULL : strstr(buf_cstr(&text), "\nNSpid:");
-	if (!line)
-		return (uint32_t)tid;
-	line += strlen("\nNSpid:");
-	size_t len = strcspn(line, "\n");
-	while (len && line[len - 1] != '\t' && line[len - 1] != ' ')
-		len--;
-	uint32_t inner = 0;
-	for (const char *p = line + len; *p >= '0' && *p <= '9'; p++)
-		inner = inner * 10 + (uint32_t)(*p - '0');
-	return inner ? inner : (uint32_t)tid;
-}
-
 static void add_threads(const struct image *img, struct buf *out)
 {
 	size_t n;
 	const struct image_thread *threads = image_threads(img, &n);
 	_Static_assert(sizeof(threads->regs) == sizeof((struct wire_dac_regs){ 0 }.regs), "27 registers");
 	for (size_t i = 0; i < n; i++) {
-		struct wire_dac_regs r = { .tid = inner_tid(img, threads[i].tid), .has_regs = threads[i].has_regs };
+		struct wire_dac_regs r = { .tid = (uint32_t)threads[i].tid, .has_regs = threads[i].has_regs };
 		memcpy(r.regs, &threads[i].regs, sizeof(r.regs));
 		if (threads[i].has_fp)
 			memcpy(r.fxsave, threads[i].fp, sizeof(r.fxsave));
@@ -272,10 +250,11 @@ static struct err *receive(struct helper *h, enum wire_dac_kind kind, uint32_t i
 			return err_new(ERR_BAD_DATA, "the answer is not one");
 		if (head.flags & WIRE_DAC_FAILED)
 			buf_clear(ret);
-		void *room = buf_room(ret, head.length);
+		char *room = buf_room(ret, head.length + 1u); /* texts are read as strings */
 		if (!room)
 			return err_new(ERR_BAD_DATA, "the answer is too long");
 		TRY(fd_read_full(h->socket, room, head.length, deadline));
+		room[head.length] = '\0';
 		ret->len += head.length;
 	} while (!(head.flags & WIRE_DAC_END));
 	*ret_failed = head.flags & WIRE_DAC_FAILED;
@@ -322,8 +301,8 @@ static struct err *read_hello(struct helper *h, enum wire_dac_stage *ret_stage)
 {
 	CLEANUP(buf_free) struct buf in = { 0 };
 	struct wire_dac_hello hello;
-	bool failed;
-	int32_t hr;
+	bool failed = false;
+	int32_t hr = 0;
 	struct err *err =
 		receive(h, WIRE_DAC_HELLO, 0, MAX_HELLO, deadline_in_ms(h->start.answer_ms), &in, &failed, &hr);
 	if (!err && (failed || in.len < sizeof(hello)))

@@ -1,5 +1,6 @@
 /* Threads, their stacks, what their stacks refer to, and the code they stand in. */
 
+#include "dachost/data_target.h"
 #include "dachost/host.h"
 #include <string.h>
 
@@ -232,9 +233,13 @@ com_hr answer_stack(struct host *h, const struct question *q, struct answer *a)
 		return hr < 0 ? hr : COM_E_FAIL;
 	}
 	CLEANUP(buf_free) struct buf name = { 0 };
-	for (size_t i = 0; i < MAX_FRAMES && walk_frame(h, walk, i, a, &name); i++)
-		if (COM_CALL(walk, Next) != COM_OK)
-			break;
+	hr = COM_OK;
+	for (size_t i = 0; hr == COM_OK && i < MAX_FRAMES && walk_frame(h, walk, i, a, &name); i++)
+		hr = COM_CALL(walk, Next);
+	if (hr < 0) {
+		struct wire_dac_frame lost = { .ip = data_target_hole(), .flags = WIRE_DAC_FRAME_LOST };
+		answer_add(a, &lost, sizeof(lost));
+	}
 	COM_RELEASE(walk);
 	COM_RELEASE(task);
 	return COM_OK;

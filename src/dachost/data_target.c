@@ -8,6 +8,7 @@
 static struct clr_data_target target;
 static struct clr_runtime_locator locator;
 static const struct memory *image;
+static uint64_t last_hole;
 
 static com_hr query(const struct com_guid *iid, void **ret)
 {
@@ -83,6 +84,8 @@ static com_hr read_virtual(struct clr_data_target *self, uint64_t address, uint8
 	size_t got = memory_read(image, address, buffer, length);
 	if (ret_read)
 		*ret_read = (uint32_t)got;
+	if (!got)
+		last_hole = address;
 	return got ? COM_OK : COM_E_FAIL;
 }
 
@@ -170,4 +173,11 @@ void *data_target(const struct memory *m)
 	target.vtbl = &target_vtbl;
 	locator.vtbl = &locator_vtbl;
 	return &target;
+}
+
+uint64_t data_target_hole(void)
+{
+	uint64_t hole = last_hole;
+	last_hole = 0;
+	return hole;
 }

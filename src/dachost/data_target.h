@@ -5,3 +5,5 @@
 
 /* One object a process; lives until its end. */
 void *data_target(const struct memory *m);
+/* The last address that could not be read since it was asked for; 0 = none. */
+uint64_t data_target_hole(void);

@@ -202,8 +202,15 @@ static void serve(struct host *h, const struct wire_dac_request *head, const uin
 		answer_end(a, COM_E_NOTIMPL, "no such question");
 		return;
 	}
+	char failure[120];
+	(void)data_target_hole();
 	com_hr hr = answers[head->kind].answer(h, &q, a);
-	answer_end(a, hr, "the data-access library has no answer");
+	uint64_t hole = data_target_hole();
+	if (hole)
+		snprintf(failure, sizeof(failure),
+			 "the data-access library has no answer: memory at 0x%llx is not in the image",
+			 (unsigned long long)hole);
+	answer_end(a, hr, hole ? failure : "the data-access library has no answer");
 }
 
 int main(void)

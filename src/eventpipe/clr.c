@@ -400,8 +400,8 @@ const char *clr_suspend_reason(uint32_t reason)
 const char *clr_pool_reason(uint32_t reason)
 {
 	static const char *const words[] = {
-		"warm-up",     "initialising", "random move", "climbing",	      "change of load",
-		"stabilising", "starvation",   "timed out",   "cooperative blocking",
+		"warm-up",    "initialising", "random move",	      "climbing", "change of load", "stabilising",
+		"starvation", "timed out",    "cooperative blocking",
 	};
 	return word(words, ARRAY_SIZE(words), reason);
 }

@@ -114,7 +114,7 @@ bool clr_decode_exception(const struct nettrace_event *event, struct clr_excepti
 
 struct clr_method {
 	uint64_t id, module, start;
-	uint32_t size, token, flags, il_bytes; /* il_bytes: only of one that is about to be compiled */
+	uint32_t size, token, flags, il_bytes;	  /* il_bytes: only of one that is about to be compiled */
 	struct utf16_span space, name, signature; /* space: the type with its namespace */
 };
 bool clr_decode_method(const struct nettrace_event *event, struct clr_method *ret);
@@ -160,7 +160,7 @@ bool clr_decode_assembly_bound(const struct nettrace_event *event, struct clr_as
 bool clr_decode_jitting(const struct nettrace_event *event, struct clr_method *ret);
 
 /* In words. */
-const char *clr_pool_reason(uint32_t reason); /* "starvation", "climbing" ... */
+const char *clr_pool_reason(uint32_t reason);	 /* "starvation", "climbing" ... */
 const char *clr_gc_reason(uint32_t reason);	 /* "small-object allocation", "induced (GC.Collect)" ... */
 bool clr_gc_induced(uint32_t reason);		 /* by a call of GC.Collect and the like */
 const char *clr_suspend_reason(uint32_t reason); /* "garbage collection", "code versioning" ... */

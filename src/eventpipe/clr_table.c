@@ -47,8 +47,7 @@ static const struct layout runtime_events[] = {
 	  "NewThreadWaveMagnitude:u16 ClrInstanceID:u16" },
 	{ 57, "ThreadPoolWorkerThreadWait",
 	  "ActiveWorkerThreadCount:u32 RetiredWorkerThreadCount:u32 ClrInstanceID:u16" },
-	{ 58, "YieldProcessorMeasurement",
-	  "ClrInstanceID:u16 NsPerYield:f64 EstablishedNsPerYield:f64" },
+	{ 58, "YieldProcessorMeasurement", "ClrInstanceID:u16 NsPerYield:f64 EstablishedNsPerYield:f64" },
 	{ 61, "ThreadPoolEnqueue", "WorkID:u64 ClrInstanceID:u16" },
 	{ 62, "ThreadPoolDequeue", "WorkID:u64 ClrInstanceID:u16" },
 	{ 70, "ThreadCreating", "ID:u64 ClrInstanceID:u16" },
@@ -170,8 +169,8 @@ static enum nettrace_type type_of(const char *word, size_t len)
 	static const struct {
 		const char *word;
 		enum nettrace_type type;
-	} types[] = { { "u8", NETTRACE_U8 },   { "u16", NETTRACE_U16 }, { "u32", NETTRACE_U32 },
-		      { "u64", NETTRACE_U64 }, { "f64", NETTRACE_F64 }, { "str", NETTRACE_UTF16Z },
+	} types[] = { { "u8", NETTRACE_U8 },	 { "u16", NETTRACE_U16 }, { "u32", NETTRACE_U32 },
+		      { "u64", NETTRACE_U64 },	 { "f64", NETTRACE_F64 }, { "str", NETTRACE_UTF16Z },
 		      { "b32", NETTRACE_BOOL32 } };
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		if (strlen(types[i].word) == len && !memcmp(types[i].word, word, len))

@@ -113,7 +113,7 @@ static void pack_sample(struct writer *x, const struct profile_sum *sum, const s
 	Pprof__Label *labels[] = { &label };
 	bool time = profile_unit(x->p) == PROFILE_NS;
 	int64_t values[] = { (int64_t)(time ? sum->count : sum->weight), (int64_t)sum->weight };
-	for (size_t i = 0; i < path->n; i++)
+	for (size_t i = 0; locations && i < path->n; i++)
 		locations[i] = path->v[path->n - 1 - i] + 1;
 	label.key = S_THREAD;
 	label.str = (int64_t)(S_FIRST + profile_n_frames(x->p) + sum->thread);
@@ -142,7 +142,7 @@ struct err *pprof_write(const struct profile *p, const struct export_info *info,
 	}
 	for (size_t i = 0; i < sums.n && !err && !out_failed(out); i++) {
 		profile_path(p, sums.v[i].node, &path);
-		vec_reserve(&locations, path.n + 1);
+		vec_reserve(&locations, MAX(path.n, (size_t)1));
 		pack_sample(&x, &sums.v[i], &path, locations.v);
 	}
 	vec_free(&sums);

@@ -207,15 +207,23 @@ void profile_sample(struct profile *p, uint32_t thread, struct profile_sample sa
 		t->open = mem_array(CHUNK, sizeof(*t->open));
 	/* A lying clock must not make a lying picture. */
 	sample.time_ns = MAX(sample.time_ns, t->last_ns);
+	sample.count = MAX(sample.count, 1u);
 	t->last_ns = sample.time_ns;
-	t->open[t->n_open++] = sample;
-	p->n_samples++;
+	p->n_samples += sample.count;
 	p->n_cut += sample.stack && sample.stack == p->full_stack;
 	p->start_ns = MIN(p->start_ns, sample.time_ns);
 	uint64_t length = p->unit == PROFILE_NS ? sample.weight : 0;
 	p->end_ns = MAX(p->end_ns, sample.time_ns + MIN(length, UINT64_MAX - sample.time_ns));
-	if (t->n_open == CHUNK)
-		p->err = write_chunk(p, t);
+	struct profile_sample *before = t->n_open ? &t->open[t->n_open - 1] : NULL;
+	if (before && p->unit == PROFILE_NS && before->stack == sample.stack &&
+	    before->time_ns + before->weight == sample.time_ns && before->count < UINT32_MAX / 2) {
+		before->weight += sample.weight;
+		before->count += sample.count;
+		return;
+	}
+	if (t->n_open == CHUNK && (p->err = write_chunk(p, t)))
+		return;
+	t->open[t->n_open++] = sample;
 }
 
 struct naming {
@@ -407,7 +415,7 @@ static void add_to_sum(void *user, const struct profile_sample *s)
 		*at = x->sums->n;
 		vec_push(x->sums, ((struct profile_sum){ .thread = x->thread, .node = s->stack }));
 	}
-	x->sums->v[*at].count++;
+	x->sums->v[*at].count += s->count;
 	x->sums->v[*at].weight += s->weight;
 }
 

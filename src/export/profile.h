@@ -30,8 +30,10 @@ void profile_thread_name(struct profile *p, uint32_t thread, const char *name);
 struct profile_sample {
 	uint64_t time_ns, weight; /* weight: ns it stands for, or how many */
 	uint32_t stack;
+	uint32_t count; /* samples it is; 0 = 1 */
 };
-/* Of one thread in order of time. Failures are kept for profile_seal(). */
+/* Of one thread in order of time. Those of a time profile that follow each other without a gap and have the same stack
+ * are kept as one. Failures are kept for profile_seal(). */
 void profile_sample(struct profile *p, uint32_t thread, struct profile_sample sample);
 
 /* No more samples. name() appends what the place is called and returns its kind. */

@@ -1,6 +1,6 @@
 /* Instructions of the process itself that the snapshot runs: nothing of ours is ever put into its code. */
 #include "base/str.h"
-#include "image/save.h"
+#include "image/maps.h"
 #include "image/snapshot.h"
 #include <string.h>
 #include <unistd.h>
@@ -20,8 +20,9 @@ static bool is_c_library(const struct maps_line *l)
 	       str_starts(file, "libc.musl");
 }
 
-static void search(int mem_fd, const struct maps_line *l, uint8_t *text, uint64_t *syscall_at, uint64_t *sigreturn_at)
+static void search(int mem_fd, const struct maps_line *l, uint64_t *syscall_at, uint64_t *sigreturn_at)
 {
+	static uint8_t text[TEXT_MAX];
 	size_t len = (size_t)MIN(l->end - l->start, (uint64_t)TEXT_MAX);
 	ssize_t n = pread(mem_fd, text, len, (off_t)l->start);
 	if (n <= 0)
@@ -36,14 +37,13 @@ static void search(int mem_fd, const struct maps_line *l, uint8_t *text, uint64_
 
 struct err *gadgets_find(int mem_fd, const char *maps, size_t len, uint64_t *ret_syscall, uint64_t *ret_sigreturn)
 {
-	CLEANUP(mem_freep) uint8_t *text = mem_alloc(TEXT_MAX);
 	uint64_t syscall_at = 0, sigreturn_at = 0;
 	/* The C library first; a program that has it linked in, after that. */
 	for (int pass = 0; pass < 2 && !(syscall_at && sigreturn_at); pass++) {
 		const char *p = maps;
 		for (struct maps_line l; maps_next(&p, maps + len, &l) && !(syscall_at && sigreturn_at);)
 			if (!memcmp(l.prot, "r-xp", 4) && l.path_len && l.path[0] == '/' && is_c_library(&l) == !pass)
-				search(mem_fd, &l, text, &syscall_at, &sigreturn_at);
+				search(mem_fd, &l, &syscall_at, &sigreturn_at);
 	}
 	if (!syscall_at || !sigreturn_at)
 		return err_new(ERR_UNSUPPORTED, "its C library is of an unknown kind");

@@ -163,6 +163,7 @@ struct image_forecast {
 	uint64_t pause_ns;
 	uint64_t need_bytes; /* memory that must be free while the copy lives */
 	uint64_t room_bytes; /* what is free in its cgroup and on the machine; UINT64_MAX = no limit */
+	const char *fix;     /* refused: what would help, in words; NULL = nothing to be done */
 };
 /* Reads only. ERR_UNSUPPORTED, ERR_BUSY, ERR_DENIED or ERR_IO with the reason when a snapshot would be refused. */
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)

@@ -26,6 +26,7 @@ static socklen_t lock_name(const struct target *t, const uint8_t *cookie, struct
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
+/* 0 = nobody, -1 = someone whom we cannot see. */
 static pid_t holder(const struct sockaddr_un *name, socklen_t len)
 {
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -34,7 +35,7 @@ static pid_t holder(const struct sockaddr_un *name, socklen_t len)
 	if (fd < 0 || connect(fd, (const struct sockaddr *)name, len) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return 0;
-	return peer.pid;
+	return peer.pid ? peer.pid : -1;
 }
 
 static struct err *busy(pid_t pid)
@@ -62,10 +63,13 @@ struct err *lock_take(const struct target *target, const uint8_t *cookie, int *r
 	return NULL;
 }
 
+/* By knocking: to take it and let it go would get in the way of someone who means it. */
 struct err *lock_probe(const struct target *target, const uint8_t *cookie)
 {
-	CLOSE_FD int fd = -1;
-	return lock_take(target, cookie, &fd);
+	struct sockaddr_un name;
+	socklen_t len = lock_name(target, cookie, &name);
+	pid_t pid = holder(&name, len);
+	return pid ? busy(pid) : NULL;
 }
 
 /* ---- children ---- */

@@ -131,8 +131,10 @@ static bool step(struct machine *m, const struct sock_filter *i, size_t *at)
 	case BPF_MISC:
 		if (BPF_MISCOP(i->code) == BPF_TAX)
 			m->x = m->a;
-		else
+		else if (BPF_MISCOP(i->code) == BPF_TXA)
 			m->a = m->x;
+		else
+			return false;
 		return true;
 	default:
 		return false;

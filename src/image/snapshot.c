@@ -6,6 +6,7 @@
 #include "image/internal.h"
 #include "image/limits.h"
 #include "image/lock.h"
+#include "image/maps.h"
 #include "image/save.h"
 #include "image/tracer.h"
 #include "target/proc.h"
@@ -113,7 +114,6 @@ void snapshot_free(struct snapshot *s)
 	unmap(s->job.saved, s->job.saved_max);
 	mem_free(s);
 }
-DEFINE_CLEANUP(snapshot_free, struct snapshot *)
 
 /* ---- preparing ---- */
 
@@ -379,19 +379,6 @@ static void add_saved_pieces(struct image *img, const struct tracer_result *r, c
 		image_add_piece(img, (struct image_piece){ l->start, l->end, IMAGE_FD_ZERO, 0 });
 }
 
-static void add_mapping(struct image *img, const struct maps_line *l)
-{
-	struct image_mapping m = { .start = l->start,
-				   .end = l->end,
-				   .offset = l->offset,
-				   .prot = (uint8_t)((l->prot[0] == 'r' ? IMAGE_READ : 0) |
-						     (l->prot[1] == 'w' ? IMAGE_WRITE : 0) |
-						     (l->prot[2] == 'x' ? IMAGE_EXEC : 0)),
-				   .shared = l->prot[3] == 's',
-				   .path = arena_strndup(&img->arena, l->path, l->path_len) };
-	vec_push(&img->mappings, m);
-}
-
 static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t of)
 {
 	const struct tracer_result *r = s->job.result;
@@ -404,7 +391,7 @@ static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t 
 	qsort(sorted, r->n_saved, sizeof(*sorted), compare_saved);
 	const char *p = s->job.maps;
 	for (struct maps_line l; maps_next(&p, s->job.maps + r->maps_len, &l);) {
-		add_mapping(img, &l);
+		maps_add(img, &l);
 		if (l.prot[0] != 'r' || maps_device(&l))
 			continue;
 		if (s->job.mode == TRACER_COPY && maps_shared(&l))

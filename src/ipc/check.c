@@ -1,4 +1,5 @@
 #include "base/buf.h"
+#include "base/fmt.h"
 #include "base/str.h"
 #include "ipc/patient.h"
 #include "ipc/rights.h"
@@ -244,20 +245,11 @@ void rights_judge_image(const struct patient *p, const struct rights *r, struct 
 			  "give drdotnet CAP_SYS_PTRACE ('docker run --cap-add SYS_PTRACE') or run it with "
 			  "'--security-opt "
 			  "seccomp=unconfined'");
-	else if (r->target_seccomp == 1)
-		close_way(ret, "it runs in seccomp's strict mode, in which no copy of it can be made",
-			  "take a core file with the system's own means");
-	else if (!r->dac)
-		close_way(ret,
-			  r->single_file ? "a single-file application comes without libmscordaccore.so"
-					 : "libmscordaccore.so is not beside its libcoreclr.so",
-			  "%s",
-			  r->single_file ? "publish it without <PublishSingleFile>, or bring libmscordaccore.so of "
-					   "exactly its runtime version"
-					 : "put libmscordaccore.so of exactly its runtime version there");
+	else if (r->copy_why)
+		close_way(ret, r->copy_why, "%s", r->copy_fix);
 	else
-		open_way(ret, "a copy of its memory in a pause of milliseconds, read with its own libmscordaccore.so%s",
-			 r->target_seccomp == 2 ? "; its seccomp filter must allow clone" : "");
+		open_way(ret, "a copy of its memory in a pause of about %s%s", fmt_duration_ns(r->copy_pause_ns).s,
+			 r->target_seccomp == 2 ? ", if its seccomp filter allows clone" : "");
 }
 
 /* ---- agent ---- */

@@ -75,7 +75,7 @@ static NORETURN void watch(const struct reverse *port, int pipe_fd, int pidfd)
 	_exit(0);
 }
 
-static struct err *start_watcher(struct launch *l)
+static struct err *start_watcher(struct launch *l, int go_fd)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -85,6 +85,7 @@ static struct err *start_watcher(struct launch *l)
 		/* A session of its own, so that Ctrl-C and a closed terminal are not for it. */
 		setsid();
 		close(ends[1]);
+		close(go_fd); /* or the program would never see that we are gone */
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 		for (int fd = 0; fd < 3 && null >= 0; fd++)
 			dup2(null, fd);
@@ -109,10 +110,17 @@ static void end_watcher(struct launch *l)
 
 /* --- the program --- */
 
-/* Between fork and exec: system calls only. */
-static NORETURN void become(char *const *argv, char *const *environment, int error_fd)
+/* Between fork and exec: system calls only. Waits for the word to go: if we die before there is a watcher, nothing was
+ * started. */
+static NORETURN void become(char *const *argv, char *const *environment, int go_fd, int error_fd)
 {
 	sigset_t none;
+	char word;
+	ssize_t n;
+	while ((n = read(go_fd, &word, 1)) < 0 && errno == EINTR)
+		;
+	if (n != 1)
+		_exit(127);
 	sigemptyset(&none);
 	signal(SIGPIPE, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -147,27 +155,48 @@ static struct err *cannot_start(const char *name, int errnum)
 	return err_errno(errnum, "cannot start '%s'", name);
 }
 
-static struct err *spawn(struct launch *l, char *const *argv)
+/* The ends of two pipes: the word to go, and why it could not. */
+struct strings {
+	int go[2], error[2];
+};
+
+static void strings_closep(struct strings *s)
 {
-	int error_pipe[2], errnum = 0;
-	if (pipe2(error_pipe, O_CLOEXEC) < 0)
+	int *all[] = { &s->go[0], &s->go[1], &s->error[0], &s->error[1] };
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		fd_closep(all[i]);
+}
+
+static struct err *spawn(struct launch *l, char *const *argv, struct strings *s)
+{
+	if (pipe2(s->go, O_CLOEXEC) < 0 || pipe2(s->error, O_CLOEXEC) < 0)
 		return err_errno(errno, "make a pipe");
-	char **environment = environment_with(l);
+	char **environment = environment_with(l), **last = environment;
 	l->pid = fork();
-	if (l->pid == 0)
-		become(argv, environment, error_pipe[1]);
-	int fork_errnum = errno;
-	for (char **e = environment; *e; e++) {
-		if (!e[1])
-			mem_free(*e);
+	if (l->pid == 0) {
+		close(s->go[1]);
+		become(argv, environment, s->go[0], s->error[1]);
 	}
+	int errnum = errno;
+	while (last[1])
+		last++;
+	mem_free(*last);
 	mem_free(environment);
-	close(error_pipe[1]);
-	ssize_t n = l->pid < 0 ? 0 : read(error_pipe[0], &errnum, sizeof(errnum));
-	close(error_pipe[0]);
-	if (l->pid < 0)
-		return err_errno(fork_errnum, "start '%s'", argv[0]);
-	if (n != (ssize_t)sizeof(errnum))
+	fd_closep(&s->go[0]);
+	fd_closep(&s->error[1]);
+	if (l->pid > 0)
+		return NULL;
+	l->pid = 0;
+	return err_errno(errnum, "start '%s'", argv[0]);
+}
+
+/* Everybody is in place. */
+static struct err *go(struct launch *l, char *const *argv, struct strings *s)
+{
+	int errnum = 0;
+	if (write(s->go[1], "g", 1) != 1)
+		return err_errno(errno, "start '%s'", argv[0]);
+	if (read(s->error[0], &errnum, sizeof(errnum)) != (ssize_t)sizeof(errnum))
 		return NULL;
 	waitpid(l->pid, NULL, 0);
 	l->pid = 0;
@@ -182,15 +211,17 @@ static struct err *listen_to(struct launch *l, int fd)
 
 static struct err *begin(struct launch *l, char *const *argv)
 {
+	CLEANUP(strings_closep) struct strings strings = { { -1, -1 }, { -1, -1 } };
 	TRY(reverse_open(&l->port));
-	TRY(spawn(l, argv));
+	TRY(spawn(l, argv, &strings));
 	l->pidfd = (int)syscall(SYS_pidfd_open, l->pid, 0);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (l->pidfd < 0 || l->epoll < 0)
 		return err_errno(errno, "watch '%s'", argv[0]);
-	TRY(start_watcher(l));
+	TRY(start_watcher(l, strings.go[1]));
 	TRY(listen_to(l, l->port.fd));
-	return listen_to(l, l->pidfd);
+	TRY(listen_to(l, l->pidfd));
+	return go(l, argv, &strings);
 }
 
 struct err *launch_start(char *const *argv, struct launch **ret)

@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "image/image.h"
 #include "target/proc.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -65,19 +66,17 @@ static int try_ptrace(pid_t pid)
 	return n == -1 ? errno : 0;
 }
 
-static void find_dac(const struct target *t, struct rights *r)
+static void ask_for_copy(const struct patient *p, struct rights *r)
 {
-	CLEANUP(mem_freep) char *runtime = NULL;
-	struct err *err = target_runtime_path(t, &runtime);
-	r->runtime_known = !err;
+	struct image_forecast forecast;
+	const struct image_limits limits = { .cookie = p->answered ? p->info.cookie : NULL };
+	struct err *err = image_forecast(&p->target, &limits, &forecast);
+	r->copy_pause_ns = forecast.pause_ns;
+	if (err) {
+		r->copy_why = mem_strdup(err_text(err));
+		r->copy_fix = mem_strdup(forecast.fix ? forecast.fix : "try again");
+	}
 	err_free(err);
-	char *slash = runtime ? strrchr(runtime, '/') : NULL;
-	if (!slash)
-		return;
-	r->single_file = !str_eq(slash, "/libcoreclr.so");
-	*slash = '\0';
-	CLEANUP(mem_freep) char *dac = mem_printf("/proc/%d/root%s/libmscordaccore.so", t->pid, runtime);
-	r->dac = !faccessat(AT_FDCWD, dac, R_OK, AT_EACCESS);
 }
 
 /* Its own temporary folder, else its shared memory. */
@@ -130,7 +129,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 	ret->perf_user_err = ret->perf_kernel_err ? try_perf(t->pid, false) : 0;
 	ret->memory_err = try_memory(t->pid);
 	ret->ptrace_err = try_ptrace(t->pid);
-	find_dac(t, ret);
+	ask_for_copy(p, ret);
 	find_profiler(t, ret);
 }
 
@@ -138,5 +137,7 @@ void rights_fini(struct rights *r)
 {
 	mem_free(r->folder);
 	mem_free(r->profiler);
+	mem_free(r->copy_why);
+	mem_free(r->copy_fix);
 	*r = (struct rights){ 0 };
 }

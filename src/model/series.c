@@ -89,7 +89,7 @@ static struct series *make(struct series_set *set, struct series_key key, const 
 	s->meter = info->meter;
 	s->columns = columns_of[info->kind];
 	forget(s);
-	vec_push(&set->all, s);
+	vec_push(&set->all, s); /* NOLINT(bugprone-sizeof-expression): pointers are meant, callers hold them */
 	return s;
 }
 

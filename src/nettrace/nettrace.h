@@ -97,6 +97,7 @@ struct nettrace_callbacks {
 
 struct nettrace_options {
 	bool unordered;		  /* deliver as they stand in the stream: per thread in order, threads mixed */
+	bool no_stacks;		  /* nobody wants them: events come without */
 	size_t max_reorder_bytes; /* 0 = 256 MB; beyond it the oldest are delivered early and counted */
 	size_t max_block_bytes;	  /* 0 = 64 MB; a larger block is bad data */
 	size_t max_meta_bytes;	  /* 0 = 64 MB for all metadata of a stream */
@@ -104,6 +105,7 @@ struct nettrace_options {
 
 struct nettrace_stats {
 	uint64_t bytes, events;
+	uint64_t whole;	  /* offset behind the last object or block that came whole */
 	uint64_t lost;	  /* events the runtime dropped, from gaps in the sequence numbers; a lower bound */
 	uint64_t orphans; /* events without metadata, skipped */
 	uint64_t early;	  /* delivered before their order was certain */
@@ -126,7 +128,7 @@ struct err *nettrace_reader_finish(struct nettrace_reader *reader) MUST_USE;
 const struct nettrace_stats *nettrace_reader_stats(const struct nettrace_reader *reader);
 const struct nettrace_header *nettrace_reader_header(const struct nettrace_reader *reader); /* NULL before it came */
 
-/* The capture threads and sequence numbers of an event block's body (versions 4 and 5), in order; false when the block is
- * damaged: what was told before is true. For whoever leaves blocks out of a stream. */
+/* The capture threads and sequence numbers of an event block's body (versions 4 and 5), in order; false when the block
+ * is damaged: what was told before is true. For whoever leaves blocks out of a stream. */
 bool nettrace_block_sequences(const void *body, size_t len,
 			      void (*event)(void *user, uint64_t capture_thread, uint32_t sequence), void *user);

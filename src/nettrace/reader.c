@@ -348,6 +348,7 @@ static struct err *feed(struct nettrace_reader *r, const uint8_t *p, size_t len)
 				buf_clear(&r->in);
 		}
 		r->pos += used;
+		r->stats.whole = r->pos;
 	}
 	return NULL;
 }

@@ -74,6 +74,8 @@ struct err *nettrace_stack_block(struct nettrace_reader *r, const uint8_t *body,
 {
 	struct cursor c = cursor_make(body, len);
 	uint32_t id = cursor_u32(&c), count = cursor_u32(&c);
+	if (r->opt.no_stacks)
+		return NULL;
 	if (!cursor_ok(&c) || count > cursor_left(&c) / 4)
 		return nettrace_bad(r, body, "expected a stack block, found %zu bytes that say %u stacks", len, count);
 	const uint8_t *copy = arena_dup(&r->tables, body, len);

@@ -1,7 +1,7 @@
 /* CPU hotpaths: which code uses the processor, on which paths, on which threads.
  *
- * Samples of CPU time with whole stacks (managed, native, kernel): a thread that waits is never counted. Weights are the
- * CPU time between two samples, so shares are shares of CPU time and their sum is how many cores were busy. */
+ * Samples of CPU time with whole stacks (managed, native, kernel): a thread that waits is never counted. Weights are
+ * the CPU time between two samples, so shares are shares of CPU time and their sum is how many cores were busy. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -14,6 +14,8 @@
 /* Below this many cores there is nothing to explain. */
 #define IDLE_CORES 0.05
 /* A share of the CPU that makes a path, or a subsystem, the story. */
+/* Threads able to run without a cpu, on average: from here on it is not idle but starved. */
+#define STARVED_CORES 0.25
 #define HOT_SHARE 0.20
 #define SUBSYSTEM_SHARE 0.30
 #define BUSY_SHARE 0.80 /* of all cores */
@@ -67,8 +69,8 @@ static const char *frame_name(const struct view *v, uint32_t frame)
 	return samples_frame_name(v->cpu->samples, frame);
 }
 
-static const char *const kind_words[] = { "your code",	    "framework", "garbage collection", "JIT compiler",
-					  "native", "kernel",	  "other" };
+static const char *const kind_words[] = { "your code", "framework", "garbage collection", "JIT compiler", "native",
+					  "kernel",    "other" };
 
 /* The subsystem that is the story, or FRAME_CODE. */
 static enum frame_kind heavy_kind(const struct view *v)
@@ -83,6 +85,9 @@ static enum frame_kind heavy_kind(const struct view *v)
 
 static const char *finding_of(const struct view *v)
 {
+	double wanted = v->window_ns ? (double)v->cpu->facts.delay_ns / (double)v->window_ns : 0;
+	if (wanted > STARVED_CORES && wanted > 3 * v->cores)
+		return "starved";
 	if (v->cores < IDLE_CORES)
 		return "idle";
 	enum frame_kind kind = heavy_kind(v);
@@ -129,7 +134,9 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (str_eq(finding, "spread-out"))
 		rich_text(text, "No single path stands out; the largest, with ");
 	rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
-	rich_text(text, str_eq(finding, "spread-out") ? ", is " : " of that is ");
+	rich_text(text, str_eq(finding, "spread-out") ? ", is "
+			: str_eq(finding, "starved")  ? " of what it got is "
+						      : " of that is ");
 	add_path(v, top, text);
 	rich_text(text, ".");
 }
@@ -139,7 +146,11 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	const char *finding = finding_of(v);
 	uint32_t cpus = v->cpu->facts.cpus;
 	bool idle = str_eq(finding, "idle"), full = v->cores >= BUSY_SHARE * cpus;
-	struct rich *text = report_verdict(report, idle ? REPORT_OK : full ? REPORT_WARN : REPORT_INFO, finding);
+	struct rich *text = report_verdict(report,
+					   idle					? REPORT_OK
+					   : full || str_eq(finding, "starved") ? REPORT_WARN
+										: REPORT_INFO,
+					   finding);
 	if (idle) {
 		rich_text(text, "Idle: ");
 		rich_strong(text, "%s", v->hot->weight ? fmt_percent(v->cores).s : "nothing");
@@ -149,7 +160,11 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	}
 	rich_strong(text, "%s", fmt_number(v->cores).s);
 	rich_text(text, " of %s busy. ", fmt_plural(cpus, "core", "cores").s);
-	add_story(v, finding, text);
+	if (str_eq(finding, "starved"))
+		rich_text(text, "It wanted more: its threads were able to run for %s without getting a CPU. ",
+			  fmt_duration_ns(v->cpu->facts.delay_ns).s);
+	if (v->hot->sites.n)
+		add_story(v, finding, text);
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
@@ -227,8 +242,9 @@ static void add_inclusive(const struct view *v, struct report *report)
 	}
 	vec_sort(&list, by_total);
 	for (size_t i = 0; i < list.n && i < v->max_rows; i++)
-		report_row(t, (struct value[]){ V_CODE(frame_name(v, list.v[i].frame)), V_RATIO(share(v, list.v[i].total)),
-						V_RATIO(share(v, list.v[i].self)) });
+		report_row(t,
+			   (struct value[]){ V_CODE(frame_name(v, list.v[i].frame)), V_RATIO(share(v, list.v[i].total)),
+					     V_RATIO(share(v, list.v[i].self)) });
 	vec_free(&list);
 }
 
@@ -246,8 +262,8 @@ static void add_node(struct walk *w, uint32_t node, struct report_row *parent, u
 		if (share(w->v, n->total) < TREE_SHARE || w->rows >= TREE_ROWS || depth >= TREE_DEPTH)
 			return;
 		w->rows++;
-		struct value cells[] = { V_CODE(calltree_frame_name(w->tree, n->frame)),
-					 V_RATIO(share(w->v, n->total)), V_RATIO(share(w->v, n->self)) };
+		struct value cells[] = { V_CODE(calltree_frame_name(w->tree, n->frame)), V_RATIO(share(w->v, n->total)),
+					 V_RATIO(share(w->v, n->self)) };
 		add_node(w, c, parent ? report_child(parent, cells) : report_row(w->table, cells), depth + 1);
 	}
 }
@@ -258,7 +274,9 @@ static void add_tree(const struct view *v, const struct calltree *tree, const ch
 	struct walk w = { .v = v, .tree = tree, .table = report_tree(report, title) };
 	report_column(w.table, "Method", VALUE_CODE, 0);
 	report_column(w.table, what, VALUE_RATIO, COLUMN_BAR | COLUMN_MAIN);
-	report_column(w.table, "Self", VALUE_RATIO, 0);
+	/* Upwards, a node's own share would be that of roots. */
+	if (tree == v->hot->down)
+		report_column(w.table, "Self", VALUE_RATIO, 0);
 	add_node(&w, 0, NULL, 0);
 }
 
@@ -300,36 +318,57 @@ static void add_threads(const struct view *v, bool all, struct report *report)
 	vec_free(&list);
 }
 
-static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+static void add_how_by_events(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)),
-		   f->kernel ? "the kernel's sampling (perf), with kernel frames; the process is never stopped"
-			     : "the kernel's sampling (perf), user frames only: CAP_PERFMON or root would add the kernel's");
+		   "the runtime's own sampling, which stops all managed threads for each sample (100 a second); the "
+		   "CPU time is "
+		   "that of each thread by the kernel's clock, so threads that wait weigh nothing");
+	report_how(report, "Samples", V_COUNT(f->samples),
+		   "with CPU time; managed frames only, and only where the runtime can stop a thread");
+	report_how(report, "Lost samples", V_COUNT(f->lost), NULL);
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
+static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+{
+	const struct sampling_facts *f = &v->cpu->facts;
+	report_how(
+		report, "Way", V_TEXT(way_name(exam->way)),
+		f->kernel
+			? "the kernel's sampling (perf), with kernel frames; the process is never stopped"
+			: "the kernel's sampling (perf), user frames only: CAP_PERFMON or root would add the kernel's");
 	CLEANUP(mem_freep)
 	char *each = mem_printf("one each %s of CPU time of a thread", fmt_duration_ns(f->period).s);
 	report_how(report, "Samples", V_COUNT(f->samples), each);
-	report_how(report, "Lost samples", V_COUNT(f->lost), f->throttled ? "and the kernel slowed the sampling down" : NULL);
+	report_how(report, "Lost samples", V_COUNT(f->lost),
+		   f->throttled ? "and the kernel slowed the sampling down" : NULL);
 	CLEANUP(mem_freep)
-	char *cut = mem_printf("%s longer than the copy of %s (marked [truncated]), %s without a rule (marked [incomplete]), "
-			       "%s with a guessed step",
-			       fmt_percent(f->samples ? (double)(f->ends[UNWIND_CUT] + f->ends[UNWIND_DEEP]) / (double)f->samples : 0).s,
-			       fmt_bytes(f->stack_bytes).s,
-			       fmt_percent(f->samples ? (double)f->ends[UNWIND_LOST] / (double)f->samples : 0).s,
-			       fmt_percent(f->samples ? (double)f->guessed / (double)f->samples : 0).s);
+	char *cut = mem_printf(
+		"%s longer than the copy of %s (marked [truncated]), %s without a rule (marked [incomplete]), "
+		"%s with a guessed step",
+		fmt_percent(f->samples ? (double)(f->ends[UNWIND_CUT] + f->ends[UNWIND_DEEP]) / (double)f->samples : 0)
+			.s,
+		fmt_bytes(f->stack_bytes).s,
+		fmt_percent(f->samples ? (double)f->ends[UNWIND_LOST] / (double)f->samples : 0).s,
+		fmt_percent(f->samples ? (double)f->guessed / (double)f->samples : 0).s);
 	if (f->samples)
 		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), cut);
 	if (f->cpu_ns != UINT64_MAX)
-		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns), "to compare with that of the samples");
+		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns),
+			   "to compare with that of the samples");
 	if (!f->named)
-		report_how(report, "Managed names", V_TEXT("none"), "the diagnostics socket is closed");
+		report_how(report, "Managed names", V_TEXT("none"),
+			   "the diagnostics socket is closed, or its runtime did not answer");
 	if (f->kernel && !f->kernel_names)
 		report_how(report, "Kernel names", V_TEXT("hidden"), "kernel.kptr_restrict hides them from us");
 	if (f->per_cpu)
 		report_how(report, "Too many threads", V_TEXT("whole cpus were sampled"),
 			   "an event for each thread and cpu would take more descriptors than are permitted");
 	if (v->cpu->samples->dropped)
-		report_how(report, "Samples not kept", V_COUNT(v->cpu->samples->dropped), "beyond what we hold in memory");
+		report_how(report, "Samples not kept", V_COUNT(v->cpu->samples->dropped),
+			   "beyond what we hold in memory");
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
@@ -352,7 +391,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			  .max_rows = (size_t)params_int(exam->params, "max_stacks") };
 	v.cores = v.window_ns ? (double)hot->weight / (double)v.window_ns : 0;
 	add_verdict(exam, &v, report);
-	if (v.cores >= IDLE_CORES) {
+	if (hot->weight && !str_eq(report_finding(report), "idle")) {
 		bool callers_first = params_bool(exam->params, "caller_to_callee");
 		add_figures(&v, report);
 		add_methods(&v, report);
@@ -366,7 +405,10 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_threads(&v, !params_bool(exam->params, "filter_suspended_threads"), report);
 	}
 	add_artifacts(exam, &v);
-	add_how(exam, &v, report);
+	if (c->facts.by_events)
+		add_how_by_events(exam, &v, report);
+	else
+		add_how(exam, &v, report);
 	return NULL;
 }
 
@@ -375,9 +417,10 @@ const struct profiler profiler_cpu_hotpaths = {
 	.uuid = "805A308B-061C-47F3-9B30-A485B2056E71",
 	.name = "CPU hotpaths",
 	.symptom = "the CPU is high, or a request is slow and something computes",
-	.description = "Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
-		       "hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
-		       "that wait are never counted.",
+	.description =
+		"Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
+		"hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
+		"that wait are never counted.",
 	.cost = "no stop; about 10 µs of its CPU a sample, well under 1 % at the default rate",
 	.params =
 		(const struct param[]){
@@ -416,19 +459,23 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .max = 1000 },
 		},
 	.n_params = 5,
-	.ways = { WAY_SAMPLES },
+	.ways = { WAY_SAMPLES, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "hot-path", "Look at that path in the flame graph: is the work needed, and needed that often?" },
-			{ "spread-out", "Look at the flame graph for work that many paths share, and at the subsystems." },
+			{ "hot-path",
+			  "Look at that path in the flame graph: is the work needed, and needed that often?" },
+			{ "starved", "Other processes or a CPU limit take the CPU: look at the machine, or at the "
+				     "container's limit." },
+			{ "spread-out",
+			  "Look at the flame graph for work that many paths share, and at the subsystems." },
 			{ "gc-heavy", "Allocate less: run runtime-pauses to see which collections these are." },
-			{ "jit-heavy",
-			  "Code is still being compiled: measure again when it has run for a minute; ReadyToRun shortens the "
-			  "start." },
-			{ "outside-your-code",
-			  "Look at the threads and the flame graph: native libraries and the runtime work on their own here." },
+			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
+				       "ReadyToRun shortens the "
+				       "start." },
+			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
+					       "runtime work on their own here." },
 		},
-	.n_advice = 5,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = cpu_free,

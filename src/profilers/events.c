@@ -389,14 +389,16 @@ static void loop_drop_silent(struct loop *loop)
 static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 {
 	struct exam *exam = loop->exam;
+	bool silent = false; /* a runtime that did not answer once is not asked again for what we can do without */
 	for (size_t i = 0; i < loop->n; i++) {
 		struct live *l = &loop->live[i];
 		l->least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
-		bool later = only_looks(l->stream) || l->stream->beside;
+		bool later = only_looks(l->stream) || l->stream->beside || (l->stream->optional && silent);
 		struct err *err = later ? NULL : live_open(l);
 		if (err && !l->stream->optional)
 			return err;
-		l->closed_by_us = err != NULL;
+		l->closed_by_us = err || (l->stream->optional && silent);
+		silent |= err && err_kind(err) == ERR_TIMEOUT;
 		if (err)
 			exam_log(exam, "%s: %s", l->stream->name, err_text(err));
 		err_free(err);
@@ -417,8 +419,8 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		loop_reopen(loop);
 		loop_drop_silent(loop);
 		if (!loop->stopping)
-			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000),
-				      "%s", loop->beside ? loop->beside->doing : "listening");
+			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000), "%s",
+				      loop->beside ? loop->beside->doing : "listening");
 	}
 	if (!exam->end_ns)
 		exam->end_ns = clock_mono_ns();

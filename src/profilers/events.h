@@ -29,8 +29,8 @@ struct events_stream {
 	 * open. */
 	double burst_rate, burst_share;
 	uint32_t burst_least_ms; /* a burst lasts at least so long */
-	bool anytime;  /* the event() below also gets what happened before and after the window */
-	bool optional; /* when it cannot be opened the window goes on without it */
+	bool anytime;		 /* the event() below also gets what happened before and after the window */
+	bool optional;		 /* when it cannot be opened the window goes on without it */
 	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
@@ -38,7 +38,7 @@ struct events_stream {
 	/* What came of it. */
 	uint64_t events, lost, bytes;
 	uint64_t open_ns; /* how long it was listening, all bursts together */
-	uint32_t opened; /* so far: while events come, the number of the burst they belong to */
+	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;
 	bool bursting; /* at least once it had to be stopped for its rate */
 };
@@ -52,7 +52,8 @@ bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
  * target is gone; the reason is logged. */
 struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
 /* Another instrument that runs in the same window. start() is called when the streams are open and the window is about
- * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do. */
+ * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do.
+ */
 struct events_beside {
 	struct err *(*start)(void *user);
 	int (*fd)(void *user);

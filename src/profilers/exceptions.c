@@ -23,8 +23,11 @@
 #define TYPES_MAX 2000
 #define MESSAGE_UNITS 400
 #define THREADS_MAX 100000
-#define RATE_BINS 120
-#define BIN_LEAST 10 /* throws */
+#define RATE_BINS 512
+#define FIRST_BIN_NS 2000000
+#define CHART_POINTS 120
+#define CHART_LEAST 12
+#define POINT_THROWS 10
 #define NS_PER_S 1000000000ull
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
@@ -91,12 +94,18 @@ static uint32_t type_of(struct exceptions *x, struct utf16_span name)
 	return id;
 }
 
+/* Bins are narrow at first and join in pairs as time goes on: nobody knows when the window will end. */
 static void count_bin(struct exceptions *x, uint64_t time)
 {
-	if (time < x->exam->start_ns || !x->bin_ns)
+	if (time < x->exam->start_ns)
 		return;
-	uint64_t bin = (time - x->exam->start_ns) / x->bin_ns;
-	x->bins[MIN(bin, (uint64_t)RATE_BINS - 1)]++;
+	uint64_t since = time - x->exam->start_ns;
+	while (since / x->bin_ns >= RATE_BINS) {
+		for (size_t i = 0; i < RATE_BINS; i++)
+			x->bins[i] = i < RATE_BINS / 2 ? x->bins[2 * i] + x->bins[2 * i + 1] : 0;
+		x->bin_ns *= 2;
+	}
+	x->bins[since / x->bin_ns]++;
 }
 
 /* An exception with an inner one wraps what its thread threw just before. */
@@ -216,7 +225,7 @@ static struct err *run(struct exam *exam)
 	x->exam = exam;
 	x->stacks = stacks_new();
 	x->methods = methods_new();
-	x->bin_ns = window_ms * 1000000 / RATE_BINS;
+	x->bin_ns = FIRST_BIN_NS;
 	x->old = exam_runtime_major(exam) < 9;
 	x->streams[COUNTS] = (struct events_stream){
 		.name = "counts",
@@ -546,15 +555,14 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 	buf_free(&name);
 }
 
-/* Bins of the window joined until they hold some throws each: single ones are no rate. */
-static size_t bins_joined(const struct exceptions *x)
+/* How many bins make one point: few enough points for a picture, and some throws in each, for single ones are no rate.
+ */
+static size_t bins_joined(const struct exceptions *x, size_t used)
 {
-	size_t join = 1;
-	while (join < RATE_BINS / 12 && x->count * join < (uint64_t)BIN_LEAST * RATE_BINS)
+	size_t join = (used + CHART_POINTS - 1) / CHART_POINTS;
+	while (join < used / CHART_LEAST && x->count * join < (uint64_t)POINT_THROWS * used)
 		join++;
-	while (RATE_BINS % join)
-		join++;
-	return join;
+	return MAX(join, (size_t)1);
 }
 
 static void add_chart(const struct exam *exam, const struct exceptions *x, struct report *report)
@@ -562,12 +570,12 @@ static void add_chart(const struct exam *exam, const struct exceptions *x, struc
 	uint64_t window = exam->end_ns - exam->start_ns;
 	uint64_t at[RATE_BINS];
 	double rate[RATE_BINS];
-	size_t n = 0, join = bins_joined(x);
+	size_t n = 0, used = (size_t)MIN(window / x->bin_ns + 1, (uint64_t)RATE_BINS), join = bins_joined(x, used);
 	uint64_t width = x->bin_ns * join;
-	for (; n < RATE_BINS / join && n * width < window; n++) {
+	for (; n * join < used && n * width < window; n++) {
 		uint64_t sum = 0;
-		for (size_t i = 0; i < join; i++)
-			sum += x->bins[n * join + i];
+		for (size_t i = n * join; i < MIN((n + 1) * join, used); i++)
+			sum += x->bins[i];
 		at[n] = n * width;
 		rate[n] = (double)sum * 1e9 / (double)MIN(width, window - at[n]);
 	}

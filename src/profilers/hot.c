@@ -35,7 +35,7 @@ enum frame_kind hot_stack_kind(const struct samples *s, uint32_t stack)
 
 struct summing {
 	struct hot *hot;
-	uint32_t *same; /* frame -> the first of its name */
+	uint32_t *same;		   /* frame -> the first of its name */
 	uint32_t *down, *up;	   /* frame -> calltree frame + 1 */
 	uint32_t *seen;		   /* frame -> stack + 1 that last counted it */
 	struct hot_method *method; /* by frame */
@@ -131,10 +131,10 @@ static void make_sites(struct summing *g)
 	uint64_t key, weight;
 	for (size_t pos = 0; map_u64_next(&g->site, &pos, &key, &weight);) {
 		*map_u64_put(&index, key, NULL) = h->sites.n;
-		vec_push(&h->sites, ((struct hot_site){ .frame = (uint32_t)key,
-							.caller = UINT32_MAX,
-							.below = UINT32_MAX,
-							.weight = weight }));
+		vec_push(
+			&h->sites,
+			((struct hot_site){
+				.frame = (uint32_t)key, .caller = UINT32_MAX, .below = UINT32_MAX, .weight = weight }));
 	}
 	pick(h, &index, &g->caller, true);
 	pick(h, &index, &g->below, false);

@@ -36,8 +36,7 @@ static void on_start(struct jit *j, const struct nettrace_event *event)
 		return;
 	if (t->n == JIT_DEPTH) /* so deep is no real program: ends were lost */
 		t->n = 0;
-	t->open[t->n++] =
-		(struct jit_open){ .method = start.id, .start_ns = event->time, .il_bytes = start.il_bytes };
+	t->open[t->n++] = (struct jit_open){ .method = start.id, .start_ns = event->time, .il_bytes = start.il_bytes };
 }
 
 /* Ends the compilation that began with that method; what began later on the thread and did not end was given up. */
@@ -120,7 +119,12 @@ static void count_time(struct jit *j, struct jit_group *g, uint64_t time, uint64
 		return;
 	uint64_t at = time - j->exam->start_ns;
 	j->bins[MIN(at / j->bin_ns, (uint64_t)JIT_BINS - 1)] += ns;
-	g->tenths |= (uint16_t)(1u << MIN(at / j->tenth_ns, (uint64_t)9));
+	/* Half seconds, not parts of the window: it may end before its time. */
+	uint32_t slot = (uint32_t)(at / JIT_SLOT_NS) + 1;
+	if (slot > g->last_slot) {
+		g->last_slot = slot;
+		g->slots++;
+	}
 }
 
 static void on_load(struct jit *j, const struct nettrace_event *event)
@@ -201,7 +205,6 @@ static struct err *run(struct exam *exam)
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	j->exam = exam;
 	j->bin_ns = window_ms * 1000000 / JIT_BINS;
-	j->tenth_ns = window_ms * 1000000 / 10;
 	/* Order matters only within a thread. */
 	j->stream = (struct events_stream){
 		.name = "jit", .providers = &provider, .n_providers = 1, .unordered = true, .event = on_event, .user = j

@@ -6,6 +6,7 @@
 #include "eventpipe/clr.h"
 #include "profilers/events.h"
 
+#define JIT_SLOT_NS 500000000ull
 #define JIT_BINS 120
 
 struct jit_sum {
@@ -19,7 +20,7 @@ struct jit_group {
 	uint64_t longest_ns;
 	uint64_t tiers[CLR_TIERS]; /* times compiled as */
 	uint64_t rejected;
-	uint16_t tenths; /* of the window in which it was compiled, one bit each */
+	uint32_t slots, last_slot; /* half seconds in which it was compiled: how many, and the last */
 	bool dynamic;
 };
 
@@ -42,7 +43,7 @@ struct jit {
 	struct jit_sum all, dynamic, tiers[CLR_TIERS];
 	uint64_t rejected, precompiled, unloaded;
 	uint64_t untimed; /* compiled, but the beginning was not seen */
-	uint64_t bins[JIT_BINS], bin_ns, tenth_ns;
+	uint64_t bins[JIT_BINS], bin_ns;
 	struct buf shown;
 	const struct exam *exam;
 	struct events_stream stream;

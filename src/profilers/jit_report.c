@@ -10,7 +10,7 @@
 /* Code that is made again and again, not only while the program starts. */
 #define AGAIN_COUNT 20
 #define AGAIN_RATE 2.0
-#define AGAIN_TENTHS 5
+#define AGAIN_SLOTS 0.5
 #define REJECTED_MANY 50
 #define REJECTED_SHARE 0.10
 
@@ -41,7 +41,8 @@ static int slowest_first(const void *a, const void *b)
 static bool made_again(const struct jit_group *g, uint64_t window_ns)
 {
 	double rate = window_ns ? (double)g->sum.count * 1e9 / (double)window_ns : 0;
-	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && __builtin_popcount(g->tenths) >= AGAIN_TENTHS;
+	double slots = (double)window_ns / JIT_SLOT_NS;
+	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && g->slots >= AGAIN_SLOTS * slots;
 }
 
 static struct view view_of(const struct exam *exam, const struct jit *j)

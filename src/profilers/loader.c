@@ -29,10 +29,9 @@ static void utf8_of(struct loader *l, struct utf16_span span)
 	utf16_add(&l->text, span.units, MIN(span.n, (size_t)NAME_UNITS));
 }
 
-static void count_bin(const struct loader *l, int64_t *bins, uint64_t now, int by)
+static uint64_t since_start(const struct loader *l, const struct nettrace_event *event)
 {
-	if (l->bin_ns && now >= l->exam->start_ns)
-		bins[MIN((now - l->exam->start_ns) / l->bin_ns, (uint64_t)LOADER_BINS - 1)] += by;
+	return event->time - MIN(l->exam->start_ns, event->time);
 }
 
 /* --- assemblies --- */
@@ -64,7 +63,7 @@ static void on_load(struct loader *l, const struct nettrace_event *event)
 	if (!clr_decode_assembly(event, &a))
 		return;
 	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
-	count_bin(l, l->assembly_bins, event->time, 1);
+	timeline_add(&l->assembly_growth, since_start(l, event), 1);
 	if (!assembly || l->loaded.n >= LOADED_MAX) {
 		l->not_kept++;
 		return;
@@ -89,7 +88,7 @@ static void on_unload(struct loader *l, const struct nettrace_event *event)
 	if (!clr_decode_assembly(event, &a))
 		return;
 	l->unloads++;
-	count_bin(l, l->assembly_bins, event->time, -1);
+	timeline_add(&l->assembly_growth, since_start(l, event), -1);
 	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
 	if (assembly)
 		assembly->unloads++;
@@ -156,9 +155,8 @@ static void on_method(struct loader *l, const struct nettrace_event *event)
 	if (!(m.flags & METHOD_DYNAMIC))
 		return;
 	l->dynamic_loads++;
-	count_bin(l, l->dynamic_bins, event->time, 1);
-	if (l->bin_ns && event->time >= l->exam->start_ns)
-		l->dynamic_load_bins[MIN((event->time - l->exam->start_ns) / l->bin_ns, (uint64_t)LOADER_BINS - 1)]++;
+	timeline_add(&l->dynamic_growth, since_start(l, event), 1);
+	timeline_add(&l->dynamic_made, since_start(l, event), 1);
 	const uint64_t *jitting = map_u64_get(&l->jitting, m.id);
 	uint32_t stack = jitting && *jitting ? (uint32_t)*jitting - 1 : STACKS_NONE, kind = kind_of(l, m.name);
 	bool new;
@@ -183,7 +181,7 @@ static void on_method_unload(struct loader *l, const struct nettrace_event *even
 	if (!clr_decode_method(event, &m) || !(m.flags & METHOD_DYNAMIC))
 		return;
 	l->dynamic_gone++;
-	count_bin(l, l->dynamic_bins, event->time, -1);
+	timeline_add(&l->dynamic_growth, since_start(l, event), -1);
 	uint32_t kind = kind_of(l, m.name);
 	if (kind != STRTAB_NONE)
 		++*map_u64_put(&l->dynamic_unloads, kind, NULL);
@@ -253,6 +251,7 @@ static void on_listed(void *user, const struct nettrace_event *event)
 	struct loader *l = user;
 	struct clr_assembly a;
 	uint32_t index, full;
+	methods_event(l->methods, event); /* before .NET 9 they come with it */
 	if (clr_event(event) != CLR_ASSEMBLY_LOAD || !clr_decode_assembly(event, &a))
 		return;
 	l->listed = true;
@@ -312,6 +311,20 @@ static void keep_threads(struct loader *l)
 	json_decref(fact);
 }
 
+/* Names cost the target some milliseconds: only when there is a stack to be named, and then once. */
+static bool time_for_names(void *user, uint64_t now UNUSED)
+{
+	struct loader *l = user;
+	bool now_or_never = stacks_count(l->stacks) && !l->asked_names;
+	l->asked_names |= now_or_never;
+	return now_or_never;
+}
+
+static void on_name(void *user, const struct nettrace_event *event)
+{
+	methods_event(((struct loader *)user)->methods, event);
+}
+
 static void describe_streams(struct loader *l)
 {
 	static const struct ipc_provider code = { .name = CLR_PROVIDER,
@@ -323,7 +336,10 @@ static void describe_streams(struct loader *l)
 	};
 	l->streams[LOADER_GCS] =
 		(struct events_stream){ .name = "gc", .providers = &gc, .n_providers = 1, .event = on_gc, .user = l };
-	l->streams[LOADER_NAMES] = exam_methods_stream(&l->streams[LOADER_EVENTS], l->methods);
+	l->streams[LOADER_NAMES] = exam_methods_stream(NULL, l->methods);
+	l->streams[LOADER_NAMES].when = time_for_names;
+	l->streams[LOADER_NAMES].event = on_name;
+	l->streams[LOADER_NAMES].user = l;
 }
 
 static struct err *run(struct exam *exam)
@@ -333,7 +349,6 @@ static struct err *run(struct exam *exam)
 	l->exam = exam;
 	l->stacks = stacks_new();
 	l->methods = methods_new();
-	l->bin_ns = window_ms * 1000000 / LOADER_BINS;
 	describe_streams(l);
 	if (!exam->replay)
 		l->threads_before = count_threads(exam);

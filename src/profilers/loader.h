@@ -3,11 +3,11 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "model/timeline.h"
 #include "profilers/events.h"
 #include "profilers/stacks.h"
 #include "report/report.h"
 
-#define LOADER_BINS 120
 #define LOADER_NO_CONTEXT UINT32_MAX
 
 /* An assembly that was loaded in the window. */
@@ -59,13 +59,13 @@ struct loader {
 	struct map_u64 starts_of;
 	uint64_t threads_started, threads_before, threads_after; /* 0 = not known */
 
-	uint64_t bin_ns;
-	int64_t assembly_bins[LOADER_BINS], dynamic_bins[LOADER_BINS]; /* loads minus unloads */
-	uint64_t dynamic_load_bins[LOADER_BINS];
+	struct timeline assembly_growth, dynamic_growth; /* loads less unloads */
+	struct timeline dynamic_made;
 	uint64_t not_kept;
 
 	struct stacks *stacks;
 	struct methods *methods;
+	bool asked_names;
 	struct buf text;
 	struct events_stream streams[3];
 };

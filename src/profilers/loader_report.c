@@ -188,9 +188,12 @@ static void view_init(struct view *v, const struct exam *exam, struct loader *l)
 	}
 	vec_sort(&v->dynamics, place_most_first);
 	vec_sort(&v->starts, place_most_first);
+	uint64_t at[TIMELINE_POINTS], width;
+	double made[TIMELINE_POINTS];
 	bool had[SLICES] = { false };
-	for (size_t i = 0; i < LOADER_BINS; i++)
-		had[i * SLICES / LOADER_BINS] |= l->dynamic_load_bins[i] > 0;
+	size_t n = timeline_points(&l->dynamic_made, v->window_ns, at, made, &width);
+	for (size_t i = 0; i < n; i++)
+		had[i * SLICES / n] |= made[i] > 0;
 	for (size_t i = 0; i < SLICES; i++)
 		v->slices += had[i];
 }
@@ -268,7 +271,8 @@ static void say_dynamic(const struct loader *l, const struct view *v, struct ric
 	rich_text(text, ".");
 	if (!top)
 		return;
-	rich_text(text, " %s: ", fmt_percent((double)top->count / (double)l->dynamic_loads).s);
+	double share = (double)top->count / (double)l->dynamic_loads;
+	rich_text(text, share > 0.995 ? " All of them: " : " %s of them: ", fmt_percent(share).s);
 	rich_strong(text, "%s", top->kind);
 	if (top->method) {
 		rich_text(text, ", asked for in ");
@@ -381,7 +385,7 @@ static void add_assembly_lines(struct loader *l, const struct exam *exam, uint32
 				fmt_duration_ns(last->at_ns - MIN(last->at_ns, exam->start_ns)).s);
 	report_row_line(row, VALUE_TEXT, when, first->dynamic ? "made at run time" : NULL);
 	if (last->context != LOADER_NO_CONTEXT)
-		report_row_line(row, VALUE_CODE, strtab_get(&l->contexts, last->context), "into");
+		report_row_line(row, VALUE_CODE, strtab_get(&l->contexts, last->context), "its load context");
 	if (first->stack != STACKS_NONE)
 		stacks_lines(l->stacks, l->methods, first->stack, 0, row);
 }
@@ -425,8 +429,8 @@ static void add_assemblies(struct loader *l, const struct exam *exam, struct rep
 static void add_dynamics(struct loader *l, const struct view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Dynamic code");
-	report_column(t, "What", VALUE_TEXT, 0);
 	report_column(t, "Asked for in", VALUE_CODE, 0);
+	report_column(t, "What", VALUE_TEXT, 0);
 	report_column(t, "Methods", VALUE_COUNT, COLUMN_MAIN);
 	report_column(t, "Machine code", VALUE_BYTES, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
@@ -438,7 +442,7 @@ static void add_dynamics(struct loader *l, const struct view *v, struct report *
 			continue;
 		}
 		struct report_row *row = report_row(
-			t, (struct value[]){ V_TEXT(p->kind), p->method ? V_CODE(p->method) : V_NONE, V_COUNT(p->count),
+			t, (struct value[]){ p->method ? V_CODE(p->method) : V_NONE, V_TEXT(p->kind), V_COUNT(p->count),
 					     V_BYTES(p->bytes), V_RATIO((double)p->count / (double)l->dynamic_loads) });
 		if (p->stack != STACKS_NONE)
 			stacks_lines(l->stacks, l->methods, p->stack, 0, row);
@@ -466,13 +470,13 @@ static void add_starts(struct loader *l, const struct view *v, struct report *re
 
 static void add_chart(const struct loader *l, const struct view *v, struct report *report)
 {
-	uint64_t at[LOADER_BINS];
-	double assemblies[LOADER_BINS], dynamics[LOADER_BINS], a = 0, d = 0;
-	size_t n = 0;
-	for (; n < LOADER_BINS && n * l->bin_ns < v->window_ns; n++) {
-		at[n] = n * l->bin_ns;
-		assemblies[n] = a += (double)l->assembly_bins[n];
-		dynamics[n] = d += (double)l->dynamic_bins[n];
+	uint64_t at[TIMELINE_POINTS], width;
+	double assemblies[TIMELINE_POINTS], dynamics[TIMELINE_POINTS];
+	timeline_points(&l->assembly_growth, v->window_ns, at, assemblies, &width);
+	size_t n = timeline_points(&l->dynamic_growth, v->window_ns, at, dynamics, &width);
+	for (size_t i = 1; i < n; i++) {
+		assemblies[i] += assemblies[i - 1];
+		dynamics[i] += dynamics[i - 1];
 	}
 	struct report_chart *chart =
 		report_chart(report, "More than at the start: loaded less unloaded", VALUE_NUMBER, v->window_ns);

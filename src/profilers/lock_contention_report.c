@@ -404,8 +404,8 @@ static void add_open_line(const struct locks *l, uint32_t lock, struct report_ro
 static void add_by_lock(struct locks *l, const struct view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "By lock");
-	report_column(t, "Lock", VALUE_TEXT, 0);
 	report_column(t, "Waited for in", VALUE_CODE, 0);
+	report_column(t, "Lock", VALUE_TEXT, 0);
 	report_column(t, "Waits", VALUE_COUNT, 0);
 	report_column(t, "Longest", VALUE_NS, 0);
 	report_column(t, "In all", VALUE_NS, COLUMN_MAIN);
@@ -424,7 +424,7 @@ static void add_by_lock(struct locks *l, const struct view *v, struct report *re
 		const struct site *site = main_site(v, index);
 		CLEANUP(mem_freep) char *name = mem_printf("#%zu %s", i + 1, kind_of(l, site));
 		struct report_row *row = report_row(
-			t, (struct value[]){ V_TEXT(name), site && site->method ? V_CODE(site->method) : V_NONE,
+			t, (struct value[]){ site && site->method ? V_CODE(site->method) : V_NONE, V_TEXT(name),
 					     V_COUNT((uint64_t)(waits + 0.5)), V_NS(lock->max_ns), V_NS(sum),
 					     V_RATIO(v->sum_ns > 0 ? sum / v->sum_ns : 0) });
 		add_queue_line(v, lock, row);

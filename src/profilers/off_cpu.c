@@ -1,8 +1,8 @@
 /* Off-CPU: where threads wait, for how long and for what.
  *
- * Every switch away from a cpu is timed by the kernel and most are sampled with their whole stack; threads that never move
- * in the window are looked at from the outside. Runtime threads and pools that wait for work are told apart from waits
- * below the user's own code, which are the ones that make something slow. */
+ * Every switch away from a cpu is timed by the kernel and most are sampled with their whole stack; threads that never
+ * move in the window are looked at from the outside. Runtime threads and pools that wait for work are told apart from
+ * waits below the user's own code, which are the ones that make something slow. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -171,8 +171,8 @@ static void add_top(const struct view *v, const struct place *p, struct rich *te
 		rich_text(text, ", waiting for %s.", wait_kind_words((enum wait_kind)p->kind));
 }
 
-/* The story: the most time in waits that began or ended while we looked. One that does neither is as a rule a main thread
- * or a loop without work. */
+/* The story: the most time in waits that began or ended while we looked. One that does neither is as a rule a main
+ * thread or a loop without work. */
 static const struct place *top_place(const struct view *v, bool locks)
 {
 	const struct place *top = &v->places.v[0];
@@ -248,11 +248,11 @@ static void add_places(const struct exam *exam, const struct view *v, struct rep
 	size_t rows = (size_t)params_int(exam->params, "rows");
 	for (size_t i = 0; i < v->places.n && i < rows; i++) {
 		const struct place *p = &v->places.v[i];
-		struct report_row *row = report_row(
-			t, (struct value[]){ V_CODE(frame_name(v, p->frame)),
-					     V_TEXT(wait_kind_words((enum wait_kind)p->kind)), V_NS(p->weight),
-					     v->thinned ? V_NONE : V_COUNT(p->count),
-					     v->thinned ? V_NONE : V_NS(p->longest), V_COUNT(p->whole) });
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(frame_name(v, p->frame)),
+							V_TEXT(wait_kind_words((enum wait_kind)p->kind)),
+							V_NS(p->weight), v->thinned ? V_NONE : V_COUNT(p->count),
+							v->thinned ? V_NONE : V_NS(p->longest), V_COUNT(p->whole) });
 		add_stack(v, p->stack, row);
 	}
 }
@@ -276,10 +276,9 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 	report_how(report, "Way", V_TEXT(way_name(exam->way)),
 		   "the kernel's context switches (perf); the process is never stopped");
 	CLEANUP(mem_freep)
-	char *sampled = mem_printf("all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s,
-				   fmt_count(f->waits).s,
-				   v->thinned ? ", which stand for the others of their thread (thinned to spare the process)"
-					      : "");
+	char *sampled = mem_printf(
+		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
+		v->thinned ? ", which stand for the others of their thread (thinned to spare the process)" : "");
 	report_how(report, "Switches", V_COUNT(f->switches), sampled);
 	report_how(report, "Lost records", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
 	if (f->samples)
@@ -344,9 +343,10 @@ const struct profiler profiler_off_cpu = {
 	.uuid = "4C5D1B0E-8F0A-4B53-9C2E-6A1E7D0F3B21",
 	.name = "Off-CPU",
 	.symptom = "it is slow, but the CPU is idle: what do threads wait for?",
-	.description = "Times every wait of every thread and shows where your code waits and for what: locks, events, sleeps, "
-		       "files, sockets, pipes, polling, page faults. Threads that wait for work without any of your code are "
-		       "left out.",
+	.description =
+		"Times every wait of every thread and shows where your code waits and for what: locks, events, sleeps, "
+		"files, sockets, pipes, polling, page faults. Threads that wait for work without any of your code are "
+		"left out.",
 	.cost = "no stop; some microseconds a switch, thinned when switches are many",
 	.params =
 		(const struct param[]){
@@ -370,8 +370,10 @@ const struct profiler profiler_off_cpu = {
 	.ways = { WAY_SAMPLES },
 	.advice =
 		(const struct advice[]){
-			{ "lock-waits", "Hold that lock for less time or by fewer: move work out of it, or split what it guards." },
-			{ "waits", "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
+			{ "lock-waits",
+			  "Hold that lock for less time or by fewer: move work out of it, or split what it guards." },
+			{ "waits",
+			  "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
 	.n_advice = 3,

@@ -181,7 +181,8 @@ void samples_write(const struct samples *s, struct buf *out)
 	put(out, s->list.n);
 	uint32_t before = 0;
 	vec_each(x, &s->list) {
-		/* Rings come one after the other where one ran full: a step back is written as the difference mod 2^32. */
+		/* Rings come one after the other where one ran full: a step back is written as the difference mod 2^32.
+		 */
 		put(out, (uint32_t)(x->time_us - before));
 		before = x->time_us;
 		put(out, x->thread);

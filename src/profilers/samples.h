@@ -79,8 +79,8 @@ static inline const char *samples_thread_show(const struct samples *s, uint32_t 
 }
 
 /* The frames of a stack with repeats folded: a run of the same one to four frames, called again and again, stands once.
- * `same` maps frames that are one to a reader to the first of them (NULL = none do). Leaf first, into `out` (room for the
- * stack's n). Returns how many. */
+ * `same` maps frames that are one to a reader to the first of them (NULL = none do). Leaf first, into `out` (room for
+ * the stack's n). Returns how many. */
 size_t samples_fold(const struct samples *s, const uint32_t *same, uint32_t stack, uint32_t *out);
 
 void samples_write(const struct samples *s, struct buf *out);

@@ -4,6 +4,7 @@
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "eventpipe/clr.h"
 #include "profilers/events.h"
 #include "profilers/switches.h"
 #include <dirent.h>
@@ -27,6 +28,14 @@
 #define SWITCH_SAMPLES_PER_S 2000
 #define FRAMES_MAX (UNWIND_FRAMES_MAX + KERNEL_FRAMES_MAX + 2)
 
+/* The runtime stood still for a collection. */
+struct pause {
+	uint64_t from_ns, to_ns;
+};
+#define PAUSES_MAX 1000000
+/* Reasons of a suspension that are collections. */
+enum { SUSPEND_GC = 1, SUSPEND_GC_PREP = 6 };
+
 /* Frames of code that had no name yet: named at the end, or not at all. */
 struct later {
 	uint32_t frame;
@@ -39,6 +48,7 @@ struct sampling {
 	struct sampling_facts *facts;
 	struct samples *samples;
 	struct methods *methods;
+	const struct events_stream *compiled;
 	struct space *space;
 	struct kernel *kernel;
 	struct unwinder *unwinder;
@@ -49,6 +59,7 @@ struct sampling {
 	struct map_u64 by_method;  /* start and order -> frame + 1 */
 	VEC(struct later) later;
 	struct map_u64 later_index; /* address -> frame + 1 */
+	VEC(struct pause) pauses;   /* in order of time; the last may be open (to_ns 0) */
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
@@ -60,8 +71,8 @@ struct sampling {
 
 /* --- CPU time by the kernel's own clock --- */
 
-/* The first number of schedstat: ns on a cpu. False when it is gone. */
-static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
+/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
+static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
 {
 	char path[80];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
@@ -69,8 +80,10 @@ static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
 	struct err *err = file_read(path, 256, &text);
 	bool ok = !err && text.len;
 	err_free(err);
-	if (ok)
-		*ret = strtoull(text.data, NULL, 10);
+	unsigned long long run = 0, delay = 0;
+	ok = ok && sscanf(text.data, "%llu %llu", &run, &delay) == 2;
+	*ret = run;
+	*ret_delay = delay;
 	return ok;
 }
 
@@ -146,18 +159,20 @@ static uint32_t thread_of(struct sampling *g, uint32_t tid)
 
 static void note_start(struct sampling *g, pid_t tid)
 {
-	uint64_t ns;
-	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns))
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
 		return;
 	uint32_t thread = thread_of(g, (uint32_t)tid);
+	g->facts->delay_ns -= delay; /* the end's are added */
 	g->samples->threads.v[thread].start_cpu_ns = ns;
 }
 
 static void note_end(struct sampling *g, pid_t tid)
 {
-	uint64_t ns;
-	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns))
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
 		return;
+	g->facts->delay_ns += delay;
 	/* One that began in the window started from nothing. */
 	struct samples_thread *t = &g->samples->threads.v[thread_of(g, (uint32_t)tid)];
 	t->cpu_ns = ns - MIN(ns, t->start_cpu_ns);
@@ -263,6 +278,58 @@ static size_t add_kernel(struct sampling *g, const struct record *r, size_t n)
 	return n;
 }
 
+/* --- garbage collection ---
+ *
+ * The collector is part of libcoreclr, whose functions as a rule have no names. Its own threads have; and while managed
+ * code stands still for a collection, a thread that works in libcoreclr works for it. */
+
+static void on_gc_event(void *user, const struct nettrace_event *event)
+{
+	struct sampling *g = user;
+	enum clr_event kind = clr_event(event);
+	bool open = g->pauses.n && !vec_last(&g->pauses).to_ns;
+	struct clr_suspend suspend;
+	if (kind == CLR_SUSPEND_BEGIN && !open && g->pauses.n < PAUSES_MAX && clr_decode_suspend(event, &suspend) &&
+	    (suspend.reason == SUSPEND_GC || suspend.reason == SUSPEND_GC_PREP))
+		vec_push(&g->pauses, ((struct pause){ .from_ns = event->time }));
+	else if (kind == CLR_RESTART_END && open)
+		vec_last(&g->pauses).to_ns = event->time;
+}
+
+static bool in_pause(const struct sampling *g, uint64_t time_ns)
+{
+	size_t low = 0, high = g->pauses.n;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (g->pauses.v[mid].from_ns <= time_ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && (time_ns < g->pauses.v[low - 1].to_ns || !g->pauses.v[low - 1].to_ns);
+}
+
+static bool is_gc_thread(const char *name)
+{
+	return str_starts(name, ".NET Server GC") || str_starts(name, ".NET BGC") ||
+	       str_starts(name, ".NET Background");
+}
+
+/* The runtime's own frames above the first managed one become the collector's. */
+static void mark_gc(struct sampling *g, const struct record *r, size_t n)
+{
+	if (!in_pause(g, r->time) && !is_gc_thread(samples_thread_show(g->samples, thread_of(g, r->tid))))
+		return;
+	const struct samples *s = g->samples;
+	for (size_t i = 0; i < n; i++) {
+		const struct samples_frame *f = &s->frames.v[g->frames[i]];
+		if (f->kind == FRAME_CODE || f->kind == FRAME_FRAMEWORK || f->kind == FRAME_JIT)
+			return;
+		if (f->module != STRTAB_NONE && str_starts(strtab_get(&s->strings, f->module), "libcoreclr"))
+			g->frames[i] = samples_frame(g->samples, "[garbage collection]", "libcoreclr.so", FRAME_GC);
+	}
+}
+
 static size_t add_user(struct sampling *g, const struct record *r, size_t n)
 {
 	struct unwound *u = &g->unwound;
@@ -288,6 +355,8 @@ static uint32_t stack_of(struct sampling *g, const struct record *r)
 	struct sampling_facts *f = g->facts;
 	size_t n = add_user(g, r, add_kernel(g, r, 0));
 	const struct unwound *u = &g->unwound;
+	if (!g->switches)
+		mark_gc(g, r, n);
 	f->samples++;
 	f->ends[u->end]++;
 	f->guessed += u->guessed > 0;
@@ -329,7 +398,8 @@ static bool read_syscall(pid_t pid, pid_t tid, long *ret_number, uint64_t *ret_a
 	bool ok = !err && text.len;
 	err_free(err);
 	unsigned long long arg, sp, pc;
-	if (!ok || sscanf(text.data, "%ld 0x%llx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", ret_number, &arg, &sp, &pc) != 4)
+	if (!ok || sscanf(text.data, "%ld 0x%llx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", ret_number, &arg, &sp,
+			  &pc) != 4)
 		return false;
 	*ret_arg = arg;
 	*regs = (struct unwind_regs){ .ip = pc };
@@ -373,7 +443,8 @@ static void snapshot(struct sampling *g, pid_t tid)
 	uint32_t stack = samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
 	if (stack == SAMPLES_FULL)
 		return;
-	enum wait_kind kind = number == 0 || number == 1 ? file_kind(pid, arg) : wait_kind_of(g->samples, stack, number);
+	enum wait_kind kind =
+		number == 0 || number == 1 ? file_kind(pid, arg) : wait_kind_of(g->samples, stack, number);
 	switches_before(g->switches, thread_of(g, (uint32_t)tid), stack, kind);
 }
 
@@ -383,12 +454,15 @@ static struct err *start(void *user)
 {
 	struct sampling *g = user;
 	pid_t pid = g->exam->patient->target.pid;
+	/* Who did not answer just now would keep us waiting again. */
+	g->facts->named = g->facts->named && g->compiled->opened;
 	if (g->facts->named)
 		TRY(exam_methods_now(g->exam, g->methods, "early-names"));
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
-					 .stack_bytes = g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+					 .stack_bytes =
+						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
 	TRY(sampler_open(&config, &g->sampler));
 	for_tasks(g, note_start);
 	if (!process_cpu_ns(pid, &g->start_cpu_ns))
@@ -415,8 +489,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = sampler_facts(g->sampler);
-	if (g->options->stack_bytes || g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen ||
-	    f->stack_bytes >= SAMPLER_STACK_MAX)
+	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
 	struct err *err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
@@ -454,10 +527,9 @@ static void turn(void *user)
 {
 	struct sampling *g = user;
 	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
+	grow(g);
 	if (g->switches)
 		thin(g);
-	else
-		grow(g);
 }
 
 static void stop(void *user)
@@ -470,6 +542,9 @@ static void stop(void *user)
 	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
 		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
 	for_tasks(g, note_end);
+	/* Threads that ended in between are missing in the second sum. */
+	if (g->facts->delay_ns > UINT64_MAX / 2)
+		g->facts->delay_ns = 0;
 }
 
 /* --- afterwards --- */
@@ -497,35 +572,57 @@ static uint64_t unnamed(struct sampling *g)
 	return n;
 }
 
-static void save(struct sampling *g)
+static void save(struct exam *exam, const struct samples *samples, const struct sampling_facts *f)
 {
-	if (!g->exam->recording)
+	if (!exam->recording)
 		return;
 	struct recording_part *part;
-	struct err *err = recording_part_new(g->exam->recording, PART, "samples", &part);
+	struct err *err = recording_part_new(exam->recording, PART, "samples", &part);
 	if (err) {
-		exam_log(g->exam, "the samples are not kept: %s", err_text(err));
+		exam_log(exam, "the samples are not kept: %s", err_text(err));
 		err_free(err);
 		return;
 	}
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	samples_write(g->samples, &bytes);
+	samples_write(samples, &bytes);
 	recording_part_write(part, bytes.data, bytes.len);
 	recording_part_close(part, !bytes.overflow);
-	const struct sampling_facts *f = g->facts;
 	json_t *ends = json_array();
 	for (size_t i = 0; i < UNWIND_ENDS; i++)
 		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
-	json_t *fact = json_pack(
-		"{s:b, s:b, s:b, s:b, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "kernel", f->kernel,
-		"kernel_names", f->kernel_names, "per_cpu", f->per_cpu, "named", f->named, "period", (json_int_t)f->period,
-		"stack_bytes", (int)f->stack_bytes, "cpus", (int)f->cpus, "threads", (int)f->threads, "samples",
-		(json_int_t)f->samples, "lost", (json_int_t)f->lost, "throttled", (json_int_t)f->throttled, "guessed",
-		(json_int_t)f->guessed, "nameless", (json_int_t)f->nameless, "switches", (json_int_t)f->switches, "waits",
-		(json_int_t)f->waits, "waits_with_stack", (json_int_t)f->waits_with_stack, "unseen_ns",
-		(json_int_t)f->unseen_ns, "cpu_ns",
-		f->cpu_ns == UINT64_MAX ? (json_int_t)-1 : (json_int_t)f->cpu_ns, "ends", ends);
-	recording_set_fact(g->exam->recording, "sampling", fact);
+	json_t *fact = json_object();
+	const struct {
+		const char *key;
+		bool value;
+	} flags[] = { { "kernel", f->kernel },
+		      { "kernel_names", f->kernel_names },
+		      { "per_cpu", f->per_cpu },
+		      { "named", f->named },
+		      { "by_events", f->by_events } };
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = { { "period", f->period },
+			{ "stack_bytes", f->stack_bytes },
+			{ "cpus", f->cpus },
+			{ "threads", f->threads },
+			{ "samples", f->samples },
+			{ "lost", f->lost },
+			{ "throttled", f->throttled },
+			{ "guessed", f->guessed },
+			{ "switches", f->switches },
+			{ "waits", f->waits },
+			{ "waits_with_stack", f->waits_with_stack },
+			{ "unseen_ns", f->unseen_ns },
+			{ "delay_ns", f->delay_ns },
+			{ "cpu_ns", f->cpu_ns } };
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
+	/* What is not known is UINT64_MAX here and -1 there. */
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		json_object_set_new(fact, numbers[i].key, json_integer((json_int_t)numbers[i].value));
+	json_object_set_new(fact, "ends", ends);
+	recording_set_fact(exam->recording, "sampling", fact);
 	json_decref(fact);
 }
 
@@ -554,7 +651,7 @@ static struct err *finish(struct sampling *g)
 	g->facts->stack_bytes = f->stack_bytes;
 	g->facts->cpus = (uint32_t)f->cpus;
 	g->facts->threads = (uint32_t)f->threads;
-	save(g);
+	save(g->exam, g->samples, g->facts);
 	return NULL;
 }
 
@@ -574,11 +671,17 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 		g->switches = switches_new(g->samples, 0);
 	facts->cpu_ns = UINT64_MAX;
 	facts->named = exam->patient->answered && exam->patient->target.socket;
-	struct events_stream compiled = exam_compiled_stream(g->methods);
-	compiled.anytime = compiled.optional = true;
+	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
+	struct events_stream streams[] = {
+		exam_compiled_stream(g->methods),
+		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
+	};
+	streams[0].anytime = streams[0].optional = true;
+	streams[1].anytime = streams[1].optional = true;
+	g->compiled = &streams[0];
+	size_t n_streams = !facts->named ? 0 : options->kind == SAMPLER_CPU ? 2 : 1;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
-	struct err *err =
-		exam_events_beside(exam, &compiled, facts->named ? 1 : 0, options->window_ms, &beside);
+	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
 	if (!err)
@@ -595,6 +698,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
 	vec_free(&g->later);
+	vec_free(&g->pauses);
 	buf_free(&g->text);
 	mem_free(g);
 	return err;
@@ -626,6 +730,7 @@ static struct err *samples_replay(struct exam *exam, struct samples **ret, struc
 		.kernel_names = json_get_bool(f, "kernel_names", false),
 		.per_cpu = json_get_bool(f, "per_cpu", false),
 		.named = json_get_bool(f, "named", false),
+		.by_events = json_get_bool(f, "by_events", false),
 		.period = fact_u64(f, "period"),
 		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),
 		.cpus = (uint32_t)fact_u64(f, "cpus"),
@@ -634,11 +739,11 @@ static struct err *samples_replay(struct exam *exam, struct samples **ret, struc
 		.lost = fact_u64(f, "lost"),
 		.throttled = fact_u64(f, "throttled"),
 		.guessed = fact_u64(f, "guessed"),
-		.nameless = fact_u64(f, "nameless"),
 		.switches = fact_u64(f, "switches"),
 		.waits = fact_u64(f, "waits"),
 		.waits_with_stack = fact_u64(f, "waits_with_stack"),
 		.unseen_ns = fact_u64(f, "unseen_ns"),
+		.delay_ns = fact_u64(f, "delay_ns"),
 		.cpu_ns = fact_u64(f, "cpu_ns"),
 	};
 	for (size_t i = 0; i < UNWIND_ENDS; i++) {
@@ -652,5 +757,11 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 			 struct sampling_facts *ret_facts)
 {
 	*ret_facts = (struct sampling_facts){ 0 };
-	return exam->replay ? samples_replay(exam, ret, ret_facts) : samples_live(exam, options, ret, ret_facts);
+	if (exam->replay)
+		return samples_replay(exam, ret, ret_facts);
+	if (exam->way != WAY_EVENTS)
+		return samples_live(exam, options, ret, ret_facts);
+	TRY(exam_samples_by_events(exam, options, ret, ret_facts));
+	save(exam, *ret, ret_facts);
+	return NULL;
 }

@@ -2,8 +2,8 @@
 /* The sampling instrument as profilers use it: samples of the window with whole, named stacks, live or replayed.
  *
  * Names of managed methods come from the runtime's events, in the same window: a list at its start, what is compiled
- * meanwhile, and a last list when something is still unknown. Without events managed frames have no names; everything else
- * works. Stacks are unwound while it runs; copies of them are not kept. */
+ * meanwhile, and a last list when something is still unknown. Without events managed frames have no names; everything
+ * else works. Stacks are unwound while it runs; copies of them are not kept. */
 
 #include "profilers/exam.h"
 #include "profilers/samples.h"
@@ -13,22 +13,28 @@ struct sampling_options {
 	enum sampler_kind kind;
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
-	uint32_t stack_bytes; /* 0 = 16 KB, which grows when stacks are cut */
+	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
 };
 
 /* What came of it; saved with the recording. */
 struct sampling_facts {
-	bool kernel;	      /* kernel frames were seen */
-	bool kernel_names;    /* and have names */
-	bool per_cpu, named;  /* events told the names of methods */
+	bool kernel;	     /* kernel frames were seen */
+	bool kernel_names;   /* and have names */
+	bool per_cpu, named; /* events told the names of methods */
+	bool by_events;	     /* the runtime's sampler and /proc, not the kernel's */
 	uint64_t period;
 	uint32_t stack_bytes, cpus, threads;
 	uint64_t samples, lost, throttled;
-	uint64_t ends[UNWIND_ENDS]; /* samples whose stack ended so */
-	uint64_t guessed, nameless; /* samples with a guessed step; with a managed frame that has no name */
+	uint64_t ends[UNWIND_ENDS];			       /* samples whose stack ended so */
+	uint64_t guessed;				       /* samples with a step that no rule gave */
 	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
-	uint64_t cpu_ns;	    /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
+	uint64_t delay_ns; /* in which its threads were able to run but had no cpu, by the kernel's clock */
+	uint64_t cpu_ns;   /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
+
+/* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */
+struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				   struct sampling_facts *facts) MUST_USE;
 
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,

@@ -3,8 +3,8 @@
 #include <string.h>
 
 struct thread_state {
-	bool seen;	 /* it was switched in the window */
-	bool waiting;	 /* it is off its cpu since out_ns */
+	bool seen;    /* it was switched in the window */
+	bool waiting; /* it is off its cpu since out_ns */
 	bool preempted, has_stack;
 	uint32_t stack, before_stack;
 	uint8_t before_kind; /* 0 = not known */
@@ -46,18 +46,42 @@ static const struct {
 	const char *prefix;
 	enum wait_kind kind;
 } kernel_functions[] = {
-	{ "futex_", WAIT_EVENT },	  { "__futex_", WAIT_EVENT },	  { "do_futex", WAIT_EVENT },
-	{ "hrtimer_nanosleep", WAIT_SLEEP }, { "do_nanosleep", WAIT_SLEEP }, { "common_nsleep", WAIT_SLEEP },
-	{ "ep_poll", WAIT_POLL },	  { "do_epoll_", WAIT_POLL },	  { "do_sys_poll", WAIT_POLL },
-	{ "do_poll", WAIT_POLL },	  { "do_select", WAIT_POLL },	  { "pipe_", WAIT_PIPE },
-	{ "anon_pipe_", WAIT_PIPE },	  { "fifo_", WAIT_PIPE },	  { "wait_for_partner", WAIT_PIPE },
-	{ "sock_", WAIT_SOCKET },	  { "__sock_", WAIT_SOCKET },	  { "sk_", WAIT_SOCKET },
-	{ "inet_", WAIT_SOCKET },	  { "tcp_", WAIT_SOCKET },	  { "udp_", WAIT_SOCKET },
-	{ "unix_", WAIT_SOCKET },	  { "__skb_", WAIT_SOCKET },	  { "io_schedule", WAIT_FILE },
-	{ "folio_wait_", WAIT_FILE },	  { "filemap_", WAIT_FILE },	  { "vfs_fsync", WAIT_FILE },
-	{ "ext4_", WAIT_FILE },		  { "xfs_", WAIT_FILE },	  { "btrfs_", WAIT_FILE },
-	{ "jbd2_", WAIT_FILE },		  { "blk_", WAIT_FILE },	  { "nfs_", WAIT_FILE },
-	{ "do_wait", WAIT_CHILD },	  { "kernel_wait4", WAIT_CHILD }, { "vfs_read", WAIT_FILE },
+	{ "futex_", WAIT_EVENT },
+	{ "__futex_", WAIT_EVENT },
+	{ "do_futex", WAIT_EVENT },
+	{ "hrtimer_nanosleep", WAIT_SLEEP },
+	{ "do_nanosleep", WAIT_SLEEP },
+	{ "common_nsleep", WAIT_SLEEP },
+	{ "ep_poll", WAIT_POLL },
+	{ "do_epoll_", WAIT_POLL },
+	{ "do_sys_poll", WAIT_POLL },
+	{ "do_poll", WAIT_POLL },
+	{ "do_select", WAIT_POLL },
+	{ "pipe_", WAIT_PIPE },
+	{ "anon_pipe_", WAIT_PIPE },
+	{ "fifo_", WAIT_PIPE },
+	{ "wait_for_partner", WAIT_PIPE },
+	{ "sock_", WAIT_SOCKET },
+	{ "__sock_", WAIT_SOCKET },
+	{ "sk_", WAIT_SOCKET },
+	{ "inet_", WAIT_SOCKET },
+	{ "tcp_", WAIT_SOCKET },
+	{ "udp_", WAIT_SOCKET },
+	{ "unix_", WAIT_SOCKET },
+	{ "__skb_", WAIT_SOCKET },
+	{ "io_schedule", WAIT_FILE },
+	{ "folio_wait_", WAIT_FILE },
+	{ "filemap_", WAIT_FILE },
+	{ "vfs_fsync", WAIT_FILE },
+	{ "ext4_", WAIT_FILE },
+	{ "xfs_", WAIT_FILE },
+	{ "btrfs_", WAIT_FILE },
+	{ "jbd2_", WAIT_FILE },
+	{ "blk_", WAIT_FILE },
+	{ "nfs_", WAIT_FILE },
+	{ "do_wait", WAIT_CHILD },
+	{ "kernel_wait4", WAIT_CHILD },
+	{ "vfs_read", WAIT_FILE },
 	{ "vfs_write", WAIT_FILE },
 };
 
@@ -99,8 +123,8 @@ static enum wait_kind call_kind(long number)
 	}
 }
 
-/* A futex is a sleep, a lock or an event: the managed method above it tells. A lock statement goes from the user's method
- * straight into the runtime. */
+/* A futex is a sleep, a lock or an event: the managed method above it tells. A lock statement goes from the user's
+ * method straight into the runtime. */
 static enum wait_kind managed_kind(const struct samples *s, const struct samples_stack *k)
 {
 	bool wrapped = false;
@@ -114,8 +138,9 @@ static enum wait_kind managed_kind(const struct samples *s, const struct samples
 		wrapped = true;
 		if (strstr(name, "Thread.Sleep"))
 			return WAIT_SLEEP;
-		if (strstr(name, "Monitor.Enter") || strstr(name, "Monitor.TryEnter") || strstr(name, "Monitor.ReliableEnter") ||
-		    strstr(name, "Lock.Enter") || strstr(name, "Lock.TryEnter") || strstr(name, "ReaderWriterLock"))
+		if (strstr(name, "Monitor.Enter") || strstr(name, "Monitor.TryEnter") ||
+		    strstr(name, "Monitor.ReliableEnter") || strstr(name, "Lock.Enter") ||
+		    strstr(name, "Lock.TryEnter") || strstr(name, "ReaderWriterLock"))
 			return WAIT_LOCK;
 		/* Wrappers of the waiting itself: what called them says more. */
 		if (!strstr(name, "Wait") && !strstr(name, "LowLevel") && !strstr(name, "Sleep"))
@@ -229,7 +254,9 @@ static void came_in(struct switches *w, uint32_t thread, uint64_t time_ns)
 	struct thread_state *t = &w->threads.v[thread];
 	if (t->waiting)
 		add_wait(w, thread, t->out_ns, time_ns, t->stack,
-			 !t->has_stack ? 0 : t->preempted ? (unsigned)WAIT_CPU : (unsigned)kind_of(w, t->stack));
+			 !t->has_stack	? 0
+			 : t->preempted ? (unsigned)WAIT_CPU
+					: (unsigned)kind_of(w, t->stack));
 	else if (!t->seen && t->before_kind)
 		add_wait(w, thread, w->start_ns, time_ns, t->before_stack, t->before_kind);
 	t->waiting = t->has_stack = false;

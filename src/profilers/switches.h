@@ -1,9 +1,9 @@
 #pragma once
-/* Waits out of context switches: a thread leaves its cpu (a sample says where), comes back, and the time between is a wait
- * of some kind with a stack. Gets records in order of time; bounded by the number of threads.
+/* Waits out of context switches: a thread leaves its cpu (a sample says where), comes back, and the time between is a
+ * wait of some kind with a stack. Gets records in order of time; bounded by the number of threads.
  *
- * When switches are so many that only every n-th is sampled, all are still timed: the waits that were sampled then stand
- * for all of their thread. */
+ * When switches are so many that only every n-th is sampled, all are still timed: the waits that were sampled then
+ * stand for all of their thread. */
 
 #include "profilers/samples.h"
 

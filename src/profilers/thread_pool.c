@@ -77,12 +77,10 @@ static void waited(struct pool *p, uint64_t now, uint64_t ns, bool older)
 		p->longest_ns = ns;
 		p->longest_is_older = older;
 	}
+	p->late += ns >= POOL_LATE_NS;
 	if (ns >= SLOW_NS)
 		p->slow_at_ns = now;
-	if (p->bin_ns && now >= p->exam->start_ns) {
-		uint64_t *bin = &p->bins[MIN((now - p->exam->start_ns) / p->bin_ns, (uint64_t)POOL_BINS - 1)];
-		*bin = MAX(*bin, ns);
-	}
+	timeline_add(&p->longest, now - MIN(p->exam->start_ns, now), (double)ns);
 }
 
 static void on_dequeue(struct pool *p, uint64_t id, uint64_t now)
@@ -295,7 +293,7 @@ static struct err *run(struct exam *exam)
 	p->waits = dist_new(WAITS_MAX);
 	p->stacks = stacks_new();
 	p->methods = methods_new();
-	p->bin_ns = window_ms * 1000000 / POOL_BINS;
+	p->longest.highest = true;
 	p->old = !version || strtoul(version, NULL, 10) < 9;
 	describe_streams(p);
 	if (!exam->replay) {

@@ -4,12 +4,15 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/dist.h"
+#include "model/timeline.h"
 #include "profilers/events.h"
 #include "profilers/stacks.h"
 #include "profilers/thread_names.h"
 #include "report/report.h"
 
-#define POOL_BINS 120
+/* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds
+ * are nothing. */
+#define POOL_LATE_NS 100000000ull
 #define POOL_REASONS 9 /* of adjustments, see clr_pool_reason() */
 #define POOL_WORKER_NAME ".NET TP Worker"
 
@@ -39,12 +42,13 @@ struct pool {
 	struct map_u64 by_id; /* -> index + 1 */
 	struct dist *waits;
 	uint64_t enqueued, dequeued, older /* of those: queued before we listened */, not_kept;
+	uint64_t late; /* waited POOL_LATE_NS or more */
 	uint64_t longest_ns;
 	bool longest_is_older;
 	uint64_t heard_since_ns; /* of this burst; 0 = nothing yet */
 	uint64_t last_taken_ns, slow_at_ns;
 	uint32_t burst;
-	uint64_t bin_ns, bins[POOL_BINS]; /* the longest wait that ended in it */
+	struct timeline longest; /* wait that ended then */
 
 	/* The workers. */
 	uint64_t adjusted[POOL_REASONS + 1]; /* by reason; the last: any other */

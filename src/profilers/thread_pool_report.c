@@ -11,9 +11,7 @@
 #define TABLE_ROWS 20
 #define NS_PER_S 1000000000ull
 
-/* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds
- * are nothing. */
-#define LATE_NS 100000000ull
+#define LATE_LEAST 3 /* items: one or two say nothing about the pool */
 #define VERY_LATE_NS 1000000000ull
 #define STALLED_NS 500000000ull
 #define MOSTLY_BLOCKED 0.5
@@ -203,7 +201,7 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 	}
 	vec_sort(&v->activities, most_seen_first);
 	const struct pool_item *oldest = pool_oldest(p);
-	v->late = v->p95 >= LATE_NS;
+	v->late = v->p95 >= POOL_LATE_NS && p->late >= LATE_LEAST;
 	v->stalled = oldest && exam->end_ns > oldest->queued_ns + STALLED_NS &&
 		     exam->end_ns > p->last_taken_ns + STALLED_NS && v->looks && v->busy && !last_idle;
 	/* Fewer than there are cores would not matter: the pool adds up to that many at once. */
@@ -318,11 +316,11 @@ static void add_figures(const struct pool *p, const struct view *v, struct repor
 	report_figure(report, "Longest", any ? V_NS(p->longest_ns) : V_NONE, longest);
 	double seconds = (double)(v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns) / 1e9;
 	CLEANUP(mem_freep)
-	char *rate = mem_printf("%s queued, %s taken", fmt_rate((double)p->enqueued / seconds).s,
-				fmt_rate((double)p->dequeued / seconds).s);
-	report_figure(report, "Items taken", V_COUNT(p->dequeued), rate);
-	if (v->late || v->stalled)
-		report_figure(report, "Still queued", V_COUNT(v->pending), p->older ? "of those queued since" : NULL);
+	char *flow = v->late || v->stalled
+			     ? mem_printf("%s; %s still queued", fmt_rate((double)p->dequeued / seconds).s,
+					  fmt_count(v->pending).s)
+			     : mem_printf("%s", fmt_rate((double)p->dequeued / seconds).s);
+	report_figure(report, "Items taken", V_COUNT(p->dequeued), flow);
 	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
 	CLEANUP(mem_freep)
 	char *added = mem_printf("%s added, %s ended", fmt_count(p->started).s, fmt_count(p->stopped).s);
@@ -393,12 +391,14 @@ static void add_adjustments(const struct pool *p, struct report *report)
 
 static void add_queue_chart(const struct pool *p, const struct view *v, struct report *report)
 {
-	uint64_t at[POOL_BINS];
-	double waits[POOL_BINS];
-	size_t n = 0;
-	for (; n < POOL_BINS && n * p->bin_ns < v->window_ns; n++) {
-		at[n] = n * p->bin_ns;
-		waits[n] = (double)p->bins[n];
+	uint64_t at[TIMELINE_POINTS], width;
+	double waits[TIMELINE_POINTS];
+	size_t all = timeline_points(&p->longest, v->window_ns, at, waits, &width), n = 0;
+	for (size_t i = 0; i < all; i++) {
+		if (waits[i] <= 0) /* nothing was taken, which is not the same as no wait */
+			continue;
+		at[n] = at[i];
+		waits[n++] = waits[i];
 	}
 	struct report_chart *chart =
 		report_chart(report, "Longest time in the queue, by when it ended", VALUE_NS, v->window_ns);

@@ -48,7 +48,8 @@ static void box(struct drawing *d, uint32_t node, unsigned depth, double x)
 	double w = (double)n->total / d->whole;
 	unsigned y = TOP + (d->deepest - depth) * ROW;
 	struct buf *out = d->out;
-	buf_printf(out, "<g class=\"f\" tabindex=\"0\" data-x=\"%.6f\" data-w=\"%.6f\" data-d=\"%u\" data-n=\"", x, w, depth);
+	buf_printf(out, "<g class=\"f\" tabindex=\"0\" data-x=\"%.6f\" data-w=\"%.6f\" data-d=\"%u\" data-n=\"", x, w,
+		   depth);
 	escaped(out, name);
 	buf_str(out, "\"><title>");
 	escaped(out, name);
@@ -84,7 +85,8 @@ static void legend(struct drawing *d, unsigned height)
 	double x = LEFT;
 	for (size_t i = 0; i < ARRAY_SIZE(colours); i++) {
 		buf_printf(d->out,
-			   "<rect x=\"%.0f\" y=\"%u\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%.0f\" y=\"%u\">%s</text>",
+			   "<rect x=\"%.0f\" y=\"%u\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%.0f\" "
+			   "y=\"%u\">%s</text>",
 			   x, height - 20, colours[i], x + 14, height - 11, frame_kind_words[i]);
 		x += 30 + 7.0 * (double)strlen(frame_kind_words[i]);
 	}
@@ -99,13 +101,16 @@ void flame_svg(const struct calltree *tree, const char *what, struct buf *out)
 		   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
 		   "height=\"%u\" viewBox=\"0 0 %d %u\">\n",
 		   WIDTH, height, WIDTH, height);
-	buf_str(out, "<style>text{font:11px monospace;fill:#1c1c1c;pointer-events:none}.f{cursor:pointer}"
-		     ".f:hover rect,.f:focus rect{stroke:#222;stroke-width:.8}.hit rect{fill:#b455d6}.above rect{opacity:.55}"
-		     "#search{cursor:pointer;text-decoration:underline;pointer-events:all}h1,.t{font-size:15px}</style>\n");
+	buf_str(out,
+		"<style>text{font:11px monospace;fill:#1c1c1c;pointer-events:none}.f{cursor:pointer}"
+		".f:hover rect,.f:focus rect{stroke:#222;stroke-width:.8}.hit rect{fill:#b455d6}.above "
+		"rect{opacity:.55}"
+		"#search{cursor:pointer;text-decoration:underline;pointer-events:all}h1,.t{font-size:15px}</style>\n");
 	buf_printf(out, "<rect width=\"%d\" height=\"%u\" fill=\"#fff\"/><text class=\"t\" x=\"%.0f\" y=\"18\">", WIDTH,
 		   height, LEFT);
 	escaped(out, what);
-	buf_printf(out, ": %s</text><text id=\"search\" x=\"1140\" y=\"18\">search</text>", fmt_duration_ns(calltree_node(tree, 0)->total).s);
+	buf_printf(out, ": %s</text><text id=\"search\" x=\"1140\" y=\"18\">search</text>",
+		   fmt_duration_ns(calltree_node(tree, 0)->total).s);
 	buf_printf(out, "<text id=\"status\" x=\"%.0f\" y=\"36\"></text>\n", LEFT);
 	boxes(&d, 0, 0, 0);
 	legend(&d, height);

@@ -11,11 +11,11 @@
 enum cfi_kind {
 	CFI_SAME,
 	CFI_UNDEFINED,
-	CFI_AT,		/* saved at CFA + value */
-	CFI_IS,		/* is CFA + value */
-	CFI_IN,		/* is in register `value` */
-	CFI_AT_EXPR,	/* saved where the expression says */
-	CFI_IS_EXPR,	/* is what the expression says */
+	CFI_AT,	     /* saved at CFA + value */
+	CFI_IS,	     /* is CFA + value */
+	CFI_IN,	     /* is in register `value` */
+	CFI_AT_EXPR, /* saved where the expression says */
+	CFI_IS_EXPR, /* is what the expression says */
 };
 struct cfi_rule {
 	uint8_t kind;

@@ -191,7 +191,8 @@ bool managed_epilogue(const uint8_t *code, size_t len, managed_read read, void *
 	}
 	/* A return; or a tail jump, but only when something was popped before: a jump alone is a loop's. */
 	bool returns = SKIP(&c, "\xc3") || SKIP(&c, "\xf3\xc3");
-	bool jumps = !returns && c.p != code && (SKIP(&c, "\xff\x25") || SKIP(&c, "\x48\xff\xe0") || SKIP(&c, "\xff\xe0"));
+	bool jumps =
+		!returns && c.p != code && (SKIP(&c, "\xff\x25") || SKIP(&c, "\x48\xff\xe0") || SKIP(&c, "\xff\xe0"));
 	if (!cursor_ok(&c) || (!returns && !jumps) || !pop_ip(read, user, &f))
 		return false;
 	*frame = f;

@@ -2,8 +2,8 @@
 /* How managed x86-64 code keeps its frames: the unwind data that the runtime itself uses, from the code header of
  * compiled methods and from the tables of ReadyToRun images; where neither can be read, the prologue's instructions.
  *
- * Funclets (catch, finally and filter bodies) and on-stack-replaced methods have unwind data of their own, so they need no
- * special care here. All bytes are hostile. */
+ * Funclets (catch, finally and filter bodies) and on-stack-replaced methods have unwind data of their own, so they need
+ * no special care here. All bytes are hostile. */
 
 #include "base/base.h"
 

@@ -153,11 +153,12 @@ static void ring_close(struct ring *r)
 static struct err *refused(const struct sampler *s, int errnum)
 {
 	if (errnum == EACCES || errnum == EPERM)
-		return err_new(ERR_DENIED,
-			       "the kernel refuses to sample process %d: drdotnet needs CAP_PERFMON (root has it), or "
-			       "the process's own user with kernel.perf_event_paranoid at most 2 and no seccomp filter on "
-			       "perf_event_open",
-			       (int)s->config.pid);
+		return err_new(
+			ERR_DENIED,
+			"the kernel refuses to sample process %d: drdotnet needs CAP_PERFMON (root has it), or "
+			"the process's own user with kernel.perf_event_paranoid at most 2 and no seccomp filter on "
+			"perf_event_open",
+			(int)s->config.pid);
 	return err_errno(errnum, "open perf events for process %d", (int)s->config.pid);
 }
 
@@ -223,7 +224,7 @@ static struct err *open_threads_pass(struct sampler *s, bool *ret_new)
 static struct err *open_threads(struct sampler *s)
 {
 	bool new = true;
-	for (size_t pass = 0; new && pass < PASSES_MAX; pass++)
+	for (size_t pass = 0; new &&pass < PASSES_MAX; pass++)
 		TRY(open_threads_pass(s, &new));
 	s->facts.threads = s->threads.n;
 	return s->events.n ? NULL : err_new(ERR_NOT_FOUND, "process %d has no threads left", (int)s->config.pid);

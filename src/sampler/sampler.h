@@ -2,8 +2,8 @@
 /* The kernel's sampling of one process: perf events for its threads, rings that are drained while it runs.
  *
  * Records go to a callback; nothing is kept here. The process is never stopped and nothing is written to it. Memory is
- * bounded by the rings, whose records are dropped by the kernel (and counted) when we are too slow. Records of all rings
- * come in order of time, except when a ring runs full. Not for threads. */
+ * bounded by the rings, whose records are dropped by the kernel (and counted) when we are too slow. Records of all
+ * rings come in order of time, except when a ring runs full. Not for threads. */
 
 #include "sampler/records.h"
 

@@ -1,10 +1,10 @@
 #pragma once
-/* From the registers and a copy of the stack of a thread to its call stack, through native code (its .eh_frame), managed
- * code (the runtime's own unwind data, else its prologue) and the stubs between. One file per architecture implements
- * it: unwind_x64.c.
+/* From the registers and a copy of the stack of a thread to its call stack, through native code (its .eh_frame),
+ * managed code (the runtime's own unwind data, else its prologue) and the stubs between. One file per architecture
+ * implements it: unwind_x64.c.
  *
- * Never writes to the process, never stops it; reads code and unwind data from its memory and caches them. No failure is
- * silent: the result says whether the root was reached. Not for threads. */
+ * Never writes to the process, never stops it; reads code and unwind data from its memory and caches them. No failure
+ * is silent: the result says whether the root was reached. Not for threads. */
 
 #include "symbols/space.h"
 
@@ -22,10 +22,10 @@ struct unwind_stack {
 };
 
 enum unwind_end {
-	UNWIND_ROOT,	/* the thread's first frame */
-	UNWIND_CUT,	/* the copy of the stack ended */
-	UNWIND_DEEP,	/* more frames than UNWIND_FRAMES_MAX */
-	UNWIND_LOST,	/* no rule for a frame */
+	UNWIND_ROOT, /* the thread's first frame */
+	UNWIND_CUT,  /* the copy of the stack ended */
+	UNWIND_DEEP, /* more frames than UNWIND_FRAMES_MAX */
+	UNWIND_LOST, /* no rule for a frame */
 	UNWIND_ENDS,
 };
 

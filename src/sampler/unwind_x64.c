@@ -95,11 +95,11 @@ static bool read_stack(void *user, uint64_t address, uint64_t *ret)
 
 /* --- compiled methods --- */
 
-/* Before a method's code lies a pointer to its header: some pointers, the number of pieces, and for each piece begin, end
- * and unwind data, relative to a base that the first piece tells. How many pointers differs between runtimes, so the
- * place is the one at which everything fits. */
-static bool read_pieces(struct unwinder *u, const struct unwind_method *m, const uint8_t *header, size_t len,
-			size_t at, struct code *ret)
+/* Before a method's code lies a pointer to its header: some pointers, the number of pieces, and for each piece begin,
+ * end and unwind data, relative to a base that the first piece tells. How many pointers differs between runtimes, so
+ * the place is the one at which everything fits. */
+static bool read_pieces(struct unwinder *u, const struct unwind_method *m, const uint8_t *header, size_t len, size_t at,
+			struct code *ret)
 {
 	uint32_t n, piece[3];
 	memcpy(&n, header + at, 4);
@@ -122,7 +122,8 @@ static bool read_pieces(struct unwinder *u, const struct unwind_method *m, const
 		if (begin >= end || end > m->size || !space_read(u->space, base + piece[2], head, 4))
 			return false;
 		size_t bytes = 4 + 2u * head[2];
-		if ((head[0] & 7) < 1 || (head[0] & 7) > 2 || !space_read(u->space, base + piece[2], data + used, bytes))
+		if ((head[0] & 7) < 1 || (head[0] & 7) > 2 ||
+		    !space_read(u->space, base + piece[2], data + used, bytes))
 			return false;
 		list[i] = (struct piece){ (uint32_t)begin, (uint32_t)end, (uint32_t)used, (uint16_t)bytes };
 		used += bytes;
@@ -179,8 +180,8 @@ static const struct code *code_of(struct unwinder *u, const struct unwind_method
 
 struct frame {
 	struct managed_frame regs;
-	bool exact;  /* at the instruction itself */
-	bool ended;  /* it has no caller */
+	bool exact; /* at the instruction itself */
+	bool ended; /* it has no caller */
 };
 
 static const uint8_t *leaf_code(struct unwinder *u, uint64_t ip, uint32_t version, size_t *ret_len)

@@ -29,5 +29,6 @@ const char *elf_debug_link(const struct elf *e);
 bool elf_has_symtab(const struct elf *e);
 
 /* Functions by address: from .symtab, .dynsym, .gnu_debugdata, and from `more` (a debug file of the same build, may be
- * NULL, stays the caller's and must live as long). Built at the first call. NULL when no function covers the address. */
+ * NULL, stays the caller's and must live as long). Built at the first call. NULL when no function covers the address.
+ */
 const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va);

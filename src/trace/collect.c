@@ -81,7 +81,7 @@ static void on_object(void *user, const struct cut_object *o)
 	struct collector *c = user;
 	if (c->ringing)
 		ring_add(&c->ring, o);
-	else if (c->rewriting)
+	else
 		put_object(c, o);
 }
 
@@ -99,12 +99,17 @@ static void on_bytes(void *user, const void *data, size_t len)
 {
 	struct collector *c = user;
 	c->last_ns = clock_mono_ns();
+	if (!c->rewriting) {
+		write_file(c, data, len);
+		return;
+	}
 	struct err *err = cutter_feed(&c->cutter, data, len, on_object, c);
+	if (!err && c->cutter.other)
+		err = err_new(ERR_UNSUPPORTED,
+			      "a ring needs a stream of version 4 or 5, and this runtime sends another");
 	if (err && !c->err)
 		c->err = STEAL(err);
 	err_free(err);
-	if (!c->rewriting)
-		write_file(c, data, len);
 }
 
 static void on_meta(void *user, struct nettrace_meta *meta)
@@ -137,7 +142,7 @@ struct err *collector_open(const struct collect_order *order, struct deadline de
 		.n_providers = order->config->providers.n,
 	};
 	/* What strikes is judged in order of time; otherwise only the counts are looked at. */
-	struct nettrace_options options = { .unordered = !order->config->triggers.n };
+	struct nettrace_options options = { .unordered = !order->config->triggers.n, .no_stacks = true };
 	struct eventpipe_sink sink = { .callbacks = { .meta = on_meta, .event = on_event },
 				       .bytes = on_bytes,
 				       .user = c };
@@ -159,12 +164,7 @@ struct err *collector_pump(struct collector *c, bool *ret_ended)
 		err_free(err);
 		return STEAL(c->err);
 	}
-	if (err && c->cutter.other)
-		return err;
-	/* Our reader gave up on it; the bytes up to there are somebody's evidence. */
-	if (err)
-		return err_wrap(err, "the event stream is damaged");
-	return NULL;
+	return err ? err_wrap(err, "the event stream is damaged") : NULL;
 }
 
 struct err *collector_stop(struct collector *c, struct deadline deadline)
@@ -213,17 +213,18 @@ bool collector_heard(const struct collector *c, const char *provider)
 /* A stream that broke off: behind its last whole object it gets the end it never had. */
 static void end_broken(struct collector *c)
 {
-	static const uint8_t end = 1;
-	if (c->cutter.ended || c->cutter.other || !c->cutter.started)
+	static const uint8_t end[4] = { 1 }, end_v6[4] = { 0 };
+	const struct nettrace_reader *reader = eventpipe_reader(c->session);
+	const struct nettrace_header *header = nettrace_reader_header(reader);
+	uint64_t whole = nettrace_reader_stats(reader)->whole;
+	if (nettrace_reader_stats(reader)->ended || !header)
 		return;
 	if (c->rewriting) {
-		put_object(c, &(struct cut_object){ .kind = CUT_END, .head = &end, .head_len = 1 });
-		return;
-	}
-	if (c->file.partial && ftruncate(c->file.fd, (off_t)c->cutter.whole) == 0 &&
-	    lseek(c->file.fd, (off_t)c->cutter.whole, SEEK_SET) >= 0) {
-		c->offset = c->cutter.whole;
-		write_file(c, &end, 1);
+		put_object(c, &(struct cut_object){ .kind = CUT_END, .head = end, .head_len = 1 });
+	} else if (c->file.partial && ftruncate(c->file.fd, (off_t)whole) == 0 &&
+		   lseek(c->file.fd, (off_t)whole, SEEK_SET) >= 0) {
+		c->offset = whole;
+		write_file(c, header->format < 6 ? end : end_v6, header->format < 6 ? 1 : sizeof(end_v6));
 	}
 }
 
@@ -235,7 +236,7 @@ struct err *collector_finish(struct collector *c)
 		write_file(c, buf_cstr(&c->out), c->out.len);
 	if (c->err)
 		return STEAL(c->err);
-	if (!c->cutter.started && !c->cutter.other)
+	if (!nettrace_reader_header(eventpipe_reader(c->session)))
 		return err_new(ERR_IO, "the process ended before it sent anything");
 	struct err *err = partfile_commit(&c->file);
 	c->write_failed = err != NULL;

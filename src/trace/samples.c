@@ -16,12 +16,16 @@ struct sampled {
 	uint32_t thread; /* of the profile */
 	uint64_t round;
 	struct profile_sample last;
+	struct buf stack; /* of it, as it came: a thread is mostly where it was */
+	uint32_t type;
 	bool waiting; /* for the end of its last sample */
 };
 
+/* What an event is to us, found once for each kind. */
+enum meaning { IS_SAMPLE = 1, IS_WANTED, IS_STACK, IS_OTHER };
+
 struct trace_sampler {
 	struct trace_samples_options options;
-	char *event;
 	struct nettrace_header header;
 	struct profile *profile;
 	struct methods *methods;
@@ -34,6 +38,9 @@ struct trace_sampler {
 	uint64_t round, round_ns, interval_ns, native_place;
 	uint64_t unnamed;
 	struct map_u64 event_places; /* meta -> place of its name */
+	struct map_u64 meanings;     /* meta -> enum meaning */
+	const struct nettrace_meta *last_meta;
+	enum meaning last_meaning;
 };
 
 struct trace_sampler *trace_sampler_new(const struct trace_samples_options *options)
@@ -52,8 +59,11 @@ void trace_sampler_free(struct trace_sampler *s)
 	profile_free(s->profile);
 	methods_free(s->methods);
 	vec_free(&s->places);
+	vec_each(t, &s->threads)
+		buf_free(&t->stack);
 	vec_free(&s->threads);
 	vec_free(&s->alive);
+	map_u64_free(&s->meanings);
 	map_u64_free(&s->by_id);
 	map_u64_free(&s->event_places);
 	mem_free(s);
@@ -121,6 +131,23 @@ static void begin_cpu(struct trace_sampler *s)
 	s->cpu = true;
 }
 
+static uint32_t stack_of_sample(struct trace_sampler *s, struct sampled *t, const struct nettrace_event *event,
+				uint32_t type)
+{
+	size_t bytes = event->n_frames * event->pointer_size;
+	if (t->round && type == t->type && bytes == t->stack.len &&
+	    (!bytes || !memcmp(event->stack, t->stack.data, bytes)))
+		return t->last.stack;
+	t->type = type;
+	buf_clear(&t->stack);
+	buf_add(&t->stack, event->stack, bytes);
+	vec_clear(&s->places);
+	if (type == SAMPLE_EXTERNAL)
+		vec_push(&s->places, s->native_place);
+	add_places(s, event);
+	return profile_stack(s->profile, s->places.v, s->places.n);
+}
+
 static void take_sample(struct trace_sampler *s, const struct nettrace_event *event)
 {
 	if (!s->cpu)
@@ -130,17 +157,11 @@ static void take_sample(struct trace_sampler *s, const struct nettrace_event *ev
 	struct sampled *t = thread_of(s, event->thread_id);
 	if (!s->round || t->round == s->round)
 		next_round(s, now_ns);
-	t = thread_of(s, event->thread_id);
 	if (t->waiting)
 		end_sample(s, t, now_ns);
 	else
 		vec_push(&s->alive, (uint32_t)(t - s->threads.v));
-	vec_clear(&s->places);
-	if (cursor_u32(&c) == SAMPLE_EXTERNAL)
-		vec_push(&s->places, s->native_place);
-	add_places(s, event);
-	t->last = (struct profile_sample){ .time_ns = now_ns,
-					   .stack = profile_stack(s->profile, s->places.v, s->places.n) };
+	t->last = (struct profile_sample){ .time_ns = now_ns, .stack = stack_of_sample(s, t, event, cursor_u32(&c)) };
 	t->round = s->round;
 	t->waiting = true;
 }
@@ -169,22 +190,42 @@ static void take_event(struct trace_sampler *s, const struct nettrace_event *eve
 						.stack = profile_stack(s->profile, s->places.v, s->places.n) });
 }
 
+static enum meaning meaning_of(struct trace_sampler *s, const struct nettrace_meta *meta)
+{
+	if (s->options.ids && !trace_ids_take(s->options.ids, meta->provider, meta->event_id))
+		return IS_OTHER;
+	if (s->options.event)
+		return str_eq_nocase(meta->name, s->options.event) ? IS_WANTED : IS_OTHER;
+	return str_eq(meta->provider, CLR_SAMPLE_PROVIDER) && !meta->event_id ? IS_SAMPLE : IS_STACK;
+}
+
 void trace_sampler_event(struct trace_sampler *s, const struct nettrace_event *event)
 {
-	methods_event(s->methods, event);
+	if (event->meta != s->last_meta) {
+		bool new;
+		uint64_t *at = map_u64_put(&s->meanings, (uint64_t)(uintptr_t)event->meta, &new);
+		if (new)
+			*at = meaning_of(s, event->meta);
+		s->last_meta = event->meta;
+		s->last_meaning = (enum meaning)(*at);
+	}
 	if (!s->first_ticks || event->time < s->first_ticks)
 		s->first_ticks = event->time;
-	if (s->options.ids && !trace_ids_take(s->options.ids, event->meta->provider, event->meta->event_id))
-		return;
-	bool sample = str_eq(event->meta->provider, CLR_SAMPLE_PROVIDER);
-	if (s->options.event) {
-		if (str_eq_nocase(event->meta->name, s->options.event))
-			take_event(s, event);
-	} else if (sample && !event->meta->event_id) {
+	switch (s->last_meaning) {
+	case IS_SAMPLE:
 		take_sample(s, event);
-	} else if (!s->cpu && event->n_frames) {
+		return;
+	case IS_WANTED:
 		take_event(s, event);
+		break;
+	case IS_STACK:
+		if (!s->cpu && event->n_frames)
+			take_event(s, event);
+		break;
+	case IS_OTHER:
+		break;
 	}
+	methods_event(s->methods, event);
 }
 
 enum frame_kind trace_frame_name(struct methods *methods, uint64_t address, struct buf *out)

@@ -460,13 +460,14 @@ static void add_how(const struct summary *s, const struct trace_source *source, 
 static void add_facts(const struct summary *s, const char *path, const struct trace_source *source, struct report *r)
 {
 	const char *slash = strrchr(path, '/');
+	uint32_t pid = MIN(source->header.pid, (uint32_t)INT32_MAX);
 	CLEANUP(mem_freep)
 	char *title = str_eq(path, "-") ? mem_strdup("Trace") : mem_printf("Trace %s", slash ? slash + 1 : path);
 	report_set_facts(r,
 			 &(struct report_facts){
 				 .profiler = "trace",
 				 .title = title,
-				 .target_id = (int)MIN(source->header.pid, (uint32_t)INT32_MAX),
+				 .target_id = (int)pid,
 				 .when_unix_ns = s->first ? trace_unix_ns(&s->header, s->first) : source->header.utc_ns,
 				 .window_ns = trace_ns(&s->header, s->last - s->first),
 				 .version = DRDOTNET_VERSION,

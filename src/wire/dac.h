@@ -112,7 +112,10 @@ struct wire_dac_thread {
 	uint64_t address, alloc_ptr, alloc_limit, frame, exception; /* exception: the object, or 0 */
 	uint32_t managed_id, os_id, state, cooperative;
 };
-enum { WIRE_DAC_FRAME_CUT = 1 }; /* the walk goes on below this frame, but was ended */
+enum {
+	WIRE_DAC_FRAME_CUT = 1,	 /* the walk goes on below this frame, but was ended */
+	WIRE_DAC_FRAME_LOST = 2, /* no frame: the walk failed here; ip = the address that could not be read, or 0 */
+};
 #define WIRE_DAC_NO_IL (-1)
 struct wire_dac_frame {
 	uint64_t ip, sp;

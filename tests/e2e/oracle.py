@@ -13,28 +13,45 @@ FOLDER = Path(os.environ.get("DRDOTNET_ORACLES", ROOT / "build" / "oracles"))
 BUILD_SECONDS = 300
 
 
-def build(name):
-    """The program's dll; built when its sources have changed. Skips the test where there is no SDK."""
+def _dotnet(verb, project, out, *more):
+    """One SDK command, unless the sources are those of the last time. Skips the test where there is no SDK."""
     if not shutil.which("dotnet"):
         raise unittest.SkipTest("the .NET SDK is not installed")
-    source, out = ROOT / "tests" / "oracle" / name, FOLDER / name
     out.mkdir(parents=True, exist_ok=True)
-    print_of_sources = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(source.iterdir()) if p.is_file())).hexdigest()
-    stamp = out / "stamp"
+    stamp, fingerprint = out / "stamp", _fingerprint(project.parent)
     with open(out / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == print_of_sources:
-            return out / "bin" / f"{name}.dll"
+        if stamp.exists() and stamp.read_text() == fingerprint:
+            return
         env = {**os.environ, "DOTNET_CLI_USE_MSBUILD_SERVER": "0", "MSBUILDDISABLENODEREUSE": "1",
                "DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_NOLOGO": "1"}
-        done = subprocess.run(["dotnet", "build", str(source / f"{name}.csproj"), "-c", "Release", "-o", str(out / "bin"),
-                               "--artifacts-path", str(out / "artifacts"), "-nodeReuse:false",
-                               "-p:UseSharedCompilation=false"],
+        done = subprocess.run(["dotnet", verb, str(project), "-c", "Release", "-o", str(out / "bin"), "--artifacts-path",
+                               str(out / "artifacts"), "-nodeReuse:false", "-p:UseSharedCompilation=false", *more],
                               env=env, capture_output=True, text=True, timeout=BUILD_SECONDS)
         if done.returncode:
-            raise AssertionError(f"building {name} failed:\n{done.stdout[-3000:]}")
-        stamp.write_text(print_of_sources)
-    return out / "bin" / f"{name}.dll"
+            raise AssertionError(f"dotnet {verb} {project} failed:\n{done.stdout[-3000:]}")
+        stamp.write_text(fingerprint)
+
+
+def _fingerprint(folder):
+    sum_of_sources = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            sum_of_sources.update(path.read_bytes())
+    return sum_of_sources.hexdigest()
+
+
+def build(name):
+    """The program's dll."""
+    _dotnet("build", ROOT / "tests" / "oracle" / name / f"{name}.csproj", FOLDER / name)
+    return FOLDER / name / "bin" / f"{name}.dll"
+
+
+def single_file_patient():
+    """The patient `sick` for .NET 10 as one file, runtime inside."""
+    _dotnet("publish", ROOT / "tests" / "patients" / "sick" / "Sick.csproj", FOLDER / "single", "-f", "net10.0", "-r",
+            "linux-x64", "--self-contained", "-p:PublishSingleFile=true", "-p:EnableSingleFileAnalyzer=false")
+    return FOLDER / "single" / "bin" / "sick"
 
 
 def run(name, *arguments, seconds=120):

@@ -78,6 +78,13 @@ class Screen:
         else:
             self.y = min(self.y + 1, self.rows - 1)
 
+    def _up(self):
+        if self.y == self.top:
+            del self.cells[self.bottom]
+            self.cells.insert(self.top, [" "] * self.columns)
+        else:
+            self.y = max(self.y - 1, 0)
+
     def _scroll(self, lines):
         for _ in range(lines):
             del self.cells[self.top]
@@ -85,6 +92,8 @@ class Screen:
 
     def _control(self, match):
         private, numbers, final = match[1], match[2], match[3]
+        if match[0] == "\x1bM":
+            self._up()
         if final is None or private or final in _IGNORED:
             return
         n = [int(part or 0) for part in numbers.split(";")] if numbers else []
@@ -135,6 +144,12 @@ class Screen:
                 self.cells.insert(self.y if final == "L" else self.bottom, [" "] * self.columns)
         elif final == "S":
             self._scroll(first)
+        elif final == "T":
+            at = self.y
+            self.y = self.top
+            for _ in range(first):
+                self._up()
+            self.y = at
         else:
             raise AssertionError(f"unknown sequence {match[0]!r}")
 

@@ -27,7 +27,7 @@ class Truth(unittest.TestCase):
     @classmethod
     def examined(cls, fx):
         with Patient("allocations", fx=fx, rate_mb=150) as patient:
-            return examine_exactly(cls.home, "allocations", patient, 12,
+            return examine_exactly(cls.home, "allocations", patient,
                                    lambda truth: truth["allocations"]["bytes"] > 1.1e9)
 
     def each(self):
@@ -41,7 +41,7 @@ class Truth(unittest.TestCase):
             found = report.figures["Per second"] * seconds
             self.assertAlmostEqual(found / truth["runtime"]["allocated_bytes"], 1, delta=WITHIN)
             self.assertEqual(report.finding, "high-allocation-rate")
-            self.assertGreater(report.figures["Samples"], 0.8 * found / SAMPLE_BYTES)
+            self.assertGreater(report.figures["Samples"], 0.3 * found / SAMPLE_BYTES)  # fewer at high rates
             self.assertEqual(report.how["Lost"]["value"], 0)
 
     def test_every_type_and_place(self):
@@ -126,7 +126,7 @@ class Elsewhere(unittest.TestCase):
         for fx in FRAMEWORKS:
             with self.subTest(fx=fx), Home() as home, \
                     Patient("allocations", fx=fx, rate_mb=50, loh=0, env={"DOTNET_GCgen0size": "0x40000000"}) as patient:
-                report, truth = examine_exactly(home, "allocations", patient, 6,
+                report, truth = examine_exactly(home, "allocations", patient,
                                                 lambda truth: truth["allocations"]["bytes"] > 100e6)
                 self.assertEqual(sum(truth["runtime"][g] for g in ("gen0", "gen1", "gen2")), 0, truth)
                 seconds = report.data["facts"]["windowNs"] / 1e9

@@ -6,7 +6,8 @@ import signal
 import unittest
 from collections import Counter
 
-from drdotnet import Home, Report, examine, examine_exactly, for_each_result, side_by_side, wait_until
+from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result, side_by_side,
+                      wait_until)
 from patient import FRAMEWORKS, Patient, WebPatient
 
 FX = FRAMEWORKS[-1]
@@ -41,7 +42,7 @@ class Exact(unittest.TestCase):
     @classmethod
     def examined(cls, fx, gc):
         with Patient("exceptions", fx=fx, server_gc=GC[gc], rate=100) as patient:
-            report, truth = examine_exactly(cls.home, "exceptions", patient, 4,
+            report, truth = examine_exactly(cls.home, "exceptions", patient,
                                             lambda truth: truth["exceptions"]["rounds"] >= 12)
             return report, truth["exceptions"]
 
@@ -96,14 +97,16 @@ class Exact(unittest.TestCase):
         for row in report.rows(TABLE):
             self.assertAlmostEqual(row["Share"], row["Count"] / truth["events"], places=6)
         points = report.block("Rate over time")["lines"][0]["points"]
-        width = points[1][0] - points[0][0]
-        self.assertAlmostEqual(sum(rate for _, rate in points) * width / 1e9, truth["events"], delta=1)
+        ends = [at for at, _ in points[1:]] + [report.data["facts"]["windowNs"]]
+        throws = sum(rate * min(end - at, points[1][0]) / 1e9 for (at, rate), end in zip(points, ends))
+        self.assertAlmostEqual(throws, truth["events"], delta=1)
+        self.assertGreater(len(points), 10)
 
     @for_each_result
     def test_nothing_was_lost_and_every_stack_was_seen(self, _, report, truth):
         self.assertEqual(report.how["Lost"]["value"], 0)
         self.assertNotIn("Stacks seen", report.how, "said only when it is not all of them")
-        self.assertIsNone(report.partial)
+        self.assertIn("cancelled after", report.partial)
         self.assertEqual(report.finding, "many-exceptions" if report.figures["Rate"] >= 10 else "few-exceptions")
 
 
@@ -119,7 +122,7 @@ class HighRate(unittest.TestCase):
     def examined(cls, fx):
         with Patient("exceptions", fx=fx, kind="simple", rate=0) as patient:
             if not old(fx):
-                return examine_exactly(cls.home, "exceptions", patient, RATE_SECONDS + 3,
+                return examine_exactly(cls.home, "exceptions", patient,
                                        lambda truth: truth["since_mark_ns"] > RATE_SECONDS * 1e9)
             patient.mark()
             report = examine(cls.home, "exceptions", patient.pid, RATE_SECONDS)
@@ -174,16 +177,14 @@ class Elsewhere(unittest.TestCase):
             with Home() as home, WebPatient(fx=fx) as patient:
                 patient.load("exception/1", rate=10, seconds=1)
                 patient.mark()
-                with home.start("exceptions", patient.pid, "-d", "4s", "--json") as job:
+                with home.start("exceptions", patient.pid, "-d", f"{LONG_SECONDS}s", "--json") as job:
                     job.wait_for("listening")
                     load = patient.load("exception/3", rate=20, seconds=1)
-                    self.assertTrue(job.listening(), "the window was over before the load was")
-                    truth, done = patient.truth(), job.finish()
-                self.assertEqual(done.code, 0, done)
+                    report, truth = end_window(job), patient.truth()
                 self.assertEqual(load["failed"], 0, load)
                 with patient.start_load("healthy", rate=50, seconds=10):
                     quiet = examine(home, "exceptions", patient.pid, 1)
-                return Report(done.json()), truth, quiet
+                return report, truth, quiet
 
         for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in FRAMEWORKS}).items():
             with self.subTest(fx):
@@ -255,7 +256,8 @@ class CutShort(unittest.TestCase):
                 self.assertEqual((done.code, states), (0, ["done"]), done)
                 report = Report(done.json())
                 self.assertIn("the process ended after", report.partial)
-                self.assertEqual(list(sites(report)), ["Shop.Orders.Validator.Check"])
+                named = set(sites(report)) - {"code without a name"}  # what was compiled in its last moments
+                self.assertEqual(named, {"Shop.Orders.Validator.Check"})
                 self.assertGreater(report.figures["Exceptions"], 50)
 
 

@@ -19,7 +19,7 @@ class Truth(unittest.TestCase):
     @classmethod
     def examined(cls, fx, gc):
         with Patient("gc-pauses", fx=fx, server_gc=GC[gc], induced=4, allocate_mb=100) as patient:
-            return examine_exactly(cls.home, "gc-stats", patient, 8,
+            return examine_exactly(cls.home, "gc-stats", patient,
                                    lambda truth: truth["gc-pauses"]["induced"] >= 12)
 
     def each(self):

@@ -21,7 +21,7 @@ class Contexts(unittest.TestCase):
     @classmethod
     def examined(cls, fx):
         with Patient("contexts", fx=fx, rate=20) as patient:
-            report, truth = examine_exactly(cls.home, "loader", patient, 12,
+            report, truth = examine_exactly(cls.home, "loader", patient,
                                             lambda truth: truth["contexts"]["loaded"] >= 120)
             return report, truth["contexts"]
 
@@ -63,8 +63,7 @@ class DynamicCode(unittest.TestCase):
     def examined(cls, fx, sickness):
         keys = {"kind": "dynamic"} if sickness == "jit" else {}
         with Patient(sickness, fx=fx, rate=20, **keys) as patient:
-            # The window ends soon after: code that grows does so all the time.
-            report, truth = examine_exactly(cls.home, "loader", patient, 6,
+            report, truth = examine_exactly(cls.home, "loader", patient,
                                             lambda truth: truth["since_mark_ns"] > 4.5e9)
             return report, truth[sickness]
 
@@ -90,7 +89,7 @@ class Threads(unittest.TestCase):
     def test_threads_that_come_and_go(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Home() as home, Patient("churn", fx=fx, rate=50) as patient:
-                report, truth = examine_exactly(home, "loader", patient, 6,
+                report, truth = examine_exactly(home, "loader", patient,
                                                 lambda truth: truth["since_mark_ns"] > 3e9)
                 row = row_of(report, "Threads started", "Started in", "Shop.Mall.Stalls.ThroughThread")
                 self.assertEqual(row["Threads"], truth["churn"]["parts"]["thread"]["rounds"])

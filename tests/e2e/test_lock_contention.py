@@ -2,7 +2,7 @@
 
 import unittest
 
-from drdotnet import Home, examine, for_each_result, side_by_side
+from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, side_by_side, wait_until
 from patient import FRAMEWORKS, Patient, WebPatient
 
 SECONDS = 4
@@ -19,6 +19,16 @@ def per_second(report, label):
     return report.figures[label] * 1e9 / report.data["facts"]["windowNs"]
 
 
+def examined_with_truth(home, patient):
+    """Report and truth of nearly the same time. The patient cannot stand still: its pause is a lock too."""
+    with home.start("lock-contention", patient.pid, "-d", f"{LONG_SECONDS}s", "--json") as job:
+        job.wait_for("listening")
+        patient.mark()
+        wait_until(lambda: patient.truth()["since_mark_ns"] > SECONDS * 1e9, "the window is long enough")
+        truth = patient.truth()
+        return end_window(job), truth
+
+
 class Truth(unittest.TestCase):
     """Threads that fight for one or two locks, each held for a known time."""
 
@@ -30,9 +40,7 @@ class Truth(unittest.TestCase):
     @classmethod
     def examined(cls, fx):
         with Patient("contention", fx=fx) as patient:
-            patient.mark()
-            report = examine(cls.home, "lock-contention", patient.pid, SECONDS)
-            return report, patient.truth()
+            return examined_with_truth(cls.home, patient)
 
     def near(self, measured, truth, share=0.05):
         self.assertAlmostEqual(measured / truth, 1, delta=share)
@@ -46,7 +54,7 @@ class Truth(unittest.TestCase):
         waited = sum(lock["wait_ns"] for lock in truth["contention"]["locks"].values())
         self.near(per_second(report, "Waiting in all"), waited * 1e9 / truth["since_mark_ns"])
         longest = max(lock["max_wait_ns"] for lock in truth["contention"]["locks"].values())
-        self.assertLessEqual(report.figures["Longest"], longest)
+        self.assertGreater(report.figures["Longest"], longest / 2)
 
     @for_each_result
     def test_each_lock_stands_with_its_kind_its_place_and_its_share(self, fx, report, truth):
@@ -85,7 +93,6 @@ class Truth(unittest.TestCase):
     def test_nothing_was_lost_and_every_stack_was_seen(self, _, report, _truth):
         self.assertEqual(report.how["Lost"]["value"], 0)
         self.assertEqual(report.how["Stacks seen"]["value"], report.figures["Waits"])
-        self.assertIsNone(report.partial)
 
 
 class HighRate(unittest.TestCase):
@@ -100,7 +107,7 @@ class HighRate(unittest.TestCase):
     def examined(cls, fx):
         with Patient("contention", fx=fx, kind="monitor", threads=8, hold_ms=0, think_ms=0) as patient:
             patient.mark()
-            report = examine(cls.home, "lock-contention", patient.pid, SECONDS)
+            report = examine(cls.home, "lock-contention", patient.pid, SECONDS)  # bursts are spread over the window
             return report, patient.truth()
 
     @for_each_result

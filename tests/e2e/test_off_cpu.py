@@ -2,6 +2,7 @@
 
 import os
 import unittest
+from pathlib import Path
 
 from drdotnet import Home, examine, for_each_result
 from patient import FRAMEWORKS, Patient
@@ -27,6 +28,17 @@ def times(report, method):
     return {row["Waits for"]: row["Time"] for row in report.rows(PLACES) if row["Method"] == method}
 
 
+def run_delay_ns(pid):
+    """How long its threads were able to run but had no cpu, by the kernel's own count."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return total
+
+
 class Kinds(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -42,7 +54,7 @@ class Kinds(unittest.TestCase):
 
     @for_each_result
     def test_each_kind_of_wait_has_its_place_and_its_time(self, _, report, truth):
-        window = report.data["facts"]["window_ns"]
+        window = report.data["facts"]["windowNs"]
         for kind, waiter in truth["waits"]["kinds"].items():
             with self.subTest(kind):
                 got = times(report, waiter["method"])
@@ -87,16 +99,20 @@ class Special(unittest.TestCase):
     def test_healthy_gets_no_alarm(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("healthy", fx=fx) as patient:
+                before = run_delay_ns(patient.pid)
                 report = examine(self.home, "off-cpu", patient.pid, 2)
+                if report.finding == "cpu-starved":  # others use this machine: then the kernel must say so too
+                    self.assertGreater(run_delay_ns(patient.pid) - before, 1e9)
+                    continue
                 self.assertIn(report.finding, ("nothing-waits", "waits"))
                 self.assertIn(report.health, ("ok", "info"))
 
     def test_many_switches_are_thinned_and_that_is_said(self):
-        with Patient("healthy") as patient:
+        with Patient("waits,healthy", **{"waits.ms": 1}) as patient:
             report = examine(self.home, "off-cpu", patient.pid, 3)
+            self.assertTrue(patient.alive())
         switches = report.how["Switches"]
-        if switches["value"] < 3 * 3000:
-            self.skipTest(f"only {switches['value']} switches in 3 s")
+        self.assertGreater(switches["value"], 3 * 3000)
         self.assertIn("thinned", switches["context"])
 
     def test_the_recording_gives_the_same_report_again(self):

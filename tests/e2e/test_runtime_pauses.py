@@ -6,7 +6,8 @@ import signal
 import unittest
 from collections import Counter
 
-from drdotnet import Home, Report, examine, examine_exactly, for_each_result, side_by_side, wait_until
+from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result, side_by_side,
+                      wait_until)
 from patient import FRAMEWORKS, Patient, WebPatient
 
 GC = {"workstation": False, "server": True}
@@ -22,6 +23,10 @@ def by_generation(report):
     return counts
 
 
+def collections(runtime):
+    return runtime["gen0"] + runtime["gen1"] + runtime["gen2"]
+
+
 class Exact(unittest.TestCase):
     """Every pause: the patient stands still while the window opens and closes."""
 
@@ -34,7 +39,7 @@ class Exact(unittest.TestCase):
     @classmethod
     def examined(cls, fx, gc):
         with Patient("gc-pauses", fx=fx, server_gc=GC[gc], induced=4, live_mb=LIVE_BYTES / 1e6) as patient:
-            return examine_exactly(cls.home, "runtime-pauses", patient, 5,
+            return examine_exactly(cls.home, "runtime-pauses", patient,
                                    lambda truth: truth["gc-pauses"]["induced"] >= 6)
 
     @for_each_result
@@ -47,17 +52,16 @@ class Exact(unittest.TestCase):
         row, = (r for r in report.rows("What for") if INDUCED in r["Reason"])
         self.assertEqual(row["Reason"], "gen 2 blocking GC, induced by GC.Collect")
         self.assertEqual(row["Pauses"], truth["gc-pauses"]["induced"])
-        # Whoever calls GC.Collect waits for the pause; with server GC it is another thread that ends it.
-        blocked_ns = truth["gc-pauses"]["induced_blocked_ns"]
-        self.assertLess(row["In all"], blocked_ns * 1.2)
-        self.assertGreater(row["In all"], blocked_ns * 0.8)
+        # Whoever calls GC.Collect waits for the pause, and on a busy machine for its turn; with server GC it is another
+        # thread that ends the pause.
+        self.assertLess(row["In all"], truth["gc-pauses"]["induced_blocked_ns"] * 1.2)
 
     @for_each_result
     def test_the_time_they_took(self, _, report, truth):
         gc_ns = sum(r["In all"] for r in report.rows("What for") if r["Reason"].startswith("gen "))
         # The runtime's own sum ends before all threads run again, ours when they do.
         self.assertGreater(gc_ns, truth["runtime"]["gc_pause_ns"] * 0.99)
-        self.assertLess(gc_ns, truth["runtime"]["gc_pause_ns"] * 1.25)
+        self.assertLess(gc_ns, truth["runtime"]["gc_pause_ns"] * 1.5)
 
     @for_each_result
     def test_figures_tables_and_pictures_tell_the_same(self, _, report, truth):
@@ -94,7 +98,7 @@ class Exact(unittest.TestCase):
     def test_the_verdict(self, _, report, truth):
         self.assertEqual(report.finding, "induced-collections", report.verdict)
         self.assertIn(f"{INDUCED} ({truth['gc-pauses']['induced']} pauses)", report.verdict)
-        self.assertIsNone(report.partial)
+        self.assertIn("cancelled after", report.partial)
 
 
 class Natural(unittest.TestCase):
@@ -104,15 +108,13 @@ class Natural(unittest.TestCase):
         def examined(fx, sickness, keys):
             with Home() as home, Patient(sickness, fx=fx, **keys) as patient:
                 patient.mark()
-                with home.start("runtime-pauses", patient.pid, "-d", "3s", "--json") as job:
+                with home.start("runtime-pauses", patient.pid, "-d", f"{LONG_SECONDS}s", "--json") as job:
                     job.wait_for("listening")
                     before = patient.truth()["runtime"]
-                    wait_until(lambda: patient.truth()["since_mark_ns"] > 1.5e9, "a second and a half")
-                    self.assertTrue(job.listening())
+                    wait_until(lambda: collections(patient.truth()["runtime"]) > collections(before) + 10, "ten more")
                     inside = patient.truth()["runtime"]
-                    done = job.finish()
-                after = patient.truth()["runtime"]
-                return Report(done.json()), before, inside, after
+                    report = end_window(job)
+                return report, before, inside, patient.truth()["runtime"]
 
         cases = [("allocations", {"rate_mb": 300}), ("leak", {"rate": 5000, "size": 5000})]
         results = side_by_side({(fx, s): lambda fx=fx, s=s, k=k: examined(fx, s, k)
@@ -120,16 +122,19 @@ class Natural(unittest.TestCase):
         for key, future in results.items():
             with self.subTest(key):
                 report, before, inside, after = future.result()
-                seen = Counter()
+                seen, background = Counter(), 0
                 for row in report.rows("What for"):
                     self.assertNotIn(INDUCED, row["Reason"])
                     # A background GC stops the world twice.
                     found = re.match(r"gen (\d) ", row["Reason"])
                     if found and "its final phase" not in row["Reason"]:
                         seen[f"gen{found[1]}"] += row["Pauses"]
+                        background += row["Pauses"] if " background " in row["Reason"] else 0
                 for name in ("gen0", "gen1", "gen2"):
-                    # One may be under way when the window opens, when it closes, and when the truth is told.
-                    self.assertGreaterEqual(seen[name], inside[name] - before[name] - 1, name)
+                    # One may be under way when the window opens, when it closes, and when the truth is told; and a
+                    # background GC mostly begins with a young one in the same pause.
+                    young = background if name != "gen2" else 0
+                    self.assertGreaterEqual(seen[name], inside[name] - before[name] - 1 - young, name)
                     self.assertLessEqual(seen[name], after[name] + 1, name)
 
 

@@ -2,17 +2,22 @@
 
 import json
 import os
+import pwd
+import random
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 import oracle
-from drdotnet import Home
+from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
 
 DAC = "libmscordaccore.so"
+SEED = int(os.environ.get("DRDOTNET_SEED", str(time.time_ns() % 1_000_000)))
+DAMAGES = 10
 # Runtime packs of the patients' versions: where publishing them has put them.
 PACKS = Path(os.environ.get("NUGET_PACKAGES", Path.home() / ".nuget/packages")) / "microsoft.netcore.app.runtime.linux-x64"
 
@@ -61,7 +66,7 @@ class AgainstClrmd(Stacks):
         with Patient(sickness, fx=fx, server_gc=server_gc, **keys) as patient:
             core = self.core_of(patient)
         ours = lines(self.stacks("--core", core))
-        theirs = oracle.run("clrmd", core, dac_of(fx)).splitlines()
+        theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
         self.assertEqual(ours, theirs)
         self.assertGreater(len(ours), 20)
 
@@ -86,10 +91,39 @@ class AgainstClrmd(Stacks):
                     subprocess.run([PATIENTS / "sick" / fx / "createdump", "-h", "-f", runtimes_own, str(patient.pid)],
                                    check=True, stdout=subprocess.DEVNULL)
                     self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
-                    theirs = oracle.run("clrmd", core, dac_of(fx)).splitlines()
+                    theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
                     self.assertEqual(live, theirs)
                     self.assertEqual(lines(self.stacks("--core", core)), theirs)
                     self.assertEqual(lines(self.stacks("--core", runtimes_own)), theirs)
+
+
+class FactsAgainstClrmd(Stacks):
+    """Modules, segments, handles, types with their fields, locks, stack references, IL maps."""
+
+    KINDS = {"module", "segment", "handle", "type", "field", "sync", "ref", "il"}
+
+    def compare(self, fx, server_gc):
+        with Patient("deadlock,leak,stuck-tasks", fx=fx, server_gc=server_gc) as patient:
+            core = self.core_of(patient)
+        helper = Path(PROGRAM).with_name("drdotnet-dachost")
+        done = subprocess.run([Path(PROGRAM).parent / "tests" / "dac_facts", core], capture_output=True, text=True,
+                              env={**os.environ, "DRDOTNET_DACHOST": str(helper)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ours = set(done.stdout.splitlines())
+        theirs = set(oracle.run("clrmd", "facts", core, dac_of(fx)).splitlines())
+        self.assertEqual(sorted(ours - theirs), [], "only we see")
+        self.assertEqual(sorted(theirs - ours), [], "only ClrMD sees")
+        self.assertEqual({line.split()[0] for line in ours}, self.KINDS)
+
+    def test_workstation(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                self.compare(fx, False)
+
+    def test_server(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                self.compare(fx, True)
 
 
 class AgainstThePatient(Stacks):
@@ -99,6 +133,7 @@ class AgainstThePatient(Stacks):
                 found = self.stacks(patient.pid)
                 shop = [t for t in found["threads"] if any((f["name"] or "").startswith("Shop.") for f in t["frames"])]
                 self.assertEqual(len(shop), 30)
+                self.assertFalse(any(t["incomplete"] or t["failure"] for t in found["threads"]))
                 self.assertTrue(all(t["name"] for t in shop), "the patient names its threads")
                 self.assertTrue(all("waiting" in t["state"] or "background" in t["state"] for t in shop))
                 self.assertGreater(found["pauseMs"], 0)
@@ -139,6 +174,22 @@ class AgainstThePatient(Stacks):
         busy = [t for t in found["threads"] if t["osId"] == 1]
         self.assertEqual(len(busy), 1, "the main thread is 1 there")
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become someone else")
+    def test_as_an_ordinary_user(self):
+        """His own process yes, another's no."""
+        nobody = pwd.getpwnam("nobody")
+        prefix = ("setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups")
+        with Patient("deadlock", user="nobody") as own, Patient("healthy") as foreign, \
+                tempfile.TemporaryDirectory() as home:
+            os.chown(home, nobody.pw_uid, nobody.pw_gid)
+            found = self.stacks(own.pid, prefix=prefix, env={"DRDOTNET_HOME": home})
+            self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [f["name"] for t in found["threads"] for f in t["frames"]])
+            done = self.home.run("stacks", foreign.pid, prefix=prefix, env={"DRDOTNET_HOME": home})
+            self.assertEqual(done.code, 4, done)
+            self.assertEqual(done.out, "")
+            foreign.truth()
+            own.truth()
+
     def test_nothing_is_left(self):
         with Patient("healthy") as patient:
             for _ in range(3):
@@ -174,6 +225,9 @@ class TheRightLibrary(Stacks):
     def test_missing(self):
         pid = self.start(self.without_library())
         self.refused(3, "libmscordaccore.so' is not there", "DRDOTNET_RUNTIME_PACKS", arguments=[pid])
+        image = self.home.run("check", pid, "--json").json()["ways"]["image"]
+        self.assertFalse(image["open"])
+        self.assertIn("libmscordaccore.so' is not there", image["why"])
         core = self.core_of_pid(pid)
         self.refused(3, "libmscordaccore.so' is not there", f"of .NET {self.version('net10.0')}", "DRDOTNET_RUNTIME_PACKS",
                      arguments=["--core", core])
@@ -200,6 +254,18 @@ class TheRightLibrary(Stacks):
         self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [f["name"] for t in found["threads"] for f in t["frames"]])
         live = self.stacks(pid, env=env)
         self.assertEqual(lines(live), lines(found))
+
+    def test_single_file(self):
+        """It carries no library: the pack of its version has it, found by the build id in its memory."""
+        program = oracle.single_file_patient()
+        pid = self.start(program.parent)
+        self.refused(3, "a single-file application", f"of .NET {self.version('net10.0')} (build id ", arguments=[pid])
+        self.assertTrue(PACKS.exists(), "publishing it has fetched the runtime pack")
+        env = {"DRDOTNET_RUNTIME_PACKS": str(PACKS)}
+        self.assertTrue(self.home.run("check", pid, "--json", env=env).json()["ways"]["image"]["open"])
+        live = self.stacks(pid, env=env)
+        self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [f["name"] for t in live["threads"] for f in t["frames"]])
+        self.assertEqual(lines(self.stacks("--core", self.core_of_pid(pid), env=env)), lines(live))
 
     def test_of_another_build(self):
         folder = self.without_library()
@@ -245,6 +311,17 @@ class BadInput(Stacks):
         subprocess.run(["gcore", "-o", core, str(sleeper.pid)], check=True, capture_output=True)
         self.refused(3, "no .NET runtime", arguments=["--core", f"{core}.{sleeper.pid}"])
 
+    def test_core_without_code(self):
+        """gdb leaves file pages out; those of assemblies cannot be checked, so their frames are said to be missing."""
+        prefix = self.folder / "core"
+        with Patient("deadlock") as patient:
+            subprocess.run(["gcore", "-o", prefix, str(patient.pid)], check=True, capture_output=True)
+        core = f"{prefix}.{patient.pid}"
+        cut = [t for t in self.stacks("--core", core)["threads"] if t["incomplete"]]
+        self.assertTrue(cut)
+        self.assertTrue(all("not in the image" in t["incomplete"] for t in cut))
+        self.assertIn("(and more, which cannot be read: ", self.home.run("stacks", "--core", core).out)
+
     def test_truncated_core(self):
         """As far as it goes, or a reason; never a hang, never a crash of ours."""
         with Patient("deadlock") as patient:
@@ -255,6 +332,24 @@ class BadInput(Stacks):
             done = self.home.run("stacks", "--core", core)
             self.assertIn(done.code, (0, 1, 3), done)
             self.assertTrue(done.out or done.err)
+
+    def test_damaged_core(self):
+        """Random hits in the memory: the library may crash or loop, we say what is left or why there is nothing."""
+        chance = random.Random(SEED)
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            core = self.core_of(patient)
+        codes = []
+        for _ in range(DAMAGES):
+            with open(core, "r+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                for _ in range(300):
+                    file.seek(chance.randrange(8192, size - 8))
+                    file.write(chance.randbytes(8))
+            done = self.home.run("stacks", "--core", core)
+            self.assertIn(done.code, (0, 1, 3), f"seed {SEED}: {done}")
+            self.assertNotIn("AddressSanitizer", done.err)
+            codes.append(done.code)
+        self.assertTrue(codes)
 
     def test_dead_target(self):
         with Patient("healthy") as patient:

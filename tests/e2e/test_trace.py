@@ -578,7 +578,7 @@ class Launch(Folder):
         self.nothing_left()
 
     def test_killed_at_any_time_the_program_goes_on(self):
-        for delay in (0.005, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.3):
+        for delay in (0.001, 0.003, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.3):
             with self.subTest(delay):
                 process = self.start("trace", "collect", "-o", self.path("k.nettrace"), "--", self.program(NEWEST),
                                      "healthy", "max-seconds=60")

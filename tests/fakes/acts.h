@@ -4,6 +4,7 @@
 #define ACT_OFFSET 4096 /* in the image's file: a 32-bit number */
 #define PROBE 0xA0000000u
 #define PROBE_OPEN 0xA000FFFFu
+#define DEADLY_METHOD 0xDEADu
 #define FAKE_STRING_TYPE 0x5151u
 
 enum act {
@@ -33,4 +34,6 @@ enum act {
 	ACT_READ,
 	ACT_GARBAGE,
 	ACT_FLOOD,
+	/* when it is asked for the name of DEADLY_METHOD */
+	ACT_NAME_CRASH,
 };

@@ -196,6 +196,17 @@ static com_hr globals(struct sos *self, struct dacp_globals *data)
 	return COM_OK;
 }
 
+static com_hr method_name(struct sos *self, uint64_t desc, uint32_t count, com_char *name, uint32_t *needed)
+{
+	(void)self;
+	static const com_char shown[] = { 'F', '(', ')', 0 };
+	if (act() == ACT_NAME_CRASH && desc == DEADLY_METHOD)
+		misdeed(ACT_CRASH);
+	*needed = 4;
+	memcpy(name, shown, count < 4 ? 0 : sizeof(shown));
+	return COM_OK;
+}
+
 static void *sos_slots[91], *process_slots[49];
 static struct {
 	void **vtbl;
@@ -219,6 +230,7 @@ com_hr CLRDataCreateInstance(const struct com_guid *iid, struct clr_data_target 
 		process_slots[i] = (void *)nothing;
 	process_slots[0] = (void *)query;
 	sos_slots[3] = (void *)thread_store;
+	sos_slots[22] = (void *)method_name;
 	sos_slots[70] = (void *)globals;
 	*ret = &process_object;
 	switch (act()) {

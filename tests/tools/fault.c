@@ -1,5 +1,6 @@
-/* Dying on demand: DRDOTNET_FAULT=ROLE:N ends the process of that role by SIGKILL at its N-th place; with ROLE+owner
- * the tracer takes its owner along. The place is named on standard error first. */
+/* Dying on demand: DRDOTNET_FAULT=ROLE:PLACE:N ends the process of that role by SIGKILL when it passes that place for
+ * the N-th time; as ROLE+owner the tracer takes its owner along. DRDOTNET_FAULT=list names every place that is passed.
+ * Both write to standard error. */
 #include "image/fault.h"
 #include <signal.h>
 #include <stdio.h>
@@ -7,26 +8,46 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *role_now = "";
-static unsigned places;
+static char role_now[16];
+static unsigned passed;
 
 void fault_role(const char *role)
 {
-	role_now = role;
-	places = 0;
+	snprintf(role_now, sizeof(role_now), "%s", role);
+	passed = 0;
+}
+
+static void write_line(const char *verb, const char *what)
+{
+	char line[120];
+	int n = snprintf(line, sizeof(line), "%s %s: %s\n", role_now, verb, what);
+	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+		abort();
+}
+
+/* Is this the wished place, in "ROLE[+owner]:PLACE:N"? */
+static int is_wished(const char *wish, const char *what)
+{
+	size_t role_len = strlen(role_now), what_len = strlen(what);
+	const char *place = strchr(wish, ':');
+	if (!place || strncmp(wish, role_now, role_len) || (wish[role_len] != ':' && wish[role_len] != '+'))
+		return 0;
+	place++;
+	if (strncmp(place, what, what_len) || place[what_len] != ':')
+		return 0;
+	return ++passed == (unsigned)atoi(place + what_len + 1);
 }
 
 void fault_point(const char *what)
 {
 	const char *wish = getenv("DRDOTNET_FAULT");
-	const char *colon = wish ? strchr(wish, ':') : NULL;
-	places++;
-	if (!colon || strncmp(wish, role_now, strlen(role_now)) || places != (unsigned)atoi(colon + 1))
+	if (!wish)
 		return;
-	char line[80];
-	int n = snprintf(line, sizeof(line), "dies: %s\n", what);
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		abort();
+	if (!strcmp(wish, "list"))
+		write_line("passes", what);
+	if (!is_wished(wish, what))
+		return;
+	write_line("dies", what);
 	if (strstr(wish, "+owner"))
 		kill(getppid(), SIGKILL);
 	kill(getpid(), SIGKILL);

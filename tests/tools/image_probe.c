@@ -2,6 +2,7 @@
  * it can be made to die (fault.c).
  *
  *   image_probe snapshot PID [--hold MS] [--max-pause MS] [--busy-word HEX] [--times N] [--read]
+ *               [--write-on-enter FILE]
  *   image_probe stop PID [--hold MS]
  *   image_probe core FILE
  *   image_probe forecast PID [--max-pause MS] */
@@ -20,6 +21,7 @@
 struct wishes {
 	uint64_t hold_ms, times;
 	bool read;
+	const char *core; /* write one when a line comes in */
 	struct image_limits limits;
 };
 
@@ -40,6 +42,8 @@ static struct wishes parse(int argc, char **argv)
 			w.limits.busy_word = strtoull(value, NULL, 16);
 		else if (str_eq(argv[i], "--times"))
 			w.times = strtoull(value, NULL, 10);
+		else if (str_eq(argv[i], "--write-on-enter"))
+			w.core = value;
 		else if (str_eq(argv[i], "--read"))
 			w.read = true;
 	}
@@ -135,8 +139,11 @@ static struct err *take(const char *what, const char *of, const struct wishes *w
 	/* A line when the image stands, another when it is done: the test may act in between. */
 	if (w->hold_ms) {
 		say(img, bytes, sum);
-		poll(NULL, 0, (int)w->hold_ms);
+		struct pollfd p = { .fd = w->core ? 0 : -1, .events = POLLIN };
+		poll(&p, 1, (int)w->hold_ms);
 	}
+	if (w->core)
+		TRY(image_write_core(img, w->core, NULL, NULL));
 	image_drop(img);
 	say(img, bytes, sum);
 	return NULL;

@@ -37,11 +37,11 @@ static struct profile *sample_profile(enum profile_unit unit)
 	assert_int_not_equal(a1, a2);
 	assert_int_equal(a1, profile_stack(p, (uint64_t[]){ 20, 10 }, 2));
 	uint64_t one = unit == PROFILE_NS ? 1000 : 1;
-	profile_sample(p, t, (struct profile_sample){ 1000, one, a1 });
-	profile_sample(p, t, (struct profile_sample){ 2000, one, a2 });
-	profile_sample(p, t, (struct profile_sample){ 3000, one, b });
-	profile_sample(p, t, (struct profile_sample){ 9000, one, a1 });
-	profile_sample(p, other, (struct profile_sample){ 1500, one, w });
+	profile_sample(p, t, (struct profile_sample){ 1000, one, a1, 1 });
+	profile_sample(p, t, (struct profile_sample){ 2000, one, a2, 1 });
+	profile_sample(p, t, (struct profile_sample){ 3000, one, b, 1 });
+	profile_sample(p, t, (struct profile_sample){ 9000, one, a1, 1 });
+	profile_sample(p, other, (struct profile_sample){ 1500, one, w, 1 });
 	profile_thread_name(p, other, "Thread 6 (pool)");
 	assert_ok(profile_seal(p, name_of, NULL));
 	return p;
@@ -185,7 +185,7 @@ static void test_spool(void **state)
 	uint32_t threads[] = { profile_thread(p, 1), profile_thread(p, 2) };
 	uint32_t stack = profile_stack(p, (uint64_t[]){ 20, 10 }, 2);
 	for (uint64_t i = 0; i < 10001; i++)
-		profile_sample(p, threads[i % 2], (struct profile_sample){ i, 1, stack });
+		profile_sample(p, threads[i % 2], (struct profile_sample){ i, 1, stack, 1 });
 	assert_ok(profile_seal(p, name_of, NULL));
 	uint64_t next = 0;
 	assert_ok(profile_read(p, 0, count_up, &next));
@@ -206,7 +206,7 @@ static void test_no_room_for_the_spool(void **state)
 	CLEANUP(profile_freep) struct profile *p = profile_new("/nowhere/at/all", PROFILE_NS);
 	uint32_t thread = profile_thread(p, 1), stack = profile_stack(p, (uint64_t[]){ 1 }, 1);
 	for (uint64_t i = 0; i < 2000; i++)
-		profile_sample(p, thread, (struct profile_sample){ i, 1, stack });
+		profile_sample(p, thread, (struct profile_sample){ 2 * i, 1, stack, 1 });
 	assert_err(profile_seal(p, name_of, NULL), ERR_NOT_FOUND);
 }
 
@@ -245,8 +245,8 @@ static void test_hostile_names(void **state)
 	uint32_t thread = profile_thread(p, UINT64_MAX);
 	/* No named place has that number: it must be asked for, not looked up. */
 	uint64_t places[] = { bad, UINT64_MAX };
-	profile_sample(p, thread, (struct profile_sample){ UINT64_MAX, UINT64_MAX, profile_stack(p, places, 2) });
-	profile_sample(p, thread, (struct profile_sample){ 0, UINT64_MAX, 0 });
+	profile_sample(p, thread, (struct profile_sample){ UINT64_MAX, UINT64_MAX, profile_stack(p, places, 2), 1 });
+	profile_sample(p, thread, (struct profile_sample){ 0, UINT64_MAX, 0, 1 });
 	assert_ok(profile_seal(p, name_of, NULL));
 	for (enum export_format f = 0; f < EXPORT_FORMATS; f++) {
 		CLEANUP(buf_free) struct buf got = { 0 };

@@ -2,6 +2,7 @@
 
 #include "model/calltree.h"
 #include "model/dist.h"
+#include "model/timeline.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -184,6 +185,47 @@ static void long_frame_names_stay_whole(void **state UNUSED)
 	assert_string_equal(calltree_frame_name(t, calltree_frame(t, "", FRAME_JIT)), "");
 }
 
+/* ---- timeline ---- */
+
+static void test_timeline_keeps_sums_however_long_it_gets(void **state)
+{
+	(void)state;
+	struct timeline sums = { 0 }, highest = { .highest = true };
+	uint64_t at[TIMELINE_POINTS], width;
+	double values[TIMELINE_POINTS], sum = 0, top = 0;
+	const uint64_t window = 20000000000ull;
+	for (uint64_t i = 0; i < 1000; i++) {
+		timeline_add(&sums, i * window / 1000, 1);
+		timeline_add(&highest, i * window / 1000, (double)i);
+	}
+	size_t n = timeline_points(&sums, window, at, values, &width);
+	assert_true(n > TIMELINE_POINTS / 2 - 2 && n <= TIMELINE_POINTS);
+	for (size_t i = 0; i < n; i++) {
+		sum += values[i];
+		assert_int_equal(at[i], i * width);
+	}
+	assert_int_equal((int)sum, 1000);
+	n = timeline_points(&highest, window, at, values, &width);
+	for (size_t i = 0; i < n; i++)
+		top = values[i] > top ? values[i] : top;
+	assert_int_equal((int)top, 999);
+	assert_int_equal((int)values[n - 1], 999);
+}
+
+static void test_timeline_of_nothing_and_of_one_moment(void **state)
+{
+	(void)state;
+	struct timeline t = { 0 };
+	uint64_t at[TIMELINE_POINTS], width;
+	double values[TIMELINE_POINTS];
+	assert_int_equal(timeline_points(&t, 0, at, values, &width), 0);
+	assert_true(timeline_points(&t, 60000000000ull, at, values, &width) <= TIMELINE_POINTS);
+	timeline_add(&t, 0, 5);
+	timeline_add(&t, UINT64_MAX, 7); /* a lie of the stream */
+	assert_true(timeline_points(&t, 60000000000ull, at, values, &width) >= 1);
+	assert_int_equal((int)values[0], 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +238,8 @@ int main(void)
 		cmocka_unit_test(stacks_merge_by_common_frames),
 		cmocka_unit_test(a_full_tree_counts_what_it_cut),
 		cmocka_unit_test(long_frame_names_stay_whole),
+		cmocka_unit_test(test_timeline_keeps_sums_however_long_it_gets),
+		cmocka_unit_test(test_timeline_of_nothing_and_of_one_moment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,6 @@ static void begin(struct fixture *f, struct build_nettrace *b)
 	*b = (struct build_nettrace){ 0 };
 	fixture_begin(f);
 	f->patient.info.runtime_version = mem_strdup("10.0.12");
-	/* As long as the default duration: its tenths are what "again and again" is judged by. */
 	fixture_window(f->recording, 20000 * MS);
 	fixture_stream(b, (uint32_t[]){ LOAD, UNLOAD, JITTING }, 3);
 }

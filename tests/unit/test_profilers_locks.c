@@ -103,11 +103,11 @@ static void waits_are_summed_by_lock_and_place(void **state UNUSED)
 		json_t *j = fixture_json(f.report);
 		const json_t *rows = fixture_rows(j, "By lock");
 		assert_int_equal(json_array_size(rows), 2);
-		assert_string_equal(text_of(json_array_get(rows, 0), 0), "#1 Monitor");
-		assert_string_equal(text_of(json_array_get(rows, 0), 1), "Shop.Stock.Reserve");
+		assert_string_equal(text_of(json_array_get(rows, 0), 1), "#1 Monitor");
+		assert_string_equal(text_of(json_array_get(rows, 0), 0), "Shop.Stock.Reserve");
 		assert_int_equal((int)number_of(json_array_get(rows, 0), 2), 2);
-		assert_string_equal(text_of(json_array_get(rows, 1), 0), "#2 Lock");
-		assert_string_equal(text_of(json_array_get(rows, 1), 1), "Shop.Stock.Refill");
+		assert_string_equal(text_of(json_array_get(rows, 1), 1), "#2 Lock");
+		assert_string_equal(text_of(json_array_get(rows, 1), 0), "Shop.Stock.Refill");
 		assert_int_equal(json_array_size(fixture_rows(j, "By place")), 2);
 		json_decref(j);
 		assert_true(fixture_says(f.report, "held by thread 10 50 %, thread 12 50 %"));

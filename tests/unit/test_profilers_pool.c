@@ -131,7 +131,7 @@ static void time_in_the_queue_is_exact(void **state UNUSED)
 	assert_int_equal((uint64_t)fixture_figure(f.report, "Time in the queue"), 500 * MS);
 	assert_int_equal((uint64_t)fixture_figure(f.report, "Longest"), 500 * MS);
 	assert_int_equal((int)fixture_figure(f.report, "Items taken"), 40);
-	assert_int_equal((int)fixture_figure(f.report, "Still queued"), 0);
+	assert_true(fixture_says(f.report, "0 still queued"));
 	assert_int_equal((int)fixture_figure(f.report, "Workers"), 5);
 	assert_true(fixture_says(f.report, "All workers are blocked in Shop.Api.Handle (waits for a task)"));
 	assert_true(fixture_says(f.report, "Await that task"));

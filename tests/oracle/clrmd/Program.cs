@@ -1,18 +1,64 @@
-// What ClrMD sees in a core file, for comparing with drdotnet: clrmd CORE DAC
-// (It does not find the version in every core, hence ignoreMismatch; the library checks what it is given by itself.)
-// Prints `thread MANAGED-ID OS-ID`, then one line a frame: ip, sp, name of the runtime's own frame or -, method or -.
+// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts CORE DAC, or clrmd live PID DAC for the benchmark.
+// (It does not find the version in every core, hence ignoreMismatch.)
 using Microsoft.Diagnostics.Runtime;
 
-using DataTarget target = DataTarget.LoadDump(args[0]);
-using ClrRuntime runtime = target.ClrVersions.Single().CreateRuntime(args[1], ignoreMismatch: true);
-foreach (ClrThread thread in runtime.Threads)
+var held = System.Diagnostics.Stopwatch.StartNew();
+using DataTarget target = args[0] == "live" ? DataTarget.AttachToProcess(int.Parse(args[1]), suspend: true) : DataTarget.LoadDump(args[1]);
+using ClrRuntime runtime = target.ClrVersions.Single().CreateRuntime(args[2], ignoreMismatch: true);
+if (args[0] == "facts")
+    Facts();
+else
+    Stacks();
+if (args[0] == "live")
 {
-    Console.WriteLine($"thread {thread.ManagedThreadId} {thread.OSThreadId}");
-    if (!thread.IsAlive)
-        continue;
-    foreach (ClrStackFrame frame in thread.EnumerateStackTrace(includeContext: false, maxFrames: 1_000_000))
+    target.Dispose(); // lets the process run on
+    Console.WriteLine($"pause {held.Elapsed.TotalSeconds}");
+}
+
+// `thread MANAGED-ID OS-ID`, then one line a frame: ip, sp, name of the runtime's own frame or -, method or -.
+void Stacks()
+{
+    foreach (ClrThread thread in runtime.Threads)
     {
-        string kind = frame.Kind == ClrStackFrameKind.Runtime ? frame.FrameName ?? "?" : "-";
-        Console.WriteLine($"{frame.InstructionPointer:x} {frame.StackPointer:x} {kind} {frame.Method?.Signature ?? "-"}");
+        Console.WriteLine($"thread {thread.ManagedThreadId} {thread.OSThreadId}");
+        if (!thread.IsAlive)
+            continue;
+        foreach (ClrStackFrame frame in thread.EnumerateStackTrace(includeContext: false, maxFrames: 1_000_000))
+        {
+            string kind = frame.Kind == ClrStackFrameKind.Runtime ? frame.FrameName ?? "?" : "-";
+            Console.WriteLine($"{frame.InstructionPointer:x} {frame.StackPointer:x} {kind} {frame.Method?.Signature ?? "-"}");
+        }
+    }
+}
+
+// One line a thing, in the words of tests/oracle/dac_facts.c; the order means nothing.
+void Facts()
+{
+    foreach (ClrModule module in runtime.EnumerateModules())
+        Console.WriteLine($"module {module.Address:x} {module.Name}");
+    foreach (ClrSegment segment in runtime.Heap.Segments)
+        Console.WriteLine($"segment {segment.Address:x} {segment.ObjectRange.Start:x} {segment.SubHeap.Index}");
+    var types = new Dictionary<ulong, ClrType>();
+    foreach (ClrHandle handle in runtime.EnumerateHandles())
+    {
+        Console.WriteLine($"handle {handle.Address:x} {handle.Object.Address:x} {(int)handle.HandleKind} {(handle.IsStrong ? 1 : 0)}");
+        if (handle.Object.Type is ClrType type)
+            types[type.MethodTable] = type;
+    }
+    foreach (ClrType type in types.Values)
+    {
+        Console.WriteLine($"type {type.MethodTable:x} {type.StaticSize} {type.ComponentSize} {(type.ContainsPointers ? 1 : 0)} {type.MetadataToken:x}");
+        foreach (ClrInstanceField field in type.Fields.Where(f => f.ContainingType.MethodTable == type.MethodTable))
+            Console.WriteLine($"field {type.MethodTable:x} {field.Name} {field.Offset} {(field.IsObjectReference ? 18 : (int)field.ElementType)}");
+    }
+    foreach (SyncBlock block in runtime.Heap.EnumerateSyncBlocks())
+        Console.WriteLine($"sync {block.Index} {block.Object:x} {(block.IsMonitorHeld ? 1 : 0)} {block.HoldingThreadAddress:x} {block.WaitingThreadCount}");
+    foreach (ClrThread thread in runtime.Threads.Where(t => t.IsAlive))
+    {
+        foreach (ClrStackRoot root in thread.EnumerateStackRoots().Where(r => !r.IsInterior))
+            Console.WriteLine($"ref {thread.OSThreadId} {root.Address:x} {root.Object.Address:x}");
+        foreach (ClrStackFrame frame in thread.EnumerateStackTrace().Where(f => f.Kind == ClrStackFrameKind.ManagedMethod))
+            foreach (ILToNativeMap map in frame.Method!.ILOffsetMap)
+                Console.WriteLine($"il {frame.Method.MethodDesc:x} {map.StartAddress:x} {map.ILOffset}");
     }
 }

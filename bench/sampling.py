@@ -1,0 +1,141 @@
+"""CPU sampling: whole stacks, what it costs the target and us, the time to the report; beside dotnet-trace."""
+import json
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from measure import Row, median, megabytes, ratio_row, seconds
+from patient import FRAMEWORKS, Patient
+
+ROOT, CUT, DEEP = 0, 1, 2  # how stacks end, in the order of the recording
+
+
+def facts(bench):
+    """What the newest recording says of its sampling."""
+    sessions = Path(bench.work / "home" / "sessions")
+    newest = max(sessions.glob("*/recording/manifest.json"), key=lambda p: p.stat().st_mtime)
+    return json.loads(newest.read_text())["facts"]["sampling"]
+
+
+def sample(bench, pid, secs, interval_ms):
+    weight = bench.weigh([bench.drdotnet, "cpu-hotpaths", pid, "-d", f"{secs}s", "-p", f"time_interval_ms={interval_ms}", "--json"])
+    return weight, facts(bench)
+
+
+def whole(sampled):
+    ends = sampled["ends"]
+    return ends[ROOT] / max(1, sum(ends) - ends[CUT] - ends[DEEP])
+
+
+def completeness(bench):
+    rows = []
+    for fx in FRAMEWORKS:
+        for what, aim in (("warm-up", 0.98), ("steady", 0.995)):
+            with Patient("cpu", fx=fx, path="all", threads=2) as p:
+                if what == "steady":
+                    sample(bench, p.pid, 5, 10)  # lets tiering settle
+                _, sampled = sample(bench, p.pid, 2 if what == "warm-up" else 6, 1)
+            share = whole(sampled)
+            rows.append(Row(f"stacks unwound to the thread's root, {fx}, {what}, {sampled['samples']} samples",
+                            f"{100 * share:.2f} %", "-", "-", f"at least {100 * aim:.1f} %", share >= aim))
+    return rows
+
+
+def work(patient, during):
+    """Rounds a CPU second, and CPU seconds a second of wall time, while `during()` runs."""
+    patient.mark()
+    start = time.monotonic()
+    during()
+    truth = patient.truth()["cpu"]
+    rounds = sum(path["rounds"] for path in truth["paths"].values())
+    return rounds / (truth["cpu_ns"] / 1e9), truth["cpu_ns"] / 1e9 / (time.monotonic() - start)
+
+
+def overhead(bench):
+    peer = bench.dotnet_trace()
+    length = 5
+
+    def trace(pid):
+        path = bench.work / "sampled.nettrace"
+        path.unlink(missing_ok=True)
+        subprocess.run([peer, "collect", "-p", str(pid), "--duration", f"00:00:{length:02d}", "--profile", "dotnet-sampled-thread-time",
+                        "-o", str(path)], check=True, stdout=subprocess.DEVNULL)
+
+    seen = {"none": [], "99 Hz": [], "999 Hz": [], "dotnet-trace": []}
+    with Patient("cpu") as p:
+        ways = {"none": lambda: time.sleep(length), "99 Hz": lambda: sample(bench, p.pid, length, 10),
+                "999 Hz": lambda: sample(bench, p.pid, length, 1), "dotnet-trace": lambda: trace(p.pid)}
+        for _ in range(3):  # interleaved, so that noise hits all
+            for name, way in ways.items():
+                seen[name].append(work(p, way)[0])
+    base = median(seen["none"])
+    lost = {name: 100 * (1 - median(values) / base) for name, values in seen.items()}
+    return [Row(f"work lost by the target a CPU second, {name}", f"{lost[name]:.1f} %", f"{lost['dotnet-trace']:.1f} %", "-", "-")
+            for name in ("99 Hz", "999 Hz")]
+
+
+def collector(bench):
+    with Patient("cpu", threads=2) as p:
+        weight, sampled = sample(bench, p.pid, 10, 1)
+    each = weight.cpu / sampled["samples"] * 1000
+    return [Row(f"our CPU for a thousand samples (unwound, named, reported; {sampled['samples']} in 10 s)", seconds(each), "-", "-", "-"),
+            Row("our resident size meanwhile", megabytes(weight.rss), "-", "-", "below 64 MB", weight.rss < 64 << 20)]
+
+
+def to_the_report(bench):
+    peer = bench.dotnet_trace()
+    ours, theirs = [], []
+    path, length = bench.work / "asked.nettrace", 5
+    with Patient("cpu", threads=2) as p:
+        for _ in range(3):
+            ours.append(sample(bench, p.pid, length, 10)[0].wall - length)
+            path.unlink(missing_ok=True)
+            collect = bench.weigh([peer, "collect", "-p", p.pid, "--duration", f"00:00:{length:02d}", "--profile",
+                                   "dotnet-sampled-thread-time", "-o", path])
+            convert = bench.weigh([peer, "convert", path, "--format", "Speedscope", "-o", bench.work / "asked.speedscope.json"])
+            theirs.append(collect.wall - length + convert.wall)
+    return [ratio_row("asked for 5 s: time beyond them until the report (theirs: stop and convert)", median(ours), median(theirs),
+                      seconds, 1 / 5)]
+
+
+def waits(pid):
+    """Nanoseconds in which threads were able to run, or ran, by the kernel's count: (run, delay) of the busiest."""
+    best = (0, 0)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            run, delay, _ = map(int, (task / "schedstat").read_text().split())
+        except (FileNotFoundError, ProcessLookupError, ValueError):
+            continue
+        best = max(best, (run, delay))
+    return best
+
+
+def stopped(pid, during):
+    """The share of the wall time in which the busiest thread neither ran nor could have."""
+    before, start = waits(pid), time.monotonic()
+    thread = threading.Thread(target=during)
+    thread.start()
+    time.sleep(1.5)  # sessions open and list names first
+    before, start = waits(pid), time.monotonic()
+    time.sleep(2.5)
+    after, wall = waits(pid), (time.monotonic() - start) * 1e9
+    thread.join()
+    return max(0.0, 1 - (after[0] - before[0] + after[1] - before[1]) / wall)
+
+
+def stops(bench):
+    peer, rows = bench.dotnet_trace(), []
+    for n in (10, 100, 400):
+        with Patient("blocked", threads=n, busy=1) as p:
+            ours = stopped(p.pid, lambda: sample(bench, p.pid, 5, 10))
+            theirs = stopped(p.pid, lambda: subprocess.run(
+                [peer, "collect", "-p", str(p.pid), "--duration", "00:00:05", "--profile", "dotnet-sampled-thread-time",
+                 "-o", str(bench.work / "stops.nettrace")], check=True, stdout=subprocess.DEVNULL))
+        rows.append(Row(f"share of its time in which a busy thread is held, {n} threads waiting", f"{100 * ours:.2f} %",
+                        f"{100 * theirs:.1f} %", "-", "at most 0.5 %", ours <= 0.005))
+    return rows
+
+
+def run(bench):
+    return completeness(bench) + overhead(bench) + collector(bench) + to_the_report(bench) + stops(bench)

@@ -1,0 +1,519 @@
+"""Images of living processes: what they hold, whom they leave alone, and the core files written from them."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import oracle
+from drdotnet import Home, wait_until
+from patient import FRAMEWORKS, Patient
+from probe import State, children, held_threads, hold, take
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def as_root(test):
+    """Some of it needs root; without, it is said."""
+    return unittest.skipIf(os.geteuid() != 0, "needs root")(test)
+
+
+@contextlib.contextmanager
+def native(code):
+    """A Python process as a target: READY when it stands."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               bufsize=1)
+    try:
+        assert process.stdout.readline().startswith("READY")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Content(unittest.TestCase):
+    def test_snapshot_holds_runtime_threads_and_memory(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx=fx), Patient("churn", fx=fx) as patient:
+                taken = take(patient.pid, "--read")
+                self.assertEqual(taken.code, 0, taken)
+                facts = taken.facts
+                self.assertTrue(facts["whole"] and facts["runtime"])
+                names = {thread["name"] for thread in facts["threads"]}
+                self.assertTrue(any(name.startswith(".NET") for name in names), names)
+                self.assertIn("churn-memory", names)
+                # The runtime's own tables lie in memory that it shares with its copy.
+                self.assertGreater(facts["saved_bytes"], 500_000)
+                self.assertEqual(facts["left_bytes"], 0)
+                self.assertGreater(facts["read_bytes"], 50 << 20)
+                self.assertGreater(facts["copied_bytes"], 0)
+
+    def test_without_the_debugger_threads_another_one_carries(self):
+        for fx in FRAMEWORKS:
+            for env in ({"DOTNET_EnableDiagnostics": "0"}, {"DOTNET_EnableDiagnostics_Debugger": "0"}):
+                with self.subTest(fx=fx, env=env), Patient("cpu", fx=fx, env=env) as patient:
+                    for _ in range(5):
+                        taken = take(patient.pid)
+                        self.assertEqual(taken.code, 0, taken)
+                        self.assertTrue(taken.facts["carrier"].startswith(".NET"), taken)
+                    # It heals when it gets the processor, which others use here.
+                    wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
+
+    def test_live_stop_holds_and_lets_go(self):
+        with Patient("churn") as patient:
+            taken = take(patient.pid, what="stop")
+            self.assertEqual(taken.code, 0, taken)
+            self.assertGreater(len(taken.facts["threads"]), 5)
+            wait_until(lambda: not held_threads(patient.pid), "every thread runs")
+            self.assertEqual(children(patient.pid), {})
+            self.assertTrue(patient.truth()["churn"]["right"])
+
+    def test_a_copy_is_frozen(self):
+        """What the process writes after the snapshot is not in it, shared or private."""
+        code = """
+import ctypes, mmap, sys
+private = ctypes.create_string_buffer(b'before', 64)
+shared = mmap.mmap(-1, 4096); shared[0:6] = b'before'
+where = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+print('READY', ctypes.addressof(private), where, flush=True)
+sys.stdin.readline()
+private.value = b'after!'; shared[0:6] = b'after!'
+print('CHANGED', flush=True)
+sys.stdin.readline()
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, bufsize=1)
+        try:
+            _, private, shared = process.stdout.readline().split()
+            with tempfile.TemporaryDirectory() as folder, hold(process.pid, "--write-on-enter", f"{folder}/core") as held:
+                process.stdin.write("\n")
+                self.assertEqual(process.stdout.readline(), "CHANGED\n")
+                held.enter()
+                for address in (private, shared):
+                    shown = subprocess.run(["gdb", "-batch", "-ex", f"x/s {address}", "-c", f"{folder}/core"],
+                                           capture_output=True, text=True, timeout=60).stdout
+                    self.assertIn('"before"', shown)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+class LeftAlone(unittest.TestCase):
+    """Each is refused with its reason, within its time, and runs on."""
+
+    def refused(self, pid, kind, words, *options):
+        started = time.monotonic()
+        taken = take(pid, *options)
+        self.assertEqual(taken.code, 1, taken)
+        self.assertTrue(taken.err.startswith(kind + ": "), taken)
+        self.assertRegex(taken.err, words)
+        seconds = time.monotonic() - started
+        wait_until(lambda: not held_threads(pid, masks=False), "every thread runs")
+        return seconds
+
+    def test_one_under_gdb(self):
+        with Patient("churn") as patient, subprocess.Popen(
+                ["gdb", "-q", "-p", str(patient.pid), "-ex", "continue"], stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as gdb:
+            try:
+                wait_until(lambda: f"TracerPid:\t{gdb.pid}" in Path(f"/proc/{patient.pid}/status").read_text(), "gdb")
+                taken = take(patient.pid)
+                self.assertEqual(taken.code, 1)
+                self.assertIn(f"process {gdb.pid} debugs it", taken.err)
+                with Home() as home, tempfile.TemporaryDirectory() as folder:
+                    done = home.run("dump", "collect", str(patient.pid), "--fast", "-o", f"{folder}/core")
+                    self.assertEqual(done.code, 5, done)
+                    self.assertEqual(os.listdir(folder), [])
+                self.assertIsNone(gdb.poll())
+            finally:
+                gdb.kill()
+        self.assertIsNotNone(gdb.returncode)
+
+    def test_one_that_someone_else_examines(self):
+        with Patient("churn") as patient, hold(patient.pid) as held:
+            self.refused(patient.pid, "busy", "someone else examines it|is examining it")
+            with Home() as home, tempfile.TemporaryDirectory() as folder:
+                done = home.run("dump", "collect", str(patient.pid), "--fast", "-o", f"{folder}/core")
+                self.assertEqual(done.code, 5, done)
+                way = home.run("check", str(patient.pid), "--json").json()["ways"]["image"]
+                self.assertFalse(way["open"])
+                self.assertRegex(way["why"], "examin")
+                self.assertIn("wait", way["fix"])
+                # A copy is no process of its own.
+                listed = {row["pid"] for row in home.run("ps", "--json").json()}
+                self.assertIn(patient.pid, listed)
+                copies = [pid for pid, state in children(patient.pid).items() if state != "Z"]
+                self.assertEqual(len(copies), 1)
+                self.assertNotIn(copies[0], listed)
+                self.assertEqual(Path(f"/proc/{copies[0]}/oom_score_adj").read_text().strip(), "1000")
+                self.assertRegex(Path(f"/proc/{copies[0]}/limits").read_text(), r"Max core file size\s+0\s+0")
+            del held
+        # Killed in between; the next one finds the way free.
+
+    def test_one_in_vfork(self):
+        with State("vfork") as state:
+            self.assertLess(self.refused(state.pid, "timeout", "uninterruptible"), 5)
+            state.check()
+
+    def test_one_whose_filter_forbids(self):
+        for word in ("forbid-errno", "forbid-kill"):
+            with self.subTest(filter=word), State(word) as state:
+                self.refused(state.pid, "unsupported", "seccomp filter forbids")
+                state.check()
+        with State("allow") as state:
+            self.assertEqual(take(state.pid).code, 0)
+            state.check()
+
+    @as_root
+    def test_a_filter_that_may_not_be_read(self):
+        """Without CAP_SYS_ADMIN nobody knows what a filter does: then nothing is tried."""
+        with State("allow", prefix=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]) as state:
+            taken = take(state.pid, user="nobody")
+            self.assertEqual(taken.code, 1, taken)
+            self.assertIn("CAP_SYS_ADMIN", taken.err)
+            state.check()
+
+    def test_one_without_a_fit_thread(self):
+        with native("print('READY', flush=True)\nwhile True: pass") as busy:
+            seconds = self.refused(busy.pid, "unsupported", "none of its threads")
+            self.assertLess(seconds, 10)
+            self.assertIsNone(busy.poll())
+
+    def test_one_stopped_by_a_signal(self):
+        with State() as state:
+            os.kill(state.pid, signal.SIGSTOP)
+            wait_until(lambda: "\nState:\tT" in Path(f"/proc/{state.pid}/status").read_text(), "it is stopped")
+            taken = take(state.pid)
+            self.assertEqual(taken.code, 1)
+            self.assertIn("stopped by a signal", taken.err)
+            self.assertIn("\nState:\tT", Path(f"/proc/{state.pid}/status").read_text())
+            os.kill(state.pid, signal.SIGCONT)
+            state.check()
+
+    def test_check_says_what_will_be(self):
+        with Patient("churn") as patient, Home() as home:
+            way = home.run("check", str(patient.pid), "--json").json()["ways"]["image"]
+            self.assertTrue(way["open"], way)
+            self.assertRegex(way["how"], r"a pause of about [\d.]+ ms")
+            os.kill(patient.pid, signal.SIGSTOP)
+            wait_until(lambda: "\nState:\tT" in Path(f"/proc/{patient.pid}/status").read_text(), "it is stopped")
+            way = home.run("check", str(patient.pid), "--json").json()["ways"]["image"]
+            os.kill(patient.pid, signal.SIGCONT)
+            self.assertFalse(way["open"])
+            self.assertIn("SIGCONT", way["fix"])
+
+    def test_too_long_a_pause_is_refused_beforehand(self):
+        with Patient("churn") as patient:
+            self.refused(patient.pid, "unsupported", "stand still for about .*; the limit is 1 ms", "--max-pause", 1)
+
+    @as_root
+    def test_one_in_a_frozen_cgroup(self):
+        freezer = CGROUPS / "freezer"
+        if not freezer.exists():
+            self.skipTest("no freezer cgroup here")
+        group = freezer / f"drdotnet-test-{os.getpid()}"
+        group.mkdir()
+        try:
+            with State() as state:
+                (group / "cgroup.procs").write_text(str(state.pid))
+                (group / "freezer.state").write_text("FROZEN")
+                try:
+                    self.assertLess(self.refused(state.pid, "busy", "frozen"), 5)
+                finally:
+                    (group / "freezer.state").write_text("THAWED")
+                state.check()
+                self.assertEqual(take(state.pid).code, 0)
+                state.check()
+        finally:
+            remove_group(group)
+
+    @as_root
+    def test_one_in_a_tight_memory_cgroup(self):
+        memory = CGROUPS / "memory"
+        if not (memory / "memory.limit_in_bytes").exists():
+            self.skipTest("no memory cgroup (v1) here")
+        group = memory / f"drdotnet-test-{os.getpid()}"
+        group.mkdir()
+        try:
+            with Patient("churn", rate=50) as patient:
+                (group / "cgroup.procs").write_text(str(patient.pid))
+                # What it takes from now on counts: hardly any room above what it has.
+                anon = rss_anon(patient.pid)
+                for spare in (2 << 20, 8 << 20, 24 << 20, 200 << 20):
+                    limit = max(anon, used(group)) + spare
+                    (group / "memory.limit_in_bytes").write_text(str(limit))
+                    taken = take(patient.pid, "--read", "--hold", "100")
+                    if taken.code:
+                        self.assertIn("its cgroup has only", taken.err)
+                    self.assertTrue(patient.alive())
+                    self.assertTrue(patient.truth()["churn"]["right"])
+                self.assertEqual(taken.code, 0, taken)
+                wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
+                oom = (group / "memory.oom_control").read_text()
+                self.assertRegex(oom, r"oom_kill 0\b")
+        finally:
+            remove_group(group)
+
+
+def used(group):
+    return int((group / "memory.usage_in_bytes").read_text())
+
+
+def rss_anon(pid):
+    return int(re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
+
+
+def remove_group(group):
+    for pid in (group / "cgroup.procs").read_text().split():
+        with contextlib.suppress(OSError):
+            (group.parent / "cgroup.procs").write_text(pid)
+    wait_until(lambda: try_rmdir(group), "the cgroup is empty")
+
+
+def try_rmdir(group):
+    try:
+        group.rmdir()
+        return True
+    except OSError:
+        return False
+
+
+class Lives(unittest.TestCase):
+    """A process that ends, execs, forks or closes while a copy of it lives."""
+
+    def test_a_closed_socket_is_closed_at_once(self):
+        code = """
+import socket, sys
+s = socket.create_server(('127.0.0.1', 0))
+print('READY', s.getsockname()[1], flush=True)
+c, _ = s.accept()
+print('ACCEPTED', flush=True)
+sys.stdin.readline()
+c.close()
+print('CLOSED', flush=True)
+sys.stdin.readline()
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, bufsize=1)
+        try:
+            port = int(process.stdout.readline().split()[1])
+            with socket.create_connection(("127.0.0.1", port)) as peer:
+                self.assertEqual(process.stdout.readline(), "ACCEPTED\n")
+                with hold(process.pid, ms=20000) as held:
+                    process.stdin.write("\n")
+                    self.assertEqual(process.stdout.readline(), "CLOSED\n")
+                    peer.settimeout(5)
+                    self.assertEqual(peer.recv(1), b"")
+                    self.assertIsNone(held.process.poll(), "the copy lived all the time")
+        finally:
+            process.kill()
+            process.communicate()
+
+    def test_the_copy_ends_with_its_process(self):
+        code = """
+import socket, sys
+s = socket.create_server(('127.0.0.1', 0))
+print('READY', s.getsockname()[1], flush=True)
+sys.stdin.readline()
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, bufsize=1)
+        port = int(process.stdout.readline().split()[1])
+        with hold(process.pid, ms=3000) as held:
+            copy = [pid for pid, state in children(process.pid).items() if state != "Z"]
+            self.assertEqual(len(copy), 1)
+            process.kill()
+            process.communicate()
+            wait_until(lambda: not Path(f"/proc/{copy[0]}").exists(), "the copy is gone", 2.5)
+            with socket.create_server(("127.0.0.1", port)):
+                pass  # its port is free again
+            end = held.finish()
+        self.assertFalse(end["whole"])
+        self.assertIn("ended", end["lost"])
+
+    def test_a_process_that_starts_others(self):
+        """Threads in vfork again and again: some attempts give up, nobody is hurt."""
+        code = """
+import subprocess, sys, threading, time
+count = 0
+def spawn():
+    global count
+    while True:
+        subprocess.run(['/bin/true'], check=True)
+        count += 1
+for _ in range(2):
+    threading.Thread(target=spawn, daemon=True).start()
+print('READY', flush=True)
+for line in sys.stdin:
+    print(count, flush=True)
+"""
+        with native(code) as process:
+            good = 0
+            for _ in range(15):
+                good += take(process.pid).code == 0
+            process.stdin.write("\n")
+            before = int(process.stdout.readline())
+
+            def more():
+                process.stdin.write("\n")
+                return int(process.stdout.readline()) > before + 3
+
+            wait_until(more, "it goes on starting processes")
+            self.assertGreater(good, 0)
+            self.assertEqual(children(process.pid, copies=True), {})
+
+    def test_a_process_that_becomes_others(self):
+        """It execs itself without pause: whatever a snapshot meets, the process goes on."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "again.py"
+            script.write_text("import os, sys, time\n"
+                              "n = int(sys.argv[1]) + 1\n"
+                              f"open({folder!r} + '/count', 'w').write(str(n))\n"
+                              "time.sleep(0.002)\n"
+                              "os.execv(sys.executable, [sys.executable, sys.argv[0], str(n)])\n")
+            process = subprocess.Popen([sys.executable, str(script), "0"])
+            try:
+                count = Path(folder) / "count"
+
+                def number():
+                    text = count.read_text() if count.exists() else ""
+                    return int(text or 0)
+
+                wait_until(lambda: number() > 2, "it has begun")
+                for _ in range(25):
+                    take(process.pid)
+                    self.assertIsNone(process.poll())
+                before = number()
+                wait_until(lambda: number() > before + 2, "it goes on")
+            finally:
+                process.kill()
+                process.wait()
+
+    def test_a_process_that_ends_at_any_moment(self):
+        for delay in range(12):
+            with State() as state:
+                timer = threading.Timer(delay / 1000, os.kill, (state.pid, signal.SIGKILL))
+                timer.start()
+                taken = take(state.pid)
+                timer.join()
+                if taken.code:
+                    self.assertRegex(taken.err, "ended|has become|not found|No such|no process|is gone|killed|stop|memory")
+
+    def test_a_copy_does_not_live_too_long(self):
+        with Patient("churn") as patient, hold(patient.pid, "--max-life", 200, ms=1500) as held:
+            wait_until(lambda: children(patient.pid) == {}, "the copy is dropped", 1.2)
+            end = held.finish()
+            self.assertFalse(end["whole"])
+            self.assertIn("too long", end["lost"])
+
+
+@as_root
+class Users(unittest.TestCase):
+    def test_own_processes_yes_others_no(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            os.chmod(tmp, 0o777)
+            with Patient("churn", user="nobody", env={"TMPDIR": tmp}) as own, Patient("churn") as of_root:
+                taken = take(own.pid, user="nobody")
+                self.assertEqual(taken.code, 0, taken)
+                self.assertTrue(own.truth()["churn"]["right"])
+                taken = take(of_root.pid, user="nobody")
+                self.assertEqual(taken.code, 1)
+                self.assertTrue(taken.err.startswith("denied: "), taken)
+                # Everybody sees the same lock.
+                with hold(own.pid):
+                    taken = take(own.pid, user="nobody")
+                    self.assertTrue(taken.err.startswith("busy: "), taken)
+
+
+class Dump(unittest.TestCase):
+    def test_gdb_opens_it(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx=fx), Patient("churn", fx=fx) as patient, Home() as home, \
+                    tempfile.TemporaryDirectory() as folder:
+                path = f"{folder}/shop.core"
+                done = home.run("dump", "collect", str(patient.pid), "--fast", "-o", path, "--json")
+                self.assertEqual(done.code, 0, done)
+                facts = done.json()
+                self.assertEqual(os.listdir(folder), ["shop.core"])
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+                self.assertGreater(facts["pauseMs"], 0)
+                self.assertGreater(facts["copyLifetimeMs"], 0)
+                self.assertEqual(facts["leftBytes"], 0)
+                program = os.readlink(f"/proc/{patient.pid}/exe")
+                shown = subprocess.run(["gdb", "-batch", "-ex", "info threads", "-ex", "bt 6", program, path],
+                                       capture_output=True, text=True, timeout=120).stdout
+                self.assertGreaterEqual(shown.count("LWP"), facts["threads"])
+                # Names out of the C library and the runtime's mapping: registers, memory, files and threads fit together.
+                self.assertRegex(shown, r"#0 .*(futex|poll|read)")
+                self.assertRegex(shown, r"#\d+ .* from .*/libcoreclr.so")
+                self.assertEqual(children(patient.pid), {})
+                self.assertTrue(patient.truth()["churn"]["right"])
+
+    def test_clrmd_opens_it(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx=fx), Patient("churn", fx=fx) as patient, Home() as home, \
+                    tempfile.TemporaryDirectory() as folder:
+                path = f"{folder}/shop.core"
+                done = home.run("dump", "collect", str(patient.pid), "--fast", "-o", path, "-q")
+                self.assertEqual(done.code, 0, done)
+                dac = Path(os.readlink(f"/proc/{patient.pid}/exe")).parent / "libmscordaccore.so"
+                shown = oracle.run("clrmd", "stacks", path, dac)
+                self.assertIn("Patients.Program.Main(System.String[])", shown)
+                self.assertRegex(shown, r"Shop\.Mall\.|Patients\.Worker")
+
+    def test_wrong_words_and_places(self):
+        with Patient("churn") as patient, Home() as home, tempfile.TemporaryDirectory() as folder:
+            target = str(patient.pid)
+            cases = [
+                (("dump",), 2), (("dump", "collect"), 2), (("dump", "eat", target), 2),
+                (("dump", "collect", target, "--fast"), 2),
+                (("dump", "collect", target, "-o", f"{folder}/x"), 2),
+                (("dump", "collect", target, "--fast", "-o", f"{folder}/x", "--max-pause", "soon"), 2),
+                (("dump", "collect", target, "--fast", "-o", f"{folder}/none/x"), 3),
+                (("dump", "collect", target, "--fast", "-o", folder), 2),
+                (("dump", "collect", "999999999", "--fast", "-o", f"{folder}/x"), 3),
+                (("dump", "collect", target, "--fast", "-o", f"{folder}/x", "--max-pause", "1ms"), 1),
+            ]
+            for words, code in cases:
+                with self.subTest(words=words):
+                    done = home.run(*words)
+                    self.assertEqual(done.code, code, done)
+                    self.assertEqual(done.out, "")
+                    self.assertEqual(os.listdir(folder), [])
+
+    @as_root
+    def test_a_full_disk_is_seen_before(self):
+        with Patient("churn") as patient, Home() as home, tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], check=True)
+            try:
+                done = home.run("dump", "collect", str(patient.pid), "--fast", "-o", f"{folder}/core")
+                self.assertEqual(done.code, 1, done)
+                self.assertIn("its disk has", done.err)
+                self.assertEqual(os.listdir(folder), [])
+                self.assertEqual(children(patient.pid), {})
+            finally:
+                subprocess.run(["umount", folder], check=True)
+
+    def test_interrupted(self):
+        with Patient("churn") as patient, Home() as home, tempfile.TemporaryDirectory() as folder:
+            with home.start("dump", "collect", str(patient.pid), "--fast", "-o", f"{folder}/core") as job:
+                job.wait_for("stand still")
+                job.signal(signal.SIGINT)
+                done = job.finish()
+            self.assertIn(done.code, (0, 130), done)
+            if done.code:
+                self.assertEqual(os.listdir(folder), [])
+            wait_until(lambda: children(patient.pid) == {}, "the copy is gone")
+            self.assertTrue(patient.truth()["churn"]["right"])
+
+
+if __name__ == "__main__":
+    unittest.main()

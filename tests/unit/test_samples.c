@@ -1,0 +1,286 @@
+#include "profilers/hot.h"
+#include "profilers/samples.h"
+#include "profilers/switches.h"
+#include "report/flame_svg.h"
+#include "unit.h"
+
+static uint32_t code(struct samples *s, const char *name)
+{
+	return samples_frame(s, name, NULL, FRAME_CODE);
+}
+
+/* main -> a -> a -> a -> leaf, and main -> b with a kernel leaf. */
+static struct samples *build(void)
+{
+	struct samples *s = samples_new();
+	bool new;
+	uint32_t main_ = code(s, "Main"), a = code(s, "A"), b = code(s, "B"), leaf = code(s, "Leaf");
+	uint32_t kernel = samples_frame(s, "do_syscall_64", "kernel", FRAME_KERNEL);
+	uint32_t one = samples_thread(s, 11, &new), two = samples_thread(s, 12, &new);
+	samples_thread_name(s, one, "burner", 6);
+	s->threads.v[one].cpu_ns = 12345;
+	uint32_t deep = samples_stack(s, (uint32_t[]){ leaf, a, a, a, main_ }, 5, UNWIND_ROOT, false);
+	uint32_t other = samples_stack(s, (uint32_t[]){ kernel, b, main_ }, 3, UNWIND_CUT, true);
+	samples_add(s, 10, one, deep, 700, 0);
+	samples_add(s, 5, two, other, 300, 0); /* a step back in time */
+	samples_add(s, 40, one, deep, 100, 7);
+	return s;
+}
+
+static void equal_things_are_one(void **state)
+{
+	(void)state;
+	struct samples *s = build();
+	bool new;
+	assert_int_equal(code(s, "Main"), 0);
+	assert_int_not_equal(samples_frame(s, "Main", NULL, FRAME_NATIVE), 0);
+	assert_int_equal(samples_thread(s, 12, &new), 1);
+	assert_false(new);
+	assert_int_equal(s->stacks.n, 2);
+	uint32_t again = samples_stack(s, (uint32_t[]){ 3, 1, 1, 1, 0 }, 5, UNWIND_ROOT, false);
+	assert_int_equal(again, 0);
+	assert_int_equal(samples_stack(s, (uint32_t[]){ 3, 1, 1, 1, 0 }, 5, UNWIND_LOST, false), 2);
+	samples_free(s);
+}
+
+static void recursion_is_folded(void **state)
+{
+	(void)state;
+	struct samples *s = build();
+	uint32_t out[16];
+	assert_int_equal(samples_fold(s, NULL, 0, out), 3);
+	assert_int_equal(out[1], 1);
+	/* Two that call each other. */
+	uint32_t pair = samples_stack(s, (uint32_t[]){ 3, 1, 2, 1, 2, 1, 2, 0 }, 8, UNWIND_ROOT, false);
+	assert_int_equal(samples_fold(s, NULL, pair, out), 4);
+	samples_free(s);
+}
+
+static void written_and_read_again(void **state)
+{
+	(void)state;
+	struct samples *s = build(), *again = NULL;
+	struct buf bytes = { 0 }, second = { 0 };
+	samples_write(s, &bytes);
+	assert_ok(samples_read(bytes.data, bytes.len, &again));
+	assert_int_equal(again->list.n, 3);
+	assert_int_equal(again->list.v[1].time_us, 5);
+	assert_int_equal(again->list.v[2].kind, 7);
+	assert_int_equal(again->threads.v[0].cpu_ns, 12345);
+	assert_true(again->threads.v[1].cpu_ns == UINT64_MAX);
+	assert_string_equal(samples_thread_show(again, 0), "burner");
+	assert_string_equal(samples_frame_name(again, again->stack_frames.v[5]), "do_syscall_64");
+	assert_true(again->stacks.v[1].guessed);
+	samples_write(again, &second);
+	assert_int_equal(bytes.len, second.len);
+	assert_memory_equal(bytes.data, second.data, bytes.len);
+	samples_free(s);
+	samples_free(again);
+	buf_free(&bytes);
+	buf_free(&second);
+}
+
+static void damage_is_refused(void **state)
+{
+	(void)state;
+	struct samples *s = build();
+	struct buf bytes = { 0 };
+	samples_write(s, &bytes);
+	for (size_t cut = 0; cut < bytes.len; cut++) {
+		struct samples *got = NULL;
+		CLEANUP(mem_freep) char *part = mem_dup(bytes.data, cut ? cut : 1);
+		struct err *err = samples_read(part, cut, &got);
+		assert_non_null(err);
+		err_free(err);
+	}
+	for (size_t at = 0; at < bytes.len; at++) {
+		for (int v = 0; v < 256; v += 5) {
+			struct samples *got = NULL;
+			CLEANUP(mem_freep) char *part = mem_dup(bytes.data, bytes.len);
+			part[at] = (char)v;
+			struct err *err = samples_read(part, bytes.len, &got);
+			if (!err)
+				hot_free(hot_new(got, UINT64_MAX));
+			err_free(err);
+			samples_free(got);
+		}
+	}
+	struct samples *got;
+	bytes.data[8] = 99;
+	assert_err(samples_read(bytes.data, bytes.len, &got), ERR_UNSUPPORTED);
+	samples_free(s);
+	buf_free(&bytes);
+}
+
+static void sums(void **state)
+{
+	(void)state;
+	struct samples *s = build();
+	struct hot *h = hot_new(s, 1);
+	assert_int_equal(h->weight, 1000);
+	assert_int_equal(h->count, 2);
+	assert_int_equal(h->by_kind[FRAME_CODE], 700);
+	assert_int_equal(h->by_kind[FRAME_KERNEL], 300);
+	assert_string_equal(samples_frame_name(s, h->methods.v[0].frame), "Leaf");
+	assert_int_equal(h->methods.v[0].self, 700);
+	assert_int_equal(h->threads[0], 700);
+	/* Leaf belongs to A; the kernel's time to B. */
+	assert_int_equal(h->sites.n, 2);
+	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "Leaf");
+	assert_string_equal(samples_frame_name(s, h->sites.v[0].caller), "A");
+	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "B");
+	assert_string_equal(samples_frame_name(s, h->sites.v[1].below), "do_syscall_64");
+	struct buf folded = { 0 };
+	hot_folded(h, 100, &folded);
+	assert_string_equal(buf_cstr(&folded), "Main;A;Leaf 7\nMain;B;do_syscall_64 3\n");
+	buf_free(&folded);
+	hot_free(h);
+	samples_free(s);
+}
+
+static void hostile_names_stay_in_their_place(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	bool new;
+	uint32_t evil = code(s, "a;b\n]]></script><svg onload=\"x\">&");
+	samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, &evil, 1, UNWIND_ROOT, false), 10, 0);
+	struct hot *h = hot_new(s, 1);
+	struct buf folded = { 0 }, svg = { 0 };
+	hot_folded(h, 1, &folded);
+	assert_null(strchr(buf_cstr(&folded), ';'));
+	assert_ptr_equal(strchr(folded.data, '\n'), folded.data + folded.len - 1);
+	flame_svg(h->down, "CPU <time>", &svg);
+	assert_null(strstr(svg.data, "<svg onload"));
+	assert_null(strstr(svg.data, "CPU <time>"));
+	assert_non_null(strstr(svg.data, "&lt;svg onload"));
+	buf_free(&folded);
+	buf_free(&svg);
+	hot_free(h);
+	samples_free(s);
+}
+
+/* --- switches --- */
+
+static struct samples *with_wait(const char *kernel, const char *managed, enum frame_kind kind, uint32_t *ret_stack)
+{
+	struct samples *s = samples_new();
+	uint32_t frames[] = { samples_frame(s, "schedule", "kernel", FRAME_KERNEL),
+			      samples_frame(s, kernel, "kernel", FRAME_KERNEL),
+			      samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE),
+			      samples_frame(s, managed, NULL, kind), samples_frame(s, "Shop.Main", NULL, FRAME_CODE) };
+	*ret_stack = samples_stack(s, frames, ARRAY_SIZE(frames), UNWIND_ROOT, false);
+	return s;
+}
+
+static void kinds_of_waits(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *kernel, *managed;
+		enum frame_kind frame;
+		enum wait_kind kind;
+	} cases[] = {
+		{ "futex_do_wait", "Shop.Stock.Reserve", FRAME_CODE, WAIT_LOCK },
+		{ "futex_do_wait", "System.Threading.Monitor.Enter_Slowpath", FRAME_FRAMEWORK, WAIT_LOCK },
+		{ "futex_wait", "System.Threading.WaitHandle.WaitOneNoCheck", FRAME_FRAMEWORK, WAIT_EVENT },
+		{ "futex_wait", "System.Threading.Thread.Sleep", FRAME_FRAMEWORK, WAIT_SLEEP },
+		{ "hrtimer_nanosleep", "Shop.A", FRAME_CODE, WAIT_SLEEP },
+		{ "ep_poll", "Shop.A", FRAME_CODE, WAIT_POLL },
+		{ "anon_pipe_read", "Shop.A", FRAME_CODE, WAIT_PIPE },
+		{ "tcp_recvmsg", "Shop.A", FRAME_CODE, WAIT_SOCKET },
+		{ "io_schedule", "Shop.A", FRAME_CODE, WAIT_FILE },
+		{ "exc_page_fault", "Shop.A", FRAME_CODE, WAIT_FAULT },
+		{ "do_wait", "Shop.A", FRAME_CODE, WAIT_CHILD },
+		{ "something_new", "Shop.A", FRAME_CODE, WAIT_OTHER },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint32_t stack;
+		struct samples *s = with_wait(cases[i].kernel, cases[i].managed, cases[i].frame, &stack);
+		assert_int_equal(wait_kind_of(s, stack, -1), cases[i].kind);
+		samples_free(s);
+	}
+}
+
+static void waits_are_timed(void **state)
+{
+	(void)state;
+	uint32_t stack;
+	bool new;
+	struct samples *s = with_wait("ep_poll", "Shop.A", FRAME_CODE, &stack);
+	for (uint32_t i = 0; i < 5; i++)
+		samples_thread(s, i, &new);
+	struct switches *w = switches_new(s, 1000);
+	/* 0: a whole wait. */
+	switches_sample(w, 0, 2000, stack);
+	switches_switch(w, 0, 2010, true, false);
+	switches_switch(w, 0, 5010, false, false);
+	/* 1: preempted. */
+	switches_sample(w, 1, 2000, stack);
+	switches_switch(w, 1, 2000, true, true);
+	switches_switch(w, 1, 2500, false, false);
+	/* 2: waited before we came, and wakes. */
+	switches_before(w, 2, stack, WAIT_SOCKET);
+	switches_switch(w, 2, 4000, false, false);
+	/* 3: never moves. */
+	switches_before(w, 3, stack, WAIT_LOCK);
+	/* 4: still waits at the end. */
+	switches_sample(w, 4, 8000, stack);
+	switches_switch(w, 4, 8000, true, false);
+	switches_finish(w, 11000);
+	static const struct {
+		uint32_t thread, kind;
+		uint64_t weight;
+	} want[] = { { 0, WAIT_POLL, 3000 },
+		     { 1, WAIT_CPU, 500 },
+		     { 2, WAIT_SOCKET, 3000 },
+		     { 3, WAIT_LOCK | WAIT_WHOLE, 10000 },
+		     { 4, WAIT_POLL, 3000 } };
+	assert_int_equal(s->list.n, ARRAY_SIZE(want));
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		assert_int_equal(s->list.v[i].thread, want[i].thread);
+		assert_int_equal(s->list.v[i].kind, want[i].kind);
+		assert_int_equal(s->list.v[i].weight, want[i].weight);
+	}
+	switches_free(w);
+	samples_free(s);
+}
+
+static void sampled_waits_stand_for_all_of_their_thread(void **state)
+{
+	(void)state;
+	uint32_t stack;
+	bool new;
+	struct samples *s = with_wait("ep_poll", "Shop.A", FRAME_CODE, &stack);
+	samples_thread(s, 0, &new);
+	struct switches *w = switches_new(s, 0);
+	for (uint64_t i = 0; i < 10; i++) {
+		if (i == 3)
+			switches_sample(w, 0, 1000 * i, stack);
+		switches_switch(w, 0, 1000 * i, true, false);
+		switches_switch(w, 0, 1000 * i + 400, false, false);
+	}
+	switches_finish(w, 20000);
+	assert_int_equal(s->list.n, 1);
+	assert_int_equal(s->list.v[0].weight, 4000);
+	assert_int_equal(switches_facts(w).waits, 10);
+	assert_int_equal(switches_facts(w).with_stack, 1);
+	switches_free(w);
+	samples_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_things_are_one),
+		cmocka_unit_test(recursion_is_folded),
+		cmocka_unit_test(written_and_read_again),
+		cmocka_unit_test(damage_is_refused),
+		cmocka_unit_test(sums),
+		cmocka_unit_test(hostile_names_stay_in_their_place),
+		cmocka_unit_test(kinds_of_waits),
+		cmocka_unit_test(waits_are_timed),
+		cmocka_unit_test(sampled_waits_stand_for_all_of_their_thread),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

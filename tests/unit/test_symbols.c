@@ -1,0 +1,258 @@
+#include "build_elf.h"
+#include "symbols/demangle.h"
+#include "symbols/space.h"
+#include "unit.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+static const struct build_elf_symbol symbols[] = {
+	{ "outer", 0x1000, 0x100, false },
+	{ "inner", 0x1010, 0x10, false },
+	{ "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, false },
+	{ "assembler", 0x1300, 0, false },
+	{ "table", 0x1400, 0x40, true },
+};
+
+static struct elf *open_built(const struct build_elf *b)
+{
+	struct buf out = { 0 };
+	build_elf(b, &out);
+	struct elf *e;
+	size_t len = out.len;
+	assert_ok(elf_from_bytes(buf_steal(&out), len, &e));
+	return e;
+}
+
+static void functions_are_found_by_address(void **state)
+{
+	(void)state;
+	for (int dynamic = 0; dynamic < 2; dynamic++) {
+		struct elf *e = open_built(&(struct build_elf){
+			.symbols = symbols, .n_symbols = ARRAY_SIZE(symbols), .dynamic = dynamic });
+		assert_string_equal(elf_symbol(e, NULL, 0x1000), "outer");
+		assert_string_equal(elf_symbol(e, NULL, 0x1015), "inner");
+		assert_string_equal(elf_symbol(e, NULL, 0x1020), "outer");
+		assert_string_equal(elf_symbol(e, NULL, 0x10ff), "outer");
+		assert_null(elf_symbol(e, NULL, 0x1100));
+		assert_null(elf_symbol(e, NULL, 0xfff));
+		assert_string_equal(elf_symbol(e, NULL, 0x1310), "assembler");
+		assert_int_equal(elf_has_symtab(e), !dynamic);
+		elf_free(e);
+	}
+}
+
+static void a_debug_file_adds_its_names(void **state)
+{
+	(void)state;
+	struct elf *stripped = open_built(&(struct build_elf){ 0 });
+	struct elf *debug = open_built(&(struct build_elf){ .symbols = symbols, .n_symbols = 2 });
+	assert_string_equal(elf_symbol(stripped, debug, 0x1000), "outer");
+	elf_free(stripped);
+	elf_free(debug);
+}
+
+static void build_id_and_debug_link(void **state)
+{
+	(void)state;
+	struct elf *e = open_built(&(struct build_elf){
+		.build_id = "\x01\xab\xff\x10", .build_id_len = 4, .debug_link = "libx.so.debug" });
+	assert_string_equal(elf_build_id(e), "01abff10");
+	assert_string_equal(elf_debug_link(e), "libx.so.debug");
+	elf_free(e);
+	e = open_built(&(struct build_elf){ .debug_link = "../../etc/passwd" });
+	assert_null(elf_debug_link(e));
+	assert_string_equal(elf_build_id(e), "");
+	elf_free(e);
+}
+
+static void use_all(struct elf *e)
+{
+	uint64_t va;
+	size_t len;
+	elf_build_id(e);
+	elf_debug_link(e);
+	for (uint64_t a = 0; a < 0x4000; a += 0x7f) {
+		elf_symbol(e, NULL, a);
+		elf_va(e, a, &va);
+		elf_at(e, a, &len);
+	}
+	elf_unwind_index(e, &va, &len);
+}
+
+static void damaged_files_are_refused_or_read_in_part(void **state)
+{
+	(void)state;
+	struct buf out = { 0 };
+	build_elf(&(struct build_elf){ .symbols = symbols,
+				       .n_symbols = ARRAY_SIZE(symbols),
+				       .build_id = "\x01\x02",
+				       .build_id_len = 2,
+				       .debug_link = "x" },
+		  &out);
+	size_t refused = 0, read = 0;
+	for (size_t cut = 0; cut < out.len; cut += cut < 400 || cut > BUILD_ELF_EH ? 1 : 97) {
+		struct elf *e = NULL;
+		struct err *err = elf_from_bytes(mem_dup(out.data, cut ? cut : 1), cut, &e);
+		refused += err != NULL;
+		if (!err)
+			use_all(e);
+		err_free(err);
+		elf_free(e);
+	}
+	for (size_t at = 0; at < out.len; at += at < 200 || at > BUILD_ELF_EH ? 1 : 97) {
+		char *bytes = mem_dup(out.data, out.len);
+		bytes[at] = (char)(bytes[at] ^ 0xff);
+		struct elf *e = NULL;
+		struct err *err = elf_from_bytes(bytes, out.len, &e);
+		read += !err;
+		if (!err)
+			use_all(e);
+		err_free(err);
+		elf_free(e);
+	}
+	assert_true(refused >= 64 && read > 100);
+	buf_free(&out);
+}
+
+static void not_an_elf_file(void **state)
+{
+	(void)state;
+	struct elf *e;
+	assert_err(elf_from_bytes(mem_strdup("MZ"), 2, &e), ERR_BAD_DATA);
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_err(elf_open(fd, &e), ERR_BAD_DATA);
+	close(fd);
+}
+
+static void names_are_demangled(void **state)
+{
+	(void)state;
+	static const char *const pairs[][2] = {
+		{ "_ZN4Shop6Orders5PlaceEi", "Shop::Orders::Place" },
+		{ "_ZNK3gc04heap4markEPhb", "gc0::heap::mark" },
+		{ "_Z", "_Z" },
+		{ "main", "main" },
+		{ "_Z3fooPFvvE", "foo" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		struct buf b = { 0 };
+		demangle_add(&b, pairs[i][0]);
+		assert_string_equal(buf_cstr(&b), pairs[i][1]);
+		buf_free(&b);
+	}
+}
+
+/* Something that our own process has: this function. */
+static void our_own_space(void **state)
+{
+	(void)state;
+	struct space *s = space_new(getpid());
+	uint64_t here = (uint64_t)(uintptr_t)&our_own_space;
+	const struct space_map *map = space_find(s, here);
+	assert_non_null(map);
+	assert_true(map->exec);
+	assert_non_null(map->object);
+	struct buf name = { 0 };
+	assert_true(space_symbol(s, map, here, &name));
+	assert_string_equal(buf_cstr(&name), "our_own_space");
+	buf_free(&name);
+	uint8_t bytes[4];
+	assert_true(space_read(s, here, bytes, sizeof(bytes)));
+	assert_memory_equal(bytes, (void *)(uintptr_t)here, sizeof(bytes));
+	assert_false(space_read(s, 8, bytes, sizeof(bytes)));
+	assert_null(space_find(s, 8));
+	space_free(s);
+}
+
+static void a_space_without_a_process(void **state)
+{
+	(void)state;
+	struct space *s = space_new(0);
+	uint8_t byte;
+	assert_null(space_find(s, 0x1000));
+	assert_false(space_read(s, 0x1000, &byte, 1));
+	space_free(s);
+}
+
+/* --- PE --- */
+
+static void put(struct buf *b, size_t at, uint64_t v, size_t n)
+{
+	while (b->len < at + n)
+		buf_char(b, 0);
+	memcpy(b->data + at, &v, n);
+}
+
+/* Section .text: rva 0x2000, file 0x400..0x600; functions at rva 0x2100. */
+static void build_pe(struct buf *b)
+{
+	put(b, 0, 0x5a4d, 2);
+	put(b, 60, 0x80, 4);
+	put(b, 0x80, 0x4550, 4);
+	put(b, 0x84, 0x8664 ^ 0x7b79, 2);
+	put(b, 0x86, 1, 2);
+	put(b, 0x94, 240, 2);
+	put(b, 0x98, 0x20b, 2);
+	put(b, 0x98 + 108, 16, 4);
+	put(b, 0x98 + 112 + 24, 0x2100, 4);
+	put(b, 0x98 + 112 + 28, 24, 4);
+	size_t section = 0x98 + 240;
+	put(b, section + 8, 0x200, 4);
+	put(b, section + 12, 0x2000, 4);
+	put(b, section + 16, 0x200, 4);
+	put(b, section + 20, 0x400, 4);
+	put(b, 0x400 + 0x100, 0x2000, 4);
+	put(b, 0x400 + 0x104, 0x2040, 4);
+	put(b, 0x400 + 0x108, 0x2180, 4);
+	put(b, 0x400 + 0x10c, 0x2040, 4);
+	put(b, 0x400 + 0x110, 0x2060, 4);
+	put(b, 0x400 + 0x114, 0x2184, 4);
+	put(b, 0x5ff, 0, 1);
+}
+
+static void functions_of_a_pe_file(void **state)
+{
+	(void)state;
+	struct buf b = { 0 };
+	build_pe(&b);
+	struct pe pe;
+	assert_true(pe_parse(b.data, b.len, &pe));
+	uint32_t rva;
+	assert_true(pe_rva(&pe, 0x410, &rva));
+	assert_int_equal(rva, 0x2010);
+	assert_false(pe_rva(&pe, 0x600, &rva));
+	struct pe_function fn;
+	assert_true(pe_function(&pe, 0x203f, &fn));
+	assert_int_equal(fn.begin, 0x2000);
+	assert_int_equal(fn.unwind, 0x2180);
+	assert_true(pe_function(&pe, 0x2040, &fn));
+	assert_int_equal(fn.unwind, 0x2184);
+	assert_false(pe_function(&pe, 0x2060, &fn));
+	assert_false(pe_function(&pe, 0x1fff, &fn));
+	for (size_t i = 0; i < b.len; i++) {
+		CLEANUP(mem_freep) char *bad = mem_dup(b.data, b.len);
+		bad[i] = (char)(bad[i] ^ 0x81);
+		if (pe_parse(bad, b.len, &pe))
+			pe_function(&pe, 0x2010, &fn);
+		CLEANUP(mem_freep) char *cut = mem_dup(b.data, i ? i : 1);
+		if (pe_parse(cut, i, &pe))
+			pe_function(&pe, 0x2010, &fn);
+	}
+	buf_free(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(functions_are_found_by_address),
+		cmocka_unit_test(a_debug_file_adds_its_names),
+		cmocka_unit_test(build_id_and_debug_link),
+		cmocka_unit_test(damaged_files_are_refused_or_read_in_part),
+		cmocka_unit_test(not_an_elf_file),
+		cmocka_unit_test(names_are_demangled),
+		cmocka_unit_test(our_own_space),
+		cmocka_unit_test(a_space_without_a_process),
+		cmocka_unit_test(functions_of_a_pe_file),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
