@@ -4,7 +4,8 @@
 #include "profilers/profiler.h"
 #include <stdlib.h>
 
-/* Of the time. A program that has started compiles next to nothing. */
+/* Of the time. A program that has started compiles next to nothing. What is compiled in the background makes nobody
+ * wait, and takes long by the clock where cores are few. */
 #define SHARE_MUCH 0.10
 #define SHARE_VERY_MUCH 0.50
 /* Code that is made again and again, not only while the program starts. */
@@ -69,7 +70,8 @@ static const char *finding_of(const struct jit *j, const struct view *v)
 		return "code-made-again";
 	if (j->rejected >= REJECTED_MANY && (double)j->rejected >= REJECTED_SHARE * (double)j->all.count)
 		return "precompiled-code-rejected";
-	return v->share >= SHARE_MUCH ? "much-compilation" : "nothing-found";
+	double waiting = v->window_ns ? (double)v->own_ns / (double)v->window_ns : 0;
+	return waiting >= SHARE_MUCH || v->share >= SHARE_VERY_MUCH ? "much-compilation" : "nothing-found";
 }
 
 static void add_reason(const struct jit *j, const struct view *v, const char *finding, struct rich *text)

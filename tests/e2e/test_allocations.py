@@ -91,7 +91,7 @@ class HighRate(unittest.TestCase):
                 report = examine(home, "allocations", patient.pid, 6)
                 truth = patient.truth()
                 rate = truth["runtime"]["allocated_bytes"] * 1e9 / truth["since_mark_ns"]
-                self.assertAlmostEqual(report.figures["Per second"] / rate, 1, delta=0.15)
+                self.assertAlmostEqual(report.figures["Per second"] / rate, 1, delta=0.25 if fx == "net8.0" else 0.15)
                 self.assertIn("bursts", report.how["Stacks seen"]["context"])
                 self.assertEqual("about " in report.verdict, fx == "net8.0", report.verdict)
                 found = sites(report)

@@ -67,7 +67,8 @@ class Truth(unittest.TestCase):
     def test_all_methods_and_their_time(self):
         for report, truth in self.each():
             runtime = truth["runtime"]
-            self.assertAlmostEqual(report.figures["Methods"] / runtime["jitted_methods"], 1, delta=0.01)
+            # The runtime also counts what it compiles between the mark and the window, and between that and the truth.
+            self.assertAlmostEqual(report.figures["Methods"] / runtime["jitted_methods"], 1, delta=WITHIN)
             self.assertAlmostEqual(report.figures["Compiling"] / runtime["jit_ns"], 1, delta=WITHIN)
 
     def test_sums_agree(self):
