@@ -58,7 +58,7 @@ static struct err *parse(const struct args *args, struct order *ret)
 	if (args->n_words < 2)
 		return err_new(ERR_USAGE, "'dump collect' needs a TARGET: a pid, or the name of a process or assembly");
 	ret->path = args_value(args, "--output");
-	if (str_empty(ret->path))
+	if (!ret->path || !*ret->path)
 		return err_new(ERR_USAGE, "'dump collect' needs -o FILE");
 	if (!args_has(args, "--fast"))
 		return err_new(ERR_USAGE,
@@ -94,12 +94,6 @@ static struct err *collect(const struct order *o, const struct patient *p, struc
 	return NULL;
 }
 
-static uint64_t file_bytes(const char *path)
-{
-	struct stat st;
-	return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
-}
-
 static void print_text(const struct order *o, const struct patient *p, const struct result *r)
 {
 	CLEANUP(buf_free) struct buf out = { 0 };
@@ -108,7 +102,7 @@ static void print_text(const struct order *o, const struct patient *p, const str
 	buf_printf(&out, ": core file of ");
 	str_add_visible(&out, patient_name(p), strlen(patient_name(p)), 60);
 	buf_printf(&out, " (%d), %s of memory, %s on disk\n", p->target.id, fmt_bytes(r->written.bytes).s,
-		   fmt_bytes(file_bytes(o->path)).s);
+		   fmt_bytes(r->written.disk_bytes).s);
 	buf_printf(&out, "it stood still for %s (about %s was expected); the copy lived %s and cost it %s of memory\n",
 		   fmt_duration_ns(c->pause_ns).s, fmt_duration_ns(c->predicted_ns).s,
 		   fmt_duration_ns(c->lifetime_ns).s, fmt_bytes(c->copied_bytes).s);
@@ -128,7 +122,7 @@ static void print_json(const struct order *o, const struct patient *p, const str
 	jsonw_i64(&w, "id", p->target.id);
 	jsonw_str(&w, "name", patient_name(p));
 	jsonw_u64(&w, "memoryBytes", r->written.bytes);
-	jsonw_u64(&w, "diskBytes", file_bytes(o->path));
+	jsonw_u64(&w, "diskBytes", r->written.disk_bytes);
 	jsonw_u64(&w, "unreadBytes", r->written.unread_bytes);
 	jsonw_u64(&w, "leftBytes", c->left_bytes);
 	jsonw_num(&w, "pauseMs", (double)c->pause_ns / 1e6);

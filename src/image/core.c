@@ -203,8 +203,9 @@ static void take_segment(struct core *c, const Elf64_Phdr *p)
 	image_add_piece(
 		c->img,
 		(struct image_piece){ .start = p->p_vaddr, .end = p->p_vaddr + there, .fd = 0, .offset = p->p_offset });
+	uint64_t len = MAX(memory, stored);
 	struct image_mapping m = {
-		.start = p->p_vaddr, .end = p->p_vaddr + MAX(memory, stored), .prot = prot_of(p->p_flags), .path = ""
+		.start = p->p_vaddr, .end = p->p_vaddr + len, .prot = prot_of(p->p_flags), .path = ""
 	};
 	if (m.start < m.end)
 		vec_push(&c->img->mappings, m);
@@ -212,7 +213,7 @@ static void take_segment(struct core *c, const Elf64_Phdr *p)
 
 static void read_segments(struct core *c, uint64_t at, uint64_t n)
 {
-	Elf64_Phdr table[SEGMENTS_AT_ONCE];
+	Elf64_Phdr table[SEGMENTS_AT_ONCE] = { 0 };
 	for (uint64_t i = 0; i < n;) {
 		uint64_t left = at < c->size ? (c->size - at) / sizeof(*table) : 0;
 		uint64_t most = MIN(left, (uint64_t)SEGMENTS_AT_ONCE);

@@ -352,7 +352,10 @@ struct err *image_write_core(struct image *img, const char *path, const struct i
 		unlink(partial);
 		return err;
 	}
+	struct stat st;
 	if (ret)
-		*ret = (struct image_core_written){ w.done - w.unread, w.unread };
+		*ret = (struct image_core_written){ .bytes = w.done - w.unread,
+						    .disk_bytes = fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512,
+						    .unread_bytes = w.unread };
 	return sync_folder(path);
 }

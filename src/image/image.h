@@ -119,6 +119,7 @@ struct image_progress {
 };
 struct image_core_written {
 	uint64_t bytes;	       /* of memory */
+	uint64_t disk_bytes;   /* that the file takes */
 	uint64_t unread_bytes; /* that could not be read and are zero in the file */
 };
 /* Writes a standard core file: everything readable, holes where nothing was ever touched. Written beside itself as

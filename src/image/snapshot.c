@@ -460,6 +460,7 @@ static struct snapshot *snapshot_new(enum tracer_mode mode, const struct target 
 	uint64_t max_pause_ms = limits && limits->max_pause_ms ? limits->max_pause_ms : IMAGE_MAX_PAUSE_MS;
 	uint64_t stop_ms = limits && limits->stop_ms ? limits->stop_ms : max_pause_ms;
 	uint64_t life_ms = limits && limits->max_life_ms ? limits->max_life_ms : IMAGE_MAX_LIFE_MS;
+	uint64_t call_ms = MAX(max_pause_ms * 4, (uint64_t)1000);
 	s->control = s->lock = s->saved_fd = -1;
 	s->job = (struct tracer_job){
 		.mode = mode,
@@ -467,7 +468,7 @@ static struct snapshot *snapshot_new(enum tracer_mode mode, const struct target 
 		.start_ticks = t->start_ticks,
 		.busy_word = limits ? limits->busy_word : 0,
 		.stop_ns = stop_ms * 1000000,
-		.call_ns = MAX(max_pause_ms * 4, (uint64_t)1000) * 1000000,
+		.call_ns = call_ms * 1000000,
 		.max_life_ns = life_ms * 1000000,
 		.pidfd = -1,
 		.maps_fd = -1,
