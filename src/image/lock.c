@@ -87,7 +87,7 @@ static bool exit_signal_of(const char *stat, int *ret)
 	return true;
 }
 
-static void look_at_child(const char *proc, pid_t parent, pid_t pid, struct lock_children *ret)
+static void look_at_child(const char *proc, pid_t pid, struct lock_children *ret)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%d/stat", proc, pid);
@@ -98,7 +98,6 @@ static void look_at_child(const char *proc, pid_t parent, pid_t pid, struct lock
 	err_free(err);
 	if (!ok || exit_signal != 0)
 		return;
-	(void)parent;
 	if (stat.state != 'Z') {
 		ret->alive = pid;
 		return;
@@ -129,7 +128,7 @@ void lock_find_children(const char *proc, pid_t pid, struct lock_children *ret)
 			pid_t child = (pid_t)strtol(p, &end, 10);
 			if (end == p)
 				break;
-			look_at_child(proc, pid, child, ret);
+			look_at_child(proc, child, ret);
 			end += strspn(end, " ");
 		}
 	}
