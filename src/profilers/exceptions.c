@@ -638,14 +638,7 @@ const struct profiler profiler_exceptions = {
 	.cost = "no stop; stacks only in short bursts when the rate is high",
 	.params =
 		(const struct param[]){
-			{ .key = "duration",
-			  .name = "Duration",
-			  .description = "How long to listen.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "10",
-			  .min = 1,
-			  .max = 86400 },
+			PARAM_DURATION("10"),
 		},
 	.n_params = 1,
 	.ways = { WAY_EVENTS },

@@ -223,14 +223,7 @@ const struct profiler profiler_jit = {
 	.cost = "no stop; two events for each method that is compiled",
 	.params =
 		(const struct param[]){
-			{ .key = "duration",
-			  .name = "Duration",
-			  .description = "How long to listen.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "20",
-			  .min = 1,
-			  .max = 86400 },
+			PARAM_DURATION("20"),
 		},
 	.n_params = 1,
 	.ways = { WAY_EVENTS },

@@ -290,14 +290,7 @@ const struct profiler profiler_lock_contention = {
 	.cost = "no stop; two small events a wait, stacks only in bursts when waits are many",
 	.params =
 		(const struct param[]){
-			{ .key = "duration",
-			  .name = "Duration",
-			  .description = "How long to listen.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "10",
-			  .min = 1,
-			  .max = 86400 },
+			PARAM_DURATION("10"),
 		},
 	.n_params = 1,
 	.ways = { WAY_EVENTS },

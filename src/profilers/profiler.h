@@ -18,6 +18,13 @@ struct param {
 	const char *const *choices; /* of strings, NULL-terminated; NULL = any text up to 256 bytes */
 };
 
+/* How long to listen, in whole seconds: the parameter that nearly every profiler has. */
+#define PARAM_DURATION(seconds)                                                                                        \
+	{                                                                                                              \
+		.key = "duration", .name = "Duration", .description = "How long to listen.", .type = PARAM_INT,        \
+		.unit = "s", .default_value = (seconds), .min = 1, .max = 86400                                        \
+	}
+
 /* What to do next for a finding the profiler can make. Also the guide's table. */
 struct advice {
 	const char *finding, *next;

@@ -337,14 +337,7 @@ const struct profiler profiler_runtime_pauses = {
 	.cost = "no stop; a few events a GC",
 	.params =
 		(const struct param[]){
-			{ .key = "duration",
-			  .name = "Duration",
-			  .description = "How long to listen.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "20",
-			  .min = 1,
-			  .max = 86400 },
+			PARAM_DURATION("20"),
 		},
 	.n_params = 1,
 	.ways = { WAY_EVENTS },

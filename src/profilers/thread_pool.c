@@ -326,14 +326,7 @@ const struct profiler profiler_thread_pool = {
 	.cost = "no stop while work flows; up to three of a fraction of a millisecond when it waits",
 	.params =
 		(const struct param[]){
-			{ .key = "duration",
-			  .name = "Duration",
-			  .description = "How long to listen.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "10",
-			  .min = 1,
-			  .max = 86400 },
+			PARAM_DURATION("10"),
 		},
 	.n_params = 1,
 	.ways = { WAY_EVENTS },
