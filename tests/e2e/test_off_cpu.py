@@ -90,7 +90,7 @@ class Special(unittest.TestCase):
 
     def test_a_contended_lock_is_the_story(self):
         for fx in FRAMEWORKS:
-            with self.subTest(fx), Patient("contention", fx=fx) as patient:
+            with self.subTest(fx), Patient("contention", fx=fx, kind="monitor") as patient:
                 report = examine(self.home, "off-cpu", patient.pid, 3)
                 self.assertEqual(report.finding, "lock-waits")
                 self.assertEqual(report.health, "warn")
