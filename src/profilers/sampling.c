@@ -718,13 +718,12 @@ static uint64_t fact_u64(const json_t *fact, const char *key)
 	return v < 0 ? UINT64_MAX : (uint64_t)v;
 }
 
-static struct err *samples_replay(struct exam *exam, struct samples **ret, struct sampling_facts *facts)
+struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *facts)
 {
-	TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(recording_part_read(exam->recording, PART, take_chunk, &bytes));
+	TRY(recording_part_read(recording, PART, take_chunk, &bytes));
 	TRY(samples_read(bytes.data, bytes.len, ret));
-	const json_t *f = recording_fact(exam->recording, "sampling"), *ends = json_object_get(f, "ends");
+	const json_t *f = recording_fact(recording, "sampling"), *ends = json_object_get(f, "ends");
 	*facts = (struct sampling_facts){
 		.kernel = json_get_bool(f, "kernel", false),
 		.kernel_names = json_get_bool(f, "kernel_names", false),
@@ -757,8 +756,10 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 			 struct sampling_facts *ret_facts)
 {
 	*ret_facts = (struct sampling_facts){ 0 };
-	if (exam->replay)
-		return samples_replay(exam, ret, ret_facts);
+	if (exam->replay) {
+		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
+		return recorded_samples(exam->recording, ret, ret_facts);
+	}
 	if (exam->way != WAY_EVENTS)
 		return samples_live(exam, options, ret, ret_facts);
 	TRY(exam_samples_by_events(exam, options, ret, ret_facts));

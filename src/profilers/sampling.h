@@ -39,3 +39,6 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 			 struct sampling_facts *ret_facts) MUST_USE;
+/* What a recording kept of it. ERR_NOT_FOUND when it holds no samples. */
+struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *ret_facts)
+	MUST_USE;
