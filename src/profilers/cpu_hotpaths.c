@@ -371,7 +371,7 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 	if (f->cpu_ns != UINT64_MAX)
 		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns), NULL);
 	if (!f->named)
-		report_how(report, "Managed names", V_TEXT("none"),
+		report_how(report, "Managed names", V_TEXT(f->from_files ? "from the runtime's perf map" : "none"),
 			   "the diagnostics socket is closed, or its runtime did not answer");
 	if (f->kernel && !f->kernel_names)
 		report_how(report, "Kernel names", V_TEXT("hidden"), "kernel.kptr_restrict hides them from us");
@@ -389,7 +389,7 @@ static void add_artifacts(struct exam *exam, const struct view *v)
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
 	hot_folded(v->hot, MAX(v->cpu->facts.period, (uint64_t)1), &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
-	flame_svg(v->hot->down, "CPU time", &svg);
+	flame_svg(v->hot->down, "CPU time", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/code_files.h"
 #include "profilers/events.h"
 #include "profilers/switches.h"
 #include <dirent.h>
@@ -190,6 +191,13 @@ static bool find_method(void *user, uint64_t address, struct unwind_method *ret)
 	return true;
 }
 
+enum frame_kind method_kind(const char *space)
+{
+	/* No space, or this one: stubs that the runtime compiles for calls out of managed code. */
+	bool stub = !*space || str_eq(space, "dynamicClass");
+	return stub || method_is_framework(space) ? FRAME_FRAMEWORK : FRAME_CODE;
+}
+
 static uint32_t method_frame(struct sampling *g, const struct method *m)
 {
 	bool new;
@@ -198,11 +206,7 @@ static uint32_t method_frame(struct sampling *g, const struct method *m)
 		return (uint32_t)*place;
 	buf_clear(&g->text);
 	method_show(m->space, m->name, &g->text);
-	enum frame_kind kind = method_is_framework(m->space) ? FRAME_FRAMEWORK : FRAME_CODE;
-	/* Stubs that the runtime compiles for calls out of managed code. */
-	if (!*m->space || str_eq(m->space, "dynamicClass"))
-		kind = FRAME_FRAMEWORK;
-	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, kind);
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(m->space));
 	*map_u64_put(&g->by_method, hash_u64(m->start) ^ m->order, NULL) = frame;
 	return frame;
 }
@@ -222,7 +226,7 @@ static uint32_t later_frame(struct sampling *g, uint64_t address)
 	return frame;
 }
 
-static enum frame_kind native_kind(const char *module)
+enum frame_kind native_code_kind(const char *module)
 {
 	if (str_starts(module, "libclrjit"))
 		return FRAME_JIT;
@@ -243,7 +247,7 @@ static uint32_t native_frame(struct sampling *g, uint64_t address)
 	buf_clear(&g->text);
 	if (!space_symbol(g->space, map, address, &g->text))
 		buf_printf(&g->text, "[%s]", o->name);
-	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), o->name, native_kind(o->name));
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), o->name, native_code_kind(o->name));
 	*map_u64_put(&g->by_address, address, NULL) = frame;
 	return frame;
 }
@@ -458,6 +462,8 @@ static struct err *start(void *user)
 	g->facts->named = g->facts->named && g->compiled->opened;
 	if (g->facts->named)
 		TRY(exam_methods_now(g->exam, g->methods, "early-names"));
+	else
+		g->facts->from_files = code_files_read(&g->exam->patient->target, g->methods) > 0;
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
@@ -594,11 +600,8 @@ static void save(struct exam *exam, const struct samples *samples, const struct 
 	const struct {
 		const char *key;
 		bool value;
-	} flags[] = { { "kernel", f->kernel },
-		      { "kernel_names", f->kernel_names },
-		      { "per_cpu", f->per_cpu },
-		      { "named", f->named },
-		      { "by_events", f->by_events } };
+	} flags[] = { { "kernel", f->kernel }, { "kernel_names", f->kernel_names }, { "per_cpu", f->per_cpu },
+		      { "named", f->named },   { "from_files", f->from_files },	    { "by_events", f->by_events } };
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -641,6 +644,8 @@ static struct err *finish(struct sampling *g)
 	}
 	if (g->facts->named && unnamed(g) && !g->exam->cancelled && target_alive(&g->exam->patient->target))
 		TRY(exam_methods_now(g->exam, g->methods, "late-names"));
+	else if (g->facts->from_files && unnamed(g) && target_alive(&g->exam->patient->target))
+		code_files_read(&g->exam->patient->target, g->methods);
 	name_later(g);
 	const struct sampler_facts *f = sampler_facts(g->sampler);
 	g->facts->kernel = f->kernel;
@@ -729,6 +734,7 @@ struct err *recorded_samples(struct recording *recording, struct samples **ret, 
 		.kernel_names = json_get_bool(f, "kernel_names", false),
 		.per_cpu = json_get_bool(f, "per_cpu", false),
 		.named = json_get_bool(f, "named", false),
+		.from_files = json_get_bool(f, "from_files", false),
 		.by_events = json_get_bool(f, "by_events", false),
 		.period = fact_u64(f, "period"),
 		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),

@@ -21,6 +21,7 @@ struct sampling_facts {
 	bool kernel;	     /* kernel frames were seen */
 	bool kernel_names;   /* and have names */
 	bool per_cpu, named; /* events told the names of methods */
+	bool from_files;     /* names of methods come from files that the runtime wrote, see code_files.h */
 	bool by_events;	     /* the runtime's sampler and /proc, not the kernel's */
 	uint64_t period;
 	uint32_t stack_bytes, cpus, threads;
@@ -31,6 +32,10 @@ struct sampling_facts {
 	uint64_t delay_ns; /* in which its threads were able to run but had no cpu, by the kernel's clock */
 	uint64_t cpu_ns;   /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
+
+/* Whose code a namespace is, and a native library. */
+enum frame_kind method_kind(const char *space);
+enum frame_kind native_code_kind(const char *library);
 
 /* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */
 struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,

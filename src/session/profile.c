@@ -1,5 +1,6 @@
 /* The samples of a session as files that other programs open. */
 
+#include "session/profile.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "export/formats.h"
@@ -70,7 +71,7 @@ static void add_stacks(const struct samples *s, struct profile *p, uint32_t *sta
 }
 
 /* A CPU sample stands for the time before it, a wait for the time after it began. */
-static struct err *to_profile(const struct samples *s, struct profile *p)
+struct err *profile_from_samples(const struct samples *s, struct profile *p)
 {
 	CLEANUP(mem_freep) uint32_t *stacks = mem_array(s->stacks.n + 1, sizeof(*stacks));
 	CLEANUP(mem_freep) uint32_t *threads = mem_array(s->threads.n + 1, sizeof(*threads));
@@ -102,7 +103,7 @@ static struct err *export(const struct samples *s, const char *dir, const struct
 			  enum export_format format, int fd)
 {
 	CLEANUP(profile_freep) struct profile *p = profile_new(dir, PROFILE_NS);
-	TRY(to_profile(s, p));
+	TRY(profile_from_samples(s, p));
 	struct out out;
 	out_init(&out, fd, export_format_gzip(format));
 	struct err *err = export_write(format, p, info, &out), *end = out_finish(&out);
