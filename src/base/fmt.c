@@ -147,8 +147,8 @@ static struct fmt_text time_text(int64_t unix_ns, bool iso)
 	struct fmt_text t = { "" };
 	time_t seconds = (time_t)(unix_ns / 1000000000);
 	struct tm tm;
-	const char *form = iso ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S";
-	if (!gmtime_r(&seconds, &tm) || !strftime(t.s, sizeof(t.s), form, &tm)) {
+	if (!gmtime_r(&seconds, &tm) || !(iso ? strftime(t.s, sizeof(t.s), "%Y-%m-%dT%H:%M:%S", &tm)
+					      : strftime(t.s, sizeof(t.s), "%Y-%m-%d %H:%M:%S", &tm))) {
 		snprintf(t.s, sizeof(t.s), "unknown time");
 		return t;
 	}
