@@ -10,9 +10,11 @@
 #include "symbols/pe.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
-#define MAX_ASSEMBLY_BYTES ((size_t)256 << 20)
+#define MAX_ASSEMBLY_BYTES ((off_t)1 << 30)
+#define HEADER_BYTES 4096
 #define MAX_PDB_BYTES ((size_t)256 << 20)
 /* Deflate cannot do better than about 1:1032. */
 #define MAX_RATIO 1100
@@ -105,18 +107,47 @@ static bool same_build(const struct pdb_assembly *a, const struct pe *pe)
 	       (stamp == pe->stamp && size == pe->image_size);
 }
 
+/* Of a large file only a few pages are wanted: the rest of the memory is never touched. */
+static void load(int fd, uint8_t *bytes, size_t size, size_t at, size_t len)
+{
+	while (at < size && len) {
+		ssize_t n = pread(fd, bytes + at, MIN(len, size - at), (off_t)at);
+		if (n <= 0)
+			return;
+		at += (size_t)n;
+		len -= (size_t)n;
+	}
+}
+
+static bool load_assembly(int fd, uint8_t *bytes, size_t size, struct pe *ret)
+{
+	struct pe_debug d;
+	size_t room = 0;
+	load(fd, bytes, size, 0, HEADER_BYTES);
+	if (!pe_parse_any(bytes, size, ret))
+		return false;
+	const uint8_t *directory = ret->debug_size ? pe_at(ret, ret->debug_rva, &room) : NULL;
+	if (directory)
+		load(fd, bytes, size, (size_t)(directory - bytes), MIN(room, (size_t)ret->debug_size));
+	for (size_t i = 0; pe_debug_next(ret, &i, &d);)
+		load(fd, bytes, size, (size_t)(d.bytes - bytes), d.len);
+	return true;
+}
+
 struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
 {
 	if (str_empty(a->path))
 		return err_new(ERR_NOT_FOUND, "the assembly is in memory only");
 	CLOSE_FD int fd = file_open_below(a->root, a->path);
-	CLEANUP(buf_free) struct buf bytes = { 0 };
+	struct stat st;
 	struct pe pe;
 	struct wanted w;
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st))
 		return err_errno(errno, "'%s'", a->path);
-	TRY(file_read_fd(fd, a->path, MAX_ASSEMBLY_BYTES, &bytes));
-	if (!pe_parse_any(bytes.data, bytes.len, &pe))
+	if (st.st_size <= 0 || st.st_size > MAX_ASSEMBLY_BYTES)
+		return err_new(ERR_BAD_DATA, "'%s' is not an assembly: %lld bytes", a->path, (long long)st.st_size);
+	CLEANUP(mem_freep) uint8_t *bytes = mem_zalloc((size_t)st.st_size);
+	if (!load_assembly(fd, bytes, (size_t)st.st_size, &pe))
 		return err_new(ERR_BAD_DATA, "'%s' is not an assembly", a->path);
 	if (!same_build(a, &pe))
 		return err_new(ERR_BAD_DATA, "'%s' was replaced by another build since", a->path);
