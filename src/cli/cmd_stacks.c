@@ -2,11 +2,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "dac/dac.h"
-#include "dac/lines.h"
 #include "eventpipe/methods.h"
-#include "image/image.h"
-#include "ipc/patient.h"
+#include "profilers/look.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -25,13 +22,9 @@ struct seen {
 
 struct stacks {
 	const char *source; /* what was looked at, for the heading */
-	struct image *image;
-	struct dac *dac;
-	struct dac_lines *lines;
+	struct look look;
 	struct dac_threads threads;
 	VEC(struct seen) seen; /* one for each thread */
-	uint64_t pause_ns;
-	bool live;
 };
 
 static void stacks_fini(struct stacks *s)
@@ -43,9 +36,7 @@ static void stacks_fini(struct stacks *s)
 	}
 	vec_free(&s->seen);
 	dac_threads_free(&s->threads);
-	dac_lines_free(s->lines);
-	dac_close(s->dac);
-	image_close(s->image);
+	look_fini(&s->look);
 }
 
 /* ---- asking ---- */
@@ -57,18 +48,17 @@ static struct err *learn_methods(struct stacks *s)
 		vec_each(f, &seen->stack)
 			if (f->method)
 				vec_push(&methods, f->method);
-	struct err *err = dac_learn_methods(s->dac, methods.v, methods.n);
+	struct err *err = dac_learn_methods(s->look.dac, methods.v, methods.n);
 	dac_addresses_free(&methods);
 	return err;
 }
 
-static void find_lines(struct stacks *s, const char *root)
+static void find_lines(struct stacks *s)
 {
-	s->lines = dac_lines_new(s->dac, s->image, root);
 	vec_each(seen, &s->seen)
 		vec_each(f, &seen->stack) {
 			struct pdb_line *line = vec_add(&seen->lines);
-			if (f->kind || !dac_line(s->lines, f->method, f->il_offset, line))
+			if (f->kind || !dac_line(s->look.lines, f->method, f->il_offset, line))
 				*line = (struct pdb_line){ 0 };
 		}
 }
@@ -78,20 +68,20 @@ static bool has_stack(const struct dac_thread *t)
 	return t->os_id && !(t->state & (DAC_THREAD_DEAD | DAC_THREAD_UNSTARTED));
 }
 
-static struct err *ask(struct stacks *s, const char *root)
+static struct err *ask(struct stacks *s)
 {
 	const struct dac_modules *modules;
 	size_t wanted = 0, failed = 0;
-	TRY(dac_threads(s->dac, &s->threads));
+	TRY(dac_threads(s->look.dac, &s->threads));
 	vec_each(t, &s->threads) {
 		struct seen seen = { 0 };
 		if (has_stack(t)) {
 			wanted++;
-			seen.failure = dac_stack(s->dac, t->os_id, &seen.stack);
+			seen.failure = dac_stack(s->look.dac, t->os_id, &seen.stack);
 			failed += seen.failure != NULL;
 		}
 		if (t->exception) {
-			CLEANUP(err_freep) struct err *err = dac_exception(s->dac, t->exception, &seen.exception);
+			CLEANUP(err_freep) struct err *err = dac_exception(s->look.dac, t->exception, &seen.exception);
 			seen.has_exception = !err;
 		}
 		vec_push(&s->seen, seen);
@@ -100,9 +90,9 @@ static struct err *ask(struct stacks *s, const char *root)
 		return STEAL(s->seen.v[0].failure);
 	TRY(learn_methods(s));
 	/* Without these a stack is still a stack. */
-	err_ignore(dac_name_threads(s->dac, &s->threads));
-	err_ignore(dac_modules(s->dac, &modules));
-	find_lines(s, root);
+	err_ignore(dac_name_threads(s->look.dac, &s->threads));
+	err_ignore(dac_modules(s->look.dac, &modules));
+	find_lines(s);
 	return NULL;
 }
 
@@ -111,7 +101,7 @@ static struct err *ask(struct stacks *s, const char *root)
 /* "Shop.Orders.Place", as its author knows it; "" when the frame has no method. */
 static void show_method(const struct stacks *s, const struct dac_frame *f, struct buf *out)
 {
-	const struct dac_method *m = f->method ? dac_method(s->dac, f->method) : NULL;
+	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
 	if (!m || str_empty(m->name))
 		return;
 	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
@@ -161,7 +151,7 @@ static char *lost_reason(const struct stacks *s, const struct dac_stack *stack)
 {
 	if (!stack->lost)
 		return NULL;
-	const struct image_mapping *m = stack->missing ? image_mapping_at(s->image, stack->missing) : NULL;
+	const struct image_mapping *m = stack->missing ? image_mapping_at(s->look.image, stack->missing) : NULL;
 	if (m && !str_empty(m->path))
 		return mem_printf("pages of '%s' are not in the image", m->path);
 	return stack->missing ? mem_printf("memory at 0x%llx is not in the image", (unsigned long long)stack->missing)
@@ -258,10 +248,10 @@ static void print_text(const struct stacks *s)
 		*(has_stack(t) ? &living : &ended) += 1;
 	str_add_visible(&out, s->source, strlen(s->source), 0);
 	buf_printf(&out, ": %s", fmt_plural(living, "managed thread", "managed threads").s);
-	if (dac_runtime(s->dac)->version[0])
-		buf_printf(&out, ", .NET %s", dac_runtime(s->dac)->version);
-	if (s->live)
-		buf_printf(&out, "; paused for %s", fmt_duration_ns(s->pause_ns).s);
+	if (dac_runtime(s->look.dac)->version[0])
+		buf_printf(&out, ", .NET %s", dac_runtime(s->look.dac)->version);
+	if (!s->look.facts.core)
+		buf_printf(&out, "; paused for %s", fmt_duration_ns(s->look.facts.pause_ns).s);
 	buf_char(&out, '\n');
 	for (size_t i = 0; i < s->threads.n; i++) {
 		if (!has_stack(&s->threads.v[i]))
@@ -274,7 +264,7 @@ static void print_text(const struct stacks *s)
 	if (ended)
 		buf_printf(&out, "\n%s not started or ended\n", fmt_plural(ended, "thread", "threads").s);
 	size_t at = 0;
-	for (const char *why; (why = dac_lines_refused(s->lines, &at));) {
+	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));) {
 		buf_str(&out, "\nno source lines: ");
 		str_add_visible(&out, why, strlen(why), 0);
 		buf_char(&out, '\n');
@@ -294,8 +284,8 @@ static void add_address(struct jsonw *w, const char *key, uint64_t address)
 static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f,
 			   const struct pdb_line *line)
 {
-	const struct dac_method *m = f->method ? dac_method(s->dac, f->method) : NULL;
-	const struct dac_module *module = m ? dac_module(s->dac, m->module) : NULL;
+	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
+	const struct dac_module *module = m ? dac_module(s->look.dac, m->module) : NULL;
 	CLEANUP(buf_free) struct buf shown = { 0 };
 	show_method(s, f, &shown);
 	jsonw_object(w, NULL);
@@ -365,14 +355,14 @@ static void print_json(const struct stacks *s)
 	struct jsonw w = jsonw_make(&out, true);
 	jsonw_object(&w, NULL);
 	jsonw_str(&w, "source", s->source);
-	jsonw_str(&w, "runtime", dac_runtime(s->dac)->version);
-	if (s->live)
-		jsonw_num(&w, "pauseMs", (double)s->pause_ns / 1e6);
+	jsonw_str(&w, "runtime", dac_runtime(s->look.dac)->version);
+	if (!s->look.facts.core)
+		jsonw_num(&w, "pauseMs", (double)s->look.facts.pause_ns / 1e6);
 	else
 		jsonw_null(&w, "pauseMs");
 	jsonw_array(&w, "noSourceLines");
 	size_t at = 0;
-	for (const char *why; (why = dac_lines_refused(s->lines, &at));)
+	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));)
 		jsonw_str(&w, NULL, why);
 	jsonw_array_end(&w);
 	jsonw_array(&w, "threads");
@@ -388,39 +378,18 @@ static void print_json(const struct stacks *s)
 
 static struct err *open_core(const char *path, struct stacks *s)
 {
-	struct image_core_options options = { .files_root = "" };
-	TRY(image_open_core(path, &options, NULL, &s->image));
+	TRY(look_at_core(path, &s->look));
 	s->source = path;
-	TRY_WRAP(dac_open(s->image, NULL, &s->dac), "'%s'", path);
-	return ask(s, NULL);
+	return ask(s);
 }
 
 static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
 {
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
-	struct dac_options dac_options = { .root = root };
-	struct image_forecast forecast;
-	if (p->answered)
-		limits->cookie = p->info.cookie;
-	/* Nobody is made to stand still for a library that is not there. */
-	TRY(dac_check_target(&p->target, NULL));
-	TRY(image_forecast(&p->target, limits, &forecast));
-	TRY(image_take_snapshot(&p->target, limits, &s->image));
-	struct err *err = dac_open(s->image, &dac_options, &s->dac);
-	if (!err)
-		err = ask(s, root);
-	const char *reason;
-	if (!image_whole(s->image, &reason)) {
+	TRY(look_at_patient(p, limits, &s->look));
+	struct err *err = ask(s), *lost = look_end(&s->look);
+	if (lost)
 		err_free(err);
-		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
-	}
-	if (err)
-		return err;
-	s->pause_ns = image_cost(s->image).pause_ns;
-	s->live = true;
-	/* From here on only what was learnt is shown. */
-	image_drop(s->image);
-	return NULL;
+	return lost ? lost : err;
 }
 
 static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)

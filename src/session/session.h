@@ -26,6 +26,7 @@ struct session_spec {
 	enum way way;
 	bool keep_recording;   /* even when it is large */
 	const char *recording; /* its folder, instead of a patient */
+	const char *core;      /* absolute path of a core file, of which the patient tells what it is */
 };
 
 struct session;
