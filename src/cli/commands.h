@@ -9,11 +9,14 @@
 	X(check)                                                                                                       \
 	X(run)                                                                                                         \
 	X(profilers)                                                                                                   \
+	X(cpu)                                                                                                         \
 	X(counters)                                                                                                    \
+	X(perf_map)                                                                                                    \
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
 	X(sessions)                                                                                                    \
+	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \

@@ -37,6 +37,7 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 		look_fini(&look);
 		return err;
 	}
+	look.lines = dac_lines_new(look.dac, look.image, root);
 	*ret = look;
 	return NULL;
 }
@@ -58,6 +59,7 @@ struct err *look_at_core(const char *path, struct look *ret)
 		look.facts.bytes = (uint64_t)st.st_size;
 	}
 	look.facts.missing = facts.missing_bytes;
+	look.lines = dac_lines_new(look.dac, look.image, NULL);
 	*ret = look;
 	return NULL;
 }
@@ -86,6 +88,7 @@ struct err *look_end(struct look *look)
 
 void look_fini(struct look *look)
 {
+	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
 	*look = (struct look){ 0 };

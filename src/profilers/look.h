@@ -14,6 +14,7 @@
 
 #include "base/cursor.h"
 #include "dac/dac.h"
+#include "dac/lines.h"
 #include "image/image.h"
 #include "profilers/exam.h"
 #include "report/report.h"
@@ -34,8 +35,9 @@ struct look_facts {
 };
 
 struct look {
-	struct image *image; /* reads fail once the look has ended */
-	struct dac *dac;     /* what it has learnt stays; questions fail once the look has ended */
+	struct image *image;	 /* reads fail once the look has ended */
+	struct dac *dac;	 /* what it has learnt stays; questions fail once the look has ended */
+	struct dac_lines *lines; /* asked for source lines before the look ends */
 	struct look_facts facts;
 	bool ended;
 };
