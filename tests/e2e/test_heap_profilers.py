@@ -81,8 +81,8 @@ class AgainstThePatient(unittest.TestCase):
             for holder in truth.values():
                 self.assertEqual(rows[holder["type"]]["Objects"], holder["objects"])
                 self.assertGreater(rows[holder["type"]]["Retained"], holder["objects"] * 1000)
-            generations = sum(row["Bytes"] for row in stats.rows("Generations"))
-            self.assertEqual(generations, stats.figures["Objects"])
+            generations = [row for row in stats.rows("Generations") if row["Where"].partition(" ")[0] != "heap"]
+            self.assertEqual(sum(row["Bytes"] for row in generations), stats.figures["Objects"])
 
     def test_where_the_memory_is(self):
         for _, stats, _, _ in self.each():
