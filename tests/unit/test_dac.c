@@ -95,6 +95,7 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		put(b, &(struct wire_dac_statics){ .type = 9, .gc = 10, .non_gc = 11 }, sizeof(struct wire_dac_statics),
 		    "");
 		break;
+	case WIRE_DAC_MEMORY:
 	case WIRE_DAC_LOADER_HEAPS:
 		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
 		break;
@@ -194,6 +195,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_STATICS, decode_statics(in, &statics), statics);
 		KIND(WIRE_DAC_THREAD_STATICS, decode_statics(in, &statics), statics);
 		KIND(WIRE_DAC_LOADER_HEAPS, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_MEMORY, decode_ranges(in, &ranges), ranges);
 	default:
 		break;
 	}
