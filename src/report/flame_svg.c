@@ -94,7 +94,8 @@ static void legend(struct drawing *d, unsigned height)
 
 void flame_svg(const struct calltree *tree, const char *what, struct buf *out)
 {
-	struct drawing d = { .tree = tree, .out = out, .whole = (double)MAX(calltree_node(tree, 0)->total, 1ull) };
+	uint64_t whole = MAX(calltree_node(tree, 0)->total, 1ull);
+	struct drawing d = { .tree = tree, .out = out, .whole = (double)whole };
 	measure(&d, 0, 0);
 	unsigned height = TOP + (d.deepest + 1) * ROW + 34;
 	buf_printf(out,
