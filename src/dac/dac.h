@@ -234,6 +234,17 @@ struct dac_segments { /* a VEC */
 struct err *dac_segments(struct dac *d, struct dac_segments *ret) MUST_USE;
 void dac_segments_free(struct dac_segments *segments);
 
+struct dac_object {
+	uint64_t object, type, size; /* type 0 = no object there */
+};
+struct dac_objects { /* a VEC */
+	struct dac_object *v;
+	size_t n, cap;
+};
+/* Many at once, in their order. Slow: for checking what was read by other means. */
+struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret) MUST_USE;
+void dac_objects_free(struct dac_objects *objects);
+
 enum dac_handle_type {
 	DAC_HANDLE_WEAK_SHORT,
 	DAC_HANDLE_WEAK_LONG,
