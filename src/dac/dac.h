@@ -202,6 +202,9 @@ struct dac_ranges { /* a VEC */
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
+/* The memory that must be at hand to ask all that was asked so far once more, and what the library lists for a small
+ * dump. Overlapping, in no order. */
+struct err *dac_memory(struct dac *d, struct dac_ranges *ret) MUST_USE;
 
 #define DAC_MAX_GENERATIONS 8
 struct dac_heap {
