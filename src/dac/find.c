@@ -353,8 +353,8 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 	CLEANUP(mem_freep) char *beside = mem_printf("%.*s/" DAC_LIBRARY, folder, runtime->path);
 	CLEANUP(mem_freep) char *itself = mem_printf("%.*s/" RUNTIME_FILE, folder, runtime->path);
 	bool mismatch = false;
-	CLOSE_FD int fd = file_open_below(options->root, beside);
-	CLOSE_FD int same = file_open_below(options->root, itself);
+	CLOSE_FD int fd = file_open_below(options->root, beside, O_RDONLY);
+	CLOSE_FD int same = file_open_below(options->root, itself, O_RDONLY);
 	if (fd >= 0 && fits(runtime, fd, same)) {
 		*ret_fd = fd_steal(&fd);
 		*ret_path = STEAL(beside);
@@ -377,7 +377,7 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 /* What is known of a runtime from its file. */
 static bool runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret)
 {
-	CLOSE_FD int fd = file_open_below(root, path);
+	CLOSE_FD int fd = file_open_below(root, path, O_RDONLY);
 	if (fd < 0)
 		return false;
 	*ret = (struct dac_runtime){ .path = path, .single_file = !str_ends(path, "/" RUNTIME_FILE) };

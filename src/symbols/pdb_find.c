@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "symbols/pdb.h"
 #include "symbols/pe.h"
+#include <fcntl.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,7 +89,7 @@ static char *beside(const char *assembly)
 static struct err *open_beside(const struct pdb_assembly *a, const struct wanted *w, struct pdb **ret)
 {
 	CLEANUP(mem_freep) char *path = beside(a->path);
-	CLOSE_FD int fd = file_open_below(a->root, path);
+	CLOSE_FD int fd = file_open_below(a->root, path, O_RDONLY);
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	if (fd < 0)
 		return err_errno(errno, "'%s'", path);
@@ -138,7 +139,7 @@ struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
 {
 	if (str_empty(a->path))
 		return err_new(ERR_NOT_FOUND, "the assembly is in memory only");
-	CLOSE_FD int fd = file_open_below(a->root, a->path);
+	CLOSE_FD int fd = file_open_below(a->root, a->path, O_RDONLY);
 	struct stat st;
 	struct pe pe;
 	struct wanted w;
@@ -196,7 +197,7 @@ void pdbs_free(struct pdbs *all)
 static bool is_there(const char *root, const char *path)
 {
 	CLEANUP(mem_freep) char *pdb = beside(path);
-	CLOSE_FD int fd = file_open_below(root, pdb);
+	CLOSE_FD int fd = file_open_below(root, pdb, O_RDONLY);
 	return fd >= 0;
 }
 

@@ -54,6 +54,12 @@ class AgainstClrmd(unittest.TestCase):
                 self.assertEqual(sorted(known - statics), [])
                 self.assertGreater(len(known), 100)
                 self.assertTrue(any(line.startswith("thread-static") for line in statics))
+                # Reachability: roots, references and dependent handles all have to be right for this one number.
+                graph = self.ours("graph" if fx == "net8.0" else "graph-plain", core)
+                self.assertEqual(graph[0], self.theirs("graph", core, fx)[0])
+                roots = [line.split(" ", 5) for line in graph if line.startswith("root ")]
+                self.assertIn("Shop.Sessions.SessionStore._sessions", [root[5] for root in roots])
+                self.assertGreaterEqual({int(root[1]) for root in roots}, {0, 1, 2, 3})
 
     def test_workstation(self):
         self.compare("workstation")

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -274,7 +275,7 @@ static void files_below_a_root_stay_there(void **state UNUSED)
 	assert_ok(file_write_atomic(file, "hello", 5, 0600));
 	assert_int_equal(symlink("/etc/passwd", out), 0);
 	assert_int_equal(mkfifo(fifo, 0600), 0);
-	CLOSE_FD int fd = file_open_below(dir, "/file");
+	CLOSE_FD int fd = file_open_below(dir, "/file", O_RDONLY);
 	assert_true(fd >= 0);
 	CLEANUP(buf_free) struct buf b = { 0 };
 	assert_err(file_read_fd(fd, "file", 4, &b), ERR_BAD_DATA);
@@ -282,9 +283,9 @@ static void files_below_a_root_stay_there(void **state UNUSED)
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 	assert_ok(file_read_fd(fd, "file", 5, &b));
 	assert_string_equal(buf_cstr(&b), "hello");
-	assert_int_equal(file_open_below(dir, "out"), -1);
-	assert_int_equal(file_open_below(dir, "../../etc/passwd"), -1);
-	assert_int_equal(file_open_below(dir, "fifo"), -1);
+	assert_int_equal(file_open_below(dir, "out", O_RDONLY), -1);
+	assert_int_equal(file_open_below(dir, "../../etc/passwd", O_RDONLY), -1);
+	assert_int_equal(file_open_below(dir, "fifo", O_RDONLY), -1);
 	assert_ok(dir_remove(dir));
 }
 

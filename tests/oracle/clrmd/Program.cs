@@ -1,4 +1,4 @@
-// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|heap|statics CORE DAC, or clrmd live PID DAC for the benchmark.
+// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|heap|graph|statics CORE DAC, or clrmd live PID DAC for the benchmark.
 // (It does not find the version in every core, hence ignoreMismatch.)
 using Microsoft.Diagnostics.Runtime;
 
@@ -9,6 +9,8 @@ if (args[0] == "facts")
     Facts();
 else if (args[0] == "heap")
     Heap();
+else if (args[0] == "graph")
+    Graph();
 else if (args[0] == "statics")
     Statics();
 else
@@ -97,4 +99,27 @@ void Statics()
             foreach (ClrStaticField field in runtime.GetTypeByMethodTable(address)?.StaticFields ?? [])
                 if (field.IsObjectReference && field.ReadObject(domain) is { IsNull: false } value)
                     Console.WriteLine($"static {address:x} {field.Name} {value.Address:x}");
+}
+
+// How many objects and bytes the roots reach, dependent handles included.
+void Graph()
+{
+    var seen = new HashSet<ulong>();
+    var left = new Stack<ulong>();
+    ulong bytes = 0;
+    void Reach(ulong address)
+    {
+        if (address != 0 && seen.Add(address))
+            left.Push(address);
+    }
+    foreach (ClrRoot root in runtime.Heap.EnumerateRoots())
+        Reach(root.Object.Address);
+    while (left.TryPop(out ulong address))
+    {
+        ClrObject obj = runtime.Heap.GetObject(address);
+        bytes += obj.Size + 7 & ~7UL;
+        foreach (ClrObject reference in obj.EnumerateReferences(carefully: false, considerDependantHandles: true))
+            Reach(reference.Address);
+    }
+    Console.WriteLine($"reached {seen.Count} {bytes}");
 }
