@@ -69,6 +69,7 @@ golden: $(BUILD)/build.ninja
 docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
+	@$(BUILD)/drdotnet _generate rest >docs/rest.md
 	@$(BUILD)/drdotnet _generate symptoms >$(BUILD)/symptoms.md
 	@sed -i -e '/^| What you see | Run |$$/,/^$$/{/^$$/!d}' -e '/^<!-- symptoms -->$$/r $(BUILD)/symptoms.md' README.md
 

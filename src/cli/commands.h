@@ -14,6 +14,7 @@
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
 	X(sessions)                                                                                                    \
+	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \
