@@ -5,10 +5,9 @@ import "./style/base.css";
 import "./style/pages.css";
 import "./style/report.css";
 import "./style/narrow.css";
-import { TOKEN_WANTED } from "./lib/api";
+import { api, TOKEN_WANTED } from "./lib/api";
 import { useLoad } from "./lib/load";
 import { followLinks, match, usePlace } from "./lib/router";
-import { serverInfo } from "./lib/server";
 import { listenToKeys } from "./lib/keyboard";
 import { ComparePage } from "./pages/ComparePage";
 import { HistoryPage } from "./pages/HistoryPage";
@@ -35,7 +34,7 @@ function page(path: string): [string, preact.ComponentChildren] {
 }
 
 function App() {
-  const { path } = usePlace(), [locked, setLocked] = useState(false), server = useLoad("server", serverInfo, 5000);
+  const { path } = usePlace(), [locked, setLocked] = useState(false), server = useLoad("server", api.server, 5000);
   useEffect(() => {
     const lock = () => setLocked(true);
     addEventListener(TOKEN_WANTED, lock);

@@ -1,86 +1,32 @@
-// The REST API as this program uses it. Every answer is checked no further than its shape here: what a target said stays
-// text until it is drawn as text.
-import type { CounterSeries } from "./counters";
+// The REST API as this program uses it. Paths and shapes come from the OpenAPI document (rest.d.ts, made by
+// openapi-typescript), so that a route that changes stops this from compiling. What a target said stays text until it is
+// drawn as text.
 import type { ReportDocument } from "./document";
+import type { CounterSeries } from "./counters";
+import type { components, paths } from "./rest";
 
-export interface Way { way: string; open: boolean; how: string | null; why: string | null; fix: string | null }
-
-export interface Process {
-  id: number;
-  managedAssemblyName: string;
-  version: string;
-  pid?: number | null;
-  name?: string | null;
-  architecture?: string | null;
-  user?: string | null;
-  container?: string | null;
-  uptimeSeconds?: number | null;
-  cpuPercent?: number | null;
-  cpuWindowMs?: number | null;
-  rssBytes?: number | null;
-  /** Only while its counters are listened to. */
-  gcHeapBytes?: number | null;
-  exceptionsPerSecond?: number | null;
-  commandLine?: string | null;
-  answered?: boolean;
-  remark?: string | null;
-  /** Only of one process alone. */
-  ways?: Way[];
-}
-
-export interface ProfilerParameter {
-  key: string;
-  name: string;
-  description: string;
-  /** 1 string, 2 whole number, 3 number, 4 yes or no. */
-  type: number;
-  value: string;
-  unit?: string | null;
-  defaultValue?: string;
-  min?: number | null;
-  max?: number | null;
-  choices?: string[] | null;
-}
-
-export interface Profiler {
-  guid: string;
-  uuid: string;
-  id: string;
-  name: string;
-  description: string;
-  symptom?: string;
-  cost?: string;
-  ways?: string[];
-  experimental?: boolean;
-  parameters: ProfilerParameter[];
-}
+type Schemas = components["schemas"];
+export type Way = Schemas["Way"];
+/** ways: only of one process alone. */
+export type Process = Schemas["ProcessInfo"] & { ways?: Way[] };
+export type ProfilerParameter = Schemas["ProfilerParameter"];
+export type Profiler = Schemas["ProfilerInfo"];
+export type SessionFile = Schemas["FileInfo"];
+export type ServerInfo = Schemas["ServerInfo"];
+export type LogLine = Schemas["LogLine"];
+type SessionInfo = Schemas["SessionInfo"];
 
 export type State = "queued" | "running" | "analysing" | "done" | "failed" | "cancelled";
 
-export interface SessionFile { name: string; bytes: number }
-
-export interface Session {
-  guid: string;
-  processName: string;
-  isCompleted: boolean;
-  timestampDate: string;
-  profiler: Profiler;
+export type Session = Omit<SessionInfo, "state" | "health" | "processName" | "parameters"> & {
   state: State;
-  progress?: number | null;
-  progressText?: string | null;
-  health?: "ok" | "info" | "warn" | "bad" | null;
-  finding?: string | null;
-  verdict?: string | null;
-  partial?: string | null;
-  error?: string | null;
-  processId?: number | null;
-  runtime?: string | null;
+  health: "ok" | "info" | "warn" | "bad" | null;
+  processName: string;
+  parameters: Record<string, string>;
   createdMs: number;
   startedMs: number;
   finishedMs: number;
-  bytes?: number | null;
-  parameters?: Record<string, string>;
-}
+};
 
 export class ApiError extends Error {
   constructor(readonly status: number, message: string, readonly parameter: string | null = null) {
@@ -106,7 +52,8 @@ async function problem(answer: Response): Promise<ApiError> {
     // One plain sentence, as the contract has it.
   }
   if (answer.status === 401) dispatchEvent(new Event(TOKEN_WANTED));
-  return new ApiError(answer.status, words || `the server answered ${answer.status}`, parameter);
+  words = words.trim() || `the server answered ${answer.status}`;
+  return new ApiError(answer.status, /[.!?]$/.test(words) ? words : `${words}.`, parameter);
 }
 
 let lastContact = Date.now();
@@ -114,7 +61,7 @@ export function lastHeard(): number {
   return lastContact;
 }
 
-export async function call(path: string, init: RequestInit = {}): Promise<Response> {
+async function call(path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(path, { credentials: "same-origin", ...init });
@@ -126,45 +73,68 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   return answer;
 }
 
-async function json<T>(path: string, init: RequestInit = {}): Promise<T> {
-  return (await (await call(path, { ...init, headers: { Accept: "application/json", ...init.headers } })).json()) as T;
+type Json<T> = T extends { responses: { 200: { content: { "application/json": infer A } } } } ? A : T extends { responses: { 202: { content: { "application/json": infer A } } } } ? A : unknown;
+type Verb = "get" | "post" | "delete";
+type With<V extends Verb> = { [P in keyof paths]: paths[P] extends Record<V, object> ? P : never }[keyof paths];
+interface Options { path?: Record<string, string | number>; query?: Record<string, string | number>; body?: unknown }
+
+function address(pattern: string, { path = {}, query }: Options): string {
+  const filled = pattern.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(path[name] ?? "")));
+  return query ? `${filled}?${new URLSearchParams(Object.entries(query).map(([k, v]) => [k, String(v)]))}` : filled;
 }
 
-function send(method: string, body?: unknown): RequestInit {
-  return body === undefined ? { method } : { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+function init(method: string, { body }: Options): RequestInit {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  return { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
 }
+
+async function get<P extends With<"get">>(pattern: P, options: Options = {}): Promise<Json<paths[P]["get"]>> {
+  return (await (await call(address(pattern, options), init("GET", options))).json()) as Json<paths[P]["get"]>;
+}
+
+async function post<P extends With<"post">>(pattern: P, options: Options = {}): Promise<Json<paths[P]["post"]>> {
+  const text = await (await call(address(pattern, options), init("POST", options))).text();
+  return (text ? JSON.parse(text) : null) as Json<paths[P]["post"]>;
+}
+
+async function remove<P extends With<"delete">>(pattern: P, options: Options = {}): Promise<void> {
+  await call(address(pattern, options), init("DELETE", options));
+}
+
+export interface Vitals { now: number; columns: string[]; processes: { id: number; points: (number | null)[][] }[] }
 
 export const api = {
-  processes: () => json<Process[]>("/api/processes"),
-  process: (id: number) => json<Process>(`/api/processes/${id}`),
-  profilers: () => json<Profiler[]>("/api/profilers"),
-  sessions: async () => (await json<RawSession[]>("/api/sessions")).map(session),
-  session: async (guid: string) => session(await json<RawSession>(`/api/sessions/${guid}`)),
-  report: (guid: string) => json<ReportDocument>(`/api/sessions/${guid}/report.json`),
-  start: async (profiler: string, process: number, parameters: { key: string; value: string }[], way?: string) =>
-    session(await json<RawSession>("/api/sessions", send("POST", { profilerGuid: profiler, processId: process, parameters, ...(way ? { way } : {}) }))),
-  files: (guid: string) => json<SessionFile[]>(`/api/sessions/${guid}/files`),
-  cancel: (guid: string) => call(`/api/sessions/${guid}/cancel`, send("POST")),
-  remove: (guid: string) => call(`/api/sessions/${guid}`, send("DELETE")),
-  counters: (id: number, sinceMs: number) => json<{ now: number; series: CounterSeries[] }>(`/api/processes/${id}/counters?since=${Math.floor(sinceMs)}`),
-  stacks: async (id: number) => (await call(`/api/processes/${id}/stacks`, { headers: { Accept: "text/plain" } })).text(),
+  server: () => get("/api/server"),
+  logs: () => get("/api/server/logs"),
+  processes: (): Promise<Process[]> => get("/api/processes"),
+  process: (id: number): Promise<Process> => get("/api/processes/{id}", { path: { id } }),
+  vitals: async (since: number) => (await get("/api/processes/vitals", { query: { since } })) as Vitals,
+  counters: async (id: number, since: number) => (await get("/api/processes/{id}/counters", { path: { id }, query: { since } })) as { now: number; series: CounterSeries[] },
+  stacks: async (id: number) => (await call(address("/api/processes/{id}/stacks" satisfies With<"get">, { path: { id } }), { headers: { Accept: "text/plain" } })).text(),
+  profilers: () => get("/api/profilers"),
+  sessions: async () => (await get("/api/sessions")).map(session),
+  session: async (guid: string) => session(await get("/api/sessions/{guid}", { path: { guid } })),
+  report: async (guid: string) => (await get("/api/sessions/{guid}/report.json", { path: { guid } })) as unknown as ReportDocument,
+  files: (guid: string) => get("/api/sessions/{guid}/files", { path: { guid } }),
+  start: async (profilerGuid: string, processId: number, parameters: { key: string; value: string }[], way?: string) =>
+    session(await post("/api/sessions", { body: { profilerGuid, processId, parameters, ...(way ? { way } : {}) } satisfies Schemas["StartSession"] })),
+  cancel: (guid: string) => post("/api/sessions/{guid}/cancel", { path: { guid } }),
+  remove: (guid: string) => remove("/api/sessions/{guid}", { path: { guid } }),
 };
 
-/** A session as the server tells it; what an older one leaves out is filled in. */
-export type RawSession = Partial<Session> & { guid: string; profiler: Profiler; isCompleted: boolean; timestampDate: string; processName: string } & Record<string, unknown>;
-
-function ms(raw: RawSession, name: string): number {
-  const at = raw[`${name}UnixMs`];
-  return typeof at === "number" ? at : 0;
-}
+export type RawSession = SessionInfo;
 
 export function session(raw: RawSession): Session {
   return {
     ...raw,
-    state: raw.state ?? (raw.isCompleted ? "done" : "running"),
-    createdMs: ms(raw, "created") || Date.parse(`${raw.timestampDate}Z`) || 0,
-    startedMs: ms(raw, "started"),
-    finishedMs: ms(raw, "finished"),
+    processName: raw.processName ?? "",
+    state: raw.state as State,
+    health: raw.health as Session["health"],
+    parameters: (raw.parameters ?? {}) as Record<string, string>,
+    createdMs: raw.createdUnixMs ?? 0,
+    startedMs: raw.startedUnixMs ?? 0,
+    finishedMs: raw.finishedUnixMs ?? 0,
   };
 }
 

@@ -7,7 +7,6 @@ import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
 import { complaint, effect, pauseWords, stops, takes, wayFor, wayWords } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
-import { serverInfo } from "../lib/server";
 import { Copy } from "../parts/Dialog";
 import { Icon, Mark, Pause } from "../parts/marks";
 import { SessionList } from "../parts/SessionList";
@@ -107,7 +106,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
   const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
   useEvents("/api/events", { session: sessions.reload }, sessions.reload);
-  const server = useLoad("server-of-patient", serverInfo).data;
+  const server = useLoad("server-of-patient", api.server).data;
   const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState("");
   if (process.data && process.data !== last) setLast(process.data);
   const p = process.data ?? last, list = profilers.data;

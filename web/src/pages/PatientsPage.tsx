@@ -12,7 +12,6 @@ import { Icon, Mark } from "../parts/marks";
 import { SessionList } from "../parts/SessionList";
 import { Spark } from "../parts/Spark";
 import { Empty, Trouble, Waiting } from "../parts/states";
-import { serverInfo } from "../lib/server";
 
 export function nameOf(p: Process): string {
   return visible(p.name || p.managedAssemblyName || `pid ${p.id}`);
@@ -78,11 +77,11 @@ const ORDER = { bad: 0, warn: 1, ok: 2, off: 3 };
 
 export function PatientsPage() {
   useTitle("Patients");
-  const { list, error, reload } = usePatients(), server = useLoad("server-of-patients", serverInfo).data;
+  const { list, error, reload } = usePatients(), server = useLoad("server-of-patients", api.server).data;
   const sessions = useLoad("sessions", api.sessions);
   useEvents("/api/events", { session: sessions.reload });
   const [term, setTerm] = useQuery("find"), held = useRef<number[] | null>(null), [, redraw] = useState(0);
-  const cores = server?.cores ?? (navigator.hardwareConcurrency || 1);
+  const cores = server?.cores ?? 1;
   const rows = (list ?? []).map((p) => ({ p, vital: vitalOf(p.id), state: conditionOf(p, vitalOf(p.id), cores) }));
   const shown = rows.filter(({ p }) => {
     const words = `${p.name} ${p.managedAssemblyName} ${p.id} ${p.pid} ${p.user} ${p.container} ${p.version}`.toLowerCase();

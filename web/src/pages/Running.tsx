@@ -7,7 +7,7 @@ import { LogView } from "../parts/LogView";
 import { Icon, Mark } from "../parts/marks";
 import { wordsOf } from "../parts/SessionList";
 
-export interface LogEvent { time: string; text: string }
+export interface LogEvent { number: number; time: string; text: string }
 
 const STEPS: { state: Session["state"]; name: string; what: string }[] = [
   { state: "queued", name: "Wait for its turn", what: "nothing is touched yet" },

@@ -70,8 +70,10 @@ export function SessionPage({ guid, shared = false }: { guid: string; shared?: b
   useEvents(running && !shared ? `/api/sessions/${guid}/events` : null, {
     session: (d) => setLive(toSession(d as RawSession)),
     progress: (d) => { const p = d as { progress: number; progressText: string | null }; if (s) setLive({ ...s, progress: p.progress, progressText: p.progressText }); },
-    log: (d) => setLog((lines) => [...lines, d as LogEvent].slice(-2000)),
-  }, () => { setLog([]); loaded.reload(); });
+    // What was said before comes again with every connection.
+    log: (d) => setLog((lines) => { const l = d as LogEvent; return lines.length && lines[lines.length - 1]!.number >= l.number ? lines : [...lines, l].slice(-2000); }),
+    deleted: () => go("/sessions"),
+  });
   useTitle(s ? `${s.profiler.name}, ${s.processName}` : "Session");
   if (loaded.error && !s) return <Trouble error={loaded.error} what={loaded.error.status === 404 ? "There is no such session." : "The session could not be read."} retry={loaded.reload} />;
   if (!s) return <Waiting rows={5} />;

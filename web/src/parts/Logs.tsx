@@ -1,12 +1,12 @@
 // What the server says about itself, newest at the end; follows unless scrolled up.
+import { api } from "../lib/api";
 import { useLoad } from "../lib/load";
-import { serverLog } from "../lib/server";
 import { Copy, Dialog } from "./Dialog";
 import { LogView } from "./LogView";
 import { Icon } from "./marks";
 
 export function Logs({ onClose }: { onClose: () => void }) {
-  const { data, error } = useLoad("log", serverLog, 2000);
+  const { data, error } = useLoad("log", api.logs, 2000);
   const lines = (data ?? []).map((l) => ({ time: l.time, text: l.level === "info" ? l.text : `${l.level}: ${l.text}`, loud: l.level !== "info" }));
   return (
     <Dialog title="Logs" onClose={onClose} wide>

@@ -88,8 +88,9 @@ export function Plot(props: PlotProps) {
       axes: [
         {
           font, stroke: weak, size: 20, gap: 4, grid: { show: false }, ticks: { show: false },
-          splits: (u2, _, min, max) => timeSteps(min, max, now.current.second, Math.max(2, Math.floor(u2.width / 110))),
-          values: (_, ticks) => ticks.map((t) => now.current.showX(t)),
+          splits: (u2, _, min, max) => timeSteps(min, max, now.current.second, Math.max(3, Math.floor(u2.width / 110))),
+          // A label in the corner would be cut.
+          values: (u2, ticks) => ticks.map((t) => (u2.valToPos(t, "x") < 16 ? "" : now.current.showX(t))),
         },
         {
           side: 1, font, stroke: weak, size: 52, gap: 6, ticks: { show: false }, grid: { stroke: grid, width: 1 },

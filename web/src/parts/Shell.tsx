@@ -1,10 +1,9 @@
 // The frame of every page: the bar on top, the line at the bottom, and what belongs to all pages.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { lastHeard } from "../lib/api";
+import { lastHeard, type ServerInfo } from "../lib/api";
 import { clock } from "../lib/format";
 import { useNow } from "../lib/hooks";
-import type { ServerInfo } from "../lib/server";
 import { Finder } from "./Finder";
 import { Keys } from "./Keys";
 import { Logs } from "./Logs";
