@@ -142,18 +142,18 @@ struct fmt_text fmt_rate(double per_second)
 	return t;
 }
 
-static struct fmt_text time_text(int64_t unix_ns, char between, bool millis)
+static struct fmt_text time_text(int64_t unix_ns, bool iso)
 {
 	struct fmt_text t = { "" };
 	time_t seconds = (time_t)(unix_ns / 1000000000);
 	struct tm tm;
-	if (!gmtime_r(&seconds, &tm) || !strftime(t.s, sizeof(t.s), "%Y-%m-%d %H:%M:%S", &tm)) {
+	if (!gmtime_r(&seconds, &tm) || !(iso ? strftime(t.s, sizeof(t.s), "%Y-%m-%dT%H:%M:%S", &tm)
+					      : strftime(t.s, sizeof(t.s), "%Y-%m-%d %H:%M:%S", &tm))) {
 		snprintf(t.s, sizeof(t.s), "unknown time");
 		return t;
 	}
-	*strchr(t.s, ' ') = between;
 	size_t len = strlen(t.s);
-	if (millis)
+	if (iso)
 		snprintf(t.s + len, sizeof(t.s) - len, ".%03uZ", (unsigned)(unix_ns / 1000000 % 1000));
 	else
 		snprintf(t.s + len, sizeof(t.s) - len, "Z");
@@ -162,12 +162,12 @@ static struct fmt_text time_text(int64_t unix_ns, char between, bool millis)
 
 struct fmt_text fmt_time_utc(int64_t unix_ns)
 {
-	return time_text(unix_ns, ' ', false);
+	return time_text(unix_ns, false);
 }
 
 struct fmt_text fmt_time_iso(int64_t unix_ns)
 {
-	return time_text(unix_ns, 'T', true);
+	return time_text(unix_ns, true);
 }
 
 struct fmt_text fmt_plural(uint64_t n, const char *one, const char *many)

@@ -7,11 +7,13 @@
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "profilers/look.h"
 #include "session/session.h"
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIND_TIMEOUT_MS 3000
@@ -69,19 +71,15 @@ static struct err *choose_way(const struct args *args, const struct profiler *pr
 	if (!word)
 		return NULL;
 	TRY(way_parse(word, ret));
-	if (*ret == WAY_AUTO)
-		return NULL;
-	struct buf known = { 0 };
-	for (const enum way *w = profiler->ways; *w; w++) {
-		if (*w == *ret) {
-			buf_free(&known);
-			return NULL;
-		}
-		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
-	}
-	struct err *err = err_new(ERR_USAGE, "%s works by %s, not by '%s'", profiler->id, buf_cstr(&known), word);
-	buf_free(&known);
-	return err;
+	return profiler_check_way(profiler, *ret);
+}
+
+static bool takes_samples(const struct profiler *profiler)
+{
+	const enum way *w = profiler->ways;
+	while (*w && *w != WAY_SAMPLES)
+		w++;
+	return *w;
 }
 
 /* What the words ask for, checked as far as it can be without touching anyone. */
@@ -91,10 +89,25 @@ struct order {
 	struct params *params;
 	enum way way;
 	struct output output;
-	const char *target, *recording, *session;
+	const char *target, *recording, *session, *core;
 	char **program;
 	bool keep_recording, quiet;
 };
+
+/* Some profilers look at an instant, and only they can look into a core file. */
+static struct err *check_instant(const struct order *o)
+{
+	bool image = false;
+	for (const enum way *w = o->profiler->ways; *w; w++)
+		image |= *w == WAY_IMAGE;
+	if (o->core && !image)
+		return err_new(ERR_USAGE, "%s watches a living process; it cannot look into a core file",
+			       o->profiler->id);
+	if (o->program && o->profiler->ways[0] == WAY_IMAGE)
+		return err_new(ERR_USAGE, "%s looks at one instant; start the program first, then name it as TARGET",
+			       o->profiler->id);
+	return NULL;
+}
 
 static struct err *order_read(const struct args *args, struct order *o)
 {
@@ -105,19 +118,26 @@ static struct err *order_read(const struct args *args, struct order *o)
 	o->program = args->program;
 	o->recording = args_value(args, "--recording");
 	o->session = args_value(args, "--session");
+	o->core = args_value(args, "--core");
 	o->keep_recording = args_has(args, "--keep-recording");
 	o->quiet = args_has(args, "--quiet");
-	if (!!o->target + !!o->program + !!o->recording + !!o->session != 1)
-		return err_new(
-			ERR_USAGE,
-			"'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
-			"'drdotnet ps' lists them), or instead -- and a program to start, --recording or --session",
-			o->profiler->id);
+	if (!!o->target + !!o->program + !!o->recording + !!o->session + !!o->core != 1)
+		return err_new(ERR_USAGE,
+			       "'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
+			       "'drdotnet ps' lists them), or instead -- and a program to start, --core, --recording "
+			       "or --session",
+			       o->profiler->id);
 	TRY(set_params(args, o->profiler, o->params));
 	TRY(choose_way(args, o->profiler, &o->way));
 	if (!o->target && o->way != WAY_AUTO)
 		return err_new(ERR_USAGE, "--way is for a living target; a recording was made by the way it was made");
+	TRY(check_instant(o));
 	TRY(output_parse(args, &o->output));
+	if (o->output.format == OUTPUT_PROFILE && !takes_samples(o->profiler))
+		return err_new(ERR_USAGE, "%s takes no samples: its report ends in .txt, .md, .html, .json or .zip",
+			       o->profiler->id);
+	/* It is made from the recording. */
+	o->keep_recording |= o->output.format == OUTPUT_PROFILE;
 	return output_check(&o->output);
 }
 
@@ -302,6 +322,21 @@ static struct err *examine(const struct order *o, struct store *store, int signa
 	return launched_error(err, ret_exit);
 }
 
+static struct err *examine_core(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
+{
+	CLEANUP(patient_fini) struct patient patient = { 0 };
+	TRY(look_core_patient(o->core, &patient));
+	CLEANUP(mem_freep) char *path = realpath(o->core, NULL);
+	if (!path)
+		return err_errno(errno, "'%s'", o->core);
+	struct session_spec spec = { .profiler = o->profiler,
+				     .params = o->params,
+				     .patient = &patient,
+				     .core = path,
+				     .keep_recording = o->keep_recording };
+	return run_session(o, store, &spec, NULL, signal_fd, ret_exit);
+}
+
 static struct err *replay(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
 {
 	CLEANUP(mem_freep) char *path = NULL;
@@ -323,6 +358,8 @@ static struct err *carry_out(const struct order *o, int *ret_exit)
 	TRY(session_open_store(&store));
 	if (store_repaired(store))
 		fprintf(stderr, "drdotnet: %s\n", store_repaired(store));
+	if (o->core)
+		return examine_core(o, store, signal_fd, ret_exit);
 	return o->target || o->program ? examine(o, store, signal_fd, ret_exit) : replay(o, store, signal_fd, ret_exit);
 }
 
@@ -342,6 +379,7 @@ const struct command cmd_run = {
 	.summary = "Examine a process with one profiler and print its report.",
 	.example = "drdotnet run runtime-pauses 1234 --duration 30s\n"
 		   "drdotnet runtime-pauses Shop.Api -o pauses.html     short form, report as a file\n"
+		   "drdotnet cpu-hotpaths Shop.Api -o cpu.speedscope.json  samples for another program\n"
 		   "drdotnet run exceptions -- dotnet Shop.dll          from its first instruction\n"
 		   "drdotnet run exceptions --session 7f3c              look at a kept recording again",
 	.details =
@@ -381,10 +419,12 @@ const struct command cmd_run = {
 			{ .name = "--output",
 			  .short_name = 'o',
 			  .value = "FILE",
-			  .help = "Write it to a file: .txt, .md, .html, .json or .zip" },
+			  .help = "Write it to a file: .txt, .md, .html, .json or .zip; of samples also .svg, .folded, "
+				  ".pb.gz or .speedscope.json" },
 			{ .name = "--json", .help = "Same as --format json" },
 			{ .name = "--keep-recording",
 			  .help = "Keep the raw recording even when it is larger than 16 MB" },
+			{ .name = "--core", .value = "FILE", .help = "Look into a core file instead of a process" },
 			{ .name = "--recording",
 			  .value = "DIR",
 			  .help = "Analyse a kept recording again instead of a process" },

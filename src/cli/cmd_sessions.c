@@ -217,7 +217,8 @@ static struct err *export(struct store *store, const struct args *args)
 {
 	struct output output;
 	if (!args_has(args, "--output"))
-		return err_new(ERR_USAGE, "'drdotnet sessions export' needs -o FILE.zip or -o FILE.html");
+		return err_new(ERR_USAGE,
+			       "'drdotnet sessions export' needs -o FILE, whose ending says what: .zip, .html ...");
 	TRY(output_parse(args, &output));
 	TRY(output_check(&output));
 	TRY(write_report(store, args, &output));
@@ -355,7 +356,9 @@ const struct command cmd_sessions = {
 			{ .name = "--output",
 			  .short_name = 'o',
 			  .value = "FILE",
-			  .help = "report, export: write to a file: .txt, .md, .html, .json or .zip" },
+			  .help = "report, export: write to a file: .txt, .md, .html, .json or .zip; of samples also "
+				  ".svg, "
+				  ".folded, .pb.gz or .speedscope.json" },
 			{ .name = "--older-than",
 			  .value = "AGE",
 			  .help = "prune: sessions that ended so long ago: 7d, 12h" },

@@ -2,19 +2,19 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "dac/dac.h"
 #include "eventpipe/methods.h"
-#include "image/image.h"
-#include "ipc/patient.h"
+#include "profilers/look.h"
 #include <stdio.h>
 #include <string.h>
 
 #define TIMEOUT_MS 2000
 #define NAME_COLUMNS 200
+#define MAX_LINE_COLUMN 70
 
 /* One thread, and what could be learnt about it. */
 struct seen {
 	struct dac_stack stack;
+	VEC(struct pdb_line) lines; /* one for each frame; file NULL = not known */
 	struct dac_exception exception;
 	bool has_exception;
 	struct err *failure; /* why it has no stack */
@@ -22,24 +22,21 @@ struct seen {
 
 struct stacks {
 	const char *source; /* what was looked at, for the heading */
-	struct image *image;
-	struct dac *dac;
+	struct look look;
 	struct dac_threads threads;
 	VEC(struct seen) seen; /* one for each thread */
-	uint64_t pause_ns;
-	bool live;
 };
 
 static void stacks_fini(struct stacks *s)
 {
 	vec_each(seen, &s->seen) {
 		dac_stack_free(&seen->stack);
+		vec_free(&seen->lines);
 		err_free(seen->failure);
 	}
 	vec_free(&s->seen);
 	dac_threads_free(&s->threads);
-	dac_close(s->dac);
-	image_close(s->image);
+	look_fini(&s->look);
 }
 
 /* ---- asking ---- */
@@ -51,9 +48,19 @@ static struct err *learn_methods(struct stacks *s)
 		vec_each(f, &seen->stack)
 			if (f->method)
 				vec_push(&methods, f->method);
-	struct err *err = dac_learn_methods(s->dac, methods.v, methods.n);
+	struct err *err = dac_learn_methods(s->look.dac, methods.v, methods.n);
 	dac_addresses_free(&methods);
 	return err;
+}
+
+static void find_lines(struct stacks *s)
+{
+	vec_each(seen, &s->seen)
+		vec_each(f, &seen->stack) {
+			struct pdb_line *line = vec_add(&seen->lines);
+			if (f->kind || !dac_line(s->look.lines, f->method, f->il_offset, line))
+				*line = (struct pdb_line){ 0 };
+		}
 }
 
 static bool has_stack(const struct dac_thread *t)
@@ -65,16 +72,16 @@ static struct err *ask(struct stacks *s)
 {
 	const struct dac_modules *modules;
 	size_t wanted = 0, failed = 0;
-	TRY(dac_threads(s->dac, &s->threads));
+	TRY(dac_threads(s->look.dac, &s->threads));
 	vec_each(t, &s->threads) {
 		struct seen seen = { 0 };
 		if (has_stack(t)) {
 			wanted++;
-			seen.failure = dac_stack(s->dac, t->os_id, &seen.stack);
+			seen.failure = dac_stack(s->look.dac, t->os_id, &seen.stack);
 			failed += seen.failure != NULL;
 		}
 		if (t->exception) {
-			CLEANUP(err_freep) struct err *err = dac_exception(s->dac, t->exception, &seen.exception);
+			CLEANUP(err_freep) struct err *err = dac_exception(s->look.dac, t->exception, &seen.exception);
 			seen.has_exception = !err;
 		}
 		vec_push(&s->seen, seen);
@@ -83,8 +90,9 @@ static struct err *ask(struct stacks *s)
 		return STEAL(s->seen.v[0].failure);
 	TRY(learn_methods(s));
 	/* Without these a stack is still a stack. */
-	err_ignore(dac_name_threads(s->dac, &s->threads));
-	err_ignore(dac_modules(s->dac, &modules));
+	err_ignore(dac_name_threads(s->look.dac, &s->threads));
+	err_ignore(dac_modules(s->look.dac, &modules));
+	find_lines(s);
 	return NULL;
 }
 
@@ -93,7 +101,7 @@ static struct err *ask(struct stacks *s)
 /* "Shop.Orders.Place", as its author knows it; "" when the frame has no method. */
 static void show_method(const struct stacks *s, const struct dac_frame *f, struct buf *out)
 {
-	const struct dac_method *m = f->method ? dac_method(s->dac, f->method) : NULL;
+	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
 	if (!m || str_empty(m->name))
 		return;
 	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
@@ -143,7 +151,7 @@ static char *lost_reason(const struct stacks *s, const struct dac_stack *stack)
 {
 	if (!stack->lost)
 		return NULL;
-	const struct image_mapping *m = stack->missing ? image_mapping_at(s->image, stack->missing) : NULL;
+	const struct image_mapping *m = stack->missing ? image_mapping_at(s->look.image, stack->missing) : NULL;
 	if (m && !str_empty(m->path))
 		return mem_printf("pages of '%s' are not in the image", m->path);
 	return stack->missing ? mem_printf("memory at 0x%llx is not in the image", (unsigned long long)stack->missing)
@@ -181,6 +189,20 @@ static void add_exception(struct buf *out, const struct dac_exception *e)
 	buf_char(out, '\n');
 }
 
+/* Where the source lines of a stack stand: behind the widest name that has one, within reason. */
+static size_t line_column(const struct stacks *s, const struct seen *seen)
+{
+	size_t width = 0;
+	for (size_t i = 0; i < seen->stack.n; i++) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		if (!seen->lines.v[i].file || !is_shown(&seen->stack, i))
+			continue;
+		show_method(s, &seen->stack.v[i], &name);
+		width = MAX(width, utf8_width(buf_cstr(&name)));
+	}
+	return MIN(width, (size_t)MAX_LINE_COLUMN);
+}
+
 static void add_stack(struct buf *out, const struct stacks *s, const struct seen *seen)
 {
 	if (seen->failure) {
@@ -189,7 +211,7 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct seen
 		buf_str(out, ")\n");
 		return;
 	}
-	size_t shown = 0;
+	size_t shown = 0, width = line_column(s, seen);
 	for (size_t i = 0; i < seen->stack.n; i++) {
 		if (!is_shown(&seen->stack, i))
 			continue;
@@ -198,6 +220,11 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct seen
 		show_method(s, &seen->stack.v[i], out);
 		if (out->len == start + 4)
 			buf_printf(out, "(code at 0x%llx)", (unsigned long long)seen->stack.v[i].ip);
+		if (seen->lines.v[i].file) {
+			size_t used = utf8_width(out->data + start + 4);
+			buf_repeat(out, " ", used < width ? width - used + 2 : 2);
+			dac_line_add(out, &seen->lines.v[i]);
+		}
 		buf_char(out, '\n');
 		shown++;
 	}
@@ -221,10 +248,10 @@ static void print_text(const struct stacks *s)
 		*(has_stack(t) ? &living : &ended) += 1;
 	str_add_visible(&out, s->source, strlen(s->source), 0);
 	buf_printf(&out, ": %s", fmt_plural(living, "managed thread", "managed threads").s);
-	if (dac_runtime(s->dac)->version[0])
-		buf_printf(&out, ", .NET %s", dac_runtime(s->dac)->version);
-	if (s->live)
-		buf_printf(&out, "; paused for %s", fmt_duration_ns(s->pause_ns).s);
+	if (dac_runtime(s->look.dac)->version[0])
+		buf_printf(&out, ", .NET %s", dac_runtime(s->look.dac)->version);
+	if (!s->look.facts.core)
+		buf_printf(&out, "; paused for %s", fmt_duration_ns(s->look.facts.pause_ns).s);
 	buf_char(&out, '\n');
 	for (size_t i = 0; i < s->threads.n; i++) {
 		if (!has_stack(&s->threads.v[i]))
@@ -236,6 +263,12 @@ static void print_text(const struct stacks *s)
 	}
 	if (ended)
 		buf_printf(&out, "\n%s not started or ended\n", fmt_plural(ended, "thread", "threads").s);
+	size_t at = 0;
+	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));) {
+		buf_str(&out, "\nno source lines: ");
+		str_add_visible(&out, why, strlen(why), 0);
+		buf_char(&out, '\n');
+	}
 	fwrite(out.data, 1, out.len, stdout);
 }
 
@@ -248,10 +281,11 @@ static void add_address(struct jsonw *w, const char *key, uint64_t address)
 	jsonw_str(w, key, text);
 }
 
-static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f)
+static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f,
+			   const struct pdb_line *line)
 {
-	const struct dac_method *m = f->method ? dac_method(s->dac, f->method) : NULL;
-	const struct dac_module *module = m ? dac_module(s->dac, m->module) : NULL;
+	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
+	const struct dac_module *module = m ? dac_module(s->look.dac, m->module) : NULL;
 	CLEANUP(buf_free) struct buf shown = { 0 };
 	show_method(s, f, &shown);
 	jsonw_object(w, NULL);
@@ -273,6 +307,11 @@ static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct
 		jsonw_u64(w, "nativeOffset", f->native_offset);
 	else
 		jsonw_null(w, "nativeOffset");
+	jsonw_str(w, "file", line->file);
+	if (line->file)
+		jsonw_u64(w, "line", line->line);
+	else
+		jsonw_null(w, "line");
 	jsonw_object_end(w);
 }
 
@@ -304,8 +343,8 @@ static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
 	CLEANUP(mem_freep) char *reason = lost_reason(s, &seen->stack);
 	jsonw_str(w, "incomplete", reason);
 	jsonw_array(w, "frames");
-	vec_each(f, &seen->stack)
-		add_json_frame(w, s, f);
+	for (size_t k = 0; k < seen->stack.n; k++)
+		add_json_frame(w, s, &seen->stack.v[k], &seen->lines.v[k]);
 	jsonw_array_end(w);
 	jsonw_object_end(w);
 }
@@ -316,11 +355,16 @@ static void print_json(const struct stacks *s)
 	struct jsonw w = jsonw_make(&out, true);
 	jsonw_object(&w, NULL);
 	jsonw_str(&w, "source", s->source);
-	jsonw_str(&w, "runtime", dac_runtime(s->dac)->version);
-	if (s->live)
-		jsonw_num(&w, "pauseMs", (double)s->pause_ns / 1e6);
+	jsonw_str(&w, "runtime", dac_runtime(s->look.dac)->version);
+	if (!s->look.facts.core)
+		jsonw_num(&w, "pauseMs", (double)s->look.facts.pause_ns / 1e6);
 	else
 		jsonw_null(&w, "pauseMs");
+	jsonw_array(&w, "noSourceLines");
+	size_t at = 0;
+	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));)
+		jsonw_str(&w, NULL, why);
+	jsonw_array_end(&w);
 	jsonw_array(&w, "threads");
 	for (size_t i = 0; i < s->threads.n; i++)
 		add_json_thread(&w, s, i);
@@ -334,39 +378,18 @@ static void print_json(const struct stacks *s)
 
 static struct err *open_core(const char *path, struct stacks *s)
 {
-	struct image_core_options options = { .files_root = "" };
-	TRY(image_open_core(path, &options, NULL, &s->image));
+	TRY(look_at_core(path, &s->look));
 	s->source = path;
-	TRY_WRAP(dac_open(s->image, NULL, &s->dac), "'%s'", path);
 	return ask(s);
 }
 
 static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
 {
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
-	struct dac_options dac_options = { .root = root };
-	struct image_forecast forecast;
-	if (p->answered)
-		limits->cookie = p->info.cookie;
-	/* Nobody is made to stand still for a library that is not there. */
-	TRY(dac_check_target(&p->target, NULL));
-	TRY(image_forecast(&p->target, limits, &forecast));
-	TRY(image_take_snapshot(&p->target, limits, &s->image));
-	struct err *err = dac_open(s->image, &dac_options, &s->dac);
-	if (!err)
-		err = ask(s);
-	const char *reason;
-	if (!image_whole(s->image, &reason)) {
+	TRY(look_at_patient(p, limits, &s->look));
+	struct err *err = ask(s), *lost = look_end(&s->look);
+	if (lost)
 		err_free(err);
-		return err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
-	}
-	if (err)
-		return err;
-	s->pause_ns = image_cost(s->image).pause_ns;
-	s->live = true;
-	/* From here on only what was learnt is shown. */
-	image_drop(s->image);
-	return NULL;
+	return lost ? lost : err;
 }
 
 static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)
@@ -420,7 +443,9 @@ const struct command cmd_stacks = {
 		   "from the "
 		   "copy. The runtime's own libmscordaccore.so is needed: it lies beside libcoreclr.so, or else in a "
 		   "folder "
-		   "of runtime packs that DRDOTNET_RUNTIME_PACKS names. It runs in a process without rights.",
+		   "of runtime packs that DRDOTNET_RUNTIME_PACKS names. It runs in a process without rights.\n\n"
+		   "Source lines come from portable PDBs, beside the assemblies or inside of them, if they are of the "
+		   "very build that runs.",
 	.options = options,
 	.max_words = 1,
 	.run = run,

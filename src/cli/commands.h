@@ -9,7 +9,9 @@
 	X(check)                                                                                                       \
 	X(run)                                                                                                         \
 	X(profilers)                                                                                                   \
+	X(cpu)                                                                                                         \
 	X(counters)                                                                                                    \
+	X(perf_map)                                                                                                    \
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \

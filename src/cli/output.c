@@ -38,6 +38,11 @@ bool output_is_utf8(void)
 
 static bool by_extension(const char *path, enum output_format *ret)
 {
+	/* Before the rest: ".speedscope.json" is not ".json". */
+	if (session_profile_ending(path)) {
+		*ret = OUTPUT_PROFILE;
+		return true;
+	}
 	const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
 	for (size_t i = 0; dot && i < ARRAY_SIZE(formats); i++)
 		if (str_eq_nocase(dot + 1, formats[i].ext) || str_eq_nocase(dot + 1, formats[i].alias)) {
@@ -62,11 +67,11 @@ struct err *output_parse(const struct args *args, struct output *ret)
 	if (out.path && !*out.path)
 		return err_new(ERR_USAGE, "--output needs the name of a file");
 	if (out.path && !word && !by_extension(out.path, &out.format))
-		return err_new(
-			ERR_USAGE,
-			"the name '%s' does not tell the format: end it in .txt, .md, .html, .json or .zip, or add "
-			"--format",
-			out.path);
+		return err_new(ERR_USAGE,
+			       "the name '%s' does not tell the format: end it in .txt, .md, .html, .json or .zip (of "
+			       "samples also "
+			       ".svg, .folded, .pb.gz or .speedscope.json), or add --format",
+			       out.path);
 	*ret = out;
 	return NULL;
 }
@@ -116,6 +121,8 @@ static struct err *fill(int fd, const struct output *out, const struct store *st
 {
 	if (out->format == OUTPUT_ZIP)
 		return session_zip(store, row, fd);
+	if (out->format == OUTPUT_PROFILE)
+		return session_profile(store, row, out->path, fd);
 	struct buf text = { 0 };
 	struct err *err = render(out, store, row, &text);
 	if (!err)

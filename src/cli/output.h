@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "store/store.h"
 
-enum output_format { OUTPUT_TEXT, OUTPUT_MD, OUTPUT_HTML, OUTPUT_JSON, OUTPUT_ZIP };
+enum output_format { OUTPUT_TEXT, OUTPUT_MD, OUTPUT_HTML, OUTPUT_JSON, OUTPUT_ZIP, OUTPUT_PROFILE };
 struct output {
 	enum output_format format;
 	const char *path; /* NULL = standard output */

@@ -105,6 +105,15 @@ struct dacp_module_data {
 	uint64_t maps[7];
 	uint64_t loader_allocator, thunk_heap, module_index;
 };
+/* Where statics are before .NET 9: of a module (GetDomainLocalModuleDataFromModule), or of a thread and a module. */
+struct dacp_local_module {
+	uint64_t owner, index; /* domain and module id, or thread and module index */
+	uint64_t class_data, dynamic_table, gc_statics, non_gc_statics;
+};
+struct dacp_collectible {
+	uint64_t loader_handle; /* of the object that keeps the type loaded */
+	uint32_t collectible;
+};
 struct dacp_globals {
 	uint64_t array_type, string_type, object_type, exception_type, free_type;
 };
@@ -141,6 +150,8 @@ COM_SIZE_(dacp_exception, 0x38);
 COM_SIZE_(dacp_method_desc, 0x98);
 COM_SIZE_(dacp_code_header, 0x38);
 COM_SIZE_(dacp_module_data, 0xA0);
+COM_SIZE_(dacp_local_module, 0x30);
+COM_SIZE_(dacp_collectible, 0x10);
 COM_SIZE_(dacp_globals, 0x28);
 COM_SIZE_(dacp_handle, 0x30);
 COM_SIZE_(dacp_stack_ref, 0x38);
@@ -167,6 +178,7 @@ _Static_assert(offsetof(struct dacp_context, fxsave) == 0x100, "");
 typedef com_hr (*dacp_create_fn)(const struct com_guid *iid, void *target, void **ret);
 typedef com_bool (*dacp_main_fn)(void *module, uint32_t reason, void *reserved);
 typedef void (*dacp_module_map_fn)(uint32_t index, uint64_t method_table, void *user);
+typedef void (*dacp_heap_block_fn)(uint64_t block, uint64_t size, uint32_t current);
 
 /* IMetaDataImport, of which one method is used. */
 #define COM_IID_METADATA_IMPORT COM_GUID(0x7DAC8207, 0xD3AE, 0x4C75, 0x9B, 0x67, 0x92, 0x80, 0x1A, 0x49, 0x7D, 0x44)

@@ -140,6 +140,11 @@ struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
 	ANSWER(d, WIRE_DAC_IL_MAP, &ip, 1, decode_code(&in_, ret), dac_code_free, ret);
 }
 
+struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
 struct err *dac_syncs(struct dac *d, struct dac_syncs *ret)
 {
 	ANSWER(d, WIRE_DAC_SYNC_BLOCKS, NULL, 0, decode_syncs(&in_, ret), dac_syncs_free, ret);
@@ -160,6 +165,8 @@ DEFINE_FREE(dac_handles_free, dac_handles)
 DEFINE_FREE(dac_refs_free, dac_refs)
 DEFINE_FREE(dac_code_free, dac_code)
 DEFINE_FREE(dac_syncs_free, dac_syncs)
+DEFINE_FREE(dac_statics_free, dac_statics_list)
+DEFINE_FREE(dac_ranges_free, dac_ranges)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)
 {
@@ -264,6 +271,50 @@ const struct dac_type *dac_type(const struct dac *d, uint64_t type)
 {
 	const uint64_t *at = map_u64_get(&d->type_index, type);
 	return at ? &d->types.v[*at - 1] : NULL;
+}
+
+/* One portion; its answer has a record for each type, in order. */
+static struct err *ask_statics(struct dac *d, uint64_t thread, const uint64_t *types, size_t n,
+			       struct dac_statics_list *ret)
+{
+	CLEANUP(buf_free) struct buf in = { 0 };
+	uint64_t values[PORTION + 1] = { thread };
+	size_t before = ret->n, lead = thread ? 1 : 0;
+	memcpy(values + lead, types, n * sizeof(*types));
+	TRY(helper_ask(d->helper, thread ? WIRE_DAC_THREAD_STATICS : WIRE_DAC_STATICS, values, lead + n, &in));
+	bool fits = decode_statics(&in, ret) && ret->n - before == n;
+	for (size_t i = 0; fits && i < n; i++)
+		fits = ret->v[before + i].type == types[i];
+	return fits ? NULL : misshapen();
+}
+
+/* As ask_halving: one type that kills the library costs that type's. */
+static struct err *statics_halving(struct dac *d, uint64_t thread, const uint64_t *types, size_t n,
+				   struct dac_statics_list *ret)
+{
+	size_t before = ret->n;
+	struct err *err = ask_statics(d, thread, types, n, ret);
+	if (!err || err_kind(err) != ERR_IO)
+		return err;
+	err_free(err);
+	ret->n = before;
+	if (n == 1) {
+		vec_push(ret, ((struct dac_statics){ .type = types[0] }));
+		return NULL;
+	}
+	TRY(statics_halving(d, thread, types, n / 2, ret));
+	return statics_halving(d, thread, types + n / 2, n - n / 2, ret);
+}
+
+struct err *dac_statics(struct dac *d, uint64_t thread, const uint64_t *types, size_t n, struct dac_statics_list *ret)
+{
+	struct err *err = NULL;
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < n && !err; i += PORTION)
+		err = statics_halving(d, thread, types + i, MIN(n - i, (size_t)PORTION), ret);
+	if (err)
+		dac_statics_free(ret);
+	return err;
 }
 
 static struct err *ask_modules(struct dac *d)

@@ -135,6 +135,7 @@ struct dac_type {
 	uint64_t type, module, parent;
 	uint32_t base_size, component_size, token;
 	uint32_t n_instance, n_static, n_thread_static;
+	uint64_t loader; /* object that its instances keep alive, when the type can be unloaded; or 0 */
 	bool contains_pointers;
 	bool known;	  /* false: no method table there */
 	const char *name; /* in the runtime's words */
@@ -176,6 +177,31 @@ struct dac_addresses { /* a VEC */
 /* Method tables of all types that a module defines and that are loaded. */
 struct err *dac_module_types(struct dac *d, uint64_t module, struct dac_addresses *ret) MUST_USE;
 void dac_addresses_free(struct dac_addresses *list);
+
+/* Where a type's static fields begin: references and structures (which are boxed) from gc on, the rest from non_gc on.
+ * 0 = the runtime has not made room for them (yet). */
+struct dac_statics {
+	uint64_t type, gc, non_gc;
+};
+struct dac_statics_list { /* a VEC */
+	struct dac_statics *v;
+	size_t n, cap;
+};
+/* Of many types, in their order; thread 0 = plain statics, else those of that thread (dac_thread.address). */
+struct err *dac_statics(struct dac *d, uint64_t thread, const uint64_t *types, size_t n, struct dac_statics_list *ret)
+	MUST_USE;
+void dac_statics_free(struct dac_statics_list *list);
+
+struct dac_range {
+	uint64_t start, size;
+};
+struct dac_ranges { /* a VEC */
+	struct dac_range *v;
+	size_t n, cap;
+};
+/* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
+struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
+void dac_ranges_free(struct dac_ranges *ranges);
 
 #define DAC_MAX_GENERATIONS 8
 struct dac_heap {

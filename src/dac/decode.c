@@ -124,6 +124,7 @@ bool decode_types(const struct buf *in, struct strtab *texts, struct type_list *
 			.n_instance = t.n_instance,
 			.n_static = t.n_static,
 			.n_thread_static = t.n_thread_static,
+			.loader = t.loader,
 			.contains_pointers = t.contains_pointers,
 			.known = t.known,
 		};
@@ -270,6 +271,24 @@ bool decode_code(const struct buf *in, struct dac_code *ret)
 	ret->precompiled = code.jit_type == 2;
 	while (take(&c, &il, sizeof(il)))
 		vec_push(ret, ((struct dac_il){ .start = il.start, .end = il.end, .il_offset = il.il_offset }));
+	return cursor_ok(&c);
+}
+
+bool decode_statics(const struct buf *in, struct dac_statics_list *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_statics s;
+	while (take(&c, &s, sizeof(s)))
+		vec_push(ret, ((struct dac_statics){ .type = s.type, .gc = s.gc, .non_gc = s.non_gc }));
+	return cursor_ok(&c);
+}
+
+bool decode_ranges(const struct buf *in, struct dac_ranges *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_range r;
+	while (take(&c, &r, sizeof(r)))
+		vec_push(ret, ((struct dac_range){ .start = r.start, .size = r.size }));
 	return cursor_ok(&c);
 }
 

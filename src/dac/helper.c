@@ -305,10 +305,10 @@ static struct err *read_hello(struct helper *h, enum wire_dac_stage *ret_stage)
 	int32_t hr = 0;
 	struct err *err =
 		receive(h, WIRE_DAC_HELLO, 0, MAX_HELLO, deadline_in_ms(h->start.answer_ms), &in, &failed, &hr);
-	if (!err && (failed || in.len < sizeof(hello)))
-		err = err_new(ERR_BAD_DATA, "the answer is not one");
 	if (err)
 		return broken(h, err);
+	if (failed || in.len < sizeof(hello))
+		return broken(h, err_new(ERR_BAD_DATA, "the answer is not one"));
 	memcpy(&hello, in.data, sizeof(hello));
 	if (hello.version != WIRE_DAC_VERSION) {
 		helper_end(h, false);

@@ -28,6 +28,10 @@ static void type_of(struct host *h, uint64_t address, struct wire_dac_type *t)
 	t->contains_pointers = data.contains_pointers;
 	t->shared = data.shared;
 	t->dynamic = data.dynamic;
+	struct dacp_collectible collectible = { 0 };
+	if (h->sos6 && COM_CALL(h->sos6, GetMethodTableCollectibleData, address, &collectible) >= 0 &&
+	    collectible.collectible && collectible.loader_handle)
+		t->loader = memory_u64(&h->memory, collectible.loader_handle);
 	if (COM_CALL(h->sos, GetMethodTableFieldData, address, &fields) >= 0) {
 		t->n_instance = fields.n_instance;
 		t->n_static = fields.n_static;

@@ -10,9 +10,12 @@ struct host {
 	struct xclr_process *process;
 	struct sos *sos;
 	struct sos2 *sos2; /* those that a runtime lacks are NULL */
+	struct sos6 *sos6;
 	struct sos8 *sos8;
 	struct sos9 *sos9;
 	struct sos12 *sos12;
+	struct sos13 *sos13;
+	struct sos14 *sos14;
 	uint32_t interfaces; /* bit n: numbered interface n */
 };
 
@@ -51,6 +54,9 @@ com_hr answer_segments(struct host *h, const struct question *q, struct answer *
 com_hr answer_handles(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_exception(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_statics(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_thread_statics(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a);
 
 #define HOST_NAME_MAX 4096
 /* UTF-16 up to its NUL (at most n units), as UTF-8; out is cleared first. */

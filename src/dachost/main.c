@@ -149,9 +149,12 @@ static void create(struct host *h, void *library)
 	if (!h->sos)
 		give_up(WIRE_DAC_NOT_A_DAC, 0, NULL);
 	h->sos2 = query(h, 2, &(struct com_guid)COM_IID_SOS2);
+	h->sos6 = query(h, 6, &(struct com_guid)COM_IID_SOS6);
 	h->sos8 = query(h, 8, &(struct com_guid)COM_IID_SOS8);
 	h->sos9 = query(h, 9, &(struct com_guid)COM_IID_SOS9);
 	h->sos12 = query(h, 12, &(struct com_guid)COM_IID_SOS12);
+	h->sos13 = query(h, 13, &(struct com_guid)COM_IID_SOS13);
+	h->sos14 = query(h, 14, &(struct com_guid)COM_IID_SOS14);
 }
 
 static void start(struct host *h)
@@ -182,14 +185,24 @@ static const struct {
 	answer_fn answer;
 	size_t n_values; /* a question's length; SIZE_MAX = any */
 } answers[WIRE_DAC_KINDS] = {
-	[WIRE_DAC_RUNTIME] = { answer_runtime, 0 },	[WIRE_DAC_THREADS] = { answer_threads, 0 },
-	[WIRE_DAC_STACK] = { answer_stack, 1 },		[WIRE_DAC_METHODS] = { answer_methods, SIZE_MAX },
-	[WIRE_DAC_TYPES] = { answer_types, SIZE_MAX },	[WIRE_DAC_FIELDS] = { answer_fields, 1 },
-	[WIRE_DAC_MODULES] = { answer_modules, 0 },	[WIRE_DAC_MODULE_TYPES] = { answer_module_types, 1 },
-	[WIRE_DAC_HEAPS] = { answer_heaps, 0 },		[WIRE_DAC_SEGMENTS] = { answer_segments, 0 },
-	[WIRE_DAC_HANDLES] = { answer_handles, 0 },	[WIRE_DAC_STACK_REFS] = { answer_stack_refs, 1 },
-	[WIRE_DAC_IL_MAP] = { answer_il_map, 1 },	[WIRE_DAC_SYNC_BLOCKS] = { answer_sync_blocks, 0 },
+	[WIRE_DAC_RUNTIME] = { answer_runtime, 0 },
+	[WIRE_DAC_THREADS] = { answer_threads, 0 },
+	[WIRE_DAC_STACK] = { answer_stack, 1 },
+	[WIRE_DAC_METHODS] = { answer_methods, SIZE_MAX },
+	[WIRE_DAC_TYPES] = { answer_types, SIZE_MAX },
+	[WIRE_DAC_FIELDS] = { answer_fields, 1 },
+	[WIRE_DAC_MODULES] = { answer_modules, 0 },
+	[WIRE_DAC_MODULE_TYPES] = { answer_module_types, 1 },
+	[WIRE_DAC_HEAPS] = { answer_heaps, 0 },
+	[WIRE_DAC_SEGMENTS] = { answer_segments, 0 },
+	[WIRE_DAC_HANDLES] = { answer_handles, 0 },
+	[WIRE_DAC_STACK_REFS] = { answer_stack_refs, 1 },
+	[WIRE_DAC_IL_MAP] = { answer_il_map, 1 },
+	[WIRE_DAC_SYNC_BLOCKS] = { answer_sync_blocks, 0 },
 	[WIRE_DAC_EXCEPTION] = { answer_exception, 1 },
+	[WIRE_DAC_STATICS] = { answer_statics, SIZE_MAX },
+	[WIRE_DAC_THREAD_STATICS] = { answer_thread_statics, SIZE_MAX },
+	[WIRE_DAC_LOADER_HEAPS] = { answer_loader_heaps, 1 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)

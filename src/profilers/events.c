@@ -427,17 +427,6 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	return NULL;
 }
 
-static void save_window(struct exam *exam)
-{
-	if (!exam->recording)
-		return;
-	json_t *window =
-		json_pack("{s:I, s:I, s:I, s:s?}", "start_unix_ns", (json_int_t)exam->start_unix_ns, "start_ns",
-			  (json_int_t)exam->start_ns, "end_ns", (json_int_t)exam->end_ns, "partial", exam->partial);
-	recording_set_fact(exam->recording, "window", window);
-	json_decref(window);
-}
-
 static void save_stream(struct exam *exam, const struct events_stream *s)
 {
 	if (!exam->recording)
@@ -462,7 +451,7 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 		live_close(&loop.live[i]);
 	fd_closep(&loop.pidfd);
 	TRY(err);
-	save_window(exam);
+	exam_keep_window(exam);
 	for (size_t i = 0; i < n; i++)
 		save_stream(exam, &streams[i]);
 	return NULL;
@@ -528,15 +517,7 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 
 static struct err *events_replay(struct exam *exam, struct events_stream *streams, size_t n)
 {
-	const json_t *window = recording_fact(exam->recording, "window");
-	exam->start_unix_ns = json_get_int(window, "start_unix_ns", 0);
-	exam->start_ns = (uint64_t)json_get_int(window, "start_ns", 0);
-	exam->end_ns = (uint64_t)json_get_int(window, "end_ns", 0);
-	if (!window || exam->end_ns < exam->start_ns)
-		return err_new(ERR_BAD_DATA, "the recording does not say when it was made");
-	const char *partial = json_get_str(window, "partial", NULL);
-	if (partial)
-		exam_cut(exam, "%s", partial);
+	TRY(exam_recall_window(exam));
 	for (size_t i = 0; i < n; i++)
 		TRY(replay_stream(exam, &streams[i]));
 	return NULL;

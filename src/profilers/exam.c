@@ -1,6 +1,7 @@
 #include "profilers/exam.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "profilers/look.h"
 #include "profilers/profiler.h"
 #include "version.h"
 #include <stdlib.h>
@@ -40,6 +41,31 @@ void exam_cut(struct exam *exam, const char *fmt, ...)
 	va_end(ap);
 }
 
+void exam_keep_window(struct exam *exam)
+{
+	if (!exam->recording)
+		return;
+	json_t *window =
+		json_pack("{s:I, s:I, s:I, s:s?}", "start_unix_ns", (json_int_t)exam->start_unix_ns, "start_ns",
+			  (json_int_t)exam->start_ns, "end_ns", (json_int_t)exam->end_ns, "partial", exam->partial);
+	recording_set_fact(exam->recording, "window", window);
+	json_decref(window);
+}
+
+struct err *exam_recall_window(struct exam *exam)
+{
+	const json_t *window = recording_fact(exam->recording, "window");
+	exam->start_unix_ns = json_get_int(window, "start_unix_ns", 0);
+	exam->start_ns = (uint64_t)json_get_int(window, "start_ns", 0);
+	exam->end_ns = (uint64_t)json_get_int(window, "end_ns", 0);
+	if (!window || exam->end_ns < exam->start_ns)
+		return err_new(ERR_BAD_DATA, "the recording does not say when it was made");
+	const char *partial = json_get_str(window, "partial", NULL);
+	if (partial)
+		exam_cut(exam, "%s", partial);
+	return NULL;
+}
+
 unsigned exam_runtime_major(const struct exam *exam)
 {
 	const char *version = exam->patient->info.runtime_version;
@@ -77,6 +103,26 @@ static struct err *none_open(const struct exam *exam, const struct way_check *ch
 	return err;
 }
 
+static struct err *choose_core(struct exam *exam, enum way wanted)
+{
+	if (!uses(exam->profiler, WAY_IMAGE) || (wanted != WAY_AUTO && wanted != WAY_IMAGE))
+		return err_new(ERR_USAGE, "%s watches a living process; a core file is one instant of a dead one",
+			       exam->profiler->id);
+	exam->way = WAY_IMAGE;
+	return NULL;
+}
+
+/* That a copy can be taken is not enough: the library that understands it must be there, and the pause be allowed. */
+static void check_look(const struct exam *exam, struct way_check *check)
+{
+	char *fix;
+	CLEANUP(err_freep) struct err *err = check->open ? exam_look_check(exam, &fix) : NULL;
+	if (!err)
+		return;
+	way_check_fini(check);
+	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix };
+}
+
 struct err *exam_choose_way(struct exam *exam, enum way wanted)
 {
 	if (wanted != WAY_AUTO && !uses(exam->profiler, wanted)) {
@@ -88,8 +134,12 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 		buf_free(&known);
 		return err;
 	}
+	if (exam->core)
+		return choose_core(exam, wanted);
 	struct way_check checks[WAY_COUNT] = { 0 };
 	patient_check(exam->patient, CHECK_TIMEOUT_MS, checks);
+	if (uses(exam->profiler, WAY_IMAGE))
+		check_look(exam, &checks[WAY_IMAGE]);
 	struct err *err = NULL;
 	exam->way = WAY_AUTO;
 	for (const enum way *w = exam->profiler->ways; *w && exam->way == WAY_AUTO; w++) {
@@ -98,6 +148,8 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 	}
 	if (exam->way == WAY_AUTO)
 		err = none_open(exam, checks, wanted);
+	else if (wanted == WAY_AUTO && exam->way != exam->profiler->ways[0])
+		exam->way_reason = mem_strdup(checks[exam->profiler->ways[0]].why);
 	for (size_t i = 0; i < WAY_COUNT; i++)
 		way_check_fini(&checks[i]);
 	return err;
@@ -111,7 +163,7 @@ struct err *exam_run(struct exam *exam)
 static void add_facts(struct exam *exam, struct report *report)
 {
 	char host[256] = "";
-	if (!exam->replay)
+	if (!exam->replay && !exam->core)
 		gethostname(host, sizeof(host) - 1);
 	const struct patient *p = exam->patient;
 	report_set_facts(report, &(struct report_facts){
@@ -144,6 +196,8 @@ static void add_params(const struct exam *exam, struct report *report)
 struct err *exam_analyse(struct exam *exam, struct report *report)
 {
 	TRY(exam->profiler->analyse(exam, report));
+	if (exam->way_reason && exam->profiler->ways[0] == WAY_IMAGE)
+		report_how(report, "Why not by image", V_TEXT(exam->way_reason), NULL);
 	add_facts(exam, report);
 	add_params(exam, report);
 	return NULL;
@@ -154,5 +208,6 @@ void exam_fini(struct exam *exam)
 	if (exam->state && exam->profiler->free_state)
 		exam->profiler->free_state(exam->state);
 	mem_free(exam->partial);
-	exam->state = exam->partial = NULL;
+	mem_free(exam->way_reason);
+	exam->state = exam->partial = exam->way_reason = NULL;
 }

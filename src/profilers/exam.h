@@ -16,7 +16,8 @@ struct exam {
 	const struct params *params;
 	const struct patient *patient; /* facts only when replaying */
 	enum way way;		       /* chosen; never WAY_AUTO */
-	const char *way_reason;	       /* why not the first choice, or NULL */
+	char *way_reason;	       /* why not the first choice, or NULL */
+	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
 	const char *session; /* guid, or NULL */
@@ -44,6 +45,10 @@ void exam_progress(struct exam *exam, double ratio, const char *fmt, ...) PRINTF
 void exam_log(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 /* The window was cut short; the first reason stays. */
 void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
+
+/* The window as the recording keeps it; for instruments. */
+void exam_keep_window(struct exam *exam);
+struct err *exam_recall_window(struct exam *exam) MUST_USE;
 
 /* 8, 9, 10 ...; 0 when the runtime does not say. */
 unsigned exam_runtime_major(const struct exam *exam);

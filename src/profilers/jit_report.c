@@ -76,7 +76,7 @@ static const char *finding_of(const struct jit *j, const struct view *v)
 
 static void add_reason(const struct jit *j, const struct view *v, const char *finding, struct rich *text)
 {
-	if (str_eq(finding, "code-made-again")) {
+	if (v->again && str_eq(finding, "code-made-again")) {
 		rich_text(text, " New code is made all the time: ");
 		rich_code(text, strtab_get(&j->names, v->again->name));
 		rich_text(text, "%s was compiled ", v->again->dynamic ? ", a dynamic method," : "");

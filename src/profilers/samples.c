@@ -41,7 +41,8 @@ uint32_t samples_frame(struct samples *s, const char *name, const char *module, 
 		module = NULL;
 		kind = FRAME_OTHER;
 	}
-	struct samples_frame f = { .name = strtab_add(&s->strings, name, strnlen(name, STRING_MAX)),
+	size_t len = MIN(strlen(name), (size_t)STRING_MAX);
+	struct samples_frame f = { .name = strtab_add(&s->strings, name, len),
 				   .module = module ? strtab_add_cstr(&s->strings, module) : STRTAB_NONE,
 				   .kind = (uint8_t)kind };
 	bool new;
@@ -108,11 +109,9 @@ void samples_add(struct samples *s, uint64_t time_us, uint32_t thread, uint32_t 
 		s->dropped++;
 		return;
 	}
-	vec_push(&s->list, ((struct sample){ .time_us = (uint32_t)MIN(time_us, (uint64_t)UINT32_MAX),
-					     .thread = thread,
-					     .stack = stack,
-					     .kind = kind,
-					     .weight = weight }));
+	uint32_t time = (uint32_t)MIN(time_us, (uint64_t)UINT32_MAX);
+	struct sample sample = { .time_us = time, .thread = thread, .stack = stack, .kind = kind, .weight = weight };
+	vec_push(&s->list, sample);
 }
 
 size_t samples_fold(const struct samples *s, const uint32_t *same, uint32_t stack, uint32_t *out)

@@ -72,6 +72,7 @@ struct block {
 	struct report *report;
 	enum block_kind kind;
 	const char *title; /* NULL for notes */
+	bool detail;	   /* see report_details() */
 };
 
 struct column {
@@ -181,6 +182,7 @@ struct report {
 	size_t n_params;
 	struct block *first_block, *last_block;
 	size_t n_blocks;
+	bool details;
 	uint64_t cut_strings, cut_items;
 };
 

@@ -205,6 +205,8 @@ static void write_block(struct jsonw *w, const struct block *b)
 	jsonw_str(w, "block", block_names[b->kind]);
 	if (b->kind != BLOCK_NOTE)
 		jsonw_str(w, "title", b->title);
+	if (b->detail)
+		jsonw_bool(w, "detail", true);
 	switch (b->kind) {
 	case BLOCK_TABLE:
 	case BLOCK_TREE:

@@ -215,7 +215,8 @@ static void set_expr(struct run *r, struct cursor *c, struct cfi_rule *rule, enu
 
 static void set_cfa(struct run *r, uint64_t reg, int64_t offset)
 {
-	r->row.cfa = (struct cfi_rule){ .kind = CFI_IN, .len = (uint32_t)MIN(reg, (uint64_t)255), .value = offset };
+	uint32_t known = (uint32_t)MIN(reg, (uint64_t)255);
+	r->row.cfa = (struct cfi_rule){ .kind = CFI_IN, .len = known, .value = offset };
 }
 
 static void restore(struct run *r, uint64_t reg)

@@ -169,7 +169,8 @@ static const struct code *code_of(struct unwinder *u, const struct unwind_method
 	}
 	*index = u->codes.n;
 	struct code *c = vec_add(&u->codes);
-	*c = (struct code){ .prologue_len = MIN((size_t)m->size, (size_t)PROLOGUE_BYTES) };
+	size_t prologue = MIN((size_t)m->size, (size_t)PROLOGUE_BYTES);
+	*c = (struct code){ .prologue_len = prologue };
 	if (!space_read(u->space, m->start, c->prologue, c->prologue_len))
 		c->prologue_len = 0;
 	read_header(u, m, c);

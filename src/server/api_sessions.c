@@ -246,7 +246,7 @@ static struct err *parameter_value(const json_t *p, const struct param *param, c
 	return err_new(ERR_USAGE, "parameter '%s' has no value", param->key);
 }
 
-static struct err *set_parameter(struct params *params, const struct profiler *profiler, const json_t *p)
+static struct err *set_parameter(struct hub_order *o, const json_t *p)
 {
 	static const char *const known[] = { "key",	     "name",	   "description",  "type",
 					     "value",	     "valueInt32", "valueFloat32", "valueBoolean",
@@ -258,12 +258,15 @@ static struct err *set_parameter(struct params *params, const struct profiler *p
 	const char *key = json_string_value(member(p, "key"));
 	if (!key)
 		return err_new(ERR_USAGE, "a parameter needs a 'key'");
-	const struct param *param = profiler_param(profiler, key);
+	const struct param *param = profiler_param(o->profiler, key);
 	if (!param)
 		return err_new(ERR_NOT_FOUND, "No parameter found with key '%s'", key);
 	CLEANUP(mem_freep) char *text = NULL;
+	o->at_parameter = param->key;
 	TRY(parameter_value(p, param, &text));
-	return params_set(params, param->key, text);
+	TRY(params_set(o->params, param->key, text));
+	o->at_parameter = NULL;
+	return NULL;
 }
 
 /* Everything of the body that can be judged without looking for the process. */
@@ -293,9 +296,10 @@ struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid
 		if (!json_is_string(way))
 			return err_new(ERR_USAGE, "'way' must be one of the profiler's ways");
 		TRY(way_parse(json_string_value(way), &o->way));
+		TRY(profiler_check_way(o->profiler, o->way));
 	}
 	for (size_t i = 0; i < json_array_size(parameters); i++)
-		TRY(set_parameter(o->params, o->profiler, json_array_get(parameters, i)));
+		TRY(set_parameter(o, json_array_get(parameters, i)));
 	*ret_pid = (int)json_integer_value(pid);
 	return NULL;
 }
@@ -320,7 +324,9 @@ struct err *api_session_start(struct request *r)
 	CLEANUP(json_decrefp) json_t *body = NULL;
 	int pid = 0;
 	TRY(request_json(r, &body));
-	TRY(api_order_read(body, order, &pid));
+	struct err *err = api_order_read(body, order, &pid);
+	r->error_parameter = order->at_parameter;
+	TRY(err);
 	char id[16], guid[STORE_GUID_LEN + 1];
 	snprintf(id, sizeof(id), "%d", pid);
 	TRY(api_find_patient(id, &order->patient));

@@ -152,6 +152,7 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 	r->path = arena_strdup(&r->arena, url);
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
+	r->scope = SCOPE_FULL;
 	r->start_ns = clock_mono_ns();
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
 				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
@@ -282,6 +283,27 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
 
 /* ---- the daemon ---- */
 
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+/* %XX, but for the zero byte, which would end the text early: what stands behind it must not get lost. */
+static size_t unescape(void *user, struct MHD_Connection *connection, char *text)
+{
+	(void)user;
+	(void)connection;
+	char *to = text;
+	for (const char *p = text; *p; to++) {
+		int high = *p == '%' ? hex_digit(p[1]) : -1, low = high >= 0 ? hex_digit(p[2]) : -1;
+		bool escape = low >= 0 && (high || low);
+		*to = escape ? (char)(high << 4 | low) : *p;
+		p += escape ? 3 : 1;
+	}
+	*to = '\0';
+	return (size_t)(to - text);
+}
+
 static void on_message(void *user, const char *fmt, va_list ap) PRINTF(2, 0);
 static void on_message(void *user, const char *fmt, va_list ap)
 {
@@ -357,11 +379,12 @@ struct err *http_start(struct server *server, struct http **ret)
 	if (!err) {
 		http->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-			on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http, MHD_OPTION_LISTEN_SOCKET,
-			http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
-			(unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-			MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-			http, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_END);
+			on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http, MHD_OPTION_UNESCAPE_CALLBACK,
+			unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE,
+			(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+			MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_THREAD_STACK_SIZE,
+			(size_t)512 << 10, MHD_OPTION_END);
 		if (!http->daemon)
 			err = err_new(ERR_IO, "the HTTP server could not be started");
 	}

@@ -50,7 +50,6 @@ void hub_order_free(struct hub_order *o)
 		return;
 	params_free(o->params);
 	patient_fini(&o->patient);
-	mem_free(o->client);
 	mem_free(o);
 }
 

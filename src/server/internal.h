@@ -80,7 +80,7 @@ struct hub_order { /* owned by the hub once submitted */
 	struct patient patient;
 	enum way way;
 	bool keep_recording;
-	char *client; /* who asked, for the log */
+	const char *at_parameter; /* the key of the one that is wrong, while it is read */
 };
 void hub_order_free(struct hub_order *o);
 DEFINE_CLEANUP(hub_order_free, struct hub_order *)

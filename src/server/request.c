@@ -240,6 +240,8 @@ void respond_problem(struct request *r, int status, const char *detail)
 	jsonw_str(&w, "title", status_title(status));
 	jsonw_i64(&w, "status", status);
 	jsonw_str(&w, "detail", detail);
+	if (r->error_parameter)
+		jsonw_str(&w, "parameter", r->error_parameter);
 	jsonw_object_end(&w);
 }
 

@@ -50,7 +50,8 @@ struct request {
 	struct buf body;
 	enum scope scope;
 	bool too_large;
-	int error_status; /* of the next error, instead of what its kind says; 0 = that */
+	const char *error_parameter; /* the key of the parameter that is wrong, or NULL */
+	int error_status;	     /* of the next error, instead of what its kind says; 0 = that */
 	struct response response;
 	/* Of http.c. */
 	void *connection;

@@ -86,6 +86,7 @@ const struct schema schemas[] = {
 		 { "text", "string", "" }) },
 	{ "Problem", "An error, as RFC 9457 has it.",
 	  FIELDS({ "type", "string", "" }, { "title", "string", "" }, { "status", "integer", "" },
-		 { "detail", "string", "What is wrong and what to do, in a sentence." }) },
+		 { "detail", "string", "What is wrong and what to do, in a sentence." },
+		 { "parameter", "string*", "The key of the parameter that is wrong." }) },
 	{ 0 },
 };

@@ -14,7 +14,7 @@ enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_E
 /* spec.c: the spec on its way through the pipe, and patients in recordings. */
 struct worker_spec {
 	json_t *json;
-	const char *home, *profiler, *recording; /* into json */
+	const char *home, *profiler, *recording, *core; /* into json */
 	enum way way;
 	bool keep_recording;
 	int target_id;
@@ -31,6 +31,7 @@ struct err *spec_set_parameters(struct params *params, const json_t *object) MUS
 /* Still the one we were told to examine? */
 struct err *spec_check_patient(const struct worker_spec *spec, const struct patient *patient) MUST_USE;
 json_t *spec_patient_json(const struct patient *patient);
+struct err *spec_read_patient(const json_t *json, struct patient *ret) MUST_USE;
 
 /* owner.c: who works on a session. */
 uint64_t owner_start_ticks(pid_t pid); /* 0 when it is gone */

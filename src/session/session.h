@@ -26,6 +26,7 @@ struct session_spec {
 	enum way way;
 	bool keep_recording;   /* even when it is large */
 	const char *recording; /* its folder, instead of a patient */
+	const char *core;      /* absolute path of a core file, of which the patient tells what it is */
 	const char *guid;      /* of a session that session_enqueue() made; NULL = a new one */
 };
 
@@ -84,6 +85,12 @@ struct err *session_report(const struct store *store, const char *guid, struct r
 struct err *session_report_text(const struct store *store, const char *guid, const char *ext, struct buf *out) MUST_USE;
 /* The zip of the contract: flat, every report file, neither session.json, log nor recording. */
 struct err *session_zip(const struct store *store, const struct store_row *row, int fd) MUST_USE;
+/* Its samples for other programs, when the name of a file ends in one of theirs: .svg, .folded, .pb.gz,
+ * .speedscope.json, .chromium.json. */
+bool session_profile_ending(const char *path);
+/* ERR_USAGE when the profiler takes no samples; ERR_NOT_FOUND when the recording was too large to keep. The temporary
+ * file lies in the session's folder. */
+struct err *session_profile(const struct store *store, const struct store_row *row, const char *path, int fd) MUST_USE;
 /* ERR_BUSY while it runs. */
 struct err *session_delete(struct store *store, const struct store_row *row) MUST_USE;
 

@@ -32,6 +32,14 @@ struct err *spec_set_parameters(struct params *params, const json_t *object)
 	return NULL;
 }
 
+static void write_json(struct jsonw *w, const char *key, json_t *value)
+{
+	char *text = json_dumps(value, JSON_COMPACT);
+	jsonw_raw(w, key, text);
+	free(text);
+	json_decref(value);
+}
+
 void spec_write(const struct session_spec *spec, const char *home, struct buf *out)
 {
 	struct jsonw w = jsonw_make(out, false);
@@ -41,11 +49,10 @@ void spec_write(const struct session_spec *spec, const char *home, struct buf *o
 	jsonw_str(&w, "way", way_name(spec->way));
 	jsonw_bool(&w, "keepRecording", spec->keep_recording);
 	jsonw_str(&w, "recording", spec->recording);
-	json_t *parameters = spec_parameters(spec->profiler, spec->params);
-	char *text = json_dumps(parameters, JSON_COMPACT);
-	jsonw_raw(&w, "parameters", text);
-	free(text);
-	json_decref(parameters);
+	jsonw_str(&w, "core", spec->core);
+	write_json(&w, "parameters", spec_parameters(spec->profiler, spec->params));
+	if (spec->core)
+		write_json(&w, "patient", spec_patient_json(spec->patient));
 	if (spec->patient) {
 		const struct target *t = &spec->patient->target;
 		char cookie[33];
@@ -68,6 +75,7 @@ struct err *spec_read(const char *text, size_t len, struct worker_spec *ret)
 	s.home = json_get_str(s.json, "home", NULL);
 	s.profiler = json_get_str(s.json, "profiler", NULL);
 	s.recording = json_get_str(s.json, "recording", NULL);
+	s.core = json_get_str(s.json, "core", NULL);
 	s.keep_recording = json_get_bool(s.json, "keepRecording", false);
 	s.target_id = (int)json_get_int(target, "id", 0);
 	s.pid = (pid_t)json_get_int(target, "pid", 0);
@@ -135,9 +143,8 @@ static char *get_text(const json_t *o, const char *key)
 	return s ? mem_strndup(s, 1024) : NULL;
 }
 
-struct err *session_recorded_patient(const struct recording *r, struct patient *ret)
+struct err *spec_read_patient(const json_t *o, struct patient *ret)
 {
-	const json_t *o = recording_fact(r, "patient");
 	if (!json_is_object(o))
 		return err_new(ERR_BAD_DATA, "the recording does not say who was examined");
 	*ret = (struct patient){ .answered = true };
@@ -151,6 +158,11 @@ struct err *session_recorded_patient(const struct recording *r, struct patient *
 	ret->info.arch = get_text(o, "arch");
 	ret->info.rid = get_text(o, "rid");
 	return NULL;
+}
+
+struct err *session_recorded_patient(const struct recording *r, struct patient *ret)
+{
+	return spec_read_patient(recording_fact(r, "patient"), ret);
 }
 
 struct err *session_recorded_params(const char *recording, const struct profiler *profiler, struct params *params)

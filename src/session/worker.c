@@ -215,28 +215,44 @@ static struct err *begin(struct worker *w, const char *guid)
 	return NULL;
 }
 
-static struct err *open_live(struct worker *w)
+static struct err *find_patient(struct worker *w)
 {
 	char id[16];
+	if (w->spec.core) {
+		TRY(spec_read_patient(json_object_get(w->spec.json, "patient"), &w->patient));
+		w->has_patient = true;
+		w->exam.core = w->spec.core;
+		return NULL;
+	}
 	snprintf(id, sizeof(id), "%d", w->spec.target_id);
 	TRY(patient_find(id, FIND_TIMEOUT_MS, &w->patient));
 	w->has_patient = true;
-	TRY(spec_check_patient(&w->spec, &w->patient));
+	return spec_check_patient(&w->spec, &w->patient);
+}
+
+static void keep_fact(struct worker *w, const char *key, json_t *value)
+{
+	recording_set_fact(w->recording, key, value);
+	json_decref(value);
+}
+
+/* A living process or a core file. */
+static struct err *open_live(struct worker *w)
+{
+	TRY(find_patient(w));
 	/* What will not be kept need not be written. */
 	TRY(recording_create(w->recording_dir, w->spec.keep_recording ? 0 : RECORDING_KEEP_BYTES, &w->recording));
-	json_t *facts[] = { spec_patient_json(&w->patient), json_string(w->profiler->id), json_string(w->row.guid),
-			    json_string(DRDOTNET_VERSION), spec_parameters(w->profiler, w->params) };
-	static const char *const keys[] = { "patient", "profiler", "session", "version", "parameters" };
-	for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
-		recording_set_fact(w->recording, keys[i], facts[i]);
-		json_decref(facts[i]);
-	}
+	keep_fact(w, "patient", spec_patient_json(&w->patient));
+	keep_fact(w, "profiler", json_string(w->profiler->id));
+	keep_fact(w, "session", json_string(w->row.guid));
+	keep_fact(w, "version", json_string(DRDOTNET_VERSION));
+	keep_fact(w, "parameters", spec_parameters(w->profiler, w->params));
 	w->exam.patient = &w->patient;
 	w->exam.recording = w->recording;
 	TRY(exam_choose_way(&w->exam, w->spec.way));
-	json_t *way = json_string(way_name(w->exam.way));
-	recording_set_fact(w->recording, "way", way);
-	json_decref(way);
+	keep_fact(w, "way", json_string(way_name(w->exam.way)));
+	if (w->exam.way_reason)
+		keep_fact(w, "wayReason", json_string(w->exam.way_reason));
 	return NULL;
 }
 
@@ -249,6 +265,8 @@ static struct err *open_replay(struct worker *w)
 	w->exam.recording = w->recording;
 	w->exam.replay = true;
 	const char *way = json_string_value(recording_fact(w->recording, "way"));
+	const char *reason = json_string_value(recording_fact(w->recording, "wayReason"));
+	w->exam.way_reason = reason ? mem_strndup(reason, 1024) : NULL;
 	w->exam.way = w->profiler->ways[0];
 	return way ? way_parse(way, &w->exam.way) : NULL;
 }
@@ -332,7 +350,10 @@ static struct err *examine(struct worker *w, struct err *(*find)(const char *, c
 {
 	TRY(prepare(w, find));
 	log_f(w, "%s on %s (%d) by %s, drdotnet %s", w->profiler->id, patient_name(&w->patient), w->patient.target.id,
-	      w->live ? way_name(w->exam.way) : "its recording", DRDOTNET_VERSION);
+	      w->spec.core ? "its core file"
+	      : w->live	   ? way_name(w->exam.way)
+			   : "its recording",
+	      DRDOTNET_VERSION);
 	TRY(collect(w, ret_cancelled));
 	log_f(w, "looked for %s%s%s", fmt_duration_ns(w->exam.end_ns - w->exam.start_ns).s, w->exam.partial ? ": " : "",
 	      w->exam.partial ? w->exam.partial : "");

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define WIRE_DAC_VERSION 1u
+#define WIRE_DAC_VERSION 2u
 #define WIRE_DAC_MAGIC 0x43414444u /* "DDAC" */
 
 enum { WIRE_DAC_FD_SOCKET = 3, WIRE_DAC_FD_SETUP, WIRE_DAC_FD_LIBRARY, WIRE_DAC_FD_IMAGE };
@@ -47,22 +47,25 @@ struct wire_dac_regs {
 /* ---- messages ---- */
 
 enum wire_dac_kind {
-	WIRE_DAC_HELLO = 1,    /* wire_dac_hello + text */
-	WIRE_DAC_RUNTIME,      /* wire_dac_runtime */
-	WIRE_DAC_THREADS,      /* wire_dac_thread ... */
-	WIRE_DAC_STACK,	       /* asks {u64 OS thread id}; wire_dac_frame + name of an explicit frame ... */
-	WIRE_DAC_METHODS,      /* asks u64 method descriptions; wire_dac_method + name ..., in that order */
-	WIRE_DAC_TYPES,	       /* asks u64 method tables; wire_dac_type + name ..., in that order */
-	WIRE_DAC_FIELDS,       /* asks {u64 method table}; its own fields, not inherited: wire_dac_field + name ... */
-	WIRE_DAC_MODULES,      /* wire_dac_module + file name ... */
-	WIRE_DAC_MODULE_TYPES, /* asks {u64 module}; u64 method tables of its type definitions */
-	WIRE_DAC_HEAPS,	       /* wire_dac_heap ... */
-	WIRE_DAC_SEGMENTS,     /* wire_dac_segment ... */
-	WIRE_DAC_HANDLES,      /* wire_dac_handle ... */
-	WIRE_DAC_STACK_REFS,   /* asks {u64 OS thread id}; wire_dac_ref ... */
-	WIRE_DAC_IL_MAP,       /* asks {u64 code address}; wire_dac_code, then wire_dac_il ... */
-	WIRE_DAC_SYNC_BLOCKS,  /* wire_dac_sync ... */
-	WIRE_DAC_EXCEPTION,    /* asks {u64 object}; wire_dac_exception */
+	WIRE_DAC_HELLO = 1,	 /* wire_dac_hello + text */
+	WIRE_DAC_RUNTIME,	 /* wire_dac_runtime */
+	WIRE_DAC_THREADS,	 /* wire_dac_thread ... */
+	WIRE_DAC_STACK,		 /* asks {u64 OS thread id}; wire_dac_frame + name of an explicit frame ... */
+	WIRE_DAC_METHODS,	 /* asks u64 method descriptions; wire_dac_method + name ..., in that order */
+	WIRE_DAC_TYPES,		 /* asks u64 method tables; wire_dac_type + name ..., in that order */
+	WIRE_DAC_FIELDS,	 /* asks {u64 method table}; its own fields, not inherited: wire_dac_field + name ... */
+	WIRE_DAC_MODULES,	 /* wire_dac_module + file name ... */
+	WIRE_DAC_MODULE_TYPES,	 /* asks {u64 module}; u64 method tables of its type definitions */
+	WIRE_DAC_HEAPS,		 /* wire_dac_heap ... */
+	WIRE_DAC_SEGMENTS,	 /* wire_dac_segment ... */
+	WIRE_DAC_HANDLES,	 /* wire_dac_handle ... */
+	WIRE_DAC_STACK_REFS,	 /* asks {u64 OS thread id}; wire_dac_ref ... */
+	WIRE_DAC_IL_MAP,	 /* asks {u64 code address}; wire_dac_code, then wire_dac_il ... */
+	WIRE_DAC_SYNC_BLOCKS,	 /* wire_dac_sync ... */
+	WIRE_DAC_EXCEPTION,	 /* asks {u64 object}; wire_dac_exception */
+	WIRE_DAC_STATICS,	 /* asks u64 method tables; wire_dac_statics ..., in that order */
+	WIRE_DAC_THREAD_STATICS, /* asks {u64 thread}, u64 method tables; wire_dac_statics ..., in their order */
+	WIRE_DAC_LOADER_HEAPS,	 /* asks {u64 loader allocator}; wire_dac_range ... where its method tables lie */
 	WIRE_DAC_KINDS
 };
 
@@ -131,6 +134,7 @@ struct wire_dac_method {
 };
 struct wire_dac_type {
 	uint64_t type, module, parent, canonical;
+	uint64_t loader; /* object that its instances keep alive, when it can be unloaded; or 0 */
 	uint32_t base_size, component_size, token, attributes;
 	uint32_t contains_pointers, shared, dynamic, known;
 	uint32_t n_instance, n_static, n_thread_static, text_len;
@@ -179,6 +183,12 @@ struct wire_dac_sync {
 	uint64_t object, sync_block, holding_thread;
 	uint32_t index, held, recursion, waiting;
 };
+struct wire_dac_statics { /* where a type's static fields begin; 0 = not there (yet) */
+	uint64_t type, gc, non_gc;
+};
+struct wire_dac_range {
+	uint64_t start, size;
+};
 struct wire_dac_exception {
 	uint64_t type, message, inner, stack_trace;
 	int32_t hresult;
@@ -196,7 +206,7 @@ WIRE_SIZE_(wire_dac_runtime, 104);
 WIRE_SIZE_(wire_dac_thread, 56);
 WIRE_SIZE_(wire_dac_frame, 56);
 WIRE_SIZE_(wire_dac_method, 40);
-WIRE_SIZE_(wire_dac_type, 80);
+WIRE_SIZE_(wire_dac_type, 88);
 WIRE_SIZE_(wire_dac_field, 40);
 WIRE_SIZE_(wire_dac_module, 64);
 WIRE_SIZE_(wire_dac_heap, 368);
@@ -207,3 +217,5 @@ WIRE_SIZE_(wire_dac_code, 24);
 WIRE_SIZE_(wire_dac_il, 24);
 WIRE_SIZE_(wire_dac_sync, 40);
 WIRE_SIZE_(wire_dac_exception, 40);
+WIRE_SIZE_(wire_dac_statics, 24);
+WIRE_SIZE_(wire_dac_range, 16);

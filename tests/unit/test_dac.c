@@ -90,6 +90,14 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 	case WIRE_DAC_SYNC_BLOCKS:
 		put(b, &sync, sizeof(sync), "");
 		break;
+	case WIRE_DAC_STATICS:
+	case WIRE_DAC_THREAD_STATICS:
+		put(b, &(struct wire_dac_statics){ .type = 9, .gc = 10, .non_gc = 11 }, sizeof(struct wire_dac_statics),
+		    "");
+		break;
+	case WIRE_DAC_LOADER_HEAPS:
+		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
+		break;
 	case WIRE_DAC_EXCEPTION:
 		put(b, &exception, sizeof(exception), "");
 		break;
@@ -152,6 +160,8 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	struct dac_refs refs = { 0 };
 	struct dac_code code = { 0 };
 	struct dac_syncs syncs = { 0 };
+	struct dac_statics_list statics = { 0 };
+	struct dac_ranges ranges = { 0 };
 	uint64_t message;
 	bool ok = false;
 	size_t n = 1;
@@ -181,6 +191,9 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_STACK_REFS, decode_refs(in, &refs), refs);
 		KIND(WIRE_DAC_IL_MAP, decode_code(in, &code), code);
 		KIND(WIRE_DAC_SYNC_BLOCKS, decode_syncs(in, &syncs), syncs);
+		KIND(WIRE_DAC_STATICS, decode_statics(in, &statics), statics);
+		KIND(WIRE_DAC_THREAD_STATICS, decode_statics(in, &statics), statics);
+		KIND(WIRE_DAC_LOADER_HEAPS, decode_ranges(in, &ranges), ranges);
 	default:
 		break;
 	}

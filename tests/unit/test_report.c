@@ -473,6 +473,28 @@ static void trees_are_bounded_in_size_and_depth(void **state UNUSED)
 	check_all(r);
 }
 
+static void the_text_only_names_details(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	rich_text(report_verdict(r, REPORT_WARN, "x"), "v");
+	report_row(simple_table(r, "First"), (struct value[]){ V_CODE("shown"), V_COUNT(1) });
+	report_details(r);
+	report_row(simple_table(r, "Second"), (struct value[]){ V_CODE("hidden"), V_COUNT(1) });
+	report_row(simple_table(r, "Third"), (struct value[]){ V_CODE("hidden"), V_COUNT(1) });
+	rich_text(report_note(r, REPORT_INFO), "noted");
+	struct buf b = { 0 }, html = { 0 };
+	render(r, TEXT, &b);
+	assert_contains(&b, "shown");
+	assert_lacks(&b, "hidden");
+	assert_contains(&b, "noted");
+	assert_contains(&b, "More as a page (-o FILE.html): Second, Third.");
+	render(r, HTML, &html);
+	assert_contains(&html, "hidden");
+	buf_free(&b);
+	buf_free(&html);
+	check_all(r);
+}
+
 static void too_many_parts_are_counted(void **state UNUSED)
 {
 	CLEANUP(report_freep) struct report *r = report_new();
@@ -882,6 +904,7 @@ int main(void)
 		cmocka_unit_test(rows_are_sorted_by_the_main_column),
 		cmocka_unit_test(a_full_table_keeps_the_largest_and_counts_the_rest),
 		cmocka_unit_test(trees_are_bounded_in_size_and_depth),
+		cmocka_unit_test(the_text_only_names_details),
 		cmocka_unit_test(too_many_parts_are_counted),
 		cmocka_unit_test(a_long_string_says_how_long_it_was),
 		cmocka_unit_test(missing_is_never_zero),

@@ -1,0 +1,150 @@
+/* Where static fields are. .NET 9 and later have a call for it; before, a plain type's are in its module's block and a
+ * generic type's are in a table of that block, by a number that is kept behind its method table. */
+
+#include "dachost/host.h"
+#include <string.h>
+
+#define MAX_LOADER_HEAPS 64
+
+/* ---- before .NET 9 ---- */
+
+enum { MT_FLAGS2 = 8, MT_VIRTUALS = 12, MT_MODULE = 24, MT_FIXED_END = 64 };
+enum { BLOCK_TABLE_COUNT = 16, TABLE_ENTRY = 16, ARRAY_DATA = 16 };
+
+static uint16_t read_u16(const struct host *h, uint64_t at)
+{
+	uint16_t v = 0;
+	return memory_read(&h->memory, at, &v, sizeof(v)) == sizeof(v) ? v : 0;
+}
+
+/* The number of a generic type in its module's table: behind the chunks of virtual methods (8 a chunk) and those
+ * optional slots, marked in the flags, for which there is no fixed place. */
+static uint32_t dynamic_id(const struct host *h, uint64_t type)
+{
+	uint32_t id = UINT32_MAX, chunks = (read_u16(h, type + MT_VIRTUALS) + 7u) / 8;
+	int slots = __builtin_popcount(read_u16(h, type + MT_FLAGS2) & 0x1Fu);
+	uint64_t info = type + MT_FIXED_END + 8ull * chunks + (slots > 2 ? 8ull * (unsigned)(slots - 2) : 0);
+	return memory_read(&h->memory, info + 8, &id, sizeof(id)) == sizeof(id) ? id : UINT32_MAX;
+}
+
+static void old_generic(const struct host *h, const struct dacp_local_module *block, struct wire_dac_statics *s)
+{
+	uint32_t id = dynamic_id(h, s->type);
+	if (!block->dynamic_table || id >= memory_u64(&h->memory, block->non_gc_statics + BLOCK_TABLE_COUNT))
+		return;
+	uint64_t entry = memory_u64(&h->memory, block->dynamic_table + TABLE_ENTRY * (uint64_t)id);
+	if (!entry)
+		return;
+	s->gc = memory_u64(&h->memory, entry);
+	s->non_gc = entry;
+}
+
+static void old_statics(struct host *h, const struct dacp_method_table *mt, struct wire_dac_statics *s)
+{
+	struct dacp_local_module block = { 0 };
+	if (COM_CALL(h->sos, GetDomainLocalModuleDataFromModule, mt->module, &block) < 0)
+		return;
+	if (mt->dynamic) {
+		old_generic(h, &block, s);
+		return;
+	}
+	s->gc = block.gc_statics;
+	s->non_gc = block.non_gc_statics;
+}
+
+/* A generic type's are in an array that a handle holds. */
+static void old_thread_statics(struct host *h, uint64_t thread, const struct dacp_method_table *mt,
+			       struct wire_dac_statics *s)
+{
+	struct dacp_module_data module = { 0 };
+	struct dacp_local_module block = { 0 };
+	if (COM_CALL(h->sos, GetModuleData, mt->module, &module) < 0 ||
+	    COM_CALL(h->sos, GetThreadLocalModuleData, thread, (uint32_t)module.module_index, &block) < 0)
+		return;
+	if (!mt->dynamic) {
+		s->gc = block.gc_statics;
+		s->non_gc = block.non_gc_statics;
+		return;
+	}
+	uint32_t id = dynamic_id(h, s->type);
+	if (!block.dynamic_table || id == UINT32_MAX)
+		return;
+	uint64_t entry = memory_u64(&h->memory, block.dynamic_table + TABLE_ENTRY * (uint64_t)id);
+	uint64_t handle = entry ? memory_u64(&h->memory, entry) : 0;
+	uint64_t array = handle ? memory_u64(&h->memory, handle) : 0;
+	s->gc = array ? array + ARRAY_DATA : 0;
+	s->non_gc = entry;
+}
+
+/* ---- questions ---- */
+
+com_hr answer_statics(struct host *h, const struct question *q, struct answer *a)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		struct dacp_method_table mt = { 0 };
+		struct wire_dac_statics s = { .type = q->values[i] };
+		if (COM_CALL(h->sos, GetMethodTableData, s.type, &mt) >= 0) {
+			if (!h->sos14)
+				old_statics(h, &mt, &s);
+			else if (COM_CALL(h->sos14, GetStaticBaseAddress, s.type, &s.non_gc, &s.gc) < 0)
+				s.gc = s.non_gc = 0;
+		}
+		answer_add(a, &s, sizeof(s));
+	}
+	return COM_OK;
+}
+
+com_hr answer_thread_statics(struct host *h, const struct question *q, struct answer *a)
+{
+	for (size_t i = 1; i < q->n; i++) {
+		struct dacp_method_table mt = { 0 };
+		struct wire_dac_statics s = { .type = q->values[i] };
+		if (COM_CALL(h->sos, GetMethodTableData, s.type, &mt) >= 0) {
+			if (!h->sos14)
+				old_thread_statics(h, q->values[0], &mt, &s);
+			else if (COM_CALL(h->sos14, GetThreadStaticBaseAddress, s.type, q->values[0], &s.non_gc,
+					  &s.gc) < 0)
+				s.gc = s.non_gc = 0;
+		}
+		answer_add(a, &s, sizeof(s));
+	}
+	return COM_OK;
+}
+
+/* The callback has no argument of ours. */
+static struct answer *heap_answer;
+
+static void on_block(uint64_t block, uint64_t size, uint32_t current)
+{
+	(void)current;
+	struct wire_dac_range r = { .start = block, .size = size };
+	if (size)
+		answer_add(heap_answer, &r, sizeof(r));
+}
+
+/* Method tables lie in the heaps of two names. */
+static bool holds_types(const char *name)
+{
+	return name && (!strcmp(name, "LowFrequencyHeap") || !strcmp(name, "HighFrequencyHeap"));
+}
+
+com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a)
+{
+	uint64_t heaps[MAX_LOADER_HEAPS];
+	uint32_t kinds[MAX_LOADER_HEAPS];
+	char *names[MAX_LOADER_HEAPS] = { 0 };
+	int32_t n = 0, n_names = 0;
+	dacp_heap_block_fn callback = on_block;
+	if (!h->sos13)
+		return COM_E_NOTIMPL;
+	com_hr hr = COM_CALL(h->sos13, GetLoaderAllocatorHeaps, q->values[0], MAX_LOADER_HEAPS, heaps, kinds, &n);
+	if (hr >= 0)
+		hr = COM_CALL(h->sos13, GetLoaderAllocatorHeapNames, MAX_LOADER_HEAPS, names, &n_names);
+	if (hr < 0)
+		return hr;
+	heap_answer = a;
+	for (int32_t i = 0; i < n && i < n_names && i < MAX_LOADER_HEAPS; i++)
+		if (holds_types(names[i]))
+			(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[i], kinds[i], (void *)callback);
+	return COM_OK;
+}

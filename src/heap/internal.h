@@ -1,0 +1,57 @@
+#pragma once
+/* The inside of the heap module, for its files and tests. */
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "heap/objects.h"
+
+/* Where knowledge about types comes from: the dac, or a test's table. Meanings are those of the dac functions. */
+struct heap_source {
+	void *user;
+	struct err *(*facts)(void *user, struct dac_facts *ret);
+	struct err *(*learn)(void *user, const uint64_t *types, size_t n);
+	const struct dac_type *(*type)(void *user, uint64_t type);
+	struct err *(*fields)(void *user, uint64_t type, struct dac_fields *ret);
+	struct err *(*modules)(void *user, const struct dac_modules **ret);
+	struct err *(*module_types)(void *user, uint64_t module, struct dac_addresses *ret);
+	struct err *(*loader_heaps)(void *user, uint64_t loader_allocator, struct dac_ranges *ret);
+	struct err *(*statics)(void *user, uint64_t thread, const uint64_t *types, size_t n,
+			       struct dac_statics_list *ret);
+};
+struct err *heap_open_source(const struct image *img, const struct heap_source *source, struct heap **ret) MUST_USE;
+
+struct type_entry {
+	struct heap_type type; /* the first member: what is handed out */
+	bool has_fields;
+	const struct heap_field *fields;
+	size_t n_fields;
+	bool has_statics;
+	struct dac_statics statics;
+};
+
+struct heap {
+	const struct image *image;
+	struct heap_source source;
+	struct dac_facts facts;
+	struct arena arena;
+	VEC(struct type_entry *) types; /* by index */
+	struct map_u64 by_address;	/* index + 1; 0 = there is no type */
+	/* by name, once someone asked: */
+	bool has_names;
+	struct strtab names;
+	VEC(uint32_t) named;	    /* by name: the first type's index */
+	VEC(uint32_t) with_statics; /* closed types that have static fields */
+	char trouble[256];
+};
+
+struct type_entry *heap_entry(struct heap *h, const struct heap_type *type);
+/* Learns many at once; those that are no types are remembered as such. */
+struct err *heap_learn(struct heap *h, const uint64_t *types, size_t n) MUST_USE;
+/* Fills names and with_statics. */
+struct err *heap_list_types(struct heap *h) MUST_USE;
+/* Keeps the first failure's text and frees it. */
+void heap_note(struct heap *h, struct err *err);
+/* The size of a field's value; 0 = of another shape (a structure). */
+size_t heap_element_size(enum heap_element element);
+bool heap_read_int(const struct heap *h, uint64_t addr, enum heap_element element, int64_t *ret);

@@ -1,0 +1,405 @@
+#include "profilers/look.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/profiler.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PART_BYTES_MAX ((size_t)512 << 20)
+#define HEAP_ATTEMPTS 5
+#define HEAP_RETRY_MS 20
+
+static const char part_magic[8] = "DRLOOK\0";
+
+/* ---- one look ---- */
+
+struct err *look_at_patient(const struct patient *p, struct image_limits *limits, struct look *ret)
+{
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
+	struct dac_options dac_options = { .root = root };
+	struct image_forecast forecast;
+	struct look look = { 0 };
+	if (p->answered)
+		limits->cookie = p->info.cookie;
+	/* Nobody is made to stand still for a library that is not there. */
+	TRY(dac_check_target(&p->target, NULL));
+	TRY(image_forecast(&p->target, limits, &forecast));
+	TRY(image_take_snapshot(&p->target, limits, &look.image));
+	look.facts.at_ns = clock_mono_ns();
+	look.facts.at_unix_ns = clock_real_ns();
+	struct err *err = dac_open(look.image, &dac_options, &look.dac);
+	if (err) {
+		look_fini(&look);
+		return err;
+	}
+	look.lines = dac_lines_new(look.dac, look.image, root);
+	*ret = look;
+	return NULL;
+}
+
+struct err *look_at_core(const char *path, struct look *ret)
+{
+	struct image_core_options options = { .files_root = "" };
+	struct image_core_facts facts;
+	struct look look = { .facts = { .core = true } };
+	struct stat st;
+	TRY(image_open_core(path, &options, &facts, &look.image));
+	struct err *err = dac_open(look.image, NULL, &look.dac);
+	if (err) {
+		look_fini(&look);
+		return err_wrap(err, "'%s'", path);
+	}
+	if (stat(path, &st) == 0) {
+		look.facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		look.facts.bytes = (uint64_t)st.st_size;
+	}
+	look.facts.missing = facts.missing_bytes;
+	look.lines = dac_lines_new(look.dac, look.image, NULL);
+	*ret = look;
+	return NULL;
+}
+
+struct err *look_end(struct look *look)
+{
+	const char *reason = NULL;
+	if (look->ended)
+		return NULL;
+	look->ended = true;
+	look->facts.dac_deaths = dac_restarts(look->dac);
+	if (look->facts.core)
+		return NULL;
+	struct err *err = image_whole(look->image, &reason)
+				  ? NULL
+				  : err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+	image_drop(look->image);
+	struct image_cost cost = image_cost(look->image);
+	look->facts.pause_ns = cost.pause_ns;
+	look->facts.life_ns = cost.lifetime_ns;
+	look->facts.copied = cost.copied_bytes;
+	look->facts.missing = cost.left_bytes;
+	look->facts.attempts = cost.attempts;
+	return err;
+}
+
+void look_fini(struct look *look)
+{
+	dac_lines_free(look->lines);
+	dac_close(look->dac);
+	image_close(look->image);
+	*look = (struct look){ 0 };
+}
+
+/* The runtime loads its own library first and the program's assembly next. */
+static const char *entry_assembly(struct dac *dac)
+{
+	const struct dac_modules *modules;
+	struct err *err = dac_modules(dac, &modules);
+	if (err) {
+		err_free(err);
+		return NULL;
+	}
+	vec_each(m, modules) {
+		const char *slash = strrchr(m->path, '/'), *file = slash ? slash + 1 : m->path;
+		if (*file && !str_eq(file, "System.Private.CoreLib.dll"))
+			return file;
+	}
+	return NULL;
+}
+
+struct err *look_core_patient(const char *path, struct patient *ret)
+{
+	struct look look;
+	TRY(look_at_core(path, &look));
+	const char *file = entry_assembly(look.dac), *version = dac_runtime(look.dac)->version;
+	const char *slash = strrchr(path, '/');
+	*ret = (struct patient){ .answered = true };
+	ret->target.id = image_pid(look.image);
+	ret->target.cpu_ratio = -1;
+	ret->target.name = mem_strdup(slash ? slash + 1 : path);
+	ret->info.runtime_version = *version ? mem_strdup(version) : NULL;
+	if (file)
+		ret->info.entry_assembly =
+			mem_strndup(file, strlen(file) - (str_ends(file, ".dll") ? strlen(".dll") : 0));
+	look_fini(&look);
+	return NULL;
+}
+
+/* ---- keeping ---- */
+
+static const struct {
+	const char *key;
+	size_t offset;
+} kept[] = {
+	{ "at_ns", offsetof(struct look_facts, at_ns) },     { "pause_ns", offsetof(struct look_facts, pause_ns) },
+	{ "life_ns", offsetof(struct look_facts, life_ns) }, { "copied", offsetof(struct look_facts, copied) },
+	{ "missing", offsetof(struct look_facts, missing) }, { "bytes", offsetof(struct look_facts, bytes) },
+};
+
+static void keep_facts(struct exam *exam, const struct look_part *part)
+{
+	CLEANUP(mem_freep) char *key = mem_printf("look-%s", part->name);
+	json_t *fact = json_object();
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		uint64_t value;
+		memcpy(&value, (const char *)&part->facts + kept[i].offset, sizeof(value));
+		json_object_set_new(fact, kept[i].key, json_integer((json_int_t)value));
+	}
+	json_object_set_new(fact, "core", json_boolean(part->facts.core));
+	json_object_set_new(fact, "at_unix_ns", json_integer((json_int_t)part->facts.at_unix_ns));
+	json_object_set_new(fact, "attempts", json_integer(part->facts.attempts));
+	json_object_set_new(fact, "dac_deaths", json_integer(part->facts.dac_deaths));
+	recording_set_fact(exam->recording, key, fact);
+	json_decref(fact);
+}
+
+static void recall_facts(const struct exam *exam, struct look_part *part)
+{
+	CLEANUP(mem_freep) char *key = mem_printf("look-%s", part->name);
+	const json_t *fact = recording_fact(exam->recording, key);
+	part->facts = (struct look_facts){ .core = json_get_bool(fact, "core", false) };
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		uint64_t value = (uint64_t)MAX(json_get_int(fact, kept[i].key, 0), 0);
+		memcpy((char *)&part->facts + kept[i].offset, &value, sizeof(value));
+	}
+	part->facts.at_unix_ns = json_get_int(fact, "at_unix_ns", 0);
+	part->facts.attempts = (uint32_t)json_get_int(fact, "attempts", 0);
+	part->facts.dac_deaths = (uint32_t)json_get_int(fact, "dac_deaths", 0);
+}
+
+static void keep(struct exam *exam, const struct look_part *part, const struct buf *bytes)
+{
+	struct recording_part *p;
+	if (!exam->recording)
+		return;
+	struct err *err = recording_part_new(exam->recording, part->name, "look", &p);
+	if (err) {
+		exam_log(exam, "what was seen is not kept: %s", err_text(err));
+		err_free(err);
+		return;
+	}
+	recording_part_write(p, bytes->data, bytes->len);
+	recording_part_close(p, true);
+	keep_facts(exam, part);
+}
+
+/* ---- looks of an exam ---- */
+
+static uint64_t max_pause_ms(const struct exam *exam)
+{
+	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
+}
+
+static struct err *open_look(struct exam *exam, struct look *ret)
+{
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
+	if (exam->core)
+		return look_at_core(exam->core, ret);
+	exam_progress(exam, -1, "taking a copy of its memory");
+	return look_at_patient(exam->patient, &limits, ret);
+}
+
+/* Waits without looking; true when the exam is cancelled. */
+static bool pause_exam(const struct exam *exam, uint64_t ms)
+{
+	struct deadline deadline = deadline_in_ms(ms);
+	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
+	while (!deadline_passed(deadline)) {
+		if (poll(&fd, 1, deadline_poll_ms(deadline)) < 0 && errno != EINTR)
+			break;
+		if (fd.revents & POLLIN)
+			return true;
+	}
+	return false;
+}
+
+static struct err *drain(struct exam *exam, struct look_part *part, struct buf *out)
+{
+	for (unsigned attempt = 1;; attempt++) {
+		struct look look = { 0 };
+		struct dac_facts facts = { .heap_valid = true };
+		TRY(open_look(exam, &look));
+		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
+		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
+		exam_progress(exam, -1, "reading");
+		if (!err && !again)
+			err = part->drain(part->user, &look, out);
+		/* A lost copy explains whatever else went wrong. */
+		struct err *lost = look_end(&look);
+		if (lost) {
+			err_free(err);
+			err = lost;
+		}
+		part->facts = look.facts;
+		look_fini(&look);
+		if (err || !again)
+			return err;
+		if (pause_exam(exam, HEAP_RETRY_MS))
+			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
+	}
+}
+
+static struct err *take(const struct look_part *part, const struct buf *bytes)
+{
+	struct cursor in = cursor_make(bytes->data, bytes->len);
+	const void *magic = cursor_take(&in, sizeof(part_magic));
+	uint32_t version = cursor_u32(&in);
+	if (!cursor_ok(&in) || memcmp(magic, part_magic, sizeof(part_magic)) != 0)
+		return err_new(ERR_BAD_DATA, "the recording's part '%s' is not what a look leaves", part->name);
+	if (version != part->version)
+		return err_new(ERR_UNSUPPORTED,
+			       "the recording's part '%s' has format %u, this version of drdotnet reads %u", part->name,
+			       version, part->version);
+	return part->take(part->user, &in);
+}
+
+static void note_window(struct exam *exam, const struct look_facts *facts)
+{
+	if (!exam->start_unix_ns) {
+		exam->start_unix_ns = facts->at_unix_ns;
+		exam->start_ns = facts->at_ns;
+	}
+	exam->end_ns = MAX(exam->end_ns, facts->at_ns);
+	exam_keep_window(exam);
+}
+
+static struct err *look_live(struct exam *exam, struct look_part *part)
+{
+	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
+	buf_add(&bytes, part_magic, sizeof(part_magic));
+	buf_add(&bytes, &part->version, sizeof(part->version));
+	TRY(drain(exam, part, &bytes));
+	if (bytes.overflow)
+		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
+			       fmt_bytes(PART_BYTES_MAX).s);
+	keep(exam, part, &bytes);
+	note_window(exam, &part->facts);
+	return take(part, &bytes);
+}
+
+static struct err *take_chunk(void *user, const void *data, size_t len)
+{
+	buf_add(user, data, len);
+	return NULL;
+}
+
+static struct err *look_replay(struct exam *exam, struct look_part *part)
+{
+	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
+	TRY(exam_recall_window(exam));
+	TRY(recording_part_read(exam->recording, part->name, take_chunk, &bytes));
+	recall_facts(exam, part);
+	return take(part, &bytes);
+}
+
+struct err *exam_look(struct exam *exam, struct look_part *part)
+{
+	return exam->replay ? look_replay(exam, part) : look_live(exam, part);
+}
+
+static bool has_part(const struct exam *exam, const char *name)
+{
+	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
+		struct recording_part_info info = recording_part_info(exam->recording, i);
+		if (str_eq(info.name, name))
+			return info.kept;
+	}
+	return false;
+}
+
+bool exam_look_again(struct exam *exam, uint64_t wait_ms, const char *part)
+{
+	CLOSE_FD int pidfd = -1;
+	if (exam->replay)
+		return has_part(exam, part);
+	if (exam->core)
+		return false;
+	err_ignore(target_pidfd(&exam->patient->target, &pidfd));
+	uint64_t from_ns = clock_mono_ns();
+	struct deadline deadline = deadline_in_ms(wait_ms);
+	while (!deadline_passed(deadline)) {
+		struct pollfd fds[] = { { .fd = exam->cancel_fd, .events = POLLIN },
+					{ .fd = pidfd, .events = POLLIN } };
+		int tick_ms = MIN(deadline_poll_ms(deadline), 200);
+		if (poll(fds, ARRAY_SIZE(fds), tick_ms) < 0 && errno != EINTR)
+			break;
+		if (fds[0].revents & POLLIN) {
+			exam->cancelled = true;
+			exam_cut(exam, "cancelled before the second look");
+		} else if (fds[1].revents & POLLIN) {
+			exam_cut(exam, "the process ended before the second look");
+		}
+		if (exam->partial) {
+			exam_keep_window(exam);
+			return false;
+		}
+		exam_progress(exam, (double)(clock_mono_ns() - from_ns) / (double)(wait_ms * 1000000),
+			      "waiting for the next look");
+	}
+	return true;
+}
+
+struct err *exam_look_check(const struct exam *exam, char **ret_fix)
+{
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };
+	struct image_forecast forecast = { 0 };
+	*ret_fix = NULL;
+	if (exam->core)
+		return NULL;
+	struct err *err = dac_check_target(&exam->patient->target, NULL);
+	if (err) {
+		*ret_fix = mem_strdup("put that file below a folder and name the folder in DRDOTNET_RUNTIME_PACKS");
+		return err;
+	}
+	err = image_forecast(&exam->patient->target, &limits, &forecast);
+	if (err && forecast.fix)
+		*ret_fix = mem_strdup(forecast.fix);
+	return err;
+}
+
+/* ---- words ---- */
+
+static void how_core(struct report *report, const struct look_facts *f)
+{
+	CLEANUP(mem_freep)
+	char *size = mem_printf("%s, read where it lies; no process was touched", fmt_bytes(f->bytes).s);
+	report_how(report, "Way", V_TEXT("core file"), size);
+	if (f->missing)
+		report_how(report, "Missing", V_BYTES(f->missing), "the file is cut short");
+}
+
+void look_how(struct report *report, const struct look_facts *looks, size_t n)
+{
+	uint64_t pause_ns = 0, life_ns = 0, copied = 0, missing = 0;
+	uint32_t deaths = 0;
+	for (size_t i = 0; i < n; i++) {
+		pause_ns = MAX(pause_ns, looks[i].pause_ns);
+		life_ns += looks[i].life_ns;
+		copied += looks[i].copied;
+		missing = MAX(missing, looks[i].missing);
+		deaths += looks[i].dac_deaths;
+	}
+	if (!n)
+		return;
+	if (looks[0].core) {
+		how_core(report, &looks[0]);
+	} else {
+		CLEANUP(mem_freep)
+		char *life = mem_printf("%s of its memory, read for %s; meanwhile the process had to copy %s",
+					n > 1 ? fmt_plural(n, "copy", "copies").s : "a copy",
+					fmt_duration_ns(life_ns).s, fmt_bytes(copied).s);
+		CLEANUP(mem_freep) char *times = mem_printf("%s; the longest", fmt_plural(n, "time", "times").s);
+		report_how(report, "Way", V_TEXT("image"), life);
+		report_how(report, "Target paused", V_NS(pause_ns), n > 1 ? times : NULL);
+		if (missing)
+			report_how(report, "Not in the image", V_BYTES(missing),
+				   "shared memory, too large to be saved");
+	}
+	if (deaths)
+		report_how(report, "Unanswered", V_COUNT(deaths),
+			   "questions that the runtime's own library did not survive");
+}
