@@ -607,6 +607,8 @@ export interface components {
             status: number;
             /** @description What is wrong and what to do, in a sentence. */
             detail: string;
+            /** @description The key of the parameter that is wrong. */
+            parameter?: string;
         };
     };
     responses: never;

@@ -41,7 +41,7 @@ export function usePatients(): { list: Process[] | null; error: ApiError | null;
     const ask = async () => {
       if (!document.hidden) {
         try {
-          const [list] = await Promise.all([api.processes(), api.vitals(since).then(note)]);
+          const [list] = await Promise.all([api.processes(), api.vitals(since).then(note, () => undefined)]);
           if (!over) set({ list, error: null });
         } catch (e) {
           if (!over) set((old) => ({ ...old, error: e as ApiError }));
