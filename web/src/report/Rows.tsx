@@ -59,7 +59,7 @@ function Opened({ row, columns, name, main, dayNs, narrow, onHeight }: { row: Ro
   useLayoutEffect(() => onHeight(box.current!.offsetHeight));
   return (
     <div role="row" class="detail" ref={box}>
-      <div role="cell" aria-colspan={columns.length}>
+      <div role="gridcell" aria-colspan={columns.length}>
         {narrow && (
           <dl class="rest-cols">
             {columns.map((c, i) => i !== name && i !== main && (
@@ -178,14 +178,17 @@ export function Rows({ block, id, dayNs = 0, heading = true }: { block: TableBlo
     }
   });
 
-  const cellRole = tree ? ("gridcell" as const) : ("cell" as const), drawn = { columns, name, main, wholes, dayNs, role: cellRole };
+  // Rows that open need the role of a tree's rows.
+  const opens = hasLead || (narrow && columns.length > 2), cellRole = opens ? ("gridcell" as const) : ("cell" as const), drawn = { columns, name, main, wholes, dayNs, role: cellRole };
   const tabAt = focus >= first && focus < last ? focus : first;
+  // Elements are used again by rows that come into view: a jump through a long table makes none anew.
+  const slots = Math.ceil(MAX_HEIGHT / rowHeight) + 2 * BEYOND + 4;
   const shown: preact.ComponentChildren[] = [];
   for (let i = first; i < last; i++) {
     const row = order[i]!, r = rows[row]!, openable = canOpen(row), isOpen = open.has(row);
     const twist = openable && (tree || r.lines);
     shown.push(
-      <div role="row" class={`r${openable ? " can" : ""}${isOpen ? " open" : ""}`} key={row} data-at={i} tabIndex={i === tabAt ? 0 : -1} aria-rowindex={i + 2}
+      <div role="row" class={`r${openable ? " can" : ""}${isOpen ? " open" : ""}`} key={tall ? i % slots : row} data-at={i} tabIndex={i === tabAt ? 0 : -1} aria-rowindex={i + 2}
         aria-expanded={openable ? isOpen : undefined} aria-level={tree ? (r.depth ?? 0) + 1 : undefined}
         onClick={() => { setFocus(i); if (openable && !getSelection()?.toString()) toggle(row); }} onFocus={() => focus !== i && setFocus(i)}>
         <Cells {...drawn} cells={r.cells} depth={tree ? r.depth : 0} lead={hasLead ? <span class={twist ? "tw" : "tw no"} aria-hidden="true" /> : undefined} />
@@ -212,7 +215,7 @@ export function Rows({ block, id, dayNs = 0, heading = true }: { block: TableBlo
       )}
       {!rows.length || !columns.length ? <p class="nothing">None.</p> : (
         <div class={`scroll${tall ? " tall" : ""}`} ref={scroller} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onKeyDown={onKey}>
-          <div role={tree ? "treegrid" : "table"} aria-label={block.title} aria-rowcount={order.length + 1} class={tree ? "rows tree" : "rows"} style={{ "--cols": cols }}>
+          <div role={opens ? "treegrid" : "table"} aria-label={block.title} aria-rowcount={order.length + 1} class={tree ? "rows tree" : "rows"} style={{ "--cols": cols }}>
             <div role="rowgroup" class="rhead">
               <div role="row" aria-rowindex={1}>
                 {columns.map((c, i) => (
