@@ -70,6 +70,11 @@ const struct dac_runtime *dac_runtime(const struct dac *d)
 	return &d->runtime;
 }
 
+const struct image *dac_image(const struct dac *d)
+{
+	return d->image;
+}
+
 unsigned dac_restarts(const struct dac *d)
 {
 	return helper_restarts(d->helper);
@@ -143,6 +148,11 @@ struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret)
 {
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
+struct err *dac_memory(struct dac *d, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_MEMORY, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
 struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret)

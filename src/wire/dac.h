@@ -66,6 +66,7 @@ enum wire_dac_kind {
 	WIRE_DAC_STATICS,	 /* asks u64 method tables; wire_dac_statics ..., in that order */
 	WIRE_DAC_THREAD_STATICS, /* asks {u64 thread}, u64 method tables; wire_dac_statics ..., in their order */
 	WIRE_DAC_LOADER_HEAPS,	 /* asks {u64 loader allocator}; wire_dac_range ... where its method tables lie */
+	WIRE_DAC_MEMORY,	 /* wire_dac_range ...: what a small dump must hold to be asked all of this again */
 	WIRE_DAC_OBJECTS,	 /* asks u64 objects; wire_dac_object ..., in that order */
 	WIRE_DAC_KINDS
 };

@@ -99,6 +99,7 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		put(b, &(struct wire_dac_object){ .object = 9, .type = 10, .size = 24 }, sizeof(struct wire_dac_object),
 		    "");
 		break;
+	case WIRE_DAC_MEMORY:
 	case WIRE_DAC_LOADER_HEAPS:
 		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
 		break;
@@ -200,6 +201,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_THREAD_STATICS, decode_statics(in, &statics), statics);
 		KIND(WIRE_DAC_OBJECTS, decode_objects(in, &objects), objects);
 		KIND(WIRE_DAC_LOADER_HEAPS, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_MEMORY, decode_ranges(in, &ranges), ranges);
 	default:
 		break;
 	}
