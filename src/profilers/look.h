@@ -17,6 +17,7 @@
 #include "image/image.h"
 #include "profilers/exam.h"
 #include "report/report.h"
+#include "target/threads.h"
 
 /* ---- one look ---- */
 
@@ -34,8 +35,10 @@ struct look_facts {
 };
 
 struct look {
-	struct image *image; /* reads fail once the look has ended */
-	struct dac *dac;     /* what it has learnt stays; questions fail once the look has ended */
+	struct image *image;	      /* reads fail once the look has ended */
+	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
+	const struct target *target;  /* of the living process; NULL of a core */
+	struct target_threads before; /* of a living process, right before it stood still */
 	struct look_facts facts;
 	bool ended;
 };

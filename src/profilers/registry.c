@@ -10,6 +10,7 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
+	X(deadlocks)                                                                                                   \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \
