@@ -2,10 +2,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct err *fd_wait(int fd, short events, struct deadline deadline)
@@ -91,6 +94,11 @@ struct err *file_read(const char *path, size_t max, struct buf *out)
 	return file_read_at(AT_FDCWD, path, max, out);
 }
 
+struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out)
+{
+	return read_all(fd, name, max, out);
+}
+
 static struct err *sync_parent(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -117,6 +125,24 @@ static struct err *write_and_sync(int fd, const char *path, const void *data, si
 	if (fsync(fd) < 0)
 		return err_errno(errno, "sync '%s'", path);
 	return NULL;
+}
+
+int file_open_below(const char *root, const char *path, int flags)
+{
+	CLOSE_FD int folder = open(root && *root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return -1;
+	struct open_how how = { .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
+				.resolve = RESOLVE_IN_ROOT };
+	CLOSE_FD int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (!(flags & O_DIRECTORY) && !S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return fd_steal(&fd);
 }
 
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)

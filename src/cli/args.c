@@ -18,6 +18,17 @@ static const struct option *find_option(const struct command *command, const cha
 	return NULL;
 }
 
+/* "-pid 1" for "--pid 1": as programs in Go take it. */
+static const struct option *find_one_dash(const struct command *command, const char *word)
+{
+	size_t len = strcspn(word, "=");
+	for (const struct option *o = command->options; o && o->name && len > 2; o++) {
+		if (strlen(o->name + 1) == len && !memcmp(o->name + 1, word, len))
+			return o;
+	}
+	return NULL;
+}
+
 static struct err *unknown_option(const struct command *command, const char *word)
 {
 	struct buf known = { 0 };
@@ -70,10 +81,11 @@ struct err *args_parse(const struct command *command, int argc, char **argv, str
 			}
 			continue;
 		}
-		bool is_long = word[1] == '-';
+		const struct option *o = find_one_dash(command, word);
+		bool is_long = word[1] == '-' || o;
 		const char *equals = is_long ? strchr(word, '=') : NULL;
 		size_t len = equals ? (size_t)(equals - word) : strlen(word);
-		const struct option *o = find_option(command, word, len, is_long ? '\0' : word[1]);
+		o = o ? o : find_option(command, word, len, is_long ? '\0' : word[1]);
 		const char *value = equals ? equals + 1 : !is_long && word[2] ? word + 2 : NULL;
 		if (!o) {
 			err = unknown_option(command, word);

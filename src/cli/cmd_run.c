@@ -71,19 +71,15 @@ static struct err *choose_way(const struct args *args, const struct profiler *pr
 	if (!word)
 		return NULL;
 	TRY(way_parse(word, ret));
-	if (*ret == WAY_AUTO)
-		return NULL;
-	struct buf known = { 0 };
-	for (const enum way *w = profiler->ways; *w; w++) {
-		if (*w == *ret) {
-			buf_free(&known);
-			return NULL;
-		}
-		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
-	}
-	struct err *err = err_new(ERR_USAGE, "%s works by %s, not by '%s'", profiler->id, buf_cstr(&known), word);
-	buf_free(&known);
-	return err;
+	return profiler_check_way(profiler, *ret);
+}
+
+static bool takes_samples(const struct profiler *profiler)
+{
+	const enum way *w = profiler->ways;
+	while (*w && *w != WAY_SAMPLES)
+		w++;
+	return *w;
 }
 
 /* What the words ask for, checked as far as it can be without touching anyone. */
@@ -137,6 +133,11 @@ static struct err *order_read(const struct args *args, struct order *o)
 		return err_new(ERR_USAGE, "--way is for a living target; a recording was made by the way it was made");
 	TRY(check_instant(o));
 	TRY(output_parse(args, &o->output));
+	if (o->output.format == OUTPUT_PROFILE && !takes_samples(o->profiler))
+		return err_new(ERR_USAGE, "%s takes no samples: its report ends in .txt, .md, .html, .json or .zip",
+			       o->profiler->id);
+	/* It is made from the recording. */
+	o->keep_recording |= o->output.format == OUTPUT_PROFILE;
 	return output_check(&o->output);
 }
 
@@ -378,6 +379,7 @@ const struct command cmd_run = {
 	.summary = "Examine a process with one profiler and print its report.",
 	.example = "drdotnet run runtime-pauses 1234 --duration 30s\n"
 		   "drdotnet runtime-pauses Shop.Api -o pauses.html     short form, report as a file\n"
+		   "drdotnet cpu-hotpaths Shop.Api -o cpu.speedscope.json  samples for another program\n"
 		   "drdotnet run exceptions -- dotnet Shop.dll          from its first instruction\n"
 		   "drdotnet run exceptions --session 7f3c              look at a kept recording again",
 	.details =
@@ -417,7 +419,8 @@ const struct command cmd_run = {
 			{ .name = "--output",
 			  .short_name = 'o',
 			  .value = "FILE",
-			  .help = "Write it to a file: .txt, .md, .html, .json or .zip" },
+			  .help = "Write it to a file: .txt, .md, .html, .json or .zip; of samples also .svg, .folded, "
+				  ".pb.gz or .speedscope.json" },
 			{ .name = "--json", .help = "Same as --format json" },
 			{ .name = "--keep-recording",
 			  .help = "Keep the raw recording even when it is larger than 16 MB" },

@@ -9,11 +9,15 @@
 	X(check)                                                                                                       \
 	X(run)                                                                                                         \
 	X(profilers)                                                                                                   \
+	X(cpu)                                                                                                         \
+	X(top)                                                                                                         \
 	X(counters)                                                                                                    \
+	X(perf_map)                                                                                                    \
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
 	X(sessions)                                                                                                    \
+	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \

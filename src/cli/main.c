@@ -103,6 +103,9 @@ int main(int argc, char **argv)
 	/* Our numbers are the same everywhere; only the character set of the terminal matters. */
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
+	const char *slash = strrchr(argv[0] ? argv[0] : "", '/');
+	if (argc && str_eq(slash ? slash + 1 : argv[0], "profcpu"))
+		return run(&cmd_cpu, argc - 1, argv + 1);
 	if (argc < 2)
 		return print(help_overview);
 	const char *word = argv[1];

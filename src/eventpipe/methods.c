@@ -67,6 +67,19 @@ void methods_event(struct methods *m, const struct nettrace_event *event)
 	m->sorted = false;
 }
 
+void methods_add(struct methods *m, uint64_t start, uint32_t size, const char *space, const char *name)
+{
+	if (!size || m->ranges.n >= METHODS_MAX || m->strings.bytes >= NAME_BYTES_MAX)
+		return;
+	vec_push(&m->ranges, ((struct range){ .start = start,
+					      .size = size,
+					      .space = strtab_add_cstr(&m->strings, space),
+					      .name = strtab_add_cstr(&m->strings, name),
+					      .signature = strtab_add_cstr(&m->strings, ""),
+					      .order = m->arrivals++ }));
+	m->sorted = false;
+}
+
 size_t methods_count(const struct methods *m)
 {
 	return m->ranges.n;
@@ -93,6 +106,28 @@ static void sort(struct methods *m)
 	m->sorted = true;
 }
 
+static const struct method *show_range(struct methods *m, const struct range *r)
+{
+	m->found = (struct method){
+		.start = r->start,
+		.size = r->size,
+		.flags = r->flags,
+		.order = r->order,
+		.space = strtab_get(&m->strings, r->space),
+		.name = strtab_get(&m->strings, r->name),
+		.signature = strtab_get(&m->strings, r->signature),
+	};
+	return &m->found;
+}
+
+void methods_each(struct methods *m, void (*each)(void *user, const struct method *method), void *user)
+{
+	if (!m->sorted)
+		sort(m);
+	vec_each(r, &m->ranges)
+		each(user, show_range(m, r));
+}
+
 const struct method *methods_find(struct methods *m, uint64_t address)
 {
 	if (!m->sorted)
@@ -108,16 +143,5 @@ const struct method *methods_find(struct methods *m, uint64_t address)
 	if (!low)
 		return NULL;
 	const struct range *r = &m->ranges.v[low - 1];
-	if (address - r->start >= r->size)
-		return NULL;
-	m->found = (struct method){
-		.start = r->start,
-		.size = r->size,
-		.flags = r->flags,
-		.order = r->order,
-		.space = strtab_get(&m->strings, r->space),
-		.name = strtab_get(&m->strings, r->name),
-		.signature = strtab_get(&m->strings, r->signature),
-	};
-	return &m->found;
+	return address - r->start < r->size ? show_range(m, r) : NULL;
 }

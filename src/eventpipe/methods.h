@@ -14,6 +14,8 @@ DEFINE_CLEANUP(methods_free, struct methods *)
 
 /* Takes method-load, -unload and rundown events, ignores all others. */
 void methods_event(struct methods *m, const struct nettrace_event *event);
+/* One that somebody else told of. */
+void methods_add(struct methods *m, uint64_t start, uint32_t size, const char *space, const char *name);
 size_t methods_count(const struct methods *m);
 
 struct method {
@@ -24,6 +26,9 @@ struct method {
 };
 /* NULL when no known code is there. Valid until the next event. */
 const struct method *methods_find(struct methods *m, uint64_t address);
+
+/* All of them in order of address, each start once. */
+void methods_each(struct methods *m, void (*each)(void *user, const struct method *method), void *user);
 
 /* "Shop.Orders.PlaceAsync", "lambda in Shop.Orders.Load", "Shop.List<T>.Add": the name an author would know. */
 void method_show(const char *space, const char *name, struct buf *out);

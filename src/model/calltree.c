@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const frame_kind_ids[] = { "your-code", "framework", "gc", "jit", "native", "kernel", "other" };
+
 enum { FRAME_ROOT = 0, FRAME_MORE = 1 };
 
 struct calltree {

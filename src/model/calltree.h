@@ -8,6 +8,8 @@
 #include "base/map.h"
 
 enum frame_kind { FRAME_CODE, FRAME_FRAMEWORK, FRAME_GC, FRAME_JIT, FRAME_NATIVE, FRAME_KERNEL, FRAME_OTHER };
+/* "your-code", "framework" ...: as file names and words for programs. */
+extern const char *const frame_kind_ids[FRAME_OTHER + 1];
 
 struct calltree;
 struct calltree *calltree_new(size_t max_nodes);

@@ -331,6 +331,29 @@ static void add_how_by_events(const struct exam *exam, const struct view *v, str
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
+/* What the stacks that are not whole lack; nothing when all are. */
+static void add_completeness(const struct sampling_facts *f, struct report *report)
+{
+	if (!f->samples)
+		return;
+	CLEANUP(mem_freep)
+	char *copy = mem_printf("longer than the copy of %s ([truncated])", fmt_bytes(f->stack_bytes).s);
+	const struct {
+		uint64_t n;
+		const char *words;
+	} parts[] = { { f->ends[UNWIND_CUT] + f->ends[UNWIND_DEEP], copy },
+		      { f->ends[UNWIND_LOST], "without a rule ([incomplete])" },
+		      { f->guessed, "with a guessed step" } };
+	CLEANUP(buf_free) struct buf text = { 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i].n)
+			buf_printf(&text, "%s%s %s", text.len ? ", " : "",
+				   fmt_percent((double)parts[i].n / (double)f->samples).s, parts[i].words);
+	}
+	report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples),
+		   text.len ? buf_cstr(&text) : NULL);
+}
+
 static void add_how(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
@@ -344,22 +367,11 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 	report_how(report, "Samples", V_COUNT(f->samples), each);
 	report_how(report, "Lost samples", V_COUNT(f->lost),
 		   f->throttled ? "and the kernel slowed the sampling down" : NULL);
-	CLEANUP(mem_freep)
-	char *cut = mem_printf(
-		"%s longer than the copy of %s (marked [truncated]), %s without a rule (marked [incomplete]), "
-		"%s with a guessed step",
-		fmt_percent(f->samples ? (double)(f->ends[UNWIND_CUT] + f->ends[UNWIND_DEEP]) / (double)f->samples : 0)
-			.s,
-		fmt_bytes(f->stack_bytes).s,
-		fmt_percent(f->samples ? (double)f->ends[UNWIND_LOST] / (double)f->samples : 0).s,
-		fmt_percent(f->samples ? (double)f->guessed / (double)f->samples : 0).s);
-	if (f->samples)
-		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), cut);
+	add_completeness(f, report);
 	if (f->cpu_ns != UINT64_MAX)
-		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns),
-			   "to compare with that of the samples");
+		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns), NULL);
 	if (!f->named)
-		report_how(report, "Managed names", V_TEXT("none"),
+		report_how(report, "Managed names", V_TEXT(f->from_files ? "from the runtime's perf map" : "none"),
 			   "the diagnostics socket is closed, or its runtime did not answer");
 	if (f->kernel && !f->kernel_names)
 		report_how(report, "Kernel names", V_TEXT("hidden"), "kernel.kptr_restrict hides them from us");
@@ -377,7 +389,7 @@ static void add_artifacts(struct exam *exam, const struct view *v)
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
 	hot_folded(v->hot, MAX(v->cpu->facts.period, (uint64_t)1), &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
-	flame_svg(v->hot->down, "CPU time", &svg);
+	flame_svg(v->hot->down, "CPU time", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 
@@ -396,13 +408,14 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_figures(&v, report);
 		add_methods(&v, report);
 		report_flame(report, "Flame graph", hot->down, VALUE_NS);
+		add_threads(&v, !params_bool(exam->params, "filter_suspended_threads"), report);
+		report_details(report);
 		add_inclusive(&v, report);
 		add_tree(&v, callers_first ? hot->down : hot->up, callers_first ? "Call tree" : "Who calls the hottest",
 			 callers_first ? "With callees" : "CPU", report);
 		add_tree(&v, callers_first ? hot->up : hot->down, callers_first ? "Who calls the hottest" : "Call tree",
 			 callers_first ? "CPU" : "With callees", report);
 		add_subsystems(&v, report);
-		add_threads(&v, !params_bool(exam->params, "filter_suspended_threads"), report);
 	}
 	add_artifacts(exam, &v);
 	if (c->facts.by_events)

@@ -41,13 +41,14 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 		look_fini(&look);
 		return err;
 	}
+	look.lines = dac_lines_new(look.dac, look.image, root);
 	*ret = look;
 	return NULL;
 }
 
 struct err *look_at_core(const char *path, struct look *ret)
 {
-	struct image_core_options options = { .files_root = "" };
+	struct image_core_options options = { .files_root = "", .assemblies = true };
 	struct image_core_facts facts;
 	struct look look = { .facts = { .core = true } };
 	struct stat st;
@@ -62,6 +63,8 @@ struct err *look_at_core(const char *path, struct look *ret)
 		look.facts.bytes = (uint64_t)st.st_size;
 	}
 	look.facts.missing = facts.missing_bytes;
+	look.facts.unproven = facts.unproven_bytes;
+	look.lines = dac_lines_new(look.dac, look.image, NULL);
 	*ret = look;
 	return NULL;
 }
@@ -91,6 +94,7 @@ struct err *look_end(struct look *look)
 void look_fini(struct look *look)
 {
 	vec_free(&look->before);
+	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
 	*look = (struct look){ 0 };
@@ -137,9 +141,10 @@ static const struct {
 	const char *key;
 	size_t offset;
 } kept[] = {
-	{ "at_ns", offsetof(struct look_facts, at_ns) },     { "pause_ns", offsetof(struct look_facts, pause_ns) },
-	{ "life_ns", offsetof(struct look_facts, life_ns) }, { "copied", offsetof(struct look_facts, copied) },
-	{ "missing", offsetof(struct look_facts, missing) }, { "bytes", offsetof(struct look_facts, bytes) },
+	{ "at_ns", offsetof(struct look_facts, at_ns) },       { "pause_ns", offsetof(struct look_facts, pause_ns) },
+	{ "life_ns", offsetof(struct look_facts, life_ns) },   { "copied", offsetof(struct look_facts, copied) },
+	{ "unproven", offsetof(struct look_facts, unproven) }, { "missing", offsetof(struct look_facts, missing) },
+	{ "bytes", offsetof(struct look_facts, bytes) },
 };
 
 static void keep_facts(struct exam *exam, const struct look_part *part)
@@ -381,6 +386,9 @@ static void how_core(struct report *report, const struct look_facts *f)
 	report_how(report, "Way", V_TEXT("core file"), size);
 	if (f->missing)
 		report_how(report, "Missing", V_BYTES(f->missing), "the file is cut short");
+	if (f->unproven)
+		report_how(report, "Assemblies", V_BYTES(f->unproven),
+			   "not in the core, so read from disk; nothing proves that they are of the same build");
 }
 
 void look_how(struct report *report, const struct look_facts *looks, size_t n)

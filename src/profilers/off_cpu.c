@@ -315,7 +315,7 @@ static void add_flame(struct exam *exam, const struct off *o, struct report *rep
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
 	hot_folded(hot, 1000, &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
-	flame_svg(hot->down, "Time waited", &svg);
+	flame_svg(hot->down, "Time waited", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 	vec_free(&yours.list);
 }

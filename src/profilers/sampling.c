@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/code_files.h"
 #include "profilers/events.h"
 #include "profilers/switches.h"
 #include <dirent.h>
@@ -190,6 +191,13 @@ static bool find_method(void *user, uint64_t address, struct unwind_method *ret)
 	return true;
 }
 
+enum frame_kind method_kind(const char *space)
+{
+	/* No space, or this one: stubs that the runtime compiles for calls out of managed code. */
+	bool stub = !*space || str_eq(space, "dynamicClass");
+	return stub || method_is_framework(space) ? FRAME_FRAMEWORK : FRAME_CODE;
+}
+
 static uint32_t method_frame(struct sampling *g, const struct method *m)
 {
 	bool new;
@@ -198,11 +206,7 @@ static uint32_t method_frame(struct sampling *g, const struct method *m)
 		return (uint32_t)*place;
 	buf_clear(&g->text);
 	method_show(m->space, m->name, &g->text);
-	enum frame_kind kind = method_is_framework(m->space) ? FRAME_FRAMEWORK : FRAME_CODE;
-	/* Stubs that the runtime compiles for calls out of managed code. */
-	if (!*m->space || str_eq(m->space, "dynamicClass"))
-		kind = FRAME_FRAMEWORK;
-	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, kind);
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(m->space));
 	*map_u64_put(&g->by_method, hash_u64(m->start) ^ m->order, NULL) = frame;
 	return frame;
 }
@@ -222,7 +226,7 @@ static uint32_t later_frame(struct sampling *g, uint64_t address)
 	return frame;
 }
 
-static enum frame_kind native_kind(const char *module)
+enum frame_kind native_code_kind(const char *module)
 {
 	if (str_starts(module, "libclrjit"))
 		return FRAME_JIT;
@@ -243,7 +247,7 @@ static uint32_t native_frame(struct sampling *g, uint64_t address)
 	buf_clear(&g->text);
 	if (!space_symbol(g->space, map, address, &g->text))
 		buf_printf(&g->text, "[%s]", o->name);
-	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), o->name, native_kind(o->name));
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), o->name, native_code_kind(o->name));
 	*map_u64_put(&g->by_address, address, NULL) = frame;
 	return frame;
 }
@@ -458,6 +462,8 @@ static struct err *start(void *user)
 	g->facts->named = g->facts->named && g->compiled->opened;
 	if (g->facts->named)
 		TRY(exam_methods_now(g->exam, g->methods, "early-names"));
+	else
+		g->facts->from_files = code_files_read(&g->exam->patient->target, g->methods) > 0;
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
@@ -523,6 +529,20 @@ static void thin(struct sampling *g)
 	err_free(err);
 }
 
+/* Puts names to code that has got one by now. */
+static void name_known(struct sampling *g)
+{
+	size_t n = 0;
+	vec_each(l, &g->later) {
+		const struct method *m = methods_find(g->methods, l->address);
+		if (m)
+			g->samples->frames.v[l->frame] = g->samples->frames.v[method_frame(g, m)];
+		else
+			g->later.v[n++] = *l;
+	}
+	g->later.n = n;
+}
+
 static void turn(void *user)
 {
 	struct sampling *g = user;
@@ -530,6 +550,11 @@ static void turn(void *user)
 	grow(g);
 	if (g->switches)
 		thin(g);
+	if (!g->options->on_samples)
+		return;
+	name_known(g);
+	g->options->on_samples(g->options->user, g->samples, sampler_facts(g->sampler),
+			       clock_mono_ns() - g->exam->start_ns);
 }
 
 static void stop(void *user)
@@ -549,19 +574,14 @@ static void stop(void *user)
 
 /* --- afterwards --- */
 
-/* Puts names to code that had none when it was seen. */
+/* The last word on code that had no name when it was seen. */
 static void name_later(struct sampling *g)
 {
 	struct samples *s = g->samples;
 	uint32_t stub = strtab_add_cstr(&s->strings, "[stub]");
-	vec_each(l, &g->later) {
-		const struct method *m = methods_find(g->methods, l->address);
-		uint32_t same = m ? method_frame(g, m) : UINT32_MAX;
-		if (m)
-			s->frames.v[l->frame] = s->frames.v[same];
-		else
-			s->frames.v[l->frame].name = stub;
-	}
+	name_known(g);
+	vec_each(l, &g->later)
+		s->frames.v[l->frame].name = stub;
 }
 
 static uint64_t unnamed(struct sampling *g)
@@ -594,11 +614,8 @@ static void save(struct exam *exam, const struct samples *samples, const struct 
 	const struct {
 		const char *key;
 		bool value;
-	} flags[] = { { "kernel", f->kernel },
-		      { "kernel_names", f->kernel_names },
-		      { "per_cpu", f->per_cpu },
-		      { "named", f->named },
-		      { "by_events", f->by_events } };
+	} flags[] = { { "kernel", f->kernel }, { "kernel_names", f->kernel_names }, { "per_cpu", f->per_cpu },
+		      { "named", f->named },   { "from_files", f->from_files },	    { "by_events", f->by_events } };
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -641,6 +658,8 @@ static struct err *finish(struct sampling *g)
 	}
 	if (g->facts->named && unnamed(g) && !g->exam->cancelled && target_alive(&g->exam->patient->target))
 		TRY(exam_methods_now(g->exam, g->methods, "late-names"));
+	else if (g->facts->from_files && unnamed(g) && target_alive(&g->exam->patient->target))
+		code_files_read(&g->exam->patient->target, g->methods);
 	name_later(g);
 	const struct sampler_facts *f = sampler_facts(g->sampler);
 	g->facts->kernel = f->kernel;
@@ -718,18 +737,18 @@ static uint64_t fact_u64(const json_t *fact, const char *key)
 	return v < 0 ? UINT64_MAX : (uint64_t)v;
 }
 
-static struct err *samples_replay(struct exam *exam, struct samples **ret, struct sampling_facts *facts)
+struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *facts)
 {
-	TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(recording_part_read(exam->recording, PART, take_chunk, &bytes));
+	TRY(recording_part_read(recording, PART, take_chunk, &bytes));
 	TRY(samples_read(bytes.data, bytes.len, ret));
-	const json_t *f = recording_fact(exam->recording, "sampling"), *ends = json_object_get(f, "ends");
+	const json_t *f = recording_fact(recording, "sampling"), *ends = json_object_get(f, "ends");
 	*facts = (struct sampling_facts){
 		.kernel = json_get_bool(f, "kernel", false),
 		.kernel_names = json_get_bool(f, "kernel_names", false),
 		.per_cpu = json_get_bool(f, "per_cpu", false),
 		.named = json_get_bool(f, "named", false),
+		.from_files = json_get_bool(f, "from_files", false),
 		.by_events = json_get_bool(f, "by_events", false),
 		.period = fact_u64(f, "period"),
 		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),
@@ -757,8 +776,10 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 			 struct sampling_facts *ret_facts)
 {
 	*ret_facts = (struct sampling_facts){ 0 };
-	if (exam->replay)
-		return samples_replay(exam, ret, ret_facts);
+	if (exam->replay) {
+		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
+		return recorded_samples(exam->recording, ret, ret_facts);
+	}
 	if (exam->way != WAY_EVENTS)
 		return samples_live(exam, options, ret, ret_facts);
 	TRY(exam_samples_by_events(exam, options, ret, ret_facts));

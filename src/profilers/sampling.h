@@ -14,6 +14,10 @@ struct sampling_options {
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
 	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
+	/* Live only, may be NULL: called at least every 50 ms with what has come by now; may take samples out of the
+	 * list. now_ns is since the window's start. */
+	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);
+	void *user;
 };
 
 /* What came of it; saved with the recording. */
@@ -21,6 +25,7 @@ struct sampling_facts {
 	bool kernel;	     /* kernel frames were seen */
 	bool kernel_names;   /* and have names */
 	bool per_cpu, named; /* events told the names of methods */
+	bool from_files;     /* names of methods come from files that the runtime wrote, see code_files.h */
 	bool by_events;	     /* the runtime's sampler and /proc, not the kernel's */
 	uint64_t period;
 	uint32_t stack_bytes, cpus, threads;
@@ -32,6 +37,10 @@ struct sampling_facts {
 	uint64_t cpu_ns;   /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
 
+/* Whose code a namespace is, and a native library. */
+enum frame_kind method_kind(const char *space);
+enum frame_kind native_code_kind(const char *library);
+
 /* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */
 struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				   struct sampling_facts *facts) MUST_USE;
@@ -39,3 +48,6 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 			 struct sampling_facts *ret_facts) MUST_USE;
+/* What a recording kept of it. ERR_NOT_FOUND when it holds no samples. */
+struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *ret_facts)
+	MUST_USE;

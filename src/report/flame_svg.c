@@ -18,6 +18,7 @@ static const char *const colours[] = { "#7fb069", "#8fbcd4", "#e6aa68", "#c98bb9
 
 struct drawing {
 	const struct calltree *tree;
+	enum value_kind unit;
 	struct buf *out;
 	double whole;
 	unsigned deepest;
@@ -53,7 +54,9 @@ static void box(struct drawing *d, uint32_t node, unsigned depth, double x)
 	escaped(out, name);
 	buf_str(out, "\"><title>");
 	escaped(out, name);
-	buf_printf(out, " (%s, %s", fmt_duration_ns(n->total).s, fmt_percent(w).s);
+	buf_str(out, " (");
+	number_add(out, d->unit, (double)n->total);
+	buf_printf(out, ", %s", fmt_percent(w).s);
 	if (n->self)
 		buf_printf(out, "; itself %s", fmt_percent((double)n->self / d->whole).s);
 	buf_printf(out,
@@ -92,10 +95,10 @@ static void legend(struct drawing *d, unsigned height)
 	}
 }
 
-void flame_svg(const struct calltree *tree, const char *what, struct buf *out)
+void flame_svg(const struct calltree *tree, const char *what, enum value_kind unit, struct buf *out)
 {
 	uint64_t whole = MAX(calltree_node(tree, 0)->total, 1ull);
-	struct drawing d = { .tree = tree, .out = out, .whole = (double)whole };
+	struct drawing d = { .tree = tree, .unit = unit, .out = out, .whole = (double)whole };
 	measure(&d, 0, 0);
 	unsigned height = TOP + (d.deepest + 1) * ROW + 34;
 	buf_printf(out,
@@ -110,8 +113,9 @@ void flame_svg(const struct calltree *tree, const char *what, struct buf *out)
 	buf_printf(out, "<rect width=\"%d\" height=\"%u\" fill=\"#fff\"/><text class=\"t\" x=\"%.0f\" y=\"18\">", WIDTH,
 		   height, LEFT);
 	escaped(out, what);
-	buf_printf(out, ": %s</text><text id=\"search\" x=\"1140\" y=\"18\">search</text>",
-		   fmt_duration_ns(calltree_node(tree, 0)->total).s);
+	buf_str(out, ": ");
+	number_add(out, unit, (double)calltree_node(tree, 0)->total);
+	buf_str(out, "</text><text id=\"search\" x=\"1140\" y=\"18\">search</text>");
 	buf_printf(out, "<text id=\"status\" x=\"%.0f\" y=\"36\"></text>\n", LEFT);
 	boxes(&d, 0, 0, 0);
 	legend(&d, height);

@@ -3,5 +3,6 @@
 
 #include "base/buf.h"
 #include "model/calltree.h"
+#include "report/report.h"
 
-void flame_svg(const struct calltree *tree, const char *what, struct buf *out);
+void flame_svg(const struct calltree *tree, const char *what, enum value_kind unit, struct buf *out);

@@ -247,6 +247,7 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 	b->report = r;
 	b->kind = kind;
 	b->title = doc_text(r, title);
+	b->detail = r->details && kind != BLOCK_NOTE;
 	if (full)
 		return b;
 	if (r->last_block)
@@ -256,6 +257,11 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 	r->last_block = b;
 	r->n_blocks++;
 	return b;
+}
+
+void report_details(struct report *r)
+{
+	r->details = true;
 }
 
 static struct report_table *table_new(struct report *r, enum block_kind kind, const char *title)

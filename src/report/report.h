@@ -110,6 +110,9 @@ void report_bucket(struct report_histogram *h, double from, double to, uint64_t 
 struct calltree;
 void report_flame(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind);
 
+/* The blocks from here on say more than the verdict needs: the terminal's text only names them. */
+void report_details(struct report *r);
+
 struct rich *report_note(struct report *r, enum report_health health);
 
 /* "How this was measured": way, pause, lost, left behind. */

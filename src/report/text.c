@@ -198,6 +198,25 @@ static void parameters(const struct text_out *t)
 	text_wrap_end(&w);
 }
 
+/* What the page shows beyond this text. */
+static void details(const struct text_out *t)
+{
+	const char *between = "More as a page (-o FILE.html): ";
+	struct text_wrap w = text_wrap_begin(t, 2);
+	for (const struct block *b = t->r->first_block; b; b = b->next) {
+		if (!b->detail)
+			continue;
+		if (*between != ',')
+			buf_char(t->out, '\n');
+		text_wrap_add(&w, INK_DIM, between);
+		wrap_show(&w, INK_DIM, b->title);
+		between = ", ";
+	}
+	if (*between == ',')
+		text_wrap_add(&w, INK_DIM, ".");
+	text_wrap_end(&w);
+}
+
 void report_render_text(const struct report *r, const struct report_text_style *style, struct buf *out)
 {
 	struct text_out t = { .r = r, .out = out, .columns = 100 };
@@ -213,9 +232,11 @@ void report_render_text(const struct report *r, const struct report_text_style *
 	if (!is_short)
 		figures(&t);
 	for (const struct block *b = r->first_block; b; b = b->next) {
-		if (!is_short || b->kind == BLOCK_NOTE)
+		if (!b->detail && (!is_short || b->kind == BLOCK_NOTE))
 			text_block(&t, b);
 	}
+	if (!is_short)
+		details(&t);
 	how(&t);
 	parameters(&t);
 }

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "symbols/debug_file.h"
 #include "symbols/demangle.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -162,46 +163,6 @@ static int open_mapped(const struct space *s, const struct space_map *map)
 	return open_regular(its);
 }
 
-static struct elf *try_debug(const struct space *s, const struct elf *elf, const char *path)
-{
-	CLEANUP(mem_freep) char *its = mem_printf("/proc/%d/root%s", (int)s->pid, path);
-	CLOSE_FD int fd = open_regular(its);
-	if (fd < 0)
-		fd = open_regular(path);
-	CLEANUP(elf_freep) struct elf *debug = NULL;
-	if (fd < 0)
-		return NULL;
-	struct err *err = elf_open(fd, &debug);
-	bool usable = !err && elf_has_symtab(debug) && str_eq(elf_build_id(debug), elf_build_id(elf));
-	err_ignore(err);
-	return usable ? STEAL(debug) : NULL;
-}
-
-/* Where distributions and .NET put debug files: by build id, by link name, and "X.so.dbg" beside X.so. Only a file of
- * exactly this build is taken. */
-static struct elf *find_debug(const struct space *s, const struct space_object *o)
-{
-	const char *id = elf_build_id(o->elf), *link = elf_debug_link(o->elf);
-	if (elf_has_symtab(o->elf) || strlen(id) < 4)
-		return NULL;
-	int dir = (int)(o->name - o->path);
-	char *tries[] = {
-		mem_printf("/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2),
-		mem_printf("%s.dbg", o->path),
-		mem_printf("/usr/lib/debug%s.dbg", o->path),
-		link ? mem_printf("%.*s%s", dir, o->path, link) : NULL,
-		link ? mem_printf("%.*s.debug/%s", dir, o->path, link) : NULL,
-		link ? mem_printf("/usr/lib/debug%.*s%s", dir, o->path, link) : NULL,
-	};
-	struct elf *debug = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(tries); i++) {
-		if (tries[i] && !debug)
-			debug = try_debug(s, o->elf, tries[i]);
-		mem_free(tries[i]);
-	}
-	return debug;
-}
-
 static void open_pe(struct space_object *o, int fd)
 {
 	struct stat st;
@@ -244,10 +205,12 @@ struct space_object *space_open(struct space *s, const struct space_map *map)
 	if (fd < 0)
 		return o;
 	struct err *err = elf_open(fd, &o->elf);
+	char root[64];
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)s->pid);
 	if (err)
 		open_pe(o, fd);
 	else
-		o->debug = find_debug(s, o);
+		o->debug = debug_file_find(root, o->path, o->elf);
 	err_ignore(err);
 	return o;
 }

@@ -47,9 +47,9 @@ def complete(home):
 
 def with_end(report):
     """Stacks that ended before their root without being longer than the copy."""
-    text = report.how["Whole stacks"]["context"]
+    text = report.how["Whole stacks"]["context"] or ""
     m = re.search(r"([\d.]+|below [\d.]+) % without a rule", text)
-    return float(m[1].removeprefix("below ")) / 100
+    return float(m[1].removeprefix("below ")) / 100 if m else 0
 
 
 class Split(unittest.TestCase):

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct buf out = { 0 };
 		struct hot *h = hot_new(s, UINT64_MAX);
 		hot_folded(h, 1, &out);
-		flame_svg(h->down, "x", &out);
+		flame_svg(h->down, "x", VALUE_NS, &out);
 		for (uint32_t i = 0; i < s->stacks.n; i++)
 			wait_kind_of(s, i, -1);
 		samples_write(s, &out);

@@ -150,7 +150,7 @@ static void hostile_names_stay_in_their_place(void **state)
 	hot_folded(h, 1, &folded);
 	assert_null(strchr(buf_cstr(&folded), ';'));
 	assert_ptr_equal(strchr(folded.data, '\n'), folded.data + folded.len - 1);
-	flame_svg(h->down, "CPU <time>", &svg);
+	flame_svg(h->down, "CPU <time>", VALUE_NS, &svg);
 	assert_null(strstr(svg.data, "<svg onload"));
 	assert_null(strstr(svg.data, "CPU <time>"));
 	assert_non_null(strstr(svg.data, "&lt;svg onload"));

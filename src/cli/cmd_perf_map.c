@@ -1,0 +1,149 @@
+/* drdotnet perf-map: names of a living runtime's code for perf and bpftrace, without a restart. */
+
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/launched.h"
+#include "eventpipe/methods.h"
+#include "profilers/events.h"
+#include "profilers/profiler.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIND_TIMEOUT_MS 3000
+
+struct lines {
+	struct buf text;
+	struct buf name;
+	size_t n;
+};
+
+static void add_line(void *user, const struct method *m)
+{
+	struct lines *l = user;
+	buf_clear(&l->name);
+	method_show(m->space, m->name, &l->name);
+	buf_printf(&l->text, "%llx %x ", (unsigned long long)m->start, m->size);
+	str_add_visible(&l->text, buf_cstr(&l->name), l->name.len, 0);
+	buf_char(&l->text, '\n');
+	l->n++;
+}
+
+/* The folder may be the target's own: the new file takes the name's place, and whatever lay there is not followed. */
+static struct err *put_file(int folder, const char *name, const struct buf *text, const char *path)
+{
+	CLEANUP(mem_freep) char *temp = mem_printf(".%s.%d", name, (int)getpid());
+	CLOSE_FD int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return err_errno(errno, "cannot write '%s'", path);
+	struct err *err = fd_write_full(fd, buf_cstr(text), text->len, DEADLINE_NEVER);
+	if (!err && renameat(folder, temp, folder, name) < 0)
+		err = err_errno(errno, "cannot write '%s'", path);
+	if (err)
+		unlinkat(folder, temp, 0);
+	return err;
+}
+
+/* Where perf and bpftrace look: /tmp of the process, by its own number. */
+static struct err *put_in_tmp(const struct patient *p, const struct buf *text, char **ret_path)
+{
+	char root[64];
+	CLEANUP(mem_freep) char *name = mem_printf("perf-%d.map", (int)p->target.ns_pid);
+	CLEANUP(mem_freep)
+	char *path = p->target.other_root || p->target.other_mount
+			     ? mem_printf("/proc/%d/root/tmp/%s", (int)p->target.pid, name)
+			     : mem_printf("/tmp/%s", name);
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)p->target.pid);
+	CLEANUP(mem_freep) char *enabled = target_env(&p->target, "DOTNET_PerfMapEnabled");
+	if (!str_empty(enabled) && !str_eq(enabled, "0") && !str_eq(enabled, "2") && access(path, F_OK) == 0)
+		return err_new(ERR_USAGE,
+			       "its runtime writes '%s' itself (DOTNET_PerfMapEnabled=%s); -o FILE writes another",
+			       path, enabled);
+	CLOSE_FD int folder = file_open_below(root, "/tmp", O_RDONLY | O_DIRECTORY);
+	if (folder < 0)
+		return err_errno(errno, "cannot open /tmp of process %d", (int)p->target.pid);
+	TRY(put_file(folder, name, text, path));
+	*ret_path = STEAL(path);
+	return NULL;
+}
+
+static struct err *ask(const struct patient *patient, int signal_fd, struct methods *methods)
+{
+	const struct profiler *profiler;
+	TRY(profiler_find("cpu-hotpaths", &profiler));
+	struct exam exam = { .profiler = profiler, .patient = patient, .way = WAY_EVENTS, .cancel_fd = signal_fd };
+	struct err *err = exam_methods_now(&exam, methods, "names");
+	bool cancelled = exam.cancelled;
+	exam_fini(&exam);
+	TRY(err);
+	if (cancelled)
+		return err_new(ERR_CANCELLED, "cancelled");
+	return methods_count(methods) ? NULL : err_new(ERR_UNSUPPORTED, "the runtime did not list its methods");
+}
+
+static struct err *write_map(const struct patient *patient, const char *output, int signal_fd, bool quiet)
+{
+	CLEANUP(methods_freep) struct methods *methods = methods_new();
+	TRY(ask(patient, signal_fd, methods));
+	struct lines lines = { 0 };
+	CLEANUP(mem_freep) char *path = NULL;
+	methods_each(methods, add_line, &lines);
+	struct err *err = NULL;
+	if (str_eq(output, "-"))
+		fputs(buf_cstr(&lines.text), stdout);
+	else if (output)
+		err = file_write_atomic(output, buf_cstr(&lines.text), lines.text.len, 0644);
+	else
+		err = put_in_tmp(patient, &lines.text, &path);
+	if (!err && !quiet)
+		fprintf(stderr, "%s\n", fmt_plural(lines.n, "range of code", "ranges of code").s);
+	if (!err && path)
+		puts(path);
+	buf_free(&lines.text);
+	buf_free(&lines.name);
+	return err;
+}
+
+static struct err *run(const struct args *args, int *ret_exit UNUSED)
+{
+	struct patient patient = { 0 };
+	CLOSE_FD int signal_fd = -1;
+	TRY(signals_open(false, &signal_fd));
+	TRY(patient_find(args->words[0], FIND_TIMEOUT_MS, &patient));
+	struct err *err = patient.target.pid ? write_map(&patient, args_value(args, "--output"), signal_fd,
+							 args_has(args, "--quiet"))
+					     : err_new(ERR_UNSUPPORTED, "its process is not visible from here");
+	patient_fini(&patient);
+	return err;
+}
+
+const struct command cmd_perf_map = {
+	.name = "perf-map",
+	.words = "TARGET",
+	.summary = "Write /tmp/perf-PID.map, so that perf and bpftrace show managed names.",
+	.example = "drdotnet perf-map 1234 && perf record -g -p 1234 sleep 10\n"
+		   "drdotnet perf-map Shop.Api -o -                     to standard output",
+	.details = "The map lists all code that the runtime has compiled or loaded by now; write it again for what is "
+		   "compiled later. It lies in /tmp as the process sees it, where perf and bpftrace look, and stays "
+		   "there until you remove it.\n\n"
+		   "perf takes names from a map only for memory without a file; .NET 7 and later maps its code from a "
+		   "file without a name unless it was started with DOTNET_EnableWriteXorExecute=0. 'drdotnet cpu "
+		   "postprocess' names both. Frames without a frame pointer are missing in the stacks of perf -g; "
+		   "'drdotnet cpu collect' has "
+		   "them.",
+	.options =
+		(const struct option[]){
+			{ .name = "--output",
+			  .short_name = 'o',
+			  .value = "FILE",
+			  .help = "Write it there instead; '-' is standard output" },
+			{ .name = "--quiet", .short_name = 'q', .help = "Nothing but the path" },
+			{ 0 },
+		},
+	.min_words = 1,
+	.max_words = 1,
+	.run = run,
+};

@@ -1,0 +1,92 @@
+#include "server/api.h"
+
+static const struct route_query list_query[] = {
+	{ "profiler", "string", "Only of this profiler (its id or guid).", false },
+	{ "process", "string", "Only of this process, by name.", false },
+	{ "processId", "integer", "Only of this process, by id.", false },
+	{ "state", "string", "queued, running, analysing, done, failed, cancelled, finished or unfinished.", false },
+	{ "q", "string", "Only with this text in process, profiler, verdict, error or guid.", false },
+	{ "limit", "integer", "At most so many, newest first.", false },
+	{ 0 },
+};
+static const struct route_query file_query[] = {
+	{ "download", "boolean", "As an attachment.", false },
+	{ 0 },
+};
+static const struct route_query since_query[] = {
+	{ "since", "integer", "Only what came after the line of this number.", false },
+	{ 0 },
+};
+
+#define REPORT_TYPES "text/markdown text/html text/plain"
+
+/* The first that fits is taken. */
+static const struct route routes[] = {
+	{ METHOD_GET, "/api/processes", SCOPE_READ, ROUTE_CONTRACT, api_processes, "listProcesses", "Processes",
+	  "The .NET processes that can be seen from here, also those that cannot be examined, with the reason.",
+	  .result = "ProcessInfo[]" },
+	{ METHOD_GET, "/api/processes/{id}", SCOPE_READ, 0, api_process, "getProcess", "Processes",
+	  "One process, which ways into it are open, and what would open the others.", .result = "ProcessDetails",
+	  .errors = "400 404" },
+	{ METHOD_GET, "/api/profilers", SCOPE_READ, ROUTE_CONTRACT, api_profilers, "listProfilers", "Profilers",
+	  "The profilers: the symptom each answers, its parameters with defaults and ranges.",
+	  .result = "ProfilerInfo[]" },
+	{ METHOD_GET, "/api/sessions", SCOPE_READ, ROUTE_CONTRACT, api_sessions_list, "listSessions", "Sessions",
+	  "Sessions, newest first.", .query = list_query, .result = "SessionInfo[]", .errors = "400" },
+	{ METHOD_POST, "/api/sessions", SCOPE_FULL, ROUTE_CONTRACT, api_session_start, "startSession", "Sessions",
+	  "Starts a profiler on a process. Everything is checked before the process is touched. Follow it by its "
+	  "events, "
+	  "or ask for it until isCompleted.",
+	  .body = "StartSession", .result = "SessionInfo", .errors = "400 404 409 413 415 503" },
+	{ METHOD_GET, "/api/sessions/{guid}", SCOPE_READ, ROUTE_CONTRACT, api_session, "getSession", "Sessions",
+	  "One session: state, progress, verdict.", .result = "SessionInfo", .errors = "400 404" },
+	{ METHOD_DELETE, "/api/sessions/{guid}", SCOPE_FULL, 0, api_session_delete, "deleteSession", "Sessions",
+	  "Deletes a finished session and its files.", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/download", SCOPE_READ, ROUTE_CONTRACT, api_session_download,
+	  "downloadSession", "Sessions", "All files of a finished session as a zip.", .types = "application/zip",
+	  .errors = "400 404 409" },
+	{ METHOD_POST, "/api/sessions/{guid}/cancel", SCOPE_FULL, 0, api_session_cancel, "cancelSession", "Sessions",
+	  "Asks a session to stop and keep what it has.", .result = "SessionInfo", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/report", SCOPE_READ, 0, api_session_report, "getReport", "Sessions",
+	  "The report, as Accept says; JSON otherwise.", .result = "Report", .types = REPORT_TYPES,
+	  .errors = "400 404 406 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/report.json", SCOPE_READ, 0, api_session_report, "getReportJson",
+	  "Sessions", "The report as JSON.", .result = "Report", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/report.md", SCOPE_READ, 0, api_session_report, "getReportMarkdown",
+	  "Sessions", "The report as Markdown.", .types = "text/markdown", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/report.html", SCOPE_READ, 0, api_session_report, "getReportHtml",
+	  "Sessions", "The report as one HTML file.", .types = "text/html", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/report.txt", SCOPE_READ, 0, api_session_report, "getReportText", "Sessions",
+	  "The report as the terminal shows it.", .types = "text/plain", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/files", SCOPE_READ, 0, api_session_files, "listFiles", "Sessions",
+	  "The files of a session; none while it runs.", .result = "FileInfo[]", .errors = "400 404" },
+	{ METHOD_GET, "/api/sessions/{guid}/files/{name}", SCOPE_READ, 0, api_session_file, "getFile", "Sessions",
+	  "One file of a finished session.", .query = file_query, .types = "application/octet-stream",
+	  .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/log", SCOPE_READ, 0, api_session_log, "getLog", "Sessions",
+	  "What the session said so far.", .types = "text/plain", .errors = "400 404" },
+	{ METHOD_GET, "/api/sessions/{guid}/events", SCOPE_READ, 0, api_session_events, "followSession", "Live",
+	  "Server-sent events of one session: `session` (SessionInfo, first and at every change of state), `progress` "
+	  "({guid, progress, progressText}), `log` ({guid, number, time, text}; what was said before comes first), "
+	  "`deleted`. "
+	  "Ends with the session.",
+	  .types = "text/event-stream", .errors = "400 404 503" },
+	{ METHOD_GET, "/api/events", SCOPE_READ, 0, api_events, "followAll", "Live",
+	  "Server-sent events of all sessions that this server runs.", .types = "text/event-stream", .errors = "503" },
+	{ METHOD_GET, "/api/server", SCOPE_READ, ROUTE_INLINE | ROUTE_ALWAYS, api_server, "getServer", "Server",
+	  "Version, host and state of this server.", .result = "ServerInfo" },
+	{ METHOD_GET, "/api/server/logs", SCOPE_FULL, 0, api_logs, "getServerLogs", "Server",
+	  "The last lines of the server's log.", .query = since_query, .result = "LogLine[]", .errors = "400" },
+	{ METHOD_GET, "/swagger/v1/swagger.json", SCOPE_READ, 0, api_openapi, "getOpenApi", "Server",
+	  "This API as an OpenAPI document.", .result = "any" },
+	{ METHOD_GET, "/healthz", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS, api_health, "health", "Server", "Says ok.",
+	  .types = "text/plain" },
+	{ METHOD_GET, "/metrics", SCOPE_READ, ROUTE_INLINE | ROUTE_ALWAYS, api_metrics, "metrics", "Server",
+	  "Figures about the server itself, for Prometheus.", .types = "text/plain" },
+};
+
+const struct route *routes_all(size_t *ret_n)
+{
+	*ret_n = ARRAY_SIZE(routes);
+	return routes;
+}

@@ -1,0 +1,229 @@
+"""Samples as files for other programs."""
+
+import base64
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from drdotnet import PROGRAM, Home, examine, wait_until
+from patient import FRAMEWORKS, Patient
+from peers import speedscope_page
+from test_report_html import Browser, Page
+
+FX = FRAMEWORKS[-1]
+HOT = "Shop.Pricing.Tax.Compute"
+
+
+class Exports(unittest.TestCase):
+    """One session in every form; the ending of the file says which."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        with Patient("cpu", fx=FX, threads=2) as patient:
+            cls.pid = patient.pid
+            cls.path = cls.home.path / "first.speedscope.json"
+            cls.done = cls.home.run("cpu-hotpaths", patient.pid, "-d", "2s", "-o", cls.path)
+            cls.wrong = cls.home.run("exceptions", patient.pid, "-d", "1s", "-o", cls.home.path / "x.pb.gz")
+        cls.guid = cls.home.sessions()[0]["guid"]
+        cls.report = json.loads((cls.home.path / "sessions" / cls.guid / "report.json").read_text())
+
+    def exported(self, ending):
+        path = self.home.path / f"again{ending}"
+        done = self.home.run("sessions", "export", self.guid, "-o", path)
+        self.assertEqual(done.code, 0, done)
+        return path.read_bytes()
+
+    def cpu_ns(self):
+        return next(f["value"] for f in self.report["figures"] if f["label"] == "CPU time")
+
+    def test_speedscope_has_all_the_time(self):
+        self.assertEqual(self.done.code, 0, self.done)
+        data = json.loads(self.path.read_text())
+        names = [f["name"] for f in data["shared"]["frames"]]
+        self.assertIn(HOT, names)
+        self.assertIn(str(self.pid), data["name"])
+        spent = 0
+        for profile in data["profiles"]:
+            depth, since = 0, 0
+            for event in profile["events"]:
+                if event["type"] == "O":
+                    since = event["at"] if depth == 0 else since
+                    depth += 1
+                else:
+                    depth -= 1
+                    spent += event["at"] - since if depth == 0 else 0
+            self.assertEqual(depth, 0)
+        unit = {"nanoseconds": 1, "microseconds": 1e3}[data["profiles"][0]["unit"]]
+        self.assertAlmostEqual(spent * unit / self.cpu_ns(), 1, delta=0.02)
+        self.assertEqual(json.loads(self.exported(".speedscope.json")), data)
+
+    def test_pprof_folded_svg_and_reports(self):
+        self.assertIn(HOT.encode(), gzip.decompress(self.exported(".pb.gz")))
+        self.assertRegex(self.exported(".folded").decode(), rf"(?m)^\S.*;{HOT} \d+$")
+        self.assertTrue(self.exported(".svg").startswith(b"<?xml"))
+        self.assertTrue(self.exported(".html").startswith(b"<!doctype html>"))
+        self.assertEqual(json.loads(self.exported(".json")), self.report)
+        self.assertIn(HOT.encode(), self.exported(".md"))
+        self.assertIn(HOT.encode(), self.exported(".txt"))
+
+    def test_a_profiler_without_samples_says_so_beforehand(self):
+        self.assertEqual(self.wrong.code, 2)
+        self.assertIn("takes no samples", self.wrong.err)
+        self.assertEqual(len(self.home.sessions()), 1)
+
+
+def perf(*arguments):
+    """linux-perf's own word on a file. Its warnings about the kernel's symbols are its own."""
+    done = subprocess.run(["perf", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def folded(folder):
+    """The folded stacks: frames -> count."""
+    lines = (folder / "folded_stacks.out").read_text().splitlines()
+    return {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in lines}
+
+
+class Folder(unittest.TestCase):
+    """What `profcpu` makes, made again elsewhere, and what linux-perf and its friends say of it."""
+
+    FILES = {"perf.data", "perf_script.out", "folded_stacks.out", "flamegraph.svg", "prof.tar.gz", "symbols"}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-cpu-")))
+        (cls.folder / "profcpu").symlink_to(PROGRAM)
+        # Without W^X the JIT's memory has no file behind it: only there perf itself looks into a map.
+        with Patient("cpu", fx=FX, threads=1, env={"DOTNET_EnableWriteXorExecute": "0"}) as patient:
+            cls.pid = patient.pid
+            done = subprocess.run([cls.folder / "profcpu", "collect", "-pid", str(patient.pid), "-duration", "3"],
+                                  cwd=cls.folder, capture_output=True, text=True, check=True)
+            cls.collected = cls.folder / done.stdout.strip()
+            cls.map = Path(cls.home.run("perf-map", patient.pid).out.strip())
+            (cls.folder / "theirs").mkdir()
+            perf("record", "-q", "-g", "-F", "199", "-p", patient.pid, "-o", cls.folder / "theirs" / "perf.data", "sleep", "3")
+            cls.reported = perf("report", "-i", cls.folder / "theirs" / "perf.data", "--stdio", "--no-children", "-g", "none")
+            shutil.copy(cls.map, cls.folder / "theirs")
+            cls.map.unlink()
+
+    def postprocess(self, folder):
+        done = self.home.run("cpu", "postprocess", "-dir", folder)
+        self.assertEqual(done.code, 0, done)
+
+    def test_the_folder_is_named_after_the_time_and_holds_all(self):
+        self.assertRegex(self.collected.name, r"^\d\d-\d\d-\d\d_\d{4}-\d\d-\d\d$")
+        self.assertEqual({p.name for p in self.collected.iterdir()}, self.FILES)
+        self.assertEqual(list((self.home.path / "sessions").glob("*")), [])
+
+    def test_linux_perf_shows_managed_names(self):
+        report = perf("report", "-i", self.collected / "perf.data", "--stdio", "--no-children", "-g", "none")
+        self.assertRegex(report, rf"(?m)^ +\d\d\.\d+% +burner-0 +your-code.elf +\[\.\] {re.escape(HOT)}")
+        script = perf("script", "-i", self.collected / "perf.data")
+        self.assertIn(f"{HOT}+0x8", script)
+        ours = (self.collected / "perf_script.out").read_text()
+        self.assertEqual(script.count("cpu-clock:"), ours.count("cpu-clock:"))
+
+    def test_the_script_is_what_importers_expect(self):
+        blocks = (self.collected / "perf_script.out").read_text().strip().split("\n\n")
+        times = []
+        for block in blocks:
+            first, *frames = block.split("\n")
+            start = re.match(r"^(\S.+?)\s+(\d+)(?:/?(\d+))?\s+", first)  # speedscope's
+            self.assertEqual(int(start[2]), self.pid)
+            times.append(float(re.search(r" +([0-9.]+): .+?:", first)[1]))  # FlameScope's
+            for frame in frames:
+                self.assertRegex(frame, r"^[\t ]*[0-9a-fA-F]+ (.+) \(\S+\)$")
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(sum(folded(self.collected).values()), len(blocks))
+
+    @unittest.skipUnless(shutil.which("chromium") and shutil.which("npm"), "chromium or npm is not installed")
+    def test_speedscope_imports_the_script(self):
+        script = self.folder / "load.js"
+        data = base64.b64encode((self.collected / "perf_script.out").read_bytes()).decode()
+        script.write_text(f"speedscope.loadFileFromBase64('perf_script.out', '{data}')")
+
+        class Url(str):
+            def as_uri(self):
+                return self
+
+        browser = Browser(self.folder / "browser")
+        self.addCleanup(browser.close)
+        with Page(browser, Url(f"{speedscope_page().as_uri()}#localProfilePath={script}&view=sandwich")) as page:
+            wait_until(lambda: "Total\tSelf\tSymbol Name" in page.js("document.body.innerText"), "speedscope shows it")
+            self.assertEqual(page.seen("Runtime.exceptionThrown"), [])
+            self.assertIn(f"pid: {self.pid}", page.js("document.body.innerText"))
+            self.assertIn("Patients.Worker", page.js("document.body.innerText"))
+
+    def test_it_is_made_again_elsewhere(self):
+        moved = self.folder / "moved"
+        moved.mkdir()
+        with tarfile.open(self.collected / "prof.tar.gz") as tar:
+            tar.extractall(moved)
+        before = folded(self.collected)
+        for name in ("folded_stacks.out", "flamegraph.svg", "perf_script.out"):
+            (moved / name).unlink()
+        self.postprocess(moved)
+        self.assertEqual({p.name for p in moved.iterdir()}, self.FILES)
+        self.assertEqual(folded(moved), before)
+        self.assertIn(str(moved), perf("script", "-i", moved / "perf.data"))
+
+    def test_linux_perf_reads_the_map(self):
+        self.assertRegex(self.reported, rf"(?m)\[JIT\] tid {self.pid} +\[\.\] {re.escape(HOT)}")
+        self.assertFalse(self.map.exists())
+
+    def test_a_recording_of_linux_perf_gets_its_names(self):
+        theirs = self.folder / "theirs"
+        before = (theirs / "perf.data").read_bytes()
+        self.postprocess(theirs)
+        self.assertEqual((theirs / "perf.data").read_bytes(), before)
+        stacks = folded(theirs)
+        hot = sum(n for frames, n in stacks.items() if HOT in frames.split(";"))
+        self.assertGreater(hot / sum(stacks.values()), 0.4)
+        self.assertTrue(any("Patients.Cpu.Burn;" in frames and "start_thread" in frames for frames in stacks))
+
+    def test_wrong_words(self):
+        for words, text in ((["collect", "-duration", "0"], "100ms to 1h"), (["collect", "-frequency", "x"], "10000"),
+                            (["postprocess"], "-dir"), (["explode"], "postprocess"), (["postprocess", "-pid", "1"], "-dir")):
+            done = self.home.run("cpu", *words)
+            self.assertEqual(done.code, 2, done)
+            self.assertIn(text, done.err)
+        (self.folder / "perf.data").write_text("nonsense")
+        done = self.home.run("cpu", "postprocess", "-dir", self.folder)
+        self.assertEqual(done.code, 1)
+        self.assertIn("no perf.data", done.err)
+
+
+class WithoutEvents(unittest.TestCase):
+    """The diagnostics socket is closed, but the runtime wrote a map or a jitdump."""
+
+    def check(self, kind, fx):
+        env = {"DOTNET_EnableDiagnostics_IPC": "0", "DOTNET_PerfMapEnabled": kind}
+        with Home() as home, Patient("cpu", fx=fx, threads=1, env=env) as patient:
+            report = examine(home, "cpu-hotpaths", patient.pid, 2)
+            for name in (f"/tmp/perf-{patient.pid}.map", f"/tmp/jit-{patient.pid}.dump"):
+                Path(name).unlink(missing_ok=True)
+        self.assertEqual(report.how["Managed names"]["value"], "from the runtime's perf map")
+        self.assertIn(HOT, [row["Method"] for row in report.rows("Hottest methods")])
+
+    def test_a_perf_map(self):
+        self.check("3", FX)
+
+    def test_a_jitdump(self):
+        # .NET 10.0 ends its jitdump with the second record.
+        self.check("2", FRAMEWORKS[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
