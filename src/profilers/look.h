@@ -42,7 +42,7 @@ struct look {
 	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
 	const struct target *target;  /* of the living process; NULL of a core */
 	struct target_threads before; /* of a living process, right before it stood still */
-	struct dac_lines *lines; /* asked for source lines before the look ends */
+	struct dac_lines *lines;      /* asked for source lines before the look ends */
 	struct look_facts facts;
 	bool ended;
 };
