@@ -13,6 +13,8 @@
 #define PART_BYTES_MAX ((size_t)512 << 20)
 #define HEAP_ATTEMPTS 5
 #define HEAP_RETRY_MS 20
+#define STOP_ATTEMPTS 4
+#define STOP_RETRY_MS 250
 
 static const char part_magic[8] = "DRLOOK\0";
 
@@ -23,16 +25,18 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
 	struct dac_options dac_options = { .root = root };
 	struct image_forecast forecast;
-	struct look look = { 0 };
+	struct look look = { .target = &p->target };
 	if (p->answered)
 		limits->cookie = p->info.cookie;
 	/* Nobody is made to stand still for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
-	TRY(image_take_snapshot(&p->target, limits, &look.image));
+	err_ignore(target_threads(&p->target, &look.before));
+	struct err *err = image_take_snapshot(&p->target, limits, &look.image);
 	look.facts.at_ns = clock_mono_ns();
 	look.facts.at_unix_ns = clock_real_ns();
-	struct err *err = dac_open(look.image, &dac_options, &look.dac);
+	if (!err)
+		err = dac_open(look.image, &dac_options, &look.dac);
 	if (err) {
 		look_fini(&look);
 		return err;
@@ -89,6 +93,7 @@ struct err *look_end(struct look *look)
 
 void look_fini(struct look *look)
 {
+	vec_free(&look->before);
 	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
@@ -196,15 +201,6 @@ static uint64_t max_pause_ms(const struct exam *exam)
 	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
 }
 
-static struct err *open_look(struct exam *exam, struct look *ret)
-{
-	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
-	if (exam->core)
-		return look_at_core(exam->core, ret);
-	exam_progress(exam, -1, "taking a copy of its memory");
-	return look_at_patient(exam->patient, &limits, ret);
-}
-
 /* Waits without looking; true when the exam is cancelled. */
 static bool pause_exam(const struct exam *exam, uint64_t ms)
 {
@@ -217,6 +213,24 @@ static bool pause_exam(const struct exam *exam, uint64_t ms)
 			return true;
 	}
 	return false;
+}
+
+/* A process that did not stand still in time runs on untouched, and may a moment later. */
+static struct err *open_look(struct exam *exam, struct look *ret)
+{
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
+	if (exam->core)
+		return look_at_core(exam->core, ret);
+	exam_progress(exam, -1, "taking a copy of its memory");
+	for (unsigned attempt = 1;; attempt++) {
+		struct err *err = look_at_patient(exam->patient, &limits, ret);
+		if (!err || err_kind(err) != ERR_TIMEOUT || attempt == STOP_ATTEMPTS)
+			return err;
+		exam_log(exam, "%s; once more", err_text(err));
+		err_free(err);
+		if (pause_exam(exam, STOP_RETRY_MS))
+			return err_new(ERR_CANCELLED, "cancelled before it stood still");
+	}
 }
 
 static struct err *drain(struct exam *exam, struct look_part *part, struct buf *out)

@@ -18,6 +18,7 @@
 #include "image/image.h"
 #include "profilers/exam.h"
 #include "report/report.h"
+#include "target/threads.h"
 
 /* ---- one look ---- */
 
@@ -37,9 +38,11 @@ struct look_facts {
 };
 
 struct look {
-	struct image *image;	 /* reads fail once the look has ended */
-	struct dac *dac;	 /* what it has learnt stays; questions fail once the look has ended */
-	struct dac_lines *lines; /* asked for source lines before the look ends */
+	struct image *image;	      /* reads fail once the look has ended */
+	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
+	const struct target *target;  /* of the living process; NULL of a core */
+	struct target_threads before; /* of a living process, right before it stood still */
+	struct dac_lines *lines;      /* asked for source lines before the look ends */
 	struct look_facts facts;
 	bool ended;
 };

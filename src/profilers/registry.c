@@ -11,6 +11,7 @@
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
 	X(gc_survivors)                                                                                                \
+	X(deadlocks)                                                                                                   \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
