@@ -11,6 +11,7 @@
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
 	X(crash)                                                                                                       \
+	X(heap_stats)                                                                                                  \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \
