@@ -15,6 +15,7 @@
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
+	X(inspect)                                                                                                     \
 	X(sessions)                                                                                                    \
 	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \
