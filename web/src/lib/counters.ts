@@ -57,6 +57,8 @@ export function curated(series: CounterSeries[], cores: number): Curve[] {
   const curves: Curve[] = [];
   for (const r of RECIPES) {
     for (const f of r.from) {
+      // A share of all cores says nothing without their number.
+      if (f.ofCores && !cores) continue;
       const found = series.filter((s) => s.provider === f.provider && s.name === f.name && s.points.length);
       if (!found.length) continue;
       curves.push({ id: r.id, title: r.title, unit: r.unit, ...addUp(found, (f.scale ?? 1) * (f.ofCores ? cores : 1)) });

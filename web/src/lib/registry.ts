@@ -1,10 +1,14 @@
 // What the registry of profilers means for people: complaints, effects, and forms that check in place.
 import type { Process, Profiler, ProfilerParameter } from "./api";
 
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** The first clause of a symptom, as the label of a button: "The CPU is high". */
 export function complaint(p: Profiler): string {
   const clause = (p.symptom ?? p.name).split(/, or |, but |; |: | though |, the /)[0]!;
-  return clause.charAt(0).toUpperCase() + clause.slice(1);
+  return sentence(clause);
 }
 
 const WAY_WORDS: Record<string, string> = { events: "events", samples: "samples", image: "snapshot", agent: "agent" };

@@ -81,7 +81,7 @@ export function PatientsPage() {
   const sessions = useLoad("sessions", api.sessions);
   useEvents("/api/events", { session: sessions.reload });
   const [term, setTerm] = useQuery("find"), held = useRef<number[] | null>(null), [, redraw] = useState(0);
-  const cores = server?.cores ?? 1;
+  const cores = server?.cores ?? 0;
   const rows = (list ?? []).map((p) => ({ p, vital: vitalOf(p.id), state: conditionOf(p, vitalOf(p.id), cores) }));
   const shown = rows.filter(({ p }) => {
     const words = `${p.name} ${p.managedAssemblyName} ${p.id} ${p.pid} ${p.user} ${p.container} ${p.version}`.toLowerCase();
