@@ -1,7 +1,7 @@
-// Short history of the patients, kept by the page itself: what the list showed in the last ten minutes.
+// Short history of the patients, kept by the page itself.
 import type { Process } from "./api";
 
-export const KEEP_MS = 10 * 60 * 1000;
+export const KEEP_MS = 60 * 60 * 1000;
 
 export interface Series { t: number[]; v: (number | null)[] }
 

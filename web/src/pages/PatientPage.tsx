@@ -106,7 +106,6 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
   const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
   useEvents("/api/events", { session: sessions.reload }, sessions.reload);
-  const server = useLoad("server-of-patient", api.server).data;
   const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState("");
   if (process.data && process.data !== last) setLast(process.data);
   const p = process.data ?? last, list = profilers.data;
@@ -144,7 +143,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       {open ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : !gone && <Closed p={p} />}
       <div class="cols">
         <div>
-          {open && <LiveCounters id={id} sessions={mine} cores={server?.cores ?? 0} />}
+          {open && <LiveCounters id={id} sessions={mine} />}
           {open && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
         </div>
         <aside aria-label="Sessions of this patient">
