@@ -66,8 +66,8 @@ export function check(p: ProfilerParameter, value: string): string | null {
     if (p.min != null && n < p.min) return `At least ${p.min}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
   }
   if (p.type === 4 && !/^(true|false)$/.test(text)) return "Yes or no.";
-  if (p.type === 1 && p.choices && !p.choices.includes(text)) return `One of ${p.choices.join(", ")}.`;
-  if (p.type === 1 && !p.choices && new TextEncoder().encode(value).length > 256) return "At most 256 bytes.";
+  if (p.type === 1 && p.choices.length && !p.choices.includes(text)) return `One of ${p.choices.join(", ")}.`;
+  if (p.type === 1 && !p.choices.length && new TextEncoder().encode(value).length > 256) return "At most 256 bytes.";
   return null;
 }
 
