@@ -44,7 +44,7 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 
 struct err *look_at_core(const char *path, struct look *ret)
 {
-	struct image_core_options options = { .files_root = "" };
+	struct image_core_options options = { .files_root = "", .assemblies = true };
 	struct image_core_facts facts;
 	struct look look = { .facts = { .core = true } };
 	struct stat st;
@@ -59,6 +59,7 @@ struct err *look_at_core(const char *path, struct look *ret)
 		look.facts.bytes = (uint64_t)st.st_size;
 	}
 	look.facts.missing = facts.missing_bytes;
+	look.facts.unproven = facts.unproven_bytes;
 	look.lines = dac_lines_new(look.dac, look.image, NULL);
 	*ret = look;
 	return NULL;
@@ -135,9 +136,10 @@ static const struct {
 	const char *key;
 	size_t offset;
 } kept[] = {
-	{ "at_ns", offsetof(struct look_facts, at_ns) },     { "pause_ns", offsetof(struct look_facts, pause_ns) },
-	{ "life_ns", offsetof(struct look_facts, life_ns) }, { "copied", offsetof(struct look_facts, copied) },
-	{ "missing", offsetof(struct look_facts, missing) }, { "bytes", offsetof(struct look_facts, bytes) },
+	{ "at_ns", offsetof(struct look_facts, at_ns) },       { "pause_ns", offsetof(struct look_facts, pause_ns) },
+	{ "life_ns", offsetof(struct look_facts, life_ns) },   { "copied", offsetof(struct look_facts, copied) },
+	{ "unproven", offsetof(struct look_facts, unproven) }, { "missing", offsetof(struct look_facts, missing) },
+	{ "bytes", offsetof(struct look_facts, bytes) },
 };
 
 static void keep_facts(struct exam *exam, const struct look_part *part)
@@ -370,6 +372,9 @@ static void how_core(struct report *report, const struct look_facts *f)
 	report_how(report, "Way", V_TEXT("core file"), size);
 	if (f->missing)
 		report_how(report, "Missing", V_BYTES(f->missing), "the file is cut short");
+	if (f->unproven)
+		report_how(report, "Assemblies", V_BYTES(f->unproven),
+			   "not in the core, so read from disk; nothing proves that they are of the same build");
 }
 
 void look_how(struct report *report, const struct look_facts *looks, size_t n)
