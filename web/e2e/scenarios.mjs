@@ -191,7 +191,12 @@ async function everywhere(t, options, name) {
     await page.waitForSelector("main h1, main h2, main h3");
     await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
     if (path.startsWith("/profilers/")) await page.waitForSelector(".chart canvas");
-    if (path.startsWith("/stacks/")) await page.waitForSelector("pre.stacks");
+    if (path.startsWith("/stacks/")) {
+      // Told before it stops the process, and only when asked.
+      await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
+      await page.getByRole("button", { name: "Look now" }).click();
+      await page.locator("pre.stacks", { hasText: "managed threads" }).waitFor();
+    }
     const over = await t.sideways(page);
     if (over > 0) wrong.push(`${path} scrolls sideways by ${over} px`);
     wrong.push(...(await t.axe(page)));

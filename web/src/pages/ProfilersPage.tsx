@@ -3,7 +3,7 @@ import { api } from "../lib/api";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
 import { Trouble, Waiting } from "../parts/states";
-import { stops } from "../lib/registry";
+import { sentence, stops } from "../lib/registry";
 import { Pause } from "../parts/marks";
 
 export function ProfilersPage() {
@@ -18,7 +18,7 @@ export function ProfilersPage() {
         {profilers.data.map((p) => (
           <li class="panel">
             <h2>{p.name}</h2>
-            <p class="sym-line">{p.symptom}</p>
+            <p class="sym-line">{sentence(p.symptom)}</p>
             <p class="sub">{p.description}</p>
             <dl class="mini">
               <div><dt>Way</dt><dd>{(p.ways ?? []).join(", then ") || "–"}</dd></div>

@@ -9,7 +9,7 @@ import { nameOf } from "./PatientsPage";
 
 function Field({ p, value, error, onChange }: { p: ProfilerParameter; value: string; error: string | null; onChange: (v: string) => void }) {
   const id = `p-${p.key}`, common = { class: "field", id, "aria-invalid": error ? true : undefined, "aria-describedby": `${id}-h` };
-  const words = p.type === 4 ? ["true", "false"] : p.choices?.length ? p.choices : null;
+  const words = p.type === 4 ? ["true", "false"] : p.choices.length ? p.choices : null;
   return (
     <>
       <label for={id} title={p.description}>{p.name}{p.unit && <span class="dim"> ({p.unit})</span>}</label>
