@@ -782,7 +782,8 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 	}
 	if (exam->way != WAY_EVENTS)
 		return samples_live(exam, options, ret, ret_facts);
-	TRY(exam_samples_by_events(exam, options, ret, ret_facts));
+	TRY(options->kind == SAMPLER_CPU ? exam_samples_by_events(exam, options, ret, ret_facts)
+					 : exam_waits_by_events(exam, options, ret, ret_facts));
 	save(exam, *ret, ret_facts);
 	return NULL;
 }

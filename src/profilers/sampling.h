@@ -45,6 +45,10 @@ enum frame_kind native_code_kind(const char *library);
 struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				   struct sampling_facts *facts) MUST_USE;
 
+/* Waits without perf, see waits_events.c. */
+struct err *exam_waits_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				 struct sampling_facts *facts) MUST_USE;
+
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 			 struct sampling_facts *ret_facts) MUST_USE;
