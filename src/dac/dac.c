@@ -145,6 +145,18 @@ struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct da
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
+struct err *dac_memory(struct dac *d, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_MEMORY, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
+struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret)
+{
+	if (n > PORTION)
+		return err_new(ERR_USAGE, "at most %d objects can be asked for at once", PORTION);
+	ANSWER(d, WIRE_DAC_OBJECTS, objects, n, decode_objects(&in_, ret) && ret->n == n, dac_objects_free, ret);
+}
+
 struct err *dac_syncs(struct dac *d, struct dac_syncs *ret)
 {
 	ANSWER(d, WIRE_DAC_SYNC_BLOCKS, NULL, 0, decode_syncs(&in_, ret), dac_syncs_free, ret);
@@ -167,6 +179,7 @@ DEFINE_FREE(dac_code_free, dac_code)
 DEFINE_FREE(dac_syncs_free, dac_syncs)
 DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)
+DEFINE_FREE(dac_objects_free, dac_objects)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)
 {

@@ -203,6 +203,9 @@ struct dac_ranges { /* a VEC */
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
+/* The memory that must be at hand to ask all that was asked so far once more, and what the library lists for a small
+ * dump. Overlapping, in no order. */
+struct err *dac_memory(struct dac *d, struct dac_ranges *ret) MUST_USE;
 
 #define DAC_MAX_GENERATIONS 8
 struct dac_heap {
@@ -231,6 +234,17 @@ struct dac_segments { /* a VEC */
 };
 struct err *dac_segments(struct dac *d, struct dac_segments *ret) MUST_USE;
 void dac_segments_free(struct dac_segments *segments);
+
+struct dac_object {
+	uint64_t object, type, size; /* type 0 = no object there */
+};
+struct dac_objects { /* a VEC */
+	struct dac_object *v;
+	size_t n, cap;
+};
+/* Many at once, in their order. Slow: for checking what was read by other means. */
+struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret) MUST_USE;
+void dac_objects_free(struct dac_objects *objects);
 
 enum dac_handle_type {
 	DAC_HANDLE_WEAK_SHORT,

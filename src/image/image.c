@@ -202,6 +202,13 @@ void image_read(const struct image *img, uint64_t addr, void *buf, size_t len, s
 			break;
 	}
 	*ret_got = got;
+	if (img->watch && got)
+		vec_push(img->watch, ((struct image_range){ addr, got }));
+}
+
+void image_watch_reads(struct image *img, struct image_ranges *into)
+{
+	img->watch = into;
 }
 
 bool image_read_all(const struct image *img, uint64_t addr, void *buf, size_t len)

@@ -130,6 +130,31 @@ struct image_core_written {
 struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
 			     struct image_core_written *ret) MUST_USE;
 
+/* What goes into a core file. */
+enum image_core_kind {
+	IMAGE_CORE_FULL, /* everything readable */
+	IMAGE_CORE_HEAP, /* all but pages that lie unchanged in files on disk; those of assemblies and the runtime stay
+			  */
+	IMAGE_CORE_MINI, /* stacks, changed data of the loaded files, and the ranges given */
+};
+struct image_range {
+	uint64_t start, size;
+};
+struct image_core_content {
+	enum image_core_kind kind;
+	const struct image_range *ranges; /* of a mini: in any order, may overlap, may be nowhere */
+	size_t n_ranges;
+};
+/* content NULL = full. */
+struct err *image_write_core_of(struct image *img, const char *path, const struct image_core_content *content,
+				const struct image_progress *progress, struct image_core_written *ret) MUST_USE;
+struct image_ranges { /* a VEC */
+	struct image_range *v;
+	size_t n, cap;
+};
+/* From now on all that is read is noted there; NULL ends it. Not while several threads read. */
+void image_watch_reads(struct image *img, struct image_ranges *into);
+
 /* ---- a living process ---- */
 
 struct image_limits {

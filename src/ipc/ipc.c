@@ -106,6 +106,42 @@ struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadl
 	return NULL;
 }
 
+struct err *ipc_dump_start(const char *socket, const char *path, enum ipc_dump_type type, int version,
+			   struct deadline deadline, int *ret_fd)
+{
+	CLEANUP(buf_free) struct buf request = { 0 };
+	CLOSE_FD int fd = -1;
+	wire_begin(&request, WIRE_SET_DUMP, (uint8_t)(WIRE_CORE_DUMP + version - 1));
+	wire_string(&request, path);
+	wire_u32(&request, type);
+	wire_u32(&request, 0);
+	TRY(wire_end(&request));
+	TRY_WRAP(connect_wait(socket, deadline, &fd), "ask the runtime for a dump");
+	TRY_WRAP(connect_send(fd, &request, deadline), "ask the runtime for a dump");
+	*ret_fd = fd_steal(&fd);
+	return NULL;
+}
+
+struct err *ipc_dump_answer(int fd, struct deadline deadline, bool *ret_known)
+{
+	CLEANUP(buf_free) struct buf reply = { 0 };
+	const uint8_t *payload;
+	size_t len;
+	uint32_t hresult;
+	TRY_WRAP(read_reply(fd, deadline, &reply, &payload, &len, &hresult), "the runtime's answer");
+	*ret_known = hresult != WIRE_UNKNOWN_COMMAND;
+	if (!hresult || !*ret_known)
+		return NULL;
+	CLEANUP(mem_freep) char *text = wire_refusal_text((const uint8_t *)reply.data, reply.len);
+	struct err *err = wire_refusal(hresult);
+	if (!text)
+		return err;
+	err_free(err);
+	for (size_t n = strlen(text); n && (text[n - 1] == '\n' || text[n - 1] == '\r'); n--)
+		text[n - 1] = '\0';
+	return err_new(ERR_IO, "the runtime wrote no dump: %s", text);
+}
+
 struct err *ipc_attach_profiler(const char *socket, const struct ipc_attach *attach, struct deadline deadline,
 				uint32_t *ret_hresult)
 {

@@ -9,6 +9,7 @@
 	X(exceptions)                                                                                                  \
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
+	X(merged_call_stacks)                                                                                          \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \

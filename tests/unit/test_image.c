@@ -399,6 +399,64 @@ static void test_a_cancelled_core_leaves_nothing(void **state)
 	assert_ok(dir_remove(root));
 }
 
+/* Stacks and the ranges asked for, page by page; what was left out is missing, not zero. */
+static void test_a_mini_core_holds_what_was_asked_for(void **state)
+{
+	(void)state;
+	char *root = temp_folder(), path[80];
+	struct image *img = image_new(IMAGE_CORE), *again;
+	struct image_mapping heap = { 0x100000, 0x200000, 0, IMAGE_READ | IMAGE_WRITE, false, "" };
+	struct image_mapping stack = { 0x700000, 0x800000, 0, IMAGE_READ | IMAGE_WRITE, false, "[stack]" };
+	struct image_thread thread = { .tid = 5, .has_regs = true, .regs = { .rsp = 0x7fe110, .rip = 0x150008 } };
+	vec_push(&img->mappings, heap);
+	vec_push(&img->mappings, stack);
+	vec_push(&img->threads, thread);
+	image_add_piece(img, (struct image_piece){ heap.start, heap.end, IMAGE_FD_ZERO, 0 });
+	image_add_piece(img, (struct image_piece){ stack.start, stack.end, IMAGE_FD_ZERO, 0 });
+	static const struct image_range ranges[] = {
+		{ 0x120ff8, 16 }, { 0x120000, 0x3000 },		  { 0x121000, 8 }, { 0x1fff00, 0x10000 }, { 0x10, 8 },
+		{ 0xfff000, 64 }, { UINT64_MAX - 8, UINT64_MAX }, { 0x100000, 0 },
+	};
+	struct image_core_content content = { IMAGE_CORE_MINI, ranges, ARRAY_SIZE(ranges) };
+	snprintf(path, sizeof(path), "%s/core", root);
+	assert_ok(image_write_core_of(img, path, &content, NULL, NULL));
+	assert_ok(image_open_core(path, NULL, NULL, &again));
+	static const struct {
+		uint64_t at;
+		bool there;
+	} pages[] = {
+		{ 0x100000, false }, { 0x11f000, false }, { 0x120000, true }, { 0x121000, true },  { 0x122000, true },
+		{ 0x123000, false }, { 0x150000, true },  { 0x1ff000, true }, { 0x200000, false }, { 0x700000, false },
+		{ 0x7fd000, false }, { 0x7fe000, true },  { 0x7ff000, true },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++) {
+		char page[PAGE];
+		assert_int_equal(image_read_all(again, pages[i].at, page, sizeof(page)), pages[i].there);
+	}
+	image_close(again);
+	image_close(img);
+	assert_ok(dir_remove(root));
+}
+
+static void test_reads_are_watched(void **state)
+{
+	(void)state;
+	struct image *img = image_new(IMAGE_CORE);
+	struct image_ranges seen = { 0 };
+	char byte[8];
+	image_add_piece(img, (struct image_piece){ 0x1000, 0x1004, IMAGE_FD_ZERO, 0 });
+	image_watch_reads(img, &seen);
+	assert_false(image_read_all(img, 0x1000, byte, 8));
+	assert_false(image_read_all(img, 0x2000, byte, 8));
+	image_watch_reads(img, NULL);
+	assert_true(image_read_all(img, 0x1002, byte, 2));
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.v[0].start, 0x1000);
+	assert_int_equal(seen.v[0].size, 4);
+	vec_free(&seen);
+	image_close(img);
+}
+
 /* ---- streams ---- */
 
 static struct buf small_stream(void)
@@ -820,6 +878,8 @@ int main(void)
 		cmocka_unit_test(test_left_out_pages_come_from_the_same_file_only),
 		cmocka_unit_test(test_core_is_written_and_read_again),
 		cmocka_unit_test(test_a_cancelled_core_leaves_nothing),
+		cmocka_unit_test(test_a_mini_core_holds_what_was_asked_for),
+		cmocka_unit_test(test_reads_are_watched),
 		cmocka_unit_test(test_stream_from_a_file_and_a_pipe),
 		cmocka_unit_test(test_hostile_streams),
 		cmocka_unit_test(test_frame_leads_back),

@@ -1,0 +1,344 @@
+/* The part, little endian, strings as u32 length and bytes:
+ *
+ *   u32 n methods:  string name, u8 framework
+ *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
+ *                   u32 n frames: u32 method each
+ *   u32 ended */
+
+#include "profilers/seen.h"
+#include "base/str.h"
+#include "eventpipe/methods.h"
+#include <string.h>
+
+#define THREADS_MAX 100000u
+#define METHODS_MAX 1000000u
+#define FRAMES_MAX 300u
+#define TEXT_MAX 1000u
+
+enum { FLAG_COOPERATIVE = 1, FLAG_FINALIZER = 2, FLAG_CUT = 4, FLAG_LOST = 8, FLAG_NAME = 16, FLAG_EXCEPTION = 32 };
+
+struct seen *seen_new(void)
+{
+	return mem_zalloc(sizeof(struct seen));
+}
+
+void seen_free(struct seen *s)
+{
+	if (!s)
+		return;
+	strtab_free(&s->strings);
+	vec_free(&s->methods);
+	map_u64_free(&s->by_name);
+	vec_free(&s->frames);
+	vec_free(&s->threads);
+	mem_free(s);
+}
+
+static const char *keep(struct seen *s, const char *text)
+{
+	return text ? strtab_get(&s->strings, strtab_add(&s->strings, text, strnlen(text, TEXT_MAX))) : NULL;
+}
+
+uint32_t seen_method(struct seen *s, const char *name, bool framework)
+{
+	bool new;
+	uint32_t id = strtab_add(&s->strings, name, strnlen(name, TEXT_MAX));
+	uint64_t *place = map_u64_put(&s->by_name, ((uint64_t)id << 1) | framework, &new);
+	if (new) {
+		*place = s->methods.n;
+		vec_push(&s->methods,
+			 ((struct seen_method){ .name = strtab_get(&s->strings, id), .framework = framework }));
+	}
+	return (uint32_t)*place;
+}
+
+void seen_add_frame(struct seen *s, uint32_t method)
+{
+	vec_push(&s->frames, method);
+}
+
+void seen_add_thread(struct seen *s, const struct seen_thread *thread)
+{
+	struct seen_thread t = *thread;
+	t.first = s->threads.n ? vec_last(&s->threads).first + vec_last(&s->threads).n : 0;
+	t.n = (uint32_t)s->frames.n - t.first;
+	if (t.n > FRAMES_MAX) {
+		t.n = FRAMES_MAX;
+		s->frames.n = t.first + FRAMES_MAX;
+		t.cut = true;
+	}
+	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
+	t.os_name = keep(s, t.os_name ? t.os_name : "");
+	t.exception = keep(s, t.exception);
+	vec_push(&s->threads, t);
+}
+
+size_t seen_site(const struct seen *s, const struct seen_thread *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (!seen_frame(s, t, i)->framework)
+			return i;
+	return t->n;
+}
+
+/* ---- out of an image ---- */
+
+/* A frame of the runtime itself says something only by a method that no managed frame repeats. */
+static bool is_kept(const struct dac_stack *stack, size_t i)
+{
+	const struct dac_frame *f = &stack->v[i];
+	if (!f->kind)
+		return true;
+	if (!f->method)
+		return false;
+	bool below = i + 1 < stack->n && stack->v[i + 1].method == f->method;
+	bool above = i > 0 && stack->v[i - 1].method == f->method;
+	return !below && !above;
+}
+
+static uint32_t method_of(struct seen *s, struct dac *dac, const struct dac_frame *f)
+{
+	const struct dac_method *m = f->method ? dac_method(dac, f->method) : NULL;
+	if (!m || str_empty(m->name))
+		return seen_method(s, "[code without a name]", true);
+	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
+	dac_split_name(m->name, &space, &member);
+	method_show(buf_cstr(&space), buf_cstr(&member), &shown);
+	bool made = m->dynamic || !space.len || str_eq(buf_cstr(&space), "ILStubClass") ||
+		    str_eq(buf_cstr(&space), "dynamicClass") || str_ends(buf_cstr(&member), "__PInvoke");
+	return seen_method(s, buf_cstr(&shown), made || method_is_framework(buf_cstr(&space)));
+}
+
+#define RESTART_CALL 219
+
+/* A wait that was interrupted once goes on as restart_syscall; which it is, the code before it tells: mov eax, syscall.
+ */
+static int32_t restarted_call(const struct image *image, uint64_t rip)
+{
+	uint8_t code[7];
+	int32_t call;
+	if (!image_read_all(image, rip - sizeof(code), code, sizeof(code)) || code[0] != 0xb8 || code[5] != 0x0f ||
+	    code[6] != 0x05)
+		return RESTART_CALL;
+	memcpy(&call, code + 1, sizeof(call));
+	return call;
+}
+
+/* What the kernel said of it at that instant. */
+static void ask_kernel(const struct image *image, uint32_t os_id, struct seen_thread *t)
+{
+	size_t n;
+	const struct image_thread *threads = image_threads(image, &n);
+	t->call = SEEN_UNKNOWN;
+	for (size_t i = 0; i < n; i++) {
+		if ((uint32_t)threads[i].tid != os_id)
+			continue;
+		t->os_name = threads[i].name;
+		if (threads[i].has_regs) {
+			int64_t call = (int64_t)threads[i].regs.orig_rax;
+			t->call = call >= 0 && call < 1000 ? (int32_t)call : SEEN_RUNS;
+			if (t->call == RESTART_CALL)
+				t->call = restarted_call(image, threads[i].regs.rip);
+		}
+		return;
+	}
+}
+
+static void describe_exception(struct dac *dac, const struct dac_thread *t, struct buf *out)
+{
+	struct dac_exception e = { 0 };
+	CLEANUP(err_freep) struct err *err = dac_exception(dac, t->exception, &e);
+	if (err || str_empty(e.type_name))
+		return;
+	type_show(e.type_name, out);
+	if (e.message)
+		buf_printf(out, ": %s", e.message);
+}
+
+static void take_thread(struct seen *s, struct look *look, const struct dac_thread *t, const struct dac_stack *stack)
+{
+	CLEANUP(buf_free) struct buf exception = { 0 };
+	struct seen_thread thread = { .managed_id = t->managed_id,
+				      .os_id = t->os_id,
+				      .state = t->state,
+				      .cooperative = t->cooperative,
+				      .finalizer = t->finalizer,
+				      .name = t->name,
+				      .cut = stack->cut,
+				      .lost = stack->lost };
+	ask_kernel(look->image, t->os_id, &thread);
+	for (size_t i = 0; i < stack->n && i < FRAMES_MAX * 2; i++)
+		if (is_kept(stack, i))
+			seen_add_frame(s, method_of(s, look->dac, &stack->v[i]));
+	if (t->exception)
+		describe_exception(look->dac, t, &exception);
+	thread.exception = exception.len ? buf_cstr(&exception) : NULL;
+	seen_add_thread(s, &thread);
+}
+
+struct drained {
+	struct dac_threads threads;
+	VEC(struct dac_stack) stacks; /* one for each thread */
+};
+
+static void drained_fini(struct drained *d)
+{
+	vec_each(stack, &d->stacks)
+		dac_stack_free(stack);
+	vec_free(&d->stacks);
+	dac_threads_free(&d->threads);
+}
+
+static bool is_there(const struct dac_thread *t)
+{
+	return t->os_id && !(t->state & (DAC_THREAD_DEAD | DAC_THREAD_UNSTARTED));
+}
+
+static struct err *read_stacks(struct dac *dac, struct drained *d)
+{
+	struct dac_addresses methods = { 0 };
+	CLEANUP(err_freep) struct err *first = NULL;
+	size_t wanted = 0, failed = 0;
+	vec_each(t, &d->threads) {
+		struct dac_stack stack = { 0 };
+		struct err *err = is_there(t) ? dac_stack(dac, t->os_id, &stack) : NULL;
+		wanted += is_there(t);
+		failed += err != NULL;
+		stack.lost |= err != NULL;
+		if (first)
+			err_free(err);
+		else
+			first = err;
+		vec_each(f, &stack)
+			if (f->method)
+				vec_push(&methods, f->method);
+		vec_push(&d->stacks, stack);
+	}
+	struct err *err = wanted && failed == wanted ? STEAL(first) : dac_learn_methods(dac, methods.v, methods.n);
+	dac_addresses_free(&methods);
+	return err;
+}
+
+struct err *seen_drain(void *user, struct look *look, struct buf *out)
+{
+	(void)user;
+	CLEANUP(drained_fini) struct drained d = { 0 };
+	CLEANUP(seen_freep) struct seen *s = seen_new();
+	TRY(dac_threads(look->dac, &d.threads));
+	TRY(read_stacks(look->dac, &d));
+	err_ignore(dac_name_threads(look->dac, &d.threads));
+	for (size_t i = 0; i < d.threads.n && s->threads.n < THREADS_MAX; i++) {
+		if (is_there(&d.threads.v[i]))
+			take_thread(s, look, &d.threads.v[i], &d.stacks.v[i]);
+		else
+			s->ended++;
+	}
+	seen_write(s, out);
+	return NULL;
+}
+
+/* ---- as bytes ---- */
+
+static void put_u32(struct buf *out, uint32_t v)
+{
+	buf_add(out, &v, sizeof(v));
+}
+
+static void put_text(struct buf *out, const char *text)
+{
+	size_t len = text ? strlen(text) : 0;
+	put_u32(out, (uint32_t)len);
+	buf_add(out, text, len);
+}
+
+static uint8_t flags_of(const struct seen_thread *t)
+{
+	return (uint8_t)((t->cooperative ? FLAG_COOPERATIVE : 0) | (t->finalizer ? FLAG_FINALIZER : 0) |
+			 (t->cut ? FLAG_CUT : 0) | (t->lost ? FLAG_LOST : 0) | (t->name ? FLAG_NAME : 0) |
+			 (t->exception ? FLAG_EXCEPTION : 0));
+}
+
+void seen_write(const struct seen *s, struct buf *out)
+{
+	put_u32(out, (uint32_t)s->methods.n);
+	vec_each(m, &s->methods) {
+		put_text(out, m->name);
+		buf_char(out, m->framework);
+	}
+	put_u32(out, (uint32_t)s->threads.n);
+	vec_each(t, &s->threads) {
+		put_u32(out, t->managed_id);
+		put_u32(out, t->os_id);
+		put_u32(out, t->state);
+		buf_char(out, (char)flags_of(t));
+		put_u32(out, (uint32_t)t->call);
+		put_text(out, t->name);
+		put_text(out, t->os_name);
+		put_text(out, t->exception);
+		put_u32(out, t->n);
+		for (uint32_t i = 0; i < t->n; i++)
+			put_u32(out, s->frames.v[t->first + i]);
+	}
+	put_u32(out, s->ended);
+}
+
+/* The text, terminated, in the strings of s; "" when there is none. */
+static const char *get_text(struct seen *s, struct cursor *in)
+{
+	uint32_t len = cursor_u32(in);
+	const uint8_t *text = len <= TEXT_MAX ? cursor_take(in, len) : NULL;
+	if (!text) {
+		in->bad = true;
+		return "";
+	}
+	return strtab_get(&s->strings, strtab_add(&s->strings, (const char *)text, len));
+}
+
+static void get_thread(struct seen *s, struct cursor *in, const uint32_t *methods, uint32_t n_methods)
+{
+	struct seen_thread t = { .managed_id = cursor_u32(in), .os_id = cursor_u32(in), .state = cursor_u32(in) };
+	uint8_t flags = cursor_u8(in);
+	t.cooperative = flags & FLAG_COOPERATIVE;
+	t.finalizer = flags & FLAG_FINALIZER;
+	t.cut = flags & FLAG_CUT;
+	t.lost = flags & FLAG_LOST;
+	t.call = cursor_i32(in);
+	t.name = get_text(s, in);
+	t.os_name = get_text(s, in);
+	t.exception = get_text(s, in);
+	t.name = flags & FLAG_NAME ? t.name : NULL;
+	t.exception = flags & FLAG_EXCEPTION ? t.exception : NULL;
+	uint32_t n = cursor_u32(in);
+	in->bad |= n > FRAMES_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
+		uint32_t method = cursor_u32(in);
+		in->bad |= method >= n_methods;
+		if (cursor_ok(in))
+			seen_add_frame(s, methods[method]);
+	}
+	if (cursor_ok(in))
+		seen_add_thread(s, &t);
+}
+
+struct err *seen_take(void *user, struct cursor *in)
+{
+	CLEANUP(seen_freep) struct seen *s = seen_new();
+	VEC(uint32_t) methods = { 0 };
+	uint32_t n = cursor_u32(in);
+	in->bad |= n > METHODS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
+		const char *name = get_text(s, in);
+		vec_push(&methods, seen_method(s, name, cursor_u8(in)));
+	}
+	n = cursor_u32(in);
+	in->bad |= n > THREADS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		get_thread(s, in, methods.v, (uint32_t)methods.n);
+	s->ended = cursor_u32(in);
+	vec_free(&methods);
+	if (!cursor_ok(in))
+		return err_new(ERR_BAD_DATA, "the recording's list of threads is damaged");
+	seen_free(*(struct seen **)user);
+	*(struct seen **)user = STEAL(s);
+	return NULL;
+}
