@@ -12,6 +12,7 @@
 	X(merged_call_stacks)                                                                                          \
 	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
+	X(duplicated_strings)                                                                                          \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
