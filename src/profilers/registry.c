@@ -11,6 +11,8 @@
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
 	X(deadlocks)                                                                                                   \
+	X(stuck_tasks)                                                                                                 \
+	X(zombie_threads)                                                                                              \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \

@@ -171,6 +171,17 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 		buf_printf(out, ": %s", e.message);
 }
 
+/* A stack of nothing but nameless code is that of a thread the runtime made for itself. */
+static bool is_told(struct dac *dac, const struct dac_stack *stack)
+{
+	vec_each(f, stack) {
+		const struct dac_method *m = f->method ? dac_method(dac, f->method) : NULL;
+		if (m && !str_empty(m->name))
+			return true;
+	}
+	return false;
+}
+
 static void take_thread(struct seen *s, struct look *look, const struct dac_thread *t, const struct dac_stack *stack)
 {
 	CLEANUP(buf_free) struct buf exception = { 0 };
@@ -183,7 +194,8 @@ static void take_thread(struct seen *s, struct look *look, const struct dac_thre
 				      .cut = stack->cut,
 				      .lost = stack->lost };
 	ask_kernel(look->image, t->os_id, &thread);
-	for (size_t i = 0; i < stack->n && i < FRAMES_MAX * 2; i++)
+	size_t n = is_told(look->dac, stack) ? MIN(stack->n, (size_t)FRAMES_MAX * 2) : 0;
+	for (size_t i = 0; i < n; i++)
 		if (seen_keeps_frame(stack, i))
 			seen_add_frame(s, method_of(s, look->dac, &stack->v[i]));
 	if (t->exception)
