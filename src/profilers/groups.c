@@ -193,6 +193,21 @@ static uint32_t outwards(const struct seen *s, const struct seen_thread *t, size
 	return at < end_of(s, t) ? s->frames.v[t->first + at] : SEEN_NONE;
 }
 
+/* The source line of that frame, when all have the same. */
+static const char *shared_line(const struct seen *s, const struct groups *gs, const struct group *g, size_t depth)
+{
+	const char *line = NULL;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct seen_thread *t = member(s, gs, g, i);
+		size_t site = seen_site(s, t);
+		const char *its = seen_line(s, t, (site < t->n ? site : 0) + depth);
+		if (i && !str_eq(its, line))
+			return NULL;
+		line = its;
+	}
+	return line;
+}
+
 static bool all_share(const struct seen *s, const struct groups *gs, const struct group *g, size_t depth)
 {
 	uint32_t method = outwards(s, member(s, gs, g, 0), depth);
@@ -264,7 +279,8 @@ void group_lines(const struct seen *s, const struct groups *gs, const struct gro
 		report_row_line(row, VALUE_CODE, callee, NULL);
 	size_t depth = 0;
 	for (; all_share(s, gs, g, depth); depth++)
-		report_row_line(row, VALUE_CODE, s->methods.v[outwards(s, first, depth)].name, NULL);
+		report_row_line(row, VALUE_CODE, s->methods.v[outwards(s, first, depth)].name,
+				shared_line(s, gs, g, depth));
 	add_callers(s, gs, g, depth, row);
 	if (first->cut && g->n == 1)
 		report_row_line(row, VALUE_TEXT, "and more", NULL);

@@ -47,7 +47,8 @@ struct look {
 	bool ended;
 };
 
-/* Of a living process: everything is checked first (is there a library, how long would it stand still). */
+/* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
+ * or what an attempt that failed left there; look_fini in any case. */
 struct err *look_at_patient(const struct patient *p, struct image_limits *limits, struct look *ret) MUST_USE;
 struct err *look_at_core(const char *path, struct look *ret) MUST_USE;
 /* No more memory is needed: the copy goes now, and what it cost is known. ERR_IO when it was lost before, so that what

@@ -13,7 +13,8 @@
 static void add(struct seen *s, struct seen_thread thread, const char *const *frames)
 {
 	for (; *frames; frames++)
-		seen_add_frame(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")));
+		seen_add_frame_at(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")),
+				  str_starts(*frames, "Shop.") ? "Shop.cs:29" : NULL);
 	thread.waits_for = SEEN_NONE;
 	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
 	seen_add_thread(s, &thread);
@@ -57,6 +58,8 @@ static void test_kept(void **state)
 	assert_int_equal(back->threads.v[4].call, SEEN_RUNS);
 	assert_true(back->threads.v[5].finalizer);
 	assert_string_equal(seen_frame(back, &back->threads.v[1], 3)->name, "Shop.Hall.Odd");
+	assert_string_equal(seen_line(back, &back->threads.v[1], 3), "Shop.cs:29");
+	assert_null(seen_line(back, &back->threads.v[1], 0));
 	seen_write(back, &again);
 	assert_int_equal(again.len, bytes.len);
 	assert_memory_equal(again.data, bytes.data, bytes.len);
