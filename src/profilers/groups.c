@@ -67,7 +67,7 @@ void groups_make(const struct seen *s, struct groups *ret)
 		struct group key = { .doing = seen_doing(s, t), .thing = SEEN_NONE, .site = SEEN_NONE };
 		if (key.doing != DOING_IDLE) {
 			key.site = site_of(s, t);
-			key.thing = t->waits_for;
+			key.thing = seen_thing_class(s, t->waits_for);
 		}
 		vec_push(&list, ((struct keyed){ key, i }));
 	}
@@ -78,6 +78,8 @@ void groups_make(const struct seen *s, struct groups *ret)
 			vec_push(&ret->v, k->key);
 		}
 		struct group *g = &vec_last(&ret->v);
+		g->alike |=
+			g->n && s->threads.v[k->thread].waits_for != s->threads.v[vec_last(&ret->members)].waits_for;
 		g->n++;
 		g->pool += (s->threads.v[k->thread].state & DAC_THREAD_POOL) != 0;
 		vec_push(&ret->members, k->thread);
@@ -102,7 +104,7 @@ const char *group_site(const struct seen *s, const struct group *g)
 
 void group_words(const struct seen *s, const struct groups *gs, const struct group *g, bool brief, struct buf *out)
 {
-	unsigned flags = (g->n > 1 ? WORDS_SEVERAL : 0) | (brief ? WORDS_BRIEF : 0);
+	unsigned flags = (g->n > 1 ? WORDS_SEVERAL : 0) | (brief ? WORDS_BRIEF : 0) | (g->alike ? WORDS_ALIKE : 0);
 	seen_waits_words(s, member(s, gs, g, 0), flags, out);
 }
 

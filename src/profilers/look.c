@@ -301,7 +301,8 @@ static struct err *look_live(struct exam *exam, struct look_part *part)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
 			       fmt_bytes(PART_BYTES_MAX).s);
 	keep(exam, part, &bytes);
-	note_window(exam, &part->facts);
+	if (!part->beside)
+		note_window(exam, &part->facts);
 	return take(part, &bytes);
 }
 
@@ -314,7 +315,8 @@ static struct err *take_chunk(void *user, const void *data, size_t len)
 static struct err *look_replay(struct exam *exam, struct look_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(exam_recall_window(exam));
+	if (!part->beside)
+		TRY(exam_recall_window(exam));
 	TRY(recording_part_read(exam->recording, part->name, take_chunk, &bytes));
 	recall_facts(exam, part);
 	return take(part, &bytes);

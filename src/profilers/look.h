@@ -72,6 +72,7 @@ struct look_part {
 	const char *name; /* of the part: "threads"; each look of an exam has its own */
 	uint32_t version; /* of what drain() writes: a recording of another one is refused */
 	bool heap;	  /* the heap must be in order: looks again when a collection was at work */
+	bool beside;	  /* another instrument has the window: this look does not change it */
 	/* Reads what it needs and writes it down. Not called when replaying. */
 	struct err *(*drain)(void *user, struct look *look, struct buf *out);
 	/* Understands what drain() wrote, which may be hostile. After the copy is gone. */

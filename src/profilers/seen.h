@@ -93,13 +93,16 @@ void seen_thing_words(const struct seen *s, const struct seen_thing *thing, stru
 
 /* The same with short names, for a cell. */
 void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out);
+/* The first thing of the same kind, type and name: those are alike to a reader. */
+uint32_t seen_thing_class(const struct seen *s, uint32_t thing);
 /* What a task waits for in the end, through the tasks it awaits; itself when it is run by somebody. */
 const struct seen_thing *seen_chain_end(const struct seen *s, const struct seen_thing *thing);
 /* What a thread does and, where it is known, for what it waits and who has that: "waits for Shop.Stock._lock, held by
  * 'checkout' (tid 4230)". */
 enum {
 	WORDS_SEVERAL = 1, /* about several threads */
-	WORDS_BRIEF = 2	   /* short names, for a cell */
+	WORDS_BRIEF = 2,   /* short names, for a cell */
+	WORDS_ALIKE = 4,   /* each for another thing of that name */
 };
 void seen_waits_words(const struct seen *s, const struct seen_thread *t, unsigned flags, struct buf *out);
 

@@ -429,6 +429,22 @@ static void test_held_long(void **state)
 	fixture_end(&f);
 }
 
+/* Many threads, each of which blocks on a task of its own, do the same. */
+static void test_alike(void **state)
+{
+	(void)state;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 2, 3 }, 3);
+	CLEANUP(groups_free) struct groups gs = { 0 };
+	CLEANUP(buf_free) struct buf words = { 0 };
+	for (uint32_t i = 0; i < 3; i++)
+		has(s, THING_TASK, "Shop.Api.FetchAsync", SEEN_NONE, false);
+	groups_make(s, &gs);
+	assert_int_equal(gs.v.n, 1);
+	assert_int_equal(gs.v.v[0].n, 3);
+	group_words(s, &gs, &gs.v.v[0], false, &words);
+	assert_string_equal(buf_cstr(&words), "block on tasks of Shop.Api.FetchAsync");
+}
+
 static void test_lock_queue(void **state)
 {
 	(void)state;
@@ -460,6 +476,7 @@ int main(void)
 		cmocka_unit_test(test_a_circle_that_passes),
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_lock_queue),
+		cmocka_unit_test(test_alike),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
