@@ -13,6 +13,8 @@
 	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
 	X(duplicated_strings)                                                                                          \
+	X(stuck_tasks)                                                                                                 \
+	X(zombie_threads)                                                                                              \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
