@@ -1,5 +1,6 @@
 """drdotnet serve over real HTTP: the Dr-Dotnet contract, everything beside it, and what happens to bad requests."""
 
+import gzip
 import io
 import json
 import re
@@ -263,6 +264,18 @@ class ServerTest(unittest.TestCase):
                     self.assertEqual(set(schemas[one]["properties"]), set(value), path)
                 checked.add(one)
         self.assertLessEqual({"ProcessInfo", "ProcessDetails", "ProfilerInfo", "SessionInfo", "FileInfo", "ServerInfo"}, checked)
+
+    def test_swagger(self):
+        moved = self.server.get("/swagger")
+        if moved.status == 404:
+            self.skipTest("built without node")
+        self.assertEqual((302, "/swagger/index.html"), (moved.status, moved.headers["location"]))
+        page = self.server.get("/swagger/index.html")
+        for name in re.findall(r'(?:src|href)="([\w.-]+)"', page.text()):
+            plain, packed = self.server.get(f"/swagger/{name}"), self.server.get(f"/swagger/{name}", Accept_Encoding="gzip, br")
+            self.assertEqual((200, 200), (plain.status, packed.status), name)
+            if "content-encoding" in packed.headers:
+                self.assertEqual(plain.body, gzip.decompress(packed.body), name)
 
     # ---- bad input ----
 
