@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <linux/openat2.h>
@@ -93,6 +94,11 @@ struct err *file_read(const char *path, size_t max, struct buf *out)
 	return file_read_at(AT_FDCWD, path, max, out);
 }
 
+struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out)
+{
+	return read_all(fd, name, max, out);
+}
+
 static struct err *sync_parent(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -123,7 +129,7 @@ static struct err *write_and_sync(int fd, const char *path, const void *data, si
 
 int file_open_below(const char *root, const char *path, int flags)
 {
-	CLOSE_FD int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	CLOSE_FD int folder = open(root && *root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
 		return -1;
 	struct open_how how = { .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
@@ -132,7 +138,7 @@ int file_open_below(const char *root, const char *path, int flags)
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
-	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+	if (!(flags & O_DIRECTORY) && !S_ISREG(st.st_mode)) {
 		errno = EINVAL;
 		return -1;
 	}

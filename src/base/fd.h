@@ -33,9 +33,12 @@ struct err *fd_wait(int fd, short events, struct deadline deadline) MUST_USE;
 struct err *file_read(const char *path, size_t max, struct buf *out) MUST_USE;
 /* Same, relative to an open folder. */
 struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *out) MUST_USE;
-/* Opens a regular file (flags: O_RDONLY ...) or, with O_DIRECTORY, a folder below `root`, which may be somebody else's:
- * links in it lead nowhere else, whoever made them. -1 and errno when that fails. */
+/* Opens a regular file (flags: O_RDONLY ...) or, with O_DIRECTORY, a folder below `root` (NULL or "" = "/"), which may
+ * be somebody else's: links in it lead nowhere else, whoever made them, and a pipe does not block. -1 and errno on
+ * failure. */
 int file_open_below(const char *root, const char *path, int flags);
+/* The rest of an open file, at most max bytes (more is ERR_BAD_DATA); name is for messages. Appends to out. */
+struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) MUST_USE;
 /* Temporary name beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
 /* mkdir -p. */

@@ -1,33 +1,23 @@
 /* drdotnet dump: core files of living processes. */
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/inspect.h"
 #include "cli/launched.h"
 #include "cli/progress.h"
-#include "image/image.h"
-#include "ipc/patient.h"
-#include <errno.h>
+#include "dump/dump.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <time.h>
 
 #define FIND_TIMEOUT_MS 3000
 #define MAX_PAUSE_LIMIT_MS 60000
 
-struct order {
-	const char *path;
-	struct image_limits limits;
-	int signal_fd;
-	bool json;
-};
-
-struct result {
-	struct image_cost cost;
-	struct image_core_written written;
-};
+/* ---- collect ---- */
 
 static struct err *max_pause(const struct args *args, uint64_t *ret)
 {
@@ -37,37 +27,15 @@ static struct err *max_pause(const struct args *args, uint64_t *ret)
 	return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", text);
 }
 
-/* Could it be written? Nobody is made to stand still for a file that cannot be. */
-static struct err *check_path(const char *path)
+/* A name of our own making: that of the process is its own choice. */
+static char *default_path(const struct patient *p)
 {
-	struct stat st;
-	if (!stat(path, &st) && !S_ISREG(st.st_mode))
-		return err_new(ERR_USAGE, "'%s' exists and is not a file", path);
-	const char *slash = strrchr(path, '/');
-	CLEANUP(mem_freep)
-	char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
-	if (access(folder, W_OK | X_OK) < 0)
-		return err_errno(errno, "'%s' cannot be written into", folder);
-	return NULL;
-}
-
-static struct err *parse(const struct args *args, struct order *ret)
-{
-	if (!str_eq(args->words[0], "collect"))
-		return err_new(ERR_USAGE, "'dump' knows 'collect TARGET', not '%s'", args->words[0]);
-	if (args->n_words < 2)
-		return err_new(ERR_USAGE, "'dump collect' needs a TARGET: a pid, or the name of a process or assembly");
-	ret->path = args_value(args, "--output");
-	if (!ret->path || !*ret->path)
-		return err_new(ERR_USAGE, "'dump collect' needs -o FILE");
-	if (!args_has(args, "--fast"))
-		return err_new(ERR_USAGE,
-			       "give --fast: a dump by the runtime itself, which holds the process until the file "
-			       "is written, is not offered");
-	ret->json = args_has(args, "--json");
-	ret->limits.max_pause_ms = IMAGE_MAX_PAUSE_MS;
-	TRY(max_pause(args, &ret->limits.max_pause_ms));
-	return check_path(ret->path);
+	char when[20];
+	time_t now = (time_t)(clock_real_ns() / 1000000000);
+	struct tm tm;
+	gmtime_r(&now, &tm);
+	strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+	return mem_printf("dump-%d-%s.core", p->target.id, when);
 }
 
 struct watch {
@@ -75,44 +43,42 @@ struct watch {
 	int signal_fd;
 };
 
-static bool on_progress(void *user, uint64_t done, uint64_t whole)
+static bool on_progress(void *user, double ratio, const char *what)
 {
 	struct watch *w = user;
 	bool typed;
-	progress_update(w->progress, whole ? (double)done / (double)whole : -1, "writing");
+	progress_update(w->progress, ratio, what);
 	return !signals_take(w->signal_fd, &typed);
 }
 
-static struct err *collect(const struct order *o, const struct patient *p, struct progress *progress,
-			   struct result *ret)
-{
-	CLEANUP(image_closep) struct image *img = NULL;
-	TRY(image_take_snapshot(&p->target, &o->limits, &img));
-	struct watch watch = { progress, o->signal_fd };
-	TRY(image_write_core(img, o->path, &(struct image_progress){ on_progress, &watch }, &ret->written));
-	ret->cost = image_cost(img);
-	return NULL;
-}
-
-static void print_text(const struct order *o, const struct patient *p, const struct result *r)
+static void print_text(const struct dump_order *o, const struct patient *p, const struct dump_result *r)
 {
 	CLEANUP(buf_free) struct buf out = { 0 };
 	const struct image_cost *c = &r->cost;
 	buf_str(&out, o->path);
-	buf_printf(&out, ": core file of ");
+	buf_printf(&out, ": %s core file of ", dump_type_name(o->type));
 	str_add_visible(&out, patient_name(p), strlen(patient_name(p)), 60);
-	buf_printf(&out, " (%d), %s of memory, %s on disk\n", p->target.id, fmt_bytes(r->written.bytes).s,
-		   fmt_bytes(r->written.disk_bytes).s);
-	buf_printf(&out, "it stood still for %s (about %s was expected); the copy lived %s and cost it %s of memory\n",
-		   fmt_duration_ns(c->pause_ns).s, fmt_duration_ns(c->predicted_ns).s,
-		   fmt_duration_ns(c->lifetime_ns).s, fmt_bytes(c->copied_bytes).s);
+	buf_printf(&out, " (%d)", p->target.id);
+	if (r->bytes)
+		buf_printf(&out, ", %s of memory", fmt_bytes(r->bytes).s);
+	buf_printf(&out, ", %s on disk\n", fmt_bytes(r->disk_bytes).s);
+	if (r->by_runtime)
+		buf_printf(&out,
+			   "its runtime wrote it; it stood still for up to %s. --fast would hold it for milliseconds\n",
+			   fmt_duration_ns(r->held_ns).s);
+	else
+		buf_printf(
+			&out,
+			"it stood still for %s (about %s was expected); the copy lived %s and cost it %s of memory\n",
+			fmt_duration_ns(c->pause_ns).s, fmt_duration_ns(c->predicted_ns).s,
+			fmt_duration_ns(c->lifetime_ns).s, fmt_bytes(c->copied_bytes).s);
 	if (c->left_bytes)
 		buf_printf(&out, "%s of memory that it shares with others are not in the file\n",
 			   fmt_bytes(c->left_bytes).s);
 	fwrite(out.data, 1, out.len, stdout);
 }
 
-static void print_json(const struct order *o, const struct patient *p, const struct result *r)
+static void print_json(const struct dump_order *o, const struct patient *p, const struct dump_result *r)
 {
 	CLEANUP(buf_free) struct buf out = { 0 };
 	struct jsonw w = jsonw_make(&out, true);
@@ -121,74 +87,161 @@ static void print_json(const struct order *o, const struct patient *p, const str
 	jsonw_str(&w, "path", o->path);
 	jsonw_i64(&w, "id", p->target.id);
 	jsonw_str(&w, "name", patient_name(p));
-	jsonw_u64(&w, "memoryBytes", r->written.bytes);
-	jsonw_u64(&w, "diskBytes", r->written.disk_bytes);
-	jsonw_u64(&w, "unreadBytes", r->written.unread_bytes);
-	jsonw_u64(&w, "leftBytes", c->left_bytes);
-	jsonw_num(&w, "pauseMs", (double)c->pause_ns / 1e6);
-	jsonw_num(&w, "predictedPauseMs", (double)c->predicted_ns / 1e6);
-	jsonw_num(&w, "copyLifetimeMs", (double)c->lifetime_ns / 1e6);
-	jsonw_u64(&w, "copiedBytes", c->copied_bytes);
-	jsonw_u64(&w, "threads", c->threads);
+	jsonw_str(&w, "type", dump_type_name(o->type));
+	jsonw_str(&w, "by", r->by_runtime ? "runtime" : "copy");
+	jsonw_u64(&w, "diskBytes", r->disk_bytes);
+	jsonw_num(&w, "pauseMs", (double)r->held_ns / 1e6);
+	if (!r->by_runtime) {
+		jsonw_u64(&w, "memoryBytes", r->bytes);
+		jsonw_u64(&w, "unreadBytes", r->unread_bytes);
+		jsonw_u64(&w, "leftBytes", c->left_bytes);
+		jsonw_num(&w, "predictedPauseMs", (double)c->predicted_ns / 1e6);
+		jsonw_num(&w, "copyLifetimeMs", (double)c->lifetime_ns / 1e6);
+		jsonw_u64(&w, "copiedBytes", c->copied_bytes);
+		jsonw_u64(&w, "threads", c->threads);
+	}
 	jsonw_object_end(&w);
 	buf_char(&out, '\n');
 	fwrite(out.data, 1, out.len, stdout);
 }
 
-static struct err *run(const struct args *args, int *ret_exit)
+static struct err *parse(const struct args *args, struct dump_order *ret)
 {
-	(void)ret_exit;
-	struct order o = { 0 };
+	const char *type = args_value(args, "--type");
+	if (args->n_words < 2)
+		return err_new(ERR_USAGE, "'dump collect' needs a TARGET: a pid, or the name of a process or assembly");
+	*ret = (struct dump_order){ .path = args_value(args, "--output"),
+				    .type = DUMP_FULL,
+				    .fast = args_has(args, "--fast"),
+				    .limits.max_pause_ms = IMAGE_MAX_PAUSE_MS };
+	if (ret->path && !*ret->path)
+		return err_new(ERR_USAGE, "-o needs the name of a file");
+	if (type)
+		TRY(dump_type_parse(type, &ret->type));
+	if (!ret->fast && args_has(args, "--max-pause"))
+		return err_new(ERR_USAGE, "--max-pause goes with --fast: how long the runtime takes cannot be known");
+	return max_pause(args, &ret->limits.max_pause_ms);
+}
+
+/* A runtime that does not listen cannot write one, but a copy can be made of any process. */
+static void choose_way(const struct patient *p, struct dump_order *o, struct progress *progress)
+{
+	if (o->fast || (p->target.socket && p->answered))
+		return;
+	progress_say(progress, "its runtime does not answer: the dump is taken from a copy, as with --fast");
+	o->fast = true;
+}
+
+static struct err *collect(const struct args *args)
+{
+	struct dump_order o;
 	CLEANUP(patient_fini) struct patient p = { 0 };
-	struct image_forecast forecast;
+	CLEANUP(mem_freep) char *path = NULL;
+	uint64_t pause_ns;
 	TRY(parse(args, &o));
 	TRY(patient_look(args->words[1], FIND_TIMEOUT_MS, &p));
+	if (!o.path)
+		o.path = path = default_path(&p);
 	if (p.answered)
 		o.limits.cookie = p.info.cookie;
-	TRY_WRAP(image_forecast(&p.target, &o.limits, &forecast), "no copy of %s (%d) can be made", patient_name(&p),
-		 p.target.id);
-	CLOSE_FD int signal_fd = -1;
-	TRY(signals_open(false, &signal_fd));
-	o.signal_fd = o.limits.cancel_fd = signal_fd;
 	CLEANUP(mem_freep) char *title = mem_printf("dump of %s (%d)", patient_name(&p), p.target.id);
 	CLEANUP(progress_fini) struct progress progress;
 	progress_init(&progress, title, args_has(args, "--quiet"));
+	choose_way(&p, &o, &progress);
+	TRY_WRAP(dump_check(&p, &o, &pause_ns), "no dump of %s (%d)", patient_name(&p), p.target.id);
+	CLOSE_FD int signal_fd = -1;
+	TRY(signals_open(false, &signal_fd));
+	o.limits.cancel_fd = signal_fd;
 	CLEANUP(mem_freep)
-	char *warning = mem_printf("it will stand still for about %s", fmt_duration_ns(forecast.pause_ns).s);
+	char *warning = o.fast ? mem_printf("it will stand still for about %s", fmt_duration_ns(pause_ns).s)
+			       : mem_strdup("it stands still until the file is written");
+	struct watch watch = { &progress, signal_fd };
+	o.on = on_progress;
+	o.user = &watch;
 	progress_state(&progress, STORE_RUNNING);
 	progress_update(&progress, 0, warning);
-	struct result r;
-	TRY_WRAP(collect(&o, &p, &progress, &r), "no core file of %s (%d)", patient_name(&p), p.target.id);
-	if (o.json)
+	struct dump_result r;
+	TRY_WRAP(dump_collect(&p, &o, &r), "no core file of %s (%d)", patient_name(&p), p.target.id);
+	if (args_has(args, "--json"))
 		print_json(&o, &p, &r);
 	else
 		print_text(&o, &p, &r);
 	return NULL;
 }
 
+/* ---- open ---- */
+
+static struct err *open_file(const struct args *args)
+{
+	CLEANUP(inspect_closep) struct inspect *in = NULL;
+	if (args->n_words < 2)
+		return err_new(ERR_USAGE, "'dump open' needs a FILE");
+	TRY(inspect_open_core(args->words[1], &in));
+	return inspect_ask(args, in);
+}
+
+/* The words of one verb are not those of the other. */
+static struct err *check_options(const struct args *args, bool opens)
+{
+	static const char *const of_open[] = { "--command", "--json" };
+	for (size_t i = 0; i < args->n_given; i++) {
+		const char *name = args->given[i].option->name;
+		bool known = str_eq(name, of_open[0]) || str_eq(name, of_open[1]);
+		if (opens ? !known : str_eq(name, of_open[0]))
+			return err_new(ERR_USAGE, "'dump %s' does not take %s", args->words[0], name);
+	}
+	return NULL;
+}
+
+static struct err *run(const struct args *args, int *ret_exit)
+{
+	(void)ret_exit;
+	bool opens = str_eq(args->words[0], "open");
+	if (!opens && !str_eq(args->words[0], "collect"))
+		return err_new(ERR_USAGE, "'dump' knows 'collect TARGET' and 'open FILE', not '%s'", args->words[0]);
+	TRY(check_options(args, opens));
+	return opens ? open_file(args) : collect(args);
+}
+
+static const char *const types[] = { "mini", "heap", "full", NULL };
 static const struct option options[] = {
-	{ .name = "--output", .short_name = 'o', .value = "FILE", .help = "Where to write it" },
+	{ .name = "--output", .short_name = 'o', .value = "FILE", .help = "Where to write it (dump-PID-TIME.core)" },
+	{ .name = "--type",
+	  .value = "TYPE",
+	  .choices = types,
+	  .help = "mini: threads and stacks; heap: all data too; full: mapped files too (full)" },
 	{ .name = "--fast",
 	  .help = "Copy the process in a pause of milliseconds and write from the copy, while it runs on" },
-	{ .name = "--max-pause", .value = "TIME", .help = "Refuse when it would stand still for longer (100ms)" },
+	{ .name = "--max-pause",
+	  .value = "TIME",
+	  .help = "With --fast: refuse when it would stand still for longer (100ms)" },
 	{ .name = "--quiet", .short_name = 'q', .help = "No progress" },
-	{ .name = "--json", .help = "Print an object with what was written and what it cost" },
+	{ .name = "--command",
+	  .short_name = 'c',
+	  .value = "COMMAND",
+	  .help = "open: ask this and end; may be given more than once",
+	  .repeat = true },
+	{ .name = "--json", .help = "Print what was written and what it cost, or the answers, as JSON" },
 	{ 0 },
 };
 
 const struct command cmd_dump = {
 	.name = "dump",
-	.words = "collect TARGET",
-	.summary = "Write a core file of a process without holding it while the file is written",
-	.example = "drdotnet dump collect 1234 --fast -o shop.core   everything in its memory, at one instant\n",
-	.details = "The file is a standard core: gdb and the tools built on ClrMD open it. It holds the memory "
-		   "of the "
+	.words = "collect TARGET | open FILE",
+	.summary = "Write a core file of a process, or ask one about threads, objects, locks and code.",
+	.example = "drdotnet dump collect 1234 --fast               everything in its memory, at one instant\n"
+		   "drdotnet dump collect 1234 --fast --type mini   its threads and stacks only: a few MB\n"
+		   "drdotnet dump collect 1234 -o shop.core         written by the runtime itself\n"
+		   "drdotnet dump open shop.core                    a prompt; 'help' lists what can be asked\n"
+		   "drdotnet dump open shop.core -c 'heap stat'     one answer\n",
+	.details = "The file is a standard core: gdb and the tools built on ClrMD open it. It holds the memory of the "
 		   "process, with all its secrets: only its owner may read it.\n\n"
-		   "The process stands still while its page tables are copied, about 24 ms for each GB; then it runs "
-		   "on and pays "
-		   "for the pages that it writes to until the copy is read. Nothing is started that would take too "
-		   "long, or that "
-		   "its memory limit leaves no room for.",
+		   "With --fast the process stands still while its page tables are copied, about 24 ms for each GB; "
+		   "then it runs on and pays for the pages that it writes to until the copy is read. Nothing is "
+		   "started that would take too long, or that its memory limit leaves no room for.\n\n"
+		   "Without --fast its own runtime writes the file, holds it until the last byte (seconds for each GB) "
+		   "and prints a few lines to its standard output. A process whose runtime does not answer is always "
+		   "copied.",
 	.options = options,
 	.min_words = 1,
 	.max_words = 2,

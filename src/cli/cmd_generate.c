@@ -1,9 +1,11 @@
-/* What is made from the tables at build time: the man page and the guide. Hidden; `make` and a test call it. */
+/* What is made from the tables at build time: the man page, the guide, the REST reference. Hidden; `make` and a test
+ * call it. */
 
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "profilers/profiler.h"
+#include "server/openapi.h"
 #include "version.h"
 #include <stdio.h>
 #include <string.h>
@@ -169,8 +171,13 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 		guide(&out);
 	else if (str_eq(args->words[0], "symptoms"))
 		symptoms(&out);
+	else if (str_eq(args->words[0], "rest"))
+		openapi_page(&out);
+	else if (str_eq(args->words[0], "openapi"))
+		openapi_document(&out);
 	else
-		return err_new(ERR_USAGE, "nothing called '%s' is generated; there is man, guide and symptoms",
+		return err_new(ERR_USAGE,
+			       "nothing called '%s' is generated; there is man, guide, symptoms, rest and openapi",
 			       args->words[0]);
 	fputs(buf_cstr(&out), stdout);
 	buf_free(&out);
@@ -179,8 +186,8 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 
 const struct command cmd_generate = {
 	.name = "_generate",
-	.words = "man|guide|symptoms",
-	.summary = "Print the man page, the guide or the table of symptoms.",
+	.words = "man|guide|symptoms|rest|openapi",
+	.summary = "Print the man page, the guide, the table of symptoms, the REST reference or its OpenAPI document.",
 	.min_words = 1,
 	.max_words = 1,
 	.hidden = true,

@@ -71,19 +71,7 @@ static struct err *choose_way(const struct args *args, const struct profiler *pr
 	if (!word)
 		return NULL;
 	TRY(way_parse(word, ret));
-	if (*ret == WAY_AUTO)
-		return NULL;
-	struct buf known = { 0 };
-	for (const enum way *w = profiler->ways; *w; w++) {
-		if (*w == *ret) {
-			buf_free(&known);
-			return NULL;
-		}
-		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
-	}
-	struct err *err = err_new(ERR_USAGE, "%s works by %s, not by '%s'", profiler->id, buf_cstr(&known), word);
-	buf_free(&known);
-	return err;
+	return profiler_check_way(profiler, *ret);
 }
 
 static bool takes_samples(const struct profiler *profiler)

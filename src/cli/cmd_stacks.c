@@ -9,10 +9,12 @@
 
 #define TIMEOUT_MS 2000
 #define NAME_COLUMNS 200
+#define MAX_LINE_COLUMN 70
 
 /* One thread, and what could be learnt about it. */
 struct seen {
 	struct dac_stack stack;
+	VEC(struct pdb_line) lines; /* one for each frame; file NULL = not known */
 	struct dac_exception exception;
 	bool has_exception;
 	struct err *failure; /* why it has no stack */
@@ -29,6 +31,7 @@ static void stacks_fini(struct stacks *s)
 {
 	vec_each(seen, &s->seen) {
 		dac_stack_free(&seen->stack);
+		vec_free(&seen->lines);
 		err_free(seen->failure);
 	}
 	vec_free(&s->seen);
@@ -48,6 +51,16 @@ static struct err *learn_methods(struct stacks *s)
 	struct err *err = dac_learn_methods(s->look.dac, methods.v, methods.n);
 	dac_addresses_free(&methods);
 	return err;
+}
+
+static void find_lines(struct stacks *s)
+{
+	vec_each(seen, &s->seen)
+		vec_each(f, &seen->stack) {
+			struct pdb_line *line = vec_add(&seen->lines);
+			if (f->kind || !dac_line(s->look.lines, f->method, f->il_offset, line))
+				*line = (struct pdb_line){ 0 };
+		}
 }
 
 static bool has_stack(const struct dac_thread *t)
@@ -79,6 +92,7 @@ static struct err *ask(struct stacks *s)
 	/* Without these a stack is still a stack. */
 	err_ignore(dac_name_threads(s->look.dac, &s->threads));
 	err_ignore(dac_modules(s->look.dac, &modules));
+	find_lines(s);
 	return NULL;
 }
 
@@ -175,6 +189,20 @@ static void add_exception(struct buf *out, const struct dac_exception *e)
 	buf_char(out, '\n');
 }
 
+/* Where the source lines of a stack stand: behind the widest name that has one, within reason. */
+static size_t line_column(const struct stacks *s, const struct seen *seen)
+{
+	size_t width = 0;
+	for (size_t i = 0; i < seen->stack.n; i++) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		if (!seen->lines.v[i].file || !is_shown(&seen->stack, i))
+			continue;
+		show_method(s, &seen->stack.v[i], &name);
+		width = MAX(width, utf8_width(buf_cstr(&name)));
+	}
+	return MIN(width, (size_t)MAX_LINE_COLUMN);
+}
+
 static void add_stack(struct buf *out, const struct stacks *s, const struct seen *seen)
 {
 	if (seen->failure) {
@@ -183,7 +211,7 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct seen
 		buf_str(out, ")\n");
 		return;
 	}
-	size_t shown = 0;
+	size_t shown = 0, width = line_column(s, seen);
 	for (size_t i = 0; i < seen->stack.n; i++) {
 		if (!is_shown(&seen->stack, i))
 			continue;
@@ -192,6 +220,11 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct seen
 		show_method(s, &seen->stack.v[i], out);
 		if (out->len == start + 4)
 			buf_printf(out, "(code at 0x%llx)", (unsigned long long)seen->stack.v[i].ip);
+		if (seen->lines.v[i].file) {
+			size_t used = utf8_width(out->data + start + 4);
+			buf_repeat(out, " ", used < width ? width - used + 2 : 2);
+			dac_line_add(out, &seen->lines.v[i]);
+		}
 		buf_char(out, '\n');
 		shown++;
 	}
@@ -230,6 +263,16 @@ static void print_text(const struct stacks *s)
 	}
 	if (ended)
 		buf_printf(&out, "\n%s not started or ended\n", fmt_plural(ended, "thread", "threads").s);
+	if (s->look.facts.unproven)
+		buf_str(&out, "\nassemblies are not in the core and were read from disk; nothing proves that they are "
+			      "of the same "
+			      "build\n");
+	size_t at = 0;
+	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));) {
+		buf_str(&out, "\nno source lines: ");
+		str_add_visible(&out, why, strlen(why), 0);
+		buf_char(&out, '\n');
+	}
 	fwrite(out.data, 1, out.len, stdout);
 }
 
@@ -242,7 +285,8 @@ static void add_address(struct jsonw *w, const char *key, uint64_t address)
 	jsonw_str(w, key, text);
 }
 
-static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f)
+static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f,
+			   const struct pdb_line *line)
 {
 	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
 	const struct dac_module *module = m ? dac_module(s->look.dac, m->module) : NULL;
@@ -267,6 +311,11 @@ static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct
 		jsonw_u64(w, "nativeOffset", f->native_offset);
 	else
 		jsonw_null(w, "nativeOffset");
+	jsonw_str(w, "file", line->file);
+	if (line->file)
+		jsonw_u64(w, "line", line->line);
+	else
+		jsonw_null(w, "line");
 	jsonw_object_end(w);
 }
 
@@ -298,8 +347,8 @@ static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
 	CLEANUP(mem_freep) char *reason = lost_reason(s, &seen->stack);
 	jsonw_str(w, "incomplete", reason);
 	jsonw_array(w, "frames");
-	vec_each(f, &seen->stack)
-		add_json_frame(w, s, f);
+	for (size_t k = 0; k < seen->stack.n; k++)
+		add_json_frame(w, s, &seen->stack.v[k], &seen->lines.v[k]);
 	jsonw_array_end(w);
 	jsonw_object_end(w);
 }
@@ -315,6 +364,11 @@ static void print_json(const struct stacks *s)
 		jsonw_num(&w, "pauseMs", (double)s->look.facts.pause_ns / 1e6);
 	else
 		jsonw_null(&w, "pauseMs");
+	jsonw_array(&w, "noSourceLines");
+	size_t at = 0;
+	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));)
+		jsonw_str(&w, NULL, why);
+	jsonw_array_end(&w);
 	jsonw_array(&w, "threads");
 	for (size_t i = 0; i < s->threads.n; i++)
 		add_json_thread(&w, s, i);
@@ -333,9 +387,22 @@ static struct err *open_core(const char *path, struct stacks *s)
 	return ask(s);
 }
 
-static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
+/* The image when it is open, else the agent. */
+static struct err *look_in(const struct patient *p, enum way way, struct image_limits *limits, struct look *ret)
 {
-	TRY(look_at_patient(p, limits, &s->look));
+	struct way_check ways[WAY_COUNT] = { 0 };
+	if (way == WAY_AUTO)
+		patient_check(p, TIMEOUT_MS, ways);
+	if (way == WAY_AUTO && !ways[WAY_IMAGE].open && ways[WAY_AGENT].open)
+		way = WAY_AGENT;
+	for (size_t i = 0; i < WAY_COUNT; i++)
+		way_check_fini(&ways[i]);
+	return way == WAY_AGENT ? look_by_agent(p, limits, ret) : look_at_patient(p, limits, ret);
+}
+
+static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct stacks *s)
+{
+	TRY(look_in(p, way, limits, &s->look));
 	struct err *err = ask(s), *lost = look_end(&s->look);
 	if (lost)
 		err_free(err);
@@ -345,12 +412,17 @@ static struct err *look(const struct patient *p, struct image_limits *limits, st
 static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)
 {
 	struct image_limits limits = { 0 };
+	enum way way = WAY_AUTO;
 	const char *pause = args_value(args, "--max-pause");
 	if (pause &&
 	    (!str_to_duration_ms(pause, &limits.max_pause_ms) || !limits.max_pause_ms || limits.max_pause_ms > 60000))
 		return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", pause);
 	TRY(patient_look(args->words[0], TIMEOUT_MS, p));
-	TRY_WRAP(look(p, &limits, s), "no stacks of %s (%d)", patient_name(p), p->target.id);
+	if (args_value(args, "--way"))
+		TRY(way_parse(args_value(args, "--way"), &way));
+	if (way != WAY_AUTO && way != WAY_IMAGE && way != WAY_AGENT)
+		return err_new(ERR_USAGE, "stacks are taken by image or by agent, not by %s", way_name(way));
+	TRY_WRAP(look(p, way, &limits, s), "no stacks of %s (%d)", patient_name(p), p->target.id);
 	return NULL;
 }
 
@@ -379,6 +451,9 @@ static struct err *run(const struct args *args, int *ret_exit)
 static const struct option options[] = {
 	{ .name = "--core", .value = "FILE", .help = "look into a core file instead of a process" },
 	{ .name = "--max-pause", .value = "TIME", .help = "refuse when it would stand still for longer (100ms)" },
+	{ .name = "--way",
+	  .value = "WAY",
+	  .help = "image (a copy from outside) or agent (our library in the process)" },
 	{ .name = "--json", .help = "print an object with every thread and every frame" },
 	{ 0 },
 };
@@ -393,7 +468,9 @@ const struct command cmd_stacks = {
 		   "from the "
 		   "copy. The runtime's own libmscordaccore.so is needed: it lies beside libcoreclr.so, or else in a "
 		   "folder "
-		   "of runtime packs that DRDOTNET_RUNTIME_PACKS names. It runs in a process without rights.",
+		   "of runtime packs that DRDOTNET_RUNTIME_PACKS names. It runs in a process without rights.\n\n"
+		   "Source lines come from portable PDBs, beside the assemblies or inside of them, if they are of the "
+		   "very build that runs.",
 	.options = options,
 	.max_words = 1,
 	.run = run,

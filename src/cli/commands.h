@@ -16,7 +16,9 @@
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
+	X(inspect)                                                                                                     \
 	X(sessions)                                                                                                    \
+	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \

@@ -237,6 +237,18 @@ COM_INTERFACE(clr_data_target, COM_CLR_DATA_TARGET)
 	X(T, 3, GetRuntimeBase, uint64_t *base_address)
 COM_INTERFACE(clr_runtime_locator, COM_CLR_RUNTIME_LOCATOR)
 
+/* ICLRDataEnumMemoryRegionsCallback */
+#define COM_IID_CLR_REGIONS_CALLBACK COM_GUID(0xBCDD6908, 0xBA2D, 0x4EC5, 0x96, 0xCF, 0xDF, 0x4D, 0x5C, 0xDC, 0xB4, 0xA4)
+#define COM_CLR_REGIONS_CALLBACK(X, T) \
+	X(T, 3, EnumMemoryRegion, uint64_t address, uint32_t size)
+COM_INTERFACE(clr_regions_callback, COM_CLR_REGIONS_CALLBACK)
+
+/* ICLRDataEnumMemoryRegions */
+#define COM_IID_CLR_REGIONS COM_GUID(0x471C35B4, 0x7C2F, 0x4EF0, 0xA9, 0x45, 0x00, 0xF8, 0xC3, 0x80, 0x56, 0xF1)
+#define COM_CLR_REGIONS(X, T) \
+	X(T, 3, EnumMemoryRegions, struct clr_regions_callback *callback, uint32_t dump_flags, uint32_t flags)
+COM_INTERFACE(clr_regions, COM_CLR_REGIONS)
+
 /* IXCLRDataProcess */
 #define COM_IID_XCLR_PROCESS COM_GUID(0x5C552AB6, 0xFC09, 0x4CB3, 0x8E, 0x36, 0x22, 0xFA, 0x03, 0xC7, 0x98, 0xB7)
 #define COM_XCLR_PROCESS(X, T) \

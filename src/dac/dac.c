@@ -70,6 +70,11 @@ const struct dac_runtime *dac_runtime(const struct dac *d)
 	return &d->runtime;
 }
 
+const struct image *dac_image(const struct dac *d)
+{
+	return d->image;
+}
+
 unsigned dac_restarts(const struct dac *d)
 {
 	return helper_restarts(d->helper);
@@ -145,6 +150,18 @@ struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct da
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
+struct err *dac_memory(struct dac *d, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_MEMORY, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
+struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret)
+{
+	if (n > PORTION)
+		return err_new(ERR_USAGE, "at most %d objects can be asked for at once", PORTION);
+	ANSWER(d, WIRE_DAC_OBJECTS, objects, n, decode_objects(&in_, ret) && ret->n == n, dac_objects_free, ret);
+}
+
 struct err *dac_syncs(struct dac *d, struct dac_syncs *ret)
 {
 	ANSWER(d, WIRE_DAC_SYNC_BLOCKS, NULL, 0, decode_syncs(&in_, ret), dac_syncs_free, ret);
@@ -167,6 +184,7 @@ DEFINE_FREE(dac_code_free, dac_code)
 DEFINE_FREE(dac_syncs_free, dac_syncs)
 DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)
+DEFINE_FREE(dac_objects_free, dac_objects)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)
 {
@@ -288,13 +306,14 @@ static struct err *ask_statics(struct dac *d, uint64_t thread, const uint64_t *t
 	return fits ? NULL : misshapen();
 }
 
-/* As ask_halving: one type that kills the library costs that type's. */
+/* As ask_halving: one type that kills the library costs that type's. A thread's are not worth so many deaths: when it
+ * is at fault, every type of it is. */
 static struct err *statics_halving(struct dac *d, uint64_t thread, const uint64_t *types, size_t n,
 				   struct dac_statics_list *ret)
 {
 	size_t before = ret->n;
 	struct err *err = ask_statics(d, thread, types, n, ret);
-	if (!err || err_kind(err) != ERR_IO)
+	if (!err || err_kind(err) != ERR_IO || thread)
 		return err;
 	err_free(err);
 	ret->n = before;

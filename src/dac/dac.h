@@ -32,6 +32,7 @@ struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) M
 struct dac_options {
 	const char *root;      /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */
 	const char *library;   /* the data-access library itself; NULL = found beside the runtime or in packs */
+	int library_fd;	       /* the same, open, from the process itself; 0 = none */
 	const char *packs;     /* folder of runtime packs; NULL = $DRDOTNET_RUNTIME_PACKS, if any */
 	const char *helper;    /* NULL = $DRDOTNET_DACHOST, else drdotnet-dachost beside this program */
 	uint64_t answer_ms;    /* time limit of one answer; 0 = DAC_ANSWER_MS */
@@ -58,6 +59,7 @@ struct err *dac_open(const struct image *img, const struct dac_options *options,
 void dac_close(struct dac *d);
 DEFINE_CLEANUP(dac_close, struct dac *)
 const struct dac_runtime *dac_runtime(const struct dac *d);
+const struct image *dac_image(const struct dac *d);
 /* How often the helper had to be started again. */
 unsigned dac_restarts(const struct dac *d);
 
@@ -202,6 +204,9 @@ struct dac_ranges { /* a VEC */
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
+/* The memory that must be at hand to ask all that was asked so far once more, and what the library lists for a small
+ * dump. Overlapping, in no order. */
+struct err *dac_memory(struct dac *d, struct dac_ranges *ret) MUST_USE;
 
 #define DAC_MAX_GENERATIONS 8
 struct dac_heap {
@@ -230,6 +235,17 @@ struct dac_segments { /* a VEC */
 };
 struct err *dac_segments(struct dac *d, struct dac_segments *ret) MUST_USE;
 void dac_segments_free(struct dac_segments *segments);
+
+struct dac_object {
+	uint64_t object, type, size; /* type 0 = no object there */
+};
+struct dac_objects { /* a VEC */
+	struct dac_object *v;
+	size_t n, cap;
+};
+/* Many at once, in their order. Slow: for checking what was read by other means. */
+struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret) MUST_USE;
+void dac_objects_free(struct dac_objects *objects);
 
 enum dac_handle_type {
 	DAC_HANDLE_WEAK_SHORT,
@@ -304,3 +320,6 @@ struct dac_exception {
 	const char *message;   /* NULL = none, or not in the image */
 };
 struct err *dac_exception(struct dac *d, uint64_t object, struct dac_exception *ret) MUST_USE;
+/* The stack that an exception carries: where it was thrown first, then who called that, as far as it came. Frames have
+ * ip, sp, method and il_offset; methods are learnt. Empty when it was never thrown or its stack is not in the image. */
+struct err *dac_exception_stack(struct dac *d, const struct dac_exception *exception, struct dac_stack *ret) MUST_USE;

@@ -283,6 +283,15 @@ bool decode_statics(const struct buf *in, struct dac_statics_list *ret)
 	return cursor_ok(&c);
 }
 
+bool decode_objects(const struct buf *in, struct dac_objects *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_object o;
+	while (take(&c, &o, sizeof(o)))
+		vec_push(ret, ((struct dac_object){ .object = o.object, .type = o.type, .size = o.size }));
+	return cursor_ok(&c);
+}
+
 bool decode_ranges(const struct buf *in, struct dac_ranges *ret)
 {
 	struct cursor c = over(in);

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,24 +244,6 @@ struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret)
 
 /* ---- the library ---- */
 
-/* A regular file below root; links lead nowhere else, whoever made them. -1 when it is not there. */
-static int open_below(const char *root, const char *path)
-{
-	CLOSE_FD int folder = open(str_empty(root) ? "/" : root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0)
-		return -1;
-	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_IN_ROOT };
-	CLOSE_FD int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st))
-		return -1;
-	if (!S_ISREG(st.st_mode)) {
-		errno = EINVAL;
-		return -1;
-	}
-	return fd_steal(&fd);
-}
-
 static bool has_build_id(int fd, const uint8_t *want, size_t want_len)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
@@ -355,6 +336,21 @@ static struct err *not_found(const struct dac_runtime *runtime, const char *besi
 	return err_new(ERR_NOT_FOUND, "%s", buf_cstr(&text));
 }
 
+/* It came from beside the runtime's file, which may have been replaced since the runtime was loaded. */
+static struct err *take_sent(const struct dac_runtime *runtime, int library, int *ret_fd, char **ret_path)
+{
+	char build[sizeof(runtime->build)];
+	struct bytes bytes = bytes_of_file(&library);
+	find_build(&bytes, build, sizeof(build));
+	if (runtime->build[0] && build[0] && !str_eq(runtime->build, build))
+		return not_found(runtime, DAC_LIBRARY, true, NULL);
+	*ret_fd = fcntl(library, F_DUPFD_CLOEXEC, 0);
+	if (*ret_fd < 0)
+		return err_errno(errno, "use " DAC_LIBRARY);
+	*ret_path = mem_strdup(DAC_LIBRARY);
+	return NULL;
+}
+
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
 			     char **ret_path)
 {
@@ -367,13 +363,15 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 		*ret_path = mem_strdup(options->library);
 		return NULL;
 	}
+	if (options->library_fd > 0)
+		return take_sent(runtime, options->library_fd, ret_fd, ret_path);
 	const char *slash = strrchr(runtime->path, '/');
 	int folder = slash ? (int)(slash - runtime->path) : 0;
 	CLEANUP(mem_freep) char *beside = mem_printf("%.*s/" DAC_LIBRARY, folder, runtime->path);
 	CLEANUP(mem_freep) char *itself = mem_printf("%.*s/" RUNTIME_FILE, folder, runtime->path);
 	bool mismatch = false;
-	CLOSE_FD int fd = open_below(options->root, beside);
-	CLOSE_FD int same = open_below(options->root, itself);
+	CLOSE_FD int fd = file_open_below(options->root, beside, O_RDONLY);
+	CLOSE_FD int same = file_open_below(options->root, itself, O_RDONLY);
 	if (fd >= 0 && fits(runtime, fd, same)) {
 		*ret_fd = fd_steal(&fd);
 		*ret_path = STEAL(beside);
@@ -396,7 +394,7 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 /* What is known of a runtime from its file. */
 static bool runtime_on_disk(const char *root, const char *path, struct dac_runtime *ret)
 {
-	CLOSE_FD int fd = open_below(root, path);
+	CLOSE_FD int fd = file_open_below(root, path, O_RDONLY);
 	if (fd < 0)
 		return false;
 	*ret = (struct dac_runtime){ .path = path, .single_file = !str_ends(path, "/" RUNTIME_FILE) };

@@ -171,6 +171,20 @@ com_hr answer_handles(struct host *h, const struct question *q, struct answer *a
 	return hr < 0 ? hr : COM_OK;
 }
 
+com_hr answer_objects(struct host *h, const struct question *q, struct answer *a)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		struct dacp_object data = { 0 };
+		struct wire_dac_object r = { .object = q->values[i] };
+		if (COM_CALL(h->sos, GetObjectData, q->values[i], &data) >= 0) {
+			r.type = data.type;
+			r.size = data.size;
+		}
+		answer_add(a, &r, sizeof(r));
+	}
+	return COM_OK;
+}
+
 com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answer *a)
 {
 	(void)q;

@@ -28,6 +28,9 @@ static void type_of(struct host *h, uint64_t address, struct wire_dac_type *t)
 	t->contains_pointers = data.contains_pointers;
 	t->shared = data.shared;
 	t->dynamic = data.dynamic;
+	/* The type of gaps, which no module defines; further questions about it crash on .NET 8. */
+	if (data.is_free)
+		return;
 	struct dacp_collectible collectible = { 0 };
 	if (h->sos6 && COM_CALL(h->sos6, GetMethodTableCollectibleData, address, &collectible) >= 0 &&
 	    collectible.collectible && collectible.loader_handle)

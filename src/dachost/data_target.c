@@ -1,4 +1,5 @@
 #include "dachost/data_target.h"
+#include "base/vec.h"
 #include "com/dac.h"
 #include <string.h>
 
@@ -9,6 +10,8 @@ static struct clr_data_target target;
 static struct clr_runtime_locator locator;
 static const struct memory *image;
 static uint64_t last_hole;
+static VEC(struct data_target_read) reads;
+#define MAX_READS 1000000
 
 static com_hr query(const struct com_guid *iid, void **ret)
 {
@@ -77,6 +80,21 @@ static com_hr runtime_base(struct clr_runtime_locator *self, uint64_t *ret)
 	return COM_OK;
 }
 
+static void remember(uint64_t address, size_t len)
+{
+	struct data_target_read *last = reads.n ? &vec_last(&reads) : NULL;
+	if (last && address >= last->start && address <= last->end)
+		last->end = MAX(last->end, address + len);
+	else if (reads.n < MAX_READS)
+		vec_push(&reads, ((struct data_target_read){ address, address + len }));
+}
+
+const struct data_target_read *data_target_reads(size_t *ret_n)
+{
+	*ret_n = reads.n;
+	return reads.v;
+}
+
 static com_hr read_virtual(struct clr_data_target *self, uint64_t address, uint8_t *buffer, uint32_t length,
 			   uint32_t *ret_read)
 {
@@ -84,8 +102,10 @@ static com_hr read_virtual(struct clr_data_target *self, uint64_t address, uint8
 	size_t got = memory_read(image, address, buffer, length);
 	if (ret_read)
 		*ret_read = (uint32_t)got;
-	if (!got)
-		last_hole = address;
+	if (got)
+		remember(address, got);
+	if (got < length)
+		last_hole = address + got;
 	return got ? COM_OK : COM_E_FAIL;
 }
 

@@ -201,8 +201,10 @@ static const struct {
 	[WIRE_DAC_SYNC_BLOCKS] = { answer_sync_blocks, 0 },
 	[WIRE_DAC_EXCEPTION] = { answer_exception, 1 },
 	[WIRE_DAC_STATICS] = { answer_statics, SIZE_MAX },
+	[WIRE_DAC_OBJECTS] = { answer_objects, SIZE_MAX },
 	[WIRE_DAC_THREAD_STATICS] = { answer_thread_statics, SIZE_MAX },
 	[WIRE_DAC_LOADER_HEAPS] = { answer_loader_heaps, 1 },
+	[WIRE_DAC_MEMORY] = { answer_memory, 0 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)

@@ -16,13 +16,27 @@ struct heap_source {
 	struct err *(*modules)(void *user, const struct dac_modules **ret);
 	struct err *(*module_types)(void *user, uint64_t module, struct dac_addresses *ret);
 	struct err *(*loader_heaps)(void *user, uint64_t loader_allocator, struct dac_ranges *ret);
+	struct err *(*objects)(void *user, const uint64_t *objects, size_t n, struct dac_objects *ret);
 	struct err *(*statics)(void *user, uint64_t thread, const uint64_t *types, size_t n,
 			       struct dac_statics_list *ret);
 };
 struct err *heap_open_source(const struct image *img, const struct heap_source *source, struct heap **ret) MUST_USE;
 
+/* Which words of an instance are references: what lies in memory in front of its method table. */
+struct ref_map {
+	bool repeated; /* the parts are (references, then bytes to skip), over and over from start on */
+	uint32_t n;
+	uint64_t start;
+	struct ref_part {
+		uint64_t start; /* from the object's address; repeated: how many references in a row */
+		int64_t size;	/* bytes of references, less the object's own size; repeated: bytes to skip */
+	} * parts;
+};
+
 struct type_entry {
 	struct heap_type type; /* the first member: what is handed out */
+	bool has_map;
+	struct ref_map map;
 	bool has_fields;
 	const struct heap_field *fields;
 	size_t n_fields;
@@ -46,6 +60,8 @@ struct heap {
 };
 
 struct type_entry *heap_entry(struct heap *h, const struct heap_type *type);
+/* Read once; empty when there are none, or when it makes no sense. */
+const struct ref_map *heap_ref_map(struct heap *h, const struct heap_type *type);
 /* Learns many at once; those that are no types are remembered as such. */
 struct err *heap_learn(struct heap *h, const uint64_t *types, size_t n) MUST_USE;
 /* Fills names and with_statics. */

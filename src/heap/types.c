@@ -45,6 +45,10 @@ static struct err *source_loader_heaps(void *user, uint64_t loader_allocator, st
 {
 	return dac_loader_heaps(user, loader_allocator, ret);
 }
+static struct err *source_objects(void *user, const uint64_t *objects, size_t n, struct dac_objects *ret)
+{
+	return dac_objects(user, objects, n, ret);
+}
 static struct err *source_statics(void *user, uint64_t thread, const uint64_t *types, size_t n,
 				  struct dac_statics_list *ret)
 {
@@ -62,6 +66,7 @@ struct err *heap_open(const struct image *img, struct dac *d, struct heap **ret)
 		.modules = source_modules,
 		.module_types = source_module_types,
 		.loader_heaps = source_loader_heaps,
+		.objects = source_objects,
 		.statics = source_statics,
 	};
 	return heap_open_source(img, &source, ret);
@@ -171,6 +176,12 @@ static void add_type(struct heap *h, const struct dac_type *t)
 		.n_thread_static = t->n_thread_static,
 		.has_refs = t->contains_pointers,
 	};
+	/* Of gaps some libraries say no more than that they are gaps. */
+	if (kind == HEAP_FREE) {
+		e->type.name = "Free";
+		e->type.base_size = MIN_OBJECT;
+		e->type.component_size = 1;
+	}
 	if (kind == HEAP_ARRAY)
 		e->type.element = element_of(h, t->type);
 	vec_push(&h->types, e);

@@ -1,8 +1,9 @@
 /* A core file written from an image: one PT_NOTE with the process, its files and its threads, then a PT_LOAD for each
- * readable mapping. Memory that was never touched is a hole in the file. */
+ * chosen part of a mapping. Memory that was never touched is a hole in the file. */
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "image/core_choose.h"
 #include "image/internal.h"
 #include <elf.h>
 #include <errno.h>
@@ -25,8 +26,10 @@ struct writer {
 	int fd;
 	const char *path;
 	struct buf notes;
-	VEC(Elf64_Phdr) segments;
-	uint64_t offset; /* end of the file so far */
+	const struct image_core_content *content;
+	struct core_parts parts;
+	VEC(Elf64_Phdr) segments; /* the notes, then one for each part */
+	uint64_t offset;	  /* end of the file so far */
 	uint64_t done, whole, told, unread;
 	const struct image_progress *progress;
 	uint8_t *block;
@@ -35,6 +38,7 @@ struct writer {
 static void writer_fini(struct writer *w)
 {
 	buf_free(&w->notes);
+	vec_free(&w->parts);
 	vec_free(&w->segments);
 	mem_free(w->block);
 }
@@ -124,10 +128,20 @@ static uint64_t page_up(uint64_t n)
 	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static bool has_bytes(const struct image *img, const struct image_mapping *m)
+static void add_load(struct writer *w, const struct core_part *part, uint64_t *at)
 {
-	const struct image_piece *p = image_piece_from(img, m->start);
-	return (m->prot & IMAGE_READ) && p && p->start < m->end;
+	uint64_t len = part->end - part->start;
+	uint8_t prot = part->mapping->prot;
+	vec_push(&w->segments,
+		 ((Elf64_Phdr){ .p_type = PT_LOAD,
+				.p_flags = (prot & IMAGE_READ ? PF_R : 0u) | (prot & IMAGE_WRITE ? PF_W : 0u) |
+					   (prot & IMAGE_EXEC ? PF_X : 0u),
+				.p_offset = *at,
+				.p_vaddr = part->start,
+				.p_filesz = len,
+				.p_memsz = len,
+				.p_align = PAGE }));
+	*at = page_up(*at + len);
 }
 
 static void lay_out(struct writer *w)
@@ -135,30 +149,16 @@ static void lay_out(struct writer *w)
 	add_process(w);
 	add_files(w);
 	add_threads(w);
-	size_t n = 1;
-	vec_each(m, &w->img->mappings)
-		n += has_bytes(w->img, m);
+	core_choose(w->img, w->content, &w->parts);
+	size_t n = 1 + w->parts.n;
 	/* Too many for the header's field: the count goes into a section header. */
 	uint64_t at = sizeof(Elf64_Ehdr) + (n >= PN_XNUM ? sizeof(Elf64_Shdr) : 0);
 	at += n * sizeof(Elf64_Phdr);
 	Elf64_Phdr note = { .p_type = PT_NOTE, .p_offset = at, .p_filesz = w->notes.len, .p_align = 4 };
 	vec_push(&w->segments, note);
 	at = page_up(at + w->notes.len);
-	vec_each(m, &w->img->mappings) {
-		if (!has_bytes(w->img, m))
-			continue;
-		uint64_t len = m->end - m->start;
-		Elf64_Phdr load = { .p_type = PT_LOAD,
-				    .p_flags = (m->prot & IMAGE_READ ? PF_R : 0u) |
-					       (m->prot & IMAGE_WRITE ? PF_W : 0u) | (m->prot & IMAGE_EXEC ? PF_X : 0u),
-				    .p_offset = at,
-				    .p_vaddr = m->start,
-				    .p_filesz = len,
-				    .p_memsz = len,
-				    .p_align = PAGE };
-		vec_push(&w->segments, load);
-		at = page_up(at + len);
-	}
+	vec_each(part, &w->parts)
+		add_load(w, part, &at);
 	w->offset = at;
 }
 
@@ -289,9 +289,9 @@ static struct err *each_run(struct writer *w, const Elf64_Phdr *s, bool file, ru
 static struct err *each_segment(struct writer *w, run_fn fn)
 {
 	for (size_t i = 1; i < w->segments.n; i++) {
-		const struct image_mapping *m = image_mapping_at(w->img, w->segments.v[i].p_vaddr);
+		const struct image_mapping *m = w->parts.v[i - 1].mapping;
 		/* Pages of shared memory do not show in the page tables of a copy. */
-		TRY(each_run(w, &w->segments.v[i], m && (m->shared || m->path[0] == '/'), fn));
+		TRY(each_run(w, &w->segments.v[i], m->shared || m->path[0] == '/', fn));
 	}
 	return NULL;
 }
@@ -339,12 +339,20 @@ static struct err *sync_folder(const char *path)
 struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
 			     struct image_core_written *ret)
 {
+	return image_write_core_of(img, path, NULL, progress, ret);
+}
+
+struct err *image_write_core_of(struct image *img, const char *path, const struct image_core_content *content,
+				const struct image_progress *progress, struct image_core_written *ret)
+{
 	CLEANUP(mem_freep) char *partial = mem_printf("%s.partial", path);
 	CLOSE_FD int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_errno(errno, "create '%s'", partial);
 	CLEANUP(writer_fini)
-	struct writer w = { .img = img, .fd = fd, .path = path, .progress = progress, .block = mem_alloc(BLOCK) };
+	struct writer w = {
+		.img = img, .fd = fd, .path = path, .content = content, .progress = progress, .block = mem_alloc(BLOCK)
+	};
 	struct err *err = write_all(&w);
 	if (!err && rename(partial, path) < 0)
 		err = err_errno(errno, "rename to '%s'", path);

@@ -22,6 +22,9 @@ void image_close(struct image *img)
 	vec_each(fd, &img->fds)
 		fd_closep(fd);
 	vec_free(&img->fds);
+	vec_each(file, &img->files)
+		fd_closep(&file->fd);
+	vec_free(&img->files);
 	vec_free(&img->threads);
 	vec_free(&img->mappings);
 	vec_free(&img->modules);
@@ -199,6 +202,20 @@ void image_read(const struct image *img, uint64_t addr, void *buf, size_t len, s
 			break;
 	}
 	*ret_got = got;
+	if (img->watch && got)
+		vec_push(img->watch, ((struct image_range){ addr, got }));
+}
+
+bool image_signal(const struct image *img, struct image_signal *ret)
+{
+	if (img->signal.number)
+		*ret = img->signal;
+	return img->signal.number;
+}
+
+void image_watch_reads(struct image *img, struct image_ranges *into)
+{
+	img->watch = into;
 }
 
 bool image_read_all(const struct image *img, uint64_t addr, void *buf, size_t len)
@@ -259,6 +276,16 @@ const struct image_module *image_module_named(const struct image *img, const cha
 			return m;
 	}
 	return NULL;
+}
+
+int image_file_named(const struct image *img, const char *file)
+{
+	vec_each(f, &img->files) {
+		const char *slash = strrchr(f->path, '/');
+		if (str_eq(slash ? slash + 1 : f->path, file))
+			return f->fd;
+	}
+	return -1;
 }
 
 const void *image_auxv(const struct image *img, size_t *ret_len)

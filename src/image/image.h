@@ -82,6 +82,9 @@ const struct image_module *image_modules(const struct image *img, size_t *ret_n)
 const struct image_module *image_module_named(const struct image *img, const char *file);
 /* The build id of an open ELF file; returns its length, 0 = none. */
 size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX]);
+/* A file that came with the image because we might not see it, by its file name ("libmscordaccore.so"): open for
+ * reading, the image's own; -1 = none. */
+int image_file_named(const struct image *img, const char *file);
 const void *image_auxv(const struct image *img, size_t *ret_len);
 
 const struct image_piece *image_pieces(const struct image *img, size_t *ret_n);
@@ -98,12 +101,17 @@ struct image_core_options {
 	/* Pages that a core leaves out may come from the files on disk: always only where the file's build id is that
 	 * of the memory. Prefix of the paths in the core ("" = as they stand); NULL = never. */
 	const char *files_root;
+	/* Pages of assemblies too. They have no build id: it is only checked that the file did not change after the
+	 * core was written, and that what the core has of it looks alike. facts.unproven_bytes says how much that is.
+	 */
+	bool assemblies;
 };
 struct image_core_facts {
-	bool truncated;		/* shorter than its headers say */
-	uint64_t missing_bytes; /* of its segments, for that reason */
-	uint64_t file_bytes;	/* taken from files on disk */
-	uint64_t overlap_bytes; /* claimed by two segments; the first is believed */
+	bool truncated;		 /* shorter than its headers say */
+	uint64_t missing_bytes;	 /* of its segments, for that reason */
+	uint64_t file_bytes;	 /* taken from files on disk */
+	uint64_t unproven_bytes; /* of these: from assemblies that may be of another build */
+	uint64_t overlap_bytes;	 /* claimed by two segments; the first is believed */
 };
 /* No core: ERR_BAD_DATA. Of another architecture: ERR_UNSUPPORTED. options and ret_facts may be NULL. */
 struct err *image_open_core(const char *path, const struct image_core_options *options,
@@ -111,6 +119,16 @@ struct err *image_open_core(const char *path, const struct image_core_options *o
 /* The same over an open file, which the image takes over; name is for messages. */
 struct err *image_open_core_fd(int fd, const char *name, const struct image_core_options *options,
 			       struct image_core_facts *ret_facts, struct image **ret) MUST_USE;
+
+/* The signal that a process died of. */
+struct image_signal {
+	int number, code;
+	uint64_t address; /* of SIGSEGV, SIGBUS, SIGILL and SIGFPE: what it touched, or where it stood; else who sent it
+			   */
+	pid_t tid;	  /* the thread that it struck */
+};
+/* False when the core does not say: it was written of a living process. */
+bool image_signal(const struct image *img, struct image_signal *ret);
 
 struct image_progress {
 	/* May be NULL. Bytes written and to be written in all; false = stop. */
@@ -126,6 +144,31 @@ struct image_core_written {
  * PATH.partial, synced, renamed: whole or not there. Room on the disk is checked first. */
 struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
 			     struct image_core_written *ret) MUST_USE;
+
+/* What goes into a core file. */
+enum image_core_kind {
+	IMAGE_CORE_FULL, /* everything readable */
+	IMAGE_CORE_HEAP, /* all but pages that lie unchanged in files on disk; those of assemblies and the runtime stay
+			  */
+	IMAGE_CORE_MINI, /* stacks, changed data of the loaded files, and the ranges given */
+};
+struct image_range {
+	uint64_t start, size;
+};
+struct image_core_content {
+	enum image_core_kind kind;
+	const struct image_range *ranges; /* of a mini: in any order, may overlap, may be nowhere */
+	size_t n_ranges;
+};
+/* content NULL = full. */
+struct err *image_write_core_of(struct image *img, const char *path, const struct image_core_content *content,
+				const struct image_progress *progress, struct image_core_written *ret) MUST_USE;
+struct image_ranges { /* a VEC */
+	struct image_range *v;
+	size_t n, cap;
+};
+/* From now on all that is read is noted there; NULL ends it. Not while several threads read. */
+void image_watch_reads(struct image *img, struct image_ranges *into);
 
 /* ---- a living process ---- */
 

@@ -7,6 +7,12 @@
 
 struct snapshot; /* snapshot.c: the tracer process and what it shares with us */
 
+/* A file that came with a stream. */
+struct image_sent_file {
+	const char *path; /* as the process saw it */
+	int fd;
+};
+
 struct image {
 	enum image_source source;
 	pid_t pid;
@@ -16,10 +22,13 @@ struct image {
 	VEC(struct image_module) modules;
 	VEC(struct image_piece) pieces;
 	VEC(int) fds;
+	VEC(struct image_sent_file) files;
 	void *auxv;
 	size_t auxv_len;
-	int pagemap_fd; /* of a copy: which pages were ever touched; -1 = not known */
-	char *command;	/* of its process, for a core written from it; or NULL */
+	int pagemap_fd;		    /* of a copy: which pages were ever touched; -1 = not known */
+	struct image_signal signal; /* number 0 = none known */
+	struct image_ranges *watch; /* where reads are noted, or NULL */
+	char *command;		    /* of its process, for a core written from it; or NULL */
 	struct snapshot *snapshot;
 };
 

@@ -136,6 +136,13 @@ static char *take_string(struct cursor *c)
 	return buf_steal(&s);
 }
 
+char *wire_refusal_text(const uint8_t *data, size_t len)
+{
+	struct cursor c = cursor_make(data, len);
+	cursor_take(&c, WIRE_HEADER_SIZE + sizeof(uint32_t));
+	return cursor_ok(&c) ? take_string(&c) : NULL;
+}
+
 struct err *wire_process_info(int version, const uint8_t *payload, size_t len, struct ipc_process_info *ret)
 {
 	struct cursor c = cursor_make(payload, len);

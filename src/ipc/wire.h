@@ -18,15 +18,20 @@
 #define WIRE_MESSAGE_MAX 65535
 
 enum wire_set {
+	WIRE_SET_DUMP = 0x01,
 	WIRE_SET_TRACING = 0x02,
+	WIRE_SET_PROFILER = 0x03,
 	WIRE_SET_PROCESS = 0x04,
 	WIRE_SET_REPLY = 0xFF,
 };
 enum wire_id {
+	WIRE_CORE_DUMP = 0x01, /* and the versions 2 and 3 behind it */
 	WIRE_STOP_TRACING = 0x01,
 	WIRE_COLLECT_TRACING = 0x02, /* and the versions 2..6 behind it */
+	WIRE_ATTACH_PROFILER = 0x01,
 	WIRE_PROCESS_INFO = 0x00,
 	WIRE_RESUME_RUNTIME = 0x01,
+	WIRE_ENVIRONMENT = 0x02,
 	WIRE_SET_ENVIRONMENT = 0x03,
 	WIRE_PROCESS_INFO2 = 0x04,
 	WIRE_PROCESS_INFO3 = 0x08,
@@ -49,6 +54,9 @@ struct err *wire_reply(const uint8_t *data, size_t len, const uint8_t **ret_payl
 		       uint32_t *ret_hresult) MUST_USE;
 /* The runtime's refusal in words. */
 struct err *wire_refusal(uint32_t hresult) MUST_USE;
+
+/* What the runtime adds to an error code in newer commands, or NULL. The caller frees. */
+char *wire_refusal_text(const uint8_t *data, size_t len);
 
 /* The command id of ProcessInfo version 1, 2 or 3. */
 uint8_t wire_process_info_id(int version);

@@ -54,6 +54,8 @@ struct profiler {
 const struct profiler *const *profiler_all(size_t *ret_n);
 /* By id or uuid (any case). ERR_USAGE names all that exist. */
 struct err *profiler_find(const char *name, const struct profiler **ret) MUST_USE;
+/* ERR_USAGE names the ways it has; any takes WAY_AUTO. */
+struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
 const struct param *profiler_param(const struct profiler *p, const char *key);
 

@@ -9,6 +9,14 @@
 	X(exceptions)                                                                                                  \
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
+	X(merged_call_stacks)                                                                                          \
+	X(gc_survivors)                                                                                                \
+	X(deadlocks)                                                                                                   \
+	X(duplicated_strings)                                                                                          \
+	X(stuck_tasks)                                                                                                 \
+	X(zombie_threads)                                                                                              \
+	X(heap_stats)                                                                                                  \
+	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \
@@ -59,4 +67,17 @@ const struct param *profiler_param(const struct profiler *p, const char *key)
 			return &p->params[i];
 	}
 	return NULL;
+}
+
+struct err *profiler_check_way(const struct profiler *p, enum way way)
+{
+	if (way == WAY_AUTO)
+		return NULL;
+	CLEANUP(buf_free) struct buf known = { 0 };
+	for (const enum way *w = p->ways; *w; w++) {
+		if (*w == way)
+			return NULL;
+		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
+	}
+	return err_new(ERR_USAGE, "%s works by %s, not by '%s'", p->id, buf_cstr(&known), way_name(way));
 }

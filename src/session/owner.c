@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 
 uint64_t owner_start_ticks(pid_t pid)
 {
@@ -50,4 +52,23 @@ bool owner_locked(const char *dir)
 	bool locked = err && err_kind(err) == ERR_BUSY;
 	err_ignore(err);
 	return locked;
+}
+
+struct err *session_ask_to_stop(struct store *store, const char *guid)
+{
+	struct store_row row;
+	TRY(store_get(store, guid, &row));
+	int64_t pid = row.owner_pid;
+	uint64_t start = row.owner_start;
+	bool unfinished = !store_state_finished(row.state);
+	store_row_fini(&row);
+	if (!unfinished)
+		return err_new(ERR_BUSY, "session %s is over already", guid);
+	/* The descriptor first: from then on it cannot become another process. */
+	CLOSE_FD int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+	if (fd < 0 || !owner_alive(pid, start))
+		return err_new(ERR_BUSY, "nobody works on session %s any more", guid);
+	if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0)
+		return err_errno(errno, "ask session %s to stop", guid);
+	return NULL;
 }

@@ -184,6 +184,40 @@ static struct err *start_worker(struct session *s, const struct session_spec *sp
 	return err;
 }
 
+struct err *session_enqueue(struct store *store, const struct session_spec *spec, char ret_guid[STORE_GUID_LEN + 1])
+{
+	struct store_row row = { 0 };
+	struct err *err = probe(store);
+	if (!err)
+		err = fill_row(spec, &row);
+	if (!err)
+		err = store_put(store, &row);
+	if (!err)
+		memcpy(ret_guid, row.guid, sizeof(row.guid));
+	store_row_fini(&row);
+	return err ? err_wrap(err, "start a session") : NULL;
+}
+
+struct err *session_unqueue(struct store *store, const char *guid, enum store_state state, const char *reason)
+{
+	struct store_row row;
+	TRY(store_get(store, guid, &row));
+	struct err *err = session_conclude(store, &row, state, reason);
+	store_row_fini(&row);
+	return err;
+}
+
+/* The row that waits, with what has been decided about it since. */
+static struct err *take_queued(struct store *store, const char *guid, struct store_row *row)
+{
+	struct store_row queued;
+	TRY(store_get(store, guid, &queued));
+	memcpy(row->guid, queued.guid, sizeof(row->guid));
+	row->created_ns = queued.created_ns;
+	store_row_fini(&queued);
+	return NULL;
+}
+
 struct err *session_start(struct store *store, const struct session_spec *spec, struct session **ret)
 {
 	CLEANUP(session_freep) struct session *s = mem_zalloc(sizeof(*s));
@@ -193,6 +227,8 @@ struct err *session_start(struct store *store, const struct session_spec *spec, 
 	s->line.limit = EVENT_LINE_MAX;
 	TRY(probe(store));
 	TRY(fill_row(spec, &s->row));
+	if (spec->guid)
+		TRY(take_queued(store, spec->guid, &s->row));
 	home = mem_strndup(store_sessions_dir(store), strlen(store_sessions_dir(store)) - strlen("/sessions"));
 	CLEANUP(mem_freep) char *dir = store_session_dir(store, s->row.guid);
 	TRY(store_put(store, &s->row));
@@ -207,7 +243,8 @@ struct err *session_start(struct store *store, const struct session_spec *spec, 
 			s->pid = 0;
 		}
 		err_ignore(dir_remove(dir));
-		err_ignore(store_delete(store, s->row.guid));
+		if (!spec->guid)
+			err_ignore(store_delete(store, s->row.guid));
 		return err_wrap(err, "start a session");
 	}
 	*ret = STEAL(s);

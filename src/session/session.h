@@ -27,6 +27,7 @@ struct session_spec {
 	bool keep_recording;   /* even when it is large */
 	const char *recording; /* its folder, instead of a patient */
 	const char *core;      /* absolute path of a core file, of which the patient tells what it is */
+	const char *guid;      /* of a session that session_enqueue() made; NULL = a new one */
 };
 
 struct session;
@@ -38,7 +39,15 @@ struct session_events { /* any may be NULL */
 	void *user;
 };
 
-/* ERR_IO or ERR_DENIED before anything touches the patient when the home cannot take the session. */
+/* Only the row, `queued` and owned by this process: whoever waits for his turn is seen by everybody. Started later with
+ * spec.guid, or ended with session_unqueue(). Should we die, the next one that opens the store fails it. */
+struct err *session_enqueue(struct store *store, const struct session_spec *spec, char ret_guid[STORE_GUID_LEN + 1])
+	MUST_USE;
+/* Ends it as failed or cancelled without its having begun. */
+struct err *session_unqueue(struct store *store, const char *guid, enum store_state state, const char *reason) MUST_USE;
+
+/* ERR_IO or ERR_DENIED before anything touches the patient when the home cannot take the session. One that was queued
+ * stays queued then. */
 struct err *session_start(struct store *store, const struct session_spec *spec, struct session **ret) MUST_USE;
 /* Readable when session_pump has something to do. */
 int session_fd(const struct session *s);
@@ -48,6 +57,8 @@ struct err *session_pump(struct session *s, const struct session_events *events,
 void session_cancel(struct session *s);
 /* Gives it up at once. */
 void session_kill(struct session *s);
+/* Asks a session that another process started to stop. ERR_BUSY when it is over already or nobody works on it. */
+struct err *session_ask_to_stop(struct store *store, const char *guid) MUST_USE;
 const struct store_row *session_row(const struct session *s);
 /* Why it failed, as an error of the right kind; NULL when it did not. The caller owns it. */
 struct err *session_error(const struct session *s);

@@ -6,13 +6,21 @@
 #define MACHINE_AMD64 0x8664
 /* Images for other systems than Windows carry their machine xored with a number of the system. */
 #define MACHINE_LINUX_XOR 0x7B79
+#define PE32 0x10b
 #define PE32_PLUS 0x20b
 #define DIRECTORY_EXCEPTION 3
+#define DIRECTORY_DEBUG 6
 
-bool pe_parse(const void *bytes, size_t len, struct pe *ret)
+struct headers {
+	uint16_t machine, n_sections, magic;
+	uint32_t stamp, image_size;
+	struct cursor directories, sections;
+	uint32_t n_directories;
+};
+
+static bool read_headers(const void *bytes, size_t len, struct headers *ret)
 {
 	struct cursor c = cursor_make(bytes, len);
-	*ret = (struct pe){ .bytes = bytes, .len = len };
 	if (cursor_u16(&c) != 0x5a4d)
 		return false;
 	cursor_take(&c, 58);
@@ -21,36 +29,80 @@ bool pe_parse(const void *bytes, size_t len, struct pe *ret)
 	cursor_take(&c, header);
 	if (cursor_u32(&c) != 0x4550)
 		return false;
-	uint16_t machine = cursor_u16(&c), n_sections = cursor_u16(&c);
-	cursor_take(&c, 12);
+	*ret = (struct headers){ 0 };
+	ret->machine = cursor_u16(&c);
+	ret->n_sections = cursor_u16(&c);
+	ret->stamp = cursor_u32(&c);
+	cursor_take(&c, 8);
 	uint16_t optional = cursor_u16(&c);
 	cursor_u16(&c);
 	const uint8_t *opt = cursor_take(&c, optional);
-	if (!opt || (machine != MACHINE_AMD64 && machine != (MACHINE_AMD64 ^ MACHINE_LINUX_XOR)))
+	if (!opt)
 		return false;
 	struct cursor o = cursor_make(opt, optional);
-	if (cursor_u16(&o) != PE32_PLUS)
+	ret->magic = cursor_u16(&o);
+	cursor_take(&o, 54);
+	ret->image_size = cursor_u32(&o);
+	/* Four sizes of 8 instead of 4 bytes make the difference. */
+	cursor_take(&o, ret->magic == PE32_PLUS ? 48 : 32);
+	ret->n_directories = cursor_u32(&o);
+	ret->directories = o;
+	ret->sections = c;
+	return cursor_ok(&c) && (ret->magic == PE32_PLUS || ret->magic == PE32);
+}
+
+static void directory(const struct headers *h, uint32_t which, uint32_t *ret_rva, uint32_t *ret_size)
+{
+	struct cursor c = h->directories;
+	cursor_take(&c, (size_t)8 * which);
+	*ret_rva = cursor_u32(&c);
+	*ret_size = cursor_u32(&c);
+	if (!cursor_ok(&c) || h->n_directories <= which)
+		*ret_rva = *ret_size = 0;
+}
+
+bool pe_parse_any(const void *bytes, size_t len, struct pe *ret)
+{
+	struct headers h;
+	*ret = (struct pe){ .bytes = bytes, .len = len };
+	if (!read_headers(bytes, len, &h))
 		return false;
-	cursor_take(&o, 106);
-	uint32_t directories = cursor_u32(&o);
-	cursor_take(&o, 8 * DIRECTORY_EXCEPTION);
-	ret->functions_rva = cursor_u32(&o);
-	ret->functions_size = cursor_u32(&o);
-	if (!cursor_ok(&o) || directories <= DIRECTORY_EXCEPTION)
-		ret->functions_size = 0;
-	for (size_t i = 0; i < n_sections && ret->n_sections < ARRAY_SIZE(ret->sections); i++) {
+	ret->stamp = h.stamp;
+	ret->image_size = h.image_size;
+	directory(&h, DIRECTORY_EXCEPTION, &ret->functions_rva, &ret->functions_size);
+	directory(&h, DIRECTORY_DEBUG, &ret->debug_rva, &ret->debug_size);
+	for (size_t i = 0; i < h.n_sections && ret->n_sections < ARRAY_SIZE(ret->sections); i++) {
+		struct cursor *c = &h.sections;
 		struct pe_section s;
-		cursor_take(&c, 8);
-		s.size = cursor_u32(&c);
-		s.rva = cursor_u32(&c);
-		s.file_size = cursor_u32(&c);
-		s.offset = cursor_u32(&c);
-		cursor_take(&c, 16);
-		if (!cursor_ok(&c))
+		cursor_take(c, 8);
+		s.size = cursor_u32(c);
+		s.rva = cursor_u32(c);
+		s.file_size = cursor_u32(c);
+		s.offset = cursor_u32(c);
+		cursor_take(c, 16);
+		if (!cursor_ok(c))
 			return false;
 		if (s.offset <= len && s.file_size <= len - s.offset)
 			ret->sections[ret->n_sections++] = s;
 	}
+	return true;
+}
+
+bool pe_parse(const void *bytes, size_t len, struct pe *ret)
+{
+	struct headers h;
+	return read_headers(bytes, len, &h) && h.magic == PE32_PLUS &&
+	       (h.machine == MACHINE_AMD64 || h.machine == (MACHINE_AMD64 ^ MACHINE_LINUX_XOR)) &&
+	       pe_parse_any(bytes, len, ret);
+}
+
+bool pe_identity(const void *headers, size_t len, uint32_t *ret_stamp, uint32_t *ret_image_size)
+{
+	struct headers h;
+	if (!read_headers(headers, len, &h))
+		return false;
+	*ret_stamp = h.stamp;
+	*ret_image_size = h.image_size;
 	return true;
 }
 
@@ -98,4 +150,31 @@ bool pe_function(const struct pe *pe, uint32_t rva, struct pe_function *ret)
 		return false;
 	memcpy(ret, table + (low - 1) * sizeof(*ret), sizeof(*ret));
 	return rva >= ret->begin && rva < ret->end;
+}
+
+#define DEBUG_ENTRY 28
+bool pe_debug_next(const struct pe *pe, size_t *i, struct pe_debug *ret)
+{
+	size_t len = 0;
+	const uint8_t *table = pe->debug_size ? pe_at(pe, pe->debug_rva, &len) : NULL;
+	size_t n = table ? MIN(len, (size_t)pe->debug_size) / DEBUG_ENTRY : 0;
+	while (*i < n) {
+		struct cursor c = cursor_make(table + *i * DEBUG_ENTRY, DEBUG_ENTRY);
+		*i += 1;
+		cursor_u32(&c);
+		*ret = (struct pe_debug){ 0 };
+		ret->stamp = cursor_u32(&c);
+		ret->major = cursor_u16(&c);
+		ret->minor = cursor_u16(&c);
+		ret->type = cursor_u32(&c);
+		uint32_t size = cursor_u32(&c);
+		cursor_u32(&c);
+		uint32_t offset = cursor_u32(&c);
+		if (!size || offset > pe->len || size > pe->len - offset)
+			continue;
+		ret->bytes = pe->bytes + offset;
+		ret->len = size;
+		return true;
+	}
+	return false;
 }

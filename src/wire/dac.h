@@ -66,6 +66,8 @@ enum wire_dac_kind {
 	WIRE_DAC_STATICS,	 /* asks u64 method tables; wire_dac_statics ..., in that order */
 	WIRE_DAC_THREAD_STATICS, /* asks {u64 thread}, u64 method tables; wire_dac_statics ..., in their order */
 	WIRE_DAC_LOADER_HEAPS,	 /* asks {u64 loader allocator}; wire_dac_range ... where its method tables lie */
+	WIRE_DAC_MEMORY,	 /* wire_dac_range ...: what a small dump must hold to be asked all of this again */
+	WIRE_DAC_OBJECTS,	 /* asks u64 objects; wire_dac_object ..., in that order */
 	WIRE_DAC_KINDS
 };
 
@@ -186,6 +188,9 @@ struct wire_dac_sync {
 struct wire_dac_statics { /* where a type's static fields begin; 0 = not there (yet) */
 	uint64_t type, gc, non_gc;
 };
+struct wire_dac_object {
+	uint64_t object, type, size; /* type 0 = no object there */
+};
 struct wire_dac_range {
 	uint64_t start, size;
 };
@@ -219,3 +224,4 @@ WIRE_SIZE_(wire_dac_sync, 40);
 WIRE_SIZE_(wire_dac_exception, 40);
 WIRE_SIZE_(wire_dac_statics, 24);
 WIRE_SIZE_(wire_dac_range, 16);
+WIRE_SIZE_(wire_dac_object, 24);

@@ -192,6 +192,14 @@ def examine(home, profiler, target, seconds, *more, **where):
     return Report(done.json())
 
 
+def look(home, profiler, *target, **where):
+    """The same of a profiler that looks at an instant; the target may be ("--core", path)."""
+    done = home.run(profiler, *target, "--json", **where)
+    if done.code != 0:
+        raise AssertionError(repr(done))
+    return Report(done.json())
+
+
 def stand_still(patient):
     """Pauses the patient until none of its producers moves, however busy the machine is."""
     wait_until(lambda: patient.pause()["quiet"], "the patient stands still")

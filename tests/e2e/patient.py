@@ -50,6 +50,7 @@ class _App:
         if not program.exists():
             raise PatientError(f"{program} does not exist: run tests/patients/build")
         self.fx = fx
+        self.noise = None  # lines on its standard output that begin so are not its own
         self._stderr = tempfile.TemporaryFile()
         self._pending = b""
         self._process = subprocess.Popen(
@@ -169,6 +170,8 @@ class _App:
             line, newline, rest = self._pending.partition(b"\n")
             if newline:
                 self._pending = rest
+                if self.noise and line.startswith(self.noise):
+                    continue
                 got, _, body = line.decode().partition(" ")
                 if got != word:
                     raise PatientError(f"expected {word}, got: {line.decode()}")

@@ -18,6 +18,7 @@ from patient import FRAMEWORKS, PATIENTS, Patient
 DAC = "libmscordaccore.so"
 SEED = int(os.environ.get("DRDOTNET_SEED", str(time.time_ns() % 1_000_000)))
 DAMAGES = 10
+SICK = Path(__file__).resolve().parents[1] / "patients" / "sick"
 # Runtime packs of the patients' versions: where publishing them has put them.
 PACKS = Path(os.environ.get("NUGET_PACKAGES", Path.home() / ".nuget/packages")) / "microsoft.netcore.app.runtime.linux-x64"
 
@@ -93,8 +94,52 @@ class AgainstClrmd(Stacks):
                     self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
                     theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
                     self.assertEqual(live, theirs)
+                    self.check_lines(self.stacks("--core", core))
                     self.assertEqual(lines(self.stacks("--core", core)), theirs)
                     self.assertEqual(lines(self.stacks("--core", runtimes_own)), theirs)
+
+
+    def check_lines(self, found):
+        """The frame that waits stands at the inner lock; its own assembly has lines, the framework none."""
+        source = (SICK / "Deadlocks.cs").read_text().splitlines()
+        frames = [f for t in found["threads"] for f in t["frames"] if f["name"] == "Shop.Bank.Ledger.TransferByMonitor"]
+        self.assertEqual({source[f["line"] - 1].strip() for f in frames}, {"lock (to.Gate)"})
+        self.assertTrue(all(f["file"].endswith("/Deadlocks.cs") for f in frames))
+        self.assertEqual(found["noSourceLines"], [])
+        self.assertTrue(all(f["file"] is None for t in found["threads"] for f in t["frames"]
+                            if (f["module"] or "").endswith("System.Private.CoreLib.dll")))
+
+
+class Lines(Stacks):
+    def test_against_the_metadata_reader(self):
+        for fx in ("net8.0", "net10.0"):
+            pdb = PATIENTS / "sick" / fx / "sick.pdb"
+            theirs = oracle.run("pdb", pdb)
+            ours = subprocess.run([Path(PROGRAM).parent / "tests" / "pdb_facts", pdb], input=theirs, text=True,
+                                  capture_output=True, check=True).stdout
+            self.assertEqual(ours.splitlines(), theirs.splitlines())
+            kinds = [line.split()[0] for line in ours.splitlines()]
+            self.assertGreater(kinds.count("line"), 1000)
+            self.assertGreater(kinds.count("local"), 100)
+            self.assertGreater(kinds.count("kickoff"), 5)
+
+    def test_of_another_build(self):
+        """It is said, and not used."""
+        folder = self.folder / "app"
+        shutil.copytree(PATIENTS / "sick" / "net10.0", folder, copy_function=os.link)
+        (folder / "sick.pdb").unlink()
+        os.link(PATIENTS / "sick" / "net9.0" / "sick.pdb", folder / "sick.pdb")
+        process = subprocess.Popen([folder / "sick", "deadlock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with process:
+            try:
+                self.assertTrue(process.stdout.readline().startswith("READY"))
+                done = self.home.run("stacks", process.pid)
+                found = self.stacks(process.pid)
+            finally:
+                process.kill()
+        self.assertIn(f"no source lines: '{folder}/sick.pdb': it belongs to another build", done.out)
+        self.assertEqual(len(found["noSourceLines"]), 1)
+        self.assertTrue(all(f["file"] is None for t in found["threads"] for f in t["frames"]))
 
 
 class FactsAgainstClrmd(Stacks):
@@ -163,7 +208,7 @@ class AgainstThePatient(Stacks):
         self.assertEqual(done.code, 0, done)
         self.assertIn(f"sick ({patient.pid}): ", done.out)
         self.assertRegex(done.out, r'thread \d+ "transfer-savings" · tid \d+ · background · waiting\n')
-        self.assertIn("    Shop.Bank.Ledger.TransferByMonitor\n", done.out)
+        self.assertRegex(done.out, r"    Shop\.Bank\.Ledger\.TransferByMonitor +Deadlocks\.cs:\d+\n")
         self.assertNotIn("\t", done.out)
 
     def test_in_another_pid_namespace(self):
@@ -312,11 +357,16 @@ class BadInput(Stacks):
         self.refused(3, "no .NET runtime", arguments=["--core", f"{core}.{sleeper.pid}"])
 
     def test_core_without_code(self):
-        """gdb leaves file pages out; those of assemblies cannot be checked, so their frames are said to be missing."""
+        """gdb leaves file pages out. Assemblies have no build id: their pages come from files that have not changed since,
+        which is said; from files that have, they do not come, and the frames are said to be missing."""
         prefix = self.folder / "core"
-        with Patient("deadlock") as patient:
+        with Patient("deadlock", env={"DOTNET_TieredCompilation": "0"}) as patient:
+            live = self.stacks(patient.pid)
             subprocess.run(["gcore", "-o", prefix, str(patient.pid)], check=True, capture_output=True)
         core = f"{prefix}.{patient.pid}"
+        self.assertEqual(lines(self.stacks("--core", core)), lines(live))
+        self.assertIn("nothing proves that they are of the same build", self.home.run("stacks", "--core", core).out)
+        os.utime(core, (1, 1))
         cut = [t for t in self.stacks("--core", core)["threads"] if t["incomplete"]]
         self.assertTrue(cut)
         self.assertTrue(all("not in the image" in t["incomplete"] for t in cut))

@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		LIST(WIRE_DAC_IL_MAP, dac_code, decode_code(&in, &list), )
 		LIST(WIRE_DAC_SYNC_BLOCKS, dac_syncs, decode_syncs(&in, &list), )
 		LIST(WIRE_DAC_STATICS, dac_statics_list, decode_statics(&in, &list), )
+		LIST(WIRE_DAC_OBJECTS, dac_objects, decode_objects(&in, &list), )
 		LIST(WIRE_DAC_LOADER_HEAPS, dac_ranges, decode_ranges(&in, &list), )
 	default:
 		break;

@@ -31,6 +31,7 @@ void build_heap_free(struct built_heap *b)
 	vec_free(&b->type_list);
 	vec_free(&b->field_list);
 	vec_free(&b->statics_list);
+	vec_free(&b->object_list);
 	vec_free(&b->modules);
 	mem_free(b);
 }
@@ -68,6 +69,8 @@ static uint64_t add_type(struct built_heap *b, struct dac_type type)
 	build_put(b, mt + 4, &type.base_size, 4);
 	build_put_u64(b, mt + 16, type.parent);
 	build_put_u64(b, mt + 24, MODULE);
+	build_put_u64(b, mt + 40, BUILT_TYPES);
+	build_put_u64(b, mt + 48, BUILT_TYPES);
 	vec_push(&b->type_list, type);
 	return mt;
 }
@@ -147,6 +150,7 @@ uint64_t build_object(struct built_heap *b, uint64_t type, uint32_t n)
 	build_put_u64(b, object, type);
 	if (t->component_size)
 		build_put(b, object + 8, &n, 4);
+	vec_push(&b->object_list, ((struct dac_object){ object, type, b->next_object - object }));
 	return object;
 }
 
@@ -156,6 +160,14 @@ uint64_t build_string(struct built_heap *b, const char *ascii)
 	for (size_t i = 0; ascii[i]; i++)
 		build_put(b, object + 12 + 2 * i, &ascii[i], 1);
 	return object;
+}
+
+struct heap_outline build_outline(const struct built_heap *b)
+{
+	struct heap_outline o = { .n_heaps = 1, .uses_regions = true };
+	vec_push(&o.regions,
+		 ((struct heap_region){ .start = BUILT_HEAP + 8, .end = b->next_object, .generation = HEAP_GEN2 }));
+	return o;
 }
 
 struct image *build_heap_image(const struct built_heap *b)
@@ -206,10 +218,12 @@ static struct err *fields(void *user, uint64_t mt, struct dac_fields *ret)
 {
 	struct built_heap *b = user;
 	memset(ret, 0, sizeof(*ret));
+	if (b->fails)
+		return refuse();
 	vec_each(f, &b->field_list)
 		if (b->type_list.v[f->token].type == mt)
 			vec_push(ret, *f);
-	return b->fails ? refuse() : NULL;
+	return NULL;
 }
 
 static struct err *modules(void *user, const struct dac_modules **ret)
@@ -222,10 +236,12 @@ static struct err *module_types(void *user, uint64_t module, struct dac_addresse
 {
 	struct built_heap *b = user;
 	memset(ret, 0, sizeof(*ret));
+	if (b->fails)
+		return refuse();
 	vec_each(t, &b->type_list)
 		if (module == MODULE && !strchr(t->name, '['))
 			vec_push(ret, t->type);
-	return b->fails ? refuse() : NULL;
+	return NULL;
 }
 
 static struct err *loader_heaps(void *user, uint64_t loader_allocator, struct dac_ranges *ret)
@@ -237,10 +253,29 @@ static struct err *loader_heaps(void *user, uint64_t loader_allocator, struct da
 	return NULL;
 }
 
+/* Of what is in the heap as it was built, whatever happened to the image since. */
+static struct err *objects(void *user, const uint64_t *addresses, size_t n, struct dac_objects *ret)
+{
+	struct built_heap *b = user;
+	memset(ret, 0, sizeof(*ret));
+	if (b->fails)
+		return refuse();
+	for (size_t i = 0; i < n; i++) {
+		struct dac_object o = { .object = addresses[i] };
+		vec_each(known, &b->object_list)
+			if (known->object == addresses[i])
+				o = *known;
+		vec_push(ret, o);
+	}
+	return NULL;
+}
+
 static struct err *statics(void *user, uint64_t thread, const uint64_t *types, size_t n, struct dac_statics_list *ret)
 {
 	struct built_heap *b = user;
 	memset(ret, 0, sizeof(*ret));
+	if (b->fails)
+		return refuse();
 	for (size_t i = 0; i < n; i++) {
 		struct dac_statics found = { .type = types[i] };
 		vec_each(s, &b->statics_list)
@@ -250,7 +285,7 @@ static struct err *statics(void *user, uint64_t thread, const uint64_t *types, s
 			found.gc += thread;
 		vec_push(ret, found);
 	}
-	return b->fails ? refuse() : NULL;
+	return NULL;
 }
 
 struct heap_source build_heap_source(struct built_heap *b)
@@ -264,6 +299,7 @@ struct heap_source build_heap_source(struct built_heap *b)
 		.modules = modules,
 		.module_types = module_types,
 		.loader_heaps = loader_heaps,
+		.objects = objects,
 		.statics = statics,
 	};
 }

@@ -4,6 +4,7 @@
  */
 
 #include "heap/internal.h"
+#include "heap/walk.h"
 #include "image/image.h"
 
 #define BUILT_TYPES 0x20000000u /* where method tables are */
@@ -17,6 +18,7 @@ struct built_heap {
 	VEC(struct dac_type) type_list;
 	VEC(struct dac_field) field_list; /* token holds the index of its type */
 	VEC(struct dac_statics) statics_list;
+	struct dac_objects object_list;
 	struct dac_modules modules;
 	struct dac_facts facts;
 	uint64_t object_type, string_type, free_type, value_type;
@@ -44,6 +46,8 @@ uint64_t build_object(struct built_heap *b, uint64_t type, uint32_t n);
 uint64_t build_string(struct built_heap *b, const char *ascii);
 void build_put(struct built_heap *b, uint64_t addr, const void *data, size_t len);
 void build_put_u64(struct built_heap *b, uint64_t addr, uint64_t value);
+/* One region of old objects over all of them. */
+struct heap_outline build_outline(const struct built_heap *b);
 /* What has been written so far as an image. */
 struct image *build_heap_image(const struct built_heap *b);
 struct heap_source build_heap_source(struct built_heap *b);

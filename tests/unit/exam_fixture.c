@@ -44,7 +44,7 @@ void fixture_examine(struct fixture *f, const char *profiler)
 	f->exam = (struct exam){ .profiler = p,
 				 .params = f->params,
 				 .patient = &f->patient,
-				 .way = WAY_EVENTS,
+				 .way = f->way ? f->way : WAY_EVENTS,
 				 .recording = f->recording,
 				 .replay = true,
 				 .cancel_fd = -1 };

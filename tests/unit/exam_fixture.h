@@ -20,6 +20,7 @@ struct fixture {
 	char dir[64];
 	struct recording *recording;
 	struct patient patient;
+	enum way way; /* it was made by; events unless said */
 	struct exam exam;
 	struct params *params;
 	struct report *report;

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,6 +149,15 @@ static void cursor_goes_bad_once_and_stays(void **state UNUSED)
 	const uint8_t longest[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
 	c = cursor_make(longest, sizeof(longest));
 	assert_true(cursor_varu64(&c) == UINT64_MAX && cursor_ok(&c));
+	struct buf written = { 0 };
+	uint64_t numbers[] = { 0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX };
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		buf_varu64(&written, numbers[i]);
+	c = cursor_make(written.data, written.len);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		assert_true(cursor_varu64(&c) == numbers[i]);
+	assert_true(cursor_ok(&c) && !cursor_left(&c));
+	buf_free(&written);
 	const uint8_t unterminated[] = { 'a', 0, 'b', 0 };
 	c = cursor_make(unterminated, sizeof(unterminated));
 	cursor_utf16z(&c);
@@ -264,6 +274,30 @@ static void files_are_whole_or_absent(void **state UNUSED)
 	assert_ok(dir_remove(keep));
 }
 
+static void files_below_a_root_stay_there(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *file = mem_printf("%s/file", dir);
+	CLEANUP(mem_freep) char *out = mem_printf("%s/out", dir);
+	CLEANUP(mem_freep) char *fifo = mem_printf("%s/fifo", dir);
+	assert_ok(file_write_atomic(file, "hello", 5, 0600));
+	assert_int_equal(symlink("/etc/passwd", out), 0);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	CLOSE_FD int fd = file_open_below(dir, "/file", O_RDONLY);
+	assert_true(fd >= 0);
+	CLEANUP(buf_free) struct buf b = { 0 };
+	assert_err(file_read_fd(fd, "file", 4, &b), ERR_BAD_DATA);
+	buf_clear(&b);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	assert_ok(file_read_fd(fd, "file", 5, &b));
+	assert_string_equal(buf_cstr(&b), "hello");
+	assert_int_equal(file_open_below(dir, "out", O_RDONLY), -1);
+	assert_int_equal(file_open_below(dir, "../../etc/passwd", O_RDONLY), -1);
+	assert_int_equal(file_open_below(dir, "fifo", O_RDONLY), -1);
+	assert_ok(dir_remove(dir));
+}
+
 static void reads_end_at_their_deadline(void **state UNUSED)
 {
 	int p[2];
@@ -323,6 +357,7 @@ int main(void)
 		cmocka_unit_test(json_is_escaped_and_capped),
 		cmocka_unit_test(json_can_be_printed),
 		cmocka_unit_test(files_are_whole_or_absent),
+		cmocka_unit_test(files_below_a_root_stay_there),
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),

@@ -95,6 +95,11 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		put(b, &(struct wire_dac_statics){ .type = 9, .gc = 10, .non_gc = 11 }, sizeof(struct wire_dac_statics),
 		    "");
 		break;
+	case WIRE_DAC_OBJECTS:
+		put(b, &(struct wire_dac_object){ .object = 9, .type = 10, .size = 24 }, sizeof(struct wire_dac_object),
+		    "");
+		break;
+	case WIRE_DAC_MEMORY:
 	case WIRE_DAC_LOADER_HEAPS:
 		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
 		break;
@@ -162,6 +167,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	struct dac_syncs syncs = { 0 };
 	struct dac_statics_list statics = { 0 };
 	struct dac_ranges ranges = { 0 };
+	struct dac_objects objects = { 0 };
 	uint64_t message;
 	bool ok = false;
 	size_t n = 1;
@@ -193,7 +199,9 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_SYNC_BLOCKS, decode_syncs(in, &syncs), syncs);
 		KIND(WIRE_DAC_STATICS, decode_statics(in, &statics), statics);
 		KIND(WIRE_DAC_THREAD_STATICS, decode_statics(in, &statics), statics);
+		KIND(WIRE_DAC_OBJECTS, decode_objects(in, &objects), objects);
 		KIND(WIRE_DAC_LOADER_HEAPS, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_MEMORY, decode_ranges(in, &ranges), ranges);
 	default:
 		break;
 	}

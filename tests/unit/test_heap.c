@@ -292,6 +292,244 @@ static void circular_parents(void **state)
 	shop_free(s);
 }
 
+/* ---- the walk ---- */
+
+struct seen {
+	VEC(struct heap_found) objects;
+	VEC(uint64_t) refs; /* not null */
+	struct heap_health health;
+};
+
+static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
+{
+	struct seen *seen = user;
+	assert_true(at >= BUILT_HEAP && at + 8 * n <= BUILT_HEAP + BUILT_ROOM);
+	for (size_t i = 0; i < n; i++)
+		if (refs[i])
+			vec_push(&seen->refs, refs[i]);
+}
+
+static struct seen walk(struct heap *h, const struct heap_outline *outline)
+{
+	struct seen seen = { 0 };
+	struct heap_found f;
+	struct heap_walk *w = heap_walk_new(h, outline);
+	while (heap_walk_next(w, &f)) {
+		vec_push(&seen.objects, f);
+		heap_walk_refs(w, &f, on_refs, &seen);
+	}
+	seen.health = heap_walk_health(w);
+	heap_walk_free(w);
+	return seen;
+}
+
+static void seen_free(struct seen *seen)
+{
+	vec_free(&seen->objects);
+	vec_free(&seen->refs);
+}
+
+/* Opens the shop again, after its memory was changed. */
+static void reopen(struct shop *s)
+{
+	heap_close(s->h);
+	image_close(s->img);
+	s->img = build_heap_image(s->b);
+	struct heap_source source = build_heap_source(s->b);
+	assert_ok(heap_open_source(s->img, &source, &s->h));
+}
+
+static void every_object_once(void **state)
+{
+	(void)state;
+	struct shop *s = shop();
+	build_put_u64(s->b, s->pairs + 16, s->rex);	 /* the reference of element 0 */
+	build_put_u64(s->b, s->pairs + 24, 0xDEADBEEF0); /* what is not one */
+	build_object(s->b, s->b->free_type, 40);
+	uint64_t last = build_string(s->b, "");
+	reopen(s);
+	struct heap_outline outline = build_outline(s->b);
+	struct seen seen = walk(s->h, &outline);
+	uint64_t want[] = { s->name, s->rex, s->array, s->pairs, s->box, last - 64, last };
+	assert_int_equal(seen.objects.n, ARRAY_SIZE(want));
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		assert_int_equal(seen.objects.v[i].address, want[i]);
+	assert_int_equal(seen.objects.v[2].n, 3);
+	uint64_t refs[] = { s->name, s->rex, s->rex, 11 | 12ull << 32 };
+	/* Element 1 of the pairs has a number where the map says a reference: it is given as it is. */
+	refs[3] = 21 | 22ull << 32;
+	assert_int_equal(seen.refs.n, ARRAY_SIZE(refs));
+	assert_memory_equal(seen.refs.v, refs, sizeof(refs));
+	assert_int_equal(seen.health.objects, 6);
+	assert_int_equal(seen.health.free_bytes, 64);
+	assert_int_equal(seen.health.lost_bytes, 0);
+	seen_free(&seen);
+	heap_outline_free(&outline);
+	shop_free(s);
+}
+
+/* Room that a thread has taken is stepped over, an object that is being born too, and the raw end of the youngest. */
+static void unfilled_room(void **state)
+{
+	(void)state;
+	struct shop *s = shop();
+	struct heap_outline outline = build_outline(s->b);
+	uint64_t context = s->b->next_object;
+	memset(s->b->heap + (context - BUILT_HEAP), 0xAA, 100);
+	s->b->next_object += 96 + 24; /* its limit leaves room for a gap behind it */
+	uint64_t after = build_string(s->b, "after");
+	uint64_t unborn = s->b->next_object;
+	s->b->next_object += 48;
+	uint64_t second = s->b->next_object;
+	s->b->next_object += 24;
+	uint64_t young = build_string(s->b, "young");
+	memset(s->b->heap + (s->b->next_object - BUILT_HEAP), 0xBB, 2000);
+	outline.regions.v[0].end = s->b->next_object + 2000;
+	outline.regions.v[0].generation = HEAP_GEN0;
+	vec_push(&outline.contexts, ((struct heap_context){ context, context + 96 }));
+	vec_push(&outline.contexts, ((struct heap_context){ second, second }));
+	reopen(s);
+	struct seen seen = walk(s->h, &outline);
+	assert_int_equal(seen.objects.n, 7);
+	assert_int_equal(seen.objects.v[5].address, after);
+	assert_int_equal(seen.objects.v[6].address, young);
+	assert_int_equal(seen.health.unused_bytes, 96 + 24 + (second - unborn) + 24 + 2000);
+	assert_int_equal(seen.health.lost_bytes, 0);
+	seen_free(&seen);
+	/* The same raw bytes in an old region are a loss, and said to be. */
+	outline.regions.v[0].generation = HEAP_GEN2;
+	seen = walk(s->h, &outline);
+	assert_int_equal(seen.health.lost_bytes, 2000);
+	assert_int_equal(seen.health.lost_regions, 1);
+	assert_int_equal(seen.health.lost_at, s->b->next_object);
+	seen_free(&seen);
+	heap_outline_free(&outline);
+	shop_free(s);
+}
+
+/* Large objects without references are not read, and those with references in portions. */
+static void large_objects(void **state)
+{
+	(void)state;
+	struct shop *s = shop();
+	uint64_t many = build_object(s->b, s->dogs, 7000);
+	for (uint32_t i = 0; i < 7000; i += 7)
+		build_put_u64(s->b, many + 16 + 8ull * i, s->rex);
+	reopen(s);
+	struct heap_outline outline = build_outline(s->b);
+	struct seen seen = walk(s->h, &outline);
+	assert_int_equal(seen.objects.n, 6);
+	assert_int_equal(seen.refs.n, 3 + 1000);
+	seen_free(&seen);
+	heap_outline_free(&outline);
+	shop_free(s);
+}
+
+static void the_check_compares(void **state)
+{
+	(void)state;
+	struct shop *s = shop();
+	struct heap_outline outline = build_outline(s->b);
+	for (int damage = 0; damage < 3; damage++) {
+		struct heap_found f;
+		struct heap_walk *w = heap_walk_new(s->h, &outline);
+		while (heap_walk_next(w, &f))
+			;
+		s->b->fails = damage == 2;
+		s->b->object_list.v[1].size += damage == 1 ? 8 : 0;
+		if (damage == 0)
+			assert_ok(heap_walk_check(w));
+		else
+			assert_err(heap_walk_check(w), damage == 1 ? ERR_UNSUPPORTED : ERR_IO);
+		heap_walk_free(w);
+	}
+	heap_outline_free(&outline);
+	shop_free(s);
+}
+
+/* Whatever a byte of the heap or of a method table is changed to: the walk ends, stays inside, and counts to the same
+ * sum of bytes. */
+static void flipped_bytes(void **state)
+{
+	(void)state;
+	struct shop *s = shop();
+	struct heap_outline outline = build_outline(s->b);
+	uint64_t whole = s->b->next_object - BUILT_HEAP - 8;
+	size_t heap_used = (size_t)(s->b->next_object - BUILT_HEAP),
+	       types_used = (size_t)(s->b->next_type - BUILT_TYPES);
+	for (size_t i = 0; i < heap_used + types_used; i += i < heap_used ? 1 : 5) {
+		uint8_t *byte = i < heap_used ? &s->b->heap[i] : &s->b->types[i - heap_used];
+		for (int bit = 0; bit < 8; bit += 3) {
+			uint8_t saved = *byte;
+			*byte ^= (uint8_t)(1 << bit);
+			reopen(s);
+			struct seen seen = walk(s->h, &outline);
+			assert_int_equal(seen.health.bytes + seen.health.free_bytes + seen.health.lost_bytes, whole);
+			seen_free(&seen);
+			*byte = saved;
+		}
+	}
+	heap_outline_free(&outline);
+	shop_free(s);
+}
+
+static void outlines(void **state)
+{
+	(void)state;
+	struct dac_facts facts = { .server_gc = true };
+	struct dac_heap heap = { .n_generations = 5, .n_fill_pointers = 7 };
+	struct dac_segment segments[] = {
+		{ .address = 1, .mem = 0x1000, .allocated = 0x2000, .committed = 0x3000, .generation = 2 },
+		{ .address = 2, .mem = 0x8000, .allocated = 0x8008, .generation = 2, .flags = 1 },
+		{ .address = 3, .mem = 0x10000, .allocated = 0x10000, .committed = 0x20000, .generation = 0 },
+		{ .address = 4, .mem = 0x1800, .allocated = 0x1900, .generation = 3 }, /* inside the first */
+		{ .address = 5, .mem = 0x30000, .allocated = 0x2F000, .generation = 3 },
+		{ .address = 6, .mem = 0x40001, .allocated = 0x50000, .generation = 3 },
+	};
+	struct dac_heaps heaps = { &heap, 1, 1 };
+	struct dac_segments list = { segments, ARRAY_SIZE(segments), ARRAY_SIZE(segments) };
+	struct heap_outline o;
+	heap.generations[0].start_segment = 3;
+	heap.generations[1].start_segment = 9;
+	heap.ephemeral_segment = 3;
+	heap.alloc_allocated = 0x10100;
+	for (unsigned i = 0; i < 7; i++)
+		heap.fill_pointers[i] = 0x70000 + 0x10 * i;
+	assert_ok(heap_outline_make(&facts, &heaps, &list, NULL, &o));
+	assert_int_equal(o.regions.n, 3);
+	assert_int_equal(o.left_out, 3);
+	assert_int_equal(o.regions.v[1].generation, HEAP_FROZEN);
+	assert_int_equal(o.regions.v[2].end, 0x10100);
+	assert_int_equal(o.n_finalizable, 8);
+	assert_int_equal(o.ready.n, 1);
+	assert_int_equal(o.ready.v[0].size, 0x20);
+	assert_ptr_equal(heap_region_at(&o, 0x1000), &o.regions.v[0]);
+	assert_null(heap_region_at(&o, 0x2000));
+	assert_null(heap_region_at(&o, 0));
+	heap_outline_free(&o);
+
+	/* Segments: the last one holds three generations. */
+	heap.generations[0] = (typeof(heap.generations[0])){ .start_segment = 1, .alloc_start = 0x1C00 };
+	heap.generations[1] = (typeof(heap.generations[0])){ .start_segment = 1, .alloc_start = 0x1800 };
+	heap.ephemeral_segment = 1;
+	heap.alloc_allocated = 0x1E00;
+	list.n = 1;
+	assert_ok(heap_outline_make(&facts, &heaps, &list, NULL, &o));
+	assert_int_equal(o.regions.n, 3);
+	assert_int_equal(o.regions.v[0].generation, HEAP_GEN2);
+	assert_int_equal(o.regions.v[1].start, 0x1800);
+	assert_int_equal(o.regions.v[2].generation, HEAP_GEN0);
+	assert_int_equal(o.regions.v[2].end, 0x1E00);
+	heap_outline_free(&o);
+
+	list.n = 0;
+	assert_err(heap_outline_make(&facts, &heaps, &list, NULL, &o), ERR_BAD_DATA);
+	segments[0].allocated = 0x1000 + HEAP_MAX_BYTES + 8;
+	heap.ephemeral_segment = 0;
+	list.n = 1;
+	assert_err(heap_outline_make(&facts, &heaps, &list, NULL, &o), ERR_UNSUPPORTED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +541,12 @@ int main(void)
 		cmocka_unit_test(statics),
 		cmocka_unit_test(failing_source),
 		cmocka_unit_test(circular_parents),
+		cmocka_unit_test(every_object_once),
+		cmocka_unit_test(unfilled_room),
+		cmocka_unit_test(large_objects),
+		cmocka_unit_test(the_check_compares),
+		cmocka_unit_test(flipped_bytes),
+		cmocka_unit_test(outlines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

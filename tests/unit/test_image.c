@@ -42,7 +42,7 @@ static struct buf small_core(uint8_t heap[2 * PAGE])
 		{ 0x7f0000001000, 0x7f0000002000, 1, "/lib/libshop.so" },
 	};
 	const struct core_thread threads[] = { { 77, 0x7f0000001010, 0x10100 }, { 78, 0x1234, 0x10200 } };
-	const struct core_spec spec = { segments, 3, files, 2, threads, 2, 77, "shop --fast", 0, 0 };
+	const struct core_spec spec = { segments, 3, files, 2, threads, 2, 77, 0, "shop --fast", 0, 0 };
 	struct buf core = { 0 };
 	build_core(&core, &spec);
 	return core;
@@ -399,6 +399,94 @@ static void test_a_cancelled_core_leaves_nothing(void **state)
 	assert_ok(dir_remove(root));
 }
 
+/* Stacks and the ranges asked for, page by page; what was left out is missing, not zero. */
+static void test_a_mini_core_holds_what_was_asked_for(void **state)
+{
+	(void)state;
+	char *root = temp_folder(), path[80];
+	struct image *img = image_new(IMAGE_CORE), *again;
+	struct image_mapping heap = { 0x100000, 0x200000, 0, IMAGE_READ | IMAGE_WRITE, false, "" };
+	struct image_mapping stack = { 0x700000, 0x800000, 0, IMAGE_READ | IMAGE_WRITE, false, "[stack]" };
+	struct image_thread thread = { .tid = 5, .has_regs = true, .regs = { .rsp = 0x7fe110, .rip = 0x150008 } };
+	vec_push(&img->mappings, heap);
+	vec_push(&img->mappings, stack);
+	vec_push(&img->threads, thread);
+	image_add_piece(img, (struct image_piece){ heap.start, heap.end, IMAGE_FD_ZERO, 0 });
+	image_add_piece(img, (struct image_piece){ stack.start, stack.end, IMAGE_FD_ZERO, 0 });
+	static const struct image_range ranges[] = {
+		{ 0x120ff8, 16 }, { 0x120000, 0x3000 },		  { 0x121000, 8 }, { 0x1fff00, 0x10000 }, { 0x10, 8 },
+		{ 0xfff000, 64 }, { UINT64_MAX - 8, UINT64_MAX }, { 0x100000, 0 },
+	};
+	struct image_core_content content = { IMAGE_CORE_MINI, ranges, ARRAY_SIZE(ranges) };
+	snprintf(path, sizeof(path), "%s/core", root);
+	assert_ok(image_write_core_of(img, path, &content, NULL, NULL));
+	assert_ok(image_open_core(path, NULL, NULL, &again));
+	static const struct {
+		uint64_t at;
+		bool there;
+	} pages[] = {
+		{ 0x100000, false }, { 0x11f000, false }, { 0x120000, true }, { 0x121000, true },  { 0x122000, true },
+		{ 0x123000, false }, { 0x150000, true },  { 0x1ff000, true }, { 0x200000, false }, { 0x700000, false },
+		{ 0x7fd000, false }, { 0x7fe000, true },  { 0x7ff000, true },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++) {
+		char page[PAGE];
+		assert_int_equal(image_read_all(again, pages[i].at, page, sizeof(page)), pages[i].there);
+	}
+	image_close(again);
+	image_close(img);
+	assert_ok(dir_remove(root));
+}
+
+static void test_reads_are_watched(void **state)
+{
+	(void)state;
+	struct image *img = image_new(IMAGE_CORE);
+	struct image_ranges seen = { 0 };
+	char byte[8];
+	image_add_piece(img, (struct image_piece){ 0x1000, 0x1004, IMAGE_FD_ZERO, 0 });
+	image_watch_reads(img, &seen);
+	assert_false(image_read_all(img, 0x1000, byte, 8));
+	assert_false(image_read_all(img, 0x2000, byte, 8));
+	image_watch_reads(img, NULL);
+	assert_true(image_read_all(img, 0x1002, byte, 2));
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.v[0].start, 0x1000);
+	assert_int_equal(seen.v[0].size, 4);
+	vec_free(&seen);
+	image_close(img);
+}
+
+static void test_the_signal_it_died_of(void **state)
+{
+	(void)state;
+	static const uint8_t page[PAGE];
+	const struct core_segment segments[] = { { 0x1000, PAGE, page, PF_R } };
+	for (int number = 0; number < 90; number += 11) {
+		const struct core_thread threads[] = { { 5, 1, 2 }, { 6, 1, 2 }, { 7, 1, 2 } };
+		const struct core_spec spec = { .segments = segments,
+						.n_segments = 1,
+						.threads = threads,
+						.n_threads = 3,
+						.pid = 5,
+						.signal = number };
+		struct buf core = { 0 };
+		struct image *img;
+		struct image_signal s;
+		build_core(&core, &spec);
+		assert_ok(open_bytes(&core, NULL, &img));
+		assert_int_equal(image_signal(img, &s), number > 0 && number <= 64);
+		if (number > 0 && number <= 64) {
+			assert_int_equal(s.number, number);
+			assert_int_equal(s.code, 1);
+			assert_int_equal(s.address, 0x40);
+			assert_int_equal(s.tid, 6);
+		}
+		image_close(img);
+		buf_free(&core);
+	}
+}
+
 /* ---- streams ---- */
 
 static struct buf small_stream(void)
@@ -418,12 +506,19 @@ static struct buf small_stream(void)
 	build_stream_record(&s, WIRE_IMAGE_MEMORY, 0x12000, memory, PAGE);
 	build_stream_record(&s, WIRE_IMAGE_AUXV, 0, "0123456789abcdef", 16);
 	build_stream_record(&s, WIRE_IMAGE_COMMAND, 0, "shop", 4);
-	build_stream_record(&s, WIRE_IMAGE_END, 7, NULL, 0);
+	build_stream_record(&s, WIRE_IMAGE_FILE, 0, "\x0a\0\0\0\0\0\0\0/app/a.libits bytes", 27);
+	build_stream_record(&s, WIRE_IMAGE_END, 8, NULL, 0);
 	return s;
 }
 
 static void check_stream(struct image *img)
 {
+	char sent[16] = { 0 };
+	int file = image_file_named(img, "a.lib");
+	assert_true(file >= 0);
+	assert_int_equal(image_file_named(img, "b.lib"), -1);
+	assert_int_equal(pread(file, sent, sizeof(sent), 0), 9);
+	assert_string_equal(sent, "its bytes");
 	uint8_t got[3 * PAGE];
 	size_t n;
 	assert_int_equal(image_pid(img), 9);
@@ -820,6 +915,9 @@ int main(void)
 		cmocka_unit_test(test_left_out_pages_come_from_the_same_file_only),
 		cmocka_unit_test(test_core_is_written_and_read_again),
 		cmocka_unit_test(test_a_cancelled_core_leaves_nothing),
+		cmocka_unit_test(test_a_mini_core_holds_what_was_asked_for),
+		cmocka_unit_test(test_reads_are_watched),
+		cmocka_unit_test(test_the_signal_it_died_of),
 		cmocka_unit_test(test_stream_from_a_file_and_a_pipe),
 		cmocka_unit_test(test_hostile_streams),
 		cmocka_unit_test(test_frame_leads_back),

@@ -212,6 +212,42 @@ static void a_session_goes_through_its_states(void **state UNUSED)
 	fixture_fini(&f);
 }
 
+static void one_that_waits_is_seen_started_or_ended(void **state UNUSED)
+{
+	struct fixture f;
+	struct seen seen = { 0 };
+	struct session *s = NULL;
+	struct store_row row;
+	char guid[STORE_GUID_LEN + 1], other[STORE_GUID_LEN + 1];
+	fixture_init(&f);
+	CLEANUP(params_freep) struct params *params = params_new(&fake);
+	struct session_spec spec = { .profiler = &fake, .params = params, .recording = f.recording };
+	assert_ok(session_enqueue(f.store, &spec, guid));
+	assert_ok(session_enqueue(f.store, &spec, other));
+	/* Its owner lives, so nobody tidies it away. */
+	assert_ok(session_sweep(f.store));
+	assert_ok(store_get(f.store, guid, &row));
+	assert_int_equal(row.state, STORE_QUEUED);
+	int64_t created_ns = row.created_ns;
+	store_row_fini(&row);
+	spec.guid = guid;
+	assert_ok(session_start(f.store, &spec, &s));
+	pump(s, &seen);
+	assert_string_equal(session_row(s)->guid, guid);
+	assert_int_equal(session_row(s)->state, STORE_DONE);
+	assert_int_equal(session_row(s)->created_ns, created_ns);
+	session_free(s);
+	assert_err(session_ask_to_stop(f.store, guid), ERR_BUSY);
+	assert_ok(session_unqueue(f.store, other, STORE_CANCELLED, "not wanted any more"));
+	assert_ok(store_get(f.store, other, &row));
+	assert_int_equal(row.state, STORE_CANCELLED);
+	assert_string_equal(row.error, "not wanted any more");
+	store_row_fini(&row);
+	assert_true(has_file(&f, other, "session.json"));
+	buf_free(&seen.log);
+	fixture_fini(&f);
+}
+
 static void cancel_keeps_what_was_seen(void **state UNUSED)
 {
 	struct fixture f;
@@ -577,6 +613,7 @@ int main(int argc, char **argv)
 	}
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_session_goes_through_its_states),
+		cmocka_unit_test(one_that_waits_is_seen_started_or_ended),
 		cmocka_unit_test(cancel_keeps_what_was_seen),
 		cmocka_unit_test(a_target_that_ends_gives_a_partial_report),
 		cmocka_unit_test(failures_have_a_reason_and_no_report),

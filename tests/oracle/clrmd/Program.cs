@@ -1,4 +1,4 @@
-// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts CORE DAC, or clrmd live PID DAC for the benchmark.
+// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|heap|graph|statics CORE DAC, or clrmd live PID DAC for the benchmark.
 // (It does not find the version in every core, hence ignoreMismatch.)
 using Microsoft.Diagnostics.Runtime;
 
@@ -7,6 +7,12 @@ using DataTarget target = args[0] == "live" ? DataTarget.AttachToProcess(int.Par
 using ClrRuntime runtime = target.ClrVersions.Single().CreateRuntime(args[2], ignoreMismatch: true);
 if (args[0] == "facts")
     Facts();
+else if (args[0] == "heap")
+    Heap();
+else if (args[0] == "graph")
+    Graph();
+else if (args[0] == "statics")
+    Statics();
 else
     Stacks();
 if (args[0] == "live")
@@ -61,4 +67,59 @@ void Facts()
             foreach (ILToNativeMap map in frame.Method!.ILOffsetMap)
                 Console.WriteLine($"il {frame.Method.MethodDesc:x} {map.StartAddress:x} {map.ILOffset}");
     }
+}
+
+// The words of tests/oracle/heap_facts.c: per method table the objects, their bytes, references and the sum of those.
+void Heap()
+{
+    var types = new Dictionary<ulong, (ulong Objects, ulong Bytes, ulong References, ulong Sum)>();
+    foreach (ClrObject obj in runtime.Heap.EnumerateObjects())
+    {
+        ulong type = obj.Type!.MethodTable;
+        types.TryGetValue(type, out var seen);
+        seen.Objects++;
+        seen.Bytes += obj.Size + 7 & ~7UL;
+        foreach (ulong reference in obj.EnumerateReferenceAddresses(carefully: false, considerDependantHandles: false))
+        {
+            seen.References++;
+            unchecked { seen.Sum += reference; }
+        }
+        types[type] = seen;
+    }
+    foreach (var (type, seen) in types)
+        Console.WriteLine($"type {type:x} {seen.Objects} {seen.Bytes} {seen.References} {seen.Sum:x}");
+}
+
+// Static fields that hold an object: method table, name, object.
+void Statics()
+{
+    ClrAppDomain domain = runtime.AppDomains.Single();
+    foreach (ClrModule module in runtime.EnumerateModules())
+        foreach ((ulong address, int _) in module.EnumerateTypeDefToMethodTableMap())
+            foreach (ClrStaticField field in runtime.GetTypeByMethodTable(address)?.StaticFields ?? [])
+                if (field.IsObjectReference && field.ReadObject(domain) is { IsNull: false } value)
+                    Console.WriteLine($"static {address:x} {field.Name} {value.Address:x}");
+}
+
+// How many objects and bytes the roots reach, dependent handles included.
+void Graph()
+{
+    var seen = new HashSet<ulong>();
+    var left = new Stack<ulong>();
+    ulong bytes = 0;
+    void Reach(ulong address)
+    {
+        if (address != 0 && seen.Add(address))
+            left.Push(address);
+    }
+    foreach (ClrRoot root in runtime.Heap.EnumerateRoots())
+        Reach(root.Object.Address);
+    while (left.TryPop(out ulong address))
+    {
+        ClrObject obj = runtime.Heap.GetObject(address);
+        bytes += obj.Size + 7 & ~7UL;
+        foreach (ClrObject reference in obj.EnumerateReferences(carefully: false, considerDependantHandles: true))
+            Reach(reference.Address);
+    }
+    Console.WriteLine($"reached {seen.Count} {bytes}");
 }

@@ -1,0 +1,192 @@
+#include "dump/dump.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "dac/dac.h"
+#include "dump/internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define MINI_BYTES ((uint64_t)64 << 20)
+
+static const char *const type_names[] = { "mini", "heap", "full" };
+
+const char *dump_type_name(enum dump_type type)
+{
+	return type_names[type];
+}
+
+struct err *dump_type_parse(const char *word, enum dump_type *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(type_names); i++) {
+		if (!str_eq(word, type_names[i]))
+			continue;
+		*ret = (enum dump_type)i;
+		return NULL;
+	}
+	return err_new(ERR_USAGE, "a dump is of type mini, heap or full, not '%s'", word);
+}
+
+/* ---- room ---- */
+
+char *dump_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+}
+
+uint64_t dump_estimate(const struct patient *p, enum dump_type type)
+{
+	return type == DUMP_MINI ? MIN(p->target.rss_bytes, MINI_BYTES) : p->target.rss_bytes;
+}
+
+struct err *dump_check_room(int folder, const char *name, uint64_t need)
+{
+	struct statvfs fs;
+	if (fstatvfs(folder, &fs) < 0)
+		return err_errno(errno, "'%s'", name);
+	uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (need > room)
+		return err_new(ERR_IO, "the dump needs about %s, and the disk of '%s' has %s left", fmt_bytes(need).s,
+			       name, fmt_bytes(room).s);
+	return NULL;
+}
+
+static struct err *check_path(const struct patient *p, const struct dump_order *o)
+{
+	struct stat st;
+	if (!stat(o->path, &st) && !S_ISREG(st.st_mode))
+		return err_new(ERR_USAGE, "'%s' exists and is not a file", o->path);
+	CLEANUP(mem_freep) char *folder = dump_folder(o->path);
+	CLOSE_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || access(folder, W_OK | X_OK) < 0)
+		return err_errno(errno, "'%s' cannot be written into", folder);
+	return dump_check_room(fd, folder, dump_estimate(p, o->type));
+}
+
+struct err *dump_check(const struct patient *p, const struct dump_order *o, uint64_t *ret_ns)
+{
+	struct image_forecast forecast;
+	*ret_ns = 0;
+	TRY(check_path(p, o));
+	if (!o->fast)
+		return p->target.socket && p->answered
+			       ? NULL
+			       : err_new(ERR_UNSUPPORTED,
+					 "its runtime does not answer, so it cannot be asked to write one");
+	if (o->type == DUMP_MINI)
+		TRY_WRAP(dac_check_target(&p->target, NULL),
+			 "what a mini dump needs can only be told by the runtime's library");
+	TRY(image_forecast(&p->target, &o->limits, &forecast));
+	*ret_ns = forecast.pause_ns;
+	return NULL;
+}
+
+/* ---- from a copy ---- */
+
+/* Asks what anyone will ask of a small dump, so that what the answers need is known. */
+static void ask_around(struct dac *dac)
+{
+	struct dac_threads threads = { 0 };
+	struct dac_addresses methods = { 0 };
+	struct dac_facts facts;
+	struct dac_exception exception;
+	const struct dac_modules *modules;
+	err_ignore(dac_facts(dac, &facts));
+	err_ignore(dac_modules(dac, &modules));
+	err_ignore(dac_threads(dac, &threads));
+	err_ignore(dac_name_threads(dac, &threads));
+	vec_each(t, &threads) {
+		struct dac_stack stack = { 0 };
+		for (uint64_t object = t->exception, depth = 0; object && depth < 32; depth++) {
+			struct err *err = dac_exception(dac, object, &exception);
+			object = err ? 0 : exception.inner;
+			err_free(err);
+		}
+		if (t->os_id)
+			err_ignore(dac_stack(dac, t->os_id, &stack));
+		vec_each(f, &stack)
+			if (f->method)
+				vec_push(&methods, f->method);
+		dac_stack_free(&stack);
+	}
+	err_ignore(dac_learn_methods(dac, methods.v, methods.n));
+	dac_addresses_free(&methods);
+	dac_threads_free(&threads);
+}
+
+/* The headers of assemblies tell which build they are of. */
+static void read_headers(struct image *img, struct dac *dac)
+{
+	const struct dac_modules *modules;
+	struct err *err = dac_modules(dac, &modules);
+	if (err) {
+		err_free(err);
+		return;
+	}
+	vec_each(m, modules) {
+		char page[1024];
+		size_t got;
+		image_read(img, m->il_base, page, sizeof(page), &got);
+	}
+}
+
+static struct err *find_mini_ranges(const struct patient *p, struct image *img, struct image_ranges *ret)
+{
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
+	struct dac_options options = { .root = root };
+	CLEANUP(dac_closep) struct dac *dac = NULL;
+	struct dac_ranges memory = { 0 };
+	image_watch_reads(img, ret);
+	struct err *err = dac_open(img, &options, &dac);
+	if (!err) {
+		ask_around(dac);
+		read_headers(img, dac);
+		err = dac_memory(dac, &memory);
+	}
+	image_watch_reads(img, NULL);
+	vec_each(r, &memory)
+		vec_push(ret, ((struct image_range){ r->start, r->size }));
+	dac_ranges_free(&memory);
+	return err;
+}
+
+static bool on_written(void *user, uint64_t done, uint64_t whole)
+{
+	const struct dump_order *o = user;
+	return !o->on || o->on(o->user, whole ? (double)done / (double)whole : -1, "writing");
+}
+
+static struct err *copy_collect(const struct patient *p, struct dump_order *o, struct dump_result *ret)
+{
+	CLEANUP(image_closep) struct image *img = NULL;
+	struct image_ranges ranges = { 0 };
+	struct image_core_written written;
+	static const enum image_core_kind kinds[] = { IMAGE_CORE_MINI, IMAGE_CORE_HEAP, IMAGE_CORE_FULL };
+	TRY(image_take_snapshot(&p->target, &o->limits, &img));
+	struct err *err = o->type == DUMP_MINI ? find_mini_ranges(p, img, &ranges) : NULL;
+	struct image_core_content content = { kinds[o->type], ranges.v, ranges.n };
+	struct image_progress progress = { on_written, o };
+	if (!err)
+		err = image_write_core_of(img, o->path, &content, &progress, &written);
+	vec_free(&ranges);
+	if (err)
+		return err;
+	ret->cost = image_cost(img);
+	ret->held_ns = ret->cost.pause_ns;
+	ret->bytes = written.bytes;
+	ret->disk_bytes = written.disk_bytes;
+	ret->unread_bytes = written.unread_bytes;
+	return NULL;
+}
+
+struct err *dump_collect(const struct patient *p, const struct dump_order *order, struct dump_result *ret)
+{
+	struct dump_order o = *order;
+	*ret = (struct dump_result){ .by_runtime = !o.fast };
+	return o.fast ? copy_collect(p, &o, ret) : runtime_collect(p, &o, ret);
+}

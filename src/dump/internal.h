@@ -1,0 +1,13 @@
+#pragma once
+/* Between the files of dump. */
+
+#include "dump/dump.h"
+
+/* The folder that a path lies in; the caller frees. */
+char *dump_folder(const char *path);
+/* About how many bytes the file will have. */
+uint64_t dump_estimate(const struct patient *p, enum dump_type type);
+/* Has the disk of that folder (an open descriptor) room for it? */
+struct err *dump_check_room(int folder, const char *name, uint64_t need) MUST_USE;
+
+struct err *runtime_collect(const struct patient *p, const struct dump_order *order, struct dump_result *ret) MUST_USE;

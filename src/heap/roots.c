@@ -1,0 +1,213 @@
+/* What keeps objects alive, with the names that its author gave it: static fields, stacks, handles, the finalizer. */
+
+#include "heap/internal.h"
+#include "heap/drain_internal.h"
+#include "base/str.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct addresses { /* a VEC */
+	uint64_t *v;
+	size_t n, cap;
+};
+
+/* ---- threads ---- */
+
+/* Thread.Name, else the number that the kernel gave it. */
+static const char *thread_label(struct roots *r, uint64_t address)
+{
+	vec_each(t, &r->threads) {
+		if (t->address != address)
+			continue;
+		if (!str_empty(t->name))
+			return t->name;
+		return t->finalizer ? "finalizer" : arena_printf(&r->arena, "%u", t->os_id);
+	}
+	return "";
+}
+
+/* One thing that a stack holds: who holds it is a method's description, 0 = not known. */
+struct held {
+	uint64_t method, object;
+};
+
+static int by_method(const void *a, const void *b)
+{
+	const struct held *x = a, *y = b;
+	if (x->method != y->method)
+		return x->method < y->method ? -1 : 1;
+	return x->object < y->object ? -1 : x->object > y->object;
+}
+
+static uint64_t method_of(const struct dac_stack *stack, const struct dac_ref *ref)
+{
+	vec_each(f, stack)
+		if ((f->frame && f->frame == ref->source) || (!f->frame && f->ip == ref->source))
+			return f->method;
+	return 0;
+}
+
+struct held_list { /* a VEC */
+	struct held *v;
+	size_t n, cap;
+};
+
+static void write_held(struct roots *r, struct heapgraph_writer *w, const struct held_list *held, const char *thread)
+{
+	struct addresses objects = { 0 };
+	for (size_t i = 0; i < held->n; i++) {
+		if (!objects.n || vec_last(&objects) != held->v[i].object)
+			vec_push(&objects, held->v[i].object);
+		if (i + 1 < held->n && held->v[i + 1].method == held->v[i].method)
+			continue;
+		const struct dac_method *m = held->v[i].method ? dac_method(r->dac, held->v[i].method) : NULL;
+		heapgraph_write_root(w, GRAPH_STACK, m ? m->name : "", thread, objects.v, objects.n);
+		vec_clear(&objects);
+	}
+	vec_free(&objects);
+}
+
+static struct err *thread_roots(struct roots *r, struct heapgraph_writer *w, const struct dac_thread *t)
+{
+	struct dac_refs refs = { 0 };
+	struct dac_stack stack = { 0 };
+	struct held_list held = { 0 };
+	struct addresses methods = { 0 };
+	TRY(dac_stack_refs(r->dac, t->os_id, &refs));
+	/* Without its frames the names are missing, no more. */
+	if (refs.n)
+		err_ignore(dac_stack(r->dac, t->os_id, &stack));
+	vec_each(ref, &refs)
+		if (ref->object) {
+			struct held one = { method_of(&stack, ref), ref->object };
+			vec_push(&held, one);
+			vec_push(&methods, one.method);
+		}
+	err_ignore(dac_learn_methods(r->dac, methods.v, methods.n));
+	vec_sort(&held, by_method);
+	write_held(r, w, &held, thread_label(r, t->address));
+	dac_refs_free(&refs);
+	dac_stack_free(&stack);
+	vec_free(&held);
+	vec_free(&methods);
+	return NULL;
+}
+
+static void stack_roots(struct roots *r, struct heapgraph_writer *w)
+{
+	vec_each(t, &r->threads) {
+		struct err *err = t->os_id ? thread_roots(r, w, t) : NULL;
+		r->threads_unread += err != NULL;
+		heap_note(r->h, err);
+	}
+}
+
+/* ---- handles ---- */
+
+static const char *const handle_names[] = {
+	[DAC_HANDLE_STRONG] = "strong handles",
+	[DAC_HANDLE_PINNED] = "pinned handles",
+	[DAC_HANDLE_VARIABLE] = "variable handles",
+	[DAC_HANDLE_REF_COUNTED] = "reference-counted handles",
+	[DAC_HANDLE_ASYNC_PINNED] = "pinned handles of overlapped I/O",
+	[DAC_HANDLE_SIZED_REF] = "sized handles",
+	[DAC_HANDLE_WEAK_NATIVE] = NULL,
+};
+
+static void handle_roots(struct roots *r, struct heapgraph_writer *w)
+{
+	for (uint32_t type = 0; type < ARRAY_SIZE(handle_names); type++) {
+		struct addresses objects = { 0 };
+		vec_each(handle, &r->handles)
+			if (handle->type == type && handle->object && handle->strong)
+				vec_push(&objects, handle->object);
+		if (objects.n && handle_names[type])
+			heapgraph_write_root(w, GRAPH_HANDLE, handle_names[type], "", objects.v, objects.n);
+		vec_free(&objects);
+	}
+}
+
+static void dependent_links(struct roots *r, struct heapgraph_writer *w)
+{
+	vec_each(handle, &r->handles)
+		if (handle->type == DAC_HANDLE_DEPENDENT && handle->object && handle->secondary)
+			heapgraph_write_link(w, handle->object, handle->secondary);
+}
+
+/* ---- the finalizer's queue ---- */
+
+#define MAX_READY 1000000
+
+static void finalizer_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+{
+	struct addresses objects = { 0 };
+	vec_each(range, &outline->ready)
+		for (uint64_t at = 0; at < range->size && objects.n < MAX_READY; at += 8) {
+			uint64_t object;
+			if (heap_read_u64(r->h, range->start + at, &object) && object)
+				vec_push(&objects, object & ~(uint64_t)7);
+		}
+	if (objects.n)
+		heapgraph_write_root(w, GRAPH_FINALIZER, "finalizer queue", "", objects.v, objects.n);
+	vec_free(&objects);
+}
+
+/* ---- static fields ---- */
+
+static void static_roots(struct roots *r, struct heapgraph_writer *w)
+{
+	vec_each(s, &r->statics) {
+		CLEANUP(mem_freep) char *name = mem_printf("%s.%s", s->type->name, s->field->name);
+		heapgraph_write_root(w, s->thread ? GRAPH_THREAD_STATIC : GRAPH_STATIC, name,
+				     s->thread ? thread_label(r, s->thread) : "", &s->object, 1);
+	}
+}
+
+bool roots_hold_slots(const struct roots *r, uint64_t start, uint64_t end)
+{
+	return roots_slot_from(r, start) < r->statics.n && r->statics.v[roots_slot_from(r, start)].slot < end;
+}
+
+size_t roots_slot_from(const struct roots *r, uint64_t start)
+{
+	size_t lo = 0, hi = r->statics.n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (r->statics.v[mid].slot < start)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* ---- together ---- */
+
+struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d)
+{
+	r->h = h;
+	r->dac = d;
+	TRY(dac_threads(d, &r->threads));
+	/* Without names threads have their numbers. */
+	err_ignore(dac_name_threads(d, &r->threads));
+	TRY(dac_handles(d, &r->handles));
+	return heap_statics(h, &r->threads, &r->statics);
+}
+
+void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+{
+	static_roots(r, w);
+	stack_roots(r, w);
+	handle_roots(r, w);
+	finalizer_roots(r, w, outline);
+	dependent_links(r, w);
+}
+
+void roots_free(struct roots *r)
+{
+	dac_threads_free(&r->threads);
+	dac_handles_free(&r->handles);
+	heap_statics_free(&r->statics);
+	arena_free(&r->arena);
+}

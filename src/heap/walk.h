@@ -1,0 +1,75 @@
+#pragma once
+/* Every object of the heap, region by region in order of addresses, and what each refers to.
+ *
+ * Memory is read in windows; the insides of large objects without references are not read at all. A walk ends early
+ * where the heap makes no sense, goes on with the next region, and says how much it left out. Not for threads. */
+
+#include "heap/objects.h"
+
+/* ---- where objects are ---- */
+
+enum heap_generation { HEAP_GEN0, HEAP_GEN1, HEAP_GEN2, HEAP_LARGE, HEAP_PINNED, HEAP_FROZEN, HEAP_GENERATIONS };
+struct heap_region {
+	uint64_t start, end; /* of objects */
+	uint64_t committed;  /* end of the memory that it has; start and end of one segment's parts are all in the first
+			      */
+	uint32_t heap;	     /* which of a server's */
+	enum heap_generation generation;
+};
+/* Room that a thread has taken and not yet filled. */
+struct heap_context {
+	uint64_t ptr, limit;
+};
+struct heap_outline {
+	VEC(struct heap_region) regions; /* sorted, apart from each other */
+	VEC(struct heap_context) contexts;
+	uint32_t n_heaps;
+	bool uses_regions; /* false: segments */
+	bool server;
+	uint32_t left_out; /* regions that made no sense */
+	/* Objects that wait for their finalizer, as address ranges of references; and those that have one. */
+	VEC(struct dac_range) ready;
+	uint64_t n_finalizable;
+};
+#define HEAP_MAX_BYTES ((uint64_t)32 << 30)
+/* threads may be NULL. ERR_BAD_DATA when there is no heap in it, ERR_UNSUPPORTED above HEAP_MAX_BYTES. */
+struct err *heap_outline_make(const struct dac_facts *facts, const struct dac_heaps *heaps,
+			      const struct dac_segments *segments, const struct dac_threads *threads,
+			      struct heap_outline *ret) MUST_USE;
+void heap_outline_free(struct heap_outline *outline);
+/* The region that holds the address, or NULL. */
+const struct heap_region *heap_region_at(const struct heap_outline *outline, uint64_t addr);
+
+/* ---- the walk ---- */
+
+struct heap_found {
+	uint64_t address, size;
+	const struct heap_type *type; /* of kind HEAP_FREE too: a gap */
+	uint32_t region;	      /* index */
+	uint32_t n;		      /* components */
+};
+struct heap_health {
+	uint64_t objects, bytes, free_objects, free_bytes;
+	uint64_t unused_bytes; /* taken by threads and not yet filled */
+	uint64_t lost_bytes;   /* behind something that is no object, to its region's end */
+	uint32_t lost_regions;
+	uint64_t lost_at; /* the first such place */
+};
+struct heap_walk;
+/* The outline must outlive the walk. */
+struct heap_walk *heap_walk_new(struct heap *h, const struct heap_outline *outline);
+void heap_walk_free(struct heap_walk *w);
+DEFINE_CLEANUP(heap_walk_free, struct heap_walk *)
+/* False at the end. */
+bool heap_walk_next(struct heap_walk *w, struct heap_found *ret);
+/* Words in a row that are references, null ones too; `at` is the first one's address. */
+typedef void (*heap_refs_fn)(void *user, uint64_t at, const uint64_t *refs, size_t n);
+/* Of the object that heap_walk_next() gave last. */
+void heap_walk_refs(struct heap_walk *w, const struct heap_found *found, heap_refs_fn on_refs, void *user);
+/* len bytes of it from offset on, at most 64 KB at a time; NULL when they are not there. Valid until the next call. */
+const uint8_t *heap_walk_bytes(struct heap_walk *w, const struct heap_found *found, uint64_t offset, size_t len);
+struct heap_health heap_walk_health(const struct heap_walk *w);
+
+/* Does the runtime's own library see the same types and sizes in a sample of what was walked? ERR_UNSUPPORTED says
+ * where it does not: then nothing that was read of this heap may be believed. */
+struct err *heap_walk_check(struct heap_walk *w) MUST_USE;

@@ -1,0 +1,103 @@
+/* method: the code around an address. capstone's only user. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "inspect/internal.h"
+#include <capstone/capstone.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CODE (64u << 10)
+#define MAX_NAMED 64 /* targets of calls that are looked up */
+
+/* "call 7f..." says more with the name of what is called. */
+static void add_target(struct inspect *in, const cs_insn *i, size_t *looked, struct buf *out)
+{
+	struct dac_code code = { 0 };
+	const char *digits = str_starts(i->op_str, "0x") ? i->op_str + 2 : "";
+	if (!*digits || digits[strspn(digits, "0123456789abcdef")] || *looked >= MAX_NAMED)
+		return;
+	if (!str_eq(i->mnemonic, "call") && !str_eq(i->mnemonic, "jmp"))
+		return;
+	*looked += 1;
+	CLEANUP(err_freep) struct err *err = dac_code(in->look.dac, strtoull(digits, NULL, 16), &code);
+	if (!err && code.method && !dac_method(in->look.dac, code.method))
+		err = dac_learn_methods(in->look.dac, &code.method, 1);
+	if (!err)
+		inspect_add_method(in, code.method, out);
+	dac_code_free(&code);
+}
+
+static void add_line(struct inspect *in, const struct dac_code *code, uint64_t address, struct buf *out)
+{
+	struct pdb_line l;
+	vec_each(il, code)
+		if (il->start == address && il->il_offset >= 0) {
+			buf_printf(out, "IL_%04x", (unsigned)il->il_offset);
+			if (dac_line(in->look.lines, code->method, il->il_offset, &l)) {
+				buf_char(out, ' ');
+				dac_line_add(out, &l);
+			}
+			return;
+		}
+}
+
+static struct err *disassemble(struct inspect *in, const struct dac_code *code, uint64_t at, struct answer *a)
+{
+	csh handle;
+	cs_insn *insns = NULL;
+	size_t got, looked = 0, size = MIN(code->size, MAX_CODE);
+	CLEANUP(mem_freep) uint8_t *bytes = mem_alloc(size + 1);
+	image_read(in->look.image, code->start, bytes, size, &got);
+	if (!got) {
+		answer_line(a, "its instructions are not in this image");
+		return NULL;
+	}
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+		return err_new(ERR_IO, "the disassembler does not start");
+	size_t n = cs_disasm(handle, bytes, got, code->start, 0, &insns);
+	answer_table(a, "Instructions", "", "address", "instruction", "from", "calls", NULL);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(mem_freep) char *text = mem_printf("%s %s", insns[i].mnemonic, insns[i].op_str);
+		CLEANUP(buf_free) struct buf from = { 0 }, target = { 0 };
+		bool here = at >= insns[i].address && at - insns[i].address < insns[i].size;
+		add_line(in, code, insns[i].address, &from);
+		add_target(in, &insns[i], &looked, &target);
+		ANSWER_ROW(a, C_TEXT(here ? ">" : ""), C_ADDRESS(insns[i].address), C_TEXT(text),
+			   C_TEXT(buf_cstr(&from)), C_TEXT(buf_cstr(&target)));
+	}
+	if (code->size > size)
+		answer_line(a, "%s more of code", fmt_bytes(code->size - size).s);
+	cs_free(insns, n);
+	cs_close(&handle);
+	return NULL;
+}
+
+struct err *inspect_method(struct inspect *in, const char *const *words, size_t n, struct answer *a)
+{
+	struct dac_code code = { 0 };
+	uint64_t ip;
+	(void)n;
+	TRY(inspect_address(words[0], &ip));
+	CLEANUP(err_freep) struct err *none = dac_code(in->look.dac, ip, &code);
+	if (none || !code.method) {
+		dac_code_free(&code);
+		return err_new(ERR_NOT_FOUND, "no managed code is at 0x%llx; 'stacks --all' shows addresses of code",
+			       (unsigned long long)ip);
+	}
+	struct err *err = dac_learn_methods(in->look.dac, &code.method, 1);
+	const struct dac_method *m = err ? NULL : dac_method(in->look.dac, code.method);
+	if (m) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		str_add_visible(&name, m->name, strlen(m->name), 400);
+		answer_line(a, "%s", buf_cstr(&name));
+		answer_line(a, "%s of code at 0x%llx, %s; token %08x", fmt_bytes(code.size).s,
+			    (unsigned long long)code.start,
+			    code.precompiled ? "compiled ahead of time" : "compiled by the JIT", m->token);
+		err = disassemble(in, &code, ip, a);
+	}
+	dac_code_free(&code);
+	return err;
+}

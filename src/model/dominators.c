@@ -1,0 +1,258 @@
+/* Who keeps what alive: a vertex dominates another when every way from the roots to it leads through it.
+ *
+ * Semi-NCA (Georgiadis): number the vertices in the order of a depth-first search, find semidominators with path
+ * compression from the last to the first, then each dominator as the nearest common ancestor of parent and
+ * semidominator. Near-linear in practice, and needs 4 words a vertex beside the predecessors. Retained sizes are sums
+ * from the end: a vertex has a higher number than its dominator. */
+
+#include "model/heapgraph_internal.h"
+#include <string.h>
+
+/* Edges of any vertex, in one shape. */
+static inline const uint32_t *edges_of(const struct heapgraph *g, uint32_t vertex, uint32_t *ret_n)
+{
+	if (vertex < g->n) {
+		*ret_n = g->first[vertex + 1] - g->first[vertex];
+		return g->target + g->first[vertex];
+	}
+	const struct graph_root_set *set = &g->roots.v[vertex - g->n];
+	*ret_n = set->n;
+	return g->root_targets + set->first;
+}
+
+struct search {
+	const struct heapgraph *g;
+	uint32_t n_vertices, n; /* n: reached */
+	uint32_t *number;	/* by vertex; GRAPH_NONE = not reached */
+	uint32_t *vertex;	/* by number, and so are all below */
+	uint32_t *parent;
+	uint32_t *best; /* least semidominator on the compressed way up */
+	uint32_t *semi;
+	uint32_t *ancestor;
+	uint32_t *before_first, *before; /* predecessors */
+};
+
+static void visit(struct search *s, uint32_t vertex, uint32_t parent)
+{
+	s->number[vertex] = s->n;
+	s->vertex[s->n] = vertex;
+	s->parent[s->n] = parent;
+	s->semi[s->n] = 0; /* the next edge to follow, while searching */
+	s->n++;
+}
+
+/* Depth first; the way back is the parents. */
+static void number_all(struct search *s)
+{
+	const struct heapgraph *g = s->g;
+	uint32_t top = heapgraph_top(g), at = 0;
+	visit(s, top, 0);
+	for (;;) {
+		uint32_t vertex = s->vertex[at], n = (uint32_t)g->roots.n, next = GRAPH_NONE;
+		const uint32_t *edges = vertex == top ? NULL : edges_of(g, vertex, &n);
+		while (s->semi[at] < n && next == GRAPH_NONE) {
+			uint32_t to = edges ? edges[s->semi[at]] : g->n + s->semi[at];
+			s->semi[at]++;
+			if (to != GRAPH_NONE && s->number[to] == GRAPH_NONE)
+				next = to;
+		}
+		if (next != GRAPH_NONE) {
+			visit(s, next, at);
+			at = s->n - 1;
+		} else if (at) {
+			at = s->parent[at];
+		} else {
+			return;
+		}
+	}
+}
+
+/* Calls for each edge between numbers, but those from the top, which all its successors have as parent anyway. */
+static void link_predecessors(struct search *s)
+{
+	uint64_t total = 0;
+	s->before_first = mem_zalloc(((size_t)s->n + 1) * sizeof(uint32_t));
+	for (int fill = 0; fill < 2; fill++) {
+		for (uint32_t i = 1; i < s->n; i++) {
+			uint32_t n;
+			const uint32_t *edges = edges_of(s->g, s->vertex[i], &n);
+			for (uint32_t k = 0; k < n; k++) {
+				if (edges[k] == GRAPH_NONE)
+					continue;
+				uint32_t to = s->number[edges[k]];
+				if (fill)
+					s->before[s->before_first[to]++] = i;
+				else
+					s->before_first[to]++;
+			}
+		}
+		/* Counts become starts; after filling, each start has moved to the next one's. */
+		if (!fill) {
+			for (uint32_t i = 0; i <= s->n; i++) {
+				uint32_t here = i < s->n ? s->before_first[i] : 0;
+				s->before_first[i] = (uint32_t)total;
+				total += here;
+			}
+			s->before = mem_array(MAX(total, (uint64_t)1), sizeof(uint32_t));
+		}
+	}
+	memmove(s->before_first + 1, s->before_first, (size_t)s->n * sizeof(uint32_t));
+	s->before_first[0] = 0;
+}
+
+/* The least semidominator between v and where its tree was linked; `limit` = numbers above are linked. The way is kept
+ * in `path` (as large as the graph is deep, which is why it is not recursion). */
+struct path {
+	uint32_t *v;
+	size_t n, cap;
+};
+
+static uint32_t evaluate(struct search *s, uint32_t v, uint32_t limit, struct path *path)
+{
+	if (v <= limit)
+		return s->semi[v];
+	path->n = 0;
+	while (s->ancestor[v] > limit) {
+		vec_push(path, v);
+		v = s->ancestor[v];
+	}
+	uint32_t root = s->ancestor[v];
+	while (path->n) {
+		uint32_t below = path->v[--path->n];
+		s->best[below] = MIN(s->best[below], s->best[v]);
+		s->ancestor[below] = root;
+		v = below;
+	}
+	return s->best[v];
+}
+
+static void find_dominators(struct search *s)
+{
+	struct path path = { 0 };
+	for (uint32_t i = 0; i < s->n; i++) {
+		s->semi[i] = s->best[i] = i;
+		s->ancestor[i] = s->parent[i];
+	}
+	for (uint32_t i = s->n; i-- > 1;) {
+		uint32_t semi = s->parent[i];
+		for (uint32_t k = s->before_first[i]; k < s->before_first[i + 1]; k++) {
+			uint32_t v = s->before[k];
+			semi = MIN(semi, v <= i ? v : evaluate(s, v, i, &path));
+		}
+		s->semi[i] = s->best[i] = semi;
+	}
+	vec_free(&path);
+	/* Parents become dominators. */
+	for (uint32_t i = 1; i < s->n; i++) {
+		uint32_t d = s->parent[i];
+		while (d > s->semi[i])
+			d = s->parent[d];
+		s->parent[i] = d;
+	}
+}
+
+/* ---- results ---- */
+
+static void keep(struct heapgraph *g, const struct search *s)
+{
+	uint32_t n = s->n_vertices;
+	g->dominator = mem_array(n, sizeof(uint32_t));
+	g->retained = mem_zalloc((size_t)n * sizeof(uint32_t));
+	g->retained_objects = mem_zalloc((size_t)n * sizeof(uint32_t));
+	memset(g->dominator, 0xFF, (size_t)n * sizeof(uint32_t));
+	for (uint32_t i = s->n; i-- > 1;) {
+		uint32_t v = s->vertex[i], d = s->vertex[s->parent[i]];
+		if (v < g->n) {
+			g->retained[v] += g->units[v];
+			g->retained_objects[v]++;
+			g->reached_objects++;
+			g->reached_units += g->units[v];
+		}
+		g->dominator[v] = d;
+		g->retained[d] += g->retained[v];
+		g->retained_objects[d] += g->retained_objects[v];
+	}
+}
+
+static void make_tree(struct heapgraph *g)
+{
+	uint32_t n = heapgraph_top(g) + 1;
+	g->child = mem_array(n, sizeof(uint32_t));
+	g->sibling = mem_array(n, sizeof(uint32_t));
+	memset(g->child, 0xFF, (size_t)n * sizeof(uint32_t));
+	memset(g->sibling, 0xFF, (size_t)n * sizeof(uint32_t));
+	for (uint32_t v = n; v-- > 0;) {
+		uint32_t d = g->dominator[v];
+		if (d == GRAPH_NONE)
+			continue;
+		g->sibling[v] = g->child[d];
+		g->child[d] = v;
+	}
+}
+
+void heapgraph_dominate(struct heapgraph *g)
+{
+	uint32_t n = heapgraph_top(g) + 1;
+	struct search s = { .g = g, .n_vertices = n };
+	if (g->dominator)
+		return;
+	s.number = mem_array(n, sizeof(uint32_t));
+	s.vertex = mem_array(n, sizeof(uint32_t));
+	s.parent = mem_array(n, sizeof(uint32_t));
+	s.semi = mem_array(n, sizeof(uint32_t));
+	memset(s.number, 0xFF, (size_t)n * sizeof(uint32_t));
+	number_all(&s);
+	link_predecessors(&s);
+	mem_free(s.number);
+	s.best = mem_array(s.n, sizeof(uint32_t));
+	s.ancestor = mem_array(s.n, sizeof(uint32_t));
+	find_dominators(&s);
+	mem_free(s.before);
+	mem_free(s.before_first);
+	mem_free(s.best);
+	mem_free(s.ancestor);
+	mem_free(s.semi);
+	keep(g, &s);
+	mem_free(s.vertex);
+	mem_free(s.parent);
+	make_tree(g);
+}
+
+/* ---- shortest ways ---- */
+
+uint32_t *heapgraph_shortest(const struct heapgraph *g)
+{
+	uint32_t n_vertices = heapgraph_top(g), *from = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
+	uint32_t *queue = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
+	size_t head = 0, tail = 0;
+	memset(from, 0xFF, ((size_t)n_vertices + 1) * sizeof(uint32_t));
+	for (uint32_t root = g->n; root < n_vertices; root++)
+		queue[tail++] = root;
+	while (head < tail) {
+		uint32_t n, vertex = queue[head++];
+		const uint32_t *edges = edges_of(g, vertex, &n);
+		for (uint32_t k = 0; k < n; k++)
+			if (edges[k] != GRAPH_NONE && from[edges[k]] == GRAPH_NONE) {
+				from[edges[k]] = vertex;
+				queue[tail++] = edges[k];
+			}
+	}
+	mem_free(queue);
+	return from;
+}
+
+void heapgraph_path(const struct heapgraph *g, const uint32_t *shortest, uint32_t object, struct graph_path *ret)
+{
+	vec_clear(ret);
+	uint32_t v = object;
+	/* No way is longer than there are vertices; a root has no one before it. */
+	while (v != GRAPH_NONE) {
+		vec_push(ret, v);
+		v = v >= g->n ? GRAPH_NONE : shortest[v];
+	}
+	for (size_t i = 0; i < ret->n / 2; i++) {
+		uint32_t t = ret->v[i];
+		ret->v[i] = ret->v[ret->n - 1 - i];
+		ret->v[ret->n - 1 - i] = t;
+	}
+}

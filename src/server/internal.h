@@ -1,0 +1,145 @@
+#pragma once
+/* What the parts of the server share. */
+
+#include "ipc/patient.h"
+#include "profilers/profiler.h"
+#include "server/request.h"
+#include "server/route.h"
+#include "server/server.h"
+#include "session/session.h"
+#include <pthread.h>
+
+#define FIND_TIMEOUT_MS 3000
+
+struct server {
+	const struct server_options *options;
+	struct store *store;
+	pthread_mutex_t store_lock; /* a store is for one thread at a time */
+	struct hub *hub;
+	struct jobs *jobs;
+	struct live *live;
+	struct patients *patients;
+	struct watches *watches;
+	struct vitals *vitals;
+	struct children *children;
+	struct traces *traces;
+	struct auth *auth;
+	struct log *log;
+	struct http *http;
+	char *url;	/* how it can be reached */
+	char *work_dir; /* for what commands write on the way: in the home, since it is large and secret */
+	int work_lock;
+	uint64_t start_ns;
+};
+
+static inline void server_unlock_store(pthread_mutex_t **lock)
+{
+	pthread_mutex_unlock(*lock);
+}
+/* Until the end of the block. */
+#define LOCK_STORE(server)                                                                                             \
+	CLEANUP(server_unlock_store) pthread_mutex_t *store_lock_ = &(server)->store_lock;                             \
+	pthread_mutex_lock(store_lock_)
+
+/* log.c: what the server says about itself, to standard error and kept for the UI. Any thread. */
+enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
+struct log *log_new(bool to_stderr);
+void log_free(struct log *log);
+void log_line(struct log *log, enum log_level level, const char *fmt, ...) PRINTF(3, 4);
+/* The last lines, as JSON objects of the open array. */
+void log_json(struct log *log, uint64_t since, struct jsonw *w);
+
+/* jobs.c: threads for handlers that may wait. */
+struct jobs *jobs_new(void (*work)(struct request *r));
+void jobs_free(struct jobs *jobs); /* waits for all of them */
+/* false when there are too many already. */
+bool jobs_add(struct jobs *jobs, struct request *r);
+size_t jobs_waiting(struct jobs *jobs);
+
+/* live.c: server-sent events. Any thread. */
+struct live *live_new(void);
+void live_free(struct live *l);
+/* A stream of the events of one session, or of all (NULL). NULL when there are too many listeners. The caller owns. */
+struct stream *live_listen(struct live *l, const char *guid, bool vitals);
+/* json: one line. ends: those who listen to that session only hear nothing more. */
+void live_tell(struct live *l, const char *guid, const char *event, const char *json, bool ends);
+void live_heartbeat(struct live *l); /* now and then: how a listener that went away is noticed */
+size_t live_listeners(struct live *l);
+/* Only to those who asked for them. */
+void live_tell_vitals(struct live *l, const char *json);
+bool live_vitals_listeners(struct live *l);
+/* One event as it goes over the wire. */
+void live_event(struct buf *out, const char *event, const char *json);
+
+/* patients.c: who is there. One look at /proc serves everybody for a second; targets are not asked more often. */
+struct patients_view { /* read only */
+	unsigned refs;
+	uint64_t when_ns;
+	struct patient_list list;
+};
+struct patients *patients_new(void);
+void patients_free(struct patients *p);
+struct err *patients_look(struct patients *p, struct patients_view **ret) MUST_USE;
+void patients_done(struct patients *p, struct patients_view *view);
+const struct patient *patients_by_id(const struct patients_view *view, int id); /* NULL */
+
+/* vitals.c */
+struct vitals *vitals_new(struct server *server);
+void vitals_free(struct vitals *v);
+void vitals_ask(struct vitals *v); /* somebody looks: take them from now on */
+void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w);
+
+/* api_traces.c */
+struct traces *traces_new(void);
+void traces_free(struct traces *t);
+
+/* hub.c: the sessions that run or wait for their turn, and the loop of the main thread. */
+struct hub_order { /* owned by the hub once submitted */
+	const struct profiler *profiler;
+	struct params *params;
+	struct patient patient;
+	enum way way;
+	bool keep_recording;
+	const char *at_parameter; /* the key of the one that is wrong, while it is read */
+};
+void hub_order_free(struct hub_order *o);
+DEFINE_CLEANUP(hub_order_free, struct hub_order *)
+struct hub *hub_new(struct server *server);
+void hub_free(struct hub *hub);
+/* Makes the session and lets it wait for its turn. Takes the order, also when it fails. */
+struct err *hub_submit(struct hub *hub, struct hub_order *order, char ret_guid[STORE_GUID_LEN + 1]) MUST_USE;
+/* Any session of this home that is not finished, whoever started it. */
+struct err *hub_cancel(struct hub *hub, const char *guid) MUST_USE;
+/* What is known beyond the row; false when the session is not ours. what: "" when nothing is said. */
+bool hub_progress(struct hub *hub, const char *guid, double *ret_ratio, char ret_what[200]);
+/* Parks the request until the session has ended; false when it has already. */
+bool hub_wait(struct hub *hub, const char *guid, struct request *r);
+void hub_wake(void *hub);
+struct hub_counts {
+	size_t running, queued;
+	uint64_t started, done, failed, cancelled;
+};
+struct hub_counts hub_counts(struct hub *hub);
+/* Until a signal asks to stop. */
+struct err *hub_run(struct hub *hub) MUST_USE;
+
+/* http.c */
+/* Sets server->http, also when it fails. */
+struct err *http_start(struct server *server) MUST_USE;
+void http_stop(struct http *http);
+bool http_exposed(const struct http *http);
+/* Closes connections that have been waited for too long. */
+void http_dismiss_idle(struct http *http);
+const char *http_url(const struct http *http);
+size_t http_connections(struct http *http);
+uint64_t http_requests(struct http *http);
+
+/* pages.c: the UI. */
+bool pages_respond(struct request *r);
+
+/* Words of the REST API. */
+void json_profiler(struct jsonw *w, const char *key, const struct profiler *p, const char *parameters);
+void json_patient(struct jsonw *w, const struct patient *p);
+void json_session(struct server *server, struct jsonw *w, const struct store_row *row);
+/* mask.c: command lines and the like without what looks like a secret. */
+void mask_secrets(struct buf *out, const char *text);

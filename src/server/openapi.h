@@ -1,0 +1,7 @@
+#pragma once
+/* What the tables of the server say, for programs and for people. */
+
+#include "base/buf.h"
+
+void openapi_document(struct buf *out); /* JSON */
+void openapi_page(struct buf *out);	/* Markdown */

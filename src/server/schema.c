@@ -1,0 +1,147 @@
+#include "server/schema.h"
+
+#define FIELDS(...)                                                                                                    \
+	(const struct schema_field[])                                                                                  \
+	{                                                                                                              \
+		__VA_ARGS__,                                                                                           \
+		{                                                                                                      \
+			0                                                                                              \
+		}                                                                                                      \
+	}
+
+#define PROCESS_FIELDS                                                                                                 \
+	{ "id", "integer",                                                                                             \
+	  "What it is named by: its pid, or for a socket without a visible process a stable number." },                \
+		{ "managedAssemblyName", "string", "Its entry assembly, else the name of the process." },              \
+		{ "version", "string", "Of its runtime; empty when it did not answer." }, { "pid", "integer?", "" },   \
+		{ "name", "string", "Of the process." }, { "architecture", "string?", "" }, { "os", "string?", "" },   \
+		{ "user", "string?", "" }, { "container", "string?", "The first digits of its container's id." },      \
+		{ "uptimeSeconds", "number?", "" },                                                                    \
+		{ "cpuPercent", "number?", "Of one core, over cpuWindowMs, or since its start when that is null." },   \
+		{ "cpuWindowMs", "number?", "" }, { "cpuSeconds", "number?", "Since its start." },                     \
+		{ "rssBytes", "number?", "" }, { "commandLine", "string?", "With what looks like a secret masked." },  \
+		{ "answered", "boolean", "Did its runtime answer? Otherwise it cannot be examined by events." },       \
+	{                                                                                                              \
+		"remark", "string?", "Why not, or what else is unusual."                                               \
+	}
+
+const struct schema schemas[] = {
+	{ "ProcessInfo", "A .NET process.", FIELDS(PROCESS_FIELDS) },
+	{ "ProcessDetails", "A .NET process and the ways into it.",
+	  FIELDS(PROCESS_FIELDS, { "ways", "Way[]", "All four." }) },
+	{ "Way", "A way to look into a process.",
+	  FIELDS({ "way", "string", "events, samples, image or agent." }, { "open", "boolean", "" },
+		 { "how", "string?", "What it gives." }, { "why", "string?", "Why it is closed." },
+		 { "fix", "string?", "What would open it." }) },
+	{ "ProfilerParameter", "A parameter of a profiler.",
+	  FIELDS({ "key", "string", "" }, { "name", "string", "" }, { "description", "string", "" },
+		 { "type", "integer", "1 string, 2 int, 3 float, 4 boolean." },
+		 { "value", "string", "The value used; of a profiler its default." }, { "valueInt32", "integer", "" },
+		 { "valueFloat32", "number", "" }, { "valueBoolean", "boolean", "" }, { "defaultValue", "string", "" },
+		 { "unit", "string?", "s, ms, bytes ..." }, { "min", "number?", "Of numbers." },
+		 { "max", "number?", "Of numbers." }, { "choices", "string[]", "The accepted words; none = any." }) },
+	{ "ProfilerInfo", "A profiler answers one symptom.",
+	  FIELDS({ "guid", "string", "Lower case." }, { "uuid", "string", "As the contract writes it." },
+		 { "id", "string", "Its name on the command line." }, { "name", "string", "" },
+		 { "symptom", "string", "In a user's words." }, { "description", "string", "Markdown." },
+		 { "cost", "string?", "For the target." }, { "experimental", "boolean", "" },
+		 { "ways", "string[]", "In order of preference." }, { "parameters", "ProfilerParameter[]", "" }) },
+	{ "SessionInfo", "One profiler on one process.",
+	  FIELDS({ "guid", "string", "" }, { "uuid", "string", "The same." },
+		 { "timestampDate", "string", "When it was asked for, UTC: 2026-11-15T02:52:10." },
+		 { "timestamp", "string", "MM/dd/yyyy HH:mm:ss, UTC." },
+		 { "path", "string", "Its folder on the server." },
+		 { "isCompleted", "boolean", "Done, failed or cancelled." }, { "processName", "string?", "" },
+		 { "processId", "integer", "" }, { "runtime", "string?", "" },
+		 { "state", "string", "queued, running, analysing, done, failed or cancelled." },
+		 { "progress", "number", "0 to 1." }, { "progressText", "string?", "What it does now." },
+		 { "created", "string?", "" }, { "createdUnixMs", "integer?", "" }, { "started", "string?", "" },
+		 { "startedUnixMs", "integer?", "" }, { "finished", "string?", "" },
+		 { "finishedUnixMs", "integer?", "" }, { "health", "string?", "ok, info, warn or bad." },
+		 { "finding", "string?", "A stable word for what was found." }, { "verdict", "string?", "" },
+		 { "partial", "string?", "Why the window was cut short." }, { "error", "string?", "Why it failed." },
+		 { "parameters", "object", "Key to value, as texts." }, { "bytes", "integer", "Of its folder." },
+		 { "drdotnetVersion", "string?", "That ran it." },
+		 { "profiler", "ProfilerInfo", "With the values used." }) },
+	{ "StartSession", "What to examine. Names in any case.",
+	  FIELDS({ "profilerGuid", "string", "Or the profiler's id." }, { "processId", "integer", "" },
+		 { "parameters", "ParameterValue[]?*", "Those that shall differ from the defaults." },
+		 { "way", "string?*", "One of the profiler's ways; otherwise the best that is open." },
+		 { "keepRecording", "boolean*", "Also when it is large." }) },
+	{ "ParameterValue", "A parameter and its value. Other members of ProfilerParameter are allowed and ignored.",
+	  FIELDS({ "key", "string", "" },
+		 { "value", "any*", "As text, number or true or false. Goes before the others." },
+		 { "valueInt32", "integer*", "" }, { "valueFloat32", "number*", "" },
+		 { "valueBoolean", "boolean*", "" }) },
+	{ "Counters", "Counters of a process.",
+	  FIELDS({ "now", "integer", "The server's time in milliseconds since 1970." }, { "intervalMs", "integer", "" },
+		 { "lostEvents", "integer", "" }, { "notes", "string[]", "What is unusual." },
+		 { "series", "CounterSeries[]", "" }) },
+	{ "CounterSeries", "A counter and its history.",
+	  FIELDS({ "provider", "string", "" }, { "name", "string", "" }, { "displayName", "string", "" },
+		 { "unit", "string?", "" }, { "kind", "string", "gauge, rate (per second) or histogram (median)." },
+		 { "tags", "string?", "" }, { "value", "number?", "The newest." },
+		 { "points", "any[]", "[unixMs, value or null]; an hour of them is kept." }) },
+	{ "Vitals", "The few numbers of every process.",
+	  FIELDS({ "now", "integer", "The server's time in milliseconds since 1970." }, { "intervalMs", "integer", "" },
+		 { "columns", "string[]", "Of a point, behind its time." }, { "processes", "VitalsOfProcess[]", "" }) },
+	{ "VitalsOfProcess", "The few numbers of one process.",
+	  FIELDS({ "id", "integer", "" }, { "points", "any[]",
+					    "[unixMs, cpuPercent, rssBytes, gcHeapBytes, exceptionsPerSecond, "
+					    "gcPercent]; null = not measured." }) },
+	{ "Stacks", "Every managed thread and every frame, as `drdotnet stacks --json` prints them.",
+	  FIELDS({ "source", "string", "" }, { "runtime", "string?", "" }, { "pauseMs", "number?", "" },
+		 { "threads", "any[]", "" }) },
+	{ "StartTrace", "What to trace.",
+	  FIELDS({ "processId", "integer", "" },
+		 { "profile", "string*",
+		   "cpu (otherwise), gc, alloc, contention, exceptions, threading, jit, loader, http; several with "
+		   "commas." },
+		 { "providers", "string*", "Instead: Name[:keywords[:level[:args]]],..." },
+		 { "maxSeconds", "integer*", "It stops by itself after so long (600)." }) },
+	{ "TraceInfo", "A trace that was started.",
+	  FIELDS({ "id", "string", "" }, { "processId", "integer", "" }, { "processName", "string", "" },
+		 { "what", "string", "The profile or the providers." }, { "started", "string", "" },
+		 { "seconds", "number", "Since then." },
+		 { "running", "boolean", "False: it has ended by itself and waits to be fetched by stop." }) },
+	{ "Comparison", "Two sessions of one profiler.",
+	  FIELDS({ "before", "string", "Its guid." }, { "after", "string", "Its guid." }, { "profiler", "string", "" },
+		 { "verdictBefore", "string?", "" }, { "verdictAfter", "string?", "" },
+		 { "figures", "ComparedFigure[]", "" }, { "tables", "ComparedTable[]", "" }) },
+	{ "ComparedFigure", "A key figure in both. Missing on one side is null.",
+	  FIELDS({ "label", "string", "" }, { "kind", "string", "As in reports." }, { "before", "number?", "" },
+		 { "after", "number?", "" }, { "change", "number?", "" }, { "ratio", "number?", "After to before." }) },
+	{ "ComparedTable", "A table that both have; of each row its names and the column that counts.",
+	  FIELDS({ "title", "string", "" }, { "columns", "string[]", "Of the names." },
+		 { "value", "string", "The column that counts." }, { "kind", "string", "Of its values." },
+		 { "rows", "ComparedRow[]", "" }, { "rowsCut", "integer", "" }) },
+	{ "ComparedRow", "A row of a table in both.",
+	  FIELDS({ "names", "string[]", "" }, { "before", "number?", "" }, { "after", "number?", "" },
+		 { "change", "number?", "" }, { "ratio", "number?", "" }) },
+	{ "ShareSession", "How to share.", FIELDS({ "days", "integer*", "Until it expires, from 1 to 365 (7)." }) },
+	{ "Share", "A share link.",
+	  FIELDS({ "token", "string", "" }, { "guid", "string", "Of the session." },
+		 { "path", "string", "Behind the server's address." }, { "created", "string", "" },
+		 { "expires", "string", "" }) },
+	{ "Login", "The token.", FIELDS({ "token", "string", "" }) },
+	{ "FileInfo", "A file of a session.",
+	  FIELDS({ "name", "string", "" }, { "bytes", "integer", "" }, { "mediaType", "string", "" }) },
+	{ "Report", "A report: verdict, key figures, blocks, how it was measured. See docs/internals/reports.md.",
+	  FIELDS({ "format", "any*", "" }) },
+	{ "ServerInfo", "This server.",
+	  FIELDS({ "version", "string", "" }, { "host", "string", "" }, { "uptimeSeconds", "number", "" },
+		 { "root", "boolean", "Does it run as root?" }, { "scope", "string", "What you may do: read or full." },
+		 { "cores", "integer", "Of this machine." },
+		 { "exposed", "boolean", "It listens beyond the loopback address." },
+		 { "auth", "string", "loopback (nobody else can reach it), token or off." },
+		 { "warning", "string?", "To be shown." }, { "running", "integer", "Sessions." },
+		 { "queued", "integer", "Sessions." }) },
+	{ "LogLine", "A line of the server's log.",
+	  FIELDS({ "number", "integer", "" }, { "time", "string", "" }, { "level", "string", "info, warn or error." },
+		 { "text", "string", "" }) },
+	{ "Problem", "An error, as RFC 9457 has it.",
+	  FIELDS({ "type", "string", "" }, { "title", "string", "" }, { "status", "integer", "" },
+		 { "detail", "string", "What is wrong and what to do, in a sentence." },
+		 { "parameter", "string*", "The key of the parameter that is wrong." }) },
+	{ 0 },
+};

@@ -1,0 +1,25 @@
+#pragma once
+/* drdotnet over HTTP: the REST API, live updates, and the pages of the web UI, for one home of sessions.
+ *
+ * server_run() is everything: it listens, serves and examines until it is told to stop. Sessions run in worker
+ * processes of their own (session/), commands in processes of our own program; nothing a target says is parsed here
+ * except what the runtime answers about itself and its counters. Uses threads; the one that called server_run() starts
+ * and watches the processes. */
+
+#include "base/err.h"
+
+struct server_options {
+	const char *listen; /* "127.0.0.1:9292"; port 0 = any that is free */
+	bool web_ui, rest_api;
+	/* Tokens that open everything, or only reading; NULL = one is made where it is needed. */
+	const char *token, *read_token;
+	bool no_auth;		  /* no token anywhere, whoever can reach us */
+	const char *const *hosts; /* further names that we are known by, ended by NULL */
+	bool quiet;		  /* nothing on standard error but failures to start */
+	/* Once, when it can be reached; the address holds the token where one was made. */
+	void (*on_ready)(void *user, const char *url);
+	void *user;
+};
+#define SERVER_LISTEN_DEFAULT "127.0.0.1:9292"
+
+struct err *server_run(const struct server_options *options) MUST_USE;

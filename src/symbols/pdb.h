@@ -1,0 +1,55 @@
+#pragma once
+/* A portable PDB: which line of which file a place in a method's IL came from, and the names of its local variables.
+ *
+ * Lies beside the assembly or inside of it, and is used only when its id is the one that the assembly names. Knows no
+ * process: the caller says where the assembly is. Hostile-safe. Texts live until pdb_free. Not for threads. */
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct pdb;
+
+#define PDB_ID_BYTES 20
+/* Over bytes that it takes (mem_free). ERR_BAD_DATA: no portable PDB. want_id may be NULL; another id: ERR_NOT_FOUND.
+ */
+struct err *pdb_from_bytes(void *bytes, size_t len, const uint8_t *want_id, struct pdb **ret) MUST_USE;
+/* That of an assembly, whose path is relative to root ("/proc/1234/root"; NULL = "/"). The headers of the assembly as a
+ * process or core holds it, where they are known, must be of the same build; NULL = not known. ERR_NOT_FOUND says what
+ * is not there or of another build. */
+struct pdb_assembly {
+	const char *root, *path;
+	const void *headers;
+	size_t headers_len;
+};
+struct err *pdb_open(const struct pdb_assembly *assembly, struct pdb **ret) MUST_USE;
+void pdb_free(struct pdb *p);
+DEFINE_CLEANUP(pdb_free, struct pdb *)
+const uint8_t *pdb_id(const struct pdb *p);
+
+struct pdb_line {
+	const char *file; /* as the compiler knew it */
+	uint32_t line, column;
+	uint32_t il_offset; /* where this line begins */
+};
+/* The line that the IL offset of a method (token 0x06......) belongs to. Code that nobody wrote belongs to the line
+ * before it. False when there is none. */
+bool pdb_line(struct pdb *p, uint32_t method, uint32_t il_offset, struct pdb_line *ret);
+/* The line of the await at which a state machine's MoveNext stands: await numbers count from 0, as <>1__state does. */
+bool pdb_await(struct pdb *p, uint32_t move_next, uint32_t await, struct pdb_line *ret);
+/* The method that the author wrote as async or as an iterator, of which this is the MoveNext; 0 = none. */
+uint32_t pdb_kickoff(struct pdb *p, uint32_t move_next);
+/* The name of a local variable by its slot at that place; NULL = it has none there. */
+const char *pdb_local(struct pdb *p, uint32_t method, uint32_t il_offset, uint32_t slot);
+
+/* ---- many assemblies ---- */
+
+struct pdbs;
+/* Files are below root (NULL = "/"). */
+struct pdbs *pdbs_new(const char *root);
+void pdbs_free(struct pdbs *all);
+DEFINE_CLEANUP(pdbs_free, struct pdbs *)
+/* Opened once, then remembered. NULL: there is none that fits; *ret_why (may be NULL) says so. */
+struct pdb *pdbs_get(struct pdbs *all, const char *assembly, const void *headers, size_t headers_len,
+		     const char **ret_why);
+/* Assemblies whose PDB was there but was not of their build, in words; NULL at the end. *i begins at 0. */
+const char *pdbs_refused(const struct pdbs *all, size_t *i);

@@ -1,0 +1,231 @@
+/* Where the PDB of an assembly is: beside it, or packed inside (debug directory entry 17: "MPDB", u32 size, deflate).
+ * Entry 2 names it: "RSDS", GUID, u32 age, path on the build machine; GUID and the entry's stamp are the id. */
+
+#include "base/cursor.h"
+#include "base/fd.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "symbols/pdb.h"
+#include "symbols/pe.h"
+#include <fcntl.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#define MAX_ASSEMBLY_BYTES ((off_t)1 << 30)
+#define HEADER_BYTES 4096
+#define MAX_PDB_BYTES ((size_t)256 << 20)
+/* Deflate cannot do better than about 1:1032. */
+#define MAX_RATIO 1100
+#define PORTABLE_MINOR 0x504d
+
+/* What the assembly says. */
+struct wanted {
+	uint8_t id[PDB_ID_BYTES];
+	bool has_id;
+	struct span {
+		const uint8_t *p;
+		size_t len;
+	} embedded;
+};
+
+static void ask_assembly(const struct pe *pe, struct wanted *ret)
+{
+	struct pe_debug d;
+	*ret = (struct wanted){ 0 };
+	for (size_t i = 0; pe_debug_next(pe, &i, &d);) {
+		if (d.type == PE_DEBUG_EMBEDDED_PDB) {
+			ret->embedded = (struct span){ d.bytes, d.len };
+		} else if (d.type == PE_DEBUG_CODEVIEW && d.minor == PORTABLE_MINOR) {
+			struct cursor c = cursor_make(d.bytes, d.len);
+			uint32_t magic = cursor_u32(&c);
+			const uint8_t *guid = cursor_take(&c, 16);
+			if (magic != 0x53445352 || !guid)
+				continue;
+			memcpy(ret->id, guid, 16);
+			memcpy(ret->id + 16, &d.stamp, 4);
+			ret->has_id = true;
+		}
+	}
+}
+
+static struct err *inflate_all(const uint8_t *in, size_t in_len, uint8_t *out, size_t out_len)
+{
+	z_stream z = { 0 };
+	if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
+		return err_new(ERR_IO, "zlib does not start");
+	/* zlib takes the input as not const, but never writes to it. */
+	memcpy(&z.next_in, &in, sizeof(in));
+	z.avail_in = (uInt)in_len;
+	z.next_out = out;
+	z.avail_out = (uInt)out_len;
+	int rc = inflate(&z, Z_FINISH);
+	bool whole = rc == Z_STREAM_END && z.total_out == out_len;
+	inflateEnd(&z);
+	return whole ? NULL : err_new(ERR_BAD_DATA, "the PDB inside the assembly is damaged");
+}
+
+static struct err *open_embedded(const struct wanted *w, struct pdb **ret)
+{
+	struct cursor c = cursor_make(w->embedded.p, w->embedded.len);
+	uint32_t magic = cursor_u32(&c), size = cursor_u32(&c);
+	if (!cursor_ok(&c) || magic != 0x4244504d || size > MAX_PDB_BYTES || size / MAX_RATIO > cursor_left(&c))
+		return err_new(ERR_BAD_DATA, "the PDB inside the assembly is damaged");
+	CLEANUP(mem_freep) uint8_t *bytes = mem_alloc(size ? size : 1);
+	TRY(inflate_all(c.p, cursor_left(&c), bytes, size));
+	return pdb_from_bytes(STEAL(bytes), size, w->has_id ? w->id : NULL, ret);
+}
+
+/* "/app/Shop.dll" -> "/app/Shop.pdb" */
+static char *beside(const char *assembly)
+{
+	const char *slash = strrchr(assembly, '/'), *dot = strrchr(assembly, '.');
+	size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - assembly) : strlen(assembly);
+	return mem_printf("%.*s.pdb", (int)stem, assembly);
+}
+
+static struct err *open_beside(const struct pdb_assembly *a, const struct wanted *w, struct pdb **ret)
+{
+	CLEANUP(mem_freep) char *path = beside(a->path);
+	CLOSE_FD int fd = file_open_below(a->root, path, O_RDONLY);
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	if (fd < 0)
+		return err_errno(errno, "'%s'", path);
+	if (!w->has_id)
+		return err_new(ERR_NOT_FOUND, "'%s': the assembly does not say which PDB is its own", path);
+	TRY(file_read_fd(fd, path, MAX_PDB_BYTES, &bytes));
+	size_t len = bytes.len;
+	TRY_WRAP(pdb_from_bytes(buf_steal(&bytes), len, w->id, ret), "'%s'", path);
+	return NULL;
+}
+
+static bool same_build(const struct pdb_assembly *a, const struct pe *pe)
+{
+	uint32_t stamp, size;
+	return !a->headers || !pe_identity(a->headers, a->headers_len, &stamp, &size) ||
+	       (stamp == pe->stamp && size == pe->image_size);
+}
+
+/* Of a large file only a few pages are wanted: the rest of the memory is never touched. */
+static void load(int fd, uint8_t *bytes, size_t size, size_t at, size_t len)
+{
+	while (at < size && len) {
+		ssize_t n = pread(fd, bytes + at, MIN(len, size - at), (off_t)at);
+		if (n <= 0)
+			return;
+		at += (size_t)n;
+		len -= (size_t)n;
+	}
+}
+
+static bool load_assembly(int fd, uint8_t *bytes, size_t size, struct pe *ret)
+{
+	struct pe_debug d;
+	size_t room = 0;
+	load(fd, bytes, size, 0, HEADER_BYTES);
+	if (!pe_parse_any(bytes, size, ret))
+		return false;
+	const uint8_t *directory = ret->debug_size ? pe_at(ret, ret->debug_rva, &room) : NULL;
+	if (directory)
+		load(fd, bytes, size, (size_t)(directory - bytes), MIN(room, (size_t)ret->debug_size));
+	for (size_t i = 0; pe_debug_next(ret, &i, &d);)
+		load(fd, bytes, size, (size_t)(d.bytes - bytes), d.len);
+	return true;
+}
+
+struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
+{
+	if (str_empty(a->path))
+		return err_new(ERR_NOT_FOUND, "the assembly is in memory only");
+	CLOSE_FD int fd = file_open_below(a->root, a->path, O_RDONLY);
+	struct stat st;
+	struct pe pe;
+	struct wanted w;
+	if (fd < 0 || fstat(fd, &st))
+		return err_errno(errno, "'%s'", a->path);
+	if (st.st_size <= 0 || st.st_size > MAX_ASSEMBLY_BYTES)
+		return err_new(ERR_BAD_DATA, "'%s' is not an assembly: %lld bytes", a->path, (long long)st.st_size);
+	CLEANUP(mem_freep) uint8_t *bytes = mem_zalloc((size_t)st.st_size);
+	if (!load_assembly(fd, bytes, (size_t)st.st_size, &pe))
+		return err_new(ERR_BAD_DATA, "'%s' is not an assembly", a->path);
+	if (!same_build(a, &pe))
+		return err_new(ERR_BAD_DATA, "'%s' was replaced by another build since", a->path);
+	ask_assembly(&pe, &w);
+	if (w.embedded.p) {
+		TRY_WRAP(open_embedded(&w, ret), "'%s'", a->path);
+		return NULL;
+	}
+	return open_beside(a, &w, ret);
+}
+
+/* ---- many ---- */
+
+struct pdbs {
+	char *root;
+	struct strtab paths;
+	VEC(struct known {
+		struct pdb *pdb;
+		char *why;
+		bool refused; /* something was there, but it does not fit */
+	})
+	known; /* by the id of the path */
+};
+
+struct pdbs *pdbs_new(const char *root)
+{
+	struct pdbs *all = mem_zalloc(sizeof(*all));
+	all->root = root ? mem_strdup(root) : NULL;
+	return all;
+}
+
+void pdbs_free(struct pdbs *all)
+{
+	if (!all)
+		return;
+	vec_each(k, &all->known) {
+		pdb_free(k->pdb);
+		mem_free(k->why);
+	}
+	vec_free(&all->known);
+	strtab_free(&all->paths);
+	mem_free(all->root);
+	mem_free(all);
+}
+
+static bool is_there(const char *root, const char *path)
+{
+	CLEANUP(mem_freep) char *pdb = beside(path);
+	CLOSE_FD int fd = file_open_below(root, pdb, O_RDONLY);
+	return fd >= 0;
+}
+
+struct pdb *pdbs_get(struct pdbs *all, const char *assembly, const void *headers, size_t headers_len,
+		     const char **ret_why)
+{
+	uint32_t id = strtab_add_cstr(&all->paths, assembly ? assembly : "");
+	if (id == all->known.n) {
+		struct pdb_assembly a = { all->root, assembly, headers, headers_len };
+		struct known k = { 0 };
+		CLEANUP(err_freep) struct err *err = pdb_open(&a, &k.pdb);
+		if (err) {
+			k.why = mem_strdup(err_text(err));
+			k.refused = err_kind(err) == ERR_BAD_DATA || is_there(all->root, assembly ? assembly : "");
+		}
+		vec_push(&all->known, k);
+	}
+	if (ret_why)
+		*ret_why = all->known.v[id].why;
+	return all->known.v[id].pdb;
+}
+
+const char *pdbs_refused(const struct pdbs *all, size_t *i)
+{
+	while (*i < all->known.n) {
+		const struct known *k = &all->known.v[(*i)++];
+		if (k->refused)
+			return k->why;
+	}
+	return NULL;
+}

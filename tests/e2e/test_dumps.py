@@ -1,0 +1,186 @@
+"""drdotnet dump collect: every type, written by the runtime and from a copy, in every place a target can live."""
+
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import oracle
+from drdotnet import Home
+from patient import FRAMEWORKS, PATIENTS, Patient
+
+TYPES = ("mini", "heap", "full")
+STILL = {"DOTNET_TieredCompilation": "0"}  # its thread comes and goes
+as_root = unittest.skipUnless(os.geteuid() == 0, "only root can become someone else or mount")
+
+
+def lines(stacks):
+    """The JSON of `stacks` in the words of tests/oracle/clrmd."""
+    result = []
+    for thread in stacks["threads"]:
+        result.append(f"thread {thread['managedId']} {thread['osId'] or 0}")
+        result += [f"{f['ip'][2:]} {f['sp'][2:]} {f['frame'] or '-'} {f['method'] or '-'}" for f in thread["frames"]]
+    return result
+
+
+class Dumps(unittest.TestCase):
+    def setUp(self):
+        self.home = self.enterContext(Home())
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="drdotnet-dumps-")))
+
+    def collect(self, patient, *arguments, **where):
+        patient.noise = b"[createdump]"
+        done = self.home.run("dump", "collect", patient.pid, "--json", *arguments, **where)
+        self.assertEqual(done.code, 0, done)
+        return done.json()
+
+    def stacks(self, *arguments):
+        done = self.home.run("stacks", *arguments, "--json")
+        self.assertEqual(done.code, 0, done)
+        return done.json()
+
+
+class EveryType(Dumps):
+    """Nothing moves in a deadlock: all dumps and the living process must agree."""
+
+    def test_both_ways(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("deadlock", fx=fx, env=STILL) as patient:
+                dac = PATIENTS / "sick" / fx / "libmscordaccore.so"
+                live = self.stacks(patient.pid)
+                sizes = {}
+                for kind in TYPES:
+                    for way, by in (("", "runtime"), ("--fast", "copy")):
+                        path = self.folder / f"{kind}{way}"
+                        facts = self.collect(patient, "--type", kind, "-o", path, *filter(None, [way]), "--quiet")
+                        self.assertEqual((facts["type"], facts["by"]), (kind, by))
+                        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+                        sizes[kind, by] = path.stat().st_size
+                        core = self.stacks("--core", path)
+                        self.assertEqual(lines(core), lines(live), f"{kind} by {by}")
+                        if (kind, by) != ("mini", "runtime"):  # which holds no names
+                            self.assertEqual([t["name"] for t in core["threads"]], [t["name"] for t in live["threads"]])
+                        self.assertEqual(core["noSourceLines"], [])
+                        if by == "copy":
+                            theirs = oracle.run("clrmd", "stacks", path, dac).splitlines()
+                            self.assertEqual(theirs, lines(live), f"{kind} in ClrMD")
+                            self.gdb_opens(patient, path)
+                self.assertEqual(sorted(p.name for p in self.folder.iterdir()),
+                                 sorted(f"{kind}{way}" for kind in TYPES for way in ("", "--fast")))
+                for by in ("runtime", "copy"):
+                    self.assertLess(sizes["mini", by] * 5, sizes["heap", by])
+                    self.assertLess(sizes["heap", by], sizes["full", by])
+                self.whole_heap(self.folder / "heap--fast", self.folder / "full--fast", dac)
+                patient.truth()
+
+    def gdb_opens(self, patient, path):
+        program = os.readlink(f"/proc/{patient.pid}/exe")
+        shown = subprocess.run(["gdb", "-batch", "-ex", "info threads", "-ex", "bt 6", program, path],
+                               capture_output=True, text=True, timeout=120).stdout
+        self.assertRegex(shown, r"#0 .*(futex|poll|read)")
+        self.assertRegex(shown, r"#\d+ .* from .*/libcoreclr.so")
+
+    def whole_heap(self, heap, full, dac):
+        self.assertEqual(oracle.run("clrmd", "facts", heap, dac), oracle.run("clrmd", "facts", full, dac))
+
+
+class Places(Dumps):
+    @classmethod
+    def setUpClass(cls):
+        """As packages of a distribution have it; publishing leaves it executable for its owner only."""
+        (PATIENTS / "sick" / "net10.0" / "createdump").chmod(0o755)
+
+    def names(self, core):
+        return [f["name"] for t in self.stacks("--core", core)["threads"] for f in t["frames"]]
+
+    def test_without_a_socket(self):
+        """A runtime that does not listen cannot be asked; a copy is made instead, and it is said."""
+        with Patient("deadlock", env={"DOTNET_EnableDiagnostics": "0"}) as patient:
+            done = self.home.run("dump", "collect", patient.pid, "-o", self.folder / "core", "--type", "mini")
+            self.assertEqual(done.code, 0, done)
+            self.assertIn("taken from a copy", done.err)
+            patient.truth()
+        self.assertIn("Shop.Bank.Ledger.TransferByMonitor", self.names(self.folder / "core"))
+
+    @as_root
+    def test_of_another_user_in_other_mounts(self):
+        """The runtime writes as nobody into a /tmp that only it sees; the file comes out, nothing stays there."""
+        prefix = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /tmp && chmod 1777 /tmp && exec setpriv '
+                  '--reuid=nobody --regid=nogroup --clear-groups "$0" "$@"')
+        with Patient("deadlock", prefix=prefix) as patient:
+            facts = self.collect(patient, "-o", self.folder / "core", "--type", "heap", "--quiet")
+            self.assertEqual(facts["by"], "runtime")
+            inside = os.listdir(f"/proc/{patient.pid}/root/tmp")
+            self.assertEqual([n for n in inside if not n.startswith(("dotnet-diagnostic", "clr-debug-pipe"))], [])
+            patient.truth()
+        self.assertEqual((self.folder / "core").stat().st_uid, 0)
+        self.assertEqual((self.folder / "core").stat().st_mode & 0o777, 0o600)
+        self.assertIn("Shop.Bank.Ledger.TransferByMonitor", self.names(self.folder / "core"))
+
+    @as_root
+    def test_of_another_user(self):
+        with Patient("deadlock", user="nobody") as patient:
+            self.collect(patient, "-o", self.folder / "core", "--type", "mini", "--quiet")
+            patient.truth()
+        self.assertEqual((self.folder / "core").stat().st_uid, pwd.getpwnam("root").pw_uid)
+        self.assertIn("Shop.Bank.Ledger.TransferByMonitor", self.names(self.folder / "core"))
+
+    @as_root
+    def test_full_disk(self):
+        with Patient("deadlock") as patient:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", self.folder], check=True)
+            try:
+                for way in ([], ["--fast"]):
+                    done = self.home.run("dump", "collect", patient.pid, "-o", self.folder / "core", *way)
+                    self.assertEqual(done.code, 1, done)
+                    self.assertIn("has 8 MB left", done.err)
+                    self.assertEqual(os.listdir(self.folder), [])
+                patient.truth()
+            finally:
+                subprocess.run(["umount", self.folder], check=True)
+
+    def test_default_name(self):
+        here = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, here)
+        with Patient("deadlock") as patient:
+            path = self.collect(patient, "--type", "mini", "--fast", "--quiet")["path"]
+        self.assertRegex(path, rf"^dump-{patient.pid}-\d{{8}}-\d{{6}}\.core$")
+        self.assertEqual(os.listdir(self.folder), [path])
+
+    def test_cancelled_while_the_runtime_writes(self):
+        """It cannot be stopped without a risk to the target: its end is waited for, then the file goes."""
+        with Patient("deadlock") as patient:
+            patient.noise = b"[createdump]"
+            with self.home.start("dump", "collect", patient.pid, "-o", self.folder / "core") as job:
+                job.wait_for("stands still")
+                job.signal(signal.SIGINT)
+                done = job.finish()
+            self.assertIn(done.code, (0, 130), done)
+            self.assertEqual(os.listdir(self.folder), [] if done.code else ["core"])
+            patient.truth()
+
+    def test_single_file(self):
+        """Its runtime writes only full ones; what it says is passed on."""
+        program = oracle.single_file_patient()
+        process = subprocess.Popen([program, "deadlock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with process:
+            try:
+                self.assertTrue(process.stdout.readline().startswith("READY"))
+                done = self.home.run("dump", "collect", process.pid, "-o", self.folder / "core", "--type", "heap")
+                self.assertEqual(done.code, 1, done)
+                self.assertIn("the runtime wrote no dump: ", done.err)
+                self.assertEqual(os.listdir(self.folder), [])
+            finally:
+                process.kill()
+
+    def test_usage(self):
+        self.assertIn("not 'tiny'", self.home.run("dump", "collect", "1", "--type", "tiny").err)
+        self.assertIn("--fast", self.home.run("dump", "collect", "1", "--max-pause", "1s").err)
+
+
+if __name__ == "__main__":
+    unittest.main()
