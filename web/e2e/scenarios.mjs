@@ -24,7 +24,8 @@ export async function list(t) {
   await page.waitForSelector(".exam");
   t.equal(new URL(page.url()).pathname, `/profilers/${t.facts.pid}`, "address");
   // Its counters come to life, and a click on a complaint only changes the plan.
-  await page.waitForSelector(".charts .chart .uplot canvas");
+  await page.locator(".chart .n", { hasText: "GC heap" }).waitFor();
+  await page.waitForSelector(".chart .uplot canvas");
   const titles = await page.$$eval(".chart .n", (all) => all.map((e) => e.textContent));
   for (const want of ["CPU", "GC heap", "Exceptions"]) t.check(titles.includes(want), `no chart of ${want}: ${titles}`);
   const before = (await t.ask("/api/sessions")).body.length;
@@ -190,7 +191,7 @@ async function everywhere(t, options, name) {
     await page.goto(path);
     await page.waitForSelector("main h1, main h2, main h3");
     await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
-    if (path.startsWith("/profilers/")) await page.waitForSelector(".chart canvas");
+    if (path.startsWith("/profilers/")) await page.locator(".chart", { hasText: "GC heap" }).locator("canvas").waitFor();
     if (path.startsWith("/stacks/")) {
       // Told before it stops the process, and only when asked.
       await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
