@@ -36,6 +36,13 @@ struct err *api_trace_start(struct request *r) MUST_USE;
 struct err *api_trace_stop(struct request *r) MUST_USE;
 struct err *api_trace_delete(struct request *r) MUST_USE;
 
+struct err *api_login(struct request *r) MUST_USE;
+struct err *api_logout(struct request *r) MUST_USE;
+struct err *api_share_open(struct request *r) MUST_USE;
+struct err *api_share(struct request *r) MUST_USE;
+struct err *api_shares(struct request *r) MUST_USE;
+struct err *api_unshare(struct request *r) MUST_USE;
+
 /* Shared by them, and tried by the tests. */
 struct err *api_guid(const char *text, char ret[STORE_GUID_LEN + 1]) MUST_USE;
 struct err *api_row(struct request *r, const char *guid_text, struct store_row *ret) MUST_USE;

@@ -2,6 +2,7 @@
  * connection is suspended; no callback here ever sleeps. */
 
 #include "server/internal.h"
+#include "server/auth.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -31,6 +32,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	int listen_fd;
 	char *url;
+	bool loopback;
 	atomic_uint_fast64_t requests;
 	atomic_bool stopping;
 };
@@ -153,7 +155,6 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 	r->path = arena_strdup(&r->arena, url);
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
-	r->scope = SCOPE_FULL;
 	r->start_ns = clock_mono_ns();
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
 				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
@@ -177,6 +178,20 @@ static void allow_header(struct request *r, unsigned allowed)
 	buf_free(&list);
 }
 
+/* /?token=...: the link that the server printed. The token goes into a cookie and out of the address. */
+static bool take_token(struct request *r)
+{
+	const char *token = request_query(r, "token");
+	if (!token || r->method != METHOD_GET || !r->server->options->web_ui)
+		return false;
+	const char *cookie = auth_too_many_failures(r->server->auth) ? NULL : auth_cookie(r->server->auth, r, token);
+	if (cookie)
+		respond_header(r, "Set-Cookie", cookie);
+	respond_header(r, "Location", str_starts(r->path, "//") ? "/" : r->path);
+	respond(r, 303, NULL);
+	return true;
+}
+
 /* Everything that can be refused without the body; answers when it does. */
 static void check_head(struct request *r)
 {
@@ -193,9 +208,13 @@ static void check_head(struct request *r)
 	}
 	bool api_on = r->server->options->rest_api;
 	const struct route *route = routes_find(r, &allowed);
-	if (route && (api_on || route->flags & ROUTE_ALWAYS))
+	if (route && !api_on && !(route->flags & ROUTE_ALWAYS))
+		route = r->route = NULL;
+	auth_check(r->server->auth, r);
+	if (route || r->response.status)
 		return;
-	r->route = NULL;
+	if (take_token(r))
+		return;
 	if ((!allowed || !api_on) && r->method == METHOD_GET && pages_respond(r))
 		return;
 	if (allowed && api_on) {
@@ -399,8 +418,26 @@ static struct err *open_listener(struct http *http, const char *text)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		return err_errno(errno, "listen on %s", text);
 	bool v6 = at.ss_family == AF_INET6;
+	const struct sockaddr_in *v4_at = (const struct sockaddr_in *)&at;
+	const struct sockaddr_in6 *v6_at = (const struct sockaddr_in6 *)&at;
+	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&v6_at->sin6_addr) : ntohl(v4_at->sin_addr.s_addr) >> 24 == 127;
 	http->url = mem_printf("http://%s%s%s:%s", v6 ? "[" : "", name, v6 ? "]" : "", number);
 	return NULL;
+}
+
+static struct err *open_auth(struct http *http)
+{
+	const struct server_options *o = http->server->options;
+	const char *sessions = store_sessions_dir(http->server->store);
+	CLEANUP(mem_freep)
+	char *path = mem_printf("%.*s/shares.json", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	struct auth_options a = { .loopback = http->loopback,
+				  .off = o->no_auth,
+				  .token = o->token,
+				  .read_token = o->read_token,
+				  .hosts = o->hosts,
+				  .shares_path = path };
+	return auth_new(&a, &http->server->auth);
 }
 
 struct err *http_start(struct server *server)
@@ -409,6 +446,8 @@ struct err *http_start(struct server *server)
 	http->server = server;
 	http->listen_fd = -1;
 	struct err *err = open_listener(http, server->options->listen);
+	if (!err)
+		err = open_auth(http);
 	server->jobs = jobs_new(work_and_resume);
 	server->http = http;
 	if (!err) {
@@ -458,4 +497,9 @@ size_t http_connections(struct http *http)
 uint64_t http_requests(struct http *http)
 {
 	return atomic_load(&http->requests);
+}
+
+bool http_exposed(const struct http *http)
+{
+	return !http->loopback;
 }

@@ -148,6 +148,21 @@ static const struct route routes[] = {
 	  "`deleted`. "
 	  "Ends with the session.",
 	  .types = "text/event-stream", .errors = "400 404 503" },
+	{ METHOD_POST, "/api/sessions/{guid}/shares", SCOPE_FULL, 0, api_share, "shareSession", "Sessions",
+	  "Makes a link that opens this session, read-only and without the token, until it expires. The body may be "
+	  "left "
+	  "out.",
+	  .body = "ShareSession", .result = "Share", .errors = "400 404 409" },
+	{ METHOD_GET, "/api/sessions/{guid}/shares", SCOPE_FULL, 0, api_shares, "listShares", "Sessions",
+	  "The links to this session that open it now.", .result = "Share[]", .errors = "400 404" },
+	{ METHOD_DELETE, "/api/sessions/{guid}/shares/{token}", SCOPE_FULL, 0, api_unshare, "revokeShare", "Sessions",
+	  "Revokes a link.", .errors = "400 404" },
+	{ METHOD_GET, "/share/{token}", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS | ROUTE_SECRET, api_share_open,
+	  "openShare", "Sessions", "Sets the cookie of a share link and leads to its session.", .errors = "404" },
+	{ METHOD_POST, "/api/login", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS, api_login, "login", "Server",
+	  "Sets the cookie for whoever knows the token.", .body = "Login", .errors = "400 401 415 429" },
+	{ METHOD_POST, "/api/logout", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS, api_logout, "logout", "Server",
+	  "Takes the cookie away.", .errors = NULL },
 	{ METHOD_GET, "/api/events", SCOPE_READ, 0, api_events, "followAll", "Live",
 	  "Server-sent events of all sessions that this server runs.", .query = events_query,
 	  .types = "text/event-stream", .errors = "503" },

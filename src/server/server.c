@@ -1,4 +1,5 @@
 #include "server/internal.h"
+#include "server/auth.h"
 #include "server/child.h"
 #include "server/watch.h"
 #include "base/clock.h"
@@ -27,6 +28,7 @@ static void server_fini(struct server *s)
 	mem_free(s->work_dir);
 	fd_closep(&s->work_lock);
 	store_close(s->store);
+	auth_free(s->auth);
 	log_free(s->log);
 	pthread_mutex_destroy(&s->store_lock);
 }
@@ -63,6 +65,22 @@ static struct err *open_work_dir(struct server *s)
 	return NULL;
 }
 
+static void tell_ready(struct server *s)
+{
+	const char *url = http_url(s->http), *token = auth_token(s->auth);
+	/* The token is for whoever started us, not for the log. */
+	CLEANUP(mem_freep)
+	char *link = token && !s->options->token ? mem_printf("%s/?token=%s", url, token) : mem_strdup(url);
+	log_line(s->log, LOG_INFO, "listening on %s%s", url, token ? ", with a token" : "");
+	if (auth_mode(s->auth) == AUTH_OFF)
+		log_line(s->log, LOG_WARN,
+			 "whoever can reach %s may examine every process that this one may: no token is "
+			 "asked for (--no-auth)",
+			 url);
+	if (s->options->on_ready)
+		s->options->on_ready(s->options->user, link);
+}
+
 struct err *server_run(const struct server_options *options)
 {
 	if (!options->web_ui && !options->rest_api)
@@ -88,8 +106,6 @@ struct err *server_run(const struct server_options *options)
 	s.hub = hub_new(&s);
 	s.children = children_new(hub_wake, s.hub);
 	TRY(http_start(&s));
-	log_line(s.log, LOG_INFO, "listening on %s", http_url(s.http));
-	if (options->on_ready)
-		options->on_ready(options->user, http_url(s.http));
+	tell_ready(&s);
 	return hub_run(s.hub);
 }

@@ -201,7 +201,7 @@ async function everywhere(t, options, name) {
     const over = await t.sideways(page);
     if (over > 0) wrong.push(`${path} scrolls sideways by ${over} px`);
     wrong.push(...(await t.axe(page)));
-    if (t.facts.shots) await page.screenshot({ path: join(t.facts.shots, `${name}${path.replace(/\/(\d+|[0-9a-f-]{36})/g, "").replaceAll("/", "-")}.png`), fullPage: true });
+    if (t.facts.shots) await page.screenshot({ path: join(t.facts.shots, `${name}${path.replace(/\/([0-9a-f-]{36}|\d+)/g, "").replaceAll("/", "-")}.png`), fullPage: true });
     await page.close();
   }
   t.equal(wrong, [], `${JSON.stringify(options)}`);
@@ -278,4 +278,42 @@ export async function rows(t) {
   await page.fill("input[aria-label='Filter Very many']", "Number4242.");
   await page.waitForFunction(() => document.querySelectorAll(".rows .r").length === 1);
   return { ...found, longestMs: tasks[0] };
+}
+
+/** A server beyond loopback wants its token; a share link shows one session without it, until it is revoked. */
+export async function token(t) {
+  t.expected.push("401", "403", "404");
+  const page = await t.page();
+  await page.goto("/processes");
+  await page.getByRole("heading", { name: "This server wants a token" }).waitFor();
+  t.equal(await t.axe(page), [], "axe on the token page");
+  await page.getByLabel("Token").fill("wrong");
+  await page.getByRole("button", { name: "Enter" }).click();
+  await page.getByText("This token does not fit.").waitFor();
+  await page.getByLabel("Token").fill(t.facts.token);
+  await page.getByRole("button", { name: "Enter" }).click();
+  await page.getByRole("heading", { name: "Patients" }).waitFor();
+  // The printed link does the same, and its token does not stay in the address.
+  const linked = await t.page();
+  await linked.goto(t.facts.link.slice(t.facts.url.length));
+  await linked.getByRole("heading", { name: "Patients" }).waitFor();
+  t.check(!linked.url().includes("token="), `the token stays in ${linked.url()}`);
+
+  await page.goto(`/sessions/${t.facts.session}`);
+  await page.getByRole("button", { name: "Share link" }).click();
+  await page.getByRole("button", { name: "Make a link" }).click();
+  const link = await page.getByLabel("Share link").inputValue();
+  t.equal(await t.axe(page), [], "axe on the share dialog");
+  const guest = await t.page();
+  await guest.goto(link.slice(t.facts.url.length));
+  await guest.waitForSelector(VERDICT);
+  for (const name of ["Run again", "Share link", "Delete this session"]) t.equal(await guest.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
+  await guest.getByRole("link", { name: "Patients" }).first().click();
+  await guest.getByRole("heading", { name: "This server wants a token" }).waitFor();
+  await page.getByRole("button", { name: "Revoke" }).click();
+  await page.waitForFunction(() => !document.querySelector(".shared"));
+  const late = await t.page();
+  await late.goto(link.slice(t.facts.url.length));
+  t.equal(await late.locator(VERDICT).count(), 0, "verdicts behind a revoked link");
+  return {};
 }
