@@ -94,7 +94,7 @@ export async function cancel(t) {
   const guid = new URL(page.url()).pathname.split("/").pop();
   // Leaving loses nothing: it is on the patient's page and on the list, and goes on.
   await page.goto(`/profilers/${t.facts.pid}`);
-  await page.locator(".side .slist li", { hasText: /running/ }).getByRole("link").click();
+  await page.locator(".side .slist li", { hasText: /running/ }).locator(`a[href="/sessions/${guid}"]`).click();
   await page.waitForURL(`**/sessions/${guid}`);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.waitForSelector(VERDICT);
@@ -196,7 +196,15 @@ async function everywhere(t, options, name) {
       // Told before it stops the process, and only when asked.
       await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
       await page.getByRole("button", { name: "Look now" }).click();
-      await page.locator("pre.stacks", { hasText: "managed threads" }).waitFor();
+      const text = page.locator("pre.stacks", { hasText: "managed threads" }), again = page.getByRole("button", { name: "Try again" });
+      // On a busy machine the stop may take longer than is allowed; then it is said, and nothing was done.
+      t.expected.push("a status of 5");
+      for (let i = 0; i < 5; i++) {
+        await text.or(again).waitFor();
+        if (await text.count()) break;
+        await again.click();
+      }
+      await text.waitFor();
     }
     const over = await t.sideways(page);
     if (over > 0) wrong.push(`${path} scrolls sideways by ${over} px`);
@@ -254,10 +262,11 @@ export async function rows(t) {
   await page.goto(`/sessions/${t.facts.session}`);
   await page.waitForSelector(".scroll.tall .r");
   // The time that the page's own thread worked, by the browser's trace: what else the machine does must not count.
-  await t.browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
+  await t.browser.startTracing(page, { categories: ["toplevel", "blink.user_timing", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
   const found = await page.evaluate(async () => {
     const box = document.querySelector(".scroll.tall"), frames = 160;
     let most = 0;
+    performance.mark("drdotnet-scrolls");
     for (let y = 0; y < frames; y++) {
       box.scrollTop = y < frames / 2 ? y * 90 : (y * box.scrollHeight) / frames;
       await new Promise(requestAnimationFrame);
@@ -266,8 +275,9 @@ export async function rows(t) {
     return { most, frames };
   });
   const events = JSON.parse((await t.browser.stopTracing()).toString()).traceEvents;
-  const mains = new Set(events.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => `${e.pid} ${e.tid}`));
-  const tasks = events.filter((e) => /RunTask$/.test(e.name) && mains.has(`${e.pid} ${e.tid}`) && e.tdur !== undefined).map((e) => e.tdur / 1000).sort((a, b) => b - a);
+  // Other pages may be open in this browser; the mark tells which thread is ours.
+  const ours = events.find((e) => e.name === "drdotnet-scrolls");
+  const tasks = events.filter((e) => /RunTask$/.test(e.name) && e.pid === ours.pid && e.tid === ours.tid && e.tdur !== undefined).map((e) => e.tdur / 1000).sort((a, b) => b - a);
   t.check(tasks.length > found.frames, `the trace has only ${tasks.length} tasks`);
   t.check(tasks[0] < 50, `tasks of ${tasks.slice(0, 5).map((x) => x.toFixed(1))} ms while scrolling`);
   t.check(found.most < 80, `${found.most} rows are in the document`);
