@@ -150,6 +150,12 @@ struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct da
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
+struct err *dac_variables(struct dac *d, uint32_t os_id, struct dac_variables *ret)
+{
+	uint64_t id = os_id;
+	ANSWER(d, WIRE_DAC_VARIABLES, &id, 1, decode_variables(&in_, &d->texts, ret), dac_variables_free, ret);
+}
+
 struct err *dac_memory(struct dac *d, struct dac_ranges *ret)
 {
 	ANSWER(d, WIRE_DAC_MEMORY, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
@@ -184,6 +190,7 @@ DEFINE_FREE(dac_code_free, dac_code)
 DEFINE_FREE(dac_syncs_free, dac_syncs)
 DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)
+DEFINE_FREE(dac_variables_free, dac_variables)
 DEFINE_FREE(dac_objects_free, dac_objects)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)

@@ -464,6 +464,7 @@ static const struct inspect_command commands[] = {
 	{ "finalizers", "", "objects that wait for their finalizer", 0, 0, inspect_finalizers },
 	{ "gcheap", "", "the collector's heaps, generation by generation", 0, 0, inspect_gcheap },
 	{ "stack-objects", "THREAD", "objects that a thread's stack keeps alive", 1, 1, inspect_stack_objects },
+	{ "locals", "THREAD", "arguments and local variables by name, frame by frame", 1, 1, inspect_locals },
 	{ "type", "NAME", "a type: size, base, fields, static values", 1, 1, inspect_type },
 	{ "method", "ADDRESS | NAME",
 	  "code around an address, or of a method on some stack: range, IL map, instructions", 1, 1, inspect_method },
