@@ -70,6 +70,7 @@ docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
 	@$(BUILD)/drdotnet _generate rest >docs/rest.md
+	@$(BUILD)/drdotnet _generate openapi | tools/web api >$(BUILD)/rest.d.ts && mv $(BUILD)/rest.d.ts web/src/lib/rest.d.ts
 	@$(BUILD)/drdotnet _generate symptoms >$(BUILD)/symptoms.md
 	@sed -i -e '/^| What you see | Run |$$/,/^$$/{/^$$/!d}' -e '/^<!-- symptoms -->$$/r $(BUILD)/symptoms.md' README.md
 
@@ -77,6 +78,7 @@ install: all
 	install -D -m 755 $(BUILD)/drdotnet $(DESTDIR)$(PREFIX)/bin/drdotnet
 	ln -sfn drdotnet $(DESTDIR)$(PREFIX)/bin/profcpu
 	install -D -m 755 $(BUILD)/drdotnet-dachost $(DESTDIR)$(PREFIX)/bin/drdotnet-dachost
+	install -D -m 644 $(BUILD)/libdrdotnet-agent.so $(DESTDIR)$(PREFIX)/bin/libdrdotnet-agent.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(BUILD)/drdotnet _generate man >$(DESTDIR)$(PREFIX)/share/man/man1/drdotnet.1

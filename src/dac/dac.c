@@ -313,13 +313,14 @@ static struct err *ask_statics(struct dac *d, uint64_t thread, const uint64_t *t
 	return fits ? NULL : misshapen();
 }
 
-/* As ask_halving: one type that kills the library costs that type's. */
+/* As ask_halving: one type that kills the library costs that type's. A thread's are not worth so many deaths: when it
+ * is at fault, every type of it is. */
 static struct err *statics_halving(struct dac *d, uint64_t thread, const uint64_t *types, size_t n,
 				   struct dac_statics_list *ret)
 {
 	size_t before = ret->n;
 	struct err *err = ask_statics(d, thread, types, n, ret);
-	if (!err || err_kind(err) != ERR_IO)
+	if (!err || err_kind(err) != ERR_IO || thread)
 		return err;
 	err_free(err);
 	ret->n = before;

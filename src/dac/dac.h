@@ -32,6 +32,7 @@ struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) M
 struct dac_options {
 	const char *root;      /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */
 	const char *library;   /* the data-access library itself; NULL = found beside the runtime or in packs */
+	int library_fd;	       /* the same, open, from the process itself; 0 = none */
 	const char *packs;     /* folder of runtime packs; NULL = $DRDOTNET_RUNTIME_PACKS, if any */
 	const char *helper;    /* NULL = $DRDOTNET_DACHOST, else drdotnet-dachost beside this program */
 	uint64_t answer_ms;    /* time limit of one answer; 0 = DAC_ANSWER_MS */

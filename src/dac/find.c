@@ -336,6 +336,21 @@ static struct err *not_found(const struct dac_runtime *runtime, const char *besi
 	return err_new(ERR_NOT_FOUND, "%s", buf_cstr(&text));
 }
 
+/* It came from beside the runtime's file, which may have been replaced since the runtime was loaded. */
+static struct err *take_sent(const struct dac_runtime *runtime, int library, int *ret_fd, char **ret_path)
+{
+	char build[sizeof(runtime->build)];
+	struct bytes bytes = bytes_of_file(&library);
+	find_build(&bytes, build, sizeof(build));
+	if (runtime->build[0] && build[0] && !str_eq(runtime->build, build))
+		return not_found(runtime, DAC_LIBRARY, true, NULL);
+	*ret_fd = fcntl(library, F_DUPFD_CLOEXEC, 0);
+	if (*ret_fd < 0)
+		return err_errno(errno, "use " DAC_LIBRARY);
+	*ret_path = mem_strdup(DAC_LIBRARY);
+	return NULL;
+}
+
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
 			     char **ret_path)
 {
@@ -348,6 +363,8 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 		*ret_path = mem_strdup(options->library);
 		return NULL;
 	}
+	if (options->library_fd > 0)
+		return take_sent(runtime, options->library_fd, ret_fd, ret_path);
 	const char *slash = strrchr(runtime->path, '/');
 	int folder = slash ? (int)(slash - runtime->path) : 0;
 	CLEANUP(mem_freep) char *beside = mem_printf("%.*s/" DAC_LIBRARY, folder, runtime->path);

@@ -22,6 +22,9 @@ void image_close(struct image *img)
 	vec_each(fd, &img->fds)
 		fd_closep(fd);
 	vec_free(&img->fds);
+	vec_each(file, &img->files)
+		fd_closep(&file->fd);
+	vec_free(&img->files);
 	vec_free(&img->threads);
 	vec_free(&img->mappings);
 	vec_free(&img->modules);
@@ -273,6 +276,16 @@ const struct image_module *image_module_named(const struct image *img, const cha
 			return m;
 	}
 	return NULL;
+}
+
+int image_file_named(const struct image *img, const char *file)
+{
+	vec_each(f, &img->files) {
+		const char *slash = strrchr(f->path, '/');
+		if (str_eq(slash ? slash + 1 : f->path, file))
+			return f->fd;
+	}
+	return -1;
 }
 
 const void *image_auxv(const struct image *img, size_t *ret_len)

@@ -82,6 +82,9 @@ const struct image_module *image_modules(const struct image *img, size_t *ret_n)
 const struct image_module *image_module_named(const struct image *img, const char *file);
 /* The build id of an open ELF file; returns its length, 0 = none. */
 size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX]);
+/* A file that came with the image because we might not see it, by its file name ("libmscordaccore.so"): open for
+ * reading, the image's own; -1 = none. */
+int image_file_named(const struct image *img, const char *file);
 const void *image_auxv(const struct image *img, size_t *ret_len);
 
 const struct image_piece *image_pieces(const struct image *img, size_t *ret_n);

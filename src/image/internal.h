@@ -7,6 +7,12 @@
 
 struct snapshot; /* snapshot.c: the tracer process and what it shares with us */
 
+/* A file that came with a stream. */
+struct image_sent_file {
+	const char *path; /* as the process saw it */
+	int fd;
+};
+
 struct image {
 	enum image_source source;
 	pid_t pid;
@@ -16,6 +22,7 @@ struct image {
 	VEC(struct image_module) modules;
 	VEC(struct image_piece) pieces;
 	VEC(int) fds;
+	VEC(struct image_sent_file) files;
 	void *auxv;
 	size_t auxv_len;
 	int pagemap_fd;		    /* of a copy: which pages were ever touched; -1 = not known */

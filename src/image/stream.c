@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define RECORDS_MAX (1u << 22)
@@ -17,6 +18,9 @@
 #define COMMAND_MAX 65536
 #define MEMORY_MAX ((uint64_t)1 << 40)
 #define TIMEOUT_MS 10000
+#define FILE_MAX ((uint64_t)257 << 20)
+#define FILES_MAX 8
+#define PATH_BYTES 4096
 #define BLOCK ((size_t)1 << 20)
 
 _Static_assert(sizeof(struct wire_image_thread) == 24 + 216 + 512, "no holes");
@@ -144,9 +148,37 @@ static struct err *take_memory(struct reader *r, const struct wire_image_record 
 	return NULL;
 }
 
+static struct err *take_file(struct reader *r, uint64_t len)
+{
+	struct wire_image_file head;
+	CLEANUP(mem_freep) char *path = NULL;
+	if (len < sizeof(head) || len > FILE_MAX || r->img->files.n >= FILES_MAX)
+		return bad("a file that is too large, or too many");
+	TRY(take(r, &head, sizeof(head)));
+	len -= sizeof(head);
+	if (head.path_len > len || head.path_len > PATH_BYTES)
+		return bad("a file's name");
+	TRY(take_text(r, head.path_len, PATH_BYTES, &path));
+	len -= head.path_len;
+	CLOSE_FD int fd = memfd_create("drdotnet-file", MFD_CLOEXEC);
+	if (fd < 0)
+		return err_errno(errno, "keep a file");
+	while (len) {
+		size_t n = (size_t)MIN(len, (uint64_t)BLOCK);
+		TRY(take(r, r->block, n));
+		TRY(fd_write_full(fd, r->block, n, DEADLINE_NEVER));
+		len -= n;
+	}
+	struct image_sent_file file = { .path = arena_strdup(&r->img->arena, path), .fd = fd_steal(&fd) };
+	vec_push(&r->img->files, file);
+	return NULL;
+}
+
 static struct err *take_rest(struct reader *r, const struct wire_image_record *rec)
 {
 	CLEANUP(mem_freep) char *text = NULL;
+	if (rec->kind == WIRE_IMAGE_FILE)
+		return take_file(r, rec->len);
 	if (rec->kind == WIRE_IMAGE_COMMAND) {
 		TRY(take_text(r, rec->len, COMMAND_MAX, &text));
 		mem_free(r->img->command);

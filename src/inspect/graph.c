@@ -25,7 +25,7 @@ static void name_vertex(const struct heapgraph *g, uint32_t v, struct buf *out)
 	if (v >= heapgraph_top(g))
 		buf_str(out, "(several roots)");
 	else if (v >= g->n)
-		heap_root_name(g, v - g->n, out);
+		heap_root_name(g, v - g->n, true, out);
 	else
 		heap_type_name(g, g->type[v], out);
 }

@@ -1,10 +1,13 @@
 #include "ipc/ipc.h"
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "ipc/ask.h"
 #include "ipc/connect.h"
 #include "ipc/wire.h"
 #include <string.h>
+
+#define ENVIRONMENT_MAX ((uint32_t)16 << 20)
 
 void ipc_process_info_fini(struct ipc_process_info *info)
 {
@@ -137,4 +140,77 @@ struct err *ipc_dump_answer(int fd, struct deadline deadline, bool *ret_known)
 	for (size_t n = strlen(text); n && (text[n - 1] == '\n' || text[n - 1] == '\r'); n--)
 		text[n - 1] = '\0';
 	return err_new(ERR_IO, "the runtime wrote no dump: %s", text);
+}
+
+struct err *ipc_attach_profiler(const char *socket, const struct ipc_attach *attach, struct deadline deadline,
+				uint32_t *ret_hresult)
+{
+	CLEANUP(buf_free) struct buf request = { 0 };
+	CLEANUP(buf_free) struct buf reply = { 0 };
+	CLOSE_FD int fd = -1;
+	const uint8_t *payload;
+	size_t len;
+	uint32_t refused;
+	wire_begin(&request, WIRE_SET_PROFILER, WIRE_ATTACH_PROFILER);
+	wire_u32(&request, attach->timeout_ms);
+	buf_add(&request, attach->clsid, sizeof(attach->clsid));
+	wire_string(&request, attach->path);
+	wire_u32(&request, (uint32_t)attach->len);
+	buf_add(&request, attach->data, attach->len);
+	TRY(wire_end(&request));
+	TRY(connect_wait(socket, deadline, &fd));
+	TRY(connect_send(fd, &request, deadline));
+	TRY(read_reply(fd, deadline, &reply, &payload, &len, &refused));
+	struct cursor c = cursor_make(payload, len);
+	uint32_t hresult = refused ? refused : cursor_u32(&c);
+	if (!refused && !cursor_ok(&c))
+		return err_new(ERR_BAD_DATA, "the runtime's answer is cut short");
+	*ret_hresult = hresult;
+	return NULL;
+}
+
+/* An array of strings "NAME=VALUE", of which the values may be anything. */
+static struct err *find_variable(const struct buf *text, const char *name, char **ret)
+{
+	struct cursor c = cursor_make(text->data, text->len);
+	uint32_t n = cursor_u32(&c);
+	for (uint32_t i = 0; i < n && cursor_ok(&c); i++) {
+		uint32_t units = cursor_u32(&c);
+		if (!cursor_ok(&c) || units > cursor_left(&c) / 2)
+			return err_new(ERR_BAD_DATA, "the environment that the runtime sent is damaged");
+		const uint8_t *p = cursor_take(&c, (size_t)units * 2);
+		CLEANUP(buf_free) struct buf line = { 0 };
+		utf16_add(&line, p, units ? units - 1 : 0);
+		const char *equals = strchr(buf_cstr(&line), '=');
+		if (equals && (size_t)(equals - line.data) == strlen(name) && !strncmp(line.data, name, strlen(name))) {
+			*ret = mem_strdup(equals + 1);
+			return NULL;
+		}
+	}
+	*ret = NULL;
+	return cursor_ok(&c) ? NULL : err_new(ERR_BAD_DATA, "the environment that the runtime sent is cut short");
+}
+
+struct err *ipc_process_env(const char *socket, const char *name, struct deadline deadline, char **ret)
+{
+	CLEANUP(buf_free) struct buf request = { 0 };
+	CLEANUP(buf_free) struct buf reply = { 0 }, text = { 0 };
+	CLOSE_FD int fd = -1;
+	const uint8_t *payload;
+	size_t len;
+	uint32_t refused;
+	wire_begin(&request, WIRE_SET_PROCESS, WIRE_ENVIRONMENT);
+	TRY(wire_end(&request));
+	TRY(connect_wait(socket, deadline, &fd));
+	TRY(connect_send(fd, &request, deadline));
+	TRY(read_reply(fd, deadline, &reply, &payload, &len, &refused));
+	if (refused)
+		return wire_refusal(refused);
+	struct cursor c = cursor_make(payload, len);
+	uint32_t size = cursor_u32(&c);
+	if (!cursor_ok(&c) || size > ENVIRONMENT_MAX)
+		return err_new(ERR_BAD_DATA, "the environment that the runtime sends is too large");
+	TRY(fd_read_full(fd, buf_room(&text, size), size, deadline));
+	text.len = size;
+	return find_variable(&text, name, ret);
 }

@@ -55,3 +55,17 @@ struct err *ipc_dump_answer(int fd, struct deadline deadline, bool *ret_known) M
 /* Sends StopTracing and returns at once; the reply comes on *ret_fd only when the stream has been drained, so keep
  * reading the stream. The caller closes *ret_fd once the stream has ended. */
 struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadline deadline, int *ret_fd) MUST_USE;
+
+struct ipc_attach {
+	uint8_t clsid[16];
+	const char *path; /* of the library, as the process sees it */
+	const void *data; /* for the library, which gets a copy */
+	size_t len;
+	uint32_t timeout_ms; /* within which the runtime must be ready for it */
+};
+/* Makes the runtime load a library as its profiler. *ret_hresult is its answer, 0 = loaded; an error means that there
+ * was none. */
+struct err *ipc_attach_profiler(const char *socket, const struct ipc_attach *attach, struct deadline deadline,
+				uint32_t *ret_hresult) MUST_USE;
+/* A variable of its environment; *ret is NULL when it is not set. The caller frees. */
+struct err *ipc_process_env(const char *socket, const char *name, struct deadline deadline, char **ret) MUST_USE;

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 /* Above any pid (pid_max is at most 2^22), within int. */
 #define FIRST_FREE_ID 0x40000000
@@ -441,5 +444,24 @@ struct err *patient_find(const char *spec, uint64_t timeout_ms, struct patient *
 		return err;
 	}
 	*ret = p;
+	return NULL;
+}
+
+char *patient_folder(const struct target *t, bool *ret_noexec)
+{
+	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
+	CLEANUP(mem_freep) char *own = slash ? mem_strndup(t->socket, (size_t)(slash - t->socket)) : mem_strdup("");
+	CLEANUP(mem_freep) char *shm = t->pid ? mem_printf("/proc/%d/root/dev/shm", t->pid) : mem_strdup("");
+	const char *const folders[] = { own, shm };
+	*ret_noexec = false;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		struct statvfs fs;
+		if (!*folders[i] || faccessat(AT_FDCWD, folders[i], W_OK | X_OK, AT_EACCESS) < 0 ||
+		    statvfs(folders[i], &fs) < 0 || (fs.f_flag & ST_RDONLY))
+			continue;
+		if (!(fs.f_flag & ST_NOEXEC))
+			return mem_strdup(folders[i]);
+		*ret_noexec = true;
+	}
 	return NULL;
 }

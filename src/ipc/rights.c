@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 static int read_setting(const char *path, int otherwise)
@@ -79,25 +78,6 @@ static void ask_for_copy(const struct patient *p, struct rights *r)
 	err_free(err);
 }
 
-/* Its own temporary folder, else its shared memory. */
-static void find_folder(const struct target *t, struct rights *r)
-{
-	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
-	CLEANUP(mem_freep) char *own = slash ? mem_strndup(t->socket, (size_t)(slash - t->socket)) : mem_strdup("");
-	CLEANUP(mem_freep) char *shm = t->pid ? mem_printf("/proc/%d/root/dev/shm", t->pid) : mem_strdup("");
-	const char *const folders[] = { own, shm };
-	for (size_t i = 0; i < ARRAY_SIZE(folders) && !r->folder; i++) {
-		struct statvfs fs;
-		if (!*folders[i] || faccessat(AT_FDCWD, folders[i], W_OK | X_OK, AT_EACCESS) < 0 ||
-		    statvfs(folders[i], &fs) < 0 || (fs.f_flag & ST_RDONLY))
-			continue;
-		if (fs.f_flag & ST_NOEXEC)
-			r->folder_noexec = true;
-		else
-			r->folder = mem_strdup(folders[i]);
-	}
-}
-
 static void find_profiler(const struct target *t, struct rights *r)
 {
 	CLEANUP(mem_freep) char *on = target_env(t, "CORECLR_ENABLE_PROFILING");
@@ -120,7 +100,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 		.kptr_restrict = read_setting("/proc/sys/kernel/kptr_restrict", 0),
 		.ptrace_scope = read_setting("/proc/sys/kernel/yama/ptrace_scope", -1),
 	};
-	find_folder(t, ret);
+	ret->folder = patient_folder(t, &ret->folder_noexec);
 	if (!t->pid)
 		return;
 	if (read_status(t->pid, &its))

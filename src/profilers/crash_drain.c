@@ -228,7 +228,7 @@ static bool function_name(const struct look *look, const struct image_mapping *m
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i].path, m->path))
 			module = &all[i];
-	CLOSE_FD int fd = module && module->build_id_len ? file_open_below(NULL, m->path, 0) : -1;
+	CLOSE_FD int fd = module && module->build_id_len ? file_open_below(NULL, m->path, O_RDONLY) : -1;
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 	if (fd < 0 || image_file_build_id(fd, id) != module->build_id_len ||
 	    memcmp(id, module->build_id, module->build_id_len))

@@ -65,8 +65,10 @@ void groups_make(const struct seen *s, struct groups *ret)
 	for (uint32_t i = 0; i < s->threads.n; i++) {
 		const struct seen_thread *t = &s->threads.v[i];
 		struct group key = { .doing = seen_doing(s, t), .thing = SEEN_NONE, .site = SEEN_NONE };
-		if (key.doing != DOING_IDLE)
+		if (key.doing != DOING_IDLE) {
 			key.site = site_of(s, t);
+			key.thing = t->waits_for;
+		}
 		vec_push(&list, ((struct keyed){ key, i }));
 	}
 	vec_sort(&list, by_key);
@@ -98,9 +100,10 @@ const char *group_site(const struct seen *s, const struct group *g)
 	return g->site == SEEN_NONE ? "[no managed code]" : s->methods.v[g->site].name;
 }
 
-void group_words(const struct seen *s, const struct groups *gs, const struct group *g, struct buf *out)
+void group_words(const struct seen *s, const struct groups *gs, const struct group *g, bool brief, struct buf *out)
 {
-	doing_words(g->doing, member(s, gs, g, 0), g->n > 1, out);
+	unsigned flags = (g->n > 1 ? WORDS_SEVERAL : 0) | (brief ? WORDS_BRIEF : 0);
+	seen_waits_words(s, member(s, gs, g, 0), flags, out);
 }
 
 /* A name without the number at its end, which tells apart those who do the same. */
@@ -241,11 +244,15 @@ static const char *called_from_site(const struct seen *s, const struct seen_thre
 
 void group_lines(const struct seen *s, const struct groups *gs, const struct group *g, struct report_row *row)
 {
-	CLEANUP(buf_free) struct buf names = { 0 };
+	CLEANUP(buf_free) struct buf names = { 0 }, words = { 0 };
 	const struct seen_thread *first = member(s, gs, g, 0);
 	const char *callee = called_from_site(s, first);
 	group_names(s, gs, g, &names);
 	report_row_line(row, VALUE_TEXT, buf_cstr(&names), NULL);
+	if (g->thing != SEEN_NONE) {
+		group_words(s, gs, g, false, &words);
+		report_row_line(row, VALUE_TEXT, buf_cstr(&words), NULL);
+	}
 	if (first->exception && g->n == 1)
 		report_row_line(row, VALUE_TEXT, first->exception, "exception in flight");
 	if (g->doing == DOING_IDLE || g->site == SEEN_NONE)

@@ -19,8 +19,8 @@ void groups_make(const struct seen *s, struct groups *ret);
 void groups_free(struct groups *g);
 /* Where they stand, in words for a cell: the site's name. */
 const char *group_site(const struct seen *s, const struct group *g);
-/* What they do, as a sentence goes on. */
-void group_words(const struct seen *s, const struct groups *gs, const struct group *g, struct buf *out);
+/* What they do, as a sentence goes on; brief: with short names. */
+void group_words(const struct seen *s, const struct groups *gs, const struct group *g, bool brief, struct buf *out);
 /* "'hand-…' (34)", "3 pool workers": who they are, short. */
 void group_names(const struct seen *s, const struct groups *gs, const struct group *g, struct buf *out);
 /* A row's lines: who, then the frames that all of them share from the site outwards, then where they part. */

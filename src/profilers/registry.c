@@ -10,8 +10,10 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
-	X(crash)                                                                                                       \
+	X(gc_survivors)                                                                                                \
+	X(deadlocks)                                                                                                   \
 	X(heap_stats)                                                                                                  \
+	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \

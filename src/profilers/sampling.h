@@ -14,6 +14,10 @@ struct sampling_options {
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
 	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
+	/* Live only, may be NULL: called at least every 50 ms with what has come by now; may take samples out of the
+	 * list. now_ns is since the window's start. */
+	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);
+	void *user;
 };
 
 /* What came of it; saved with the recording. */
@@ -40,6 +44,10 @@ enum frame_kind native_code_kind(const char *library);
 /* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */
 struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				   struct sampling_facts *facts) MUST_USE;
+
+/* Waits without perf, see waits_events.c. */
+struct err *exam_waits_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				 struct sampling_facts *facts) MUST_USE;
 
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,

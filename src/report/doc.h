@@ -30,6 +30,9 @@ enum {
 	BUCKETS_MAX = 64,
 	FLAME_NODES_MAX = 20000,
 	FLAME_DEPTH_MAX = 256,
+	HEAT_COLUMNS_MAX = 120,
+	HEAT_ROWS = 20, /* of 50 ms */
+	HEAT_CELLS_MAX = 20000,
 };
 
 enum piece_kind { PIECE_TEXT, PIECE_STRONG, PIECE_CODE };
@@ -153,15 +156,27 @@ struct flame_frame {
 struct flame_node {
 	uint32_t frame, depth, end; /* end: index after the last node below it */
 	uint64_t self, total;
+	uint64_t before; /* its total on the other side of a comparison */
+};
+
+/* What samples of one stack weighed at one time: column by column (each some whole seconds), in rows of a 20th of a
+ * second. */
+struct heat_cell {
+	uint16_t column, row;
+	uint32_t node; /* of the flame graph */
+	uint64_t weight;
 };
 
 struct report_flame {
 	struct block block;
 	enum value_kind weight_kind;
+	bool compared; /* nodes know what they were before */
 	struct flame_frame *frames;
 	size_t n_frames;
 	struct flame_node *nodes;
 	size_t n_nodes;
+	struct heat_cell *cells;		    /* in order of time */
+	size_t n_cells, heat_columns, heat_seconds; /* seconds of a column */
 	uint64_t cut; /* weight whose deepest frames are not kept; it is counted as their caller's */
 };
 
@@ -231,6 +246,7 @@ bool chart_line_at(const struct chart_line *l, double x_ns, double *ret);
 uint64_t histogram_max(const struct report_histogram *h);
 uint64_t histogram_count(const struct report_histogram *h);
 /* The share of the root's weight. */
+double flame_change(const struct report_flame *f, size_t i); /* of that share, since before */
 double flame_share(const struct report_flame *f, size_t i);
 struct report_flame *flame_new(struct report *r, const char *title, enum value_kind kind);
 /* Totals and ends from self weights and depths. */

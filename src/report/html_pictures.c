@@ -265,8 +265,38 @@ static const char *short_name(const char *name)
 	return name + type;
 }
 
-static void flame_boxes(const struct html *h, const struct report_flame *f, double least)
+/* Of a comparison: how much more or less of the whole it is. */
+static const char *change_class(double points)
 {
+	double x = fabs(points);
+	if (x < 0.005)
+		return "c-same";
+	if (points > 0)
+		return x < 0.03 ? "c-up1" : x < 0.10 ? "c-up2" : "c-up3";
+	return x < 0.03 ? "c-down1" : x < 0.10 ? "c-down2" : "c-down3";
+}
+
+static void change_legend(const struct html *h)
+{
+	static const struct {
+		const char *class, *words;
+	} parts[] = { { "c-up3", "10 points more or above" },
+		      { "c-up2", "3 points more" },
+		      { "c-up1", "a little more" },
+		      { "c-same", "as before" },
+		      { "c-down1", "a little less" },
+		      { "c-down2", "3 points less" },
+		      { "c-down3", "10 points less or below" } };
+	buf_str(h->out, "<ul class=\"legend\">");
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		buf_printf(h->out, "<li><i class=\"%s\"></i>%s</li>", parts[i].class, parts[i].words);
+	buf_str(h->out, "</ul>");
+}
+
+/* boxes: for each node the box it is drawn as, its own or its nearest caller's. */
+static void flame_boxes(const struct html *h, const struct report_flame *f, double least, uint32_t *boxes)
+{
+	uint32_t drawn = 0, path[FLAME_DEPTH_MAX + 1] = { 0 };
 	/* Where the next child of the node at each depth begins. */
 	double at[FLAME_DEPTH_MAX + 1] = { 0 }, all = (double)MAX(f->nodes[0].total, (uint64_t)1);
 	for (size_t i = 0; i < f->n_nodes; i++) {
@@ -274,17 +304,26 @@ static void flame_boxes(const struct html *h, const struct report_flame *f, doub
 		double share = (double)n->total / all, x = at[n->depth];
 		at[n->depth] += share;
 		at[n->depth + 1] = x;
-		if (share < least && i)
+		bool draw = share >= least || !i;
+		path[n->depth] = boxes[i] = draw ? drawn++ : path[n->depth - 1];
+		if (!draw)
 			continue;
 		const struct flame_frame *frame = &f->frames[n->frame];
 		buf_printf(h->out,
 			   "<svg x=\"%.3f%%\" y=\"%u\" width=\"%.3f%%\" height=\"%d\" data-x=\"%.6f\" data-w=\"%.6f\" "
-			   "data-d=\"%u\" data-s=\"%.6f\"><title>",
+			   "data-d=\"%u\" data-s=\"%.6f\"",
 			   x * 100, n->depth * FLAME_ROW, share * 100, FLAME_ROW, x, share, n->depth,
 			   (double)n->self / all);
+		if (f->compared)
+			buf_printf(h->out, " data-c=\"%.6f\"", flame_change(f, i));
+		buf_str(h->out, "><title>");
 		html_text(h, frame->name);
-		buf_printf(h->out, "</title><rect class=\"k-%s\" width=\"100%%\" height=\"100%%\"/>",
-			   frame_kind_names[frame->kind]);
+		buf_str(h->out, "</title><rect class=\"");
+		if (f->compared)
+			buf_str(h->out, change_class(flame_change(f, i)));
+		else
+			buf_printf(h->out, "k-%s", frame_kind_names[frame->kind]);
+		buf_str(h->out, "\" width=\"100%\" height=\"100%\"/>");
 		buf_str(h->out, "<text x=\"5\" y=\"14\">");
 		html_text(h, short_name(frame->name));
 		buf_str(h->out, "</text></svg>\n");
@@ -303,6 +342,50 @@ static void flame_legend(const struct html *h, const struct report_flame *f)
 				   frame_kind_words[k], fmt_percent(self[k]).s);
 	}
 	buf_str(h->out, "</ul>");
+}
+
+/* --- the heatmap: seconds from left to right, the second itself from top to bottom --- */
+
+enum { HEAT_ROW = 9, HEAT_SHADES = 5 };
+
+static void heat_rects(const struct html *h, const struct report_flame *f)
+{
+	uint64_t sums[HEAT_COLUMNS_MAX][HEAT_ROWS] = { 0 }, most = 1;
+	for (size_t i = 0; i < f->n_cells; i++) {
+		uint64_t *sum = &sums[f->cells[i].column][f->cells[i].row];
+		*sum += f->cells[i].weight;
+		most = MAX(most, *sum);
+	}
+	for (size_t c = 0; c < f->heat_columns; c++) {
+		for (size_t r = 0; r < HEAT_ROWS; r++) {
+			double share = (double)sums[c][r] / (double)most;
+			unsigned shade = sums[c][r] ? 1 + (unsigned)(share * (HEAT_SHADES - 1) + 0.5) : 0;
+			buf_printf(h->out,
+				   "<rect class=\"h%u\" x=\"%.3f%%\" y=\"%zu\" width=\"%.3f%%\" height=\"%d\"><title>",
+				   MIN(shade, (unsigned)HEAT_SHADES), 100.0 * (double)c / (double)f->heat_columns,
+				   r * HEAT_ROW, 100.0 / (double)f->heat_columns, HEAT_ROW);
+			html_number(h, f->weight_kind, (double)sums[c][r]);
+			buf_printf(h->out, " at %zu.%02zu s</title></rect>", c * f->heat_seconds, r * 100 / HEAT_ROWS);
+		}
+	}
+}
+
+static void heatmap(const struct html *h, const struct report_flame *f, const uint32_t *boxes)
+{
+	buf_printf(h->out, "<div class=\"heat\" data-rows=\"%d\" data-seconds=\"%zu\" data-kind=\"%s\" data-cells=\"",
+		   HEAT_ROWS, f->heat_seconds, value_kind_names[f->weight_kind]);
+	for (size_t i = 0; i < f->n_cells; i++)
+		buf_printf(h->out, "%s%u,%u,%u,%llu", i ? ";" : "", f->cells[i].column, f->cells[i].row,
+			   boxes[f->cells[i].node], (unsigned long long)f->cells[i].weight);
+	struct fmt_text seconds = fmt_plural(f->heat_seconds, "second", "seconds");
+	buf_printf(h->out,
+		   "\"><p>When: %s each from left to right, 50 ms from top to bottom. <span class=\"js\">A click "
+		   "begins a range, "
+		   "a second one ends it: the flame graph then shows only that.</span></p><svg role=\"group\" "
+		   "aria-label=\"Heatmap of the samples by second and offset within it\" height=\"%d\">\n",
+		   seconds.s, HEAT_ROWS * HEAT_ROW);
+	heat_rects(h, f);
+	buf_str(h->out, "</svg></div>");
 }
 
 struct frame_weight {
@@ -351,6 +434,7 @@ void html_flame(const struct html *h, const struct report_flame *f)
 	html_heading(h, f->block.title);
 	buf_str(h->out, "<figure class=\"panel\"><p class=\"fl-now\">Callers above, widths by ");
 	buf_str(h->out, f->weight_kind == VALUE_NS ? "time" : f->weight_kind == VALUE_BYTES ? "bytes" : "samples");
+	buf_str(h->out, f->compared ? " after, colours by what changed" : "");
 	buf_printf(h->out, ".%s</p><div class=\"flame\"><svg role=\"group\" aria-label=\"",
 		   f->n_nodes > 1 ? "" : " Nothing was recorded.");
 	html_text(h, f->block.title);
@@ -360,10 +444,16 @@ void html_flame(const struct html *h, const struct report_flame *f)
 		html_text(h, f->frames[f->nodes[i].frame].name);
 	}
 	buf_printf(h->out, "\" height=\"%u\">\n", (deepest + 1) * FLAME_ROW);
-	flame_boxes(h, f, least);
+	CLEANUP(mem_freep) uint32_t *boxes = mem_array(MAX(f->n_nodes, (size_t)1), sizeof(*boxes));
+	flame_boxes(h, f, least, boxes);
 	buf_str(h->out, "</svg>");
-	flame_legend(h, f);
+	if (f->compared)
+		change_legend(h);
+	else
+		flame_legend(h, f);
 	buf_str(h->out, "</div>");
+	if (f->n_cells)
+		heatmap(h, f, boxes);
 	flame_numbers(h, f);
 	buf_str(h->out, "</figure>\n");
 }

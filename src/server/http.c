@@ -2,6 +2,7 @@
  * connection is suspended; no callback here ever sleeps. */
 
 #include "server/internal.h"
+#include "server/auth.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -31,7 +32,9 @@ struct http {
 	struct MHD_Daemon *daemon;
 	int listen_fd;
 	char *url;
+	bool loopback;
 	atomic_uint_fast64_t requests;
+	atomic_bool stopping;
 };
 
 /* ---- responses ---- */
@@ -152,7 +155,6 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 	r->path = arena_strdup(&r->arena, url);
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
-	r->scope = SCOPE_FULL;
 	r->start_ns = clock_mono_ns();
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
 				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
@@ -176,6 +178,20 @@ static void allow_header(struct request *r, unsigned allowed)
 	buf_free(&list);
 }
 
+/* /?token=...: the link that the server printed. The token goes into a cookie and out of the address. */
+static bool take_token(struct request *r)
+{
+	const char *token = request_query(r, "token");
+	if (!token || r->method != METHOD_GET || !r->server->options->web_ui)
+		return false;
+	const char *cookie = auth_too_many_failures(r->server->auth) ? NULL : auth_cookie(r->server->auth, r, token);
+	if (cookie)
+		respond_header(r, "Set-Cookie", cookie);
+	respond_header(r, "Location", str_starts(r->path, "//") ? "/" : r->path);
+	respond(r, 303, NULL);
+	return true;
+}
+
 /* Everything that can be refused without the body; answers when it does. */
 static void check_head(struct request *r)
 {
@@ -192,9 +208,13 @@ static void check_head(struct request *r)
 	}
 	bool api_on = r->server->options->rest_api;
 	const struct route *route = routes_find(r, &allowed);
-	if (route && (api_on || route->flags & ROUTE_ALWAYS))
+	if (route && !api_on && !(route->flags & ROUTE_ALWAYS))
+		route = r->route = NULL;
+	auth_check(r->server->auth, r);
+	if (route || r->response.status)
 		return;
-	r->route = NULL;
+	if (take_token(r))
+		return;
 	if ((!allowed || !api_on) && r->method == METHOD_GET && pages_respond(r))
 		return;
 	if (allowed && api_on) {
@@ -217,14 +237,43 @@ static void work(struct request *r)
 		if (r->response.status >= 500)
 			log_line(r->server->log, LOG_WARN, "%s %s: %s", r->method_name, r->path, err_text(err));
 		err_free(err);
-	} else if (!r->response.status) {
+		r->parked = false;
+	} else if (!r->response.status && !r->parked) {
 		respond_problem(r, 500, "no answer was made");
 	}
 }
 
+void request_park(struct request *r)
+{
+	r->parked = true;
+}
+
+/* Both the one who parked and the one who unparks come here; the second one goes on. */
+static bool both_here(struct request *r)
+{
+	if (atomic_fetch_add(&r->rendezvous, 1) == 0)
+		return false;
+	atomic_store(&r->rendezvous, 0);
+	r->parked = false;
+	r->round++;
+	return true;
+}
+
 static void work_and_resume(struct request *r)
 {
-	work(r);
+	do {
+		work(r);
+		if (r->parked && !both_here(r))
+			return;
+	} while (!r->response.status);
+	MHD_resume_connection(r->connection);
+}
+
+void request_unpark(struct request *r)
+{
+	if (!both_here(r) || jobs_add(r->server->jobs, r))
+		return;
+	respond_problem(r, 503, "too many requests wait already; try again in a moment");
 	MHD_resume_connection(r->connection);
 }
 
@@ -237,6 +286,10 @@ static enum MHD_Result dispatch(struct request *r)
 	}
 	if (r->route->flags & ROUTE_INLINE) {
 		work(r);
+		return answer(r);
+	}
+	if (atomic_load(&r->server->http->stopping)) {
+		respond_problem(r, 503, "the server is stopping");
 		return answer(r);
 	}
 	MHD_suspend_connection(r->connection);
@@ -365,17 +418,38 @@ static struct err *open_listener(struct http *http, const char *text)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		return err_errno(errno, "listen on %s", text);
 	bool v6 = at.ss_family == AF_INET6;
+	const struct sockaddr_in *v4_at = (const struct sockaddr_in *)&at;
+	const struct sockaddr_in6 *v6_at = (const struct sockaddr_in6 *)&at;
+	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&v6_at->sin6_addr) : ntohl(v4_at->sin_addr.s_addr) >> 24 == 127;
 	http->url = mem_printf("http://%s%s%s:%s", v6 ? "[" : "", name, v6 ? "]" : "", number);
 	return NULL;
 }
 
-struct err *http_start(struct server *server, struct http **ret)
+static struct err *open_auth(struct http *http)
+{
+	const struct server_options *o = http->server->options;
+	const char *sessions = store_sessions_dir(http->server->store);
+	CLEANUP(mem_freep)
+	char *path = mem_printf("%.*s/shares.json", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	struct auth_options a = { .loopback = http->loopback,
+				  .off = o->no_auth,
+				  .token = o->token,
+				  .read_token = o->read_token,
+				  .hosts = o->hosts,
+				  .shares_path = path };
+	return auth_new(&a, &http->server->auth);
+}
+
+struct err *http_start(struct server *server)
 {
 	struct http *http = mem_zalloc(sizeof(*http));
 	http->server = server;
 	http->listen_fd = -1;
 	struct err *err = open_listener(http, server->options->listen);
+	if (!err)
+		err = open_auth(http);
 	server->jobs = jobs_new(work_and_resume);
+	server->http = http;
 	if (!err) {
 		http->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
@@ -388,12 +462,7 @@ struct err *http_start(struct server *server, struct http **ret)
 		if (!http->daemon)
 			err = err_new(ERR_IO, "the HTTP server could not be started");
 	}
-	if (err) {
-		http_stop(http);
-		return err;
-	}
-	*ret = http;
-	return NULL;
+	return err;
 }
 
 void http_stop(struct http *http)
@@ -401,6 +470,7 @@ void http_stop(struct http *http)
 	if (!http)
 		return;
 	/* Suspended connections would keep the daemon from ending: jobs and listeners first. */
+	atomic_store(&http->stopping, true);
 	jobs_free(http->server->jobs);
 	http->server->jobs = NULL;
 	live_free(http->server->live);
@@ -427,4 +497,9 @@ size_t http_connections(struct http *http)
 uint64_t http_requests(struct http *http)
 {
 	return atomic_load(&http->requests);
+}
+
+bool http_exposed(const struct http *http)
+{
+	return !http->loopback;
 }

@@ -24,6 +24,12 @@ enum wire_image_kind {
 	WIRE_IMAGE_AUXV,
 	WIRE_IMAGE_COMMAND, /* its command line, as text */
 	WIRE_IMAGE_END,	    /* addr: how many records came before */
+	WIRE_IMAGE_FILE,    /* struct wire_image_file, its path as the process sees it, its bytes */
+};
+
+/* A file that whoever reads the image may not be able to see. */
+struct wire_image_file {
+	uint32_t path_len, reserved;
 };
 
 struct wire_image_record {

@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home, examine, for_each_result
-from patient import FRAMEWORKS, Patient
+from patient import FRAMEWORKS, Patient, WebPatient
 
 PLACES = "Where your code waits"
 # What the patient does -> what a report calls it.
@@ -124,15 +124,43 @@ class Special(unittest.TestCase):
         self.assertEqual(done.json()["blocks"], first.data["blocks"])
         self.assertEqual(done.json()["verdict"], first.data["verdict"])
 
-    def test_without_the_right_it_says_which_one(self):
+    def test_without_the_right_the_runtime_tells_of_locks_and_events(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to become somebody else")
         user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
-        with Home() as home, Patient("waits", user="nobody") as patient:
+        with Home() as home, Patient("waits,contention", user="nobody", **{"contention.kind": "monitor"}) as patient:
             home.path.chmod(0o777)
-            done = home.run("off-cpu", patient.pid, "-d", "1s", prefix=user)
-            self.assertEqual(done.code, 4, done)
-            self.assertIn("CAP_PERFMON", done.err)
+            patient.mark()
+            report = examine(home, "off-cpu", patient.pid, 3, prefix=user)
+            truth = patient.truth()["waits"]["kinds"]["futex"]
+            since = patient.truth()["since_mark_ns"]
+            done = home.run("off-cpu", patient.pid, "-d", "1s", "--way", "samples", prefix=user)
+        self.assertEqual(done.code, 4, done)
+        self.assertIn("CAP_PERFMON", done.err)
+        self.assertIn("CAP_PERFMON", report.how["Why not by samples"]["value"])
+        self.assertEqual(report.how["Way"]["value"], "events")
+        self.assertIn("a lock", times(report, "Shop.Inventory.Stock.Reserve"))
+        got = times(report, truth["method"])["an event or signal"] / report.data["facts"]["windowNs"]
+        self.assertAlmostEqual(got, truth["waited_ns"] / since, delta=0.15)
+        self.assertNotIn("Waited for a CPU", report.figures)  # not measured, so not there
+
+    def test_a_path_that_spins_and_one_that_waits(self):
+        """Equal load on both: the waiting one is nowhere on the CPU and nearly all of the waiting."""
+        spins, waits = "Shop.Web.Routes.OnCpu", "Shop.Web.Routes.OffCpu"
+        with WebPatient() as patient:
+            with patient.start_load("on-cpu?ms=100", rate=4, seconds=30), patient.start_load("off-cpu?ms=100", rate=4, seconds=30):
+                on = examine(self.home, "cpu-hotpaths", patient.pid, 5, "-p", "time_interval_ms=1")
+                folder = self.home.path / "sessions" / self.home.sessions()[0]["guid"]
+                off = examine(self.home, "off-cpu", patient.pid, 5)
+        stacks = [line.rpartition(" ") for line in (folder / "folded_stacks.out").read_text().splitlines()]
+        total = sum(int(n) for _, _, n in stacks)
+        part = {name: sum(int(n) for frames, _, n in stacks if name in frames.split(";")) / total for name in (spins, waits)}
+        self.assertLess(part[waits], 0.005)
+        self.assertGreater(part[spins], 0.5)
+        waited = {row["Method"]: row["Time"] for row in off.rows(PLACES)}
+        still = {row["Method"] for row in off.rows(PLACES) if row["All the time"]}
+        below = sum(t for method, t in waited.items() if method not in still)
+        self.assertGreater(waited[waits] / below, 0.9, waited)
 
 
 if __name__ == "__main__":

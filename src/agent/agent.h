@@ -1,0 +1,92 @@
+#pragma once
+/* The library that the runtime loads into a target on our behalf, for the files of this module.
+ *
+ * It links nothing, allocates nothing but two mappings of its own, keeps no file, and is gone when its work is done:
+ * profiler.c comes and goes, image.c makes a copy of the process, copy.c is what the copy does. It runs in somebody's
+ * production process: it never aborts, never prints, and every wait ends when drdotnet hangs up or time is up. */
+
+#include "com/profiler.h"
+#include "wire/agent.h"
+#include <stdbool.h>
+
+void *memcpy(void *restrict to, const void *restrict from, size_t n);
+void *memmove(void *to, const void *from, size_t n);
+void *memset(void *to, int byte, size_t n);
+int memcmp(const void *a, const void *b, size_t n);
+
+struct agent {
+	struct cor_profiler_info *info;
+	struct wire_agent_config config;
+	int control; /* the line to drdotnet; -1 = none */
+	uint64_t end_ns;
+};
+
+/* ---- line.c: the socket ---- */
+
+/* Connects and says hello. A negative errno, or the descriptor. Uses nothing but system calls. */
+int line_open(const struct wire_agent_config *config, enum wire_agent_line line, int32_t pid);
+/* All of it, or false. Never raises a signal. */
+bool line_send(int fd, const void *data, size_t n);
+/* Has drdotnet hung up? Waits up to ms for that. */
+bool line_gone(int fd, uint64_t ms);
+
+/* ---- maps.c: /proc/self/maps ---- */
+
+struct map {
+	uint64_t start, end, offset;
+	bool read, write, shared;
+	const char *path; /* not terminated */
+	size_t path_len;
+};
+/* The next line of the text; false at its end. */
+bool map_next(const char **p, const char *end, struct map *ret);
+bool map_ends(const struct map *m, const char *suffix);
+bool map_starts(const struct map *m, const char *prefix);
+
+/* Pages of the runtime's shared mappings (it maps its code twice), as they were while it was suspended: a copy of the
+ * process shares them with it. */
+struct saved {
+	uint64_t start, len;
+	const uint8_t *bytes;
+};
+struct save {
+	struct saved *list;
+	size_t n, cap;
+	uint8_t *buffer;
+	uint64_t used, room, left; /* bytes; left: found no room */
+	uint64_t page;
+	int memory_fd; /* /proc/self/mem, where process_vm_readv is forbidden */
+};
+void save_shared(struct save *save, const char *maps, size_t len);
+
+/* ---- image.c ---- */
+
+/* Memory that was mapped and touched before the runtime is suspended. */
+struct room {
+	uint8_t *base;
+	size_t size;
+	char *maps;
+	size_t maps_cap, maps_len;
+	uint64_t *pagemap;
+	size_t pagemap_n;
+	struct save save;
+};
+/* Suspends the runtime, copies the process, lets it run on and waits for the copy to end. */
+void image_run(struct agent *a);
+
+/* ---- copy.c: what the copy does ---- */
+
+/* In the copy, on its own stack: never returns. */
+__attribute__((noreturn)) void copy_run(const struct wire_agent_config *config, const struct room *room,
+					int32_t parent);
+
+/* Places at which a test makes the copy die or hang; nothing in the library that is shipped. */
+#ifdef AGENT_FAULT_POINTS
+void agent_fault(const struct wire_agent_config *config, uint32_t step);
+#else
+static inline void agent_fault(const struct wire_agent_config *config, uint32_t step)
+{
+	(void)config;
+	(void)step;
+}
+#endif

@@ -1,0 +1,365 @@
+/* The copy of the process: one thread, memory that no longer changes, system calls only. Nothing of the runtime or the
+ * C library runs here. It sends itself and ends. */
+#include "agent/agent.h"
+#include "agent/sys.h"
+#include "wire/image.h"
+#include <linux/close_range.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define CHUNK ((size_t)1 << 20)
+#define DAC_FILE "libmscordaccore.so"
+#define RUNTIME_FILE "/libcoreclr.so"
+#define PRESENT_OR_SWAPPED ((uint64_t)3 << 62)
+#define OF_A_FILE ((uint64_t)1 << 61)
+#define FILE_MAX_BYTES ((uint64_t)256 << 20)
+
+struct copy {
+	const struct wire_agent_config *config;
+	const struct room *room;
+	int32_t parent;
+	int fd, pagemap_fd;
+	uint64_t records, page;
+	char *maps; /* its own, exact */
+	size_t maps_len;
+};
+
+__attribute__((noreturn)) static void leave(enum wire_agent_exit code)
+{
+	for (;;)
+		SYS(exit_group, code);
+}
+
+/* ---- an own, empty table of descriptors ---- */
+
+static int number(const char *s)
+{
+	int n = 0;
+	if (*s < '0' || *s > '9')
+		return -1;
+	for (; *s >= '0' && *s <= '9'; s++)
+		n = n * 10 + (*s - '0');
+	return n;
+}
+
+struct entry { /* of getdents64 */
+	uint64_t inode;
+	int64_t offset;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+/* Calls on() with every number in a folder of /proc. */
+static void each_number(int folder, void (*on)(void *user, int n), void *user)
+{
+	_Alignas(8) char text[2048];
+	for (long n; (n = SYS(getdents64, folder, text, sizeof(text))) > 0;)
+		for (long at = 0; at < n;) {
+			const struct entry *e = (const struct entry *)(const void *)(text + at);
+			if (number(e->name) >= 0)
+				on(user, number(e->name));
+			at += e->len;
+		}
+}
+
+static void close_one(void *folder, int n)
+{
+	if (n != *(int *)folder)
+		SYS(close, n);
+}
+
+/* Kernels before 5.9: a private table, then one by one. */
+static bool close_old(void)
+{
+	if (SYS(unshare, CLONE_FILES) < 0)
+		return false;
+	int folder = sys_open("/proc/self/fd", 0200000 /* O_DIRECTORY */);
+	if (folder < 0)
+		return false;
+	each_number(folder, close_one, &folder);
+	SYS(close, folder);
+	return true;
+}
+
+static void own_descriptors(void)
+{
+	if (SYS(close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) < 0 && !close_old())
+		leave(WIRE_AGENT_EXIT_DESCRIPTORS);
+}
+
+/* ---- sending ---- */
+
+static void send_all(struct copy *c, const void *data, size_t n)
+{
+	if (!line_send(c->fd, data, n))
+		leave(WIRE_AGENT_EXIT_SEND);
+}
+
+static void send_record(struct copy *c, enum wire_image_kind kind, uint64_t addr, uint64_t len)
+{
+	struct wire_image_record record = { .kind = kind, .addr = addr, .len = len };
+	send_all(c, &record, sizeof(record));
+	c->records++;
+}
+
+/* Straight from the pages. One that cannot be read (a file that has become shorter) goes as zeros. */
+static void send_pages(struct copy *c, uint64_t start, uint64_t len)
+{
+	static const uint8_t zeros[4096];
+	send_record(c, WIRE_IMAGE_MEMORY, start, len);
+	for (size_t chunk = CHUNK; len;) {
+		size_t n = len < chunk ? (size_t)len : chunk;
+		long sent = SYS(sendto, c->fd, start, n, MSG_NOSIGNAL);
+		if (sent == -EINTR)
+			continue;
+		if (sent == -EFAULT && n > 4096 - (start & 4095)) {
+			chunk = 4096 - (start & 4095);
+			continue;
+		}
+		if (sent == -EFAULT)
+			sent = SYS(sendto, c->fd, zeros, n, MSG_NOSIGNAL);
+		if (sent <= 0)
+			leave(WIRE_AGENT_EXIT_SEND);
+		start += (uint64_t)sent;
+		len -= (uint64_t)sent;
+		chunk = CHUNK;
+	}
+}
+
+static void send_maps(struct copy *c)
+{
+	/* The text that was read while the runtime stood still has told what to save, and is needed no more. */
+	long n = sys_read_file("/proc/self/maps", c->room->maps, c->room->maps_cap);
+	if (n <= 0)
+		leave(WIRE_AGENT_EXIT_PROC);
+	c->maps = c->room->maps;
+	c->maps_len = (size_t)n;
+	while (c->maps_len && c->maps[c->maps_len - 1] != '\n')
+		c->maps_len--;
+	send_record(c, WIRE_IMAGE_MAPS, 0, c->maps_len);
+	send_all(c, c->maps, c->maps_len);
+}
+
+static size_t put(char *to, const char *text)
+{
+	size_t n = 0;
+	for (; text[n]; n++)
+		to[n] = text[n];
+	to[n] = '\0';
+	return n;
+}
+
+static size_t put_number(char *to, int n)
+{
+	char digits[12];
+	size_t d = 0, len = 0;
+	do
+		digits[d++] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (d)
+		to[len++] = digits[--d];
+	to[len] = '\0';
+	return len;
+}
+
+/* Threads are the process's own: the copy has one. What has ended since has no name. */
+static void send_thread(void *user, int tid)
+{
+	struct copy *c = user;
+	struct wire_image_thread thread = { .tid = tid };
+	char path[64];
+	size_t n = put(path, "/proc/");
+	n += put_number(path + n, c->parent);
+	n += put(path + n, "/task/");
+	n += put_number(path + n, tid);
+	put(path + n, "/comm");
+	long got = sys_read_file(path, thread.name, sizeof(thread.name) - 1);
+	while (got > 0 && (thread.name[got - 1] == '\n'))
+		thread.name[--got] = '\0';
+	send_record(c, WIRE_IMAGE_THREAD, 0, sizeof(thread));
+	send_all(c, &thread, sizeof(thread));
+}
+
+static void send_threads(struct copy *c)
+{
+	char path[64];
+	size_t n = put(path, "/proc/");
+	n += put_number(path + n, c->parent);
+	put(path + n, "/task");
+	int folder = sys_open(path, 0200000 /* O_DIRECTORY */);
+	if (folder < 0)
+		return;
+	each_number(folder, send_thread, c);
+	SYS(close, folder);
+}
+
+static void send_saved(struct copy *c)
+{
+	const struct save *s = &c->room->save;
+	for (size_t i = 0; i < s->n; i++) {
+		send_record(c, WIRE_IMAGE_MEMORY, s->list[i].start, s->list[i].len);
+		send_all(c, s->list[i].bytes, s->list[i].len);
+	}
+}
+
+/* ---- which pages ---- */
+
+enum pages {
+	PAGES_NONE,
+	PAGES_OWN, /* that are no longer those of a file */
+	PAGES_ALL,
+};
+
+/* Whoever reads the image needs the assemblies' metadata and the runtime's code, whether in memory or not (assemblies
+ * without native code are mapped shared); of other files the first page says which they are. */
+static enum pages wanted(const struct map *m)
+{
+	if (!m->read || map_starts(m, "[vvar") || map_starts(m, "[vsyscall"))
+		return PAGES_NONE;
+	if (map_ends(m, ".dll") || map_ends(m, ".exe") || map_ends(m, RUNTIME_FILE) || map_ends(m, "/libclrgc.so"))
+		return PAGES_ALL;
+	return m->shared ? PAGES_NONE : PAGES_OWN;
+}
+
+/* Our own buffers, by address: the kernel merges neighbours into one mapping. */
+static bool is_ours(const struct copy *c, uint64_t addr)
+{
+	uint64_t base = (uint64_t)(uintptr_t)c->room->base;
+	return addr >= base && addr < base + c->room->size;
+}
+
+static void send_window(struct copy *c, uint64_t start, size_t n, bool first_page)
+{
+	uint64_t run = 0;
+	const uint64_t *pages = c->room->pagemap;
+	for (size_t i = 0; i <= n; i++) {
+		uint64_t at = start + i * c->page;
+		bool own = i < n && (pages[i] & PRESENT_OR_SWAPPED) && !(pages[i] & OF_A_FILE);
+		if ((own || (i == 0 && first_page)) && !is_ours(c, at)) {
+			run++;
+		} else if (run) {
+			send_pages(c, at - run * c->page, run * c->page);
+			run = 0;
+		}
+	}
+}
+
+static void send_own_pages(struct copy *c, const struct map *m)
+{
+	bool file = m->path_len && m->path[0] == '/';
+	for (uint64_t at = m->start; at < m->end;) {
+		size_t n = (size_t)((m->end - at) / c->page);
+		if (n > c->room->pagemap_n)
+			n = c->room->pagemap_n;
+		long got = SYS(pread64, c->pagemap_fd, c->room->pagemap, n * 8, at / c->page * 8);
+		if (got < 8)
+			leave(WIRE_AGENT_EXIT_PROC);
+		n = (size_t)got / 8;
+		send_window(c, at, n, file && !m->offset && at == m->start);
+		at += n * c->page;
+	}
+}
+
+static void send_memory(struct copy *c)
+{
+	const char *p = c->maps, *end = c->maps + c->maps_len;
+	for (struct map m; map_next(&p, end, &m);) {
+		enum pages pages = wanted(&m);
+		if (pages == PAGES_ALL)
+			send_pages(c, m.start, m.end - m.start);
+		else if (pages == PAGES_OWN)
+			send_own_pages(c, &m);
+	}
+}
+
+/* ---- the data-access library ---- */
+
+static void send_file(struct copy *c, const char *path, size_t path_len)
+{
+	struct wire_image_file head = { .path_len = (uint32_t)path_len };
+	int fd = sys_open(path, 0);
+	int64_t size = fd < 0 ? -1 : SYS(lseek, fd, 0, 2 /* SEEK_END */);
+	char *buffer = (char *)c->room->pagemap;
+	size_t cap = c->room->pagemap_n * 8;
+	if (size > 0 && (uint64_t)size <= FILE_MAX_BYTES) {
+		send_record(c, WIRE_IMAGE_FILE, 0, sizeof(head) + path_len + (uint64_t)size);
+		send_all(c, &head, sizeof(head));
+		send_all(c, path, path_len);
+		for (int64_t at = 0; at < size;) {
+			size_t want = (size_t)(size - at) < cap ? (size_t)(size - at) : cap;
+			long n = SYS(pread64, fd, buffer, want, at);
+			if (n <= 0)
+				leave(WIRE_AGENT_EXIT_PROC);
+			send_all(c, buffer, (size_t)n);
+			at += n;
+		}
+	}
+	if (fd >= 0)
+		SYS(close, fd);
+}
+
+/* It lies beside the runtime. */
+static void send_dac(struct copy *c)
+{
+	char path[1024];
+	const char *p = c->maps, *end = c->maps + c->maps_len;
+	for (struct map m; map_next(&p, end, &m);) {
+		if (!map_ends(&m, RUNTIME_FILE) || m.path_len + sizeof(DAC_FILE) > sizeof(path))
+			continue;
+		size_t folder = m.path_len - (sizeof(RUNTIME_FILE) - 2);
+		memcpy(path, m.path, folder);
+		memcpy(path + folder, DAC_FILE, sizeof(DAC_FILE));
+		send_file(c, path, folder + sizeof(DAC_FILE) - 1);
+		return;
+	}
+}
+
+/* ---- its life ---- */
+
+/* The first one to go when memory is short. */
+static void offer_to_die(void)
+{
+	int fd = sys_open("/proc/self/oom_score_adj", 1 /* O_WRONLY */);
+	if (fd < 0)
+		return;
+	SYS(write, fd, "1000", 4);
+	SYS(close, fd);
+}
+
+void copy_run(const struct wire_agent_config *config, const struct room *room, int32_t parent)
+{
+	struct copy c = { .config = config, .room = room, .parent = parent, .page = room->save.page };
+	struct wire_image_head head = { .magic = WIRE_IMAGE_MAGIC, .version = WIRE_IMAGE_VERSION, .pid = parent };
+	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL);
+	agent_fault(config, 1);
+	if (SYS(getppid) != parent)
+		leave(WIRE_AGENT_EXIT_ORPHAN);
+	own_descriptors();
+	agent_fault(config, 2);
+	SYS(prctl, PR_SET_NAME, "drdotnet-copy");
+	offer_to_die();
+	c.fd = line_open(config, WIRE_AGENT_COPY, parent);
+	if (c.fd < 0)
+		leave(WIRE_AGENT_EXIT_CONNECT);
+	agent_fault(config, 3);
+	c.pagemap_fd = sys_open("/proc/self/pagemap", 0);
+	if (c.pagemap_fd < 0)
+		leave(WIRE_AGENT_EXIT_PROC);
+	send_all(&c, &head, sizeof(head));
+	send_maps(&c);
+	agent_fault(config, 4);
+	send_threads(&c);
+	send_saved(&c);
+	agent_fault(config, 5);
+	send_memory(&c);
+	agent_fault(config, 6);
+	if (config->flags & WIRE_AGENT_SEND_DAC)
+		send_dac(&c);
+	struct wire_image_record end = { .kind = WIRE_IMAGE_END, .addr = c.records };
+	send_all(&c, &end, sizeof(end));
+	agent_fault(config, 7);
+	leave(WIRE_AGENT_EXIT_OK);
+}

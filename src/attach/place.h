@@ -1,0 +1,23 @@
+#pragma once
+/* A folder of our own in one of the target's: the library, and a socket to call. Its name cannot be guessed, others may
+ * enter but not list or change it. Whatever becomes of us, it is removed: a small process that outlives us sees to
+ * that. Private to attach. */
+
+#include "base/err.h"
+#include "ipc/patient.h"
+
+struct place {
+	char *path;    /* ours */
+	char *seen_as; /* the target's */
+	int folder;    /* opened */
+	int parent;    /* the folder it lies in, opened */
+	char name[64]; /* in the parent */
+	int listen_fd;
+	pid_t keeper;
+	int keeper_pipe;
+};
+struct err *place_make(const struct patient *p, const char *library, struct place *ret) MUST_USE;
+/* The library was loaded, or will never be. */
+void place_drop_library(struct place *place);
+/* Everything, the socket too. */
+void place_remove(struct place *place);

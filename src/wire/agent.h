@@ -1,0 +1,93 @@
+#pragma once
+/* What drdotnet and its library in a target (src/agent) say to each other.
+ *
+ * The configuration travels in the AttachProfiler command. The library then calls a socket in the folder it was loaded
+ * from; each call begins with a hello that repeats the token. The first call is the control line: notes of the library,
+ * in one direction; when drdotnet hangs up, the library ends what it does and leaves. The copy of the process makes a
+ * second call and sends its image (wire/image.h). Both sides are of one build and one machine: little-endian,
+ * versioned, checked all the same. */
+
+#include <stdint.h>
+
+#define WIRE_AGENT_MAGIC "drdnagt"
+#define WIRE_AGENT_VERSION 1
+#define WIRE_AGENT_LIBRARY "agent.so" /* the names in the folder */
+#define WIRE_AGENT_SOCKET "s"
+#define WIRE_AGENT_FOLDER_MAX 1024
+
+enum wire_agent_mode { WIRE_AGENT_IMAGE = 1, WIRE_AGENT_CPU };
+enum { WIRE_AGENT_SEND_DAC = 1 }; /* flags: send libmscordaccore.so, we cannot see it */
+
+struct wire_agent_config {
+	char magic[8];
+	uint32_t version, size; /* of this structure */
+	uint32_t mode, flags;
+	uint32_t suspend_ms;   /* the runtime must be suspended by then */
+	uint32_t life_ms;      /* of all it does */
+	uint32_t silence_ms;   /* we must take what is sent within */
+	uint32_t fault;	       /* tests only: the step at which the copy fails */
+	uint64_t max_pause_ns; /* refuse when it is predicted to be longer */
+	uint32_t period_us;    /* of CPU time between samples of a thread */
+	uint32_t reserved;
+	uint8_t token[16];
+	char folder[WIRE_AGENT_FOLDER_MAX]; /* as the target sees it, NUL-terminated */
+};
+_Static_assert(sizeof(struct wire_agent_config) == 72 + WIRE_AGENT_FOLDER_MAX, "no holes");
+
+enum wire_agent_line { WIRE_AGENT_CONTROL = 1, WIRE_AGENT_COPY };
+struct wire_agent_hello {
+	char magic[8];
+	uint32_t version, line;
+	uint8_t token[16];
+	int32_t pid; /* as it knows itself */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct wire_agent_hello) == 40, "no holes");
+
+enum wire_agent_kind {
+	WIRE_AGENT_REFUSED = 1, /* nothing was done; why, code */
+	WIRE_AGENT_COPIED,	/* the pause is over; values */
+	WIRE_AGENT_ENDED,	/* the copy has ended with this status in code */
+	WIRE_AGENT_LEAVING,	/* the last note */
+	WIRE_AGENT_SAMPLES,	/* code: bytes of samples that follow */
+	WIRE_AGENT_SAMPLED,	/* sampling is over; values */
+};
+enum wire_agent_why {
+	WIRE_AGENT_OK,
+	WIRE_AGENT_PAUSE_TOO_LONG, /* values[WIRE_AGENT_PAUSE_NS] is the prediction */
+	WIRE_AGENT_NO_SUSPEND,	   /* code: the runtime's answer */
+	WIRE_AGENT_NO_MEMORY,	   /* code: errno */
+	WIRE_AGENT_NO_PROC,	   /* /proc/self cannot be read; code: errno */
+	WIRE_AGENT_NO_CLONE,	   /* code: errno */
+	WIRE_AGENT_HOST_GONE,
+	WIRE_AGENT_NO_TIMER, /* code: errno */
+};
+/* How a copy ends that could not do its work: its exit code. */
+enum wire_agent_exit {
+	WIRE_AGENT_EXIT_OK,
+	WIRE_AGENT_EXIT_ORPHAN = 10,
+	WIRE_AGENT_EXIT_DESCRIPTORS, /* neither close_range nor unshare */
+	WIRE_AGENT_EXIT_CONNECT,
+	WIRE_AGENT_EXIT_PROC,
+	WIRE_AGENT_EXIT_SEND,
+};
+
+enum wire_agent_value {
+	WIRE_AGENT_PAUSE_NS,
+	WIRE_AGENT_SUSPEND_NS,
+	WIRE_AGENT_SAVE_NS,
+	WIRE_AGENT_CLONE_NS,
+	WIRE_AGENT_RESUME_NS,
+	WIRE_AGENT_SAVED_BYTES,
+	WIRE_AGENT_LEFT_BYTES, /* of the runtime's shared pages that found no room */
+	WIRE_AGENT_ATTEMPTS,
+	WIRE_AGENT_RSS_BYTES,
+	WIRE_AGENT_VALUES,
+};
+struct wire_agent_note {
+	uint32_t kind, why;
+	int32_t code;
+	uint32_t reserved;
+	uint64_t values[WIRE_AGENT_VALUES];
+};
+_Static_assert(sizeof(struct wire_agent_note) == 16 + 8 * WIRE_AGENT_VALUES, "no holes");
