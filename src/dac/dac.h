@@ -204,6 +204,9 @@ struct dac_ranges { /* a VEC */
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
+/* For image_limits.busy_word: the word in which the collector of a living process counts itself in and out. Looks at it
+ * while it runs, without holding it. 0 = could not be found. */
+uint64_t dac_busy_word(const struct target *target);
 /* The memory that must be at hand to ask all that was asked so far once more, and what the library lists for a small
  * dump. Overlapping, in no order. */
 struct err *dac_memory(struct dac *d, struct dac_ranges *ret) MUST_USE;

@@ -69,6 +69,7 @@ enum wire_dac_kind {
 	WIRE_DAC_MEMORY,	 /* wire_dac_range ...: what a small dump must hold to be asked all of this again */
 	WIRE_DAC_OBJECTS,	 /* asks u64 objects; wire_dac_object ..., in that order */
 	WIRE_DAC_VARIABLES,	 /* asks {u64 OS thread id}; wire_dac_variable + name ..., frame by frame */
+	WIRE_DAC_BUSY_WORD,	 /* wire_dac_range, or none: the word that says whether a collection is at work */
 	WIRE_DAC_KINDS
 };
 

@@ -103,6 +103,7 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		put(b, &(struct wire_dac_variable){ .sp = 9, .value = 10, .text_len = 4 },
 		    sizeof(struct wire_dac_variable), "name");
 		break;
+	case WIRE_DAC_BUSY_WORD:
 	case WIRE_DAC_MEMORY:
 	case WIRE_DAC_LOADER_HEAPS:
 		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
@@ -207,6 +208,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_OBJECTS, decode_objects(in, &objects), objects);
 		KIND(WIRE_DAC_LOADER_HEAPS, decode_ranges(in, &ranges), ranges);
 		KIND(WIRE_DAC_VARIABLES, decode_variables(in, &texts, &variables), variables);
+		KIND(WIRE_DAC_BUSY_WORD, decode_ranges(in, &ranges), ranges);
 		KIND(WIRE_DAC_MEMORY, decode_ranges(in, &ranges), ranges);
 	default:
 		break;
