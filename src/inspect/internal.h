@@ -59,6 +59,7 @@ INSPECT_COMMAND(inspect_stacks);
 INSPECT_COMMAND(inspect_exceptions);
 INSPECT_COMMAND(inspect_modules);
 INSPECT_COMMAND(inspect_stack_objects);
+INSPECT_COMMAND(inspect_locals);
 INSPECT_COMMAND(inspect_heap_stat);
 INSPECT_COMMAND(inspect_show_object);
 INSPECT_COMMAND(inspect_roots);

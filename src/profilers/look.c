@@ -37,6 +37,12 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 	if (!look.before.n)
 		err_ignore(target_threads(&p->target, &look.before));
 	struct err *err = image_take_snapshot(&p->target, limits, &look.image);
+	if (err && err_kind(err) == ERR_BUSY && limits->busy_word) {
+		/* It collects without a pause: as it is, and who needs the heap sees that it is in disorder. */
+		err_free(err);
+		limits->busy_word = 0;
+		err = image_take_snapshot(&p->target, limits, &look.image);
+	}
 	look.facts.at_ns = clock_mono_ns();
 	look.facts.at_unix_ns = clock_real_ns();
 	if (!err)
@@ -271,11 +277,13 @@ static bool pause_exam(const struct exam *exam, uint64_t ms)
 }
 
 /* A process that did not stand still in time runs on untouched, and may a moment later. */
-static struct err *open_look(struct exam *exam, struct look *ret)
+static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 {
 	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
 	if (exam->core)
 		return look_at_core(exam->core, ret);
+	if (heap)
+		limits.busy_word = dac_busy_word(&exam->patient->target);
 	exam_progress(exam, -1, "taking a copy of its memory");
 	if (exam->way == WAY_AGENT)
 		return look_by_agent(exam->patient, &limits, ret);
@@ -295,7 +303,7 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
-		TRY(open_look(exam, &look));
+		TRY(open_look(exam, part->heap, &look));
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");
