@@ -70,6 +70,7 @@ docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
 	@$(BUILD)/drdotnet _generate rest >docs/rest.md
+	@$(BUILD)/drdotnet _generate openapi | tools/web api >$(BUILD)/rest.d.ts && mv $(BUILD)/rest.d.ts web/src/lib/rest.d.ts
 	@$(BUILD)/drdotnet _generate symptoms >$(BUILD)/symptoms.md
 	@sed -i -e '/^| What you see | Run |$$/,/^$$/{/^$$/!d}' -e '/^<!-- symptoms -->$$/r $(BUILD)/symptoms.md' README.md
 

@@ -28,24 +28,6 @@
 #define FIRST_WITH_RUNTIME_METER 9
 #define FIRST_WITH_WILDCARD 9
 
-/* EventCounters cannot be asked who there is; these are what .NET and the usual libraries have. */
-static const char *const usual_providers[] = {
-	RUNTIME,
-	"Microsoft.AspNetCore.Hosting",
-	"Microsoft-AspNetCore-Server-Kestrel",
-	"Microsoft.AspNetCore.Http.Connections",
-	"Microsoft.AspNetCore.RateLimiting",
-	"System.Net.Http",
-	"System.Net.NameResolution",
-	"System.Net.Security",
-	"System.Net.Sockets",
-	"Microsoft.EntityFrameworkCore",
-	"Microsoft.Data.SqlClient.EventSource",
-	"Npgsql",
-	"Grpc.AspNetCore.Server",
-	"Grpc.Net.Client",
-};
-
 /* ---- what is asked for ---- */
 
 struct group {
@@ -189,8 +171,8 @@ static struct err *complete_order(struct order *o, const struct patient *p)
 {
 	bool has_meter = has_release(p, FIRST_WITH_RUNTIME_METER);
 	if (o->all) {
-		for (size_t i = has_meter ? 1 : 0; i < ARRAY_SIZE(usual_providers); i++)
-			TRY(add_group(&o->counters, "--all", usual_providers[i], true));
+		for (size_t i = has_meter ? 1 : 0; counters_usual[i]; i++)
+			TRY(add_group(&o->counters, "--all", counters_usual[i], true));
 	} else if (!o->counters.n && !o->meters.n) {
 		TRY(add_group(has_meter ? &o->meters : &o->counters, "", RUNTIME, false));
 	}

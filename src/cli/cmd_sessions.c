@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "report/compare.h"
 #include "session/session.h"
 #include <stdio.h>
 #include <string.h>
@@ -227,6 +228,35 @@ static struct err *export(struct store *store, const struct args *args)
 	return NULL;
 }
 
+/* One that is done, by its guid. */
+static struct err *report_of(struct store *store, const char *guid, struct report **ret)
+{
+	struct store_row row;
+	TRY(store_get(store, guid, &row));
+	struct err *err = store_state_finished(row.state)
+				  ? session_report(store, row.guid, ret)
+				  : err_new(ERR_BUSY, "session %s is still %s", row.guid, store_state_name(row.state));
+	store_row_fini(&row);
+	return err;
+}
+
+static struct err *compare(struct store *store, const struct args *args)
+{
+	struct output output;
+	CLEANUP(report_freep) struct report *before = NULL, *after = NULL, *changes = NULL;
+	TRY(output_parse(args, &output));
+	if (output.format == OUTPUT_ZIP || output.format == OUTPUT_PROFILE)
+		return err_new(ERR_USAGE, "a comparison is one file: .txt, .md, .html or .json");
+	TRY(output_check(&output));
+	TRY(report_of(store, args->words[1], &before));
+	TRY(report_of(store, args->words[2], &after));
+	TRY(report_compare(before, after, &changes));
+	TRY(output_report(&output, changes));
+	if (output.path)
+		fprintf(stderr, "Written to %s\n", output.path);
+	return NULL;
+}
+
 static struct err *delete (struct store *store, const struct args *args)
 {
 	/* All are looked up before the first is gone: a wrong word must not leave half of the work done. */
@@ -279,6 +309,7 @@ static const struct verb {
 	{ "show", 1, 1, (const char *const[]){ "--json", NULL }, show },
 	{ "report", 1, 1, (const char *const[]){ "--json", "--format", "--output", NULL }, report },
 	{ "export", 1, 1, (const char *const[]){ "--format", "--output", NULL }, export },
+	{ "compare", 2, 2, (const char *const[]){ "--json", "--format", "--output", NULL }, compare },
 	{ "delete", 1, SIZE_MAX, no_options, delete },
 	{ "prune", 0, 0, (const char *const[]){ "--older-than", "--keep", "--max-bytes", "--dry-run", NULL }, prune },
 };
@@ -308,14 +339,14 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 {
 	const struct verb *verb = find_verb(args->n_words ? args->words[0] : "list");
 	if (!verb)
-		return err_new(ERR_USAGE,
-			       "'drdotnet sessions' knows list, show, report, export, delete and prune, not '%s'",
-			       args->words[0]);
+		return err_new(
+			ERR_USAGE,
+			"'drdotnet sessions' knows list, show, report, export, compare, delete and prune, not '%s'",
+			args->words[0]);
 	size_t words = args->n_words ? args->n_words - 1 : 0;
 	if (words < verb->min_words)
-		return err_new(ERR_USAGE,
-			       "'drdotnet sessions %s' needs a session: its guid, or the first 4 digits or more",
-			       verb->name);
+		return err_new(ERR_USAGE, "'drdotnet sessions %s' needs %s: its guid, or the first 4 digits or more",
+			       verb->name, verb->min_words > 1 ? "two sessions" : "a session");
 	if (words > verb->max_words)
 		return err_new(ERR_USAGE, "'drdotnet sessions %s' does not expect '%s'", verb->name,
 			       args->words[1 + verb->max_words]);
@@ -329,11 +360,12 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 
 const struct command cmd_sessions = {
 	.name = "sessions",
-	.words = "[list|show|report|export|delete|prune] [SESSION]",
+	.words = "[list|show|report|export|compare|delete|prune] [SESSION]",
 	.summary = "List, show, export and delete kept examinations.",
 	.example = "drdotnet sessions\n"
 		   "drdotnet sessions report 7f3c                    print its report again\n"
 		   "drdotnet sessions export 7f3c -o report.zip      all its files; .html for one page\n"
+		   "drdotnet sessions compare 7f3c 81aa -o diff.html what changed from the first to the second\n"
 		   "drdotnet sessions prune --older-than 7d --keep 50",
 	.details = "SESSION is a guid or its first digits, at least 4.\n\n"
 		   "list is meant when no word is given. prune deletes what passes the limits, oldest first, but never "
@@ -346,17 +378,18 @@ const struct command cmd_sessions = {
 		   "~/.local/state/drdotnet.",
 	.options =
 		(const struct option[]){
-			{ .name = "--json", .help = "list, show, report: print as JSON" },
+			{ .name = "--json", .help = "list, show, report, compare: print as JSON" },
 			{ .name = "--limit", .value = "N", .help = "list: at most so many, newest first (50)" },
 			{ .name = "--format",
 			  .short_name = 'f',
 			  .value = "FORMAT",
-			  .help = "report, export: form of the report",
+			  .help = "report, export, compare: form of the report",
 			  .choices = output_formats },
 			{ .name = "--output",
 			  .short_name = 'o',
 			  .value = "FILE",
-			  .help = "report, export: write to a file: .txt, .md, .html, .json or .zip; of samples also "
+			  .help = "report, export, compare: write to a file: .txt, .md, .html, .json or .zip; of "
+				  "samples also "
 				  ".svg, "
 				  ".folded, .pb.gz or .speedscope.json" },
 			{ .name = "--older-than",

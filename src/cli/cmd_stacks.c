@@ -263,6 +263,10 @@ static void print_text(const struct stacks *s)
 	}
 	if (ended)
 		buf_printf(&out, "\n%s not started or ended\n", fmt_plural(ended, "thread", "threads").s);
+	if (s->look.facts.unproven)
+		buf_str(&out, "\nassemblies are not in the core and were read from disk; nothing proves that they are "
+			      "of the same "
+			      "build\n");
 	size_t at = 0;
 	for (const char *why; (why = dac_lines_refused(s->look.lines, &at));) {
 		buf_str(&out, "\nno source lines: ");

@@ -10,6 +10,7 @@
 	X(run)                                                                                                         \
 	X(profilers)                                                                                                   \
 	X(cpu)                                                                                                         \
+	X(top)                                                                                                         \
 	X(counters)                                                                                                    \
 	X(perf_map)                                                                                                    \
 	X(trace)                                                                                                       \

@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/output.h"
+#include "cli/screen.h"
 #include <math.h>
 #include <ncurses.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 struct counters_screen {
 	struct counters_view *view;
-	SCREEN *terminal;
+	void *terminal;
 	size_t top; /* first row shown */
 	bool typing, help, ascii;
 	char filter[FILTER_BYTES];
@@ -27,24 +28,12 @@ struct counters_screen {
 
 struct counters_screen *counters_screen_open(struct counters_view *view)
 {
-	SCREEN *terminal = counters_terminal_known() ? newterm(NULL, stdout, stdin) : NULL;
+	void *terminal = screen_open();
 	if (!terminal)
 		return NULL;
 	struct counters_screen *s = mem_zalloc(sizeof(*s));
 	*s = (struct counters_screen){ .view = view, .terminal = terminal, .ascii = !output_is_utf8() };
 	view->filter = s->filter;
-	set_escdelay(25);
-	cbreak();
-	noecho();
-	nodelay(stdscr, TRUE);
-	keypad(stdscr, TRUE);
-	curs_set(0);
-	if (has_colors() && str_empty(getenv("NO_COLOR"))) {
-		start_color();
-		use_default_colors();
-		init_pair(1, COLOR_CYAN, -1);
-		init_pair(2, COLOR_YELLOW, -1);
-	}
 	return s;
 }
 
@@ -53,8 +42,7 @@ void counters_screen_close(struct counters_screen *s)
 	if (!s)
 		return;
 	s->view->filter = "";
-	endwin();
-	delscreen(s->terminal);
+	screen_close(s->terminal);
 	mem_free(s);
 }
 
@@ -86,21 +74,6 @@ static struct layout lay_out(int columns)
 	return l;
 }
 
-/* Text cut to so many columns, at a place. */
-static void put(int y, int x, int columns, bool right, const char *text)
-{
-	if (columns <= 0)
-		return;
-	CLEANUP(buf_free) struct buf cut = { 0 };
-	size_t width = utf8_width(text);
-	if (width > (size_t)columns)
-		str_add_visible(&cut, text, strlen(text), (size_t)columns - 1);
-	else
-		buf_str(&cut, text);
-	width = utf8_width(buf_cstr(&cut));
-	mvaddstr(y, x + (right ? MAX(columns - (int)width, 0) : 0), buf_cstr(&cut));
-}
-
 static void draw_spark(const struct counters_screen *s, const struct counters_row *row, int y, int x, int columns)
 {
 	double cells[SPARK_MAX];
@@ -125,7 +98,7 @@ static void put_label(const struct counters_row *row, int y, int x, int columns)
 {
 	bool tags = *row->s->key.tags && row->indent == 2;
 	if (!tags || utf8_width(row->label) <= (size_t)MAX(columns, 0)) {
-		put(y, x, columns, false, row->label);
+		screen_put(y, x, columns, false, row->label);
 		return;
 	}
 	CLEANUP(buf_free) struct buf values = { 0 };
@@ -138,7 +111,7 @@ static void put_label(const struct counters_row *row, int y, int x, int columns)
 		if (*p == ',')
 			key = true;
 	}
-	put(y, x, columns, false, buf_cstr(&values));
+	screen_put(y, x, columns, false, buf_cstr(&values));
 }
 
 static void draw_row(const struct counters_screen *s, const struct counters_row *row, int y, struct layout l)
@@ -146,7 +119,7 @@ static void draw_row(const struct counters_screen *s, const struct counters_row 
 	int indent = (int)row->indent * 2;
 	if (!row->s) {
 		attron(row->indent ? A_NORMAL : A_BOLD);
-		put(y, indent, COLS - indent, false, row->label);
+		screen_put(y, indent, COLS - indent, false, row->label);
 		attroff(row->indent ? A_NORMAL : A_BOLD);
 		return;
 	}
@@ -154,13 +127,14 @@ static void draw_row(const struct counters_screen *s, const struct counters_row 
 	put_label(row, y, indent, l.name - indent - 1);
 	int x = l.name;
 	double now = counters_value_now(s->view, series, row->column);
-	put(y, x, l.now - 1, true, counters_value_text(series, row->column, now).s);
+	screen_put(y, x, l.now - 1, true, counters_value_text(series, row->column, now).s);
 	x += l.now;
-	put(y, x, l.max - 1, true, counters_value_text(series, row->column, series->max[row->column]).s);
+	screen_put(y, x, l.max - 1, true, counters_value_text(series, row->column, series->max[row->column]).s);
 	x += l.max;
 	if (series->kind == SERIES_RATE)
-		put(y, x, l.total - 1, true,
-		    counters_value_text(series, SERIES_TOTAL, counters_value_now(s->view, series, SERIES_TOTAL)).s);
+		screen_put(
+			y, x, l.total - 1, true,
+			counters_value_text(series, SERIES_TOTAL, counters_value_now(s->view, series, SERIES_TOTAL)).s);
 	x += l.total;
 	draw_spark(s, row, y, x + 1, MIN(l.spark, COLS - x - 1));
 }
@@ -176,20 +150,20 @@ static void draw_head(const struct counters_screen *s, struct layout l)
 	if (counters_lost(s->view->c))
 		buf_printf(&line, "  lost %s", fmt_plural(counters_lost(s->view->c), "event", "events").s);
 	attron(A_BOLD);
-	put(0, 0, COLS, false, buf_cstr(&line));
+	screen_put(0, 0, COLS, false, buf_cstr(&line));
 	attroff(A_BOLD);
 	if (s->view->until_ns) {
 		attron(A_REVERSE);
-		put(0, COLS - 8, 8, true, " paused ");
+		screen_put(0, COLS - 8, 8, true, " paused ");
 		attroff(A_REVERSE);
 	}
 	attron(A_UNDERLINE | A_DIM);
 	mvhline(1, 0, ' ', COLS);
-	put(1, 0, l.name - 1, false, "counter");
-	put(1, l.name, l.now - 1, true, "now");
-	put(1, l.name + l.now, l.max - 1, true, "highest");
-	put(1, l.name + l.now + l.max, l.total - 1, true, "total");
-	put(1, l.name + l.now + l.max + l.total + 1, l.spark, false, "whole window");
+	screen_put(1, 0, l.name - 1, false, "counter");
+	screen_put(1, l.name, l.now - 1, true, "now");
+	screen_put(1, l.name + l.now, l.max - 1, true, "highest");
+	screen_put(1, l.name + l.now + l.max, l.total - 1, true, "total");
+	screen_put(1, l.name + l.now + l.max + l.total + 1, l.spark, false, "whole window");
 	attroff(A_UNDERLINE | A_DIM);
 }
 
@@ -204,10 +178,10 @@ static void draw_foot(const struct counters_screen *s, size_t shown, size_t all)
 			   s->view->sort == COUNTERS_BY_NAME ? "name" : "value");
 	attron(A_REVERSE);
 	mvhline(LINES - 1, 0, ' ', COLS);
-	put(LINES - 1, 0, COLS - 12, false, buf_cstr(&line));
+	screen_put(LINES - 1, 0, COLS - 12, false, buf_cstr(&line));
 	if (shown < all) {
 		CLEANUP(mem_freep) char *where = mem_printf("%zu-%zu/%zu", s->top + 1, s->top + shown, all);
-		put(LINES - 1, COLS - 12, 12, true, where);
+		screen_put(LINES - 1, COLS - 12, 12, true, where);
 	}
 	attroff(A_REVERSE);
 }
@@ -231,7 +205,7 @@ static void draw_help(void)
 		"-         not measured",
 	};
 	for (int i = 0; i < (int)ARRAY_SIZE(lines); i++)
-		put(HEAD_LINES + 1 + i, 2, COLS - 4, false, lines[i]);
+		screen_put(HEAD_LINES + 1 + i, 2, COLS - 4, false, lines[i]);
 }
 
 /* The newest notes, a line each, at most three; gives how many lines. */
@@ -250,12 +224,12 @@ static int draw_notes(const struct counters_screen *s)
 	for (size_t i = n - MIN(n, (size_t)2); i < n; i++) {
 		CLEANUP(buf_free) struct buf safe = { 0 };
 		str_add_visible(&safe, counters_note(s->view->c, i), strlen(counters_note(s->view->c, i)), 0);
-		put(y++, 0, COLS, false, buf_cstr(&safe));
+		screen_put(y++, 0, COLS, false, buf_cstr(&safe));
 	}
 	if (missing.len) {
 		CLEANUP(buf_free) struct buf safe = { 0 };
 		str_add_visible(&safe, missing.data, strcspn(missing.data, "\n"), 0);
-		put(y, 0, COLS, false, buf_cstr(&safe));
+		screen_put(y, 0, COLS, false, buf_cstr(&safe));
 	}
 	attroff(COLOR_PAIR(2));
 	return lines;
@@ -277,34 +251,16 @@ void counters_screen_draw(struct counters_screen *s)
 	for (size_t i = 0; i < shown && !s->help; i++)
 		draw_row(s, &rows.v[s->top + i], HEAD_LINES + (int)i, l);
 	if (!rows.n && !s->help)
-		put(HEAD_LINES + 1, 2, COLS - 2, false,
-		    series_count(counters_series(s->view->c)) ? "nothing matches the filter"
-		    : counters_complete(s->view->c)	      ? "nothing was heard"
-							      : "listening; the first values come in a moment");
+		screen_put(HEAD_LINES + 1, 2, COLS - 2, false,
+			   series_count(counters_series(s->view->c)) ? "nothing matches the filter"
+			   : counters_complete(s->view->c)	     ? "nothing was heard"
+								     : "listening; the first values come in a moment");
 	draw_foot(s, shown, rows.n);
 	refresh();
 	counters_rows_free(&rows);
 }
 
 /* ---- keys ---- */
-
-static void type(struct counters_screen *s, int key)
-{
-	size_t n = strlen(s->filter);
-	if (key == ESC) {
-		s->filter[0] = '\0';
-		s->typing = false;
-	} else if (key == '\n' || key == '\r' || key == KEY_ENTER) {
-		s->typing = false;
-	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
-		if (n)
-			s->filter[n - 1] = '\0';
-	} else if (key >= ' ' && key < 127 && n + 1 < sizeof(s->filter)) {
-		s->filter[n] = (char)key;
-		s->filter[n + 1] = '\0';
-	}
-	s->top = 0;
-}
 
 static void scroll_by(struct counters_screen *s, long rows)
 {
@@ -364,9 +320,10 @@ enum counters_wish counters_screen_keys(struct counters_screen *s)
 {
 	bool any = false;
 	for (int key; (key = getch()) != ERR; any = true) {
-		if (s->typing)
-			type(s, key);
-		else if (s->help && key != KEY_RESIZE && key != 'q')
+		if (s->typing) {
+			s->typing = screen_type(s->filter, sizeof(s->filter), key);
+			s->top = 0;
+		} else if (s->help && key != KEY_RESIZE && key != 'q')
 			s->help = false;
 		else if (key == 'q' || key == 'Q' || key == 3)
 			return COUNTERS_QUIT;

@@ -1,6 +1,5 @@
 #pragma once
-/* The live screen of counters. The only user of ncurses, which keeps the terminal in its own global state: one screen
- * at a time. Draws what it is given and reads keys; knows no session. */
+/* The live screen of counters. Draws what it is given and reads keys; knows no session. */
 
 #include "cli/counters_text.h"
 
@@ -14,7 +13,3 @@ enum counters_wish { COUNTERS_GO_ON, COUNTERS_QUIT };
 /* Reads the keys that wait on standard input. */
 enum counters_wish counters_screen_keys(struct counters_screen *s);
 void counters_screen_draw(struct counters_screen *s);
-
-/* Is this kind of terminal known here? Asked first, because an ncurses that fails to start does not give its memory
- * back. */
-bool counters_terminal_known(void);

@@ -103,53 +103,87 @@ struct err *output_check(const struct output *out)
 	return NULL;
 }
 
-static struct err *render(const struct output *out, const struct store *store, const struct store_row *row,
-			  struct buf *text)
+static void render(const struct output *out, const struct report *report, struct buf *text)
 {
-	if (out->format != OUTPUT_TEXT)
-		return session_report_text(store, row->guid, formats[out->format].ext, text);
-	CLEANUP(report_freep) struct report *report = NULL;
-	TRY(session_report(store, row->guid, &report));
 	struct report_text_style style = { .columns = output_columns(STDOUT_FILENO), .ascii = !output_is_utf8() };
 	const char *term = getenv("TERM");
 	style.colour = !out->path && isatty(STDOUT_FILENO) && str_empty(getenv("NO_COLOR")) && !str_eq(term, "dumb");
-	report_render_text(report, &style, text);
+	switch (out->format) {
+	case OUTPUT_JSON:
+		report_render_json(report, text);
+		break;
+	case OUTPUT_HTML:
+		report_render_html(report, text);
+		break;
+	case OUTPUT_MD:
+		report_render_markdown(report, text);
+		break;
+	default:
+		report_render_text(report, &style, text);
+	}
+}
+
+/* What is to be written: a session's, or a report of its own. */
+struct source {
+	const struct store *store;
+	const struct store_row *row;
+	const struct report *report;
+};
+
+static struct err *read_session(const struct output *out, const struct source *from, struct buf *text)
+{
+	/* Other forms lie in its folder, as they were when it ended. */
+	if (out->format != OUTPUT_TEXT)
+		return session_report_text(from->store, from->row->guid, formats[out->format].ext, text);
+	CLEANUP(report_freep) struct report *report = NULL;
+	TRY(session_report(from->store, from->row->guid, &report));
+	render(out, report, text);
 	return NULL;
 }
 
-static struct err *fill(int fd, const struct output *out, const struct store *store, const struct store_row *row)
+static struct err *fill(int fd, const struct output *out, const struct source *from)
 {
 	if (out->format == OUTPUT_ZIP)
-		return session_zip(store, row, fd);
+		return session_zip(from->store, from->row, fd);
 	if (out->format == OUTPUT_PROFILE)
-		return session_profile(store, row, out->path, fd);
-	struct buf text = { 0 };
-	struct err *err = render(out, store, row, &text);
-	if (!err)
-		err = fd_write_full(fd, buf_cstr(&text), text.len, DEADLINE_NEVER);
-	buf_free(&text);
-	return err;
+		return session_profile(from->store, from->row, out->path, fd);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	if (from->report)
+		render(out, from->report, &text);
+	else
+		TRY(read_session(out, from, &text));
+	return fd_write_full(fd, buf_cstr(&text), text.len, DEADLINE_NEVER);
 }
 
-struct err *output_write(const struct output *out, const struct store *store, const struct store_row *row)
+static struct err *write_whole(const struct output *out, const struct source *from)
 {
 	struct stat st;
 	if (!out->path) {
 		fflush(stdout);
-		return fill(STDOUT_FILENO, out, store, row);
+		return fill(STDOUT_FILENO, out, from);
 	}
 	if (stat(out->path, &st) == 0 && !S_ISREG(st.st_mode)) {
 		CLOSE_FD int fd = open(out->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		return fd < 0 ? err_errno(errno, "'%s'", out->path) : fill(fd, out, store, row);
+		return fd < 0 ? err_errno(errno, "'%s'", out->path) : fill(fd, out, from);
 	}
 	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", out->path, (int)getpid());
 	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return err_errno(errno, "cannot write to '%s'", out->path);
-	struct err *err = fill(fd, out, store, row);
+	struct err *err = fill(fd, out, from);
 	if (!err && (fsync(fd) < 0 || rename(temp, out->path) < 0))
 		err = err_errno(errno, "cannot write to '%s'", out->path);
 	if (err)
 		unlink(temp);
 	return err;
+}
+
+struct err *output_write(const struct output *out, const struct store *store, const struct store_row *row)
+{
+	return write_whole(out, &(struct source){ .store = store, .row = row });
+}
+
+struct err *output_report(const struct output *out, const struct report *report)
+{
+	return write_whole(out, &(struct source){ .report = report });
 }

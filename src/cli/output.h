@@ -2,6 +2,7 @@
 /* Where a report goes and what it looks like there: --format, --json and -o of several commands. */
 
 #include "cli/command.h"
+#include "report/report.h"
 #include "store/store.h"
 
 enum output_format { OUTPUT_TEXT, OUTPUT_MD, OUTPUT_HTML, OUTPUT_JSON, OUTPUT_ZIP, OUTPUT_PROFILE };
@@ -17,6 +18,9 @@ struct err *output_parse(const struct args *args, struct output *ret) MUST_USE;
 struct err *output_check(const struct output *out) MUST_USE;
 /* The report of a session; a file is whole or not there. */
 struct err *output_write(const struct output *out, const struct store *store, const struct store_row *row) MUST_USE;
+
+/* A report that belongs to no session, in one of its forms. */
+struct err *output_report(const struct output *out, const struct report *report) MUST_USE;
 
 /* Columns of the terminal behind fd, at most 100; 100 when it is none. */
 unsigned output_columns(int fd);

@@ -22,6 +22,23 @@
 #define STOP_MS 4000
 #define SHARED "SHARED"
 
+const char *const counters_usual[COUNTERS_USUAL_MAX] = {
+	"System.Runtime",
+	"Microsoft.AspNetCore.Hosting",
+	"Microsoft-AspNetCore-Server-Kestrel",
+	"Microsoft.AspNetCore.Http.Connections",
+	"Microsoft.AspNetCore.RateLimiting",
+	"System.Net.Http",
+	"System.Net.NameResolution",
+	"System.Net.Security",
+	"System.Net.Sockets",
+	"Microsoft.EntityFrameworkCore",
+	"Microsoft.Data.SqlClient.EventSource",
+	"Npgsql",
+	"Grpc.AspNetCore.Server",
+	"Grpc.Net.Client",
+};
+
 struct counters {
 	const struct counters_want *want;
 	char *socket;

@@ -31,6 +31,11 @@ struct counters_want {
 	const struct counters_group *instead;
 	uint64_t interval_ms; /* COUNTERS_INTERVAL_MS: follow whoever listens to the meters already */
 };
+/* EventCounters cannot be asked who there is; these are what .NET and the usual libraries have, the runtime's own
+ * first. Ended by NULL. */
+#define COUNTERS_USUAL_MAX 24
+extern const char *const counters_usual[COUNTERS_USUAL_MAX];
+
 #define COUNTERS_INTERVAL_MS 1000
 #define COUNTERS_MIN_INTERVAL_MS 500
 #define COUNTERS_MAX_FDS 2

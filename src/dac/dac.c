@@ -70,6 +70,11 @@ const struct dac_runtime *dac_runtime(const struct dac *d)
 	return &d->runtime;
 }
 
+const struct image *dac_image(const struct dac *d)
+{
+	return d->image;
+}
+
 unsigned dac_restarts(const struct dac *d)
 {
 	return helper_restarts(d->helper);

@@ -59,6 +59,7 @@ struct err *dac_open(const struct image *img, const struct dac_options *options,
 void dac_close(struct dac *d);
 DEFINE_CLEANUP(dac_close, struct dac *)
 const struct dac_runtime *dac_runtime(const struct dac *d);
+const struct image *dac_image(const struct dac *d);
 /* How often the helper had to be started again. */
 unsigned dac_restarts(const struct dac *d);
 
@@ -319,3 +320,6 @@ struct dac_exception {
 	const char *message;   /* NULL = none, or not in the image */
 };
 struct err *dac_exception(struct dac *d, uint64_t object, struct dac_exception *ret) MUST_USE;
+/* The stack that an exception carries: where it was thrown first, then who called that, as far as it came. Frames have
+ * ip, sp, method and il_offset; methods are learnt. Empty when it was never thrown or its stack is not in the image. */
+struct err *dac_exception_stack(struct dac *d, const struct dac_exception *exception, struct dac_stack *ret) MUST_USE;

@@ -7,6 +7,7 @@
  * the file. A truncated core gives what it still holds. */
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "image/internal.h"
 #include <elf.h>
@@ -31,6 +32,8 @@
 #define PRSTATUS_TID 32
 #define PRSTATUS_REGS 112
 #define PRPSINFO_LEN 136
+#define SIGINFO_LEN 128
+#define ALIKE_BYTES ((uint64_t)4 << 20)
 #define PRPSINFO_PID 24
 #define PRPSINFO_ARGS 56
 #define FPREGS_LEN 512
@@ -77,6 +80,22 @@ static void take_thread(struct core *c, const uint8_t *desc, size_t len)
 	vec_push(&c->img->threads, t);
 }
 
+/* Belongs to the thread before it: both the kernel and createdump write it so. */
+static void take_signal(struct core *c, const uint8_t *desc, size_t len)
+{
+	struct cursor in = cursor_make(desc, len);
+	struct image_signal s = { 0 };
+	s.number = cursor_i32(&in);
+	cursor_i32(&in);
+	s.code = cursor_i32(&in);
+	cursor_u32(&in);
+	s.address = cursor_u64(&in);
+	if (!cursor_ok(&in) || s.number <= 0 || s.number > 64 || !c->img->threads.n || c->img->signal.number)
+		return;
+	s.tid = vec_last(&c->img->threads).tid;
+	c->img->signal = s;
+}
+
 static void take_fp(struct core *c, const uint8_t *desc, size_t len)
 {
 	if (len < FPREGS_LEN || !c->img->threads.n)
@@ -108,7 +127,8 @@ static void take_files(struct core *c, const uint8_t *desc, size_t len)
 	struct cursor names = rows;
 	cursor_take(&names, n * 24);
 	for (uint64_t i = 0; i < n; i++) {
-		struct image_mapping m = { .start = cursor_u64(&rows), .end = cursor_u64(&rows) };
+		struct image_mapping m = { .start = cursor_u64(&rows) };
+		m.end = cursor_u64(&rows);
 		uint64_t pages = cursor_u64(&rows);
 		size_t name_len = strnlen((const char *)names.p, cursor_left(&names));
 		const char *name = (const char *)cursor_take(&names, name_len + 1);
@@ -138,11 +158,9 @@ static const struct note_kind {
 	size_t max; /* more of it is not read */
 	void (*take)(struct core *c, const uint8_t *desc, size_t len);
 } note_kinds[] = {
-	{ NT_PRSTATUS, PRSTATUS_LEN, take_thread },
-	{ NT_FPREGSET, FPREGS_LEN, take_fp },
-	{ NT_PRPSINFO, PRPSINFO_LEN, take_process },
-	{ NT_FILE, FILES_NOTE_MAX, take_files },
-	{ NT_AUXV, AUXV_MAX, take_auxv },
+	{ NT_PRSTATUS, PRSTATUS_LEN, take_thread },  { NT_FPREGSET, FPREGS_LEN, take_fp },
+	{ NT_PRPSINFO, PRPSINFO_LEN, take_process }, { NT_SIGINFO, SIGINFO_LEN, take_signal },
+	{ NT_FILE, FILES_NOTE_MAX, take_files },     { NT_AUXV, AUXV_MAX, take_auxv },
 };
 
 static void take_note(struct core *c, uint32_t type, uint64_t at, uint64_t len)
@@ -384,6 +402,75 @@ static void fill_from_files(struct image *img, const char *root, struct image_co
 	facts->file_bytes = piece_bytes(img) - before;
 }
 
+/* ---- assemblies, which have no build id ---- */
+
+/* Pages that were changed are in the core: most of their bytes were not. */
+static bool looks_alike(const struct image *img, const char *path, int fd)
+{
+	uint8_t core[4096], disk[4096];
+	uint64_t same = 0, all = 0;
+	vec_each(m, &img->mappings) {
+		if (!str_eq(m->path, path))
+			continue;
+		for (uint64_t at = m->start; at + sizeof(core) <= m->end && all < ALIKE_BYTES; at += sizeof(core)) {
+			ssize_t n = image_read_all(img, at, core, sizeof(core))
+					    ? pread(fd, disk, sizeof(disk), (off_t)(m->offset + (at - m->start)))
+					    : 0;
+			for (ssize_t i = 0; i < n; i++)
+				same += core[i] == disk[i];
+			all += (uint64_t)MAX(n, (ssize_t)0);
+		}
+	}
+	return same >= all / 3;
+}
+
+static int open_assembly(const struct image *img, const char *root, const char *path, time_t written,
+			 uint64_t *ret_size)
+{
+	if (!plain_path(path))
+		return -1;
+	CLEANUP(mem_freep) char *full = mem_printf("%s%s", root, path);
+	CLOSE_FD int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	char magic[2];
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ctime > written ||
+	    pread(fd, magic, 2, 0) != 2 || memcmp(magic, "MZ", 2) != 0 || !looks_alike(img, path, fd))
+		return -1;
+	*ret_size = (uint64_t)st.st_size;
+	return fd_steal(&fd);
+}
+
+static void fill_from_assemblies(struct image *img, const char *root, time_t written, struct image_core_facts *facts)
+{
+	uint64_t before = piece_bytes(img), size = 0;
+	CLEANUP(strtab_free) struct strtab paths = { 0 };
+	VEC(int) files = { 0 }; /* index of the descriptor for each path; -1 = none */
+	VEC(uint64_t) sizes = { 0 };
+	size_t n = img->mappings.n, opened = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct image_mapping *m = &img->mappings.v[i];
+		if (m->path[0] != '/')
+			continue;
+		uint32_t id = strtab_add_cstr(&paths, m->path);
+		if (id == files.n) {
+			int fd = opened < FILES_MAX ? open_assembly(img, root, m->path, written, &size) : -1;
+			opened += fd >= 0;
+			vec_push(&files, fd >= 0 ? (int)image_add_fd(img, fd) : -1);
+			vec_push(&sizes, size);
+		}
+		if (files.v[id] < 0 || m->offset >= sizes.v[id])
+			continue;
+		uint64_t len = MIN(m->end - m->start, sizes.v[id] - m->offset);
+		image_add_piece(img,
+				(struct image_piece){ m->start, m->start + len, (uint32_t)files.v[id], m->offset });
+	}
+	vec_free(&files);
+	vec_free(&sizes);
+	image_seal_pieces(img);
+	facts->unproven_bytes = piece_bytes(img) - before;
+	facts->file_bytes += facts->unproven_bytes;
+}
+
 /* ---- opening ---- */
 
 static struct err *read_core(struct core *c)
@@ -417,6 +504,8 @@ struct err *image_open_core_fd(int fd, const char *name, const struct image_core
 	TRY(err);
 	if (options && options->files_root)
 		fill_from_files(img, options->files_root, &facts);
+	if (options && options->files_root && options->assemblies)
+		fill_from_assemblies(img, options->files_root, st.st_mtime, &facts);
 	if (ret_facts)
 		*ret_facts = facts;
 	*ret = STEAL(img);

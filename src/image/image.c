@@ -206,6 +206,13 @@ void image_read(const struct image *img, uint64_t addr, void *buf, size_t len, s
 		vec_push(img->watch, ((struct image_range){ addr, got }));
 }
 
+bool image_signal(const struct image *img, struct image_signal *ret)
+{
+	if (img->signal.number)
+		*ret = img->signal;
+	return img->signal.number;
+}
+
 void image_watch_reads(struct image *img, struct image_ranges *into)
 {
 	img->watch = into;

@@ -101,12 +101,17 @@ struct image_core_options {
 	/* Pages that a core leaves out may come from the files on disk: always only where the file's build id is that
 	 * of the memory. Prefix of the paths in the core ("" = as they stand); NULL = never. */
 	const char *files_root;
+	/* Pages of assemblies too. They have no build id: it is only checked that the file did not change after the
+	 * core was written, and that what the core has of it looks alike. facts.unproven_bytes says how much that is.
+	 */
+	bool assemblies;
 };
 struct image_core_facts {
-	bool truncated;		/* shorter than its headers say */
-	uint64_t missing_bytes; /* of its segments, for that reason */
-	uint64_t file_bytes;	/* taken from files on disk */
-	uint64_t overlap_bytes; /* claimed by two segments; the first is believed */
+	bool truncated;		 /* shorter than its headers say */
+	uint64_t missing_bytes;	 /* of its segments, for that reason */
+	uint64_t file_bytes;	 /* taken from files on disk */
+	uint64_t unproven_bytes; /* of these: from assemblies that may be of another build */
+	uint64_t overlap_bytes;	 /* claimed by two segments; the first is believed */
 };
 /* No core: ERR_BAD_DATA. Of another architecture: ERR_UNSUPPORTED. options and ret_facts may be NULL. */
 struct err *image_open_core(const char *path, const struct image_core_options *options,
@@ -114,6 +119,16 @@ struct err *image_open_core(const char *path, const struct image_core_options *o
 /* The same over an open file, which the image takes over; name is for messages. */
 struct err *image_open_core_fd(int fd, const char *name, const struct image_core_options *options,
 			       struct image_core_facts *ret_facts, struct image **ret) MUST_USE;
+
+/* The signal that a process died of. */
+struct image_signal {
+	int number, code;
+	uint64_t address; /* of SIGSEGV, SIGBUS, SIGILL and SIGFPE: what it touched, or where it stood; else who sent it
+			   */
+	pid_t tid;	  /* the thread that it struck */
+};
+/* False when the core does not say: it was written of a living process. */
+bool image_signal(const struct image *img, struct image_signal *ret);
 
 struct image_progress {
 	/* May be NULL. Bytes written and to be written in all; false = stop. */

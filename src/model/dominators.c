@@ -158,16 +158,19 @@ static void keep(struct heapgraph *g, const struct search *s)
 	uint32_t n = s->n_vertices;
 	g->dominator = mem_array(n, sizeof(uint32_t));
 	g->retained = mem_zalloc((size_t)n * sizeof(uint32_t));
+	g->retained_objects = mem_zalloc((size_t)n * sizeof(uint32_t));
 	memset(g->dominator, 0xFF, (size_t)n * sizeof(uint32_t));
 	for (uint32_t i = s->n; i-- > 1;) {
 		uint32_t v = s->vertex[i], d = s->vertex[s->parent[i]];
 		if (v < g->n) {
 			g->retained[v] += g->units[v];
+			g->retained_objects[v]++;
 			g->reached_objects++;
 			g->reached_units += g->units[v];
 		}
 		g->dominator[v] = d;
 		g->retained[d] += g->retained[v];
+		g->retained_objects[d] += g->retained_objects[v];
 	}
 }
 

@@ -455,6 +455,7 @@ void heapgraph_free(struct heapgraph *g)
 	mem_free(g->target);
 	mem_free(g->dominator);
 	mem_free(g->retained);
+	mem_free(g->retained_objects);
 	mem_free(g->child);
 	mem_free(g->sibling);
 	arena_free(&g->arena);

@@ -92,7 +92,8 @@ struct heapgraph {
 	uint32_t *first;  /* n + 1: of its references in target */
 	uint32_t *target; /* GRAPH_NONE = null; of variable types only others */
 	/* Once heapgraph_dominate() ran; by vertex, n + n_roots + 1 of them: */
-	uint32_t *dominator;	   /* GRAPH_NONE: nobody can reach it */
+	uint32_t *dominator; /* GRAPH_NONE: nobody can reach it */
+	uint32_t *retained_objects;
 	uint32_t *retained;	   /* units of all that it dominates, itself too */
 	uint32_t *child, *sibling; /* of the dominator tree; GRAPH_NONE = none */
 	uint64_t reached_objects, reached_units;

@@ -92,7 +92,7 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 
 struct err *look_at_core(const char *path, struct look *ret)
 {
-	struct image_core_options options = { .files_root = "" };
+	struct image_core_options options = { .files_root = "", .assemblies = true };
 	struct image_core_facts facts;
 	struct look look = { .facts = { .core = true } };
 	struct stat st;
@@ -107,6 +107,7 @@ struct err *look_at_core(const char *path, struct look *ret)
 		look.facts.bytes = (uint64_t)st.st_size;
 	}
 	look.facts.missing = facts.missing_bytes;
+	look.facts.unproven = facts.unproven_bytes;
 	look.lines = dac_lines_new(look.dac, look.image, NULL);
 	*ret = look;
 	return NULL;
@@ -183,9 +184,10 @@ static const struct {
 	const char *key;
 	size_t offset;
 } kept[] = {
-	{ "at_ns", offsetof(struct look_facts, at_ns) },     { "pause_ns", offsetof(struct look_facts, pause_ns) },
-	{ "life_ns", offsetof(struct look_facts, life_ns) }, { "copied", offsetof(struct look_facts, copied) },
-	{ "missing", offsetof(struct look_facts, missing) }, { "bytes", offsetof(struct look_facts, bytes) },
+	{ "at_ns", offsetof(struct look_facts, at_ns) },       { "pause_ns", offsetof(struct look_facts, pause_ns) },
+	{ "life_ns", offsetof(struct look_facts, life_ns) },   { "copied", offsetof(struct look_facts, copied) },
+	{ "unproven", offsetof(struct look_facts, unproven) }, { "missing", offsetof(struct look_facts, missing) },
+	{ "bytes", offsetof(struct look_facts, bytes) },
 };
 
 static void keep_facts(struct exam *exam, const struct look_part *part)
@@ -422,6 +424,9 @@ static void how_core(struct report *report, const struct look_facts *f)
 	report_how(report, "Way", V_TEXT("core file"), size);
 	if (f->missing)
 		report_how(report, "Missing", V_BYTES(f->missing), "the file is cut short");
+	if (f->unproven)
+		report_how(report, "Assemblies", V_BYTES(f->unproven),
+			   "not in the core, so read from disk; nothing proves that they are of the same build");
 }
 
 static void how_agent(struct report *report, const struct look_facts *looks, size_t n, uint64_t pause_ns,

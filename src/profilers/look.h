@@ -22,16 +22,18 @@
 /* ---- one look ---- */
 
 struct look_facts {
-	bool core;	     /* a core file: nobody was paused */
-	bool agent;	     /* by our library in the process, which sent a copy of itself */
-	uint64_t at_ns;	     /* monotonic, when it was taken; 0 of a core */
-	int64_t at_unix_ns;  /* of a core: when its file was last written */
-	uint64_t pause_ns;   /* from the first thread's stop to the last one's start */
-	uint64_t life_ns;    /* of the copy */
-	uint64_t copied;     /* bytes that the process had to copy because the copy shared them */
-	uint64_t missing;    /* bytes that a core cut short lacks, or too large to be saved from a living process */
-	uint64_t bytes;	     /* of a core file, or that an agent sent */
-	uint32_t attempts;   /* stops until one fitted */
+	bool core;	    /* a core file: nobody was paused */
+	bool agent;	    /* by our library in the process, which sent a copy of itself */
+	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
+	int64_t at_unix_ns; /* of a core: when its file was last written */
+	uint64_t pause_ns;  /* from the first thread's stop to the last one's start */
+	uint64_t life_ns;   /* of the copy */
+	uint64_t copied;    /* bytes that the process had to copy because the copy shared them */
+	uint64_t missing;   /* bytes that a core cut short lacks, or too large to be saved from a living process */
+	uint64_t bytes;	    /* of a core file, or that an agent sent */
+	uint64_t unproven;  /* bytes of assemblies read from disk, because the core lacks them: perhaps of another build
+			     */
+	uint32_t attempts;  /* stops until one fitted */
 	uint32_t dac_deaths; /* how often the runtime's library died of a question */
 };
 

@@ -154,7 +154,7 @@ const struct profiler profiler_merged_call_stacks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 1,
-	.ways = { WAY_IMAGE, WAY_EVENTS },
+	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "pool-blocked",

@@ -529,6 +529,20 @@ static void thin(struct sampling *g)
 	err_free(err);
 }
 
+/* Puts names to code that has got one by now. */
+static void name_known(struct sampling *g)
+{
+	size_t n = 0;
+	vec_each(l, &g->later) {
+		const struct method *m = methods_find(g->methods, l->address);
+		if (m)
+			g->samples->frames.v[l->frame] = g->samples->frames.v[method_frame(g, m)];
+		else
+			g->later.v[n++] = *l;
+	}
+	g->later.n = n;
+}
+
 static void turn(void *user)
 {
 	struct sampling *g = user;
@@ -536,6 +550,11 @@ static void turn(void *user)
 	grow(g);
 	if (g->switches)
 		thin(g);
+	if (!g->options->on_samples)
+		return;
+	name_known(g);
+	g->options->on_samples(g->options->user, g->samples, sampler_facts(g->sampler),
+			       clock_mono_ns() - g->exam->start_ns);
 }
 
 static void stop(void *user)
@@ -555,19 +574,14 @@ static void stop(void *user)
 
 /* --- afterwards --- */
 
-/* Puts names to code that had none when it was seen. */
+/* The last word on code that had no name when it was seen. */
 static void name_later(struct sampling *g)
 {
 	struct samples *s = g->samples;
 	uint32_t stub = strtab_add_cstr(&s->strings, "[stub]");
-	vec_each(l, &g->later) {
-		const struct method *m = methods_find(g->methods, l->address);
-		uint32_t same = m ? method_frame(g, m) : UINT32_MAX;
-		if (m)
-			s->frames.v[l->frame] = s->frames.v[same];
-		else
-			s->frames.v[l->frame].name = stub;
-	}
+	name_known(g);
+	vec_each(l, &g->later)
+		s->frames.v[l->frame].name = stub;
 }
 
 static uint64_t unnamed(struct sampling *g)

@@ -14,6 +14,10 @@ struct sampling_options {
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
 	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
+	/* Live only, may be NULL: called at least every 50 ms with what has come by now; may take samples out of the
+	 * list. now_ns is since the window's start. */
+	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);
+	void *user;
 };
 
 /* What came of it; saved with the recording. */

@@ -284,6 +284,12 @@ void flame_sum(struct report_flame *f)
 	}
 }
 
+double flame_change(const struct report_flame *f, size_t i)
+{
+	double all = (double)f->nodes[0].before;
+	return f->compared ? flame_share(f, i) - (all > 0 ? (double)f->nodes[i].before / all : 0) : 0;
+}
+
 double flame_share(const struct report_flame *f, size_t i)
 {
 	return f->nodes[0].total ? (double)f->nodes[i].total / (double)f->nodes[0].total : 0;

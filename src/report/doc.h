@@ -153,11 +153,13 @@ struct flame_frame {
 struct flame_node {
 	uint32_t frame, depth, end; /* end: index after the last node below it */
 	uint64_t self, total;
+	uint64_t before; /* its total on the other side of a comparison */
 };
 
 struct report_flame {
 	struct block block;
 	enum value_kind weight_kind;
+	bool compared; /* nodes know what they were before */
 	struct flame_frame *frames;
 	size_t n_frames;
 	struct flame_node *nodes;
@@ -231,6 +233,7 @@ bool chart_line_at(const struct chart_line *l, double x_ns, double *ret);
 uint64_t histogram_max(const struct report_histogram *h);
 uint64_t histogram_count(const struct report_histogram *h);
 /* The share of the root's weight. */
+double flame_change(const struct report_flame *f, size_t i); /* of that share, since before */
 double flame_share(const struct report_flame *f, size_t i);
 struct report_flame *flame_new(struct report *r, const char *title, enum value_kind kind);
 /* Totals and ends from self weights and depths. */

@@ -348,18 +348,20 @@ static struct err *read_flame_nodes(const json_t *nodes, struct report_flame *f)
 {
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		const json_t *node = json_array_get(nodes, i);
-		json_int_t v[3] = { 0 };
-		for (size_t k = 0; k < 3; k++) {
+		json_int_t v[4] = { 0 };
+		for (size_t k = 0; k < (f->compared ? 4 : 3); k++) {
 			if (!json_is_integer(json_array_get(node, k)))
 				return bad("nodes");
 			v[k] = json_integer_value(json_array_get(node, k));
 		}
 		json_int_t deepest = i ? (json_int_t)f->nodes[i - 1].depth + 1 : 0;
 		if (v[0] < 0 || (uint64_t)v[0] >= f->n_frames || v[1] < (i ? 1 : 0) || v[1] > deepest ||
-		    v[1] >= FLAME_DEPTH_MAX || v[2] < 0)
+		    v[1] >= FLAME_DEPTH_MAX || v[2] < 0 || v[3] < 0)
 			return bad("nodes");
-		f->nodes[i] =
-			(struct flame_node){ .frame = (uint32_t)v[0], .depth = (uint32_t)v[1], .self = (uint64_t)v[2] };
+		f->nodes[i] = (struct flame_node){ .frame = (uint32_t)v[0],
+						   .depth = (uint32_t)v[1],
+						   .self = (uint64_t)v[2],
+						   .before = (uint64_t)v[3] };
 	}
 	return NULL;
 }
@@ -379,6 +381,7 @@ static struct err *read_flame(const json_t *obj, struct report *r, const char *t
 	f->nodes = arena_zalloc(&r->arena, n_nodes * sizeof(*f->nodes));
 	f->n_frames = n_frames;
 	f->n_nodes = n_nodes;
+	f->compared = json_get_bool(obj, "compared", false);
 	for (size_t i = 0; i < n_frames; i++) {
 		const json_t *frame = json_array_get(frames, i), *name = json_array_get(frame, 0);
 		if (!json_is_string(name) || json_string_length(name) > TEXT_MAX)

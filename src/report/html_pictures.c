@@ -265,6 +265,34 @@ static const char *short_name(const char *name)
 	return name + type;
 }
 
+/* Of a comparison: how much more or less of the whole it is. */
+static const char *change_class(double points)
+{
+	double x = fabs(points);
+	if (x < 0.005)
+		return "c-same";
+	if (points > 0)
+		return x < 0.03 ? "c-up1" : x < 0.10 ? "c-up2" : "c-up3";
+	return x < 0.03 ? "c-down1" : x < 0.10 ? "c-down2" : "c-down3";
+}
+
+static void change_legend(const struct html *h)
+{
+	static const struct {
+		const char *class, *words;
+	} parts[] = { { "c-up3", "10 points more or above" },
+		      { "c-up2", "3 points more" },
+		      { "c-up1", "a little more" },
+		      { "c-same", "as before" },
+		      { "c-down1", "a little less" },
+		      { "c-down2", "3 points less" },
+		      { "c-down3", "10 points less or below" } };
+	buf_str(h->out, "<ul class=\"legend\">");
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		buf_printf(h->out, "<li><i class=\"%s\"></i>%s</li>", parts[i].class, parts[i].words);
+	buf_str(h->out, "</ul>");
+}
+
 static void flame_boxes(const struct html *h, const struct report_flame *f, double least)
 {
 	/* Where the next child of the node at each depth begins. */
@@ -279,12 +307,19 @@ static void flame_boxes(const struct html *h, const struct report_flame *f, doub
 		const struct flame_frame *frame = &f->frames[n->frame];
 		buf_printf(h->out,
 			   "<svg x=\"%.3f%%\" y=\"%u\" width=\"%.3f%%\" height=\"%d\" data-x=\"%.6f\" data-w=\"%.6f\" "
-			   "data-d=\"%u\" data-s=\"%.6f\"><title>",
+			   "data-d=\"%u\" data-s=\"%.6f\"",
 			   x * 100, n->depth * FLAME_ROW, share * 100, FLAME_ROW, x, share, n->depth,
 			   (double)n->self / all);
+		if (f->compared)
+			buf_printf(h->out, " data-c=\"%.6f\"", flame_change(f, i));
+		buf_str(h->out, "><title>");
 		html_text(h, frame->name);
-		buf_printf(h->out, "</title><rect class=\"k-%s\" width=\"100%%\" height=\"100%%\"/>",
-			   frame_kind_names[frame->kind]);
+		buf_str(h->out, "</title><rect class=\"");
+		if (f->compared)
+			buf_str(h->out, change_class(flame_change(f, i)));
+		else
+			buf_printf(h->out, "k-%s", frame_kind_names[frame->kind]);
+		buf_str(h->out, "\" width=\"100%\" height=\"100%\"/>");
 		buf_str(h->out, "<text x=\"5\" y=\"14\">");
 		html_text(h, short_name(frame->name));
 		buf_str(h->out, "</text></svg>\n");
@@ -351,6 +386,7 @@ void html_flame(const struct html *h, const struct report_flame *f)
 	html_heading(h, f->block.title);
 	buf_str(h->out, "<figure class=\"panel\"><p class=\"fl-now\">Callers above, widths by ");
 	buf_str(h->out, f->weight_kind == VALUE_NS ? "time" : f->weight_kind == VALUE_BYTES ? "bytes" : "samples");
+	buf_str(h->out, f->compared ? " after, colours by what changed" : "");
 	buf_printf(h->out, ".%s</p><div class=\"flame\"><svg role=\"group\" aria-label=\"",
 		   f->n_nodes > 1 ? "" : " Nothing was recorded.");
 	html_text(h, f->block.title);
@@ -362,7 +398,10 @@ void html_flame(const struct html *h, const struct report_flame *f)
 	buf_printf(h->out, "\" height=\"%u\">\n", (deepest + 1) * FLAME_ROW);
 	flame_boxes(h, f, least);
 	buf_str(h->out, "</svg>");
-	flame_legend(h, f);
+	if (f->compared)
+		change_legend(h);
+	else
+		flame_legend(h, f);
 	buf_str(h->out, "</div>");
 	flame_numbers(h, f);
 	buf_str(h->out, "</figure>\n");

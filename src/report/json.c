@@ -187,12 +187,16 @@ static void write_flame(struct jsonw *w, const struct report_flame *f)
 		jsonw_array_end(w);
 	}
 	jsonw_array_end(w);
-	jsonw_array(w, "nodes"); /* [frame, depth, self] */
+	if (f->compared)
+		jsonw_bool(w, "compared", true);
+	jsonw_array(w, "nodes"); /* [frame, depth, self] and, compared, what it was with callees before */
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		jsonw_array(w, NULL);
 		jsonw_u64(w, NULL, f->nodes[i].frame);
 		jsonw_u64(w, NULL, f->nodes[i].depth);
 		jsonw_u64(w, NULL, f->nodes[i].self);
+		if (f->compared)
+			jsonw_u64(w, NULL, f->nodes[i].before);
 		jsonw_array_end(w);
 	}
 	jsonw_array_end(w);

@@ -5,6 +5,13 @@
 
 struct err *api_processes(struct request *r) MUST_USE;
 struct err *api_process(struct request *r) MUST_USE;
+struct err *api_counters(struct request *r) MUST_USE;
+struct err *api_vitals(struct request *r) MUST_USE;
+struct err *api_stacks(struct request *r) MUST_USE;
+struct err *api_trace(struct request *r) MUST_USE;
+struct err *api_dump(struct request *r) MUST_USE;
+struct err *api_pprof_profile(struct request *r) MUST_USE;
+struct err *api_pprof_heap(struct request *r) MUST_USE;
 struct err *api_profilers(struct request *r) MUST_USE;
 struct err *api_sessions_list(struct request *r) MUST_USE;
 struct err *api_session_start(struct request *r) MUST_USE;
@@ -24,8 +31,18 @@ struct err *api_openapi(struct request *r) MUST_USE;
 struct err *api_health(struct request *r) MUST_USE;
 struct err *api_metrics(struct request *r) MUST_USE;
 
+struct err *api_traces_list(struct request *r) MUST_USE;
+struct err *api_trace_start(struct request *r) MUST_USE;
+struct err *api_trace_stop(struct request *r) MUST_USE;
+struct err *api_trace_delete(struct request *r) MUST_USE;
+
 /* Shared by them, and tried by the tests. */
 struct err *api_guid(const char *text, char ret[STORE_GUID_LEN + 1]) MUST_USE;
 struct err *api_row(struct request *r, const char *guid_text, struct store_row *ret) MUST_USE;
 struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid) MUST_USE;
 struct err *api_find_patient(const char *id, struct patient *ret) MUST_USE;
+/* A new folder for a command. */
+struct err *api_make_folder(struct request *r, char **ret) MUST_USE;
+/* What an ended command wrote into its folder, or why it failed. */
+struct child;
+struct err *api_answer_file(struct request *r, struct child *child, const char *name, const char *type) MUST_USE;

@@ -529,9 +529,9 @@ struct err *api_session_download(struct request *r)
 
 /* ---- live ---- */
 
-static struct err *listen_to(struct request *r, const char *guid)
+static struct err *listen_to(struct request *r, const char *guid, bool vitals)
 {
-	r->response.stream = live_listen(r->server->live, guid);
+	r->response.stream = live_listen(r->server->live, guid, vitals);
 	if (!r->response.stream) {
 		r->error_status = 503;
 		return err_new(ERR_BUSY, "too many listen already");
@@ -581,7 +581,7 @@ struct err *api_session_events(struct request *r)
 {
 	struct store_row row;
 	TRY(api_row(r, r->params[0], &row));
-	struct err *err = listen_to(r, row.guid);
+	struct err *err = listen_to(r, row.guid, false);
 	store_row_fini(&row);
 	TRY(err);
 	TRY(api_row(r, r->params[0], &row));
@@ -595,7 +595,11 @@ struct err *api_session_events(struct request *r)
 
 struct err *api_events(struct request *r)
 {
-	TRY(listen_to(r, NULL));
+	bool vitals = false;
+	TRY(request_query_bool(r, "vitals", &vitals));
+	TRY(listen_to(r, NULL, vitals));
+	if (vitals)
+		vitals_ask(r->server->vitals);
 	static const char hello[] = ": hello\n\n";
 	stream_write(r->response.stream, hello, sizeof(hello) - 1);
 	return NULL;

@@ -32,6 +32,7 @@ struct http {
 	int listen_fd;
 	char *url;
 	atomic_uint_fast64_t requests;
+	atomic_bool stopping;
 };
 
 /* ---- responses ---- */
@@ -217,14 +218,43 @@ static void work(struct request *r)
 		if (r->response.status >= 500)
 			log_line(r->server->log, LOG_WARN, "%s %s: %s", r->method_name, r->path, err_text(err));
 		err_free(err);
-	} else if (!r->response.status) {
+		r->parked = false;
+	} else if (!r->response.status && !r->parked) {
 		respond_problem(r, 500, "no answer was made");
 	}
 }
 
+void request_park(struct request *r)
+{
+	r->parked = true;
+}
+
+/* Both the one who parked and the one who unparks come here; the second one goes on. */
+static bool both_here(struct request *r)
+{
+	if (atomic_fetch_add(&r->rendezvous, 1) == 0)
+		return false;
+	atomic_store(&r->rendezvous, 0);
+	r->parked = false;
+	r->round++;
+	return true;
+}
+
 static void work_and_resume(struct request *r)
 {
-	work(r);
+	do {
+		work(r);
+		if (r->parked && !both_here(r))
+			return;
+	} while (!r->response.status);
+	MHD_resume_connection(r->connection);
+}
+
+void request_unpark(struct request *r)
+{
+	if (!both_here(r) || jobs_add(r->server->jobs, r))
+		return;
+	respond_problem(r, 503, "too many requests wait already; try again in a moment");
 	MHD_resume_connection(r->connection);
 }
 
@@ -237,6 +267,10 @@ static enum MHD_Result dispatch(struct request *r)
 	}
 	if (r->route->flags & ROUTE_INLINE) {
 		work(r);
+		return answer(r);
+	}
+	if (atomic_load(&r->server->http->stopping)) {
+		respond_problem(r, 503, "the server is stopping");
 		return answer(r);
 	}
 	MHD_suspend_connection(r->connection);
@@ -369,13 +403,14 @@ static struct err *open_listener(struct http *http, const char *text)
 	return NULL;
 }
 
-struct err *http_start(struct server *server, struct http **ret)
+struct err *http_start(struct server *server)
 {
 	struct http *http = mem_zalloc(sizeof(*http));
 	http->server = server;
 	http->listen_fd = -1;
 	struct err *err = open_listener(http, server->options->listen);
 	server->jobs = jobs_new(work_and_resume);
+	server->http = http;
 	if (!err) {
 		http->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
@@ -388,12 +423,7 @@ struct err *http_start(struct server *server, struct http **ret)
 		if (!http->daemon)
 			err = err_new(ERR_IO, "the HTTP server could not be started");
 	}
-	if (err) {
-		http_stop(http);
-		return err;
-	}
-	*ret = http;
-	return NULL;
+	return err;
 }
 
 void http_stop(struct http *http)
@@ -401,6 +431,7 @@ void http_stop(struct http *http)
 	if (!http)
 		return;
 	/* Suspended connections would keep the daemon from ending: jobs and listeners first. */
+	atomic_store(&http->stopping, true);
 	jobs_free(http->server->jobs);
 	http->server->jobs = NULL;
 	live_free(http->server->live);

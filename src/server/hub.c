@@ -2,6 +2,7 @@
  * requests only leave orders here. */
 
 #include "server/internal.h"
+#include "server/child.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -30,6 +31,7 @@ struct entry {
 	char what[200];
 	uint64_t lines; /* of its log, so far */
 	bool cancel;
+	VEC(struct request *) waiting; /* parked until its end */
 };
 
 struct hub {
@@ -68,6 +70,7 @@ static void entry_free(struct entry *e)
 {
 	session_free(e->session);
 	hub_order_free(e->order);
+	vec_free(&e->waiting);
 	mem_free(e);
 }
 
@@ -87,8 +90,9 @@ void hub_free(struct hub *hub)
 	mem_free(hub);
 }
 
-static void wake(struct hub *hub)
+void hub_wake(void *user)
 {
+	struct hub *hub = user;
 	uint64_t one = 1;
 	if (write(hub->wake_fd, &one, sizeof(one)) < 0)
 		return; /* full: it wakes up anyway */
@@ -203,7 +207,7 @@ struct err *hub_submit(struct hub *hub, struct hub_order *order, char ret_guid[S
 	if (err)
 		return err;
 	tell_session(hub, ret_guid, "session", false);
-	wake(hub);
+	hub_wake(hub);
 	return NULL;
 }
 
@@ -226,11 +230,23 @@ struct err *hub_cancel(struct hub *hub, const char *guid)
 		e->cancel = true;
 	pthread_mutex_unlock(&hub->lock);
 	if (e) {
-		wake(hub);
+		hub_wake(hub);
 		return NULL;
 	}
 	LOCK_STORE(hub->server);
 	return session_ask_to_stop(hub->server->store, guid);
+}
+
+bool hub_wait(struct hub *hub, const char *guid, struct request *r)
+{
+	pthread_mutex_lock(&hub->lock);
+	struct entry *e = find(hub, guid);
+	if (e) {
+		request_park(r);
+		vec_push(&e->waiting, r);
+	}
+	pthread_mutex_unlock(&hub->lock);
+	return e != NULL;
 }
 
 bool hub_progress(struct hub *hub, const char *guid, double *ret_ratio, char ret_what[200])
@@ -300,6 +316,8 @@ static void retire(struct hub *hub, struct entry *e, enum store_state state)
 	pthread_mutex_unlock(&hub->lock);
 	count_end(hub, state);
 	tell_session(hub, e->guid, "session", true);
+	vec_each(r, &e->waiting)
+		request_unpark(*r);
 	entry_free(e);
 }
 
@@ -405,9 +423,7 @@ static void tidy(struct hub *hub)
 	err_ignore(err ? err : session_prune(hub->server->store, &limits, false, NULL));
 }
 
-typedef VEC(struct pollfd) pollfds;
-
-static void wait_for_news(struct hub *hub, pollfds *fds, int timeout_ms)
+static void wait_for_news(struct hub *hub, struct pollfds *fds, size_t *ret_children, int timeout_ms)
 {
 	vec_clear(fds);
 	vec_push(fds, ((struct pollfd){ .fd = hub->wake_fd, .events = POLLIN }));
@@ -415,6 +431,8 @@ static void wait_for_news(struct hub *hub, pollfds *fds, int timeout_ms)
 	vec_each(e, &hub->entries)
 		if ((*e)->session)
 			vec_push(fds, ((struct pollfd){ .fd = session_fd((*e)->session), .events = POLLIN }));
+	*ret_children = fds->n;
+	children_poll(hub->server->children, fds);
 	if (poll(fds->v, fds->n, timeout_ms) < 0)
 		vec_each(fd, fds)
 			fd->revents = 0;
@@ -423,9 +441,9 @@ static void wait_for_news(struct hub *hub, pollfds *fds, int timeout_ms)
 		return;
 }
 
-static void pump_ready(struct hub *hub, const pollfds *fds)
+static void pump_ready(struct hub *hub, const struct pollfds *fds, size_t children)
 {
-	for (size_t f = 2; f < fds->n; f++) {
+	for (size_t f = 2; f < children; f++) {
 		if (!fds->v[f].revents)
 			continue;
 		struct entry *ready = NULL;
@@ -435,6 +453,7 @@ static void pump_ready(struct hub *hub, const pollfds *fds)
 		if (ready)
 			pump(hub, ready);
 	}
+	children_turn(hub->server->children, fds, children);
 }
 
 static int taken_signal(struct hub *hub)
@@ -447,7 +466,8 @@ static int taken_signal(struct hub *hub)
 static void stop_all(struct hub *hub)
 {
 	struct deadline end = deadline_in_ms(STOP_GRACE_MS);
-	pollfds fds = { 0 };
+	struct pollfds fds = { 0 };
+	size_t children;
 	pthread_mutex_lock(&hub->lock);
 	hub->stopping = true;
 	vec_each(e, &hub->incoming)
@@ -456,11 +476,13 @@ static void stop_all(struct hub *hub)
 		(*e)->cancel = true;
 	pthread_mutex_unlock(&hub->lock);
 	turn(hub);
-	while (hub->entries.n) {
-		wait_for_news(hub, &fds, deadline_poll_ms(end));
-		pump_ready(hub, &fds);
+	children_stop(hub->server->children, false);
+	while (hub->entries.n || children_count(hub->server->children)) {
+		wait_for_news(hub, &fds, &children, deadline_poll_ms(end));
+		pump_ready(hub, &fds, children);
 		if (deadline_passed(end) || taken_signal(hub)) {
 			end = DEADLINE_NEVER;
+			children_stop(hub->server->children, true);
 			vec_each(e, &hub->entries)
 				if ((*e)->session)
 					session_kill((*e)->session);
@@ -479,12 +501,13 @@ struct err *hub_run(struct hub *hub)
 	hub->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (hub->signal_fd < 0 || hub->wake_fd < 0)
 		return err_errno(errno, "listen for signals");
-	pollfds fds = { 0 };
+	struct pollfds fds = { 0 };
+	size_t children;
 	uint64_t beat_ns = clock_mono_ns();
 	int signal = 0;
 	while (!signal) {
-		wait_for_news(hub, &fds, HEARTBEAT_MS);
-		pump_ready(hub, &fds);
+		wait_for_news(hub, &fds, &children, HEARTBEAT_MS);
+		pump_ready(hub, &fds, children);
 		turn(hub);
 		if (clock_mono_ns() - beat_ns >= (uint64_t)HEARTBEAT_MS * 1000000) {
 			beat_ns = clock_mono_ns();

@@ -19,9 +19,15 @@ struct server {
 	struct jobs *jobs;
 	struct live *live;
 	struct patients *patients;
+	struct watches *watches;
+	struct vitals *vitals;
+	struct children *children;
+	struct traces *traces;
 	struct log *log;
 	struct http *http;
-	char *url; /* how it can be reached */
+	char *url;	/* how it can be reached */
+	char *work_dir; /* for what commands write on the way: in the home, since it is large and secret */
+	int work_lock;
 	uint64_t start_ns;
 };
 
@@ -53,11 +59,14 @@ size_t jobs_waiting(struct jobs *jobs);
 struct live *live_new(void);
 void live_free(struct live *l);
 /* A stream of the events of one session, or of all (NULL). NULL when there are too many listeners. The caller owns. */
-struct stream *live_listen(struct live *l, const char *guid);
+struct stream *live_listen(struct live *l, const char *guid, bool vitals);
 /* json: one line. ends: those who listen to that session only hear nothing more. */
 void live_tell(struct live *l, const char *guid, const char *event, const char *json, bool ends);
 void live_heartbeat(struct live *l); /* now and then: how a listener that went away is noticed */
 size_t live_listeners(struct live *l);
+/* Only to those who asked for them. */
+void live_tell_vitals(struct live *l, const char *json);
+bool live_vitals_listeners(struct live *l);
 /* One event as it goes over the wire. */
 void live_event(struct buf *out, const char *event, const char *json);
 
@@ -72,6 +81,16 @@ void patients_free(struct patients *p);
 struct err *patients_look(struct patients *p, struct patients_view **ret) MUST_USE;
 void patients_done(struct patients *p, struct patients_view *view);
 const struct patient *patients_by_id(const struct patients_view *view, int id); /* NULL */
+
+/* vitals.c */
+struct vitals *vitals_new(struct server *server);
+void vitals_free(struct vitals *v);
+void vitals_ask(struct vitals *v); /* somebody looks: take them from now on */
+void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w);
+
+/* api_traces.c */
+struct traces *traces_new(void);
+void traces_free(struct traces *t);
 
 /* hub.c: the sessions that run or wait for their turn, and the loop of the main thread. */
 struct hub_order { /* owned by the hub once submitted */
@@ -92,6 +111,9 @@ struct err *hub_submit(struct hub *hub, struct hub_order *order, char ret_guid[S
 struct err *hub_cancel(struct hub *hub, const char *guid) MUST_USE;
 /* What is known beyond the row; false when the session is not ours. what: "" when nothing is said. */
 bool hub_progress(struct hub *hub, const char *guid, double *ret_ratio, char ret_what[200]);
+/* Parks the request until the session has ended; false when it has already. */
+bool hub_wait(struct hub *hub, const char *guid, struct request *r);
+void hub_wake(void *hub);
 struct hub_counts {
 	size_t running, queued;
 	uint64_t started, done, failed, cancelled;
@@ -101,7 +123,8 @@ struct hub_counts hub_counts(struct hub *hub);
 struct err *hub_run(struct hub *hub) MUST_USE;
 
 /* http.c */
-struct err *http_start(struct server *server, struct http **ret) MUST_USE;
+/* Sets server->http, also when it fails. */
+struct err *http_start(struct server *server) MUST_USE;
 void http_stop(struct http *http);
 const char *http_url(const struct http *http);
 size_t http_connections(struct http *http);

@@ -8,6 +8,7 @@
 
 struct listener {
 	char guid[STORE_GUID_LEN + 1]; /* "" = all */
+	bool vitals;
 	struct stream *stream;
 };
 
@@ -41,7 +42,7 @@ void live_event(struct buf *out, const char *event, const char *json)
 	buf_printf(out, "event: %s\ndata: %s\n\n", event, json);
 }
 
-struct stream *live_listen(struct live *l, const char *guid)
+struct stream *live_listen(struct live *l, const char *guid, bool vitals)
 {
 	struct stream *stream = NULL;
 	pthread_mutex_lock(&l->lock);
@@ -49,6 +50,7 @@ struct stream *live_listen(struct live *l, const char *guid)
 		struct listener *n = vec_add(&l->listeners);
 		stream = stream_new(LISTENER_BYTES_MAX);
 		str_copy(n->guid, sizeof(n->guid), guid ? guid : "");
+		n->vitals = vitals;
 		n->stream = stream_ref(stream);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -62,12 +64,12 @@ static void drop(struct live *l, size_t i)
 }
 
 /* Who cannot keep up is let go and comes again: the state is what counts, not its history. */
-static void send(struct live *l, const char *guid, const struct buf *text, bool ends)
+static void send(struct live *l, const char *guid, const struct buf *text, bool ends, bool vitals)
 {
 	pthread_mutex_lock(&l->lock);
 	for (size_t i = l->listeners.n; i-- > 0;) {
 		struct listener *n = &l->listeners.v[i];
-		if (guid && n->guid[0] && !str_eq(n->guid, guid))
+		if ((guid && n->guid[0] && !str_eq(n->guid, guid)) || (vitals && !n->vitals))
 			continue;
 		bool written = stream_write(n->stream, text->data, text->len), over = ends && n->guid[0];
 		if (written && !over)
@@ -82,14 +84,14 @@ void live_tell(struct live *l, const char *guid, const char *event, const char *
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	live_event(&text, event, json);
-	send(l, guid, &text, ends);
+	send(l, guid, &text, ends, false);
 }
 
 void live_heartbeat(struct live *l)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	buf_str(&text, ": still here\n\n");
-	send(l, NULL, &text, false);
+	send(l, NULL, &text, false, false);
 }
 
 size_t live_listeners(struct live *l)
@@ -98,4 +100,21 @@ size_t live_listeners(struct live *l)
 	size_t n = l->listeners.n;
 	pthread_mutex_unlock(&l->lock);
 	return n;
+}
+
+void live_tell_vitals(struct live *l, const char *json)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	live_event(&text, "vitals", json);
+	send(l, NULL, &text, false, true);
+}
+
+bool live_vitals_listeners(struct live *l)
+{
+	bool any = false;
+	pthread_mutex_lock(&l->lock);
+	vec_each(listener, &l->listeners)
+		any |= listener->vitals;
+	pthread_mutex_unlock(&l->lock);
+	return any;
 }

@@ -121,7 +121,8 @@ static void add_parameters(struct jsonw *w, const struct route *r)
 		char name[40] = "";
 		size_t len = strcspn(++p, "}");
 		memcpy(name, p, MIN(len, sizeof(name) - 1));
-		add_parameter(w, "path", name, str_eq(name, "id") ? "integer" : "string", NULL, true);
+		add_parameter(w, "path", name,
+			      str_eq(name, "id") && !strstr(r->pattern, "/traces/") ? "integer" : "string", NULL, true);
 	}
 	for (const struct route_query *q = r->query; q && q->name; q++)
 		add_parameter(w, "query", q->name, q->type, q->help, q->required);
@@ -141,7 +142,10 @@ static void add_content_type(struct jsonw *w, const char *type, const char *sche
 static void add_success(struct jsonw *w, const struct route *r)
 {
 	bool empty = !r->result && !r->types;
-	jsonw_object(w, empty ? "204" : str_eq(r->id, "cancelSession") ? "202" : "200");
+	jsonw_object(w, empty				 ? "204"
+			: str_eq(r->id, "cancelSession") ? "202"
+			: str_eq(r->id, "startTrace")	 ? "201"
+							 : "200");
 	jsonw_str(w, "description", empty ? "Done." : "The answer.");
 	if (!empty)
 		jsonw_object(w, "content");

@@ -1,4 +1,5 @@
 #include "server/request.h"
+#include "server/child.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -20,6 +21,7 @@ void request_free(struct request *r)
 	if (!r)
 		return;
 	respond_clear(r);
+	child_unref(r->child);
 	vec_free(&r->headers);
 	vec_free(&r->query);
 	buf_free(&r->body);

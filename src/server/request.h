@@ -3,6 +3,7 @@
  * everything in it lives in its arena or is freed with it. */
 
 #include "base/arena.h"
+#include <stdatomic.h>
 #include "base/buf.h"
 #include "base/json.h"
 #include "server/stream.h"
@@ -56,10 +57,21 @@ struct request {
 	/* Of http.c. */
 	void *connection;
 	int connection_fd;
-	bool dispatched, suspended;
+	bool dispatched;
+	/* A handler that has to wait long gives its thread back: it parks the request, and is called again, with the
+	 * next round, when somebody unparks it. */
+	bool parked;
+	unsigned round;
+	atomic_int rendezvous;
+	struct child *child; /* of commands; unreferenced with the request */
 	uint64_t start_ns;
 	struct request *next; /* in the queue of jobs */
 };
+
+/* The last thing a handler does; what will call request_unpark() may be started before. */
+void request_park(struct request *r);
+/* Any thread, once for each park. */
+void request_unpark(struct request *r);
 
 struct request *request_new(struct server *server);
 void request_free(struct request *r);

@@ -18,6 +18,44 @@ static const struct route_query since_query[] = {
 	{ 0 },
 };
 
+static const struct route_query since_ms_query[] = {
+	{ "since", "integer", "Only points after this time, in milliseconds since 1970.", false },
+	{ 0 },
+};
+static const struct route_query counters_query[] = {
+	{ "since", "integer", "Points after this time, in milliseconds since 1970; 0 = all that are kept.", false },
+	{ "provider", "string", "Only of this provider.", false },
+	{ "name", "string", "Only of this name.", false },
+	{ 0 },
+};
+static const struct route_query pause_query[] = {
+	{ "maxPauseMs", "integer", "Refuse when it would stand still for longer (100).", false },
+	{ 0 },
+};
+static const struct route_query trace_query[] = {
+	{ "seconds", "integer", "How long, from 1 to 3600 (10).", false },
+	{ "profile", "string",
+	  "cpu (otherwise), gc, alloc, contention, exceptions, threading, jit, loader, http; several "
+	  "with commas.",
+	  false },
+	{ "providers", "string", "Instead: Name[:keywords[:level[:args]]],...", false },
+	{ "format", "string", "nettrace (otherwise), pprof, speedscope, chromium or folded.", false },
+	{ 0 },
+};
+static const struct route_query pprof_query[] = {
+	{ "seconds", "integer", "How long (30).", false },
+	{ "pid", "integer", "The process; not needed when there is only one.", false },
+	{ 0 },
+};
+static const struct route_query pprof_heap_query[] = {
+	{ "pid", "integer", "The process.", false },
+	{ 0 },
+};
+static const struct route_query events_query[] = {
+	{ "vitals", "boolean", "Also `vitals`, every two seconds: [{id, points: [[unixMs, ...]]}].", false },
+	{ 0 },
+};
+
 #define REPORT_TYPES "text/markdown text/html text/plain"
 
 /* The first that fits is taken. */
@@ -25,9 +63,48 @@ static const struct route routes[] = {
 	{ METHOD_GET, "/api/processes", SCOPE_READ, ROUTE_CONTRACT, api_processes, "listProcesses", "Processes",
 	  "The .NET processes that can be seen from here, also those that cannot be examined, with the reason.",
 	  .result = "ProcessInfo[]" },
+	{ METHOD_GET, "/api/processes/vitals", SCOPE_READ, 0, api_vitals, "getVitals", "Processes",
+	  "CPU, memory, GC heap and exceptions of every process over the last ten minutes, taken every two seconds "
+	  "from "
+	  "the first question on; live as the event `vitals` of /api/events?vitals=true.",
+	  .query = since_ms_query, .result = "Vitals", .errors = "400" },
 	{ METHOD_GET, "/api/processes/{id}", SCOPE_READ, 0, api_process, "getProcess", "Processes",
 	  "One process, which ways into it are open, and what would open the others.", .result = "ProcessDetails",
 	  .errors = "400 404" },
+	{ METHOD_GET, "/api/processes/{id}/counters", SCOPE_READ, 0, api_counters, "getCounters", "Processes",
+	  "EventCounters of the runtime and the usual libraries: the newest value of each, or with `since` all points "
+	  "after "
+	  "it. The first question starts listening and waits for the first values; it ends a minute after the last.",
+	  .query = counters_query, .result = "Counters", .errors = "400 404 409 501 504" },
+	{ METHOD_GET, "/api/processes/{id}/counters/{provider}", SCOPE_READ, 0, api_counters, "getCountersOf",
+	  "Processes", "The same of one provider.", .query = since_ms_query, .result = "Counters",
+	  .errors = "400 404 409 501 504" },
+	{ METHOD_GET, "/api/processes/{id}/counters/{provider}/{name}", SCOPE_READ, 0, api_counters, "getCounter",
+	  "Processes", "The same of one counter.", .query = since_ms_query, .result = "Counters",
+	  .errors = "400 404 409 501 504" },
+	{ METHOD_GET, "/api/processes/{id}/stacks", SCOPE_FULL, 0, api_stacks, "getStacks", "Processes",
+	  "Where every managed thread is now. The process stands still for the few milliseconds that a copy of it "
+	  "takes.",
+	  .query = pause_query, .result = "Stacks", .types = "text/plain", .errors = "400 403 404 409" },
+	{ METHOD_GET, "/api/processes/{id}/trace", SCOPE_FULL, 0, api_trace, "getTrace", "Traces",
+	  "Collects events for some seconds and gives them back: a .nettrace as it comes, or converted.",
+	  .query = trace_query, .types = "application/octet-stream application/json text/plain",
+	  .errors = "400 403 404 409" },
+	{ METHOD_GET, "/api/traces", SCOPE_READ, 0, api_traces_list, "listTraces", "Traces",
+	  "The traces that were started and not yet fetched.", .result = "TraceInfo[]" },
+	{ METHOD_POST, "/api/traces", SCOPE_FULL, 0, api_trace_start, "startTrace", "Traces",
+	  "Starts a trace that goes on until it is stopped.", .body = "StartTrace", .result = "TraceInfo",
+	  .errors = "400 403 404 409 415" },
+	{ METHOD_POST, "/api/traces/{id}/stop", SCOPE_FULL, 0, api_trace_stop, "stopTrace", "Traces",
+	  "Stops a trace; the answer is the .nettrace file. It is not kept.", .types = "application/octet-stream",
+	  .errors = "400 404 409" },
+	{ METHOD_DELETE, "/api/traces/{id}", SCOPE_FULL, 0, api_trace_delete, "deleteTrace", "Traces",
+	  "Stops a trace and forgets it.", .errors = "400 404 409" },
+	{ METHOD_POST, "/api/processes/{id}/dump", SCOPE_FULL, 0, api_dump, "takeDump", "Processes",
+	  "A core file of the process, which stands still for the few milliseconds that a copy of it takes. It holds "
+	  "all "
+	  "the secrets in its memory.",
+	  .query = pause_query, .types = "application/octet-stream", .errors = "400 403 404 409" },
 	{ METHOD_GET, "/api/profilers", SCOPE_READ, ROUTE_CONTRACT, api_profilers, "listProfilers", "Profilers",
 	  "The profilers: the symptom each answers, its parameters with defaults and ranges.",
 	  .result = "ProfilerInfo[]" },
@@ -72,7 +149,14 @@ static const struct route routes[] = {
 	  "Ends with the session.",
 	  .types = "text/event-stream", .errors = "400 404 503" },
 	{ METHOD_GET, "/api/events", SCOPE_READ, 0, api_events, "followAll", "Live",
-	  "Server-sent events of all sessions that this server runs.", .types = "text/event-stream", .errors = "503" },
+	  "Server-sent events of all sessions that this server runs.", .query = events_query,
+	  .types = "text/event-stream", .errors = "503" },
+	{ METHOD_GET, "/debug/pprof/profile", SCOPE_FULL, 0, api_pprof_profile, "pprofProfile", "pprof",
+	  "A CPU profile for `go tool pprof`, made by a session of cpu-hotpaths.", .query = pprof_query,
+	  .types = "application/octet-stream", .errors = "400 404 409" },
+	{ METHOD_GET, "/debug/pprof/heap", SCOPE_FULL, 0, api_pprof_heap, "pprofHeap", "pprof",
+	  "A heap profile for `go tool pprof`.", .query = pprof_heap_query, .types = "application/octet-stream",
+	  .errors = "400 404 501" },
 	{ METHOD_GET, "/api/server", SCOPE_READ, ROUTE_INLINE | ROUTE_ALWAYS, api_server, "getServer", "Server",
 	  "Version, host and state of this server.", .result = "ServerInfo" },
 	{ METHOD_GET, "/api/server/logs", SCOPE_FULL, 0, api_logs, "getServerLogs", "Server",

@@ -1,16 +1,31 @@
 #include "server/internal.h"
+#include "server/child.h"
+#include "server/watch.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 
 static void server_fini(struct server *s)
 {
+	vitals_free(s->vitals);
 	http_stop(s->http);
+	traces_free(s->traces);
+	children_free(s->children);
+	watches_free(s->watches);
 	hub_free(s->hub);
 	live_free(s->live);
 	patients_free(s->patients);
+	if (s->work_dir)
+		err_ignore(dir_remove(s->work_dir));
+	mem_free(s->work_dir);
+	fd_closep(&s->work_lock);
 	store_close(s->store);
 	log_free(s->log);
 	pthread_mutex_destroy(&s->store_lock);
@@ -26,6 +41,28 @@ static void init_lock(pthread_mutex_t *lock)
 	pthread_mutexattr_destroy(&attr);
 }
 
+/* <home>/serve-PID, locked for as long as we live; those of servers that were killed are removed. */
+static struct err *open_work_dir(struct server *s)
+{
+	const char *sessions = store_sessions_dir(s->store);
+	CLEANUP(mem_freep) char *home = mem_strndup(sessions, strlen(sessions) - strlen("/sessions"));
+	DIR *d = opendir(home);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		CLEANUP(mem_freep) char *path = mem_printf("%s/%s", home, e->d_name);
+		CLOSE_FD int fd = str_starts(e->d_name, "serve-") ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			err_ignore(dir_remove(path));
+	}
+	if (d)
+		closedir(d);
+	s->work_dir = mem_printf("%s/serve-%d", home, (int)getpid());
+	TRY(dir_make(s->work_dir, 0700));
+	s->work_lock = open(s->work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->work_lock < 0 || flock(s->work_lock, LOCK_EX | LOCK_NB) < 0)
+		return err_errno(errno, "lock '%s'", s->work_dir);
+	return NULL;
+}
+
 struct err *server_run(const struct server_options *options)
 {
 	if (!options->web_ui && !options->rest_api)
@@ -38,14 +75,19 @@ struct err *server_run(const struct server_options *options)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	CLEANUP(server_fini) struct server s = { .options = options, .start_ns = clock_mono_ns() };
+	CLEANUP(server_fini) struct server s = { .options = options, .start_ns = clock_mono_ns(), .work_lock = -1 };
 	init_lock(&s.store_lock);
 	s.log = log_new(!options->quiet);
 	s.live = live_new();
 	s.patients = patients_new();
+	s.watches = watches_new();
+	s.vitals = vitals_new(&s);
 	TRY(session_open_store(&s.store));
+	TRY(open_work_dir(&s));
+	s.traces = traces_new();
 	s.hub = hub_new(&s);
-	TRY(http_start(&s, &s.http));
+	s.children = children_new(hub_wake, s.hub);
+	TRY(http_start(&s));
 	log_line(s.log, LOG_INFO, "listening on %s", http_url(s.http));
 	if (options->on_ready)
 		options->on_ready(options->user, http_url(s.http));

@@ -241,25 +241,23 @@ class ServerTest(unittest.TestCase):
         document = self.server.get("/swagger/v1/swagger.json").json()
         self.assertTrue(document["openapi"].startswith("3."))
         schemas = document["components"]["schemas"]
-        places = {"{id}": str(self.patient.pid), "{guid}": self.done["guid"], "{name}": "report.json"}
+        places = {"{id}": str(self.patient.pid), "{guid}": self.done["guid"], "{name}": "report.json",
+                  "{provider}": "System.Runtime"}
         checked = set()
         for path, operations in document["paths"].items():
-            if "get" not in operations or path in ("/api/events",) or any(
-                    p["required"] for p in operations["get"]["parameters"] if p["in"] == "query"):
-                continue
+            if "get" not in operations or path == "/api/events" or path.startswith("/debug/") or path.endswith("/trace"):
+                continue  # those last, and have tests of their own
             for place, value in places.items():
                 path = path.replace(place, value)
             success = operations["get"]["responses"].get("200", {}).get("content", {})
             answer = self.server.get(path)
-            if answer.status == 501:
-                continue
             self.assertEqual(200, answer.status, (path, answer))
             kind = answer.headers["content-type"].split(";")[0]
-            if "{name}" not in operations["get"]["operationId"] and kind != "application/json":
+            if operations["get"]["operationId"] != "getFile":
                 self.assertIn(kind, success, path)
             schema = success.get("application/json", {}).get("schema", {})
             one = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
-            if one and one != "Report":
+            if one and one != "Report" and kind == "application/json":
                 values = answer.json() if schema.get("type") == "array" else [answer.json()]
                 for value in values[:5]:
                     self.assertEqual(set(schemas[one]["properties"]), set(value), path)

@@ -357,11 +357,16 @@ class BadInput(Stacks):
         self.refused(3, "no .NET runtime", arguments=["--core", f"{core}.{sleeper.pid}"])
 
     def test_core_without_code(self):
-        """gdb leaves file pages out; those of assemblies cannot be checked, so their frames are said to be missing."""
+        """gdb leaves file pages out. Assemblies have no build id: their pages come from files that have not changed since,
+        which is said; from files that have, they do not come, and the frames are said to be missing."""
         prefix = self.folder / "core"
-        with Patient("deadlock") as patient:
+        with Patient("deadlock", env={"DOTNET_TieredCompilation": "0"}) as patient:
+            live = self.stacks(patient.pid)
             subprocess.run(["gcore", "-o", prefix, str(patient.pid)], check=True, capture_output=True)
         core = f"{prefix}.{patient.pid}"
+        self.assertEqual(lines(self.stacks("--core", core)), lines(live))
+        self.assertIn("nothing proves that they are of the same build", self.home.run("stacks", "--core", core).out)
+        os.utime(core, (1, 1))
         cut = [t for t in self.stacks("--core", core)["threads"] if t["incomplete"]]
         self.assertTrue(cut)
         self.assertTrue(all("not in the image" in t["incomplete"] for t in cut))

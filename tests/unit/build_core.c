@@ -48,6 +48,9 @@ static void add_notes(struct buf *notes, const struct core_spec *s)
 		memset(fp, 0x40 + (int)i, sizeof(fp));
 		build_note(notes, NT_PRSTATUS, status, sizeof(status));
 		build_note(notes, NT_FPREGSET, fp, sizeof(fp));
+		const int32_t facts[32] = { s->signal, 0, 1, 0, 0x40 };
+		if (s->signal && i == 1)
+			build_note(notes, NT_SIGINFO, facts, sizeof(facts));
 	}
 }
 

@@ -26,6 +26,7 @@ struct core_spec {
 	const struct core_thread *threads;
 	size_t n_threads;
 	int pid;
+	int signal; /* that its second thread died of, with code 1 at address 0x40; 0 = none */
 	const char *command;
 	uint64_t extra_segments; /* empty ones, for more than a header can count */
 	uint16_t machine;	 /* 0 = x86-64 */

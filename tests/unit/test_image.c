@@ -42,7 +42,7 @@ static struct buf small_core(uint8_t heap[2 * PAGE])
 		{ 0x7f0000001000, 0x7f0000002000, 1, "/lib/libshop.so" },
 	};
 	const struct core_thread threads[] = { { 77, 0x7f0000001010, 0x10100 }, { 78, 0x1234, 0x10200 } };
-	const struct core_spec spec = { segments, 3, files, 2, threads, 2, 77, "shop --fast", 0, 0 };
+	const struct core_spec spec = { segments, 3, files, 2, threads, 2, 77, 0, "shop --fast", 0, 0 };
 	struct buf core = { 0 };
 	build_core(&core, &spec);
 	return core;
@@ -455,6 +455,36 @@ static void test_reads_are_watched(void **state)
 	assert_int_equal(seen.v[0].size, 4);
 	vec_free(&seen);
 	image_close(img);
+}
+
+static void test_the_signal_it_died_of(void **state)
+{
+	(void)state;
+	static const uint8_t page[PAGE];
+	const struct core_segment segments[] = { { 0x1000, PAGE, page, PF_R } };
+	for (int number = 0; number < 90; number += 11) {
+		const struct core_thread threads[] = { { 5, 1, 2 }, { 6, 1, 2 }, { 7, 1, 2 } };
+		const struct core_spec spec = { .segments = segments,
+						.n_segments = 1,
+						.threads = threads,
+						.n_threads = 3,
+						.pid = 5,
+						.signal = number };
+		struct buf core = { 0 };
+		struct image *img;
+		struct image_signal s;
+		build_core(&core, &spec);
+		assert_ok(open_bytes(&core, NULL, &img));
+		assert_int_equal(image_signal(img, &s), number > 0 && number <= 64);
+		if (number > 0 && number <= 64) {
+			assert_int_equal(s.number, number);
+			assert_int_equal(s.code, 1);
+			assert_int_equal(s.address, 0x40);
+			assert_int_equal(s.tid, 6);
+		}
+		image_close(img);
+		buf_free(&core);
+	}
 }
 
 /* ---- streams ---- */
@@ -887,6 +917,7 @@ int main(void)
 		cmocka_unit_test(test_a_cancelled_core_leaves_nothing),
 		cmocka_unit_test(test_a_mini_core_holds_what_was_asked_for),
 		cmocka_unit_test(test_reads_are_watched),
+		cmocka_unit_test(test_the_signal_it_died_of),
 		cmocka_unit_test(test_stream_from_a_file_and_a_pipe),
 		cmocka_unit_test(test_hostile_streams),
 		cmocka_unit_test(test_frame_leads_back),

@@ -74,6 +74,7 @@ static void check_against_removal(struct heapgraph *g)
 		for (uint32_t o = 0; o < g->n; o++)
 			lost += all[o] && !without[o] ? g->units[o] : 0;
 		assert_int_equal(g->retained[v], lost);
+		assert_int_equal(g->retained_objects[v], lost / (BUILT_SIZE / 8));
 		for (uint32_t o = 0; o < top; o++)
 			if (o != v && all[o] && !without[o] && lost < units[o]) {
 				best[o] = v;

@@ -410,7 +410,7 @@ static void listeners_hear_what_concerns_them(void **state UNUSED)
 {
 	static const char a[] = "805a308b-061c-47f3-9b30-f785c3186e82", b[] = "905a308b-061c-47f3-9b30-f785c3186e82";
 	struct live *live = live_new();
-	struct stream *all = live_listen(live, NULL), *one = live_listen(live, a);
+	struct stream *all = live_listen(live, NULL, false), *one = live_listen(live, a, false);
 	char data[200];
 	size_t n = 0;
 	live_tell(live, b, "progress", "{}", false);

@@ -126,7 +126,8 @@ each($(".flame"), function (flame) {
   var now = flame.previousElementSibling, svg = $("svg", flame)[0], zoom = null;
   var boxes = Array.prototype.map.call($("svg", svg), function (e) {
     return { e: e, x: +e.getAttribute("data-x"), w: +e.getAttribute("data-w"), d: +e.getAttribute("data-d"),
-             s: +e.getAttribute("data-s"), name: $("title", e)[0].textContent, up: null, down: null };
+             s: +e.getAttribute("data-s"),
+             c: e.hasAttribute("data-c") ? +e.getAttribute("data-c") : null, name: $("title", e)[0].textContent, up: null, down: null };
   });
   var last = [];
   boxes.forEach(function (b) {
@@ -145,6 +146,7 @@ each($(".flame"), function (flame) {
     now.textContent = "";
     now.appendChild(make("code", "", b.name));
     now.appendChild(document.createTextNode(": " + percent(b.w) + " with callees, " + percent(b.s) + " itself" +
+      (b.c === null ? "" : ", before " + percent(Math.max(0, b.w - b.c)) + " with callees") +
       (zoom && zoom !== boxes[0] ? ", " + percent(b.w / zoom.w) + " of " + zoom.name : "")));
   }
   function draw() {

@@ -1,11 +1,11 @@
 /* Alone, because term.h makes macros of everyday words such as "columns". */
 
-#include "cli/counters_screen.h"
+#include "cli/screen.h"
 #include <ncurses.h>
 #include <term.h>
 #include <unistd.h>
 
-bool counters_terminal_known(void)
+bool screen_terminal_known(void)
 {
 	int answer;
 	if (setupterm(NULL, STDOUT_FILENO, &answer) != OK)

@@ -1,0 +1,111 @@
+/* Names of types, fields and roots as their author knows them. */
+
+#include "base/str.h"
+#include "eventpipe/methods.h"
+#include "profilers/heap_look.h"
+#include <string.h>
+
+void heap_type_name(const struct heapgraph *g, uint32_t type, struct buf *out)
+{
+	const char *name = g->types.v[type].name;
+	if (*name)
+		type_show(name, out);
+	else
+		buf_str(out, "(type without a name)");
+}
+
+/* Every name loses what stands before its last dot: "System.Func<Shop.Order, System.Int32>" is "Func<Order, Int32>". */
+void heap_type_short(const struct heapgraph *g, uint32_t type, struct buf *out)
+{
+	CLEANUP(buf_free) struct buf full = { 0 };
+	heap_type_name(g, type, &full);
+	const char *s = buf_cstr(&full);
+	while (*s) {
+		size_t len = strcspn(s, "<>,[]() ");
+		size_t from = len;
+		while (from && s[from - 1] != '.')
+			from--;
+		buf_add(out, s + from, len - from);
+		s += len;
+		len = strspn(s, "<>,[]() ");
+		buf_add(out, s, len);
+		s += len;
+	}
+}
+
+void heap_field_name(const char *field, struct buf *out)
+{
+	const char *end = *field == '<' ? strstr(field, ">k__BackingField") : NULL;
+	if (end)
+		buf_add(out, field + 1, (size_t)(end - field - 1));
+	else
+		buf_str(out, field);
+}
+
+/* "Shop.Cache`1[[...]].Items" in two; names of types may hold dots, those of fields hold none but in "<A.B>k__...". */
+static size_t static_split(const char *name)
+{
+	size_t at = 0, depth = 0;
+	for (size_t i = 0; name[i]; i++) {
+		if (name[i] == '[' || name[i] == '<')
+			depth++;
+		else if ((name[i] == ']' || name[i] == '>') && depth)
+			depth--;
+		else if (name[i] == '.' && !depth)
+			at = i;
+	}
+	return at;
+}
+
+static void static_name(const char *name, struct buf *out)
+{
+	size_t at = static_split(name);
+	CLEANUP(mem_freep) char *type = mem_strndup(name, at);
+	type_show(type, out);
+	buf_char(out, '.');
+	heap_field_name(name + at + 1, out);
+}
+
+static void method_name(const char *name, struct buf *out)
+{
+	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 };
+	dac_split_name(name, &space, &member);
+	method_show(buf_cstr(&space), buf_cstr(&member), out);
+}
+
+void heap_root_name(const struct heapgraph *g, uint32_t root, struct buf *out)
+{
+	const struct graph_root_set *set = &g->roots.v[root];
+	switch (set->kind) {
+	case GRAPH_STATIC:
+		buf_str(out, "static ");
+		static_name(set->name, out);
+		break;
+	case GRAPH_THREAD_STATIC:
+		buf_str(out, "thread-static ");
+		static_name(set->name, out);
+		buf_printf(out, " of thread '%s'", set->thread);
+		break;
+	case GRAPH_STACK:
+		buf_printf(out, "stack of thread '%s'", set->thread);
+		if (*set->name) {
+			buf_str(out, " in ");
+			method_name(set->name, out);
+		}
+		break;
+	default:
+		buf_str(out, set->name);
+	}
+}
+
+bool heap_type_is_own(const struct heapgraph *g, uint32_t type)
+{
+	const struct graph_type *t = &g->types.v[type];
+	return t->kind == GRAPH_OBJECT && *t->name && !method_is_framework(t->name);
+}
+
+bool heap_root_is_own(const struct heapgraph *g, uint32_t root)
+{
+	const struct graph_root_set *set = &g->roots.v[root];
+	return (set->kind == GRAPH_STATIC || set->kind == GRAPH_THREAD_STATIC) && !method_is_framework(set->name);
+}

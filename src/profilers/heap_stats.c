@@ -1,0 +1,347 @@
+/* Heap statistics: what is on the managed heap, by type, generation and GC heap, and where the rest of the memory is.
+ */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/heap_look.h"
+#include "profilers/profiler.h"
+#include <stdlib.h>
+
+#define MB ((uint64_t)1 << 20)
+#define TYPE_ROWS 100
+
+/* Free room inside the heap that no collection has given back, and garbage: parts of the heap from which on they are
+ * worth a word. Small heaps are never worth one. */
+#define FREE_SHARE 0.25
+#define FREE_BYTES (50 * MB)
+#define GARBAGE_SHARE 0.5
+#define GARBAGE_BYTES (50 * MB)
+/* The managed heap is then not what fills the memory. */
+#define RSS_LARGE (100 * MB)
+#define HEAP_SMALL_SHARE 0.3
+
+struct type_sum {
+	uint32_t type;
+	uint64_t objects, bytes, garbage, retained;
+};
+struct type_sums { /* a VEC */
+	struct type_sum *v;
+	size_t n, cap;
+};
+
+/* ---- sums ---- */
+
+static void sum_objects(const struct heapgraph *g, struct type_sum *sums)
+{
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct type_sum *s = &sums[g->type[i]];
+		uint64_t bytes = (uint64_t)g->units[i] * 8;
+		s->objects++;
+		s->bytes += bytes;
+		s->garbage += heapgraph_reached(g, i) ? 0 : bytes;
+	}
+}
+
+/* What a type retains: what its objects do, but those that are inside of another of the same type. */
+static void sum_retained(const struct heapgraph *g, struct type_sum *sums)
+{
+	uint32_t *open = mem_zalloc((g->types.n + 1) * sizeof(*open));
+	uint32_t v = heapgraph_top(g);
+	bool down = true;
+	for (;;) {
+		if (down && v < g->n && !open[g->type[v]]++)
+			sums[g->type[v]].retained += (uint64_t)g->retained[v] * 8;
+		if (down && g->child[v] != GRAPH_NONE) {
+			v = g->child[v];
+			continue;
+		}
+		if (v == heapgraph_top(g))
+			break;
+		if (v < g->n)
+			open[g->type[v]]--;
+		down = g->sibling[v] != GRAPH_NONE;
+		v = down ? g->sibling[v] : g->dominator[v];
+	}
+	mem_free(open);
+}
+
+static int most_bytes_first(const void *a, const void *b)
+{
+	const struct type_sum *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return x->type < y->type ? -1 : x->type > y->type;
+}
+
+/* Types that have the same name (of several load contexts) are one row. */
+static struct type_sums sums_of(const struct heapgraph *g)
+{
+	struct type_sums sums = { 0 };
+	struct type_sum *all = mem_zalloc((g->types.n + 1) * sizeof(*all));
+	CLEANUP(strtab_free) struct strtab names = { 0 };
+	sum_objects(g, all);
+	sum_retained(g, all);
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		if (!all[t].objects)
+			continue;
+		uint32_t id = strtab_add_cstr(&names, g->types.v[t].name);
+		if (id == sums.n)
+			vec_push(&sums, (struct type_sum){ .type = t });
+		sums.v[id].objects += all[t].objects;
+		sums.v[id].bytes += all[t].bytes;
+		sums.v[id].garbage += all[t].garbage;
+		sums.v[id].retained += all[t].retained;
+	}
+	vec_sort(&sums, most_bytes_first);
+	mem_free(all);
+	return sums;
+}
+
+/* ---- words ---- */
+
+struct totals {
+	uint64_t bytes, free, garbage, heap; /* heap: all that the collector has taken */
+	enum graph_area largest;
+};
+
+static struct totals totals_of(const struct heapgraph *g)
+{
+	struct totals t = {
+		.bytes = g->facts.bytes,
+		.free = g->facts.free_bytes,
+		.garbage = g->facts.bytes - MIN(g->facts.bytes, g->reached_units * 8),
+	};
+	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
+		if (g->facts.area[a] > g->facts.area[t.largest])
+			t.largest = a;
+	t.heap = t.bytes + t.free + g->facts.unused_bytes;
+	return t;
+}
+
+static double part(uint64_t of, uint64_t whole)
+{
+	return whole ? (double)of / (double)whole : 0;
+}
+
+static const char *finding_of(const struct heapgraph *g, const struct totals *t)
+{
+	const struct graph_facts *f = &g->facts;
+	if (f->rss >= RSS_LARGE && part(f->area[GRAPH_AREA_HEAP], f->rss) < HEAP_SMALL_SHARE)
+		return "memory-is-elsewhere";
+	if (t->free >= FREE_BYTES && part(t->free, t->heap) >= FREE_SHARE)
+		return "fragmented";
+	if (t->garbage >= GARBAGE_BYTES && part(t->garbage, t->bytes) >= GARBAGE_SHARE)
+		return "mostly-garbage";
+	return "seen";
+}
+
+static void say_top(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
+{
+	CLEANUP(buf_free) struct buf name = { 0 };
+	const struct type_sum *top = sums->n ? &sums->v[0] : NULL;
+	if (!top)
+		return;
+	heap_type_name(g, top->type, &name);
+	rich_text(v, " %s of it is ", fmt_percent(part(top->bytes, t->bytes)).s);
+	rich_code(v, buf_cstr(&name));
+	rich_text(v, ".");
+}
+
+static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct type_sums *sums,
+			struct report *report)
+{
+	struct totals t = totals_of(g);
+	const struct graph_facts *f = &g->facts;
+	const char *finding = finding_of(g, &t);
+	bool warn = str_eq(finding, "fragmented");
+	struct rich *v = report_verdict(report, warn ? REPORT_WARN : REPORT_INFO, finding);
+	if (str_eq(finding, "memory-is-elsewhere")) {
+		rich_text(v, "The managed heap is not what fills the memory: it has ");
+		rich_strong(v, "%s of the %s", fmt_bytes(f->area[GRAPH_AREA_HEAP]).s, fmt_bytes(f->rss).s);
+		rich_text(v, " that the process has in RAM. Most is %s (%s). ", heap_area_names[t.largest],
+			  fmt_bytes(f->area[t.largest]).s);
+	}
+	rich_text(v, "The heap holds ");
+	rich_strong(v, "%s in %s", fmt_bytes(t.bytes).s, fmt_plural(f->objects, "object", "objects").s);
+	rich_text(v, ".");
+	say_top(g, sums, &t, v);
+	if (warn)
+		rich_text(v,
+			  " Another %s are free room between objects that cannot be given back: the heap is "
+			  "fragmented.",
+			  fmt_bytes(t.free).s);
+	if (str_eq(finding, "mostly-garbage"))
+		rich_text(v, " %s of it is garbage that waits for a collection.",
+			  fmt_percent(part(t.garbage, t.bytes)).s);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+	report_figure(report, "Objects", V_BYTES(t.bytes), fmt_count(f->objects).s);
+	report_figure(report, "Garbage", V_BYTES(t.garbage), "that waits for a collection");
+	report_figure(report, "Free room", V_BYTES(t.free), "between objects");
+	report_figure(report, "Committed", V_BYTES(f->committed), "by the collector");
+	report_figure(report, "In RAM", f->rss ? V_BYTES(f->rss) : V_NONE, "of the whole process");
+}
+
+/* ---- tables ---- */
+
+static void add_types(const struct heapgraph *g, const struct type_sums *sums, struct report *report)
+{
+	struct report_table *t = report_table(report, "Types");
+	struct type_sum rest = { 0 };
+	CLEANUP(buf_free) struct buf name = { 0 };
+	report_column(t, "Type", VALUE_CODE, 0);
+	report_column(t, "Objects", VALUE_COUNT, 0);
+	report_column(t, "Bytes", VALUE_BYTES, COLUMN_MAIN);
+	report_column(t, "Retained", VALUE_BYTES, 0);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	for (size_t i = 0; i < sums->n; i++) {
+		const struct type_sum *s = &sums->v[i];
+		if (i >= TYPE_ROWS) {
+			rest.objects += s->objects;
+			rest.bytes += s->bytes;
+			continue;
+		}
+		buf_clear(&name);
+		heap_type_name(g, s->type, &name);
+		report_row(t, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(s->objects), V_BYTES(s->bytes),
+						V_BYTES(s->retained), V_RATIO(part(s->bytes, g->facts.bytes)) });
+	}
+	if (rest.objects) {
+		CLEANUP(mem_freep) char *words = mem_printf("%s more types", fmt_count(sums->n - TYPE_ROWS).s);
+		report_rest(t, (struct value[]){ V_TEXT(words), V_COUNT(rest.objects), V_BYTES(rest.bytes), V_NONE,
+						 V_RATIO(part(rest.bytes, g->facts.bytes)) });
+	}
+}
+
+struct place {
+	uint64_t objects, bytes, free, committed;
+};
+
+static struct place place_of(const struct heapgraph *g, uint8_t generation, uint32_t heap)
+{
+	struct place p = { 0 };
+	vec_each(r, &g->regions) {
+		if (r->generation != generation || (heap != GRAPH_NONE && r->heap != heap))
+			continue;
+		p.objects += r->n;
+		p.bytes += r->bytes;
+		p.free += r->free_bytes;
+		p.committed += r->committed > r->start ? r->committed - r->start : 0;
+	}
+	return p;
+}
+
+static void add_generations(const struct heapgraph *g, struct report *report)
+{
+	struct report_table *t = report_tree(report, "Generations");
+	report_column(t, "Where", VALUE_TEXT, 0);
+	report_column(t, "Objects", VALUE_COUNT, 0);
+	report_column(t, "Bytes", VALUE_BYTES, 0);
+	report_column(t, "Free room", VALUE_BYTES, 0);
+	report_column(t, "Committed", VALUE_BYTES, 0);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	for (uint8_t generation = 0; generation < GRAPH_GENERATIONS; generation++) {
+		struct place p = place_of(g, generation, GRAPH_NONE);
+		/* Without regions the young share a segment with the old: what it takes is counted there. */
+		struct value committed = p.committed ? V_BYTES(p.committed) : V_NONE;
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_TEXT(heap_generation_names[generation]), V_COUNT(p.objects),
+							V_BYTES(p.bytes), V_BYTES(p.free), committed,
+							V_RATIO(part(p.bytes, g->facts.bytes)) });
+		for (uint32_t heap = 0; g->facts.n_heaps > 1 && heap < g->facts.n_heaps; heap++) {
+			struct place one = place_of(g, generation, heap);
+			CLEANUP(mem_freep) char *name = mem_printf("heap %u", heap);
+			if (!one.objects && !one.free)
+				continue;
+			report_child(row, (struct value[]){ V_TEXT(name), V_COUNT(one.objects), V_BYTES(one.bytes),
+							    V_BYTES(one.free), V_BYTES(one.committed),
+							    V_RATIO(part(one.bytes, g->facts.bytes)) });
+		}
+	}
+}
+
+static void add_areas(const struct heapgraph *g, struct report *report)
+{
+	const struct graph_facts *f = &g->facts;
+	if (!f->rss)
+		return;
+	struct report_table *t = report_table(report, "Where the memory is");
+	report_column(t, "Memory", VALUE_TEXT, 0);
+	report_column(t, "In RAM", VALUE_BYTES, COLUMN_MAIN);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
+		if (f->area[a])
+			report_row(t, (struct value[]){ V_TEXT(heap_area_names[a]), V_BYTES(f->area[a]),
+							V_RATIO(part(f->area[a], f->rss)) });
+}
+
+/* ---- the profiler ---- */
+
+static struct err *run(struct exam *exam)
+{
+	struct heap_look *look = exam->state = mem_zalloc(sizeof(*look));
+	return heap_look(look, exam, "heap");
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	struct heap_look *look = exam->state;
+	struct heapgraph *g = look->graph;
+	heapgraph_dominate(g);
+	struct type_sums sums = sums_of(g);
+	add_verdict(exam, g, &sums, report);
+	bool elsewhere = str_eq(report_finding(report), "memory-is-elsewhere");
+	if (elsewhere)
+		add_areas(g, report);
+	add_types(g, &sums, report);
+	report_details(report);
+	add_generations(g, report);
+	if (!elsewhere)
+		add_areas(g, report);
+	look_how(report, &look->facts, 1);
+	heap_look_how(report, look);
+	vec_free(&sums);
+	return NULL;
+}
+
+static void free_state(void *state)
+{
+	heap_look_fini(state);
+	mem_free(state);
+}
+
+const struct profiler profiler_heap_stats = {
+	.id = "heap-stats",
+	.uuid = "ae9f229f-19d4-4e8e-a79b-f13abf957b1e",
+	.name = "Heap statistics",
+	.symptom = "memory is high: what is on the heap, and is it the heap at all?",
+	.description = "Counts every object of the managed heap by type, with what each type keeps alive, by "
+		       "generation and GC "
+		       "heap; tells live objects from garbage and from free room; and says what the rest of the "
+		       "process's memory "
+		       "is used for: native heap, code, files, stacks.",
+	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
+	.params =
+		(const struct param[]){
+			PARAM_MAX_PAUSE,
+		},
+	.n_params = 1,
+	.ways = { WAY_IMAGE, WAY_AGENT },
+	.advice =
+		(const struct advice[]){
+			{ "memory-is-elsewhere",
+			  "The growth is outside of the managed heap: look at native libraries, at buffers outside of "
+			  "the heap, and at the number of threads." },
+			{ "fragmented", "Run gc-stats: pinned objects and large objects of varying sizes do that. "
+					"DOTNET_GCConserveMemory=5 makes the collector compact." },
+			{ "mostly-garbage",
+			  "Nothing leaks. Run gc-stats and allocations; DOTNET_GCConserveMemory or a heap limit makes "
+			  "the collector start earlier." },
+			{ "seen", "Run gc-survivors to see who holds these objects." },
+		},
+	.n_advice = 4,
+	.run = run,
+	.analyse = analyse,
+	.free_state = free_state,
+};

@@ -1,0 +1,54 @@
+/* Numbers of living processes: their counters, and the few of the list of patients. */
+
+#include "server/api.h"
+#include "server/watch.h"
+#include "base/str.h"
+
+#define WAIT_MS 4000
+
+/* From the list that everybody shares: a page that asks every second must not ask the runtime as often. */
+static struct err *known_patient(struct request *r, struct patients_view **ret_view, const struct patient **ret)
+{
+	uint64_t id;
+	if (!str_to_u64(r->params[0], &id) || !id || id > INT32_MAX)
+		return err_new(ERR_USAGE, "'%s' is no id of a process", r->params[0]);
+	TRY(patients_look(r->server->patients, ret_view));
+	*ret = patients_by_id(*ret_view, (int)id);
+	if (*ret)
+		return NULL;
+	patients_done(r->server->patients, *ret_view);
+	return err_new(ERR_NOT_FOUND, "No process found with pid '%s'", r->params[0]);
+}
+
+struct err *api_counters(struct request *r)
+{
+	struct patients_view *view;
+	const struct patient *p;
+	uint64_t since = 0;
+	const char *word = request_query(r, "since");
+	struct watch_query q = { .full = true,
+				 .provider = r->n_params > 1 ? r->params[1] : request_query(r, "provider"),
+				 .name = r->n_params > 2 ? r->params[2] : request_query(r, "name"),
+				 .wait_ms = WAIT_MS };
+	TRY(request_query_u64(r, "since", 0, INT64_MAX, 0, &since));
+	q.since_ms = word ? (int64_t)since : -1;
+	TRY(known_patient(r, &view, &p));
+	struct jsonw w = respond_json(r, 200);
+	jsonw_object(&w, NULL);
+	struct err *err = watches_json(r->server->watches, p, &q, &w);
+	jsonw_object_end(&w);
+	patients_done(r->server->patients, view);
+	return err;
+}
+
+struct err *api_vitals(struct request *r)
+{
+	uint64_t since;
+	TRY(request_query_u64(r, "since", 0, INT64_MAX, 0, &since));
+	vitals_ask(r->server->vitals);
+	struct jsonw w = respond_json(r, 200);
+	jsonw_object(&w, NULL);
+	vitals_json(r->server->vitals, (int64_t)since, &w);
+	jsonw_object_end(&w);
+	return NULL;
+}

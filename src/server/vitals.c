@@ -1,0 +1,227 @@
+/* The few numbers of every process that the list of patients draws as lines: taken every two seconds while somebody
+ * looks, and for a while after, so that a page that is opened again has its lines at once. */
+
+#include "server/internal.h"
+#include "server/watch.h"
+#include "base/clock.h"
+#include "base/vec.h"
+#include <math.h>
+#include <time.h>
+
+#define EVERY_S 2
+#define POINTS 300 /* ten minutes */
+#define LINGER_NS ((uint64_t)600 * 1000000000)
+#define PATIENTS_MAX 200
+#define STACK_BYTES ((size_t)512 << 10)
+
+enum { CPU, RSS, HEAP, EXCEPTIONS, GC, VALUES };
+static const char *const names[VALUES] = { "cpuPercent", "rssBytes", "gcHeapBytes", "exceptionsPerSecond",
+					   "gcPercent" };
+
+struct point {
+	int64_t when_ms;
+	double values[VALUES];
+};
+
+struct history {
+	int id;
+	uint64_t start_ticks;
+	size_t n, first; /* a ring */
+	struct point points[POINTS];
+};
+
+struct vitals {
+	struct server *server;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	VEC(struct history *) list;
+	pthread_t thread;
+	bool running, started, stopping;
+	uint64_t asked_ns;
+};
+
+struct vitals *vitals_new(struct server *server)
+{
+	struct vitals *v = mem_zalloc(sizeof(*v));
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&v->lock, NULL);
+	pthread_cond_init(&v->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	v->server = server;
+	return v;
+}
+
+void vitals_free(struct vitals *v)
+{
+	if (!v)
+		return;
+	pthread_mutex_lock(&v->lock);
+	v->stopping = true;
+	pthread_cond_broadcast(&v->wake);
+	bool started = v->started;
+	pthread_mutex_unlock(&v->lock);
+	if (started)
+		pthread_join(v->thread, NULL);
+	vec_each(h, &v->list)
+		mem_free(*h);
+	vec_free(&v->list);
+	pthread_cond_destroy(&v->wake);
+	pthread_mutex_destroy(&v->lock);
+	mem_free(v);
+}
+
+static struct history *history_of(struct vitals *v, const struct patient *p)
+{
+	vec_each(each, &v->list)
+		if ((*each)->id == p->target.id && (*each)->start_ticks == p->target.start_ticks)
+			return *each;
+	if (v->list.n == PATIENTS_MAX)
+		return NULL;
+	struct history *h = mem_zalloc(sizeof(*h));
+	h->id = p->target.id;
+	h->start_ticks = p->target.start_ticks;
+	vec_push(&v->list, h);
+	return h;
+}
+
+static void add_point(struct history *h, const struct point *p)
+{
+	h->points[(h->first + h->n) % POINTS] = *p;
+	if (h->n < POINTS)
+		h->n++;
+	else
+		h->first = (h->first + 1) % POINTS;
+}
+
+static void forget_ended(struct vitals *v, const struct patients_view *view)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < v->list.n; i++) {
+		if (patients_by_id(view, v->list.v[i]->id))
+			v->list.v[kept++] = v->list.v[i];
+		else
+			mem_free(v->list.v[i]);
+	}
+	v->list.n = kept;
+}
+
+static void take_one(struct vitals *v, const struct patient *p, struct point *point)
+{
+	const struct target *t = &p->target;
+	struct watch_vitals w = watches_vitals(v->server->watches, p);
+	double values[VALUES] = { [CPU] = t->pid && t->cpu_ratio >= 0 && t->cpu_window_ns ? t->cpu_ratio * 100 : NAN,
+				  [RSS] = t->pid ? (double)t->rss_bytes : NAN,
+				  [HEAP] = w.heap_bytes,
+				  [EXCEPTIONS] = w.exceptions_per_second,
+				  [GC] = w.gc_percent };
+	for (size_t i = 0; i < VALUES; i++)
+		point->values[i] = values[i];
+}
+
+static void add_values(struct jsonw *w, const struct point *p)
+{
+	jsonw_array(w, NULL);
+	jsonw_i64(w, NULL, p->when_ms);
+	for (size_t i = 0; i < VALUES; i++)
+		jsonw_num(w, NULL, p->values[i]);
+	jsonw_array_end(w);
+}
+
+static void take_all(struct vitals *v)
+{
+	struct patients_view *view;
+	struct err *err = patients_look(v->server->patients, &view);
+	if (err) {
+		err_free(err);
+		return;
+	}
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct jsonw w = jsonw_make(&text, false);
+	struct point point = { .when_ms = clock_real_ns() / 1000000 };
+	jsonw_array(&w, NULL);
+	pthread_mutex_lock(&v->lock);
+	forget_ended(v, view);
+	vec_each(p, &view->list) {
+		struct history *h = history_of(v, p);
+		if (!h)
+			break;
+		take_one(v, p, &point);
+		add_point(h, &point);
+		jsonw_object(&w, NULL);
+		jsonw_i64(&w, "id", h->id);
+		jsonw_array(&w, "points");
+		add_values(&w, &point);
+		jsonw_array_end(&w);
+		jsonw_object_end(&w);
+	}
+	pthread_mutex_unlock(&v->lock);
+	jsonw_array_end(&w);
+	patients_done(v->server->patients, view);
+	live_tell_vitals(v->server->live, buf_cstr(&text));
+}
+
+static void *thread(void *user)
+{
+	struct vitals *v = user;
+	struct timespec next;
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	pthread_mutex_lock(&v->lock);
+	while (!v->stopping && clock_mono_ns() - v->asked_ns < LINGER_NS) {
+		pthread_mutex_unlock(&v->lock);
+		take_all(v);
+		next.tv_sec += EVERY_S;
+		pthread_mutex_lock(&v->lock);
+		if (live_vitals_listeners(v->server->live))
+			v->asked_ns = clock_mono_ns();
+		while (!v->stopping && !pthread_cond_timedwait(&v->wake, &v->lock, &next))
+			;
+	}
+	v->running = false;
+	pthread_mutex_unlock(&v->lock);
+	return NULL;
+}
+
+void vitals_ask(struct vitals *v)
+{
+	pthread_mutex_lock(&v->lock);
+	v->asked_ns = clock_mono_ns();
+	if (!v->running && !v->stopping) {
+		pthread_attr_t attr;
+		if (v->started)
+			pthread_join(v->thread, NULL);
+		pthread_attr_init(&attr);
+		pthread_attr_setstacksize(&attr, STACK_BYTES);
+		v->running = v->started = pthread_create(&v->thread, &attr, thread, v) == 0;
+		pthread_attr_destroy(&attr);
+	}
+	pthread_mutex_unlock(&v->lock);
+}
+
+void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w)
+{
+	jsonw_i64(w, "now", clock_real_ns() / 1000000);
+	jsonw_i64(w, "intervalMs", EVERY_S * 1000);
+	jsonw_array(w, "columns");
+	for (size_t i = 0; i < VALUES; i++)
+		jsonw_str(w, NULL, names[i]);
+	jsonw_array_end(w);
+	jsonw_array(w, "processes");
+	pthread_mutex_lock(&v->lock);
+	vec_each(each, &v->list) {
+		const struct history *h = *each;
+		jsonw_object(w, NULL);
+		jsonw_i64(w, "id", h->id);
+		jsonw_array(w, "points");
+		for (size_t i = 0; i < h->n; i++) {
+			const struct point *p = &h->points[(h->first + i) % POINTS];
+			if (p->when_ms > since_ms)
+				add_values(w, p);
+		}
+		jsonw_array_end(w);
+		jsonw_object_end(w);
+	}
+	pthread_mutex_unlock(&v->lock);
+	jsonw_array_end(w);
+}

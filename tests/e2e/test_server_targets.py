@@ -1,0 +1,164 @@
+"""What the server gives back of living processes at once: counters, vital signs, stacks, traces, core files, pprof."""
+
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from drdotnet import PROGRAM, Home, event_streams, gone, wait_until
+from patient import FRAMEWORKS, Patient
+from server import Server
+
+
+class TargetsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.patient = cls.enterClassContext(Patient("exceptions", fx=FRAMEWORKS[-1]))
+        cls.server = cls.enterClassContext(Server(cls.home))
+        cls.path = f"/api/processes/{cls.patient.pid}"
+
+    def folder_is_empty(self):
+        return not [p for work in self.home.path.glob("serve-*") for p in work.iterdir()]
+
+    def test_counters_and_their_history(self):
+        first = self.server.get(f"{self.path}/counters").json()
+        by_name = {(s["provider"], s["name"]): s for s in first["series"]}
+        self.assertIn(("System.Runtime", "gc-heap-size"), by_name)
+        for series in first["series"]:
+            self.assertLessEqual(len(series["points"]), 1)
+        name = ("System.Runtime", "exception-count")
+
+        def points(since):
+            answer = self.server.get(f"{self.path}/counters/System.Runtime/exception-count?since={since}").json()
+            self.assertEqual([name], [(s["provider"], s["name"]) for s in answer["series"]])
+            return answer["series"][0]["points"]
+        wait_until(lambda: len(points(0)) >= 3, "three points")
+        history = points(0)
+        self.assertEqual(sorted(p[0] for p in history), [p[0] for p in history])
+        self.assertGreater(max(p[1] for p in history), 0)
+        self.assertTrue(all(p[0] > history[0][0] for p in points(history[0][0])))
+        only = self.server.get(f"{self.path}/counters/system.runtime").json()
+        self.assertEqual({"System.Runtime"}, {s["provider"] for s in only["series"]})
+        self.assertEqual(1, event_streams(self.patient.pid), "everybody shares one listener")
+        self.assertEqual(400, self.server.get(f"{self.path}/counters?since=x").status)
+        self.assertEqual(404, self.server.get("/api/processes/1/counters").status)
+
+    def test_vital_signs(self):
+        def mine():
+            return next((p["points"] for p in self.server.get("/api/processes/vitals").json()["processes"]
+                         if p["id"] == self.patient.pid), [])
+        wait_until(lambda: any(p[4] for p in mine()), "exceptions are counted")
+        last = mine()[-1]
+        self.assertGreater(last[2], 1e6, "resident memory")
+        self.assertGreater(last[3], 1e4, "GC heap")
+        with self.server.events("/api/events?vitals=true") as events:
+            name, data = next(iter(events))
+            self.assertEqual("vitals", name)
+            self.assertIn(self.patient.pid, [p["id"] for p in data])
+
+    def test_stacks(self):
+        text = self.server.get(f"{self.path}/stacks")
+        self.assertEqual((200, "text/plain; charset=utf-8"), (text.status, text.headers["content-type"]), text)
+        self.assertIn("managed threads", text.text())
+        self.assertIn("Patients.Program.Main", text.text())
+        as_json = self.server.get(f"{self.path}/stacks", Accept="application/json").json()
+        self.assertTrue(any(f["name"] and "Patients.Program.Main" in f["name"] for t in as_json["threads"] for f in t["frames"]))
+        self.assertEqual(404, self.server.get("/api/processes/1/stacks").status)
+        self.assertEqual(400, self.server.get("/api/processes/x/stacks").status)
+        self.assertEqual(400, self.server.get(f"{self.path}/stacks?maxPauseMs=0").status)
+
+    def convertible(self, data, wanted):
+        with tempfile.NamedTemporaryFile(suffix=".nettrace") as file:
+            file.write(data)
+            file.flush()
+            done = subprocess.run([PROGRAM, "trace", "report", file.name], capture_output=True, text=True, check=True)
+            self.assertIn(wanted, done.stdout)
+
+    def test_a_trace_of_some_seconds(self):
+        trace = self.server.get(f"{self.path}/trace?seconds=1&profile=exceptions")
+        self.assertEqual((200, "application/octet-stream"), (trace.status, trace.headers["content-type"]), trace)
+        self.assertTrue(trace.body.startswith(b"Nettrace"))
+        self.convertible(trace.body, "xception")
+        flame = self.server.get(f"{self.path}/trace?seconds=1&format=speedscope").json()
+        self.assertIn("profiles", flame)
+        wait_until(self.folder_is_empty, "nothing is left of it")
+        for query, words in (("seconds=0", "seconds"), ("profile=odd", "odd"), ("format=odd", "format"),
+                             ("profile=gc&providers=X", "either"), ("providers=:::", "")):
+            answer = self.server.get(f"{self.path}/trace?{query}")
+            self.assertEqual(400, answer.status, query)
+            self.assertIn(words, answer.detail())
+        self.assertEqual(404, self.server.get("/api/processes/1/trace?seconds=1").status)
+
+    def test_a_client_that_goes_away_ends_its_trace(self):
+        before = event_streams(self.patient.pid)
+        connection = self.server.connect()
+        connection.request("GET", f"{self.path}/trace?seconds=600&profile=gc")
+        wait_until(lambda: event_streams(self.patient.pid) > before, "the trace runs")
+        connection.close()
+        wait_until(lambda: event_streams(self.patient.pid) <= before, "the trace ends")
+
+    def test_a_trace_that_is_started_and_stopped(self):
+        self.assertEqual([], self.server.get("/api/traces").json())
+        answer = self.server.post("/api/traces", {"processId": self.patient.pid, "profile": "exceptions"})
+        self.assertEqual(201, answer.status, answer)
+        trace = answer.json()
+        self.assertEqual(f"/api/traces/{trace['id']}", answer.headers["location"])
+        self.assertEqual((self.patient.pid, "exceptions", True), (trace["processId"], trace["what"], trace["running"]))
+        self.assertEqual([trace["id"]], [t["id"] for t in self.server.get("/api/traces").json()])
+        self.patient.mark()
+        wait_until(lambda: self.patient.truth()["exceptions"]["raised"] > 20, "it throws")
+        stopped = self.server.post(f"/api/traces/{trace['id']}/stop")
+        self.assertEqual(200, stopped.status, stopped)
+        self.convertible(stopped.body, "xception")
+        self.assertEqual(404, self.server.post(f"/api/traces/{trace['id']}/stop").status)
+        other = self.server.post("/api/traces", {"processId": self.patient.pid, "providers": "System.Runtime"}).json()
+        self.assertEqual(204, self.server.ask("DELETE", f"/api/traces/{other['id']}").status)
+        wait_until(self.folder_is_empty, "nothing is left of it")
+        for body, status in (({}, 400), ({"processId": 1}, 404), ({"processId": self.patient.pid, "profile": "odd"}, 400),
+                             ({"processId": self.patient.pid, "maxSeconds": 0}, 400),
+                             ({"processId": self.patient.pid, "profile": "a", "providers": "b"}, 400)):
+            self.assertEqual(status, self.server.post("/api/traces", body).status, body)
+        self.assertEqual([], self.server.get("/api/traces").json())
+
+    def test_a_core_file(self):
+        core = self.server.post(f"{self.path}/dump")
+        self.assertEqual(200, core.status, core)
+        self.assertEqual(b"\x7fELF", core.body[:4])
+        self.assertGreater(len(core.body), 10e6)
+        self.assertEqual('attachment; filename="core"', core.headers["content-disposition"])
+        wait_until(self.folder_is_empty, "nothing is left of it")
+        self.assertEqual(405, self.server.get(f"{self.path}/dump").status)
+        self.assertEqual(404, self.server.post("/api/processes/1/dump").status)
+
+    def test_go_tool_pprof_opens_the_cpu_profile(self):
+        with Patient("cpu", fx=FRAMEWORKS[-1]) as busy, tempfile.TemporaryDirectory() as folder:
+            url = f"{self.server.url}/debug/pprof/profile?seconds=1&pid={busy.pid}"
+            top = subprocess.run(["go", "tool", "pprof", "-top", url], capture_output=True, text=True,
+                                 env={"PATH": "/usr/local/go/bin:/usr/bin:/bin", "HOME": folder, "PPROF_TMPDIR": folder})
+            self.assertEqual(0, top.returncode, top.stderr)
+            self.assertIn("Shop.Pricing.Quote.Total", top.stdout)
+        self.assertEqual(400, self.server.get("/debug/pprof/profile?seconds=0").status)
+        self.assertEqual(404, self.server.get("/debug/pprof/profile?pid=1").status)
+        heap = self.server.get("/debug/pprof/heap")
+        self.assertEqual(501, heap.status)
+        self.assertIn("POST /api/sessions", heap.detail())
+
+    def test_commands_end_with_the_server(self):
+        with Home() as home, Server(home) as server:
+            answer = server.post("/api/traces", {"processId": self.patient.pid, "profile": "gc"})
+            self.assertEqual(201, answer.status)
+            child = int(Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0])
+            server.stop(signal.SIGKILL)
+            wait_until(lambda: gone(child), "its commands end too")
+            self.assertEqual(1, len(list(home.path.glob("serve-*"))))
+            with Server(home) as again:
+                self.assertEqual([f"serve-{again.pid}"], [p.name for p in home.path.glob("serve-*")])
+            self.assertEqual([], list(home.path.glob("serve-*")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,76 @@
+// Drives the pages in Chromium for tests/e2e/test_web.py: browse.mjs SCENARIO FACTS, facts as JSON. Prints what the
+// scenario found as JSON; an error on any page, or one that the scenario throws, ends it with a message.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import * as scenarios from "./scenarios.mjs";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+/** A browser of its own; pages watch their own console. */
+class Tester {
+  constructor(browser, facts) {
+    Object.assign(this, { browser, facts, complaints: [], expected: [] });
+  }
+
+  async context({ width = 1280, height = 800, scheme = "light" } = {}) {
+    const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: scheme, baseURL: this.facts.url, reducedMotion: "reduce", acceptDownloads: true });
+    context.setDefaultTimeout(this.facts.seconds * 1000);
+    return context;
+  }
+
+  async page(options = {}) {
+    const page = await (options.context ?? (await this.context(options))).newPage();
+    page.on("pageerror", (e) => this.complaints.push(`${page.url()}: ${e.message}`));
+    page.on("console", (m) => m.type() === "error" && !this.expected.some((x) => m.text().includes(x)) && this.complaints.push(`${page.url()}: ${m.text()}`));
+    // Nothing is ever asked from anywhere else.
+    page.on("request", (r) => r.url().startsWith(this.facts.url) || r.url().startsWith("data:") || r.url().startsWith("blob:") || this.complaints.push(`asks ${r.url()}`));
+    return page;
+  }
+
+  /** What axe finds wrong, in one line each. */
+  async axe(page) {
+    // By the debugger, since the page's own policy lets no other script in.
+    await page.evaluate(AXE);
+    const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+    return found.violations.map((v) => `${new URL(page.url()).pathname}: ${v.id}: ${v.nodes.map((n) => `${n.target.join(" ")} ${n.failureSummary?.split("\n")[1] ?? ""}`).slice(0, 3).join("; ")}`);
+  }
+
+  async sideways(page) {
+    return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  }
+
+  check(truth, message) {
+    if (!truth) throw new Error(message);
+  }
+
+  equal(have, want, what) {
+    if (JSON.stringify(have) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(have)}, not ${JSON.stringify(want)}`);
+  }
+
+  async ask(path, init) {
+    const answer = await fetch(this.facts.url + path, init);
+    return { status: answer.status, body: await answer.json().catch(() => null) };
+  }
+}
+
+const [name, text] = process.argv.slice(2);
+const profile = mkdtempSync(join(tmpdir(), "drdotnet-browser-"));
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: [...ARGS, `--crash-dumps-dir=${profile}`] });
+const tester = new Tester(browser, { seconds: 60, ...JSON.parse(text) });
+let code = 0;
+try {
+  const result = (await scenarios[name](tester)) ?? {};
+  if (tester.complaints.length) throw new Error(`the pages complain:\n${tester.complaints.join("\n")}`);
+  console.log(JSON.stringify(result));
+} catch (e) {
+  console.error(e.stack ?? e);
+  code = 1;
+} finally {
+  await browser.close();
+  rmSync(profile, { recursive: true, force: true });
+}
+process.exit(code);

@@ -1,0 +1,275 @@
+// What a person does with the pages. Facts: url, pid, pids, sessions, session, shots (a folder for pictures).
+import { join } from "node:path";
+
+const VERDICT = ".verdict .say";
+
+/** From the list of patients to the patient's page, as somebody does who knows a name. */
+export async function list(t) {
+  const page = await t.page();
+  await page.goto("/");
+  await page.waitForSelector("table.pt tbody tr");
+  const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.innerText));
+  for (const pid of t.facts.pids) t.check(rows.some((r) => r.includes(String(pid))), `pid ${pid} is not listed: ${rows.join(" | ")}`);
+  // Lines grow while one looks, values change in place.
+  const row = page.locator("table.pt tbody tr", { has: page.locator(`a[href="/profilers/${t.facts.pid}"]`) });
+  await page.waitForFunction((pid) => document.querySelectorAll(`tr:has(a[href="/profilers/${pid}"]) .spark .l[d*="L"]`).length === 4, t.facts.pid);
+  await row.locator(".why", { hasText: "exceptions/s for" }).waitFor();
+  await page.fill("input[aria-label='Filter patients']", `${t.facts.pid}`);
+  t.equal(await page.locator("table.pt tbody tr").count(), 1, "rows with the filter");
+  t.equal(new URL(page.url()).search, `?find=${t.facts.pid}`, "address");
+  await page.fill("input[aria-label='Filter patients']", "nobody is called so");
+  await page.getByText('No patient matches "nobody is called so".').waitFor();
+  await page.getByRole("button", { name: "Clear the filter" }).click();
+  await row.getByRole("link", { name: /Examine/ }).click();
+  await page.waitForSelector(".exam");
+  t.equal(new URL(page.url()).pathname, `/profilers/${t.facts.pid}`, "address");
+  // Its counters come to life, and a click on a complaint only changes the plan.
+  await page.waitForSelector(".charts .chart .uplot canvas");
+  const titles = await page.$$eval(".chart .n", (all) => all.map((e) => e.textContent));
+  for (const want of ["CPU", "GC heap", "Exceptions"]) t.check(titles.includes(want), `no chart of ${want}: ${titles}`);
+  const before = (await t.ask("/api/sessions")).body.length;
+  await page.locator(".sym label", { hasText: "Runtime pauses" }).click();
+  t.equal(await page.locator(".plan .what").textContent(), "Runtime pauses", "plan");
+  t.equal((await t.ask("/api/sessions")).body.length, before, "sessions");
+  return { rows: rows.length };
+}
+
+/** One profiler by its form: wrong values are told in place, then it runs to its report. */
+async function examine(t, context, profiler, pid) {
+  const page = await t.page({ context });
+  await page.goto(`/job/${pid}/${profiler.uuid}`);
+  await page.waitForSelector("dialog form");
+  const duration = profiler.parameters.find((p) => p.key.startsWith("duration"));
+  if (duration) {
+    const field = page.locator(`#p-${duration.key}`);
+    await field.fill("99999999");
+    await page.locator("dialog .err", { hasText: `At most ${duration.max}` }).waitFor();
+    t.check(await page.locator("dialog button[type=submit]").isDisabled(), `${profiler.id}: a wrong value can be sent`);
+    await field.fill("2");
+  }
+  await page.locator("dialog button[type=submit]:enabled").click();
+  await page.waitForURL(/\/sessions\/[0-9a-f-]{36}/);
+  const guid = new URL(page.url()).pathname.split("/").pop();
+  await page.waitForSelector(VERDICT);
+  const session = (await t.ask(`/api/sessions/${guid}`)).body, report = (await t.ask(`/api/sessions/${guid}/report.json`)).body;
+  t.equal(session.state, "done", `${profiler.id} ended with "${session.error}"`);
+  await page.waitForSelector(".report");
+  t.equal((await page.locator(VERDICT).textContent()).trim(), report.verdict.plain.trim(), `verdict of ${profiler.id}`);
+  const wanted = report.blocks.filter((b) => b.block !== "note").map((b) => b.title);
+  const shown = await page.$$eval(".report > section.panel h2", (all) => all.map((e) => e.textContent));
+  t.equal(shown.filter((h) => h !== "Parameters"), wanted, `blocks of ${profiler.id}`);
+  t.equal(await page.locator(".kfs .kf").count(), report.figures.length, `figures of ${profiler.id}`);
+  t.equal(await page.locator(".strip > div").count(), report.how.length, `how of ${profiler.id}`);
+  t.equal(await t.sideways(page), 0, `${profiler.id}: the page scrolls sideways by`);
+  const wrong = await t.axe(page);
+  t.equal(wrong, [], `axe on ${profiler.id}`);
+  if (t.facts.shots && ["cpu-hotpaths", "exceptions"].includes(profiler.id)) await page.screenshot({ path: join(t.facts.shots, `session-${profiler.id}.png`) });
+  await page.close();
+  return { id: profiler.id, guid, finding: report.verdict.finding, blocks: report.blocks.map((b) => b.block) };
+}
+
+/** Every profiler of the registry, a few at a time. */
+export async function profile(t) {
+  const all = (await t.ask("/api/profilers")).body, context = await t.context(), results = [];
+  const next = async () => {
+    for (let p = all.shift(); p; p = all.shift()) results.push(await examine(t, context, p, t.facts.pidOf[p.id] ?? t.facts.pid));
+  };
+  await Promise.all([next(), next(), next()]);
+  return { results };
+}
+
+/** A running session shows its progress and log, survives a reload, and is cancelled. */
+export async function cancel(t) {
+  const page = await t.page();
+  await page.goto(`/job/${t.facts.pid}/exceptions`);
+  await page.locator("#p-duration").fill("600");
+  await page.locator("dialog button[type=submit]:enabled").click();
+  await page.waitForSelector(".runhead");
+  await page.locator(".log div", { hasText: /./ }).first().waitFor();
+  await page.locator(".steps .now", { hasText: "Measure" }).waitFor();
+  const wrong = await t.axe(page);
+  t.equal(wrong, [], "axe while it runs");
+  if (t.facts.shots) await page.screenshot({ path: join(t.facts.shots, "session-running.png") });
+  const guid = new URL(page.url()).pathname.split("/").pop();
+  // Leaving loses nothing: it is on the patient's page and on the list, and goes on.
+  await page.goto(`/profilers/${t.facts.pid}`);
+  await page.locator(".side .slist li", { hasText: /running/ }).getByRole("link").click();
+  await page.waitForURL(`**/sessions/${guid}`);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.waitForSelector(VERDICT);
+  const session = (await t.ask(`/api/sessions/${guid}`)).body;
+  t.equal(session.state, "cancelled", "state");
+  return { guid };
+}
+
+/** Delete asks first; the safe answer has the focus. */
+export async function remove(t) {
+  const page = await t.page();
+  t.expected.push("404");
+  await page.goto(`/sessions/${t.facts.session}`);
+  await page.waitForSelector(VERDICT);
+  await page.getByRole("button", { name: "Delete this session" }).click();
+  t.equal(await page.evaluate(() => document.activeElement.textContent), "Keep", "focus");
+  await page.keyboard.press("Enter");
+  t.equal(await page.locator("dialog").count(), 0, "dialogs");
+  await page.getByRole("button", { name: "Delete this session" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.waitForURL("**/sessions");
+  t.equal((await t.ask(`/api/sessions/${t.facts.session}`)).status, 404, "status");
+  await page.goto(`/sessions/${t.facts.session}`);
+  await page.getByText("There is no such session.").waitFor();
+  return {};
+}
+
+/** A pasted link shows the same view in a browser that has never been here. */
+export async function deepLink(t) {
+  const page = await t.page();
+  await page.goto(`/sessions/${t.facts.session}`);
+  const table = page.locator(".rows-panel").first();
+  await table.locator("[role=columnheader] button").first().click();
+  await table.locator("[aria-sort=ascending]").waitFor();
+  const search = page.locator("input[aria-label='Find a method in the flame graph']");
+  if (await search.count()) await search.fill("Shop");
+  const look = async (p) => [await p.locator(".rows-panel").first().locator(".r").allInnerTexts(), await p.locator("output").allInnerTexts()];
+  const there = await look(page), fresh = await t.page();
+  await fresh.goto(page.url().slice(t.facts.url.length));
+  await fresh.locator("[aria-sort=ascending]").first().waitFor();
+  t.equal(await look(fresh), there, "view");
+  // The theme is the reader's own choice and stays.
+  await fresh.getByRole("button", { name: "Switch between dark and light" }).click();
+  await fresh.reload();
+  t.equal(await fresh.evaluate(() => document.documentElement.dataset.theme), "dark", "theme");
+  return {};
+}
+
+/** Tables, trees, flame graph and the whole program by keyboard. */
+export async function keyboard(t) {
+  const page = await t.page();
+  await page.goto(`/sessions/${t.facts.session}`);
+  await page.waitForSelector(".report");
+  const tree = page.locator(".rows.tree").first(), row = tree.locator(".r").first();
+  await row.focus();
+  const shown = await tree.locator(".r").count();
+  await page.keyboard.press("ArrowLeft");
+  t.check((await tree.locator(".r").count()) < shown, "the branch did not close");
+  await page.keyboard.press("ArrowRight");
+  t.equal(await tree.locator(".r").count(), shown, "rows");
+  await page.keyboard.press("ArrowDown");
+  t.equal(await page.evaluate(() => document.activeElement.dataset.at), "1", "focus");
+  const canvas = page.locator("canvas[role=application]").first();
+  await canvas.focus();
+  for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+  t.check(/b\d+\.zoom=/.test(page.url()), `not zoomed: ${page.url()}`);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+  t.check(!/zoom=/.test(page.url()), `still zoomed: ${page.url()}`);
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press("/");
+  await page.locator("dialog[aria-label='Find a process or session'] input").fill(String(t.facts.pid));
+  await page.locator("#found li").first().waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/profilers/*");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("s");
+  await page.waitForURL("**/sessions");
+  await page.goBack();
+  await page.waitForURL("**/profilers/*");
+  return {};
+}
+
+const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.pid}`, "/nowhere"];
+
+/** Every page at one width and scheme: no sideways scrolling, nothing axe finds. */
+async function everywhere(t, options, name) {
+  const context = await t.context(options), wrong = [];
+  for (const path of PAGES(t.facts)) {
+    const page = await t.page({ context });
+    await page.goto(path);
+    await page.waitForSelector("main h1, main h2, main h3");
+    await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
+    if (path.startsWith("/profilers/")) await page.waitForSelector(".chart canvas");
+    if (path.startsWith("/stacks/")) await page.waitForSelector("pre.stacks");
+    const over = await t.sideways(page);
+    if (over > 0) wrong.push(`${path} scrolls sideways by ${over} px`);
+    wrong.push(...(await t.axe(page)));
+    if (t.facts.shots) await page.screenshot({ path: join(t.facts.shots, `${name}${path.replace(/\/(\d+|[0-9a-f-]{36})/g, "").replaceAll("/", "-")}.png`), fullPage: true });
+    await page.close();
+  }
+  t.equal(wrong, [], `${JSON.stringify(options)}`);
+}
+
+export const wide = (t) => everywhere(t, { width: 1280, scheme: "dark" }, "wide");
+export const narrow = (t) => everywhere(t, { width: 400, height: 800, scheme: "light" }, "narrow");
+
+/** Search, filter, choose and delete in the history; logs; two sessions side by side. */
+export async function history(t) {
+  const page = await t.page();
+  await page.goto("/sessions");
+  await page.waitForSelector(".slist li");
+  const all = await page.locator(".slist li").count();
+  await page.selectOption("select[aria-label=Profiler]", "exceptions");
+  const some = await page.locator(".slist li").count();
+  t.check(some > 0 && some < all, `${some} of ${all} are of exceptions`);
+  await page.fill("input[aria-label='Search sessions']", "no verdict has these words");
+  await page.getByText("No session matches.").waitFor();
+  await page.getByRole("button", { name: "Clear the filters" }).click();
+  for (const guid of t.facts.sessions.slice(0, 2)) await page.locator("li", { has: page.locator(`a[href="/sessions/${guid}"]`) }).getByRole("checkbox").check();
+  await page.locator(".say-bar").getByRole("button", { name: "Compare" }).click();
+  await page.waitForURL("**/compare/*/*");
+  await page.getByText("Before", { exact: true }).first().waitFor();
+  t.check((await page.locator(".kfs .kf").count()) > 0, "no figures are compared");
+  await page.getByRole("button", { name: "Logs" }).click();
+  await page.locator("dialog .log div", { hasText: "listening on" }).waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    (async () => {
+      await page.goto(`/sessions/${t.facts.sessions[0]}`);
+      await page.getByRole("button", { name: "Download" }).click();
+      await page.getByRole("link", { name: "Everything as a zip" }).click();
+    })(),
+  ]);
+  t.check(/\.zip$/.test(download.suggestedFilename()), `downloads ${download.suggestedFilename()}`);
+  return {};
+}
+
+/** A table of a hundred thousand rows in a real report: few of them are in the document, and no frame is long. */
+export async function rows(t) {
+  const page = await t.page(), n = 100000, doc = (await t.ask(`/api/sessions/${t.facts.session}/report.json`)).body;
+  doc.blocks = [{
+    block: "table", title: "Very many", rowsCut: 0,
+    columns: [{ name: "Type", kind: "code", bar: false, main: false }, { name: "Objects", kind: "count", bar: false, main: false }, { name: "Size", kind: "bytes", bar: true, main: true }],
+    rows: Array.from({ length: n }, (_, i) => ({ cells: [`Shop.Models.Number${i}.Inner`, (i * 7919) % n, (n - i) * 1000] })),
+  }];
+  await page.route("**/report.json", (route) => route.fulfill({ json: doc }));
+  await page.goto(`/sessions/${t.facts.session}`);
+  await page.waitForSelector(".scroll.tall .r");
+  // The time that the page's own thread worked, by the browser's trace: what else the machine does must not count.
+  await t.browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
+  const found = await page.evaluate(async () => {
+    const box = document.querySelector(".scroll.tall"), frames = 160;
+    let most = 0;
+    for (let y = 0; y < frames; y++) {
+      box.scrollTop = y < frames / 2 ? y * 90 : (y * box.scrollHeight) / frames;
+      await new Promise(requestAnimationFrame);
+      most = Math.max(most, box.querySelectorAll(".r").length);
+    }
+    return { most, frames };
+  });
+  const events = JSON.parse((await t.browser.stopTracing()).toString()).traceEvents;
+  const mains = new Set(events.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => `${e.pid} ${e.tid}`));
+  const tasks = events.filter((e) => /RunTask$/.test(e.name) && mains.has(`${e.pid} ${e.tid}`) && e.tdur !== undefined).map((e) => e.tdur / 1000).sort((a, b) => b - a);
+  t.check(tasks.length > found.frames, `the trace has only ${tasks.length} tasks`);
+  t.check(tasks[0] < 50, `tasks of ${tasks.slice(0, 5).map((x) => x.toFixed(1))} ms while scrolling`);
+  t.check(found.most < 80, `${found.most} rows are in the document`);
+  // Sorted and filtered beside the page.
+  await page.getByRole("columnheader", { name: "Objects" }).getByRole("button").click();
+  await page.evaluate(() => (document.querySelector(".scroll.tall").scrollTop = 0));
+  await page.locator(".r", { hasText: "99,999" }).first().waitFor();
+  await page.fill("input[aria-label='Filter Very many']", "Number4242.");
+  await page.waitForFunction(() => document.querySelectorAll(".rows .r").length === 1);
+  return { ...found, longestMs: tasks[0] };
+}

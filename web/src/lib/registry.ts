@@ -1,0 +1,79 @@
+// What the registry of profilers means for people: complaints, effects, and forms that check in place.
+import type { Process, Profiler, ProfilerParameter } from "./api";
+
+/** The first clause of a symptom, as the label of a button: "The CPU is high". */
+export function complaint(p: Profiler): string {
+  const clause = (p.symptom ?? p.name).split(/, or |, but |; |: | though |, the /)[0]!;
+  return clause.charAt(0).toUpperCase() + clause.slice(1);
+}
+
+const WAY_WORDS: Record<string, string> = { events: "events", samples: "samples", image: "snapshot", agent: "agent" };
+
+export function wayWords(way: string): string {
+  return WAY_WORDS[way] ?? way;
+}
+
+/** The first way of the profiler that this process has open; null when none is. */
+export function wayFor(p: Profiler, process: Process | null): string | null {
+  for (const way of p.ways ?? []) {
+    const known = process?.ways?.find((w) => w.way === way);
+    if (!known || known.open) return way;
+  }
+  return (p.ways ?? []).length ? null : "events";
+}
+
+/** Does it hold the process still for a moment? */
+export function stops(p: Profiler, way = p.ways?.[0]): boolean {
+  return way === "image" || way === "agent";
+}
+
+/** "about 2.4 ms" out of what the check says about its snapshot. */
+export function pauseWords(process: Process | null): string | null {
+  const how = process?.ways?.find((w) => w.way === "image")?.how ?? "";
+  return /about [\d.,]+ (?:ns|µs|ms|s)/.exec(how)?.[0] ?? null;
+}
+
+export function effect(p: Profiler, process: Process | null): string {
+  const way = wayFor(p, process);
+  if (way && stops(p, way)) return `pauses it${pauseWords(process) ? ` ${pauseWords(process)}` : " for a moment"}`;
+  return p.cost?.split(";")[0] || "no stop";
+}
+
+/** How long a run takes, by its parameters. */
+export function takes(p: Profiler, values: Record<string, string> = {}): string {
+  const d = p.parameters.find((x) => /^duration/.test(x.key));
+  return d ? `${values[d.key] ?? d.value} ${d.unit ?? "s"}` : "a few seconds";
+}
+
+function rangeWords(p: ProfilerParameter): string {
+  const unit = p.unit ? ` ${p.unit}` : "";
+  if (p.min == null || p.max == null) return "";
+  return `${p.min}${unit} to ${p.max}${unit}`;
+}
+
+/** What is wrong with a value, in words that say what would be right; null when nothing is. */
+export function check(p: ProfilerParameter, value: string): string | null {
+  const text = value.trim();
+  if (p.type === 2 || p.type === 3) {
+    const plain = p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text, n = Number(plain);
+    if (!plain || Number.isNaN(n) || !/^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(plain)) return `Not a number. Use ${rangeWords(p) || "digits"}.`;
+    if (p.type === 2 && !Number.isInteger(n)) return `Whole numbers only. Use ${rangeWords(p) || "digits"}.`;
+    if (p.max != null && n > p.max) return `At most ${p.max}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
+    if (p.min != null && n < p.min) return `At least ${p.min}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
+  }
+  if (p.type === 4 && !/^(true|false)$/.test(text)) return "Yes or no.";
+  if (p.type === 1 && p.choices && !p.choices.includes(text)) return `One of ${p.choices.join(", ")}.`;
+  if (p.type === 1 && !p.choices && new TextEncoder().encode(value).length > 256) return "At most 256 bytes.";
+  return null;
+}
+
+/** As the server wants it: without the unit somebody typed. */
+export function clean(p: ProfilerParameter, value: string): string {
+  const text = value.trim();
+  return (p.type === 2 || p.type === 3) && p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text;
+}
+
+export function hint(p: ProfilerParameter): string {
+  const range = rangeWords(p), unit = p.unit ? ` ${p.unit}` : "";
+  return [range, `default ${p.defaultValue ?? p.value}${unit}`].filter(Boolean).join(", ");
+}

@@ -1,0 +1,162 @@
+// One patient: what is wrong, what will be done, its counters, its profilers, its sessions.
+import { useMemo, useState } from "preact/hooks";
+import { api, type Process, type Profiler } from "../lib/api";
+import { durationNs, plural, visible } from "../lib/format";
+import { canBeExamined, closedBecause } from "../lib/history";
+import { useTitle } from "../lib/hooks";
+import { useEvents, useLoad } from "../lib/load";
+import { complaint, effect, pauseWords, stops, takes, wayFor, wayWords } from "../lib/registry";
+import { go, replace, useQuery } from "../lib/router";
+import { Copy } from "../parts/Dialog";
+import { Icon, Mark, Pause } from "../parts/marks";
+import { SessionList } from "../parts/SessionList";
+import { Empty, Trouble, Waiting } from "../parts/states";
+import { LiveCounters } from "./LiveCounters";
+import { nameOf } from "./PatientsPage";
+import { StartDialog } from "./StartDialog";
+
+const COMPLAINTS = 12;
+
+function Facts({ p }: { p: Process }) {
+  const open = (p.ways ?? []).filter((w) => w.open).map((w) => wayWords(w.way));
+  const facts: [string, preact.ComponentChildren][] = [
+    ["Pid", p.pid ?? "hidden"],
+    ["Runtime", [p.version ? `.NET ${visible(p.version)}` : "hidden", p.architecture].filter(Boolean).join(", ")],
+    ["Up", p.uptimeSeconds == null ? "hidden" : durationNs(p.uptimeSeconds * 1e9)],
+    ["Container", p.container ? visible(p.container) : "on the host"],
+    ["User", p.user ? visible(p.user) : "hidden"],
+    ["Ways open", open.length ? open.join(", ") : "none"],
+  ];
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}
+      {p.commandLine && <div class="cmd"><dt>Command</dt><dd class="mono" title={visible(p.commandLine)}>{visible(p.commandLine)}</dd></div>}
+    </dl>
+  );
+}
+
+function Closed({ p }: { p: Process }) {
+  const rows = (p.ways ?? []).filter((w) => !w.open);
+  const remark = closedBecause(p);
+  return (
+    <section class="panel closed-panel">
+      <div class="ph"><h2>Cannot be examined</h2></div>
+      {rows.length ? rows.map((w) => (
+        <div class="closed-note"><div><b>{wayWords(w.way)}:</b> {visible(w.why ?? "closed")}{w.fix && <> To open it: {visible(w.fix)}</>}</div>{w.fix && <Copy small text={w.fix} icon={<Icon name="copy" size={12} />} />}</div>
+      )) : <p class="nothing">{visible(remark?.why ?? "It does not answer.")}</p>}
+    </section>
+  );
+}
+
+function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p: Process; profilers: Profiler[]; chosen: Profiler; onChoose: (p: Profiler) => void; onStart: () => void; onParameters: () => void }) {
+  const [all, setAll] = useState(false), way = wayFor(chosen, p);
+  const shown = all ? profilers : profilers.slice(0, COMPLAINTS);
+  return (
+    <section class="panel exam" aria-label="Examine">
+      <div class="q">
+        <h2 id="wrong">What is wrong?</h2>
+        <div class="sym" role="radiogroup" aria-labelledby="wrong">
+          {shown.map((x) => (
+            <label><input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} /><b>{complaint(x)}</b><span>{x.name}</span></label>
+          ))}
+        </div>
+        {profilers.length > COMPLAINTS && <button class="link more-sym" onClick={() => setAll(!all)}>{all ? "Fewer complaints" : plural(profilers.length - COMPLAINTS, "more complaint", "more complaints")}</button>}
+      </div>
+      <div class="plan" aria-live="polite">
+        <div><span class="dim">Will run</span><p class="what">{chosen.name}</p></div>
+        <dl>
+          <dt>Way</dt><dd>{way ? wayWords(way) : "none of its ways is open"}</dd>
+          <dt>Pause</dt><dd>{way && stops(chosen, way) ? `${pauseWords(p) ?? "a moment"}, once` : "none"}</dd>
+          <dt>Takes</dt><dd>{takes(chosen)}</dd>
+        </dl>
+        <div class="go"><button class="btn primary big" data-examine disabled={!way} onClick={onStart}>Examine</button><button class="btn big quiet-edge" onClick={onParameters}>Parameters</button></div>
+      </div>
+    </section>
+  );
+}
+
+function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler[]; onRun: (x: Profiler) => void }) {
+  const [term, setTerm] = useQuery("profiler");
+  const shown = profilers.filter((x) => `${x.name} ${x.symptom} ${x.id}`.toLowerCase().includes(term.toLowerCase()));
+  return (
+    <section class="panel">
+      <div class="ph"><h2>All profilers</h2><span class="dim">{plural(profilers.filter((x) => wayFor(x, p)).length, "fits", "fit")} this process</span><div class="end"><input class="field sm" type="search" placeholder="Filter" aria-label="Filter profilers" value={term} onInput={(e) => setTerm(e.currentTarget.value)} /></div></div>
+      <table class="plist">
+        <thead><tr><th scope="col">Profiler</th><th scope="col" class="c-ans">Answers</th><th scope="col" class="c-way">Way</th><th scope="col">Effect on it</th><th scope="col" class="num c-t">Takes</th><td /></tr></thead>
+        <tbody>
+          {shown.map((x) => {
+            const way = wayFor(x, p), stop = !!way && stops(x, way);
+            return (
+              <tr>
+                <td class="pn">{x.name}{x.experimental && <span class="tag exp">trial</span>}</td>
+                <td class="c-ans sub">{x.symptom}</td>
+                <td class="c-way sub">{way ? wayWords(way) : "closed"}</td>
+                <td class={stop ? "cost pause" : "cost"}><Pause stops={stop} />{effect(x, p)}</td>
+                <td class="num sub c-t">{takes(x)}</td>
+                <td class="num"><button class="btn sm" disabled={!way} aria-label={`Run ${x.name}`} onClick={() => onRun(x)}>Run</button></td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
+  const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
+  useEvents("/api/events", { session: sessions.reload }, sessions.reload);
+  const server = useLoad("server-of-patient", api.server).data;
+  const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState("");
+  if (process.data && process.data !== last) setLast(process.data);
+  const p = process.data ?? last, list = profilers.data;
+  const asked = profiler ? list?.find((x) => x.uuid.toLowerCase() === profiler.toLowerCase() || x.id === profiler) : undefined;
+  const mine = useMemo(() => (sessions.data ?? []).filter((s) => s.processId === id), [sessions.data, id]);
+  useTitle(p ? nameOf(p) : "Patient");
+  if (process.error && !p)
+    return process.error.status === 404 ? (
+      <>
+        <nav class="crumbs" aria-label="Breadcrumb"><a href="/processes">Patients</a><span>/</span><span>pid {id}</span></nav>
+        <h1>There is no process {id} any more</h1>
+        {mine.length ? <section><div class="sec-h"><h2>Its sessions are kept</h2></div><SessionList sessions={mine} /></section> : <Empty acts={<a class="btn" href="/processes">Patients</a>}>It may have ended, or its pid was never a .NET process.</Empty>}
+      </>
+    ) : <Trouble error={process.error} what="The process could not be read." retry={process.reload} />;
+  if (!p || !list) return <Waiting rows={5} />;
+  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone;
+  const close = () => replace(`/profilers/${id}${symptom ? `?symptom=${symptom}` : ""}`);
+  async function start(x: Profiler) {
+    try {
+      go(`/sessions/${(await api.start(x.uuid, id, [])).guid}`);
+    } catch (e) {
+      setTrouble((e as Error).message);
+    }
+  }
+  return (
+    <>
+      <nav class="crumbs" aria-label="Breadcrumb"><a href="/processes">Patients</a><span>/</span><span>{nameOf(p)}</span></nav>
+      <div class="head">
+        <div><h1>{nameOf(p)}</h1>{p.remark && <p class="status"><Mark is="warn" />{visible(p.remark)}</p>}</div>
+        <div class="acts">{open && <a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a>}</div>
+      </div>
+      <Facts p={p} />
+      {gone && <div class="say-bar gap" role="status"><Mark is="off" /><span>{nameOf(p)} (pid {id}) has ended. Its sessions are kept.</span></div>}
+      {trouble && <div class="say-bar bad gap" role="alert"><Mark is="bad" /><span>Not started: {visible(trouble)} The process was not touched.</span><span class="end"><button class="btn sm" onClick={() => setTrouble("")}>Close</button></span></div>}
+      {open ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : !gone && <Closed p={p} />}
+      <div class="cols">
+        <div>
+          {open && <LiveCounters id={id} sessions={mine} cores={server?.cores ?? 1} />}
+          {open && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
+        </div>
+        <aside aria-label="Sessions of this patient">
+          <section class="side">
+            <div class="panel"><div class="ph"><h2>Sessions of {nameOf(p)}</h2></div>
+              {mine.length ? <SessionList narrow sessions={mine.slice(0, 8)} /> : <p class="nothing">None yet.</p>}
+              {mine.length > 8 && <p class="pfoot"><a href={`/sessions?process=${encodeURIComponent(p.name ?? "")}`}>All {mine.length} sessions</a></p>}
+            </div>
+          </section>
+        </aside>
+      </div>
+      {asked && <StartDialog p={p} profiler={asked} like={like} onClose={close} />}
+    </>
+  );
+}
