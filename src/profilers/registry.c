@@ -12,6 +12,7 @@
 	X(merged_call_stacks)                                                                                          \
 	X(gc_survivors)                                                                                                \
 	X(heap_stats)                                                                                                  \
+	X(duplicated_strings)                                                                                          \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
