@@ -13,6 +13,7 @@
 	X(gc_survivors)                                                                                                \
 	X(heap_stats)                                                                                                  \
 	X(duplicated_strings)                                                                                          \
+	X(wasted_collections)                                                                                          \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
