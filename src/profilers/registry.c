@@ -10,6 +10,7 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
+	X(memory_leaks)                                                                                                \
 	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
 	X(duplicated_strings)                                                                                          \
