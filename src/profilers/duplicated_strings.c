@@ -164,10 +164,7 @@ struct value_group {
 	uint64_t units, copies, alive;
 	size_t first;	  /* of its members */
 	const char *text; /* NULL = not kept */
-	/* Who refers to most of its copies. */
-	uint32_t holder_type;
-	const char *holder_field;
-	uint64_t held;
+	struct referrer holder;
 };
 
 struct duplicates {
@@ -217,52 +214,18 @@ static struct err *take_more(void *user, struct cursor *in)
 	return cursor_ok(in) ? NULL : misshapen();
 }
 
-/* ---- who holds them ---- */
-
-/* Every reference to a member is looked at once. Referrers of one group are counted in a small table of their own. */
-struct referrer {
-	uint32_t type, slot;
-	uint64_t n;
-};
-#define REFERRERS 8 /* of a group; the first ones met */
-
 static void find_holders(struct duplicates *d, size_t n_shown)
 {
 	const struct heapgraph *g = d->look.graph;
-	uint32_t *group_of = mem_zalloc(((size_t)g->n + 1) * sizeof(*group_of)); /* + 1; 0 = none */
-	struct referrer(*seen)[REFERRERS] = mem_zalloc((n_shown + 1) * sizeof(*seen));
+	uint32_t *group_of = mem_zalloc(((size_t)g->n + 1) * sizeof(*group_of));
+	struct referrer *found = mem_array(n_shown + 1, sizeof(*found));
 	for (size_t i = 0; i < n_shown; i++)
 		for (uint64_t k = 0; k < d->groups.v[i].copies; k++)
 			group_of[d->members.v[d->groups.v[i].first + k]] = (uint32_t)i + 1;
-	for (uint32_t from = 0; from < g->n; from++) {
-		if (!heapgraph_reached(g, from))
-			continue;
-		for (uint32_t e = g->first[from]; e < g->first[from + 1]; e++) {
-			uint32_t group = g->target[e] == GRAPH_NONE ? 0 : group_of[g->target[e]];
-			if (!group)
-				continue;
-			struct referrer *r = seen[group - 1];
-			uint32_t slot = g->types.v[g->type[from]].variable ? 0 : e - g->first[from];
-			size_t k = 0;
-			while (k < REFERRERS && r[k].n && (r[k].type != g->type[from] || r[k].slot != slot))
-				k++;
-			if (k < REFERRERS) {
-				r[k].type = g->type[from];
-				r[k].slot = slot;
-				r[k].n++;
-			}
-		}
-	}
+	heap_referrers(g, group_of, n_shown, found);
 	for (size_t i = 0; i < n_shown; i++)
-		for (size_t k = 0; k < REFERRERS; k++)
-			if (seen[i][k].n > d->groups.v[i].held) {
-				const struct graph_type *t = &g->types.v[seen[i][k].type];
-				d->groups.v[i].held = seen[i][k].n;
-				d->groups.v[i].holder_type = seen[i][k].type;
-				d->groups.v[i].holder_field =
-					seen[i][k].slot < t->n_slots ? t->slots[seen[i][k].slot] : "";
-			}
-	mem_free(seen);
+		d->groups.v[i].holder = found[i];
+	mem_free(found);
 	mem_free(group_of);
 }
 
@@ -301,17 +264,6 @@ static struct sums count_alive(struct duplicates *d)
 	return s;
 }
 
-static void holder_words(const struct duplicates *d, const struct value_group *g, struct buf *out)
-{
-	if (!g->held)
-		return;
-	heap_type_short(d->look.graph, g->holder_type, out);
-	if (*g->holder_field) {
-		buf_char(out, '.');
-		heap_field_name(g->holder_field, out);
-	}
-}
-
 static void shown_text(const struct value_group *g, size_t max, struct buf *out)
 {
 	if (!g->text) {
@@ -337,7 +289,7 @@ static void add_verdict(const struct exam *exam, const struct duplicates *d, con
 	}
 	CLEANUP(buf_free) struct buf text = { 0 }, holder = { 0 };
 	shown_text(top, 40, &text);
-	holder_words(d, top, &holder);
+	heap_referrer_name(d->look.graph, &top->holder, &holder);
 	rich_text(v, "%s strings waste ", much ? "Equal" : "No problem here: equal");
 	rich_strong(v, "%s", fmt_bytes(s->waste).s);
 	rich_text(v, ", %s of what is alive: %s strings have only %s different values. ", fmt_percent(share).s,
@@ -369,7 +321,7 @@ static void add_table(const struct exam *exam, const struct duplicates *d, const
 		const struct value_group *g = &d->groups.v[i];
 		CLEANUP(buf_free) struct buf text = { 0 }, holder = { 0 };
 		shown_text(g, max, &text);
-		holder_words(d, g, &holder);
+		heap_referrer_name(d->look.graph, &g->holder, &holder);
 		struct report_row *row = report_row(
 			t, (struct value[]){ V_CODE(buf_cstr(&text)), holder.len ? V_CODE(buf_cstr(&holder)) : V_NONE,
 					     V_COUNT(g->alive), V_BYTES(group_waste(g)),

@@ -41,9 +41,10 @@ static void on_object(void *user, struct heap_walk *walk, const struct heap_foun
 /* The process as it is now, which is a moment later than the copy; the sums are of pages, not of objects. */
 static void on_outline(void *user, struct heap *h, const struct heap_outline *outline)
 {
-	(void)h;
 	struct draining *d = user;
 	const struct exam *exam = d->look->exam;
+	if (d->look->on_start)
+		d->look->on_start(d->look->user, h);
 	CLEANUP(buf_free) struct buf smaps = { 0 };
 	VEC(uint64_t) stacks = { 0 };
 	size_t n;

@@ -14,6 +14,7 @@ struct heap_look {
 	struct look_facts facts;
 	uint32_t threads_unread;
 	/* More than the graph, for those who want it. NULL = nothing. */
+	void (*on_start)(void *user, struct heap *h);
 	void (*on_object)(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number);
 	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
 	struct err *(*take_more)(void *user, struct cursor *in);      /* what on_done wrote */
@@ -32,6 +33,17 @@ void heap_areas(const char *smaps, const struct heap_outline *outline, const uin
 		struct graph_facts *facts);
 extern const char *const heap_area_names[GRAPH_AREAS];
 extern const char *const heap_generation_names[GRAPH_GENERATIONS];
+
+/* Who refers to most of the objects of a group. */
+struct referrer {
+	uint32_t type;
+	const char *field; /* "" = an array, or not known */
+	uint64_t n;	   /* references; 0 = nobody */
+};
+/* group_of: by object, group + 1, 0 = none. ret: one for each group. References from garbage do not count. */
+void heap_referrers(const struct heapgraph *g, const uint32_t *group_of, size_t n_groups, struct referrer *ret);
+/* "OrderLine.Status", or the type of an array; appends nothing when there is nobody. */
+void heap_referrer_name(const struct heapgraph *g, const struct referrer *r, struct buf *out);
 
 /* ---- names, all appended ---- */
 

@@ -14,6 +14,7 @@
 	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
 	X(duplicated_strings)                                                                                          \
+	X(wasted_collections)                                                                                          \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \

@@ -39,6 +39,7 @@ class AgainstThePatient(unittest.TestCase):
             stand_still(patient)
             survivors = look(cls.home, "gc-survivors", patient.pid)
             stats = look(cls.home, "heap-stats", patient.pid)
+            stats.collections = look(cls.home, "wasted-collections", patient.pid)
             core = cls.folder / f"{fx}-{server}.core"
             if not server:
                 done = cls.home.run("dump", "collect", patient.pid, "--fast", "-o", core, "--max-pause", "10s", "--quiet")
@@ -83,6 +84,15 @@ class AgainstThePatient(unittest.TestCase):
                 self.assertGreater(rows[holder["type"]]["Retained"], holder["objects"] * 1000)
             generations = [row for row in stats.rows("Generations") if row["Where"].partition(" ")[0] != "heap"]
             self.assertEqual(sum(row["Bytes"] for row in generations), stats.figures["Objects"])
+
+    def test_collections_are_counted(self):
+        for _, stats, truth, _ in self.each():
+            self.assertEqual(stats.collections.finding, "nothing-found")
+            rows = {row["Collection"]: row for row in stats.collections.rows("By type")}
+            sessions = rows["Dictionary<Int32, Session>"]
+            self.assertEqual((sessions["Collections"], sessions["Elements"]), (1, truth["static"]["objects"]))
+            self.assertGreaterEqual(sessions["Room for"], sessions["Elements"])
+            self.assertEqual(sessions["Wasted"], (sessions["Room for"] - sessions["Elements"]) * 24)
 
     def test_where_the_memory_is(self):
         for _, stats, _, _ in self.each():

@@ -279,6 +279,36 @@ static void copies(void **state)
 	fixture_end(&f);
 }
 
+/* Two lists of orders: one with room for twice as many, one that is empty and garbage keeps a third. */
+static void collections(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct built b;
+	fixture_begin(&f);
+	fixture_window(f.recording, 0);
+	begin(&b);
+	uint64_t held[] = { START, START + 32 };
+	heapgraph_write_root(b.w, GRAPH_STATIC, "Shop.Book.Lists", "", held, 2);
+	for (int i = 0; i < 3; i++)
+		object(&b, FRAMEWORK, 32, NULL, 0);
+	end(&b);
+	uint64_t numbers[] = { 3, 0, 500000, 1000000, 8, 1, 0, 1000000, 8, 1, 0, 1000000, 8 };
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		buf_varu64(&b.out, numbers[i]);
+	keep(&f, "collections", &b);
+	f.way = WAY_IMAGE;
+	fixture_examine(&f, "wasted-collections");
+	assert_string_equal(report_finding(f.report), "wasted");
+	json_t *json = fixture_json(f.report);
+	const json_t *cells = row(json, "By type", "List<Order>");
+	assert_int_equal(number(cells, 2), 2);
+	assert_int_equal(number(cells, 3), 1);
+	assert_int_equal(number(cells, 6), 500000 * 8 + 1000000 * 8 + 32 + 24);
+	json_decref(json);
+	fixture_end(&f);
+}
+
 /* Cut anywhere or changed anywhere: refused, or a report that makes sense. Never a crash. */
 static void hostile(void **state)
 {
@@ -361,8 +391,9 @@ static void areas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survivors), cmocka_unit_test(statistics), cmocka_unit_test(growth),
-		cmocka_unit_test(copies),    cmocka_unit_test(hostile),	   cmocka_unit_test(areas),
+		cmocka_unit_test(survivors), cmocka_unit_test(statistics),  cmocka_unit_test(growth),
+		cmocka_unit_test(copies),    cmocka_unit_test(collections), cmocka_unit_test(hostile),
+		cmocka_unit_test(areas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
