@@ -34,17 +34,6 @@ void heap_areas(const char *smaps, const struct heap_outline *outline, const uin
 extern const char *const heap_area_names[GRAPH_AREAS];
 extern const char *const heap_generation_names[GRAPH_GENERATIONS];
 
-/* Who refers to most of the objects of a group. */
-struct referrer {
-	uint32_t type;
-	const char *field; /* "" = an array, or not known */
-	uint64_t n;	   /* references; 0 = nobody */
-};
-/* group_of: by object, group + 1, 0 = none. ret: one for each group. References from garbage do not count. */
-void heap_referrers(const struct heapgraph *g, const uint32_t *group_of, size_t n_groups, struct referrer *ret);
-/* "OrderLine.Status", or the type of an array; appends nothing when there is nobody. */
-void heap_referrer_name(const struct heapgraph *g, const struct referrer *r, struct buf *out);
-
 /* ---- names, all appended ---- */
 
 /* "Dictionary<Int32, Order>" with its namespaces. */

@@ -39,7 +39,6 @@ class AgainstThePatient(unittest.TestCase):
             stand_still(patient)
             survivors = look(cls.home, "gc-survivors", patient.pid)
             stats = look(cls.home, "heap-stats", patient.pid)
-            stats.collections = look(cls.home, "wasted-collections", patient.pid)
             core = cls.folder / f"{fx}-{server}.core"
             if not server:
                 done = cls.home.run("dump", "collect", patient.pid, "--fast", "-o", core, "--max-pause", "10s", "--quiet")
@@ -85,15 +84,6 @@ class AgainstThePatient(unittest.TestCase):
             generations = [row for row in stats.rows("Generations") if row["Where"].partition(" ")[0] != "heap"]
             self.assertEqual(sum(row["Bytes"] for row in generations), stats.figures["Objects"])
 
-    def test_collections_are_counted(self):
-        for _, stats, truth, _ in self.each():
-            self.assertEqual(stats.collections.finding, "nothing-found")
-            rows = {row["Collection"]: row for row in stats.collections.rows("By type")}
-            sessions = rows["Dictionary<Int32, Session>"]
-            self.assertEqual((sessions["Collections"], sessions["Elements"]), (1, truth["static"]["objects"]))
-            self.assertGreaterEqual(sessions["Room for"], sessions["Elements"])
-            self.assertEqual(sessions["Wasted"], (sessions["Room for"] - sessions["Elements"]) * 24)
-
     def test_where_the_memory_is(self):
         for _, stats, _, _ in self.each():
             areas = {row["Memory"]: row["In RAM"] for row in stats.rows("Where the memory is")}
@@ -117,33 +107,6 @@ class AgainstThePatient(unittest.TestCase):
             again = Report(done.json())
             self.assertEqual(again.verdict, survivors.verdict)
             self.assertEqual(again.rows("Holders"), survivors.rows("Holders"))
-
-
-class Strings(unittest.TestCase):
-    def setUp(self):
-        self.home = self.enterContext(Home())
-
-    def test_copies_and_waste(self):
-        for fx in FRAMEWORKS:
-            with self.subTest(fx), Patient("duplicate-strings", fx=fx, copies=20000) as patient:
-                truth = patient.truth()["duplicate-strings"]
-                masked = look(self.home, "duplicated-strings", patient.pid)
-                shown = look(self.home, "duplicated-strings", patient.pid, "--param=show_values=true")
-                self.assertEqual((masked.finding, masked.health), ("many-duplicates", "warn"))
-                for report in (masked, shown):
-                    found = {(row["Copies"], row["Wasted"]): row for row in report.rows("Values")}
-                    for value in truth["values"]:
-                        row = found[value["copies"], value["wasted_bytes"]]
-                        self.assertEqual(row["Kept by"], "OrderLine.Status")
-                    self.assertAlmostEqual(report.figures["Wasted"], truth["wasted_bytes"], delta=50_000)
-                values = {row["Value"]: row for row in shown.rows("Values")}
-                self.assertIn('"waiting for payment"', values)
-                self.assertNotIn("waiting for payment", str(masked.data))
-                self.assertIn('"xxxxxxx xxx xxxxxxx"', str(masked.data))
-
-    def test_nothing_wrong(self):
-        with Patient("healthy") as patient:
-            self.assertEqual(look(self.home, "duplicated-strings", patient.pid).finding, "nothing-found")
 
 
 class Leaks(unittest.TestCase):

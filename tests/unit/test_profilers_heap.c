@@ -240,119 +240,6 @@ static void growth(void **state)
 	fixture_end(&f);
 }
 
-/* ---- duplicated-strings ---- */
-
-/* Three copies of a text, one of them garbage. */
-static void texts(struct built *b)
-{
-	begin(b);
-	uint64_t first = START, third = START + 128;
-	uint64_t order = third + 64;
-	heapgraph_write_root(b->w, GRAPH_STATIC, "Shop.Book.Lines", "", (uint64_t[]){ first, order }, 2);
-	for (int i = 0; i < 3; i++)
-		object(b, TEXT, 64, NULL, 0);
-	object(b, ORDER, 32, (uint64_t[]){ third, first }, 2);
-	end(b);
-	uint64_t numbers[] = { 3, 192, 1, 20, 3, 0, 1, 1, 1, 0, 5 };
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		buf_varu64(&b->out, numbers[i]);
-	buf_str(&b->out, "xx 99");
-}
-
-static void copies(void **state)
-{
-	(void)state;
-	struct fixture f;
-	struct built b;
-	fixture_begin(&f);
-	fixture_window(f.recording, 0);
-	texts(&b);
-	keep(&f, "strings", &b);
-	f.way = WAY_IMAGE;
-	fixture_examine(&f, "duplicated-strings");
-	json_t *json = fixture_json(f.report);
-	const json_t *cells = row(json, "Values", "\"xx 99\"");
-	assert_int_equal(number(cells, 2), 2); /* alive */
-	assert_int_equal(number(cells, 3), 64);
-	assert_string_equal(json_string_value(json_array_get(cells, 1)), "Order.Payload");
-	json_decref(json);
-	fixture_end(&f);
-}
-
-/* Two lists of orders: one with room for twice as many, one that is empty and garbage keeps a third. */
-static void collections(void **state)
-{
-	(void)state;
-	struct fixture f;
-	struct built b;
-	fixture_begin(&f);
-	fixture_window(f.recording, 0);
-	begin(&b);
-	uint64_t held[] = { START, START + 32 };
-	heapgraph_write_root(b.w, GRAPH_STATIC, "Shop.Book.Lists", "", held, 2);
-	for (int i = 0; i < 3; i++)
-		object(&b, FRAMEWORK, 32, NULL, 0);
-	end(&b);
-	uint64_t numbers[] = { 3, 0, 500000, 1000000, 8, 1, 0, 1000000, 8, 1, 0, 1000000, 8 };
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		buf_varu64(&b.out, numbers[i]);
-	keep(&f, "collections", &b);
-	f.way = WAY_IMAGE;
-	fixture_examine(&f, "wasted-collections");
-	assert_string_equal(report_finding(f.report), "wasted");
-	json_t *json = fixture_json(f.report);
-	const json_t *cells = row(json, "By type", "List<Order>");
-	assert_int_equal(number(cells, 2), 2);
-	assert_int_equal(number(cells, 3), 1);
-	assert_int_equal(number(cells, 6), 500000 * 8 + 1000000 * 8 + 32 + 24);
-	json_decref(json);
-	fixture_end(&f);
-}
-
-/* Cut anywhere or changed anywhere: refused, or a report that makes sense. Never a crash. */
-static void hostile(void **state)
-{
-	(void)state;
-	struct built whole;
-	const struct profiler *p;
-	texts(&whole);
-	assert_ok(profiler_find("duplicated-strings", &p));
-	unsigned refused = 0;
-	for (size_t i = 12; i < 2 * whole.out.len; i++) {
-		bool cut = i < whole.out.len;
-		size_t at = cut ? i : i - whole.out.len;
-		struct built b = { 0 };
-		buf_add(&b.out, whole.out.data, cut ? at : whole.out.len);
-		if (!cut)
-			b.out.data[at] ^= 0x55;
-		struct fixture f;
-		fixture_begin(&f);
-		fixture_window(f.recording, 0);
-		keep(&f, "strings", &b);
-		assert_ok(recording_seal(f.recording));
-		recording_free(f.recording);
-		assert_ok(recording_open(f.dir, &f.recording));
-		f.params = params_new(p);
-		f.report = report_new();
-		f.exam = (struct exam){ .profiler = p,
-					.params = f.params,
-					.patient = &f.patient,
-					.way = WAY_IMAGE,
-					.recording = f.recording,
-					.replay = true,
-					.cancel_fd = -1 };
-		struct err *err = exam_run(&f.exam);
-		if (!err)
-			err = exam_analyse(&f.exam, f.report);
-		assert_true(err || !cut);
-		refused += err != NULL;
-		err_free(err);
-		fixture_end(&f);
-	}
-	assert_true(refused > whole.out.len);
-	buf_free(&whole.out);
-}
-
 /* ---- where the memory is ---- */
 
 static void areas(void **state)
@@ -391,8 +278,9 @@ static void areas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survivors), cmocka_unit_test(statistics),  cmocka_unit_test(growth),
-		cmocka_unit_test(copies),    cmocka_unit_test(collections), cmocka_unit_test(hostile),
+		cmocka_unit_test(survivors),
+		cmocka_unit_test(statistics),
+		cmocka_unit_test(growth),
 		cmocka_unit_test(areas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
