@@ -41,10 +41,9 @@ static void on_object(void *user, struct heap_walk *walk, const struct heap_foun
 /* The process as it is now, which is a moment later than the copy; the sums are of pages, not of objects. */
 static void on_outline(void *user, struct heap *h, const struct heap_outline *outline)
 {
+	(void)h;
 	struct draining *d = user;
 	const struct exam *exam = d->look->exam;
-	if (d->look->on_start)
-		d->look->on_start(d->look->user, h);
 	CLEANUP(buf_free) struct buf smaps = { 0 };
 	VEC(uint64_t) stacks = { 0 };
 	size_t n;
@@ -87,7 +86,7 @@ static struct err *take(void *user, struct cursor *in)
 	seen->threads_unread = cursor_u32(in);
 	if (!cursor_ok(in))
 		return err_new(ERR_BAD_DATA, "the heap's recording is cut short");
-	return seen->take_more ? seen->take_more(seen->take_user, in) : NULL;
+	return seen->take_more ? seen->take_more(seen->user, in) : NULL;
 }
 
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part)

@@ -14,12 +14,10 @@ struct heap_look {
 	struct look_facts facts;
 	uint32_t threads_unread;
 	/* More than the graph, for those who want it. NULL = nothing. */
-	void (*on_start)(void *user, struct heap *h);
 	void (*on_object)(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number);
 	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
 	struct err *(*take_more)(void *user, struct cursor *in);      /* what on_done wrote */
 	void *user;
-	void *take_user; /* of take_more */
 };
 /* Part is the name of this look in the recording: "heap". The graph is dominated already. */
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part) MUST_USE;
