@@ -10,15 +10,18 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
+	X(deadlocks)                                                                                                   \
+	X(stuck_tasks)                                                                                                 \
+	X(zombie_threads)                                                                                              \
 	X(gc_survivors)                                                                                                \
 	X(heap_stats)                                                                                                  \
 	X(duplicated_strings)                                                                                          \
 	X(wasted_collections)                                                                                          \
-	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \
-	X(loader)
+	X(loader)                                                                                                      \
+	X(crash)
 
 #define PROFILER_EXTERN(name) extern const struct profiler profiler_##name;
 PROFILERS(PROFILER_EXTERN)
