@@ -14,6 +14,7 @@
 	X(stuck_tasks)                                                                                                 \
 	X(zombie_threads)                                                                                              \
 	X(gc_survivors)                                                                                                \
+	X(memory_leaks)                                                                                                \
 	X(heap_stats)                                                                                                  \
 	X(duplicated_strings)                                                                                          \
 	X(wasted_collections)                                                                                          \
