@@ -78,6 +78,7 @@ install: all
 	install -D -m 755 $(BUILD)/drdotnet $(DESTDIR)$(PREFIX)/bin/drdotnet
 	ln -sfn drdotnet $(DESTDIR)$(PREFIX)/bin/profcpu
 	install -D -m 755 $(BUILD)/drdotnet-dachost $(DESTDIR)$(PREFIX)/bin/drdotnet-dachost
+	install -D -m 644 $(BUILD)/libdrdotnet-agent.so $(DESTDIR)$(PREFIX)/bin/libdrdotnet-agent.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(BUILD)/drdotnet _generate man >$(DESTDIR)$(PREFIX)/share/man/man1/drdotnet.1

@@ -24,13 +24,14 @@
 
 struct look_facts {
 	bool core;	    /* a core file: nobody was paused */
+	bool agent;	    /* by our library in the process, which sent a copy of itself */
 	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
 	int64_t at_unix_ns; /* of a core: when its file was last written */
 	uint64_t pause_ns;  /* from the first thread's stop to the last one's start */
 	uint64_t life_ns;   /* of the copy */
 	uint64_t copied;    /* bytes that the process had to copy because the copy shared them */
 	uint64_t missing;   /* bytes that a core cut short lacks, or too large to be saved from a living process */
-	uint64_t bytes;	    /* of a core file */
+	uint64_t bytes;	    /* of a core file, or that an agent sent */
 	uint64_t unproven;  /* bytes of assemblies read from disk, because the core lacks them: perhaps of another build
 			     */
 	uint32_t attempts;  /* stops until one fitted */
@@ -50,6 +51,9 @@ struct look {
 /* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
  * or what an attempt that failed left there; look_fini in any case. */
 struct err *look_at_patient(const struct patient *p, struct image_limits *limits, struct look *ret) MUST_USE;
+/* The same by our library in the process, for when only its socket and a folder are within reach. The copy has been
+ * sent, and is gone, when this returns. */
+struct err *look_by_agent(const struct patient *p, const struct image_limits *limits, struct look *ret) MUST_USE;
 struct err *look_at_core(const char *path, struct look *ret) MUST_USE;
 /* No more memory is needed: the copy goes now, and what it cost is known. ERR_IO when it was lost before, so that what
  * was read may be short. Once is enough; exam_look does it after drain(). */
