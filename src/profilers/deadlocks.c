@@ -93,7 +93,7 @@ static void add_stack(const struct seen *s, const struct seen_thread *t, const c
 	while (end && seen_frame(s, t, end - 1)->framework)
 		end--;
 	for (size_t i = site && end ? site - 1 : 0; i < (end ? end : t->n); i++) {
-		report_row_line(row, VALUE_CODE, seen_frame(s, t, i)->name, waits);
+		report_row_line(row, VALUE_CODE, seen_frame(s, t, i)->name, waits ? waits : seen_line(s, t, i));
 		waits = NULL;
 	}
 }

@@ -194,6 +194,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		for (size_t i = 0; i < n; i++) {
 			if (part(first[i].bytes, hs.bytes) < WORTH_A_TREE)
 				break;
+			if (first[i].several && first[i].alike > 1)
+				continue;
 			holder_tree(g, &first[i], depth, report);
 			if (!i)
 				report_details(report);

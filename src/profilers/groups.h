@@ -8,6 +8,7 @@ struct group {
 	uint32_t thing;	   /* what they wait for, or SEEN_NONE */
 	uint32_t site;	   /* method: the innermost of the user's own code, else the innermost; SEEN_NONE = none */
 	uint32_t first, n; /* in members */
+	bool alike;	   /* each of them waits for another thing like that */
 	uint32_t pool;	   /* so many are workers of the thread pool */
 };
 struct groups {

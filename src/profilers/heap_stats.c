@@ -327,7 +327,7 @@ const struct profiler profiler_heap_stats = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 1,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "memory-is-elsewhere",

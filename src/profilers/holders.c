@@ -49,6 +49,7 @@ static void add_holder(struct search *s, uint32_t vertex, uint64_t units, uint64
 		return;
 	vec_push(&s->out->v, ((struct holder){ .vertex = vertex,
 					       .root = root_of(s->g, vertex),
+					       .also = GRAPH_NONE,
 					       .alike = 1,
 					       .bytes = units * 8,
 					       .objects = objects,
@@ -140,7 +141,7 @@ static void merge_alike(const struct heapgraph *g, struct holders *h)
 			if (fresh) {
 				*at = n;
 			} else {
-				h->v.v[*at].alike++;
+				h->v.v[*at].alike += one->alike;
 				h->v.v[*at].bytes += one->bytes;
 				h->v.v[*at].objects += one->objects;
 			}
@@ -150,6 +151,130 @@ static void merge_alike(const struct heapgraph *g, struct holders *h)
 	}
 	h->v.n = n;
 	vec_sort(&h->v, largest_first);
+}
+
+/* ---- what several hold at once ---- */
+
+/* Objects that hang on two roots belong to neither, and each may be small: those of one type are one holder. */
+static void add_shared(struct search *s)
+{
+	const struct heapgraph *g = s->g;
+	struct shared {
+		uint64_t units, objects, alike;
+		uint32_t largest;
+	} *by_type = mem_zalloc((g->types.n + 1) * sizeof(*by_type));
+	for (uint32_t c = g->child[heapgraph_top(g)]; c != GRAPH_NONE; c = g->sibling[c]) {
+		if (c >= g->n || g->retained[c] >= s->least)
+			continue;
+		struct shared *b = &by_type[g->type[c]];
+		if (!b->alike || g->retained[c] > g->retained[b->largest])
+			b->largest = c;
+		b->alike++;
+		b->units += g->retained[c];
+		b->objects += g->retained_objects[c];
+	}
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		if (by_type[t].units < s->least)
+			continue;
+		size_t before = s->out->v.n;
+		add_holder(s, by_type[t].largest, by_type[t].units, by_type[t].objects);
+		if (s->out->v.n > before)
+			s->out->v.v[before].alike = by_type[t].alike;
+	}
+	mem_free(by_type);
+}
+
+/* What is right below the top on the way to each object: a root, or an object that several hold; climbs each way once.
+ */
+static uint32_t anchor_of(const struct heapgraph *g, uint32_t *known, uint32_t v)
+{
+	uint32_t top = heapgraph_top(g), end = v;
+	while (end < g->n && known[end] == GRAPH_NONE && g->dominator[end] != top)
+		end = g->dominator[end];
+	uint32_t anchor = end < g->n && known[end] != GRAPH_NONE ? known[end] : end;
+	for (; v < g->n && known[v] == GRAPH_NONE && v != anchor; v = g->dominator[v])
+		known[v] = anchor;
+	return anchor;
+}
+
+/* A root, or beyond the top a type whose objects are themselves held by several. */
+static uint32_t claimant(const struct heapgraph *g, uint32_t anchor)
+{
+	return anchor < g->n ? heapgraph_top(g) + 1 + g->type[anchor] : anchor;
+}
+
+struct claim {
+	uint64_t key, n; /* holder << 32 | claimant */
+};
+
+static int most_claims_first(const void *a, const void *b)
+{
+	const struct claim *x = a, *y = b;
+	if (x->n != y->n)
+		return x->n < y->n ? 1 : -1;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static void claim(struct map_u64 *claims, uint64_t holder, uint32_t who)
+{
+	bool fresh;
+	uint64_t *n = map_u64_put(claims, holder << 32 | who, &fresh);
+	*n = fresh ? 1 : *n + 1;
+}
+
+/* Who refers to what several hold: counted by where these references come from. */
+static void find_claims(const struct heapgraph *g, const uint32_t *holder_of_type, struct map_u64 *claims)
+{
+	uint32_t top = heapgraph_top(g);
+	uint32_t *known = mem_array(MAX(g->n, 1u), sizeof(*known));
+	memset(known, 0xff, g->n * sizeof(*known));
+	for (uint32_t v = 0; v < g->n; v++) {
+		for (uint32_t i = g->first[v]; heapgraph_reached(g, v) && i < g->first[v + 1]; i++) {
+			uint32_t to = g->target[i];
+			if (to == GRAPH_NONE || g->dominator[to] != top || holder_of_type[g->type[to]] == GRAPH_NONE)
+				continue;
+			uint32_t anchor = anchor_of(g, known, v);
+			if (anchor >= g->n || g->type[anchor] != g->type[to])
+				claim(claims, holder_of_type[g->type[to]], claimant(g, anchor));
+		}
+	}
+	for (uint32_t r = 0; r < g->roots.n; r++)
+		for (uint32_t i = 0; i < g->roots.v[r].n; i++) {
+			uint32_t to = g->root_targets[g->roots.v[r].first + i];
+			if (g->dominator[to] == top && holder_of_type[g->type[to]] != GRAPH_NONE)
+				claim(claims, holder_of_type[g->type[to]], g->n + r);
+		}
+	mem_free(known);
+}
+
+static void name_claimants(const struct heapgraph *g, struct holders *h)
+{
+	CLEANUP(map_u64_free) struct map_u64 claims = { 0 };
+	VEC(struct claim) sorted = { 0 };
+	uint32_t *holder_of_type = mem_array(g->types.n + 1, sizeof(*holder_of_type));
+	memset(holder_of_type, 0xff, (g->types.n + 1) * sizeof(*holder_of_type));
+	for (size_t i = 0; i < h->v.n; i++)
+		if (h->v.v[i].several && h->v.v[i].vertex < g->n)
+			holder_of_type[g->type[h->v.v[i].vertex]] = (uint32_t)i;
+	find_claims(g, holder_of_type, &claims);
+	size_t at = 0;
+	struct claim next;
+	while (map_u64_next(&claims, &at, &next.key, &next.n))
+		vec_push(&sorted, next);
+	vec_sort(&sorted, most_claims_first);
+	vec_each(c, &sorted) {
+		struct holder *one = &h->v.v[c->key >> 32];
+		uint32_t who = (uint32_t)c->key;
+		if (who < heapgraph_top(g) && !one->by_root) {
+			one->by_root = true;
+			one->root = who;
+		} else if (one->also == GRAPH_NONE) {
+			one->also = who;
+		}
+		one->claims++;
+	}
+	vec_free(&sorted);
+	mem_free(holder_of_type);
 }
 
 /* ---- what they hold ---- */
@@ -232,6 +357,7 @@ static void name_roots(const struct heapgraph *g, struct holders *h)
 		one->several = true;
 	}
 	mem_free(shortest);
+	name_claimants(g, h);
 }
 
 void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders *ret)
@@ -244,6 +370,7 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 			explore(&s, c, 0);
 			settle(&s, c);
 		}
+	add_shared(&s);
 	map_u64_free(&s.left_units);
 	map_u64_free(&s.left_objects);
 	vec_sort(&ret->v, largest_first);
@@ -292,8 +419,22 @@ void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf
 	}
 	if (h->root == GRAPH_NONE || h->root < g->n)
 		return;
-	buf_str(out, h->several ? "in several, the nearest " : "in ");
-	heap_root_name(g, h->root - g->n, true, out);
+	if (h->also == GRAPH_NONE) {
+		buf_str(out, h->several ? "in several, the nearest " : "in ");
+		heap_root_name(g, h->root - g->n, true, out);
+		return;
+	}
+	buf_str(out, "held by ");
+	if (h->by_root) {
+		heap_root_name(g, h->root - g->n, true, out);
+		buf_str(out, h->claims > 2 ? ", " : " and ");
+	}
+	if (h->also > heapgraph_top(g))
+		heap_type_name(g, h->also - heapgraph_top(g) - 1, out);
+	else
+		heap_root_name(g, h->also - g->n, true, out);
+	if (h->claims > 1)
+		buf_str(out, h->claims > 2 ? " and others at once" : " at once");
 }
 
 /* ---- the tree below ---- */

@@ -32,7 +32,10 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 	/* Nobody is made to stand still for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
-	err_ignore(target_threads(&p->target, &look.before));
+	/* Attempts that failed have made its threads run: the first one's list is the true one. */
+	look.before = ret->before;
+	if (!look.before.n)
+		err_ignore(target_threads(&p->target, &look.before));
 	struct err *err = image_take_snapshot(&p->target, limits, &look.image);
 	if (err && err_kind(err) == ERR_BUSY && limits->busy_word) {
 		/* It collects without a pause: as it is, and who needs the heap sees that it is in disorder. */
@@ -44,7 +47,9 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 	look.facts.at_unix_ns = clock_real_ns();
 	if (!err)
 		err = dac_open(look.image, &dac_options, &look.dac);
+	ret->before = look.before;
 	if (err) {
+		look.before = (struct target_threads){ 0 };
 		look_fini(&look);
 		return err;
 	}
@@ -295,8 +300,8 @@ static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 
 static struct err *drain(struct exam *exam, struct look_part *part, struct buf *out)
 {
+	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
-		struct look look = { 0 };
 		struct dac_facts facts = { .heap_valid = true };
 		TRY(open_look(exam, part->heap, &look));
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
@@ -311,9 +316,12 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 			err = lost;
 		}
 		part->facts = look.facts;
-		look_fini(&look);
 		if (err || !again)
 			return err;
+		struct target_threads before = look.before;
+		look.before = (struct target_threads){ 0 };
+		look_fini(&look);
+		look.before = before;
 		if (pause_exam(exam, HEAP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
 	}
@@ -353,7 +361,8 @@ static struct err *look_live(struct exam *exam, struct look_part *part)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
 			       fmt_bytes(PART_BYTES_MAX).s);
 	keep(exam, part, &bytes);
-	note_window(exam, &part->facts);
+	if (!part->beside)
+		note_window(exam, &part->facts);
 	return take(part, &bytes);
 }
 
@@ -366,7 +375,8 @@ static struct err *take_chunk(void *user, const void *data, size_t len)
 static struct err *look_replay(struct exam *exam, struct look_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(exam_recall_window(exam));
+	if (!part->beside)
+		TRY(exam_recall_window(exam));
 	TRY(recording_part_read(exam->recording, part->name, take_chunk, &bytes));
 	recall_facts(exam, part);
 	return take(part, &bytes);

@@ -184,7 +184,7 @@ const struct profiler profiler_merged_call_stacks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 1,
-	.ways = { WAY_IMAGE, WAY_EVENTS },
+	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "lock-queue", "Look at what its owner does meanwhile (its row below); run deadlocks to see "

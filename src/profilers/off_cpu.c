@@ -312,6 +312,9 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
 		v->thinned ? ", which stand for the others of their thread (thinned to spare the process)" : "");
 	report_how(report, "Switches", V_COUNT(f->switches), sampled);
+	if (f->listened_ns && f->listened_ns < v->window_ns / 10 * 9)
+		report_how(report, "Listened", V_RATIO((double)f->listened_ns / (double)v->window_ns),
+			   "of the time, in turns, to spare the process; times are scaled to the whole window");
 	report_how(report, "Lost records", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
 	if (f->samples)
 		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), NULL);

@@ -12,6 +12,9 @@
 	X(merged_call_stacks)                                                                                          \
 	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
+	X(duplicated_strings)                                                                                          \
+	X(stuck_tasks)                                                                                                 \
+	X(zombie_threads)                                                                                              \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \

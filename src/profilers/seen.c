@@ -1,8 +1,9 @@
 /* The part, little endian, strings as u32 length and bytes:
  *
  *   u32 n methods:  string name, u8 framework
+ *   u32 n lines:    string "File.cs:12"
  *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
- *                   u64 x 4 times, u32 thing, u32 n frames: u32 method each
+ *                   u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each
  *   u32 n things:   u64 address, u8 kind, u8 guessed, u32 next, string type, name, u32 n holders: u32 thread each
  *   u32 ended */
 
@@ -33,6 +34,7 @@ void seen_free(struct seen *s)
 	vec_free(&s->methods);
 	map_u64_free(&s->by_name);
 	vec_free(&s->frames);
+	vec_free(&s->lines);
 	vec_free(&s->threads);
 	vec_free(&s->things);
 	vec_free(&s->holders);
@@ -59,7 +61,19 @@ uint32_t seen_method(struct seen *s, const char *name, bool framework)
 
 void seen_add_frame(struct seen *s, uint32_t method)
 {
+	seen_add_frame_at(s, method, NULL);
+}
+
+void seen_add_frame_at(struct seen *s, uint32_t method, const char *line)
+{
 	vec_push(&s->frames, method);
+	vec_push(&s->lines, str_empty(line) ? SEEN_NONE : strtab_add(&s->strings, line, strnlen(line, TEXT_MAX)));
+}
+
+const char *seen_line(const struct seen *s, const struct seen_thread *t, size_t i)
+{
+	uint32_t line = s->lines.v[t->first + i];
+	return line == SEEN_NONE ? NULL : strtab_get(&s->strings, line);
 }
 
 void seen_add_thread(struct seen *s, const struct seen_thread *thread)
@@ -69,7 +83,7 @@ void seen_add_thread(struct seen *s, const struct seen_thread *thread)
 	t.n = (uint32_t)s->frames.n - t.first;
 	if (t.n > FRAMES_MAX) {
 		t.n = FRAMES_MAX;
-		s->frames.n = t.first + FRAMES_MAX;
+		s->frames.n = s->lines.n = t.first + FRAMES_MAX;
 		t.cut = true;
 	}
 	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
@@ -171,6 +185,26 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 		buf_printf(out, ": %s", e.message);
 }
 
+static void add_frame(struct seen *s, struct look *look, const struct dac_frame *f)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct pdb_line line;
+	if (!f->kind && f->method && f->il_offset >= 0 && dac_line(look->lines, f->method, f->il_offset, &line))
+		dac_line_add(&text, &line);
+	seen_add_frame_at(s, method_of(s, look->dac, f), buf_cstr(&text));
+}
+
+/* A stack of nothing but nameless code is that of a thread the runtime made for itself. */
+static bool is_told(struct dac *dac, const struct dac_stack *stack)
+{
+	vec_each(f, stack) {
+		const struct dac_method *m = f->method ? dac_method(dac, f->method) : NULL;
+		if (m && !str_empty(m->name))
+			return true;
+	}
+	return false;
+}
+
 static void take_thread(struct seen *s, struct look *look, const struct dac_thread *t, const struct dac_stack *stack)
 {
 	CLEANUP(buf_free) struct buf exception = { 0 };
@@ -183,9 +217,10 @@ static void take_thread(struct seen *s, struct look *look, const struct dac_thre
 				      .cut = stack->cut,
 				      .lost = stack->lost };
 	ask_kernel(look->image, t->os_id, &thread);
-	for (size_t i = 0; i < stack->n && i < FRAMES_MAX * 2; i++)
+	size_t n = is_told(look->dac, stack) ? MIN(stack->n, (size_t)FRAMES_MAX * 2) : 0;
+	for (size_t i = 0; i < n; i++)
 		if (seen_keeps_frame(stack, i))
-			seen_add_frame(s, method_of(s, look->dac, &stack->v[i]));
+			add_frame(s, look, &stack->v[i]);
 	if (t->exception)
 		describe_exception(look->dac, t, &exception);
 	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
@@ -323,6 +358,24 @@ static void write_things(const struct seen *s, struct buf *out)
 	}
 }
 
+/* Each once; ret_index: string -> its number from 1. */
+static void write_lines(const struct seen *s, struct map_u64 *ret_index, struct buf *out)
+{
+	VEC(uint32_t) list = { 0 };
+	vec_each(line, &s->lines) {
+		bool new;
+		uint64_t *place = *line == SEEN_NONE ? NULL : map_u64_put(ret_index, *line, &new);
+		if (place && new) {
+			vec_push(&list, *line);
+			*place = list.n;
+		}
+	}
+	put_u32(out, (uint32_t)list.n);
+	vec_each(line, &list)
+		put_text(out, strtab_get(&s->strings, *line));
+	vec_free(&list);
+}
+
 void seen_write(const struct seen *s, struct buf *out)
 {
 	put_u32(out, (uint32_t)s->methods.n);
@@ -330,6 +383,8 @@ void seen_write(const struct seen *s, struct buf *out)
 		put_text(out, m->name);
 		buf_char(out, m->framework);
 	}
+	struct map_u64 line_index = { 0 };
+	write_lines(s, &line_index, out);
 	put_u32(out, (uint32_t)s->threads.n);
 	vec_each(t, &s->threads) {
 		put_u32(out, t->managed_id);
@@ -344,9 +399,13 @@ void seen_write(const struct seen *s, struct buf *out)
 		buf_add(out, &t->after, sizeof(t->after));
 		put_u32(out, t->waits_for);
 		put_u32(out, t->n);
-		for (uint32_t i = 0; i < t->n; i++)
+		for (uint32_t i = 0; i < t->n; i++) {
+			const uint64_t *line = map_u64_get(&line_index, s->lines.v[t->first + i]);
 			put_u32(out, s->frames.v[t->first + i]);
+			put_u32(out, line ? (uint32_t)*line : 0);
+		}
 	}
+	map_u64_free(&line_index);
 	write_things(s, out);
 	put_u32(out, s->ended);
 }
@@ -363,7 +422,22 @@ static const char *get_text(struct seen *s, struct cursor *in)
 	return strtab_get(&s->strings, strtab_add(&s->strings, (const char *)text, len));
 }
 
-static void get_thread(struct seen *s, struct cursor *in, const uint32_t *methods, uint32_t n_methods)
+/* What frames refer to by number. */
+struct tables {
+	VEC(uint32_t) methods;
+	VEC(const char *) lines;
+};
+
+static void get_frame(struct seen *s, struct cursor *in, const struct tables *tables)
+{
+	uint32_t method = cursor_u32(in), line;
+	line = cursor_u32(in);
+	in->bad |= method >= tables->methods.n || line > tables->lines.n;
+	if (cursor_ok(in))
+		seen_add_frame_at(s, tables->methods.v[method], line ? tables->lines.v[line - 1] : NULL);
+}
+
+static void get_thread(struct seen *s, struct cursor *in, const struct tables *tables)
 {
 	struct seen_thread t = { .managed_id = cursor_u32(in) };
 	t.os_id = cursor_u32(in);
@@ -386,12 +460,8 @@ static void get_thread(struct seen *s, struct cursor *in, const uint32_t *method
 	t.waits_for = cursor_u32(in);
 	uint32_t n = cursor_u32(in);
 	in->bad |= n > FRAMES_MAX;
-	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
-		uint32_t method = cursor_u32(in);
-		in->bad |= method >= n_methods;
-		if (cursor_ok(in))
-			seen_add_frame(s, methods[method]);
-	}
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		get_frame(s, in, tables);
 	if (cursor_ok(in))
 		seen_add_thread(s, &t);
 }
@@ -430,23 +500,28 @@ static bool references_ok(const struct seen *s)
 struct err *seen_take(void *user, struct cursor *in)
 {
 	CLEANUP(seen_freep) struct seen *s = seen_new();
-	VEC(uint32_t) methods = { 0 };
+	struct tables tables = { 0 };
 	uint32_t n = cursor_u32(in);
 	in->bad |= n > METHODS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
 		const char *name = get_text(s, in);
-		vec_push(&methods, seen_method(s, name, cursor_u8(in)));
+		vec_push(&tables.methods, seen_method(s, name, cursor_u8(in)));
 	}
+	n = cursor_u32(in);
+	in->bad |= n > METHODS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		vec_push(&tables.lines, get_text(s, in));
 	n = cursor_u32(in);
 	in->bad |= n > THREADS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
-		get_thread(s, in, methods.v, (uint32_t)methods.n);
+		get_thread(s, in, &tables);
 	n = cursor_u32(in);
 	in->bad |= n > THINGS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
 		get_thing(s, in);
 	s->ended = cursor_u32(in);
-	vec_free(&methods);
+	vec_free(&tables.methods);
+	vec_free(&tables.lines);
 	if (!cursor_ok(in) || !references_ok(s))
 		return err_new(ERR_BAD_DATA, "the recording's list of threads is damaged");
 	seen_free(*(struct seen **)user);

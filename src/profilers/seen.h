@@ -66,6 +66,7 @@ struct seen {
 	VEC(struct seen_method) methods;
 	struct map_u64 by_name; /* string -> method + 1 */
 	VEC(uint32_t) frames;	/* methods */
+	VEC(uint32_t) lines;	/* of frames: string, or SEEN_NONE */
 	VEC(struct seen_thread) threads;
 	VEC(struct seen_thing) things;
 	VEC(uint32_t) holders; /* threads */
@@ -79,6 +80,8 @@ DEFINE_CLEANUP(seen_free, struct seen *)
 uint32_t seen_method(struct seen *s, const char *name, bool framework);
 /* The frames of the thread that is added next. */
 void seen_add_frame(struct seen *s, uint32_t method);
+/* The same with its source line, "Stock.cs:29"; NULL or "" = not known. */
+void seen_add_frame_at(struct seen *s, uint32_t method, const char *line);
 /* Takes the frames added since the last one; texts are copied. */
 void seen_add_thread(struct seen *s, const struct seen_thread *thread);
 
@@ -90,13 +93,16 @@ void seen_thing_words(const struct seen *s, const struct seen_thing *thing, stru
 
 /* The same with short names, for a cell. */
 void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out);
+/* The first thing of the same kind, type and name: those are alike to a reader. */
+uint32_t seen_thing_class(const struct seen *s, uint32_t thing);
 /* What a task waits for in the end, through the tasks it awaits; itself when it is run by somebody. */
 const struct seen_thing *seen_chain_end(const struct seen *s, const struct seen_thing *thing);
 /* What a thread does and, where it is known, for what it waits and who has that: "waits for Shop.Stock._lock, held by
  * 'checkout' (tid 4230)". */
 enum {
 	WORDS_SEVERAL = 1, /* about several threads */
-	WORDS_BRIEF = 2	   /* short names, for a cell */
+	WORDS_BRIEF = 2,   /* short names, for a cell */
+	WORDS_ALIKE = 4,   /* each for another thing of that name */
 };
 void seen_waits_words(const struct seen *s, const struct seen_thread *t, unsigned flags, struct buf *out);
 
@@ -120,6 +126,8 @@ static inline const struct seen_method *seen_frame(const struct seen *s, const s
 {
 	return &s->methods.v[s->frames.v[t->first + i]];
 }
+/* Its source line; NULL = not known. */
+const char *seen_line(const struct seen *s, const struct seen_thread *t, size_t i);
 /* The innermost frame of the user's own code; t->n when there is none. */
 size_t seen_site(const struct seen *s, const struct seen_thread *t);
 

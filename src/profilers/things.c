@@ -529,6 +529,20 @@ void seen_find_things(struct seen *s, const struct seen_raw *raw)
 
 /* ---- words ---- */
 
+uint32_t seen_thing_class(const struct seen *s, uint32_t thing)
+{
+	if (thing == SEEN_NONE)
+		return SEEN_NONE;
+	const struct seen_thing *t = &s->things.v[thing];
+	for (uint32_t i = 0; i < thing; i++) {
+		const struct seen_thing *other = &s->things.v[i];
+		if (other->kind == t->kind && str_eq(other->type, t->type) && str_eq(other->name, t->name) &&
+		    t->kind != THING_THREAD)
+			return i;
+	}
+	return thing;
+}
+
 static bool is_named_twice(const struct seen *s, const struct seen_thing *thing)
 {
 	vec_each(t, &s->things)
@@ -550,8 +564,9 @@ static const char *brief(const char *name)
 	return before ? before + 1 : name;
 }
 
-static void thing_words(const struct seen *s, const struct seen_thing *thing, bool is_brief, struct buf *out)
+static void thing_words(const struct seen *s, const struct seen_thing *thing, unsigned flags, struct buf *out)
 {
+	bool is_brief = flags & WORDS_BRIEF, alike = flags & WORDS_ALIKE;
 	if (thing->kind == THING_THREAD && thing->n) {
 		const struct seen_thread *t = &s->threads.v[s->holders.v[thing->first]];
 		if (is_brief)
@@ -562,23 +577,23 @@ static void thing_words(const struct seen *s, const struct seen_thing *thing, bo
 	}
 	const char *name = thing->name && is_brief ? brief(thing->name) : thing->name;
 	if (thing->kind == THING_TASK && name)
-		buf_printf(out, is_brief ? "task %s" : "the task of %s", name);
+		buf_printf(out, alike ? "tasks of %s" : is_brief ? "task %s" : "the task of %s", name);
 	else if (name)
 		buf_str(out, name);
 	else
 		buf_printf(out, "a %s", is_brief ? brief(thing->type) : thing->type);
-	if (is_named_twice(s, thing))
+	if (!alike && is_named_twice(s, thing))
 		buf_printf(out, " (0x%llx)", (unsigned long long)thing->address);
 }
 
 void seen_thing_words(const struct seen *s, const struct seen_thing *thing, struct buf *out)
 {
-	thing_words(s, thing, false, out);
+	thing_words(s, thing, 0, out);
 }
 
 void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out)
 {
-	thing_words(s, thing, true, out);
+	thing_words(s, thing, WORDS_BRIEF, out);
 }
 
 /* ", held by 'checkout' (tid 4230)" */
@@ -623,11 +638,13 @@ void seen_waits_words(const struct seen *s, const struct seen_thread *t, unsigne
 		doing_words(doing, t, several, out);
 	if (thing->kind == THING_OTHER || (!thing->name && thing->kind < THING_TASK))
 		buf_str(out, ": ");
-	thing_words(s, thing, is_brief, out);
+	thing_words(s, thing, flags, out);
 	const struct seen_thing *last = seen_chain_end(s, thing);
-	if (last != thing && !is_brief) {
+	/* Of several, each may have come to another end. */
+	if (last != thing && !is_brief && !(flags & WORDS_ALIKE)) {
 		buf_str(out, ", which in the end awaits ");
-		thing_words(s, last, false, out);
+		thing_words(s, last, flags, out);
 	}
-	add_holders(s, last, is_brief, out);
+	if (!(flags & WORDS_ALIKE))
+		add_holders(s, last, is_brief, out);
 }

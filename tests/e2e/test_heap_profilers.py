@@ -109,6 +109,33 @@ class AgainstThePatient(unittest.TestCase):
             self.assertEqual(again.rows("Holders"), survivors.rows("Holders"))
 
 
+class Strings(unittest.TestCase):
+    def setUp(self):
+        self.home = self.enterContext(Home())
+
+    def test_copies_and_waste(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("duplicate-strings", fx=fx, copies=20000) as patient:
+                truth = patient.truth()["duplicate-strings"]
+                masked = look(self.home, "duplicated-strings", patient.pid)
+                shown = look(self.home, "duplicated-strings", patient.pid, "--param=show_values=true")
+                self.assertEqual((masked.finding, masked.health), ("many-duplicates", "warn"))
+                for report in (masked, shown):
+                    found = {(row["Copies"], row["Wasted"]): row for row in report.rows("Values")}
+                    for value in truth["values"]:
+                        row = found[value["copies"], value["wasted_bytes"]]
+                        self.assertEqual(row["Kept by"], "OrderLine.Status")
+                    self.assertAlmostEqual(report.figures["Wasted"], truth["wasted_bytes"], delta=50_000)
+                values = {row["Value"]: row for row in shown.rows("Values")}
+                self.assertIn('"waiting for payment"', values)
+                self.assertNotIn("waiting for payment", str(masked.data))
+                self.assertIn('"xxxxxxx xxx xxxxxxx"', str(masked.data))
+
+    def test_nothing_wrong(self):
+        with Patient("healthy") as patient:
+            self.assertEqual(look(self.home, "duplicated-strings", patient.pid).finding, "nothing-found")
+
+
 class OtherHolders(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())

@@ -108,12 +108,31 @@ class Special(unittest.TestCase):
                 self.assertIn(report.health, ("ok", "info"))
 
     def test_many_switches_are_thinned_and_that_is_said(self):
-        with Patient("waits,healthy", **{"waits.ms": 1}) as patient:
+        with Patient("switches,waits", **{"switches.pairs": 2}) as patient:
+            patient.mark()
+            report = examine(self.home, "off-cpu", patient.pid, 5)
+            truth = patient.truth()
+        self.assertIn("thinned", report.how["Switches"]["context"])
+        self.assertLess(report.how["Listened"]["value"], 0.9)
+        self.assertIn("a pipe", times(report, "Patients.Switches.Hand"))
+        # What waits long beside them is scaled to the window as well; the little that was heard leaves some play.
+        waiter = truth["waits"]["kinds"]["thread-sleep"]
+        got = sum(times(report, waiter["method"]).values()) / report.data["facts"]["windowNs"]
+        self.assertAlmostEqual(got, waiter["waited_ns"] / truth["since_mark_ns"], delta=0.35)
+
+    def test_pages_that_are_not_there(self):
+        with Patient("faults") as patient:
+            patient.mark()
             report = examine(self.home, "off-cpu", patient.pid, 3)
-            self.assertTrue(patient.alive())
-        switches = report.how["Switches"]
-        self.assertGreater(switches["value"], 3 * 3000)
-        self.assertIn("thinned", switches["context"])
+            truth = patient.truth()
+        self.assertGreater(truth["faults"]["faults"], 100)
+        got = times(report, truth["faults"]["method"])
+        self.assertGreater(got["a page fault"] / sum(got.values()), 0.9)
+        # Its own wait includes being able to run without a cpu; ours does not.
+        window, since = report.data["facts"]["windowNs"], truth["since_mark_ns"]
+        self.assertLess(got["a page fault"] / window, truth["faults"]["waited_ns"] / since * 1.3 + 0.05)
+        self.assertGreater((got["a page fault"] + report.figures["Waited for a CPU"]) / window,
+                           truth["faults"]["waited_ns"] / since * 0.6)
 
     def test_the_recording_gives_the_same_report_again(self):
         with Patient("waits") as patient:

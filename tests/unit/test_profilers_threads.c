@@ -13,7 +13,8 @@
 static void add(struct seen *s, struct seen_thread thread, const char *const *frames)
 {
 	for (; *frames; frames++)
-		seen_add_frame(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")));
+		seen_add_frame_at(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")),
+				  str_starts(*frames, "Shop.") ? "Shop.cs:29" : NULL);
 	thread.waits_for = SEEN_NONE;
 	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
 	seen_add_thread(s, &thread);
@@ -57,6 +58,8 @@ static void test_kept(void **state)
 	assert_int_equal(back->threads.v[4].call, SEEN_RUNS);
 	assert_true(back->threads.v[5].finalizer);
 	assert_string_equal(seen_frame(back, &back->threads.v[1], 3)->name, "Shop.Hall.Odd");
+	assert_string_equal(seen_line(back, &back->threads.v[1], 3), "Shop.cs:29");
+	assert_null(seen_line(back, &back->threads.v[1], 0));
 	seen_write(back, &again);
 	assert_int_equal(again.len, bytes.len);
 	assert_memory_equal(again.data, bytes.data, bytes.len);
@@ -426,6 +429,22 @@ static void test_held_long(void **state)
 	fixture_end(&f);
 }
 
+/* Many threads, each of which blocks on a task of its own, do the same. */
+static void test_alike(void **state)
+{
+	(void)state;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 2, 3 }, 3);
+	CLEANUP(groups_free) struct groups gs = { 0 };
+	CLEANUP(buf_free) struct buf words = { 0 };
+	for (uint32_t i = 0; i < 3; i++)
+		has(s, THING_TASK, "Shop.Api.FetchAsync", SEEN_NONE, false);
+	groups_make(s, &gs);
+	assert_int_equal(gs.v.n, 1);
+	assert_int_equal(gs.v.v[0].n, 3);
+	group_words(s, &gs, &gs.v.v[0], false, &words);
+	assert_string_equal(buf_cstr(&words), "block on tasks of Shop.Api.FetchAsync");
+}
+
 static void test_lock_queue(void **state)
 {
 	(void)state;
@@ -457,6 +476,7 @@ int main(void)
 		cmocka_unit_test(test_a_circle_that_passes),
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_lock_queue),
+		cmocka_unit_test(test_alike),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

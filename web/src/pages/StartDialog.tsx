@@ -4,6 +4,7 @@ import { api, ApiError, type Process, type Profiler, type ProfilerParameter } fr
 import { visible } from "../lib/format";
 import { check, clean, effect, hint, takes, wayFor, wayWords } from "../lib/registry";
 import { go } from "../lib/router";
+import { Prose } from "../parts/Prose";
 import { Dialog } from "../parts/Dialog";
 import { nameOf } from "./PatientsPage";
 
@@ -48,7 +49,7 @@ export function StartDialog({ p, profiler, like, onClose }: { p: Process; profil
   return (
     <Dialog title={`${profiler.name} on ${nameOf(p)}`} onClose={onClose} wide>
       <form onSubmit={start}>
-        <p class="sub">{profiler.description}</p>
+        <Prose text={profiler.description} />
         <div class="form">
           {profiler.parameters.map((x) => <Field p={x} value={values[x.key] ?? ""} error={errors[x.key] ?? null} onChange={(v) => { setValues({ ...values, [x.key]: v }); setRefused(null); }} />)}
           {ways.length > 1 && (

@@ -16,7 +16,7 @@ function template(block: TableBlock, name: number): string {
   const sample = block.rows.length > 400 ? block.rows.slice(0, 400) : block.rows;
   return block.columns.map((c, i) => {
     if (i === name) return "minmax(0,1fr)";
-    let most = c.name.length * 0.92 + 1.5;
+    let most = c.name.length * 0.92 + 2.6;
     for (const r of sample) {
       const cell = r.cells[i] ?? null;
       most = Math.max(most, valueText(cellKind(cell, c.kind), cellValue(cell)).length);
