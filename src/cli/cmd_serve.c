@@ -1,10 +1,12 @@
 /* drdotnet serve: the REST API and the web UI. */
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/commands.h"
 #include "server/server.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of the contract: on unless the variable says no. */
 static struct err *switched_on(const struct args *args, const char *option, const char *variable, bool *ret)
@@ -25,17 +27,54 @@ static void on_ready(void *user, const char *url)
 	fflush(stdout);
 }
 
+struct names { /* a VEC */
+	const char **v;
+	size_t n, cap;
+	char *text;
+};
+
+static void names_free(struct names *names)
+{
+	vec_free(names);
+	mem_free(names->text);
+}
+
+/* Tokens from files or the environment are seen by fewer people than words of the command line. */
+static struct err *read_auth(const struct args *args, struct server_options *o, struct names *hosts)
+{
+	const char *auth = getenv("DRDOTNET_AUTH"), *more = getenv("DRDOTNET_ALLOWED_HOSTS");
+	if (!str_empty(auth) && !str_eq(auth, "none") && !str_eq(auth, "token"))
+		return err_new(ERR_USAGE, "DRDOTNET_AUTH takes none or token, not '%s'", auth);
+	o->no_auth = args_has(args, "--no-auth") || str_eq(auth, "none");
+	o->token = args_value(args, "--token");
+	o->read_token = args_value(args, "--read-token");
+	o->token = o->token ? o->token : getenv("DRDOTNET_TOKEN");
+	o->read_token = o->read_token ? o->read_token : getenv("DRDOTNET_READ_TOKEN");
+	for (size_t i = 0; i < args->n_given; i++)
+		if (str_eq(args->given[i].option->name, "--allow-host"))
+			vec_push(hosts, args->given[i].value);
+	hosts->text = mem_strdup(more ? more : "");
+	for (char *rest = hosts->text, *word; (word = strsep(&rest, ", "));)
+		if (*word)
+			vec_push(hosts, word);
+	vec_push(hosts, NULL);
+	o->hosts = hosts->v;
+	return NULL;
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
 	const char *listen = args_value(args, "--listen"), *from_env = getenv("DRDOTNET_LISTEN");
 	bool console;
+	CLEANUP(names_free) struct names hosts = { 0 };
 	struct server_options o = {
 		.listen = listen		 ? listen
 			  : !str_empty(from_env) ? from_env
 						 : SERVER_LISTEN_DEFAULT,
 		.on_ready = on_ready,
 	};
+	TRY(read_auth(args, &o, &hosts));
 	TRY(switched_on(args, "--no-web-ui", "WEB_UI_ENABLED", &o.web_ui));
 	TRY(switched_on(args, "--no-rest-api", "REST_API_ENABLED", &o.rest_api));
 	TRY(switched_on(args, "--no-console-logging", "CONSOLE_LOGGING_ENABLED", &console));
@@ -47,6 +86,15 @@ static const struct option options[] = {
 	{ .name = "--listen",
 	  .value = "ADDR:PORT",
 	  .help = "Where to listen (127.0.0.1:9292); port 0 takes a free one" },
+	{ .name = "--token",
+	  .value = "TOKEN",
+	  .help = "What opens everything; otherwise one is made where it is needed" },
+	{ .name = "--read-token", .value = "TOKEN", .help = "What opens reading only" },
+	{ .name = "--no-auth", .help = "No token anywhere: whoever can reach it may examine everything" },
+	{ .name = "--allow-host",
+	  .value = "NAME",
+	  .help = "A further name it is known by, as behind a proxy",
+	  .repeat = true },
 	{ .name = "--no-web-ui", .help = "Only the REST API" },
 	{ .name = "--no-rest-api", .help = "Only the web UI" },
 	{ .name = "--no-console-logging", .help = "Nothing on standard error" },
@@ -57,10 +105,13 @@ const struct command cmd_serve = {
 	.name = "serve",
 	.summary = "Serve the web UI and the REST API.",
 	.example = "drdotnet serve                          http://127.0.0.1:9292, for this machine only\n"
-		   "drdotnet serve --listen 127.0.0.1:0     on any free port; the address is printed\n",
-	.details =
-		"The address is printed on standard output once it can be reached. Ends with SIGINT or SIGTERM; what "
-		"runs then is cancelled and keeps what it has.",
+		   "drdotnet serve --listen 127.0.0.1:0     on any free port; the address is printed\n"
+		   "drdotnet serve --listen 0.0.0.0:9292    for others too, with a token\n",
+	.details = "The address is printed on standard output once it can be reached. On another address than the "
+		   "machine's own loopback a token is needed: the link that is printed holds it; programs send "
+		   "'Authorization: Bearer TOKEN'. DRDOTNET_TOKEN, DRDOTNET_READ_TOKEN, DRDOTNET_AUTH=none, "
+		   "DRDOTNET_LISTEN and DRDOTNET_ALLOWED_HOSTS say the same as the options.\n\n"
+		   "Ends with SIGINT or SIGTERM; what runs then is cancelled and keeps what it has.",
 	.options = options,
 	.run = run,
 };

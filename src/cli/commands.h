@@ -16,6 +16,7 @@
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
+	X(inspect)                                                                                                     \
 	X(sessions)                                                                                                    \
 	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \

@@ -155,6 +155,7 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 		check_agent(exam, &checks[WAY_AGENT]);
 	struct err *err = NULL;
 	exam->way = WAY_AUTO;
+	exam->way_named = wanted != WAY_AUTO;
 	for (const enum way *w = exam->profiler->ways; *w && exam->way == WAY_AUTO; w++) {
 		if ((wanted == WAY_AUTO || *w == wanted) && checks[*w].open)
 			exam->way = *w;
@@ -209,8 +210,9 @@ static void add_params(const struct exam *exam, struct report *report)
 struct err *exam_analyse(struct exam *exam, struct report *report)
 {
 	TRY(exam->profiler->analyse(exam, report));
-	if (exam->way_reason && exam->profiler->ways[0] == WAY_IMAGE)
-		report_how(report, "Why not by image", V_TEXT(exam->way_reason), NULL);
+	CLEANUP(mem_freep) char *not = mem_printf("Why not by %s", way_name(exam->profiler->ways[0]));
+	if (exam->way_reason)
+		report_how(report, not, V_TEXT(exam->way_reason), NULL);
 	add_facts(exam, report);
 	add_params(exam, report);
 	return NULL;

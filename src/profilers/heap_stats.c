@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define MB ((uint64_t)1 << 20)
-#define TYPE_ROWS 100
+#define TYPE_ROWS 40
 
 /* Free room inside the heap that no collection has given back, and garbage: parts of the heap from which on they are
  * worth a word. Small heaps are never worth one. */

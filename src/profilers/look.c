@@ -14,6 +14,8 @@
 #define PART_BYTES_MAX ((size_t)512 << 20)
 #define HEAP_ATTEMPTS 5
 #define HEAP_RETRY_MS 20
+#define STOP_ATTEMPTS 4
+#define STOP_RETRY_MS 250
 
 static const char part_magic[8] = "DRLOOK\0";
 
@@ -24,17 +26,30 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
 	struct dac_options dac_options = { .root = root };
 	struct image_forecast forecast;
-	struct look look = { 0 };
+	struct look look = { .target = &p->target };
 	if (p->answered)
 		limits->cookie = p->info.cookie;
 	/* Nobody is made to stand still for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
-	TRY(image_take_snapshot(&p->target, limits, &look.image));
+	/* Attempts that failed have made its threads run: the first one's list is the true one. */
+	look.before = ret->before;
+	if (!look.before.n)
+		err_ignore(target_threads(&p->target, &look.before));
+	struct err *err = image_take_snapshot(&p->target, limits, &look.image);
+	if (err && err_kind(err) == ERR_BUSY && limits->busy_word) {
+		/* It collects without a pause: as it is, and who needs the heap sees that it is in disorder. */
+		err_free(err);
+		limits->busy_word = 0;
+		err = image_take_snapshot(&p->target, limits, &look.image);
+	}
 	look.facts.at_ns = clock_mono_ns();
 	look.facts.at_unix_ns = clock_real_ns();
-	struct err *err = dac_open(look.image, &dac_options, &look.dac);
+	if (!err)
+		err = dac_open(look.image, &dac_options, &look.dac);
+	ret->before = look.before;
 	if (err) {
+		look.before = (struct target_threads){ 0 };
 		look_fini(&look);
 		return err;
 	}
@@ -137,6 +152,7 @@ struct err *look_end(struct look *look)
 
 void look_fini(struct look *look)
 {
+	vec_free(&look->before);
 	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
@@ -246,17 +262,6 @@ static uint64_t max_pause_ms(const struct exam *exam)
 	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
 }
 
-static struct err *open_look(struct exam *exam, struct look *ret)
-{
-	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
-	if (exam->core)
-		return look_at_core(exam->core, ret);
-	exam_progress(exam, -1, "taking a copy of its memory");
-	if (exam->way == WAY_AGENT)
-		return look_by_agent(exam->patient, &limits, ret);
-	return look_at_patient(exam->patient, &limits, ret);
-}
-
 /* Waits without looking; true when the exam is cancelled. */
 static bool pause_exam(const struct exam *exam, uint64_t ms)
 {
@@ -271,12 +276,34 @@ static bool pause_exam(const struct exam *exam, uint64_t ms)
 	return false;
 }
 
+/* A process that did not stand still in time runs on untouched, and may a moment later. */
+static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
+{
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
+	if (exam->core)
+		return look_at_core(exam->core, ret);
+	if (heap)
+		limits.busy_word = dac_busy_word(&exam->patient->target);
+	exam_progress(exam, -1, "taking a copy of its memory");
+	if (exam->way == WAY_AGENT)
+		return look_by_agent(exam->patient, &limits, ret);
+	for (unsigned attempt = 1;; attempt++) {
+		struct err *err = look_at_patient(exam->patient, &limits, ret);
+		if (!err || err_kind(err) != ERR_TIMEOUT || attempt == STOP_ATTEMPTS)
+			return err;
+		exam_log(exam, "%s; once more", err_text(err));
+		err_free(err);
+		if (pause_exam(exam, STOP_RETRY_MS))
+			return err_new(ERR_CANCELLED, "cancelled before it stood still");
+	}
+}
+
 static struct err *drain(struct exam *exam, struct look_part *part, struct buf *out)
 {
+	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
-		struct look look = { 0 };
 		struct dac_facts facts = { .heap_valid = true };
-		TRY(open_look(exam, &look));
+		TRY(open_look(exam, part->heap, &look));
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");
@@ -289,9 +316,12 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 			err = lost;
 		}
 		part->facts = look.facts;
-		look_fini(&look);
 		if (err || !again)
 			return err;
+		struct target_threads before = look.before;
+		look.before = (struct target_threads){ 0 };
+		look_fini(&look);
+		look.before = before;
 		if (pause_exam(exam, HEAP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
 	}
@@ -331,7 +361,8 @@ static struct err *look_live(struct exam *exam, struct look_part *part)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
 			       fmt_bytes(PART_BYTES_MAX).s);
 	keep(exam, part, &bytes);
-	note_window(exam, &part->facts);
+	if (!part->beside)
+		note_window(exam, &part->facts);
 	return take(part, &bytes);
 }
 
@@ -344,7 +375,8 @@ static struct err *take_chunk(void *user, const void *data, size_t len)
 static struct err *look_replay(struct exam *exam, struct look_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(exam_recall_window(exam));
+	if (!part->beside)
+		TRY(exam_recall_window(exam));
 	TRY(recording_part_read(exam->recording, part->name, take_chunk, &bytes));
 	recall_facts(exam, part);
 	return take(part, &bytes);

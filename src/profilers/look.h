@@ -18,6 +18,7 @@
 #include "image/image.h"
 #include "profilers/exam.h"
 #include "report/report.h"
+#include "target/threads.h"
 
 /* ---- one look ---- */
 
@@ -38,14 +39,17 @@ struct look_facts {
 };
 
 struct look {
-	struct image *image;	 /* reads fail once the look has ended */
-	struct dac *dac;	 /* what it has learnt stays; questions fail once the look has ended */
-	struct dac_lines *lines; /* asked for source lines before the look ends */
+	struct image *image;	      /* reads fail once the look has ended */
+	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
+	const struct target *target;  /* of the living process; NULL of a core */
+	struct target_threads before; /* of a living process, right before it stood still */
+	struct dac_lines *lines;      /* asked for source lines before the look ends */
 	struct look_facts facts;
 	bool ended;
 };
 
-/* Of a living process: everything is checked first (is there a library, how long would it stand still). */
+/* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
+ * or what an attempt that failed left there; look_fini in any case. */
 struct err *look_at_patient(const struct patient *p, struct image_limits *limits, struct look *ret) MUST_USE;
 /* The same by our library in the process, for when only its socket and a folder are within reach. The copy has been
  * sent, and is gone, when this returns. */
@@ -72,6 +76,7 @@ struct look_part {
 	const char *name; /* of the part: "threads"; each look of an exam has its own */
 	uint32_t version; /* of what drain() writes: a recording of another one is refused */
 	bool heap;	  /* the heap must be in order: looks again when a collection was at work */
+	bool beside;	  /* another instrument has the window: this look does not change it */
 	/* Reads what it needs and writes it down. Not called when replaying. */
 	struct err *(*drain)(void *user, struct look *look, struct buf *out);
 	/* Understands what drain() wrote, which may be hostile. After the copy is gone. */

@@ -22,6 +22,7 @@ struct err *api_session_download(struct request *r) MUST_USE;
 struct err *api_session_files(struct request *r) MUST_USE;
 struct err *api_session_file(struct request *r) MUST_USE;
 struct err *api_session_report(struct request *r) MUST_USE;
+struct err *api_session_compare(struct request *r) MUST_USE;
 struct err *api_session_log(struct request *r) MUST_USE;
 struct err *api_session_events(struct request *r) MUST_USE;
 struct err *api_events(struct request *r) MUST_USE;
@@ -35,6 +36,13 @@ struct err *api_traces_list(struct request *r) MUST_USE;
 struct err *api_trace_start(struct request *r) MUST_USE;
 struct err *api_trace_stop(struct request *r) MUST_USE;
 struct err *api_trace_delete(struct request *r) MUST_USE;
+
+struct err *api_login(struct request *r) MUST_USE;
+struct err *api_logout(struct request *r) MUST_USE;
+struct err *api_share_open(struct request *r) MUST_USE;
+struct err *api_share(struct request *r) MUST_USE;
+struct err *api_shares(struct request *r) MUST_USE;
+struct err *api_unshare(struct request *r) MUST_USE;
 
 /* Shared by them, and tried by the tests. */
 struct err *api_guid(const char *text, char ret[STORE_GUID_LEN + 1]) MUST_USE;

@@ -1,6 +1,7 @@
 /* Processes, profilers, and the server itself. */
 
 #include "server/api.h"
+#include "server/auth.h"
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -90,6 +91,14 @@ struct err *api_server(struct request *r)
 	jsonw_num(&w, "uptimeSeconds", (double)(clock_mono_ns() - r->server->start_ns) / 1e9);
 	jsonw_bool(&w, "root", geteuid() == 0);
 	jsonw_str(&w, "scope", r->scope == SCOPE_FULL ? "full" : "read");
+	static const char *const modes[] = { [AUTH_LOOPBACK] = "loopback", [AUTH_TOKEN] = "token", [AUTH_OFF] = "off" };
+	jsonw_i64(&w, "cores", sysconf(_SC_NPROCESSORS_ONLN));
+	jsonw_bool(&w, "exposed", http_exposed(r->server->http));
+	jsonw_str(&w, "auth", modes[auth_mode(r->server->auth)]);
+	jsonw_str(&w, "warning",
+		  auth_mode(r->server->auth) == AUTH_OFF ? "This server asks nobody for a token: whoever can reach it "
+							   "may examine the processes of this machine."
+							 : NULL);
 	jsonw_u64(&w, "running", counts.running);
 	jsonw_u64(&w, "queued", counts.queued);
 	jsonw_object_end(&w);

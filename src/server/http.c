@@ -2,6 +2,7 @@
  * connection is suspended; no callback here ever sleeps. */
 
 #include "server/internal.h"
+#include "server/auth.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -20,19 +21,34 @@
 
 #define THREADS 2
 #define CONNECTIONS_MAX 2000
-#define TIMEOUT_S 30
-#define MEMORY_BYTES ((size_t)16 << 10) /* of a connection: also the limit of its headers */
+#define GUESTS_MAX 1500 /* beyond, the one that is idle for longest has to go */
+#define TIMEOUT_S 60
+#define PATIENCE_NS ((uint64_t)60 * 1000000000) /* for a whole request */
+#define MEMORY_BYTES ((size_t)16 << 10)		/* of a connection: also the limit of its headers */
+#define MESSAGE_EVERY_NS ((uint64_t)10 * 1000000000)
 #define URL_BYTES_MAX 4096
 #define BACKLOG 1024
 #define FILE_BLOCK ((size_t)64 << 10)
+
+/* A connection, from its first byte on. Those that wait for a request are kept in the order in which they began to. */
+struct guest {
+	int fd;
+	bool working; /* a whole request is here */
+	uint64_t since_ns;
+	struct guest *next, *before;
+};
 
 struct http {
 	struct server *server;
 	struct MHD_Daemon *daemon;
 	int listen_fd;
 	char *url;
-	atomic_uint_fast64_t requests;
+	bool loopback;
+	atomic_uint_fast64_t requests, said_ns;
 	atomic_bool stopping;
+	pthread_mutex_t guests_lock;
+	struct guest *oldest, *newest; /* that do not work */
+	size_t guests;
 };
 
 /* ---- responses ---- */
@@ -113,6 +129,84 @@ static enum MHD_Result answer(struct request *r)
 	return result;
 }
 
+/* ---- connections ----
+ *
+ * Who opens connections and sends nothing, or a request byte by byte, must neither fill our memory nor keep others out:
+ * after a while, or when there are too many, the one that has been idle for longest is closed. */
+
+static void guest_link(struct http *http, struct guest *g)
+{
+	g->since_ns = clock_mono_ns();
+	g->next = NULL;
+	g->before = http->newest;
+	*(http->newest ? &http->newest->next : &http->oldest) = g;
+	http->newest = g;
+}
+
+static void guest_unlink(struct http *http, struct guest *g)
+{
+	*(g->before ? &g->before->next : &http->oldest) = g->next;
+	*(g->next ? &g->next->before : &http->newest) = g->before;
+	g->next = g->before = NULL;
+}
+
+/* The library sees the end of the connection and closes it. */
+static void guest_dismiss(struct http *http, struct guest *g)
+{
+	guest_unlink(http, g);
+	g->working = true;
+	shutdown(g->fd, SHUT_RDWR);
+}
+
+static void on_connection(void *user, struct MHD_Connection *connection, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = user;
+	struct guest *g = *context;
+	pthread_mutex_lock(&http->guests_lock);
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		const union MHD_ConnectionInfo *fd =
+			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+		*context = g = mem_zalloc(sizeof(*g));
+		g->fd = fd ? fd->connect_fd : -1;
+		guest_link(http, g);
+		http->guests++;
+		if (http->guests > GUESTS_MAX && http->oldest != g)
+			guest_dismiss(http, http->oldest);
+	} else if (g) {
+		if (!g->working)
+			guest_unlink(http, g);
+		http->guests--;
+		mem_free(g);
+		*context = NULL;
+	}
+	pthread_mutex_unlock(&http->guests_lock);
+}
+
+static void set_working(struct http *http, struct MHD_Connection *connection, bool working)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct guest *g = info ? info->socket_context : NULL;
+	pthread_mutex_lock(&http->guests_lock);
+	if (g && g->working != working) {
+		if (working)
+			guest_unlink(http, g);
+		else
+			guest_link(http, g);
+		g->working = working;
+	}
+	pthread_mutex_unlock(&http->guests_lock);
+}
+
+void http_dismiss_idle(struct http *http)
+{
+	pthread_mutex_lock(&http->guests_lock);
+	uint64_t now_ns = clock_mono_ns();
+	while (http->oldest && now_ns - http->oldest->since_ns > PATIENCE_NS)
+		guest_dismiss(http, http->oldest);
+	pthread_mutex_unlock(&http->guests_lock);
+}
+
 /* ---- requests ---- */
 
 struct copy {
@@ -153,7 +247,6 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 	r->path = arena_strdup(&r->arena, url);
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
-	r->scope = SCOPE_FULL;
 	r->start_ns = clock_mono_ns();
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
 				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
@@ -177,6 +270,20 @@ static void allow_header(struct request *r, unsigned allowed)
 	buf_free(&list);
 }
 
+/* /?token=...: the link that the server printed. The token goes into a cookie and out of the address. */
+static bool take_token(struct request *r)
+{
+	const char *token = request_query(r, "token");
+	if (!token || r->method != METHOD_GET || !r->server->options->web_ui)
+		return false;
+	const char *cookie = auth_too_many_failures(r->server->auth) ? NULL : auth_cookie(r->server->auth, r, token);
+	if (cookie)
+		respond_header(r, "Set-Cookie", cookie);
+	respond_header(r, "Location", str_starts(r->path, "//") ? "/" : r->path);
+	respond(r, 303, NULL);
+	return true;
+}
+
 /* Everything that can be refused without the body; answers when it does. */
 static void check_head(struct request *r)
 {
@@ -193,9 +300,13 @@ static void check_head(struct request *r)
 	}
 	bool api_on = r->server->options->rest_api;
 	const struct route *route = routes_find(r, &allowed);
-	if (route && (api_on || route->flags & ROUTE_ALWAYS))
+	if (route && !api_on && !(route->flags & ROUTE_ALWAYS))
+		route = r->route = NULL;
+	auth_check(r->server->auth, r);
+	if (route || r->response.status)
 		return;
-	r->route = NULL;
+	if (take_token(r))
+		return;
 	if ((!allowed || !api_on) && r->method == METHOD_GET && pages_respond(r))
 		return;
 	if (allowed && api_on) {
@@ -300,6 +411,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 		*len = 0;
 		return MHD_YES;
 	}
+	if (!r->dispatched)
+		set_working(user, connection, true);
 	if (r->dispatched || r->response.status)
 		return answer(r);
 	return dispatch(r);
@@ -308,11 +421,10 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 static void on_completed(void *user, struct MHD_Connection *connection, void **state,
 			 enum MHD_RequestTerminationCode code)
 {
-	(void)user;
-	(void)connection;
 	(void)code;
 	request_free(*state);
 	*state = NULL;
+	set_working(user, connection, false);
 }
 
 /* ---- the daemon ---- */
@@ -342,6 +454,10 @@ static void on_message(void *user, const char *fmt, va_list ap) PRINTF(2, 0);
 static void on_message(void *user, const char *fmt, va_list ap)
 {
 	struct http *http = user;
+	/* Mostly about clients that went away; a thousand of them are told once. */
+	uint64_t now_ns = clock_mono_ns(), said_ns = atomic_load(&http->said_ns);
+	if (now_ns - said_ns < MESSAGE_EVERY_NS || !atomic_compare_exchange_strong(&http->said_ns, &said_ns, now_ns))
+		return;
 	CLEANUP(mem_freep) char *text = mem_vprintf(fmt, ap);
 	text[strcspn(text, "\n")] = '\0';
 	log_line(http->server->log, LOG_WARN, "http: %s", text);
@@ -399,8 +515,26 @@ static struct err *open_listener(struct http *http, const char *text)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		return err_errno(errno, "listen on %s", text);
 	bool v6 = at.ss_family == AF_INET6;
+	const struct sockaddr_in *v4_at = (const struct sockaddr_in *)&at;
+	const struct sockaddr_in6 *v6_at = (const struct sockaddr_in6 *)&at;
+	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&v6_at->sin6_addr) : ntohl(v4_at->sin_addr.s_addr) >> 24 == 127;
 	http->url = mem_printf("http://%s%s%s:%s", v6 ? "[" : "", name, v6 ? "]" : "", number);
 	return NULL;
+}
+
+static struct err *open_auth(struct http *http)
+{
+	const struct server_options *o = http->server->options;
+	const char *sessions = store_sessions_dir(http->server->store);
+	CLEANUP(mem_freep)
+	char *path = mem_printf("%.*s/shares.json", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	struct auth_options a = { .loopback = http->loopback,
+				  .off = o->no_auth,
+				  .token = o->token,
+				  .read_token = o->read_token,
+				  .hosts = o->hosts,
+				  .shares_path = path };
+	return auth_new(&a, &http->server->auth);
 }
 
 struct err *http_start(struct server *server)
@@ -408,7 +542,10 @@ struct err *http_start(struct server *server)
 	struct http *http = mem_zalloc(sizeof(*http));
 	http->server = server;
 	http->listen_fd = -1;
+	pthread_mutex_init(&http->guests_lock, NULL);
 	struct err *err = open_listener(http, server->options->listen);
+	if (!err)
+		err = open_auth(http);
 	server->jobs = jobs_new(work_and_resume);
 	server->http = http;
 	if (!err) {
@@ -418,8 +555,8 @@ struct err *http_start(struct server *server)
 			unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE,
 			(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
 			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_THREAD_STACK_SIZE,
-			(size_t)512 << 10, MHD_OPTION_END);
+			MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+			on_connection, http, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_END);
 		if (!http->daemon)
 			err = err_new(ERR_IO, "the HTTP server could not be started");
 	}
@@ -440,6 +577,7 @@ void http_stop(struct http *http)
 		MHD_stop_daemon(http->daemon); /* closes the socket */
 	else
 		fd_closep(&http->listen_fd);
+	pthread_mutex_destroy(&http->guests_lock);
 	mem_free(http->url);
 	mem_free(http);
 }
@@ -458,4 +596,9 @@ size_t http_connections(struct http *http)
 uint64_t http_requests(struct http *http)
 {
 	return atomic_load(&http->requests);
+}
+
+bool http_exposed(const struct http *http)
+{
+	return !http->loopback;
 }

@@ -142,10 +142,16 @@ static void add_content_type(struct jsonw *w, const char *type, const char *sche
 static void add_success(struct jsonw *w, const struct route *r)
 {
 	bool empty = !r->result && !r->types;
-	jsonw_object(w, empty				 ? "204"
-			: str_eq(r->id, "cancelSession") ? "202"
-			: str_eq(r->id, "startTrace")	 ? "201"
-							 : "200");
+	if (str_eq(r->id, "openShare")) {
+		jsonw_object(w, "303");
+		jsonw_str(w, "description", "To the session.");
+		jsonw_object_end(w);
+		return;
+	}
+	jsonw_object(w, empty							       ? "204"
+			: str_eq(r->id, "cancelSession")			       ? "202"
+			: str_eq(r->id, "startTrace") || str_eq(r->id, "shareSession") ? "201"
+										       : "200");
 	jsonw_str(w, "description", empty ? "Done." : "The answer.");
 	if (!empty)
 		jsonw_object(w, "content");
@@ -264,6 +270,14 @@ void openapi_document(struct buf *out)
 	jsonw_object_end(&w);
 	jsonw_object_end(&w);
 	jsonw_object_end(&w);
+	jsonw_array(&w, "security");
+	jsonw_object(&w, NULL);
+	jsonw_object_end(&w);
+	jsonw_object(&w, NULL);
+	jsonw_array(&w, "bearer");
+	jsonw_array_end(&w);
+	jsonw_object_end(&w);
+	jsonw_array_end(&w);
 	add_profilers(&w);
 	jsonw_object_end(&w);
 }

@@ -1,4 +1,5 @@
 #include "server/internal.h"
+#include "server/auth.h"
 #include "server/child.h"
 #include "server/watch.h"
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 static void server_fini(struct server *s)
 {
@@ -27,6 +29,7 @@ static void server_fini(struct server *s)
 	mem_free(s->work_dir);
 	fd_closep(&s->work_lock);
 	store_close(s->store);
+	auth_free(s->auth);
 	log_free(s->log);
 	pthread_mutex_destroy(&s->store_lock);
 }
@@ -63,12 +66,39 @@ static struct err *open_work_dir(struct server *s)
 	return NULL;
 }
 
+/* A connection is a descriptor. */
+static void raise_limits(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)65536);
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static void tell_ready(struct server *s)
+{
+	const char *url = http_url(s->http), *token = auth_token(s->auth);
+	/* The token is for whoever started us, not for the log. */
+	CLEANUP(mem_freep)
+	char *link = token && !s->options->token ? mem_printf("%s/?token=%s", url, token) : mem_strdup(url);
+	log_line(s->log, LOG_INFO, "listening on %s%s", url, token ? ", with a token" : "");
+	if (auth_mode(s->auth) == AUTH_OFF)
+		log_line(s->log, LOG_WARN,
+			 "whoever can reach %s may examine every process that this one may: no token is "
+			 "asked for (--no-auth)",
+			 url);
+	if (s->options->on_ready)
+		s->options->on_ready(s->options->user, link);
+}
+
 struct err *server_run(const struct server_options *options)
 {
 	if (!options->web_ui && !options->rest_api)
 		return err_new(ERR_USAGE, "nothing to serve: the web UI and the REST API are both switched off");
 	/* Dozens of short-lived threads would each keep a heap of their own. */
 	mallopt(M_ARENA_MAX, 2);
+	raise_limits();
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -88,8 +118,6 @@ struct err *server_run(const struct server_options *options)
 	s.hub = hub_new(&s);
 	s.children = children_new(hub_wake, s.hub);
 	TRY(http_start(&s));
-	log_line(s.log, LOG_INFO, "listening on %s", http_url(s.http));
-	if (options->on_ready)
-		options->on_ready(options->user, http_url(s.http));
+	tell_ready(&s);
 	return hub_run(s.hub);
 }

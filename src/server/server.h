@@ -11,8 +11,13 @@
 struct server_options {
 	const char *listen; /* "127.0.0.1:9292"; port 0 = any that is free */
 	bool web_ui, rest_api;
-	bool quiet;				       /* nothing on standard error but failures to start */
-	void (*on_ready)(void *user, const char *url); /* once, when it can be reached */
+	/* Tokens that open everything, or only reading; NULL = one is made where it is needed. */
+	const char *token, *read_token;
+	bool no_auth;		  /* no token anywhere, whoever can reach us */
+	const char *const *hosts; /* further names that we are known by, ended by NULL */
+	bool quiet;		  /* nothing on standard error but failures to start */
+	/* Once, when it can be reached; the address holds the token where one was made. */
+	void (*on_ready)(void *user, const char *url);
 	void *user;
 };
 #define SERVER_LISTEN_DEFAULT "127.0.0.1:9292"

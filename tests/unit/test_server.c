@@ -4,6 +4,8 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "server/api.h"
+#include "server/auth.h"
+#include "server/compare.h"
 #include "server/openapi.h"
 #include "server/schema.h"
 
@@ -354,6 +356,290 @@ static void secrets_are_masked(void **state UNUSED)
 	}
 }
 
+/* ---- who may do what ---- */
+
+#define TOKEN "full-token-0123456789"
+#define READ_TOKEN "read-token-0123456789"
+
+static struct auth *make_auth(bool loopback, bool off, const char *token)
+{
+	static const char *const hosts[] = { "diag.example.com", NULL };
+	static char dir[64];
+	static unsigned n;
+	struct auth *a = NULL;
+	if (!dir[0])
+		unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/shares%u.json", dir, n++);
+	struct auth_options o = { .loopback = loopback,
+				  .off = off,
+				  .token = token,
+				  .read_token = READ_TOKEN,
+				  .hosts = hosts,
+				  .shares_path = path };
+	assert_ok(auth_new(&o, &a));
+	return a;
+}
+
+struct ask {
+	const char *method, *path, *host, *origin, *bearer, *cookie, *site, *mode;
+};
+
+/* The status, 0 when it may pass. */
+static int check(struct auth *a, struct ask ask)
+{
+	struct request *r = make_request(ask.method, ask.path);
+	const struct pair all[] = { { "Host", ask.host ? ask.host : "127.0.0.1:9292" },
+				    { "Origin", ask.origin },
+				    { "Authorization", ask.bearer },
+				    { "Cookie", ask.cookie },
+				    { "Sec-Fetch-Site", ask.site },
+				    { "Sec-Fetch-Mode", ask.mode } };
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i].value)
+			vec_push(&r->headers, all[i]);
+	unsigned allowed;
+	routes_find(r, &allowed);
+	auth_check(a, r);
+	int status = r->response.status;
+	request_free(r);
+	return status;
+}
+
+static void loopback_needs_no_token_but_a_name_of_ours(void **state UNUSED)
+{
+	struct auth *a = make_auth(true, false, NULL);
+	assert_int_equal(auth_mode(a), AUTH_LOOPBACK);
+	assert_null(auth_token(a));
+	assert_int_equal(check(a, (struct ask){ .method = "POST", .path = "/api/sessions" }), 0);
+	static const char *const good[] = { "localhost",   "localhost:8000", "127.0.0.1",	 "[::1]:9292",
+					    "10.0.0.7:92", "drdotnet:92",    "diag.example.com", "a.localhost" };
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/api/sessions", .host = good[i] }),
+				 0);
+	static const char *const bad[] = { "evil.example.com",
+					   "evil.example.com:9292",
+					   "127.0.0.1.evil.com",
+					   "localhost.evil.com",
+					   "",
+					   ":80",
+					   "[evil",
+					   "[evil.com]:1" };
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/api/sessions", .host = bad[i] }),
+				 421);
+	/* A token narrows what one may do also here. */
+	assert_int_equal(
+		check(a, (struct ask){ .method = "POST", .path = "/api/sessions", .bearer = "Bearer " READ_TOKEN }),
+		403);
+	auth_free(a);
+}
+
+static void other_sites_are_kept_out(void **state UNUSED)
+{
+	struct auth *a = make_auth(true, false, NULL);
+	static const char local[] = "localhost:9292";
+	assert_int_equal(check(a, (struct ask){ .method = "POST",
+						.path = "/api/sessions",
+						.host = local,
+						.origin = "http://localhost:9292" }),
+			 0);
+	assert_int_equal(check(a, (struct ask){ .method = "POST",
+						.path = "/api/sessions",
+						.host = local,
+						.origin = "https://diag.example.com" }),
+			 0);
+	static const char *const bad[] = { "http://evil.com", "null", "http://localhost:1",
+					   "http://localhost.evil.com:9292", "x" };
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(check(a, (struct ask){ .method = "POST",
+							.path = "/api/sessions",
+							.host = local,
+							.origin = bad[i] }),
+				 403);
+		assert_int_equal(check(a, (struct ask){ .method = "GET",
+							.path = "/api/sessions",
+							.host = local,
+							.origin = bad[i] }),
+				 403);
+	}
+	/* Without an origin, as pictures and links are asked for. */
+	struct ask image = { .method = "GET",
+			     .path = "/api/processes/1/stacks",
+			     .host = local,
+			     .site = "cross-site",
+			     .mode = "no-cors" };
+	assert_int_equal(check(a, image), 403);
+	struct ask link = {
+		.method = "GET", .path = "/api/sessions", .host = local, .site = "cross-site", .mode = "navigate"
+	};
+	assert_int_equal(check(a, link), 0);
+	link.path = "/api/processes/1/stacks";
+	assert_int_equal(check(a, link), 403);
+	struct ask page = {
+		.method = "GET", .path = "/sessions", .host = local, .site = "cross-site", .mode = "navigate"
+	};
+	assert_int_equal(check(a, page), 0);
+	auth_free(a);
+}
+
+static void elsewhere_a_token_is_needed(void **state UNUSED)
+{
+	struct auth *a = make_auth(false, false, TOKEN);
+	assert_int_equal(auth_mode(a), AUTH_TOKEN);
+	static const char sessions[] = "/api/sessions", any[] = "host.example.org";
+	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = sessions, .host = any }), 401);
+	assert_int_equal(
+		check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer " TOKEN }), 0);
+	assert_int_equal(
+		check(a, (struct ask){ .method = "POST", .path = sessions, .host = any, .bearer = "bearer  " TOKEN }),
+		0);
+	assert_int_equal(
+		check(a,
+		      (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer " READ_TOKEN }),
+		0);
+	assert_int_equal(
+		check(a,
+		      (struct ask){ .method = "POST", .path = sessions, .host = any, .bearer = "Bearer " READ_TOKEN }),
+		403);
+	assert_int_equal(check(a, (struct ask){ .method = "GET",
+						.path = sessions,
+						.host = any,
+						.cookie = "x=1; drdotnet_token=" TOKEN }),
+			 0);
+	static const char *const wrong[] = {
+		"Bearer", "Bearer ",	 "Bearer x", "Bearer " TOKEN "x", "Bearer full-token-012345678",
+		TOKEN,	  "Basic " TOKEN
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(
+			check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = wrong[i] }),
+			401);
+	assert_int_equal(check(a, (struct ask){ .method = "GET",
+						.path = sessions,
+						.host = any,
+						.cookie = "drdotnet_token=; drdotnet_token2=" TOKEN }),
+			 401);
+	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/healthz", .host = any }), 0);
+	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/metrics", .host = any }), 401);
+	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/sessions", .host = any }), 0);
+	/* Guessing is slow. */
+	for (int i = 0; i < 40; i++)
+		check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer guess" });
+	assert_int_equal(
+		check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer guess" }),
+		429);
+	assert_int_equal(
+		check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer " TOKEN }), 0);
+	auth_free(a);
+}
+
+static void tokens_are_made_and_checked(void **state UNUSED)
+{
+	struct auth *a = make_auth(false, false, NULL), *b = make_auth(false, false, NULL),
+		    *off = make_auth(false, true, NULL);
+	assert_int_equal(strlen(auth_token(a)), 48);
+	assert_string_not_equal(auth_token(a), auth_token(b));
+	assert_int_equal(auth_mode(off), AUTH_OFF);
+	assert_int_equal(check(off, (struct ask){ .method = "POST", .path = "/api/sessions" }), 0);
+	assert_int_equal(
+		check(off, (struct ask){ .method = "POST", .path = "/api/sessions", .host = "evil.example.com" }), 421);
+	auth_free(a);
+	auth_free(b);
+	auth_free(off);
+	struct auth_options o = { .token = "short", .shares_path = "/nonexistent" };
+	assert_err(auth_new(&o, &a), ERR_USAGE);
+	o.token = "with blanks in it";
+	assert_err(auth_new(&o, &a), ERR_USAGE);
+}
+
+static void a_share_link_opens_one_session(void **state UNUSED)
+{
+	static const char one[] = "805a308b-061c-47f3-9b30-f785c3186e82",
+			  other[] = "905a308b-061c-47f3-9b30-f785c3186e82";
+	struct auth *a = make_auth(false, false, TOKEN);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(json_decrefp) json_t *share = NULL;
+	struct jsonw w = jsonw_make(&text, false);
+	assert_ok(auth_share(a, one, 1, &w));
+	assert_ok(json_parse(text.data, text.len, text.len, &share));
+	const char *token = json_get_str(share, "token", "");
+	CLEANUP(mem_freep) char *cookie = mem_printf("drdotnet_share=%s", token);
+	char guid[37], path[100];
+	assert_true(auth_shared(a, token, guid));
+	assert_string_equal(guid, one);
+	static const struct {
+		const char *method, *pattern, *guid;
+		int status;
+	} cases[] = {
+		{ "GET", "/api/sessions/%s", one, 0 },
+		{ "GET", "/api/sessions/%s/report", one, 0 },
+		{ "GET", "/api/sessions/%s/files/x", one, 0 },
+		{ "GET", "/api/sessions/%s", other, 401 },
+		{ "DELETE", "/api/sessions/%s", one, 401 },
+		{ "POST", "/api/sessions/%s/cancel", one, 401 },
+		{ "GET", "/api/sessions/%s/shares", one, 401 },
+		{ "GET", "/api/sessions", one, 401 },
+		{ "GET", "/api/server", one, 0 },
+		{ "GET", "/api/server/logs", one, 401 },
+		{ "GET", "/api/processes", one, 401 },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool has = strstr(cases[i].pattern, "%s") != NULL;
+		str_copy(path, sizeof(path), cases[i].pattern);
+		if (has) {
+			CLEANUP(mem_freep) char *tail = mem_strdup(strstr(cases[i].pattern, "%s") + 2);
+			snprintf(path, sizeof(path), "/api/sessions/%s%s", cases[i].guid, tail);
+		}
+		assert_int_equal(check(a, (struct ask){ .method = cases[i].method, .path = path, .cookie = cookie }),
+				 cases[i].status);
+	}
+	assert_err(auth_unshare(a, other, token), ERR_NOT_FOUND);
+	assert_ok(auth_unshare(a, one, token));
+	assert_false(auth_shared(a, token, guid));
+	snprintf(path, sizeof(path), "/api/sessions/%s", one);
+	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = path, .cookie = cookie }), 401);
+	auth_free(a);
+}
+
+/* ---- comparing ---- */
+
+#define REPORT_HEAD                                                                                                    \
+	"{\"blocks\":[{\"block\":\"table\",\"title\":\"T\",\"columns\":[{\"name\":\"Method\",\"kind\":\"code\"},"      \
+	"{\"name\":\"Count\",\"kind\":\"count\",\"main\":true},{\"name\":\"Id\",\"kind\":\"text\"}],\"rows\":["
+
+static void what_changed_most_comes_first(void **state UNUSED)
+{
+	static const char old_text[] = REPORT_HEAD
+		"{\"cells\":[\"a\",10,\"1\"]},{\"cells\":[\"b\",5,\"2\"]},{\"cells\":[\"gone\",1,\"3\"]}]}],"
+		"\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"value\":4}]}";
+	static const char new_text[] = REPORT_HEAD
+		"{\"cells\":[\"b\",50,\"9\"]},{\"cells\":[\"a\",11,\"8\"]},{\"cells\":[\"new\",7,\"7\"]},"
+		"{\"cells\":[\"odd\",null,\"6\"]},{\"cells\":3},7]}],"
+		"\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"value\":6},{\"label\":\"W\",\"value\":\"text\"}]}";
+	CLEANUP(json_decrefp) json_t *before = NULL;
+	CLEANUP(json_decrefp) json_t *after = NULL;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	assert_ok(json_parse(old_text, strlen(old_text), 10000, &before));
+	assert_ok(json_parse(new_text, strlen(new_text), 10000, &after));
+	struct jsonw w = jsonw_make(&text, false);
+	jsonw_object(&w, NULL);
+	assert_ok(compare_reports(before, after, &w));
+	jsonw_object_end(&w);
+	assert_string_equal(
+		buf_cstr(&text),
+		"{\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"before\":4,\"after\":6,\"change\":2,\"ratio\":1.5}"
+		"],"
+		"\"tables\":[{\"title\":\"T\",\"columns\":[\"Method\"],\"value\":\"Count\",\"kind\":\"count\",\"rows\":"
+		"["
+		"{\"names\":[\"b\"],\"before\":5,\"after\":50,\"change\":45,\"ratio\":10},"
+		"{\"names\":[\"new\"],\"before\":null,\"after\":7,\"change\":7,\"ratio\":null},"
+		"{\"names\":[\"a\"],\"before\":10,\"after\":11,\"change\":1,\"ratio\":1.1},"
+		"{\"names\":[\"gone\"],\"before\":1,\"after\":null,\"change\":-1,\"ratio\":null}],\"rowsCut\":0}]}");
+	json_t *nothing = json_object();
+	assert_err(compare_reports(nothing, after, &w), ERR_USAGE);
+	json_decref(nothing);
+}
+
 /* ---- streams ---- */
 
 struct reader {
@@ -446,6 +732,12 @@ int main(void)
 		cmocka_unit_test(bad_orders_are_refused_before_anything_is_touched),
 		cmocka_unit_test(guids_come_in_several_spellings),
 		cmocka_unit_test(secrets_are_masked),
+		cmocka_unit_test(loopback_needs_no_token_but_a_name_of_ours),
+		cmocka_unit_test(other_sites_are_kept_out),
+		cmocka_unit_test(elsewhere_a_token_is_needed),
+		cmocka_unit_test(tokens_are_made_and_checked),
+		cmocka_unit_test(a_share_link_opens_one_session),
+		cmocka_unit_test(what_changed_most_comes_first),
 		cmocka_unit_test(a_stream_is_bounded_and_wakes_its_reader),
 		cmocka_unit_test(listeners_hear_what_concerns_them),
 	};

@@ -12,7 +12,7 @@ export type Process = Schemas["ProcessInfo"] & { ways?: Way[] };
 export type ProfilerParameter = Schemas["ProfilerParameter"];
 export type Profiler = Schemas["ProfilerInfo"];
 export type SessionFile = Schemas["FileInfo"];
-export type ServerInfo = Schemas["ServerInfo"] & { cores?: number; auth?: string; exposed?: boolean };
+export type ServerInfo = Schemas["ServerInfo"] ;
 export type LogLine = Schemas["LogLine"];
 type SessionInfo = Schemas["SessionInfo"];
 
@@ -61,7 +61,7 @@ export function lastHeard(): number {
   return lastContact;
 }
 
-export async function call(path: string, init: RequestInit = {}): Promise<Response> {
+async function call(path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(path, { credentials: "same-origin", ...init });
@@ -109,9 +109,9 @@ export const api = {
   logs: () => get("/api/server/logs"),
   processes: (): Promise<Process[]> => get("/api/processes"),
   process: (id: number): Promise<Process> => get("/api/processes/{id}", { path: { id } }),
-  vitals: async (since: number) => (await (await call(`/api/processes/vitals?since=${since}`)).json()) as Vitals,
-  counters: async (id: number, since: number) => (await (await call(`/api/processes/${id}/counters?since=${since}`)).json()) as { now: number; series: CounterSeries[] },
-  stacks: async (id: number) => (await call(`/api/processes/${id}/stacks`, { headers: { Accept: "text/plain" } })).text(),
+  vitals: async (since: number) => (await get("/api/processes/vitals", { query: { since } })) as Vitals,
+  counters: async (id: number, since: number) => (await get("/api/processes/{id}/counters", { path: { id }, query: { since } })) as { now: number; series: CounterSeries[] },
+  stacks: async (id: number) => (await call(address("/api/processes/{id}/stacks" satisfies With<"get">, { path: { id } }), { headers: { Accept: "text/plain" } })).text(),
   profilers: () => get("/api/profilers"),
   sessions: async () => (await get("/api/sessions")).map(session),
   session: async (guid: string) => session(await get("/api/sessions/{guid}", { path: { guid } })),
@@ -120,6 +120,10 @@ export const api = {
   start: async (profilerGuid: string, processId: number, parameters: { key: string; value: string }[], way?: string) =>
     session(await post("/api/sessions", { body: { profilerGuid, processId, parameters, ...(way ? { way } : {}) } satisfies Schemas["StartSession"] })),
   cancel: (guid: string) => post("/api/sessions/{guid}/cancel", { path: { guid } }),
+  shares: (guid: string) => get("/api/sessions/{guid}/shares", { path: { guid } }),
+  share: (guid: string, days: number) => post("/api/sessions/{guid}/shares", { path: { guid }, body: { days } }),
+  unshare: (guid: string, token: string) => remove("/api/sessions/{guid}/shares/{token}", { path: { guid, token } }),
+  login: (token: string) => post("/api/login", { body: { token } }),
   remove: (guid: string) => remove("/api/sessions/{guid}", { path: { guid } }),
 };
 

@@ -27,12 +27,11 @@ interface Recipe {
   title: string;
   unit: Unit;
   /** The first that is there is taken; series that differ only in tags are added up. */
-  from: { provider: string; name: string; scale?: number; ofCores?: boolean }[];
+  from: { provider: string; name: string; scale?: number }[];
 }
 
 const MB = 1e6;
 export const RECIPES: Recipe[] = [
-  { id: "cpu", title: "CPU", unit: "cores", from: [{ provider: "System.Runtime", name: "dotnet.process.cpu.time" }, { provider: "System.Runtime", name: "cpu-usage", scale: 0.01, ofCores: true }] },
   { id: "heap", title: "GC heap", unit: "bytes", from: [{ provider: "System.Runtime", name: "dotnet.gc.last_collection.heap.size" }, { provider: "System.Runtime", name: "gc-heap-size", scale: MB }] },
   { id: "rss", title: "RSS", unit: "bytes", from: [{ provider: "System.Runtime", name: "dotnet.process.memory.working_set" }, { provider: "System.Runtime", name: "working-set", scale: MB }] },
   { id: "alloc", title: "Allocations", unit: "bytes/s", from: [{ provider: "System.Runtime", name: "dotnet.gc.heap.total_allocated" }, { provider: "System.Runtime", name: "alloc-rate" }] },
@@ -53,13 +52,13 @@ export function addUp(all: CounterSeries[], scale = 1): { t: number[]; v: (numbe
   return { t, v: t.map((x) => at.get(x)!) };
 }
 
-export function curated(series: CounterSeries[], cores: number): Curve[] {
+export function curated(series: CounterSeries[]): Curve[] {
   const curves: Curve[] = [];
   for (const r of RECIPES) {
     for (const f of r.from) {
       const found = series.filter((s) => s.provider === f.provider && s.name === f.name && s.points.length);
       if (!found.length) continue;
-      curves.push({ id: r.id, title: r.title, unit: r.unit, ...addUp(found, (f.scale ?? 1) * (f.ofCores ? cores : 1)) });
+      curves.push({ id: r.id, title: r.title, unit: r.unit, ...addUp(found, f.scale) });
       break;
     }
   }

@@ -1,7 +1,7 @@
-// Short history of the patients, kept by the page itself: what the list showed in the last ten minutes.
+// Short history of the patients, kept by the page itself.
 import type { Process } from "./api";
 
-export const KEEP_MS = 10 * 60 * 1000;
+export const KEEP_MS = 60 * 60 * 1000;
 
 export interface Series { t: number[]; v: (number | null)[] }
 
@@ -51,7 +51,7 @@ export function conditionOf(p: Process, vital: Vital, cores: number): Condition 
     if (long >= STEADY_MS) return { is: thrown >= MANY_EXCEPTIONS ? "bad" : "warn", why: `${Math.round(thrown)} exceptions/s for ${forWords(long)}`, where: "exceptions" };
   }
   const cpu = last(vital.cpu), limit = Math.max(0.9, cores * 0.45);
-  if (cpu !== null && cpu >= limit) {
+  if (cores && cpu !== null && cpu >= limit) {
     const long = aboveForMs(vital.cpu, limit);
     if (long >= STEADY_MS) return { is: "warn", why: `${cpu.toFixed(1)} of ${cores} cores busy for ${forWords(long)}`, where: "cpu" };
   }

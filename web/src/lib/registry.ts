@@ -1,10 +1,14 @@
 // What the registry of profilers means for people: complaints, effects, and forms that check in place.
 import type { Process, Profiler, ProfilerParameter } from "./api";
 
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** The first clause of a symptom, as the label of a button: "The CPU is high". */
 export function complaint(p: Profiler): string {
   const clause = (p.symptom ?? p.name).split(/, or |, but |; |: | though |, the /)[0]!;
-  return clause.charAt(0).toUpperCase() + clause.slice(1);
+  return sentence(clause);
 }
 
 const WAY_WORDS: Record<string, string> = { events: "events", samples: "samples", image: "snapshot", agent: "agent" };
@@ -62,8 +66,8 @@ export function check(p: ProfilerParameter, value: string): string | null {
     if (p.min != null && n < p.min) return `At least ${p.min}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
   }
   if (p.type === 4 && !/^(true|false)$/.test(text)) return "Yes or no.";
-  if (p.type === 1 && p.choices && !p.choices.includes(text)) return `One of ${p.choices.join(", ")}.`;
-  if (p.type === 1 && !p.choices && new TextEncoder().encode(value).length > 256) return "At most 256 bytes.";
+  if (p.type === 1 && p.choices.length && !p.choices.includes(text)) return `One of ${p.choices.join(", ")}.`;
+  if (p.type === 1 && !p.choices.length && new TextEncoder().encode(value).length > 256) return "At most 256 bytes.";
   return null;
 }
 

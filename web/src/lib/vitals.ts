@@ -32,6 +32,14 @@ export function note(answer: Vitals): void {
 }
 
 const EVERY_MS = 2000;
+let asked = 0;
+
+/** What is new of all patients; never fails, and not more often than there is something new. */
+export async function refreshVitals(): Promise<void> {
+  if (Date.now() - asked < EVERY_MS * 0.9) return;
+  asked = Date.now();
+  await api.vitals(since).then(note, () => undefined);
+}
 
 export function usePatients(): { list: Process[] | null; error: ApiError | null; reload: () => void } {
   const [state, set] = useState<{ list: Process[] | null; error: ApiError | null }>({ list: null, error: null });
@@ -41,7 +49,7 @@ export function usePatients(): { list: Process[] | null; error: ApiError | null;
     const ask = async () => {
       if (!document.hidden) {
         try {
-          const [list] = await Promise.all([api.processes(), api.vitals(since).then(note, () => undefined)]);
+          const [list] = await Promise.all([api.processes(), refreshVitals()]);
           if (!over) set({ list, error: null });
         } catch (e) {
           if (!over) set((old) => ({ ...old, error: e as ApiError }));

@@ -4,6 +4,7 @@ import { api, type Session } from "../lib/api";
 import { bytes, clock, number, percent } from "../lib/format";
 import { curated, keyOf, single, type CounterSeries, type Curve, type Unit } from "../lib/counters";
 import { go, useQuery } from "../lib/router";
+import { refreshVitals, vitalOf } from "../lib/vitals";
 import { Dialog } from "../parts/Dialog";
 import { Plot } from "../parts/Plot";
 
@@ -71,7 +72,7 @@ export function merge(old: CounterSeries[], fresh: CounterSeries[], keepMs: numb
   return [...known.values()];
 }
 
-export function LiveCounters({ id, sessions, cores }: { id: number; sessions: Session[]; cores: number }) {
+export function LiveCounters({ id, sessions }: { id: number; sessions: Session[] }) {
   const [series, setSeries] = useState<CounterSeries[]>([]), [now, setNow] = useState(Date.now), [problem, setProblem] = useState("");
   const [span, setSpan] = useQuery("window", "5m"), [pick, setPick] = useQuery("counters"), [zoom, setZoom] = useState<[number, number] | null>(null), [picking, setPicking] = useState(false);
   const since = useRef(0);
@@ -80,7 +81,7 @@ export function LiveCounters({ id, sessions, cores }: { id: number; sessions: Se
     const ask = async () => {
       if (!document.hidden) {
         try {
-          const answer = await api.counters(id, since.current);
+          const [answer] = await Promise.all([api.counters(id, since.current), refreshVitals()]);
           if (over) return;
           since.current = answer.now;
           setSeries((old) => merge(old, answer.series, 3600e3, answer.now));
@@ -100,9 +101,11 @@ export function LiveCounters({ id, sessions, cores }: { id: number; sessions: Se
   }, [id]);
   const picked = pick ? pick.split(" ") : [];
   const curves = useMemo(() => {
-    const usual = curated(series, cores);
+    const { t, v } = vitalOf(id).cpu, usual = curated(series);
+    // The processor's time as the kernel counts it: the runtime knows only its share of all cores.
+    if (t.length) usual.unshift({ id: "cpu", title: "CPU", unit: "cores", t: [...t], v: [...v] });
     return picked.length ? series.filter((s) => picked.includes(keyOf(s))).map(single) : usual;
-  }, [series, pick, cores]);
+  }, [series, pick]);
   const length = WINDOWS.find((w) => w[0] === span)?.[2] ?? 300e3, range: [number, number] = zoom ?? [now - length, now];
   const marks = useMemo(() => sessions.filter((s) => s.startedMs).map((s) => ({ x: s.startedMs, open: () => go(`/sessions/${s.guid}`) })), [sessions]);
   return (

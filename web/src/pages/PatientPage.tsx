@@ -5,7 +5,7 @@ import { durationNs, plural, visible } from "../lib/format";
 import { canBeExamined, closedBecause } from "../lib/history";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
-import { complaint, effect, pauseWords, stops, takes, wayFor, wayWords } from "../lib/registry";
+import { complaint, effect, pauseWords, sentence, stops, takes, wayFor, wayWords } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
 import { Copy } from "../parts/Dialog";
 import { Icon, Mark, Pause } from "../parts/marks";
@@ -89,7 +89,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
             return (
               <tr>
                 <td class="pn">{x.name}{x.experimental && <span class="tag exp">trial</span>}</td>
-                <td class="c-ans sub">{x.symptom}</td>
+                <td class="c-ans sub">{sentence(x.symptom)}</td>
                 <td class="c-way sub">{way ? wayWords(way) : "closed"}</td>
                 <td class={stop ? "cost pause" : "cost"}><Pause stops={stop} />{effect(x, p)}</td>
                 <td class="num sub c-t">{takes(x)}</td>
@@ -106,7 +106,6 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
   const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
   useEvents("/api/events", { session: sessions.reload }, sessions.reload);
-  const server = useLoad("server-of-patient", api.server).data;
   const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState("");
   if (process.data && process.data !== last) setLast(process.data);
   const p = process.data ?? last, list = profilers.data;
@@ -144,7 +143,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       {open ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : !gone && <Closed p={p} />}
       <div class="cols">
         <div>
-          {open && <LiveCounters id={id} sessions={mine} cores={server?.cores ?? 1} />}
+          {open && <LiveCounters id={id} sessions={mine} />}
           {open && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
         </div>
         <aside aria-label="Sessions of this patient">

@@ -17,13 +17,13 @@ export function nameOf(p: Process): string {
   return visible(p.name || p.managedAssemblyName || `pid ${p.id}`);
 }
 
-function Metric({ label, text, series, tone }: { label: string; text: string | null; series: Series; tone: string }) {
+function Metric({ label, text, series, tone, open }: { label: string; text: string | null; series: Series; tone: string; open: boolean }) {
   const [number, unit] = splitUnit(text ?? "");
   return (
     <td class="c-m">
       <div class="metric">
         <span class="ml">{label}</span>
-        {text === null ? <span class="v none">hidden</span> : <span class={`v ${tone}`}>{number}<small>{unit}</small></span>}
+        {text === null ? <span class="v none" title={open ? "not measured yet" : "it cannot be asked"}>{open ? "–" : "hidden"}</span> : <span class={`v ${tone}`}>{number}<small>{unit}</small></span>}
         {text !== null && <Spark series={series} tone={tone} />}
       </div>
     </td>
@@ -53,10 +53,10 @@ function Row({ p, vital, state }: { p: Process; vital: Vital; state: Condition }
         <td class="c-where">
           <div class="two"><b>{p.container ? visible(p.container) : "on the host"}</b><br /><span>{p.user ? `user ${visible(p.user)}` : ""}<span class="mob">, pid {pid}{runtime ? `, .NET ${visible(runtime)}` : ""}</span></span></div>
         </td>
-        <Metric label="CPU" text={cpu === null ? null : `${cpu.toFixed(1)} cores`} series={vital.cpu} tone={tone("cpu")} />
-        <Metric label="RSS" text={p.rssBytes == null ? null : bytes(p.rssBytes)} series={vital.rss} tone={tone("rss")} />
-        <Metric label="GC heap" text={heap === null ? null : bytes(heap)} series={vital.heap} tone={tone("heap")} />
-        <Metric label="Exceptions" text={thrown === null ? null : `${thrown >= 10 ? Math.round(thrown) : Number(thrown.toFixed(1))} /s`} series={vital.exceptions} tone={tone("exceptions")} />
+        <Metric label="CPU" text={cpu === null ? null : `${cpu.toFixed(1)} cores`} series={vital.cpu} tone={tone("cpu")} open={open} />
+        <Metric label="RSS" text={p.rssBytes == null ? null : bytes(p.rssBytes)} series={vital.rss} tone={tone("rss")} open={open} />
+        <Metric label="GC heap" text={heap === null ? null : bytes(heap)} series={vital.heap} tone={tone("heap")} open={open} />
+        <Metric label="Exceptions" text={thrown === null ? null : `${thrown >= 10 ? Math.round(thrown) : Number(thrown.toFixed(1))} /s`} series={vital.exceptions} tone={tone("exceptions")} open={open} />
         <td class="c-act">{open && <a class="btn" href={`/profilers/${p.id}`} aria-label={`Examine ${nameOf(p)}, pid ${pid}`}>Examine</a>}</td>
       </tr>
       {closed && (
@@ -81,7 +81,7 @@ export function PatientsPage() {
   const sessions = useLoad("sessions", api.sessions);
   useEvents("/api/events", { session: sessions.reload });
   const [term, setTerm] = useQuery("find"), held = useRef<number[] | null>(null), [, redraw] = useState(0);
-  const cores = server?.cores ?? 1;
+  const cores = server?.cores ?? 0;
   const rows = (list ?? []).map((p) => ({ p, vital: vitalOf(p.id), state: conditionOf(p, vitalOf(p.id), cores) }));
   const shown = rows.filter(({ p }) => {
     const words = `${p.name} ${p.managedAssemblyName} ${p.id} ${p.pid} ${p.user} ${p.container} ${p.version}`.toLowerCase();

@@ -1,6 +1,6 @@
 // One session: while it runs its progress and log, then its report.
 import { useState } from "preact/hooks";
-import { api, isOver, session as toSession, type RawSession, type Session } from "../lib/api";
+import { api, isOver, session as toSession, type RawSession, type ServerInfo, type Session } from "../lib/api";
 import { bytes, dateUtc, durationNs, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
@@ -63,11 +63,13 @@ function Finished({ s, shared }: { s: Session; shared: boolean }) {
   return <Report doc={report.data} />;
 }
 
-export function SessionPage({ guid, shared = false }: { guid: string; shared?: boolean }) {
+export function SessionPage({ guid, server }: { guid: string; server: ServerInfo | null }) {
+  // Who may only read, by a read-only token or a share link, is shown no buttons that would be refused.
+  const shared = server?.scope === "read";
   const loaded = useLoad(`session ${guid}`, () => api.session(guid));
   const [live, setLive] = useState<Session | null>(null), [log, setLog] = useState<LogEvent[]>([]), [dialog, setDialog] = useState<"" | "download" | "delete" | "share">("");
   const s = live?.guid === guid ? live : loaded.data, running = !!s && !isOver(s);
-  useEvents(running && !shared ? `/api/sessions/${guid}/events` : null, {
+  useEvents(running ? `/api/sessions/${guid}/events` : null, {
     session: (d) => setLive(toSession(d as RawSession)),
     progress: (d) => { const p = d as { progress: number; progressText: string | null }; if (s) setLive({ ...s, progress: p.progress, progressText: p.progressText }); },
     // What was said before comes again with every connection.
@@ -88,15 +90,15 @@ export function SessionPage({ guid, shared = false }: { guid: string; shared?: b
       <div class="head">
         <div><h1>{s.profiler.name}</h1><p class="sub">{factsLine(s)}</p></div>
         <div class="acts">
-          {running ? (
+          {running ? !shared && (
             <button class="btn lab danger" onClick={() => api.cancel(guid).then(loaded.reload, loaded.reload)}><Icon name="cancel" />Cancel</button>
-          ) : !shared && (
+          ) : (
             <>
-              <a class="btn lab" href={`/job/${s.processId}/${s.profiler.uuid}?like=${guid}`}><Icon name="again" />Run again</a>
-              {s.state !== "failed" && <a class="btn lab" href={`/sessions?profiler=${s.profiler.id}&compare=${guid}`}><Icon name="compare" />Compare</a>}
+              {!shared && <a class="btn lab" href={`/job/${s.processId}/${s.profiler.uuid}?like=${guid}`}><Icon name="again" />Run again</a>}
+              {s.state !== "failed" && !shared && <a class="btn lab" href={`/sessions?profiler=${s.profiler.id}&compare=${guid}`}><Icon name="compare" />Compare</a>}
               <button class="btn lab" onClick={() => setDialog("download")}><Icon name="download" />Download</button>
-              <button class="btn lab" onClick={() => setDialog("share")}><Icon name="link" />Share link</button>
-              <button class="btn icon quiet danger" aria-label="Delete this session" onClick={() => setDialog("delete")}><Icon name="trash" /></button>
+              {!shared && <button class="btn lab" onClick={() => setDialog("share")}><Icon name="link" />Share link</button>}
+              {!shared && <button class="btn icon quiet danger" aria-label="Delete this session" onClick={() => setDialog("delete")}><Icon name="trash" /></button>}
             </>
           )}
         </div>

@@ -4,12 +4,13 @@ import { api, ApiError, type Process, type Profiler, type ProfilerParameter } fr
 import { visible } from "../lib/format";
 import { check, clean, effect, hint, takes, wayFor, wayWords } from "../lib/registry";
 import { go } from "../lib/router";
+import { Prose } from "../parts/Prose";
 import { Dialog } from "../parts/Dialog";
 import { nameOf } from "./PatientsPage";
 
 function Field({ p, value, error, onChange }: { p: ProfilerParameter; value: string; error: string | null; onChange: (v: string) => void }) {
   const id = `p-${p.key}`, common = { class: "field", id, "aria-invalid": error ? true : undefined, "aria-describedby": `${id}-h` };
-  const words = p.type === 4 ? ["true", "false"] : p.choices?.length ? p.choices : null;
+  const words = p.type === 4 ? ["true", "false"] : p.choices.length ? p.choices : null;
   return (
     <>
       <label for={id} title={p.description}>{p.name}{p.unit && <span class="dim"> ({p.unit})</span>}</label>
@@ -48,7 +49,7 @@ export function StartDialog({ p, profiler, like, onClose }: { p: Process; profil
   return (
     <Dialog title={`${profiler.name} on ${nameOf(p)}`} onClose={onClose} wide>
       <form onSubmit={start}>
-        <p class="sub">{profiler.description}</p>
+        <Prose text={profiler.description} />
         <div class="form">
           {profiler.parameters.map((x) => <Field p={x} value={values[x.key] ?? ""} error={errors[x.key] ?? null} onChange={(v) => { setValues({ ...values, [x.key]: v }); setRefused(null); }} />)}
           {ways.length > 1 && (

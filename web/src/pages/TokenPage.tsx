@@ -1,6 +1,6 @@
 // The server wants a token: the link it printed has one, or it is typed here.
 import { useState } from "preact/hooks";
-import { call } from "../lib/api";
+import { api } from "../lib/api";
 import { useTitle } from "../lib/hooks";
 import { Logo } from "../parts/marks";
 
@@ -10,7 +10,7 @@ export function TokenPage({ onDone }: { onDone: () => void }) {
   async function enter(e: Event) {
     e.preventDefault();
     try {
-      await call("/api/login", { method: "POST", body: JSON.stringify({ token: token.trim() }), headers: { "Content-Type": "application/json" } });
+      await api.login(token.trim());
       onDone();
     } catch {
       setError("This token does not fit.");

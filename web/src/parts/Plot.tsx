@@ -48,8 +48,8 @@ export function timeSteps(from: number, to: number, second: number, most = 4): n
   if (!(span > 0)) return [from];
   let step = 0;
   for (let power = 10 ** Math.floor(Math.log10(span)) / 10; !step && power < second; power *= 10)
-    for (const m of [1, 2, 5]) if (!step && m * power < second && span / (m * power) <= most) step = m * power;
-  for (const s of STEPS_S) if (!step && span / (s * second) <= most) step = s * second;
+    for (const m of [1, 2, 5]) if (!step && m * power < second && span / (m * power) <= most + 0.5) step = m * power;
+  for (const s of STEPS_S) if (!step && span / (s * second) <= most + 0.5) step = s * second;
   step ||= 10 ** Math.ceil(Math.log10(span / most));
   const found: number[] = [];
   for (let x = Math.ceil(from / step) * step; x <= to; x += step) found.push(x);

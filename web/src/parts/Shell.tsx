@@ -57,9 +57,7 @@ export function Shell({ here, server, children }: { here: string; server: Server
             <Mark is="warn" /><span>No contact with {host} since {clock(heard)}. The numbers below are from then; trying again.</span>
           </div>
         )}
-        {server?.auth === "none" && server.exposed && (
-          <div class="say-bar warn" role="status"><Mark is="warn" /><span>This server asks nobody for a token: whoever reaches {location.host} can examine its processes.</span></div>
-        )}
+        {server?.warning && <div class="say-bar warn" role="status"><Mark is="warn" /><span>{server.warning}</span></div>}
         {children}
       </main>
       <footer class="foot">

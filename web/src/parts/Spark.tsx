@@ -5,12 +5,13 @@ export function Spark({ series, tone = "", windowMs = 600000 }: { series: Series
   const n = series.t.length;
   if (!n) return <svg class="spark" viewBox="0 0 100 24" aria-hidden="true" />;
   const to = series.t[n - 1]!, from = Math.max(to - windowMs, Math.min(series.t[0]!, to - 60000));
-  let most = 0;
-  for (const v of series.v) if (v !== null && v > most) most = v;
+  let most = 0, first = 0;
+  while (first < n - 1 && series.t[first]! < from) first++;
+  for (let i = first; i < n; i++) most = Math.max(most, series.v[i] ?? 0);
   const x = (i: number) => ((series.t[i]! - from) / (to - from || 1)) * 100, y = (v: number) => 23 - (v / (most || 1)) * 20;
-  const step = Math.max(1, Math.floor(n / 120));
+  const step = Math.max(1, Math.floor((n - first) / 120));
   let line = "", area = "", open = false, start = 0, lastX = 0;
-  for (let i = 0; i < n; i += i + step < n || i === n - 1 ? step : n - 1 - i) {
+  for (let i = first; i < n; i += i + step < n || i === n - 1 ? step : n - 1 - i) {
     const v = series.v[i];
     if (v === null || v === undefined) {
       if (open) area += `L${lastX.toFixed(1)} 24Z`;

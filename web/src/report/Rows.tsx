@@ -16,7 +16,7 @@ function template(block: TableBlock, name: number): string {
   const sample = block.rows.length > 400 ? block.rows.slice(0, 400) : block.rows;
   return block.columns.map((c, i) => {
     if (i === name) return "minmax(0,1fr)";
-    let most = c.name.length * 0.92 + 1.5;
+    let most = c.name.length * 0.92 + 2.6;
     for (const r of sample) {
       const cell = r.cells[i] ?? null;
       most = Math.max(most, valueText(cellKind(cell, c.kind), cellValue(cell)).length);
@@ -29,6 +29,7 @@ function template(block: TableBlock, name: number): string {
 interface Drawn { cells: Cell[]; columns: Column[]; name: number; main: number; wholes: number[]; dayNs: number; rest?: boolean; role: "cell" | "gridcell"; lead?: preact.ComponentChildren; depth?: number }
 
 function Cells({ cells, columns, name, main, wholes, dayNs, rest, role, lead, depth }: Drawn) {
+  const barColumn = columns.findIndex((c) => c.bar && !isTextKind(c.kind));
   return (
     <>
       {columns.map((c, i) => {
@@ -46,6 +47,7 @@ function Cells({ cells, columns, name, main, wholes, dayNs, rest, role, lead, de
         return (
           <div role={role} class={cls}>
             {text && kind !== "code" ? <span class="plain" title={typeof v === "string" ? visible(v) : undefined}>{shown}</span> : <span class="v">{shown}</span>}
+            {!c.bar && i === main && barColumn >= 0 && !rest && <span class="only-narrow"><Bar share={wholes[barColumn]! > 0 ? cellNumber(cells[barColumn] ?? null) / wholes[barColumn]! : 0} /></span>}
             {!text && c.bar && (rest ? <i class="bar none" /> : <Bar share={wholes[i]! > 0 ? cellNumber(cell) / wholes[i]! : 0} />)}
           </div>
         );

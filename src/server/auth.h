@@ -1,0 +1,43 @@
+#pragma once
+/* Who may do what. On a loopback address everybody who reaches us may do everything, as on the command line; on any
+ * other a token is needed. Browsers are the danger in between: pages of other sites can make them send requests here.
+ *
+ * Checks headers only; knows no HTTP library. Any thread. */
+
+#include "server/request.h"
+
+struct auth;
+struct auth_options {
+	bool loopback;			/* we listen there only */
+	bool off;			/* said explicitly: no token anywhere */
+	const char *token, *read_token; /* given; NULL = none */
+	const char *const *hosts;	/* names that we are known by, ended by NULL; NULL = none */
+	bool tls;
+	const char *shares_path; /* where share links are kept */
+};
+/* ERR_USAGE when a token is too short to be one. */
+struct err *auth_new(const struct auth_options *options, struct auth **ret) MUST_USE;
+void auth_free(struct auth *a);
+DEFINE_CLEANUP(auth_free, struct auth *)
+
+/* The token that opens everything, to be shown to whoever started us; NULL when none is needed. */
+const char *auth_token(const struct auth *a);
+enum auth_mode { AUTH_LOOPBACK, AUTH_TOKEN, AUTH_OFF };
+enum auth_mode auth_mode(const struct auth *a);
+
+/* Sets r->scope, or answers why not. Called with the route known; NULL = a page. */
+void auth_check(struct auth *a, struct request *r);
+/* The cookie for whoever showed this token; NULL when it is wrong. The arena's. */
+const char *auth_cookie(struct auth *a, struct request *r, const char *token);
+bool auth_too_many_failures(struct auth *a);
+
+/* Share links: one session, read-only, until they expire. */
+struct err *auth_share(struct auth *a, const char *guid, uint64_t days, struct jsonw *w) MUST_USE;
+void auth_shares_json(struct auth *a, const char *guid, struct jsonw *w);
+struct err *auth_unshare(struct auth *a, const char *guid, const char *token) MUST_USE;
+/* The session a link opens; false when it does not any more. */
+bool auth_shared(struct auth *a, const char *token, char ret_guid[37]);
+
+/* For the tests. */
+bool auth_host_ok(const struct auth *a, const char *host);
+bool auth_origin_ok(const struct auth *a, const char *origin, const char *host);

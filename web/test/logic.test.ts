@@ -1,0 +1,142 @@
+import { describe, expect, it } from "vitest";
+import type { Process, Profiler, ProfilerParameter } from "../src/lib/api";
+import { compareBlocks, compareFigures, frameShares } from "../src/lib/compare";
+import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/counters";
+import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../src/lib/document";
+import { flameTree } from "../src/lib/flame";
+import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, push } from "../src/lib/history";
+import { check, clean, complaint, effect, hint, pauseWords, stops, takes, wayFor } from "../src/lib/registry";
+import { treeEnds } from "../src/lib/rows";
+
+// What `drdotnet PROFILER TARGET --json` wrote about real processes.
+const reports = Object.values(import.meta.glob<ReportDocument>("./fixtures/*.json", { eager: true, import: "default" }));
+const report = (id: string) => reports.find((r) => r.facts.profiler === id)!;
+
+describe("real reports", () => {
+  it("are of kinds that are known", () => {
+    expect(reports.length).toBeGreaterThanOrEqual(5);
+    const known = new Set<Block["block"]>(["table", "tree", "chart", "histogram", "flame", "note"]);
+    for (const r of reports) {
+      expect(r.format).toBe("drdotnet-report");
+      for (const b of r.blocks) expect(known).toContain(b.block);
+    }
+  });
+  it("have cells for their columns and trees that hang together", () => {
+    for (const b of reports.flatMap((r) => r.blocks)) {
+      if (b.block !== "table" && b.block !== "tree") continue;
+      for (const row of b.rows) expect(row.cells.length).toBe(b.columns.length);
+      if (b.block === "tree") expect(Math.max(...treeEnds(b.rows))).toBe(b.rows.length);
+    }
+  });
+  it("have flame graphs whose weights add up", () => {
+    const flame = report("cpu-hotpaths").blocks.find((b) => b.block === "flame") as FlameBlock;
+    const tree = flameTree(flame);
+    expect(tree.total[0]).toBe(flame.nodes.reduce((sum, n) => sum + n[2], 0));
+    expect(tree.total[0]).toBeGreaterThan(0);
+  });
+});
+
+const parameter = (p: Partial<ProfilerParameter>): ProfilerParameter => ({ key: "duration", name: "Duration", description: "", type: 2, value: "10", valueInt32: 10, valueFloat32: 10, valueBoolean: false, defaultValue: "10", unit: "s", min: 1, max: 600, choices: [], ...p });
+const profiler = (p: Partial<Profiler>): Profiler => ({ guid: "g", uuid: "G", id: "x", name: "X", symptom: "", description: "", cost: "no stop; well under 1 % of its CPU", experimental: false, ways: ["events"], parameters: [parameter({})], ...p });
+const way = (name: string, open: boolean, how: string | null = null) => ({ way: name, open, how, why: open ? null : `${name} is closed`, fix: open ? null : "be root" });
+const process = (p: Partial<Process>): Process => ({ id: 1, managedAssemblyName: "Shop", version: "10.0.1", pid: 1, name: "Shop", architecture: null, os: null, user: null, container: null, uptimeSeconds: 1, cpuPercent: 1, cpuWindowMs: 1, cpuSeconds: 1, rssBytes: 1, commandLine: null, answered: true, remark: null, ...p }) as Process;
+
+describe("the registry for people", () => {
+  it("makes complaints of symptoms", () => {
+    expect(complaint(profiler({ symptom: "the CPU is high, or a request is slow" }))).toBe("The CPU is high");
+    expect(complaint(profiler({ symptom: "it is slow, but the CPU is idle: why?" }))).toBe("It is slow");
+    expect(complaint(profiler({ symptom: "p95 or p99 latency spikes; everything stands still" }))).toBe("P95 or p99 latency spikes");
+  });
+  it("checks values in place and says what would be right", () => {
+    const p = parameter({});
+    expect(check(p, "10")).toBeNull();
+    expect(check(p, "10 s")).toBeNull();
+    expect(clean(p, "10 s")).toBe("10");
+    expect(check(p, "900")).toBe("At most 600 s. Use 1 s to 600 s.");
+    expect(check(p, "0")).toBe("At least 1 s. Use 1 s to 600 s.");
+    expect(check(p, "1.5")).toBe("Whole numbers only. Use 1 s to 600 s.");
+    for (const bad of ["", "abc", "1e", "0x10", "1,5"]) expect(check(p, bad), bad).toMatch(/^Not a number/);
+    expect(check(parameter({ type: 3 }), "1.5")).toBeNull();
+    expect(check(parameter({ type: 1, choices: ["a", "b"] }), "c")).toBe("One of a, b.");
+    expect(check(parameter({ type: 1, choices: [] }), "anything")).toBeNull();
+    expect(check(parameter({ type: 1, choices: [] }), "ä".repeat(129))).toBe("At most 256 bytes.");
+    expect(hint(p)).toBe("1 s to 600 s, default 10 s");
+  });
+  it("says the effect before it runs", () => {
+    const p = process({ ways: [way("events", true), way("image", true, "a copy of its memory in a pause of about 2.4 ms")] });
+    expect(effect(profiler({}), p)).toBe("no stop");
+    expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses it about 2.4 ms");
+    expect(pauseWords(p)).toBe("about 2.4 ms");
+    expect(stops(profiler({ ways: ["events"] }))).toBe(false);
+    expect(takes(profiler({}), { duration: "5" })).toBe("5 s");
+  });
+  it("takes the first way that is open", () => {
+    const p = process({ ways: [way("samples", false), way("events", true)] });
+    expect(wayFor(profiler({ ways: ["samples", "events"] }), p)).toBe("events");
+    expect(wayFor(profiler({ ways: ["samples"] }), p)).toBeNull();
+  });
+});
+
+describe("conditions", () => {
+  const vital = newVital();
+  for (let t = 0; t <= 20000; t += 2000) push(vital.exceptions, t, t < 6000 ? 0 : 400);
+  it("are told as facts once they last", () => {
+    expect(aboveForMs(vital.exceptions, 100)).toBe(14000);
+    expect(conditionOf(process({}), vital, 2)).toEqual({ is: "bad", why: "400 exceptions/s for 14 s", where: "exceptions" });
+    expect(conditionOf(process({}), newVital(), 2).is).toBe("ok");
+  });
+  it("say why one cannot be examined", () => {
+    const closed = process({ answered: false, remark: "it belongs to another user" });
+    expect(canBeExamined(closed)).toBe(false);
+    expect(closedBecause(closed)).toEqual({ why: "it belongs to another user", fix: null });
+    expect(conditionOf(closed, vital, 2).is).toBe("off");
+    expect(closedBecause(process({ ways: [way("events", false)] }))).toEqual({ why: "events is closed", fix: "be root" });
+  });
+  it("never go back in time, nor keep more than an hour", () => {
+    const v = newVital();
+    push(v.cpu, 1000, 1);
+    push(v.cpu, 1000, 2);
+    push(v.cpu, 3600e3 + 2000, 3);
+    expect(v.cpu).toEqual({ t: [3600e3 + 2000], v: [3] });
+  });
+});
+
+describe("counters", () => {
+  const series = (name: string, points: [number, number | null][], tags: string | null = null): CounterSeries => ({ provider: "System.Runtime", name, tags, displayName: null, unit: "By", kind: "gauge", points });
+  it("add up by tags", () => {
+    const sum = addUp([series("a", [[1, 1], [2, null]], "gen=0"), series("a", [[1, 10], [2, 5]], "gen=1")]);
+    expect(sum).toEqual({ t: [1, 2], v: [11, 5] });
+  });
+  it("speak both dialects", () => {
+    expect(curated([series("gc-heap-size", [[1, 4]])])[0]).toMatchObject({ id: "heap", v: [4e6] });
+    expect(curated([series("dotnet.gc.last_collection.heap.size", [[1, 4]], "x"), series("dotnet.gc.last_collection.heap.size", [[1, 4]], "y")])[0]).toMatchObject({ id: "heap", v: [8] });
+  });
+  it("have names of their own", () => {
+    expect(single(series("a", [], "x=1")).title).toBe("a (x=1)");
+    expect(keyOf(series("a", [], "x=1"))).toBe("System.Runtime/a[x=1]");
+  });
+});
+
+describe("comparing", () => {
+  const exceptions = report("exceptions");
+  it("finds nothing between a report and itself", () => {
+    expect(compareBlocks(exceptions, exceptions)).toEqual([]);
+    expect(compareFigures(exceptions.figures, exceptions.figures).every((c) => c.a === c.b)).toBe(true);
+  });
+  it("puts the biggest change first", () => {
+    const more = structuredClone(exceptions), table = more.blocks.find((b) => b.block === "table")!;
+    if (table.block !== "table") throw new Error("no table");
+    const main = table.columns.findIndex((c) => c.main);
+    table.rows[2]!.cells[main] = 5000;
+    table.rows[1]!.cells[main] = 60;
+    const changes = compareBlocks(exceptions, more)[0]!;
+    expect(changes.rows[0]!.cells[0]).toBe(table.rows[2]!.cells[0]);
+    expect(changes.columns.map((c) => c.name).slice(2)).toEqual(["Before", "After", "Change"]);
+    expect(cellKind(changes.rows[0]!.cells[0]!, changes.columns[0]!.kind)).toBe("code");
+  });
+  it("counts a frame that calls itself once", () => {
+    const shares = frameShares({ block: "flame", title: "", kind: "count", cut: 0, frames: [["all", "other"], ["A", "code"], ["B", "code"]], nodes: [[0, 0, 0], [1, 1, 1], [2, 2, 1], [1, 3, 2]] });
+    expect(shares.get('["A"]')).toBe(1);
+    expect(shares.get('["B"]')).toBe(0.75);
+  });
+});
