@@ -475,7 +475,7 @@ const struct profiler profiler_duplicated_strings = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 4,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "many-duplicates", "Where these values are made, share them: string.Intern for a small fixed "
