@@ -5,7 +5,7 @@ import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/co
 import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../src/lib/document";
 import { flameTree } from "../src/lib/flame";
 import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, push } from "../src/lib/history";
-import { check, clean, complaint, effect, hint, pauseWords, stops, takes, wayFor } from "../src/lib/registry";
+import { check, clean, complaint, effect, hint, namedProfiler, pauseWords, stops, takes, wayFor } from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
 // What `drdotnet PROFILER TARGET --json` wrote about real processes.
@@ -69,6 +69,11 @@ describe("the registry for people", () => {
     expect(pauseWords(p)).toBe("about 2.4 ms");
     expect(stops(profiler({ ways: ["events"] }))).toBe(false);
     expect(takes(profiler({}), { duration: "5" })).toBe("5 s");
+  });
+  it("finds the next step", () => {
+    const all = [profiler({ id: "gc-stats" }), profiler({ id: "gc-survivors" })];
+    expect(namedProfiler("Run gc-survivors to see who holds it.", all)?.id).toBe("gc-survivors");
+    expect(namedProfiler("Run gc-statistics.", all)).toBeUndefined();
   });
   it("takes the first way that is open", () => {
     const p = process({ ways: [way("samples", false), way("events", true)] });

@@ -11,12 +11,6 @@ export function complaint(p: Profiler): string {
   return sentence(clause);
 }
 
-const WAY_WORDS: Record<string, string> = { events: "events", samples: "samples", image: "snapshot", agent: "agent" };
-
-export function wayWords(way: string): string {
-  return WAY_WORDS[way] ?? way;
-}
-
 /** The first way of the profiler that this process has open; null when none is. */
 export function wayFor(p: Profiler, process: Process | null): string | null {
   for (const way of p.ways ?? []) {
@@ -41,6 +35,11 @@ export function effect(p: Profiler, process: Process | null): string {
   const way = wayFor(p, process);
   if (way && stops(p, way)) return `pauses it${pauseWords(process) ? ` ${pauseWords(process)}` : " for a moment"}`;
   return p.cost?.split(";")[0] || "no stop";
+}
+
+/** The profiler that a next step names, by its name on the command line. */
+export function namedProfiler(next: string, all: Profiler[]): Profiler | undefined {
+  return all.find((p) => new RegExp(`(^|[^\\w-])${p.id}([^\\w-]|$)`).test(next));
 }
 
 /** How long a run takes, by its parameters. */
