@@ -1,5 +1,6 @@
 """CPU sampling: whole stacks, what it costs the target and us, the time to the report; beside dotnet-trace."""
 import json
+import os
 import subprocess
 import threading
 import time
@@ -137,5 +138,38 @@ def stops(bench):
     return rows
 
 
+def cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def switching(bench):
+    """What off-cpu costs a target that does nothing but switch: rounds a CPU second, windows in turn."""
+    plain, watched, rates = [], [], []
+    with Patient("switches", pairs=1) as p:
+        def window(into):
+            p.mark()
+            cpu, start = cpu_seconds(p.pid), time.monotonic()
+            time.sleep(2)
+            rounds = p.truth()["switches"]["rounds"]
+            into.append(rounds / (cpu_seconds(p.pid) - cpu))
+            rates.append(2 * rounds / (time.monotonic() - start))
+
+        for _ in range(5):
+            window(plain)
+            job = subprocess.Popen([bench.drdotnet, "off-cpu", str(p.pid), "-d", "4s", "-q"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(1)
+            window(watched)
+            job.wait()
+    # Most of the cost is a part of each switch, so that of 50,000 a second is at most that of more.
+    kept = median(watched) / median(plain)
+    share = min(1, 50000 / median(rates))
+    return [Row(f"work kept under off-cpu at {median(rates):,.0f} switches a second", f"{100 * kept:.1f} %", "-", "-",
+                "-", True),
+            Row("the same cost a switch at 50,000 a second", f"{100 * (1 - (1 - kept) * share):.1f} %", "-", "-",
+                "at least 95 %", 1 - (1 - kept) * share >= 0.95)]
+
+
 def run(bench):
-    return completeness(bench) + overhead(bench) + collector(bench) + to_the_report(bench) + stops(bench)
+    return completeness(bench) + overhead(bench) + collector(bench) + to_the_report(bench) + stops(bench) + switching(bench)

@@ -213,15 +213,15 @@ enum pages {
 	PAGES_ALL,
 };
 
-/* Whoever reads the image needs the assemblies' metadata and the runtime's code, whether in memory or not; of other
- * files the first page says which they are. */
+/* Whoever reads the image needs the assemblies' metadata and the runtime's code, whether in memory or not (assemblies
+ * without native code are mapped shared); of other files the first page says which they are. */
 static enum pages wanted(const struct map *m)
 {
-	if (!m->read || m->shared || map_starts(m, "[vvar") || map_starts(m, "[vsyscall"))
+	if (!m->read || map_starts(m, "[vvar") || map_starts(m, "[vsyscall"))
 		return PAGES_NONE;
 	if (map_ends(m, ".dll") || map_ends(m, ".exe") || map_ends(m, RUNTIME_FILE) || map_ends(m, "/libclrgc.so"))
 		return PAGES_ALL;
-	return PAGES_OWN;
+	return m->shared ? PAGES_NONE : PAGES_OWN;
 }
 
 /* Our own buffers, by address: the kernel merges neighbours into one mapping. */

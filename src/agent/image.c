@@ -103,10 +103,13 @@ static long make_room(struct room *r)
 				 .room = room,
 				 .page = page,
 				 .memory_fd = sys_open("/proc/self/mem", 0) };
-	/* What will be written while the runtime stands still is touched now. */
+	/* What will be written while the runtime stands still is touched now; a rehearsal brings the pages that will be
+	 * read into our tables too. */
 	touch(r->base, maps_cap);
 	touch((uint8_t *)r->save.list, 64 * 1024);
 	touch(r->save.buffer, shared + MB < room ? shared + MB : room);
+	long n = sys_read_file("/proc/self/maps", r->maps, r->maps_cap);
+	save_shared(&r->save, r->maps, n > 0 ? (size_t)n : 0);
 	return 0;
 }
 

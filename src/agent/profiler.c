@@ -21,10 +21,11 @@ __attribute__((noinline)) static void work(void)
 	line_send(agent.control, &leaving, sizeof(leaving));
 }
 
-/* The last call is a jump (a test looks for it): it returns to the C library, never to code that may be gone by then. */
+/* The last call is a jump (a test looks for it): it returns to the C library, never to code that may be gone by then.
+ */
 static void *thread_run(void *user)
 {
-	typedef void *last_call(struct cor_profiler_info *self, uint32_t ms);
+	typedef void *last_call(struct cor_profiler_info * self, uint32_t ms);
 	(void)user;
 	work();
 	return ((last_call *)(void *)agent.info->vtbl->RequestProfilerDetach)(agent.info, DETACH_MS);
@@ -73,6 +74,15 @@ static com_hr detach_succeeded(struct cor_profiler_callback *self)
 	return COM_OK;
 }
 
+/* As a second profiler beside whatever is the first: an APM stays as it is, and one of ours that is about to leave is in
+ * nobody's way. Suspending the runtime is all we ask for, which such a one may. */
+static com_hr as_notification_only(struct cor_profiler_callback *self, int32_t *ret)
+{
+	(void)self;
+	*ret = 1;
+	return COM_OK;
+}
+
 /* ---- objects: static, so that counting references would be for nobody ---- */
 
 static com_hr callback_query(struct cor_profiler_callback *self, const struct com_guid *iid, void **ret)
@@ -110,6 +120,7 @@ static const struct cor_profiler_callback_vtbl callback_vtbl = {
 		.InitializeForAttach = initialize_for_attach,
 	.ProfilerAttachComplete = attach_complete,
 	.ProfilerDetachSucceeded = detach_succeeded,
+	.LoadAsNotificationOnly = as_notification_only,
 };
 #pragma GCC diagnostic pop
 static struct cor_profiler_callback callback = { &callback_vtbl };

@@ -22,8 +22,6 @@
 #define SUSPEND_MS 5000
 #define SILENCE_MS 10000
 #define LEAVE_MS 5000
-#define LEAVE_WAIT_MS 500
-#define LEAVE_RETRY_MS 50
 
 /* The runtime passes it through; nothing is registered under it. */
 static const uint8_t clsid[16] = { 0x3e, 0x5d, 0x1c, 0x8a, 0x07, 0x91, 0x4f, 0x4b,
@@ -77,6 +75,11 @@ struct err *attach_check(const struct patient *p, const struct attach_options *o
 		return err_new(ERR_NOT_FOUND, "'%s', the library for the process, is not there", library);
 	if (!p->target.socket)
 		return err_new(ERR_UNSUPPORTED, "it has no diagnostics socket");
+	/* Some runtimes would let us in all the same. */
+	CLEANUP(mem_freep) char *off = target_env(&p->target, "DOTNET_EnableDiagnostics_Profiler");
+	if (str_eq(off, "0"))
+		return err_new(ERR_DENIED,
+			       "its runtime was told to take no profilers (DOTNET_EnableDiagnostics_Profiler=0)");
 	return NULL;
 }
 
@@ -105,18 +108,6 @@ static struct err *fill_config(struct session *s, const struct attach_options *o
 
 /* ---- loading ---- */
 
-/* A library of ours that is about to leave is still the runtime's profiler for an instant. */
-static struct err *ask_to_load(const struct session *s, const struct ipc_attach *attach, uint32_t *ret_hresult)
-{
-	struct deadline deadline = deadline_in_ms(ATTACH_MS), patience = deadline_in_ms(LEAVE_WAIT_MS);
-	for (;;) {
-		TRY(ipc_attach_profiler(s->patient->target.socket, attach, deadline, ret_hresult));
-		if (*ret_hresult != WORDS_ALREADY_ONE || deadline_passed(patience))
-			return NULL;
-		poll(NULL, 0, LEAVE_RETRY_MS);
-	}
-}
-
 static struct err *load(struct session *s)
 {
 	uint32_t hresult = 0;
@@ -126,7 +117,7 @@ static struct err *load(struct session *s)
 	};
 	memcpy(attach.clsid, clsid, sizeof(clsid));
 	uint64_t from_ns = clock_mono_ns();
-	struct err *err = ask_to_load(s, &attach, &hresult);
+	struct err *err = ipc_attach_profiler(s->patient->target.socket, &attach, deadline_in_ms(ATTACH_MS), &hresult);
 	s->facts->attach_ns = clock_mono_ns() - from_ns;
 	place_drop_library(&s->place);
 	fault_point("loaded");

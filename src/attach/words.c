@@ -51,9 +51,9 @@ static struct err *already_one(const struct patient *p)
 	CLEANUP(mem_freep) char *other = other_profiler(&p->target);
 	CLEANUP(buf_free) struct buf shown = { 0 };
 	if (!other)
-		return err_new(ERR_BUSY, "another profiler is attached to it, and a runtime takes only one at a time");
+		return err_new(ERR_BUSY, "other profilers are attached to it, and its runtime takes no more");
 	str_add_visible(&shown, other, strlen(other), 200);
-	return err_new(ERR_BUSY, "another profiler is attached to it (%s), and a runtime takes only one at a time",
+	return err_new(ERR_BUSY, "other profilers are attached to it (%s), and its runtime takes no more",
 		       buf_cstr(&shown));
 }
 
@@ -82,7 +82,7 @@ struct err *words_refused(const struct patient *p, uint32_t hresult)
 		{ 0x80070002, ERR_NOT_FOUND,
 		  "its runtime does not find our library in its temporary folder: that folder is not the one we see" },
 	};
-	if (hresult == WORDS_ALREADY_ONE)
+	if (hresult == 0x8013136a)
 		return already_one(p);
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		if (known[i].hresult == hresult)

@@ -5,7 +5,6 @@
 #include "ipc/patient.h"
 #include "wire/agent.h"
 
-#define WORDS_ALREADY_ONE 0x8013136au
 /* The runtime's answer to AttachProfiler, not 0. */
 struct err *words_refused(const struct patient *p, uint32_t hresult) MUST_USE;
 /* What the library said before it left; refusal of kind 0: nothing. */

@@ -44,6 +44,17 @@ void buf_add(struct buf *b, const void *data, size_t len)
 	b->data[b->len] = '\0';
 }
 
+void buf_varu64(struct buf *b, uint64_t v)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+	do {
+		bytes[n++] = (uint8_t)((v & 0x7F) | (v > 0x7F ? 0x80 : 0));
+		v >>= 7;
+	} while (v);
+	buf_add(b, bytes, n);
+}
+
 void buf_str(struct buf *b, const char *s)
 {
 	buf_add(b, s, strlen(s));

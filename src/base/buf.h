@@ -22,6 +22,8 @@ void buf_char(struct buf *b, char c);
 void buf_repeat(struct buf *b, const char *s, size_t times);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) PRINTF(2, 0);
+/* LEB128, which cursor_varu64() reads. */
+void buf_varu64(struct buf *b, uint64_t v);
 /* Room for n more bytes at data + len, for reading into; NULL past the limit. Then add to len. */
 void *buf_room(struct buf *b, size_t n);
 /* Drops n bytes from the front. */

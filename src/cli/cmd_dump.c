@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/inspect.h"
 #include "cli/launched.h"
 #include "cli/progress.h"
 #include "dump/dump.h"
@@ -168,12 +169,38 @@ static struct err *collect(const struct args *args)
 	return NULL;
 }
 
+/* ---- open ---- */
+
+static struct err *open_file(const struct args *args)
+{
+	CLEANUP(inspect_closep) struct inspect *in = NULL;
+	if (args->n_words < 2)
+		return err_new(ERR_USAGE, "'dump open' needs a FILE");
+	TRY(inspect_open_core(args->words[1], &in));
+	return inspect_ask(args, in);
+}
+
+/* The words of one verb are not those of the other. */
+static struct err *check_options(const struct args *args, bool opens)
+{
+	static const char *const of_open[] = { "--command", "--json" };
+	for (size_t i = 0; i < args->n_given; i++) {
+		const char *name = args->given[i].option->name;
+		bool known = str_eq(name, of_open[0]) || str_eq(name, of_open[1]);
+		if (opens ? !known : str_eq(name, of_open[0]))
+			return err_new(ERR_USAGE, "'dump %s' does not take %s", args->words[0], name);
+	}
+	return NULL;
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
-	if (str_eq(args->words[0], "collect"))
-		return collect(args);
-	return err_new(ERR_USAGE, "'dump' knows 'collect TARGET', not '%s'", args->words[0]);
+	bool opens = str_eq(args->words[0], "open");
+	if (!opens && !str_eq(args->words[0], "collect"))
+		return err_new(ERR_USAGE, "'dump' knows 'collect TARGET' and 'open FILE', not '%s'", args->words[0]);
+	TRY(check_options(args, opens));
+	return opens ? open_file(args) : collect(args);
 }
 
 static const char *const types[] = { "mini", "heap", "full", NULL };
@@ -189,17 +216,24 @@ static const struct option options[] = {
 	  .value = "TIME",
 	  .help = "With --fast: refuse when it would stand still for longer (100ms)" },
 	{ .name = "--quiet", .short_name = 'q', .help = "No progress" },
-	{ .name = "--json", .help = "Print an object with what was written and what it cost" },
+	{ .name = "--command",
+	  .short_name = 'c',
+	  .value = "COMMAND",
+	  .help = "open: ask this and end; may be given more than once",
+	  .repeat = true },
+	{ .name = "--json", .help = "Print what was written and what it cost, or the answers, as JSON" },
 	{ 0 },
 };
 
 const struct command cmd_dump = {
 	.name = "dump",
-	.words = "collect TARGET",
-	.summary = "Write a core file of a process, without holding it while the file is written or by its runtime.",
+	.words = "collect TARGET | open FILE",
+	.summary = "Write a core file of a process, or ask one about threads, objects, locks and code.",
 	.example = "drdotnet dump collect 1234 --fast               everything in its memory, at one instant\n"
 		   "drdotnet dump collect 1234 --fast --type mini   its threads and stacks only: a few MB\n"
-		   "drdotnet dump collect 1234 -o shop.core         written by the runtime itself\n",
+		   "drdotnet dump collect 1234 -o shop.core         written by the runtime itself\n"
+		   "drdotnet dump open shop.core                    a prompt; 'help' lists what can be asked\n"
+		   "drdotnet dump open shop.core -c 'heap stat'     one answer\n",
 	.details = "The file is a standard core: gdb and the tools built on ClrMD open it. It holds the memory of the "
 		   "process, with all its secrets: only its owner may read it.\n\n"
 		   "With --fast the process stands still while its page tables are copied, about 24 ms for each GB; "

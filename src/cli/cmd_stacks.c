@@ -387,9 +387,22 @@ static struct err *open_core(const char *path, struct stacks *s)
 	return ask(s);
 }
 
-static struct err *look(const struct patient *p, struct image_limits *limits, struct stacks *s)
+/* The image when it is open, else the agent. */
+static struct err *look_in(const struct patient *p, enum way way, struct image_limits *limits, struct look *ret)
 {
-	TRY(look_at_patient(p, limits, &s->look));
+	struct way_check ways[WAY_COUNT] = { 0 };
+	if (way == WAY_AUTO)
+		patient_check(p, TIMEOUT_MS, ways);
+	if (way == WAY_AUTO && !ways[WAY_IMAGE].open && ways[WAY_AGENT].open)
+		way = WAY_AGENT;
+	for (size_t i = 0; i < WAY_COUNT; i++)
+		way_check_fini(&ways[i]);
+	return way == WAY_AGENT ? look_by_agent(p, limits, ret) : look_at_patient(p, limits, ret);
+}
+
+static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct stacks *s)
+{
+	TRY(look_in(p, way, limits, &s->look));
 	struct err *err = ask(s), *lost = look_end(&s->look);
 	if (lost)
 		err_free(err);
@@ -399,12 +412,17 @@ static struct err *look(const struct patient *p, struct image_limits *limits, st
 static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)
 {
 	struct image_limits limits = { 0 };
+	enum way way = WAY_AUTO;
 	const char *pause = args_value(args, "--max-pause");
 	if (pause &&
 	    (!str_to_duration_ms(pause, &limits.max_pause_ms) || !limits.max_pause_ms || limits.max_pause_ms > 60000))
 		return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", pause);
 	TRY(patient_look(args->words[0], TIMEOUT_MS, p));
-	TRY_WRAP(look(p, &limits, s), "no stacks of %s (%d)", patient_name(p), p->target.id);
+	if (args_value(args, "--way"))
+		TRY(way_parse(args_value(args, "--way"), &way));
+	if (way != WAY_AUTO && way != WAY_IMAGE && way != WAY_AGENT)
+		return err_new(ERR_USAGE, "stacks are taken by image or by agent, not by %s", way_name(way));
+	TRY_WRAP(look(p, way, &limits, s), "no stacks of %s (%d)", patient_name(p), p->target.id);
 	return NULL;
 }
 
@@ -433,6 +451,9 @@ static struct err *run(const struct args *args, int *ret_exit)
 static const struct option options[] = {
 	{ .name = "--core", .value = "FILE", .help = "look into a core file instead of a process" },
 	{ .name = "--max-pause", .value = "TIME", .help = "refuse when it would stand still for longer (100ms)" },
+	{ .name = "--way",
+	  .value = "WAY",
+	  .help = "image (a copy from outside) or agent (our library in the process)" },
 	{ .name = "--json", .help = "print an object with every thread and every frame" },
 	{ 0 },
 };

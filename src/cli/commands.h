@@ -16,11 +16,13 @@
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \
+	X(inspect)                                                                                                     \
 	X(sessions)                                                                                                    \
 	X(serve)                                                                                                       \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \
+	X(health)                                                                                                      \
 	X(generate)
 
 #define COMMAND_EXTERN(name) extern const struct command cmd_##name;

@@ -419,6 +419,28 @@ COM_INTERFACE(xclr_task, COM_XCLR_TASK)
 	X(T, 10, SetContext2, uint32_t flags, uint32_t context_size, uint8_t *context)
 COM_INTERFACE(xclr_walk, COM_XCLR_WALK)
 
+/* IXCLRDataValue */
+#define COM_XCLR_VALUE(X, T) \
+	X(T, 3, GetFlags, uint32_t *flags) \
+	X(T, 4, GetAddress, uint64_t *address) \
+	X(T, 5, GetSize, uint64_t *size) \
+	X(T, 6, GetBytes, uint32_t buf_len, uint32_t *data_size, uint8_t *buffer)
+COM_INTERFACE(xclr_value, COM_XCLR_VALUE)
+
+/* IXCLRDataFrame */
+#define COM_XCLR_FRAME(X, T) \
+	X(T, 3, GetFrameType, void *simple_type, void *detailed_type) \
+	X(T, 4, GetContext, uint32_t context_flags, uint32_t context_buf_size, uint32_t *context_size, \
+		uint8_t *context_buf) \
+	X(T, 5, GetAppDomain, void **app_domain) \
+	X(T, 6, GetNumArguments, uint32_t *n) \
+	X(T, 7, GetArgumentByIndex, uint32_t index, struct xclr_value **value, uint32_t buf_len, \
+		uint32_t *name_len, com_char *name) \
+	X(T, 8, GetNumLocalVariables, uint32_t *n) \
+	X(T, 9, GetLocalVariableByIndex, uint32_t index, struct xclr_value **value, uint32_t buf_len, \
+		uint32_t *name_len, com_char *name)
+COM_INTERFACE(xclr_frame, COM_XCLR_FRAME)
+
 /* ISOSHandleEnum */
 #define COM_IID_SOS_HANDLE_ENUM COM_GUID(0x3E269830, 0x4A2B, 0x4301, 0x8E, 0xE2, 0xD6, 0x80, 0x5B, 0x29, 0xB2, 0xFA)
 #define COM_SOS_HANDLE_ENUM(X, T) \

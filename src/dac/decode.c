@@ -329,3 +329,22 @@ bool decode_exception(const struct buf *in, struct dac_exception *ret, uint64_t 
 	*ret_message = e.message;
 	return true;
 }
+
+bool decode_variables(const struct buf *in, struct strtab *texts, struct dac_variables *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_variable v;
+	while (take(&c, &v, sizeof(v)))
+		vec_push(ret, ((struct dac_variable){
+				      .sp = v.sp,
+				      .value = v.value,
+				      .address = v.address,
+				      .size = v.size,
+				      .flags = v.flags,
+				      .index = v.index,
+				      .is_local = v.is_local,
+				      .known = v.known,
+				      .name = take_text(&c, texts, v.text_len),
+			      }));
+	return cursor_ok(&c);
+}

@@ -11,7 +11,7 @@
 
 #define MAX_SCAN ((uint64_t)1 << 30) /* of loader heaps, in all */
 #define SCAN_STEP ((size_t)1 << 20)
-enum { MT_BASE_SIZE = 4, MT_MODULE = 24, MT_SCANNED = 32 };
+enum { MT_BASE_SIZE = 4, MT_PARENT = 16, MT_MODULE = 24, MT_CLASS = 40, MT_ARGUMENTS = 48, MT_SCANNED = 56 };
 enum { GENERIC_MASK = 0x30, GENERIC_DEFINITION = 0x30 };
 #define HAS_COMPONENTS 0x80000000u
 
@@ -23,16 +23,27 @@ struct scan {
 	uint64_t left;
 };
 
-static bool shape_of_type(const struct scan *s, const uint8_t *p)
+static bool is_pointer(const uint8_t *p, size_t offset, unsigned tag_bits, uint64_t *ret)
+{
+	memcpy(ret, p + offset, sizeof(*ret));
+	return *ret >= 65536 && !(*ret & 7 & ~(uint64_t)tag_bits);
+}
+
+/* Other things in these heaps name modules too, and the upper half of an address can look like a size: what would have
+ * to be a pointer must be one, and the parent must be a type of a known module itself. The library is not asked about
+ * the rest: it does not survive every question. */
+static bool shape_of_type(const struct heap *h, const struct scan *s, const uint8_t *p)
 {
 	uint32_t flags, base_size;
-	uint64_t module;
+	uint64_t module, parent, other;
 	memcpy(&flags, p, sizeof(flags));
 	memcpy(&base_size, p + MT_BASE_SIZE, sizeof(base_size));
 	memcpy(&module, p + MT_MODULE, sizeof(module));
 	return base_size >= 16 && !(base_size & 7) && base_size < 1u << 24 && !(flags & HAS_COMPONENTS) &&
 	       (flags & GENERIC_MASK) && (flags & GENERIC_MASK) != GENERIC_DEFINITION &&
-	       map_u64_get(&s->modules, module);
+	       map_u64_get(&s->modules, module) && is_pointer(p, MT_CLASS, 1, &other) &&
+	       is_pointer(p, MT_ARGUMENTS, 0, &other) && is_pointer(p, MT_PARENT, 0, &parent) &&
+	       heap_read_u64(h, parent + MT_MODULE, &other) && map_u64_get(&s->modules, other);
 }
 
 static void scan_range(struct heap *h, struct scan *s, const struct dac_range *range)
@@ -44,7 +55,7 @@ static void scan_range(struct heap *h, struct scan *s, const struct dac_range *r
 		size_t got, want = (size_t)MIN(size - done, (uint64_t)SCAN_STEP + MT_SCANNED);
 		image_read(h->image, range->start + done, bytes, want, &got);
 		for (size_t i = 0; i + MT_SCANNED <= got && i < SCAN_STEP; i += 8)
-			if (shape_of_type(s, bytes + i))
+			if (shape_of_type(h, s, bytes + i))
 				vec_push(&s->found, range->start + done + i);
 	}
 }
@@ -290,9 +301,10 @@ struct err *heap_statics(struct heap *h, const struct dac_threads *threads, stru
 			vec_push(&threaded, type->address);
 	}
 	struct err *err = statics_of(h, 0, &plain, ret);
+	/* A thread that is just starting or ending may not be fit for the question: its own are then not known. */
 	for (size_t i = 0; !err && threads && i < threads->n; i++)
-		if (threads->v[i].os_id)
-			err = statics_of(h, threads->v[i].address, &threaded, ret);
+		if (threads->v[i].os_id && !(threads->v[i].state & (DAC_THREAD_UNSTARTED | DAC_THREAD_DEAD)))
+			heap_note(h, statics_of(h, threads->v[i].address, &threaded, ret));
 	dac_addresses_free(&plain);
 	dac_addresses_free(&threaded);
 	if (err)

@@ -261,12 +261,6 @@ void rights_judge_agent(const struct patient *p, const struct rights *r, bool ev
 	} else if (r->attach_off) {
 		close_way(ret, "its runtime was told to take no profilers",
 			  "start it without DOTNET_EnableDiagnostics_Profiler=0");
-	} else if (r->profiler) {
-		CLEANUP(buf_free) struct buf why = { 0 };
-		buf_str(&why, "another profiler is loaded since its start (CORECLR_PROFILER=");
-		str_add_visible(&why, r->profiler, strlen(r->profiler), 60);
-		buf_char(&why, ')');
-		close_way(ret, buf_cstr(&why), "start it without CORECLR_ENABLE_PROFILING=1");
 	} else if (!r->folder) {
 		close_way(ret,
 			  r->folder_noexec ? "the only folder both can use is mounted noexec"
@@ -276,8 +270,9 @@ void rights_judge_agent(const struct patient *p, const struct rights *r, bool ev
 					   : "give drdotnet write access to the process's /tmp (a shared volume), "
 					     "or run it as root");
 	} else {
-		open_way(ret, "loaded from %s",
-			 str_starts(r->folder, "/proc/") ? "its own temporary folder" : r->folder);
+		open_way(ret, "loaded from %s%s",
+			 str_starts(r->folder, "/proc/") ? "its own temporary folder" : r->folder,
+			 r->profiler ? ", beside the profiler it was started with" : "");
 	}
 	(void)p;
 }

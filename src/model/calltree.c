@@ -65,7 +65,7 @@ static uint32_t child_of(struct calltree *t, uint32_t parent, uint32_t frame)
 	return node;
 }
 
-void calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t weight)
+uint32_t calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t weight)
 {
 	uint32_t at = 0;
 	t->nodes.v[0].total += weight;
@@ -80,6 +80,7 @@ void calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t
 		}
 	}
 	t->nodes.v[at].self += weight;
+	return at;
 }
 
 uint64_t calltree_truncated(const struct calltree *t)

@@ -16,8 +16,8 @@ struct calltree *calltree_new(size_t max_nodes);
 void calltree_free(struct calltree *t);
 DEFINE_CLEANUP(calltree_free, struct calltree *)
 uint32_t calltree_frame(struct calltree *t, const char *name, enum frame_kind kind);
-/* frames[0] is the root (outermost caller). Adds weight to the path. */
-void calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t weight);
+/* frames[0] is the root (outermost caller). Adds weight to the path; gives the node at its end. */
+uint32_t calltree_add(struct calltree *t, const uint32_t *frames, size_t n, uint64_t weight);
 uint64_t calltree_truncated(const struct calltree *t);
 
 /* Nodes: 0 is the root above all; children are a linked list, sorted heaviest first by calltree_sort(). */

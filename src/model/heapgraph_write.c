@@ -33,21 +33,10 @@ struct heapgraph_writer {
 	VEC(uint32_t) order, index; /* type by number; number + 1 by type */
 };
 
-static void put_var(struct buf *out, uint64_t v)
-{
-	uint8_t bytes[10];
-	size_t n = 0;
-	do {
-		bytes[n++] = (uint8_t)((v & 0x7F) | (v > 0x7F ? 0x80 : 0));
-		v >>= 7;
-	} while (v);
-	buf_add(out, bytes, n);
-}
-
 static void put_text(struct buf *out, const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
-	put_var(out, n);
+	buf_varu64(out, n);
 	buf_add(out, s, n);
 }
 
@@ -75,7 +64,7 @@ void heapgraph_writer_free(struct heapgraph_writer *w)
 
 static void flush(struct heapgraph_writer *w)
 {
-	put_var(w->out, w->n_pending);
+	buf_varu64(w->out, w->n_pending);
 	buf_add(w->out, w->pending.data, w->pending.len);
 	buf_clear(&w->pending);
 	w->n_pending = 0;
@@ -93,11 +82,11 @@ void heapgraph_write_region(struct heapgraph_writer *w, const struct graph_regio
 	struct buf *out = &w->pending;
 	uint64_t committed = r->committed > r->start ? r->committed - r->start : 0;
 	w->n_pending++;
-	put_var(out, r->start / 8);
-	put_var(out, (r->end - r->start) / 8);
-	put_var(out, committed / 8);
-	put_var(out, r->heap);
-	put_var(out, r->generation);
+	buf_varu64(out, r->start / 8);
+	buf_varu64(out, (r->end - r->start) / 8);
+	buf_varu64(out, committed / 8);
+	buf_varu64(out, r->heap);
+	buf_varu64(out, r->generation);
 	vec_push(&w->regions, *r);
 }
 
@@ -106,20 +95,20 @@ void heapgraph_write_root(struct heapgraph_writer *w, enum graph_root kind, cons
 {
 	reach(w, AT_ROOTS);
 	w->n_pending++;
-	put_var(&w->pending, kind);
+	buf_varu64(&w->pending, kind);
 	put_text(&w->pending, name);
 	put_text(&w->pending, thread);
-	put_var(&w->pending, n);
+	buf_varu64(&w->pending, n);
 	for (size_t i = 0; i < n; i++)
-		put_var(&w->pending, objects[i] / 8);
+		buf_varu64(&w->pending, objects[i] / 8);
 }
 
 void heapgraph_write_link(struct heapgraph_writer *w, uint64_t from, uint64_t to)
 {
 	reach(w, AT_LINKS);
 	w->n_pending++;
-	put_var(&w->pending, from / 8);
-	put_var(&w->pending, to / 8);
+	buf_varu64(&w->pending, from / 8);
+	buf_varu64(&w->pending, to / 8);
 }
 
 /* The last object has all its references. */
@@ -128,15 +117,15 @@ static void close_object(struct heapgraph_writer *w)
 	if (!w->open)
 		return;
 	if (w->variable)
-		put_var(w->out, 0);
+		buf_varu64(w->out, 0);
 	for (; w->slots_left; w->slots_left--)
-		put_var(w->out, 0);
+		buf_varu64(w->out, 0);
 	w->open = false;
 }
 
 static void next_region(struct heapgraph_writer *w)
 {
-	put_var(w->out, 0);
+	buf_varu64(w->out, 0);
 	w->region++;
 	w->next = w->region < w->regions.n ? w->regions.v[w->region].start : 0;
 }
@@ -165,21 +154,21 @@ void heapgraph_write_object(struct heapgraph_writer *w, uint64_t address, uint64
 	while (w->region < w->regions.n && address >= w->regions.v[w->region].end)
 		next_region(w);
 	if (address > w->next) {
-		put_var(w->out, HEAPGRAPH_GAP);
-		put_var(w->out, (address - w->next) / 8);
+		buf_varu64(w->out, HEAPGRAPH_GAP);
+		buf_varu64(w->out, (address - w->next) / 8);
 	}
 	uint32_t number = number_of(w, type, &fresh);
-	put_var(w->out, (uint64_t)number + HEAPGRAPH_TYPES);
+	buf_varu64(w->out, (uint64_t)number + HEAPGRAPH_TYPES);
 	if (fresh) {
-		put_var(w->out, shape->kind);
-		put_var(w->out, shape->variable);
+		buf_varu64(w->out, shape->kind);
+		buf_varu64(w->out, shape->variable);
 		if (!shape->variable) {
-			put_var(w->out, shape->units);
-			put_var(w->out, shape->n_slots);
+			buf_varu64(w->out, shape->units);
+			buf_varu64(w->out, shape->n_slots);
 		}
 	}
 	if (shape->variable)
-		put_var(w->out, size / 8);
+		buf_varu64(w->out, size / 8);
 	w->address = address;
 	w->next = address + size;
 	w->variable = shape->variable;
@@ -203,7 +192,7 @@ void heapgraph_write_refs(struct heapgraph_writer *w, const uint64_t *refs, size
 		} else {
 			w->slots_left--;
 		}
-		put_var(w->out, code);
+		buf_varu64(w->out, code);
 	}
 }
 
@@ -229,7 +218,7 @@ void heapgraph_write_type(struct heapgraph_writer *w, const struct graph_type *t
 {
 	put_text(w->out, type->name);
 	put_text(w->out, type->module);
-	put_var(w->out, type->loader / 8);
+	buf_varu64(w->out, type->loader / 8);
 	for (uint32_t i = 0; !type->variable && i < type->n_slots; i++)
 		put_text(w->out, type->slots ? type->slots[i] : "");
 }
@@ -238,9 +227,9 @@ void heapgraph_write_facts(struct heapgraph_writer *w, const struct graph_facts 
 {
 	uint64_t values[HEAPGRAPH_FACTS];
 	heapgraph_facts_to_values(f, values);
-	put_var(w->out, HEAPGRAPH_FACTS);
+	buf_varu64(w->out, HEAPGRAPH_FACTS);
 	for (size_t i = 0; i < HEAPGRAPH_FACTS; i++)
-		put_var(w->out, values[i]);
+		buf_varu64(w->out, values[i]);
 }
 
 /* ---- facts as numbers ---- */

@@ -280,6 +280,19 @@ static void add_tree(const struct view *v, const struct calltree *tree, const ch
 	add_node(&w, 0, NULL, 0);
 }
 
+static void add_flame(const struct view *v, struct report *report)
+{
+	const struct samples *s = v->cpu->samples;
+	CLEANUP(mem_freep) struct report_moment *times = mem_array(s->list.n + 1, sizeof(*times));
+	for (size_t i = 0; i < s->list.n; i++) {
+		const struct sample *x = &s->list.v[i];
+		times[i] = (struct report_moment){ .time_ns = (uint64_t)x->time_us * 1000,
+						   .weight = x->weight,
+						   .node = v->hot->stack_node[x->stack] };
+	}
+	report_flame_timed(report, "Flame graph", v->hot->down, VALUE_NS, times, s->list.n, v->window_ns);
+}
+
 struct by_thread {
 	uint32_t thread;
 	uint64_t weight;
@@ -407,7 +420,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		bool callers_first = params_bool(exam->params, "caller_to_callee");
 		add_figures(&v, report);
 		add_methods(&v, report);
-		report_flame(report, "Flame graph", hot->down, VALUE_NS);
+		add_flame(&v, report);
 		add_threads(&v, !params_bool(exam->params, "filter_suspended_threads"), report);
 		report_details(report);
 		add_inclusive(&v, report);

@@ -61,11 +61,24 @@ static const struct {
 } calls[] = {
 	{ 0, DOING_CALL, "reads (read)", "read (read)" },
 	{ 1, DOING_CALL, "writes (write)", "write (write)" },
+	/* Memory, clocks and the like: none of them waits. */
+	{ 9, DOING_RUNS, NULL, NULL },
+	{ 10, DOING_RUNS, NULL, NULL },
+	{ 11, DOING_RUNS, NULL, NULL },
+	{ 12, DOING_RUNS, NULL, NULL },
+	{ 24, DOING_RUNS, NULL, NULL },
+	{ 28, DOING_RUNS, NULL, NULL },
+	{ 39, DOING_RUNS, NULL, NULL },
+	{ 96, DOING_RUNS, NULL, NULL },
+	{ 98, DOING_RUNS, NULL, NULL },
+	{ 186, DOING_RUNS, NULL, NULL },
+	{ 228, DOING_RUNS, NULL, NULL },
+	{ 234, DOING_RUNS, NULL, NULL },
+	{ 324, DOING_RUNS, NULL, NULL },
 	{ 7, DOING_CALL, "waits for file descriptors (poll)", "wait for file descriptors (poll)" },
 	{ 17, DOING_FILE, NULL, NULL },
 	{ 18, DOING_FILE, NULL, NULL },
 	{ 23, DOING_CALL, "waits for file descriptors (select)", "wait for file descriptors (select)" },
-	{ 24, DOING_RUNS, NULL, NULL },
 	{ 35, DOING_SLEEP, NULL, NULL },
 	{ 42, DOING_SOCKET, NULL, NULL },
 	{ 43, DOING_SOCKET, NULL, NULL },
@@ -122,10 +135,11 @@ static size_t call_index(int32_t call)
 	return ARRAY_SIZE(calls);
 }
 
-/* Threads that the runtime made for itself and that run no managed method. */
+/* Threads that the runtime made for itself and that run no managed method. Core files do not keep their names. */
 static bool is_runtime_own(const struct seen_thread *t)
 {
-	return t->finalizer || str_starts(t->os_name, ".NET ");
+	bool nameless = !*t->os_name && !t->name && t->state & DAC_THREAD_BACKGROUND;
+	return t->finalizer || nameless || str_starts(t->os_name, ".NET ");
 }
 
 enum doing seen_doing(const struct seen *s, const struct seen_thread *t)
@@ -160,12 +174,20 @@ bool doing_is_blocked(enum doing doing)
 	return doing >= DOING_LOCK && doing <= DOING_JOIN;
 }
 
+void seen_thread_brief(const struct seen_thread *t, struct buf *out)
+{
+	/* The runtime's name for a worker is that of all of them. */
+	if (t->name && !str_starts(t->name, ".NET "))
+		buf_printf(out, "'%s'", t->name);
+	else if (t->state & DAC_THREAD_POOL)
+		buf_printf(out, "pool thread %u", t->managed_id);
+	else
+		buf_printf(out, "thread %u", t->managed_id ? t->managed_id : t->os_id);
+}
+
 void seen_thread_words(const struct seen_thread *t, struct buf *out)
 {
-	if (t->name)
-		buf_printf(out, "'%s'", t->name);
-	else
-		buf_printf(out, "thread %u", t->managed_id);
+	seen_thread_brief(t, out);
 	if (t->os_id)
 		buf_printf(out, " (tid %u)", t->os_id);
 }

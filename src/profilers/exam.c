@@ -1,4 +1,5 @@
 #include "profilers/exam.h"
+#include "attach/attach.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/look.h"
@@ -123,6 +124,16 @@ static void check_look(const struct exam *exam, struct way_check *check)
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix };
 }
 
+static void check_agent(const struct exam *exam, struct way_check *check)
+{
+	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, NULL) : NULL;
+	if (!err)
+		return;
+	way_check_fini(check);
+	*check =
+		(struct way_check){ .why = mem_strdup(err_text(err)), .fix = mem_strdup("install it beside drdotnet") };
+}
+
 struct err *exam_choose_way(struct exam *exam, enum way wanted)
 {
 	if (wanted != WAY_AUTO && !uses(exam->profiler, wanted)) {
@@ -140,8 +151,11 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 	patient_check(exam->patient, CHECK_TIMEOUT_MS, checks);
 	if (uses(exam->profiler, WAY_IMAGE))
 		check_look(exam, &checks[WAY_IMAGE]);
+	if (uses(exam->profiler, WAY_AGENT))
+		check_agent(exam, &checks[WAY_AGENT]);
 	struct err *err = NULL;
 	exam->way = WAY_AUTO;
+	exam->way_named = wanted != WAY_AUTO;
 	for (const enum way *w = exam->profiler->ways; *w && exam->way == WAY_AUTO; w++) {
 		if ((wanted == WAY_AUTO || *w == wanted) && checks[*w].open)
 			exam->way = *w;
@@ -196,8 +210,9 @@ static void add_params(const struct exam *exam, struct report *report)
 struct err *exam_analyse(struct exam *exam, struct report *report)
 {
 	TRY(exam->profiler->analyse(exam, report));
-	if (exam->way_reason && exam->profiler->ways[0] == WAY_IMAGE)
-		report_how(report, "Why not by image", V_TEXT(exam->way_reason), NULL);
+	CLEANUP(mem_freep) char *not = mem_printf("Why not by %s", way_name(exam->profiler->ways[0]));
+	if (exam->way_reason)
+		report_how(report, not, V_TEXT(exam->way_reason), NULL);
 	add_facts(exam, report);
 	add_params(exam, report);
 	return NULL;

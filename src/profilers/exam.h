@@ -16,6 +16,7 @@ struct exam {
 	const struct params *params;
 	const struct patient *patient; /* facts only when replaying */
 	enum way way;		       /* chosen; never WAY_AUTO */
+	bool way_named;		       /* by the user: no other may be taken */
 	char *way_reason;	       /* why not the first choice, or NULL */
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */

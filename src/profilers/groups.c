@@ -65,8 +65,10 @@ void groups_make(const struct seen *s, struct groups *ret)
 	for (uint32_t i = 0; i < s->threads.n; i++) {
 		const struct seen_thread *t = &s->threads.v[i];
 		struct group key = { .doing = seen_doing(s, t), .thing = SEEN_NONE, .site = SEEN_NONE };
-		if (key.doing != DOING_IDLE)
+		if (key.doing != DOING_IDLE) {
 			key.site = site_of(s, t);
+			key.thing = seen_thing_class(s, t->waits_for);
+		}
 		vec_push(&list, ((struct keyed){ key, i }));
 	}
 	vec_sort(&list, by_key);
@@ -76,6 +78,8 @@ void groups_make(const struct seen *s, struct groups *ret)
 			vec_push(&ret->v, k->key);
 		}
 		struct group *g = &vec_last(&ret->v);
+		g->alike |=
+			g->n && s->threads.v[k->thread].waits_for != s->threads.v[vec_last(&ret->members)].waits_for;
 		g->n++;
 		g->pool += (s->threads.v[k->thread].state & DAC_THREAD_POOL) != 0;
 		vec_push(&ret->members, k->thread);
@@ -98,9 +102,10 @@ const char *group_site(const struct seen *s, const struct group *g)
 	return g->site == SEEN_NONE ? "[no managed code]" : s->methods.v[g->site].name;
 }
 
-void group_words(const struct seen *s, const struct groups *gs, const struct group *g, struct buf *out)
+void group_words(const struct seen *s, const struct groups *gs, const struct group *g, bool brief, struct buf *out)
 {
-	doing_words(g->doing, member(s, gs, g, 0), g->n > 1, out);
+	unsigned flags = (g->n > 1 ? WORDS_SEVERAL : 0) | (brief ? WORDS_BRIEF : 0) | (g->alike ? WORDS_ALIKE : 0);
+	seen_waits_words(s, member(s, gs, g, 0), flags, out);
 }
 
 /* A name without the number at its end, which tells apart those who do the same. */
@@ -190,6 +195,21 @@ static uint32_t outwards(const struct seen *s, const struct seen_thread *t, size
 	return at < end_of(s, t) ? s->frames.v[t->first + at] : SEEN_NONE;
 }
 
+/* The source line of that frame, when all have the same. */
+static const char *shared_line(const struct seen *s, const struct groups *gs, const struct group *g, size_t depth)
+{
+	const char *line = NULL;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct seen_thread *t = member(s, gs, g, i);
+		size_t site = seen_site(s, t);
+		const char *its = seen_line(s, t, (site < t->n ? site : 0) + depth);
+		if (i && !str_eq(its, line))
+			return NULL;
+		line = its;
+	}
+	return line;
+}
+
 static bool all_share(const struct seen *s, const struct groups *gs, const struct group *g, size_t depth)
 {
 	uint32_t method = outwards(s, member(s, gs, g, 0), depth);
@@ -241,11 +261,15 @@ static const char *called_from_site(const struct seen *s, const struct seen_thre
 
 void group_lines(const struct seen *s, const struct groups *gs, const struct group *g, struct report_row *row)
 {
-	CLEANUP(buf_free) struct buf names = { 0 };
+	CLEANUP(buf_free) struct buf names = { 0 }, words = { 0 };
 	const struct seen_thread *first = member(s, gs, g, 0);
 	const char *callee = called_from_site(s, first);
 	group_names(s, gs, g, &names);
 	report_row_line(row, VALUE_TEXT, buf_cstr(&names), NULL);
+	if (g->thing != SEEN_NONE) {
+		group_words(s, gs, g, false, &words);
+		report_row_line(row, VALUE_TEXT, buf_cstr(&words), NULL);
+	}
 	if (first->exception && g->n == 1)
 		report_row_line(row, VALUE_TEXT, first->exception, "exception in flight");
 	if (g->doing == DOING_IDLE || g->site == SEEN_NONE)
@@ -257,7 +281,8 @@ void group_lines(const struct seen *s, const struct groups *gs, const struct gro
 		report_row_line(row, VALUE_CODE, callee, NULL);
 	size_t depth = 0;
 	for (; all_share(s, gs, g, depth); depth++)
-		report_row_line(row, VALUE_CODE, s->methods.v[outwards(s, first, depth)].name, NULL);
+		report_row_line(row, VALUE_CODE, s->methods.v[outwards(s, first, depth)].name,
+				shared_line(s, gs, g, depth));
 	add_callers(s, gs, g, depth, row);
 	if (first->cut && g->n == 1)
 		report_row_line(row, VALUE_TEXT, "and more", NULL);

@@ -18,6 +18,7 @@ struct heap_look {
 	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
 	struct err *(*take_more)(void *user, struct cursor *in);      /* what on_done wrote */
 	void *user;
+	void *take_user; /* of take_more */
 };
 /* Part is the name of this look in the recording: "heap". The graph is dominated already. */
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part) MUST_USE;
@@ -38,8 +39,9 @@ extern const char *const heap_generation_names[GRAPH_GENERATIONS];
 void heap_type_name(const struct heapgraph *g, uint32_t type, struct buf *out);
 /* The same without namespaces, for tables. */
 void heap_type_short(const struct heapgraph *g, uint32_t type, struct buf *out);
-/* "static Shop.Cache._orders", "stack of thread 'mailer' in Shop.Mail.Send", "strong handles". */
-void heap_root_name(const struct heapgraph *g, uint32_t root, struct buf *out);
+/* "static Shop.Cache._orders", "stack of thread 'mailer' in Shop.Mail.Send", "strong handles"; without its kind
+ * "Shop.Cache._orders". */
+void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, struct buf *out);
 /* The author's name of a field: "Price" of "<Price>k__BackingField". */
 void heap_field_name(const char *field, struct buf *out);
 /* Is it of the user's own code: a type that is neither the platform's nor an array; a static field of such a type? */

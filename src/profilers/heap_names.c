@@ -73,18 +73,19 @@ static void method_name(const char *name, struct buf *out)
 	method_show(buf_cstr(&space), buf_cstr(&member), out);
 }
 
-void heap_root_name(const struct heapgraph *g, uint32_t root, struct buf *out)
+void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, struct buf *out)
 {
 	const struct graph_root_set *set = &g->roots.v[root];
 	switch (set->kind) {
 	case GRAPH_STATIC:
-		buf_str(out, "static ");
+		buf_str(out, with_kind ? "static " : "");
 		static_name(set->name, out);
 		break;
 	case GRAPH_THREAD_STATIC:
-		buf_str(out, "thread-static ");
+		buf_str(out, with_kind ? "thread-static " : "");
 		static_name(set->name, out);
-		buf_printf(out, " of thread '%s'", set->thread);
+		if (with_kind)
+			buf_printf(out, " of thread '%s'", set->thread);
 		break;
 	case GRAPH_STACK:
 		buf_printf(out, "stack of thread '%s'", set->thread);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define MB ((uint64_t)1 << 20)
-#define TYPE_ROWS 100
+#define TYPE_ROWS 40
 
 /* Free room inside the heap that no collection has given back, and garbage: parts of the heap from which on they are
  * worth a word. Small heaps are never worth one. */
@@ -327,7 +327,7 @@ const struct profiler profiler_heap_stats = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 1,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "memory-is-elsewhere",

@@ -87,7 +87,7 @@ static void sum_stack(struct summing *g, uint32_t stack, uint32_t *frames, uint3
 	sum_site(g, frames, n, weight);
 	for (size_t i = 0; i < n; i++)
 		tree[n - 1 - i] = tree_frame(h->down, s, g->down, frames[i]);
-	calltree_add(h->down, tree, n, weight);
+	h->stack_node[stack] = calltree_add(h->down, tree, n, weight);
 	for (size_t i = 0; i < n; i++)
 		tree[i] = tree_frame(h->up, s, g->up, frames[i]);
 	calltree_add(h->up, tree, MIN(n, (size_t)UP_DEPTH), weight);
@@ -150,6 +150,7 @@ struct hot *hot_new(const struct samples *samples, uint64_t kinds)
 	h->down = calltree_new(TREE_NODES_MAX);
 	h->up = calltree_new(TREE_NODES_MAX);
 	h->threads = mem_zalloc((samples->threads.n + 1) * sizeof(*h->threads));
+	h->stack_node = mem_zalloc(n_stacks * sizeof(*h->stack_node));
 	struct summing g = { .hot = h,
 			     .same = canonical_frames(samples),
 			     .down = mem_zalloc(n_frames * sizeof(uint32_t)),
@@ -201,6 +202,7 @@ void hot_free(struct hot *h)
 	vec_free(&h->methods);
 	vec_free(&h->sites);
 	mem_free(h->threads);
+	mem_free(h->stack_node);
 	calltree_free(h->down);
 	calltree_free(h->up);
 	mem_free(h);

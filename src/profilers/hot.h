@@ -23,6 +23,7 @@ struct hot {
 	VEC(struct hot_method) methods;	   /* by self, largest first */
 	VEC(struct hot_site) sites;	   /* largest first */
 	uint64_t *threads;		   /* weight by thread index */
+	uint32_t *stack_node;		   /* by stack: where it ends in `down`; 0 = not taken */
 	struct calltree *down, *up;	   /* from the root; from the leaf */
 };
 

@@ -1,4 +1,5 @@
 #include "profilers/look.h"
+#include "attach/attach.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -13,6 +14,8 @@
 #define PART_BYTES_MAX ((size_t)512 << 20)
 #define HEAP_ATTEMPTS 5
 #define HEAP_RETRY_MS 20
+#define STOP_ATTEMPTS 4
+#define STOP_RETRY_MS 250
 
 static const char part_magic[8] = "DRLOOK\0";
 
@@ -23,15 +26,75 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
 	struct dac_options dac_options = { .root = root };
 	struct image_forecast forecast;
-	struct look look = { 0 };
+	struct look look = { .target = &p->target };
 	if (p->answered)
 		limits->cookie = p->info.cookie;
 	/* Nobody is made to stand still for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
 	TRY(image_forecast(&p->target, limits, &forecast));
-	TRY(image_take_snapshot(&p->target, limits, &look.image));
+	/* Attempts that failed have made its threads run: the first one's list is the true one. */
+	look.before = ret->before;
+	if (!look.before.n)
+		err_ignore(target_threads(&p->target, &look.before));
+	struct err *err = image_take_snapshot(&p->target, limits, &look.image);
+	if (err && err_kind(err) == ERR_BUSY && limits->busy_word) {
+		/* It collects without a pause: as it is, and who needs the heap sees that it is in disorder. */
+		err_free(err);
+		limits->busy_word = 0;
+		err = image_take_snapshot(&p->target, limits, &look.image);
+	}
 	look.facts.at_ns = clock_mono_ns();
 	look.facts.at_unix_ns = clock_real_ns();
+	if (!err)
+		err = dac_open(look.image, &dac_options, &look.dac);
+	ret->before = look.before;
+	if (err) {
+		look.before = (struct target_threads){ 0 };
+		look_fini(&look);
+		return err;
+	}
+	look.lines = dac_lines_new(look.dac, look.image, root);
+	*ret = look;
+	return NULL;
+}
+
+static uint64_t image_bytes(const struct image *img)
+{
+	size_t n;
+	uint64_t bytes = 0;
+	const struct image_piece *p = image_pieces(img, &n);
+	for (size_t i = 0; i < n; i++)
+		bytes += p[i].end - p[i].start;
+	return bytes;
+}
+
+struct err *look_by_agent(const struct patient *p, const struct image_limits *limits, struct look *ret)
+{
+	CLEANUP(mem_freep)
+	char *root = p->target.pid && !p->target.no_access ? mem_printf("/proc/%d/root", (int)p->target.pid) : NULL;
+	struct attach_options options = { .max_pause_ms = limits->max_pause_ms,
+					  .max_life_ms = limits->max_life_ms,
+					  .send_dac = !root };
+	struct dac_options dac_options = { .root = root };
+	struct attach_facts facts;
+	struct look look = { .facts.agent = true };
+	if (root) {
+		struct err *err = dac_check_target(&p->target, NULL);
+		options.send_dac = err && err_kind(err) == ERR_DENIED;
+		if (err && !options.send_dac)
+			return err;
+		err_free(err);
+	}
+	look.facts.at_ns = clock_mono_ns();
+	look.facts.at_unix_ns = clock_real_ns();
+	TRY(attach_image(p, &options, &facts, &look.image));
+	look.facts.pause_ns = facts.pause_ns;
+	look.facts.life_ns = facts.stream_ns;
+	look.facts.missing = facts.left_bytes;
+	look.facts.attempts = facts.attempts;
+	look.facts.bytes = image_bytes(look.image);
+	int sent = image_file_named(look.image, DAC_LIBRARY);
+	dac_options.library_fd = MAX(sent, 0);
 	struct err *err = dac_open(look.image, &dac_options, &look.dac);
 	if (err) {
 		look_fini(&look);
@@ -72,7 +135,7 @@ struct err *look_end(struct look *look)
 		return NULL;
 	look->ended = true;
 	look->facts.dac_deaths = dac_restarts(look->dac);
-	if (look->facts.core)
+	if (look->facts.core || look->facts.agent)
 		return NULL;
 	struct err *err = image_whole(look->image, &reason)
 				  ? NULL
@@ -89,6 +152,7 @@ struct err *look_end(struct look *look)
 
 void look_fini(struct look *look)
 {
+	vec_free(&look->before);
 	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
@@ -152,6 +216,7 @@ static void keep_facts(struct exam *exam, const struct look_part *part)
 		json_object_set_new(fact, kept[i].key, json_integer((json_int_t)value));
 	}
 	json_object_set_new(fact, "core", json_boolean(part->facts.core));
+	json_object_set_new(fact, "agent", json_boolean(part->facts.agent));
 	json_object_set_new(fact, "at_unix_ns", json_integer((json_int_t)part->facts.at_unix_ns));
 	json_object_set_new(fact, "attempts", json_integer(part->facts.attempts));
 	json_object_set_new(fact, "dac_deaths", json_integer(part->facts.dac_deaths));
@@ -168,6 +233,7 @@ static void recall_facts(const struct exam *exam, struct look_part *part)
 		uint64_t value = (uint64_t)MAX(json_get_int(fact, kept[i].key, 0), 0);
 		memcpy((char *)&part->facts + kept[i].offset, &value, sizeof(value));
 	}
+	part->facts.agent = json_get_bool(fact, "agent", false);
 	part->facts.at_unix_ns = json_get_int(fact, "at_unix_ns", 0);
 	part->facts.attempts = (uint32_t)json_get_int(fact, "attempts", 0);
 	part->facts.dac_deaths = (uint32_t)json_get_int(fact, "dac_deaths", 0);
@@ -196,15 +262,6 @@ static uint64_t max_pause_ms(const struct exam *exam)
 	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
 }
 
-static struct err *open_look(struct exam *exam, struct look *ret)
-{
-	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
-	if (exam->core)
-		return look_at_core(exam->core, ret);
-	exam_progress(exam, -1, "taking a copy of its memory");
-	return look_at_patient(exam->patient, &limits, ret);
-}
-
 /* Waits without looking; true when the exam is cancelled. */
 static bool pause_exam(const struct exam *exam, uint64_t ms)
 {
@@ -219,12 +276,34 @@ static bool pause_exam(const struct exam *exam, uint64_t ms)
 	return false;
 }
 
+/* A process that did not stand still in time runs on untouched, and may a moment later. */
+static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
+{
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
+	if (exam->core)
+		return look_at_core(exam->core, ret);
+	if (heap)
+		limits.busy_word = dac_busy_word(&exam->patient->target);
+	exam_progress(exam, -1, "taking a copy of its memory");
+	if (exam->way == WAY_AGENT)
+		return look_by_agent(exam->patient, &limits, ret);
+	for (unsigned attempt = 1;; attempt++) {
+		struct err *err = look_at_patient(exam->patient, &limits, ret);
+		if (!err || err_kind(err) != ERR_TIMEOUT || attempt == STOP_ATTEMPTS)
+			return err;
+		exam_log(exam, "%s; once more", err_text(err));
+		err_free(err);
+		if (pause_exam(exam, STOP_RETRY_MS))
+			return err_new(ERR_CANCELLED, "cancelled before it stood still");
+	}
+}
+
 static struct err *drain(struct exam *exam, struct look_part *part, struct buf *out)
 {
+	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
-		struct look look = { 0 };
 		struct dac_facts facts = { .heap_valid = true };
-		TRY(open_look(exam, &look));
+		TRY(open_look(exam, part->heap, &look));
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");
@@ -237,9 +316,12 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 			err = lost;
 		}
 		part->facts = look.facts;
-		look_fini(&look);
 		if (err || !again)
 			return err;
+		struct target_threads before = look.before;
+		look.before = (struct target_threads){ 0 };
+		look_fini(&look);
+		look.before = before;
 		if (pause_exam(exam, HEAP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
 	}
@@ -279,7 +361,8 @@ static struct err *look_live(struct exam *exam, struct look_part *part)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
 			       fmt_bytes(PART_BYTES_MAX).s);
 	keep(exam, part, &bytes);
-	note_window(exam, &part->facts);
+	if (!part->beside)
+		note_window(exam, &part->facts);
 	return take(part, &bytes);
 }
 
@@ -292,7 +375,8 @@ static struct err *take_chunk(void *user, const void *data, size_t len)
 static struct err *look_replay(struct exam *exam, struct look_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(exam_recall_window(exam));
+	if (!part->beside)
+		TRY(exam_recall_window(exam));
 	TRY(recording_part_read(exam->recording, part->name, take_chunk, &bytes));
 	recall_facts(exam, part);
 	return take(part, &bytes);
@@ -377,6 +461,24 @@ static void how_core(struct report *report, const struct look_facts *f)
 			   "not in the core, so read from disk; nothing proves that they are of the same build");
 }
 
+static void how_agent(struct report *report, const struct look_facts *looks, size_t n, uint64_t pause_ns,
+		      uint64_t missing)
+{
+	uint64_t bytes = 0, life_ns = 0;
+	for (size_t i = 0; i < n; i++) {
+		bytes += looks[i].bytes;
+		life_ns += looks[i].life_ns;
+	}
+	CLEANUP(mem_freep)
+	char *sent = mem_printf("our library in the process made a copy of it, which sent %s in %s; both are gone",
+				fmt_bytes(bytes).s, fmt_duration_ns(life_ns).s);
+	report_how(report, "Way", V_TEXT("agent"), sent);
+	report_how(report, "Target paused", V_NS(pause_ns), n > 1 ? "the longest" : NULL);
+	if (missing)
+		report_how(report, "Not in the image", V_BYTES(missing),
+			   "of the runtime's code, too large to be saved");
+}
+
 void look_how(struct report *report, const struct look_facts *looks, size_t n)
 {
 	uint64_t pause_ns = 0, life_ns = 0, copied = 0, missing = 0;
@@ -392,6 +494,8 @@ void look_how(struct report *report, const struct look_facts *looks, size_t n)
 		return;
 	if (looks[0].core) {
 		how_core(report, &looks[0]);
+	} else if (looks[0].agent) {
+		how_agent(report, looks, n, pause_ns, missing);
 	} else {
 		CLEANUP(mem_freep)
 		char *life = mem_printf("%s of its memory, read for %s; meanwhile the process had to copy %s",

@@ -18,18 +18,20 @@
 #include "image/image.h"
 #include "profilers/exam.h"
 #include "report/report.h"
+#include "target/threads.h"
 
 /* ---- one look ---- */
 
 struct look_facts {
 	bool core;	    /* a core file: nobody was paused */
+	bool agent;	    /* by our library in the process, which sent a copy of itself */
 	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
 	int64_t at_unix_ns; /* of a core: when its file was last written */
 	uint64_t pause_ns;  /* from the first thread's stop to the last one's start */
 	uint64_t life_ns;   /* of the copy */
 	uint64_t copied;    /* bytes that the process had to copy because the copy shared them */
 	uint64_t missing;   /* bytes that a core cut short lacks, or too large to be saved from a living process */
-	uint64_t bytes;	    /* of a core file */
+	uint64_t bytes;	    /* of a core file, or that an agent sent */
 	uint64_t unproven;  /* bytes of assemblies read from disk, because the core lacks them: perhaps of another build
 			     */
 	uint32_t attempts;  /* stops until one fitted */
@@ -37,15 +39,21 @@ struct look_facts {
 };
 
 struct look {
-	struct image *image;	 /* reads fail once the look has ended */
-	struct dac *dac;	 /* what it has learnt stays; questions fail once the look has ended */
-	struct dac_lines *lines; /* asked for source lines before the look ends */
+	struct image *image;	      /* reads fail once the look has ended */
+	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
+	const struct target *target;  /* of the living process; NULL of a core */
+	struct target_threads before; /* of a living process, right before it stood still */
+	struct dac_lines *lines;      /* asked for source lines before the look ends */
 	struct look_facts facts;
 	bool ended;
 };
 
-/* Of a living process: everything is checked first (is there a library, how long would it stand still). */
+/* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
+ * or what an attempt that failed left there; look_fini in any case. */
 struct err *look_at_patient(const struct patient *p, struct image_limits *limits, struct look *ret) MUST_USE;
+/* The same by our library in the process, for when only its socket and a folder are within reach. The copy has been
+ * sent, and is gone, when this returns. */
+struct err *look_by_agent(const struct patient *p, const struct image_limits *limits, struct look *ret) MUST_USE;
 struct err *look_at_core(const char *path, struct look *ret) MUST_USE;
 /* No more memory is needed: the copy goes now, and what it cost is known. ERR_IO when it was lost before, so that what
  * was read may be short. Once is enough; exam_look does it after drain(). */
@@ -68,6 +76,7 @@ struct look_part {
 	const char *name; /* of the part: "threads"; each look of an exam has its own */
 	uint32_t version; /* of what drain() writes: a recording of another one is refused */
 	bool heap;	  /* the heap must be in order: looks again when a collection was at work */
+	bool beside;	  /* another instrument has the window: this look does not change it */
 	/* Reads what it needs and writes it down. Not called when replaying. */
 	struct err *(*drain)(void *user, struct look *look, struct buf *out);
 	/* Understands what drain() wrote, which may be hostile. After the copy is gone. */

@@ -7,6 +7,7 @@
 
 #define TITLE "Threads that do the same"
 #define MANY 3		/* threads at one place are worth a word */
+#define QUEUE_SHARE 0.2 /* so many of them at one lock are the verdict */
 #define CROWD_SHARE 0.5 /* of all that are not idle: then it is the verdict */
 
 struct merged {
@@ -53,10 +54,42 @@ static struct counts count(const struct seen *s)
 static void say_group(struct rich *v, const struct seen *s, const struct groups *gs, const struct group *g)
 {
 	CLEANUP(buf_free) struct buf words = { 0 };
-	group_words(s, gs, g, &words);
+	group_words(s, gs, g, false, &words);
 	rich_strong(v, "%s", fmt_plural(g->n, "thread", "threads").s);
-	rich_text(v, " %s in ", buf_cstr(&words));
+	rich_text(v, " in ");
 	rich_code(v, group_site(s, g));
+	rich_text(v, " %s.", buf_cstr(&words));
+}
+
+/* The lock that most threads wait for, and how many; SEEN_NONE when nobody does. */
+static uint32_t busiest_lock(const struct seen *s, uint32_t *ret_waiting)
+{
+	uint32_t best = SEEN_NONE;
+	*ret_waiting = 0;
+	for (uint32_t i = 0; i < s->things.n; i++) {
+		uint32_t waiting = 0;
+		if (s->things.v[i].kind > THING_RWLOCK || !s->things.v[i].n)
+			continue;
+		vec_each(t, &s->threads)
+			waiting += t->waits_for == i;
+		if (waiting > *ret_waiting) {
+			best = i;
+			*ret_waiting = waiting;
+		}
+	}
+	return best;
+}
+
+static void say_lock(struct rich *v, const struct seen *s, uint32_t lock, uint32_t waiting)
+{
+	const struct seen_thing *thing = &s->things.v[lock];
+	CLEANUP(buf_free) struct buf name = { 0 }, holder = { 0 };
+	seen_thing_words(s, thing, &name);
+	seen_thread_words(&s->threads.v[s->holders.v[thing->first]], &holder);
+	rich_strong(v, "%s", fmt_plural(waiting, "thread", "threads").s);
+	rich_text(v, " wait for ");
+	rich_code(v, buf_cstr(&name));
+	rich_text(v, ", which %s %s. ", buf_cstr(&holder), thing->guessed ? "probably has" : "has");
 }
 
 static void add_verdict(struct exam *exam, struct report *report, const struct seen *s, const struct groups *gs)
@@ -64,23 +97,20 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	struct counts c = count(s);
 	const struct group *top = gs->v.n && gs->v.v[0].doing != DOING_IDLE ? &gs->v.v[0] : NULL;
 	size_t awake = c.all - c.idle;
-	const char *finding = "seen";
-	enum report_health health = REPORT_INFO;
-	if (c.pool_blocked >= MANY && c.pool_blocked * 2 >= c.pool) {
-		finding = "pool-blocked";
-		health = REPORT_WARN;
-	} else if (top && top->n >= MANY && (double)top->n >= CROWD_SHARE * (double)awake) {
-		finding = "crowd";
-	}
-	struct rich *v = report_verdict(report, health, finding);
+	uint32_t waiting, lock = busiest_lock(s, &waiting);
+	bool queue = waiting >= MANY && (double)waiting >= QUEUE_SHARE * (double)awake;
+	bool crowd = top && top->n >= MANY && (double)top->n >= CROWD_SHARE * (double)awake;
+	bool pool = c.pool_blocked >= MANY && c.pool_blocked * 2 >= c.pool;
+	const char *finding = queue ? "lock-queue" : pool ? "pool-blocked" : crowd ? "crowd" : "seen";
+	struct rich *v = report_verdict(report, queue || pool ? REPORT_WARN : REPORT_INFO, finding);
+	if (queue)
+		say_lock(v, s, lock, waiting);
 	rich_text(v, "%s: %zu blocked, %zu running, %zu idle. ",
 		  fmt_plural(c.all, "managed thread", "managed threads").s, c.blocked, c.running, c.idle);
-	if (str_eq(finding, "pool-blocked"))
+	if (pool && !queue)
 		rich_text(v, "%zu of %zu pool threads at work are blocked. ", c.pool_blocked, c.pool);
-	if (top && top->n >= MANY) {
+	if (top && top->n >= MANY && !queue)
 		say_group(v, s, gs, top);
-		rich_text(v, ".");
-	}
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
@@ -100,7 +130,7 @@ static void add_groups(struct report *report, const struct seen *s, const struct
 	report_column(table, "What", VALUE_TEXT, COLUMN_MAIN);
 	vec_each(g, &gs->v) {
 		CLEANUP(buf_free) struct buf words = { 0 };
-		group_words(s, gs, g, &words);
+		group_words(s, gs, g, true, &words);
 		struct value cells[] = { V_COUNT(g->n), V_CODE(group_site(s, g)), V_TEXT(buf_cstr(&words)) };
 		group_lines(s, gs, g, report_row(table, cells));
 	}
@@ -154,14 +184,17 @@ const struct profiler profiler_merged_call_stacks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 1,
-	.ways = { WAY_IMAGE, WAY_EVENTS },
+	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
+			{ "lock-queue", "Look at what its owner does meanwhile (its row below); run deadlocks to see "
+					"whether they will "
+					"ever go on." },
 			{ "pool-blocked",
 			  "Run thread-pool to see whether work waits behind them; blocking on tasks (.Result, .Wait()) "
 			  "becomes await." },
 		},
-	.n_advice = 1,
+	.n_advice = 2,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -5,6 +5,7 @@
  * waits below the user's own code, which are the ones that make something slow. */
 
 #include "base/fmt.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "profilers/hot.h"
 #include "profilers/profiler.h"
@@ -41,6 +42,20 @@ static struct err *run(struct exam *exam)
 		.stack_bytes = STACK_BYTES,
 		.window_ms = (uint64_t)params_int(exam->params, "duration") * 1000,
 	};
+	struct err *err = exam_samples(exam, &options, &o->samples, &o->facts);
+	if (!err || err_kind(err) != ERR_DENIED || exam->way != WAY_SAMPLES || exam->way_named ||
+	    !exam->patient->answered)
+		return err;
+	/* Sampling is open, but switches need more: the runtime at least tells of locks. */
+	exam_log(exam, "%s", err_text(err));
+	exam->way = WAY_EVENTS;
+	exam->way_reason = mem_strdup(err_text(err));
+	err_free(err);
+	if (exam->recording) {
+		json_t *way = json_string(way_name(exam->way));
+		recording_set_fact(exam->recording, "way", way);
+		json_decref(way);
+	}
 	return exam_samples(exam, &options, &o->samples, &o->facts);
 }
 
@@ -223,6 +238,9 @@ static void add_figures(const struct view *v, struct report *report)
 	report_figure(report, "Your code waited", V_NS(v->yours), in);
 	report_figure(report, "Threads waiting", V_NUMBER(threads_of(v, v->yours)), "below your code, on average");
 	report_figure(report, "Locks", V_RATIO(share(v, v->by_kind[WAIT_LOCK])), "of that");
+	/* Events tell neither. */
+	if (v->off->facts.by_events)
+		return;
 	report_figure(report, "Waited all the time", V_COUNT(v->still), "threads below your code, not counted before");
 	report_figure(report, "Waited for a CPU", V_NS(v->cpu), "able to run; all threads together");
 }
@@ -244,7 +262,8 @@ static void add_places(const struct exam *exam, const struct view *v, struct rep
 	report_column(t, "Time", VALUE_NS, COLUMN_BAR | COLUMN_MAIN);
 	report_column(t, "Waits", VALUE_COUNT, 0);
 	report_column(t, "Longest", VALUE_NS, 0);
-	report_column(t, "All the time", VALUE_COUNT, 0);
+	if (!v->off->facts.by_events)
+		report_column(t, "All the time", VALUE_COUNT, 0);
 	size_t rows = (size_t)params_int(exam->params, "rows");
 	for (size_t i = 0; i < v->places.n && i < rows; i++) {
 		const struct place *p = &v->places.v[i];
@@ -270,6 +289,19 @@ static void add_kinds(const struct view *v, struct report *report)
 	}
 }
 
+static void add_how_by_events(const struct exam *exam, const struct view *v, struct report *report)
+{
+	const struct sampling_facts *f = &v->off->facts;
+	bool handles = exam_runtime_major(exam) >= 9;
+	report_how(report, "Way", V_TEXT(way_name(exam->way)),
+		   handles ? "the runtime's own events: waits for locks, wait handles and Monitor.Wait; sleeps, files, "
+			     "sockets and waits that began before are not seen"
+			   : "the runtime's own events: waits for locks only; .NET 9 also tells of wait handles");
+	report_how(report, "Waits", V_COUNT(f->waits), NULL);
+	report_how(report, "Lost events", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
+	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
+}
+
 static void add_how(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->off->facts;
@@ -280,6 +312,9 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
 		v->thinned ? ", which stand for the others of their thread (thinned to spare the process)" : "");
 	report_how(report, "Switches", V_COUNT(f->switches), sampled);
+	if (f->listened_ns && f->listened_ns < v->window_ns / 10 * 9)
+		report_how(report, "Listened", V_RATIO((double)f->listened_ns / (double)v->window_ns),
+			   "of the time, in turns, to spare the process; times are scaled to the whole window");
 	report_how(report, "Lost records", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
 	if (f->samples)
 		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), NULL);
@@ -333,7 +368,10 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			add_kinds(&v, report);
 		add_flame(exam, o, report);
 	}
-	add_how(exam, &v, report);
+	if (o->facts.by_events)
+		add_how_by_events(exam, &v, report);
+	else
+		add_how(exam, &v, report);
 	vec_free(&v.places);
 	return NULL;
 }
@@ -367,7 +405,7 @@ const struct profiler profiler_off_cpu = {
 			  .max = 1000 },
 		},
 	.n_params = 2,
-	.ways = { WAY_SAMPLES },
+	.ways = { WAY_SAMPLES, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "lock-waits",

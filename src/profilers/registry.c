@@ -10,6 +10,11 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
+	X(gc_survivors)                                                                                                \
+	X(deadlocks)                                                                                                   \
+	X(duplicated_strings)                                                                                          \
+	X(stuck_tasks)                                                                                                 \
+	X(zombie_threads)                                                                                              \
 	X(heap_stats)                                                                                                  \
 	X(crash)                                                                                                       \
 	X(gc_stats)                                                                                                    \

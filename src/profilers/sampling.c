@@ -2,20 +2,18 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "profilers/code_files.h"
 #include "profilers/events.h"
 #include "profilers/switches.h"
 #include <dirent.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define PART "samples.bin"
-#define PART_BYTES_MAX ((size_t)256 << 20)
 #define STACK_BYTES 16384
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS 250000000ull
@@ -25,8 +23,14 @@
 #define KERNEL_FRAMES_MAX 128
 /* Threads whose stack is looked at when an off-CPU window begins. */
 #define SNAPSHOTS_MAX 4000
-/* Switches are sampled so often at most; beyond, only every n-th is. */
-#define SWITCH_SAMPLES_PER_S 2000
+/* Switches of a target that are heard, a second and on average; and while it listens those that have their stack taken,
+ * so that the rings hold them. */
+#define HEARD_PER_S 4000.0
+#define STACKS_PER_S 2000.0
+#define LISTEN_NS 50000000ull /* at a time, where not all is heard */
+#define LISTEN_LEAST 0.005    /* of the time */
+#define FIRST_LOOK_MS 50
+#define RATE_LOOK_NS 200000000ull
 #define FRAMES_MAX (UNWIND_FRAMES_MAX + KERNEL_FRAMES_MAX + 2)
 
 /* The runtime stood still for a collection. */
@@ -64,8 +68,11 @@ struct sampling {
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
-	struct switches *switches; /* off-CPU only */
-	uint64_t rate_ns, rate_samples;
+	struct switches *switches;		/* off-CPU only */
+	uint64_t rate_ns, rate_switches, heard; /* switches heard, since the rate was last looked at */
+	double share;				/* of the time that it listens to switches */
+	bool resting;
+	uint64_t turned_ns; /* when it last began to listen or to rest */
 	size_t snapshots;
 	uint8_t *stack; /* room for a snapshot */
 };
@@ -384,7 +391,7 @@ static void on_record(void *user, const struct record *r)
 	struct sampling *g = user;
 	if (r->kind == RECORD_SAMPLE)
 		on_sample(g, r);
-	else if (r->kind == RECORD_SWITCH && g->switches)
+	else if (r->kind == RECORD_SWITCH && g->switches && ++g->heard)
 		switches_switch(g->switches, thread_of(g, r->tid), r->time, r->out, r->preempted);
 	else if (r->kind == RECORD_COMM && r->pid == (uint32_t)g->exam->patient->target.pid)
 		samples_thread_name(g->samples, thread_of(g, r->tid), r->comm, r->comm_len);
@@ -452,6 +459,48 @@ static void snapshot(struct sampling *g, pid_t tid)
 	switches_before(g->switches, thread_of(g, (uint32_t)tid), stack, kind);
 }
 
+/* --- switches that are many ---
+ *
+ * Each one that is heard costs the target a microsecond or two, and us as much. So many a second are heard in all;
+ * beyond that it is listened for a moment and rested in between. Of those heard some have their stack taken. */
+
+static uint64_t process_switches(const struct sampling *g)
+{
+	uint64_t n = 0;
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)g->exam->patient->target.pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		unsigned long long times = 0;
+		CLEANUP(buf_free) struct buf text = { 0 };
+		if (atoi(e->d_name) <= 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)g->exam->patient->target.pid,
+			 atoi(e->d_name));
+		err_ignore(file_read(path, 256, &text));
+		if (text.len && sscanf(text.data, "%*u %*u %llu", &times) == 1)
+			n += times;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+/* How often it switches, by the kernel's own count: known before anything is heard. */
+static double switch_rate(struct sampling *g)
+{
+	uint64_t now = clock_mono_ns(), n = process_switches(g), since = now - g->rate_ns;
+	double rate = n > g->rate_switches && since ? (double)(n - g->rate_switches) * 1e9 / (double)since : 0;
+	g->rate_ns = now;
+	g->rate_switches = n;
+	return rate;
+}
+
+static uint64_t stack_every(double rate)
+{
+	return rate > STACKS_PER_S ? (uint64_t)(rate / STACKS_PER_S) + 1 : 1;
+}
+
 /* --- the window --- */
 
 static struct err *start(void *user)
@@ -469,6 +518,17 @@ static struct err *start(void *user)
 					 .period = g->options->period,
 					 .stack_bytes =
 						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+	g->share = 1;
+	if (g->switches) {
+		/* A first look at how often it switches: what is heard before that is known may already be too much. */
+		g->rate_ns = clock_mono_ns();
+		g->rate_switches = process_switches(g);
+		struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
+		poll(&cancel, 1, FIRST_LOOK_MS);
+		double rate = switch_rate(g);
+		g->share = rate > HEARD_PER_S ? MAX(HEARD_PER_S / rate, LISTEN_LEAST) : 1;
+		config.period = stack_every(rate);
+	}
 	TRY(sampler_open(&config, &g->sampler));
 	for_tasks(g, note_start);
 	if (!process_cpu_ns(pid, &g->start_cpu_ns))
@@ -478,7 +538,7 @@ static struct err *start(void *user)
 		g->stack = mem_alloc(SAMPLER_STACK_MAX);
 		for_tasks(g, snapshot);
 	}
-	g->rate_ns = g->exam->start_ns = clock_mono_ns();
+	g->turned_ns = g->exam->start_ns = clock_mono_ns();
 	if (g->switches)
 		switches_started(g->switches, g->exam->start_ns);
 	sampler_start(g->sampler);
@@ -508,25 +568,49 @@ static void grow(struct sampling *g)
 	err_free(err);
 }
 
-/* On targets that switch very often every n-th switch is sampled; all are timed. */
 static void thin(struct sampling *g)
 {
 	const struct sampler_facts *f = sampler_facts(g->sampler);
-	uint64_t now = clock_mono_ns(), since = now - g->rate_ns, seen = g->facts->samples + f->lost - g->rate_samples;
-	if (since < 200000000)
+	if (clock_mono_ns() - g->rate_ns < RATE_LOOK_NS)
 		return;
-	double rate = (double)seen * 1e9 / (double)since;
-	g->rate_ns = now;
-	g->rate_samples = g->facts->samples + f->lost;
-	if (rate < SWITCH_SAMPLES_PER_S * 1.5)
+	double rate = switch_rate(g), share = rate > HEARD_PER_S ? MAX(HEARD_PER_S / rate, LISTEN_LEAST) : 1;
+	/* Small changes are not worth opening the events again. */
+	uint64_t period = stack_every(rate);
+	if (share < g->share * 0.8 || share > g->share * 2)
+		g->share = share;
+	if (period <= f->period * 2 || g->resting)
 		return;
-	uint64_t period = (uint64_t)((double)f->period * rate / SWITCH_SAMPLES_PER_S) + 1;
 	struct err *err = sampler_change(g->sampler, f->stack_bytes, period);
 	if (err)
 		exam_log(g->exam, "thinning: %s", err_text(err));
 	else
-		exam_log(g->exam, "many switches: one of %llu has its stack taken", (unsigned long long)period);
+		exam_log(g->exam, "%s switches a second: one of %llu has its stack taken, heard %s of the time",
+			 fmt_count((uint64_t)rate).s, (unsigned long long)period, fmt_percent(g->share).s);
 	err_free(err);
+}
+
+/* Listens and rests in turn. */
+static void take_turns(struct sampling *g)
+{
+	uint64_t now = clock_mono_ns(), since = now - g->turned_ns;
+	if (!g->resting && g->share < 1 && since >= LISTEN_NS) {
+		sampler_rest(g->sampler);
+		now = clock_mono_ns();
+		sampler_drain(g->sampler, UINT64_MAX, on_record, g);
+		switches_rest(g->switches, now);
+		g->resting = true;
+		g->turned_ns = now;
+	} else if (g->resting && (double)since >= (double)LISTEN_NS * (1 / g->share - 1)) {
+		g->snapshots = 0;
+		for_tasks(g, snapshot);
+		struct err *err = sampler_go_on(g->sampler);
+		if (err)
+			exam_log(g->exam, "%s", err_text(err));
+		err_free(err);
+		g->turned_ns = clock_mono_ns();
+		switches_go_on(g->switches, g->turned_ns);
+		g->resting = false;
+	}
 }
 
 /* Puts names to code that has got one by now. */
@@ -548,8 +632,10 @@ static void turn(void *user)
 	struct sampling *g = user;
 	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
 	grow(g);
-	if (g->switches)
+	if (g->switches) {
 		thin(g);
+		take_turns(g);
+	}
 	if (!g->options->on_samples)
 		return;
 	name_known(g);
@@ -592,57 +678,6 @@ static uint64_t unnamed(struct sampling *g)
 	return n;
 }
 
-static void save(struct exam *exam, const struct samples *samples, const struct sampling_facts *f)
-{
-	if (!exam->recording)
-		return;
-	struct recording_part *part;
-	struct err *err = recording_part_new(exam->recording, PART, "samples", &part);
-	if (err) {
-		exam_log(exam, "the samples are not kept: %s", err_text(err));
-		err_free(err);
-		return;
-	}
-	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	samples_write(samples, &bytes);
-	recording_part_write(part, bytes.data, bytes.len);
-	recording_part_close(part, !bytes.overflow);
-	json_t *ends = json_array();
-	for (size_t i = 0; i < UNWIND_ENDS; i++)
-		json_array_append_new(ends, json_integer((json_int_t)f->ends[i]));
-	json_t *fact = json_object();
-	const struct {
-		const char *key;
-		bool value;
-	} flags[] = { { "kernel", f->kernel }, { "kernel_names", f->kernel_names }, { "per_cpu", f->per_cpu },
-		      { "named", f->named },   { "from_files", f->from_files },	    { "by_events", f->by_events } };
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = { { "period", f->period },
-			{ "stack_bytes", f->stack_bytes },
-			{ "cpus", f->cpus },
-			{ "threads", f->threads },
-			{ "samples", f->samples },
-			{ "lost", f->lost },
-			{ "throttled", f->throttled },
-			{ "guessed", f->guessed },
-			{ "switches", f->switches },
-			{ "waits", f->waits },
-			{ "waits_with_stack", f->waits_with_stack },
-			{ "unseen_ns", f->unseen_ns },
-			{ "delay_ns", f->delay_ns },
-			{ "cpu_ns", f->cpu_ns } };
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
-	/* What is not known is UINT64_MAX here and -1 there. */
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		json_object_set_new(fact, numbers[i].key, json_integer((json_int_t)numbers[i].value));
-	json_object_set_new(fact, "ends", ends);
-	recording_set_fact(exam->recording, "sampling", fact);
-	json_decref(fact);
-}
-
 static struct err *finish(struct sampling *g)
 {
 	if (!g->sampler)
@@ -655,6 +690,7 @@ static struct err *finish(struct sampling *g)
 		g->facts->waits = w.waits;
 		g->facts->waits_with_stack = w.with_stack;
 		g->facts->unseen_ns = w.unseen_ns;
+		g->facts->listened_ns = w.listened_ns;
 	}
 	if (g->facts->named && unnamed(g) && !g->exam->cancelled && target_alive(&g->exam->patient->target))
 		TRY(exam_methods_now(g->exam, g->methods, "late-names"));
@@ -670,7 +706,7 @@ static struct err *finish(struct sampling *g)
 	g->facts->stack_bytes = f->stack_bytes;
 	g->facts->cpus = (uint32_t)f->cpus;
 	g->facts->threads = (uint32_t)f->threads;
-	save(g->exam, g->samples, g->facts);
+	sampling_save(g->exam, g->samples, g->facts);
 	return NULL;
 }
 
@@ -723,55 +759,6 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	return err;
 }
 
-/* --- replay --- */
-
-static struct err *take_chunk(void *user, const void *data, size_t len)
-{
-	buf_add(user, data, len);
-	return NULL;
-}
-
-static uint64_t fact_u64(const json_t *fact, const char *key)
-{
-	int64_t v = json_get_int(fact, key, 0);
-	return v < 0 ? UINT64_MAX : (uint64_t)v;
-}
-
-struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *facts)
-{
-	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	TRY(recording_part_read(recording, PART, take_chunk, &bytes));
-	TRY(samples_read(bytes.data, bytes.len, ret));
-	const json_t *f = recording_fact(recording, "sampling"), *ends = json_object_get(f, "ends");
-	*facts = (struct sampling_facts){
-		.kernel = json_get_bool(f, "kernel", false),
-		.kernel_names = json_get_bool(f, "kernel_names", false),
-		.per_cpu = json_get_bool(f, "per_cpu", false),
-		.named = json_get_bool(f, "named", false),
-		.from_files = json_get_bool(f, "from_files", false),
-		.by_events = json_get_bool(f, "by_events", false),
-		.period = fact_u64(f, "period"),
-		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),
-		.cpus = (uint32_t)fact_u64(f, "cpus"),
-		.threads = (uint32_t)fact_u64(f, "threads"),
-		.samples = fact_u64(f, "samples"),
-		.lost = fact_u64(f, "lost"),
-		.throttled = fact_u64(f, "throttled"),
-		.guessed = fact_u64(f, "guessed"),
-		.switches = fact_u64(f, "switches"),
-		.waits = fact_u64(f, "waits"),
-		.waits_with_stack = fact_u64(f, "waits_with_stack"),
-		.unseen_ns = fact_u64(f, "unseen_ns"),
-		.delay_ns = fact_u64(f, "delay_ns"),
-		.cpu_ns = fact_u64(f, "cpu_ns"),
-	};
-	for (size_t i = 0; i < UNWIND_ENDS; i++) {
-		json_int_t n = json_integer_value(json_array_get(ends, i));
-		facts->ends[i] = n > 0 ? (uint64_t)n : 0;
-	}
-	return NULL;
-}
-
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 			 struct sampling_facts *ret_facts)
 {
@@ -782,7 +769,8 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 	}
 	if (exam->way != WAY_EVENTS)
 		return samples_live(exam, options, ret, ret_facts);
-	TRY(exam_samples_by_events(exam, options, ret, ret_facts));
-	save(exam, *ret, ret_facts);
+	TRY(options->kind == SAMPLER_CPU ? exam_samples_by_events(exam, options, ret, ret_facts)
+					 : exam_waits_by_events(exam, options, ret, ret_facts));
+	sampling_save(exam, *ret, ret_facts);
 	return NULL;
 }

@@ -33,8 +33,9 @@ struct sampling_facts {
 	uint64_t ends[UNWIND_ENDS];			       /* samples whose stack ended so */
 	uint64_t guessed;				       /* samples with a step that no rule gave */
 	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
-	uint64_t delay_ns; /* in which its threads were able to run but had no cpu, by the kernel's clock */
-	uint64_t cpu_ns;   /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
+	uint64_t listened_ns; /* off-CPU only: of the window; less than it when switches are very many */
+	uint64_t delay_ns;    /* in which its threads were able to run but had no cpu, by the kernel's clock */
+	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 };
 
 /* Whose code a namespace is, and a native library. */
@@ -45,9 +46,15 @@ enum frame_kind native_code_kind(const char *library);
 struct err *exam_samples_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				   struct sampling_facts *facts) MUST_USE;
 
+/* Waits without perf, see waits_events.c. */
+struct err *exam_waits_by_events(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				 struct sampling_facts *facts) MUST_USE;
+
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 			 struct sampling_facts *ret_facts) MUST_USE;
+/* Keeps both; a recording that cannot take them costs only itself. */
+void sampling_save(struct exam *exam, const struct samples *samples, const struct sampling_facts *facts);
 /* What a recording kept of it. ERR_NOT_FOUND when it holds no samples. */
 struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *ret_facts)
 	MUST_USE;

@@ -1,18 +1,22 @@
 /* The part, little endian, strings as u32 length and bytes:
  *
  *   u32 n methods:  string name, u8 framework
+ *   u32 n lines:    string "File.cs:12"
  *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
- *                   u32 n frames: u32 method each
+ *                   u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each
+ *   u32 n things:   u64 address, u8 kind, u8 guessed, u32 next, string type, name, u32 n holders: u32 thread each
  *   u32 ended */
 
 #include "profilers/seen.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
+#include "target/threads.h"
 #include <string.h>
 
 #define THREADS_MAX 100000u
 #define METHODS_MAX 1000000u
 #define FRAMES_MAX 300u
+#define THINGS_MAX 100000u
 #define TEXT_MAX 1000u
 
 enum { FLAG_COOPERATIVE = 1, FLAG_FINALIZER = 2, FLAG_CUT = 4, FLAG_LOST = 8, FLAG_NAME = 16, FLAG_EXCEPTION = 32 };
@@ -30,7 +34,10 @@ void seen_free(struct seen *s)
 	vec_free(&s->methods);
 	map_u64_free(&s->by_name);
 	vec_free(&s->frames);
+	vec_free(&s->lines);
 	vec_free(&s->threads);
+	vec_free(&s->things);
+	vec_free(&s->holders);
 	mem_free(s);
 }
 
@@ -54,7 +61,19 @@ uint32_t seen_method(struct seen *s, const char *name, bool framework)
 
 void seen_add_frame(struct seen *s, uint32_t method)
 {
+	seen_add_frame_at(s, method, NULL);
+}
+
+void seen_add_frame_at(struct seen *s, uint32_t method, const char *line)
+{
 	vec_push(&s->frames, method);
+	vec_push(&s->lines, str_empty(line) ? SEEN_NONE : strtab_add(&s->strings, line, strnlen(line, TEXT_MAX)));
+}
+
+const char *seen_line(const struct seen *s, const struct seen_thread *t, size_t i)
+{
+	uint32_t line = s->lines.v[t->first + i];
+	return line == SEEN_NONE ? NULL : strtab_get(&s->strings, line);
 }
 
 void seen_add_thread(struct seen *s, const struct seen_thread *thread)
@@ -64,13 +83,24 @@ void seen_add_thread(struct seen *s, const struct seen_thread *thread)
 	t.n = (uint32_t)s->frames.n - t.first;
 	if (t.n > FRAMES_MAX) {
 		t.n = FRAMES_MAX;
-		s->frames.n = t.first + FRAMES_MAX;
+		s->frames.n = s->lines.n = t.first + FRAMES_MAX;
 		t.cut = true;
 	}
 	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
 	t.os_name = keep(s, t.os_name ? t.os_name : "");
 	t.exception = keep(s, t.exception);
 	vec_push(&s->threads, t);
+}
+
+uint32_t seen_add_thing(struct seen *s, const struct seen_thing *thing)
+{
+	struct seen_thing t = *thing;
+	t.first = s->things.n ? vec_last(&s->things).first + vec_last(&s->things).n : 0;
+	t.n = (uint32_t)s->holders.n - t.first;
+	t.type = keep(s, t.type ? t.type : "");
+	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
+	vec_push(&s->things, t);
+	return (uint32_t)s->things.n - 1;
 }
 
 size_t seen_site(const struct seen *s, const struct seen_thread *t)
@@ -84,7 +114,7 @@ size_t seen_site(const struct seen *s, const struct seen_thread *t)
 /* ---- out of an image ---- */
 
 /* A frame of the runtime itself says something only by a method that no managed frame repeats. */
-static bool is_kept(const struct dac_stack *stack, size_t i)
+bool seen_keeps_frame(const struct dac_stack *stack, size_t i)
 {
 	const struct dac_frame *f = &stack->v[i];
 	if (!f->kind)
@@ -155,6 +185,26 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 		buf_printf(out, ": %s", e.message);
 }
 
+static void add_frame(struct seen *s, struct look *look, const struct dac_frame *f)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct pdb_line line;
+	if (!f->kind && f->method && f->il_offset >= 0 && dac_line(look->lines, f->method, f->il_offset, &line))
+		dac_line_add(&text, &line);
+	seen_add_frame_at(s, method_of(s, look->dac, f), buf_cstr(&text));
+}
+
+/* A stack of nothing but nameless code is that of a thread the runtime made for itself. */
+static bool is_told(struct dac *dac, const struct dac_stack *stack)
+{
+	vec_each(f, stack) {
+		const struct dac_method *m = f->method ? dac_method(dac, f->method) : NULL;
+		if (m && !str_empty(m->name))
+			return true;
+	}
+	return false;
+}
+
 static void take_thread(struct seen *s, struct look *look, const struct dac_thread *t, const struct dac_stack *stack)
 {
 	CLEANUP(buf_free) struct buf exception = { 0 };
@@ -167,11 +217,14 @@ static void take_thread(struct seen *s, struct look *look, const struct dac_thre
 				      .cut = stack->cut,
 				      .lost = stack->lost };
 	ask_kernel(look->image, t->os_id, &thread);
-	for (size_t i = 0; i < stack->n && i < FRAMES_MAX * 2; i++)
-		if (is_kept(stack, i))
-			seen_add_frame(s, method_of(s, look->dac, &stack->v[i]));
+	size_t n = is_told(look->dac, stack) ? MIN(stack->n, (size_t)FRAMES_MAX * 2) : 0;
+	for (size_t i = 0; i < n; i++)
+		if (seen_keeps_frame(stack, i))
+			add_frame(s, look, &stack->v[i]);
 	if (t->exception)
 		describe_exception(look->dac, t, &exception);
+	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
+	thread.waits_for = SEEN_NONE;
 	thread.exception = exception.len ? buf_cstr(&exception) : NULL;
 	seen_add_thread(s, &thread);
 }
@@ -179,6 +232,7 @@ static void take_thread(struct seen *s, struct look *look, const struct dac_thre
 struct drained {
 	struct dac_threads threads;
 	VEC(struct dac_stack) stacks; /* one for each thread */
+	VEC(uint32_t) origin;	      /* of a seen thread: its index in threads */
 };
 
 static void drained_fini(struct drained *d)
@@ -186,6 +240,7 @@ static void drained_fini(struct drained *d)
 	vec_each(stack, &d->stacks)
 		dac_stack_free(stack);
 	vec_free(&d->stacks);
+	vec_free(&d->origin);
 	dac_threads_free(&d->threads);
 }
 
@@ -219,6 +274,31 @@ static struct err *read_stacks(struct dac *dac, struct drained *d)
 	return err;
 }
 
+static void add_times(struct seen *s, const struct target_threads *list, bool after)
+{
+	struct map_u64 by_tid = { 0 };
+	for (size_t i = 0; i < list->n; i++)
+		*map_u64_put(&by_tid, (uint64_t)list->v[i].tid, NULL) = i + 1;
+	vec_each(t, &s->threads) {
+		const uint64_t *index = map_u64_get(&by_tid, t->os_id);
+		if (!index)
+			continue;
+		const struct target_thread *from = &list->v[*index - 1];
+		*(after ? &t->after : &t->before) = (struct seen_times){ from->cpu_ns, from->turns };
+	}
+	map_u64_free(&by_tid);
+}
+
+/* What each has run, by the kernel's clock. Last of all: the look's own stop must be over for everyone. */
+static void ask_times(struct seen *s, const struct look *look)
+{
+	struct target_threads now = { 0 };
+	CLEANUP(err_freep) struct err *err = look->target ? target_threads(look->target, &now) : NULL;
+	add_times(s, &look->before, false);
+	add_times(s, &now, true);
+	vec_free(&now);
+}
+
 struct err *seen_drain(void *user, struct look *look, struct buf *out)
 {
 	(void)user;
@@ -228,11 +308,15 @@ struct err *seen_drain(void *user, struct look *look, struct buf *out)
 	TRY(read_stacks(look->dac, &d));
 	err_ignore(dac_name_threads(look->dac, &d.threads));
 	for (size_t i = 0; i < d.threads.n && s->threads.n < THREADS_MAX; i++) {
-		if (is_there(&d.threads.v[i]))
-			take_thread(s, look, &d.threads.v[i], &d.stacks.v[i]);
-		else
+		if (!is_there(&d.threads.v[i])) {
 			s->ended++;
+			continue;
+		}
+		take_thread(s, look, &d.threads.v[i], &d.stacks.v[i]);
+		vec_push(&d.origin, (uint32_t)i);
 	}
+	seen_find_things(s, &(struct seen_raw){ look, &d.threads, d.stacks.v, d.origin.v });
+	ask_times(s, look);
 	seen_write(s, out);
 	return NULL;
 }
@@ -258,6 +342,40 @@ static uint8_t flags_of(const struct seen_thread *t)
 			 (t->exception ? FLAG_EXCEPTION : 0));
 }
 
+static void write_things(const struct seen *s, struct buf *out)
+{
+	put_u32(out, (uint32_t)s->things.n);
+	vec_each(t, &s->things) {
+		buf_add(out, &t->address, sizeof(t->address));
+		buf_char(out, (char)t->kind);
+		buf_char(out, t->guessed);
+		put_u32(out, t->next);
+		put_text(out, t->type);
+		put_text(out, t->name);
+		put_u32(out, t->n);
+		for (uint32_t i = 0; i < t->n; i++)
+			put_u32(out, s->holders.v[t->first + i]);
+	}
+}
+
+/* Each once; ret_index: string -> its number from 1. */
+static void write_lines(const struct seen *s, struct map_u64 *ret_index, struct buf *out)
+{
+	VEC(uint32_t) list = { 0 };
+	vec_each(line, &s->lines) {
+		bool new;
+		uint64_t *place = *line == SEEN_NONE ? NULL : map_u64_put(ret_index, *line, &new);
+		if (place && new) {
+			vec_push(&list, *line);
+			*place = list.n;
+		}
+	}
+	put_u32(out, (uint32_t)list.n);
+	vec_each(line, &list)
+		put_text(out, strtab_get(&s->strings, *line));
+	vec_free(&list);
+}
+
 void seen_write(const struct seen *s, struct buf *out)
 {
 	put_u32(out, (uint32_t)s->methods.n);
@@ -265,6 +383,8 @@ void seen_write(const struct seen *s, struct buf *out)
 		put_text(out, m->name);
 		buf_char(out, m->framework);
 	}
+	struct map_u64 line_index = { 0 };
+	write_lines(s, &line_index, out);
 	put_u32(out, (uint32_t)s->threads.n);
 	vec_each(t, &s->threads) {
 		put_u32(out, t->managed_id);
@@ -275,10 +395,18 @@ void seen_write(const struct seen *s, struct buf *out)
 		put_text(out, t->name);
 		put_text(out, t->os_name);
 		put_text(out, t->exception);
+		buf_add(out, &t->before, sizeof(t->before));
+		buf_add(out, &t->after, sizeof(t->after));
+		put_u32(out, t->waits_for);
 		put_u32(out, t->n);
-		for (uint32_t i = 0; i < t->n; i++)
+		for (uint32_t i = 0; i < t->n; i++) {
+			const uint64_t *line = map_u64_get(&line_index, s->lines.v[t->first + i]);
 			put_u32(out, s->frames.v[t->first + i]);
+			put_u32(out, line ? (uint32_t)*line : 0);
+		}
 	}
+	map_u64_free(&line_index);
+	write_things(s, out);
 	put_u32(out, s->ended);
 }
 
@@ -294,9 +422,26 @@ static const char *get_text(struct seen *s, struct cursor *in)
 	return strtab_get(&s->strings, strtab_add(&s->strings, (const char *)text, len));
 }
 
-static void get_thread(struct seen *s, struct cursor *in, const uint32_t *methods, uint32_t n_methods)
+/* What frames refer to by number. */
+struct tables {
+	VEC(uint32_t) methods;
+	VEC(const char *) lines;
+};
+
+static void get_frame(struct seen *s, struct cursor *in, const struct tables *tables)
 {
-	struct seen_thread t = { .managed_id = cursor_u32(in), .os_id = cursor_u32(in), .state = cursor_u32(in) };
+	uint32_t method = cursor_u32(in), line;
+	line = cursor_u32(in);
+	in->bad |= method >= tables->methods.n || line > tables->lines.n;
+	if (cursor_ok(in))
+		seen_add_frame_at(s, tables->methods.v[method], line ? tables->lines.v[line - 1] : NULL);
+}
+
+static void get_thread(struct seen *s, struct cursor *in, const struct tables *tables)
+{
+	struct seen_thread t = { .managed_id = cursor_u32(in) };
+	t.os_id = cursor_u32(in);
+	t.state = cursor_u32(in);
 	uint8_t flags = cursor_u8(in);
 	t.cooperative = flags & FLAG_COOPERATIVE;
 	t.finalizer = flags & FLAG_FINALIZER;
@@ -308,35 +453,76 @@ static void get_thread(struct seen *s, struct cursor *in, const uint32_t *method
 	t.exception = get_text(s, in);
 	t.name = flags & FLAG_NAME ? t.name : NULL;
 	t.exception = flags & FLAG_EXCEPTION ? t.exception : NULL;
+	t.before.cpu_ns = cursor_u64(in);
+	t.before.turns = cursor_u64(in);
+	t.after.cpu_ns = cursor_u64(in);
+	t.after.turns = cursor_u64(in);
+	t.waits_for = cursor_u32(in);
 	uint32_t n = cursor_u32(in);
 	in->bad |= n > FRAMES_MAX;
-	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
-		uint32_t method = cursor_u32(in);
-		in->bad |= method >= n_methods;
-		if (cursor_ok(in))
-			seen_add_frame(s, methods[method]);
-	}
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		get_frame(s, in, tables);
 	if (cursor_ok(in))
 		seen_add_thread(s, &t);
+}
+
+static void get_thing(struct seen *s, struct cursor *in)
+{
+	struct seen_thing t = { .address = cursor_u64(in) };
+	uint8_t kind = cursor_u8(in);
+	t.guessed = cursor_u8(in);
+	t.next = cursor_u32(in);
+	t.type = get_text(s, in);
+	t.name = get_text(s, in);
+	uint32_t n = cursor_u32(in);
+	in->bad |= kind >= THING_KINDS || n > s->threads.n;
+	t.kind = kind;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
+		vec_push(&s->holders, cursor_u32(in));
+		in->bad |= vec_last(&s->holders) >= s->threads.n;
+	}
+	if (cursor_ok(in))
+		seen_add_thing(s, &t);
+}
+
+/* Things may refer to things that come later: looked at when all are there. */
+static bool references_ok(const struct seen *s)
+{
+	vec_each(t, &s->threads)
+		if (t->waits_for != SEEN_NONE && t->waits_for >= s->things.n)
+			return false;
+	vec_each(t, &s->things)
+		if (t->next != SEEN_NONE && t->next >= s->things.n)
+			return false;
+	return true;
 }
 
 struct err *seen_take(void *user, struct cursor *in)
 {
 	CLEANUP(seen_freep) struct seen *s = seen_new();
-	VEC(uint32_t) methods = { 0 };
+	struct tables tables = { 0 };
 	uint32_t n = cursor_u32(in);
 	in->bad |= n > METHODS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
 		const char *name = get_text(s, in);
-		vec_push(&methods, seen_method(s, name, cursor_u8(in)));
+		vec_push(&tables.methods, seen_method(s, name, cursor_u8(in)));
 	}
+	n = cursor_u32(in);
+	in->bad |= n > METHODS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		vec_push(&tables.lines, get_text(s, in));
 	n = cursor_u32(in);
 	in->bad |= n > THREADS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
-		get_thread(s, in, methods.v, (uint32_t)methods.n);
+		get_thread(s, in, &tables);
+	n = cursor_u32(in);
+	in->bad |= n > THINGS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		get_thing(s, in);
 	s->ended = cursor_u32(in);
-	vec_free(&methods);
-	if (!cursor_ok(in))
+	vec_free(&tables.methods);
+	vec_free(&tables.lines);
+	if (!cursor_ok(in) || !references_ok(s))
 		return err_new(ERR_BAD_DATA, "the recording's list of threads is damaged");
 	seen_free(*(struct seen **)user);
 	*(struct seen **)user = STEAL(s);

@@ -55,7 +55,10 @@ static struct seen *build(struct listening *l, const struct thread_names *names)
 		seen_add_thread(s, &(struct seen_thread){ .os_id = (uint32_t)p->tid,
 							  .name = thread_names_get(names, p->tid),
 							  .cooperative = p->managed,
-							  .call = SEEN_UNKNOWN });
+							  .call = SEEN_UNKNOWN,
+							  .before = { UINT64_MAX, UINT64_MAX },
+							  .after = { UINT64_MAX, UINT64_MAX },
+							  .waits_for = SEEN_NONE });
 	}
 	return s;
 }

@@ -10,11 +10,16 @@ struct thread_state {
 	uint8_t before_kind; /* 0 = not known */
 	uint64_t out_ns, sample_ns;
 	uint64_t waited_ns, sampled_ns; /* all of its waits; those with a stack */
+	bool ever_seen;
+	uint8_t still_kind;
+	uint32_t still_stack;
+	uint64_t still_ns; /* stood still in the times we listened before */
 };
 
 struct switches {
 	struct samples *samples;
-	uint64_t start_ns;
+	uint64_t start_ns, from_ns; /* of the window; of the time we listen since */
+	bool resting;
 	VEC(struct thread_state) threads; /* by index of samples */
 	VEC(uint8_t) kinds;		  /* by stack, 0 = not judged yet */
 	struct switches_facts facts;
@@ -181,7 +186,7 @@ struct switches *switches_new(struct samples *samples, uint64_t start_ns)
 {
 	struct switches *w = mem_zalloc(sizeof(*w));
 	w->samples = samples;
-	w->start_ns = start_ns;
+	w->start_ns = w->from_ns = start_ns;
 	return w;
 }
 
@@ -196,7 +201,7 @@ void switches_free(struct switches *w)
 
 void switches_started(struct switches *w, uint64_t start_ns)
 {
-	w->start_ns = start_ns;
+	w->start_ns = w->from_ns = start_ns;
 }
 
 static struct thread_state *state_of(struct switches *w, uint32_t thread)
@@ -258,7 +263,7 @@ static void came_in(struct switches *w, uint32_t thread, uint64_t time_ns)
 			 : t->preempted ? (unsigned)WAIT_CPU
 					: (unsigned)kind_of(w, t->stack));
 	else if (!t->seen && t->before_kind)
-		add_wait(w, thread, w->start_ns, time_ns, t->before_stack, t->before_kind);
+		add_wait(w, thread, w->from_ns, time_ns, t->before_stack, t->before_kind);
 	t->waiting = t->has_stack = false;
 }
 
@@ -270,16 +275,46 @@ void switches_switch(struct switches *w, uint32_t thread, uint64_t time_ns, bool
 		went_out(w, t, time_ns, preempted);
 	else
 		came_in(w, thread, time_ns);
-	t->seen = true;
+	t->seen = t->ever_seen = true;
 }
 
-/* Each thread's sampled waits get the weight of all its waits. */
-static void scale(struct switches *w)
+static void note_still(struct thread_state *t, uint64_t ns)
 {
+	t->still_ns += ns;
+	t->still_kind = t->before_kind;
+	t->still_stack = t->before_stack;
+}
+
+void switches_rest(struct switches *w, uint64_t time_ns)
+{
+	for (uint32_t i = 0; i < w->threads.n; i++) {
+		struct thread_state *t = &w->threads.v[i];
+		if (t->waiting)
+			came_in(w, i, time_ns);
+		else if (!t->seen && t->before_kind)
+			note_still(t, time_ns - MIN(time_ns, w->from_ns));
+		t->before_kind = 0;
+		t->seen = false;
+	}
+	w->facts.listened_ns += time_ns - MIN(time_ns, w->from_ns);
+	w->resting = true;
+}
+
+void switches_go_on(struct switches *w, uint64_t time_ns)
+{
+	w->from_ns = time_ns;
+	w->resting = false;
+}
+
+/* Each thread's sampled waits get the weight of all its waits, and of the time in which nobody listened. */
+static void scale(struct switches *w, uint64_t window_ns)
+{
+	double times = w->facts.listened_ns ? (double)window_ns / (double)w->facts.listened_ns : 1;
 	vec_each(x, &w->samples->list) {
 		const struct thread_state *t = x->thread < w->threads.n ? &w->threads.v[x->thread] : NULL;
 		if (t && t->sampled_ns && t->waited_ns > t->sampled_ns)
 			x->weight = (uint64_t)((double)x->weight * ((double)t->waited_ns / (double)t->sampled_ns));
+		x->weight = (uint64_t)((double)x->weight * MAX(times, 1.0));
 	}
 	vec_each(t, &w->threads)
 		w->facts.unseen_ns += t->sampled_ns ? 0 : t->waited_ns;
@@ -287,14 +322,16 @@ static void scale(struct switches *w)
 
 void switches_finish(struct switches *w, uint64_t end_ns)
 {
+	if (!w->resting)
+		switches_rest(w, end_ns);
 	for (uint32_t i = 0; i < w->threads.n; i++) {
 		struct thread_state *t = &w->threads.v[i];
-		if (t->waiting)
-			came_in(w, i, end_ns);
-		else if (!t->seen && t->before_kind)
-			add_wait(w, i, w->start_ns, end_ns, t->before_stack, t->before_kind | (unsigned)WAIT_WHOLE);
+		/* Whenever we listened it stood still. */
+		if (t->still_ns)
+			add_wait(w, i, w->start_ns, w->start_ns + t->still_ns, t->still_stack,
+				 t->still_kind | (t->ever_seen ? 0 : (unsigned)WAIT_WHOLE));
 	}
-	scale(w);
+	scale(w, end_ns - MIN(end_ns, w->start_ns));
 }
 
 struct switches_facts switches_facts(const struct switches *w)

@@ -3,7 +3,8 @@
  * wait of some kind with a stack. Gets records in order of time; bounded by the number of threads.
  *
  * When switches are so many that only every n-th is sampled, all are still timed: the waits that were sampled then
- * stand for all of their thread. */
+ * stand for all of their thread. When they are more still, it is listened only part of the time, and what was heard
+ * stands for the whole. */
 
 #include "profilers/samples.h"
 
@@ -36,11 +37,16 @@ void switches_started(struct switches *w, uint64_t start_ns);
 void switches_before(struct switches *w, uint32_t thread, uint32_t stack, enum wait_kind kind);
 void switches_sample(struct switches *w, uint32_t thread, uint64_t time_ns, uint32_t stack);
 void switches_switch(struct switches *w, uint32_t thread, uint64_t time_ns, bool out, bool preempted);
+/* Listening pauses, and goes on: what happens in between is not known. Threads are looked at again (switches_before)
+ * just before it goes on. */
+void switches_rest(struct switches *w, uint64_t time_ns);
+void switches_go_on(struct switches *w, uint64_t time_ns);
 /* Ends what still waits, and lets the sampled waits stand for all. */
 void switches_finish(struct switches *w, uint64_t end_ns);
 
 struct switches_facts {
 	uint64_t switches, waits, with_stack; /* waits: ended or cut by the window's end */
+	uint64_t listened_ns;		      /* of the window */
 	uint64_t unseen_ns;		      /* waited by threads of which no wait has a stack */
 };
 struct switches_facts switches_facts(const struct switches *w);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "profilers/profiler.h"
+#include "profilers/seen.h"
 #include "target/threads.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -242,6 +243,7 @@ static void pool_free(void *state)
 	vec_free(&p->items);
 	vec_free(&p->workers);
 	vec_free(&p->seen);
+	seen_free(p->in_memory);
 	map_u64_free(&p->by_id);
 	map_u64_free(&p->looked);
 	dist_free(p->waits);
@@ -284,6 +286,29 @@ static void describe_streams(struct pool *p)
 	p->streams[POOL_NAMES] = exam_methods_stream(&p->streams[POOL_LOOKS], p->methods);
 }
 
+/* What the workers wait for and who has it only memory tells. Where that is closed to us, the rest stands without it.
+ */
+static void look_into_memory(struct pool *p)
+{
+	struct exam *exam = p->exam;
+	CLEANUP(mem_freep) char *fix = NULL;
+	struct look_part part = { .name = "workers",
+				  .version = SEEN_VERSION,
+				  .beside = true,
+				  .drain = seen_drain,
+				  .take = seen_take,
+				  .user = &p->in_memory };
+	if (exam->replay ? !exam_look_again(exam, 0, part.name) : !p->looks || exam->cancelled || exam->partial)
+		return;
+	struct err *err = exam->replay ? NULL : exam_look_check(exam, &fix);
+	if (!err)
+		err = exam_look(exam, &part);
+	if (err)
+		exam_log(exam, "no look into memory: %s", err_text(err));
+	err_free(err);
+	p->in_memory_facts = part.facts;
+}
+
 static struct err *run(struct exam *exam)
 {
 	struct pool *p = exam->state = mem_zalloc(sizeof(*p));
@@ -310,6 +335,7 @@ static struct err *run(struct exam *exam)
 		p->workers_after = count_workers(p);
 		save_facts(p);
 	}
+	look_into_memory(p);
 	if (stacks_unknown(p->stacks, p->methods))
 		TRY(exam_methods(exam, p->methods));
 	return NULL;
@@ -323,7 +349,8 @@ const struct profiler profiler_thread_pool = {
 	.description =
 		"Measures how long work waits in the thread pool's queue, says whether the pool starves, how many "
 		"workers it added and why, and which call holds the workers.",
-	.cost = "no stop while work flows; up to three of a fraction of a millisecond when it waits",
+	.cost = "no stop while work flows; when it waits, up to three of a fraction of a millisecond and one of a few "
+		"milliseconds",
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("10"),

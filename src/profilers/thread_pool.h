@@ -6,6 +6,7 @@
 #include "model/dist.h"
 #include "model/timeline.h"
 #include "profilers/events.h"
+#include "profilers/look.h"
 #include "profilers/stacks.h"
 #include "profilers/thread_names.h"
 #include "report/report.h"
@@ -31,6 +32,8 @@ struct pool_seen {
 	uint32_t look, stack;
 	bool managed; /* in managed code, not in a call that waits or leaves it */
 };
+
+struct seen;
 
 struct pool {
 	struct exam *exam;
@@ -66,6 +69,10 @@ struct pool {
 	struct map_u64 looked; /* look << 32 | thread */
 	VEC(struct pool_seen) seen;
 
+	/* One look into memory after that, where it is open: what the workers wait for. */
+	struct seen *in_memory; /* NULL = none */
+	struct look_facts in_memory_facts;
+
 	struct stacks *stacks;
 	struct methods *methods;
 	struct thread_names names;
@@ -77,4 +84,6 @@ enum { POOL_NAMES, POOL_LOOKS, POOL_EVENTS, POOL_QUEUE };
 /* The item that waits longest now, or NULL. Items that a worker took without telling (tasks that run inside a wait for
  * them) stay in the list, so alone it proves nothing. */
 const struct pool_item *pool_oldest(const struct pool *p);
+/* Workers that are blocked, by what they wait for and who has it: out of that look. */
+void pool_add_waits(const struct pool *p, struct report *report);
 struct err *pool_analyse(struct exam *exam, struct report *report) MUST_USE;

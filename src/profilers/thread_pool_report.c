@@ -444,6 +444,12 @@ static void add_how(const struct pool *p, const struct view *v, struct report *r
 	CLEANUP(mem_freep)
 	char *of = mem_printf("of %s events", fmt_count(queue->events + queue->lost + pool->events + pool->lost).s);
 	report_how(report, "Lost", V_COUNT(queue->lost + pool->lost), of);
+	if (p->in_memory) {
+		CLEANUP(mem_freep)
+		char *life = mem_printf("paused for a copy of its memory, read for %s",
+					fmt_duration_ns(p->in_memory_facts.life_ns).s);
+		report_how(report, "One look into memory", V_NS(p->in_memory_facts.pause_ns), life);
+	}
 	if (v->estimated) {
 		CLEANUP(mem_freep)
 		char *share = mem_printf("in %s, %s of the time: waits longer than a burst are seen as that long",
@@ -470,6 +476,8 @@ struct err *pool_analyse(struct exam *exam, struct report *report)
 		add_figures(p, &v, report);
 		if (v.busy)
 			add_activities(p, &v, report);
+		if (p->in_memory)
+			pool_add_waits(p, report);
 		if (!v.estimated && dist_count(p->waits))
 			add_queue_chart(p, &v, report);
 		add_workers_chart(exam, p, &v, report);

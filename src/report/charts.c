@@ -189,7 +189,8 @@ struct flame_copy {
 	struct map_u64 frames; /* of the tree -> ours + 1 */
 	VEC(struct flame_frame) kept_frames;
 	VEC(struct flame_node) nodes;
-	uint64_t least; /* lighter subtrees are left out */
+	uint32_t *places; /* of the tree's nodes among ours; of those left out their caller's */
+	uint64_t least;	  /* lighter subtrees are left out */
 };
 
 static uint32_t copy_frame(struct flame_copy *c, uint32_t frame)
@@ -249,16 +250,81 @@ static void copy_nodes(struct flame_copy *c)
 		below = MIN(below, n->total);
 		kept.self = MIN(n->total - below, (uint64_t)INT64_MAX);
 		c->flame->cut += kept.self - MIN(n->self, kept.self);
+		c->places[at.node] = (uint32_t)c->nodes.n;
 		vec_push(&c->nodes, kept);
 	}
 	vec_free(&todo);
 	vec_free(&children);
 }
 
+/* Nodes that were left out stand where their caller does. */
+static void place_all(struct flame_copy *c)
+{
+	for (uint32_t i = 1; i < calltree_n_nodes(c->tree); i++) {
+		/* A parent is older than its children. */
+		if (c->places[i] == UINT32_MAX)
+			c->places[i] = c->places[calltree_node(c->tree, i)->parent];
+	}
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+	const struct heat_cell *a = pa, *b = pb;
+	if (a->column != b->column)
+		return a->column < b->column ? -1 : 1;
+	if (a->row != b->row)
+		return a->row < b->row ? -1 : 1;
+	return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static void add_heat(struct flame_copy *c, const struct report_moment *samples, size_t n, uint64_t window_ns)
+{
+	enum { ROW_NS = 1000000000 / HEAT_ROWS };
+	struct report_flame *f = c->flame;
+	/* A window is a little longer than was asked for: no column for a tenth of a second. */
+	uint64_t seconds = MAX((window_ns + 900000000) / 1000000000, (uint64_t)1);
+	VEC(struct heat_cell) cells = { 0 };
+	f->heat_seconds = MAX((seconds + HEAT_COLUMNS_MAX - 1) / HEAT_COLUMNS_MAX, (uint64_t)1);
+	f->heat_columns = (seconds + f->heat_seconds - 1) / f->heat_seconds;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t time_ns = MIN(samples[i].time_ns, seconds * 1000000000 - 1), second = time_ns / 1000000000;
+		if (samples[i].node < calltree_n_nodes(c->tree))
+			vec_push(&cells,
+				 ((struct heat_cell){ .column = (uint16_t)(second / f->heat_seconds),
+						      .row = (uint16_t)(time_ns % 1000000000 / ROW_NS),
+						      .node = c->places[samples[i].node],
+						      .weight = MIN(samples[i].weight, (uint64_t)INT64_MAX / 4096) }));
+	}
+	vec_sort(&cells, by_time);
+	size_t kept = 0;
+	vec_each(cell, &cells) {
+		if (kept && !by_time(&cells.v[kept - 1], cell))
+			cells.v[kept - 1].weight += cell->weight;
+		else
+			cells.v[kept++] = *cell;
+	}
+	/* A picture that would be wrong is none. */
+	if (kept <= HEAT_CELLS_MAX) {
+		f->cells = arena_dup(&c->report->arena, cells.v, kept * sizeof(*cells.v));
+		f->n_cells = kept;
+	} else {
+		c->report->cut_items++;
+	}
+	vec_free(&cells);
+}
+
 void report_flame(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind)
+{
+	report_flame_timed(r, title, tree, weight_kind, NULL, 0, 0);
+}
+
+void report_flame_timed(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind,
+			const struct report_moment *samples, size_t n, uint64_t window_ns)
 {
 	struct report_flame *f = flame_new(r, title, weight_kind);
 	struct flame_copy c = { .tree = tree, .report = r, .flame = f };
+	c.places = mem_array(calltree_n_nodes(tree), sizeof(*c.places));
+	memset(c.places, 0xff, calltree_n_nodes(tree) * sizeof(*c.places));
 	/* Half a pixel of a wide window; nothing thinner could be seen. */
 	c.least = MIN(calltree_node(tree, 0)->total, (uint64_t)INT64_MAX) / 4000;
 	copy_nodes(&c);
@@ -267,6 +333,10 @@ void report_flame(struct report *r, const char *title, const struct calltree *tr
 	f->frames = arena_dup(&r->arena, c.kept_frames.v, c.kept_frames.n * sizeof(*c.kept_frames.v));
 	f->n_frames = c.kept_frames.n;
 	flame_sum(f);
+	place_all(&c);
+	if (n)
+		add_heat(&c, samples, n, window_ns);
+	mem_free(c.places);
 	vec_free(&c.nodes);
 	vec_free(&c.kept_frames);
 	map_u64_free(&c.frames);

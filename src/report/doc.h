@@ -30,6 +30,9 @@ enum {
 	BUCKETS_MAX = 64,
 	FLAME_NODES_MAX = 20000,
 	FLAME_DEPTH_MAX = 256,
+	HEAT_COLUMNS_MAX = 120,
+	HEAT_ROWS = 20, /* of 50 ms */
+	HEAT_CELLS_MAX = 20000,
 };
 
 enum piece_kind { PIECE_TEXT, PIECE_STRONG, PIECE_CODE };
@@ -156,6 +159,14 @@ struct flame_node {
 	uint64_t before; /* its total on the other side of a comparison */
 };
 
+/* What samples of one stack weighed at one time: column by column (each some whole seconds), in rows of a 20th of a
+ * second. */
+struct heat_cell {
+	uint16_t column, row;
+	uint32_t node; /* of the flame graph */
+	uint64_t weight;
+};
+
 struct report_flame {
 	struct block block;
 	enum value_kind weight_kind;
@@ -164,6 +175,8 @@ struct report_flame {
 	size_t n_frames;
 	struct flame_node *nodes;
 	size_t n_nodes;
+	struct heat_cell *cells;		    /* in order of time */
+	size_t n_cells, heat_columns, heat_seconds; /* seconds of a column */
 	uint64_t cut; /* weight whose deepest frames are not kept; it is counted as their caller's */
 };
 

@@ -366,6 +366,36 @@ static struct err *read_flame_nodes(const json_t *nodes, struct report_flame *f)
 	return NULL;
 }
 
+static struct err *read_heat(const json_t *obj, struct report *r, struct report_flame *f)
+{
+	const json_t *cells;
+	size_t n;
+	if (!obj)
+		return NULL;
+	int64_t columns = json_get_int(obj, "columns", 0), seconds = json_get_int(obj, "seconds", 0);
+	if (columns < 1 || columns > HEAT_COLUMNS_MAX || seconds < 1 || seconds > 1000000)
+		return bad("heat");
+	TRY(read_array(obj, "cells", HEAT_CELLS_MAX, &cells, &n));
+	f->cells = arena_zalloc(&r->arena, MAX(n, (size_t)1) * sizeof(*f->cells));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *cell = json_array_get(cells, i);
+		json_int_t v[4];
+		for (size_t k = 0; k < 4; k++) {
+			if (!json_is_integer(json_array_get(cell, k)))
+				return bad("cells");
+			v[k] = json_integer_value(json_array_get(cell, k));
+		}
+		if (v[0] < 0 || v[0] >= columns || v[1] < 0 || v[1] >= HEAT_ROWS || v[2] < 0 ||
+		    (uint64_t)v[2] >= f->n_nodes || v[3] < 0)
+			return bad("cells");
+		f->cells[i] = (struct heat_cell){ (uint16_t)v[0], (uint16_t)v[1], (uint32_t)v[2], (uint64_t)v[3] };
+	}
+	f->n_cells = n;
+	f->heat_columns = (size_t)columns;
+	f->heat_seconds = (size_t)seconds;
+	return NULL;
+}
+
 static struct err *read_flame(const json_t *obj, struct report *r, const char *title)
 {
 	enum value_kind kind;
@@ -392,6 +422,7 @@ static struct err *read_flame(const json_t *obj, struct report *r, const char *t
 	}
 	TRY(read_flame_nodes(nodes, f));
 	flame_sum(f);
+	TRY(read_heat(json_object_get(obj, "heat"), r, f));
 	return read_count(obj, "cut", &f->cut);
 }
 

@@ -293,8 +293,10 @@ static void change_legend(const struct html *h)
 	buf_str(h->out, "</ul>");
 }
 
-static void flame_boxes(const struct html *h, const struct report_flame *f, double least)
+/* boxes: for each node the box it is drawn as, its own or its nearest caller's. */
+static void flame_boxes(const struct html *h, const struct report_flame *f, double least, uint32_t *boxes)
 {
+	uint32_t drawn = 0, path[FLAME_DEPTH_MAX + 1] = { 0 };
 	/* Where the next child of the node at each depth begins. */
 	double at[FLAME_DEPTH_MAX + 1] = { 0 }, all = (double)MAX(f->nodes[0].total, (uint64_t)1);
 	for (size_t i = 0; i < f->n_nodes; i++) {
@@ -302,7 +304,9 @@ static void flame_boxes(const struct html *h, const struct report_flame *f, doub
 		double share = (double)n->total / all, x = at[n->depth];
 		at[n->depth] += share;
 		at[n->depth + 1] = x;
-		if (share < least && i)
+		bool draw = share >= least || !i;
+		path[n->depth] = boxes[i] = draw ? drawn++ : path[n->depth - 1];
+		if (!draw)
 			continue;
 		const struct flame_frame *frame = &f->frames[n->frame];
 		buf_printf(h->out,
@@ -338,6 +342,50 @@ static void flame_legend(const struct html *h, const struct report_flame *f)
 				   frame_kind_words[k], fmt_percent(self[k]).s);
 	}
 	buf_str(h->out, "</ul>");
+}
+
+/* --- the heatmap: seconds from left to right, the second itself from top to bottom --- */
+
+enum { HEAT_ROW = 9, HEAT_SHADES = 5 };
+
+static void heat_rects(const struct html *h, const struct report_flame *f)
+{
+	uint64_t sums[HEAT_COLUMNS_MAX][HEAT_ROWS] = { 0 }, most = 1;
+	for (size_t i = 0; i < f->n_cells; i++) {
+		uint64_t *sum = &sums[f->cells[i].column][f->cells[i].row];
+		*sum += f->cells[i].weight;
+		most = MAX(most, *sum);
+	}
+	for (size_t c = 0; c < f->heat_columns; c++) {
+		for (size_t r = 0; r < HEAT_ROWS; r++) {
+			double share = (double)sums[c][r] / (double)most;
+			unsigned shade = sums[c][r] ? 1 + (unsigned)(share * (HEAT_SHADES - 1) + 0.5) : 0;
+			buf_printf(h->out,
+				   "<rect class=\"h%u\" x=\"%.3f%%\" y=\"%zu\" width=\"%.3f%%\" height=\"%d\"><title>",
+				   MIN(shade, (unsigned)HEAT_SHADES), 100.0 * (double)c / (double)f->heat_columns,
+				   r * HEAT_ROW, 100.0 / (double)f->heat_columns, HEAT_ROW);
+			html_number(h, f->weight_kind, (double)sums[c][r]);
+			buf_printf(h->out, " at %zu.%02zu s</title></rect>", c * f->heat_seconds, r * 100 / HEAT_ROWS);
+		}
+	}
+}
+
+static void heatmap(const struct html *h, const struct report_flame *f, const uint32_t *boxes)
+{
+	buf_printf(h->out, "<div class=\"heat\" data-rows=\"%d\" data-seconds=\"%zu\" data-kind=\"%s\" data-cells=\"",
+		   HEAT_ROWS, f->heat_seconds, value_kind_names[f->weight_kind]);
+	for (size_t i = 0; i < f->n_cells; i++)
+		buf_printf(h->out, "%s%u,%u,%u,%llu", i ? ";" : "", f->cells[i].column, f->cells[i].row,
+			   boxes[f->cells[i].node], (unsigned long long)f->cells[i].weight);
+	struct fmt_text seconds = fmt_plural(f->heat_seconds, "second", "seconds");
+	buf_printf(h->out,
+		   "\"><p>When: %s each from left to right, 50 ms from top to bottom. <span class=\"js\">A click "
+		   "begins a range, "
+		   "a second one ends it: the flame graph then shows only that.</span></p><svg role=\"group\" "
+		   "aria-label=\"Heatmap of the samples by second and offset within it\" height=\"%d\">\n",
+		   seconds.s, HEAT_ROWS * HEAT_ROW);
+	heat_rects(h, f);
+	buf_str(h->out, "</svg></div>");
 }
 
 struct frame_weight {
@@ -396,13 +444,16 @@ void html_flame(const struct html *h, const struct report_flame *f)
 		html_text(h, f->frames[f->nodes[i].frame].name);
 	}
 	buf_printf(h->out, "\" height=\"%u\">\n", (deepest + 1) * FLAME_ROW);
-	flame_boxes(h, f, least);
+	CLEANUP(mem_freep) uint32_t *boxes = mem_array(MAX(f->n_nodes, (size_t)1), sizeof(*boxes));
+	flame_boxes(h, f, least, boxes);
 	buf_str(h->out, "</svg>");
 	if (f->compared)
 		change_legend(h);
 	else
 		flame_legend(h, f);
 	buf_str(h->out, "</div>");
+	if (f->n_cells)
+		heatmap(h, f, boxes);
 	flame_numbers(h, f);
 	buf_str(h->out, "</figure>\n");
 }

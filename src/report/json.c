@@ -201,6 +201,22 @@ static void write_flame(struct jsonw *w, const struct report_flame *f)
 	}
 	jsonw_array_end(w);
 	jsonw_u64(w, "cut", MIN(f->cut, (uint64_t)INT64_MAX));
+	if (!f->n_cells)
+		return;
+	jsonw_object(w, "heat");
+	jsonw_u64(w, "columns", f->heat_columns);
+	jsonw_u64(w, "seconds", f->heat_seconds);
+	jsonw_array(w, "cells"); /* [column, row, node, weight] */
+	for (size_t i = 0; i < f->n_cells; i++) {
+		jsonw_array(w, NULL);
+		jsonw_u64(w, NULL, f->cells[i].column);
+		jsonw_u64(w, NULL, f->cells[i].row);
+		jsonw_u64(w, NULL, f->cells[i].node);
+		jsonw_u64(w, NULL, f->cells[i].weight);
+		jsonw_array_end(w);
+	}
+	jsonw_array_end(w);
+	jsonw_object_end(w);
 }
 
 static void write_block(struct jsonw *w, const struct block *b)

@@ -109,6 +109,15 @@ void report_bucket(struct report_histogram *h, double from, double to, uint64_t 
 /* Flame graph from a call tree (model/calltree.h). */
 struct calltree;
 void report_flame(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind);
+/* The same with the times of its samples: also a heatmap, by second and by offset within the second, any range of which
+ * the page shows as a flame graph of its own. */
+struct report_moment {
+	uint64_t time_ns; /* since the window's start */
+	uint64_t weight;
+	uint32_t node; /* of the tree */
+};
+void report_flame_timed(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind,
+			const struct report_moment *samples, size_t n, uint64_t window_ns);
 
 /* The blocks from here on say more than the verdict needs: the terminal's text only names them. */
 void report_details(struct report *r);

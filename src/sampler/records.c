@@ -20,15 +20,15 @@ static void parse_regs(struct cursor *c, struct record *r)
 	}
 }
 
-/* TID, TIME, CPU, PERIOD, CALLCHAIN, REGS_USER, STACK_USER */
-static void parse_sample(struct cursor *c, struct record *r)
+/* TID, TIME, CPU, PERIOD (or not), CALLCHAIN, REGS_USER, STACK_USER */
+static void parse_sample(struct cursor *c, bool counted, struct record *r)
 {
 	r->pid = cursor_u32(c);
 	r->tid = cursor_u32(c);
 	r->time = cursor_u64(c);
 	r->cpu = cursor_u32(c);
 	cursor_u32(c);
-	r->period = cursor_u64(c);
+	r->period = counted ? 1 : cursor_u64(c);
 	uint64_t n = cursor_u64(c);
 	if (n > cursor_left(c) / 8) {
 		c->bad = true;
@@ -63,7 +63,7 @@ static bool parse_trailer(struct cursor *c, struct record *r)
 	return true;
 }
 
-bool record_parse(const uint8_t *bytes, size_t len, struct record *ret)
+static bool parse(const uint8_t *bytes, size_t len, bool counted, struct record *ret)
 {
 	struct cursor c = cursor_make(bytes, len);
 	uint32_t type = cursor_u32(&c);
@@ -73,7 +73,7 @@ bool record_parse(const uint8_t *bytes, size_t len, struct record *ret)
 		return false;
 	if (type == PERF_RECORD_SAMPLE) {
 		ret->kind = RECORD_SAMPLE;
-		parse_sample(&c, ret);
+		parse_sample(&c, counted, ret);
 		return cursor_ok(&c);
 	}
 	if (!parse_trailer(&c, ret))
@@ -103,6 +103,16 @@ bool record_parse(const uint8_t *bytes, size_t len, struct record *ret)
 		break;
 	}
 	return cursor_ok(&c);
+}
+
+bool record_parse(const uint8_t *bytes, size_t len, struct record *ret)
+{
+	return parse(bytes, len, false, ret);
+}
+
+bool record_parse_counted(const uint8_t *bytes, size_t len, struct record *ret)
+{
+	return parse(bytes, len, true, ret);
 }
 
 uint64_t record_kernel_ip(const struct record *r, size_t i)

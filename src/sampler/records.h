@@ -29,11 +29,16 @@ struct record {
 #define RECORD_SAMPLE_TYPE                                                                                             \
 	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN |           \
 	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+/* The same for events whose period the kernel shall keep to: it samples every single software event, whatever the
+ * period, when the period itself is asked for. */
+#define RECORD_SAMPLE_TYPE_COUNTED (RECORD_SAMPLE_TYPE & ~(uint64_t)PERF_SAMPLE_PERIOD)
 /* AX BX CX DX SI DI BP SP IP R8..R15 */
 #define RECORD_REGS 0xff01ffull
 #define RECORD_REGS_N 17
 
 /* One whole record with its header. False when it is damaged. */
 bool record_parse(const uint8_t *bytes, size_t len, struct record *ret);
+/* One of RECORD_SAMPLE_TYPE_COUNTED; its period is 1. */
+bool record_parse_counted(const uint8_t *bytes, size_t len, struct record *ret);
 /* An address of the kernel part; 0 for the markers between its parts. */
 uint64_t record_kernel_ip(const struct record *r, size_t i);

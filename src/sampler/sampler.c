@@ -70,6 +70,8 @@ static struct perf_event_attr event_attr(const struct sampler *s)
 	bool switches = s->config.kind == SAMPLER_SWITCHES;
 	a.config = switches ? PERF_COUNT_SW_CONTEXT_SWITCHES : PERF_COUNT_SW_CPU_CLOCK;
 	a.sample_period = s->config.period;
+	if (switches)
+		a.sample_type = RECORD_SAMPLE_TYPE_COUNTED;
 	a.sample_stack_user = s->config.stack_bytes;
 	a.context_switch = switches;
 	a.inherit = !s->facts.per_cpu;
@@ -338,6 +340,18 @@ struct err *sampler_change(struct sampler *s, uint32_t stack_bytes, uint64_t per
 	return open_events(s);
 }
 
+void sampler_rest(struct sampler *s)
+{
+	sampler_stop(s);
+	close_events(s);
+}
+
+struct err *sampler_go_on(struct sampler *s)
+{
+	s->running = true;
+	return open_events(s);
+}
+
 int sampler_fd(const struct sampler *s)
 {
 	return s->epoll;
@@ -381,11 +395,13 @@ static void ring_advance(struct ring *r, size_t len)
 static struct ring *next_ring(struct sampler *s, struct record *ret, size_t *ret_len)
 {
 	struct ring *first = NULL;
+	bool (*parse)(const uint8_t *, size_t, struct record *) =
+		s->config.kind == SAMPLER_SWITCHES ? record_parse_counted : record_parse;
 	vec_each(r, &s->rings) {
 		struct record record;
 		size_t len = 0;
 		const uint8_t *bytes;
-		while ((bytes = ring_peek(r, &len)) && !record_parse(bytes, len, &record)) {
+		while ((bytes = ring_peek(r, &len)) && !parse(bytes, len, &record)) {
 			s->facts.damaged++;
 			ring_advance(r, len);
 		}

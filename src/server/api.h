@@ -22,6 +22,7 @@ struct err *api_session_download(struct request *r) MUST_USE;
 struct err *api_session_files(struct request *r) MUST_USE;
 struct err *api_session_file(struct request *r) MUST_USE;
 struct err *api_session_report(struct request *r) MUST_USE;
+struct err *api_session_compare(struct request *r) MUST_USE;
 struct err *api_session_log(struct request *r) MUST_USE;
 struct err *api_session_events(struct request *r) MUST_USE;
 struct err *api_events(struct request *r) MUST_USE;

@@ -2,6 +2,7 @@
 
 #include "server/internal.h"
 #include "server/api.h"
+#include "server/compare.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -603,4 +604,49 @@ struct err *api_events(struct request *r)
 	static const char hello[] = ": hello\n\n";
 	stream_write(r->response.stream, hello, sizeof(hello) - 1);
 	return NULL;
+}
+
+/* ---- compare ---- */
+
+static struct err *read_report(struct request *r, const struct store_row *row, json_t **ret)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	if (!store_state_finished(row->state))
+		return err_new(ERR_BUSY, "session %s is still %s", row->guid, store_state_name(row->state));
+	TRY(session_report_text(r->server->store, row->guid, "json", &text));
+	return json_parse(buf_cstr(&text), text.len, text.len, ret);
+}
+
+static struct err *compare(struct request *r, const struct store_row *before, const struct store_row *after)
+{
+	CLEANUP(json_decrefp) json_t *old_report = NULL;
+	CLEANUP(json_decrefp) json_t *new_report = NULL;
+	if (!str_eq(before->profiler, after->profiler))
+		return err_new(ERR_USAGE, "only sessions of one profiler can be compared: these are %s and %s",
+			       before->profiler, after->profiler);
+	TRY(read_report(r, before, &old_report));
+	TRY(read_report(r, after, &new_report));
+	struct jsonw w = respond_json(r, 200);
+	jsonw_object(&w, NULL);
+	jsonw_str(&w, "before", before->guid);
+	jsonw_str(&w, "after", after->guid);
+	jsonw_str(&w, "profiler", after->profiler);
+	jsonw_str(&w, "verdictBefore", before->verdict);
+	jsonw_str(&w, "verdictAfter", after->verdict);
+	TRY(compare_reports(old_report, new_report, &w));
+	jsonw_object_end(&w);
+	return NULL;
+}
+
+struct err *api_session_compare(struct request *r)
+{
+	struct store_row before, after;
+	TRY(api_row(r, r->params[0], &before));
+	struct err *err = api_row(r, r->params[1], &after);
+	if (!err) {
+		err = compare(r, &before, &after);
+		store_row_fini(&after);
+	}
+	store_row_fini(&before);
+	return err;
 }

@@ -21,11 +21,22 @@
 
 #define THREADS 2
 #define CONNECTIONS_MAX 2000
-#define TIMEOUT_S 30
-#define MEMORY_BYTES ((size_t)16 << 10) /* of a connection: also the limit of its headers */
+#define GUESTS_MAX 1500 /* beyond, the one that is idle for longest has to go */
+#define TIMEOUT_S 60
+#define PATIENCE_NS ((uint64_t)60 * 1000000000) /* for a whole request */
+#define MEMORY_BYTES ((size_t)16 << 10)		/* of a connection: also the limit of its headers */
+#define MESSAGE_EVERY_NS ((uint64_t)10 * 1000000000)
 #define URL_BYTES_MAX 4096
 #define BACKLOG 1024
 #define FILE_BLOCK ((size_t)64 << 10)
+
+/* A connection, from its first byte on. Those that wait for a request are kept in the order in which they began to. */
+struct guest {
+	int fd;
+	bool working; /* a whole request is here */
+	uint64_t since_ns;
+	struct guest *next, *before;
+};
 
 struct http {
 	struct server *server;
@@ -33,8 +44,11 @@ struct http {
 	int listen_fd;
 	char *url;
 	bool loopback;
-	atomic_uint_fast64_t requests;
+	atomic_uint_fast64_t requests, said_ns;
 	atomic_bool stopping;
+	pthread_mutex_t guests_lock;
+	struct guest *oldest, *newest; /* that do not work */
+	size_t guests;
 };
 
 /* ---- responses ---- */
@@ -113,6 +127,84 @@ static enum MHD_Result answer(struct request *r)
 	enum MHD_Result result = MHD_queue_response(r->connection, (unsigned)status, m);
 	MHD_destroy_response(m);
 	return result;
+}
+
+/* ---- connections ----
+ *
+ * Who opens connections and sends nothing, or a request byte by byte, must neither fill our memory nor keep others out:
+ * after a while, or when there are too many, the one that has been idle for longest is closed. */
+
+static void guest_link(struct http *http, struct guest *g)
+{
+	g->since_ns = clock_mono_ns();
+	g->next = NULL;
+	g->before = http->newest;
+	*(http->newest ? &http->newest->next : &http->oldest) = g;
+	http->newest = g;
+}
+
+static void guest_unlink(struct http *http, struct guest *g)
+{
+	*(g->before ? &g->before->next : &http->oldest) = g->next;
+	*(g->next ? &g->next->before : &http->newest) = g->before;
+	g->next = g->before = NULL;
+}
+
+/* The library sees the end of the connection and closes it. */
+static void guest_dismiss(struct http *http, struct guest *g)
+{
+	guest_unlink(http, g);
+	g->working = true;
+	shutdown(g->fd, SHUT_RDWR);
+}
+
+static void on_connection(void *user, struct MHD_Connection *connection, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = user;
+	struct guest *g = *context;
+	pthread_mutex_lock(&http->guests_lock);
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		const union MHD_ConnectionInfo *fd =
+			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+		*context = g = mem_zalloc(sizeof(*g));
+		g->fd = fd ? fd->connect_fd : -1;
+		guest_link(http, g);
+		http->guests++;
+		if (http->guests > GUESTS_MAX && http->oldest != g)
+			guest_dismiss(http, http->oldest);
+	} else if (g) {
+		if (!g->working)
+			guest_unlink(http, g);
+		http->guests--;
+		mem_free(g);
+		*context = NULL;
+	}
+	pthread_mutex_unlock(&http->guests_lock);
+}
+
+static void set_working(struct http *http, struct MHD_Connection *connection, bool working)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct guest *g = info ? info->socket_context : NULL;
+	pthread_mutex_lock(&http->guests_lock);
+	if (g && g->working != working) {
+		if (working)
+			guest_unlink(http, g);
+		else
+			guest_link(http, g);
+		g->working = working;
+	}
+	pthread_mutex_unlock(&http->guests_lock);
+}
+
+void http_dismiss_idle(struct http *http)
+{
+	pthread_mutex_lock(&http->guests_lock);
+	uint64_t now_ns = clock_mono_ns();
+	while (http->oldest && now_ns - http->oldest->since_ns > PATIENCE_NS)
+		guest_dismiss(http, http->oldest);
+	pthread_mutex_unlock(&http->guests_lock);
 }
 
 /* ---- requests ---- */
@@ -319,6 +411,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 		*len = 0;
 		return MHD_YES;
 	}
+	if (!r->dispatched)
+		set_working(user, connection, true);
 	if (r->dispatched || r->response.status)
 		return answer(r);
 	return dispatch(r);
@@ -327,11 +421,10 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 static void on_completed(void *user, struct MHD_Connection *connection, void **state,
 			 enum MHD_RequestTerminationCode code)
 {
-	(void)user;
-	(void)connection;
 	(void)code;
 	request_free(*state);
 	*state = NULL;
+	set_working(user, connection, false);
 }
 
 /* ---- the daemon ---- */
@@ -361,6 +454,10 @@ static void on_message(void *user, const char *fmt, va_list ap) PRINTF(2, 0);
 static void on_message(void *user, const char *fmt, va_list ap)
 {
 	struct http *http = user;
+	/* Mostly about clients that went away; a thousand of them are told once. */
+	uint64_t now_ns = clock_mono_ns(), said_ns = atomic_load(&http->said_ns);
+	if (now_ns - said_ns < MESSAGE_EVERY_NS || !atomic_compare_exchange_strong(&http->said_ns, &said_ns, now_ns))
+		return;
 	CLEANUP(mem_freep) char *text = mem_vprintf(fmt, ap);
 	text[strcspn(text, "\n")] = '\0';
 	log_line(http->server->log, LOG_WARN, "http: %s", text);
@@ -445,6 +542,7 @@ struct err *http_start(struct server *server)
 	struct http *http = mem_zalloc(sizeof(*http));
 	http->server = server;
 	http->listen_fd = -1;
+	pthread_mutex_init(&http->guests_lock, NULL);
 	struct err *err = open_listener(http, server->options->listen);
 	if (!err)
 		err = open_auth(http);
@@ -457,8 +555,8 @@ struct err *http_start(struct server *server)
 			unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE,
 			(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
 			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_THREAD_STACK_SIZE,
-			(size_t)512 << 10, MHD_OPTION_END);
+			MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+			on_connection, http, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_END);
 		if (!http->daemon)
 			err = err_new(ERR_IO, "the HTTP server could not be started");
 	}
@@ -479,6 +577,7 @@ void http_stop(struct http *http)
 		MHD_stop_daemon(http->daemon); /* closes the socket */
 	else
 		fd_closep(&http->listen_fd);
+	pthread_mutex_destroy(&http->guests_lock);
 	mem_free(http->url);
 	mem_free(http);
 }

@@ -512,6 +512,7 @@ struct err *hub_run(struct hub *hub)
 		if (clock_mono_ns() - beat_ns >= (uint64_t)HEARTBEAT_MS * 1000000) {
 			beat_ns = clock_mono_ns();
 			live_heartbeat(hub->server->live);
+			http_dismiss_idle(hub->server->http);
 			tidy(hub);
 		}
 		signal = taken_signal(hub);

@@ -128,6 +128,8 @@ struct err *hub_run(struct hub *hub) MUST_USE;
 struct err *http_start(struct server *server) MUST_USE;
 void http_stop(struct http *http);
 bool http_exposed(const struct http *http);
+/* Closes connections that have been waited for too long. */
+void http_dismiss_idle(struct http *http);
 const char *http_url(const struct http *http);
 size_t http_connections(struct http *http);
 uint64_t http_requests(struct http *http);

@@ -270,6 +270,14 @@ void openapi_document(struct buf *out)
 	jsonw_object_end(&w);
 	jsonw_object_end(&w);
 	jsonw_object_end(&w);
+	jsonw_array(&w, "security");
+	jsonw_object(&w, NULL);
+	jsonw_object_end(&w);
+	jsonw_object(&w, NULL);
+	jsonw_array(&w, "bearer");
+	jsonw_array_end(&w);
+	jsonw_object_end(&w);
+	jsonw_array_end(&w);
 	add_profilers(&w);
 	jsonw_object_end(&w);
 }

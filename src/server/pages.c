@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "embedded_files.h"
 #include <string.h>
+#include <zlib.h>
 
 #define CSP_PAGE                                                                                                       \
 	"default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; "           \
@@ -15,6 +16,26 @@ static const struct embedded *find(const char *path)
 		if (str_eq(e->path, path))
 			return e;
 	return NULL;
+}
+
+static bool accepts_gzip(const struct request *r)
+{
+	const char *accept = request_header(r, "Accept-Encoding");
+	return accept && str_contains_nocase(accept, "gzip") && !strstr(accept, "gzip;q=0");
+}
+
+/* For programs that do not say that they can; browsers do. */
+static void unpack(const struct embedded *e, struct buf *out)
+{
+	z_stream z = { .next_in = (Bytef *)(uintptr_t)e->data, .avail_in = (uInt)(e->end - e->data) };
+	void *room = buf_room(out, e->unpacked);
+	z.next_out = room;
+	z.avail_out = e->unpacked;
+	if (!room || inflateInit2(&z, 15 + 16) != Z_OK)
+		return;
+	if (inflate(&z, Z_FINISH) == Z_STREAM_END)
+		out->len += e->unpacked;
+	inflateEnd(&z);
 }
 
 /* Names under assets/ change with their content. */
@@ -31,6 +52,14 @@ static void answer(struct request *r, const struct embedded *e)
 		return;
 	}
 	respond(r, 200, e->type);
+	if (e->unpacked)
+		respond_header(r, "Vary", "Accept-Encoding");
+	if (e->unpacked && !accepts_gzip(r)) {
+		unpack(e, &r->response.body);
+		return;
+	}
+	if (e->unpacked)
+		respond_header(r, "Content-Encoding", "gzip");
 	r->response.bytes = e->data;
 	r->response.n_bytes = (size_t)(e->end - e->data);
 }
@@ -46,6 +75,12 @@ bool pages_respond(struct request *r)
 	if (!r->server->options->web_ui)
 		return false;
 	const struct embedded *e = find(r->path);
+	if (!e && (str_eq_nocase(r->path, "/swagger") || str_eq_nocase(r->path, "/swagger/")) &&
+	    find("/swagger/index.html")) {
+		respond_header(r, "Location", "/swagger/index.html");
+		respond(r, 302, NULL);
+		return true;
+	}
 	if (!e) {
 		/* A file that is not there is not a page; nor is the API, unless it is switched off. */
 		const char *last = strrchr(r->path, '/');

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 static void server_fini(struct server *s)
 {
@@ -65,6 +66,16 @@ static struct err *open_work_dir(struct server *s)
 	return NULL;
 }
 
+/* A connection is a descriptor. */
+static void raise_limits(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)65536);
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 static void tell_ready(struct server *s)
 {
 	const char *url = http_url(s->http), *token = auth_token(s->auth);
@@ -87,6 +98,7 @@ struct err *server_run(const struct server_options *options)
 		return err_new(ERR_USAGE, "nothing to serve: the web UI and the REST API are both switched off");
 	/* Dozens of short-lived threads would each keep a heap of their own. */
 	mallopt(M_ARENA_MAX, 2);
+	raise_limits();
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

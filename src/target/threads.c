@@ -4,6 +4,7 @@
 #include "target/proc.h"
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define THREADS_MAX 100000 /* more than the kernel allows a process by default */
@@ -37,6 +38,19 @@ static bool thread_name(int tasks, const char *task, struct buf *text, char ret[
 	return true;
 }
 
+/* schedstat: ns on a cpu, ns able to run without one, times it was put on one. */
+static void thread_times(int tasks, const char *task, struct buf *text, struct target_thread *ret)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/schedstat", task);
+	unsigned long long run, delay, turns;
+	buf_clear(text);
+	struct err *err = file_read_at(tasks, path, TEXT_MAX, text);
+	bool ok = !err && sscanf(buf_cstr(text), "%llu %llu %llu", &run, &delay, &turns) == 3;
+	err_free(err);
+	ret->cpu_ns = ok ? run : UINT64_MAX;
+	ret->turns = ok ? turns : UINT64_MAX;
+}
+
 struct err *target_threads(const struct target *t, struct target_threads *ret)
 {
 	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/task", (int)t->pid);
@@ -50,6 +64,7 @@ struct err *target_threads(const struct target *t, struct target_threads *ret)
 		uint64_t tid;
 		if (!str_to_u64(e->d_name, &tid) || !thread_name(dirfd(dir), e->d_name, &text, thread.name))
 			continue;
+		thread_times(dirfd(dir), e->d_name, &text, &thread);
 		thread.tid = t->other_pid_ns ? inner_tid(dirfd(dir), e->d_name, &text) : (pid_t)tid;
 		if (thread.tid)
 			vec_push(ret, thread);

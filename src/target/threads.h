@@ -4,8 +4,10 @@
 #include "target/target.h"
 
 struct target_thread {
-	pid_t tid;     /* as the target sees it: what its events call it */
-	char name[16]; /* of the kernel: the first 15 bytes of what the program chose. Not trusted */
+	pid_t tid;	 /* as the target sees it: what its events call it */
+	char name[16];	 /* of the kernel: the first 15 bytes of what the program chose. Not trusted */
+	uint64_t cpu_ns; /* used so far; UINT64_MAX = not known */
+	uint64_t turns;	 /* how often it was put on a CPU: unchanged = it has not run meanwhile; UINT64_MAX likewise */
 };
 struct target_threads { /* a VEC */
 	struct target_thread *v;

@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home, examine, for_each_result
-from patient import FRAMEWORKS, Patient
+from patient import FRAMEWORKS, Patient, WebPatient
 
 PLACES = "Where your code waits"
 # What the patient does -> what a report calls it.
@@ -108,12 +108,31 @@ class Special(unittest.TestCase):
                 self.assertIn(report.health, ("ok", "info"))
 
     def test_many_switches_are_thinned_and_that_is_said(self):
-        with Patient("waits,healthy", **{"waits.ms": 1}) as patient:
+        with Patient("switches,waits", **{"switches.pairs": 2}) as patient:
+            patient.mark()
+            report = examine(self.home, "off-cpu", patient.pid, 5)
+            truth = patient.truth()
+        self.assertIn("thinned", report.how["Switches"]["context"])
+        self.assertLess(report.how["Listened"]["value"], 0.9)
+        self.assertIn("a pipe", times(report, "Patients.Switches.Hand"))
+        # What waits long beside them is scaled to the window as well; the little that was heard leaves some play.
+        waiter = truth["waits"]["kinds"]["thread-sleep"]
+        got = sum(times(report, waiter["method"]).values()) / report.data["facts"]["windowNs"]
+        self.assertAlmostEqual(got, waiter["waited_ns"] / truth["since_mark_ns"], delta=0.35)
+
+    def test_pages_that_are_not_there(self):
+        with Patient("faults") as patient:
+            patient.mark()
             report = examine(self.home, "off-cpu", patient.pid, 3)
-            self.assertTrue(patient.alive())
-        switches = report.how["Switches"]
-        self.assertGreater(switches["value"], 3 * 3000)
-        self.assertIn("thinned", switches["context"])
+            truth = patient.truth()
+        self.assertGreater(truth["faults"]["faults"], 100)
+        got = times(report, truth["faults"]["method"])
+        self.assertGreater(got["a page fault"] / sum(got.values()), 0.9)
+        # Its own wait includes being able to run without a cpu; ours does not.
+        window, since = report.data["facts"]["windowNs"], truth["since_mark_ns"]
+        self.assertLess(got["a page fault"] / window, truth["faults"]["waited_ns"] / since * 1.3 + 0.05)
+        self.assertGreater((got["a page fault"] + report.figures["Waited for a CPU"]) / window,
+                           truth["faults"]["waited_ns"] / since * 0.6)
 
     def test_the_recording_gives_the_same_report_again(self):
         with Patient("waits") as patient:
@@ -124,15 +143,43 @@ class Special(unittest.TestCase):
         self.assertEqual(done.json()["blocks"], first.data["blocks"])
         self.assertEqual(done.json()["verdict"], first.data["verdict"])
 
-    def test_without_the_right_it_says_which_one(self):
+    def test_without_the_right_the_runtime_tells_of_locks_and_events(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to become somebody else")
         user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
-        with Home() as home, Patient("waits", user="nobody") as patient:
+        with Home() as home, Patient("waits,contention", user="nobody", **{"contention.kind": "monitor"}) as patient:
             home.path.chmod(0o777)
-            done = home.run("off-cpu", patient.pid, "-d", "1s", prefix=user)
-            self.assertEqual(done.code, 4, done)
-            self.assertIn("CAP_PERFMON", done.err)
+            patient.mark()
+            report = examine(home, "off-cpu", patient.pid, 3, prefix=user)
+            truth = patient.truth()["waits"]["kinds"]["futex"]
+            since = patient.truth()["since_mark_ns"]
+            done = home.run("off-cpu", patient.pid, "-d", "1s", "--way", "samples", prefix=user)
+        self.assertEqual(done.code, 4, done)
+        self.assertIn("CAP_PERFMON", done.err)
+        self.assertIn("CAP_PERFMON", report.how["Why not by samples"]["value"])
+        self.assertEqual(report.how["Way"]["value"], "events")
+        self.assertIn("a lock", times(report, "Shop.Inventory.Stock.Reserve"))
+        got = times(report, truth["method"])["an event or signal"] / report.data["facts"]["windowNs"]
+        self.assertAlmostEqual(got, truth["waited_ns"] / since, delta=0.15)
+        self.assertNotIn("Waited for a CPU", report.figures)  # not measured, so not there
+
+    def test_a_path_that_spins_and_one_that_waits(self):
+        """Equal load on both: the waiting one is nowhere on the CPU and nearly all of the waiting."""
+        spins, waits = "Shop.Web.Routes.OnCpu", "Shop.Web.Routes.OffCpu"
+        with WebPatient() as patient:
+            with patient.start_load("on-cpu?ms=100", rate=4, seconds=30), patient.start_load("off-cpu?ms=100", rate=4, seconds=30):
+                on = examine(self.home, "cpu-hotpaths", patient.pid, 5, "-p", "time_interval_ms=1")
+                folder = self.home.path / "sessions" / self.home.sessions()[0]["guid"]
+                off = examine(self.home, "off-cpu", patient.pid, 5)
+        stacks = [line.rpartition(" ") for line in (folder / "folded_stacks.out").read_text().splitlines()]
+        total = sum(int(n) for _, _, n in stacks)
+        part = {name: sum(int(n) for frames, _, n in stacks if name in frames.split(";")) / total for name in (spins, waits)}
+        self.assertLess(part[waits], 0.005)
+        self.assertGreater(part[spins], 0.5)
+        waited = {row["Method"]: row["Time"] for row in off.rows(PLACES)}
+        still = {row["Method"] for row in off.rows(PLACES) if row["All the time"]}
+        below = sum(t for method, t in waited.items() if method not in still)
+        self.assertGreater(waited[waits] / below, 0.9, waited)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from drdotnet import PROGRAM, Home, examine, wait_until
+from drdotnet import PROGRAM, Home, Report, examine, wait_until
 from patient import FRAMEWORKS, Patient
 from peers import speedscope_page
 from test_report_html import Browser, Page
@@ -35,7 +35,9 @@ class Exports(unittest.TestCase):
             cls.path = cls.home.path / "first.speedscope.json"
             cls.done = cls.home.run("cpu-hotpaths", patient.pid, "-d", "2s", "-o", cls.path)
             cls.wrong = cls.home.run("exceptions", patient.pid, "-d", "1s", "-o", cls.home.path / "x.pb.gz")
-        cls.guid = cls.home.sessions()[0]["guid"]
+        with Patient("cpu", fx=FX, threads=2, path="recursion") as patient:  # the known change
+            cls.home.run("cpu-hotpaths", patient.pid, "-d", "2s", "-q")
+        cls.later, cls.guid = (session["guid"] for session in cls.home.sessions())
         cls.report = json.loads((cls.home.path / "sessions" / cls.guid / "report.json").read_text())
 
     def exported(self, ending):
@@ -80,7 +82,87 @@ class Exports(unittest.TestCase):
     def test_a_profiler_without_samples_says_so_beforehand(self):
         self.assertEqual(self.wrong.code, 2)
         self.assertIn("takes no samples", self.wrong.err)
-        self.assertEqual(len(self.home.sessions()), 1)
+        self.assertEqual(len(self.home.sessions()), 2)
+
+    def open(self, path):
+        browser = Browser(self.home.path / "browser")
+        self.addCleanup(browser.close)
+        return Page(browser, path)
+
+    @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
+    def test_the_svg_is_searched_zoomed_and_tells(self):
+        self.exported(".svg")
+        shown = "[...document.querySelectorAll('g.f')].filter(g => g.style.display !== 'none')"
+        with self.open(self.home.path / "again.svg") as page:
+            before = page.js(f"{shown}.length")
+            page.js(f"flame.search('{HOT}')")
+            share = float(re.search(r": ([\d.]+) %$", page.js("flame.status()"))[1])
+            self.assertGreater(share, 40)
+            self.assertGreater(page.js("document.querySelectorAll('g.hit').length"), 0)
+            box = f"[...document.querySelectorAll('g.f')].find(g => g.dataset.n === '{HOT}')"
+            page.js(f"{box}.dispatchEvent(new MouseEvent('mouseover', {{bubbles: true}}))")
+            self.assertRegex(page.js("flame.status()"), rf"^{re.escape(HOT)} \([\d.]+ m?s, \d+ %")
+            page.js(f"{box}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+            self.assertLess(page.js(f"{shown}.length"), before)
+            self.assertGreater(page.js(f"+{box}.querySelector('rect').getAttribute('width')"), 1100)
+            page.js("flame.reset()")
+            self.assertEqual(page.js(f"{shown}.length"), before)
+            self.assertEqual(page.seen("Runtime.exceptionThrown"), [])
+
+    @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
+    def test_a_range_of_the_heatmap_is_a_flame_graph_of_its_own(self):
+        self.exported(".html")
+        now = "document.querySelector('.fl-now').textContent"
+        share = f"""(() => {{ const b = [...document.querySelectorAll('.flame svg svg')].find(
+            b => b.querySelector('title').textContent === '{HOT}'); b.dispatchEvent(new MouseEvent('mouseover',
+            {{bubbles: true}})); return {now}; }})()"""
+        cells = "document.querySelectorAll('.heat rect')"
+        said = "document.querySelector('.heat output').textContent"
+        with self.open(self.home.path / "again.html") as page:
+            whole = page.js(share)
+            self.assertIn(page.js(f"{cells}.length"), (40, 60))  # two seconds of 20 cells; three when the window ran late
+            # The whole window as a range is the whole window.
+            page.js(f"{cells}[0].dispatchEvent(new MouseEvent('click'))")
+            self.assertIn("0.00 s to 0.05 s: ", page.js(said))
+            page.js(f"{cells}[{cells}.length - 1].dispatchEvent(new MouseEvent('click'))")
+            self.assertRegex(page.js(said), r"^0\.00 s to [23]\.00 s: \d+ ms$")
+            self.assertAlmostEqual(float(re.search(r": (\d+) ms", page.js(said))[1]), self.cpu_ns() / 1e6, delta=2)
+            self.assertEqual(page.js(share), whole)
+            # One cell with a single sample: everything on its path is all of it.
+            page.js("document.querySelector('.heat button').click()")
+            page.js(f"[...{cells}].find(r => !r.classList.contains('h0')).dispatchEvent(new MouseEvent('click'))")
+            widths = page.js("""[...document.querySelectorAll('.flame svg svg')].filter(b => b.style.display !== 'none')
+                .map(b => parseFloat(b.getAttribute('width')))""")
+            self.assertTrue(widths and max(widths) == 100 and min(widths) > 0, widths)
+            page.js("document.querySelector('.heat button').click()")
+            self.assertEqual(page.js(said), "")
+            self.assertEqual(page.js(share), whole)
+            page.js(f"{cells}[0].focus()")
+            page.key("ArrowRight")
+            page.key("Enter")
+            self.assertIn("1.00 s to 1.05 s", page.js(said))
+            self.assertEqual(page.seen("Runtime.exceptionThrown"), [])
+
+    @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
+    def test_a_comparison_shows_the_known_change_first(self):
+        done = self.home.run("sessions", "compare", self.guid[:8], self.later[:8], "--json")
+        self.assertEqual(done.code, 0, done)
+        changes = Report(done.json())
+        rows = changes.rows("Hottest methods: Self")
+        self.assertEqual({row["Method"] for row in rows[:2]}, {"Shop.Search.CategoryTree.Walk", HOT})
+        self.assertIn("Shop.Search.CategoryTree.Walk grew most: from 0 % to", changes.verdict)
+        self.assertEqual(self.home.run("sessions", "compare", self.guid, self.guid).out.count("Nothing of note changed"), 1)
+        path = self.home.path / "diff.html"
+        self.assertEqual(self.home.run("sessions", "compare", self.guid, self.later, "-o", path).code, 0)
+        with self.open(path) as page:
+            colour = page.js("""[...document.querySelectorAll('.flame svg svg')].find(b => b.querySelector('title').textContent
+                === 'Shop.Search.CategoryTree.Walk').querySelector('rect').className.baseVal""")
+            self.assertEqual(colour, "c-up3")
+            page.js("""document.querySelectorAll('.flame svg svg')[1].dispatchEvent(new MouseEvent('click', {bubbles: true}))""")
+            self.assertRegex(page.js("document.querySelector('.fl-now').textContent"), "before [\\d.]+ % with callees")
+            self.assertEqual(page.seen("Runtime.exceptionThrown"), [])
+        self.assertEqual(self.home.run("sessions", "compare", self.guid).code, 2)
+        self.assertEqual(self.home.run("sessions", "compare", self.guid, self.later, "-o", "x.svg").code, 2)
 
 
 def perf(*arguments):

@@ -1,5 +1,6 @@
 """drdotnet serve over real HTTP: the Dr-Dotnet contract, everything beside it, and what happens to bad requests."""
 
+import gzip
 import io
 import json
 import re
@@ -242,10 +243,10 @@ class ServerTest(unittest.TestCase):
         self.assertTrue(document["openapi"].startswith("3."))
         schemas = document["components"]["schemas"]
         places = {"{id}": str(self.patient.pid), "{guid}": self.done["guid"], "{name}": "report.json",
-                  "{provider}": "System.Runtime"}
+                  "{provider}": "System.Runtime", "{other}": self.done["guid"]}
         checked = set()
         for path, operations in document["paths"].items():
-            if "get" not in operations or path == "/api/events" or path.startswith("/debug/") or path.endswith("/trace"):
+            if "get" not in operations or path == "/api/events" or path.startswith(("/debug/", "/share/")) or path.endswith("/trace"):
                 continue  # those last, and have tests of their own
             for place, value in places.items():
                 path = path.replace(place, value)
@@ -263,6 +264,33 @@ class ServerTest(unittest.TestCase):
                     self.assertEqual(set(schemas[one]["properties"]), set(value), path)
                 checked.add(one)
         self.assertLessEqual({"ProcessInfo", "ProcessDetails", "ProfilerInfo", "SessionInfo", "FileInfo", "ServerInfo"}, checked)
+
+    def test_two_sessions_can_be_compared(self):
+        mine = self.done["guid"]
+        other = self.server.examine("exceptions", self.patient.pid, duration=2)["guid"]
+        both = self.server.get(f"/api/sessions/{mine}/compare/{other}").json()
+        figure = next(f for f in both["figures"] if f["label"] == "Exceptions")
+        self.assertGreater(figure["change"], 0, "twice as long")
+        self.assertAlmostEqual(figure["after"] - figure["before"], figure["change"])
+        table = both["tables"][0]
+        changes = [abs(row["change"]) for row in table["rows"]]
+        self.assertEqual(sorted(changes, reverse=True), changes)
+        self.assertEqual(len(table["columns"]), len(table["rows"][0]["names"]))
+        odd = self.server.examine("runtime-pauses", self.patient.pid, duration=1)["guid"]
+        self.assertIn("one profiler", self.server.get(f"/api/sessions/{mine}/compare/{odd}").detail())
+        self.assertEqual(404, self.server.get(f"/api/sessions/{mine}/compare/{NO_SUCH}").status)
+
+    def test_swagger(self):
+        moved = self.server.get("/swagger")
+        if moved.status == 404:
+            self.skipTest("built without node")
+        self.assertEqual((302, "/swagger/index.html"), (moved.status, moved.headers["location"]))
+        page = self.server.get("/swagger/index.html")
+        for name in re.findall(r'(?:src|href)="([\w.-]+)"', page.text()):
+            plain, packed = self.server.get(f"/swagger/{name}"), self.server.get(f"/swagger/{name}", Accept_Encoding="gzip, br")
+            self.assertEqual((200, 200), (plain.status, packed.status), name)
+            if "content-encoding" in packed.headers:
+                self.assertEqual(plain.body, gzip.decompress(packed.body), name)
 
     # ---- bad input ----
 

@@ -38,6 +38,15 @@ class Starving(unittest.TestCase):
         self.assertIn(truth["starvation"]["method"], top["lines"])
 
     @for_each_result
+    def test_what_they_wait_for(self, key, report, truth):
+        """Out of memory, where that is open to us: the task, by the method it is of."""
+        if key[1] == "result":
+            top = report.rows("What blocked workers wait for")[0]
+            self.assertEqual(top["In"], truth["starvation"]["method"])
+            self.assertTrue(top["They"].startswith("block on tasks of Handler.FetchAsync"), top)
+            self.assertGreater(report.how["One look into memory"]["value"], 0)
+
+    @for_each_result
     def test_why_the_pool_grew(self, key, report, _truth):
         reasons = {row["Reason"]: row["Times"] for row in report.rows("Why the pool changed its size")}
         self.assertGreater(reasons["cooperative blocking" if key[1] == "result" else "starvation"], 0)

@@ -51,7 +51,8 @@ int main(int argc, char **argv)
 	build_stream_head(&b, 3);
 	build_stream_record(&b, WIRE_IMAGE_AUXV, 0, "0123456789abcdef", 16);
 	build_stream_record(&b, WIRE_IMAGE_COMMAND, 0, "shop", 4);
-	build_stream_record(&b, WIRE_IMAGE_END, 2, NULL, 0);
+	build_stream_record(&b, WIRE_IMAGE_FILE, 0, "\x0a\0\0\0\0\0\0\0/app/a.libits bytes", 27);
+	build_stream_record(&b, WIRE_IMAGE_END, 3, NULL, 0);
 	keep(argv[1], "stream/words", &b);
 	build_stream_head(&b, 3);
 	build_stream_record(&b, WIRE_IMAGE_MEMORY, UINT64_MAX - 5, page, 8);

@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct record r;
-	if (!record_parse(data, size, &r))
+	if (size % 2 ? !record_parse_counted(data, size, &r) : !record_parse(data, size, &r))
 		return 0;
 	uint64_t sum = 0;
 	for (size_t i = 0; r.kind == RECORD_SAMPLE && i < r.n_kernel; i++)

@@ -1,6 +1,7 @@
 /* What a recording keeps of threads, into groups and words. */
 
 #include "profilers/groups.h"
+#include "profilers/waitgraph.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -12,9 +13,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	err_ignore(seen_take(&s, &in));
 	if (!s)
 		return 0;
+	CLEANUP(circles_free) struct circles circles = { 0 };
+	circles_find(s, &circles);
 	groups_make(s, &groups);
 	vec_each(g, &groups.v) {
-		group_words(s, &groups, g, &words);
+		group_words(s, &groups, g, false, &words);
+		group_words(s, &groups, g, true, &words);
 		group_names(s, &groups, g, &words);
 	}
 	return 0;

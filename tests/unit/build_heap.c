@@ -69,6 +69,8 @@ static uint64_t add_type(struct built_heap *b, struct dac_type type)
 	build_put(b, mt + 4, &type.base_size, 4);
 	build_put_u64(b, mt + 16, type.parent);
 	build_put_u64(b, mt + 24, MODULE);
+	build_put_u64(b, mt + 40, BUILT_TYPES);
+	build_put_u64(b, mt + 48, BUILT_TYPES);
 	vec_push(&b->type_list, type);
 	return mt;
 }

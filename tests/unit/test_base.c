@@ -149,6 +149,15 @@ static void cursor_goes_bad_once_and_stays(void **state UNUSED)
 	const uint8_t longest[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
 	c = cursor_make(longest, sizeof(longest));
 	assert_true(cursor_varu64(&c) == UINT64_MAX && cursor_ok(&c));
+	struct buf written = { 0 };
+	uint64_t numbers[] = { 0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX };
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		buf_varu64(&written, numbers[i]);
+	c = cursor_make(written.data, written.len);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		assert_true(cursor_varu64(&c) == numbers[i]);
+	assert_true(cursor_ok(&c) && !cursor_left(&c));
+	buf_free(&written);
 	const uint8_t unterminated[] = { 'a', 0, 'b', 0 };
 	c = cursor_make(unterminated, sizeof(unterminated));
 	cursor_utf16z(&c);

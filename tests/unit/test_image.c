@@ -506,12 +506,19 @@ static struct buf small_stream(void)
 	build_stream_record(&s, WIRE_IMAGE_MEMORY, 0x12000, memory, PAGE);
 	build_stream_record(&s, WIRE_IMAGE_AUXV, 0, "0123456789abcdef", 16);
 	build_stream_record(&s, WIRE_IMAGE_COMMAND, 0, "shop", 4);
-	build_stream_record(&s, WIRE_IMAGE_END, 7, NULL, 0);
+	build_stream_record(&s, WIRE_IMAGE_FILE, 0, "\x0a\0\0\0\0\0\0\0/app/a.libits bytes", 27);
+	build_stream_record(&s, WIRE_IMAGE_END, 8, NULL, 0);
 	return s;
 }
 
 static void check_stream(struct image *img)
 {
+	char sent[16] = { 0 };
+	int file = image_file_named(img, "a.lib");
+	assert_true(file >= 0);
+	assert_int_equal(image_file_named(img, "b.lib"), -1);
+	assert_int_equal(pread(file, sent, sizeof(sent), 0), 9);
+	assert_string_equal(sent, "its bytes");
 	uint8_t got[3 * PAGE];
 	size_t n;
 	assert_int_equal(image_pid(img), 9);

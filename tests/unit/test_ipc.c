@@ -664,7 +664,7 @@ static void test_judge_agent(void **state)
 	assert_open(c, "/tmp");
 	r.profiler = clsid;
 	rights_judge_agent(&p, &r, true, &c);
-	assert_closed(c, "{846F5F1C}", "CORECLR_ENABLE_PROFILING=1");
+	assert_open(c, "beside the profiler it was started with");
 	r.profiler = NULL;
 	r.folder = NULL;
 	rights_judge_agent(&p, &r, true, &c);

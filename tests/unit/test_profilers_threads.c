@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "exam_fixture.h"
 #include "profilers/groups.h"
+#include "profilers/waitgraph.h"
 
 #define FUTEX 202
 
@@ -12,7 +13,10 @@
 static void add(struct seen *s, struct seen_thread thread, const char *const *frames)
 {
 	for (; *frames; frames++)
-		seen_add_frame(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")));
+		seen_add_frame_at(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")),
+				  str_starts(*frames, "Shop.") ? "Shop.cs:29" : NULL);
+	thread.waits_for = SEEN_NONE;
+	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
 	seen_add_thread(s, &thread);
 }
 #define FRAMES(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -54,6 +58,8 @@ static void test_kept(void **state)
 	assert_int_equal(back->threads.v[4].call, SEEN_RUNS);
 	assert_true(back->threads.v[5].finalizer);
 	assert_string_equal(seen_frame(back, &back->threads.v[1], 3)->name, "Shop.Hall.Odd");
+	assert_string_equal(seen_line(back, &back->threads.v[1], 3), "Shop.cs:29");
+	assert_null(seen_line(back, &back->threads.v[1], 0));
 	seen_write(back, &again);
 	assert_int_equal(again.len, bytes.len);
 	assert_memory_equal(again.data, bytes.data, bytes.len);
@@ -95,7 +101,7 @@ static void test_deep(void **state)
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	for (size_t i = 0; i < 20000; i++)
 		seen_add_frame(s, seen_method(s, "Shop.Tree.Walk", false));
-	seen_add_thread(s, &(struct seen_thread){ .managed_id = 1 });
+	seen_add_thread(s, &(struct seen_thread){ .managed_id = 1, .waits_for = SEEN_NONE });
 	add(s, (struct seen_thread){ .managed_id = 2 }, FRAMES("Shop.Other"));
 	assert_true(s->threads.v[0].cut);
 	assert_true(s->threads.v[0].n < 1000);
@@ -145,6 +151,7 @@ static void test_doing(void **state)
 		{ DOING_FILE, 0, { "Interop.Sys.Read", "System.IO.RandomAccess.ReadAtOffset", "Shop.A" } },
 		{ DOING_CONSOLE, 0, { "Interop.Sys.Read", "System.ConsolePal.Read", "Shop.A" } },
 		{ DOING_SLEEP, 230, { "Shop.Native.Sleep" } },
+		{ DOING_RUNS, 228, { "Shop.Clock.Read" } },
 		{ DOING_CALL, 232, { "Shop.Native.Epoll" } },
 		{ DOING_CALL, 999, { "Shop.Native.New" } },
 		{ DOING_NATIVE, SEEN_UNKNOWN, { "Shop.Native.Call" } },
@@ -181,22 +188,38 @@ static void test_groups(void **state)
 	assert_string_equal(buf_cstr(&names), "'hand-…' ×4");
 }
 
-/* Replays what a look left. */
-static void examine(struct fixture *f, const struct seen *s, const char *profiler)
+static void add_part(struct fixture *f, const struct seen *s, const char *name)
 {
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	struct recording_part *part;
 	uint32_t version = SEEN_VERSION;
-	fixture_begin(f);
-	fixture_window(f->recording, 0);
 	buf_add(&bytes, "DRLOOK\0", 8);
 	buf_add(&bytes, &version, 4);
 	seen_write(s, &bytes);
-	assert_ok(recording_part_new(f->recording, "threads", "look", &part));
+	assert_ok(recording_part_new(f->recording, name, "look", &part));
 	recording_part_write(part, bytes.data, bytes.len);
 	recording_part_close(part, true);
+	CLEANUP(mem_freep) char *key = mem_printf("look-%s", name);
+	json_t *fact = json_pack("{s:I}", "at_ns", (json_int_t)(str_ends(name, "-2") ? 3000 * MS : 1000 * MS));
+	recording_set_fact(f->recording, key, fact);
+	json_decref(fact);
+}
+
+/* Replays what one look left, or two. */
+static void examine_twice(struct fixture *f, const struct seen *s, const struct seen *second, const char *profiler)
+{
+	fixture_begin(f);
+	fixture_window(f->recording, 0);
+	add_part(f, s, "threads");
+	if (second)
+		add_part(f, second, "threads-2");
 	f->way = WAY_IMAGE;
 	fixture_examine(f, profiler);
+}
+
+static void examine(struct fixture *f, const struct seen *s, const char *profiler)
+{
+	examine_twice(f, s, NULL, profiler);
 }
 
 static void test_merged(void **state)
@@ -210,9 +233,8 @@ static void test_merged(void **state)
 	assert_int_equal((int)fixture_figure(f.report, "Blocked"), 4);
 	assert_int_equal((int)fixture_figure(f.report, "Running"), 1);
 	assert_int_equal((int)fixture_figure(f.report, "Idle"), 2);
-	assert_true(fixture_says(f.report,
-				 "7 managed threads: 4 blocked, 1 running, 2 idle. 4 threads wait for a semaphore in "
-				 "Shop.Hall.Wait."));
+	assert_true(fixture_says(f.report, "7 managed threads: 4 blocked, 1 running, 2 idle. 4 threads in "
+					   "Shop.Hall.Wait wait for a semaphore."));
 	/* Callers part behind the site. */
 	assert_true(fixture_says(f.report, "Shop.Hall.Even ×2"));
 	assert_true(fixture_says(f.report, "Shop.Hall.Odd ×2"));
@@ -233,17 +255,228 @@ static void test_blocked_pool(void **state)
 	    FRAMES("Shop.Api.Handle"));
 	examine(&f, s, "merged-call-stacks");
 	assert_string_equal(report_finding(f.report), "pool-blocked");
-	assert_true(fixture_says(f.report, "5 of 6 pool threads at work are blocked. 4 threads block on a task in "
-					   "Shop.Api.Handle."));
+	assert_true(fixture_says(f.report, "5 of 6 pool threads at work are blocked. 4 threads in "
+					   "Shop.Api.Handle block on a task."));
+	fixture_end(&f);
+}
+
+/* ---- who waits for whom ---- */
+
+/* Threads 'a', 'b', ... each of which waits for a thing (its index + 1) or for none (0). */
+static struct seen *waiting(const uint32_t *waits, size_t n)
+{
+	struct seen *s = seen_new();
+	for (uint32_t i = 0; i < n; i++) {
+		char name[2] = { (char)('a' + i), 0 };
+		add(s, (struct seen_thread){ .managed_id = i + 1, .os_id = 100 + i, .name = name, .call = FUTEX },
+		    FRAMES("System.Threading.Monitor.Enter", "Shop.Stock.Take", "Shop.Main"));
+		s->threads.v[i].waits_for = waits[i] - 1;
+	}
+	return s;
+}
+
+static void has(struct seen *s, enum thing_kind kind, const char *name, uint32_t holder, bool guessed)
+{
+	if (holder != SEEN_NONE)
+		vec_push(&s->holders, holder);
+	seen_add_thing(s, &(struct seen_thing){ .address = 0x1000 + s->things.n,
+						.kind = kind,
+						.type = "System.Object",
+						.name = name,
+						.guessed = guessed,
+						.next = SEEN_NONE });
+}
+
+static void test_circles(void **state)
+{
+	(void)state;
+	/* a -> b -> c -> a; d and e behind them; f waits for its own; g waits for nobody's. */
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 2, 3, 1, 4, 5, 6, 0 }, 8);
+	CLEANUP(circles_free) struct circles found = { 0 };
+	has(s, THING_MONITOR, "Shop.One", 1, false);
+	has(s, THING_LOCK, "Shop.Two", 2, false);
+	has(s, THING_RWLOCK, "Shop.Three", 0, false);
+	has(s, THING_MONITOR, "Shop.Four", 3, false);
+	has(s, THING_MONITOR, "Shop.Five", 5, false);
+	has(s, THING_OTHER, "Shop.Bell", SEEN_NONE, false);
+	circles_find(s, &found);
+	assert_int_equal(found.v.n, 1);
+	assert_int_equal(found.v.v[0].n, 3);
+	assert_int_equal(found.v.v[0].behind, 2);
+	assert_false(found.v.v[0].guessed);
+	assert_int_equal(thing_waiting(s, 0), 2);
+	assert_true(circles_have(s, &found, s, &found, &found.v.v[0]));
+	CLEANUP(circles_free) struct circles none = { 0 };
+	assert_false(circles_have(s, &none, s, &found, &found.v.v[0]));
+}
+
+static void test_circle_through_tasks(void **state)
+{
+	(void)state;
+	/* a blocks on a task that awaits another, which b runs; b waits for what a has. */
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 3 }, 2);
+	CLEANUP(circles_free) struct circles found = { 0 };
+	has(s, THING_TASK, "Shop.OuterAsync", SEEN_NONE, false);
+	has(s, THING_TASK, "Shop.InnerAsync", 1, false);
+	has(s, THING_MONITOR, "Shop.Gate", 0, false);
+	s->things.v[0].next = 1;
+	circles_find(s, &found);
+	assert_int_equal(found.v.n, 1);
+	CLEANUP(buf_free) struct buf words = { 0 };
+	seen_waits_words(s, &s->threads.v[0], 0, &words);
+	assert_string_equal(buf_cstr(&words),
+			    "blocks on the task of Shop.OuterAsync, which in the end awaits the task of "
+			    "Shop.InnerAsync, run by 'b' (tid 101)");
+	/* A chain that bites its own tail is no reason to hang. */
+	s->things.v[1].n = 0;
+	s->things.v[1].next = 0;
+	circles_free(&found);
+	circles_find(s, &found);
+	assert_int_equal(found.v.n, 0);
+}
+
+static void test_many(void **state)
+{
+	(void)state;
+	CLEANUP(seen_freep) struct seen *s = seen_new();
+	CLEANUP(circles_free) struct circles found = { 0 };
+	const uint32_t n = 20000;
+	for (uint32_t i = 0; i < n; i++) {
+		add(s, (struct seen_thread){ .managed_id = i + 1, .call = FUTEX },
+		    FRAMES("System.Threading.Monitor.Enter"));
+		s->threads.v[i].waits_for = i;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		has(s, THING_MONITOR, NULL, (i + 1) % n, false);
+	circles_find(s, &found);
+	assert_int_equal(found.v.n, 1);
+	assert_int_equal(found.v.v[0].n, n);
+}
+
+static struct seen *deadlocked(bool guessed)
+{
+	struct seen *s = waiting((uint32_t[]){ 2, 1, 1 }, 3);
+	has(s, guessed ? THING_SEMAPHORE : THING_MONITOR, "Shop.Stock._gate", 0, guessed);
+	has(s, THING_LOCK, "Shop.Ledger._gate", 1, false);
+	return s;
+}
+
+static void test_deadlock_report(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = deadlocked(false);
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "deadlock");
+	assert_int_equal(report_health(f.report), REPORT_BAD);
+	assert_true(fixture_says(
+		f.report, "Deadlock: 2 threads wait for each other and will never go on. 'a' (tid 100) has "
+			  "Shop.Stock._gate and waits for Shop.Ledger._gate; 'b' (tid 101) has Shop.Ledger._gate "
+			  "and waits for Shop.Stock._gate. 1 more thread waits behind them."));
+	assert_true(fixture_says(f.report, "System.Threading.Monitor.Enter waits for Ledger._gate"));
+	fixture_end(&f);
+}
+
+static void test_likely_deadlock(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = deadlocked(true);
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "deadlock-likely");
+	assert_int_equal(report_health(f.report), REPORT_WARN);
+	assert_true(fixture_says(f.report, "'a' (tid 100) probably has Shop.Stock._gate"));
+	fixture_end(&f);
+}
+
+static void test_a_circle_that_passes(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = deadlocked(false), *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	has(later, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	examine_twice(&f, later, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+	examine_twice(&f, s, later, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+	/* With one look only, it is said to be one. */
+	examine(&f, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "deadlock");
+	assert_true(fixture_says(f.report, "in this instant"));
+	fixture_end(&f);
+}
+
+static void test_held_long(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	has(s, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	s->threads.v[0].before.turns = s->threads.v[0].after.turns = 7;
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "held-long");
+	assert_true(fixture_says(f.report,
+				 "2 threads wait for Shop.Stock._gate, which 'a' (tid 100) has had for at least 2 s"));
+	fixture_end(&f);
+	/* It ran between the looks: who knows what it did. */
+	CLEANUP(seen_freep) struct seen *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	has(later, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	later->threads.v[0].before.turns = later->threads.v[0].after.turns = 8;
+	examine_twice(&f, s, later, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+}
+
+/* Many threads, each of which blocks on a task of its own, do the same. */
+static void test_alike(void **state)
+{
+	(void)state;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 2, 3 }, 3);
+	CLEANUP(groups_free) struct groups gs = { 0 };
+	CLEANUP(buf_free) struct buf words = { 0 };
+	for (uint32_t i = 0; i < 3; i++)
+		has(s, THING_TASK, "Shop.Api.FetchAsync", SEEN_NONE, false);
+	groups_make(s, &gs);
+	assert_int_equal(gs.v.n, 1);
+	assert_int_equal(gs.v.v[0].n, 3);
+	group_words(s, &gs, &gs.v.v[0], false, &words);
+	assert_string_equal(buf_cstr(&words), "block on tasks of Shop.Api.FetchAsync");
+}
+
+static void test_lock_queue(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 0, 1, 1, 1 }, 4);
+	has(s, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	examine(&f, s, "merged-call-stacks");
+	assert_string_equal(report_finding(f.report), "lock-queue");
+	assert_true(fixture_says(f.report, "3 threads wait for Shop.Stock._gate, which 'a' (tid 100) has."));
+	assert_true(fixture_says(f.report, "wait for Stock._gate, held by 'a'"));
 	fixture_end(&f);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kept),	     cmocka_unit_test(test_hostile), cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_doing),	     cmocka_unit_test(test_groups),  cmocka_unit_test(test_merged),
+		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_doing),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_blocked_pool),
+		cmocka_unit_test(test_circles),
+		cmocka_unit_test(test_circle_through_tasks),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_deadlock_report),
+		cmocka_unit_test(test_likely_deadlock),
+		cmocka_unit_test(test_a_circle_that_passes),
+		cmocka_unit_test(test_held_long),
+		cmocka_unit_test(test_lock_queue),
+		cmocka_unit_test(test_alike),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

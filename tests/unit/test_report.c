@@ -162,6 +162,45 @@ static void the_text_only_names_details(void **state UNUSED)
 	check_all(r);
 }
 
+static void a_flame_graph_knows_when(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new(), *none = NULL;
+	struct calltree *tree = calltree_new(100);
+	uint32_t main_ = calltree_frame(tree, "Main", FRAME_CODE), leaf = calltree_frame(tree, "Leaf", FRAME_CODE);
+	uint32_t nodes[] = { calltree_add(tree, (uint32_t[]){ main_, leaf }, 2, 30),
+			     calltree_add(tree, &main_, 1, 10) };
+	const struct report_moment moments[] = { { 10000000, 10, nodes[0] },
+						 { 20000000, 10, nodes[0] }, /* the same cell */
+						 { 1990000000, 10, nodes[0] },
+						 { 2050000000, 10, nodes[1] } }; /* after the end: the last cell */
+	report_flame_timed(r, "Flame graph", tree, VALUE_NS, moments, 4, 2050000000);
+	calltree_free(tree);
+	struct buf json = { 0 }, html = { 0 };
+	render(r, JSON, &json);
+	assert_contains(&json, "\"heat\":{\"columns\":2,\"seconds\":1,\"cells\":[[0,0,2,20],[1,19,1,10],[1,19,2,10]]}");
+	render(r, HTML, &html);
+	assert_contains(&html, "data-cells=\"0,0,2,20;1,19,1,10;1,19,2,10\"");
+	check_all(r);
+	/* Cells that lie. */
+	static const struct {
+		const char *from, *to;
+	} lies[] = { { "[0,0,2,20]", "[2,0,2,20]" },	      { "[0,0,2,20]", "[0,20,2,20]" },
+		     { "[0,0,2,20]", "[0,0,3,20]" },	      { "[0,0,2,20]", "[0,0,2,-1]" },
+		     { "\"columns\":2", "\"columns\":9999" }, { "\"seconds\":1", "\"seconds\":0" } };
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct buf lie = { 0 };
+		const char *at = strstr(json.data, lies[i].from);
+		assert_non_null(at);
+		buf_add(&lie, json.data, (size_t)(at - json.data));
+		buf_str(&lie, lies[i].to);
+		buf_str(&lie, at + strlen(lies[i].from));
+		assert_err(report_from_json(lie.data, lie.len, &none), ERR_BAD_DATA);
+		buf_free(&lie);
+	}
+	buf_free(&json);
+	buf_free(&html);
+}
+
 static void too_many_parts_are_counted(void **state UNUSED)
 {
 	CLEANUP(report_freep) struct report *r = report_new();
@@ -572,6 +611,7 @@ int main(void)
 		cmocka_unit_test(a_full_table_keeps_the_largest_and_counts_the_rest),
 		cmocka_unit_test(trees_are_bounded_in_size_and_depth),
 		cmocka_unit_test(the_text_only_names_details),
+		cmocka_unit_test(a_flame_graph_knows_when),
 		cmocka_unit_test(too_many_parts_are_counted),
 		cmocka_unit_test(a_long_string_says_how_long_it_was),
 		cmocka_unit_test(missing_is_never_zero),

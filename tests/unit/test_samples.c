@@ -234,14 +234,53 @@ static void waits_are_timed(void **state)
 	} want[] = { { 0, WAIT_POLL, 3000 },
 		     { 1, WAIT_CPU, 500 },
 		     { 2, WAIT_SOCKET, 3000 },
-		     { 3, WAIT_LOCK | WAIT_WHOLE, 10000 },
-		     { 4, WAIT_POLL, 3000 } };
+		     { 4, WAIT_POLL, 3000 },
+		     { 3, WAIT_LOCK | WAIT_WHOLE, 10000 } };
 	assert_int_equal(s->list.n, ARRAY_SIZE(want));
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		assert_int_equal(s->list.v[i].thread, want[i].thread);
 		assert_int_equal(s->list.v[i].kind, want[i].kind);
 		assert_int_equal(s->list.v[i].weight, want[i].weight);
 	}
+	switches_free(w);
+	samples_free(s);
+}
+
+static void what_was_heard_stands_for_the_whole(void **state)
+{
+	(void)state;
+	uint32_t stack;
+	bool new;
+	struct samples *s = with_wait("ep_poll", "Shop.A", FRAME_CODE, &stack);
+	for (uint32_t i = 0; i < 4; i++)
+		samples_thread(s, i, &new);
+	struct switches *w = switches_new(s, 0);
+	switches_before(w, 1, stack, WAIT_LOCK);
+	switches_before(w, 2, stack, WAIT_LOCK);
+	/* 0: waits 200 of 1000, and again when listening ends. */
+	switches_sample(w, 0, 100, stack);
+	switches_switch(w, 0, 100, true, false);
+	switches_switch(w, 0, 300, false, false);
+	switches_sample(w, 0, 900, stack);
+	switches_switch(w, 0, 900, true, false);
+	switches_rest(w, 1000);
+	/* What happens now nobody knows. 1 still stands there when it goes on, 2 has moved. */
+	switches_before(w, 1, stack, WAIT_LOCK);
+	switches_go_on(w, 9000);
+	switches_switch(w, 2, 9500, true, false);
+	switches_switch(w, 2, 9600, false, false);
+	switches_finish(w, 10000);
+	uint64_t sums[4] = { 0 };
+	vec_each(x, &s->list) {
+		sums[x->thread] += x->weight;
+		assert_int_equal(x->kind & WAIT_WHOLE, x->thread == 1 ? WAIT_WHOLE : 0);
+	}
+	/* 2000 of 10000 were heard: everything stands for five times as much. */
+	assert_int_equal(switches_facts(w).listened_ns, 2000);
+	assert_int_equal(sums[0], 5 * 300);
+	assert_int_equal(sums[1], 5 * 2000);
+	assert_int_equal(sums[2], 5 * (1000 + 100)); /* its second wait without a stack is the first's */
+	assert_int_equal(sums[3], 0);
 	switches_free(w);
 	samples_free(s);
 }
@@ -280,6 +319,7 @@ int main(void)
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(kinds_of_waits),
 		cmocka_unit_test(waits_are_timed),
+		cmocka_unit_test(what_was_heard_stands_for_the_whole),
 		cmocka_unit_test(sampled_waits_stand_for_all_of_their_thread),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -508,6 +508,8 @@ static void test_threads_and_their_names(void **state)
 	vec_each(t, &threads) {
 		named += str_eq(t->name, "checkout");
 		first += t->tid == self.ns_pid;
+		assert_true(t->cpu_ns > 0 && t->cpu_ns < UINT64_MAX);
+		assert_true(t->turns > 0 && t->turns < UINT64_MAX);
 	}
 	assert_int_equal(named, 1);
 	assert_int_equal(first, 1);

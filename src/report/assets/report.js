@@ -153,7 +153,7 @@ each($(".flame"), function (flame) {
     var z = zoom || boxes[0];
     boxes.forEach(function (b) {
       var below = inside(b, z), above = inside(z, b);
-      b.e.style.display = below || above ? "" : "none";
+      b.e.style.display = b.w > 0 && (below || above) ? "" : "none";
       b.e.setAttribute("x", above ? "0%" : (b.x - z.x) / z.w * 100 + "%");
       b.e.setAttribute("width", above ? "100%" : b.w / z.w * 100 + "%");
     });
@@ -208,6 +208,70 @@ each($(".flame"), function (flame) {
     else return;
     e.preventDefault();
   });
+  /* Only what happened in a range: weights by box, or null for all. Callers still stand above what they call. */
+  flame.only = function (weights) {
+    var end = [], all = 0;
+    boxes.forEach(function (b, i) { b.own = weights ? weights[i] || 0 : b.s0; all += b.own; b.sum = b.own; });
+    for (var i = boxes.length - 1; i > 0; i--) if (boxes[i].up) boxes[i].up.sum += boxes[i].sum;
+    boxes.forEach(function (b) {
+      b.w = !weights ? b.w0 : all ? b.sum / all : 0;
+      b.s = !weights ? b.s0 : all ? b.own / all : 0;
+      b.x = !weights ? b.x0 : b.up ? end[b.up.i] : 0;
+      end[b.i] = b.x;
+      if (b.up) end[b.up.i] += b.w;
+    });
+    go(boxes[0]);
+  };
+  boxes.forEach(function (b, i) { b.i = i; b.x0 = b.x; b.w0 = b.w; b.s0 = b.s; });
   draw();
+});
+
+each($(".heat"), function (heat) {
+  var flame = $(".flame", heat.parentElement)[0], svg = $("svg", heat)[0], rects = $("rect", svg);
+  var rows = +heat.getAttribute("data-rows"), seconds = +heat.getAttribute("data-seconds"), from = null, to = null;
+  var cells = heat.getAttribute("data-cells").split(";").map(function (c) { return c.split(",").map(Number); });
+  var say = make("output"), all = make("button", "", "Whole window"), bar = make("div", "fl-bar");
+  all.type = "button";
+  all.hidden = true;
+  bar.appendChild(all); bar.appendChild(say);
+  heat.insertBefore(bar, svg);
+  function at(i) { return Math.floor(i / rows) * seconds + i % rows / rows; }
+  function show() {
+    var low = Math.min(from, to), high = Math.max(from, to), weights = {}, sum = 0;
+    each(rects, function (r, i) { r.classList.toggle("in", from !== null && i >= low && i <= high); });
+    all.hidden = from === null;
+    if (from === null) { say.textContent = ""; flame.only(null); return; }
+    cells.forEach(function (c) {
+      var i = c[0] * rows + c[1];
+      if (i >= low && i <= high) { weights[c[2]] = (weights[c[2]] || 0) + c[3]; sum += c[3]; }
+    });
+    var end = at(high) + 1 / rows + (high % rows === rows - 1 ? seconds - 1 : 0);
+    say.textContent = at(low).toFixed(2) + " s to " + end.toFixed(2) + " s: " +
+      (heat.getAttribute("data-kind") === "ns" ? (sum / 1e6).toFixed(0) + " ms" : sum) + (sum ? "" : ", nothing there");
+    if (sum) flame.only(weights);
+  }
+  function pick(i) {
+    if (from === null || to !== from) { from = to = i; } else { to = i; }
+    show();
+  }
+  function focus(i) {
+    if (i < 0 || i >= rects.length) return;
+    each(rects, function (r, k) { r.tabIndex = k === i ? 0 : -1; });
+    rects[i].focus();
+  }
+  each(rects, function (r, i) {
+    r.tabIndex = i ? -1 : 0;
+    r.setAttribute("role", "button");
+    r.addEventListener("click", function () { pick(i); focus(i); });
+    r.addEventListener("keydown", function (e) {
+      var step = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -rows, ArrowRight: rows }[e.key];
+      if (step) focus(i + step);
+      else if (e.key === "Enter" || e.key === " ") pick(i);
+      else if (e.key === "Escape") { from = to = null; show(); }
+      else return;
+      e.preventDefault();
+    });
+  });
+  all.addEventListener("click", function () { from = to = null; show(); });
 });
 })();

@@ -1,0 +1,354 @@
+/* Deadlocks: threads that wait for each other in a circle. Two looks, so that a circle that merely passes is none. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/profiler.h"
+#include "profilers/waitgraph.h"
+
+#define FIRST "threads"
+#define SECOND "threads-2"
+#define CIRCLES_SHOWN 5
+#define STEPS_SAID 3
+
+struct deadlocks {
+	struct seen *seen[2]; /* the second may be NULL */
+	struct look_facts facts[2];
+	size_t looks;
+};
+
+static struct err *look(struct exam *exam, struct deadlocks *d, const char *name)
+{
+	struct look_part part = { .name = name,
+				  .version = SEEN_VERSION,
+				  .drain = seen_drain,
+				  .take = seen_take,
+				  .user = &d->seen[d->looks] };
+	TRY(exam_look(exam, &part));
+	d->facts[d->looks++] = part.facts;
+	return NULL;
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct deadlocks *d = exam->state = mem_zalloc(sizeof(*d));
+	TRY(look(exam, d, FIRST));
+	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, SECOND))
+		return NULL;
+	struct err *err = look(exam, d, SECOND);
+	/* One look is worth something too. */
+	if (err)
+		exam_cut(exam, "the second look failed: %s", err_text(err));
+	err_free(err);
+	return NULL;
+}
+
+/* ---- circles ---- */
+
+static void say_step(struct rich *v, const struct seen *s, const struct circles *cs, const struct circle *c, uint32_t i)
+{
+	const struct circle_step *step = &cs->steps.v[c->first + i];
+	const struct circle_step *before = &cs->steps.v[c->first + (i + c->n - 1) % c->n];
+	const struct seen_thing *has = &s->things.v[before->thing], *wants = &s->things.v[step->thing];
+	CLEANUP(buf_free) struct buf who = { 0 }, what = { 0 }, other = { 0 };
+	seen_thread_words(&s->threads.v[step->thread], &who);
+	seen_thing_words(s, has, &what);
+	seen_thing_words(s, wants, &other);
+	rich_text(v, "%s ", buf_cstr(&who));
+	if (has->kind == THING_TASK)
+		rich_text(v, "runs ");
+	else if (has->kind != THING_THREAD)
+		rich_text(v, has->guessed ? "probably has " : "has ");
+	if (has->kind != THING_THREAD) {
+		rich_code(v, buf_cstr(&what));
+		rich_text(v, " and ");
+	}
+	rich_text(v, wants->kind == THING_TASK	   ? "blocks on "
+		     : wants->kind == THING_THREAD ? "waits for the end of "
+						   : "waits for ");
+	rich_code(v, buf_cstr(&other));
+}
+
+static void say_circle(struct rich *v, const struct seen *s, const struct circles *cs, const struct circle *c,
+		       bool confirmed)
+{
+	rich_strong(v, c->guessed ? "Probably a deadlock: " : "Deadlock: ");
+	rich_text(v, "%s %s for each other%s. ", fmt_plural(c->n, "thread", "threads").s, c->n == 1 ? "waits" : "wait",
+		  c->guessed  ? ""
+		  : confirmed ? " and will never go on"
+			      : " in this instant");
+	for (uint32_t i = 0; i < c->n && i < STEPS_SAID; i++) {
+		say_step(v, s, cs, c, i);
+		rich_text(v, i + 1 < c->n ? "; " : ". ");
+	}
+	if (c->n > STEPS_SAID)
+		rich_text(v, "and so on. ");
+	if (c->behind)
+		rich_text(v, "%s behind them.", fmt_plural(c->behind, "more thread waits", "more threads wait").s);
+}
+
+/* From what the user's own code called, outwards. */
+static void add_stack(const struct seen *s, const struct seen_thread *t, const char *waits, struct report_row *row)
+{
+	size_t end = t->n, site = seen_site(s, t);
+	while (end && seen_frame(s, t, end - 1)->framework)
+		end--;
+	for (size_t i = site && end ? site - 1 : 0; i < (end ? end : t->n); i++) {
+		report_row_line(row, VALUE_CODE, seen_frame(s, t, i)->name, waits ? waits : seen_line(s, t, i));
+		waits = NULL;
+	}
+}
+
+static const char *site_name(const struct seen *s, const struct seen_thread *t)
+{
+	size_t site = seen_site(s, t);
+	return site < t->n ? seen_frame(s, t, site)->name : t->n ? seen_frame(s, t, 0)->name : "";
+}
+
+static void add_circle(struct report *report, const struct seen *s, const struct circles *cs, const struct circle *c,
+		       size_t number)
+{
+	CLEANUP(mem_freep)
+	char *title = cs->v.n > 1 ? mem_printf("The circle %zu", number) : mem_strdup("The circle");
+	struct report_table *table = report_table(report, title);
+	report_column(table, "Thread", VALUE_TEXT, COLUMN_MAIN);
+	report_column(table, "Has", VALUE_CODE, 0);
+	report_column(table, "Waits for", VALUE_CODE, COLUMN_MAIN);
+	report_column(table, "In", VALUE_CODE, 0);
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct circle_step *step = &cs->steps.v[c->first + i];
+		const struct circle_step *before = &cs->steps.v[c->first + (i + c->n - 1) % c->n];
+		const struct seen_thread *t = &s->threads.v[step->thread];
+		CLEANUP(buf_free) struct buf who = { 0 }, has = { 0 }, wants = { 0 };
+		seen_thread_brief(t, &who);
+		seen_thing_brief(s, &s->things.v[before->thing], &has);
+		seen_thing_brief(s, &s->things.v[step->thing], &wants);
+		CLEANUP(mem_freep) char *waits = mem_printf("waits for %s", buf_cstr(&wants));
+		struct value cells[] = { V_TEXT(buf_cstr(&who)), V_CODE(buf_cstr(&has)), V_CODE(buf_cstr(&wants)),
+					 V_CODE(site_name(s, t)) };
+		add_stack(s, t, waits, report_row(table, cells));
+	}
+}
+
+/* ---- locks that threads wait for ---- */
+
+static uint64_t between_ns(const struct deadlocks *d)
+{
+	return d->looks > 1 ? d->facts[1].at_ns - MIN(d->facts[1].at_ns, d->facts[0].at_ns) : 0;
+}
+
+static const struct seen_thread *holder_of(const struct seen *s, const struct seen_thing *thing)
+{
+	return &s->threads.v[s->holders.v[thing->first]];
+}
+
+/* The same lock of the same owner in the other look: objects may have moved meanwhile, names do not. */
+static const struct seen_thread *same_holder(const struct seen *s, const struct seen_thing *thing,
+					     const struct seen *other)
+{
+	vec_each(t, &other->things)
+		if (t->kind == thing->kind && t->n &&
+		    holder_of(other, t)->managed_id == holder_of(s, thing)->managed_id &&
+		    (thing->name ? str_eq(t->name, thing->name) : t->address == thing->address))
+			return holder_of(other, t);
+	return NULL;
+}
+
+/* Has it had the lock all the time? Sure when it did not run meanwhile. */
+static bool kept_it(const struct seen *s, const struct seen_thing *thing, const struct seen *before)
+{
+	const struct seen_thread *then = same_holder(s, thing, before), *now = holder_of(s, thing);
+	return then && seen_stood_still(then, now);
+}
+
+static bool is_lock(const struct seen_thing *t)
+{
+	return t->kind <= THING_RWLOCK && t->n && !t->guessed;
+}
+
+/* The lock that most wait for and that its owner has had from one look to the other; NULL = none. */
+static const struct seen_thing *held_long(const struct deadlocks *d, uint32_t *ret_waiting)
+{
+	const struct seen *s = d->seen[d->looks - 1];
+	const struct seen_thing *best = NULL;
+	*ret_waiting = 0;
+	for (uint32_t i = 0; i < s->things.n && d->looks > 1; i++) {
+		uint32_t waiting = thing_waiting(s, i);
+		if (is_lock(&s->things.v[i]) && waiting > *ret_waiting && kept_it(s, &s->things.v[i], d->seen[0])) {
+			best = &s->things.v[i];
+			*ret_waiting = waiting;
+		}
+	}
+	return best;
+}
+
+/* Stacks only when no circle has shown them. */
+static void add_locks(struct report *report, const struct deadlocks *d, const struct seen *s, bool stacks)
+{
+	struct report_table *table = NULL;
+	for (uint32_t i = 0; i < s->things.n; i++) {
+		const struct seen_thing *thing = &s->things.v[i];
+		uint32_t waiting = thing_waiting(s, i);
+		if (!waiting || !thing->n || thing->kind == THING_THREAD)
+			continue;
+		if (!table) {
+			table = report_table(report, "What threads wait for");
+			report_column(table, "Waiting", VALUE_COUNT, COLUMN_MAIN);
+			report_column(table, "For", VALUE_CODE, 0);
+			report_column(table, "Who has it", VALUE_TEXT, 0);
+			report_column(table, "And meanwhile", VALUE_TEXT, 0);
+		}
+		const struct seen_thread *holder = holder_of(s, thing);
+		CLEANUP(buf_free) struct buf name = { 0 }, who = { 0 }, does = { 0 };
+		seen_thing_brief(s, thing, &name);
+		if (thing->guessed)
+			buf_str(&who, "probably ");
+		seen_thread_brief(holder, &who);
+		if (thing->n > 1)
+			buf_printf(&who, " and %u more", thing->n - 1);
+		seen_waits_words(s, holder, WORDS_BRIEF, &does);
+		struct value cells[] = { V_COUNT(waiting), V_CODE(buf_cstr(&name)), V_TEXT(buf_cstr(&who)),
+					 V_TEXT(buf_cstr(&does)) };
+		struct report_row *row = report_row(table, cells);
+		CLEANUP(buf_free) struct buf line = { 0 };
+		seen_thread_words(holder, &line);
+		if (d->looks > 1 && kept_it(s, thing, d->seen[0]))
+			buf_printf(&line, ", has had it for at least %s", fmt_duration_ns(between_ns(d)).s);
+		else if (d->looks > 1 && same_holder(s, thing, d->seen[0]))
+			buf_printf(&line, ", in both looks");
+		if (!stacks)
+			continue;
+		report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
+		add_stack(s, holder, NULL, row);
+	}
+}
+
+/* ---- the report ---- */
+
+static void say_held(struct rich *v, const struct deadlocks *d, const struct seen *s, const struct seen_thing *thing,
+		     uint32_t waiting)
+{
+	const struct seen_thread *holder = holder_of(s, thing);
+	CLEANUP(buf_free) struct buf name = { 0 }, who = { 0 }, does = { 0 };
+	seen_thing_words(s, thing, &name);
+	seen_thread_words(holder, &who);
+	seen_waits_words(s, holder, 0, &does);
+	rich_text(v, "No deadlock, but ");
+	rich_strong(v, "%s", fmt_plural(waiting, "thread waits", "threads wait").s);
+	rich_text(v, " for ");
+	rich_code(v, buf_cstr(&name));
+	rich_text(v, ", which %s has had for at least %s: it %s in ", buf_cstr(&who), fmt_duration_ns(between_ns(d)).s,
+		  buf_cstr(&does));
+	rich_code(v, site_name(s, holder));
+	rich_text(v, ".");
+}
+
+static void say_nothing(struct rich *v, const struct seen *s)
+{
+	size_t blocked = 0, known = 0;
+	vec_each(t, &s->threads) {
+		blocked += doing_is_blocked(seen_doing(s, t));
+		known += t->waits_for != SEEN_NONE;
+	}
+	rich_text(v, "No deadlock: no threads wait for each other in a circle. %s for something, ",
+		  fmt_plural(blocked, "thread waits", "threads wait").s);
+	if (known == blocked)
+		rich_text(v, "and for each it is known what.");
+	else
+		rich_text(v, "for %zu of them it is known what.", known);
+}
+
+/* Only circles that are there in both looks, when there were two. */
+static void keep_lasting(const struct deadlocks *d, const struct seen *s, struct circles *cs)
+{
+	CLEANUP(circles_free) struct circles before = { 0 };
+	if (d->looks < 2)
+		return;
+	circles_find(d->seen[0], &before);
+	size_t kept = 0;
+	for (size_t i = 0; i < cs->v.n; i++)
+		if (circles_have(d->seen[0], &before, s, cs, &cs->v.v[i]))
+			cs->v.v[kept++] = cs->v.v[i];
+	cs->v.n = kept;
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	const struct deadlocks *d = exam->state;
+	const struct seen *s = d->seen[d->looks - 1];
+	CLEANUP(circles_free) struct circles cs = { 0 };
+	uint32_t waiting;
+	circles_find(s, &cs);
+	keep_lasting(d, s, &cs);
+	const struct seen_thing *held = cs.v.n ? NULL : held_long(d, &waiting);
+	const char *finding = !cs.v.n		  ? held ? "held-long" : "nothing-found"
+			      : cs.v.v[0].guessed ? "deadlock-likely"
+						  : "deadlock";
+	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD : cs.v.n || held ? REPORT_WARN : REPORT_OK;
+	struct rich *v = report_verdict(report, health, finding);
+	if (cs.v.n)
+		say_circle(v, s, &cs, &cs.v.v[0], d->looks > 1 || d->facts[0].core);
+	else if (held)
+		say_held(v, d, s, held, waiting);
+	else
+		say_nothing(v, s);
+	if (cs.v.n > 1)
+		rich_text(v, " %s.", fmt_plural(cs.v.n - 1, "more circle", "more circles").s);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+	for (size_t i = 0; i < cs.v.n && i < CIRCLES_SHOWN; i++)
+		add_circle(report, s, &cs, &cs.v.v[i], i + 1);
+	add_locks(report, d, s, !cs.v.n);
+	look_how(report, d->facts, d->looks);
+	report_how(report, "Threads", V_COUNT(s->threads.n), NULL);
+	return NULL;
+}
+
+static void free_state(void *state)
+{
+	struct deadlocks *d = state;
+	seen_free(d->seen[0]);
+	seen_free(d->seen[1]);
+	mem_free(d);
+}
+
+const struct profiler profiler_deadlocks = {
+	.id = "deadlocks",
+	.uuid = "3C8F0F4E-5E0B-4A3B-9C35-6F0F5D7B1C52",
+	.name = "Deadlocks",
+	.symptom = "it hangs, or some requests never end",
+	.description =
+		"Follows what every blocked thread waits for to who has it: lock and Monitor, System.Threading.Lock, "
+		"ReaderWriterLockSlim, SemaphoreSlim used as a lock, Thread.Join, and tasks that threads block on, "
+		"through the async methods that they await. Looks twice: a circle counts only when it lasts. Without "
+		"one it says which lock is held all the time and by whom.",
+	.cost = "two pauses of a few milliseconds; everything is read from copies",
+	.params =
+		(const struct param[]){
+			{ .key = "interval",
+			  .name = "Time between the looks",
+			  .description = "A circle, or a lock that is held, counts when it is there in both.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "2",
+			  .min = 1,
+			  .max = 3600 },
+			PARAM_MAX_PAUSE,
+		},
+	.n_params = 2,
+	.ways = { WAY_IMAGE },
+	.advice =
+		(const struct advice[]){
+			{ "deadlock", "Only a restart frees them now. To mend it: take these locks in the same order "
+				      "everywhere, and never block on a task while holding one." },
+			{ "deadlock-likely",
+			  "A semaphore does not say who took it; look at the stacks: does each really have what the "
+			  "other waits for? If so, take them in the same order everywhere." },
+			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
+				       "lock-contention measures how long the waits are." },
+		},
+	.n_advice = 3,
+	.run = run,
+	.analyse = analyse,
+	.free_state = free_state,
+};

@@ -1,0 +1,281 @@
+/* GC survivors: what a collection would leave alive at this instant, and who holds it. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/heap_look.h"
+#include "profilers/holders.h"
+#include "profilers/profiler.h"
+#include <stdlib.h>
+
+#define ROWS 25
+#define TREES 3
+#define ONE_HOLDER 0.5	  /* of all: then it is the story */
+#define WORTH_A_ROW 0.005 /* of all */
+#define WORTH_A_TREE 0.1
+#define LITTLE ((uint64_t)2 << 20) /* nobody's problem */
+
+/* ---- which objects count ---- */
+
+/* Only those that old generations hold: the others are still there, but weigh nothing. */
+static void weigh_old(struct heapgraph *g)
+{
+	vec_each(r, &g->regions)
+		for (uint32_t i = r->first; r->generation < GRAPH_GEN2 && i < r->first + r->n; i++)
+			g->units[i] = 0;
+}
+
+/* ---- words ---- */
+
+static double part(uint64_t of, uint64_t whole)
+{
+	return whole ? (double)of / (double)whole : 0;
+}
+
+static void say_holder(const struct heapgraph *g, const struct holder *h, struct rich *v)
+{
+	CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, main = { 0 };
+	holder_name(g, h, &name);
+	holder_detail(g, h, &detail);
+	rich_code(v, buf_cstr(&name));
+	if (detail.len) {
+		rich_text(v, " (");
+		rich_code(v, buf_cstr(&detail));
+		rich_text(v, ")");
+	}
+	rich_text(v, " %s ", h->alike > 1 ? "keep" : "keeps");
+	if (h->main_type != GRAPH_NONE) {
+		heap_type_short(g, h->main_type, &main);
+		rich_strong(v, "%s ", fmt_count(h->main_objects).s);
+		rich_code(v, buf_cstr(&main));
+		rich_text(v, " alive: ");
+	} else {
+		rich_text(v, "%s alive: ", fmt_plural(h->objects, "object", "objects").s);
+	}
+	rich_strong(v, "%s", fmt_bytes(h->bytes).s);
+}
+
+static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs, bool old,
+			struct report *report)
+{
+	const struct holder *top = hs->v.n ? &hs->v.v[0] : NULL;
+	bool little = !top || hs->bytes < LITTLE;
+	const char *finding = little					  ? "nothing-held"
+			      : part(top->bytes, hs->bytes) >= ONE_HOLDER ? "one-holder"
+									  : "several-holders";
+	struct rich *v = report_verdict(report, little ? REPORT_OK : REPORT_INFO, finding);
+	if (little) {
+		rich_text(v, "No problem here: only %s in %s would survive a collection.", fmt_bytes(hs->bytes).s,
+			  fmt_plural(hs->objects, "object", "objects").s);
+		return;
+	}
+	say_holder(g, top, v);
+	rich_text(v, " of the %s that %s.", fmt_bytes(hs->bytes).s,
+		  old ? "live in old generations" : "a collection would leave");
+	if (hs->v.n > 1 && hs->v.v[1].bytes * 2 < top->bytes) {
+		rich_text(v, " It is by far the largest holder.");
+	} else if (hs->v.n > 1) {
+		rich_text(v, " Second, ");
+		say_holder(g, &hs->v.v[1], v);
+		rich_text(v, ".");
+	}
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
+static void add_figures(const struct heapgraph *g, const struct holders *hs, struct report *report)
+{
+	uint64_t dead = g->facts.bytes - MIN(g->facts.bytes, g->reached_units * 8);
+	report_figure(report, "Alive", V_BYTES(hs->bytes), fmt_plural(hs->objects, "object", "objects").s);
+	report_figure(report, "Garbage", V_BYTES(dead), "that waits for a collection");
+	report_figure(report, "Heap", V_BYTES(g->facts.bytes), fmt_plural(g->facts.objects, "object", "objects").s);
+}
+
+static struct value main_value(const struct heapgraph *g, const struct holder *h, struct buf *out)
+{
+	if (h->main_type == GRAPH_NONE)
+		return V_NONE;
+	buf_printf(out, "%s ", fmt_count(h->main_objects).s);
+	heap_type_short(g, h->main_type, out);
+	return V_CODE(buf_cstr(out));
+}
+
+static int most_objects_first(const void *a, const void *b)
+{
+	const struct holder *x = a, *y = b;
+	return x->objects < y->objects ? 1 : x->objects > y->objects ? -1 : 0;
+}
+
+static void add_table(const struct heapgraph *g, struct holders *hs, bool by_size, struct report *report)
+{
+	struct report_table *t = report_table(report, "Holders");
+	uint64_t rest_bytes = hs->rest_bytes, rest_objects = hs->rest_objects;
+	report_column(t, "Holder", VALUE_CODE, 0);
+	report_column(t, "Keeps", VALUE_CODE, 0);
+	report_column(t, "Objects", VALUE_COUNT, by_size ? 0 : COLUMN_MAIN);
+	report_column(t, "Retained", VALUE_BYTES, by_size ? COLUMN_MAIN : 0);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	if (!by_size)
+		vec_sort(&hs->v, most_objects_first);
+	for (size_t i = 0; i < hs->v.n; i++) {
+		const struct holder *h = &hs->v.v[i];
+		if (i >= ROWS) {
+			rest_bytes += h->bytes;
+			rest_objects += h->objects;
+			continue;
+		}
+		CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, keeps = { 0 };
+		holder_name(g, h, &name);
+		holder_detail(g, h, &detail);
+		struct report_row *row = report_row(
+			t, (struct value[]){ V_CODE(buf_cstr(&name)), main_value(g, h, &keeps), V_COUNT(h->objects),
+					     V_BYTES(h->bytes), V_RATIO(part(h->bytes, hs->bytes)) });
+		if (detail.len)
+			report_row_line(row, VALUE_CODE, buf_cstr(&detail), NULL);
+	}
+	if (rest_bytes)
+		report_rest(t, (struct value[]){
+				       V_TEXT(hs->v.n > ROWS ? "smaller holders, and shared" : "all others together"),
+				       V_NONE, V_COUNT(rest_objects), V_BYTES(rest_bytes),
+				       V_RATIO(part(rest_bytes, hs->bytes)) });
+}
+
+/* ---- the profiler ---- */
+
+static struct err *run(struct exam *exam)
+{
+	struct heap_look *look = exam->state = mem_zalloc(sizeof(*look));
+	return heap_look(look, exam, "heap");
+}
+
+static uint64_t threshold(const struct exam *exam, const struct heapgraph *g)
+{
+	uint64_t asked = (uint64_t)params_int(exam->params, "retained_bytes_threshold");
+	uint64_t all = (uint64_t)g->retained[heapgraph_top(g)] * 8;
+	return params_is_default(exam->params, "retained_bytes_threshold")
+		       ? MAX(asked, (uint64_t)(WORTH_A_ROW * (double)all))
+		       : asked;
+}
+
+static void drop_few(struct holders *hs, uint64_t min_objects)
+{
+	size_t n = 0;
+	vec_each(h, &hs->v) {
+		if (h->objects >= min_objects || part(h->bytes, hs->bytes) >= WORTH_A_TREE) {
+			hs->v.v[n++] = *h;
+			continue;
+		}
+		hs->rest_bytes += h->bytes;
+		hs->rest_objects += h->objects;
+	}
+	hs->v.n = n;
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	struct heap_look *look = exam->state;
+	struct heapgraph *g = look->graph;
+	struct holders hs;
+	bool old = str_eq(params_text(exam->params, "generation"), "old");
+	unsigned depth = (unsigned)params_int(exam->params, "max_depth");
+	if (old)
+		weigh_old(g);
+	heapgraph_dominate(g);
+	holders_find(g, threshold(exam, g), &hs);
+	drop_few(&hs, (uint64_t)params_int(exam->params, "retained_references_threshold"));
+	add_verdict(exam, g, &hs, old, report);
+	add_figures(g, &hs, report);
+	if (hs.v.n) {
+		struct holder first[TREES];
+		size_t n = MIN(hs.v.n, (size_t)TREES);
+		for (size_t i = 0; i < n; i++)
+			first[i] = hs.v.v[i];
+		add_table(g, &hs, params_bool(exam->params, "sort_by_size"), report);
+		for (size_t i = 0; i < n; i++) {
+			if (part(first[i].bytes, hs.bytes) < WORTH_A_TREE)
+				break;
+			if (first[i].several && first[i].alike > 1)
+				continue;
+			holder_tree(g, &first[i], depth, report);
+			if (!i)
+				report_details(report);
+		}
+	}
+	look_how(report, &look->facts, 1);
+	heap_look_how(report, look);
+	holders_free(&hs);
+	return NULL;
+}
+
+static void free_state(void *state)
+{
+	heap_look_fini(state);
+	mem_free(state);
+}
+
+static const char *const generations[] = { "all", "old", NULL };
+
+const struct profiler profiler_gc_survivors = {
+	.id = "gc-survivors",
+	.uuid = "805A307B-061C-47F3-9B30-F795C3186E86",
+	.name = "GC survivors",
+	.symptom = "memory is high and does not come back: who holds it?",
+	.description = "Finds every object that a collection would leave alive and groups them by who alone keeps "
+		       "them: a static "
+		       "field by name, a thread's stack, a handle, an object of your own code. What the framework puts "
+		       "between is "
+		       "folded away, and each object is counted once.",
+	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
+	.params =
+		(const struct param[]){
+			{ .key = "generation",
+			  .name = "Generations",
+			  .description =
+				  "all = whatever a collection would leave; old = what lives in generation 2 and "
+				  "among large objects.",
+			  .type = PARAM_STRING,
+			  .default_value = "all",
+			  .choices = generations },
+			{ .key = "sort_by_size",
+			  .name = "Sort by size",
+			  .description = "Holders of most bytes first; no = of most objects.",
+			  .type = PARAM_BOOL,
+			  .default_value = "true" },
+			{ .key = "retained_references_threshold",
+			  .name = "Fewest objects",
+			  .description = "Holders of fewer are summed up, unless they are large.",
+			  .type = PARAM_INT,
+			  .default_value = "100",
+			  .min = 0,
+			  .max = 1e9 },
+			{ .key = "retained_bytes_threshold",
+			  .name = "Fewest bytes",
+			  .description =
+				  "Holders of less are summed up; unless it is set, also those of less than 0.5 %.",
+			  .type = PARAM_INT,
+			  .unit = "bytes",
+			  .default_value = "10000",
+			  .min = 1,
+			  .max = 1e12 },
+			{ .key = "max_depth",
+			  .name = "Depth of the trees",
+			  .description = "Levels below a holder.",
+			  .type = PARAM_INT,
+			  .default_value = "4",
+			  .min = 1,
+			  .max = 20 },
+			PARAM_MAX_PAUSE,
+		},
+	.n_params = 6,
+	.ways = { WAY_IMAGE },
+	.advice =
+		(const struct advice[]){
+			{ "one-holder",
+			  "Does anything ever remove entries from it? Run memory-leaks to see whether it grows." },
+			{ "several-holders", "Run memory-leaks to see which of them grows." },
+		},
+	.n_advice = 2,
+	.run = run,
+	.analyse = analyse,
+	.free_state = free_state,
+};

@@ -1,0 +1,34 @@
+#pragma once
+/* Who holds the memory, in the user's own terms: the dominators of a heap, from the roots down to the first thing that
+ * somebody wrote on purpose. Each object is counted for one holder only. */
+
+#include "profilers/heap_look.h"
+
+struct holder {
+	uint32_t vertex;       /* a root, or an object; of several alike the largest */
+	uint32_t root;	       /* vertex of the root that it hangs on; when several do, of the nearest */
+	bool several, by_root; /* by_root: that root refers to objects like it */
+	uint32_t also;	       /* when several do: another one of them, or (beyond the top) a type; or GRAPH_NONE */
+	size_t claims;	       /* then: how many there are */
+	uint64_t alike;	       /* objects of this type at this root, this one too */
+	uint64_t bytes, objects;
+	/* What most of it is: objects of this type, with all that they keep. main_type GRAPH_NONE = nothing stands out.
+	 */
+	uint32_t main_type;
+	uint64_t main_objects, main_bytes;
+};
+struct holders {
+	VEC(struct holder) v;		   /* largest first */
+	uint64_t bytes, objects;	   /* that are held at all */
+	uint64_t rest_bytes, rest_objects; /* by others than these */
+};
+/* Holders of less than min_bytes are not told apart. The graph must be dominated. */
+void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders *ret);
+void holders_free(struct holders *h);
+
+/* "Shop.Cache._orders", or the type of an object. */
+void holder_name(const struct heapgraph *g, const struct holder *h, struct buf *out);
+/* What it is: "static Dictionary<Int32, Order>"; where an object hangs: "in static ...". May be nothing. */
+void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf *out);
+/* Below it: what dominates what, objects of one type together. */
+void holder_tree(const struct heapgraph *g, const struct holder *h, unsigned max_depth, struct report *report);

@@ -1,0 +1,260 @@
+/* Async operations that do not go on: chains of async methods, what the innermost waits for, and how many stood at the
+ * very same place in both looks. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/chains.h"
+#include "profilers/profiler.h"
+
+#define FIRST "tasks"
+#define SECOND "tasks-2"
+#define MANY 10 /* alike, unmoved, and waiting for somebody in the process: that is no coincidence */
+
+struct stuck {
+	struct chains *chains[2];
+	struct look_facts facts[2];
+	size_t looks;
+};
+
+static struct err *look(struct exam *exam, struct stuck *k, const char *name)
+{
+	struct look_part part = { .name = name,
+				  .version = CHAINS_VERSION,
+				  .heap = true,
+				  .drain = chains_drain,
+				  .take = chains_take,
+				  .user = &k->chains[k->looks] };
+	TRY(exam_look(exam, &part));
+	k->facts[k->looks++] = part.facts;
+	return NULL;
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
+	TRY(look(exam, k, FIRST));
+	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, SECOND))
+		return NULL;
+	struct err *err = look(exam, k, SECOND);
+	if (err)
+		exam_cut(exam, "the second look failed: %s", err_text(err));
+	err_free(err);
+	return NULL;
+}
+
+/* ---- what is stuck ---- */
+
+struct judged {
+	const struct chains *c;
+	struct map_u64 before; /* marks of the first look */
+	bool twice;
+	uint64_t own, unmoved; /* operations of the user's own code */
+	const struct chain *worst;
+	uint32_t worst_unmoved;
+};
+
+static uint32_t unmoved(const struct judged *j, const struct chain *c)
+{
+	return j->twice ? chain_unmoved(j->c, c, &j->before) : 0;
+}
+
+/* Somebody in the process must act: not the clock, not the other end of a connection. */
+static bool is_suspect(const struct chain *c)
+{
+	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE;
+}
+
+static void judge(const struct stuck *k, struct judged *j)
+{
+	*j = (struct judged){ .c = k->chains[k->looks - 1], .twice = k->looks > 1 };
+	for (size_t i = 0; j->twice && i < k->chains[0]->marks.n; i++)
+		map_u64_put(&j->before, k->chains[0]->marks.v[i], NULL);
+	vec_each(c, &j->c->v) {
+		uint32_t n = unmoved(j, c);
+		if (!chain_is_own(j->c, c))
+			continue;
+		j->own += c->count;
+		j->unmoved += n;
+		uint32_t weight = j->twice ? n : c->count;
+		bool better = !j->worst || is_suspect(c) > is_suspect(j->worst) ||
+			      (is_suspect(c) == is_suspect(j->worst) && weight > j->worst_unmoved);
+		if (weight && better) {
+			j->worst = c;
+			j->worst_unmoved = weight;
+		}
+	}
+}
+
+static const char *step_name(const struct chains *c, const struct chain *chain, uint32_t i)
+{
+	return c->methods.v[c->steps.v[chain->first + i].method].name;
+}
+
+static uint64_t between_ns(const struct stuck *k)
+{
+	return k->looks > 1 ? k->facts[1].at_ns - MIN(k->facts[1].at_ns, k->facts[0].at_ns) : 0;
+}
+
+static void say_worst(struct rich *v, const struct stuck *k, const struct judged *j)
+{
+	const struct chain *w = j->worst;
+	CLEANUP(buf_free) struct buf awaits = { 0 };
+	chain_awaits_words(w, &awaits);
+	rich_strong(v, "%s", fmt_plural(j->worst_unmoved, "async operation", "async operations").s);
+	if (j->twice)
+		rich_text(v, " did not move for %s: ", fmt_duration_ns(between_ns(k)).s);
+	else
+		rich_text(v, " %s alike: ", j->worst_unmoved == 1 ? "waits" : "wait");
+	rich_code(v, step_name(j->c, w, 0));
+	if (w->n > 1) {
+		rich_text(v, w->n > 2 ? " waits through %u more for " : " waits for ", w->n - 2);
+		rich_code(v, step_name(j->c, w, w->n - 1));
+		rich_text(v, ", which awaits %s", buf_cstr(&awaits));
+	} else {
+		rich_text(v, " awaits %s", buf_cstr(&awaits));
+	}
+	rich_text(v, ". ");
+}
+
+static void add_verdict(struct exam *exam, struct report *report, const struct stuck *k, const struct judged *j)
+{
+	bool bad = j->worst && is_suspect(j->worst) && j->worst_unmoved >= MANY;
+	const char *finding = bad ? "stuck" : j->worst ? "waiting" : "nothing-found";
+	struct rich *v = report_verdict(report, bad ? REPORT_WARN : j->worst ? REPORT_INFO : REPORT_OK, finding);
+	if (!j->worst && j->own)
+		rich_text(v, "Nothing is stuck: %s under way, and all moved between the looks.",
+			  fmt_plural(j->own, "async operation is", "async operations are").s);
+	else if (!j->worst)
+		rich_text(v, "No async operation of the application is under way.");
+	else
+		say_worst(v, k, j);
+	if (j->worst && j->own > j->worst_unmoved)
+		rich_text(v, "In all %s under way.",
+			  fmt_plural(j->own, "async operation is", "async operations are").s);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+	report_figure(report, "Operations", V_COUNT(j->own), "chains of the application's async methods");
+	report_figure(report, "Unmoved", j->twice ? V_COUNT(j->unmoved) : V_NONE, "between the looks, at least");
+	report_figure(report, "Async methods", V_COUNT(j->c->boxes), "that have not ended");
+}
+
+/* ---- tables ---- */
+
+static void add_lines(const struct chains *c, const struct chain *chain, struct report_row *row)
+{
+	for (uint32_t i = 0; i < chain->n; i++) {
+		const struct chain_step *step = &c->steps.v[chain->first + i];
+		CLEANUP(buf_free) struct buf right = { 0 };
+		if (step->times > 1)
+			buf_printf(&right, "%u of them together; ", step->times);
+		if (step->await >= 0)
+			buf_printf(&right, "at its await no. %d", step->await + 1);
+		report_row_line(row, VALUE_CODE, step_name(c, chain, i), buf_cstr(&right));
+	}
+}
+
+static void add_chains(struct report *report, const struct judged *j)
+{
+	struct report_table *table = NULL;
+	uint64_t others = 0;
+	vec_each(c, &j->c->v) {
+		if (!chain_is_own(j->c, c)) {
+			others += c->count;
+			continue;
+		}
+		if (!table) {
+			table = report_table(report, "Chains of async methods");
+			report_column(table, "Alike", VALUE_COUNT, COLUMN_MAIN);
+			report_column(table, "Unmoved", VALUE_COUNT, 0);
+			report_column(table, "Innermost", VALUE_CODE, 0);
+			report_column(table, "Awaits", VALUE_TEXT, 0);
+		}
+		CLEANUP(buf_free) struct buf awaits = { 0 };
+		chain_awaits_words(c, &awaits);
+		struct value cells[] = { V_COUNT(c->count), j->twice ? V_COUNT(unmoved(j, c)) : V_NONE,
+					 V_CODE(step_name(j->c, c, c->n - 1)), V_TEXT(buf_cstr(&awaits)) };
+		add_lines(j->c, c, report_row(table, cells));
+	}
+	if (table && others)
+		report_rest(table, (struct value[]){ V_COUNT(others), V_NONE, V_CODE("[the platform's own]"), V_NONE });
+}
+
+static void add_methods(struct report *report, const struct chains *c)
+{
+	struct report_table *table = NULL;
+	vec_each(m, &c->methods) {
+		if (m->framework || !m->pending)
+			continue;
+		if (!table) {
+			table = report_table(report, "Async methods that have not ended");
+			report_column(table, "Method", VALUE_CODE, 0);
+			report_column(table, "Times", VALUE_COUNT, COLUMN_MAIN | COLUMN_BAR);
+		}
+		report_row(table, (struct value[]){ V_CODE(m->name), V_COUNT(m->pending) });
+	}
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	const struct stuck *k = exam->state;
+	struct judged j;
+	judge(k, &j);
+	add_verdict(exam, report, k, &j);
+	add_chains(report, &j);
+	add_methods(report, j.c);
+	look_how(report, k->facts, k->looks);
+	report_how(report, "Objects looked at", V_COUNT(j.c->objects), NULL);
+	if (j.c->lost_bytes)
+		report_how(report, "Not readable", V_BYTES(j.c->lost_bytes),
+			   "of the heap; what is in it is missing here");
+	if (j.c->left_out)
+		report_how(report, "Left out", V_COUNT(j.c->left_out), "async methods, beyond what a report can hold");
+	map_u64_free(&j.before);
+	return NULL;
+}
+
+static void free_state(void *state)
+{
+	struct stuck *k = state;
+	chains_free(k->chains[0]);
+	chains_free(k->chains[1]);
+	mem_free(k);
+}
+
+const struct profiler profiler_stuck_tasks = {
+	.id = "stuck-tasks",
+	.uuid = "6A1C3F58-7C1E-4B64-9E7B-2F3E3C6C9D07",
+	.name = "Stuck tasks",
+	.symptom = "requests hang though no thread is blocked; async operations pile up",
+	.description =
+		"Finds every async method that has begun and not ended, puts those together that await each other "
+		"(await, Task.WhenAll), and says what the innermost waits for: a TaskCompletionSource that nobody "
+		"completes, a semaphore, a channel, a socket, a timer. Looks twice: which of them did not move?",
+	.cost = "two pauses of a few milliseconds; the heap is read from copies, about a second for each GB",
+	.params =
+		(const struct param[]){
+			{ .key = "interval",
+			  .name = "Time between the looks",
+			  .description = "An operation that stands at the same place in both did not move.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "2",
+			  .min = 1,
+			  .max = 3600 },
+			PARAM_MAX_PAUSE,
+		},
+	.n_params = 2,
+	.ways = { WAY_IMAGE },
+	.advice =
+		(const struct advice[]){
+			{ "stuck",
+			  "Who should complete what they wait for? Look for a path on which SetResult or Release "
+			  "is not reached, such as an exception before it; a time limit (WaitAsync(timeout)) "
+			  "makes such faults visible." },
+		},
+	.n_advice = 1,
+	.run = run,
+	.analyse = analyse,
+	.free_state = free_state,
+};

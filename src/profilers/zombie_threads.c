@@ -1,0 +1,373 @@
+/* Threads that should be gone or going: alive without running, lost to the thread pool, in the way of the process's
+ * end, ended and still kept. Two looks; the kernel says who did not run between them. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/groups.h"
+#include "profilers/kept_threads.h"
+#include "profilers/profiler.h"
+
+#define FIRST "zombies"
+#define SECOND "zombies-2"
+#define VERSION 1
+#define DEAD_MANY 100 /* ended threads that are kept */
+#define GROWN_LEAST 3 /* threads more than before */
+#define MAIN_THREAD 1 /* managed id */
+
+struct one_look {
+	struct seen *seen;
+	struct kept_threads kept;
+	struct look_facts facts;
+};
+
+struct zombies {
+	struct one_look looks[2];
+	size_t n;
+};
+
+static struct err *drain(void *user, struct look *look, struct buf *out)
+{
+	TRY(seen_drain(user, look, out));
+	kept_threads_drain(look, out);
+	return NULL;
+}
+
+static struct err *take(void *user, struct cursor *in)
+{
+	struct one_look *l = user;
+	TRY(seen_take(&l->seen, in));
+	return kept_threads_take(&l->kept, in);
+}
+
+static struct err *look(struct exam *exam, struct zombies *z, const char *name)
+{
+	struct one_look *l = &z->looks[z->n];
+	struct look_part part = { .name = name, .version = VERSION, .drain = drain, .take = take, .user = l };
+	TRY(exam_look(exam, &part));
+	l->facts = part.facts;
+	z->n++;
+	return NULL;
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct zombies *z = exam->state = mem_zalloc(sizeof(*z));
+	TRY(look(exam, z, FIRST));
+	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, SECOND))
+		return NULL;
+	struct err *err = look(exam, z, SECOND);
+	if (err)
+		exam_cut(exam, "the second look failed: %s", err_text(err));
+	err_free(err);
+	return NULL;
+}
+
+/* ---- who stood still ---- */
+
+static const struct seen_thread *earlier(const struct zombies *z, const struct seen_thread *t)
+{
+	if (z->n < 2)
+		return NULL;
+	vec_each(then, &z->looks[0].seen->threads)
+		if (then->managed_id == t->managed_id && then->os_id == t->os_id)
+			return then;
+	return NULL;
+}
+
+struct still {
+	size_t all, pool, foreground, new;
+	bool *is; /* by thread of the last look */
+};
+
+/* A core is one instant: then all that wait are suspects. */
+static bool stood_still(const struct zombies *z, const struct seen *s, const struct seen_thread *t)
+{
+	enum doing doing = seen_doing(s, t);
+	const struct seen_thread *then = earlier(z, t);
+	if (doing == DOING_IDLE || doing == DOING_RUNS || !t->n)
+		return false;
+	return z->n < 2 ? doing_is_blocked(doing) : then && seen_stood_still(then, t);
+}
+
+static bool is_foreground(const struct seen_thread *t)
+{
+	return !(t->state & (DAC_THREAD_BACKGROUND | DAC_THREAD_POOL)) && t->managed_id != MAIN_THREAD;
+}
+
+static struct still find_still(const struct zombies *z)
+{
+	const struct seen *s = z->looks[z->n - 1].seen;
+	struct still still = { .is = mem_zalloc((s->threads.n + 1) * sizeof(bool)) };
+	for (size_t i = 0; i < s->threads.n; i++) {
+		const struct seen_thread *t = &s->threads.v[i];
+		still.new += z->n > 1 && !earlier(z, t);
+		/* Whoever waits for the process's end or for its threads does what he shall. */
+		still.is[i] = t->managed_id != MAIN_THREAD && stood_still(z, s, t);
+		still.all += still.is[i];
+		still.pool += still.is[i] && t->state & DAC_THREAD_POOL;
+		still.foreground += still.is[i] && is_foreground(t);
+	}
+	return still;
+}
+
+/* ---- verdict ---- */
+
+static uint64_t between_ns(const struct zombies *z)
+{
+	return z->n > 1 ? z->looks[1].facts.at_ns - MIN(z->looks[1].facts.at_ns, z->looks[0].facts.at_ns) : 0;
+}
+
+/* How many more of the application's own there are: the pool and the runtime know what they do. */
+static size_t grown(const struct zombies *z)
+{
+	size_t n[2] = { 0 };
+	for (size_t i = 0; i < z->n && z->n > 1; i++)
+		vec_each(t, &z->looks[i].seen->threads)
+			n[i] += !(t->state & DAC_THREAD_POOL) && seen_doing(z->looks[i].seen, t) != DOING_IDLE;
+	return n[1] > n[0] ? n[1] - n[0] : 0;
+}
+
+/* The largest group with such threads among those that stand still; NULL = none. */
+static const struct group *largest(const struct seen *s, const struct groups *gs, const struct still *still,
+				   bool (*want)(const struct seen_thread *t), size_t *ret_n)
+{
+	const struct group *best = NULL;
+	*ret_n = 0;
+	vec_each(g, &gs->v) {
+		size_t n = 0;
+		for (uint32_t i = 0; i < g->n; i++) {
+			uint32_t thread = gs->members.v[g->first + i];
+			n += still->is[thread] && want(&s->threads.v[thread]);
+		}
+		if (n > *ret_n) {
+			best = g;
+			*ret_n = n;
+		}
+	}
+	return best;
+}
+
+static bool is_pool(const struct seen_thread *t)
+{
+	return t->state & DAC_THREAD_POOL;
+}
+
+static bool is_any(const struct seen_thread *t)
+{
+	(void)t;
+	return true;
+}
+
+static void say_place(struct rich *v, const struct seen *s, const struct groups *gs, const struct still *still,
+		      bool (*want)(const struct seen_thread *t), size_t of)
+{
+	size_t n;
+	const struct group *g = largest(s, gs, still, want, &n);
+	if (!g)
+		return;
+	rich_text(v, n < of ? ", %zu of them in " : " in ", n);
+	rich_code(v, group_site(s, g));
+}
+
+static void say_since(struct rich *v, size_t n, const char *since)
+{
+	if (since)
+		rich_text(v, " %s %s", n == 1 ? "has" : "have", since);
+	else
+		rich_text(v, n == 1 ? " is blocked" : " are blocked");
+}
+
+static void say_all(struct rich *v, const struct zombies *z, const struct groups *gs, const struct still *still)
+{
+	const struct seen *s = z->looks[z->n - 1].seen;
+	const struct kept_threads *kept = &z->looks[z->n - 1].kept;
+	CLEANUP(mem_freep)
+	char *since = z->n > 1 ? mem_printf("not run for %s", fmt_duration_ns(between_ns(z)).s) : NULL;
+	if (grown(z) >= GROWN_LEAST)
+		rich_strong(v, "%s came in %s and stayed. ", fmt_plural(grown(z), "thread", "threads").s,
+			    fmt_duration_ns(between_ns(z)).s);
+	if (still->pool) {
+		rich_strong(v, "%s", fmt_plural(still->pool, "pool thread", "pool threads").s);
+		say_since(v, still->pool, since);
+		say_place(v, s, gs, still, is_pool, still->pool);
+		rich_text(v, ": lost to the pool. ");
+	}
+	if (kept->dead >= DEAD_MANY) {
+		rich_strong(v, "%s ended threads", fmt_count(kept->dead).s);
+		rich_text(v, " are still kept");
+		if (kept->holders.n) {
+			if (kept->holders.v[0].n < kept->dead)
+				rich_text(v, ", %s of them", fmt_count(kept->holders.v[0].n).s);
+			rich_text(v, " by ");
+			rich_code(v, kept->holders.v[0].name);
+		}
+		rich_text(v, ". ");
+	}
+	if (still->foreground) {
+		rich_strong(v, "%s", fmt_plural(still->foreground, "foreground thread", "foreground threads").s);
+		say_since(v, still->foreground, since);
+		say_place(v, s, gs, still, is_foreground, still->foreground);
+		rich_text(v, "; the process cannot end before %s. ", still->foreground > 1 ? "they do" : "it does");
+	}
+	size_t others = still->all - still->pool - still->foreground;
+	if (others && !still->pool && !still->foreground) {
+		rich_text(v, "%s", fmt_plural(others, "thread", "threads").s);
+		say_since(v, others, since);
+		say_place(v, s, gs, still, is_any, others);
+		rich_text(v, ".");
+	}
+}
+
+static const char *finding_of(const struct zombies *z, const struct still *still)
+{
+	if (grown(z) >= GROWN_LEAST)
+		return "growing";
+	if (still->pool)
+		return "lost-pool-threads";
+	if (z->looks[z->n - 1].kept.dead >= DEAD_MANY)
+		return "ended-threads-kept";
+	if (still->foreground)
+		return "foreground-waits";
+	return still->all ? "no-progress" : "nothing-found";
+}
+
+static void add_verdict(struct exam *exam, struct report *report, const struct zombies *z, const struct groups *gs,
+			const struct still *still)
+{
+	const char *finding = finding_of(z, still);
+	bool nothing = str_eq(finding, "nothing-found");
+	bool mild = str_eq(finding, "no-progress") || str_eq(finding, "foreground-waits");
+	struct rich *v = report_verdict(report, nothing ? REPORT_OK : mild ? REPORT_INFO : REPORT_WARN, finding);
+	const struct one_look *last = &z->looks[z->n - 1];
+	if (nothing)
+		rich_text(v, "No zombies: every thread of the application runs now and then, and none has ended and is "
+			     "kept in number.");
+	else
+		say_all(v, z, gs, still);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+	report_figure(report, "Threads", V_COUNT(last->seen->threads.n), NULL);
+	report_figure(report, z->n > 1 ? "Did not run" : "Blocked", V_COUNT(still->all),
+		      "without idle ones of the runtime");
+	report_figure(report, "Of the pool", V_COUNT(still->pool), NULL);
+	report_figure(report, "New", z->n > 1 ? V_COUNT(still->new) : V_NONE, "since the first look");
+	report_figure(report, "Ended, but kept", V_COUNT(last->kept.dead), NULL);
+}
+
+/* ---- tables ---- */
+
+static void add_still(struct report *report, const struct seen *s, const struct groups *gs, const struct still *still)
+{
+	struct report_table *table = NULL;
+	vec_each(g, &gs->v) {
+		size_t n = 0, pool = 0, foreground = 0;
+		for (uint32_t i = 0; i < g->n; i++) {
+			uint32_t thread = gs->members.v[g->first + i];
+			n += still->is[thread];
+			pool += still->is[thread] && is_pool(&s->threads.v[thread]);
+			foreground += still->is[thread] && is_foreground(&s->threads.v[thread]);
+		}
+		if (!n)
+			continue;
+		if (!table) {
+			table = report_table(report, "Threads that did not run");
+			report_column(table, "Threads", VALUE_COUNT, COLUMN_MAIN);
+			report_column(table, "Where", VALUE_CODE, 0);
+			report_column(table, "What", VALUE_TEXT, 0);
+			report_column(table, "Of", VALUE_TEXT, 0);
+		}
+		CLEANUP(buf_free) struct buf words = { 0 };
+		group_words(s, gs, g, true, &words);
+		struct value cells[] = { V_COUNT(n), V_CODE(group_site(s, g)), V_TEXT(buf_cstr(&words)),
+					 V_TEXT(pool	     ? "the pool"
+						: foreground ? "foreground"
+							     : "background") };
+		group_lines(s, gs, g, report_row(table, cells));
+	}
+}
+
+static void add_kept(struct report *report, const struct kept_threads *kept)
+{
+	if (!kept->holders.n)
+		return;
+	struct report_table *table = report_table(report, "Who keeps ended threads");
+	report_column(table, "Holder", VALUE_CODE, 0);
+	report_column(table, "Threads", VALUE_COUNT, COLUMN_MAIN | COLUMN_BAR);
+	vec_each(h, &kept->holders)
+		report_row(table, (struct value[]){ V_CODE(h->name), V_COUNT(h->n) });
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	const struct zombies *z = exam->state;
+	const struct one_look *last = &z->looks[z->n - 1];
+	struct look_facts facts[2] = { z->looks[0].facts, z->looks[1].facts };
+	CLEANUP(groups_free) struct groups gs = { 0 };
+	struct still still = find_still(z);
+	groups_make(last->seen, &gs);
+	add_verdict(exam, report, z, &gs, &still);
+	add_still(report, last->seen, &gs, &still);
+	add_kept(report, &last->kept);
+	look_how(report, facts, z->n);
+	if (last->kept.dead && last->kept.cut)
+		report_how(report, "Holders", V_TEXT("not all"), "the search from static fields has a limit");
+	mem_free(still.is);
+	return NULL;
+}
+
+static void free_state(void *state)
+{
+	struct zombies *z = state;
+	for (size_t i = 0; i < ARRAY_SIZE(z->looks); i++) {
+		seen_free(z->looks[i].seen);
+		kept_threads_free(&z->looks[i].kept);
+	}
+	mem_free(z);
+}
+
+const struct profiler profiler_zombie_threads = {
+	.id = "zombie-threads",
+	.uuid = "D2B4C0C6-0B1D-4C3E-8D5C-8F4F7A0E6B21",
+	.name = "Zombie threads",
+	.symptom = "the number of threads grows, or the process does not end",
+	.description =
+		"Finds threads that are there and do nothing: those that did not run at all between two looks, by "
+		"what they wait for; pool threads lost in calls that do not return; foreground threads that "
+		"keep the process from ending; threads that came and stayed; and ended ones whose Thread "
+		"objects are still kept, by whom.",
+	.cost = "two pauses of a few milliseconds; everything is read from copies",
+	.params =
+		(const struct param[]){
+			{ .key = "interval",
+			  .name = "Time between the looks",
+			  .description = "A thread that does not run at all in this time counts.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "5",
+			  .min = 1,
+			  .max = 3600 },
+			PARAM_MAX_PAUSE,
+		},
+	.n_params = 2,
+	.ways = { WAY_IMAGE },
+	.advice =
+		(const struct advice[]){
+			{ "growing",
+			  "Who starts them, and who should end them? Give the work to the pool, or one thread a "
+			  "queue; each needs a way to be told to stop." },
+			{ "lost-pool-threads",
+			  "Give that call a time limit or a CancellationToken, or await it; work that "
+			  "blocks for good belongs on a thread of its own." },
+			{ "ended-threads-kept",
+			  "Remove threads from that collection when they have ended; each keeps a "
+			  "Thread object and its runtime structure alive." },
+			{ "foreground-waits",
+			  "Set IsBackground = true on threads that need not finish their work, or tell "
+			  "them to stop before the program ends." },
+		},
+	.n_advice = 4,
+	.run = run,
+	.analyse = analyse,
+	.free_state = free_state,
+};

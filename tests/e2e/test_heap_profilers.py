@@ -1,0 +1,172 @@
+"""heap-stats and gc-survivors against what the patients know, on every runtime, workstation and server GC."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from drdotnet import Home, look, Report, side_by_side, stand_still
+from patient import FRAMEWORKS, Patient
+
+AIR = 1.35  # the collection's own memory, on top of what the patient counts
+LOW = "--param=retained_bytes_threshold=10000"
+
+
+def holders(report):
+    return {row["Holder"]: row for row in report.rows("Holders")}
+
+
+def keeps(row):
+    """("Session", 3080) of "3,080 Session"."""
+    count, _, name = row["Keeps"].partition(" ")
+    return name, int(count.replace(",", ""))
+
+
+def type_of(holder):
+    return holder["type"].rpartition(".")[2]
+
+
+class AgainstThePatient(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-heap-")))
+        cls.results = side_by_side({(fx, server): lambda fx=fx, server=server: cls.examined(fx, server)
+                                    for fx in FRAMEWORKS for server in (False, True)}, workers=1)
+
+    @classmethod
+    def examined(cls, fx, server):
+        with Patient("leak", fx=fx, server_gc=server, initial=3000) as patient:
+            stand_still(patient)
+            survivors = look(cls.home, "gc-survivors", patient.pid)
+            stats = look(cls.home, "heap-stats", patient.pid)
+            core = cls.folder / f"{fx}-{server}.core"
+            if not server:
+                done = cls.home.run("dump", "collect", patient.pid, "--fast", "-o", core, "--max-pause", "10s", "--quiet")
+                assert done.code == 0, done
+            return survivors, stats, patient.truth()["leak"]["holders"], core
+
+    def each(self):
+        for which, future in self.results.items():
+            with self.subTest(which):
+                yield future.result()
+
+    def test_every_holder_is_named_with_what_it_keeps(self):
+        for survivors, _, truth, _ in self.each():
+            found = holders(survivors)
+            for holder in truth.values():
+                row = found[holder["field"]]
+                self.assertEqual(keeps(row), (type_of(holder), holder["objects"]))
+                self.assertGreaterEqual(row["Retained"], holder["bytes"])
+                self.assertLess(row["Retained"], holder["bytes"] * AIR)
+            self.assertEqual(survivors.finding, "several-holders")
+            self.assertIn(survivors.rows("Holders")[0]["Holder"], survivors.verdict)
+
+    def test_each_object_is_counted_once(self):
+        for survivors, _, _, _ in self.each():
+            rows = survivors.rows("Holders")
+            rest = survivors.block("Holders")["rest"]
+            self.assertEqual(sum(row["Retained"] for row in rows) + rest[3], survivors.figures["Alive"])
+
+    def test_the_largest_is_shown_down_to_its_fields(self):
+        for survivors, _, truth, _ in self.each():
+            top = survivors.rows("Holders")[0]["Holder"]
+            tree = str(survivors.block(f"What {top} keeps"))
+            holder = next(h for h in truth.values() if h["field"] == top)
+            self.assertIn(type_of(holder), tree)
+            self.assertIn(".", tree)
+
+    def test_types_are_counted(self):
+        for _, stats, truth, _ in self.each():
+            rows = {row["Type"]: row for row in stats.rows("Types")}
+            for holder in truth.values():
+                self.assertEqual(rows[holder["type"]]["Objects"], holder["objects"])
+                self.assertGreater(rows[holder["type"]]["Retained"], holder["objects"] * 1000)
+            generations = [row for row in stats.rows("Generations") if row["Where"].partition(" ")[0] != "heap"]
+            self.assertEqual(sum(row["Bytes"] for row in generations), stats.figures["Objects"])
+
+    def test_where_the_memory_is(self):
+        for _, stats, _, _ in self.each():
+            areas = {row["Memory"]: row["In RAM"] for row in stats.rows("Where the memory is")}
+            self.assertEqual(sum(areas.values()), stats.figures["In RAM"])
+            self.assertGreaterEqual(areas["managed heap"], stats.figures["Objects"] * 0.9)
+            self.assertLess(areas["managed heap"], stats.figures["In RAM"] * 0.8)
+            self.assertGreater(areas["libraries and other files"], 1 << 20)
+
+    def test_a_core_says_the_same(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx):
+                _, _, truth, core = self.results[fx, False].result()
+                found = holders(look(self.home, "gc-survivors", "--core", core))
+                for holder in truth.values():
+                    self.assertEqual(keeps(found[holder["field"]]), (type_of(holder), holder["objects"]))
+
+    def test_a_kept_recording_says_the_same(self):
+        for survivors, _, _, _ in self.each():
+            done = self.home.run("run", "gc-survivors", "--session", survivors.data["facts"]["session"], "--json")
+            self.assertEqual(done.code, 0, done)
+            again = Report(done.json())
+            self.assertEqual(again.verdict, survivors.verdict)
+            self.assertEqual(again.rows("Holders"), survivors.rows("Holders"))
+
+
+class Strings(unittest.TestCase):
+    def setUp(self):
+        self.home = self.enterContext(Home())
+
+    def test_copies_and_waste(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("duplicate-strings", fx=fx, copies=20000) as patient:
+                truth = patient.truth()["duplicate-strings"]
+                masked = look(self.home, "duplicated-strings", patient.pid)
+                shown = look(self.home, "duplicated-strings", patient.pid, "--param=show_values=true")
+                self.assertEqual((masked.finding, masked.health), ("many-duplicates", "warn"))
+                for report in (masked, shown):
+                    found = {(row["Copies"], row["Wasted"]): row for row in report.rows("Values")}
+                    for value in truth["values"]:
+                        row = found[value["copies"], value["wasted_bytes"]]
+                        self.assertEqual(row["Kept by"], "OrderLine.Status")
+                    self.assertAlmostEqual(report.figures["Wasted"], truth["wasted_bytes"], delta=50_000)
+                values = {row["Value"]: row for row in shown.rows("Values")}
+                self.assertIn('"waiting for payment"', values)
+                self.assertNotIn("waiting for payment", str(masked.data))
+                self.assertIn('"xxxxxxx xxx xxxxxxx"', str(masked.data))
+
+    def test_nothing_wrong(self):
+        with Patient("healthy") as patient:
+            self.assertEqual(look(self.home, "duplicated-strings", patient.pid).finding, "nothing-found")
+
+
+class OtherHolders(unittest.TestCase):
+    def setUp(self):
+        self.home = self.enterContext(Home())
+
+    def test_generic_and_thread_statics(self):
+        for fx in FRAMEWORKS:
+            for holder in ("generic-static", "thread-static"):
+                with self.subTest(fx, holder=holder), Patient("leak", fx=fx, holder=holder, initial=5000) as patient:
+                    stand_still(patient)
+                    truth = patient.truth()["leak"]["holders"][holder]
+                    report = look(self.home, "gc-survivors", patient.pid)
+                    row = report.rows("Holders")[0]
+                    self.assertEqual(row["Holder"], truth["field"].replace("<Shop.Catalog.Product>", "<Product>"))
+                    self.assertGreaterEqual(keeps(row)[1], 5000)
+                    self.assertEqual(report.finding, "one-holder")
+
+    def test_only_old_objects(self):
+        with Patient("leak,gc-pauses", **{"leak.initial": 3000}) as patient:
+            stand_still(patient)
+            truth = patient.truth()["leak"]["holders"]["static"]
+            found = holders(look(self.home, "gc-survivors", patient.pid, "--param=generation=old", LOW))
+            self.assertLess(found[truth["field"]]["Retained"], truth["bytes"] * AIR)
+            self.assertGreater(found[truth["field"]]["Retained"], 3000 * 1000 * 0.9)
+
+    def test_nothing_wrong(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("healthy", fx=fx) as patient:
+                report = look(self.home, "gc-survivors", patient.pid)
+                self.assertEqual((report.finding, report.health), ("nothing-held", "ok"))
+                self.assertEqual(look(self.home, "heap-stats", patient.pid).finding, "seen")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,26 @@
+/* What a recording keeps of async operations, and of threads that have ended. */
+
+#include "profilers/chains.h"
+#include "profilers/kept_threads.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(chains_freep) struct chains *c = NULL;
+	CLEANUP(kept_threads_free) struct kept_threads kept = { 0 };
+	CLEANUP(buf_free) struct buf out = { 0 };
+	struct cursor in = cursor_make(data, size);
+	err_ignore(chains_take(&c, &in));
+	in = cursor_make(data, size);
+	err_ignore(kept_threads_take(&kept, &in));
+	if (!c)
+		return 0;
+	struct map_u64 none = { 0 };
+	vec_each(chain, &c->v) {
+		chain_awaits_words(chain, &out);
+		chain_is_own(c, chain);
+		chain_unmoved(c, chain, &none);
+	}
+	chains_write(c, &out);
+	return 0;
+}

@@ -1,0 +1,75 @@
+#include "unit.h"
+
+#include "build_graph.h"
+#include "profilers/holders.h"
+
+/* Two arrays, each in a root of its own, share all nodes: they belong to neither alone. */
+static void what_two_hold_is_one_holder_that_names_both(void **state UNUSED)
+{
+	enum { NODES = 40 };
+	struct built_edge edges[2 + 2 * NODES];
+	size_t n = 0;
+	edges[n++] = (struct built_edge){ BUILT_ROOT(0), 1 };
+	edges[n++] = (struct built_edge){ BUILT_ROOT(1), 3 };
+	for (uint32_t i = 0; i < NODES; i++) {
+		edges[n++] = (struct built_edge){ 1, 4 + 2 * i };
+		edges[n++] = (struct built_edge){ 3, 4 + 2 * i };
+	}
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	build_graph(&bytes, 4 + 2 * NODES, 2, edges, n);
+	struct cursor in = cursor_make(bytes.data, bytes.len);
+	CLEANUP(heapgraph_freep) struct heapgraph *g = NULL;
+	assert_ok(heapgraph_read(&in, &g));
+	heapgraph_dominate(g);
+	struct holders hs;
+	holders_find(g, (uint64_t)NODES / 2 * BUILT_SIZE, &hs);
+	assert_int_equal(hs.v.n, 1);
+	const struct holder *h = &hs.v.v[0];
+	assert_true(h->several);
+	assert_int_equal(h->alike, NODES);
+	assert_int_equal(h->objects, NODES);
+	assert_int_equal(h->bytes, NODES * BUILT_SIZE);
+	assert_int_equal(h->claims, 2);
+	assert_int_equal(h->root + h->also, 2 * g->n + 1); /* both roots, in any order */
+	assert_int_equal(hs.rest_objects, 2);
+	CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 };
+	holder_name(g, h, &name);
+	holder_detail(g, h, &detail);
+	assert_string_equal(buf_cstr(&name), "Shop.Node ×40");
+	assert_non_null(strstr(buf_cstr(&detail), "held by "));
+	assert_non_null(strstr(buf_cstr(&detail), " and "));
+	assert_non_null(strstr(buf_cstr(&detail), " at once"));
+	holders_free(&hs);
+}
+
+/* A node that only one of them has is that one's. */
+static void what_one_holds_alone_stays_its_own(void **state UNUSED)
+{
+	struct built_edge edges[] = { { BUILT_ROOT(0), 1 }, { BUILT_ROOT(1), 3 }, { 1, 4 }, { 3, 4 }, { 1, 6 } };
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	build_graph(&bytes, 8, 2, edges, ARRAY_SIZE(edges));
+	struct cursor in = cursor_make(bytes.data, bytes.len);
+	CLEANUP(heapgraph_freep) struct heapgraph *g = NULL;
+	assert_ok(heapgraph_read(&in, &g));
+	heapgraph_dominate(g);
+	struct holders hs;
+	uint64_t bytes_of_all = 0, objects = 0;
+	holders_find(g, 8, &hs);
+	vec_each(h, &hs.v) {
+		bytes_of_all += h->bytes;
+		objects += h->objects;
+		assert_int_equal(h->several, h->vertex == 4);
+	}
+	assert_int_equal(objects + hs.rest_objects, 4);
+	assert_int_equal(bytes_of_all + hs.rest_bytes, 4 * BUILT_SIZE);
+	holders_free(&hs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_two_hold_is_one_holder_that_names_both),
+		cmocka_unit_test(what_one_holds_alone_stays_its_own),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
