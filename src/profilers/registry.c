@@ -10,17 +10,18 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
-	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
-	X(duplicated_strings)                                                                                          \
 	X(stuck_tasks)                                                                                                 \
 	X(zombie_threads)                                                                                              \
+	X(gc_survivors)                                                                                                \
 	X(heap_stats)                                                                                                  \
-	X(crash)                                                                                                       \
+	X(duplicated_strings)                                                                                          \
+	X(wasted_collections)                                                                                          \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \
-	X(loader)
+	X(loader)                                                                                                      \
+	X(crash)
 
 #define PROFILER_EXTERN(name) extern const struct profiler profiler_##name;
 PROFILERS(PROFILER_EXTERN)
