@@ -45,6 +45,8 @@ describe("the registry for people", () => {
   it("makes complaints of symptoms", () => {
     expect(complaint(profiler({ symptom: "the CPU is high, or a request is slow" }))).toBe("The CPU is high");
     expect(complaint(profiler({ symptom: "it is slow, but the CPU is idle: why?" }))).toBe("It is slow");
+    const hangs = [profiler({ symptom: "it hangs: who waits for whom?" }), profiler({ symptom: "it hangs, or is slow: what do its threads do?" })];
+    expect(hangs.map((p) => complaint(p, hangs))).toEqual(["It hangs: who waits for whom?", "It hangs, or is slow"]);
     expect(complaint(profiler({ symptom: "p95 or p99 latency spikes; everything stands still" }))).toBe("P95 or p99 latency spikes");
   });
   it("checks values in place and says what would be right", () => {

@@ -5,10 +5,13 @@ export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** The first clause of a symptom, as the label of a button: "The CPU is high". */
-export function complaint(p: Profiler): string {
-  const clause = (p.symptom ?? p.name).split(/, or |, but |; |: | though |, the /)[0]!;
-  return sentence(clause);
+/** The first clause of a symptom, as the label of a button: "The CPU is high"; more of it when another profiler's begins
+ * the same. */
+export function complaint(p: Profiler, all: Profiler[] = []): string {
+  const clauses = (x: Profiler) => (x.symptom || x.name).split(/(, or |, but |; |: |, and | though |, the )/);
+  const mine = clauses(p), first = mine[0]!;
+  const shared = all.some((x) => x !== p && clauses(x)[0] === first);
+  return sentence(shared ? mine.slice(0, 3).join("") : first);
 }
 
 /** The first way of the profiler that this process has open; null when none is. */

@@ -15,7 +15,7 @@ import { LiveCounters } from "./LiveCounters";
 import { nameOf } from "./PatientsPage";
 import { StartDialog } from "./StartDialog";
 
-const COMPLAINTS = 12;
+const COMPLAINTS = 9;
 
 function Facts({ p }: { p: Process }) {
   const open = (p.ways ?? []).filter((w) => w.open).map((w) => w.way);
@@ -57,7 +57,7 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
         <h2 id="wrong">What is wrong?</h2>
         <div class="sym" role="radiogroup" aria-labelledby="wrong">
           {shown.map((x) => (
-            <label><input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} /><b>{complaint(x)}</b><span>{x.name}</span></label>
+            <label><input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} /><b>{complaint(x, profilers)}</b><span>{x.name}</span></label>
           ))}
         </div>
         {profilers.length > COMPLAINTS && <button class="link more-sym" onClick={() => setAll(!all)}>{all ? "Fewer complaints" : plural(profilers.length - COMPLAINTS, "more complaint", "more complaints")}</button>}
@@ -65,7 +65,7 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
       <div class="plan" aria-live="polite">
         <div><span class="dim">Will run</span><p class="what">{chosen.name}</p></div>
         <dl>
-          <dt>Way</dt><dd>{way ? way : "none of its ways is open"}</dd>
+          <dt>Way</dt><dd>{way ?? "none of its ways is open"}</dd>
           <dt>Pause</dt><dd>{way && stops(chosen, way) ? `${pauseWords(p) ?? "a moment"}, once` : "none"}</dd>
           <dt>Takes</dt><dd>{takes(chosen)}</dd>
         </dl>
@@ -90,7 +90,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
               <tr>
                 <td class="pn">{x.name}{x.experimental && <span class="tag exp">trial</span>}</td>
                 <td class="c-ans sub">{sentence(x.symptom)}</td>
-                <td class="c-way sub">{way ? way : "closed"}</td>
+                <td class="c-way sub">{way ?? "closed"}</td>
                 <td class={stop ? "cost pause" : "cost"}><Pause stops={stop} />{effect(x, p)}</td>
                 <td class="num sub c-t">{takes(x)}</td>
                 <td class="num"><button class="btn sm" disabled={!way} aria-label={`Run ${x.name}`} onClick={() => onRun(x)}>Run</button></td>
