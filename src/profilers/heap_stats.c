@@ -243,6 +243,8 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (uint8_t generation = 0; generation < GRAPH_GENERATIONS; generation++) {
 		struct place p = place_of(g, generation, GRAPH_NONE);
+		if (generation == GRAPH_ANYWHERE && !p.objects)
+			continue;
 		/* Without regions the young share a segment with the old: what it takes is counted there. */
 		struct value committed = p.committed ? V_BYTES(p.committed) : V_NONE;
 		struct report_row *row =

@@ -178,7 +178,7 @@ static const char *entry_assembly(struct dac *dac)
 
 struct err *look_core_patient(const char *path, struct patient *ret)
 {
-	struct look look;
+	struct look look = { 0 };
 	TRY(look_at_core(path, &look));
 	const char *file = entry_assembly(look.dac), *version = dac_runtime(look.dac)->version;
 	const char *slash = strrchr(path, '/');
@@ -338,6 +338,8 @@ static struct err *take(const struct look_part *part, const struct buf *bytes)
 		return err_new(ERR_UNSUPPORTED,
 			       "the recording's part '%s' has format %u, this version of drdotnet reads %u", part->name,
 			       version, part->version);
+	/* What it returns is an error of its own. */
+	/* cppcheck-suppress returnDanglingLifetime */
 	return part->take(part->user, &in);
 }
 

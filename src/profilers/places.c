@@ -93,29 +93,6 @@ static uint32_t slot_of(const struct heapgraph *g, uint32_t from, uint32_t to)
 	return GRAPH_NONE;
 }
 
-/* Arrays and the inner parts of collections have fields that say nothing. */
-static bool is_plumbing(const struct heapgraph *g, uint32_t v)
-{
-	const struct graph_type *t = &g->types.v[g->type[v]];
-	return t->kind == GRAPH_ARRAY || strchr(t->name, '+');
-}
-
-/* The holder in the framework's own code: the first on the way up that is worth its name. */
-static void foreign_near(const struct places *p, uint32_t object, struct key *key)
-{
-	const struct heapgraph *g = p->g;
-	uint32_t below = object, v = p->shortest[object];
-	for (int i = 0; i < 8 && v < g->n && p->shortest[v] < g->n && is_plumbing(g, v); i++) {
-		below = v;
-		v = p->shortest[v];
-	}
-	if (v >= g->n)
-		return;
-	key->near_is_root = false;
-	key->near = g->type[v];
-	key->slot = slot_of(g, v, below);
-}
-
 /* ---- what it hangs on ---- */
 
 static void learn_far(struct places *p, uint32_t object)
@@ -138,6 +115,13 @@ static void learn_far(struct places *p, uint32_t object)
 
 /* ---- places ---- */
 
+/* A static field says enough, even the framework's. Under a stack or a handle the uppermost object's type says more. */
+static bool is_named(const struct heapgraph *g, uint32_t root)
+{
+	uint8_t kind = g->roots.v[root - g->n].kind;
+	return kind == GRAPH_STATIC || kind == GRAPH_THREAD_STATIC;
+}
+
 static struct key key_of(struct places *p, uint32_t object)
 {
 	const struct heapgraph *g = p->g;
@@ -152,10 +136,12 @@ static struct key key_of(struct places *p, uint32_t object)
 		uint32_t near = p->near[above], step = p->step[above] == near ? object : p->step[above];
 		key.near_is_root = near >= g->n;
 		key.near = key.near_is_root ? near : g->type[near];
-		if (!key.near_is_root)
+		if (!key.near_is_root) {
 			key.slot = slot_of(g, near, step);
-		else if (!is_own(g, near))
-			foreign_near(p, object, &key);
+		} else if (!is_named(g, near)) {
+			key.near_is_root = false;
+			key.near = g->type[step];
+		}
 	}
 	if (p->far[object] == GRAPH_NONE)
 		learn_far(p, object);

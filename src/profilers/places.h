@@ -2,7 +2,8 @@
 /* Where objects are kept, in the words of the code's author: the nearest field of the user's own on the way from the
  * roots, and what all of it hangs on. Objects that are kept in the same way share a place.
  *
- * The way is the shortest one. Without anything of the user's own it is the framework's field. */
+ * The way is the shortest one. Without anything of the user's own on it, it is the static field at its beginning, or
+ * the type of the object that a stack or a handle holds. */
 
 #include "profilers/heap_look.h"
 

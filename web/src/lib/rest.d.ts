@@ -415,6 +415,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sessions/{guid}/compare/{other}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What changed from this session to another of the same profiler, the largest change first. */
+        get: operations["compareSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sessions/{guid}/log": {
         parameters: {
             query?: never;
@@ -927,6 +944,49 @@ export interface components {
             seconds: number;
             /** @description False: it has ended by itself and waits to be fetched by stop. */
             running: boolean;
+        };
+        /** @description Two sessions of one profiler. */
+        Comparison: {
+            /** @description Its guid. */
+            before: string;
+            /** @description Its guid. */
+            after: string;
+            profiler: string;
+            verdictBefore: string | null;
+            verdictAfter: string | null;
+            figures: components["schemas"]["ComparedFigure"][];
+            tables: components["schemas"]["ComparedTable"][];
+        };
+        /** @description A key figure in both. Missing on one side is null. */
+        ComparedFigure: {
+            label: string;
+            /** @description As in reports. */
+            kind: string;
+            before: number | null;
+            after: number | null;
+            change: number | null;
+            /** @description After to before. */
+            ratio: number | null;
+        };
+        /** @description A table that both have; of each row its names and the column that counts. */
+        ComparedTable: {
+            title: string;
+            /** @description Of the names. */
+            columns: string[];
+            /** @description The column that counts. */
+            value: string;
+            /** @description Of its values. */
+            kind: string;
+            rows: components["schemas"]["ComparedRow"][];
+            rowsCut: number;
+        };
+        /** @description A row of a table in both. */
+        ComparedRow: {
+            names: string[];
+            before: number | null;
+            after: number | null;
+            change: number | null;
+            ratio: number | null;
         };
         /** @description How to share. */
         ShareSession: {
@@ -2336,6 +2396,56 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    compareSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                guid: string;
+                other: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
                 };
             };
             /** @description Bad Request */
