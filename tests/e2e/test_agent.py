@@ -150,6 +150,34 @@ class SameAnswers(unittest.TestCase):
             self.assertEqual(taken.looks[0]["left"], 0)
 
 
+class SameHeap(unittest.TestCase):
+    def heap(self, home, patient, way):
+        """Name, objects, bytes and retained bytes of every type."""
+        path = home.path / f"{way}.json"
+        done = home.run("run", "heap-stats", patient.pid, "--way", way, "-o", path, "--quiet")
+        self.assertEqual(done.code, 0, done)
+        report = json.loads(path.read_text())
+        table = next(b for b in walk(report) if b.get("title") == "Types" and "rows" in b)
+        return [row["cells"] for row in table["rows"]]
+
+    def test_by_image_and_by_agent(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Home() as home, Patient("leak", fx=fx) as patient:
+                self.assertTrue(patient.pause()["quiet"])
+                image, agent = self.heap(home, patient, "image"), self.heap(home, patient, "agent")
+                self.assertEqual(agent, image)
+                self.assertGreater(len(agent), 10)
+
+
+def walk(node):
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from walk(child)
+
+
 class Rounds(unittest.TestCase):
     def test_attach_and_detach_under_load(self):
         """Busy threads, exceptions and collections go on; what the patient counts stays right."""
