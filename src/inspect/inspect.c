@@ -27,7 +27,7 @@ struct err *inspect_open(struct look *look, const char *source, struct inspect *
 
 struct err *inspect_open_core(const char *path, struct inspect **ret)
 {
-	struct look look;
+	struct look look = { 0 };
 	TRY(look_at_core(path, &look));
 	return inspect_open(&look, path, ret);
 }
