@@ -3,6 +3,7 @@
 #   make            build build/drdotnet (installs missing Debian packages first and says which)
 #   make demo       start a sick .NET app, examine it, print the reports, leave nothing running
 #   make test       every test; ends with "N passed, N failed"
+#   make image      the container image drdotnet/web (needs Docker)
 #   make lint asan fuzz soak bench golden docs install clean
 
 BUILD ?= build
@@ -10,9 +11,9 @@ PREFIX ?= /usr/local
 # No terminal, no questions.
 export DEBIAN_FRONTEND = noninteractive
 
-.PHONY: all setup demo test unit lint asan fuzz soak bench golden docs install clean patients
+.PHONY: all setup demo test unit lint asan fuzz soak bench golden docs install image clean patients
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) drdotnet drdotnet-dachost --quiet
+	@ninja -C $(BUILD) drdotnet drdotnet-dachost libdrdotnet-agent.so --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
 
 $(BUILD)/build.ninja: tools/setup
@@ -24,7 +25,7 @@ setup:
 	@tools/setup build test
 
 patients:
-	@tests/patients/build $(BUILD)/patients
+	@tests/patients/build --debug $(BUILD)/patients
 
 demo: all patients
 	@tools/demo $(BUILD)
@@ -85,6 +86,9 @@ install: all
 	$(BUILD)/drdotnet completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/drdotnet
 	$(BUILD)/drdotnet completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_drdotnet
 	$(BUILD)/drdotnet completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/drdotnet.fish
+
+image: all
+	@deploy/image $(BUILD)
 
 clean:
 	rm -rf $(BUILD) build-asan build-fuzz build-clang

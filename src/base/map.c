@@ -46,7 +46,7 @@ uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
 	return hash_u64(h ^ tail);
 }
 
-static uint64_t process_seed(void)
+uint64_t hash_seed(void)
 {
 	static uint64_t seed;
 	if (!seed) {
@@ -59,7 +59,7 @@ static uint64_t process_seed(void)
 
 static size_t slot_of(const struct map_u64 *m, uint64_t key)
 {
-	size_t i = hash_u64(key ^ process_seed()) & (m->cap - 1);
+	size_t i = hash_u64(key ^ hash_seed()) & (m->cap - 1);
 	while (m->slots[i].used && m->slots[i].key != key)
 		i = (i + 1) & (m->cap - 1);
 	return i;
@@ -154,7 +154,7 @@ uint32_t strtab_add(struct strtab *t, const char *s, size_t len)
 {
 	if ((t->n + 1) * 4 > t->cap * 3)
 		strtab_grow(t);
-	uint64_t hash = hash_bytes(s, len, process_seed());
+	uint64_t hash = hash_bytes(s, len, hash_seed());
 	size_t i = strtab_slot(t, s, len, hash);
 	if (t->slots[i])
 		return t->slots[i] - 1;
@@ -181,7 +181,7 @@ uint32_t strtab_find(const struct strtab *t, const char *s, size_t len)
 {
 	if (!t->n)
 		return STRTAB_NONE;
-	size_t i = strtab_slot(t, s, len, hash_bytes(s, len, process_seed()));
+	size_t i = strtab_slot(t, s, len, hash_bytes(s, len, hash_seed()));
 	return t->slots[i] ? t->slots[i] - 1 : STRTAB_NONE;
 }
 

@@ -22,6 +22,7 @@
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \
+	X(health)                                                                                                      \
 	X(generate)
 
 #define COMMAND_EXTERN(name) extern const struct command cmd_##name;

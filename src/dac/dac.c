@@ -1,10 +1,12 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "dac/internal.h"
+#include "target/target.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Questions about many things are asked in portions, so that a hostile count costs little and a crash costs one. */
+#define BUSY_WORD_MS 2000
 #define PORTION 4096
 
 struct dac {
@@ -150,6 +152,40 @@ struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct da
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
+struct err *dac_type_methods(struct dac *d, uint64_t type, struct dac_type_methods *ret)
+{
+	ANSWER(d, WIRE_DAC_TYPE_METHODS, &type, 1, decode_type_methods(&in_, &d->texts, ret), dac_type_methods_free,
+	       ret);
+}
+
+struct err *dac_variables(struct dac *d, uint32_t os_id, struct dac_variables *ret)
+{
+	uint64_t id = os_id;
+	ANSWER(d, WIRE_DAC_VARIABLES, &id, 1, decode_variables(&in_, &d->texts, ret), dac_variables_free, ret);
+}
+
+static struct err *ask_busy_word(struct dac *d, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_BUSY_WORD, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
+uint64_t dac_busy_word(const struct target *target)
+{
+	CLEANUP(image_closep) struct image *img = NULL;
+	CLEANUP(dac_closep) struct dac *d = NULL;
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)target->pid);
+	struct dac_options options = { .root = root, .answer_ms = BUSY_WORD_MS };
+	struct dac_ranges found = { 0 };
+	CLEANUP(err_freep) struct err *err = image_peek(target, &img);
+	if (!err)
+		err = dac_open(img, &options, &d);
+	if (!err)
+		err = ask_busy_word(d, &found);
+	uint64_t word = !err && found.n == 1 && found.v[0].size == sizeof(uint32_t) ? found.v[0].start : 0;
+	dac_ranges_free(&found);
+	return word;
+}
+
 struct err *dac_memory(struct dac *d, struct dac_ranges *ret)
 {
 	ANSWER(d, WIRE_DAC_MEMORY, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
@@ -184,6 +220,8 @@ DEFINE_FREE(dac_code_free, dac_code)
 DEFINE_FREE(dac_syncs_free, dac_syncs)
 DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)
+DEFINE_FREE(dac_variables_free, dac_variables)
+DEFINE_FREE(dac_type_methods_free, dac_type_methods)
 DEFINE_FREE(dac_objects_free, dac_objects)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)

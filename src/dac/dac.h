@@ -145,6 +145,20 @@ struct dac_type {
 struct err *dac_learn_types(struct dac *d, const uint64_t *types, size_t n) MUST_USE;
 const struct dac_type *dac_type(const struct dac *d, uint64_t type);
 
+struct dac_type_method {
+	uint64_t desc; /* for dac_learn_methods; 0 = not loaded */
+	uint64_t code; /* 0 = not compiled */
+	uint32_t token;
+	const char *name; /* of the method alone: "MoveNext" */
+};
+struct dac_type_methods { /* a VEC */
+	struct dac_type_method *v;
+	size_t n, cap;
+};
+/* Those that a type declares itself. Of generic types code is that of one instantiation, if any. */
+struct err *dac_type_methods(struct dac *d, uint64_t type, struct dac_type_methods *ret) MUST_USE;
+void dac_type_methods_free(struct dac_type_methods *methods);
+
 struct dac_field {
 	uint64_t type; /* method table of its type, when known */
 	uint32_t element_type, token, offset;
@@ -204,6 +218,9 @@ struct dac_ranges { /* a VEC */
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
+/* For image_limits.busy_word: the word in which the collector of a living process counts itself in and out. Looks at it
+ * while it runs, without holding it. 0 = could not be found. */
+uint64_t dac_busy_word(const struct target *target);
 /* The memory that must be at hand to ask all that was asked so far once more, and what the library lists for a small
  * dump. Overlapping, in no order. */
 struct err *dac_memory(struct dac *d, struct dac_ranges *ret) MUST_USE;
@@ -285,6 +302,25 @@ struct dac_refs { /* a VEC */
 /* What a thread's stack keeps alive. */
 struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret) MUST_USE;
 void dac_refs_free(struct dac_refs *refs);
+
+struct dac_variable {
+	uint64_t sp;	  /* of its frame: dac_frame.sp */
+	uint64_t value;	  /* its bytes, when it has at most 8 */
+	uint64_t address; /* where it is, or 0 */
+	uint32_t size, flags, index;
+	bool is_local;	  /* not an argument */
+	bool known;	  /* false: its place at this point of the code was not written down */
+	const char *name; /* of arguments; "" = not known */
+};
+/* Flags: a number; a structure; an object. */
+enum { DAC_VARIABLE_PRIMITIVE = 1, DAC_VARIABLE_STRUCT = 2, DAC_VARIABLE_OBJECT = 4 | 8 | 16 };
+struct dac_variables { /* a VEC */
+	struct dac_variable *v;
+	size_t n, cap;
+};
+/* Arguments and local variables of all managed frames of a thread. Optimised code has few. */
+struct err *dac_variables(struct dac *d, uint32_t os_id, struct dac_variables *ret) MUST_USE;
+void dac_variables_free(struct dac_variables *variables);
 
 struct dac_il {
 	uint64_t start, end;

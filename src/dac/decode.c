@@ -329,3 +329,34 @@ bool decode_exception(const struct buf *in, struct dac_exception *ret, uint64_t 
 	*ret_message = e.message;
 	return true;
 }
+
+bool decode_variables(const struct buf *in, struct strtab *texts, struct dac_variables *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_variable v;
+	while (take(&c, &v, sizeof(v)))
+		vec_push(ret, ((struct dac_variable){
+				      .sp = v.sp,
+				      .value = v.value,
+				      .address = v.address,
+				      .size = v.size,
+				      .flags = v.flags,
+				      .index = v.index,
+				      .is_local = v.is_local,
+				      .known = v.known,
+				      .name = take_text(&c, texts, v.text_len),
+			      }));
+	return cursor_ok(&c);
+}
+
+bool decode_type_methods(const struct buf *in, struct strtab *texts, struct dac_type_methods *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_type_method m;
+	while (take(&c, &m, sizeof(m)))
+		vec_push(ret, ((struct dac_type_method){ .desc = m.desc,
+							 .code = m.code,
+							 .token = m.token,
+							 .name = take_text(&c, texts, m.text_len) }));
+	return cursor_ok(&c);
+}

@@ -61,3 +61,30 @@ com_hr answer_memory(struct host *h, const struct question *q, struct answer *a)
 	}
 	return hr < 0 && !regions.n ? hr : COM_OK;
 }
+
+/* The library knows where the collector counts itself in and out; it does not tell, but it looks there when it is asked
+ * whether the heap is in order. */
+com_hr answer_busy_word(struct host *h, const struct question *q, struct answer *a)
+{
+	struct data_target_read reads[64];
+	struct dacp_gc_heap heap = { 0 };
+	(void)q;
+	COM_CALL(h->process, Flush);
+	data_target_trace(reads, ARRAY_SIZE(reads));
+	com_hr hr = COM_CALL(h->sos, GetGCHeapData, &heap);
+	size_t n = data_target_trace(NULL, 0), found = 0;
+	struct wire_dac_range word = { 0 };
+	/* It reads a few 32-bit words; while the heap is in order only the counter is 0. More than one: not to be told.
+	 */
+	for (size_t i = 0; hr >= 0 && heap.structures_valid && i < n; i++) {
+		uint32_t value = 1;
+		if (reads[i].end - reads[i].start != sizeof(value) ||
+		    memory_read(&h->memory, reads[i].start, &value, sizeof(value)) != sizeof(value) || value)
+			continue;
+		found += word.start != reads[i].start;
+		word = (struct wire_dac_range){ reads[i].start, sizeof(value) };
+	}
+	if (found == 1)
+		answer_add(a, &word, sizeof(word));
+	return hr;
+}

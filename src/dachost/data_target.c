@@ -95,6 +95,20 @@ const struct data_target_read *data_target_reads(size_t *ret_n)
 	return reads.v;
 }
 
+static struct {
+	struct data_target_read *v;
+	size_t n, max;
+} trace;
+
+size_t data_target_trace(struct data_target_read *into, size_t max)
+{
+	size_t n = trace.n;
+	trace.v = into;
+	trace.n = 0;
+	trace.max = max;
+	return n;
+}
+
 static com_hr read_virtual(struct clr_data_target *self, uint64_t address, uint8_t *buffer, uint32_t length,
 			   uint32_t *ret_read)
 {
@@ -104,6 +118,8 @@ static com_hr read_virtual(struct clr_data_target *self, uint64_t address, uint8
 		*ret_read = (uint32_t)got;
 	if (got)
 		remember(address, got);
+	if (got && trace.v && trace.n < trace.max)
+		trace.v[trace.n++] = (struct data_target_read){ address, address + got };
 	if (got < length)
 		last_hole = address + got;
 	return got ? COM_OK : COM_E_FAIL;

@@ -12,3 +12,5 @@ struct data_target_read {
 	uint64_t start, end;
 };
 const struct data_target_read *data_target_reads(size_t *ret_n);
+/* From now on each read as it comes is written there, up to max of them; NULL ends it. Returns how many there were. */
+size_t data_target_trace(struct data_target_read *into, size_t max);

@@ -54,6 +54,9 @@ com_hr answer_segments(struct host *h, const struct question *q, struct answer *
 com_hr answer_handles(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_memory(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_variables(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_busy_word(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_type_methods(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_exception(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_objects(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_statics(struct host *h, const struct question *q, struct answer *a);

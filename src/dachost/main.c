@@ -205,6 +205,9 @@ static const struct {
 	[WIRE_DAC_THREAD_STATICS] = { answer_thread_statics, SIZE_MAX },
 	[WIRE_DAC_LOADER_HEAPS] = { answer_loader_heaps, 1 },
 	[WIRE_DAC_MEMORY] = { answer_memory, 0 },
+	[WIRE_DAC_VARIABLES] = { answer_variables, 1 },
+	[WIRE_DAC_BUSY_WORD] = { answer_busy_word, 0 },
+	[WIRE_DAC_TYPE_METHODS] = { answer_type_methods, 1 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)

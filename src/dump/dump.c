@@ -167,7 +167,17 @@ static struct err *copy_collect(const struct patient *p, struct dump_order *o, s
 	struct image_ranges ranges = { 0 };
 	struct image_core_written written;
 	static const enum image_core_kind kinds[] = { IMAGE_CORE_MINI, IMAGE_CORE_HEAP, IMAGE_CORE_FULL };
-	TRY(image_take_snapshot(&p->target, &o->limits, &img));
+	/* A dump taken during a collection holds a heap in disorder: better a moment later. */
+	if (o->type != DUMP_MINI)
+		o->limits.busy_word = dac_busy_word(&p->target);
+	struct err *busy = image_take_snapshot(&p->target, &o->limits, &img);
+	if (busy && (err_kind(busy) != ERR_BUSY || !o->limits.busy_word))
+		return busy;
+	if (busy) {
+		err_free(busy);
+		o->limits.busy_word = 0;
+		TRY(image_take_snapshot(&p->target, &o->limits, &img));
+	}
 	struct err *err = o->type == DUMP_MINI ? find_mini_ranges(p, img, &ranges) : NULL;
 	struct image_core_content content = { kinds[o->type], ranges.v, ranges.n };
 	struct image_progress progress = { on_written, o };

@@ -50,6 +50,11 @@ void heap_walk_free(struct heap_walk *w)
 	mem_free(w);
 }
 
+struct heap *heap_walk_heap(const struct heap_walk *w)
+{
+	return w->h;
+}
+
 struct heap_health heap_walk_health(const struct heap_walk *w)
 {
 	return w->health;

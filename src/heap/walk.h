@@ -68,6 +68,7 @@ typedef void (*heap_refs_fn)(void *user, uint64_t at, const uint64_t *refs, size
 void heap_walk_refs(struct heap_walk *w, const struct heap_found *found, heap_refs_fn on_refs, void *user);
 /* len bytes of it from offset on, at most 64 KB at a time; NULL when they are not there. Valid until the next call. */
 const uint8_t *heap_walk_bytes(struct heap_walk *w, const struct heap_found *found, uint64_t offset, size_t len);
+struct heap *heap_walk_heap(const struct heap_walk *w);
 struct heap_health heap_walk_health(const struct heap_walk *w);
 
 /* Does the runtime's own library see the same types and sizes in a sample of what was walked? ERR_UNSUPPORTED says

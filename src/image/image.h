@@ -221,6 +221,8 @@ struct err *image_take_snapshot(const struct target *target, const struct image_
 /* Holds the process itself: registers and stacks only, for at most hold_ms, after which reads fail. */
 struct err *image_stop(const struct target *target, const struct image_limits *limits, uint64_t hold_ms,
 		       struct image **ret) MUST_USE;
+/* The process as it runs, not held for a moment: good only for what does not change. No threads. */
+struct err *image_peek(const struct target *target, struct image **ret) MUST_USE;
 /* Of a snapshot or a live stop, up to now. */
 struct image_cost image_cost(struct image *img);
 /* False once the copy is gone (the process ended, memory became short, it lived too long): what was read since may be

@@ -12,17 +12,31 @@
 #define MAX_CODE (64u << 10)
 #define MAX_NAMED 64 /* targets of calls that are looked up */
 
-/* "call 7f..." says more with the name of what is called. */
+/* Where a call goes: to an address, or through a word of memory beside the code. 0 = that is decided at run time. */
+static uint64_t target_of(struct inspect *in, const cs_insn *i)
+{
+	static const char through[] = "qword ptr [rip ";
+	uint64_t word = 0;
+	if (!str_eq(i->mnemonic, "call") && !str_eq(i->mnemonic, "jmp"))
+		return 0;
+	if (str_starts(i->op_str, "0x"))
+		return strtoull(i->op_str, NULL, 16);
+	if (!str_starts(i->op_str, through))
+		return 0;
+	const char *rest = i->op_str + strlen(through);
+	uint64_t offset = strlen(rest) > 2 ? strtoull(rest + 2, NULL, 16) : 0, next = i->address + i->size;
+	(void)image_read_all(in->look.image, *rest == '-' ? next - offset : next + offset, &word, sizeof(word));
+	return word;
+}
+
 static void add_target(struct inspect *in, const cs_insn *i, size_t *looked, struct buf *out)
 {
 	struct dac_code code = { 0 };
-	const char *digits = str_starts(i->op_str, "0x") ? i->op_str + 2 : "";
-	if (!*digits || digits[strspn(digits, "0123456789abcdef")] || *looked >= MAX_NAMED)
-		return;
-	if (!str_eq(i->mnemonic, "call") && !str_eq(i->mnemonic, "jmp"))
+	uint64_t target = *looked < MAX_NAMED ? target_of(in, i) : 0;
+	if (!target)
 		return;
 	*looked += 1;
-	CLEANUP(err_freep) struct err *err = dac_code(in->look.dac, strtoull(digits, NULL, 16), &code);
+	CLEANUP(err_freep) struct err *err = dac_code(in->look.dac, target, &code);
 	if (!err && code.method && !dac_method(in->look.dac, code.method))
 		err = dac_learn_methods(in->look.dac, &code.method, 1);
 	if (!err)
@@ -75,12 +89,74 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 	return NULL;
 }
 
+/* "Shop.Orders.Place": a method of a loaded type. Overloads: the first that is compiled. */
+static struct err *find_by_type(struct inspect *in, const char *word, uint64_t *ret)
+{
+	struct dac_addresses types = { 0 };
+	struct heap *heap;
+	const char *dot = strrchr(word, '.');
+	CLEANUP(mem_freep) char *type = dot && dot > word ? mem_strndup(word, (size_t)(dot - word)) : NULL;
+	bool known = false;
+	*ret = 0;
+	TRY(inspect_heap(in, &heap));
+	struct err *err = type ? inspect_find_types(in, type, &types) : NULL;
+	for (size_t i = 0; !err && i < types.n && !*ret; i++) {
+		struct dac_type_methods methods = { 0 };
+		err_ignore(dac_type_methods(in->look.dac, types.v[i], &methods));
+		vec_each(m, &methods) {
+			known |= str_eq(m->name, dot + 1);
+			if (str_eq(m->name, dot + 1) && m->code && !*ret)
+				*ret = m->code;
+		}
+		dac_type_methods_free(&methods);
+	}
+	dac_addresses_free(&types);
+	if (err || *ret)
+		return err;
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	str_add_visible(&shown, word, strlen(word), 100);
+	if (known)
+		return err_new(ERR_NOT_FOUND, "'%s' is not compiled: nobody has called it, or it was inlined",
+			       buf_cstr(&shown));
+	return err_new(ERR_NOT_FOUND, "no loaded type has a method '%s'; give Type.Method, or an address in its code",
+		       buf_cstr(&shown));
+}
+
+/* An address, the name of a method that some thread is in, or any other. */
+static struct err *find_code(struct inspect *in, const char *word, uint64_t *ret)
+{
+	const struct dac_threads *threads;
+	CLEANUP(err_freep) struct err *no_address = inspect_address(word, ret);
+	if (!no_address)
+		return NULL;
+	TRY(inspect_threads(in, &threads));
+	vec_each(t, threads) {
+		struct dac_stack stack = { 0 };
+		CLEANUP(err_freep) struct err *err = t->os_id ? dac_stack(in->look.dac, t->os_id, &stack) : NULL;
+		bool found = false;
+		for (size_t i = 0; !err && i < stack.n && !found; i++) {
+			const struct dac_frame *f = &stack.v[i];
+			CLEANUP(buf_free) struct buf name = { 0 };
+			if (f->kind || !f->method || dac_method(in->look.dac, f->method) ||
+			    !(err = dac_learn_methods(in->look.dac, &f->method, 1)))
+				inspect_add_method(in, f->kind ? 0 : f->method, &name);
+			found = name.len && inspect_type_fits(buf_cstr(&name), word);
+			if (found)
+				*ret = f->ip;
+		}
+		dac_stack_free(&stack);
+		if (found)
+			return NULL;
+	}
+	return find_by_type(in, word, ret);
+}
+
 struct err *inspect_method(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
 	struct dac_code code = { 0 };
 	uint64_t ip;
 	(void)n;
-	TRY(inspect_address(words[0], &ip));
+	TRY(find_code(in, words[0], &ip));
 	CLEANUP(err_freep) struct err *none = dac_code(in->look.dac, ip, &code);
 	if (none || !code.method) {
 		dac_code_free(&code);

@@ -100,7 +100,7 @@ struct err *inspect_retained(struct inspect *in, const char *const *words, size_
 	}
 	CLEANUP(buf_free) struct buf name = { 0 }, holder = { 0 };
 	heap_type_name(g, g->type[object], &name);
-	answer_line(a, "%s and %s in %s would go with it", fmt_bytes((uint64_t)g->retained[object] * 8).s,
+	answer_line(a, "%s in %s would go with this %s", fmt_bytes((uint64_t)g->retained[object] * 8).s,
 		    fmt_plural(g->retained_objects[object], "object", "objects").s, buf_cstr(&name));
 	uint32_t by = g->dominator[object];
 	name_vertex(g, by, &holder);

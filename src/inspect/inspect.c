@@ -27,7 +27,7 @@ struct err *inspect_open(struct look *look, const char *source, struct inspect *
 
 struct err *inspect_open_core(const char *path, struct inspect **ret)
 {
-	struct look look;
+	struct look look = { 0 };
 	TRY(look_at_core(path, &look));
 	return inspect_open(&look, path, ret);
 }
@@ -76,16 +76,18 @@ struct err *inspect_heap(struct inspect *in, struct heap **ret)
 	return NULL;
 }
 
-/* A small dump lists its regions but holds none of them. */
+/* A small dump lists its regions but holds only a few pages of them. */
+#define PROBES 16
 static bool has_bytes(const struct inspect *in, const struct heap_outline *o)
 {
+	size_t asked = 0, there = 0;
 	for (size_t i = 0; i < o->regions.n; i++) {
-		uint64_t word;
-		if (o->regions.v[i].end > o->regions.v[i].start &&
-		    image_read_all(in->look.image, o->regions.v[i].start, &word, sizeof(word)))
-			return true;
+		uint64_t start = o->regions.v[i].start, step = (o->regions.v[i].end - start) / PROBES;
+		char byte;
+		for (size_t k = 0; step && k < PROBES; k++, asked++)
+			there += image_read_all(in->look.image, start + k * step, &byte, 1);
 	}
-	return false;
+	return asked && there * 10 >= asked * 9;
 }
 
 static struct err *make_outline(struct inspect *in)
@@ -209,8 +211,7 @@ struct err *inspect_thread(struct inspect *in, const char *word, const struct da
 		return NULL;
 	}
 	return err_new(ERR_NOT_FOUND,
-		       "no managed thread '%s'; 'threads' lists them by their ID (or give tid:NUMBER, or a name)",
-		       word);
+		       "no managed thread '%s'; 'threads' lists them by id (or give tid:NUMBER, or a name)", word);
 }
 
 /* The object around an address, by walking its region from the start. */
@@ -463,8 +464,10 @@ static const struct inspect_command commands[] = {
 	{ "finalizers", "", "objects that wait for their finalizer", 0, 0, inspect_finalizers },
 	{ "gcheap", "", "the collector's heaps, generation by generation", 0, 0, inspect_gcheap },
 	{ "stack-objects", "THREAD", "objects that a thread's stack keeps alive", 1, 1, inspect_stack_objects },
+	{ "locals", "THREAD", "arguments and local variables by name, frame by frame", 1, 1, inspect_locals },
 	{ "type", "NAME", "a type: size, base, fields, static values", 1, 1, inspect_type },
-	{ "method", "ADDRESS", "the method around a code address: range, IL map, instructions", 1, 1, inspect_method },
+	{ "method", "ADDRESS | NAME", "code of a method or around an address: range, IL map, instructions", 1, 1,
+	  inspect_method },
 	{ "verify-heap", "", "walks the whole heap and says whether it makes sense", 0, 0, inspect_verify_heap },
 	{ "find-string", "TEXT", "strings that contain it", 1, 1, inspect_find_string },
 	{ "help", "[COMMAND]", "this list, or one command", 0, 1, inspect_help },

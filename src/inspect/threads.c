@@ -397,3 +397,75 @@ struct err *inspect_stack_objects(struct inspect *in, const char *const *words, 
 	dac_refs_free(&refs);
 	return NULL;
 }
+
+/* ---- locals ---- */
+
+static void add_variable(struct inspect *in, const struct dac_frame *f, const struct dac_variable *v, struct answer *a)
+{
+	const struct dac_method *m = dac_method(in->look.dac, f->method);
+	struct pdb *pdb = m ? dac_lines_pdb(in->look.lines, m->module) : NULL;
+	const char *name = v->is_local && pdb && f->il_offset >= 0
+				   ? pdb_local(pdb, m->token, (uint32_t)f->il_offset, v->index)
+				   : v->name;
+	CLEANUP(buf_free) struct buf value = { 0 };
+	CLEANUP(mem_freep) char *number = mem_printf("%s %u", v->is_local ? "local" : "argument", v->index);
+	if (v->flags & DAC_VARIABLE_OBJECT && v->size == 8)
+		inspect_add_ref(in, v->value, &value);
+	else if (v->flags & DAC_VARIABLE_STRUCT || v->size > 8)
+		buf_printf(&value, "structure at 0x%llx, %u bytes", (unsigned long long)v->address, v->size);
+	else
+		buf_printf(&value, "%lld (0x%llx)", (long long)v->value, (unsigned long long)v->value);
+	ANSWER_ROW(a, C_TEXT(str_empty(name) ? number : name), C_TEXT(v->is_local ? "local" : "argument"),
+		   C_TEXT(buf_cstr(&value)));
+}
+
+/* Those of one frame; returns how many are not to be had. */
+static size_t add_variables(struct inspect *in, const struct dac_frame *f, const struct dac_variables *all,
+			    struct answer *a)
+{
+	CLEANUP(buf_free) struct buf method = { 0 }, line = { 0 };
+	size_t unknown = 0, known = 0;
+	add_where(in, f, &method, &line);
+	if (line.len)
+		buf_printf(&method, " (%s)", buf_cstr(&line));
+	vec_each(v, all) {
+		if (v->sp != f->sp)
+			continue;
+		unknown += !v->known;
+		if (!v->known)
+			continue;
+		if (!known++) {
+			answer_table(a, buf_cstr(&method), "name", "kind", "value", NULL);
+			answer_plain(a);
+		}
+		add_variable(in, f, v, a);
+	}
+	return unknown;
+}
+
+struct err *inspect_locals(struct inspect *in, const char *const *words, size_t n, struct answer *a)
+{
+	const struct dac_thread *t;
+	struct dac_stack stack = { 0 };
+	struct dac_variables variables = { 0 };
+	size_t unknown = 0;
+	(void)n;
+	TRY(inspect_thread(in, words[0], &t));
+	if (!has_stack(t))
+		return err_new(ERR_NOT_FOUND, "thread %u has no stack: it has ended, or not begun", t->managed_id);
+	struct err *err = dac_stack(in->look.dac, t->os_id, &stack);
+	if (!err)
+		err = learn(in, &stack);
+	if (!err)
+		err = dac_variables(in->look.dac, t->os_id, &variables);
+	for (size_t i = 0; !err && i < stack.n; i++) {
+		if (!stack.v[i].kind)
+			unknown += add_variables(in, &stack.v[i], &variables, a);
+	}
+	if (!err && unknown)
+		answer_line(a, "%s not to be had: optimised code keeps a variable only as long as it needs it",
+			    fmt_plural(unknown, "variable is", "variables are").s);
+	dac_variables_free(&variables);
+	dac_stack_free(&stack);
+	return err;
+}

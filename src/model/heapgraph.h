@@ -22,6 +22,7 @@ enum graph_generation {
 	GRAPH_LARGE,
 	GRAPH_PINNED,
 	GRAPH_FROZEN,
+	GRAPH_ANYWHERE, /* not said: in a .gcdump file */
 	GRAPH_GENERATIONS
 };
 enum graph_kind { GRAPH_OBJECT, GRAPH_STRING, GRAPH_ARRAY, GRAPH_FREE };

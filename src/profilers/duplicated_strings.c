@@ -1,486 +1,513 @@
-/* Duplicated strings: equal texts that are kept more than once, what that wastes, and who keeps them.
- *
- * While the copy lives every string is hashed, and the groups of equal ones are written down behind the heap:
- *
- *   number of strings, bytes of strings
- *   groups of two and more: count, each { units, size / 8, copies, object numbers (differences) ... }
- *   texts of those that may waste most: count, each { group, length, bytes }; masked unless values are asked for
- *
- * Garbage is no waste: which copies are alive the graph tells, afterwards. */
+/* Duplicated strings: equal values that are kept more than once, what the copies cost, and who keeps them. */
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/heap_look.h"
+#include "profilers/places.h"
 #include "profilers/profiler.h"
+#include "profilers/string_values.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUPS_MAX 30000000u
-#define PORTION 32768u	/* bytes of a text that are hashed at once */
-#define TEXTS_SPARE 4u	/* texts kept for each one shown: some groups turn out to be garbage */
-#define TEXT_UNITS 1000 /* of a text, at most */
+/* From where on copies are worth a word. */
+#define WORTH_BYTES ((uint64_t)1 << 20)
+#define WORTH_SHARE 0.05
+#define MAIN_SHARE 0.4	/* of the waste: then that is the place to look at */
+#define ROW_SHARE 0.001 /* of the waste: what has less is summed up */
+#define PLACE_ROWS 50
+#define LINES 8	 /* places under one value */
+#define PATHS 20 /* places of a given string */
+#define VERDICT_CHARS 40
 
-/* From here on it is worth doing something. */
-#define WASTE_BYTES ((uint64_t)5 << 20)
-#define WASTE_SHARE 0.1
-
-/* ---- while the copy lives ---- */
-
-struct group {
-	uint64_t hash, address;
-	uint32_t units, first, last, copies; /* first, last: of the chain of members */
-};
-
-struct gathering {
-	struct map_u64 index; /* hash to group + 1 */
-	VEC(struct group) groups;
-	VEC(uint32_t) numbers, next; /* members: object number, next member of its group */
-	uint64_t strings, bytes;
-	uint64_t seed;
-	uint32_t max_texts, max_units;
-	bool show;
-};
-
-static void on_object(void *user, struct heap_walk *walk, const struct heap_found *f, uint32_t number)
-{
-	struct gathering *g = user;
-	if (f->type->kind != HEAP_STRING)
-		return;
-	uint64_t hash = g->seed ^ f->n;
-	for (uint64_t at = 0, end = 2 * (uint64_t)f->n; at < end; at += PORTION) {
-		size_t len = (size_t)MIN(end - at, (uint64_t)PORTION);
-		const uint8_t *bytes = heap_walk_bytes(walk, f, 12 + at, len);
-		if (!bytes)
-			return;
-		hash = hash_bytes(bytes, len, hash);
-	}
-	g->strings++;
-	g->bytes += f->size;
-	bool fresh;
-	uint64_t *at = map_u64_put(&g->index, hash, &fresh);
-	uint32_t member = (uint32_t)g->numbers.n;
-	if (fresh && g->groups.n >= GROUPS_MAX)
-		return;
-	vec_push(&g->numbers, number);
-	vec_push(&g->next, UINT32_MAX);
-	if (fresh || !*at) {
-		vec_push(&g->groups,
-			 ((struct group){ .hash = hash, .address = f->address, .units = f->n, .first = member }));
-		*at = g->groups.n;
-	} else {
-		g->next.v[g->groups.v[*at - 1].last] = member;
-	}
-	g->groups.v[*at - 1].last = member;
-	g->groups.v[*at - 1].copies++;
-}
-
-static uint64_t size_of(uint32_t units)
-{
-	return (22 + 2 * (uint64_t)units + 7) & ~(uint64_t)7;
-}
-
-static uint64_t waste_of(const struct group *g)
-{
-	return (uint64_t)(g->copies - 1) * size_of(g->units);
-}
-
-static int most_waste_first(const void *a, const void *b)
-{
-	uint64_t x = waste_of(a), y = waste_of(b);
-	return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* The shape of a text without what it says. */
-static void mask(const char *text, size_t len, struct buf *out)
-{
-	for (size_t i = 0; i < len;) {
-		uint32_t cp;
-		size_t n = utf8_decode(text + i, len - i, &cp);
-		if (!n || cp >= 0x80)
-			utf8_encode(out, 0x2022);
-		else if (cp >= 'a' && cp <= 'z')
-			buf_char(out, 'x');
-		else if (cp >= 'A' && cp <= 'Z')
-			buf_char(out, 'X');
-		else if (cp >= '0' && cp <= '9')
-			buf_char(out, '9');
-		else
-			buf_char(out, (char)cp);
-		i += n ? n : 1;
-	}
-}
-
-static void write_texts(struct gathering *g, struct heap *h, struct buf *out)
-{
-	uint32_t n = (uint32_t)MIN(g->groups.n, (size_t)g->max_texts);
-	buf_varu64(out, n);
-	for (uint32_t i = 0; i < n; i++) {
-		CLEANUP(buf_free) struct buf text = { 0 }, masked = { 0 };
-		(void)heap_string(h, g->groups.v[i].address, g->max_units, &text, NULL);
-		if (!g->show)
-			mask(buf_cstr(&text), text.len, &masked);
-		const struct buf *shown = g->show ? &text : &masked;
-		buf_varu64(out, i);
-		buf_varu64(out, shown->len);
-		buf_add(out, shown->data, shown->len);
-	}
-}
-
-static void on_done(void *user, struct heap *h, struct buf *out)
-{
-	struct gathering *g = user;
-	size_t n = 0;
-	vec_each(group, &g->groups)
-		if (group->copies > 1)
-			g->groups.v[n++] = *group;
-	g->groups.n = n;
-	vec_sort(&g->groups, most_waste_first);
-	buf_varu64(out, g->strings);
-	buf_varu64(out, g->bytes);
-	buf_varu64(out, n);
-	vec_each(group, &g->groups) {
-		uint32_t last = 0;
-		buf_varu64(out, group->units);
-		buf_varu64(out, group->copies);
-		for (uint32_t m = group->first; m != UINT32_MAX; m = g->next.v[m]) {
-			buf_varu64(out, g->numbers.v[m] - last);
-			last = g->numbers.v[m];
-		}
-	}
-	write_texts(g, h, out);
-}
-
-static void gathering_fini(struct gathering *g)
-{
-	map_u64_free(&g->index);
-	vec_free(&g->groups);
-	vec_free(&g->numbers);
-	vec_free(&g->next);
-}
-
-/* ---- what was written ---- */
-
-struct value_group {
-	uint64_t units, copies, alive;
-	size_t first;	  /* of its members */
-	const char *text; /* NULL = not kept */
-	/* Who refers to most of its copies. */
-	uint32_t holder_type;
-	const char *holder_field;
-	uint64_t held;
-};
-
-struct duplicates {
+struct state {
 	struct heap_look look;
-	struct gathering gathering;
-	struct arena arena;
-	uint64_t strings, bytes;
-	VEC(struct value_group) groups;
-	VEC(uint32_t) members;
+	struct string_values strings;
 };
 
-static struct err *misshapen(void)
-{
-	return err_new(ERR_BAD_DATA, "the recording of the strings is damaged");
-}
-
-static struct err *take_more(void *user, struct cursor *in)
-{
-	struct duplicates *d = user;
-	d->strings = cursor_varu64(in);
-	d->bytes = cursor_varu64(in);
-	uint64_t n = cursor_varu64(in);
-	if (n > cursor_left(in))
-		return misshapen();
-	for (uint64_t i = 0; i < n; i++) {
-		struct value_group group = { .units = cursor_varu64(in), .first = d->members.n };
-		uint64_t number = 0;
-		group.copies = cursor_varu64(in);
-		if (group.copies > cursor_left(in) || group.units > INT32_MAX)
-			return misshapen();
-		for (uint64_t k = 0; k < group.copies; k++) {
-			number += cursor_varu64(in);
-			if (number >= d->look.graph->n)
-				return misshapen();
-			vec_push(&d->members, (uint32_t)number);
-		}
-		vec_push(&d->groups, group);
-	}
-	n = cursor_varu64(in);
-	for (uint64_t i = 0; i < n && cursor_ok(in); i++) {
-		uint64_t group = cursor_varu64(in), len = cursor_varu64(in);
-		const uint8_t *text = cursor_take(in, (size_t)MIN(len, (uint64_t)SIZE_MAX));
-		if (!text || group >= d->groups.n)
-			return misshapen();
-		d->groups.v[group].text = arena_strndup(&d->arena, (const char *)text, (size_t)len);
-	}
-	return cursor_ok(in) ? NULL : misshapen();
-}
-
-/* ---- who holds them ---- */
-
-/* Every reference to a member is looked at once. Referrers of one group are counted in a small table of their own. */
-struct referrer {
-	uint32_t type, slot;
-	uint64_t n;
+struct ranked {
+	uint32_t value;
+	uint64_t wasted;
 };
-#define REFERRERS 8 /* of a group; the first ones met */
+/* Copies of one value that are kept in one way. */
+struct share {
+	uint32_t value, place, copies, example;
+};
+struct place_sum {
+	uint32_t place;
+	uint64_t copies, values;
+	double wasted;
+};
+struct findings {
+	struct places *places;
+	VEC(struct ranked) order;	/* most wasted first */
+	VEC(struct share) shares;	/* by value, most copies first */
+	VEC(struct place_sum) by_place; /* most wasted first */
+	uint64_t wasted, copies, garbage;
+	uint64_t strings, string_bytes, heap; /* that are held */
+};
 
-static void find_holders(struct duplicates *d, size_t n_shown)
+static double part(double of, double whole)
 {
-	const struct heapgraph *g = d->look.graph;
-	uint32_t *group_of = mem_zalloc(((size_t)g->n + 1) * sizeof(*group_of)); /* + 1; 0 = none */
-	struct referrer(*seen)[REFERRERS] = mem_zalloc((n_shown + 1) * sizeof(*seen));
-	for (size_t i = 0; i < n_shown; i++)
-		for (uint64_t k = 0; k < d->groups.v[i].copies; k++)
-			group_of[d->members.v[d->groups.v[i].first + k]] = (uint32_t)i + 1;
-	for (uint32_t from = 0; from < g->n; from++) {
-		if (!heapgraph_reached(g, from))
+	return whole > 0 ? of / whole : 0;
+}
+
+static void findings_free(struct findings *f)
+{
+	places_free(f->places);
+	vec_free(&f->order);
+	vec_free(&f->shares);
+	vec_free(&f->by_place);
+}
+
+/* ---- sums ---- */
+
+static int most_wasted_first(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	if (x->wasted != y->wasted)
+		return x->wasted < y->wasted ? 1 : -1;
+	return x->value < y->value ? -1 : x->value > y->value;
+}
+
+static void rank_values(const struct string_values *s, struct findings *f)
+{
+	for (uint32_t i = 0; i < s->values.n; i++) {
+		const struct string_value *v = &s->values.v[i];
+		uint64_t wasted = string_wasted(v);
+		f->garbage += v->copies + v->garbage > 1 ? v->garbage : 0;
+		if (!wasted)
 			continue;
-		for (uint32_t e = g->first[from]; e < g->first[from + 1]; e++) {
-			uint32_t group = g->target[e] == GRAPH_NONE ? 0 : group_of[g->target[e]];
-			if (!group)
-				continue;
-			struct referrer *r = seen[group - 1];
-			uint32_t slot = g->types.v[g->type[from]].variable ? 0 : e - g->first[from];
-			size_t k = 0;
-			while (k < REFERRERS && r[k].n && (r[k].type != g->type[from] || r[k].slot != slot))
-				k++;
-			if (k < REFERRERS) {
-				r[k].type = g->type[from];
-				r[k].slot = slot;
-				r[k].n++;
-			}
-		}
+		vec_push(&f->order, ((struct ranked){ i, wasted }));
+		f->wasted += wasted;
+		f->copies += v->copies;
 	}
-	for (size_t i = 0; i < n_shown; i++)
-		for (size_t k = 0; k < REFERRERS; k++)
-			if (seen[i][k].n > d->groups.v[i].held) {
-				const struct graph_type *t = &g->types.v[seen[i][k].type];
-				d->groups.v[i].held = seen[i][k].n;
-				d->groups.v[i].holder_type = seen[i][k].type;
-				d->groups.v[i].holder_field =
-					seen[i][k].slot < t->n_slots ? t->slots[seen[i][k].slot] : "";
-			}
-	mem_free(seen);
-	mem_free(group_of);
+	vec_sort(&f->order, most_wasted_first);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const struct share *x = a, *y = b;
+	if (x->value != y->value)
+		return x->value < y->value ? -1 : 1;
+	if (x->copies != y->copies)
+		return x->copies < y->copies ? 1 : -1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Who keeps each copy. */
+static void find_places(const struct string_values *s, const struct heapgraph *g, uint32_t asked, struct findings *f)
+{
+	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
+	uint32_t k = 0;
+	f->places = places_new(g);
+	for (uint32_t i = 0; i < g->n; i++) {
+		if (g->types.v[g->type[i]].kind != GRAPH_STRING)
+			continue;
+		uint32_t value = s->of_string[k++];
+		if (!heapgraph_reached(g, i))
+			continue;
+		f->strings++;
+		f->string_bytes += (uint64_t)g->units[i] * 8;
+		if (!value || (value - 1 != asked && s->values.v[value - 1].copies < 2))
+			continue;
+		uint32_t place = places_of(f->places, i);
+		bool fresh;
+		uint64_t *at = map_u64_put(&index, (uint64_t)value << 32 | place, &fresh);
+		if (fresh) {
+			*at = f->shares.n;
+			vec_push(&f->shares, ((struct share){ .value = value - 1, .place = place, .example = i }));
+		}
+		f->shares.v[*at].copies++;
+	}
+	vec_sort(&f->shares, by_value);
+}
+
+static int worst_place_first(const void *a, const void *b)
+{
+	const struct place_sum *x = a, *y = b;
+	if (x->wasted != y->wasted)
+		return x->wasted < y->wasted ? 1 : -1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* One copy of each value has to be: no place is better than another for it, so each carries its part. */
+static void sum_places(const struct string_values *s, struct findings *f)
+{
+	for (uint32_t i = 0; i < places_count(f->places); i++)
+		vec_push(&f->by_place, (struct place_sum){ .place = i });
+	vec_each(share, &f->shares) {
+		const struct string_value *v = &s->values.v[share->value];
+		struct place_sum *sum = &f->by_place.v[share->place];
+		if (v->copies < 2)
+			continue;
+		sum->copies += share->copies;
+		sum->values++;
+		sum->wasted += (double)string_wasted(v) * share->copies / v->copies;
+	}
+	vec_sort(&f->by_place, worst_place_first);
+}
+
+static const struct share *shares_of(const struct findings *f, uint32_t value, size_t *ret_n)
+{
+	size_t lo = 0, hi = f->shares.n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (f->shares.v[mid].value < value)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	size_t end = lo;
+	while (end < f->shares.n && f->shares.v[end].value == value)
+		end++;
+	*ret_n = end - lo;
+	return f->shares.n ? &f->shares.v[lo] : NULL;
 }
 
 /* ---- words ---- */
 
-static uint64_t group_waste(const struct value_group *g)
-{
-	return g->alive > 1 ? (g->alive - 1) * size_of((uint32_t)g->units) : 0;
-}
-
-static int wasteful_first(const void *a, const void *b)
-{
-	uint64_t x = group_waste(a), y = group_waste(b);
-	return x < y ? 1 : x > y ? -1 : 0;
-}
-
-struct sums {
-	uint64_t waste, copies, values, alive_bytes;
+struct words {
+	bool show; /* values as they are */
+	size_t max_chars;
 };
 
-static struct sums count_alive(struct duplicates *d)
+static void add_value(const struct words *w, const struct string_value *v, size_t max_chars, struct buf *out)
 {
-	const struct heapgraph *g = d->look.graph;
-	struct sums s = { 0 };
-	vec_each(group, &d->groups) {
-		for (uint64_t k = 0; k < group->copies; k++)
-			group->alive += heapgraph_reached(g, d->members.v[group->first + k]);
-		if (group->alive < 2)
-			continue;
-		s.waste += group_waste(group);
-		s.copies += group->alive;
-		s.values++;
-	}
-	s.alive_bytes = g->reached_units * 8;
-	vec_sort(&d->groups, wasteful_first);
-	return s;
+	if (!v->text)
+		buf_str(out, "(text not kept)");
+	else if (w->show)
+		string_show(v, max_chars, out);
+	else
+		string_mask(v, max_chars, out);
 }
 
-static void holder_words(const struct duplicates *d, const struct value_group *g, struct buf *out)
+static bool is_worth(const struct findings *f)
 {
-	if (!g->held)
-		return;
-	heap_type_short(d->look.graph, g->holder_type, out);
-	if (*g->holder_field) {
-		buf_char(out, '.');
-		heap_field_name(g->holder_field, out);
-	}
+	return f->wasted >= WORTH_BYTES && part((double)f->wasted, (double)f->heap) >= WORTH_SHARE;
 }
 
-static void shown_text(const struct value_group *g, size_t max, struct buf *out)
+static void say_place(const struct findings *f, struct rich *v)
 {
-	if (!g->text) {
-		buf_printf(out, "(%s characters)", fmt_count(g->units).s);
+	const struct place_sum *top = f->by_place.n ? &f->by_place.v[0] : NULL;
+	CLEANUP(buf_free) struct buf field = { 0 }, holder = { 0 };
+	if (!top || top->wasted < MAIN_SHARE * (double)f->wasted)
 		return;
-	}
-	buf_char(out, '"');
-	str_add_visible(out, g->text, strlen(g->text), max);
-	buf_char(out, '"');
-}
-
-static void add_verdict(const struct exam *exam, const struct duplicates *d, const struct sums *s,
-			struct report *report)
-{
-	double share = s->alive_bytes ? (double)s->waste / (double)s->alive_bytes : 0;
-	bool much = s->waste >= WASTE_BYTES && share >= WASTE_SHARE;
-	const char *finding = much ? "many-duplicates" : "nothing-found";
-	struct rich *v = report_verdict(report, much ? REPORT_WARN : REPORT_OK, finding);
-	const struct value_group *top = s->values ? &d->groups.v[0] : NULL;
-	if (!top) {
-		rich_text(v, "No problem here: no text is kept twice.");
-		return;
-	}
-	CLEANUP(buf_free) struct buf text = { 0 }, holder = { 0 };
-	shown_text(top, 40, &text);
-	holder_words(d, top, &holder);
-	rich_text(v, "%s strings waste ", much ? "Equal" : "No problem here: equal");
-	rich_strong(v, "%s", fmt_bytes(s->waste).s);
-	rich_text(v, ", %s of what is alive: %s strings have only %s different values. ", fmt_percent(share).s,
-		  fmt_count(s->copies).s, fmt_count(s->values).s);
-	rich_text(v, "Most: %s copies of ", fmt_count(top->alive).s);
-	rich_code(v, buf_cstr(&text));
+	place_field(f->places, top->place, &field);
+	place_holder(f->places, top->place, &holder);
+	rich_text(v, " %s of that is in ", fmt_percent(part(top->wasted, (double)f->wasted)).s);
+	rich_code(v, buf_cstr(&field));
 	if (holder.len) {
-		rich_text(v, ", kept by ");
+		rich_text(v, ", held by ");
 		rich_code(v, buf_cstr(&holder));
 	}
 	rich_text(v, ".");
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
 }
 
-static void add_table(const struct exam *exam, const struct duplicates *d, const struct sums *s, size_t n,
-		      struct report *report)
+static void add_verdict(const struct exam *exam, const struct string_values *s, const struct findings *f,
+			const struct words *w, struct report *report)
 {
-	size_t max = (size_t)params_int(exam->params, "max_string_display_size");
-	uint64_t rest = s->waste, values = s->values;
+	bool worth = is_worth(f);
+	const char *finding = worth ? "strings-duplicated" : "nothing-found";
+	struct rich *v = report_verdict(report, worth ? REPORT_WARN : REPORT_OK, finding);
+	if (!worth) {
+		rich_text(v, "No problem here: copies of equal strings take ");
+		rich_strong(v, "%s", fmt_bytes(f->wasted).s);
+		rich_text(v, ", %s of what is alive on the heap.",
+			  fmt_percent(part((double)f->wasted, (double)f->heap)).s);
+		return;
+	}
+	const struct string_value *top = &s->values.v[f->order.v[0].value];
+	CLEANUP(buf_free) struct buf text = { 0 };
+	add_value(w, top, VERDICT_CHARS, &text);
+	rich_text(v, "Copies of equal strings take ");
+	rich_strong(v, "%s, %s of the heap", fmt_bytes(f->wasted).s,
+		    fmt_percent(part((double)f->wasted, (double)f->heap)).s);
+	rich_text(v, ": %s kept %s times in all, the worst ", fmt_plural(f->order.n, "value is", "values are").s,
+		  fmt_count(f->copies).s);
+	rich_code(v, buf_cstr(&text));
+	rich_text(v, " %s times.", fmt_count(top->copies).s);
+	say_place(f, v);
+	const char *next = profiler_next(exam->profiler, finding);
+	rich_text(report_next(report), "%s%s", next ? next : "",
+		  w->show ? "" : " Letters and digits are masked here; show_values=true shows the values.");
+}
+
+static void add_figures(const struct heapgraph *g, const struct findings *f, struct report *report)
+{
+	CLEANUP(mem_freep) char *values = mem_printf("in %s", fmt_plural(f->order.n, "value", "values").s);
+	report_figure(report, "Wasted", V_BYTES(f->wasted), values);
+	report_figure(report, "Strings", V_BYTES(f->string_bytes), fmt_count(f->strings).s);
+	report_figure(report, "Alive", V_BYTES(f->heap), fmt_plural(g->reached_objects, "object", "objects").s);
+}
+
+/* ---- tables ---- */
+
+static void add_lines(const struct findings *f, uint32_t value, struct report_row *row)
+{
+	size_t n;
+	const struct share *shares = shares_of(f, value, &n);
+	uint64_t rest = 0;
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		if (i >= LINES) {
+			rest += shares[i].copies;
+			continue;
+		}
+		place_name(f->places, shares[i].place, &name);
+		report_row_line(row, VALUE_CODE, buf_cstr(&name), fmt_count(shares[i].copies).s);
+	}
+	if (rest) {
+		CLEANUP(mem_freep) char *words = mem_printf("%s more places", fmt_count(n - LINES).s);
+		report_row_line(row, VALUE_TEXT, words, fmt_count(rest).s);
+	}
+}
+
+static void add_values(const struct string_values *s, const struct findings *f, const struct words *w, size_t max_rows,
+		       struct report *report)
+{
 	struct report_table *t = report_table(report, "Values");
-	report_column(t, "Value", VALUE_CODE, 0);
-	report_column(t, "Kept by", VALUE_CODE, 0);
+	uint64_t rest_values = 0, rest_copies = 0, rest_wasted = 0;
+	report_column(t, w->show ? "Value" : "Value (masked)", VALUE_CODE, 0);
+	report_column(t, "Length", VALUE_COUNT, 0);
 	report_column(t, "Copies", VALUE_COUNT, 0);
 	report_column(t, "Wasted", VALUE_BYTES, COLUMN_MAIN);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
-	for (size_t i = 0; i < n && d->groups.v[i].alive > 1; i++) {
-		const struct value_group *g = &d->groups.v[i];
-		CLEANUP(buf_free) struct buf text = { 0 }, holder = { 0 };
-		shown_text(g, max, &text);
-		holder_words(d, g, &holder);
-		struct report_row *row = report_row(
-			t, (struct value[]){ V_CODE(buf_cstr(&text)), holder.len ? V_CODE(buf_cstr(&holder)) : V_NONE,
-					     V_COUNT(g->alive), V_BYTES(group_waste(g)),
-					     V_RATIO((double)group_waste(g) / (double)s->waste) });
-		if (g->units > max) {
-			CLEANUP(mem_freep)
-			char *line = mem_printf("%s characters, %s each", fmt_count(g->units).s,
-						fmt_bytes(size_of((uint32_t)g->units)).s);
-			report_row_line(row, VALUE_TEXT, line, NULL);
+	for (size_t i = 0; i < f->order.n; i++) {
+		const struct string_value *v = &s->values.v[f->order.v[i].value];
+		CLEANUP(buf_free) struct buf text = { 0 };
+		if (i >= max_rows || (double)f->order.v[i].wasted < ROW_SHARE * (double)f->wasted) {
+			rest_values++;
+			rest_copies += v->copies;
+			rest_wasted += f->order.v[i].wasted;
+			continue;
 		}
-		rest -= group_waste(g);
-		values--;
+		add_value(w, v, w->max_chars, &text);
+		struct report_row *row = report_row(
+			t, (struct value[]){ V_CODE(buf_cstr(&text)), v->text ? V_COUNT(v->length) : V_NONE,
+					     V_COUNT(v->copies), V_BYTES(f->order.v[i].wasted),
+					     V_RATIO(part((double)f->order.v[i].wasted, (double)f->wasted)) });
+		add_lines(f, f->order.v[i].value, row);
+	}
+	if (rest_copies) {
+		CLEANUP(mem_freep)
+		char *words = mem_printf("%s", fmt_plural(rest_values, "smaller value", "smaller values").s);
+		report_rest(t, (struct value[]){ V_TEXT(words), V_NONE, V_COUNT(rest_copies), V_BYTES(rest_wasted),
+						 V_RATIO(part((double)rest_wasted, (double)f->wasted)) });
+	}
+}
+
+static void add_places(const struct findings *f, struct report *report)
+{
+	struct report_table *t = report_table(report, "Where they are kept");
+	struct place_sum rest = { 0 };
+	report_column(t, "Field", VALUE_CODE, 0);
+	report_column(t, "Values", VALUE_COUNT, 0);
+	report_column(t, "Copies", VALUE_COUNT, 0);
+	report_column(t, "Wasted", VALUE_BYTES, COLUMN_MAIN);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	for (size_t i = 0; i < f->by_place.n; i++) {
+		const struct place_sum *p = &f->by_place.v[i];
+		CLEANUP(buf_free) struct buf field = { 0 }, holder = { 0 };
+		if (!p->copies)
+			continue;
+		if (i >= PLACE_ROWS || p->wasted < ROW_SHARE * (double)f->wasted) {
+			rest.values++;
+			rest.copies += p->copies;
+			rest.wasted += p->wasted;
+			continue;
+		}
+		place_field(f->places, p->place, &field);
+		place_holder(f->places, p->place, &holder);
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(p->values),
+							V_COUNT(p->copies), V_BYTES((uint64_t)(p->wasted + 0.5)),
+							V_RATIO(part(p->wasted, (double)f->wasted)) });
+		if (holder.len) {
+			CLEANUP(mem_freep) char *line = mem_printf("in %s", buf_cstr(&holder));
+			report_row_line(row, VALUE_CODE, line, NULL);
+		}
+	}
+	if (rest.copies) {
+		CLEANUP(mem_freep)
+		char *words = mem_printf("%s", fmt_plural(rest.values, "smaller place", "smaller places").s);
+		report_rest(t, (struct value[]){ V_TEXT(words), V_NONE, V_COUNT(rest.copies),
+						 V_BYTES((uint64_t)(rest.wasted + 0.5)),
+						 V_RATIO(part(rest.wasted, (double)f->wasted)) });
+	}
+}
+
+/* ---- one given string ---- */
+
+#define NOT_ASKED UINT32_MAX
+
+/* Its value's number; NOT_ASKED when it is not there. */
+static uint32_t find_asked(const struct string_values *s, const char *asked)
+{
+	size_t len = strlen(asked);
+	for (uint32_t i = 0; i < s->values.n; i++)
+		if (s->values.v[i].text && s->values.v[i].text_len == len &&
+		    memcmp(s->values.v[i].text, asked, len) == 0)
+			return i;
+	return NOT_ASKED;
+}
+
+static void say_absent(const struct exam *exam, const struct string_values *s, const char *asked, struct report *report)
+{
+	struct rich *v = report_verdict(report, REPORT_INFO, "string-not-found");
+	rich_text(v, "There is no string ");
+	rich_code(v, asked);
+	rich_text(v, exam->replay ? " among the %s values whose text the recording keeps." : " on the heap.",
+		  fmt_count(MIN(s->values.n, (size_t)STRING_TEXTS)).s);
+}
+
+static void add_paths(const struct findings *f, const struct share *shares, size_t n, struct report *report)
+{
+	struct report_table *t = report_table(report, "Who keeps it");
+	uint64_t rest = 0;
+	report_column(t, "Field", VALUE_CODE, 0);
+	report_column(t, "Copies", VALUE_COUNT, COLUMN_MAIN);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_free) struct buf field = { 0 }, path = { 0 };
+		if (i >= PATHS) {
+			rest += shares[i].copies;
+			continue;
+		}
+		place_field(f->places, shares[i].place, &field);
+		place_path(f->places, shares[i].example, &path);
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(shares[i].copies) });
+		report_row_line(row, VALUE_CODE, buf_cstr(&path), NULL);
 	}
 	if (rest) {
-		CLEANUP(mem_freep) char *words = mem_printf("%s more values", fmt_count(values).s);
-		report_rest(t, (struct value[]){ V_TEXT(words), V_NONE, V_NONE, V_BYTES(rest),
-						 V_RATIO((double)rest / (double)s->waste) });
+		CLEANUP(mem_freep) char *words = mem_printf("%s more", fmt_count(n - PATHS).s);
+		report_rest(t, (struct value[]){ V_TEXT(words), V_COUNT(rest) });
 	}
+}
+
+static void say_asked(const struct string_values *s, const struct findings *f, uint32_t asked, const char *text,
+		      struct report *report)
+{
+	const struct string_value *v = &s->values.v[asked];
+	size_t n;
+	const struct share *shares = shares_of(f, asked, &n);
+	struct rich *verdict = report_verdict(report, REPORT_INFO, v->copies ? "string-held" : "string-garbage");
+	rich_text(verdict, "The string ");
+	rich_code(verdict, text);
+	if (!v->copies) {
+		rich_text(verdict, " is there %s and nobody holds it: garbage that waits for a collection.",
+			  fmt_plural(v->garbage, "time", "times").s);
+		return;
+	}
+	rich_text(verdict, " is kept ");
+	rich_strong(verdict, "%s, %s in all", fmt_plural(v->copies, "time", "times").s, fmt_bytes(v->bytes).s);
+	if (n) {
+		CLEANUP(buf_free) struct buf path = { 0 };
+		place_path(f->places, shares[0].example, &path);
+		rich_text(verdict, "; %s by ", n == 1 ? "all" : fmt_count(shares[0].copies).s);
+		rich_code(verdict, buf_cstr(&path));
+	}
+	rich_text(verdict, ".");
+	add_paths(f, shares, n, report);
 }
 
 /* ---- the profiler ---- */
 
 static struct err *run(struct exam *exam)
 {
-	struct duplicates *d = exam->state = mem_zalloc(sizeof(*d));
-	d->gathering.show = params_bool(exam->params, "show_values");
-	d->gathering.max_units =
-		MIN((uint32_t)params_int(exam->params, "max_string_display_size"), (uint32_t)TEXT_UNITS);
-	d->gathering.max_texts = TEXTS_SPARE * (uint32_t)params_int(exam->params, "top_count");
-	d->gathering.seed = hash_bytes("strings", 7, 0);
-	d->look = (struct heap_look){ .on_object = on_object,
-				      .on_done = on_done,
-				      .user = &d->gathering,
-				      .take_more = take_more,
-				      .take_user = d };
-	return heap_look(&d->look, exam, "strings");
+	struct state *s = exam->state = mem_zalloc(sizeof(*s));
+	string_values_watch(&s->strings, &s->look, params_text(exam->params, "string"));
+	return heap_look(&s->look, exam, "heap");
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	struct duplicates *d = exam->state;
-	heapgraph_dominate(d->look.graph);
-	struct sums s = count_alive(d);
-	size_t n = MIN(d->groups.n, (size_t)params_int(exam->params, "top_count"));
-	find_holders(d, n);
-	add_verdict(exam, d, &s, report);
-	report_figure(report, "Wasted", V_BYTES(s.waste), "by copies of equal texts");
-	report_figure(report, "Copies", V_COUNT(s.copies), fmt_plural(s.values, "value", "values").s);
-	report_figure(report, "Strings", V_BYTES(d->bytes), fmt_plural(d->strings, "string", "strings").s);
-	report_figure(report, "Alive", V_BYTES(s.alive_bytes), "of all types");
-	if (s.values)
-		add_table(exam, d, &s, n, report);
-	look_how(report, &d->look.facts, 1);
-	heap_look_how(report, &d->look);
-	if (!d->gathering.show)
-		report_how(report, "Values", V_TEXT("masked"), "--param show_values=true shows them");
+	struct state *s = exam->state;
+	struct heapgraph *g = s->look.graph;
+	CLEANUP(findings_free) struct findings f = { 0 };
+	struct words w = { .show = params_bool(exam->params, "show_values"),
+			   .max_chars = (size_t)params_int(exam->params, "max_string_display_size") };
+	const char *text = params_text(exam->params, "string");
+	uint32_t asked = str_empty(text) ? NOT_ASKED : find_asked(&s->strings, text);
+	heapgraph_dominate(g);
+	TRY(string_values_count(&s->strings, g));
+	f.heap = g->reached_units * 8;
+	rank_values(&s->strings, &f);
+	find_places(&s->strings, g, asked, &f);
+	sum_places(&s->strings, &f);
+	if (str_empty(text))
+		add_verdict(exam, &s->strings, &f, &w, report);
+	else if (asked == NOT_ASKED)
+		say_absent(exam, &s->strings, text, report);
+	else
+		say_asked(&s->strings, &f, asked, text, report);
+	add_figures(g, &f, report);
+	if (str_empty(text) && f.order.n) {
+		add_values(&s->strings, &f, &w, (size_t)params_int(exam->params, "top_count"), report);
+		add_places(&f, report);
+	}
+	look_how(report, &s->look.facts, 1);
+	heap_look_how(report, &s->look);
+	if (f.garbage)
+		report_how(report, "Garbage", V_COUNT(f.garbage), "further copies that nobody holds; not counted");
+	if (s->strings.unread)
+		report_how(report, "Strings not read", V_COUNT(s->strings.unread), "their text is not in the image");
 	return NULL;
 }
 
 static void free_state(void *state)
 {
-	struct duplicates *d = state;
-	heap_look_fini(&d->look);
-	gathering_fini(&d->gathering);
-	arena_free(&d->arena);
-	vec_free(&d->groups);
-	vec_free(&d->members);
-	mem_free(d);
+	struct state *s = state;
+	heap_look_fini(&s->look);
+	string_values_fini(&s->strings);
+	mem_free(s);
 }
 
 const struct profiler profiler_duplicated_strings = {
 	.id = "duplicated-strings",
 	.uuid = "bdaba522-104c-4343-8952-036bed81527d",
 	.name = "Duplicated strings",
-	.symptom = "memory is high and full of strings: how many are the same?",
-	.description = "Compares all strings that are alive, adds up what equal copies waste (with the overhead of "
-		       "each object), and "
-		       "says which field keeps each value. Values are masked so that the report can be shared, unless "
-		       "they are asked "
-		       "for.",
+	.symptom = "memory is high in a program full of strings: which values are kept over and over?",
+	.description =
+		"Compares every string on the managed heap and lists the values that are kept more than once, with "
+		"what the copies cost (headers included) and the fields that keep them. Given one string, it "
+		"says who keeps that one. Letters and digits of values are masked unless show_values is set.",
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
 	.params =
 		(const struct param[]){
 			{ .key = "top_count",
-			  .name = "Values",
-			  .description = "How many to show.",
+			  .name = "Values shown",
+			  .description = "The most wasteful ones; the rest is summed up.",
 			  .type = PARAM_INT,
 			  .default_value = "100",
 			  .min = 1,
 			  .max = 1000 },
 			{ .key = "max_string_display_size",
-			  .name = "Longest text",
-			  .description = "Characters of a value that are shown.",
+			  .name = "Characters shown",
+			  .description = "Of each value.",
 			  .type = PARAM_INT,
 			  .default_value = "128",
 			  .min = 1,
-			  .max = 1000 },
+			  .max = STRING_TEXT_UNITS },
 			{ .key = "show_values",
 			  .name = "Show values",
-			  .description = "Show the texts as they are; else letters and digits are masked.",
+			  .description =
+				  "As they are. Otherwise letters become x and digits 9, so that a report may be "
+				  "handed on.",
 			  .type = PARAM_BOOL,
 			  .default_value = "false" },
+			{ .key = "string",
+			  .name = "One string",
+			  .description = "Who keeps this very string? Empty = all that are kept more than once.",
+			  .type = PARAM_STRING,
+			  .default_value = "" },
 			PARAM_MAX_PAUSE,
 		},
-	.n_params = 4,
-	.ways = { WAY_IMAGE },
+	.n_params = 5,
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
-			{ "many-duplicates", "Where these values are made, share them: string.Intern for a small fixed "
-					     "set, a StringPool or "
-					     "dictionary of your own, an enum instead of a text." },
+			{ "strings-duplicated",
+			  "Where that field is filled, take the value from one place: a constant, an enum, "
+			  "string.Intern, or a pool of your own (a Dictionary, or StringPool)." },
 		},
 	.n_advice = 1,
 	.run = run,

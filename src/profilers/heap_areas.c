@@ -15,6 +15,7 @@ const char *const heap_area_names[GRAPH_AREAS] = {
 const char *const heap_generation_names[GRAPH_GENERATIONS] = {
 	[GRAPH_GEN0] = "generation 0",	 [GRAPH_GEN1] = "generation 1",	 [GRAPH_GEN2] = "generation 2",
 	[GRAPH_LARGE] = "large objects", [GRAPH_PINNED] = "pinned heap", [GRAPH_FROZEN] = "frozen (literals)",
+	[GRAPH_ANYWHERE] = "not known",
 };
 
 struct mapping {

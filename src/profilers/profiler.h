@@ -58,6 +58,8 @@ struct err *profiler_find(const char *name, const struct profiler **ret) MUST_US
 struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
 const struct param *profiler_param(const struct profiler *p, const char *key);
+/* The parameter that says for how many seconds it listens; NULL = it looks once. */
+const struct param *profiler_duration(const struct profiler *p);
 
 /* Checked values, one for each parameter of the profiler. Texts are valid by construction. */
 struct params;

@@ -10,17 +10,19 @@
 	X(lock_contention)                                                                                             \
 	X(thread_pool)                                                                                                 \
 	X(merged_call_stacks)                                                                                          \
-	X(gc_survivors)                                                                                                \
 	X(deadlocks)                                                                                                   \
-	X(duplicated_strings)                                                                                          \
 	X(stuck_tasks)                                                                                                 \
 	X(zombie_threads)                                                                                              \
+	X(gc_survivors)                                                                                                \
+	X(memory_leaks)                                                                                                \
 	X(heap_stats)                                                                                                  \
-	X(crash)                                                                                                       \
+	X(duplicated_strings)                                                                                          \
+	X(wasted_collections)                                                                                          \
 	X(gc_stats)                                                                                                    \
 	X(allocations)                                                                                                 \
 	X(jit)                                                                                                         \
-	X(loader)
+	X(loader)                                                                                                      \
+	X(crash)
 
 #define PROFILER_EXTERN(name) extern const struct profiler profiler_##name;
 PROFILERS(PROFILER_EXTERN)
@@ -80,4 +82,11 @@ struct err *profiler_check_way(const struct profiler *p, enum way way)
 		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
 	}
 	return err_new(ERR_USAGE, "%s works by %s, not by '%s'", p->id, buf_cstr(&known), way_name(way));
+}
+
+const struct param *profiler_duration(const struct profiler *p)
+{
+	const struct param *duration = profiler_param(p, "duration");
+	duration = duration ? duration : profiler_param(p, "duration_seconds");
+	return duration && str_eq(duration->unit, "s") ? duration : NULL;
 }

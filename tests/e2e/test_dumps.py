@@ -5,12 +5,15 @@ import pwd
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 import oracle
-from drdotnet import Home
+from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
+
+SIDE_BY_SIDE = True
 
 TYPES = ("mini", "heap", "full")
 STILL = {"DOTNET_TieredCompilation": "0"}  # its thread comes and goes
@@ -85,6 +88,48 @@ class EveryType(Dumps):
 
     def whole_heap(self, heap, full, dac):
         self.assertEqual(oracle.run("clrmd", "facts", heap, dac), oracle.run("clrmd", "facts", full, dac))
+
+
+class DuringCollections(Dumps):
+    """The collector says when it is at work; copies are taken at other times."""
+
+    def word_of(self, patient):
+        helper = Path(PROGRAM).with_name("drdotnet-dachost")
+        done = subprocess.run([Path(PROGRAM).parent / "tests" / "busy_word", str(patient.pid)], capture_output=True,
+                              text=True, check=True, env={**os.environ, "DRDOTNET_DACHOST": str(helper)})
+        return int(done.stdout, 16)
+
+    def samples(self, patient, word, enough):
+        """The word, read again and again while the process runs, until there is enough of it."""
+        deadline, seen = time.monotonic() + 60, []
+        with open(f"/proc/{patient.pid}/mem", "rb", buffering=0) as memory:
+            while not enough(seen) and time.monotonic() < deadline:
+                seen.append(int.from_bytes(os.pread(memory.fileno(), 4, word), "little"))
+        return seen
+
+    def test_the_word(self):
+        for fx in FRAMEWORKS:
+            for server_gc in (False, True):
+                with self.subTest(fx, server_gc=server_gc):
+                    with Patient("gc-pauses", fx=fx, server_gc=server_gc, induced=20, live_mb=50) as patient:
+                        word = self.word_of(patient)
+                        self.assertGreater(word, 0x10000)
+                        seen = self.samples(patient, word, lambda v: 0 in v and any(v))
+                        self.assertIn(0, seen)
+                        self.assertTrue(any(seen), "a collection shows")
+                        self.assertLess(max(seen), 4)
+                        patient.truth()
+
+    def test_a_dump_of_one_that_collects(self):
+        """Five in a row: each heap is whole."""
+        with Patient("gc-pauses", induced=20, live_mb=20) as patient:
+            for _ in range(5):
+                self.collect(patient, "--fast", "--type", "heap", "-o", self.folder / "core", "-q", "--max-pause", "10s")
+                done = self.home.run("dump", "open", self.folder / "core", "-c", "verify-heap")
+                self.assertEqual(done.code, 0, done)
+                self.assertIn("the heap is whole", done.out)
+                self.assertNotIn("a collection was at work", done.out)
+            patient.truth()
 
 
 class Places(Dumps):

@@ -1,5 +1,5 @@
 """The web pages in a real browser against a real server and real patients. What is clicked stands in web/e2e/scenarios.mjs;
-set DRDOTNET_SHOTS to a folder to keep pictures."""
+DRDOTNET_SCENARIOS runs only some of them. With DRDOTNET_SHOTS=FOLDER pictures of the main pages are made."""
 
 import json
 import os
@@ -53,50 +53,75 @@ class Pages(unittest.TestCase):
         guids = {name: future.result() for name, future in done.items()}
         cls.sessions, cls.cpu, cls.spare = [guids["first"], guids["second"]], guids["cpu"], guids["spare"]
 
-    def browse(self, scenario, **facts):
-        facts = {"url": self.server.url, "pid": self.pid, "pids": [p.pid for p in self.patients.values()], "session": self.cpu,
-                 "sessions": self.sessions, "shots": os.environ.get("DRDOTNET_SHOTS"), **facts}
-        done = subprocess.run(["node", WEB / "e2e" / "browse.mjs", scenario, json.dumps(facts)], capture_output=True, text=True,
-                              timeout=SCENARIO_SECONDS)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for name, patient in self.patients.items():
-            self.assertTrue(patient.alive(), f"{name} died: {patient.stderr()}")
+        pid_of = {"cpu-hotpaths": cls.patients["busy"].pid, "lock-contention": cls.patients["locks"].pid,
+                  "off-cpu": cls.patients["locks"].pid}
+        facts = {"url": cls.server.url, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
+                 "sessions": cls.sessions, "shots": os.environ.get("DRDOTNET_SHOTS")}
+        word = "a-token-for-this-test-only"
+        with Server(cls.home, "--token", word, listen="0.0.0.0:0") as closed:
+            url = f"http://127.0.0.1:{closed.port}"
+            cls.results = cls.browse(facts, {
+                "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
+                "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {},
+                **({"pictures": {}} if facts["shots"] else {}),
+                "token": {"url": url, "token": word, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
+
+    @staticmethod
+    def browse(facts, wanted):
+        """All of it in one browser; scenario -> what it found."""
+        only = os.environ.get("DRDOTNET_SCENARIOS", "").split()
+        wanted = {name: more for name, more in wanted.items() if not only or name in only}
+        done = subprocess.run(["node", WEB / "e2e" / "browse.mjs", json.dumps({"facts": facts, "wanted": wanted})],
+                              capture_output=True, text=True, timeout=SCENARIO_SECONDS)
+        if done.returncode:
+            raise AssertionError(done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
+    def found(self, scenario):
+        result = self.results[scenario]
+        if "error" in result:
+            self.fail(result["error"])
+        return result["found"]
+
     def test_from_the_list_to_a_patient(self):
-        self.assertGreaterEqual(self.browse("list")["rows"], 3)
+        self.assertGreaterEqual(self.found("list")["rows"], 3)
 
     def test_every_profiler_to_its_report(self):
-        pid_of = {"cpu-hotpaths": self.patients["busy"].pid, "lock-contention": self.patients["locks"].pid,
-                  "off-cpu": self.patients["locks"].pid}
-        results = {r["id"]: r for r in self.browse("profile", pidOf=pid_of)["results"]}
+        results = {r["id"]: r for r in self.found("profile")["results"]}
         self.assertEqual(sorted(results), sorted(p["id"] for p in self.server.get("/api/profilers").json()))
         self.assertEqual(results["exceptions"]["finding"], "many-exceptions", results["exceptions"])
         self.assertIn("flame", results["cpu-hotpaths"]["blocks"])
 
     def test_cancel_keeps_what_was_seen(self):
-        self.browse("cancel")
+        self.found("cancel")
 
     def test_delete_asks_first(self):
-        self.browse("remove", session=self.spare)
+        self.found("remove")
 
     def test_a_link_shows_the_same_in_a_fresh_browser(self):
-        self.browse("deepLink")
+        self.found("deepLink")
 
     def test_by_keyboard(self):
-        self.browse("keyboard")
+        self.found("keyboard")
 
     def test_wide_pages_are_accessible(self):
-        self.browse("wide")
+        self.found("wide")
 
     def test_narrow_pages_are_accessible(self):
-        self.browse("narrow")
+        self.found("narrow")
 
     def test_history_logs_compare_and_download(self):
-        self.browse("history")
+        self.found("history")
+
+    def test_token_and_share_link(self):
+        self.found("token")
 
     def test_a_hundred_thousand_rows_scroll(self):
-        self.assertGreater(self.browse("rows")["frames"], 100)
+        self.assertGreater(self.found("rows")["frames"], 100)
+
+    def test_the_patients_are_well(self):
+        for name, patient in self.patients.items():
+            self.assertTrue(patient.alive(), f"{name} died: {patient.stderr()}")
 
 
 if __name__ == "__main__":

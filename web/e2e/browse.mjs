@@ -1,5 +1,5 @@
-// Drives the pages in Chromium for tests/e2e/test_web.py: browse.mjs SCENARIO FACTS, facts as JSON. Prints what the
-// scenario found as JSON; an error on any page, or one that the scenario throws, ends it with a message.
+// Drives the pages in Chromium for tests/e2e/test_web.py: browse.mjs '{"facts": {..}, "wanted": {SCENARIO: {more facts}}}'.
+// Prints as JSON what each scenario found, or its error; what a page writes to its console as an error is one too.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -10,16 +10,21 @@ import * as scenarios from "./scenarios.mjs";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-/** A browser of its own; pages watch their own console. */
+/** What a scenario works with; its pages watch their own console. */
 class Tester {
   constructor(browser, facts) {
-    Object.assign(this, { browser, facts, complaints: [], expected: [] });
+    Object.assign(this, { browser, facts, complaints: [], expected: [], contexts: [] });
   }
 
   async context({ width = 1280, height = 800, scheme = "light" } = {}) {
     const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: scheme, baseURL: this.facts.url, reducedMotion: "reduce", acceptDownloads: true });
     context.setDefaultTimeout(this.facts.seconds * 1000);
+    this.contexts.push(context);
     return context;
+  }
+
+  async close() {
+    for (const context of this.contexts) await context.close();
   }
 
   async page(options = {}) {
@@ -57,20 +62,34 @@ class Tester {
   }
 }
 
-const [name, text] = process.argv.slice(2);
+/** A few at a time: most of them mostly wait. */
+async function inTurns(names, work, atOnce = 3) {
+  const left = [...names];
+  const next = async () => {
+    for (let name = left.shift(); name; name = left.shift()) await work(name);
+  };
+  await Promise.all(Array.from({ length: atOnce }, next));
+}
+
+const { facts, wanted } = JSON.parse(process.argv[2]), results = {};
 const profile = mkdtempSync(join(tmpdir(), "drdotnet-browser-"));
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: [...ARGS, `--crash-dumps-dir=${profile}`] });
-const tester = new Tester(browser, { seconds: 60, ...JSON.parse(text) });
-let code = 0;
 try {
-  const result = (await scenarios[name](tester)) ?? {};
-  if (tester.complaints.length) throw new Error(`the pages complain:\n${tester.complaints.join("\n")}`);
-  console.log(JSON.stringify(result));
-} catch (e) {
-  console.error(e.stack ?? e);
-  code = 1;
+  await inTurns(Object.keys(wanted), async (name) => {
+    const tester = new Tester(browser, { seconds: 90, ...facts, ...wanted[name] }), started = Date.now();
+    try {
+      const found = (await scenarios[name](tester)) ?? {};
+      if (tester.complaints.length) throw new Error(`the pages complain:\n${tester.complaints.join("\n")}`);
+      results[name] = { found };
+    } catch (e) {
+      results[name] = { error: String(e.stack ?? e) };
+    } finally {
+      results[name].seconds = (Date.now() - started) / 1000;
+      await tester.close();
+    }
+  });
 } finally {
   await browser.close();
   rmSync(profile, { recursive: true, force: true });
 }
-process.exit(code);
+console.log(JSON.stringify(results));

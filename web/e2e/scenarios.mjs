@@ -24,13 +24,15 @@ export async function list(t) {
   await page.waitForSelector(".exam");
   t.equal(new URL(page.url()).pathname, `/profilers/${t.facts.pid}`, "address");
   // Its counters come to life, and a click on a complaint only changes the plan.
-  await page.waitForSelector(".charts .chart .uplot canvas");
+  await page.locator(".chart .n", { hasText: "GC heap" }).waitFor();
+  await page.waitForSelector(".chart .uplot canvas");
   const titles = await page.$$eval(".chart .n", (all) => all.map((e) => e.textContent));
   for (const want of ["CPU", "GC heap", "Exceptions"]) t.check(titles.includes(want), `no chart of ${want}: ${titles}`);
-  const before = (await t.ask("/api/sessions")).body.length;
+  let posts = 0;
+  page.on("request", (r) => (posts += Number(r.method() === "POST")));
   await page.locator(".sym label", { hasText: "Runtime pauses" }).click();
   t.equal(await page.locator(".plan .what").textContent(), "Runtime pauses", "plan");
-  t.equal((await t.ask("/api/sessions")).body.length, before, "sessions");
+  t.equal(posts, 0, "requests that start something");
   return { rows: rows.length };
 }
 
@@ -63,7 +65,6 @@ async function examine(t, context, profiler, pid) {
   t.equal(await t.sideways(page), 0, `${profiler.id}: the page scrolls sideways by`);
   const wrong = await t.axe(page);
   t.equal(wrong, [], `axe on ${profiler.id}`);
-  if (t.facts.shots && ["cpu-hotpaths", "exceptions"].includes(profiler.id)) await page.screenshot({ path: join(t.facts.shots, `session-${profiler.id}.png`) });
   await page.close();
   return { id: profiler.id, guid, finding: report.verdict.finding, blocks: report.blocks.map((b) => b.block) };
 }
@@ -89,11 +90,10 @@ export async function cancel(t) {
   await page.locator(".steps .now", { hasText: "Measure" }).waitFor();
   const wrong = await t.axe(page);
   t.equal(wrong, [], "axe while it runs");
-  if (t.facts.shots) await page.screenshot({ path: join(t.facts.shots, "session-running.png") });
   const guid = new URL(page.url()).pathname.split("/").pop();
   // Leaving loses nothing: it is on the patient's page and on the list, and goes on.
   await page.goto(`/profilers/${t.facts.pid}`);
-  await page.locator(".side .slist li", { hasText: /running/ }).getByRole("link").click();
+  await page.locator(".side .slist li", { hasText: /running/ }).locator(`a[href="/sessions/${guid}"]`).click();
   await page.waitForURL(`**/sessions/${guid}`);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.waitForSelector(VERDICT);
@@ -183,31 +183,38 @@ export async function keyboard(t) {
 const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.pid}`, "/nowhere"];
 
 /** Every page at one width and scheme: no sideways scrolling, nothing axe finds. */
-async function everywhere(t, options, name) {
+async function everywhere(t, options) {
   const context = await t.context(options), wrong = [];
   for (const path of PAGES(t.facts)) {
     const page = await t.page({ context });
     await page.goto(path);
     await page.waitForSelector("main h1, main h2, main h3");
     await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
-    if (path.startsWith("/profilers/")) await page.waitForSelector(".chart canvas");
+    if (path.startsWith("/profilers/")) await page.locator(".chart", { hasText: "GC heap" }).locator("canvas").waitFor();
     if (path.startsWith("/stacks/")) {
       // Told before it stops the process, and only when asked.
       await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
       await page.getByRole("button", { name: "Look now" }).click();
-      await page.locator("pre.stacks", { hasText: "managed threads" }).waitFor();
+      const text = page.locator("pre.stacks", { hasText: "managed threads" }), again = page.getByRole("button", { name: "Try again" });
+      // On a busy machine the stop may take longer than is allowed; then it is said, and nothing was done.
+      t.expected.push("a status of 5");
+      for (let i = 0; i < 5; i++) {
+        await text.or(again).waitFor();
+        if (await text.count()) break;
+        await again.click();
+      }
+      await text.waitFor();
     }
     const over = await t.sideways(page);
     if (over > 0) wrong.push(`${path} scrolls sideways by ${over} px`);
     wrong.push(...(await t.axe(page)));
-    if (t.facts.shots) await page.screenshot({ path: join(t.facts.shots, `${name}${path.replace(/\/(\d+|[0-9a-f-]{36})/g, "").replaceAll("/", "-")}.png`), fullPage: true });
     await page.close();
   }
   t.equal(wrong, [], `${JSON.stringify(options)}`);
 }
 
-export const wide = (t) => everywhere(t, { width: 1280, scheme: "dark" }, "wide");
-export const narrow = (t) => everywhere(t, { width: 400, height: 800, scheme: "light" }, "narrow");
+export const wide = (t) => everywhere(t, { width: 1280, scheme: "dark" });
+export const narrow = (t) => everywhere(t, { width: 400, height: 800, scheme: "light" });
 
 /** Search, filter, choose and delete in the history; logs; two sessions side by side. */
 export async function history(t) {
@@ -253,10 +260,11 @@ export async function rows(t) {
   await page.goto(`/sessions/${t.facts.session}`);
   await page.waitForSelector(".scroll.tall .r");
   // The time that the page's own thread worked, by the browser's trace: what else the machine does must not count.
-  await t.browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
+  await t.browser.startTracing(page, { categories: ["toplevel", "blink.user_timing", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
   const found = await page.evaluate(async () => {
     const box = document.querySelector(".scroll.tall"), frames = 160;
     let most = 0;
+    performance.mark("drdotnet-scrolls");
     for (let y = 0; y < frames; y++) {
       box.scrollTop = y < frames / 2 ? y * 90 : (y * box.scrollHeight) / frames;
       await new Promise(requestAnimationFrame);
@@ -265,8 +273,9 @@ export async function rows(t) {
     return { most, frames };
   });
   const events = JSON.parse((await t.browser.stopTracing()).toString()).traceEvents;
-  const mains = new Set(events.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => `${e.pid} ${e.tid}`));
-  const tasks = events.filter((e) => /RunTask$/.test(e.name) && mains.has(`${e.pid} ${e.tid}`) && e.tdur !== undefined).map((e) => e.tdur / 1000).sort((a, b) => b - a);
+  // Other pages may be open in this browser; the mark tells which thread is ours.
+  const ours = events.find((e) => e.name === "drdotnet-scrolls");
+  const tasks = events.filter((e) => /RunTask$/.test(e.name) && e.pid === ours.pid && e.tid === ours.tid && e.tdur !== undefined).map((e) => e.tdur / 1000).sort((a, b) => b - a);
   t.check(tasks.length > found.frames, `the trace has only ${tasks.length} tasks`);
   t.check(tasks[0] < 50, `tasks of ${tasks.slice(0, 5).map((x) => x.toFixed(1))} ms while scrolling`);
   t.check(found.most < 80, `${found.most} rows are in the document`);
@@ -277,4 +286,68 @@ export async function rows(t) {
   await page.fill("input[aria-label='Filter Very many']", "Number4242.");
   await page.waitForFunction(() => document.querySelectorAll(".rows .r").length === 1);
   return { ...found, longestMs: tasks[0] };
+}
+
+/** A server beyond loopback wants its token; a share link shows one session without it, until it is revoked. */
+export async function token(t) {
+  t.expected.push("401", "403", "404");
+  const page = await t.page();
+  await page.goto("/processes");
+  await page.getByRole("heading", { name: "This server wants a token" }).waitFor();
+  t.equal(await t.axe(page), [], "axe on the token page");
+  await page.getByLabel("Token").fill("wrong");
+  await page.getByRole("button", { name: "Enter" }).click();
+  await page.getByText("This token does not fit.").waitFor();
+  await page.getByLabel("Token").fill(t.facts.token);
+  await page.getByRole("button", { name: "Enter" }).click();
+  await page.getByRole("heading", { name: "Patients" }).waitFor();
+  // The printed link does the same, and its token does not stay in the address.
+  const linked = await t.page();
+  await linked.goto(t.facts.link.slice(t.facts.url.length));
+  await linked.getByRole("heading", { name: "Patients" }).waitFor();
+  t.check(!linked.url().includes("token="), `the token stays in ${linked.url()}`);
+
+  await page.goto(`/sessions/${t.facts.session}`);
+  await page.getByRole("button", { name: "Share link" }).click();
+  await page.getByRole("button", { name: "Make a link" }).click();
+  const link = await page.getByLabel("Share link").inputValue();
+  t.equal(await t.axe(page), [], "axe on the share dialog");
+  const guest = await t.page();
+  await guest.goto(link.slice(t.facts.url.length));
+  await guest.waitForSelector(VERDICT);
+  for (const name of ["Run again", "Share link", "Delete this session"]) t.equal(await guest.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
+  await guest.getByRole("link", { name: "Patients" }).first().click();
+  await guest.getByRole("heading", { name: "This server wants a token" }).waitFor();
+  await page.getByRole("button", { name: "Revoke" }).click();
+  await page.waitForFunction(() => !document.querySelector(".shared"));
+  const late = await t.page();
+  await late.goto(link.slice(t.facts.url.length));
+  t.equal(await late.locator(VERDICT).count(), 0, "verdicts behind a revoked link");
+  return {};
+}
+
+/** Pictures of the main pages, for the documentation and for looking at them. */
+export async function pictures(t) {
+  const running = (await t.ask("/api/sessions", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ profilerGuid: "exceptions", processId: t.facts.pid, parameters: [{ key: "duration", value: "60" }] }) })).body.guid;
+  const pages = { patients: "/processes", patient: `/profilers/${t.facts.pid}`, session: `/sessions/${t.facts.session}`, running: `/sessions/${running}`, history: "/sessions", compare: `/compare/${t.facts.sessions.join("/")}` };
+  for (const scheme of ["light", "dark"]) {
+    for (const width of [1280, 400]) {
+      const context = await t.context({ width, height: width === 400 ? 860 : 800, scheme });
+      const opened = await Promise.all(Object.entries(pages).map(async ([name, path]) => {
+        const page = await t.page({ context });
+        await page.goto(path);
+        await page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector("[aria-busy=true]"));
+        return [name, page];
+      }));
+      // Long enough for lines to be seen in the live charts.
+      await opened[0][1].waitForTimeout(t.facts.linger ?? 15000);
+      for (const [name, page] of opened) {
+        await page.bringToFront();
+        await page.waitForTimeout(2500);
+        await page.screenshot({ path: join(t.facts.shots, `${name}-${width}-${scheme}.png`) });
+      }
+    }
+  }
+  await t.ask(`/api/sessions/${running}/cancel`, { method: "POST" });
+  return {};
 }

@@ -30,7 +30,7 @@ function page(path: string, server: ServerInfo | null): [string, preact.Componen
   if ((m = match("/sessions/:guid", path))) return ["sessions", <SessionPage key={m.guid} guid={m.guid!} server={server} />];
   if ((m = match("/compare/:a/:b", path))) return ["sessions", <ComparePage a={m.a!} b={m.b!} />];
   if (match("/profilers", path)) return ["profilers", <ProfilersPage />];
-  return ["", <Empty title="There is no such page" acts={<a class="btn" href="/processes">Patients</a>}>The address may be mistyped, or come from another version.</Empty>];
+  return ["", <><h1>There is no such page</h1><Empty acts={<a class="btn" href="/processes">Patients</a>}>The address may be mistyped, or come from another version.</Empty></>];
 }
 
 function App() {

@@ -12,7 +12,7 @@ export type Process = Schemas["ProcessInfo"] & { ways?: Way[] };
 export type ProfilerParameter = Schemas["ProfilerParameter"];
 export type Profiler = Schemas["ProfilerInfo"];
 export type SessionFile = Schemas["FileInfo"];
-export type ServerInfo = Schemas["ServerInfo"] & { cores?: number; auth?: string; exposed?: boolean; warning?: string | null };
+export type ServerInfo = Schemas["ServerInfo"] ;
 export type LogLine = Schemas["LogLine"];
 type SessionInfo = Schemas["SessionInfo"];
 
@@ -61,7 +61,7 @@ export function lastHeard(): number {
   return lastContact;
 }
 
-export async function call(path: string, init: RequestInit = {}): Promise<Response> {
+async function call(path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(path, { credentials: "same-origin", ...init });
@@ -120,10 +120,10 @@ export const api = {
   start: async (profilerGuid: string, processId: number, parameters: { key: string; value: string }[], way?: string) =>
     session(await post("/api/sessions", { body: { profilerGuid, processId, parameters, ...(way ? { way } : {}) } satisfies Schemas["StartSession"] })),
   cancel: (guid: string) => post("/api/sessions/{guid}/cancel", { path: { guid } }),
-  shares: async (guid: string) => (await (await call(`/api/sessions/${guid}/shares`)).json()) as { token: string; path: string; expires: string }[],
-  share: (guid: string, days: number) => call(`/api/sessions/${guid}/shares`, init("POST", { body: { days } })),
-  unshare: (guid: string, token: string) => call(`/api/sessions/${guid}/shares/${encodeURIComponent(token)}`, { method: "DELETE" }),
-  login: (token: string) => call("/api/login", init("POST", { body: { token } })),
+  shares: (guid: string) => get("/api/sessions/{guid}/shares", { path: { guid } }),
+  share: (guid: string, days: number) => post("/api/sessions/{guid}/shares", { path: { guid }, body: { days } }),
+  unshare: (guid: string, token: string) => remove("/api/sessions/{guid}/shares/{token}", { path: { guid, token } }),
+  login: (token: string) => post("/api/login", { body: { token } }),
   remove: (guid: string) => remove("/api/sessions/{guid}", { path: { guid } }),
 };
 

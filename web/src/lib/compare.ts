@@ -1,7 +1,7 @@
 // What changed between two reports of one profiler: figures by label, rows by name, frames by name. Biggest change first.
-import { cellKind, cellNumber, cellValue, isTextKind, type Fact, type FlameBlock, type Kind, type ReportDocument, type TableBlock } from "./document";
+import { cellNumber, cellValue, isTextKind, type Bare, type Column, type Fact, type FlameBlock, type Kind, type ReportDocument, type TableBlock } from "./document";
 import { flameTree } from "./flame";
-import { mainColumn, nameColumn } from "./rows";
+import { mainColumn } from "./rows";
 
 export interface FigureChange { label: string; kind: Kind; a: number | null; b: number | null }
 
@@ -16,29 +16,29 @@ export function compareFigures(a: Fact[], b: Fact[]): FigureChange[] {
   return changes;
 }
 
-function named(t: TableBlock): Map<string, number> {
-  const name = nameColumn(t.columns), main = mainColumn(t.columns), found = new Map<string, number>();
+/** Rows by their texts: a type alone may stand in several rows. */
+function named(t: TableBlock, texts: number[], main: number): Map<string, number> {
+  const found = new Map<string, number>();
   for (const r of t.rows) {
     if ((r.depth ?? 0) > 0) continue;
-    const key = String(cellValue(r.cells[name] ?? null) ?? ""), n = cellNumber(r.cells[main] ?? null);
-    if (key && !Number.isNaN(n)) found.set(key, (found.get(key) ?? 0) + n);
+    const key = JSON.stringify(texts.map((i) => cellValue(r.cells[i] ?? null))), n = cellNumber(r.cells[main] ?? null);
+    if (!Number.isNaN(n)) found.set(key, (found.get(key) ?? 0) + n);
   }
   return found;
 }
 
 /** A table of names: before, after, difference. */
-function changeTable(title: string, nameTitle: string, nameKind: Kind, kind: Kind, a: Map<string, number>, b: Map<string, number>): TableBlock | null {
+function changeTable(title: string, names: Column[], kind: Kind, a: Map<string, number>, b: Map<string, number>): TableBlock | null {
   const rows: TableBlock["rows"] = [];
   for (const key of new Set([...a.keys(), ...b.keys()])) {
     const x = a.get(key) ?? null, y = b.get(key) ?? null, d = (y ?? 0) - (x ?? 0);
-    if (d !== 0) rows.push({ cells: [key, x, y, d] });
+    if (d !== 0) rows.push({ cells: [...(JSON.parse(key) as Bare[]), x, y, d] });
   }
-  rows.sort((p, q) => Math.abs(q.cells[3] as number) - Math.abs(p.cells[3] as number));
+  const last = names.length + 2;
+  rows.sort((p, q) => Math.abs(q.cells[last] as number) - Math.abs(p.cells[last] as number));
   if (!rows.length) return null;
-  return {
-    block: "table", title, rowsCut: 0, rows,
-    columns: [{ name: nameTitle, kind: nameKind, bar: false, main: false }, { name: "Before", kind, bar: false, main: false }, { name: "After", kind, bar: false, main: false }, { name: "Change", kind, bar: false, main: true }],
-  };
+  const number = (name: string, main = false): Column => ({ name, kind, bar: false, main });
+  return { block: "table", title, rowsCut: 0, rows, columns: [...names.map((c) => ({ ...c, bar: false, main: false })), number("Before"), number("After"), number("Change", true)] };
 }
 
 /** Shares of all that each frame has with its callees; a frame that calls itself counts once. */
@@ -51,7 +51,7 @@ export function frameShares(block: FlameBlock): Map<string, number> {
       open.set(g, open.get(g)! - 1);
     }
     if (i > 0 && !open.get(f)) {
-      const name = block.frames[f]?.[0] ?? "";
+      const name = JSON.stringify([block.frames[f]?.[0] ?? ""]);
       shares.set(name, (shares.get(name) ?? 0) + tree.total[i]! / all);
     }
     open.set(f, (open.get(f) ?? 0) + 1);
@@ -66,12 +66,12 @@ export function compareBlocks(a: ReportDocument, b: ReportDocument): TableBlock[
     const was = a.blocks.find((x) => x.block === block.block && "title" in x && "title" in block && x.title === block.title);
     if (!was) continue;
     let t: TableBlock | null = null;
-    if (block.block === "flame") t = changeTable(`${block.title}: by frame`, "Frame, with what it calls", "code", "ratio", frameShares(was as FlameBlock), frameShares(block));
+    if (block.block === "flame") t = changeTable(`${block.title}: by frame`, [{ name: "Frame, with what it calls", kind: "code", bar: false, main: false }], "ratio", frameShares(was as FlameBlock), frameShares(block));
     else if (block.block === "table" || block.block === "tree") {
-      const old = was as TableBlock, name = nameColumn(block.columns), main = mainColumn(block.columns);
-      if (main < 0 || isTextKind(block.columns[main]!.kind) || block.columns[main]!.kind === "time" || old.columns[main]?.name !== block.columns[main]!.name) continue;
-      const kind = block.rows.length ? cellKind(block.rows[0]!.cells[name] ?? null, block.columns[name]!.kind) : "code";
-      t = changeTable(`${block.title}: ${block.columns[main]!.name.toLowerCase()}`, block.columns[name]!.name, kind, block.columns[main]!.kind, named(old), named(block));
+      const old = was as TableBlock, main = mainColumn(block.columns), number = block.columns[main];
+      if (!number || isTextKind(number.kind) || number.kind === "time" || old.columns[main]?.name !== number.name) continue;
+      const texts = block.columns.flatMap((c, i) => (isTextKind(c.kind) ? [i] : [])).slice(0, 3);
+      t = changeTable(`${block.title}: ${number.name.toLowerCase()}`, texts.map((i) => block.columns[i]!), number.kind, named(old, texts, main), named(block, texts, main));
     }
     if (t) found.push(t);
   }

@@ -4,6 +4,7 @@ import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
 import { Trouble, Waiting } from "../parts/states";
 import { sentence, stops } from "../lib/registry";
+import { Prose } from "../parts/Prose";
 import { Pause } from "../parts/marks";
 
 export function ProfilersPage() {
@@ -19,7 +20,7 @@ export function ProfilersPage() {
           <li class="panel">
             <h2>{p.name}</h2>
             <p class="sym-line">{sentence(p.symptom)}</p>
-            <p class="sub">{p.description}</p>
+            <Prose text={p.description} />
             <dl class="mini">
               <div><dt>Way</dt><dd>{(p.ways ?? []).join(", then ") || "–"}</dd></div>
               <div><dt>Effect</dt><dd class={stops(p) ? "cost pause" : "cost"}><Pause stops={stops(p)} />{p.cost ?? (stops(p) ? "pauses it for a moment" : "no stop")}</dd></div>

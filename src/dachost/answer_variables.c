@@ -1,0 +1,107 @@
+/* Arguments and local variables of a thread's frames, as far as the JIT wrote down where they are. */
+
+#include "dachost/host.h"
+#include <string.h>
+
+#define MAX_FRAMES 2000
+#define MAX_VARIABLES 256 /* of one frame */
+#define WALK_ALL 0xFu
+#define WALK_FRAME_DATA 0xF0000000u
+
+static void add_variable(struct answer *a, uint64_t sp, uint32_t index, bool is_local, struct xclr_value *value,
+			 const struct buf *name)
+{
+	struct wire_dac_variable v = {
+		.sp = sp, .index = index, .is_local = is_local, .text_len = (uint32_t)name->len
+	};
+	uint8_t bytes[16] = { 0 };
+	uint32_t got = 0;
+	uint64_t size = 0;
+	if (value) {
+		if (COM_CALL(value, GetFlags, &v.flags) < 0)
+			v.flags = 0;
+		if (COM_CALL(value, GetAddress, &v.address) < 0)
+			v.address = 0;
+		if (COM_CALL(value, GetSize, &size) < 0)
+			size = 0;
+		v.size = (uint32_t)(size < UINT32_MAX ? size : UINT32_MAX);
+		/* It fails when the buffer is too small; larger ones are read where they are. */
+		if (size && size <= sizeof(v.value) && COM_CALL(value, GetBytes, sizeof(bytes), &got, bytes) >= 0) {
+			memcpy(&v.value, bytes, sizeof(v.value));
+			v.known = 1;
+		} else {
+			v.known = size && v.address;
+		}
+	}
+	answer_add(a, &v, sizeof(v));
+	answer_text(a, name->data, name->len);
+}
+
+static void add_frame(struct xclr_frame *frame, uint64_t sp, struct answer *a, struct buf *name)
+{
+	static com_char units[HOST_NAME_MAX];
+	uint32_t n = 0, len;
+	struct xclr_value *value;
+	if (COM_CALL(frame, GetNumArguments, &n) < 0)
+		n = 0;
+	for (uint32_t i = 0; i < n && i < MAX_VARIABLES; i++) {
+		value = NULL;
+		len = 0;
+		units[0] = 0;
+		com_hr hr = COM_CALL(frame, GetArgumentByIndex, i, &value, HOST_NAME_MAX, &len, units);
+		host_utf8(units, HOST_NAME_MAX, name);
+		add_variable(a, sp, i, false, hr < 0 ? NULL : value, name);
+		COM_RELEASE(value);
+	}
+	n = 0;
+	if (COM_CALL(frame, GetNumLocalVariables, &n) < 0)
+		n = 0;
+	buf_clear(name);
+	for (uint32_t i = 0; i < n && i < MAX_VARIABLES; i++) {
+		value = NULL;
+		units[0] = 0;
+		com_hr hr = COM_CALL(frame, GetLocalVariableByIndex, i, &value, HOST_NAME_MAX, &len, units);
+		add_variable(a, sp, i, true, hr < 0 ? NULL : value, name);
+		COM_RELEASE(value);
+	}
+}
+
+static void visit(struct xclr_walk *walk, struct answer *a, struct buf *name)
+{
+	struct dacp_context context = { 0 };
+	struct xclr_frame *frame = NULL;
+	uint64_t explicit_frame = 0;
+	uint32_t size = 0;
+	if (COM_CALL(walk, GetContext, DACP_CONTEXT_ALL, sizeof(context), &size, (uint8_t *)&context) < 0)
+		return;
+	if (COM_CALL(walk, Request, WALK_FRAME_DATA, 0, NULL, sizeof(explicit_frame), (uint8_t *)&explicit_frame) >=
+		    0 &&
+	    explicit_frame)
+		return;
+	if (COM_CALL(walk, GetFrame, (void **)&frame) >= 0 && frame)
+		add_frame(frame, context.rsp, a, name);
+	COM_RELEASE(frame);
+}
+
+com_hr answer_variables(struct host *h, const struct question *q, struct answer *a)
+{
+	struct xclr_task *task = NULL;
+	struct xclr_walk *walk = NULL;
+	CLEANUP(buf_free) struct buf name = { 0 };
+	com_hr hr = COM_CALL(h->process, GetTaskByOSThreadID, (uint32_t)q->values[0], &task);
+	if (hr < 0 || !task)
+		return hr < 0 ? hr : COM_E_FAIL;
+	hr = COM_CALL(task, CreateStackWalk, WALK_ALL, &walk);
+	if (hr < 0 || !walk) {
+		COM_RELEASE(task);
+		return hr < 0 ? hr : COM_E_FAIL;
+	}
+	hr = COM_OK;
+	for (size_t i = 0; hr == COM_OK && i < MAX_FRAMES; i++) {
+		visit(walk, a, &name);
+		hr = COM_CALL(walk, Next);
+	}
+	COM_RELEASE(walk);
+	COM_RELEASE(task);
+	return COM_OK;
+}

@@ -1,0 +1,35 @@
+/* The process as it runs. */
+#include "base/fd.h"
+#include "image/internal.h"
+#include "image/maps.h"
+#include "target/target.h"
+#include <errno.h>
+#include <fcntl.h>
+
+#define MAPS_MAX ((size_t)64 << 20)
+
+struct err *image_peek(const struct target *target, struct image **ret)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(mem_freep) char *maps = mem_printf("/proc/%d/maps", (int)target->pid);
+	CLEANUP(mem_freep) char *mem = mem_printf("/proc/%d/mem", (int)target->pid);
+	CLEANUP(image_closep) struct image *img = image_new(IMAGE_LIVE);
+	CLOSE_FD int fd = open(mem, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(errno, "its memory");
+	TRY(file_read(maps, MAPS_MAX, &text));
+	uint32_t index = image_add_fd(img, fd_steal(&fd));
+	const char *at = buf_cstr(&text), *end = at + text.len;
+	for (struct maps_line l; maps_next(&at, end, &l);) {
+		maps_add(img, &l);
+		if (l.prot[0] == 'r' && !maps_device(&l))
+			image_add_piece(img, (struct image_piece){ l.start, l.end, index, l.start });
+	}
+	image_seal_pieces(img);
+	image_find_modules(img);
+	img->pid = target->ns_pid;
+	if (!target_alive(target))
+		return err_new(ERR_NOT_FOUND, "the process has ended");
+	*ret = STEAL(img);
+	return NULL;
+}

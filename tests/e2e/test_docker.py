@@ -1,0 +1,165 @@
+"""The container image with a real engine: an app in its own container, drdotnet in another, nothing shared but /tmp."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from drdotnet import ROOT, wait_until
+from patient import PATIENTS, Patient
+
+BUILD = Path(os.environ.get("DRDOTNET", ROOT / "build" / "drdotnet")).parent
+IMAGE = "drdotnet/web"
+PORT = 19092
+MAX_IMAGE_BYTES = 60_000_000
+SECONDS = 120
+EXCEPTIONS, MERGED_STACKS = "805A308B-061C-47F3-9B30-F785C3186E82", "9404d16c-b49e-11ed-afa1-0242ac120002"
+
+
+class Engine:
+    """A Docker engine of its own, without networks of its own: it needs root and nothing else."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="drdotnet-docker-"))
+        self.host = f"unix://{self.folder}/socket"
+        self.log = open(self.folder / "log", "wb")
+        self.process = subprocess.Popen(
+            ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "-H", self.host,
+             "-p", self.folder / "pid", "--iptables=false", "--bridge=none"], stdout=self.log, stderr=self.log)
+        wait_until(lambda: self.process.poll() is not None or self.docker("version", check=False).returncode == 0,
+                   "the engine answers", 60)
+        if self.process.poll() is not None:
+            raise AssertionError((self.folder / "log").read_text()[-2000:])
+
+    def docker(self, *arguments, check=True):
+        return subprocess.run(["docker", *map(str, arguments)], env={**os.environ, "DOCKER_HOST": self.host},
+                              capture_output=True, text=True, timeout=SECONDS, check=check)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Docker(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0 or not shutil.which("dockerd"):
+            raise unittest.SkipTest("needs root and docker.io")
+        cls.engine = Engine()
+        cls.addClassCleanup(cls.engine.stop)
+        cls.docker = cls.engine.docker
+        cls.environment = {"DOCKER_HOST": cls.engine.host}
+        subprocess.run([ROOT / "deploy" / "image", BUILD, IMAGE], check=True, capture_output=True,
+                       env={**os.environ, **cls.environment})
+        cls.docker("volume", "create", "diagnostics")
+
+    def app(self, sickness, name, *options, **keys):
+        """A patient as process 1 of a container; it speaks through the client's pipes."""
+        prefix = ["docker", "run", "--rm", "-i", "--name", name, "--network", "none", "-v", "diagnostics:/tmp",
+                  "-v", f"{PATIENTS.resolve()}:{PATIENTS}:ro", "-e", "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1",
+                  *options, "--entrypoint", "", IMAGE]
+        patient = self.enterContext(Patient(sickness, prefix=prefix, env=self.environment, **keys))
+        self.assertEqual(patient.ready["pid"], 1)
+        return patient
+
+    def doctor(self, *options, name="drdotnet", command=()):
+        self.docker("run", "-d", "--rm", "--name", name, "--network", "host", "-e", f"DRDOTNET_LISTEN=127.0.0.1:{PORT}",
+                    "-e", "DRDOTNET_AUTH=none", *options, IMAGE, *command)
+        self.addCleanup(self.docker, "rm", "-f", name, check=False)
+
+    def call(self, path, body=None):
+        request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", json.dumps(body).encode() if body else None,
+                                         {"Content-Type": "application/json"} if body else {})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def reachable(self):
+        try:
+            return self.call("/api/processes") is not None
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def examine(self, guid, process, **parameters):
+        body = {"profilerGuid": guid, "processId": process,
+                "parameters": [{"key": key, "value": str(value)} for key, value in parameters.items()]}
+        session = self.call("/api/sessions", body)
+        deadline = time.monotonic() + SECONDS
+        while not (session := self.call(f"/api/sessions/{session['guid']}"))["isCompleted"]:
+            self.assertLess(time.monotonic(), deadline, session)
+            time.sleep(0.1)
+        self.assertEqual(session["state"], "done", session)
+        return session
+
+    def test_only_a_volume_is_shared(self):
+        """The recipe of the README: two apps on one volume, told apart; one without rights and with a read-only root."""
+        deadlock = self.app("deadlock", "app-1")
+        thrower = self.app("exceptions", "app-2", "--user", "1000:1000", "--read-only", "--cap-drop", "ALL")
+        self.doctor("-v", "diagnostics:/tmp")
+        wait_until(self.reachable, "the server answers", 30)
+        processes = {p["commandLine"].split()[-1]: p for p in self.call("/api/processes")}
+        self.assertEqual(set(processes), {"deadlock", "exceptions"})
+        self.assertNotEqual(processes["deadlock"]["id"], processes["exceptions"]["id"])
+        one, two = processes["deadlock"]["id"], processes["exceptions"]["id"]
+
+        for process in (one, two):
+            check = json.loads(self.docker("exec", "drdotnet", "drdotnet", "check", process, "--json").stdout)
+            ways = check.get("ways", check)
+            self.assertEqual([ways[w]["open"] for w in ("events", "samples", "image", "agent")], [True, False, False, True])
+        merged = self.examine(MERGED_STACKS, one)
+        self.assertIn("wait for a lock", merged["verdict"])
+        self.assertIn("Shop.Bank.", merged["verdict"])
+        self.examine(MERGED_STACKS, two)
+        thrown = self.examine(EXCEPTIONS, two, duration=2)
+        self.assertIn("exceptions", thrown["verdict"])
+        stacks = json.loads(self.docker("exec", "drdotnet", "drdotnet", "stacks", one, "--json").stdout)
+        self.assertIn("Shop.Bank.Ledger.TransferByMonitor",
+                      {f["name"] for t in stacks["threads"] for f in t["frames"]})
+        for bad in ("abc", "-1"):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                self.examine(EXCEPTIONS, two, duration=bad)
+            self.assertEqual(refused.exception.code, 400)
+
+        self.assertEqual(self.docker("exec", "drdotnet", "drdotnet", "_health").returncode, 0)
+        volume = Path(self.docker("volume", "inspect", "-f", "{{.Mountpoint}}", "diagnostics").stdout.strip())
+        self.assertEqual([p.name for p in volume.glob("drdotnet-*")], [])
+        for patient in (deadlock, thrower):
+            self.assertFalse(patient.truth()["paused"])
+
+    def test_other_recipes(self):
+        self.app("deadlock", "app-3")
+        # Its pid namespace, with and without rights: it has the pid that it has for itself.
+        for rights in ((), ("--cap-add", "SYS_PTRACE")):
+            seen = self.docker("run", "--rm", "--network", "none", "--pid", "container:app-3", *rights, IMAGE, "stacks", "1",
+                               "--json")
+            self.assertIn("TransferByMonitor", seen.stdout)
+        # Nothing shared: nothing seen, and said so.
+        alone = self.docker("run", "--rm", "--network", "none", IMAGE, "ps", check=False)
+        self.assertNotIn("sick", alone.stdout)
+        with tempfile.TemporaryDirectory() as home:
+            env = {**os.environ, **self.environment, "HOME": home}
+            script = ROOT / "deploy" / "examine-container.sh"
+            done = subprocess.run([script, "-c", "app-3", "-s", "-k", "5.10", "--", "run", "merged-call-stacks", "1"], env=env,
+                                  capture_output=True, text=True, timeout=SECONDS)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertIn("/app-3 (drdotnet/web)", done.stdout)
+            self.assertIn("on /tmp", done.stdout)
+            self.assertIn("wait for a lock", done.stdout)
+            self.assertTrue(any((Path(home) / "perf-profilings").iterdir()))
+            self.assertEqual(subprocess.run([script], env=env, capture_output=True).returncode, 2)
+            self.assertEqual(subprocess.run([script, "-c", "nobody"], env=env, capture_output=True).returncode, 1)
+
+    def test_size(self):
+        size = int(self.docker("image", "inspect", "-f", "{{.Size}}", IMAGE).stdout)
+        self.assertLess(size, MAX_IMAGE_BYTES)
+
+
+if __name__ == "__main__":
+    unittest.main()
