@@ -83,3 +83,10 @@ struct err *profiler_check_way(const struct profiler *p, enum way way)
 	}
 	return err_new(ERR_USAGE, "%s works by %s, not by '%s'", p->id, buf_cstr(&known), way_name(way));
 }
+
+const struct param *profiler_duration(const struct profiler *p)
+{
+	const struct param *duration = profiler_param(p, "duration");
+	duration = duration ? duration : profiler_param(p, "duration_seconds");
+	return duration && str_eq(duration->unit, "s") ? duration : NULL;
+}
