@@ -400,7 +400,7 @@ const struct profiler profiler_memory_leaks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 3,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "leak", "Find where it is added to, and why nothing is taken out again: a missing Remove, "
