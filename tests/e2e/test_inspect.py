@@ -12,6 +12,8 @@ from drdotnet import Home, PROGRAM, for_each_result, side_by_side
 from patient import FRAMEWORKS, Patient
 from terminal import Terminal
 
+SIDE_BY_SIDE = True
+
 SEED = int(os.environ.get("DRDOTNET_SEED", str(time.time_ns() % 1_000_000)))
 DAMAGES = 4
 TASKS = (Path(__file__).resolve().parents[1] / "patients" / "sick" / "Tasks.cs").read_text().splitlines()
