@@ -25,7 +25,7 @@ setup:
 	@tools/setup build test
 
 patients:
-	@tests/patients/build $(BUILD)/patients
+	@tests/patients/build --debug $(BUILD)/patients
 
 demo: all patients
 	@tools/demo $(BUILD)

@@ -64,7 +64,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	CLEANUP(inspect_closep) struct inspect *in = NULL;
 	struct image_limits limits = { 0 };
-	struct look look;
+	struct look look = { 0 };
 	const char *pause = args_value(args, "--max-pause");
 	if (pause && (!str_to_duration_ms(pause, &limits.max_pause_ms) || !limits.max_pause_ms ||
 		      limits.max_pause_ms > MAX_PAUSE_LIMIT_MS))

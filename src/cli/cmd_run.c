@@ -30,16 +30,9 @@ static struct err *set_param(struct params *params, const char *word)
 	return params_set(params, key, equals + 1);
 }
 
-static const struct param *duration_param(const struct profiler *profiler)
-{
-	const struct param *p = profiler_param(profiler, "duration");
-	p = p ? p : profiler_param(profiler, "duration_seconds");
-	return p && str_eq(p->unit, "s") ? p : NULL;
-}
-
 static struct err *set_duration(const struct profiler *profiler, struct params *params, const char *word)
 {
-	const struct param *param = duration_param(profiler);
+	const struct param *param = profiler_duration(profiler);
 	uint64_t ms;
 	if (!param)
 		return err_new(ERR_USAGE, "%s takes no --duration: it looks once", profiler->id);

@@ -35,10 +35,11 @@ static void wrap(struct buf *out, const char *text, size_t at, size_t indent)
 static void term(struct buf *out, const char *name, size_t width, const char *about)
 {
 	size_t indent = width + 4;
-	buf_printf(out, "  %-*s  ", (int)width, name);
 	if (strlen(name) > width) {
-		buf_char(out, '\n');
+		buf_printf(out, "  %s\n", name);
 		buf_repeat(out, " ", indent);
+	} else {
+		buf_printf(out, "  %-*s  ", (int)width, name);
 	}
 	wrap(out, about, indent, indent);
 }
@@ -73,6 +74,7 @@ void help_overview(struct buf *out)
 			term(out, commands[i]->name, 18, commands[i]->summary);
 	}
 	buf_str(out, "\nA TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'.\n"
+		     "With --server URL [--token TOKEN] a command works on the machine where 'drdotnet serve' runs.\n"
 		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
 }
 
@@ -126,8 +128,13 @@ static void parameter(const struct param *p, struct buf *out)
 
 void help_profiler(const struct profiler *profiler, struct buf *out)
 {
-	buf_printf(out, "  drdotnet %s 4211\n  drdotnet %s Shop.Api --duration 30s -o report.html\n\n%s", profiler->id,
-		   profiler->id, profiler->name);
+	if (!profiler->for_core)
+		buf_printf(out, "  drdotnet %s 4211\n", profiler->id);
+	if (profiler->ways[0] == WAY_IMAGE)
+		buf_printf(out, "  drdotnet %s --core core.4211\n", profiler->id);
+	buf_printf(out, "  drdotnet %s %s%s -o report.html\n\n%s", profiler->id,
+		   profiler->for_core ? "--core core.4211" : "Shop.Api",
+		   profiler_duration(profiler) ? " --duration 30s" : "", profiler->name);
 	buf_printf(out, "%s\n  Symptom: ", profiler->experimental ? " (experimental)" : "");
 	wrap(out, profiler->symptom, 11, 2);
 	buf_str(out, "  ");

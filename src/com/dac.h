@@ -180,7 +180,7 @@ typedef com_bool (*dacp_main_fn)(void *module, uint32_t reason, void *reserved);
 typedef void (*dacp_module_map_fn)(uint32_t index, uint64_t method_table, void *user);
 typedef void (*dacp_heap_block_fn)(uint64_t block, uint64_t size, uint32_t current);
 
-/* IMetaDataImport, of which one method is used. */
+/* IMetaDataImport, of which a few methods are used. */
 #define COM_IID_METADATA_IMPORT COM_GUID(0x7DAC8207, 0xD3AE, 0x4C75, 0x9B, 0x67, 0x92, 0x80, 0x1A, 0x49, 0x7D, 0x44)
 struct metadata_import {
 	const struct metadata_import_vtbl *vtbl;
@@ -189,12 +189,23 @@ struct metadata_import_vtbl {
 	com_hr (*QueryInterface)(struct metadata_import *self, const struct com_guid *iid, void **ret);
 	uint32_t (*AddRef)(struct metadata_import *self);
 	uint32_t (*Release)(struct metadata_import *self);
-	void *unused[54];
+	void (*CloseEnum)(struct metadata_import *self, void *list);
+	void *unused_4[14];
+	com_hr (*EnumMethods)(struct metadata_import *self, void **list, uint32_t type, uint32_t *tokens, uint32_t max,
+			      uint32_t *ret_n);
+	void *unused_19[11];
+	com_hr (*GetMethodProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_class, com_char *name,
+				 uint32_t capacity, uint32_t *ret_length, uint32_t *ret_attributes,
+				 const uint8_t **ret_signature, uint32_t *ret_signature_length, uint32_t *ret_rva,
+				 uint32_t *ret_flags);
+	void *unused_31[26];
 	com_hr (*GetFieldProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_class, com_char *name,
 				uint32_t capacity, uint32_t *ret_length, uint32_t *ret_attributes,
 				const uint8_t **ret_signature, uint32_t *ret_signature_length,
 				uint32_t *ret_element_type, const void **ret_constant, uint32_t *ret_constant_length);
 };
+_Static_assert(offsetof(struct metadata_import_vtbl, EnumMethods) == 18 * sizeof(void *), "slot 18");
+_Static_assert(offsetof(struct metadata_import_vtbl, GetMethodProps) == 30 * sizeof(void *), "slot 30");
 _Static_assert(offsetof(struct metadata_import_vtbl, GetFieldProps) == 57 * sizeof(void *), "slot 57");
 
 /* ---- interfaces ---- */

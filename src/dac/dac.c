@@ -152,6 +152,12 @@ struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct da
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
+struct err *dac_type_methods(struct dac *d, uint64_t type, struct dac_type_methods *ret)
+{
+	ANSWER(d, WIRE_DAC_TYPE_METHODS, &type, 1, decode_type_methods(&in_, &d->texts, ret), dac_type_methods_free,
+	       ret);
+}
+
 struct err *dac_variables(struct dac *d, uint32_t os_id, struct dac_variables *ret)
 {
 	uint64_t id = os_id;
@@ -215,6 +221,7 @@ DEFINE_FREE(dac_syncs_free, dac_syncs)
 DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)
 DEFINE_FREE(dac_variables_free, dac_variables)
+DEFINE_FREE(dac_type_methods_free, dac_type_methods)
 DEFINE_FREE(dac_objects_free, dac_objects)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)

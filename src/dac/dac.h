@@ -145,6 +145,20 @@ struct dac_type {
 struct err *dac_learn_types(struct dac *d, const uint64_t *types, size_t n) MUST_USE;
 const struct dac_type *dac_type(const struct dac *d, uint64_t type);
 
+struct dac_type_method {
+	uint64_t desc; /* for dac_learn_methods; 0 = not loaded */
+	uint64_t code; /* 0 = not compiled */
+	uint32_t token;
+	const char *name; /* of the method alone: "MoveNext" */
+};
+struct dac_type_methods { /* a VEC */
+	struct dac_type_method *v;
+	size_t n, cap;
+};
+/* Those that a type declares itself. Of generic types code is that of one instantiation, if any. */
+struct err *dac_type_methods(struct dac *d, uint64_t type, struct dac_type_methods *ret) MUST_USE;
+void dac_type_methods_free(struct dac_type_methods *methods);
+
 struct dac_field {
 	uint64_t type; /* method table of its type, when known */
 	uint32_t element_type, token, offset;

@@ -348,3 +348,15 @@ bool decode_variables(const struct buf *in, struct strtab *texts, struct dac_var
 			      }));
 	return cursor_ok(&c);
 }
+
+bool decode_type_methods(const struct buf *in, struct strtab *texts, struct dac_type_methods *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_type_method m;
+	while (take(&c, &m, sizeof(m)))
+		vec_push(ret, ((struct dac_type_method){ .desc = m.desc,
+							 .code = m.code,
+							 .token = m.token,
+							 .name = take_text(&c, texts, m.text_len) }));
+	return cursor_ok(&c);
+}

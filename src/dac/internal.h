@@ -42,6 +42,7 @@ bool decode_refs(const struct buf *in, struct dac_refs *ret);
 bool decode_code(const struct buf *in, struct dac_code *ret);
 bool decode_statics(const struct buf *in, struct dac_statics_list *ret);
 bool decode_objects(const struct buf *in, struct dac_objects *ret);
+bool decode_type_methods(const struct buf *in, struct strtab *texts, struct dac_type_methods *ret);
 bool decode_variables(const struct buf *in, struct strtab *texts, struct dac_variables *ret);
 bool decode_ranges(const struct buf *in, struct dac_ranges *ret);
 bool decode_syncs(const struct buf *in, struct dac_syncs *ret);

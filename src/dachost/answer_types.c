@@ -209,3 +209,54 @@ com_hr answer_module_types(struct host *h, const struct question *q, struct answ
 	dacp_module_map_fn on_type = on_module_type;
 	return COM_CALL(h->sos, TraverseModuleMap, 0, q->values[0], (void *)on_type, a);
 }
+
+/* ---- methods of a type ---- */
+
+#define MAX_METHODS 20000
+
+static void add_type_method(struct host *h, struct metadata_import *metadata, uint64_t module, uint32_t token,
+			    struct buf *name, struct answer *a)
+{
+	uint32_t class_token, length, attributes, signature_length, rva, flags, needed = 0;
+	const uint8_t *signature;
+	struct dacp_method_desc data = { 0 };
+	struct wire_dac_type_method m = { .token = token };
+	buf_clear(name);
+	memset(text, 0, sizeof(text));
+	if (COM_CALL(metadata, GetMethodProps, token, &class_token, text, HOST_NAME_MAX, &length, &attributes,
+		     &signature, &signature_length, &rva, &flags) >= 0)
+		host_utf8(text, HOST_NAME_MAX, name);
+	if (COM_CALL(h->sos, GetMethodDescFromToken, module, token, &m.desc) < 0)
+		m.desc = 0;
+	if (m.desc && COM_CALL(h->sos, GetMethodDescData, m.desc, 0, &data, 0, NULL, &needed) >= 0 && data.has_native)
+		m.code = data.native_code;
+	m.text_len = (uint32_t)name->len;
+	answer_add(a, &m, sizeof(m));
+	answer_text(a, name->data, name->len);
+}
+
+com_hr answer_type_methods(struct host *h, const struct question *q, struct answer *a)
+{
+	struct dacp_method_table data = { 0 };
+	CLEANUP(buf_free) struct buf name = { 0 };
+	void *list = NULL;
+	uint32_t tokens[64], got;
+	size_t all = 0;
+	com_hr hr = COM_CALL(h->sos, GetMethodTableData, q->values[0], &data);
+	if (hr < 0)
+		return hr;
+	struct metadata_import *metadata = metadata_of(h, data.module);
+	if (!metadata)
+		return COM_E_FAIL;
+	do {
+		got = 0;
+		hr = COM_CALL(metadata, EnumMethods, &list, data.typedef_token, tokens, ARRAY_SIZE(tokens), &got);
+		for (uint32_t i = 0; hr >= 0 && i < got && i < ARRAY_SIZE(tokens); i++)
+			add_type_method(h, metadata, data.module, tokens[i], &name, a);
+		all += got;
+	} while (hr == COM_OK && got && all < MAX_METHODS);
+	if (list)
+		metadata->vtbl->CloseEnum(metadata, list);
+	COM_RELEASE(metadata);
+	return hr < 0 ? hr : COM_OK;
+}

@@ -56,6 +56,7 @@ com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answe
 com_hr answer_memory(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_variables(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_busy_word(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_type_methods(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_exception(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_objects(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_statics(struct host *h, const struct question *q, struct answer *a);

@@ -207,6 +207,7 @@ static const struct {
 	[WIRE_DAC_MEMORY] = { answer_memory, 0 },
 	[WIRE_DAC_VARIABLES] = { answer_variables, 1 },
 	[WIRE_DAC_BUSY_WORD] = { answer_busy_word, 0 },
+	[WIRE_DAC_TYPE_METHODS] = { answer_type_methods, 1 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)

@@ -69,7 +69,7 @@ static struct err *judge_filter(const struct limits_process *p, struct image_for
 static struct err *judge_room(const struct limits_watch *w, const struct limits_process *p, struct image_forecast *f)
 {
 	struct limits_room room = limits_watch_room(w);
-	f->need_bytes = limits_need(p, room.oom_group);
+	f->need_bytes = limits_need(p);
 	f->room_bytes = room.bytes;
 	if (limits_frozen(w))
 		return refuse(f, "thaw its cgroup", err_new(ERR_BUSY, "its cgroup is frozen"));
@@ -79,15 +79,19 @@ static struct err *judge_room(const struct limits_watch *w, const struct limits_
 			err_new(ERR_UNSUPPORTED,
 				"the memory limit of its cgroup cannot be seen from here, so there may be no room "
 				"for a copy"));
+	/* The copy's own OOM score would not help: all are killed together, whoever took the memory. */
+	if (room.oom_group)
+		return refuse(
+			f, "clear memory.oom.group of its cgroup, or take a way without a copy",
+			err_new(ERR_UNSUPPORTED,
+				"should memory run out, all of its container would be killed (memory.oom.group), so "
+				"no copy of it is made"));
 	uint64_t reserve = limits_reserve(room.limit);
 	if (room.bytes < f->need_bytes + reserve)
 		return refuse(f, room.machine ? "free memory on the machine" : "give its cgroup more memory",
-			      err_new(ERR_UNSUPPORTED, "a copy may need %s, and %s has only %s left%s",
+			      err_new(ERR_UNSUPPORTED, "a copy may need %s, and %s has only %s left",
 				      fmt_bytes(f->need_bytes + reserve).s, room.machine ? "the machine" : "its cgroup",
-				      fmt_bytes(room.bytes).s,
-				      room.oom_group ? ", and all of it would be killed for want of more "
-						       "(memory.oom.group)"
-						     : ""));
+				      fmt_bytes(room.bytes).s));
 	return NULL;
 }
 

@@ -335,12 +335,8 @@ bool limits_frozen(const struct limits_watch *w)
 
 /* ---- what follows ---- */
 
-uint64_t limits_need(const struct limits_process *p, bool oom_group)
+uint64_t limits_need(const struct limits_process *p)
 {
-	/* A copy can never cost more than all its private memory once more: with that much room nothing can happen. */
-	uint64_t worst = p->anon + p->page_tables;
-	if (oom_group)
-		return worst + 16 * MB;
 	uint64_t likely = p->anon / 4 + 64 * MB;
 	return p->page_tables + MIN(p->anon, likely);
 }

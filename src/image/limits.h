@@ -44,7 +44,7 @@ struct limits_room limits_watch_room(const struct limits_watch *w);
 bool limits_frozen(const struct limits_watch *w);
 
 /* What must be free for a copy of this process. */
-uint64_t limits_need(const struct limits_process *p, bool oom_group);
+uint64_t limits_need(const struct limits_process *p);
 /* A copy is dropped when less than this is free. */
 uint64_t limits_reserve(uint64_t limit);
 /* How long the process will stand still. */

@@ -27,7 +27,7 @@ struct err *inspect_open(struct look *look, const char *source, struct inspect *
 
 struct err *inspect_open_core(const char *path, struct inspect **ret)
 {
-	struct look look;
+	struct look look = { 0 };
 	TRY(look_at_core(path, &look));
 	return inspect_open(&look, path, ret);
 }
@@ -466,8 +466,8 @@ static const struct inspect_command commands[] = {
 	{ "stack-objects", "THREAD", "objects that a thread's stack keeps alive", 1, 1, inspect_stack_objects },
 	{ "locals", "THREAD", "arguments and local variables by name, frame by frame", 1, 1, inspect_locals },
 	{ "type", "NAME", "a type: size, base, fields, static values", 1, 1, inspect_type },
-	{ "method", "ADDRESS | NAME",
-	  "code around an address, or of a method on some stack: range, IL map, instructions", 1, 1, inspect_method },
+	{ "method", "ADDRESS | NAME", "code of a method or around an address: range, IL map, instructions", 1, 1,
+	  inspect_method },
 	{ "verify-heap", "", "walks the whole heap and says whether it makes sense", 0, 0, inspect_verify_heap },
 	{ "find-string", "TEXT", "strings that contain it", 1, 1, inspect_find_string },
 	{ "help", "[COMMAND]", "this list, or one command", 0, 1, inspect_help },

@@ -40,6 +40,9 @@ struct err *inspect_object(struct inspect *in, const char *word, uint64_t *ret) 
 /* Does a type's name fit what was asked for? The whole of it, its end behind a dot, or a part between stars. */
 bool inspect_type_fits(const char *shown, const char *wanted);
 
+/* Method tables of loaded types that fit the name; none is no error. Call inspect_heap first. */
+struct err *inspect_find_types(struct inspect *in, const char *wanted, struct dac_addresses *ret) MUST_USE;
+
 /* ---- words for things; all appended, for people ---- */
 
 void inspect_add_type(struct inspect *in, const struct heap_type *type, struct buf *out);

@@ -280,7 +280,7 @@ struct err *inspect_show_object(struct inspect *in, const char *const *words, si
 
 /* ---- type ---- */
 
-static struct err *find_types(struct inspect *in, const char *wanted, struct dac_addresses *ret)
+struct err *inspect_find_types(struct inspect *in, const char *wanted, struct dac_addresses *ret)
 {
 	const struct dac_modules *modules;
 	const struct heap_type *exact = NULL;
@@ -363,7 +363,7 @@ struct err *inspect_type(struct inspect *in, const char *const *words, size_t n,
 	struct heap *heap;
 	(void)n;
 	TRY(inspect_heap(in, &heap));
-	struct err *err = find_types(in, words[0], &found);
+	struct err *err = inspect_find_types(in, words[0], &found);
 	if (!err && !found.n) {
 		CLEANUP(buf_free) struct buf name = { 0 };
 		str_add_visible(&name, words[0], strlen(words[0]), 100);

@@ -151,6 +151,21 @@ static void add_async_method(struct inspect *in, const struct heap_type *machine
 	buf_printf(out, "%.*s.%.*s", (int)lead, s, (int)(close - open - 1), open + 1);
 }
 
+/* The source line of an await: the state is its number, the PDB knows where in MoveNext it stands. */
+static void add_await(struct inspect *in, const struct group *g, struct buf *out)
+{
+	struct dac_type_methods methods = { 0 };
+	struct pdb *pdb = g->state >= 0 ? dac_lines_pdb(in->look.lines, g->machine->module) : NULL;
+	if (pdb)
+		err_ignore(dac_type_methods(in->look.dac, g->machine->address, &methods));
+	vec_each(m, &methods) {
+		struct pdb_line line;
+		if (str_eq(m->name, "MoveNext") && pdb_await(pdb, m->token, (uint32_t)g->state, &line))
+			dac_line_add(out, &line);
+	}
+	dac_type_methods_free(&methods);
+}
+
 struct err *inspect_tasks(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
 	const struct heap_outline *outline;
@@ -170,17 +185,19 @@ struct err *inspect_tasks(struct inspect *in, const char *const *words, size_t n
 			err = inspect_go_on(in);
 	}
 	vec_sort(&groups, by_count);
-	answer_table(a, NULL, "tasks", "await", "one of them", "async method", NULL);
+	answer_table(a, NULL, "tasks", "await", "at", "one of them", "async method", NULL);
 	vec_each(g, &groups) {
-		CLEANUP(buf_free) struct buf name = { 0 };
+		CLEANUP(buf_free) struct buf name = { 0 }, at = { 0 };
 		char state[24];
+		add_await(in, g, &at);
 		all += g->n;
 		if (g->state >= 0)
 			snprintf(state, sizeof(state), "%lld", (long long)g->state);
 		else
 			str_copy(state, sizeof(state), "running");
 		add_async_method(in, g->machine, &name);
-		ANSWER_ROW(a, C_COUNT(g->n), C_TEXT(state), C_ADDRESS(g->first), C_TEXT(buf_cstr(&name)));
+		ANSWER_ROW(a, C_COUNT(g->n), C_TEXT(state), C_TEXT(buf_cstr(&at)), C_ADDRESS(g->first),
+			   C_TEXT(buf_cstr(&name)));
 	}
 	answer_line(a, "%s not done; awaits count from 0 in the order of the source",
 		    fmt_plural(all, "async method", "async methods").s);

@@ -336,7 +336,7 @@ const struct profiler profiler_deadlocks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "deadlock", "Only a restart frees them now. To mend it: take these locks in the same order "

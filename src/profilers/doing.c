@@ -142,9 +142,27 @@ static bool is_runtime_own(const struct seen_thread *t)
 	return t->finalizer || nameless || str_starts(t->os_name, ".NET ");
 }
 
+/* A worker of the pool between two pieces of work: it looks for the next one. */
+static bool looks_for_work(const struct seen *s, const struct seen_thread *t)
+{
+	static const char *const machinery[] = { "System.Threading.PortableThreadPool.", "System.Threading.LowLevel",
+						 "System.Threading.ThreadPoolWorkQueue.",
+						 "System.Threading.Thread.StartCallback" };
+	for (size_t i = 0; i < t->n; i++) {
+		bool part = false;
+		for (size_t k = 0; k < ARRAY_SIZE(machinery); k++)
+			part |= str_starts(seen_frame(s, t, i)->name, machinery[k]);
+		if (!part)
+			return false;
+	}
+	return t->n > 0;
+}
+
 enum doing seen_doing(const struct seen *s, const struct seen_thread *t)
 {
 	size_t own = seen_site(s, t), call = call_index(t->call);
+	if (looks_for_work(s, t))
+		return DOING_IDLE;
 	if (t->call == SEEN_RUNS && t->n)
 		return DOING_RUNS;
 	if (t->call == SEEN_UNKNOWN && t->cooperative)

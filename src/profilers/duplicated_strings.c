@@ -502,7 +502,7 @@ const struct profiler profiler_duplicated_strings = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 5,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "strings-duplicated",

@@ -116,7 +116,7 @@ static struct err *choose_core(struct exam *exam, enum way wanted)
 /* That a copy can be taken is not enough: the library that understands it must be there, and the pause be allowed. */
 static void check_look(const struct exam *exam, struct way_check *check)
 {
-	char *fix;
+	char *fix = NULL;
 	CLEANUP(err_freep) struct err *err = check->open ? exam_look_check(exam, &fix) : NULL;
 	if (!err)
 		return;

@@ -267,7 +267,7 @@ const struct profiler profiler_gc_survivors = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 6,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "one-holder",

@@ -102,7 +102,7 @@ static struct err *take(void *user, struct cursor *in)
 	seen->threads_unread = cursor_u32(in);
 	if (!cursor_ok(in))
 		return err_new(ERR_BAD_DATA, "the heap's recording is cut short");
-	return seen->take_more ? seen->take_more(seen->take_user, in) : NULL;
+	return seen->take_more ? seen->take_more(seen->user, in) : NULL;
 }
 
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part)

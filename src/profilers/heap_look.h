@@ -18,7 +18,6 @@ struct heap_look {
 	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
 	struct err *(*take_more)(void *user, struct cursor *in);      /* what on_done wrote */
 	void *user;
-	void *take_user; /* of take_more */
 };
 /* Part is the name of this look in the recording: "heap". The graph is dominated already. */
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part) MUST_USE;

@@ -66,7 +66,7 @@ static uint64_t image_bytes(const struct image *img)
 	uint64_t bytes = 0;
 	const struct image_piece *p = image_pieces(img, &n);
 	for (size_t i = 0; i < n; i++)
-		bytes += p[i].end - p[i].start;
+		bytes += p[i].fd == IMAGE_FD_ZERO ? 0 : p[i].end - p[i].start;
 	return bytes;
 }
 
@@ -224,7 +224,7 @@ static const char *entry_assembly(struct dac *dac)
 
 struct err *look_core_patient(const char *path, struct patient *ret)
 {
-	struct look look;
+	struct look look = { 0 };
 	if (is_gcdump(path))
 		return gcdump_patient(path, ret);
 	TRY(look_at_core(path, &look));
@@ -390,6 +390,8 @@ static struct err *take(const struct look_part *part, const struct buf *bytes)
 		return err_new(ERR_UNSUPPORTED,
 			       "the recording's part '%s' has format %u, this version of drdotnet reads %u", part->name,
 			       version, part->version);
+	/* What it returns is an error of its own. */
+	/* cppcheck-suppress returnDanglingLifetime */
 	return part->take(part->user, &in);
 }
 

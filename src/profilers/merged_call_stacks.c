@@ -105,10 +105,11 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	struct rich *v = report_verdict(report, queue || pool ? REPORT_WARN : REPORT_INFO, finding);
 	if (queue)
 		say_lock(v, s, lock, waiting);
-	rich_text(v, "%s: %zu blocked, %zu running, %zu idle. ",
-		  fmt_plural(c.all, "managed thread", "managed threads").s, c.blocked, c.running, c.idle);
+	rich_text(v, "%s: %s blocked, %s running, %s idle. ", fmt_plural(c.all, "managed thread", "managed threads").s,
+		  fmt_count(c.blocked).s, fmt_count(c.running).s, fmt_count(c.idle).s);
 	if (pool && !queue)
-		rich_text(v, "%zu of %zu pool threads at work are blocked. ", c.pool_blocked, c.pool);
+		rich_text(v, "%s of %s pool threads at work are blocked. ", fmt_count(c.pool_blocked).s,
+			  fmt_count(c.pool).s);
 	if (top && top->n >= MANY && !queue)
 		say_group(v, s, gs, top);
 	const char *next = profiler_next(exam->profiler, finding);

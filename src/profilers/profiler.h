@@ -41,6 +41,7 @@ struct profiler {
 	size_t n_params;
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
 	bool experimental;
+	bool for_core; /* asks a core file; of a living process it can only say that it lives */
 	const struct advice *advice;
 	size_t n_advice;
 	/* Collects until the window ends, the target ends or the exam is cancelled. Cut short is no error: it marks the
@@ -58,6 +59,8 @@ struct err *profiler_find(const char *name, const struct profiler **ret) MUST_US
 struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
 const struct param *profiler_param(const struct profiler *p, const char *key);
+/* The parameter that says for how many seconds it listens; NULL = it looks once. */
+const struct param *profiler_duration(const struct profiler *p);
 
 /* Checked values, one for each parameter of the profiler. Texts are valid by construction. */
 struct params;

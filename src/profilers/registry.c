@@ -14,6 +14,7 @@
 	X(stuck_tasks)                                                                                                 \
 	X(zombie_threads)                                                                                              \
 	X(gc_survivors)                                                                                                \
+	X(memory_leaks)                                                                                                \
 	X(heap_stats)                                                                                                  \
 	X(duplicated_strings)                                                                                          \
 	X(wasted_collections)                                                                                          \
@@ -81,4 +82,11 @@ struct err *profiler_check_way(const struct profiler *p, enum way way)
 		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
 	}
 	return err_new(ERR_USAGE, "%s works by %s, not by '%s'", p->id, buf_cstr(&known), way_name(way));
+}
+
+const struct param *profiler_duration(const struct profiler *p)
+{
+	const struct param *duration = profiler_param(p, "duration");
+	duration = duration ? duration : profiler_param(p, "duration_seconds");
+	return duration && str_eq(duration->unit, "s") ? duration : NULL;
 }

@@ -293,7 +293,8 @@ static void add_times(struct seen *s, const struct target_threads *list, bool af
 static void ask_times(struct seen *s, const struct look *look)
 {
 	struct target_threads now = { 0 };
-	CLEANUP(err_freep) struct err *err = look->target ? target_threads(look->target, &now) : NULL;
+	if (look->target)
+		err_ignore(target_threads(look->target, &now));
 	add_times(s, &look->before, false);
 	add_times(s, &now, true);
 	vec_free(&now);

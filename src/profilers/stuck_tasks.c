@@ -245,7 +245,7 @@ const struct profiler profiler_stuck_tasks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "stuck",

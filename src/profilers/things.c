@@ -499,7 +499,8 @@ void seen_find_things(struct seen *s, const struct seen_raw *raw)
 	size_t blocked = 0;
 	vec_each(t, &s->threads)
 		blocked += doing_is_blocked(seen_doing(s, t));
-	CLEANUP(err_freep) struct err *err = blocked ? heap_open(raw->look->image, raw->look->dac, &f.heap) : NULL;
+	if (blocked)
+		err_ignore(heap_open(raw->look->image, raw->look->dac, &f.heap));
 	if (!f.heap)
 		return;
 	f.refs = mem_zalloc(s->threads.n * sizeof(*f.refs));

@@ -397,7 +397,7 @@ const struct profiler profiler_wasted_collections = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 1,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "empty-collections", "Create these when the first element comes; until then null or a shared "

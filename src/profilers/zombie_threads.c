@@ -350,7 +350,7 @@ const struct profiler profiler_zombie_threads = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
-	.ways = { WAY_IMAGE },
+	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "growing",

@@ -355,8 +355,9 @@ static struct err *examine(struct worker *w, struct err *(*find)(const char *, c
 			   : "its recording",
 	      DRDOTNET_VERSION);
 	TRY(collect(w, ret_cancelled));
-	log_f(w, "looked for %s%s%s", fmt_duration_ns(w->exam.end_ns - w->exam.start_ns).s, w->exam.partial ? ": " : "",
-	      w->exam.partial ? w->exam.partial : "");
+	uint64_t window_ns = w->exam.end_ns - w->exam.start_ns;
+	log_f(w, "looked %s%s%s%s", window_ns ? "for " : "once", window_ns ? fmt_duration_ns(window_ns).s : "",
+	      w->exam.partial ? ": " : "", w->exam.partial ? w->exam.partial : "");
 	set_state(w, STORE_ANALYSING);
 	uint64_t start_ns = clock_mono_ns();
 	TRY(conclude(w));

@@ -70,6 +70,7 @@ enum wire_dac_kind {
 	WIRE_DAC_OBJECTS,	 /* asks u64 objects; wire_dac_object ..., in that order */
 	WIRE_DAC_VARIABLES,	 /* asks {u64 OS thread id}; wire_dac_variable + name ..., frame by frame */
 	WIRE_DAC_BUSY_WORD,	 /* wire_dac_range, or none: the word that says whether a collection is at work */
+	WIRE_DAC_TYPE_METHODS,	 /* asks {u64 method table}; those it declares: wire_dac_type_method + name ... */
 	WIRE_DAC_KINDS
 };
 
@@ -196,6 +197,10 @@ struct wire_dac_object {
 struct wire_dac_range {
 	uint64_t start, size;
 };
+struct wire_dac_type_method {
+	uint64_t desc, code; /* 0 = not loaded, not compiled */
+	uint32_t token, text_len;
+};
 struct wire_dac_variable {
 	uint64_t sp;				   /* of its frame */
 	uint64_t value;				   /* its first bytes */
@@ -231,6 +236,7 @@ WIRE_SIZE_(wire_dac_code, 24);
 WIRE_SIZE_(wire_dac_il, 24);
 WIRE_SIZE_(wire_dac_sync, 40);
 WIRE_SIZE_(wire_dac_exception, 40);
+WIRE_SIZE_(wire_dac_type_method, 24);
 WIRE_SIZE_(wire_dac_variable, 48);
 WIRE_SIZE_(wire_dac_statics, 24);
 WIRE_SIZE_(wire_dac_range, 16);

@@ -153,5 +153,15 @@ def held_threads(pid, masks=True):
     return found
 
 
+def copies_of(pid):
+    """Children that run the same program: copies of it (or one that is about to become another program)."""
+    def program(one):
+        try:
+            return os.readlink(f"/proc/{one}/exe")
+        except OSError:
+            return None
+    return [child for child in children(pid) if program(child) == program(pid)]
+
+
 def descriptors(pid):
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))

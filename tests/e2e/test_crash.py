@@ -7,8 +7,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from drdotnet import Home, Report, for_each_result, side_by_side
+import oracle
+from drdotnet import Home, PROGRAM, Report, for_each_result, side_by_side
 from patient import FRAMEWORKS, PATIENTS, Patient
+
+SIDE_BY_SIDE = True
 
 SOURCE = (Path(__file__).resolve().parents[1] / "patients" / "sick" / "Crash.cs").read_text().splitlines()
 # What the patient does: finding, a part of the verdict, and the text of the line that the verdict names.
@@ -106,6 +109,24 @@ class Deaths(unittest.TestCase):
     def test_memory_at_the_end(self, key, report, pid, truth):
         if key[1] == "oom":
             self.assertGreater(report.figures["Managed heap"], 150 << 20)
+
+
+class AgainstClrmd(unittest.TestCase):
+    def test_exceptions(self):
+        """Type, message, inner ones and every frame of the stacks that they carry."""
+        with tempfile.TemporaryDirectory(prefix="drdotnet-crash-") as folder:
+            for fx in FRAMEWORKS:
+                with self.subTest(fx):
+                    core, _, _ = die(Path(folder), fx, "unhandled", HEAP)
+                    done = subprocess.run([Path(PROGRAM).parent / "tests" / "dac_facts", core, "exceptions"], capture_output=True, text=True,
+                                          env={**os.environ, "DRDOTNET_DACHOST": str(Path(PROGRAM).with_name("drdotnet-dachost"))})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    theirs = oracle.run("clrmd", "exceptions", core, PATIENTS / "sick" / fx / "libmscordaccore.so")
+                    core.unlink()
+                    mine = done.stdout.splitlines()
+                    self.assertEqual(mine, theirs.splitlines())
+                    self.assertEqual(sum(line.startswith("exception ") for line in mine), 2)
+                    self.assertGreater(len(mine), 5)
 
 
 class OtherCores(unittest.TestCase):

@@ -4,8 +4,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from drdotnet import Home, look, Report, side_by_side, stand_still
+from drdotnet import examine, Home, look, Report, side_by_side, stand_still
 from patient import FRAMEWORKS, Patient
+
+SIDE_BY_SIDE = True
 
 AIR = 1.35  # the collection's own memory, on top of what the patient counts
 LOW = "--param=retained_bytes_threshold=10000"
@@ -109,31 +111,42 @@ class AgainstThePatient(unittest.TestCase):
             self.assertEqual(again.rows("Holders"), survivors.rows("Holders"))
 
 
-class Strings(unittest.TestCase):
+class Leaks(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())
 
-    def test_copies_and_waste(self):
+    def test_what_grows_and_how_fast(self):
         for fx in FRAMEWORKS:
-            with self.subTest(fx), Patient("duplicate-strings", fx=fx, copies=20000) as patient:
-                truth = patient.truth()["duplicate-strings"]
-                masked = look(self.home, "duplicated-strings", patient.pid)
-                shown = look(self.home, "duplicated-strings", patient.pid, "--param=show_values=true")
-                self.assertEqual((masked.finding, masked.health), ("many-duplicates", "warn"))
-                for report in (masked, shown):
-                    found = {(row["Copies"], row["Wasted"]): row for row in report.rows("Values")}
-                    for value in truth["values"]:
-                        row = found[value["copies"], value["wasted_bytes"]]
-                        self.assertEqual(row["Kept by"], "OrderLine.Status")
-                    self.assertAlmostEqual(report.figures["Wasted"], truth["wasted_bytes"], delta=50_000)
-                values = {row["Value"]: row for row in shown.rows("Values")}
-                self.assertIn('"waiting for payment"', values)
-                self.assertNotIn("waiting for payment", str(masked.data))
-                self.assertIn('"xxxxxxx xxx xxxxxxx"', str(masked.data))
+            with self.subTest(fx), Patient("leak", fx=fx, initial=1000) as patient:
+                before = patient.truth()["leak"]["holders"]
+                report = examine(self.home, "memory-leaks", patient.pid, 3)
+                after = patient.truth()["leak"]["holders"]
+                self.assertEqual((report.finding, report.health), ("leak", "bad"))
+                rows = {row["Holder"]: row for row in report.rows("Holders that grew")}
+                for name, holder in after.items():
+                    row = rows[holder["field"]]
+                    self.assertEqual((row["Steady"], row["Keeps"]), ("yes", type_of(holder)))
+                    self.assertGreater(row["More objects"], 0)
+                    self.assertGreater(row["A minute"], row["Grew by"])
+                    self.assertLessEqual(row["Grew by"], (holder["bytes"] - before[name]["bytes"]) * AIR + 100_000)
+                self.assertIn(report.rows("Holders that grew")[0]["Holder"], report.verdict)
+                types = {row["Type"] for row in report.rows("Types that grew")}
+                self.assertLessEqual({holder["type"] for holder in after.values()}, types)
+                done = self.home.run("run", "memory-leaks", "--session", report.data["facts"]["session"], "--json")
+                self.assertEqual(Report(done.json()).verdict, report.verdict, done)
 
-    def test_nothing_wrong(self):
+    def test_a_cache_that_is_full_is_no_leak(self):
+        with Patient("leak", holder="cache-bounded", initial=2000, limit=2000) as patient:
+            report = examine(self.home, "memory-leaks", patient.pid, 2)
+            self.assertEqual((report.finding, report.health), ("nothing-found", "ok"))
+
+    def test_nothing_grows(self):
         with Patient("healthy") as patient:
-            self.assertEqual(look(self.home, "duplicated-strings", patient.pid).finding, "nothing-found")
+            self.assertEqual(examine(self.home, "memory-leaks", patient.pid, 2).finding, "nothing-found")
+
+    def test_a_core_is_refused(self):
+        done = self.home.run("memory-leaks", "--core", "/dev/null")
+        self.assertNotEqual(done.code, 0)
 
 
 class OtherHolders(unittest.TestCase):

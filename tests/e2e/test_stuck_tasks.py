@@ -5,7 +5,9 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home, for_each_result, look, side_by_side
-from patient import FRAMEWORKS, Patient
+from patient import FRAMEWORKS, PATIENTS, Patient
+
+DEBUG = "net10.0-debug"  # unoptimised: its state machines are objects, not structures
 
 CHAINS, METHODS = "Chains of async methods", "Async methods that have not ended"
 LOOK = ("-p", "interval=1", "-p", "max_pause_ms=10000")
@@ -26,6 +28,8 @@ class Stuck(unittest.TestCase):
         cls.home = cls.enterClassContext(Home())
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-tasks-")))
         cases = [(fx, server_gc) for fx in FRAMEWORKS for server_gc in (False, True)]
+        if (PATIENTS / "sick" / DEBUG).exists():
+            cases.append((DEBUG, False))
         cls.results = side_by_side({case: lambda case=case: cls.examined(*case) for case in cases}, workers=1)
 
     @classmethod
@@ -49,6 +53,10 @@ class Stuck(unittest.TestCase):
             with self.subTest(way):
                 found = {row["Method"]: row["Times"] for row in report.rows(METHODS)}
                 self.assertEqual({k: v for k, v in found.items() if k.startswith("Shop.")}, truth["methods"])
+
+    @unittest.skipUnless((PATIENTS / "sick" / DEBUG).exists(), "no unoptimised patient: tests/patients/build --debug")
+    def test_also_of_a_debug_build(self):
+        self.assertIn((DEBUG, False), self.results)
 
     @for_each_result
     def test_chains(self, _, reports, truth):

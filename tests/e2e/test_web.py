@@ -1,5 +1,5 @@
 """The web pages in a real browser against a real server and real patients. What is clicked stands in web/e2e/scenarios.mjs;
-set DRDOTNET_SHOTS to a folder to keep pictures, DRDOTNET_SCENARIOS to run only some."""
+DRDOTNET_SCENARIOS runs only some of them. With DRDOTNET_SHOTS=FOLDER pictures of the main pages are made."""
 
 import json
 import os
@@ -63,6 +63,7 @@ class Pages(unittest.TestCase):
             cls.results = cls.browse(facts, {
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
                 "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {},
+                **({"pictures": {}} if facts["shots"] else {}),
                 "token": {"url": url, "token": word, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
     @staticmethod

@@ -59,6 +59,22 @@ static void print_code(struct dac *d, uint64_t ip, uint64_t method)
 	dac_code_free(&code);
 }
 
+/* What a thread throws, with inner ones, and the stacks that they carry. */
+static void print_exceptions(struct dac *d, const struct dac_thread *t)
+{
+	struct dac_exception e;
+	for (uint64_t object = t->exception; object; object = e.inner) {
+		struct dac_stack stack;
+		must(dac_exception(d, object, &e));
+		printf("exception %u %llx %s %s\n", t->os_id, X(object), e.type_name, e.message ? e.message : "-");
+		must(dac_exception_stack(d, &e, &stack));
+		for (size_t i = 0; i < stack.n; i++)
+			printf("thrown %llx %zu %llx %s\n", X(object), i, X(stack.v[i].ip),
+			       dac_method(d, stack.v[i].method)->name);
+		dac_stack_free(&stack);
+	}
+}
+
 static void print_threads(struct dac *d)
 {
 	struct dac_threads threads;
@@ -91,10 +107,17 @@ int main(int argc, char **argv)
 	struct dac_heaps heaps;
 	struct dac_syncs syncs;
 	struct dac_facts facts;
-	if (argc != 2)
+	struct dac_threads threads;
+	if (argc != 2 && argc != 3)
 		return 2;
 	must(image_open_core(argv[1], &(struct image_core_options){ .files_root = "" }, NULL, &img));
 	must(dac_open(img, NULL, &d));
+	if (argc == 3) {
+		must(dac_threads(d, &threads));
+		vec_each(t, &threads)
+			print_exceptions(d, t);
+		return 0;
+	}
 	must(dac_facts(d, &facts));
 	must(dac_modules(d, &modules));
 	vec_each(m, modules)

@@ -99,6 +99,10 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		put(b, &(struct wire_dac_object){ .object = 9, .type = 10, .size = 24 }, sizeof(struct wire_dac_object),
 		    "");
 		break;
+	case WIRE_DAC_TYPE_METHODS:
+		put(b, &(struct wire_dac_type_method){ .desc = 9, .token = 10, .text_len = 4 },
+		    sizeof(struct wire_dac_type_method), "name");
+		break;
 	case WIRE_DAC_VARIABLES:
 		put(b, &(struct wire_dac_variable){ .sp = 9, .value = 10, .text_len = 4 },
 		    sizeof(struct wire_dac_variable), "name");
@@ -173,6 +177,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	struct dac_statics_list statics = { 0 };
 	struct dac_ranges ranges = { 0 };
 	struct dac_variables variables = { 0 };
+	struct dac_type_methods type_methods = { 0 };
 	struct dac_objects objects = { 0 };
 	uint64_t message;
 	bool ok = false;
@@ -207,6 +212,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_THREAD_STATICS, decode_statics(in, &statics), statics);
 		KIND(WIRE_DAC_OBJECTS, decode_objects(in, &objects), objects);
 		KIND(WIRE_DAC_LOADER_HEAPS, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_TYPE_METHODS, decode_type_methods(in, &texts, &type_methods), type_methods);
 		KIND(WIRE_DAC_VARIABLES, decode_variables(in, &texts, &variables), variables);
 		KIND(WIRE_DAC_BUSY_WORD, decode_ranges(in, &ranges), ranges);
 		KIND(WIRE_DAC_MEMORY, decode_ranges(in, &ranges), ranges);

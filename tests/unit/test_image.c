@@ -843,9 +843,8 @@ static void test_what_a_copy_needs(void **state)
 	(void)state;
 	const uint64_t mb = 1 << 20;
 	struct limits_process small = { .anon = 40 * mb }, large = { .anon = 1000 * mb, .page_tables = 2 * mb };
-	assert_int_equal(limits_need(&small, false), 40 * mb);
-	assert_int_equal(limits_need(&large, false), (250 + 64 + 2) * mb);
-	assert_int_equal(limits_need(&large, true), (1000 + 2 + 16) * mb);
+	assert_int_equal(limits_need(&small), 40 * mb);
+	assert_int_equal(limits_need(&large), (250 + 64 + 2) * mb);
 	assert_true(limits_pause_ns(&large) > limits_pause_ns(&small));
 	struct limits_process self;
 	assert_ok(limits_read_process("/proc", getpid(), &self));

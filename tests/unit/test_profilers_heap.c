@@ -1,182 +1,287 @@
-/* What the profilers of memory keep behind a heap's graph, whole and damaged; and how values are shown. */
+/* The profilers of the heap over recordings of small heaps: who is named as holder, what is counted, what is refused.
+ */
 
 #include "unit.h"
 
-#include "build_graph.h"
-#include "profilers/places.h"
-#include "profilers/room.h"
-#include "profilers/string_values.h"
+#include "base/str.h"
+#include "exam_fixture.h"
+#include "profilers/heap_look.h"
+#include "profilers/holders.h"
 
-static const struct built_edge edges[] = {
-	{ BUILT_ROOT(0), 0 }, { 0, 1 }, { 0, 3 }, { 0, 5 }, { 2, 4 },
+/* ---- heaps ---- */
+
+enum { ORDER, BYTES, LIST, FRAMEWORK, SERVICE, TEXT, N_TYPES };
+
+struct built {
+	struct buf out;
+	struct heapgraph_writer *w;
+	uint64_t next;
+};
+#define START 0x10000u
+#define UNITS_ORDER 4
+
+static const char *order_slots[] = { "<Payload>k__BackingField", "_next" };
+static const char *framework_slots[] = { "_items", "_other" };
+static const struct graph_type types[N_TYPES] = {
+	[ORDER] = { .name = "Shop.Order", .units = UNITS_ORDER, .n_slots = 2, .slots = order_slots },
+	[BYTES] = { .name = "System.Byte[]", .kind = GRAPH_ARRAY, .variable = true },
+	[LIST] = { .name = "Shop.Order[]", .kind = GRAPH_ARRAY, .variable = true },
+	[FRAMEWORK] = { .name = "System.Collections.Generic.List`1[[Shop.Order, Shop]]",
+			.units = 4,
+			.n_slots = 2,
+			.slots = framework_slots },
+	[SERVICE] = { .name = "Shop.Cache", .units = 4, .n_slots = 2, .slots = framework_slots },
+	[TEXT] = { .name = "System.String", .kind = GRAPH_STRING, .variable = true },
 };
 
-/* Six objects: even ones of a fixed type, odd ones arrays; 2 and 4 nobody holds. */
-static struct heapgraph *built(void)
+static void begin(struct built *b)
 {
-	struct buf b = { 0 };
-	struct heapgraph *g = NULL;
-	build_graph(&b, 6, 1, edges, ARRAY_SIZE(edges));
-	struct cursor in = cursor_make(b.data, b.len);
-	assert_ok(heapgraph_read(&in, &g));
-	heapgraph_dominate(g);
-	buf_free(&b);
-	return g;
+	memset(b, 0, sizeof(*b));
+	b->next = START;
+	buf_add(&b->out, "DRLOOK\0", 8);
+	buf_add(&b->out, &(uint32_t){ HEAP_LOOK_VERSION }, 4);
+	b->w = heapgraph_writer_new(&b->out);
+	heapgraph_write_region(b->w,
+			       &(struct graph_region){ .start = START, .end = START + (8 << 20), .generation = 2 });
 }
 
-/* Every byte changed in every bit, every length: refused or harmless. */
-static void bend(const struct buf *whole, bool (*take)(const char *data, size_t len))
+static uint64_t object(struct built *b, int type, uint64_t size, const uint64_t *refs, size_t n)
 {
-	char *copy = mem_alloc(whole->len);
-	memcpy(copy, whole->data, whole->len);
-	assert_true(take(copy, whole->len));
-	for (size_t at = 0; at < whole->len; at++)
-		for (int bit = 0; bit < 8; bit++) {
-			copy[at] ^= (char)(1 << bit);
-			(void)take(copy, whole->len);
-			copy[at] ^= (char)(1 << bit);
-		}
-	mem_free(copy);
-	for (size_t len = 0; len < whole->len; len++) {
-		char *part = memcpy(mem_alloc(len + 1), whole->data, len);
-		assert_false(take(part, len));
-		mem_free(part);
+	uint64_t at = b->next;
+	heapgraph_write_object(b->w, at, size, (uint32_t)type, &types[type]);
+	heapgraph_write_refs(b->w, refs, n);
+	b->next += size;
+	return at;
+}
+
+static void end(struct built *b)
+{
+	size_t n;
+	heapgraph_end_objects(b->w);
+	const uint32_t *order = heapgraph_type_order(b->w, &n);
+	for (size_t i = 0; i < n; i++)
+		heapgraph_write_type(b->w, &types[order[i]]);
+	heapgraph_write_facts(b->w, &(struct graph_facts){ .objects = 1, .bytes = b->next - START, .n_heaps = 1 });
+	heapgraph_writer_free(b->w);
+	buf_add(&b->out, &(uint32_t){ 0 }, 4);
+}
+
+static uint64_t address_of_orders(uint64_t first, unsigned i)
+{
+	return first + i * (uint64_t)(UNITS_ORDER * 8 + 1024);
+}
+
+/* A list object, its array, and n orders with a kilobyte each; the list is at the address that is returned. */
+static uint64_t list_of_orders(struct built *b, unsigned n)
+{
+	uint64_t list = b->next, array = list + 32, first = array + 24 + 8ull * n;
+	uint64_t *refs = mem_array(n + 1, sizeof(*refs));
+	for (unsigned i = 0; i < n; i++)
+		refs[i] = address_of_orders(first, i);
+	object(b, FRAMEWORK, 32, &array, 1);
+	object(b, LIST, 24 + 8ull * n, refs, n);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t payload = b->next + UNITS_ORDER * 8;
+		object(b, ORDER, UNITS_ORDER * 8, &payload, 1);
+		object(b, BYTES, 1024, NULL, 0);
 	}
+	mem_free(refs);
+	return list;
 }
 
-/* ---- strings ---- */
-
-static bool take_strings(const char *data, size_t len)
+/* What a static field of the application, the framework's own (with a service of the application behind it) and a stack
+ * hold; orders as asked for. */
+static void shop(struct built *b, unsigned cached, unsigned served)
 {
-	struct heap_look look = { .graph = built() };
-	struct string_values s = { 0 };
-	struct cursor in = cursor_make(data, len);
-	look.graph->types.v[look.graph->type[1]].kind = GRAPH_STRING;
-	string_values_watch(&s, &look, NULL);
-	struct err *err = look.take_more(look.user, &in);
-	if (!err)
-		err = string_values_count(&s, look.graph);
-	bool ok = !err;
-	err_free(err);
-	string_values_fini(&s);
-	heap_look_fini(&look);
-	return ok;
+	begin(b);
+	uint64_t list = START, cache_bytes = 32 + 24 + 8ull * cached + cached * (UNITS_ORDER * 8 + 1024ull);
+	uint64_t plumbing = list + cache_bytes, service = plumbing + 32;
+	heapgraph_write_root(b->w, GRAPH_STATIC, "Shop.Registry`1[[Shop.Order, Shop]].<All>k__BackingField", "", &list,
+			     1);
+	heapgraph_write_root(b->w, GRAPH_STATIC, "System.Provider.s_services", "", &plumbing, 1);
+	heapgraph_write_root(b->w, GRAPH_STACK, "Shop.Main(System.String[])", "main", &plumbing, 0);
+	list_of_orders(b, cached);
+	object(b, FRAMEWORK, 32, &service, 1);
+	uint64_t inner = service + 32;
+	object(b, SERVICE, 32, &inner, 1);
+	list_of_orders(b, served);
+	object(b, BYTES, 64 << 10, NULL, 0); /* garbage */
+	end(b);
 }
 
-static void test_strings_kept(void **state)
+static void keep(struct fixture *f, const char *name, struct built *b)
 {
-	(void)state;
-	/* Two values, one text of 4 units; objects 1 and 5 have the first, 3 is alone. */
-	static const char kept[] = "STRS\x02\x01\x04\x04"
-				   "abcd\x00\x03\x01\x00\x01";
-	struct buf whole = { 0 };
-	struct heap_look look = { .graph = built() };
-	struct string_values s = { 0 };
-	buf_add(&whole, kept, sizeof(kept) - 1);
-	struct cursor in = cursor_make(whole.data, whole.len);
-	look.graph->types.v[look.graph->type[1]].kind = GRAPH_STRING;
-	string_values_watch(&s, &look, NULL);
-	assert_ok(look.take_more(look.user, &in));
-	assert_ok(string_values_count(&s, look.graph));
-	assert_int_equal(s.values.n, 2);
-	assert_int_equal(s.values.v[0].copies, 2);
-	assert_int_equal(string_wasted(&s.values.v[0]), BUILT_SIZE);
-	assert_int_equal(string_wasted(&s.values.v[1]), 0);
-	string_values_fini(&s);
-	heap_look_fini(&look);
-	bend(&whole, take_strings);
-	buf_free(&whole);
+	struct recording_part *part;
+	assert_ok(recording_part_new(f->recording, name, "look", &part));
+	recording_part_write(part, b->out.data, b->out.len);
+	recording_part_close(part, true);
+	buf_free(&b->out);
 }
 
-static void shown(const char *text, uint32_t length, size_t max, const char *plain, const char *masked)
+static void keep_at(struct fixture *f, const char *name, uint64_t at_ns)
 {
-	struct string_value v = { .text = text, .text_len = (uint32_t)strlen(text), .length = length };
-	struct buf out = { 0 };
-	string_show(&v, max, &out);
-	assert_string_equal(buf_cstr(&out), plain);
-	buf_clear(&out);
-	string_mask(&v, max, &out);
-	assert_string_equal(buf_cstr(&out), masked);
-	buf_free(&out);
+	char key[64];
+	snprintf(key, sizeof(key), "look-%s", name);
+	json_t *fact = json_pack("{s:I, s:I}", "at_ns", (json_int_t)at_ns, "pause_ns", (json_int_t)3 * MS);
+	recording_set_fact(f->recording, key, fact);
+	json_decref(fact);
 }
 
-static void test_values_are_masked(void **state)
+static const json_t *row(const json_t *json, const char *title, const char *name)
 {
-	(void)state;
-	shown("Max M. 1978", 11, 20, "Max M. 1978", "Xxx X. 9999");
-	shown("naïve 日本 🛒", 11, 20, "naïve 日本 🛒", "xxxxx xx x");
-	shown("abcdef", 6, 3, "abc…", "xxx…");
-	shown("abcdef", 5000, 6, "abcdef…", "xxxxxx…");
-	shown("", 0, 3, "", "");
+	size_t i;
+	const json_t *one;
+	json_array_foreach(fixture_rows(json, title), i,
+			   one) if (str_eq(json_string_value(json_array_get(json_object_get(one, "cells"), 0)),
+					   name)) return json_object_get(one, "cells");
+	fail_msg("no row %s in %s", name, title);
+	return NULL;
 }
 
-/* ---- room ---- */
-
-static bool take_room(const char *data, size_t len)
+static uint64_t number(const json_t *cells, size_t column)
 {
-	struct heap_look look = { .graph = built() };
-	struct room room = { 0 };
-	struct cursor in = cursor_make(data, len);
-	room_watch(&room, &look);
-	struct err *err = look.take_more(look.user, &in);
-	bool ok = !err;
-	err_free(err);
-	room_fini(&room);
-	heap_look_fini(&look);
-	return ok;
+	return (uint64_t)json_number_value(json_array_get(cells, column));
 }
 
-static void test_room_kept(void **state)
+/* ---- gc-survivors, heap-stats ---- */
+
+static void survivors(void **state)
 {
 	(void)state;
-	/* Type of object 0: the first collection; of object 1: an array without references. Numbers of all six. */
-	static const char kept[] = "COLL\x02\x00\x04\x20\x00\x01\x01\x18\x01\x00\x06\x07\x08\x09\x0A\x0B\x0C";
-	struct buf whole = { 0 };
-	struct heap_look look = { .graph = built() };
-	struct room room = { 0 };
-	buf_add(&whole, kept, sizeof(kept) - 1);
-	struct cursor in = cursor_make(whole.data, whole.len);
-	room_watch(&room, &look);
-	assert_ok(look.take_more(look.user, &in));
-	assert_int_equal(room.types[look.graph->type[0]].role, ROOM_COLLECTION);
-	assert_int_equal(room.types[look.graph->type[1]].component, 1);
-	for (uint32_t i = 0; i < 6; i++)
-		assert_int_equal(room.numbers[i], 7 + i);
-	room_fini(&room);
-	heap_look_fini(&look);
-	bend(&whole, take_room);
-	buf_free(&whole);
+	struct fixture f;
+	struct built b;
+	fixture_begin(&f);
+	fixture_window(f.recording, 0);
+	shop(&b, 3000, 1000);
+	keep(&f, "heap", &b);
+	f.way = WAY_IMAGE;
+	fixture_examine(&f, "gc-survivors");
+	assert_string_equal(report_finding(f.report), "one-holder");
+	json_t *json = fixture_json(f.report);
+	const json_t *mine = row(json, "Holders", "Shop.Registry<Order>.All");
+	assert_string_equal(json_string_value(json_array_get(mine, 1)), "3,000 Order");
+	assert_int_equal(number(mine, 3), 32 + 24 + 8 * 3000 + 3000 * (32 + 1024));
+	/* The framework's root is folded away: the service behind it is the holder. */
+	const json_t *service = row(json, "Holders", "Shop.Cache");
+	assert_string_equal(json_string_value(json_array_get(service, 1)), "1,000 Order");
+	assert_int_equal(number(service, 2), 2003);
+	assert_true(fixture_says(f.report, "Shop.Registry<Order>.All (static List<Order>) keeps 3,000 Order alive"));
+	assert_true(fixture_says(f.report, ".Payload → Byte[]"));
+	json_decref(json);
+	fixture_end(&f);
 }
 
-/* ---- places ---- */
-
-static void test_places_are_shared(void **state)
+static void statistics(void **state)
 {
 	(void)state;
-	struct heapgraph *g = built();
-	struct places *p = places_new(g);
-	struct buf name = { 0 };
-	uint32_t first = places_of(p, 1);
-	assert_int_equal(places_of(p, 1), first);
-	assert_true(places_of(p, 0) != first);
-	assert_true(places_count(p) >= 2);
-	place_name(p, first, &name);
-	assert_true(name.len > 0);
-	buf_clear(&name);
-	place_path(p, 1, &name);
-	assert_non_null(strstr(buf_cstr(&name), " → "));
-	buf_free(&name);
-	places_free(p);
-	heapgraph_free(g);
+	struct fixture f;
+	struct built b;
+	fixture_begin(&f);
+	fixture_window(f.recording, 0);
+	shop(&b, 300, 100);
+	keep(&f, "heap", &b);
+	f.way = WAY_IMAGE;
+	fixture_examine(&f, "heap-stats");
+	json_t *json = fixture_json(f.report);
+	const json_t *orders = row(json, "Types", "Shop.Order");
+	assert_int_equal(number(orders, 1), 400);
+	assert_int_equal(number(orders, 2), 400 * 32);
+	assert_int_equal(number(orders, 3), 400 * (32 + 1024));
+	/* The list retains what its orders do, and the service's list is inside of the service. */
+	assert_int_equal(number(row(json, "Types", "Shop.Cache"), 3), 32 + 32 + 24 + 8 * 100 + 100 * (32 + 1024));
+	assert_int_equal((uint64_t)fixture_figure(f.report, "Garbage"), 64 << 10);
+	json_decref(json);
+	fixture_end(&f);
+}
+
+/* ---- memory-leaks ---- */
+
+static void leaks_of(const unsigned *cached, const unsigned *served, size_t n, struct fixture *f)
+{
+	fixture_begin(f);
+	fixture_window(f->recording, n * 10000 * MS);
+	for (size_t i = 0; i < n; i++) {
+		struct built b;
+		char name[16];
+		snprintf(name, sizeof(name), "heap-%zu", i + 1);
+		shop(&b, cached[i], served[i]);
+		keep(f, name, &b);
+		keep_at(f, name, WINDOW_START + i * 10000 * MS);
+	}
+	f->way = WAY_IMAGE;
+	fixture_examine(f, "memory-leaks");
+}
+
+static void growth(void **state)
+{
+	(void)state;
+	struct fixture f;
+	/* The cache fills and stops; the registry goes on. */
+	leaks_of((unsigned[]){ 1000, 1200, 1400, 1600 }, (unsigned[]){ 100, 900, 900, 901 }, 4, &f);
+	assert_string_equal(report_finding(f.report), "leak");
+	assert_true(fixture_says(f.report, "Shop.Registry<Order>.All (static List<Order>) keeps growing"));
+	assert_true(fixture_says(f.report, "+600 Order in 30 s"));
+	json_t *json = fixture_json(f.report);
+	assert_string_equal(
+		json_string_value(json_array_get(row(json, "Holders that grew", "Shop.Registry<Order>.All"), 2)),
+		"yes");
+	assert_string_equal(json_string_value(json_array_get(row(json, "Holders that grew", "Shop.Cache"), 2)), "no");
+	json_decref(json);
+	fixture_end(&f);
+	/* Up and down is no leak, and neither is a little. */
+	leaks_of((unsigned[]){ 1000, 2000, 1000, 3000 }, (unsigned[]){ 100, 101, 102, 103 }, 4, &f);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+	leaks_of((unsigned[]){ 1000, 2000 }, (unsigned[]){ 100, 100 }, 2, &f);
+	assert_string_equal(report_finding(f.report), "grew");
+	fixture_end(&f);
+	leaks_of((unsigned[]){ 1000 }, (unsigned[]){ 100 }, 1, &f);
+	assert_string_equal(report_finding(f.report), "one-look");
+	fixture_end(&f);
+}
+
+/* ---- where the memory is ---- */
+
+static void areas(void **state)
+{
+	(void)state;
+	static const char smaps[] =
+		"00400000-00500000 r-xp 00000000 08:01 12 /app/shop\nSize: 1024 kB\nRss:   100 kB\nPss: 9 kB\n"
+		"7f0000000000-7f0000400000 rw-p 00000000 00:00 0 \nRss:   200 kB\n"
+		"7f0000800000-7f0000c00000 rw-p 00000000 00:00 0 \nRss:   50 kB\n"
+		"7f1000000000-7f1000100000 rw-s 00000000 00:01 7 /memfd:doublemapper (deleted)\nRss: 300 kB\n"
+		"7f2000000000-7f2000100000 rw-p 00000000 00:00 0 [heap]\nRss:   400 kB\n"
+		"7f3000000000-7f3000100000 rw-p 00000000 00:00 0 \nRss:   500 kB\n"
+		"7f4000000000-7f4000100000 r-xp 00000000 00:00 0 \nRss:   600 kB\n"
+		"7f5000000000-7f5000100000 rw-s 00000000 00:01 9 /dev/shm/x y\nRss:   700 kB\n"
+		"7ffc00000000-7ffc00100000 rw-p 00000000 00:00 0 [stack]\nRss:   800 kB\n"
+		"garbage\nRss: 900 kB\nffzz-\n";
+	struct heap_region regions[] = { { .start = 0x7f0000000028, .end = 0x7f0000001000 },
+					 { .start = 0x7f0001000028, .end = 0x7f0001001000 } };
+	struct heap_outline outline = { .uses_regions = true };
+	outline.regions.v = regions;
+	outline.regions.n = 2;
+	struct graph_facts facts = { 0 };
+	heap_areas(smaps, &outline, (uint64_t[]){ 0x7f3000000800 }, 1, &facts);
+	assert_int_equal(facts.area[GRAPH_AREA_FILES], 100 << 10);
+	assert_int_equal(facts.area[GRAPH_AREA_HEAP], 250 << 10);
+	assert_int_equal(facts.area[GRAPH_AREA_JIT], 900 << 10);
+	assert_int_equal(facts.area[GRAPH_AREA_NATIVE], 400 << 10);
+	assert_int_equal(facts.area[GRAPH_AREA_STACKS], (500 + 800 + 900) << 10);
+	assert_int_equal(facts.area[GRAPH_AREA_SHARED], 700 << 10);
+	uint64_t sum = 0;
+	for (size_t i = 0; i < GRAPH_AREAS; i++)
+		sum += facts.area[i];
+	assert_int_equal(sum, facts.rss);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strings_kept),
-		cmocka_unit_test(test_values_are_masked),
-		cmocka_unit_test(test_room_kept),
-		cmocka_unit_test(test_places_are_shared),
+		cmocka_unit_test(survivors),
+		cmocka_unit_test(statistics),
+		cmocka_unit_test(growth),
+		cmocka_unit_test(areas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/co
 import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../src/lib/document";
 import { flameTree } from "../src/lib/flame";
 import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, push } from "../src/lib/history";
-import { check, clean, complaint, effect, hint, pauseWords, stops, takes, wayFor } from "../src/lib/registry";
+import { check, clean, complaint, effect, hint, namedProfiler, pauseWords, stops, takes, wayFor } from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
 // What `drdotnet PROFILER TARGET --json` wrote about real processes.
@@ -45,6 +45,8 @@ describe("the registry for people", () => {
   it("makes complaints of symptoms", () => {
     expect(complaint(profiler({ symptom: "the CPU is high, or a request is slow" }))).toBe("The CPU is high");
     expect(complaint(profiler({ symptom: "it is slow, but the CPU is idle: why?" }))).toBe("It is slow");
+    const hangs = [profiler({ symptom: "it hangs: who waits for whom?" }), profiler({ symptom: "it hangs, or is slow: what do its threads do?" })];
+    expect(hangs.map((p) => complaint(p, hangs))).toEqual(["It hangs: who waits for whom?", "It hangs, or is slow"]);
     expect(complaint(profiler({ symptom: "p95 or p99 latency spikes; everything stands still" }))).toBe("P95 or p99 latency spikes");
   });
   it("checks values in place and says what would be right", () => {
@@ -69,6 +71,11 @@ describe("the registry for people", () => {
     expect(pauseWords(p)).toBe("about 2.4 ms");
     expect(stops(profiler({ ways: ["events"] }))).toBe(false);
     expect(takes(profiler({}), { duration: "5" })).toBe("5 s");
+  });
+  it("finds the next step", () => {
+    const all = [profiler({ id: "gc-stats" }), profiler({ id: "gc-survivors" })];
+    expect(namedProfiler("Run gc-survivors to see who holds it.", all)?.id).toBe("gc-survivors");
+    expect(namedProfiler("Run gc-statistics.", all)).toBeUndefined();
   });
   it("takes the first way that is open", () => {
     const p = process({ ways: [way("samples", false), way("events", true)] });

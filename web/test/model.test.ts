@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Column, FlameBlock, FrameKind, Row } from "../src/lib/document";
 import { flameTree, nodeAt, nodeOfPath, pathOf, search, transform } from "../src/lib/flame";
+import { roundUp, timeSteps } from "../src/lib/axes";
 import { match } from "../src/lib/router";
 import { barWhole, filtered, haystack, heaviestPath, keysOf, sorted, treeEnds, treeFiltered, treeVisible } from "../src/lib/rows";
 
@@ -95,5 +96,20 @@ describe("addresses", () => {
     expect(match("/sessions/:guid", "/Sessions/abc/")).toEqual({ guid: "abc" });
     expect(match("/sessions/:guid", "/sessions")).toBeNull();
     expect(match("/sessions/:guid", "/sessions/%zz")).toBeNull();
+  });
+});
+
+describe("axes", () => {
+  it("end at round numbers, bytes at round ones of their own", () => {
+    expect(roundUp(0)).toBe(1);
+    expect(roundUp(3.4)).toBe(4);
+    expect(roundUp(97)).toBe(100);
+    expect(roundUp(60.7 * 2 ** 20, true)).toBe(80 * 2 ** 20);
+  });
+  it("have a few labels at times that people like", () => {
+    expect(timeSteps(0, 300e3, 1000, 3)).toEqual([0, 120e3, 240e3]);
+    expect(timeSteps(0, 3e9, 1e9, 3)).toEqual([0, 1e9, 2e9, 3e9]);
+    expect(timeSteps(0, 40e6, 1e9, 4)).toEqual([0, 10e6, 20e6, 30e6, 40e6]);
+    expect(timeSteps(5, 5, 1000)).toEqual([5]);
   });
 });

@@ -1,4 +1,4 @@
-// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|heap|graph|statics CORE DAC, or clrmd live PID DAC for the benchmark.
+// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|exceptions|heap|graph|statics CORE DAC, or clrmd live PID DAC for the benchmark.
 // (It does not find the version in every core, hence ignoreMismatch.)
 using Microsoft.Diagnostics.Runtime;
 
@@ -7,6 +7,8 @@ using DataTarget target = args[0] == "live" ? DataTarget.AttachToProcess(int.Par
 using ClrRuntime runtime = target.ClrVersions.Single().CreateRuntime(args[2], ignoreMismatch: true);
 if (args[0] == "facts")
     Facts();
+else if (args[0] == "exceptions")
+    Exceptions();
 else if (args[0] == "heap")
     Heap();
 else if (args[0] == "graph")
@@ -35,6 +37,18 @@ void Stacks()
             Console.WriteLine($"{frame.InstructionPointer:x} {frame.StackPointer:x} {kind} {frame.Method?.Signature ?? "-"}");
         }
     }
+}
+
+// What threads throw, with inner ones, and the stacks that they carry.
+void Exceptions()
+{
+    foreach (ClrThread thread in runtime.Threads)
+        for (ClrException? thrown = thread.CurrentException; thrown is not null; thrown = thrown.Inner)
+        {
+            Console.WriteLine($"exception {thread.OSThreadId} {thrown.Address:x} {thrown.Type.Name} {thrown.Message ?? "-"}");
+            for (int i = 0; i < thrown.StackTrace.Length; i++)
+                Console.WriteLine($"thrown {thrown.Address:x} {i} {thrown.StackTrace[i].InstructionPointer:x} {thrown.StackTrace[i].Method?.Signature}");
+        }
 }
 
 // One line a thing, in the words of tests/oracle/dac_facts.c; the order means nothing.

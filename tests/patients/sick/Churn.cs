@@ -2,6 +2,7 @@
 // come out right. Each part hands a number through the thing it exercises and adds what comes back;
 // after n rounds the sum must be Factor * n(n+1)/2 (modulo 2^64), which the reader can compute.
 
+using System.Diagnostics;
 using System.Net.Sockets;
 using System.Runtime.CompilerServices;
 using System.Text.Json.Nodes;
@@ -78,6 +79,15 @@ namespace Shop.Mall
         }
 
         [MethodImpl(MethodImplOptions.NoInlining)]
+        public static ulong ThroughProcess(ulong ticket)
+        {
+            using Process child = Process.Start(new ProcessStartInfo("/bin/echo", ticket.ToString()) { RedirectStandardOutput = true })!;
+            ulong result = ulong.Parse(child.StandardOutput.ReadToEnd());
+            child.WaitForExit();
+            return child.ExitCode == 0 ? result : 0;
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
         public static ulong ThroughSocket(Socket near, Socket far, ulong ticket)
         {
             Span<byte> bytes = stackalloc byte[8];
@@ -109,7 +119,11 @@ namespace Patients
         public override string Name => "churn";
         public override string About =>
             "allocation, collections, exceptions, threads, sockets and timers at once, with a checksum";
-        public override Key[] Keys => [new("rate", "200", "rounds a second of each part; 0 = as fast as possible", 0, 1e6)];
+        public override Key[] Keys =>
+        [
+            new("rate", "200", "rounds a second of each part; 0 = as fast as possible", 0, 1e6),
+            new("processes", "0", "child processes a second", 0, 1000),
+        ];
 
         public override void Start(Settings settings)
         {
@@ -122,6 +136,8 @@ namespace Patients
             Begin("thread", rate, Stalls.ThroughThread);
             Begin("timer", rate, Stalls.ThroughTimer);
             Begin("socket", rate, ticket => Stalls.ThroughSocket(near, far, ticket));
+            if (settings.Number("processes") > 0)
+                Begin("process", settings.Number("processes"), Stalls.ThroughProcess);
             Worker.Until(() => _parts.Values.All(part => Volatile.Read(ref part.Rounds) > 0), "a round of every part");
         }
 

@@ -5,16 +5,13 @@ export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** The first clause of a symptom, as the label of a button: "The CPU is high". */
-export function complaint(p: Profiler): string {
-  const clause = (p.symptom ?? p.name).split(/, or |, but |; |: | though |, the /)[0]!;
-  return sentence(clause);
-}
-
-const WAY_WORDS: Record<string, string> = { events: "events", samples: "samples", image: "snapshot", agent: "agent" };
-
-export function wayWords(way: string): string {
-  return WAY_WORDS[way] ?? way;
+/** The first clause of a symptom, as the label of a button: "The CPU is high"; more of it when another profiler's begins
+ * the same. */
+export function complaint(p: Profiler, all: Profiler[] = []): string {
+  const clauses = (x: Profiler) => (x.symptom || x.name).split(/(, or |, but |; |: |, and | though |, the )/);
+  const mine = clauses(p), first = mine[0]!;
+  const shared = all.some((x) => x !== p && clauses(x)[0] === first);
+  return sentence(shared ? mine.slice(0, 3).join("") : first);
 }
 
 /** The first way of the profiler that this process has open; null when none is. */
@@ -41,6 +38,11 @@ export function effect(p: Profiler, process: Process | null): string {
   const way = wayFor(p, process);
   if (way && stops(p, way)) return `pauses it${pauseWords(process) ? ` ${pauseWords(process)}` : " for a moment"}`;
   return p.cost?.split(";")[0] || "no stop";
+}
+
+/** The profiler that a next step names, by its name on the command line. */
+export function namedProfiler(next: string, all: Profiler[]): Profiler | undefined {
+  return all.find((p) => new RegExp(`(^|[^\\w-])${p.id}([^\\w-]|$)`).test(next));
 }
 
 /** How long a run takes, by its parameters. */

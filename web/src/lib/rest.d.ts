@@ -415,6 +415,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sessions/{guid}/compare/{other}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What changed from this session to another of the same profiler, the largest change first. */
+        get: operations["compareSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sessions/{guid}/log": {
         parameters: {
             query?: never;
@@ -495,6 +512,57 @@ export interface paths {
         get: operations["openShare"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Alertmanager's webhook: every firing alert with the labels or annotations drdotnet_profiler and drdotnet_target (a pid or a name; drdotnet_duration in seconds where wanted) starts a session. */
+        post: operations["takeAlerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a command of the command line here: what `drdotnet --server` does. The answer is a stream of pieces, each behind a line: `out N`, `err N`, `file N` and N bytes, at last `exit CODE`. The header X-Drdotnet-Command names it. */
+        post: operations["runCommand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/commands/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What Ctrl-C does. */
+        post: operations["interruptCommand"];
         delete?: never;
         options?: never;
         head?: never;
@@ -849,6 +917,8 @@ export interface components {
             way?: string | null;
             /** @description Also when it is large. */
             keepRecording?: boolean;
+            /** @description An address that gets its SessionInfo by POST when it has ended. */
+            webhook?: string;
         };
         /** @description A parameter and its value. Other members of ProfilerParameter are allowed and ignored. */
         ParameterValue: {
@@ -927,6 +997,74 @@ export interface components {
             seconds: number;
             /** @description False: it has ended by itself and waits to be fetched by stop. */
             running: boolean;
+        };
+        /** @description Two sessions of one profiler. */
+        Comparison: {
+            /** @description Its guid. */
+            before: string;
+            /** @description Its guid. */
+            after: string;
+            profiler: string;
+            verdictBefore: string | null;
+            verdictAfter: string | null;
+            figures: components["schemas"]["ComparedFigure"][];
+            tables: components["schemas"]["ComparedTable"][];
+        };
+        /** @description A key figure in both. Missing on one side is null. */
+        ComparedFigure: {
+            label: string;
+            /** @description As in reports. */
+            kind: string;
+            before: number | null;
+            after: number | null;
+            change: number | null;
+            /** @description After to before. */
+            ratio: number | null;
+        };
+        /** @description A table that both have; of each row its names and the column that counts. */
+        ComparedTable: {
+            title: string;
+            /** @description Of the names. */
+            columns: string[];
+            /** @description The column that counts. */
+            value: string;
+            /** @description Of its values. */
+            kind: string;
+            rows: components["schemas"]["ComparedRow"][];
+            rowsCut: number;
+        };
+        /** @description A row of a table in both. */
+        ComparedRow: {
+            names: string[];
+            before: number | null;
+            after: number | null;
+            change: number | null;
+            ratio: number | null;
+        };
+        /** @description A command. */
+        RunCommand: {
+            /** @description Its words. Names of files are plain names. */
+            arguments: string[];
+            /** @description Of the terminal (100). */
+            columns?: number;
+            utf8?: boolean;
+            colour?: boolean;
+        };
+        /** @description What Alertmanager sends. */
+        Alerts: {
+            /** @description Objects with status, labels and annotations. */
+            alerts: unknown[];
+        };
+        /** @description What came of an alert. */
+        AlertAnswer: {
+            /** @description Its name. */
+            alert: string | null;
+            /** @description The guid of the session that was started. */
+            session: string | null;
+            /** @description Of its page. */
+            path: string | null;
+            /** @description Why none was. */
+            error: string | null;
         };
         /** @description How to share. */
         ShareSession: {
@@ -2367,6 +2505,56 @@ export interface operations {
             };
         };
     };
+    compareSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                guid: string;
+                other: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     getLog: {
         parameters: {
             query?: never;
@@ -2605,6 +2793,137 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    takeAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Alerts"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertAnswer"][];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runCommand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunCommand"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    interruptCommand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Not Found */
             404: {

@@ -22,6 +22,7 @@ function Side({ s, word }: { s: Session; word: string }) {
 export function changeWords(c: FigureChange): string {
   if (c.a === null || c.b === null) return "not measured in both";
   if (c.a === c.b) return "the same";
+  if (c.a && Math.abs(c.b / c.a - 1) < 0.01) return "about the same";
   const d = c.b - c.a, more = d > 0 ? "more" : "less";
   return c.a === 0 ? `${value(c.kind, Math.abs(d))} ${more}` : `${value(c.kind, Math.abs(d))} ${more}, ${d > 0 ? "+" : "−"}${percent(Math.abs(d / c.a))}`;
 }

@@ -36,7 +36,7 @@ function Chart({ curve, range, marks, onRange, onReset }: { curve: Curve; range:
         <span class="d">{at !== null && curve.t[at] ? `at ${clock(curve.t[at]!)}` : inside.length ? `average ${show(curve.unit, average)}, highest ${show(curve.unit, most)}` : "nothing yet"}</span>
       </figcaption>
       <Plot data={[curve.t, curve.v]} height={104} label={`${curve.title}: now ${last == null ? "not measured" : show(curve.unit, last)}, highest ${show(curve.unit, most)} in this window`}
-        show={(y) => (y ? show(curve.unit, y).replace(/ (cores|\/s)$/, "") : "0")} showX={(x) => clock(x, to - from < 10 * 60e3)} from={from} to={to} second={1000} bytes={curve.unit.startsWith("bytes")} filled marks={marks} sync="counters"
+        show={(y) => show(curve.unit, y).replace(/ (cores|\/s)$/, "")} showX={(x) => clock(x, to - from < 10 * 60e3)} from={from} to={to} second={1000} bytes={curve.unit.startsWith("bytes")} filled marks={marks} sync="counters"
         top={curve.unit === "ratio" ? 0.01 : curve.unit === "bytes" ? 1e6 : undefined} onRange={onRange} onReset={onReset} onCursor={(_, i) => setAt(i)} />
     </figure>
   );

@@ -5,7 +5,7 @@ import { durationNs, plural, visible } from "../lib/format";
 import { canBeExamined, closedBecause } from "../lib/history";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
-import { complaint, effect, pauseWords, sentence, stops, takes, wayFor, wayWords } from "../lib/registry";
+import { complaint, effect, pauseWords, sentence, stops, takes, wayFor } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
 import { Copy } from "../parts/Dialog";
 import { Icon, Mark, Pause } from "../parts/marks";
@@ -15,10 +15,10 @@ import { LiveCounters } from "./LiveCounters";
 import { nameOf } from "./PatientsPage";
 import { StartDialog } from "./StartDialog";
 
-const COMPLAINTS = 12;
+const COMPLAINTS = 9;
 
 function Facts({ p }: { p: Process }) {
-  const open = (p.ways ?? []).filter((w) => w.open).map((w) => wayWords(w.way));
+  const open = (p.ways ?? []).filter((w) => w.open).map((w) => w.way);
   const facts: [string, preact.ComponentChildren][] = [
     ["Pid", p.pid ?? "hidden"],
     ["Runtime", [p.version ? `.NET ${visible(p.version)}` : "hidden", p.architecture].filter(Boolean).join(", ")],
@@ -42,7 +42,7 @@ function Closed({ p }: { p: Process }) {
     <section class="panel closed-panel">
       <div class="ph"><h2>Cannot be examined</h2></div>
       {rows.length ? rows.map((w) => (
-        <div class="closed-note"><div><b>{wayWords(w.way)}:</b> {visible(w.why ?? "closed")}{w.fix && <> To open it: {visible(w.fix)}</>}</div>{w.fix && <Copy small text={w.fix} icon={<Icon name="copy" size={12} />} />}</div>
+        <div class="closed-note"><div><b>{w.way}:</b> {visible(w.why ?? "closed")}{w.fix && <> To open it: {visible(w.fix)}</>}</div>{w.fix && <Copy small text={w.fix} icon={<Icon name="copy" size={12} />} />}</div>
       )) : <p class="nothing">{visible(remark?.why ?? "It does not answer.")}</p>}
     </section>
   );
@@ -57,7 +57,7 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
         <h2 id="wrong">What is wrong?</h2>
         <div class="sym" role="radiogroup" aria-labelledby="wrong">
           {shown.map((x) => (
-            <label><input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} /><b>{complaint(x)}</b><span>{x.name}</span></label>
+            <label><input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} /><b>{complaint(x, profilers)}</b><span>{x.name}</span></label>
           ))}
         </div>
         {profilers.length > COMPLAINTS && <button class="link more-sym" onClick={() => setAll(!all)}>{all ? "Fewer complaints" : plural(profilers.length - COMPLAINTS, "more complaint", "more complaints")}</button>}
@@ -65,7 +65,7 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
       <div class="plan" aria-live="polite">
         <div><span class="dim">Will run</span><p class="what">{chosen.name}</p></div>
         <dl>
-          <dt>Way</dt><dd>{way ? wayWords(way) : "none of its ways is open"}</dd>
+          <dt>Way</dt><dd>{way ?? "none of its ways is open"}</dd>
           <dt>Pause</dt><dd>{way && stops(chosen, way) ? `${pauseWords(p) ?? "a moment"}, once` : "none"}</dd>
           <dt>Takes</dt><dd>{takes(chosen)}</dd>
         </dl>
@@ -90,7 +90,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
               <tr>
                 <td class="pn">{x.name}{x.experimental && <span class="tag exp">trial</span>}</td>
                 <td class="c-ans sub">{sentence(x.symptom)}</td>
-                <td class="c-way sub">{way ? wayWords(way) : "closed"}</td>
+                <td class="c-way sub">{way ?? "closed"}</td>
                 <td class={stop ? "cost pause" : "cost"}><Pause stops={stop} />{effect(x, p)}</td>
                 <td class="num sub c-t">{takes(x)}</td>
                 <td class="num"><button class="btn sm" disabled={!way} aria-label={`Run ${x.name}`} onClick={() => onRun(x)}>Run</button></td>

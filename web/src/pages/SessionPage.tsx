@@ -4,6 +4,7 @@ import { api, isOver, session as toSession, type RawSession, type ServerInfo, ty
 import { bytes, dateUtc, durationNs, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
+import { namedProfiler } from "../lib/registry";
 import { go } from "../lib/router";
 import { Dialog } from "../parts/Dialog";
 import { Icon, Mark } from "../parts/marks";
@@ -47,7 +48,7 @@ function Delete({ s, onClose }: { s: Session; onClose: () => void }) {
 }
 
 function Finished({ s, shared }: { s: Session; shared: boolean }) {
-  const report = useLoad(`report ${s.guid}`, () => api.report(s.guid));
+  const report = useLoad(`report ${s.guid}`, () => api.report(s.guid)), profilers = useLoad("profilers", api.profilers);
   if (s.state === "failed" || (report.error && s.state !== "done"))
     return (
       <section class="verdict" aria-label="Verdict">
@@ -60,7 +61,8 @@ function Finished({ s, shared }: { s: Session; shared: boolean }) {
     );
   if (report.error) return <Trouble error={report.error} what="The report could not be read." retry={report.reload} />;
   if (!report.data) return <Waiting rows={5} />;
-  return <Report doc={report.data} />;
+  const step = shared ? undefined : namedProfiler(report.data.next.map((p) => p.text).join(""), profilers.data ?? []);
+  return <Report doc={report.data} next={step && <><a class="btn" href={`/job/${s.processId}/${step.uuid}`}>Run {step.name}</a><span class="dim">{step.cost?.split(";")[0]}</span></>} />;
 }
 
 export function SessionPage({ guid, server }: { guid: string; server: ServerInfo | null }) {

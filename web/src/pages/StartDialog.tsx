@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError, type Process, type Profiler, type ProfilerParameter } from "../lib/api";
 import { visible } from "../lib/format";
-import { check, clean, effect, hint, takes, wayFor, wayWords } from "../lib/registry";
+import { check, clean, effect, hint, takes, wayFor } from "../lib/registry";
 import { go } from "../lib/router";
 import { Prose } from "../parts/Prose";
 import { Dialog } from "../parts/Dialog";
@@ -55,7 +55,7 @@ export function StartDialog({ p, profiler, like, onClose }: { p: Process; profil
           {ways.length > 1 && (
             <>
               <label for="p-way">Way</label>
-              <select class="field" id="p-way" value={way} onChange={(e) => setWay(e.currentTarget.value)} aria-describedby="p-way-h"><option value="">best</option>{ways.map((w) => <option value={w}>{wayWords(w)}</option>)}</select>
+              <select class="field" id="p-way" value={way} onChange={(e) => setWay(e.currentTarget.value)} aria-describedby="p-way-h"><option value="">best</option>{ways.map((w) => <option value={w}>{w}</option>)}</select>
               <span class="hint" id="p-way-h">How to look into the process; best takes the first that is open.</span>
             </>
           )}
@@ -63,7 +63,7 @@ export function StartDialog({ p, profiler, like, onClose }: { p: Process; profil
         </div>
         {refused && !refused.key && <p class="bad" role="alert">Not started: {visible(refused.text)} The process was not touched.</p>}
         <div class="acts spread">
-          <span class="dim">{wayFor(profiler, p) ? `By ${wayWords(way || wayFor(profiler, p)!)}, ${effect(profiler, p)}, takes ${takes(profiler, values)}.` : "None of its ways is open."}</span>
+          <span class="dim">{wayFor(profiler, p) ? `By ${way || wayFor(profiler, p)!}, ${effect(profiler, p)}, takes ${takes(profiler, values)}.` : "None of its ways is open."}</span>
           <button class="btn" type="button" onClick={onClose}>Not now</button>
           <button class="btn primary" type="submit" data-safe disabled={wrong || busy || !wayFor(profiler, p)}>Examine</button>
         </div>

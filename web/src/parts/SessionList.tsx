@@ -2,6 +2,7 @@
 import { isOver, type Session } from "../lib/api";
 import { ago, dateUtc, elapsed, percent, visible } from "../lib/format";
 import { useNow } from "../lib/hooks";
+import { sentence } from "../lib/registry";
 import { Mark, type Condition } from "./marks";
 
 export function conditionOf(s: Session): Condition {
@@ -12,7 +13,7 @@ export function conditionOf(s: Session): Condition {
 
 export function wordsOf(s: Session): string {
   if (s.state === "queued") return "Waiting for its turn.";
-  if (!isOver(s)) return s.progressText || (s.state === "analysing" ? "Making the report." : "Listening.");
+  if (!isOver(s)) return s.progressText ? sentence(s.progressText) : s.state === "analysing" ? "Making the report." : "Listening.";
   if (s.state === "failed") return `Not measured: ${s.error ?? "the reason is not known"}`;
   if (s.verdict) return s.verdict;
   return s.state === "cancelled" ? "Cancelled; nothing was kept." : "No verdict was reached.";

@@ -207,9 +207,9 @@ export function Rows({ block, id, dayNs = 0, heading = true }: { block: TableBlo
         <div class="ph">
           <h2>{visible(block.title)}</h2>
           <span class="dim" role="status">{term ? `${count(order.length)} of ${plural(rows.length, "row", "rows")}` : rows.length > 8 ? plural(rows.length, "row", "rows") : ""}</span>
-          {(filterable || tree) && (
+          {(filterable || (tree && branches(ends) > 0)) && (
             <div class="end">
-              {tree && rows.length > open.size + 1 && <button class="btn sm quiet" onClick={() => setOpen(open.size >= branches(ends) ? heaviestPath(rows, ends) : new Set(rows.keys()))}>{open.size >= branches(ends) ? "Close" : "Open all"}</button>}
+              {tree && branches(ends) > heaviestPath(rows, ends).size && <button class="btn sm quiet" onClick={() => setOpen(open.size >= branches(ends) ? heaviestPath(rows, ends) : new Set(rows.keys()))}>{open.size >= branches(ends) ? "Close" : "Open all"}</button>}
               {filterable && <input class="field sm" type="search" placeholder="Filter" aria-label={`Filter ${block.title}`} value={term} onInput={(e) => setTerm(e.currentTarget.value)} />}
             </div>
           )}

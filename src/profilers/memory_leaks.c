@@ -1,0 +1,415 @@
+/* Memory leaks: several looks at the living objects, and what grows from each to the next.
+ *
+ * Garbage is left out of every look, so what grows is held by someone. Holders are known by their names: objects move,
+ * and addresses mean nothing from one look to the next. Of each look only the sums stay in memory. */
+
+#include "base/fmt.h"
+#include "base/str.h"
+#include "profilers/heap_look.h"
+#include "profilers/holders.h"
+#include "profilers/profiler.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKS_MAX 20
+#define ROWS 25
+#define TYPE_ROWS 25
+#define CHART_LINES 5
+
+/* Growth that is worth a word: caches and the runtime itself grow a little now and then. */
+#define GROWTH_BYTES ((int64_t)100 << 10)
+#define GROWTH_SHARE 0.01 /* of what is alive */
+/* Grows still: the last step is at least this part of the average one. A cache that is full does not. */
+#define STILL_GROWS 0.25
+#define HOLDER_LEAST ((uint64_t)16 << 10)
+
+/* ---- what stays of a look ---- */
+
+struct sum {
+	uint64_t objects, bytes;
+};
+/* One thing by name, at every look. */
+struct grower {
+	const char *name, *detail; /* detail: of holders */
+	const char *keeps;	   /* of holders: main type at the last look where it had one; or NULL */
+	struct sum at[LOOKS_MAX];
+	uint64_t kept[LOOKS_MAX]; /* objects of the main type */
+};
+struct growers { /* a VEC */
+	struct grower *v;
+	size_t n, cap;
+	struct strtab names;
+};
+
+struct leaks {
+	struct heap_look look; /* the one at hand */
+	struct look_facts facts[LOOKS_MAX];
+	struct sum alive[LOOKS_MAX];
+	uint32_t n;
+	struct growers holders, types;
+	struct arena arena;
+	uint64_t walked, lost;
+	uint32_t threads_unread;
+};
+
+static struct grower *grower_of(struct leaks *l, struct growers *list, const char *name, const char *detail)
+{
+	CLEANUP(mem_freep) char *key = mem_printf("%s\n%s", name, detail);
+	uint32_t id = strtab_add_cstr(&list->names, key);
+	if (id == list->n) {
+		struct grower *g = vec_add(list);
+		*g = (struct grower){ .name = arena_strdup(&l->arena, name),
+				      .detail = arena_strdup(&l->arena, detail) };
+	}
+	return &list->v[id];
+}
+
+static void sum_types(struct leaks *l, const struct heapgraph *g)
+{
+	struct sum *sums = mem_zalloc((g->types.n + 1) * sizeof(*sums));
+	for (uint32_t i = 0; i < g->n; i++)
+		if (heapgraph_reached(g, i)) {
+			sums[g->type[i]].objects++;
+			sums[g->type[i]].bytes += (uint64_t)g->units[i] * 8;
+		}
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		if (!sums[t].objects)
+			continue;
+		heap_type_name(g, t, &name);
+		struct grower *grower = grower_of(l, &l->types, buf_cstr(&name), "");
+		grower->at[l->n].objects += sums[t].objects;
+		grower->at[l->n].bytes += sums[t].bytes;
+	}
+	mem_free(sums);
+}
+
+static void sum_holders(struct leaks *l, const struct heapgraph *g)
+{
+	struct holders hs;
+	holders_find(g, HOLDER_LEAST, &hs);
+	vec_each(h, &hs.v) {
+		CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, keeps = { 0 };
+		/* How many there are of it changes: it is part of the sum, not of the name. */
+		struct holder one = *h;
+		one.alike = 1;
+		holder_name(g, &one, &name);
+		holder_detail(g, &one, &detail);
+		struct grower *grower = grower_of(l, &l->holders, buf_cstr(&name), buf_cstr(&detail));
+		grower->at[l->n].objects += h->objects;
+		grower->at[l->n].bytes += h->bytes;
+		if (h->main_type != GRAPH_NONE) {
+			heap_type_short(g, h->main_type, &keeps);
+			grower->keeps = arena_strdup(&l->arena, buf_cstr(&keeps));
+			grower->kept[l->n] += h->main_objects;
+		}
+	}
+	holders_free(&hs);
+}
+
+static struct err *take_look(struct leaks *l, struct exam *exam, const char *part)
+{
+	l->look = (struct heap_look){ 0 };
+	TRY(heap_look(&l->look, exam, part));
+	struct heapgraph *g = l->look.graph;
+	heapgraph_dominate(g);
+	sum_types(l, g);
+	sum_holders(l, g);
+	l->alive[l->n] = (struct sum){ g->reached_objects, g->reached_units * 8 };
+	l->walked += g->facts.objects;
+	l->lost += g->facts.lost_bytes;
+	l->threads_unread += l->look.threads_unread;
+	l->facts[l->n++] = l->look.facts;
+	heap_look_fini(&l->look);
+	return NULL;
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct leaks *l = exam->state = mem_zalloc(sizeof(*l));
+	unsigned looks = (unsigned)params_int(exam->params, "looks");
+	uint64_t wait_ms = (uint64_t)params_int(exam->params, "duration") * 1000 / (looks - 1);
+	if (exam->core)
+		return err_new(ERR_USAGE,
+			       "memory-leaks compares several looks, and a core file is one: use gc-survivors");
+	for (unsigned i = 0; i < looks; i++) {
+		char part[32];
+		snprintf(part, sizeof(part), "heap-%u", i + 1);
+		if (i && !exam_look_again(exam, wait_ms, part))
+			break;
+		struct err *err = take_look(l, exam, part);
+		/* What was seen before is worth telling. */
+		if (err && l->n >= 2 && !exam->replay) {
+			exam_cut(exam, "look %u failed: %s", i + 1, err_text(err));
+			err_free(err);
+			break;
+		}
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+/* ---- what grows ---- */
+
+static int64_t growth(const struct leaks *l, const struct grower *g)
+{
+	return (int64_t)g->at[l->n - 1].bytes - (int64_t)g->at[0].bytes;
+}
+
+static int64_t object_growth(const struct leaks *l, const struct grower *g)
+{
+	return (int64_t)g->at[l->n - 1].objects - (int64_t)g->at[0].objects;
+}
+
+/* More objects at every look, and at the last still about as many more as before. */
+static bool grows_steadily(const struct leaks *l, const struct grower *g)
+{
+	int64_t last = 0;
+	for (uint32_t i = 1; i < l->n; i++) {
+		last = (int64_t)g->at[i].objects - (int64_t)g->at[i - 1].objects;
+		if (last <= 0)
+			return false;
+	}
+	return (double)last >= STILL_GROWS * (double)object_growth(l, g) / (double)(l->n - 1);
+}
+
+static bool is_leak(const struct leaks *l, const struct grower *g)
+{
+	int64_t least = MAX(GROWTH_BYTES, (int64_t)(GROWTH_SHARE * (double)l->alive[l->n - 1].bytes));
+	return growth(l, g) >= least && grows_steadily(l, g);
+}
+
+static double minutes(const struct leaks *l)
+{
+	uint64_t ns = l->facts[l->n - 1].at_ns - l->facts[0].at_ns;
+	return (double)MAX(ns, (uint64_t)1) / 60e9;
+}
+
+/* qsort has no argument for it. */
+static const struct leaks *sorting;
+
+static int leaks_first(const void *a, const void *b)
+{
+	const struct grower *x = a, *y = b;
+	bool lx = is_leak(sorting, x), ly = is_leak(sorting, y);
+	int64_t gx = growth(sorting, x), gy = growth(sorting, y);
+	if (lx != ly)
+		return lx ? -1 : 1;
+	return gx < gy ? 1 : gx > gy ? -1 : strcmp(x->name, y->name);
+}
+
+/* ---- words ---- */
+
+static struct value bytes_value(int64_t n)
+{
+	return n < 0 ? V_NUMBER((double)n) : V_BYTES(n);
+}
+
+static void say_grower(const struct leaks *l, const struct grower *g, struct rich *v)
+{
+	uint32_t last = l->n - 1;
+	int64_t kept = (int64_t)g->kept[last] - (int64_t)g->kept[0];
+	bool counts = g->keeps && kept > 0;
+	rich_code(v, g->name);
+	if (*g->detail) {
+		rich_text(v, " (");
+		rich_code(v, g->detail);
+		rich_text(v, ")");
+	}
+	rich_text(v, " keeps growing: ");
+	rich_strong(v, "%s a minute", fmt_bytes((uint64_t)((double)growth(l, g) / minutes(l))).s);
+	rich_text(v, ", %s ", fmt_signed(counts ? kept : object_growth(l, g)).s);
+	if (counts)
+		rich_code(v, g->keeps);
+	else
+		rich_text(v, "objects");
+	rich_text(v, " in %s; it now keeps %s.", fmt_duration_ns((uint64_t)(minutes(l) * 60e9)).s,
+		  fmt_bytes(g->at[last].bytes).s);
+}
+
+static void add_verdict(const struct exam *exam, const struct leaks *l, struct report *report)
+{
+	const struct grower *top = l->holders.n ? &l->holders.v[0] : NULL;
+	size_t n_leaks = 0;
+	vec_each(g, &l->holders)
+		n_leaks += l->n > 1 && is_leak(l, g);
+	uint64_t first = l->n ? l->alive[0].bytes : 0, last = l->n ? l->alive[l->n - 1].bytes : 0;
+	/* Two looks are a difference, three a direction. */
+	const char *finding = l->n < 2 ? "one-look" : !n_leaks ? "nothing-found" : l->n > 2 ? "leak" : "grew";
+	enum report_health health = l->n < 2 ? REPORT_INFO : !n_leaks ? REPORT_OK : l->n > 2 ? REPORT_BAD : REPORT_WARN;
+	struct rich *v = report_verdict(report, health, finding);
+	if (l->n < 2) {
+		rich_text(v, "There was only one look, so nothing can be said about growth. %s are alive.",
+			  fmt_bytes(last).s);
+		return;
+	}
+	if (!n_leaks) {
+		rich_text(v,
+			  "No problem here: nothing grows steadily. %s were alive at the first look, %s at the last.",
+			  fmt_bytes(first).s, fmt_bytes(last).s);
+		return;
+	}
+	say_grower(l, top, v);
+	if (n_leaks > 1)
+		rich_text(v, " %s with it.", fmt_plural(n_leaks - 1, "other holder grows", "other holders grow").s);
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
+static void add_holders(const struct leaks *l, struct report *report)
+{
+	uint32_t last = l->n - 1;
+	size_t shown = 0;
+	struct report_table *t = report_table(report, "Holders that grew");
+	report_column(t, "Holder", VALUE_CODE, 0);
+	report_column(t, "Keeps", VALUE_CODE, 0);
+	report_column(t, "Steady", VALUE_TEXT, 0);
+	report_column(t, "More objects", VALUE_COUNT, 0);
+	report_column(t, "Grew by", VALUE_BYTES, 0);
+	report_column(t, "A minute", VALUE_BYTES, 0);
+	report_column(t, "Now", VALUE_BYTES, 0);
+	vec_each(g, &l->holders) {
+		if (growth(l, g) <= 0 || object_growth(l, g) <= 0 || shown++ >= ROWS)
+			continue;
+		struct report_row *row = report_row(
+			t, (struct value[]){ V_CODE(g->name), g->keeps ? V_CODE(g->keeps) : V_NONE,
+					     V_TEXT(is_leak(l, g) ? "yes" : "no"), V_COUNT(object_growth(l, g)),
+					     V_BYTES(growth(l, g)), V_BYTES((double)growth(l, g) / minutes(l)),
+					     V_BYTES(g->at[last].bytes) });
+		CLEANUP(buf_free) struct buf steps = { 0 };
+		for (uint32_t i = 0; i < l->n; i++)
+			buf_printf(&steps, "%s%s", i ? " → " : "objects: ", fmt_count(g->at[i].objects).s);
+		if (*g->detail)
+			report_row_line(row, VALUE_CODE, g->detail, NULL);
+		report_row_line(row, VALUE_TEXT, buf_cstr(&steps), NULL);
+	}
+}
+
+static void add_types(struct leaks *l, struct report *report)
+{
+	struct report_table *t = report_table(report, "Types that grew");
+	size_t shown = 0;
+	report_column(t, "Type", VALUE_CODE, 0);
+	report_column(t, "More objects", VALUE_COUNT, 0);
+	report_column(t, "Grew by", VALUE_BYTES, 0);
+	report_column(t, "Now", VALUE_BYTES, 0);
+	vec_each(g, &l->types)
+		if (growth(l, g) > 0 && shown++ < TYPE_ROWS)
+			report_row(t,
+				   (struct value[]){ V_CODE(g->name),
+						     object_growth(l, g) >= 0 ? V_COUNT(object_growth(l, g)) : V_NONE,
+						     bytes_value(growth(l, g)), V_BYTES(g->at[l->n - 1].bytes) });
+}
+
+static void add_chart(const struct leaks *l, struct report *report)
+{
+	uint64_t at[LOOKS_MAX], window = l->facts[l->n - 1].at_ns - l->facts[0].at_ns;
+	double y[LOOKS_MAX];
+	for (uint32_t i = 0; i < l->n; i++) {
+		at[i] = l->facts[i].at_ns - l->facts[0].at_ns;
+		y[i] = (double)l->alive[i].bytes;
+	}
+	struct report_chart *chart = report_chart(report, "Alive at each look", VALUE_BYTES, window);
+	report_chart_line(chart, "all objects", at, y, l->n);
+	for (size_t k = 0; k < l->holders.n && k < CHART_LINES; k++) {
+		const struct grower *g = &l->holders.v[k];
+		if (!is_leak(l, g))
+			break;
+		for (uint32_t i = 0; i < l->n; i++)
+			y[i] = (double)g->at[i].bytes;
+		report_chart_line(chart, g->name, at, y, l->n);
+	}
+}
+
+static struct err *analyse(struct exam *exam, struct report *report)
+{
+	struct leaks *l = exam->state;
+	sorting = l;
+	if (l->n > 1) {
+		vec_sort(&l->holders, leaks_first);
+		vec_sort(&l->types, leaks_first);
+	}
+	add_verdict(exam, l, report);
+	if (l->n > 1) {
+		int64_t grown = (int64_t)l->alive[l->n - 1].bytes - (int64_t)l->alive[0].bytes;
+		report_figure(report, "Alive", V_BYTES(l->alive[l->n - 1].bytes), "at the last look");
+		report_figure(report, grown < 0 ? "Shrank by" : "Grew by", V_BYTES(llabs(grown)),
+			      "since the first look");
+		report_figure(report, "Looks", V_COUNT(l->n), fmt_duration_ns((uint64_t)(minutes(l) * 60e9)).s);
+		add_chart(l, report);
+		add_holders(l, report);
+		report_details(report);
+		add_types(l, report);
+	}
+	look_how(report, l->facts, l->n);
+	report_how(report, "Objects walked", V_COUNT(l->walked),
+		   l->lost ? "a part of the heap makes no sense and was left out" : "none skipped");
+	if (l->threads_unread)
+		report_how(report, "Stacks not read", V_COUNT(l->threads_unread),
+			   "what they alone hold is not counted");
+	return NULL;
+}
+
+static void free_growers(struct growers *list)
+{
+	strtab_free(&list->names);
+	vec_free(list);
+}
+
+static void free_state(void *state)
+{
+	struct leaks *l = state;
+	heap_look_fini(&l->look);
+	free_growers(&l->holders);
+	free_growers(&l->types);
+	arena_free(&l->arena);
+	mem_free(l);
+}
+
+const struct profiler profiler_memory_leaks = {
+	.id = "memory-leaks",
+	.uuid = "805A308B-061C-47F3-9B30-F785C3186E83",
+	.name = "Memory leaks",
+	.symptom = "memory grows and grows: what, and who holds it?",
+	.description = "Looks at all living objects several times and tells what grows from each look to the next, "
+		       "with the holder "
+		       "that grows, how fast, and what it keeps. A cache that fills and then stops is no leak, and "
+		       "garbage is not "
+		       "counted at all.",
+	.cost = "a pause of about 20 ms for each GB at every look; everything is read from copies",
+	.params =
+		(const struct param[]){
+			{ .key = "duration",
+			  .name = "Duration",
+			  .description = "From the first look to the last. A slow leak needs a long one.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "30",
+			  .min = 1,
+			  .max = 86400 },
+			{ .key = "looks",
+			  .name = "Looks",
+			  .description = "Two show a difference; three and more tell a leak from a cache that fills.",
+			  .type = PARAM_INT,
+			  .default_value = "4",
+			  .min = 2,
+			  .max = LOOKS_MAX },
+			PARAM_MAX_PAUSE,
+		},
+	.n_params = 3,
+	.ways = { WAY_IMAGE, WAY_AGENT },
+	.advice =
+		(const struct advice[]){
+			{ "leak", "Find where it is added to, and why nothing is taken out again: a missing Remove, "
+				  "unsubscribe, expiry or limit." },
+			{ "grew",
+			  "Look again with --param looks=4: two looks cannot tell a leak from a cache that fills." },
+		},
+	.n_advice = 2,
+	.run = run,
+	.analyse = analyse,
+	.free_state = free_state,
+};
