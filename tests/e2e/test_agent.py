@@ -13,6 +13,8 @@ from pathlib import Path
 from drdotnet import Home, PROGRAM, wait_until
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 BUILD = Path(PROGRAM).parent
 PROBE = str(BUILD / "tests" / "attach_probe")
 AGENT = str(BUILD / "libdrdotnet-agent.so")

@@ -518,6 +518,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Alertmanager's webhook: every firing alert with the labels or annotations drdotnet_profiler and drdotnet_target (a pid or a name; drdotnet_duration in seconds where wanted) starts a session. */
+        post: operations["takeAlerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/commands": {
         parameters: {
             query?: never;
@@ -900,6 +917,8 @@ export interface components {
             way?: string | null;
             /** @description Also when it is large. */
             keepRecording?: boolean;
+            /** @description An address that gets its SessionInfo by POST when it has ended. */
+            webhook?: string;
         };
         /** @description A parameter and its value. Other members of ProfilerParameter are allowed and ignored. */
         ParameterValue: {
@@ -1030,6 +1049,22 @@ export interface components {
             columns?: number;
             utf8?: boolean;
             colour?: boolean;
+        };
+        /** @description What Alertmanager sends. */
+        Alerts: {
+            /** @description Objects with status, labels and annotations. */
+            alerts: unknown[];
+        };
+        /** @description What came of an alert. */
+        AlertAnswer: {
+            /** @description Its name. */
+            alert: string | null;
+            /** @description The guid of the session that was started. */
+            session: string | null;
+            /** @description Of its page. */
+            path: string | null;
+            /** @description Why none was. */
+            error: string | null;
         };
         /** @description How to share. */
         ShareSession: {
@@ -2761,6 +2796,48 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    takeAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Alerts"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertAnswer"][];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
