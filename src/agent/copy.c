@@ -231,24 +231,46 @@ static bool is_ours(const struct copy *c, uint64_t addr)
 	return addr >= base && addr < base + c->room->size;
 }
 
-static void send_window(struct copy *c, uint64_t start, size_t n, bool first_page)
+enum page { PAGE_NOT_SENT, PAGE_SENT, PAGE_ZERO };
+
+/* What was never touched is zero, unless there is a file behind it. */
+static enum page page_is(const struct copy *c, uint64_t entry, uint64_t addr, bool file)
 {
-	uint64_t run = 0;
-	const uint64_t *pages = c->room->pagemap;
-	for (size_t i = 0; i <= n; i++) {
-		uint64_t at = start + i * c->page;
-		bool own = i < n && (pages[i] & PRESENT_OR_SWAPPED) && !(pages[i] & OF_A_FILE);
-		if ((own || (i == 0 && first_page)) && !is_ours(c, at)) {
-			run++;
-		} else if (run) {
-			send_pages(c, at - run * c->page, run * c->page);
-			run = 0;
-		}
+	if (is_ours(c, addr))
+		return PAGE_NOT_SENT;
+	if ((entry & PRESENT_OR_SWAPPED) && !(entry & OF_A_FILE))
+		return PAGE_SENT;
+	return file ? PAGE_NOT_SENT : PAGE_ZERO;
+}
+
+static void send_run(struct copy *c, enum page kind, uint64_t start, uint64_t len)
+{
+	if (kind == PAGE_SENT)
+		send_pages(c, start, len);
+	else if (kind == PAGE_ZERO)
+		send_record(c, WIRE_IMAGE_ZERO, start, len);
+}
+
+static void send_window(struct copy *c, uint64_t start, size_t n, bool file, bool first_page)
+{
+	uint64_t from = start, end = start + n * c->page;
+	enum page kind = PAGE_NOT_SENT;
+	for (uint64_t at = start; at < end; at += c->page) {
+		enum page is = first_page && at == start
+				       ? PAGE_SENT
+				       : page_is(c, c->room->pagemap[(at - start) / c->page], at, file);
+		if (is == kind)
+			continue;
+		send_run(c, kind, from, at - from);
+		from = at;
+		kind = is;
 	}
+	send_run(c, kind, from, end - from);
 }
 
 static void send_own_pages(struct copy *c, const struct map *m)
 {
+	/* A private mapping of /dev/zero and the like has a path too, and is sent as far as it was touched. */
 	bool file = m->path_len && m->path[0] == '/';
 	for (uint64_t at = m->start; at < m->end;) {
 		size_t n = (size_t)((m->end - at) / c->page);
@@ -258,7 +280,7 @@ static void send_own_pages(struct copy *c, const struct map *m)
 		if (got < 8)
 			leave(WIRE_AGENT_EXIT_PROC);
 		n = (size_t)got / 8;
-		send_window(c, at, n, file && !m->offset && at == m->start);
+		send_window(c, at, n, file, file && !m->offset && at == m->start);
 		at += n * c->page;
 	}
 }

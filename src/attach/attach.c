@@ -17,7 +17,7 @@
 #define LIBRARY "libdrdotnet-agent.so"
 #define READY_MS 3000	/* the runtime must be ready for a profiler */
 #define ATTACH_MS 10000 /* its answer */
-#define CALL_MS 10000	/* the library's call, once it is loaded */
+#define CALL_MS 10000	/* each answer of the library, once it is loaded */
 #define HELLO_MS 2000
 #define SUSPEND_MS 5000
 #define SILENCE_MS 10000
@@ -93,7 +93,7 @@ static struct err *fill_config(struct session *s, const struct attach_options *o
 					 .size = sizeof(*c),
 					 .mode = WIRE_AGENT_IMAGE,
 					 .flags = o->send_dac ? WIRE_AGENT_SEND_DAC : 0,
-					 .suspend_ms = SUSPEND_MS,
+					 .suspend_ms = o->patience_ms ? (uint32_t)o->patience_ms : SUSPEND_MS,
 					 .life_ms = (uint32_t)MIN(life_ms, (uint64_t)UINT32_MAX),
 					 .silence_ms = SILENCE_MS,
 					 .fault = o->fault,
@@ -214,13 +214,14 @@ static struct err *listen_until(struct session *s, const int *line, struct deadl
 static struct err *receive(struct session *s, const struct attach_options *o, struct image **ret)
 {
 	const char *env = getenv("TMPDIR");
+	uint64_t patience_ms = o->patience_ms ? o->patience_ms : CALL_MS;
 	struct image_stream_limits limits = { .spool = o->spool		? o->spool
 						       : str_empty(env) ? "/tmp"
 									: env,
-					      .timeout_ms = SILENCE_MS };
-	TRY(listen_until(s, &s->control, deadline_in_ms(CALL_MS)));
+					      .timeout_ms = patience_ms };
+	TRY(listen_until(s, &s->control, deadline_in_ms(patience_ms)));
 	fault_point("control");
-	TRY(listen_until(s, &s->copy, deadline_in_ms(SUSPEND_MS + CALL_MS)));
+	TRY(listen_until(s, &s->copy, deadline_in_ms(s->config.suspend_ms + patience_ms)));
 	if (s->copy < 0)
 		return words_failed(s->patient, &s->refusal, s->copied, s->copy_status);
 	fault_point("copy");
@@ -230,7 +231,7 @@ static struct err *receive(struct session *s, const struct attach_options *o, st
 	struct err *err = image_open_stream(fd_steal(&s->copy), &limits, ret);
 	s->facts->stream_ns = clock_mono_ns() - from_ns;
 	fault_point("stream");
-	struct err *silent = listen_until(s, NULL, deadline_in_ms(LEAVE_MS));
+	struct err *silent = listen_until(s, NULL, deadline_in_ms(MIN(patience_ms, (uint64_t)LEAVE_MS)));
 	if (err && s->copy_ended && s->copy_status) {
 		err_free(err);
 		err = words_failed(s->patient, &s->refusal, s->copied, s->copy_status);

@@ -16,6 +16,7 @@ struct attach_options {
 	uint64_t max_pause_ms; /* refused when it is predicted to be longer; 0 = IMAGE_MAX_PAUSE_MS */
 	uint64_t max_life_ms;  /* of the library in the target; 0 = IMAGE_MAX_LIFE_MS */
 	bool send_dac;	       /* the data-access library comes with the image: we cannot see the target's files */
+	uint64_t patience_ms;  /* for each of its answers; 0 = 10 s */
 	uint32_t fault;	       /* for tests: a step at which the copy fails; needs a library built for it */
 };
 

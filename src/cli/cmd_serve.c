@@ -62,6 +62,28 @@ static struct err *read_auth(const struct args *args, struct server_options *o, 
 	return NULL;
 }
 
+static struct err *read_work(const struct args *args, struct server_options *o)
+{
+	const char *most = args_value(args, "--max-sessions"), *format = getenv("DRDOTNET_LOG_FORMAT");
+	uint64_t n = 4;
+	if (most && (!str_to_u64(most, &n) || n < 1 || n > 100))
+		return err_new(ERR_USAGE, "--max-sessions takes a number from 1 to 100, not '%s'", most);
+	if (!str_empty(format) && !str_eq(format, "text") && !str_eq(format, "json"))
+		return err_new(ERR_USAGE, "DRDOTNET_LOG_FORMAT takes text or json, not '%s'", format);
+	format = args_value(args, "--log-format") ? args_value(args, "--log-format") : format;
+	o->max_running = n;
+	o->finish = str_eq(args_value(args, "--on-stop"), "finish");
+	o->log_json = str_eq(format, "json");
+	o->webhook = args_value(args, "--webhook");
+	if (o->webhook)
+		TRY(server_check_webhook(o->webhook));
+	o->tls_cert = args_value(args, "--tls-cert");
+	o->tls_key = args_value(args, "--tls-key");
+	if (!o->tls_cert != !o->tls_key)
+		return err_new(ERR_USAGE, "TLS needs both --tls-cert and --tls-key");
+	return NULL;
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
@@ -75,13 +97,16 @@ static struct err *run(const struct args *args, int *ret_exit)
 		.on_ready = on_ready,
 	};
 	TRY(read_auth(args, &o, &hosts));
+	TRY(read_work(args, &o));
 	TRY(switched_on(args, "--no-web-ui", "WEB_UI_ENABLED", &o.web_ui));
 	TRY(switched_on(args, "--no-rest-api", "REST_API_ENABLED", &o.rest_api));
 	TRY(switched_on(args, "--no-console-logging", "CONSOLE_LOGGING_ENABLED", &console));
+	TRY(switched_on(args, "--no-file-logging", "FILE_LOGGING_ENABLED", &o.log_file));
 	o.quiet = !console;
 	return server_run(&o);
 }
 
+static const char *const stops[] = { "cancel", "finish", NULL }, *const log_formats[] = { "text", "json", NULL };
 static const struct option options[] = {
 	{ .name = "--listen",
 	  .value = "ADDR:PORT",
@@ -95,8 +120,21 @@ static const struct option options[] = {
 	  .value = "NAME",
 	  .help = "A further name it is known by, as behind a proxy",
 	  .repeat = true },
+	{ .name = "--tls-cert", .value = "FILE", .help = "Serve https with this certificate (PEM)" },
+	{ .name = "--tls-key", .value = "FILE", .help = "Its key (PEM)" },
+	{ .name = "--max-sessions", .value = "N", .help = "Sessions that run at once; further ones wait (4)" },
+	{ .name = "--on-stop",
+	  .value = "WHAT",
+	  .help = "cancel what runs (otherwise), or finish it",
+	  .choices = stops },
+	{ .name = "--webhook", .value = "URL", .help = "Gets every session's end by POST, as JSON" },
+	{ .name = "--log-format",
+	  .value = "FORMAT",
+	  .help = "text (otherwise) or json, a line each",
+	  .choices = log_formats },
 	{ .name = "--no-web-ui", .help = "Only the REST API" },
 	{ .name = "--no-rest-api", .help = "Only the web UI" },
+	{ .name = "--no-file-logging", .help = "No app.log in the home" },
 	{ .name = "--no-console-logging", .help = "Nothing on standard error" },
 	{ 0 },
 };

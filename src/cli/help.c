@@ -74,6 +74,7 @@ void help_overview(struct buf *out)
 			term(out, commands[i]->name, 18, commands[i]->summary);
 	}
 	buf_str(out, "\nA TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'.\n"
+		     "With --server URL [--token TOKEN] a command works on the machine where 'drdotnet serve' runs.\n"
 		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
 }
 
@@ -127,10 +128,12 @@ static void parameter(const struct param *p, struct buf *out)
 
 void help_profiler(const struct profiler *profiler, struct buf *out)
 {
-	buf_printf(out, "  drdotnet %s 4211\n", profiler->id);
+	if (!profiler->for_core)
+		buf_printf(out, "  drdotnet %s 4211\n", profiler->id);
 	if (profiler->ways[0] == WAY_IMAGE)
 		buf_printf(out, "  drdotnet %s --core core.4211\n", profiler->id);
-	buf_printf(out, "  drdotnet %s Shop.Api%s -o report.html\n\n%s", profiler->id,
+	buf_printf(out, "  drdotnet %s %s%s -o report.html\n\n%s", profiler->id,
+		   profiler->for_core ? "--core core.4211" : "Shop.Api",
 		   profiler_duration(profiler) ? " --duration 30s" : "", profiler->name);
 	buf_printf(out, "%s\n  Symptom: ", profiler->experimental ? " (experimental)" : "");
 	wrap(out, profiler->symptom, 11, 2);

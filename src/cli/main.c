@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "cli/remote.h"
 #include "profilers/profiler.h"
 #include "version.h"
 #include <locale.h>
@@ -71,11 +72,15 @@ static int print(void (*write)(struct buf *out))
 	return 0;
 }
 
+static bool for_another_machine;
+
 static int run(const struct command *command, int argc, char **argv)
 {
 	struct args args;
 	int code = 0;
 	struct err *err = args_parse(command, argc, argv, &args);
+	if (!err && for_another_machine)
+		err = remote_check(&args);
 	if (!err && args_has(&args, "--help")) {
 		struct buf out = { 0 };
 		const struct profiler *profiler = NULL;
@@ -115,12 +120,30 @@ int main(int argc, char **argv)
 		printf("drdotnet %s\n", DRDOTNET_VERSION);
 		return 0;
 	}
+	if (str_eq(word, "_remote")) {
+		for_another_machine = true;
+		argc--;
+		argv++;
+		word = argc > 1 ? argv[1] : "";
+	}
+	struct remote remote;
+	bool elsewhere;
+	int n = argc - 1, code = 0;
+	struct err *err = remote_take(&n, argv + 1, &remote, &elsewhere);
+	argc = n + 1;
+	if (!err && elsewhere && for_another_machine)
+		err = err_new(ERR_DENIED, "a command that another machine asked for is not passed on");
+	if (!err && elsewhere)
+		err = remote_run(&remote, n, argv + 1, &code);
+	if (err || elsewhere)
+		return err ? fail(err) : code;
+	word = argc > 1 ? argv[1] : "";
 	const struct command *command = command_find(word);
 	if (command)
 		return run(command, argc - 2, argv + 2);
 	/* `drdotnet runtime-pauses 1234` is `drdotnet run runtime-pauses 1234`. */
 	const struct profiler *profiler = NULL;
-	struct err *err = profiler_find(word, &profiler);
+	err = profiler_find(word, &profiler);
 	if (!err)
 		return run(&cmd_run, argc - 1, argv + 1);
 	err_free(err);

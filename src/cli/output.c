@@ -26,6 +26,10 @@ static const struct {
 unsigned output_columns(int fd)
 {
 	struct winsize size = { 0 };
+	uint64_t told;
+	const char *remote = getenv("DRDOTNET_COLUMNS"); /* whose terminal is elsewhere */
+	if (remote && str_to_u64(remote, &told))
+		return told < COLUMNS_MIN ? COLUMNS_MIN : told > COLUMNS_MAX ? COLUMNS_MAX : (unsigned)told;
 	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col)
 		return COLUMNS_MAX;
 	return MIN(MAX((unsigned)size.ws_col, COLUMNS_MIN), COLUMNS_MAX);
@@ -107,7 +111,8 @@ static void render(const struct output *out, const struct report *report, struct
 {
 	struct report_text_style style = { .columns = output_columns(STDOUT_FILENO), .ascii = !output_is_utf8() };
 	const char *term = getenv("TERM");
-	style.colour = !out->path && isatty(STDOUT_FILENO) && str_empty(getenv("NO_COLOR")) && !str_eq(term, "dumb");
+	style.colour = !out->path && !str_empty(getenv("DRDOTNET_COLOUR"));
+	style.colour |= !out->path && isatty(STDOUT_FILENO) && str_empty(getenv("NO_COLOR")) && !str_eq(term, "dumb");
 	switch (out->format) {
 	case OUTPUT_JSON:
 		report_render_json(report, text);

@@ -156,7 +156,8 @@ static void add_await(struct inspect *in, const struct group *g, struct buf *out
 {
 	struct dac_type_methods methods = { 0 };
 	struct pdb *pdb = g->state >= 0 ? dac_lines_pdb(in->look.lines, g->machine->module) : NULL;
-	CLEANUP(err_freep) struct err *err = pdb ? dac_type_methods(in->look.dac, g->machine->address, &methods) : NULL;
+	if (pdb)
+		err_ignore(dac_type_methods(in->look.dac, g->machine->address, &methods));
 	vec_each(m, &methods) {
 		struct pdb_line line;
 		if (str_eq(m->name, "MoveNext") && pdb_await(pdb, m->token, (uint32_t)g->state, &line))

@@ -18,7 +18,7 @@ void gcdump_facts_fini(struct gcdump_facts *facts);
 /* Does it begin like one? */
 bool gcdump_is(const void *data, size_t len);
 /* Appends the graph as heapgraph_read() takes it. ERR_BAD_DATA when it is damaged, ERR_UNSUPPORTED when it is of
- * another kind. facts may be NULL. */
+ * another kind. facts may be NULL; out as well, when only the facts are wanted: then nodes are not looked at. */
 struct err *gcdump_read(const void *data, size_t len, struct gcdump_facts *facts, struct buf *out) MUST_USE;
 /* What is reached only: the graph must be dominated. Files of more than 2 GB do not exist: out then overflows. */
 void gcdump_write(const struct heapgraph *g, const struct gcdump_facts *facts, struct buf *out);

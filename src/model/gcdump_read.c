@@ -177,7 +177,7 @@ static struct err *read_nodes(struct reader *r)
 	return NULL;
 }
 
-static struct err *read_graph(struct reader *r)
+static struct err *read_graph(struct reader *r, bool nodes)
 {
 	int32_t version = 0, oldest = 0;
 	const char *name = read_begin(r, &version, &oldest);
@@ -192,7 +192,8 @@ static struct err *read_graph(struct reader *r)
 	int32_t addresses = cursor_i32(&r->in);
 	if (addresses < 0 || !cursor_take(&r->in, 8 * (size_t)addresses))
 		return damaged("its addresses are cut short");
-	TRY(read_nodes(r));
+	if (nodes)
+		TRY(read_nodes(r));
 	if (cursor_left(&r->in) && *r->in.p == GCDUMP_BYTE)
 		(void)cursor_u16(&r->in);
 	return cursor_u8(&r->in) == GCDUMP_END ? NULL : damaged("its graph does not end");
@@ -395,8 +396,10 @@ static struct err *read_all(struct reader *r, struct buf *out)
 	if (version <= GCDUMP_OLDEST_READER || oldest > GCDUMP_VERSION)
 		return err_new(ERR_UNSUPPORTED, "the .gcdump file has format %d; %d and %d can be read", version,
 			       GCDUMP_OLDEST_READER + 1, GCDUMP_VERSION);
-	TRY(read_graph(r));
+	TRY(read_graph(r, out != NULL));
 	read_facts(r);
+	if (!out)
+		return NULL;
 	clean_types(r);
 	find_groups(r);
 	return write_graph(r, out);
@@ -405,13 +408,13 @@ static struct err *read_all(struct reader *r, struct buf *out)
 struct err *gcdump_read(const void *data, size_t len, struct gcdump_facts *facts, struct buf *out)
 {
 	struct reader r = { .in = cursor_make(data, len) };
-	size_t before = out->len;
+	size_t before = out ? out->len : 0;
 	struct err *err = read_all(&r, out);
 	if (!err && facts)
 		*facts = r.facts;
 	else
 		gcdump_facts_fini(&r.facts);
-	if (err)
+	if (err && out)
 		out->len = before;
 	vec_free(&r.types);
 	vec_free(&r.refs);

@@ -19,6 +19,7 @@
 #define HOT_SHARE 0.20
 #define SUBSYSTEM_SHARE 0.30
 #define BUSY_SHARE 0.80 /* of all cores */
+#define LINES_SHOWN 5	/* of a method */
 #define TREE_SHARE 0.01
 #define TREE_DEPTH 60
 #define TREE_ROWS 400
@@ -28,12 +29,14 @@
 struct cpu {
 	struct samples *samples;
 	struct sampling_facts facts;
+	struct line_list lines;
 };
 
 static void cpu_free(void *state)
 {
 	struct cpu *c = state;
 	samples_free(c->samples);
+	line_list_free(&c->lines);
 	mem_free(c);
 }
 
@@ -45,6 +48,7 @@ static struct err *run(struct exam *exam)
 		.kind = SAMPLER_CPU,
 		.period = (uint64_t)(interval_ms * 1e6 * OFF_STEP),
 		.window_ms = (uint64_t)params_int(exam->params, "duration_seconds") * 1000,
+		.lines = &c->lines,
 	};
 	return exam_samples(exam, &options, &c->samples, &c->facts);
 }
@@ -198,6 +202,21 @@ static void add_subsystems(const struct view *v, struct report *report)
 	}
 }
 
+/* The lines of a method that have most of its time, of the whole time. */
+static void add_lines(const struct view *v, uint32_t frame, struct report_row *row)
+{
+	const struct samples *s = v->cpu->samples;
+	size_t shown = 0;
+	vec_each(x, &v->cpu->lines) {
+		/* One name may be several frames: tiers. */
+		if (s->frames.v[x->frame].name != s->frames.v[frame].name || shown == LINES_SHOWN)
+			continue;
+		CLEANUP(mem_freep) char *text = mem_printf("%s:%u", x->file, x->line);
+		report_row_line(row, VALUE_CODE, text, fmt_percent(share(v, x->weight)).s);
+		shown++;
+	}
+}
+
 static void add_methods(const struct view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Hottest methods");
@@ -210,12 +229,15 @@ static void add_methods(const struct view *v, struct report *report)
 	vec_each(m, &v->hot->methods) {
 		if (!m->self)
 			continue;
-		if (shown++ < v->max_rows)
-			report_row(t, (struct value[]){ V_CODE(frame_name(v, m->frame)), V_RATIO(share(v, m->self)),
-							V_RATIO(share(v, m->total)),
-							V_TEXT(kind_words[v->cpu->samples->frames.v[m->frame].kind]) });
-		else
+		if (shown++ < v->max_rows) {
+			struct report_row *row = report_row(
+				t, (struct value[]){ V_CODE(frame_name(v, m->frame)), V_RATIO(share(v, m->self)),
+						     V_RATIO(share(v, m->total)),
+						     V_TEXT(kind_words[v->cpu->samples->frames.v[m->frame].kind]) });
+			add_lines(v, m->frame, row);
+		} else {
 			rest += m->self, rest_n++;
+		}
 	}
 	if (!rest_n)
 		return;

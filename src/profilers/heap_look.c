@@ -1,4 +1,5 @@
 #include "profilers/heap_look.h"
+#include "model/gcdump.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -78,6 +79,21 @@ static struct err *drain(void *user, struct look *look, struct buf *out)
 	return NULL;
 }
 
+#define SAMPLED 1.001 /* objects for each node */
+
+static struct err *drain_gcdump(void *user, const void *file, size_t len, struct buf *out)
+{
+	CLEANUP(gcdump_facts_fini) struct gcdump_facts facts = { 0 };
+	uint32_t threads_unread = 0;
+	(void)user;
+	TRY(gcdump_read(file, len, &facts, out));
+	if (facts.count_multiplier > SAMPLED)
+		return err_new(ERR_UNSUPPORTED, "only one of %s objects is in it",
+			       fmt_number(facts.count_multiplier).s);
+	buf_add(out, &threads_unread, sizeof(threads_unread));
+	return NULL;
+}
+
 static struct err *take(void *user, struct cursor *in)
 {
 	struct heap_look *seen = user;
@@ -95,6 +111,7 @@ struct err *heap_look(struct heap_look *look, struct exam *exam, const char *par
 		.name = part, .version = HEAP_LOOK_VERSION, .heap = true, .drain = drain, .take = take, .user = look
 	};
 	look->exam = exam;
+	p.drain_gcdump = look->on_done ? NULL : drain_gcdump;
 	TRY(exam_look(exam, &p));
 	look->facts = p.facts;
 	return NULL;
@@ -112,8 +129,10 @@ void heap_look_how(struct report *report, const struct heap_look *look)
 	CLEANUP(mem_freep)
 	char *walked = f->lost_bytes ? mem_printf("%s of the heap make no sense and were left out, from 0x%llx on",
 						  fmt_bytes(f->lost_bytes).s, (unsigned long long)f->lost_at)
-				     : mem_strdup("none skipped; a sample agrees with the runtime's own library");
-	report_how(report, "Objects walked", V_COUNT(f->objects), walked);
+		       : look->facts.gcdump
+			       ? mem_strdup("alive when the file was made; it knows no garbage, generations and fields")
+			       : mem_strdup("none skipped; a sample agrees with the runtime's own library");
+	report_how(report, look->facts.gcdump ? "Objects" : "Objects walked", V_COUNT(f->objects), walked);
 	if (look->threads_unread)
 		report_how(report, "Stacks not read", V_COUNT(look->threads_unread),
 			   "what they alone hold counts as garbage");

@@ -3,6 +3,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "model/gcdump.h"
 #include "profilers/heap_look.h"
 #include "profilers/profiler.h"
 #include <stdlib.h>
@@ -177,9 +178,11 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 	if (next)
 		rich_text(report_next(report), "%s", next);
 	report_figure(report, "Objects", V_BYTES(t.bytes), fmt_count(f->objects).s);
-	report_figure(report, "Garbage", V_BYTES(t.garbage), "that waits for a collection");
-	report_figure(report, "Free room", V_BYTES(t.free), "between objects");
-	report_figure(report, "Committed", V_BYTES(f->committed), "by the collector");
+	const struct heap_look *look = exam->state;
+	bool known = !look->facts.gcdump; /* such a file knows live objects only */
+	report_figure(report, "Garbage", known ? V_BYTES(t.garbage) : V_NONE, "that waits for a collection");
+	report_figure(report, "Free room", known ? V_BYTES(t.free) : V_NONE, "between objects");
+	report_figure(report, "Committed", known ? V_BYTES(f->committed) : V_NONE, "by the collector");
 	report_figure(report, "In RAM", f->rss ? V_BYTES(f->rss) : V_NONE, "of the whole process");
 }
 
@@ -278,6 +281,23 @@ static void add_areas(const struct heapgraph *g, struct report *report)
 							V_RATIO(part(f->area[a], f->rss)) });
 }
 
+/* ---- for other tools ---- */
+
+static void add_gcdump(struct exam *exam, const struct heapgraph *g, struct report *report)
+{
+	CLEANUP(buf_free) struct buf file = { .limit = INT32_MAX };
+	struct gcdump_facts facts = { .process = exam->patient->info.entry_assembly,
+				      .pid = exam->patient->target.id,
+				      .when_unix_ns = exam->start_unix_ns };
+	if (!params_bool(exam->params, "gcdump"))
+		return;
+	gcdump_write(g, &facts, &file);
+	if (file.overflow)
+		rich_text(report_note(report, REPORT_WARN), "The heap is too large for a .gcdump file.");
+	else
+		exam_artifact(exam, "heap.gcdump", file.data, file.len);
+}
+
 /* ---- the profiler ---- */
 
 static struct err *run(struct exam *exam)
@@ -301,6 +321,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	add_generations(g, report);
 	if (!elsewhere)
 		add_areas(g, report);
+	add_gcdump(exam, g, report);
 	look_how(report, &look->facts, 1);
 	heap_look_how(report, look);
 	vec_free(&sums);
@@ -326,9 +347,14 @@ const struct profiler profiler_heap_stats = {
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
 	.params =
 		(const struct param[]){
+			{ .key = "gcdump",
+			  .name = "Write a .gcdump file",
+			  .description = "Beside the report, of what is alive; PerfView and Visual Studio open it.",
+			  .type = PARAM_BOOL,
+			  .default_value = "false" },
 			PARAM_MAX_PAUSE,
 		},
-	.n_params = 1,
+	.n_params = 2,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){

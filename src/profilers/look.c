@@ -4,8 +4,10 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "model/gcdump.h"
 #include "profilers/profiler.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +66,7 @@ static uint64_t image_bytes(const struct image *img)
 	uint64_t bytes = 0;
 	const struct image_piece *p = image_pieces(img, &n);
 	for (size_t i = 0; i < n; i++)
-		bytes += p[i].end - p[i].start;
+		bytes += p[i].fd == IMAGE_FD_ZERO ? 0 : p[i].end - p[i].start;
 	return bytes;
 }
 
@@ -159,6 +161,50 @@ void look_fini(struct look *look)
 	*look = (struct look){ 0 };
 }
 
+/* ---- .gcdump files ---- */
+
+#define GCDUMP_MAX ((size_t)2 << 30)
+
+static bool is_gcdump(const char *path)
+{
+	char head[256];
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd >= 0 ? read(fd, head, sizeof(head)) : -1;
+	return n > 0 && gcdump_is(head, (size_t)n);
+}
+
+static struct err *gcdump_patient(const char *path, struct patient *ret)
+{
+	CLEANUP(buf_free) struct buf file = { .limit = GCDUMP_MAX };
+	CLEANUP(gcdump_facts_fini) struct gcdump_facts facts = { 0 };
+	const char *slash = strrchr(path, '/');
+	TRY(file_read(path, GCDUMP_MAX, &file));
+	TRY_WRAP(gcdump_read(file.data, file.len, &facts, NULL), "'%s'", path);
+	*ret = (struct patient){ .answered = true };
+	ret->target.id = facts.pid;
+	ret->target.cpu_ratio = -1;
+	ret->target.name = mem_strdup(slash ? slash + 1 : path);
+	ret->info.entry_assembly = facts.process ? mem_strdup(facts.process) : NULL;
+	return NULL;
+}
+
+static struct err *drain_gcdump(const struct exam *exam, struct look_part *part, struct buf *out)
+{
+	CLEANUP(buf_free) struct buf file = { .limit = GCDUMP_MAX };
+	struct stat st;
+	if (!part->drain_gcdump)
+		return err_new(ERR_UNSUPPORTED,
+			       "'%s' is a .gcdump file, which knows objects and references but not what is in them; "
+			       "heap-stats and gc-survivors can work with that",
+			       exam->core);
+	TRY(file_read(exam->core, GCDUMP_MAX, &file));
+	TRY_WRAP(part->drain_gcdump(part->user, file.data, file.len, out), "'%s'", exam->core);
+	part->facts = (struct look_facts){ .core = true, .gcdump = true, .bytes = file.len };
+	if (stat(exam->core, &st) == 0)
+		part->facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return NULL;
+}
+
 /* The runtime loads its own library first and the program's assembly next. */
 static const char *entry_assembly(struct dac *dac)
 {
@@ -179,6 +225,8 @@ static const char *entry_assembly(struct dac *dac)
 struct err *look_core_patient(const char *path, struct patient *ret)
 {
 	struct look look = { 0 };
+	if (is_gcdump(path))
+		return gcdump_patient(path, ret);
 	TRY(look_at_core(path, &look));
 	const char *file = entry_assembly(look.dac), *version = dac_runtime(look.dac)->version;
 	const char *slash = strrchr(path, '/');
@@ -216,6 +264,7 @@ static void keep_facts(struct exam *exam, const struct look_part *part)
 		json_object_set_new(fact, kept[i].key, json_integer((json_int_t)value));
 	}
 	json_object_set_new(fact, "core", json_boolean(part->facts.core));
+	json_object_set_new(fact, "gcdump", json_boolean(part->facts.gcdump));
 	json_object_set_new(fact, "agent", json_boolean(part->facts.agent));
 	json_object_set_new(fact, "at_unix_ns", json_integer((json_int_t)part->facts.at_unix_ns));
 	json_object_set_new(fact, "attempts", json_integer(part->facts.attempts));
@@ -228,7 +277,8 @@ static void recall_facts(const struct exam *exam, struct look_part *part)
 {
 	CLEANUP(mem_freep) char *key = mem_printf("look-%s", part->name);
 	const json_t *fact = recording_fact(exam->recording, key);
-	part->facts = (struct look_facts){ .core = json_get_bool(fact, "core", false) };
+	part->facts = (struct look_facts){ .core = json_get_bool(fact, "core", false),
+					   .gcdump = json_get_bool(fact, "gcdump", false) };
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
 		uint64_t value = (uint64_t)MAX(json_get_int(fact, kept[i].key, 0), 0);
 		memcpy((char *)&part->facts + kept[i].offset, &value, sizeof(value));
@@ -300,6 +350,8 @@ static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 
 static struct err *drain(struct exam *exam, struct look_part *part, struct buf *out)
 {
+	if (exam->core && is_gcdump(exam->core))
+		return drain_gcdump(exam, part, out);
 	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
@@ -455,7 +507,7 @@ static void how_core(struct report *report, const struct look_facts *f)
 {
 	CLEANUP(mem_freep)
 	char *size = mem_printf("%s, read where it lies; no process was touched", fmt_bytes(f->bytes).s);
-	report_how(report, "Way", V_TEXT("core file"), size);
+	report_how(report, "Way", V_TEXT(f->gcdump ? ".gcdump file" : "core file"), size);
 	if (f->missing)
 		report_how(report, "Missing", V_BYTES(f->missing), "the file is cut short");
 	if (f->unproven)

@@ -24,6 +24,7 @@
 
 struct look_facts {
 	bool core;	    /* a core file: nobody was paused */
+	bool gcdump;	    /* a .gcdump file: core is set as well */
 	bool agent;	    /* by our library in the process, which sent a copy of itself */
 	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
 	int64_t at_unix_ns; /* of a core: when its file was last written */
@@ -79,6 +80,8 @@ struct look_part {
 	bool beside;	  /* another instrument has the window: this look does not change it */
 	/* Reads what it needs and writes it down. Not called when replaying. */
 	struct err *(*drain)(void *user, struct look *look, struct buf *out);
+	/* The same out of a .gcdump file's bytes; NULL = that is not enough. */
+	struct err *(*drain_gcdump)(void *user, const void *file, size_t len, struct buf *out);
 	/* Understands what drain() wrote, which may be hostile. After the copy is gone. */
 	struct err *(*take)(void *user, struct cursor *in);
 	void *user;

@@ -69,6 +69,7 @@ struct sampling {
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
 	struct switches *switches;		/* off-CPU only */
+	struct lines *lines;			/* when wanted */
 	uint64_t rate_ns, rate_switches, heard; /* switches heard, since the rate was last looked at */
 	double share;				/* of the time that it listens to switches */
 	bool resting;
@@ -376,9 +377,21 @@ static uint32_t stack_of(struct sampling *g, const struct record *r)
 	return samples_stack(g->samples, g->frames, n, u->end, u->guessed > 0);
 }
 
+/* Stands the processor in a method of the user's own? */
+static void hit_line(struct sampling *g, const struct record *r)
+{
+	const struct unwound *u = &g->unwound;
+	uint64_t address = u->n && r->has_regs ? u->ips[0] : 0;
+	const struct method *m = address ? methods_find(g->methods, address) : NULL;
+	if (m && method_kind(m->space) == FRAME_CODE)
+		lines_hit(g->lines, m, address, method_frame(g, m), r->period);
+}
+
 static void on_sample(struct sampling *g, const struct record *r)
 {
 	uint32_t stack = stack_of(g, r), thread = thread_of(g, r->tid);
+	if (g->lines && !r->n_kernel)
+		hit_line(g, r);
 	uint64_t since = r->time - MIN(r->time, g->exam->start_ns);
 	if (g->switches)
 		switches_sample(g->switches, thread, r->time, stack);
@@ -697,6 +710,10 @@ static struct err *finish(struct sampling *g)
 	else if (g->facts->from_files && unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
 	name_later(g);
+	if (g->lines && g->facts->named && !g->exam->cancelled) {
+		lines_resolve(g->lines, g->exam, g->options->lines);
+		lines_save(g->options->lines, g->samples, g->exam);
+	}
 	const struct sampler_facts *f = sampler_facts(g->sampler);
 	g->facts->kernel = f->kernel;
 	g->facts->per_cpu = f->per_cpu;
@@ -722,6 +739,8 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->space = space_new(exam->patient->target.pid);
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, find_method, g);
+	if (options->lines)
+		g->lines = lines_new();
 	if (options->kind == SAMPLER_SWITCHES)
 		g->switches = switches_new(g->samples, 0);
 	facts->cpu_ns = UINT64_MAX;
@@ -743,6 +762,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 		*ret = STEAL(g->samples);
 	sampler_free(g->sampler);
 	switches_free(g->switches);
+	lines_free(g->lines);
 	mem_free(g->stack);
 	unwinder_free(g->unwinder);
 	kernel_free(g->kernel);
@@ -765,7 +785,10 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 	*ret_facts = (struct sampling_facts){ 0 };
 	if (exam->replay) {
 		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
-		return recorded_samples(exam->recording, ret, ret_facts);
+		TRY(recorded_samples(exam->recording, ret, ret_facts));
+		if (options->lines)
+			lines_load(exam, *ret, options->lines);
+		return NULL;
 	}
 	if (exam->way != WAY_EVENTS)
 		return samples_live(exam, options, ret, ret_facts);

@@ -37,6 +37,9 @@ struct err *api_trace_start(struct request *r) MUST_USE;
 struct err *api_trace_stop(struct request *r) MUST_USE;
 struct err *api_trace_delete(struct request *r) MUST_USE;
 
+struct err *api_alerts(struct request *r) MUST_USE;
+struct err *api_command(struct request *r) MUST_USE;
+struct err *api_command_interrupt(struct request *r) MUST_USE;
 struct err *api_login(struct request *r) MUST_USE;
 struct err *api_logout(struct request *r) MUST_USE;
 struct err *api_share_open(struct request *r) MUST_USE;

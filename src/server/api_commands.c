@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,4 +196,74 @@ struct err *api_dump(struct request *r)
 				 NULL);
 	log_line(r->server->log, LOG_INFO, "audit: %s takes a core file of %s", r->client, r->params[0]);
 	return start(r, &order);
+}
+
+/* ---- commands of the command line, for `drdotnet --server` ---- */
+
+#define ARGUMENTS_MAX 200
+
+/* The command itself checks what it may do here: see the CLI's remote.c. */
+static struct err *remote_words(const json_t *body, char ***ret)
+{
+	const json_t *arguments = json_object_get(body, "arguments");
+	size_t n = json_array_size(arguments);
+	if (!n || n > ARGUMENTS_MAX)
+		return err_new(ERR_USAGE, "'arguments' must be an array of words");
+	char **words = child_words("_remote", NULL);
+	words = mem_realloc_array(words, n + 2, sizeof(*words));
+	for (size_t i = 0; i < n; i++) {
+		const char *word = json_string_value(json_array_get(arguments, i));
+		words[i + 1] = word ? mem_strdup(word) : NULL;
+		if (!word) {
+			child_words_free(words);
+			return err_new(ERR_USAGE, "'arguments' must be an array of words");
+		}
+	}
+	words[n + 1] = NULL;
+	*ret = words;
+	return NULL;
+}
+
+static char **remote_environment(const json_t *body)
+{
+	CLEANUP(mem_freep)
+	char *columns = mem_printf("DRDOTNET_COLUMNS=%lld", (long long)json_get_int(body, "columns", 100));
+	return child_words(json_get_bool(body, "utf8", true) ? "LC_ALL=C.UTF-8" : "LC_ALL=C", columns,
+			   json_get_bool(body, "colour", false) ? "DRDOTNET_COLOUR=1" : "NO_COLOR=1", NULL);
+}
+
+struct err *api_command(struct request *r)
+{
+	if (r->round) {
+		respond(r, 200, "application/octet-stream");
+		respond_header(r, "Cache-Control", "no-store");
+		respond_headerf(r, "X-Drdotnet-Command", "%llu", (unsigned long long)child_id(r->child));
+		r->response.stream = child_output(r->child);
+		return NULL;
+	}
+	CLEANUP(json_decrefp) json_t *body = NULL;
+	struct child_order order = { .framed = true, .send_file = true };
+	TRY(request_json(r, &body));
+	TRY(remote_words(body, &order.argv));
+	struct err *err = api_make_folder(r, &order.folder);
+	if (err) {
+		child_words_free(order.argv);
+		return err;
+	}
+	order.environment = remote_environment(body);
+	log_line(r->server->log, LOG_INFO, "audit: %s runs '%s %s'", r->client, order.argv[1],
+		 order.argv[2] ? order.argv[2] : "");
+	return start(r, &order);
+}
+
+struct err *api_command_interrupt(struct request *r)
+{
+	uint64_t id;
+	CLEANUP(child_unrefp) struct child *child = NULL;
+	if (!str_to_u64(r->params[0], &id))
+		return err_new(ERR_USAGE, "'%s' is no id of a command", r->params[0]);
+	TRY(child_find(r->server->children, id, &child));
+	child_stop(child, SIGINT);
+	respond(r, 204, NULL);
+	return NULL;
 }

@@ -273,7 +273,8 @@ static struct err *set_parameter(struct hub_order *o, const json_t *p)
 /* Everything of the body that can be judged without looking for the process. */
 struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid)
 {
-	static const char *const known[] = { "profilerGuid", "processId", "parameters", "way", "keepRecording", NULL };
+	static const char *const known[] = { "profilerGuid",  "processId", "parameters", "way",
+					     "keepRecording", "webhook",   NULL };
 	TRY(known_members(body, "the body", known));
 	const json_t *guid = member(body, "profilerGuid"), *pid = member(body, "processId"),
 		     *parameters = member(body, "parameters"), *way = member(body, "way"),
@@ -286,6 +287,13 @@ struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid
 		return err_new(ERR_USAGE, "'parameters' must be an array of objects with 'key' and 'value'");
 	if (keep && !json_is_boolean(keep))
 		return err_new(ERR_USAGE, "'keepRecording' must be true or false");
+	const json_t *webhook = member(body, "webhook");
+	if (webhook && !json_is_null(webhook)) {
+		if (!json_is_string(webhook))
+			return err_new(ERR_USAGE, "'webhook' must be an address that is told of the session's end");
+		TRY(server_check_webhook(json_string_value(webhook)));
+		o->webhook = mem_strdup(json_string_value(webhook));
+	}
 	struct err *err = profiler_find(json_string_value(guid), &o->profiler);
 	if (err) {
 		err_free(err);

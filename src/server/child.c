@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@ enum { FD_OUT, FD_ERR, FDS };
 
 struct child {
 	struct children *all;
+	uint64_t id;
 	unsigned refs; /* under all->lock, as everything that other threads see */
 	struct child_order order;
 	struct stream *stream;
@@ -34,13 +36,15 @@ struct child {
 	/* The main thread's. */
 	pid_t pid;
 	int fds[FDS];
-	bool started, client_seen_gone;
+	bool started, client_seen_gone, sending_file;
+	int final_status; /* while its file is sent */
 	uint64_t stop_ns; /* when it was asked to stop */
 };
 
 struct children {
 	pthread_mutex_t lock;
 	VEC(struct child *) incoming, list; /* list: changed by the main thread only */
+	uint64_t last_id;
 	bool stopping;
 	void (*wake)(void *user);
 	void *user;
@@ -127,6 +131,7 @@ struct err *child_start(struct children *all, struct child_order *order, struct 
 	pthread_mutex_lock(&all->lock);
 	bool full = all->list.n + all->incoming.n >= CHILDREN_MAX, stopping = all->stopping;
 	if (!full && !stopping) {
+		c->id = ++all->last_id;
 		*ret = c;
 		vec_push(&all->incoming, c);
 	}
@@ -150,6 +155,25 @@ void child_stop(struct child *c, int signal)
 	c->stop_signal = signal;
 	pthread_mutex_unlock(&c->all->lock);
 	c->all->wake(c->all->user);
+}
+
+uint64_t child_id(const struct child *c)
+{
+	return c->id;
+}
+
+struct err *child_find(struct children *all, uint64_t id, struct child **ret)
+{
+	struct child *found = NULL;
+	pthread_mutex_lock(&all->lock);
+	vec_each(each, &all->list)
+		if ((*each)->id == id)
+			found = *each;
+	if (found)
+		found->refs++;
+	pthread_mutex_unlock(&all->lock);
+	*ret = found;
+	return found ? NULL : err_new(ERR_NOT_FOUND, "No command runs with id '%llu'", (unsigned long long)id);
 }
 
 bool child_ended(struct child *c)
@@ -243,14 +267,15 @@ struct err *child_error(struct child *c)
 
 /* ---- the main thread ---- */
 
-static NORETURN void become(char *const *argv, int out, int err, pid_t starter, char *const *environment)
+static NORETURN void become(char *const *argv, int out, int err, pid_t starter, char *const *environment,
+			    const char *folder)
 {
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != starter)
 		_exit(1);
 	int null = open("/dev/null", O_RDWR);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 || (folder && chdir(folder) < 0))
 		_exit(127);
 	close_range(3, ~0U, 0);
 	sigset_t none;
@@ -303,7 +328,7 @@ static struct err *spawn(struct child *c, char **words)
 	c->pid = fork();
 	int errnum = errno;
 	if (c->pid == 0)
-		become(argv.v, out_write, err_write, starter, environment);
+		become(argv.v, out_write, err_write, starter, environment, c->order.folder);
 	vec_free(&argv);
 	mem_free(environment);
 	if (c->pid < 0) {
@@ -364,8 +389,8 @@ static void forward(struct child *c, size_t which, const char *data, size_t len)
 	}
 	if (c->order.framed) {
 		char head[40];
-		stream_write(c->stream, head,
-			     (size_t)snprintf(head, sizeof(head), "%s %zu\n", which == FD_OUT ? "out" : "err", len));
+		const char *word = c->sending_file ? "file" : which == FD_OUT ? "out" : "err";
+		stream_write(c->stream, head, (size_t)snprintf(head, sizeof(head), "%s %zu\n", word, len));
 		stream_write(c->stream, data, len);
 	} else if (which == FD_OUT) {
 		stream_write(c->stream, data, len);
@@ -391,12 +416,31 @@ static void read_some(struct child *c, size_t which)
 		fd_closep(&c->fds[which]);
 }
 
+/* What it left in its folder goes the way of its output. */
+static bool open_file(struct child *c)
+{
+	DIR *d = c->order.folder ? opendir(c->order.folder) : NULL;
+	int fd = -1;
+	for (struct dirent *e; d && fd < 0 && (e = readdir(d));)
+		if (e->d_type == DT_REG)
+			fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (d)
+		closedir(d);
+	c->fds[FD_OUT] = fd;
+	c->sending_file = fd >= 0;
+	return fd >= 0;
+}
+
 static void reap(struct child *c)
 {
 	int status = 0;
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	c->pid = 0;
+	if (c->order.send_file && open_file(c)) {
+		c->final_status = status;
+		return;
+	}
 	if (!status && c->order.then && !c->stop_wanted) {
 		struct err *err = spawn(c, c->order.then);
 		child_words_free(c->order.then);
@@ -481,8 +525,12 @@ void children_turn(struct children *all, const struct pollfds *fds, size_t first
 		if (own && own[2].revents)
 			c->client_seen_gone = true;
 		stop_if_wanted(c);
-		if (c->pid && c->fds[FD_OUT] < 0 && c->fds[FD_ERR] < 0)
+		if (c->fds[FD_OUT] >= 0 || c->fds[FD_ERR] >= 0)
+			continue;
+		if (c->pid)
 			reap(c);
+		else if (c->sending_file && !c->ended)
+			end(c, c->final_status);
 	}
 	remove_ended(all);
 }

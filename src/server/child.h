@@ -15,10 +15,12 @@ struct child_order {
 	 * ended well; only the last one's standard output is kept. */
 	char **argv, **then;
 	char **environment; /* "NAME=value" beside our own, ended by NULL; NULL = none */
-	bool framed;   /* both outputs and the exit code in the stream, each piece behind a line "out N", "err N", "exit
-			  N" */
-	int client_fd; /* -1, or the connection: when it is closed the command is asked to stop */
-	char *folder;  /* removed with the child; NULL without */
+	/* Both outputs, where wanted the file it left in its folder, and its exit code in the stream, each piece behind
+	 * a line "out N", "err N" or "file N", at last "exit CODE". */
+	bool framed;
+	bool send_file;		   /* with framed */
+	int client_fd;		   /* -1, or the connection: when it is closed the command is asked to stop */
+	char *folder;		   /* where it works, removed with the child; NULL without */
 	void (*ready)(void *user); /* once: there is output, or it has ended. From the main thread */
 	void *user;
 };
@@ -34,6 +36,9 @@ void children_free(struct children *c); /* kills what still runs */
 struct err *child_start(struct children *c, struct child_order *order, struct child **ret) MUST_USE;
 void child_unref(struct child *child);
 DEFINE_CLEANUP(child_unref, struct child *)
+/* A number to find it by, and the other way round; the caller owns *ret. */
+uint64_t child_id(const struct child *child);
+struct err *child_find(struct children *c, uint64_t id, struct child **ret) MUST_USE;
 void child_stop(struct child *child, int signal); /* asks it; it is killed when it does not follow */
 bool child_ended(struct child *child);
 /* Called once at its end, at once when that is past. From the main thread or this one. */

@@ -26,6 +26,7 @@
 #define PATIENCE_NS ((uint64_t)60 * 1000000000) /* for a whole request */
 #define MEMORY_BYTES ((size_t)16 << 10)		/* of a connection: also the limit of its headers */
 #define MESSAGE_EVERY_NS ((uint64_t)10 * 1000000000)
+#define PEM_BYTES_MAX ((size_t)1 << 20)
 #define URL_BYTES_MAX 4096
 #define BACKLOG 1024
 #define FILE_BLOCK ((size_t)64 << 10)
@@ -518,7 +519,8 @@ static struct err *open_listener(struct http *http, const char *text)
 	const struct sockaddr_in *v4_at = (const struct sockaddr_in *)&at;
 	const struct sockaddr_in6 *v6_at = (const struct sockaddr_in6 *)&at;
 	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&v6_at->sin6_addr) : ntohl(v4_at->sin_addr.s_addr) >> 24 == 127;
-	http->url = mem_printf("http://%s%s%s:%s", v6 ? "[" : "", name, v6 ? "]" : "", number);
+	http->url = mem_printf("%s://%s%s%s:%s", http->server->options->tls_cert ? "https" : "http", v6 ? "[" : "",
+			       name, v6 ? "]" : "", number);
 	return NULL;
 }
 
@@ -533,8 +535,37 @@ static struct err *open_auth(struct http *http)
 				  .token = o->token,
 				  .read_token = o->read_token,
 				  .hosts = o->hosts,
+				  .tls = o->tls_cert != NULL,
 				  .shares_path = path };
 	return auth_new(&a, &http->server->auth);
+}
+
+static struct err *start_daemon(struct http *http)
+{
+	const struct server_options *o = http->server->options;
+	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+	CLEANUP(buf_free) struct buf cert = { 0 }, key = { 0 };
+	if (o->tls_cert) {
+		flags |= MHD_USE_TLS;
+		TRY_WRAP(file_read(o->tls_cert, PEM_BYTES_MAX, &cert), "the certificate");
+		TRY_WRAP(file_read(o->tls_key, PEM_BYTES_MAX, &key), "the key");
+	}
+	struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, cert.data },
+					{ MHD_OPTION_HTTPS_MEM_KEY, 0, key.data },
+					{ MHD_OPTION_END, 0, NULL } };
+	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+	http->daemon = MHD_start_daemon(
+		flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http,
+		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
+		MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_ARRAY, o->tls_cert ? tls : none,
+		MHD_OPTION_END);
+	if (http->daemon)
+		return NULL;
+	return err_new(o->tls_cert ? ERR_USAGE : ERR_IO, "the HTTP server could not be started%s",
+		       o->tls_cert ? ": the certificate and the key must be PEM files that belong together" : "");
 }
 
 struct err *http_start(struct server *server)
@@ -543,24 +574,11 @@ struct err *http_start(struct server *server)
 	http->server = server;
 	http->listen_fd = -1;
 	pthread_mutex_init(&http->guests_lock, NULL);
-	struct err *err = open_listener(http, server->options->listen);
-	if (!err)
-		err = open_auth(http);
 	server->jobs = jobs_new(work_and_resume);
 	server->http = http;
-	if (!err) {
-		http->daemon = MHD_start_daemon(
-			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-			on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http, MHD_OPTION_UNESCAPE_CALLBACK,
-			unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE,
-			(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-			on_connection, http, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_END);
-		if (!http->daemon)
-			err = err_new(ERR_IO, "the HTTP server could not be started");
-	}
-	return err;
+	TRY(open_listener(http, server->options->listen));
+	TRY(open_auth(http));
+	return start_daemon(http);
 }
 
 void http_stop(struct http *http)

@@ -16,10 +16,10 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
-#define RUNNING_MAX 4
 #define QUEUED_MAX 100
 #define HEARTBEAT_MS 15000
 #define STOP_GRACE_MS 10000
+#define FINISH_GRACE_MS ((uint64_t)3600 * 1000)
 #define TIDY_EVERY_NS ((uint64_t)600 * 1000000000)
 
 struct entry {
@@ -52,6 +52,7 @@ void hub_order_free(struct hub_order *o)
 		return;
 	params_free(o->params);
 	patient_fini(&o->patient);
+	mem_free(o->webhook);
 	mem_free(o);
 }
 
@@ -101,21 +102,38 @@ void hub_wake(void *user)
 /* ---- telling ---- */
 
 /* The row as everybody sees it, to whoever listens. */
-static void tell_session(struct hub *hub, const char *guid, const char *event, bool ends)
+static bool session_text(struct hub *hub, const char *guid, struct buf *out)
 {
 	struct store_row row;
-	CLEANUP(buf_free) struct buf text = { 0 };
-	struct jsonw w = jsonw_make(&text, false);
+	struct jsonw w = jsonw_make(out, false);
 	pthread_mutex_lock(&hub->server->store_lock);
 	struct err *err = store_get(hub->server->store, guid, &row);
 	pthread_mutex_unlock(&hub->server->store_lock);
 	if (err) {
 		err_free(err);
-		return;
+		return false;
 	}
 	json_session(hub->server, &w, &row);
 	store_row_fini(&row);
-	live_tell(hub->server->live, guid, event, buf_cstr(&text), ends);
+	return true;
+}
+
+static void tell_session(struct hub *hub, const char *guid, const char *event, bool ends)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	if (session_text(hub, guid, &text))
+		live_tell(hub->server->live, guid, event, buf_cstr(&text), ends);
+}
+
+static void tell_webhooks(struct hub *hub, const struct entry *e)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	const char *urls[] = { e->order->webhook, hub->server->options->webhook };
+	if ((!urls[0] && !urls[1]) || !session_text(hub, e->guid, &text))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(urls); i++)
+		if (urls[i])
+			webhook_send(hub->server->webhooks, urls[i], buf_cstr(&text));
 }
 
 static void on_state(void *user, enum store_state state)
@@ -284,7 +302,7 @@ static bool is_intrusive(const struct hub_order *o)
 
 static bool may_start(const struct hub *hub, const struct entry *candidate, size_t running)
 {
-	if (running >= RUNNING_MAX)
+	if (running >= hub->server->options->max_running)
 		return false;
 	vec_each(p, &hub->entries) {
 		const struct entry *e = *p;
@@ -316,6 +334,7 @@ static void retire(struct hub *hub, struct entry *e, enum store_state state)
 	pthread_mutex_unlock(&hub->lock);
 	count_end(hub, state);
 	tell_session(hub, e->guid, "session", true);
+	tell_webhooks(hub, e);
 	vec_each(r, &e->waiting)
 		request_unpark(*r);
 	entry_free(e);
@@ -462,10 +481,12 @@ static int taken_signal(struct hub *hub)
 	return read(hub->signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
-/* Everything is asked to stop; what does not is given up. A second signal is impatience. */
+/* Everything is asked to stop, or may finish where that was chosen; what does not is given up. A second signal is
+ * impatience. */
 static void stop_all(struct hub *hub)
 {
-	struct deadline end = deadline_in_ms(STOP_GRACE_MS);
+	bool finish_them = hub->server->options->finish;
+	struct deadline end = deadline_in_ms(finish_them ? FINISH_GRACE_MS : STOP_GRACE_MS);
 	struct pollfds fds = { 0 };
 	size_t children;
 	pthread_mutex_lock(&hub->lock);
@@ -473,7 +494,7 @@ static void stop_all(struct hub *hub)
 	vec_each(e, &hub->incoming)
 		(*e)->cancel = true;
 	vec_each(e, &hub->entries)
-		(*e)->cancel = true;
+		(*e)->cancel = !finish_them || !(*e)->session;
 	pthread_mutex_unlock(&hub->lock);
 	turn(hub);
 	children_stop(hub->server->children, false);
@@ -519,6 +540,7 @@ struct err *hub_run(struct hub *hub)
 	}
 	vec_free(&fds);
 	log_line(hub->server->log, LOG_INFO, "stopping (%s)", strsignal(signal));
+	server_notify("STOPPING=1");
 	stop_all(hub);
 	return NULL;
 }

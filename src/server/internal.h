@@ -24,6 +24,7 @@ struct server {
 	struct children *children;
 	struct traces *traces;
 	struct auth *auth;
+	struct webhooks *webhooks;
 	struct log *log;
 	struct http *http;
 	char *url;	/* how it can be reached */
@@ -41,9 +42,14 @@ static inline void server_unlock_store(pthread_mutex_t **lock)
 	CLEANUP(server_unlock_store) pthread_mutex_t *store_lock_ = &(server)->store_lock;                             \
 	pthread_mutex_lock(store_lock_)
 
+/* server.c: tells systemd, where it wants to know. */
+void server_notify(const char *text);
+
 /* log.c: what the server says about itself, to standard error and kept for the UI. Any thread. */
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
-struct log *log_new(bool to_stderr);
+struct log *log_new(bool to_stderr, bool json);
+/* Lines go there too; at a few MB the file becomes PATH.1. */
+struct err *log_open_file(struct log *log, const char *path) MUST_USE;
 void log_free(struct log *log);
 void log_line(struct log *log, enum log_level level, const char *fmt, ...) PRINTF(3, 4);
 /* The last lines, as JSON objects of the open array. */
@@ -89,6 +95,11 @@ void vitals_free(struct vitals *v);
 void vitals_ask(struct vitals *v); /* somebody looks: take them from now on */
 void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w);
 
+/* webhook.c */
+struct webhooks *webhooks_new(struct server *server);
+void webhooks_free(struct webhooks *w); /* waits for what is on its way */
+void webhook_send(struct webhooks *w, const char *url, const char *json);
+
 /* api_traces.c */
 struct traces *traces_new(void);
 void traces_free(struct traces *t);
@@ -100,6 +111,7 @@ struct hub_order { /* owned by the hub once submitted */
 	struct patient patient;
 	enum way way;
 	bool keep_recording;
+	char *webhook;		  /* told of its end; NULL = nobody */
 	const char *at_parameter; /* the key of the one that is wrong, while it is read */
 };
 void hub_order_free(struct hub_order *o);

@@ -162,6 +162,20 @@ static const struct route routes[] = {
 	  "Revokes a link.", .errors = "400 404" },
 	{ METHOD_GET, "/share/{token}", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS | ROUTE_SECRET, api_share_open,
 	  "openShare", "Sessions", "Sets the cookie of a share link and leads to its session.", .errors = "404" },
+	{ METHOD_POST, "/api/alerts", SCOPE_FULL, 0, api_alerts, "takeAlerts", "Sessions",
+	  "Alertmanager's webhook: every firing alert with the labels or annotations drdotnet_profiler and "
+	  "drdotnet_target "
+	  "(a pid or a name; drdotnet_duration in seconds where wanted) starts a session.",
+	  .body = "Alerts", .result = "AlertAnswer[]", .errors = "400 415" },
+	{ METHOD_POST, "/api/commands", SCOPE_FULL, 0, api_command, "runCommand", "Commands",
+	  "Runs a command of the command line here: what `drdotnet --server` does. The answer is a stream of pieces, "
+	  "each "
+	  "behind a line: `out N`, `err N`, `file N` and N bytes, at last `exit CODE`. The header X-Drdotnet-Command "
+	  "names "
+	  "it.",
+	  .body = "RunCommand", .types = "application/octet-stream", .errors = "400 409 415" },
+	{ METHOD_POST, "/api/commands/{id}/interrupt", SCOPE_FULL, 0, api_command_interrupt, "interruptCommand",
+	  "Commands", "What Ctrl-C does.", .errors = "400 404" },
 	{ METHOD_POST, "/api/login", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS, api_login, "login", "Server",
 	  "Sets the cookie for whoever knows the token.", .body = "Login", .errors = "400 401 415 429" },
 	{ METHOD_POST, "/api/logout", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS, api_logout, "logout", "Server",

@@ -10,14 +10,19 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 static void server_fini(struct server *s)
 {
 	vitals_free(s->vitals);
 	http_stop(s->http);
+	webhooks_free(s->webhooks);
 	traces_free(s->traces);
 	children_free(s->children);
 	watches_free(s->watches);
@@ -76,6 +81,30 @@ static void raise_limits(void)
 	}
 }
 
+static struct err *open_log_file(struct server *s)
+{
+	const char *sessions = store_sessions_dir(s->store);
+	CLEANUP(mem_freep)
+	char *path = mem_printf("%.*s/app.log", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	return log_open_file(s->log, path);
+}
+
+/* To systemd, where it wants to know. */
+void server_notify(const char *text)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	if (str_empty(path) || strlen(path) >= sizeof(to.sun_path))
+		return;
+	str_copy(to.sun_path, sizeof(to.sun_path), path);
+	if (path[0] == '@')
+		to.sun_path[0] = '\0';
+	CLOSE_FD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+	if (fd >= 0 && sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to, len) < 0)
+		return; /* nobody hears us; nothing depends on it */
+}
+
 static void tell_ready(struct server *s)
 {
 	const char *url = http_url(s->http), *token = auth_token(s->auth);
@@ -107,17 +136,21 @@ struct err *server_run(const struct server_options *options)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	CLEANUP(server_fini) struct server s = { .options = options, .start_ns = clock_mono_ns(), .work_lock = -1 };
 	init_lock(&s.store_lock);
-	s.log = log_new(!options->quiet);
+	s.log = log_new(!options->quiet, options->log_json);
 	s.live = live_new();
 	s.patients = patients_new();
 	s.watches = watches_new();
 	s.vitals = vitals_new(&s);
 	TRY(session_open_store(&s.store));
 	TRY(open_work_dir(&s));
+	if (options->log_file)
+		TRY(open_log_file(&s));
+	s.webhooks = webhooks_new(&s);
 	s.traces = traces_new();
 	s.hub = hub_new(&s);
 	s.children = children_new(hub_wake, s.hub);
 	TRY(http_start(&s));
 	tell_ready(&s);
+	server_notify("READY=1\nSTATUS=listening");
 	return hub_run(s.hub);
 }

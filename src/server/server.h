@@ -13,13 +13,19 @@ struct server_options {
 	bool web_ui, rest_api;
 	/* Tokens that open everything, or only reading; NULL = one is made where it is needed. */
 	const char *token, *read_token;
-	bool no_auth;		  /* no token anywhere, whoever can reach us */
-	const char *const *hosts; /* further names that we are known by, ended by NULL */
-	bool quiet;		  /* nothing on standard error but failures to start */
+	bool no_auth;			/* no token anywhere, whoever can reach us */
+	const char *const *hosts;	/* further names that we are known by, ended by NULL */
+	size_t max_running;		/* sessions at once; further ones wait */
+	bool finish;			/* on stopping let what runs finish, instead of cancelling it */
+	const char *webhook;		/* told of every session's end; NULL = nobody */
+	const char *tls_cert, *tls_key; /* PEM files; NULL = plain HTTP */
+	bool log_json, log_file;
+	bool quiet; /* nothing on standard error but failures to start */
 	/* Once, when it can be reached; the address holds the token where one was made. */
 	void (*on_ready)(void *user, const char *url);
 	void *user;
 };
 #define SERVER_LISTEN_DEFAULT "127.0.0.1:9292"
 
+struct err *server_check_webhook(const char *url) MUST_USE;
 struct err *server_run(const struct server_options *options) MUST_USE;

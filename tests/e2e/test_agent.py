@@ -13,15 +13,21 @@ from pathlib import Path
 from drdotnet import Home, PROGRAM, wait_until
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 BUILD = Path(PROGRAM).parent
 PROBE = str(BUILD / "tests" / "attach_probe")
 AGENT = str(BUILD / "libdrdotnet-agent.so")
 FAULTY = str(BUILD / "tests" / "libdrdotnet-agent-faulty.so")
 OTHER = str(BUILD / "tests" / "libother-profiler.so")
-ROUNDS = 30
+ROUNDS = int(os.environ.get("DRDOTNET_ROUNDS", "30"))
 COPY_STEPS = 7
 CLEAN_SECONDS = 20
 SECONDS = 120
+
+
+def seconds_for(rounds):
+    return max(SECONDS, 5 * rounds)
 
 
 class Taken:
@@ -39,7 +45,7 @@ def take(pid, *options, library=AGENT, fault=None):
     if fault:
         env["DRDOTNET_FAULT"] = fault
     return Taken(subprocess.run([PROBE, str(pid), *map(str, options)], capture_output=True, text=True, env=env,
-                                timeout=SECONDS))
+                                timeout=seconds_for(ROUNDS)))
 
 
 def attach(pid, library, data=b""):
@@ -148,6 +154,34 @@ class SameAnswers(unittest.TestCase):
             self.assertEqual(taken.code, 0, taken)
             self.assertTrue(taken.looks[0]["dac"])
             self.assertEqual(taken.looks[0]["left"], 0)
+
+
+class SameHeap(unittest.TestCase):
+    def heap(self, home, patient, way):
+        """Name, objects, bytes and retained bytes of every type."""
+        path = home.path / f"{way}.json"
+        done = home.run("run", "heap-stats", patient.pid, "--way", way, "-o", path, "--quiet")
+        self.assertEqual(done.code, 0, done)
+        report = json.loads(path.read_text())
+        table = next(b for b in walk(report) if b.get("title") == "Types" and "rows" in b)
+        return [row["cells"] for row in table["rows"]]
+
+    def test_by_image_and_by_agent(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Home() as home, Patient("leak", fx=fx) as patient:
+                self.assertTrue(patient.pause()["quiet"])
+                image, agent = self.heap(home, patient, "image"), self.heap(home, patient, "agent")
+                self.assertEqual(agent, image)
+                self.assertGreater(len(agent), 10)
+
+
+def walk(node):
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from walk(child)
 
 
 class Rounds(unittest.TestCase):

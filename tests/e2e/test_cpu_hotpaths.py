@@ -112,6 +112,17 @@ class Split(unittest.TestCase):
         self.assertLess(with_end(report), 0.005)
 
     @for_each_result
+    def test_the_lines_are_those_of_the_loop(self, _, report, truth, folded, completeness):
+        source = (Path(__file__).parents[1] / "patients" / "sick" / "Cpu.cs").read_text().split("\n")
+        first = next(i for i, line in enumerate(source, 1) if "ulong Compute(int steps)" in line)
+        row = next(row for row in report.rows(METHODS) if row["Method"] == "Shop.Pricing.Tax.Compute")
+        self.assertTrue(row["lines"])
+        for line in row["lines"]:
+            name, number = line.split(":")
+            self.assertEqual(name, "Cpu.cs")
+            self.assertIn(int(number), range(first, first + 7), source[int(number) - 1])
+
+    @for_each_result
     def test_every_caller_is_there(self, _, report, truth, folded, completeness):
         paths = [frames for frames, _ in folded if "Shop.Pricing.Tax.Compute" in frames]
         self.assertTrue(paths)
@@ -271,6 +282,15 @@ class Special(unittest.TestCase):
             report = examine(self.home, "cpu-hotpaths", patient.pid, 3)
             self.assertTrue(patient.alive())
             self.assertIn(report.finding, BUSY)
+
+    def test_everything_at_once_comes_out_right(self):
+        """Threads by the hundred, exceptions, collections, tasks and sockets: nothing breaks, and the stacks stay whole."""
+        with Patient("churn") as patient:
+            patient.mark()
+            report = examine(self.home, "cpu-hotpaths", patient.pid, 5, "-p", "time_interval_ms=1")
+            self.assertTrue(patient.alive())
+        self.assertGreater(complete(self.home), 0.95)
+        self.assertEqual(report.how["Lost samples"]["value"], 0)
 
     def test_bad_parameters_are_refused_before_anything_is_touched(self):
         with Patient("healthy") as patient:

@@ -10,6 +10,8 @@ import oracle
 from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
 
+SIDE_BY_SIDE = True
+
 # name -> (server GC, environment): the collectors that a runtime has
 COLLECTORS = {
     "workstation": (False, {}),

@@ -13,6 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import FRAMEWORKS, PATIENTS, Patient  # noqa: E402
 
+SIDE_BY_SIDE = True
+
 AT_ONCE = 3
 WINDOW_SECONDS = 1.0
 

@@ -46,7 +46,7 @@ static uint64_t bytes_of(const struct image *img)
 	uint64_t bytes = 0;
 	const struct image_piece *p = image_pieces(img, &n);
 	for (size_t i = 0; i < n; i++)
-		bytes += p[i].end - p[i].start;
+		bytes += p[i].fd == IMAGE_FD_ZERO ? 0 : p[i].end - p[i].start;
 	return bytes;
 }
 

@@ -518,6 +518,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Alertmanager's webhook: every firing alert with the labels or annotations drdotnet_profiler and drdotnet_target (a pid or a name; drdotnet_duration in seconds where wanted) starts a session. */
+        post: operations["takeAlerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a command of the command line here: what `drdotnet --server` does. The answer is a stream of pieces, each behind a line: `out N`, `err N`, `file N` and N bytes, at last `exit CODE`. The header X-Drdotnet-Command names it. */
+        post: operations["runCommand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/commands/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What Ctrl-C does. */
+        post: operations["interruptCommand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/login": {
         parameters: {
             query?: never;
@@ -866,6 +917,8 @@ export interface components {
             way?: string | null;
             /** @description Also when it is large. */
             keepRecording?: boolean;
+            /** @description An address that gets its SessionInfo by POST when it has ended. */
+            webhook?: string;
         };
         /** @description A parameter and its value. Other members of ProfilerParameter are allowed and ignored. */
         ParameterValue: {
@@ -987,6 +1040,31 @@ export interface components {
             after: number | null;
             change: number | null;
             ratio: number | null;
+        };
+        /** @description A command. */
+        RunCommand: {
+            /** @description Its words. Names of files are plain names. */
+            arguments: string[];
+            /** @description Of the terminal (100). */
+            columns?: number;
+            utf8?: boolean;
+            colour?: boolean;
+        };
+        /** @description What Alertmanager sends. */
+        Alerts: {
+            /** @description Objects with status, labels and annotations. */
+            alerts: unknown[];
+        };
+        /** @description What came of an alert. */
+        AlertAnswer: {
+            /** @description Its name. */
+            alert: string | null;
+            /** @description The guid of the session that was started. */
+            session: string | null;
+            /** @description Of its page. */
+            path: string | null;
+            /** @description Why none was. */
+            error: string | null;
         };
         /** @description How to share. */
         ShareSession: {
@@ -2715,6 +2793,137 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    takeAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Alerts"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertAnswer"][];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runCommand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunCommand"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    interruptCommand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Not Found */
             404: {

@@ -1,0 +1,246 @@
+#include "profilers/lines.h"
+#include "base/cursor.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "eventpipe/clr.h"
+#include "profilers/events.h"
+#include "symbols/pdb.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HITS_MAX 200000
+#define LINES_KEPT 400
+#define MODULES_MAX 20000
+#define CLR_IL_MAP 0x20000ull
+enum { EVENT_IL_MAP = 150, EVENT_MODULE = 154 };
+
+struct hit {
+	uint64_t start, offset, weight;
+	uint32_t frame;
+	uint32_t token, il; /* token 0: not known */
+	uint64_t module;
+};
+struct il_entry {
+	uint32_t il, native;
+};
+
+struct lines {
+	VEC(struct hit) hits;
+	struct map_u64 by_address; /* -> hit + 1 */
+	struct map_u64 starts;	   /* of methods that were hit */
+	/* Of the rundown: the map stands before the method it belongs to. */
+	uint64_t map_method;
+	VEC(struct il_entry) map;
+	struct map_u64 modules; /* id -> path + 1 */
+	struct strtab paths;
+	struct buf text;
+};
+
+struct lines *lines_new(void)
+{
+	return mem_zalloc(sizeof(struct lines));
+}
+
+void lines_free(struct lines *l)
+{
+	if (!l)
+		return;
+	vec_free(&l->hits);
+	map_u64_free(&l->by_address);
+	map_u64_free(&l->starts);
+	vec_free(&l->map);
+	map_u64_free(&l->modules);
+	strtab_free(&l->paths);
+	buf_free(&l->text);
+	mem_free(l);
+}
+
+void line_list_free(struct line_list *list)
+{
+	vec_each(x, list)
+		mem_free(x->file);
+	vec_free(list);
+}
+
+void lines_hit(struct lines *l, const struct method *method, uint64_t address, uint32_t frame, uint64_t weight)
+{
+	uint64_t *known = map_u64_get(&l->by_address, address);
+	if (known) {
+		l->hits.v[*known - 1].weight += weight;
+		return;
+	}
+	if (l->hits.n >= HITS_MAX)
+		return;
+	vec_push(
+		&l->hits,
+		((struct hit){
+			.start = method->start, .offset = address - method->start, .weight = weight, .frame = frame }));
+	*map_u64_put(&l->by_address, address, NULL) = l->hits.n;
+	*map_u64_put(&l->starts, method->start, NULL) = 1;
+}
+
+/* --- what the runtime knows --- */
+
+/* MethodID, ReJITID, extent, count, then the IL offsets and the native offsets. */
+static void take_map(struct lines *l, const struct nettrace_event *event)
+{
+	struct cursor c = cursor_make(event->payload, event->payload_size);
+	l->map_method = cursor_u64(&c);
+	cursor_u64(&c);
+	cursor_u8(&c);
+	size_t n = cursor_u16(&c);
+	const uint8_t *il = cursor_take(&c, 4 * n), *native = cursor_take(&c, 4 * n);
+	vec_clear(&l->map);
+	for (size_t i = 0; native && i < n; i++) {
+		struct il_entry e;
+		memcpy(&e.il, il + 4 * i, 4);
+		memcpy(&e.native, native + 4 * i, 4);
+		vec_push(&l->map, e);
+	}
+}
+
+static void take_module(struct lines *l, const struct nettrace_event *event)
+{
+	struct cursor c = cursor_make(event->payload, event->payload_size);
+	uint64_t id = cursor_u64(&c);
+	cursor_take(&c, 16);
+	struct utf16_span path = cursor_utf16z(&c);
+	if (!cursor_ok(&c) || l->paths.n >= MODULES_MAX)
+		return;
+	buf_clear(&l->text);
+	utf16_add(&l->text, path.units, MIN(path.n, (size_t)4096));
+	*map_u64_put(&l->modules, id, NULL) = strtab_add(&l->paths, buf_cstr(&l->text), l->text.len) + 1ull;
+}
+
+/* The nearest place before it whose IL is known; places without IL (prologs and the like) have offsets from -3 up. */
+static bool il_of(const struct lines *l, uint64_t offset, uint32_t *ret)
+{
+	const struct il_entry *best = NULL;
+	vec_each(e, &l->map) {
+		if (e->native <= offset && e->il < 0xfffffff0u && (!best || e->native >= best->native))
+			best = e;
+	}
+	if (best)
+		*ret = best->il;
+	return best;
+}
+
+static void on_event(void *user, const struct nettrace_event *event)
+{
+	struct lines *l = user;
+	struct clr_method m;
+	if (!str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER))
+		return;
+	if (event->meta->event_id == EVENT_IL_MAP)
+		take_map(l, event);
+	else if (event->meta->event_id == EVENT_MODULE)
+		take_module(l, event);
+	if (clr_event(event) != CLR_METHOD_LOAD || !clr_decode_method(event, &m) || m.id != l->map_method ||
+	    !map_u64_get(&l->starts, m.start))
+		return;
+	vec_each(h, &l->hits) {
+		if (h->start == m.start && h->offset < m.size && il_of(l, h->offset, &h->il)) {
+			h->token = m.token;
+			h->module = m.module;
+		}
+	}
+	l->map_method = 0;
+}
+
+/* --- lines --- */
+
+static int heaviest_first(const void *pa, const void *pb)
+{
+	const struct line *a = pa, *b = pb;
+	if (a->weight != b->weight)
+		return a->weight > b->weight ? -1 : 1;
+	return a->frame != b->frame ? (a->frame < b->frame ? -1 : 1) : (a->line > b->line) - (a->line < b->line);
+}
+
+/* The compiler may have run on Windows. */
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *back = strrchr(path, '\\');
+	return MAX(slash ? slash + 1 : path, back ? back + 1 : path);
+}
+
+static void add_line(struct line_list *list, struct map_u64 *index, const struct hit *h, const struct pdb_line *at)
+{
+	bool new;
+	uint64_t key = (uint64_t)h->frame << 32 | at->line;
+	uint64_t *place = map_u64_put(index, key, &new);
+	if (new) {
+		*place = list->n;
+		vec_push(list, ((struct line){ h->frame, at->line, mem_strdup(last_part(at->file)), 0 }));
+	}
+	list->v[*place].weight += h->weight;
+}
+
+static void ask(struct lines *l, struct exam *exam)
+{
+	struct events_stream s = exam_methods_stream(NULL, NULL);
+	s.name = "lines";
+	s.rundown |= CLR_LOADER | CLR_IL_MAP;
+	s.event = on_event;
+	s.user = l;
+	/* What comes of it is kept, not the whole rundown. */
+	struct recording *recording = exam->recording;
+	exam->recording = NULL;
+	err_ignore(exam_rundown(exam, &s));
+	exam->recording = recording;
+}
+
+void lines_resolve(struct lines *l, struct exam *exam, struct line_list *ret)
+{
+	char root[64];
+	struct map_u64 index = { 0 };
+	if (!l->hits.n || !target_alive(&exam->patient->target))
+		return;
+	exam_progress(exam, -1, "asking for lines");
+	ask(l, exam);
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)exam->patient->target.pid);
+	CLEANUP(pdbs_freep) struct pdbs *pdbs = pdbs_new(root);
+	vec_each(h, &l->hits) {
+		const uint64_t *path = h->token ? map_u64_get(&l->modules, h->module) : NULL;
+		struct pdb *pdb =
+			path ? pdbs_get(pdbs, strtab_get(&l->paths, (uint32_t)(*path - 1)), NULL, 0, NULL) : NULL;
+		struct pdb_line at;
+		if (pdb && pdb_line(pdb, h->token, h->il, &at))
+			add_line(ret, &index, h, &at);
+	}
+	map_u64_free(&index);
+	vec_sort(ret, heaviest_first);
+	while (ret->n > LINES_KEPT)
+		mem_free(ret->v[--ret->n].file);
+}
+
+/* --- kept --- */
+
+void lines_save(const struct line_list *list, const struct samples *samples, struct exam *exam)
+{
+	if (!exam->recording)
+		return;
+	json_t *all = json_array();
+	vec_each(x, list)
+		json_array_append_new(all, json_pack("[s,s,I,I]", samples_frame_name(samples, x->frame), x->file,
+						     (json_int_t)x->line, (json_int_t)x->weight));
+	recording_set_fact(exam->recording, "lines", all);
+	json_decref(all);
+}
+
+void lines_load(const struct exam *exam, struct samples *samples, struct line_list *ret)
+{
+	const json_t *all = recording_fact(exam->recording, "lines");
+	for (size_t i = 0; i < json_array_size(all) && i < LINES_KEPT; i++) {
+		const json_t *x = json_array_get(all, i);
+		const char *name = json_string_value(json_array_get(x, 0)),
+			   *file = json_string_value(json_array_get(x, 1));
+		json_int_t line = json_integer_value(json_array_get(x, 2)),
+			   weight = json_integer_value(json_array_get(x, 3));
+		if (!name || !file || line <= 0 || line > INT32_MAX || weight <= 0)
+			continue;
+		vec_push(ret, ((struct line){ samples_frame(samples, name, NULL, FRAME_CODE), (uint32_t)line,
+					      mem_strndup(file, 256), (uint64_t)weight }));
+	}
+}

@@ -1,0 +1,31 @@
+#pragma once
+/* A small HTTP/1.1 client: one request, one response, as a stream. Plain and TLS (checked against the system's
+ * certificates, or one file of them). Every wait has a deadline or ends with a descriptor. One thread. */
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+
+struct client;
+struct client_order {
+	const char *url; /* "http://host:9292", without or with a path that goes before `path` */
+	const char *method, *path;
+	const char *token; /* or NULL */
+	const char *type;  /* of the body, or NULL */
+	const char *body;  /* or NULL */
+	size_t body_len;
+	const char *ca_file; /* NULL = the system's */
+};
+/* Sends it and reads the head of the response. ERR_TIMEOUT, ERR_IO when it cannot be reached. */
+struct err *client_open(const struct client_order *order, struct deadline deadline, struct client **ret) MUST_USE;
+void client_free(struct client *c);
+DEFINE_CLEANUP(client_free, struct client *)
+
+int client_status(const struct client *c);
+const char *client_header(const struct client *c, const char *name); /* NULL without */
+/* Some of the body, at least a byte; 0 at its end. Waits until the deadline, or until wake_fd (-1 = none) is readable:
+ * then ERR_CANCELLED, and it may be called again. */
+struct err *client_read(struct client *c, void *data, size_t max, struct deadline deadline, int wake_fd, size_t *ret)
+	MUST_USE;
+/* All of it, at most max bytes. */
+struct err *client_read_all(struct client *c, size_t max, struct deadline deadline, struct buf *out) MUST_USE;

@@ -1,0 +1,252 @@
+/* The host side against a runtime and a library that do not mean well. The real ones: tests/e2e/test_agent.py. */
+#include "unit.h"
+
+#include "attach/attach.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "build_core.h"
+#include "ipc/patient.h"
+#include "wire/agent.h"
+#include "wire/image.h"
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define PATIENCE_MS 150
+
+/* What the far side does when it is asked to load the library. */
+struct act {
+	uint32_t hresult;
+	bool silent; /* the library never calls */
+	bool wrong_token;
+	bool hangs_up; /* right after its hello */
+	struct wire_agent_note notes[3];
+	size_t n_notes;
+	const void *stream; /* what the copy sends; NULL = it never calls */
+	size_t stream_len;
+};
+
+struct stage {
+	char folder[64], socket[128];
+	int listener;
+	struct act act;
+	pthread_t thread;
+	bool loadable; /* the library was where the command said, and cannot be changed by others */
+};
+
+static struct err *play_line(const struct wire_agent_config *config, enum wire_agent_line line, bool wrong, int *ret)
+{
+	struct wire_agent_hello hello = { .magic = WIRE_AGENT_MAGIC, .version = WIRE_AGENT_VERSION, .line = line };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.80s/" WIRE_AGENT_SOCKET, config->folder);
+	*ret = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(*ret, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return err_new(ERR_IO, "connect");
+	memcpy(hello.token, config->token, sizeof(hello.token));
+	hello.token[3] ^= wrong;
+	return fd_write_full(*ret, &hello, sizeof(hello), DEADLINE_NEVER);
+}
+
+static void play_library(struct stage *s, const struct wire_agent_config *config)
+{
+	CLOSE_FD int control = -1, copy = -1;
+	const struct act *act = &s->act;
+	if (act->silent || act->hresult)
+		return;
+	err_ignore(play_line(config, WIRE_AGENT_CONTROL, act->wrong_token, &control));
+	if (act->hangs_up)
+		return;
+	if (act->stream) {
+		err_ignore(play_line(config, WIRE_AGENT_COPY, act->wrong_token, &copy));
+		err_ignore(fd_write_full(copy, act->stream, act->stream_len, deadline_in_ms(PATIENCE_MS)));
+		fd_closep(&copy);
+	}
+	for (size_t i = 0; i < act->n_notes; i++)
+		err_ignore(fd_write_full(control, &act->notes[i], sizeof(act->notes[i]), DEADLINE_NEVER));
+	/* Whoever has sent no last note stays on the line until we have had enough. */
+	err_ignore(fd_wait(control, POLLIN, deadline_in_ms(10 * PATIENCE_MS)));
+}
+
+/* One AttachProfiler: 20 bytes, timeout, class, path, data. */
+static void *play_runtime(void *user)
+{
+	struct stage *s = user;
+	uint8_t request[8192];
+	struct wire_agent_config config;
+	CLOSE_FD int fd = accept(s->listener, NULL, NULL);
+	ssize_t n = recv(fd, request, sizeof(request), 0);
+	uint32_t units = 0;
+	if (n < 44)
+		return NULL;
+	memcpy(&units, request + 40, sizeof(units));
+	memcpy(&config, request + 44 + units * 2 + 4, sizeof(config));
+	CLEANUP(mem_freep) char *library = mem_printf("%s/" WIRE_AGENT_LIBRARY, config.folder);
+	struct stat st, folder;
+	s->loadable = stat(library, &st) == 0 && (st.st_mode & 07777) == 0444 && stat(config.folder, &folder) == 0 &&
+		      (folder.st_mode & 07777) == 0711;
+	uint8_t reply[24] = "DOTNET_IPC_V1";
+	reply[14] = 24;
+	reply[16] = 0xFF;
+	reply[17] = s->act.hresult ? 0xFF : 0;
+	memcpy(reply + 20, &s->act.hresult, sizeof(s->act.hresult));
+	err_ignore(fd_write_full(fd, reply, sizeof(reply), DEADLINE_NEVER));
+	play_library(s, &config);
+	return NULL;
+}
+
+static void stage_open(struct stage *s, struct act act)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	*s = (struct stage){ .act = act };
+	str_copy(s->folder, sizeof(s->folder), "/tmp/drdotnet-test-XXXXXX");
+	assert_non_null(mkdtemp(s->folder));
+	snprintf(s->socket, sizeof(s->socket), "%s/dotnet-diagnostic-1-1-socket", s->folder);
+	str_copy(address.sun_path, sizeof(address.sun_path), s->socket);
+	s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s->listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(s->listener, 4), 0);
+	assert_int_equal(pthread_create(&s->thread, NULL, play_runtime, s), 0);
+}
+
+/* Whatever happened, the target's folder holds what it held before. */
+static void stage_close(struct stage *s)
+{
+	pthread_join(s->thread, NULL);
+	close(s->listener);
+	unlink(s->socket);
+	assert_true(s->loadable);
+	assert_int_equal(rmdir(s->folder), 0);
+}
+
+static struct err *take(struct act act, struct image **ret)
+{
+	struct stage s;
+	stage_open(&s, act);
+	char library[] = "/proc/self/exe"; /* any file: nobody loads it */
+	struct attach_options options = { .library = library, .patience_ms = PATIENCE_MS };
+	struct patient p = { .target = { .pid = getpid(), .uid = getuid(), .socket = s.socket } };
+	struct attach_facts facts;
+	struct err *err = attach_image(&p, &options, &facts, ret);
+	stage_close(&s);
+	return err;
+}
+
+static void assert_refused(struct act act, enum err_kind kind, const char *words)
+{
+	struct image *img = NULL;
+	struct err *err = take(act, &img);
+	assert_non_null(err);
+	if (err_kind(err) != kind || !strstr(err_text(err), words))
+		fail_msg("%s: %s", err_kind_name(err_kind(err)), err_text(err));
+	err_free(err);
+	assert_null(img);
+}
+
+static struct buf good_stream(void)
+{
+	static const char maps[] = "10000-11000 rw-p 00000000 00:00 0 \n";
+	static const uint8_t page[4096] = { 7 };
+	struct buf s = { 0 };
+	build_stream_head(&s, 9);
+	build_stream_record(&s, WIRE_IMAGE_MAPS, 0, maps, sizeof(maps) - 1);
+	build_stream_record(&s, WIRE_IMAGE_MEMORY, 0x10000, page, sizeof(page));
+	build_stream_record(&s, WIRE_IMAGE_END, 2, NULL, 0);
+	return s;
+}
+
+static const struct wire_agent_note copied = { .kind = WIRE_AGENT_COPIED, .values = { [WIRE_AGENT_PAUSE_NS] = 5 } };
+static const struct wire_agent_note leaving = { .kind = WIRE_AGENT_LEAVING };
+
+static void test_an_image(void **state)
+{
+	(void)state;
+	struct buf s = good_stream();
+	struct act act = { .stream = s.data, .stream_len = s.len, .notes = { copied, leaving }, .n_notes = 2 };
+	struct image *img = NULL;
+	uint8_t byte;
+	assert_ok(take(act, &img));
+	assert_true(image_read_all(img, 0x10000, &byte, 1));
+	assert_int_equal(byte, 7);
+	image_close(img);
+	buf_free(&s);
+}
+
+static void test_runtime_refuses(void **state)
+{
+	(void)state;
+	assert_refused((struct act){ .hresult = 0x8013136a }, ERR_BUSY, "other profilers are attached");
+	assert_refused((struct act){ .hresult = 0x80131378 }, ERR_DENIED, "told to take no profilers");
+	assert_refused((struct act){ .hresult = 0x8007007e }, ERR_NOT_FOUND, "not the one we see");
+	assert_refused((struct act){ .hresult = 0x80131385 }, ERR_UNSUPPORTED, "too old");
+	assert_refused((struct act){ .hresult = 0x80131371 }, ERR_BUSY, "still starting");
+	assert_refused((struct act){ .hresult = 0x8badf00d }, ERR_IO, "0x8badf00d");
+}
+
+static struct act refusing(enum wire_agent_why why, int32_t code)
+{
+	return (struct act){ .notes = { { .kind = WIRE_AGENT_REFUSED, .why = why, .code = code }, leaving },
+			     .n_notes = 2 };
+}
+
+static void test_library_refuses(void **state)
+{
+	(void)state;
+	assert_refused(refusing(WIRE_AGENT_PAUSE_TOO_LONG, 0), ERR_UNSUPPORTED, "longer than is allowed");
+	assert_refused(refusing(WIRE_AGENT_NO_SUSPEND, (int32_t)0x80131388), ERR_BUSY, "0x80131388");
+	assert_refused(refusing(WIRE_AGENT_NO_CLONE, 1), ERR_UNSUPPORTED, "copy of itself");
+	assert_refused(refusing(WIRE_AGENT_NO_PROC, 13), ERR_UNSUPPORTED, "/proc/self");
+	assert_refused(refusing(77, 0), ERR_IO, "without saying why");
+}
+
+static struct act ending(int32_t status)
+{
+	return (struct act){ .notes = { copied, { .kind = WIRE_AGENT_ENDED, .code = status }, leaving }, .n_notes = 3 };
+}
+
+static void test_copy_fails(void **state)
+{
+	(void)state;
+	assert_refused(ending(9), ERR_IO, "was killed");
+	assert_refused(ending(11), ERR_IO, "signal 11");
+	assert_refused(ending(WIRE_AGENT_EXIT_DESCRIPTORS << 8), ERR_UNSUPPORTED, "close_range");
+	assert_refused(ending(WIRE_AGENT_EXIT_PROC << 8), ERR_UNSUPPORTED, "pagemap");
+	assert_refused(ending(WIRE_AGENT_EXIT_SEND << 8), ERR_TIMEOUT, "too long");
+}
+
+static void test_hostile_library(void **state)
+{
+	(void)state;
+	struct buf s = good_stream();
+	assert_refused((struct act){ .silent = true }, ERR_TIMEOUT, "did not call");
+	assert_refused((struct act){ .hangs_up = true }, ERR_IO, "fell silent");
+	assert_refused((struct act){ .wrong_token = true, .stream = s.data, .stream_len = s.len }, ERR_TIMEOUT,
+		       "did not call");
+	assert_refused((struct act){ .notes = { { .kind = 99 } }, .n_notes = 1 }, ERR_BAD_DATA, "do not understand");
+	assert_refused((struct act){ .stream = "garbage, and more of it", .stream_len = 23 }, ERR_BAD_DATA,
+		       "not an image");
+	for (size_t cut = 1; cut < s.len; cut += 500) {
+		struct image *img = NULL;
+		struct act act = {
+			.stream = s.data, .stream_len = s.len - cut, .notes = { copied, leaving }, .n_notes = 2
+		};
+		struct err *err = take(act, &img);
+		assert_non_null(err);
+		assert_null(img);
+		err_free(err);
+	}
+	buf_free(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_image),	cmocka_unit_test(test_runtime_refuses),
+		cmocka_unit_test(test_library_refuses), cmocka_unit_test(test_copy_fails),
+		cmocka_unit_test(test_hostile_library),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
