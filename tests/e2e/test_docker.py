@@ -47,6 +47,8 @@ class Engine:
         self.process.terminate()
         self.process.wait(60)
         self.log.close()
+        # The engine leaves the mount of its network namespace behind.
+        subprocess.run(["umount", self.folder / "exec" / "netns" / "default"], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
