@@ -72,7 +72,7 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
 		return err_new(ERR_IO, "the disassembler does not start");
 	size_t n = cs_disasm(handle, bytes, got, code->start, 0, &insns);
-	answer_table(a, "Instructions", "", "address", "instruction", "from", "calls", NULL);
+	answer_table(a, "Instructions", "", "address", "instruction", "from", "calls");
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(mem_freep) char *text = mem_printf("%s %s", insns[i].mnemonic, insns[i].op_str);
 		CLEANUP(buf_free) struct buf from = { 0 }, target = { 0 };

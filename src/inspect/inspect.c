@@ -502,7 +502,7 @@ static struct err *inspect_help(struct inspect *in, const char *const *words, si
 	const struct inspect_command *one = n ? find_command(words[0]) : NULL;
 	if (n && !one)
 		return unknown(words[0]);
-	answer_table(a, NULL, "command", "what it tells", NULL);
+	answer_table(a, NULL, "command", "what it tells");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (one && one != &commands[i])
 			continue;
@@ -514,7 +514,7 @@ static struct err *inspect_help(struct inspect *in, const char *const *words, si
 
 struct err *inspect_run(struct inspect *in, const char *line, struct answer *ret)
 {
-	struct inspect_words words;
+	struct inspect_words words = { 0 };
 	TRY(inspect_split(line, &words));
 	if (!words.n)
 		return NULL;

@@ -289,6 +289,14 @@ class EverySickness(unittest.TestCase):
             self.assertTrue(churn["right"])
         self.on_all(check)
 
+    def test_switches_and_faults(self):
+        def check(fx):
+            self.assertGreater(watch("switches", fx, seconds=0.5)["switches"]["rounds"], 500)
+            faults = watch("faults", fx, seconds=0.5)["faults"]
+            self.assertGreater(faults["faults"], 0)
+            self.assertGreater(faults["waited_ns"], 0)
+        self.on_all(check)
+
     def test_waits(self):
         def check(fx):
             truth = watch("waits", fx, ms=50)
