@@ -51,7 +51,7 @@ class Files(unittest.TestCase):
         stats = look(self.home, "heap-stats", "--core", file)
         self.assertEqual([(row["Type"], row["Objects"], row["Bytes"], row["Retained"]) for row in stats.rows("Types")],
                          [("Shop.Order", 3, 2080, 2080)])
-        self.assertEqual((stats.data["facts"]["process"], stats.data["facts"]["target_id"]), ("Shop.Api", 4211))
+        self.assertEqual((stats.data["facts"]["process"], stats.data["facts"]["targetId"]), ("Shop.Api", 4211))
 
     def test_what_such_a_file_cannot_tell(self):
         for profiler in ("duplicated-strings", "wasted-collections", "merged-call-stacks"):
