@@ -4,7 +4,7 @@
 #   make demo       start a sick .NET app, examine it, print the reports, leave nothing running
 #   make test       every test; ends with "N passed, N failed"
 #   make image      the container image drdotnet/web (needs Docker)
-#   make lint asan fuzz soak bench golden docs install clean
+#   make lint asan fuzz soak bench golden docs examples install clean
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -67,6 +67,9 @@ golden: $(BUILD)/build.ninja
 	@git --no-pager diff --stat -- tests/golden
 
 # Pages made from the tables; a test fails when they are stale.
+examples: all patients
+	@examples/web-api/make $(abspath $(BUILD))/drdotnet
+
 docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1

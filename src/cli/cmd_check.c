@@ -1,3 +1,4 @@
+#include "attach/attach.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -98,6 +99,17 @@ static void check_library(const struct patient *p, struct way_check *image)
 	};
 }
 
+/* The agent without its library, or of another machine. */
+static void check_agent(const struct patient *p, struct way_check *agent)
+{
+	CLEANUP(err_freep) struct err *err = agent->open ? attach_check(p, NULL) : NULL;
+	if (!err)
+		return;
+	way_check_fini(agent);
+	*agent =
+		(struct way_check){ .why = mem_strdup(err_text(err)), .fix = mem_strdup("install it beside drdotnet") };
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
@@ -106,6 +118,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	TRY(patient_look(args->words[0], TIMEOUT_MS, &p));
 	patient_check(&p, TIMEOUT_MS, ways);
 	check_library(&p, &ways[WAY_IMAGE]);
+	check_agent(&p, &ways[WAY_AGENT]);
 	if (args_has(args, "--json"))
 		print_json(&p, ways);
 	else

@@ -116,6 +116,11 @@ static void man(struct buf *out)
 		     "$XDG_STATE_HOME/drdotnet for others.\n.TP\n.B NO_COLOR\nNo colours, also on a terminal.\n");
 }
 
+static const char *whom(const struct profiler *p)
+{
+	return p->for_core ? "--core FILE" : "TARGET";
+}
+
 static void guide(struct buf *out)
 {
 	size_t n;
@@ -124,8 +129,8 @@ static void guide(struct buf *out)
 		     "Generated from the registry by `make docs`; change the profiler's struct, not this page.\n\n"
 		     "| What you see | Run | What it costs the process |\n|---|---|---|\n");
 	for (size_t i = 0; i < n; i++)
-		buf_printf(out, "| %s | [`drdotnet %s TARGET`](#%s) | %s |\n", all[i]->symptom, all[i]->id, all[i]->id,
-			   all[i]->cost);
+		buf_printf(out, "| %s | [`drdotnet %s %s`](#%s) | %s |\n", all[i]->symptom, all[i]->id, whom(all[i]),
+			   all[i]->id, all[i]->cost);
 	buf_str(out,
 		"\nNot sure? `drdotnet ps` lists the patients, `drdotnet check TARGET` says which ways of looking are "
 		"open and what would open the others.\n");
@@ -158,7 +163,7 @@ static void symptoms(struct buf *out)
 	buf_str(out, "| What you see | Run |\n|---|---|\n");
 	for (size_t i = 0; i < n; i++) {
 		if (!all[i]->experimental)
-			buf_printf(out, "| %s | `drdotnet %s TARGET` |\n", all[i]->symptom, all[i]->id);
+			buf_printf(out, "| %s | `drdotnet %s %s` |\n", all[i]->symptom, all[i]->id, whom(all[i]));
 	}
 }
 

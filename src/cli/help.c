@@ -128,10 +128,12 @@ static void parameter(const struct param *p, struct buf *out)
 
 void help_profiler(const struct profiler *profiler, struct buf *out)
 {
-	buf_printf(out, "  drdotnet %s 4211\n", profiler->id);
+	if (!profiler->for_core)
+		buf_printf(out, "  drdotnet %s 4211\n", profiler->id);
 	if (profiler->ways[0] == WAY_IMAGE)
 		buf_printf(out, "  drdotnet %s --core core.4211\n", profiler->id);
-	buf_printf(out, "  drdotnet %s Shop.Api%s -o report.html\n\n%s", profiler->id,
+	buf_printf(out, "  drdotnet %s %s%s -o report.html\n\n%s", profiler->id,
+		   profiler->for_core ? "--core core.4211" : "Shop.Api",
 		   profiler_duration(profiler) ? " --duration 30s" : "", profiler->name);
 	buf_printf(out, "%s\n  Symptom: ", profiler->experimental ? " (experimental)" : "");
 	wrap(out, profiler->symptom, 11, 2);

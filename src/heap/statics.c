@@ -103,6 +103,7 @@ static struct err *list_all(struct heap *h, struct scan *s, struct map_u64 *seen
 {
 	const struct dac_modules *modules;
 	CLEANUP(map_u64_free) struct map_u64 allocators = { 0 };
+	/* cppcheck-suppress returnDanglingLifetime ; an error holds nothing of its arguments */
 	TRY(h->source.modules(h->source.user, &modules));
 	vec_each(m, modules) {
 		struct dac_addresses types = { 0 };
@@ -202,10 +203,11 @@ static uint64_t slot_of(const struct dac_statics *bases, const struct heap_field
 static const struct heap_field *static_field(struct heap *h, const struct heap_type *type, const char *name)
 {
 	struct heap_fields fields = heap_fields(h, type);
-	for (size_t i = fields.n; i-- > 0;)
+	const struct heap_field *found = NULL;
+	for (size_t i = fields.n; i-- > 0 && !found;)
 		if (fields.v[i].is_static && str_eq(fields.v[i].name, name))
-			return &fields.v[i];
-	return NULL;
+			found = fields.v + i;
+	return found;
 }
 
 bool heap_static_slot(struct heap *h, uint64_t thread, const struct heap_type *type, const char *field,
@@ -275,6 +277,7 @@ static struct err *statics_of(struct heap *h, uint64_t thread, const struct dac_
 			      struct heap_statics *out)
 {
 	struct dac_statics_list list = { 0 };
+	/* cppcheck-suppress returnDanglingLifetime ; an error holds nothing of its arguments */
 	TRY(h->source.statics(h->source.user, thread, types->v, types->n, &list));
 	vec_each(bases, &list)
 		add_statics(h, thread, bases, out);

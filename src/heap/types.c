@@ -353,10 +353,11 @@ static const struct heap_field *find_field(struct heap *h, const struct heap_typ
 					   bool is_static)
 {
 	struct heap_fields fields = heap_fields(h, type);
-	for (size_t i = fields.n; i-- > 0;)
+	const struct heap_field *found = NULL;
+	for (size_t i = fields.n; i-- > 0 && !found;)
 		if (fields.v[i].is_static == is_static && str_eq(fields.v[i].name, name))
-			return &fields.v[i];
-	return NULL;
+			found = fields.v + i;
+	return found;
 }
 
 const struct heap_field *heap_field(struct heap *h, const struct heap_type *type, const char *name)

@@ -312,6 +312,7 @@ struct err *heap_walk_check(struct heap_walk *w)
 	struct dac_objects seen;
 	for (size_t i = 0; i < w->sample.n; i++)
 		addresses[i] = w->sample.v[i].object;
+	/* cppcheck-suppress returnDanglingLifetime ; an error holds nothing of its arguments */
 	TRY(w->h->source.objects(w->h->source.user, addresses, w->sample.n, &seen));
 	struct err *err = NULL;
 	for (size_t i = 0; i < seen.n && i < w->sample.n && !err; i++) {

@@ -49,15 +49,12 @@ void answer_line(struct answer *a, const char *fmt, ...)
 	add_part(a)->text = arena_strdup(&a->arena, text);
 }
 
-void answer_table(struct answer *a, const char *title, ...)
+void answer_table_begin(struct answer *a, const char *title, const char *const *columns, size_t n)
 {
 	struct answer_part *p = add_part(a);
-	va_list ap;
 	p->title = title ? arena_strdup(&a->arena, title) : NULL;
-	va_start(ap, title);
-	for (const char *name; (name = va_arg(ap, const char *)) && p->n_columns < MAX_COLUMNS;)
-		p->columns[p->n_columns++] = name;
-	va_end(ap);
+	for (size_t i = 0; i < n && i < MAX_COLUMNS; i++)
+		p->columns[p->n_columns++] = columns[i];
 }
 
 void answer_plain(struct answer *a)

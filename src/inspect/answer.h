@@ -29,8 +29,11 @@ void answer_free(struct answer *a);
 
 /* A line of our words; texts of the target in it must have been made visible. */
 void answer_line(struct answer *a, const char *fmt, ...) PRINTF(2, 3);
-/* A new table. Names end with NULL. The title may be NULL. */
-void answer_table(struct answer *a, const char *title, ...) __attribute__((sentinel));
+/* A new table and the names of its columns. The title may be NULL. */
+#define answer_table(a, title, ...)                                                                                    \
+	answer_table_begin(a, title, (const char *const[]){ __VA_ARGS__ },                                             \
+			   ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+void answer_table_begin(struct answer *a, const char *title, const char *const *columns, size_t n);
 /* The table begun last has no heading in text, and its rows are indented below its title. */
 void answer_plain(struct answer *a);
 /* One cell for each column; texts are copied. */

@@ -72,7 +72,7 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
 		return err_new(ERR_IO, "the disassembler does not start");
 	size_t n = cs_disasm(handle, bytes, got, code->start, 0, &insns);
-	answer_table(a, "Instructions", "", "address", "instruction", "from", "calls", NULL);
+	answer_table(a, "Instructions", "", "address", "instruction", "from", "calls");
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(mem_freep) char *text = mem_printf("%s %s", insns[i].mnemonic, insns[i].op_str);
 		CLEANUP(buf_free) struct buf from = { 0 }, target = { 0 };
@@ -89,7 +89,40 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 	return NULL;
 }
 
-/* An address, or the name of a method that some thread is in. */
+/* "Shop.Orders.Place": a method of a loaded type. Overloads: the first that is compiled. */
+static struct err *find_by_type(struct inspect *in, const char *word, uint64_t *ret)
+{
+	struct dac_addresses types = { 0 };
+	struct heap *heap;
+	const char *dot = strrchr(word, '.');
+	CLEANUP(mem_freep) char *type = dot && dot > word ? mem_strndup(word, (size_t)(dot - word)) : NULL;
+	bool known = false;
+	*ret = 0;
+	TRY(inspect_heap(in, &heap));
+	struct err *err = type ? inspect_find_types(in, type, &types) : NULL;
+	for (size_t i = 0; !err && i < types.n && !*ret; i++) {
+		struct dac_type_methods methods = { 0 };
+		err_ignore(dac_type_methods(in->look.dac, types.v[i], &methods));
+		vec_each(m, &methods) {
+			known |= str_eq(m->name, dot + 1);
+			if (str_eq(m->name, dot + 1) && m->code && !*ret)
+				*ret = m->code;
+		}
+		dac_type_methods_free(&methods);
+	}
+	dac_addresses_free(&types);
+	if (err || *ret)
+		return err;
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	str_add_visible(&shown, word, strlen(word), 100);
+	if (known)
+		return err_new(ERR_NOT_FOUND, "'%s' is not compiled: nobody has called it, or it was inlined",
+			       buf_cstr(&shown));
+	return err_new(ERR_NOT_FOUND, "no loaded type has a method '%s'; give Type.Method, or an address in its code",
+		       buf_cstr(&shown));
+}
+
+/* An address, the name of a method that some thread is in, or any other. */
 static struct err *find_code(struct inspect *in, const char *word, uint64_t *ret)
 {
 	const struct dac_threads *threads;
@@ -115,13 +148,7 @@ static struct err *find_code(struct inspect *in, const char *word, uint64_t *ret
 		if (found)
 			return NULL;
 	}
-	CLEANUP(buf_free) struct buf shown = { 0 };
-	str_add_visible(&shown, word, strlen(word), 100);
-	return err_new(
-		ERR_NOT_FOUND,
-		"'%s' is no address, and no thread is in a method of that name; other methods are found by an address "
-		"in their code only",
-		buf_cstr(&shown));
+	return find_by_type(in, word, ret);
 }
 
 struct err *inspect_method(struct inspect *in, const char *const *words, size_t n, struct answer *a)

@@ -42,7 +42,7 @@ struct err *inspect_roots(struct inspect *in, const char *const *words, size_t n
 		return NULL;
 	}
 	heapgraph_path(g, in->shortest, object, &path);
-	answer_table(a, "The shortest way to it", "through", "what", "address", NULL);
+	answer_table(a, "The shortest way to it", "through", "what", "address");
 	for (size_t i = 0; i < path.n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 }, step = { 0 };
 		name_vertex(g, path.v[i], &name);
@@ -77,7 +77,7 @@ static void add_held(const struct heapgraph *g, uint32_t object, struct answer *
 		memmove(top + at + 1, top + at, (n - at - 1) * sizeof(*top));
 		top[at] = (struct held){ c, g->retained[c] };
 	}
-	answer_table(a, "What hangs on it alone", "retained", "object", "what", NULL);
+	answer_table(a, "What hangs on it alone", "retained", "object", "what");
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
 		name_vertex(g, top[i].vertex, &name);

@@ -466,8 +466,8 @@ static const struct inspect_command commands[] = {
 	{ "stack-objects", "THREAD", "objects that a thread's stack keeps alive", 1, 1, inspect_stack_objects },
 	{ "locals", "THREAD", "arguments and local variables by name, frame by frame", 1, 1, inspect_locals },
 	{ "type", "NAME", "a type: size, base, fields, static values", 1, 1, inspect_type },
-	{ "method", "ADDRESS | NAME",
-	  "code around an address, or of a method on some stack: range, IL map, instructions", 1, 1, inspect_method },
+	{ "method", "ADDRESS | NAME", "code of a method or around an address: range, IL map, instructions", 1, 1,
+	  inspect_method },
 	{ "verify-heap", "", "walks the whole heap and says whether it makes sense", 0, 0, inspect_verify_heap },
 	{ "find-string", "TEXT", "strings that contain it", 1, 1, inspect_find_string },
 	{ "help", "[COMMAND]", "this list, or one command", 0, 1, inspect_help },
@@ -502,7 +502,7 @@ static struct err *inspect_help(struct inspect *in, const char *const *words, si
 	const struct inspect_command *one = n ? find_command(words[0]) : NULL;
 	if (n && !one)
 		return unknown(words[0]);
-	answer_table(a, NULL, "command", "what it tells", NULL);
+	answer_table(a, NULL, "command", "what it tells");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (one && one != &commands[i])
 			continue;
@@ -514,7 +514,7 @@ static struct err *inspect_help(struct inspect *in, const char *const *words, si
 
 struct err *inspect_run(struct inspect *in, const char *line, struct answer *ret)
 {
-	struct inspect_words words;
+	struct inspect_words words = { 0 };
 	TRY(inspect_split(line, &words));
 	if (!words.n)
 		return NULL;

@@ -54,7 +54,7 @@ static void add_tallies(struct inspect *in, struct tallies *all, bool fitting, s
 {
 	uint64_t more = 0, more_bytes = 0, shown = 0;
 	vec_sort(all, by_bytes);
-	answer_table(a, NULL, "objects", "bytes", "method table", "type", NULL);
+	answer_table(a, NULL, "objects", "bytes", "method table", "type");
 	vec_each(t, all) {
 		CLEANUP(buf_free) struct buf name = { 0 };
 		if (!t->n || (fitting && !t->fits))
@@ -108,7 +108,7 @@ static struct err *walk_heap(struct inspect *in, const char *wanted, struct tall
 
 static void add_kept(struct inspect *in, const struct dac_addresses *kept, uint64_t n, struct answer *a)
 {
-	answer_table(a, NULL, "object", "bytes", "what", NULL);
+	answer_table(a, NULL, "object", "bytes", "what");
 	vec_each(object, kept) {
 		CLEANUP(buf_free) struct buf what = { 0 };
 		inspect_add_ref(in, *object, &what);
@@ -192,7 +192,7 @@ static void add_field_type(struct inspect *in, const struct heap_field *f, struc
 static void add_fields(struct inspect *in, const struct heap_type *type, uint64_t first, struct answer *a)
 {
 	struct heap_fields fields = heap_fields(in->heap, type);
-	answer_table(a, NULL, "offset", "field", "type", "value", NULL);
+	answer_table(a, NULL, "offset", "field", "type", "value");
 	for (size_t i = 0; i < fields.n; i++) {
 		const struct heap_field *f = &fields.v[i];
 		CLEANUP(buf_free) struct buf kind = { 0 }, value = { 0 };
@@ -209,7 +209,7 @@ static void add_elements(struct inspect *in, const struct heap_array *array, str
 {
 	const struct heap_type *element = array->type->element ? heap_type(in->heap, array->type->element) : NULL;
 	bool refs = array->stride == 8 && array->type->has_refs && !(element && heap_is_struct(in->heap, element));
-	answer_table(a, NULL, "index", "value", NULL);
+	answer_table(a, NULL, "index", "value");
 	for (uint32_t i = 0; i < array->n && i < SHOWN_ELEMENTS; i++) {
 		uint64_t at = array->first + (uint64_t)i * array->stride;
 		CLEANUP(buf_free) struct buf value = { 0 };
@@ -312,7 +312,7 @@ struct err *inspect_find_types(struct inspect *in, const char *wanted, struct da
 static void add_statics(struct inspect *in, const struct heap_type *type, struct answer *a)
 {
 	struct heap_fields fields = heap_fields(in->heap, type);
-	answer_table(a, "Static fields", "field", "type", "value", NULL);
+	answer_table(a, "Static fields", "field", "type", "value");
 	for (size_t i = 0; i < fields.n; i++) {
 		const struct heap_field *f = &fields.v[i];
 		CLEANUP(buf_free) struct buf kind = { 0 }, value = { 0 };
@@ -344,7 +344,7 @@ static void describe_type(struct inspect *in, const struct heap_type *type, stru
 			    type->component_size ? " and what its elements take" : "");
 	struct heap_fields fields = heap_fields(in->heap, type);
 	bool statics = false;
-	answer_table(a, "Fields", "offset", "field", "type", NULL);
+	answer_table(a, "Fields", "offset", "field", "type");
 	for (size_t i = 0; i < fields.n; i++) {
 		CLEANUP(buf_free) struct buf kind = { 0 };
 		statics |= fields.v[i].is_static;
@@ -375,7 +375,7 @@ struct err *inspect_type(struct inspect *in, const char *const *words, size_t n,
 	if (one) {
 		describe_type(in, one, a);
 	} else if (!err) {
-		answer_table(a, NULL, "method table", "type", NULL);
+		answer_table(a, NULL, "method table", "type");
 		for (size_t i = 0; i < found.n && i < SHOWN_TYPES; i++) {
 			CLEANUP(buf_free) struct buf name = { 0 };
 			const struct heap_type *type = heap_type(heap, found.v[i]);
@@ -430,7 +430,7 @@ struct err *inspect_find_string(struct inspect *in, const char *const *words, si
 	TRY(inspect_heap(in, &heap));
 	CLEANUP(heap_walk_freep) struct heap_walk *walk = heap_walk_new(heap, outline);
 	CLEANUP(buf_free) struct buf text = { 0 };
-	answer_table(a, NULL, "object", "characters", "text", NULL);
+	answer_table(a, NULL, "object", "characters", "text");
 	for (size_t i = 0; heap_walk_next(walk, &found); i++) {
 		if (i % 4096 == 0)
 			TRY(inspect_go_on(in));
@@ -462,7 +462,7 @@ struct err *inspect_gcheap(struct inspect *in, const char *const *words, size_t 
 	TRY(inspect_outline(in, &o));
 	answer_line(a, "%s collector, %s, %s", o->server ? "server" : "workstation",
 		    fmt_plural(o->n_heaps, "heap", "heaps").s, o->uses_regions ? "regions" : "segments");
-	answer_table(a, NULL, "heap", "generation", "regions", "bytes", NULL);
+	answer_table(a, NULL, "heap", "generation", "regions", "bytes");
 	for (uint32_t heap = 0; heap < MAX(o->n_heaps, 1u) && heap < 1024; heap++)
 		for (unsigned g = 0; g < HEAP_GENERATIONS; g++) {
 			uint64_t regions = 0, bytes = 0;

@@ -86,7 +86,7 @@ struct err *inspect_locks(struct inspect *in, const char *const *words, size_t n
 	TRY(inspect_threads(in, &threads));
 	TRY(inspect_heap(in, &heap));
 	TRY_WRAP(dac_syncs(in->look.dac, &syncs), "the list of locks is not in this image");
-	answer_table(a, NULL, "kind", "held by", "times", "waiting", "object", NULL);
+	answer_table(a, NULL, "kind", "held by", "times", "waiting", "object");
 	vec_each(s, &syncs)
 		if (s->held || s->waiting)
 			add_lock(in, "monitor", s->object, thread_by(threads, s->holding_thread, 0, 0), s->recursion,
@@ -156,7 +156,8 @@ static void add_await(struct inspect *in, const struct group *g, struct buf *out
 {
 	struct dac_type_methods methods = { 0 };
 	struct pdb *pdb = g->state >= 0 ? dac_lines_pdb(in->look.lines, g->machine->module) : NULL;
-	CLEANUP(err_freep) struct err *err = pdb ? dac_type_methods(in->look.dac, g->machine->address, &methods) : NULL;
+	if (pdb)
+		err_ignore(dac_type_methods(in->look.dac, g->machine->address, &methods));
 	vec_each(m, &methods) {
 		struct pdb_line line;
 		if (str_eq(m->name, "MoveNext") && pdb_await(pdb, m->token, (uint32_t)g->state, &line))
@@ -184,7 +185,7 @@ struct err *inspect_tasks(struct inspect *in, const char *const *words, size_t n
 			err = inspect_go_on(in);
 	}
 	vec_sort(&groups, by_count);
-	answer_table(a, NULL, "tasks", "await", "at", "one of them", "async method", NULL);
+	answer_table(a, NULL, "tasks", "await", "at", "one of them", "async method");
 	vec_each(g, &groups) {
 		CLEANUP(buf_free) struct buf name = { 0 }, at = { 0 };
 		char state[24];
@@ -244,7 +245,7 @@ struct err *inspect_pool(struct inspect *in, const char *const *words, size_t n,
 	TRY(heap_find_type(heap, CORELIB, "System.Threading.ThreadPool", &queue_type));
 	if (!type || !heap_static_object(heap, 0, type, "ThreadPoolInstance", &pool))
 		return err_new(ERR_NOT_FOUND, "the thread pool has not been used, or is not in this image");
-	answer_table(a, NULL, "fact", "value", NULL);
+	answer_table(a, NULL, "fact", "value");
 	if (heap_get_int(heap, pool, "_minThreads", &min) && heap_get_int(heap, pool, "_maxThreads", &max)) {
 		ANSWER_ROW(a, C_TEXT("least threads"), C_COUNT((uint64_t)min));
 		ANSWER_ROW(a, C_TEXT("most threads"), C_COUNT((uint64_t)max));
@@ -308,7 +309,7 @@ struct err *inspect_timers(struct inspect *in, const char *const *words, size_t 
 	(void)words, (void)n;
 	TRY(inspect_heap(in, &heap));
 	TRY(heap_find_type(heap, CORELIB, "System.Threading.TimerQueue", &type));
-	answer_table(a, NULL, "due after", "every", "timer", "calls", NULL);
+	answer_table(a, NULL, "due after", "every", "timer", "calls");
 	bool there = type && (heap_static_ref(heap, 0, type, "<Instances>k__BackingField", &object) ||
 			      heap_static_ref(heap, 0, type, "s_instances", &object));
 	if (there && heap_array(heap, object, &queues))
@@ -348,7 +349,7 @@ struct err *inspect_handles(struct inspect *in, const char *const *words, size_t
 	TRY(inspect_heap(in, &heap));
 	TRY(dac_handles(in->look.dac, &handles));
 	if (n)
-		answer_table(a, NULL, "handle", "object", NULL);
+		answer_table(a, NULL, "handle", "object");
 	vec_each(h, &handles) {
 		if (h->type < ARRAY_SIZE(handle_kinds))
 			counts[h->type]++;
@@ -365,7 +366,7 @@ struct err *inspect_handles(struct inspect *in, const char *const *words, size_t
 	if (n && shown > SHOWN)
 		answer_line(a, "%s more", fmt_count(shown - SHOWN).s);
 	if (!n) {
-		answer_table(a, NULL, "handles", "kind", NULL);
+		answer_table(a, NULL, "handles", "kind");
 		for (size_t i = 0; i < ARRAY_SIZE(handle_kinds); i++)
 			if (counts[i])
 				ANSWER_ROW(a, C_COUNT(counts[i]), C_TEXT(handle_kinds[i]));
@@ -384,7 +385,7 @@ struct err *inspect_finalizers(struct inspect *in, const char *const *words, siz
 	(void)words, (void)n;
 	TRY(inspect_outline(in, &o));
 	TRY(inspect_heap(in, &heap));
-	answer_table(a, "Ready for their finalizer", "object", NULL);
+	answer_table(a, "Ready for their finalizer", "object");
 	for (size_t i = 0; i < o->ready.n; i++)
 		for (uint64_t at = 0; at + 8 <= o->ready.v[i].size; at += 8) {
 			CLEANUP(buf_free) struct buf what = { 0 };

@@ -61,7 +61,7 @@ struct err *inspect_info(struct inspect *in, const char *const *words, size_t n,
 	image_threads(in->look.image, &n_os);
 	vec_each(t, threads)
 		living += has_stack(t);
-	answer_table(a, NULL, "fact", "value", NULL);
+	answer_table(a, NULL, "fact", "value");
 	answer_plain(a);
 	add_fact(a, "source", "%s", in->source);
 	add_fact(a, "process", "%d", (int)image_pid(in->look.image));
@@ -172,7 +172,7 @@ struct err *inspect_list_threads(struct inspect *in, const char *const *words, s
 	const struct dac_threads *threads;
 	(void)words, (void)n;
 	TRY(inspect_threads(in, &threads));
-	answer_table(a, NULL, "id", "tid", "name", "state", "exception", "where", NULL);
+	answer_table(a, NULL, "id", "tid", "name", "state", "exception", "where");
 	vec_each(t, threads) {
 		CLEANUP(buf_free) struct buf state = { 0 }, type = { 0 }, where = { 0 };
 		char id[16], tid[16];
@@ -212,7 +212,7 @@ static struct err *add_stack(struct inspect *in, const struct dac_thread *t, boo
 	CLEANUP(buf_free) struct buf title = { 0 };
 	inspect_add_thread(t, &title);
 	buf_printf(&title, " (tid %u)", t->os_id);
-	answer_table(a, buf_cstr(&title), "method", "line", "address", NULL);
+	answer_table(a, buf_cstr(&title), "method", "line", "address");
 	answer_plain(a);
 	CLEANUP(err_freep) struct err *failure = dac_stack(in->look.dac, t->os_id, &stack);
 	struct err *err = learn(in, &stack);
@@ -267,7 +267,7 @@ static struct err *add_exception(struct inspect *in, uint64_t object, const char
 		}
 		buf_printf(&title, " (0x%llx%s%s)", (unsigned long long)object, i || !*where ? "" : ", ",
 			   i ? "" : where);
-		answer_table(a, buf_cstr(&title), "method", "line", "address", NULL);
+		answer_table(a, buf_cstr(&title), "method", "line", "address");
 		answer_plain(a);
 		TRY(dac_exception_stack(in->look.dac, &e, &stack));
 		add_frames(in, &stack, false, a);
@@ -310,7 +310,7 @@ static struct err *count_exceptions(struct inspect *in, struct answer *a)
 		if (i % 65536 == 0)
 			TRY(inspect_go_on(in));
 	}
-	answer_table(a, "On the heap", "count", "type", "last", NULL);
+	answer_table(a, "On the heap", "count", "type", "last");
 	size_t at = 0;
 	for (uint64_t type, n; map_u64_next(&counts, &at, &type, &n);) {
 		CLEANUP(buf_free) struct buf name = { 0 };
@@ -355,13 +355,13 @@ struct err *inspect_modules(struct inspect *in, const char *const *words, size_t
 	size_t n_native;
 	(void)words, (void)n;
 	TRY(dac_modules(in->look.dac, &managed));
-	answer_table(a, "Assemblies", "address", "base", "source lines", "path", NULL);
+	answer_table(a, "Assemblies", "address", "base", "source lines", "path");
 	vec_each(m, managed)
 		ANSWER_ROW(a, C_ADDRESS(m->address), m->il_base ? C_ADDRESS(m->il_base) : C_NONE,
 			   C_TEXT(dac_lines_pdb(in->look.lines, m->address) ? "yes" : "no"),
 			   C_TEXT(*m->path ? m->path : "(in memory only)"));
 	const struct image_module *native = image_modules(in->look.image, &n_native);
-	answer_table(a, "Libraries", "base", "build id", "path", NULL);
+	answer_table(a, "Libraries", "base", "build id", "path");
 	for (size_t i = 0; i < n_native; i++) {
 		char id[2 * IMAGE_BUILD_ID_MAX + 1] = "";
 		for (size_t k = 0; k < native[i].build_id_len; k++)
@@ -384,7 +384,7 @@ struct err *inspect_stack_objects(struct inspect *in, const char *const *words, 
 	if (!has_stack(t))
 		return err_new(ERR_NOT_FOUND, "thread %u has no stack: it has ended, or not begun", t->managed_id);
 	TRY(dac_stack_refs(in->look.dac, t->os_id, &refs));
-	answer_table(a, NULL, "slot", "object", "what", NULL);
+	answer_table(a, NULL, "slot", "object", "what");
 	vec_each(r, &refs) {
 		CLEANUP(buf_free) struct buf what = { 0 };
 		if (r->flags & DAC_REF_INTERIOR)
@@ -435,7 +435,7 @@ static size_t add_variables(struct inspect *in, const struct dac_frame *f, const
 		if (!v->known)
 			continue;
 		if (!known++) {
-			answer_table(a, buf_cstr(&method), "name", "kind", "value", NULL);
+			answer_table(a, buf_cstr(&method), "name", "kind", "value");
 			answer_plain(a);
 		}
 		add_variable(in, f, v, a);

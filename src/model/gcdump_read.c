@@ -1,6 +1,7 @@
 /* Nodes get addresses of their own, one behind the other: those of the file may overlap, be of another size of word, or
  * be missing, and nobody needs them. */
 
+#include "base/map.h"
 #include "base/str.h"
 #include "model/gcdump_internal.h"
 #include <string.h>
@@ -313,9 +314,12 @@ static uint8_t kind_of(const char *name)
 	return str_ends(name, "]") && strstr(name, "[]") ? GRAPH_ARRAY : GRAPH_OBJECT;
 }
 
-/* dotnet-gcdump tells large objects of a type apart by words behind its name. */
+/* dotnet-gcdump tells large objects of a type apart by words behind its name: here they are one type again. */
 static void clean_types(struct reader *r)
 {
+	CLEANUP(strtab_free) struct strtab names = { 0 };
+	VEC(uint32_t) first = { 0 }; /* type by name */
+	uint32_t *same = mem_array(r->types.n + 1, sizeof(*same));
 	vec_each(t, &r->types) {
 		char *more = t->name ? strstr(t->name, " (Bytes > ") : NULL;
 		if (more)
@@ -325,7 +329,15 @@ static void clean_types(struct reader *r)
 		slash = back > slash ? back : slash;
 		if (slash)
 			t->module = slash + 1;
+		uint32_t name = strtab_add_cstr(&names, t->name ? t->name : "");
+		if (name == first.n)
+			vec_push(&first, (uint32_t)(t - r->types.v));
+		same[t - r->types.v] = first.v[name];
 	}
+	for (uint32_t i = 0; i < r->n; i++)
+		r->type[i] = same[r->type[i]];
+	vec_free(&first);
+	mem_free(same);
 }
 
 static uint64_t place_objects(struct reader *r)

@@ -73,10 +73,11 @@ static bool read_regions(struct reader *r)
 		    heap > UINT16_MAX || generation >= GRAPH_GENERATIONS)
 			return false;
 		end = start + units;
+		committed = MIN(committed, MAX_UNITS);
 		vec_push(&r->g->regions, ((struct graph_region){
 						 .start = start * 8,
 						 .end = end * 8,
-						 .committed = (start + MIN(committed, MAX_UNITS)) * 8,
+						 .committed = (start + committed) * 8,
 						 .heap = (uint32_t)heap,
 						 .generation = (uint8_t)generation,
 						 .position = position,

@@ -182,7 +182,8 @@ void heapgraph_write_refs(struct heapgraph_writer *w, const uint64_t *refs, size
 {
 	for (size_t i = 0; i < n; i++) {
 		int64_t delta = (int64_t)(refs[i] - w->address) / 8;
-		uint64_t code = refs[i] && !(refs[i] & 7) ? 1 + ((uint64_t)delta << 1 ^ (uint64_t)(delta >> 63)) : 0;
+		uint64_t code =
+			refs[i] && !(refs[i] & 7) ? 1 + ((uint64_t)delta << 1 ^ (delta < 0 ? UINT64_MAX : 0)) : 0;
 		if (w->variable) {
 			if (!code)
 				continue;

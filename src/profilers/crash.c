@@ -417,6 +417,7 @@ const struct profiler profiler_crash = {
 		},
 	.n_params = 1,
 	.ways = { WAY_IMAGE },
+	.for_core = true,
 	.advice =
 		(const struct advice[]){
 			{ "unhandled-exception", "Catch it where it can be dealt with, or mend its cause. Exceptions "

@@ -242,6 +242,51 @@ static void say_held(struct rich *v, const struct deadlocks *d, const struct see
 	rich_text(v, ".");
 }
 
+/* Threads that wait for semaphores of which nobody knows who took them, and have not run since the first look. */
+struct open_question {
+	uint32_t threads, semaphores;
+	const struct seen_thing *first;
+};
+
+static struct open_question unanswered(const struct deadlocks *d, const struct seen *s)
+{
+	struct open_question q = { 0 };
+	for (uint32_t i = 0; i < s->things.n; i++) {
+		const struct seen_thing *thing = &s->things.v[i];
+		uint32_t waiting = 0;
+		if (!thing->taken || thing->n)
+			continue;
+		vec_each(t, &s->threads) {
+			const struct seen_thread *then = NULL;
+			for (size_t k = 0; k < d->seen[0]->threads.n && t->waits_for == i && d->looks > 1; k++)
+				if (d->seen[0]->threads.v[k].managed_id == t->managed_id)
+					then = &d->seen[0]->threads.v[k];
+			waiting += t->waits_for == i && (d->looks < 2 || (then && seen_stood_still(then, t)));
+		}
+		if (!waiting)
+			continue;
+		q.first = q.first ? q.first : thing;
+		q.threads += waiting;
+		q.semaphores++;
+	}
+	return q;
+}
+
+static void say_question(struct rich *v, const struct deadlocks *d, const struct seen *s, struct open_question q)
+{
+	CLEANUP(buf_free) struct buf name = { 0 };
+	seen_thing_words(s, q.first, &name);
+	rich_text(v, "No circle was found, but ");
+	rich_strong(v, "%s", fmt_plural(q.threads, "thread waits", "threads wait").s);
+	rich_text(v, " for ");
+	rich_code(v, buf_cstr(&name));
+	if (q.semaphores > 1)
+		rich_text(v, " and %s", fmt_plural(q.semaphores - 1, "other semaphore", "other semaphores").s);
+	if (d->looks > 1)
+		rich_text(v, " and did not run for %s", fmt_duration_ns(between_ns(d)).s);
+	rich_text(v, ". A semaphore does not say who took it, so a deadlock cannot be ruled out.");
+}
+
 static void say_nothing(struct rich *v, const struct seen *s)
 {
 	size_t blocked = 0, known = 0;
@@ -280,15 +325,22 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	circles_find(s, &cs);
 	keep_lasting(d, s, &cs);
 	const struct seen_thing *held = cs.v.n ? NULL : held_long(d, &waiting);
-	const char *finding = !cs.v.n		  ? held ? "held-long" : "nothing-found"
-			      : cs.v.v[0].guessed ? "deadlock-likely"
-						  : "deadlock";
-	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD : cs.v.n || held ? REPORT_WARN : REPORT_OK;
+	struct open_question question = cs.v.n || held ? (struct open_question){ 0 } : unanswered(d, s);
+	const char *finding = cs.v.n		 ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
+			      : held		 ? "held-long"
+			      : question.threads ? "semaphore-taken"
+						 : "nothing-found";
+	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD
+				    : cs.v.n || held		? REPORT_WARN
+				    : question.threads		? REPORT_INFO
+								: REPORT_OK;
 	struct rich *v = report_verdict(report, health, finding);
 	if (cs.v.n)
 		say_circle(v, s, &cs, &cs.v.v[0], d->looks > 1 || d->facts[0].core);
 	else if (held)
 		say_held(v, d, s, held, waiting);
+	else if (question.threads)
+		say_question(v, d, s, question);
 	else
 		say_nothing(v, s);
 	if (cs.v.n > 1)
@@ -344,10 +396,12 @@ const struct profiler profiler_deadlocks = {
 			{ "deadlock-likely",
 			  "A semaphore does not say who took it; look at the stacks: does each really have what the "
 			  "other waits for? If so, take them in the same order everywhere." },
+			{ "semaphore-taken", "Run merged-call-stacks: do the threads that wait come from code that has "
+					     "taken another semaphore before?" },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 3,
+	.n_advice = 4,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

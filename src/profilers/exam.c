@@ -124,6 +124,14 @@ static void check_look(const struct exam *exam, struct way_check *check)
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix };
 }
 
+/* What forbids a copy from outside though the rights are there (too long a pause, too little room, a debugger) forbids
+ * one from inside too. */
+static void close_agent_as(const struct way_check *image, struct way_check *agent)
+{
+	way_check_fini(agent);
+	*agent = (struct way_check){ .why = mem_strdup(image->why), .fix = image->fix ? mem_strdup(image->fix) : NULL };
+}
+
 static void check_agent(const struct exam *exam, struct way_check *check)
 {
 	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, NULL) : NULL;
@@ -149,10 +157,13 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 		return choose_core(exam, wanted);
 	struct way_check checks[WAY_COUNT] = { 0 };
 	patient_check(exam->patient, CHECK_TIMEOUT_MS, checks);
+	bool rights = checks[WAY_IMAGE].open;
 	if (uses(exam->profiler, WAY_IMAGE))
 		check_look(exam, &checks[WAY_IMAGE]);
 	if (uses(exam->profiler, WAY_AGENT))
 		check_agent(exam, &checks[WAY_AGENT]);
+	if (rights && !checks[WAY_IMAGE].open && wanted == WAY_AUTO)
+		close_agent_as(&checks[WAY_IMAGE], &checks[WAY_AGENT]);
 	struct err *err = NULL;
 	exam->way = WAY_AUTO;
 	exam->way_named = wanted != WAY_AUTO;

@@ -107,11 +107,8 @@ struct totals {
 
 static struct totals totals_of(const struct heapgraph *g)
 {
-	struct totals t = {
-		.bytes = g->facts.bytes,
-		.free = g->facts.free_bytes,
-		.garbage = g->facts.bytes - MIN(g->facts.bytes, g->reached_units * 8),
-	};
+	struct totals t = { .bytes = g->facts.bytes, .free = g->facts.free_bytes };
+	t.garbage = t.bytes - MIN(t.bytes, g->reached_units * 8);
 	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
 		if (g->facts.area[a] > g->facts.area[t.largest])
 			t.largest = a;

@@ -362,7 +362,8 @@ static void name_roots(const struct heapgraph *g, struct holders *h)
 
 void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders *ret)
 {
-	struct search s = { .g = g, .out = ret, .least = MAX(min_bytes / 8, (uint64_t)1) };
+	struct search s = { .g = g, .out = ret };
+	s.least = MAX(min_bytes / 8, (uint64_t)1);
 	uint32_t top = heapgraph_top(g);
 	*ret = (struct holders){ .bytes = (uint64_t)g->retained[top] * 8, .objects = g->retained_objects[top] };
 	for (uint32_t c = g->child[top]; c != GRAPH_NONE; c = g->sibling[c])

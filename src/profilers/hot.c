@@ -159,7 +159,7 @@ struct hot *hot_new(const struct samples *samples, uint64_t kinds)
 			     .method = mem_zalloc(n_frames * sizeof(struct hot_method)),
 			     .stack_weight = mem_zalloc(n_stacks * sizeof(uint64_t)) };
 	vec_each(x, &samples->list) {
-		if (!(kinds >> x->kind & 1))
+		if (x->kind >= 64 || !(kinds >> x->kind & 1))
 			continue;
 		h->weight += x->weight;
 		h->count++;

@@ -334,15 +334,18 @@ static bool below_your_code(const struct samples *s, const struct sample *x)
 	return p.frame != UINT32_MAX && (x->kind & (WAIT_WHOLE - 1)) != WAIT_CPU;
 }
 
-/* Only waits of the user's code: idle pools would fill the picture. */
+/* Only waits of the user's code: idle pools would fill the picture. Those that lasted all the time are in no sum, so
+ * not here either, unless there is nothing else. */
 static void add_flame(struct exam *exam, const struct off *o, struct report *report)
 {
 	struct samples yours = *o->samples; /* borrows everything but the list */
 	yours.list.v = NULL;
 	yours.list.n = yours.list.cap = 0;
-	vec_each(x, &o->samples->list) {
-		if (below_your_code(o->samples, x))
-			vec_push(&yours.list, *x);
+	for (int whole = 0; whole < 2 && !yours.list.n; whole++) {
+		vec_each(x, &o->samples->list) {
+			if (below_your_code(o->samples, x) && (whole || !(x->kind & WAIT_WHOLE)))
+				vec_push(&yours.list, *x);
+		}
 	}
 	CLEANUP(hot_freep) struct hot *hot = hot_new(&yours, UINT64_MAX);
 	if (hot->weight)

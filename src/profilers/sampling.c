@@ -632,10 +632,13 @@ static void name_known(struct sampling *g)
 	size_t n = 0;
 	vec_each(l, &g->later) {
 		const struct method *m = methods_find(g->methods, l->address);
-		if (m)
-			g->samples->frames.v[l->frame] = g->samples->frames.v[method_frame(g, m)];
-		else
+		if (!m) {
 			g->later.v[n++] = *l;
+			continue;
+		}
+		/* On its own: it may move the frames. */
+		uint32_t same = method_frame(g, m);
+		g->samples->frames.v[l->frame] = g->samples->frames.v[same];
 	}
 	g->later.n = n;
 }

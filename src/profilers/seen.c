@@ -4,8 +4,8 @@
  *   u32 n lines:    string "File.cs:12"
  *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
  *                   u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each
- *   u32 n things:   u64 address, u8 kind, u8 guessed, u32 next, string type, name, u32 n holders: u32 thread each
- *   u32 ended */
+ *   u32 n things:   u64 address, u8 kind, u8 guessed | taken << 1, u32 next, string type, name, u32 n holders: u32
+ * thread each u32 ended */
 
 #include "profilers/seen.h"
 #include "base/str.h"
@@ -349,7 +349,7 @@ static void write_things(const struct seen *s, struct buf *out)
 	vec_each(t, &s->things) {
 		buf_add(out, &t->address, sizeof(t->address));
 		buf_char(out, (char)t->kind);
-		buf_char(out, t->guessed);
+		buf_char(out, (char)(t->guessed | t->taken << 1));
 		put_u32(out, t->next);
 		put_text(out, t->type);
 		put_text(out, t->name);
@@ -471,7 +471,9 @@ static void get_thing(struct seen *s, struct cursor *in)
 {
 	struct seen_thing t = { .address = cursor_u64(in) };
 	uint8_t kind = cursor_u8(in);
-	t.guessed = cursor_u8(in);
+	uint8_t flags = cursor_u8(in);
+	t.guessed = flags & 1;
+	t.taken = flags & 2;
 	t.next = cursor_u32(in);
 	t.type = get_text(s, in);
 	t.name = get_text(s, in);

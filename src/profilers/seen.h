@@ -57,6 +57,7 @@ struct seen_thing {
 	const char *type;  /* as its author knows it */
 	const char *name;  /* the field that holds it, the async method of a task; NULL = none found */
 	bool guessed;	   /* who has it is not written down anywhere: its holder keeps it at hand and is blocked */
+	bool taken;	   /* a semaphore that lets one pass, and one has; nobody knows who unless it is guessed */
 	uint32_t first, n; /* in holders: threads that have it, run it or are it */
 	uint32_t next;	   /* of a task that waits itself: for what; SEEN_NONE = nothing that is known */
 };

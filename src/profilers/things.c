@@ -254,13 +254,17 @@ static bool has_at_hand(struct finder *f, uint32_t thread, uint64_t object)
 	return false;
 }
 
-static bool guess_semaphore(struct finder *f, uint64_t object, struct heap_value semaphore)
+/* Used as a lock, and somebody is inside. */
+static bool is_taken(struct finder *f, struct heap_value semaphore)
 {
 	int64_t count = -1, max = -1;
+	return heap_get_int(f->heap, semaphore, "m_currentCount", &count) &&
+	       heap_get_int(f->heap, semaphore, "m_maxCount", &max) && !count && max == 1;
+}
+
+static bool guess_semaphore(struct finder *f, uint64_t object)
+{
 	size_t had = f->s->holders.n;
-	if (!heap_get_int(f->heap, semaphore, "m_currentCount", &count) ||
-	    !heap_get_int(f->heap, semaphore, "m_maxCount", &max) || count || max != 1)
-		return false;
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
 		enum doing doing = seen_doing(f->s, &f->s->threads.v[i]);
 		if (doing == DOING_SEMAPHORE && waited_object(f, i, wanted_types(doing, false)) == object)
@@ -366,7 +370,7 @@ static uint32_t new_thing(struct finder *f, uint64_t object, enum thing_kind kin
 	else if (kind == THING_RWLOCK)
 		hold_rwlock(f, value);
 	else if (kind == THING_SEMAPHORE)
-		thing.guessed = guess_semaphore(f, object, value);
+		thing.guessed = (thing.taken = is_taken(f, value)) && guess_semaphore(f, object);
 	else if (kind == THING_THREAD && heap_get_int(f->heap, value, "_managedThreadId", &id))
 		add_holder(f, find_thread(f, BY_MANAGED_ID, (uint64_t)id));
 	else if (kind == THING_TASK)

@@ -167,7 +167,7 @@ static void add_table(struct report *r, const struct pair *p, const struct chang
 	for (size_t i = 0; i < list->n && i < ROWS_SHOWN; i++) {
 		const struct change *c = &list->v[i];
 		bool both = c->in_before && c->in_after;
-		if (!c->size)
+		if (c->size <= 0)
 			break;
 		report_row(t, (struct value[]){ { .kind = c->name_kind, .text = c->name },
 						number(value->kind, c->in_before, c->before),

@@ -13,15 +13,21 @@ from pathlib import Path
 from drdotnet import Home, PROGRAM, wait_until
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 BUILD = Path(PROGRAM).parent
 PROBE = str(BUILD / "tests" / "attach_probe")
 AGENT = str(BUILD / "libdrdotnet-agent.so")
 FAULTY = str(BUILD / "tests" / "libdrdotnet-agent-faulty.so")
 OTHER = str(BUILD / "tests" / "libother-profiler.so")
-ROUNDS = 30
+ROUNDS = int(os.environ.get("DRDOTNET_ROUNDS", "30"))
 COPY_STEPS = 7
 CLEAN_SECONDS = 20
 SECONDS = 120
+
+
+def seconds_for(rounds):
+    return max(SECONDS, 5 * rounds)
 
 
 class Taken:
@@ -39,7 +45,7 @@ def take(pid, *options, library=AGENT, fault=None):
     if fault:
         env["DRDOTNET_FAULT"] = fault
     return Taken(subprocess.run([PROBE, str(pid), *map(str, options)], capture_output=True, text=True, env=env,
-                                timeout=SECONDS))
+                                timeout=seconds_for(ROUNDS)))
 
 
 def attach(pid, library, data=b""):

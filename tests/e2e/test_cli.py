@@ -17,6 +17,8 @@ from pathlib import Path
 from drdotnet import PROGRAM, ROOT, Home, examine
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 FX = FRAMEWORKS[-1]
 FAILED, USAGE, NOT_FOUND, DENIED = 1, 2, 3, 4
 DEADLINE_SECONDS = 60

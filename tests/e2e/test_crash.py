@@ -11,6 +11,8 @@ import oracle
 from drdotnet import Home, PROGRAM, Report, for_each_result, side_by_side
 from patient import FRAMEWORKS, PATIENTS, Patient
 
+SIDE_BY_SIDE = True
+
 SOURCE = (Path(__file__).resolve().parents[1] / "patients" / "sick" / "Crash.cs").read_text().splitlines()
 # What the patient does: finding, a part of the verdict, and the text of the line that the verdict names.
 DEATHS = {

@@ -127,6 +127,17 @@ class NotFound(unittest.TestCase):
                 self.assertGreaterEqual(waiting, 30)
 
 
+class Optimised(unittest.TestCase):
+    """Optimised code forgets what it needs no more: who took a semaphore then, nobody can know, and that is said."""
+
+    def test_semaphore(self):
+        with Home() as home, Patient("deadlock", kind="semaphore", env={"DOTNET_TieredCompilation": "0"}) as patient:
+            report = look(home, "deadlocks", patient.pid, *LOOK)
+        self.assertIn(report.finding, ("semaphore-taken", "deadlock-likely"), report.verdict)
+        if report.finding == "semaphore-taken":
+            self.assertIn("cannot be ruled out", report.verdict)
+
+
 class HeldLong(unittest.TestCase):
     def test_owner_is_named(self):
         for fx in FRAMEWORKS:

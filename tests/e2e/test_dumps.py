@@ -13,6 +13,8 @@ import oracle
 from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
 
+SIDE_BY_SIDE = True
+
 TYPES = ("mini", "heap", "full")
 STILL = {"DOTNET_TieredCompilation": "0"}  # its thread comes and goes
 as_root = unittest.skipUnless(os.geteuid() == 0, "only root can become someone else or mount")

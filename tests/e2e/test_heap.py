@@ -10,6 +10,8 @@ import oracle
 from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
 
+SIDE_BY_SIDE = True
+
 # name -> (server GC, environment): the collectors that a runtime has
 COLLECTORS = {
     "workstation": (False, {}),
@@ -31,33 +33,40 @@ class AgainstClrmd(unittest.TestCase):
             self.assertEqual(done.code, 0, done)
         return path
 
-    def ours(self, what, core):
+    def ours(self, core, *more):
         helper = Path(PROGRAM).with_name("drdotnet-dachost")
-        done = subprocess.run([Path(PROGRAM).parent / "tests" / "heap_facts", what, core], capture_output=True, text=True,
-                              env={**os.environ, "DRDOTNET_DACHOST": str(helper)})
+        done = subprocess.run([Path(PROGRAM).parent / "tests" / "heap_facts", "memory", core, *more], capture_output=True,
+                              text=True, env={**os.environ, "DRDOTNET_DACHOST": str(helper)})
         self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.splitlines()
+        return self.by_kind(done.stdout)
 
-    def theirs(self, what, core, fx):
-        return oracle.run("clrmd", what, core, PATIENTS / "sick" / fx / "libmscordaccore.so").splitlines()
+    def theirs(self, core, fx):
+        return self.by_kind(oracle.run("clrmd", "memory", core, PATIENTS / "sick" / fx / "libmscordaccore.so"))
+
+    def by_kind(self, text):
+        kinds = {}
+        for line in text.splitlines():
+            kinds.setdefault(line.partition(" ")[0], []).append(line)
+        return kinds
 
     def compare(self, collector):
         for fx in FRAMEWORKS:
             with self.subTest(fx, collector=collector):
                 core = self.core("leak,duplicate-strings,gc-pauses,stuck-tasks", fx, collector, **{"leak.initial": 2000})
-                ours = sorted(line for line in self.ours("heap", core) if line.startswith("type"))
-                self.assertEqual(ours, sorted(self.theirs("heap", core, fx)))
-                self.assertGreater(len(ours), 200)
+                # ClrMD does not know the static fields of threads, which since .NET 9 no handle holds.
+                ours = self.ours(core, *([] if fx == "net8.0" else ["without-threads"]))
+                theirs = self.theirs(core, fx)
+                # Objects, bytes, references and their sum, by type.
+                self.assertEqual(sorted(ours["type"]), sorted(theirs["type"]))
+                self.assertGreater(len(ours["type"]), 200)
                 # ClrMD leaves out types whose initialiser never ran, instances of generic types and those of threads.
-                statics = {" ".join(line.split()[:4]) for line in self.ours("statics", core)}
-                known = set(self.theirs("statics", core, fx))
-                self.assertEqual(sorted(known - statics), [])
-                self.assertGreater(len(known), 100)
-                self.assertTrue(any(line.startswith("thread-static") for line in statics))
+                statics = {" ".join(line.split()[:4]) for line in ours["static"]}
+                self.assertEqual(sorted(set(theirs["static"]) - statics), [])
+                self.assertGreater(len(theirs["static"]), 100)
+                self.assertTrue(ours["thread-static"])
                 # Reachability: roots, references and dependent handles all have to be right for this one number.
-                graph = self.ours("graph" if fx == "net8.0" else "graph-plain", core)
-                self.assertEqual(graph[0], self.theirs("graph", core, fx)[0])
-                roots = [line.split(" ", 5) for line in graph if line.startswith("root ")]
+                self.assertEqual(ours["reached"], theirs["reached"])
+                roots = [line.split(" ", 5) for line in ours["root"]]
                 self.assertIn("Shop.Sessions.SessionStore._sessions", [root[5] for root in roots])
                 self.assertGreaterEqual({int(root[1]) for root in roots}, {0, 1, 2, 3})
 

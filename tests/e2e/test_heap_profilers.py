@@ -7,6 +7,8 @@ from pathlib import Path
 from drdotnet import examine, Home, look, Report, side_by_side, stand_still
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 AIR = 1.35  # the collection's own memory, on top of what the patient counts
 LOW = "--param=retained_bytes_threshold=10000"
 

@@ -18,6 +18,8 @@ from drdotnet import Home, wait_until
 from patient import FRAMEWORKS, Patient
 from probe import State, children, held_threads, hold, take
 
+SIDE_BY_SIDE = True
+
 CGROUPS = Path("/sys/fs/cgroup")
 
 

@@ -12,8 +12,11 @@ from drdotnet import Home, PROGRAM, for_each_result, side_by_side
 from patient import FRAMEWORKS, Patient
 from terminal import Terminal
 
+SIDE_BY_SIDE = True
+
 SEED = int(os.environ.get("DRDOTNET_SEED", str(time.time_ns() % 1_000_000)))
 DAMAGES = 4
+TASKS = (Path(__file__).resolve().parents[1] / "patients" / "sick" / "Tasks.cs").read_text().splitlines()
 
 
 class Core:
@@ -85,6 +88,10 @@ class Answers(unittest.TestCase):
         for row in core.rows("tasks"):
             found[row["async method"]] = found.get(row["async method"], 0) + row["tasks"]
         self.assertEqual({m: n for m, n in found.items() if m.startswith("Shop.")}, truth["stuck-tasks"]["methods"])
+        at = {r["async method"]: r["at"] for r in core.rows("tasks")}
+        for method, text in (("ConfirmAsync", "await confirmation.Task"), ("ReserveAsync", "await ConfirmAsync(order)")):
+            line = next(i for i, source in enumerate(TASKS, 1) if text in source)
+            self.assertEqual(at[f"Shop.Orders.OrderFlow.{method}"], f"Tasks.cs:{line}")
 
     @for_each_result
     def test_objects(self, fx, core, truth, pid):
@@ -143,6 +150,8 @@ class Answers(unittest.TestCase):
         self.assertTrue(any("Deadlocks.cs:" in (r["from"] or "") for r in instructions))
         again = core.ask(f"method {here[0]['address']}")
         self.assertEqual(again["lines"], answer["lines"])
+        # One that no thread is in any more.
+        self.assertIn("Patients.Worker.UntilBlocked(", core.ask("method Patients.Worker.UntilBlocked")["lines"][0])
 
     @for_each_result
     def test_locals(self, fx, core, truth, pid):
@@ -186,7 +195,7 @@ class OneCore(unittest.TestCase):
             ("frob", 2, "no command is called 'frob'; there are info, "), ("object", 2, "object ADDRESS"),
             ("object zz", 2, "hexadecimal"), ("object 1234", 3, "no memory at 0x1234"), ("stacks nobody", 3, "no managed thread"),
             ("heap type Nope", 3, "no object on the heap is of a type 'Nope'"), ("heap frob", 2, "heap [stat"),
-            ("type Nope", 3, "no loaded type is called"), ("method 99", 3, "no managed code is at"),
+            ("type Nope", 3, "no loaded type is called"), ("method 99", 3, "no managed code is at"), ("method No.Such", 3, "no loaded type has a method"),
             ("info please", 2, "takes no further words"), ("find-string ''", 2, "needs a text"),
             ("find-string 'open", 2, "has no end"), ("handles frob", 2, "handles are weak"),
         ]:

@@ -7,6 +7,8 @@ from pathlib import Path
 from drdotnet import Home, for_each_result, look, side_by_side
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 TITLE = "Threads that do the same"
 HALL = "Shop.Warehouse.Hall."
 # Without an image nobody knows for what.

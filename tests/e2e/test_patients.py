@@ -13,6 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import FRAMEWORKS, PATIENTS, Patient  # noqa: E402
 
+SIDE_BY_SIDE = True
+
 AT_ONCE = 3
 WINDOW_SECONDS = 1.0
 
@@ -285,6 +287,14 @@ class EverySickness(unittest.TestCase):
                 self.assertGreater(part["rounds"], 0, name)
                 self.assertEqual(part["checksum"], churn["factor"] * (rounds * (rounds + 1) // 2) % 2**64, name)
             self.assertTrue(churn["right"])
+        self.on_all(check)
+
+    def test_switches_and_faults(self):
+        def check(fx):
+            self.assertGreater(watch("switches", fx, seconds=0.5)["switches"]["rounds"], 500)
+            faults = watch("faults", fx, seconds=0.5)["faults"]
+            self.assertGreater(faults["faults"], 0)
+            self.assertGreater(faults["waited_ns"], 0)
         self.on_all(check)
 
     def test_waits(self):

@@ -20,6 +20,8 @@ from patient import FRAMEWORKS, Patient
 from peers import speedscope_page
 from test_report_html import Browser, Page
 
+SIDE_BY_SIDE = True
+
 FX = FRAMEWORKS[-1]
 HOT = "Shop.Pricing.Tax.Compute"
 

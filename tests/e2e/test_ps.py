@@ -22,6 +22,8 @@ COMMAND_SECONDS = 60
 NOT_FOUND, USAGE = 3, 2
 PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 
+SIDE_BY_SIDE = True
+
 # A process that looks like a patient from outside: it listens on a socket of the right name and never answers.
 SILENT = """
 import ctypes, os, socket, sys, threading

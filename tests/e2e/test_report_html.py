@@ -14,6 +14,8 @@ import time
 import unittest
 from pathlib import Path
 
+SIDE_BY_SIDE = True
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 ROOT = Path(__file__).resolve().parents[2]

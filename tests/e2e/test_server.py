@@ -12,6 +12,8 @@ from drdotnet import Home, wait_until
 from patient import FRAMEWORKS, Patient
 from server import Server
 
+SIDE_BY_SIDE = True
+
 EXCEPTIONS = "805A308B-061C-47F3-9B30-F785C3186E82"
 NO_SUCH = "00000000-0000-0000-0000-000000000000"
 SESSION_FIELDS = {"guid": str, "uuid": str, "timestampDate": str, "timestamp": str, "path": str, "isCompleted": bool,

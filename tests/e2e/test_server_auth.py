@@ -7,6 +7,8 @@ from drdotnet import Home
 from patient import FRAMEWORKS, Patient
 from server import Server
 
+SIDE_BY_SIDE = True
+
 READ = "read-only-token-1234"
 
 

@@ -12,6 +12,8 @@ from drdotnet import PROGRAM, Home, event_streams, gone, wait_until
 from patient import FRAMEWORKS, Patient
 from server import Server
 
+SIDE_BY_SIDE = True
+
 
 class TargetsTest(unittest.TestCase):
     @classmethod

@@ -12,6 +12,8 @@ from pathlib import Path
 from drdotnet import Home, event_streams, gone, wait_until
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 REPORT_FILES = {"report.json", "report.md", "report.html", "report.txt", "summary.md"}
 FX = FRAMEWORKS[-1]
 

@@ -15,6 +15,8 @@ import oracle
 from drdotnet import Home, PROGRAM
 from patient import FRAMEWORKS, PATIENTS, Patient
 
+SIDE_BY_SIDE = True
+
 DAC = "libmscordaccore.so"
 SEED = int(os.environ.get("DRDOTNET_SEED", str(time.time_ns() % 1_000_000)))
 DAMAGES = 10

@@ -7,6 +7,8 @@ from pathlib import Path
 from drdotnet import Home, look, Report, side_by_side, stand_still
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 
 class AgainstThePatient(unittest.TestCase):
     @classmethod

@@ -56,7 +56,7 @@ class Pages(unittest.TestCase):
         pid_of = {"cpu-hotpaths": cls.patients["busy"].pid, "lock-contention": cls.patients["locks"].pid,
                   "off-cpu": cls.patients["locks"].pid}
         facts = {"url": cls.server.url, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
-                 "sessions": cls.sessions, "shots": os.environ.get("DRDOTNET_SHOTS")}
+                 "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": os.environ.get("DRDOTNET_SHOTS")}
         word = "a-token-for-this-test-only"
         with Server(cls.home, "--token", word, listen="0.0.0.0:0") as closed:
             url = f"http://127.0.0.1:{closed.port}"

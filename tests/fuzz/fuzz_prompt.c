@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct jsonw w = jsonw_make(&json, false);
 	uint64_t address;
 	struct err *err = inspect_split(line, &words);
-	answer_table(&a, "words", "word", "n", NULL);
+	answer_table(&a, "words", "word", "n");
 	for (size_t i = 0; !err && i < words.n; i++) {
 		err_ignore(inspect_address(words.v[i], &address));
 		(void)inspect_type_fits("Shop.Bank.Account", words.v[i]);

@@ -1,4 +1,4 @@
-/* What the heap module says about a core file, one line a thing: heap_facts statics|heap|graph|graph-plain CORE.
+/* What the heap module says about a core file, one line a thing: heap_facts memory|heap|graph CORE [without-threads].
  * Compared with tests/oracle/clrmd. */
 
 #include "base/clock.h"
@@ -125,20 +125,18 @@ int main(int argc, char **argv)
 	struct dac *d = NULL;
 	struct heap *h = NULL;
 	struct dac_threads threads;
-	if (argc != 3)
+	if (argc < 3)
 		return 2;
 	must(image_open_core(argv[2], &(struct image_core_options){ .files_root = "" }, NULL, &img));
 	must(dac_open(img, NULL, &d));
 	must(heap_open(img, d, &h));
 	must(dac_threads(d, &threads));
-	if (str_eq(argv[1], "graph"))
-		print_graph(h, d, false);
-	else if (str_eq(argv[1], "graph-plain"))
-		print_graph(h, d, true);
-	else if (str_eq(argv[1], "heap"))
+	if (str_eq(argv[1], "memory") || str_eq(argv[1], "heap"))
 		print_heap(h, d, &threads);
-	else
+	if (str_eq(argv[1], "memory"))
 		print_statics(h, &threads);
+	if (str_eq(argv[1], "memory") || str_eq(argv[1], "graph"))
+		print_graph(h, d, argc > 3);
 	if (heap_trouble(h))
 		fprintf(stderr, "heap_facts: %s\n", heap_trouble(h));
 	dac_threads_free(&threads);

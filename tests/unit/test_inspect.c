@@ -70,10 +70,10 @@ static void test_answers(void **state)
 	CLEANUP(buf_free) struct buf text = { 0 }, json = { 0 }, huge = { 0 };
 	buf_repeat(&huge, "z", 5000);
 	answer_line(&a, "%d things", 2);
-	answer_table(&a, "Things", "n", "name", "at", NULL);
+	answer_table(&a, "Things", "n", "name", "at");
 	ANSWER_ROW(&a, C_COUNT(1200), C_TEXT("plain"), C_ADDRESS(0x7f0012));
 	ANSWER_ROW(&a, C_COUNT(7), C_TEXT("\x1b[31mred\n"), C_NONE);
-	answer_table(&a, "Frames", "method", "line", NULL);
+	answer_table(&a, "Frames", "method", "line");
 	answer_plain(&a);
 	ANSWER_ROW(&a, C_TEXT("Shop.A"), C_TEXT("A.cs:1"));
 	ANSWER_ROW(&a, C_TEXT(buf_cstr(&huge)), C_TEXT(NULL));

@@ -433,6 +433,32 @@ static void test_held_long(void **state)
 	fixture_end(&f);
 }
 
+/* A semaphore that somebody took, and nobody knows who: that is no "no". */
+static void test_open_question(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 1, 2 }, 3);
+	has(s, THING_SEMAPHORE, "Shop.Stock._slot", SEEN_NONE, false);
+	has(s, THING_SEMAPHORE, "Shop.Cafe.Table", SEEN_NONE, false);
+	s->things.v[0].taken = true;
+	for (size_t i = 0; i < 3; i++)
+		s->threads.v[i].before.turns = s->threads.v[i].after.turns = 7;
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "semaphore-taken");
+	assert_true(fixture_says(f.report,
+				 "No circle was found, but 2 threads wait for Shop.Stock._slot and did not run for "
+				 "2 s. A semaphore does not say who took it"));
+	fixture_end(&f);
+	CLEANUP(seen_freep) struct seen *later = waiting((uint32_t[]){ 1, 1, 2 }, 3);
+	has(later, THING_SEMAPHORE, "Shop.Stock._slot", SEEN_NONE, false);
+	has(later, THING_SEMAPHORE, "Shop.Cafe.Table", SEEN_NONE, false);
+	later->things.v[0].taken = true;
+	examine_twice(&f, s, later, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+}
+
 /* Many threads, each of which blocks on a task of its own, do the same. */
 static void test_alike(void **state)
 {
@@ -481,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_lock_queue),
 		cmocka_unit_test(test_alike),
+		cmocka_unit_test(test_open_question),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// What a person does with the pages. Facts: url, pid, pids, sessions, session, shots (a folder for pictures).
+// What a person does with the pages. Facts: url, pid, pids, still (a pid that no session stops), sessions, session, shots (a
+// folder for pictures).
 import { join } from "node:path";
 
 const VERDICT = ".verdict .say";
@@ -180,7 +181,7 @@ export async function keyboard(t) {
   return {};
 }
 
-const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.pid}`, "/nowhere"];
+const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.still}`, "/nowhere"];
 
 /** Every page at one width and scheme: no sideways scrolling, nothing axe finds. */
 async function everywhere(t, options) {
@@ -196,8 +197,9 @@ async function everywhere(t, options) {
       await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
       await page.getByRole("button", { name: "Look now" }).click();
       const text = page.locator("pre.stacks", { hasText: "managed threads" }), again = page.getByRole("button", { name: "Try again" });
-      // On a busy machine the stop may take longer than is allowed; then it is said, and nothing was done.
-      t.expected.push("a status of 5");
+      // On a busy machine the stop may take longer than is allowed, or somebody else has it stopped; then it is said, and
+      // nothing was done.
+      t.expected.push("a status of");
       for (let i = 0; i < 5; i++) {
         await text.or(again).waitFor();
         if (await text.count()) break;

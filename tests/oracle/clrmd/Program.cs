@@ -1,4 +1,4 @@
-// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|exceptions|heap|graph|statics CORE DAC, or clrmd live PID DAC for the benchmark.
+// What ClrMD sees, for comparing with drdotnet: clrmd stacks|facts|exceptions|memory|heap|refs|path CORE DAC, or clrmd live PID DAC for the benchmark.
 // (It does not find the version in every core, hence ignoreMismatch.)
 using Microsoft.Diagnostics.Runtime;
 
@@ -9,12 +9,18 @@ if (args[0] == "facts")
     Facts();
 else if (args[0] == "exceptions")
     Exceptions();
-else if (args[0] == "heap")
-    Heap();
-else if (args[0] == "graph")
-    Graph();
-else if (args[0] == "statics")
+else if (args[0] == "memory")
+{
+    Heap(references: true);
     Statics();
+    Graph();
+}
+else if (args[0] == "heap")
+    Heap(references: false);
+else if (args[0] == "refs")
+    Heap(references: true);
+else if (args[0] == "path")
+    Path();
 else
     Stacks();
 if (args[0] == "live")
@@ -84,7 +90,7 @@ void Facts()
 }
 
 // The words of tests/oracle/heap_facts.c: per method table the objects, their bytes, references and the sum of those.
-void Heap()
+void Heap(bool references)
 {
     var types = new Dictionary<ulong, (ulong Objects, ulong Bytes, ulong References, ulong Sum)>();
     foreach (ClrObject obj in runtime.Heap.EnumerateObjects())
@@ -93,7 +99,8 @@ void Heap()
         types.TryGetValue(type, out var seen);
         seen.Objects++;
         seen.Bytes += obj.Size + 7 & ~7UL;
-        foreach (ulong reference in obj.EnumerateReferenceAddresses(carefully: false, considerDependantHandles: false))
+        if (references)
+          foreach (ulong reference in obj.EnumerateReferenceAddresses(carefully: false, considerDependantHandles: false))
         {
             seen.References++;
             unchecked { seen.Sum += reference; }
@@ -136,4 +143,19 @@ void Graph()
             Reach(reference.Address);
     }
     Console.WriteLine($"reached {seen.Count} {bytes}");
+}
+
+// A way from a root to the last object of the type that the third argument names.
+void Path()
+{
+    ulong wanted = runtime.Heap.EnumerateObjects().Where(o => o.Type!.Name == args[3]).Last().Address;
+    var search = new GCRoot(runtime.Heap, new[] { wanted });
+    foreach ((ClrRoot root, GCRoot.ChainLink path) in search.EnumerateRootPaths())
+    {
+        int steps = 0;
+        for (GCRoot.ChainLink? link = path; link != null; link = link.Next)
+            steps++;
+        Console.WriteLine($"path {root.RootKind} {steps}");
+        break;
+    }
 }
