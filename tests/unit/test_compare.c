@@ -77,9 +77,9 @@ static void the_largest_change_comes_first(void **state UNUSED)
 static void what_came_and_what_went(void **state UNUSED)
 {
 	CLEANUP(buf_free) struct buf text = { 0 }, html = { 0 }, other = { 0 };
-	CLEANUP(report_freep) struct report *r = compared(0, 60, &text, &html);
+	report_free(compared(0, 60, &text, &html));
 	contains(&text, "Shop.Tax grew most: from 0 % to 60 %");
-	CLEANUP(report_freep) struct report *s = compared(60, 0, &other, &html);
+	report_free(compared(60, 0, &other, &html));
 	contains(&other, "Shop.Discount grew most: from 35 % to 95 %");
 	contains(&other, "Shop.Tax         60 %    0 %   -60 %");
 }

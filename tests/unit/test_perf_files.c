@@ -369,7 +369,7 @@ static void tars_open(void **state UNUSED)
 	char dir[64], path[160], command[400];
 	unit_temp_dir(dir, sizeof(dir));
 	snprintf(path, sizeof(path), "%s/a", dir);
-	CLEANUP(buf_free) struct buf bytes = { 0 }, text = { 0 };
+	CLEANUP(buf_free) struct buf bytes = { 0 };
 	buf_repeat(&bytes, "0123456789", 1000);
 	assert_ok(file_write_atomic(path, bytes.data, bytes.len, 0600));
 	CLOSE_FD int in = open(path, O_RDONLY | O_CLOEXEC);

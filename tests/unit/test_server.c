@@ -507,8 +507,8 @@ static void elsewhere_a_token_is_needed(void **state UNUSED)
 						.cookie = "x=1; drdotnet_token=" TOKEN }),
 			 0);
 	static const char *const wrong[] = {
-		"Bearer", "Bearer ",	 "Bearer x", "Bearer " TOKEN "x", "Bearer full-token-012345678",
-		TOKEN,	  "Basic " TOKEN
+		"Bearer", "Bearer ",	    "Bearer x", "Bearer " TOKEN "x", "Bearer full-token-012345678",
+		TOKEN,	  ("Basic " TOKEN),
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_int_equal(
