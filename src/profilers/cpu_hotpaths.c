@@ -13,6 +13,8 @@
 
 /* Below this many cores there is nothing to explain. */
 #define IDLE_CORES 0.05
+/* Of a path: then what it leads to is the same story. */
+#define NEARLY_ALL 0.9
 /* A share of the CPU that makes a path, or a subsystem, the story. */
 /* Threads able to run without a cpu, on average: from here on it is not idle but starved. */
 #define STARVED_CORES 0.25
@@ -103,7 +105,8 @@ static const char *finding_of(const struct view *v)
 	return top && top->frame == UINT32_MAX && share(v, top->weight) > 0.5 ? "outside-your-code" : "spread-out";
 }
 
-/* "A → B" or "A → B → crc32_z". */
+/* "A → B" or "A → B → crc32_z"; when no leaf has nearly all of it, what B calls: "A → B → Regex.IsMatch", or "A → B
+ * (60 % in Regex.IsMatch)". */
 static void add_path(const struct view *v, const struct hot_site *site, struct rich *text)
 {
 	if (site->caller != UINT32_MAX) {
@@ -111,10 +114,18 @@ static void add_path(const struct view *v, const struct hot_site *site, struct r
 		rich_text(text, " → ");
 	}
 	rich_code(text, frame_name(v, site->frame));
-	if (site->below != site->frame && site->below_weight * 2 > site->weight) {
+	bool leaf = site->below != site->frame && (double)site->below_weight >= NEARLY_ALL * (double)site->weight;
+	uint32_t next = leaf ? site->below : site->called;
+	uint64_t weight = leaf ? site->below_weight : site->called_weight;
+	if (next == UINT32_MAX || weight * 2 <= site->weight)
+		return;
+	bool nearly_all = (double)weight >= NEARLY_ALL * (double)site->weight;
+	if (nearly_all)
 		rich_text(text, " → ");
-		rich_code(text, frame_name(v, site->below));
-	}
+	else
+		rich_text(text, " (%s in ", fmt_percent(share(v, weight)).s);
+	rich_code(text, frame_name(v, next));
+	rich_text(text, nearly_all ? "" : ")");
 }
 
 static void add_story(const struct view *v, const char *finding, struct rich *text)

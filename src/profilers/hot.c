@@ -43,6 +43,7 @@ struct summing {
 	struct map_u64 site;	   /* frame -> weight */
 	struct map_u64 caller;	   /* site << 32 | caller -> weight */
 	struct map_u64 below;	   /* site << 32 | leaf -> weight */
+	struct map_u64 called;	   /* site << 32 | what it calls -> weight */
 };
 
 static uint32_t tree_frame(struct calltree *t, const struct samples *s, uint32_t *memo, uint32_t frame)
@@ -62,6 +63,8 @@ static void sum_site(struct summing *g, const uint32_t *frames, size_t n, uint64
 	uint32_t site = i < n ? frames[i] : UINT32_MAX;
 	*map_u64_put(&g->site, site, NULL) += weight;
 	*map_u64_put(&g->below, (uint64_t)site << 32 | frames[0], NULL) += weight;
+	if (i && i < n)
+		*map_u64_put(&g->called, (uint64_t)site << 32 | frames[i - 1], NULL) += weight;
 	for (i++; i < n; i++) {
 		if (s->frames.v[frames[i]].kind != FRAME_CODE || frames[i] == site)
 			continue;
@@ -110,13 +113,13 @@ static int by_weight(const void *a, const void *b)
 }
 
 /* Of "site << 32 | other" the heaviest other of each site. */
-static void pick(struct hot *h, const struct map_u64 *index, const struct map_u64 *pairs, bool caller)
+static void pick(struct hot *h, const struct map_u64 *index, const struct map_u64 *pairs, size_t at, size_t at_weight)
 {
 	uint64_t key, weight;
 	for (size_t pos = 0; map_u64_next(pairs, &pos, &key, &weight);) {
 		struct hot_site *site = &h->sites.v[*map_u64_get(index, key >> 32)];
-		uint64_t *best = caller ? &site->caller_weight : &site->below_weight;
-		uint32_t *frame = caller ? &site->caller : &site->below;
+		uint64_t *best = (uint64_t *)((char *)site + at_weight);
+		uint32_t *frame = (uint32_t *)((char *)site + at);
 		if (weight > *best || (weight == *best && (uint32_t)key < *frame)) {
 			*best = weight;
 			*frame = (uint32_t)key;
@@ -131,13 +134,17 @@ static void make_sites(struct summing *g)
 	uint64_t key, weight;
 	for (size_t pos = 0; map_u64_next(&g->site, &pos, &key, &weight);) {
 		*map_u64_put(&index, key, NULL) = h->sites.n;
-		vec_push(
-			&h->sites,
-			((struct hot_site){
-				.frame = (uint32_t)key, .caller = UINT32_MAX, .below = UINT32_MAX, .weight = weight }));
+		vec_push(&h->sites, ((struct hot_site){ .frame = (uint32_t)key,
+							.caller = UINT32_MAX,
+							.below = UINT32_MAX,
+							.called = UINT32_MAX,
+							.weight = weight }));
 	}
-	pick(h, &index, &g->caller, true);
-	pick(h, &index, &g->below, false);
+#define PICK(what) pick(h, &index, &g->what, offsetof(struct hot_site, what), offsetof(struct hot_site, what##_weight))
+	PICK(caller);
+	PICK(below);
+	PICK(called);
+#undef PICK
 	map_u64_free(&index);
 	vec_sort(&h->sites, by_weight);
 }
@@ -192,6 +199,7 @@ struct hot *hot_new(const struct samples *samples, uint64_t kinds)
 	map_u64_free(&g.site);
 	map_u64_free(&g.caller);
 	map_u64_free(&g.below);
+	map_u64_free(&g.called);
 	return h;
 }
 
