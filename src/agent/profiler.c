@@ -74,8 +74,8 @@ static com_hr detach_succeeded(struct cor_profiler_callback *self)
 	return COM_OK;
 }
 
-/* As a second profiler beside whatever is the first: an APM stays as it is, and one of ours that is about to leave is in
- * nobody's way. Suspending the runtime is all we ask for, which such a one may. */
+/* As a second profiler beside whatever is the first: an APM stays as it is, and one of ours that is about to leave is
+ * in nobody's way. Suspending the runtime is all we ask for, which such a one may. */
 static com_hr as_notification_only(struct cor_profiler_callback *self, int32_t *ret)
 {
 	(void)self;

@@ -48,7 +48,8 @@ static struct err *order_read(const struct args *args, struct order *o)
 }
 
 /* A new folder named after the time, as profcpu did: "%H-%M-%S_%F". */
-static struct err *make_folder(const char *parent, char **ret)
+/* NULL and the reason when it cannot be made. */
+static char *make_folder(const char *parent, struct err **ret_err)
 {
 	time_t now = (time_t)(clock_real_ns() / (int64_t)NS);
 	struct tm tm;
@@ -56,12 +57,10 @@ static struct err *make_folder(const char *parent, char **ret)
 	localtime_r(&now, &tm);
 	strftime(name, sizeof(name), "%H-%M-%S_%F", &tm);
 	CLEANUP(mem_freep) char *path = parent ? mem_printf("%s/%s", parent, name) : mem_strdup(name);
-	if (parent)
-		TRY(dir_make(parent, 0755));
-	if (mkdir(path, 0755) < 0)
-		return err_errno(errno, "cannot make the folder '%s'", path);
-	*ret = STEAL(path);
-	return NULL;
+	*ret_err = parent ? dir_make(parent, 0755) : NULL;
+	if (!*ret_err && mkdir(path, 0755) < 0)
+		*ret_err = err_errno(errno, "cannot make the folder '%s'", path);
+	return *ret_err ? NULL : STEAL(path);
 }
 
 static void on_progress(void *user, double ratio, const char *what)
@@ -79,8 +78,10 @@ static struct err *sample(const struct order *o, struct exam *exam, struct sampl
 	progress_init(&progress, title, o->quiet);
 	progress_state(&progress, STORE_RUNNING);
 	exam->on_progress = on_progress;
-	exam->user = &progress;
+	exam->user = &progress; // cppcheck-suppress autoVariables; taken back below
 	struct err *err = exam_samples(exam, &options, ret, facts);
+	exam->on_progress = NULL;
+	exam->user = NULL;
 	progress_fini(&progress);
 	return err;
 }
@@ -106,12 +107,16 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 	TRY(profiler_find("cpu-hotpaths", &profiler));
 	CLEANUP(params_freep) struct params *params = params_new(profiler);
 	CLEANUP(samples_freep) struct samples *samples = NULL;
-	CLEANUP(mem_freep) char *dir = NULL;
+	struct err *err = NULL;
 	struct exam exam = { .profiler = profiler, .params = params, .patient = patient, .cancel_fd = signal_fd };
 	struct sampling_facts facts;
 	TRY(exam_choose_way(&exam, WAY_AUTO));
-	TRY(make_folder(o->dir, &dir));
-	struct err *err = sample(o, &exam, &samples, &facts);
+	CLEANUP(mem_freep) char *dir = make_folder(o->dir, &err);
+	if (!dir) {
+		exam_fini(&exam);
+		return err;
+	}
+	err = sample(o, &exam, &samples, &facts);
 	if (err) {
 		rmdir(dir);
 		exam_fini(&exam);

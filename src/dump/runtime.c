@@ -116,7 +116,9 @@ static struct err *find_place(const struct patient *p, const struct dump_order *
 static uint64_t file_size(const struct place *at)
 {
 	struct stat st;
-	return fstatat(at->folder, at->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : (uint64_t)st.st_size;
+	if (!at->name || fstatat(at->folder, at->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return (uint64_t)st.st_size;
 }
 
 /* Until the answer can be read. Once asked, the runtime cannot be stopped: killing its writer might leave the target
@@ -208,6 +210,8 @@ static struct err *take(const struct place *at, const struct dump_order *o, cons
 			struct dump_result *ret)
 {
 	struct stat st;
+	if (!at->name)
+		return err_new(ERR_NOT_FOUND, "the runtime was given no file to write");
 	CLOSE_FD int fd = openat(at->folder, at->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(errno, "what the runtime wrote");

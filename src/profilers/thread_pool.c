@@ -291,7 +291,6 @@ static void describe_streams(struct pool *p)
 static void look_into_memory(struct pool *p)
 {
 	struct exam *exam = p->exam;
-	CLEANUP(mem_freep) char *fix = NULL;
 	struct look_part part = { .name = "workers",
 				  .version = SEEN_VERSION,
 				  .beside = true,
@@ -300,7 +299,9 @@ static void look_into_memory(struct pool *p)
 				  .user = &p->in_memory };
 	if (exam->replay ? !exam_look_again(exam, 0, part.name) : !p->looks || exam->cancelled || exam->partial)
 		return;
+	char *fix = NULL;
 	struct err *err = exam->replay ? NULL : exam_look_check(exam, &fix);
+	mem_free(fix);
 	if (!err)
 		err = exam_look(exam, &part);
 	if (err)

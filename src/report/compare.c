@@ -369,9 +369,10 @@ struct err *report_compare(const struct report *before, const struct report *aft
 				report_details(r);
 			first = false;
 			vec_free(&list);
-		} else if (b->kind == BLOCK_FLAME && find_block(before, b->kind, b->title)) {
-			add_flame(r, (const struct report_flame *)find_block(before, b->kind, b->title),
-				  (const struct report_flame *)b);
+		} else if (b->kind == BLOCK_FLAME) {
+			const struct block *was = find_block(before, b->kind, b->title);
+			if (was)
+				add_flame(r, (const struct report_flame *)was, (const struct report_flame *)b);
 		}
 	}
 	if (first) {

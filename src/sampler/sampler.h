@@ -31,8 +31,8 @@ DEFINE_CLEANUP(sampler_free, struct sampler *)
 
 void sampler_start(struct sampler *s);
 void sampler_stop(struct sampler *s);
-/* Lets go of the process for a while: events that are only stopped still cost it a little at each switch. What is in the
- * rings stays. */
+/* Lets go of the process for a while: events that are only stopped still cost it a little at each switch. What is in
+ * the rings stays. */
 void sampler_rest(struct sampler *s);
 struct err *sampler_go_on(struct sampler *s) MUST_USE;
 /* Readable when a ring is half full; drain at least ten times a second all the same. */

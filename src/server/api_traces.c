@@ -201,12 +201,15 @@ struct err *api_traces_list(struct request *r)
 /* ---- stop ---- */
 
 /* Whoever stops it gets it, and nobody else. */
-static struct err *claim(struct request *r, struct trace **ret)
+static struct trace *claim(struct request *r, struct err **ret_err)
 {
 	struct traces *all = r->server->traces;
 	char id[STORE_GUID_LEN + 1];
-	TRY(api_guid(r->params[0], id));
-	struct err *err = NULL;
+	struct err *err = api_guid(r->params[0], id);
+	if (err) {
+		*ret_err = err;
+		return NULL;
+	}
 	pthread_mutex_lock(&all->lock);
 	struct trace *t = find(all, id);
 	if (!t)
@@ -216,8 +219,8 @@ static struct err *claim(struct request *r, struct trace **ret)
 	else
 		t->stopping = true;
 	pthread_mutex_unlock(&all->lock);
-	*ret = t;
-	return err;
+	*ret_err = err;
+	return err ? NULL : t;
 }
 
 static void drop(struct request *r, struct trace *t)
@@ -233,8 +236,10 @@ struct err *api_trace_stop(struct request *r)
 {
 	if (r->round)
 		return api_answer_file(r, r->child, "trace.nettrace", "application/octet-stream");
-	struct trace *t = NULL;
-	TRY(claim(r, &t));
+	struct err *err;
+	struct trace *t = claim(r, &err);
+	if (!t)
+		return err;
 	drop(r, t);
 	request_park(r);
 	child_on_end(r->child, on_ready, r);
@@ -244,8 +249,10 @@ struct err *api_trace_stop(struct request *r)
 
 struct err *api_trace_delete(struct request *r)
 {
-	struct trace *t = NULL;
-	TRY(claim(r, &t));
+	struct err *err;
+	struct trace *t = claim(r, &err);
+	if (!t)
+		return err;
 	child_stop(t->child, SIGTERM);
 	drop(r, t);
 	respond(r, 204, NULL);

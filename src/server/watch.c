@@ -207,12 +207,14 @@ static struct watch *find(struct watches *w, const struct patient *p, bool full)
 	return NULL;
 }
 
-/* The caller releases it. */
-static struct err *acquire(struct watches *w, const struct patient *p, bool full, struct watch **ret)
+/* The caller releases it. NULL and the reason when there is none. */
+static struct watch *acquire(struct watches *w, const struct patient *p, bool full, struct err **ret_err)
 {
-	if (!p->answered || !p->target.socket)
-		return err_new(ERR_UNSUPPORTED, "%s (%d) has no counters to listen to: %s", patient_name(p),
-			       p->target.id, p->remark ? p->remark : "its runtime does not answer");
+	if (!p->answered || !p->target.socket) {
+		*ret_err = err_new(ERR_UNSUPPORTED, "%s (%d) has no counters to listen to: %s", patient_name(p),
+				   p->target.id, p->remark ? p->remark : "its runtime does not answer");
+		return NULL;
+	}
 	struct err *err = NULL;
 	pthread_mutex_lock(&w->lock);
 	struct watch *watch = find(w, p, full);
@@ -225,15 +227,15 @@ static struct err *acquire(struct watches *w, const struct patient *p, bool full
 			vec_push(&w->list, watch);
 		} else {
 			watch_free(watch);
+			watch = NULL;
 			err = err_new(ERR_IO, "no thread for another listener");
 		}
 	}
-	if (!err) {
+	if (watch)
 		watch->refs++;
-		*ret = watch;
-	}
 	pthread_mutex_unlock(&w->lock);
-	return err;
+	*ret_err = err;
+	return watch;
 }
 
 /* A rate needs two intervals; what does not come in time does not come now. */
@@ -329,10 +331,12 @@ static struct err *read_watch(struct watch *watch, const struct watch_query *q, 
 struct err *watches_json(struct watches *w, const struct patient *p, const struct watch_query *q, struct jsonw *out)
 {
 	for (bool over = true; over;) {
-		struct watch *watch = NULL;
-		TRY(acquire(w, p, q->full, &watch));
+		struct err *err = NULL;
+		struct watch *watch = acquire(w, p, q->full, &err);
+		if (!watch)
+			return err;
 		pthread_mutex_lock(&watch->lock);
-		struct err *err = read_watch(watch, q, out, &over);
+		err = read_watch(watch, q, out, &over);
 		pthread_mutex_unlock(&watch->lock);
 		release(w, watch);
 		TRY(err);
@@ -349,9 +353,9 @@ static double newest(const struct series_set *set, const char *name)
 struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 {
 	struct watch_vitals v = { NAN, NAN, NAN };
-	struct watch *watch = NULL;
-	struct err *err = acquire(w, p, false, &watch);
-	if (err) {
+	struct err *err = NULL;
+	struct watch *watch = acquire(w, p, false, &err);
+	if (!watch) {
 		err_free(err);
 		return v;
 	}

@@ -144,7 +144,7 @@ struct err *session_profile(const struct store *store, const struct store_row *r
 	if (!export_format_of(path, &format))
 		return err_new(ERR_USAGE, "the name '%s' does not tell the format", path);
 	CLEANUP(samples_freep) struct samples *samples = NULL;
-	struct sampling_facts facts;
+	struct sampling_facts facts = { 0 };
 	TRY(open_samples(dir, row, &samples, &facts));
 	CLEANUP(mem_freep)
 	char *name = mem_printf("%s (%lld)", row->process ? row->process : "process", (long long)row->target_id);

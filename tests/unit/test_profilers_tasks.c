@@ -132,8 +132,7 @@ static void test_stuck(void **state)
 	(void)state;
 	struct fixture f;
 	CLEANUP(chains_freep)
-	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100),
-		      *later = orders(AWAITS_SOURCE, "", 14, 102);
+	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100), *later = orders(AWAITS_SOURCE, "", 14, 102);
 	examine(&f, c, later);
 	assert_string_equal(report_finding(f.report), "stuck");
 	assert_true(fixture_says(f.report,
@@ -149,8 +148,7 @@ static void test_not_stuck(void **state)
 	(void)state;
 	struct fixture f;
 	CLEANUP(chains_freep)
-	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100),
-		      *moved = orders(AWAITS_SOURCE, "", 12, 500);
+	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100), *moved = orders(AWAITS_SOURCE, "", 12, 500);
 	examine(&f, c, moved);
 	assert_string_equal(report_finding(f.report), "nothing-found");
 	fixture_end(&f);
