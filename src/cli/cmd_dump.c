@@ -134,10 +134,10 @@ static void choose_way(const struct patient *p, struct dump_order *o, struct pro
 
 static struct err *collect(const struct args *args)
 {
-	struct dump_order o;
+	struct dump_order o = { 0 };
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	CLEANUP(mem_freep) char *path = NULL;
-	uint64_t pause_ns;
+	uint64_t pause_ns = 0;
 	TRY(parse(args, &o));
 	TRY(patient_look(args->words[1], FIND_TIMEOUT_MS, &p));
 	if (!o.path)

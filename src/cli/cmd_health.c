@@ -29,7 +29,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct deadline deadline = deadline_in_ms(TIMEOUT_MS);
 	char answer[12];
-	uint16_t port;
+	uint16_t port = 0;
 	(void)ret_exit;
 	TRY(port_of(args->n_words ? args->words[0] : !str_empty(env) ? env : SERVER_LISTEN_DEFAULT, &port));
 	address.sin_port = htons(port);

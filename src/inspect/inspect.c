@@ -249,8 +249,8 @@ static struct err *say_what_is_there(struct inspect *in, uint64_t address)
 
 struct err *inspect_object(struct inspect *in, const char *word, uint64_t *ret)
 {
-	const struct heap_outline *outline;
-	struct heap *heap;
+	const struct heap_outline *outline = NULL;
+	struct heap *heap = NULL;
 	struct heap_found found;
 	TRY(inspect_address(word, ret));
 	TRY(inspect_heap(in, &heap));

@@ -71,7 +71,9 @@ static char *read_string(struct reader *r)
 /* The beginning of an object up to its contents: its type's name and versions. NULL: it is none. */
 static const char *read_begin(struct reader *r, int32_t *ret_version, int32_t *ret_oldest)
 {
-	if (cursor_u8(&r->in) != GCDUMP_BEGIN || cursor_u8(&r->in) != GCDUMP_BEGIN || cursor_u8(&r->in) != GCDUMP_NULL)
+	static const uint8_t tags[] = { GCDUMP_BEGIN, GCDUMP_BEGIN, GCDUMP_NULL };
+	const void *found = cursor_take(&r->in, sizeof(tags));
+	if (!found || memcmp(found, tags, sizeof(tags)) != 0)
 		return NULL;
 	*ret_version = cursor_i32(&r->in);
 	*ret_oldest = cursor_i32(&r->in);

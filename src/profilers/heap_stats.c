@@ -241,8 +241,8 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 	report_column(t, "Free room", VALUE_BYTES, 0);
 	report_column(t, "Committed", VALUE_BYTES, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
-	for (uint8_t generation = 0; generation < GRAPH_GENERATIONS; generation++) {
-		struct place p = place_of(g, generation, GRAPH_NONE);
+	for (unsigned generation = 0; generation < GRAPH_GENERATIONS; generation++) {
+		struct place p = place_of(g, (uint8_t)generation, GRAPH_NONE);
 		if (generation == GRAPH_ANYWHERE && !p.objects)
 			continue;
 		/* Without regions the young share a segment with the old: what it takes is counted there. */
@@ -252,7 +252,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 							V_BYTES(p.bytes), V_BYTES(p.free), committed,
 							V_RATIO(part(p.bytes, g->facts.bytes)) });
 		for (uint32_t heap = 0; g->facts.n_heaps > 1 && heap < g->facts.n_heaps; heap++) {
-			struct place one = place_of(g, generation, heap);
+			struct place one = place_of(g, (uint8_t)generation, heap);
 			CLEANUP(mem_freep) char *name = mem_printf("heap %u", heap);
 			if (!one.objects && !one.free)
 				continue;

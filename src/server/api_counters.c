@@ -22,8 +22,8 @@ static struct err *known_patient(struct request *r, struct patients_view **ret_v
 
 struct err *api_counters(struct request *r)
 {
-	struct patients_view *view;
-	const struct patient *p;
+	struct patients_view *view = NULL;
+	const struct patient *p = NULL;
 	uint64_t since = 0;
 	const char *word = request_query(r, "since");
 	struct watch_query q = { .full = true,

@@ -508,9 +508,9 @@ static struct err *open_listener(struct http *http, const char *text)
 	struct err *err = open_socket(found, text, &http->listen_fd);
 	freeaddrinfo(found);
 	TRY(err);
-	struct sockaddr_storage at;
+	struct sockaddr_storage at = { 0 };
 	socklen_t len = sizeof(at);
-	char number[NI_MAXSERV], name[NI_MAXHOST];
+	char number[NI_MAXSERV] = "", name[NI_MAXHOST] = "";
 	if (getsockname(http->listen_fd, (struct sockaddr *)&at, &len) < 0 ||
 	    getnameinfo((struct sockaddr *)&at, len, name, sizeof(name), number, sizeof(number),
 			NI_NUMERICHOST | NI_NUMERICSERV))

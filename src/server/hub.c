@@ -36,10 +36,13 @@ struct entry {
 
 struct hub {
 	struct server *server;
+	/* May be taken by who holds the store's lock (sessions tell of themselves while they are pumped), never the
+	 * other way round. */
 	pthread_mutex_t lock;
 	/* In the order they came. New ones wait in `incoming`; only the main thread changes `entries` and the sessions
 	 * in them, under the lock, and so reads them without. */
 	VEC(struct entry *) incoming, entries;
+	size_t on_their_way; /* admitted, and not yet in `incoming` */
 	int wake_fd, signal_fd;
 	bool stopping;
 	struct hub_counts counts;
@@ -189,7 +192,7 @@ static void spec_of(const struct hub_order *o, const char *guid, struct session_
 
 static struct err *admit(struct hub *hub)
 {
-	size_t queued = hub->incoming.n;
+	size_t queued = hub->incoming.n + hub->on_their_way;
 	vec_each(e, &hub->entries)
 		queued += !(*e)->session;
 	if (hub->stopping)
@@ -207,11 +210,17 @@ struct err *hub_submit(struct hub *hub, struct hub_order *order, char ret_guid[S
 	spec_of(order, NULL, &spec);
 	pthread_mutex_lock(&hub->lock);
 	struct err *err = admit(hub);
-	if (!err) {
-		pthread_mutex_lock(&hub->server->store_lock);
-		err = session_enqueue(hub->server->store, &spec, e->guid);
-		pthread_mutex_unlock(&hub->server->store_lock);
+	hub->on_their_way += !err;
+	pthread_mutex_unlock(&hub->lock);
+	if (err) {
+		mem_free(e);
+		return err;
 	}
+	pthread_mutex_lock(&hub->server->store_lock);
+	err = session_enqueue(hub->server->store, &spec, e->guid);
+	pthread_mutex_unlock(&hub->server->store_lock);
+	pthread_mutex_lock(&hub->lock);
+	hub->on_their_way--;
 	if (err) {
 		mem_free(e);
 	} else {

@@ -75,7 +75,7 @@ static struct space_object *object_of(struct space *s, const char *path)
 	o->path = mem_strdup(path);
 	const char *slash = strrchr(o->path, '/');
 	o->name = slash ? slash + 1 : o->path;
-	vec_push(&s->objects, o); // NOLINT(bugprone-sizeof-expression): a list of pointers
+	vec_push(&s->objects, o);
 	return o;
 }
 
