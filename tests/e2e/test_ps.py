@@ -273,7 +273,7 @@ class Hidden(unittest.TestCase):
             self.assertTrue(check(patient.pid)["ways"]["image"]["open"])
 
     def test_path_longer_than_a_socket_address(self):
-        folder = "/tmp/" + "x" * 50
+        folder = "/tmp/" + "x" * 54
         prefix = ["unshare", "--mount", "sh", "-ec", f'{OWN_TMP}; mkdir {folder}; exec "$0" "$@"']
         with Patient("healthy", fx=FX, prefix=prefix, env={"TMPDIR": folder + "/"}) as patient:
             row = self.assert_found(patient)
