@@ -262,14 +262,8 @@ void counters_screen_draw(struct counters_screen *s)
 
 /* ---- keys ---- */
 
-static void scroll_by(struct counters_screen *s, long rows)
-{
-	s->top = rows < 0 && (size_t)-rows > s->top ? 0 : s->top + (size_t)rows;
-}
-
 static void act(struct counters_screen *s, int key)
 {
-	long page = MAX(LINES - HEAD_LINES - 2, 1);
 	switch (key) {
 	case 'p':
 	case ' ':
@@ -291,27 +285,8 @@ static void act(struct counters_screen *s, int key)
 	case ESC:
 		s->filter[0] = '\0';
 		break;
-	case KEY_UP:
-	case 'k':
-		scroll_by(s, -1);
-		break;
-	case KEY_DOWN:
-	case 'j':
-		scroll_by(s, 1);
-		break;
-	case KEY_PPAGE:
-		scroll_by(s, -page);
-		break;
-	case KEY_NPAGE:
-		scroll_by(s, page);
-		break;
-	case KEY_HOME:
-		s->top = 0;
-		break;
-	case KEY_END:
-		s->top = SIZE_MAX / 2;
-		break;
 	default:
+		screen_scroll(&s->top, key, LINES - HEAD_LINES - 2);
 		break;
 	}
 }

@@ -61,3 +61,18 @@ bool screen_type(char *word, size_t size, int key)
 	}
 	return true;
 }
+
+bool screen_scroll(size_t *top, int key, int rows_shown)
+{
+	size_t page = (size_t)MAX(rows_shown, 1);
+	bool up = key == KEY_UP || key == 'k', down = key == KEY_DOWN || key == 'j';
+	if (up || key == KEY_PPAGE)
+		*top -= MIN(*top, up ? 1 : page);
+	else if (down || key == KEY_NPAGE)
+		*top += down ? 1 : page;
+	else if (key == KEY_HOME || key == KEY_END)
+		*top = key == KEY_HOME ? 0 : SIZE_MAX / 2;
+	else
+		return false;
+	return true;
+}

@@ -172,11 +172,6 @@ void top_screen_draw(struct top_screen *s)
 
 /* ---- keys ---- */
 
-static void scroll_by(struct top_screen *s, long rows)
-{
-	s->top = rows < 0 && (size_t)-rows > s->top ? 0 : s->top + (size_t)rows;
-}
-
 /* True when the rows change. */
 static bool change(struct top_screen *s, int key)
 {
@@ -200,7 +195,6 @@ static bool change(struct top_screen *s, int key)
 
 static void act(struct top_screen *s, int key)
 {
-	long page = MAX(LINES - HEAD_LINES - 2, 1);
 	switch (key) {
 	case 'p':
 	case ' ':
@@ -213,27 +207,8 @@ static void act(struct top_screen *s, int key)
 	case 'h':
 		s->help = true;
 		break;
-	case KEY_UP:
-	case 'k':
-		scroll_by(s, -1);
-		break;
-	case KEY_DOWN:
-	case 'j':
-		scroll_by(s, 1);
-		break;
-	case KEY_PPAGE:
-		scroll_by(s, -page);
-		break;
-	case KEY_NPAGE:
-		scroll_by(s, page);
-		break;
-	case KEY_HOME:
-		s->top = 0;
-		break;
-	case KEY_END:
-		s->top = SIZE_MAX / 2;
-		break;
 	default:
+		screen_scroll(&s->top, key, LINES - HEAD_LINES - 2);
 		break;
 	}
 }

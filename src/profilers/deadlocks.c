@@ -16,30 +16,21 @@ struct deadlocks {
 	size_t looks;
 };
 
-static struct err *look(struct exam *exam, struct deadlocks *d, const char *name)
+static struct look_part part(const char *name, struct seen **seen)
 {
-	struct look_part part = { .name = name,
-				  .version = SEEN_VERSION,
-				  .drain = seen_drain,
-				  .take = seen_take,
-				  .user = &d->seen[d->looks] };
-	TRY(exam_look(exam, &part));
-	d->facts[d->looks++] = part.facts;
-	return NULL;
+	return (struct look_part){
+		.name = name, .version = SEEN_VERSION, .drain = seen_drain, .take = seen_take, .user = seen
+	};
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct deadlocks *d = exam->state = mem_zalloc(sizeof(*d));
-	TRY(look(exam, d, FIRST));
-	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, SECOND))
-		return NULL;
-	struct err *err = look(exam, d, SECOND);
-	/* One look is worth something too. */
-	if (err)
-		exam_cut(exam, "the second look failed: %s", err_text(err));
-	err_free(err);
-	return NULL;
+	struct look_part parts[2] = { part(FIRST, &d->seen[0]), part(SECOND, &d->seen[1]) };
+	struct err *err = exam_look_twice(exam, parts, &d->looks);
+	for (size_t i = 0; i < d->looks; i++)
+		d->facts[i] = parts[i].facts;
+	return err;
 }
 
 /* ---- circles ---- */
@@ -294,8 +285,12 @@ static void say_nothing(struct rich *v, const struct seen *s)
 		blocked += doing_is_blocked(seen_doing(s, t));
 		known += t->waits_for != SEEN_NONE;
 	}
-	rich_text(v, "No deadlock: no threads wait for each other in a circle. %s for something, ",
-		  fmt_plural(blocked, "thread waits", "threads wait").s);
+	rich_text(v, "No deadlock: no threads wait for each other in a circle.");
+	if (!blocked) {
+		rich_text(v, " None waits for another at all.");
+		return;
+	}
+	rich_text(v, " %s for something, ", fmt_plural(blocked, "thread waits", "threads wait").s);
 	if (known == blocked)
 		rich_text(v, "and for each it is known what.");
 	else
@@ -377,14 +372,7 @@ const struct profiler profiler_deadlocks = {
 	.cost = "two pauses of a few milliseconds; everything is read from copies",
 	.params =
 		(const struct param[]){
-			{ .key = "interval",
-			  .name = "Time between the looks",
-			  .description = "A circle, or a lock that is held, counts when it is there in both.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "2",
-			  .min = 1,
-			  .max = 3600 },
+			PARAM_INTERVAL("2", "A circle, or a lock that is held, counts when it is there in both."),
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,

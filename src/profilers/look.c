@@ -483,6 +483,21 @@ bool exam_look_again(struct exam *exam, uint64_t wait_ms, const char *part)
 	return true;
 }
 
+struct err *exam_look_twice(struct exam *exam, struct look_part parts[2], size_t *ret_n)
+{
+	TRY(exam_look(exam, &parts[0]));
+	*ret_n = 1;
+	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, parts[1].name))
+		return NULL;
+	struct err *err = exam_look(exam, &parts[1]);
+	if (err)
+		exam_cut(exam, "the second look failed: %s", err_text(err));
+	else
+		*ret_n = 2;
+	err_free(err);
+	return NULL;
+}
+
 struct err *exam_look_check(const struct exam *exam, char **ret_fix)
 {
 	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };

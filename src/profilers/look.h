@@ -73,6 +73,13 @@ struct err *look_core_patient(const char *path, struct patient *ret) MUST_USE;
 		.unit = "ms", .default_value = "100", .min = 1, .max = 60000                                           \
 	}
 
+/* Of those that look twice: exam_look_twice() waits so long in between. */
+#define PARAM_INTERVAL(seconds, about)                                                                                 \
+	{                                                                                                              \
+		.key = "interval", .name = "Time between the looks", .description = (about), .type = PARAM_INT,        \
+		.unit = "s", .default_value = (seconds), .min = 1, .max = 3600                                         \
+	}
+
 struct look_part {
 	const char *name; /* of the part: "threads"; each look of an exam has its own */
 	uint32_t version; /* of what drain() writes: a recording of another one is refused */
@@ -93,6 +100,9 @@ struct err *exam_look(struct exam *exam, struct look_part *part) MUST_USE;
 /* Waits so long and says whether there is another look to take: not when the exam is cancelled or the target has ended
  * (then the exam is cut), never of a core. When replaying: is the part there? */
 bool exam_look_again(struct exam *exam, uint64_t wait_ms, const char *part);
+/* Two looks, PARAM_INTERVAL apart; *ret_n is how many came of it. One is worth something too: when there is no second,
+ * or it fails, the exam is cut and goes on. */
+struct err *exam_look_twice(struct exam *exam, struct look_part parts[2], size_t *ret_n) MUST_USE;
 /* Would a look be refused? Reads only. ret_fix: what would help, in words, or NULL; the caller frees. */
 struct err *exam_look_check(const struct exam *exam, char **ret_fix) MUST_USE;
 /* "How it was measured", of all looks of the exam together. */

@@ -16,30 +16,24 @@ struct stuck {
 	size_t looks;
 };
 
-static struct err *look(struct exam *exam, struct stuck *k, const char *name)
+static struct look_part part(const char *name, struct chains **chains)
 {
-	struct look_part part = { .name = name,
-				  .version = CHAINS_VERSION,
-				  .heap = true,
-				  .drain = chains_drain,
-				  .take = chains_take,
-				  .user = &k->chains[k->looks] };
-	TRY(exam_look(exam, &part));
-	k->facts[k->looks++] = part.facts;
-	return NULL;
+	return (struct look_part){ .name = name,
+				   .version = CHAINS_VERSION,
+				   .heap = true,
+				   .drain = chains_drain,
+				   .take = chains_take,
+				   .user = chains };
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
-	TRY(look(exam, k, FIRST));
-	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, SECOND))
-		return NULL;
-	struct err *err = look(exam, k, SECOND);
-	if (err)
-		exam_cut(exam, "the second look failed: %s", err_text(err));
-	err_free(err);
-	return NULL;
+	struct look_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
+	struct err *err = exam_look_twice(exam, parts, &k->looks);
+	for (size_t i = 0; i < k->looks; i++)
+		k->facts[i] = parts[i].facts;
+	return err;
 }
 
 /* ---- what is stuck ---- */
@@ -234,14 +228,7 @@ const struct profiler profiler_stuck_tasks = {
 	.cost = "two pauses of a few milliseconds; the heap is read from copies, about a second for each GB",
 	.params =
 		(const struct param[]){
-			{ .key = "interval",
-			  .name = "Time between the looks",
-			  .description = "An operation that stands at the same place in both did not move.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "2",
-			  .min = 1,
-			  .max = 3600 },
+			PARAM_INTERVAL("2", "An operation that stands at the same place in both did not move."),
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,

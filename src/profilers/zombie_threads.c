@@ -39,27 +39,19 @@ static struct err *take(void *user, struct cursor *in)
 	return kept_threads_take(&l->kept, in);
 }
 
-static struct err *look(struct exam *exam, struct zombies *z, const char *name)
+static struct look_part part(const char *name, struct one_look *look)
 {
-	struct one_look *l = &z->looks[z->n];
-	struct look_part part = { .name = name, .version = VERSION, .drain = drain, .take = take, .user = l };
-	TRY(exam_look(exam, &part));
-	l->facts = part.facts;
-	z->n++;
-	return NULL;
+	return (struct look_part){ .name = name, .version = VERSION, .drain = drain, .take = take, .user = look };
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct zombies *z = exam->state = mem_zalloc(sizeof(*z));
-	TRY(look(exam, z, FIRST));
-	if (!exam_look_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, SECOND))
-		return NULL;
-	struct err *err = look(exam, z, SECOND);
-	if (err)
-		exam_cut(exam, "the second look failed: %s", err_text(err));
-	err_free(err);
-	return NULL;
+	struct look_part parts[2] = { part(FIRST, &z->looks[0]), part(SECOND, &z->looks[1]) };
+	struct err *err = exam_look_twice(exam, parts, &z->n);
+	for (size_t i = 0; i < z->n; i++)
+		z->looks[i].facts = parts[i].facts;
+	return err;
 }
 
 /* ---- who stood still ---- */
@@ -339,14 +331,7 @@ const struct profiler profiler_zombie_threads = {
 	.cost = "two pauses of a few milliseconds; everything is read from copies",
 	.params =
 		(const struct param[]){
-			{ .key = "interval",
-			  .name = "Time between the looks",
-			  .description = "A thread that does not run at all in this time counts.",
-			  .type = PARAM_INT,
-			  .unit = "s",
-			  .default_value = "5",
-			  .min = 1,
-			  .max = 3600 },
+			PARAM_INTERVAL("5", "A thread that does not run at all in this time counts."),
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
