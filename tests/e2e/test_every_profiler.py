@@ -9,13 +9,15 @@ SIDE_BY_SIDE = True
 NEEDS_A_CORE = {"crash"}
 # Two sicknesses whose own profilers are few.
 OTHERS = {"exceptions": {"exceptions", "off-cpu"}, "blocked": {"off-cpu", "zombie-threads", "merged-call-stacks", "stuck-tasks"}}
+# True wherever other tests run beside this one.
+OF_THE_MACHINE = {"starved", "cpu-starved"}
 
 
 def arguments(profiler):
     """The shortest window, and two looks close together, for those that have one."""
     keys = {parameter["key"] for parameter in profiler["parameters"]}
     yield from ("-d", "2s") if any(key.startswith("duration") for key in keys) else ()
-    yield from ("--param", "interval=1s") if "interval" in keys else ()
+    yield from ("--param", "interval=1") if "interval" in keys else ()
 
 
 def all_on(patient, skip=frozenset()):
@@ -53,6 +55,8 @@ class NoFalseAlarm(unittest.TestCase):
             for profiler, report in future.result().items():
                 with self.subTest(f"{profiler} on {where}"):
                     self.assertIsInstance(report, Report, report)
+                    if report.finding in OF_THE_MACHINE:
+                        continue
                     self.assertIn(report.health, ("ok", "info"), report.verdict)
 
 
