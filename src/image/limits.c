@@ -286,6 +286,8 @@ static uint64_t read_stat(const char *folder, const char *key)
 
 static void weigh_level(const struct limits_level *l, struct limits_room *room)
 {
+	/* Whatever the level's own limit: one above it, or the machine, may run out and choose from here. */
+	room->oom_group |= l->v2 && read_number(l->folder, "memory.oom.group", 0) == 1;
 	uint64_t limit = read_number(l->folder, l->v2 ? "memory.max" : "memory.limit_in_bytes", UINT64_MAX);
 	uint64_t high = l->v2 ? read_number(l->folder, "memory.high", UINT64_MAX) : UINT64_MAX;
 	limit = MIN(limit, high);
@@ -296,7 +298,6 @@ static void weigh_level(const struct limits_level *l, struct limits_room *room)
 	uint64_t idle = read_stat(l->folder, l->v2 ? "inactive_file" : "total_inactive_file");
 	used -= MIN(used, idle);
 	uint64_t bytes = limit > used ? limit - used : 0;
-	room->oom_group |= l->v2 && read_number(l->folder, "memory.oom.group", 0) == 1;
 	if (bytes < room->bytes) {
 		room->bytes = bytes;
 		room->limit = limit;

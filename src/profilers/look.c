@@ -500,7 +500,9 @@ struct err *exam_look_twice(struct exam *exam, struct look_part parts[2], size_t
 
 struct err *exam_look_check(const struct exam *exam, char **ret_fix)
 {
-	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };
+	const struct patient *p = exam->patient;
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),
+				       .cookie = p && p->answered ? p->info.cookie : NULL };
 	struct image_forecast forecast = { 0 };
 	*ret_fix = NULL;
 	if (exam->core)
