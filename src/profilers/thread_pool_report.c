@@ -258,8 +258,8 @@ static void say_workers(const struct pool *p, const struct view *v, struct rich 
 		rich_text(text, ".");
 	}
 	if (p->injected && p->started)
-		rich_text(text, " The pool added %s and did not catch up.",
-			  fmt_plural(p->started, "thread", "threads").s);
+		rich_text(text, " The pool added %s%s.", fmt_plural(p->started, "thread", "threads").s,
+			  v->pending ? " and did not catch up" : "");
 }
 
 static void say_frozen(const struct view *v, struct rich *text)
@@ -289,8 +289,11 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	}
 	rich_text(text, starving ? "The thread pool starves: " : "Work waits too long in the thread pool: ");
 	if (dist_count(p->waits)) {
-		rich_text(text, "an item waits ");
-		rich_strong(text, "%s%s", p->older ? "at least " : "", fmt_duration_ns(v->p50).s);
+		/* Where most go through at once, those that do not are the story. */
+		bool most = v->p50 >= POOL_LATE_NS;
+		rich_text(text, most ? "an item waits " : "one item in twenty waits ");
+		rich_strong(text, "%s%s", p->older || !most ? "at least " : "",
+			    fmt_duration_ns(most ? v->p50 : v->p95).s);
 		rich_text(text, " in the queue, the longest %s%s", p->longest_is_older ? "more than " : "",
 			  fmt_duration_ns(p->longest_ns).s);
 	} else {
