@@ -43,6 +43,8 @@ void heap_type_short(const struct heapgraph *g, uint32_t type, struct buf *out);
 void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, struct buf *out);
 /* The author's name of a field: "Price" of "<Price>k__BackingField". */
 void heap_field_name(const char *field, struct buf *out);
+/* Which types have the text in their name, upper or lower case; all have "". Returns how many; ret by type. */
+size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret);
 /* Is it of the user's own code: a type that is neither the platform's nor an array; a static field of such a type? */
 bool heap_type_is_own(const struct heapgraph *g, uint32_t type);
 bool heap_root_is_own(const struct heapgraph *g, uint32_t root);

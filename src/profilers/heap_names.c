@@ -99,6 +99,18 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 	}
 }
 
+size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
+{
+	size_t n = 0;
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		heap_type_name(g, t, &name);
+		ret[t] = g->types.v[t].kind != GRAPH_FREE && strcasestr(buf_cstr(&name), text);
+		n += ret[t];
+	}
+	return n;
+}
+
 bool heap_type_is_own(const struct heapgraph *g, uint32_t type)
 {
 	const struct graph_type *t = &g->types.v[type];
