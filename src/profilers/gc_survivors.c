@@ -42,6 +42,12 @@ static double part(uint64_t of, uint64_t whole)
 	return whole ? (double)of / (double)whole : 0;
 }
 
+/* When the holder is a root itself, of which kind; GRAPH_ROOTS = it is an object. */
+static enum graph_root root_kind(const struct heapgraph *g, const struct holder *h)
+{
+	return h->vertex >= g->n ? (enum graph_root)g->roots.v[h->vertex - g->n].kind : GRAPH_ROOTS;
+}
+
 static void say_holder(const struct heapgraph *g, const struct holder *h, struct rich *v)
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, main = { 0 };
@@ -54,7 +60,7 @@ static void say_holder(const struct heapgraph *g, const struct holder *h, struct
 		rich_code(v, buf_cstr(&detail));
 		rich_text(v, ")");
 	}
-	rich_text(v, " %s ", h->alike > 1 ? "keep" : "keeps");
+	rich_text(v, " %s ", h->alike > 1 || root_kind(g, h) == GRAPH_HANDLE ? "keep" : "keeps");
 	if (h->main_type != GRAPH_NONE) {
 		heap_type_short(g, h->main_type, &main);
 		rich_strong(v, "%s ", fmt_count(h->main_objects).s);
@@ -64,6 +70,18 @@ static void say_holder(const struct heapgraph *g, const struct holder *h, struct
 		rich_text(v, "%s alive: ", fmt_plural(h->objects, "object", "objects").s);
 	}
 	rich_strong(v, "%s", fmt_bytes(h->bytes).s);
+}
+
+/* Handles and finalizers have nothing that entries could be removed from: what to do next differs. */
+static const char *finding_of(const struct heapgraph *g, const struct holder *top, double share)
+{
+	enum graph_root kind = root_kind(g, top);
+	const char *name = kind == GRAPH_HANDLE ? g->roots.v[top->vertex - g->n].name : "";
+	return share < ONE_HOLDER	  ? "several-holders"
+	       : kind == GRAPH_FINALIZER  ? "finalizers-behind"
+	       : strstr(name, "interned") ? "strings-interned"
+	       : kind == GRAPH_HANDLE	  ? "handles-not-freed"
+					  : "one-holder";
 }
 
 /* What was asked for: "live in old generations". */
@@ -92,9 +110,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 {
 	const struct holder *top = hs->v.n ? &hs->v.v[0] : NULL;
 	bool little = !top || (hs->bytes < LITTLE && !*params_text(exam->params, "type"));
-	const char *finding = little					  ? "nothing-held"
-			      : part(top->bytes, hs->bytes) >= ONE_HOLDER ? "one-holder"
-									  : "several-holders";
+	const char *finding = little ? "nothing-held" : finding_of(g, top, part(top->bytes, hs->bytes));
 	struct rich *v = report_verdict(report, little ? REPORT_OK : REPORT_INFO, finding);
 	if (little) {
 		rich_text(v, "No problem here: only %s in %s would survive a collection.", fmt_bytes(hs->bytes).s,
@@ -321,10 +337,18 @@ const struct profiler profiler_gc_survivors = {
 		(const struct advice[]){
 			{ "one-holder",
 			  "Does anything ever remove entries from it? Run memory-leaks to see whether it grows." },
+			{ "finalizers-behind",
+			  "They wait for their finalizers, which run one after another on one thread: run "
+			  "merged-call-stacks to see what the finalizer thread is busy with or stuck in." },
+			{ "handles-not-freed",
+			  "Handles come from GCHandle.Alloc, or from native code that called back: what is never freed "
+			  "keeps its object for good." },
+			{ "strings-interned",
+			  "Interned strings are never freed: who calls String.Intern, and with what?" },
 			{ "several-holders", "Run memory-leaks to see which of them grows." },
 			{ "no-such-type", "Run heap-stats to see which types there are." },
 		},
-	.n_advice = 3,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

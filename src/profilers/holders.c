@@ -8,6 +8,7 @@
 #define DEPTH_MAX 200	/* of what lies between a root and something of the user's: a longer chain is a list */
 #define PARTS_DEPTH 16	/* of the user's own things in each other */
 #define ROWS_MAX 1000	/* holders that are told apart */
+#define MAIN_SHARE 0.25 /* of a holder: then it is what the holder has */
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
 #define WAY_STEPS 2	/* between a root and a holder that are named */
 #define TREE_SHARE 0.02 /* of a holder: what is below is summed up */
@@ -25,6 +26,9 @@ static bool is_own(const struct heapgraph *g, uint32_t v)
 {
 	return v < g->n ? heap_type_is_own(g, g->type[v]) : heap_root_is_own(g, v - g->n);
 }
+
+/* What of that is a type's alone, once for all: asked for every object. */
+enum { OWN = 1, CLOSURE = 2, PLUMBING = 4 };
 
 /* Arrays and the inner parts of collections: nobody's word for anything. */
 static bool is_plumbing(const struct heapgraph *g, uint32_t v)
@@ -47,6 +51,11 @@ struct content {
 	uint32_t last;
 };
 
+/* Another object that goes by the same holder. */
+struct member {
+	uint32_t vertex, next;
+};
+
 struct search {
 	const struct heapgraph *g;
 	struct holders *out;
@@ -54,6 +63,8 @@ struct search {
 	/* What of a vertex no holder below it has taken: units, objects; for those that are large enough. */
 	struct map_u64 left_units, left_objects;
 	struct content *by_type; /* for the vertex at hand */
+	uint8_t *flags;		 /* by type */
+	VEC(struct member) members;
 	/* Types of the user's own things above the one at hand. */
 	uint32_t inside[PARTS_DEPTH];
 	unsigned n_inside;
@@ -69,6 +80,7 @@ static void add_holder(struct search *s, uint32_t vertex, uint64_t units, uint64
 					       .alike = 1,
 					       .bytes = units * 8,
 					       .objects = objects,
+					       .member = GRAPH_NONE,
 					       .main_type = GRAPH_NONE }));
 }
 
@@ -78,28 +90,66 @@ static void set_left(struct search *s, uint32_t v, uint64_t units, uint64_t obje
 	*map_u64_put(&s->left_objects, v, NULL) = objects;
 }
 
-/* Sums what lies below v by type, down to the first thing of the user's own (or, with own false, to the first that is
- * no plumbing, or has nothing below). */
-static void sum_content(const struct heapgraph *g, uint32_t holder, bool own, struct content *by_type)
+static uint8_t *flags_of(const struct heapgraph *g)
 {
-	uint32_t v = g->child[holder];
-	memset(by_type, 0, g->types.n * sizeof(*by_type));
+	uint8_t *flags = mem_zalloc(g->types.n + 1);
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		const struct graph_type *type = &g->types.v[t];
+		bool own = heap_type_is_own(g, t), inner = type->kind == GRAPH_OBJECT && strchr(type->name, '+');
+		flags[t] = (uint8_t)((own ? OWN : 0) | (own && heap_type_is_closure(g, t) ? CLOSURE : 0) |
+				     (type->kind == GRAPH_ARRAY || (inner && !own) ? PLUMBING : 0));
+	}
+	return flags;
+}
+
+/* Down to where a search for content goes. */
+enum depth_of_search {
+	TO_OWN,	     /* the first thing of the user's own */
+	THROUGH_OWN, /* the same, but into closures */
+	TO_NAMED,    /* the first that is no plumbing, or has nothing below */
+};
+
+static bool stops_at(const struct search *s, enum depth_of_search depth, uint32_t v)
+{
+	const struct heapgraph *g = s->g;
+	uint8_t flags = v < g->n ? s->flags[g->type[v]] : 0;
+	if (depth == TO_NAMED)
+		return !(flags & PLUMBING) || g->child[v] == GRAPH_NONE;
+	return (flags & OWN) && (depth == TO_OWN || !(flags & CLOSURE));
+}
+
+/* Adds up what lies below a vertex by type. A list, each in the one before, is as many as it is long. */
+static void sum_content(struct search *s, uint32_t holder, enum depth_of_search depth)
+{
+	const struct heapgraph *g = s->g;
+	uint32_t v = g->child[holder], list = GRAPH_NONE; /* the first of a list that we are in */
 	while (v != GRAPH_NONE && v != holder) {
-		bool stop = own ? is_own(g, v) : !is_plumbing(g, v) || g->child[v] == GRAPH_NONE;
-		if (stop && v < g->n) {
-			by_type[g->type[v]].objects++;
-			by_type[g->type[v]].units += g->retained[v];
-			by_type[g->type[v]].last = v;
+		bool stop = list != GRAPH_NONE || stops_at(s, depth, v), down = !stop;
+		if (stop && v < g->n && (list == GRAPH_NONE || g->type[v] == g->type[list])) {
+			struct content *c = &s->by_type[g->type[v]];
+			c->objects++;
+			c->units += list == GRAPH_NONE ? g->retained[v] : 0;
+			c->last = v;
+			list = list == GRAPH_NONE ? v : list;
+			down = true;
 		}
-		if (!stop && g->child[v] != GRAPH_NONE) {
+		if (down && g->child[v] != GRAPH_NONE) {
 			v = g->child[v];
 			continue;
 		}
-		while (v != holder && g->sibling[v] == GRAPH_NONE)
+		list = list == v ? GRAPH_NONE : list;
+		while (v != holder && g->sibling[v] == GRAPH_NONE) {
 			v = g->dominator[v];
+			list = list == v ? GRAPH_NONE : list;
+		}
 		if (v != holder)
 			v = g->sibling[v];
 	}
+}
+
+static void clear_content(struct search *s)
+{
+	memset(s->by_type, 0, s->g->types.n * sizeof(*s->by_type));
 }
 
 static bool is_inside(const struct search *s, uint32_t type)
@@ -117,7 +167,8 @@ static void find_parts(struct search *s, uint32_t v, struct vertices *ret)
 	const struct heapgraph *g = s->g;
 	if (s->n_inside >= PARTS_DEPTH)
 		return;
-	sum_content(g, v, true, s->by_type);
+	clear_content(s);
+	sum_content(s, v, TO_OWN);
 	for (uint32_t t = 0; t < g->types.n; t++)
 		if (s->by_type[t].objects == 1 && s->by_type[t].units >= s->least && !is_inside(s, t))
 			vec_push(ret, s->by_type[t].last);
@@ -235,8 +286,9 @@ static int largest_first(const void *a, const void *b)
 }
 
 /* Objects of one type at one root are one holder. */
-static void merge_alike(const struct heapgraph *g, struct holders *h)
+static void merge_alike(struct search *s, struct holders *h)
 {
+	const struct heapgraph *g = s->g;
 	CLEANUP(map_u64_free) struct map_u64 seen = { 0 };
 	size_t n = 0;
 	vec_each(one, &h->v) {
@@ -247,6 +299,8 @@ static void merge_alike(const struct heapgraph *g, struct holders *h)
 			if (fresh) {
 				*at = n;
 			} else {
+				vec_push(&s->members, ((struct member){ one->vertex, h->v.v[*at].member }));
+				h->v.v[*at].member = (uint32_t)s->members.n - 1;
 				h->v.v[*at].alike += one->alike;
 				h->v.v[*at].bytes += one->bytes;
 				h->v.v[*at].objects += one->objects;
@@ -386,34 +440,44 @@ static void name_claimants(const struct heapgraph *g, struct holders *h)
 /* ---- what they hold ---- */
 
 /* apart: single objects from so many units on are holders themselves; 0 = none. */
-static uint32_t heaviest(const struct heapgraph *g, const struct content *by_type, uint64_t apart)
+static uint32_t heaviest(const struct search *s, uint64_t apart)
 {
+	const struct content *by_type = s->by_type;
 	uint32_t best = GRAPH_NONE;
-	for (uint32_t t = 0; t < g->types.n; t++)
+	for (uint32_t t = 0; t < s->g->types.n; t++)
 		if (by_type[t].objects && (best == GRAPH_NONE || by_type[t].units > by_type[best].units) &&
 		    !(apart && by_type[t].objects == 1 && by_type[t].units >= apart))
 			best = t;
 	return best;
 }
 
-/* The user's own type that most of it is; without one, any. A single object leads on to what is in it. */
-static void find_main(const struct heapgraph *g, struct holder *h, struct content *by_type)
+static void find_main_at(struct search *s, struct holder *h, enum depth_of_search depth)
 {
-	for (int own = 1; own >= 0 && h->main_type == GRAPH_NONE; own--) {
-		uint32_t at = h->vertex;
-		for (int step = 0; step < MAIN_STEPS; step++) {
-			sum_content(g, at, own, by_type);
-			uint32_t best = heaviest(g, by_type, h->apart);
-			if (best == GRAPH_NONE || (double)by_type[best].units * 8 < 0.25 * (double)h->bytes)
-				break;
-			h->main_type = best;
-			h->main_objects = by_type[best].objects;
-			h->main_bytes = by_type[best].units * 8;
-			if (by_type[best].objects > 1)
-				break;
-			at = by_type[best].last;
-		}
+	uint32_t at = h->vertex;
+	for (int step = 0; step < MAIN_STEPS; step++) {
+		clear_content(s);
+		sum_content(s, at, depth);
+		for (uint32_t m = h->member; !step && m != GRAPH_NONE; m = s->members.v[m].next)
+			sum_content(s, s->members.v[m].vertex, depth);
+		uint32_t best = heaviest(s, h->apart);
+		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
+		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
+			break;
+		h->main_type = best;
+		h->main_objects = c->objects;
+		h->main_bytes = c->units * 8;
+		if (c->objects > 1)
+			break;
+		at = c->last;
 	}
+}
+
+/* The user's own type that most of it is; without one, any. A single object leads on to what is in it. */
+static void find_main(struct search *s, struct holder *h)
+{
+	static const enum depth_of_search order[] = { THROUGH_OWN, TO_OWN, TO_NAMED };
+	for (size_t i = 0; i < ARRAY_SIZE(order) && h->main_type == GRAPH_NONE; i++)
+		find_main_at(s, h, order[i]);
 }
 
 /* ---- together ---- */
@@ -445,6 +509,7 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 	s.least = MAX(min_bytes / 8, (uint64_t)1);
 	uint32_t top = heapgraph_top(g);
 	s.by_type = mem_array(g->types.n + 1, sizeof(*s.by_type));
+	s.flags = flags_of(g);
 	*ret = (struct holders){ .bytes = (uint64_t)g->retained[top] * 8, .objects = g->retained_objects[top] };
 	for (uint32_t c = g->child[top]; c != GRAPH_NONE; c = g->sibling[c])
 		if (g->retained[c] >= s.least) {
@@ -455,15 +520,17 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 	map_u64_free(&s.left_units);
 	map_u64_free(&s.left_objects);
 	vec_sort(&ret->v, largest_first);
-	merge_alike(g, ret);
+	merge_alike(&s, ret);
 	name_roots(g, ret);
 	ret->rest_bytes = ret->bytes;
 	ret->rest_objects = ret->objects;
 	vec_each(h, &ret->v) {
-		find_main(g, h, s.by_type);
+		find_main(&s, h);
 		ret->rest_bytes -= MIN(ret->rest_bytes, h->bytes);
 		ret->rest_objects -= MIN(ret->rest_objects, h->objects);
 	}
+	vec_free(&s.members);
+	mem_free(s.flags);
 	mem_free(s.by_type);
 }
 
@@ -497,7 +564,8 @@ static uint32_t main_child(const struct heapgraph *g, uint32_t v)
 
 uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out)
 {
-	uint32_t value = h->vertex < g->n && h->alike == 1 && !h->apart ? main_child(g, h->vertex) : GRAPH_NONE;
+	bool one = h->vertex < g->n && h->alike == 1 && !h->apart && is_own(g, h->vertex);
+	uint32_t value = one ? main_child(g, h->vertex) : GRAPH_NONE;
 	const char *field = value == GRAPH_NONE ? "" : heapgraph_step(g, h->vertex, value);
 	if (!*field)
 		return GRAPH_NONE;

@@ -98,13 +98,14 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The different objects that roots of a kind refer to, and the sum of their addresses. Handles: of that name. */
+/* The different objects that roots of a kind refer to, and the sum of their addresses. Handles: of that name, or one of
+ * these. */
 static void print_root_kind(const struct heapgraph *g, enum graph_root kind, const char *name, const char *shown)
 {
 	VEC(uint32_t) objects = { 0 };
 	uint64_t n = 0, sum = 0;
 	vec_each(set, &g->roots)
-		for (uint32_t i = 0; set->kind == kind && (!name || str_eq(set->name, name)) && i < set->n; i++)
+		for (uint32_t i = 0; set->kind == kind && (!name || strstr(name, set->name)) && i < set->n; i++)
 			vec_push(&objects, g->root_targets[set->first + i]);
 	vec_sort(&objects, by_number);
 	for (size_t i = 0; i < objects.n; i++)
@@ -227,7 +228,7 @@ static void print_graph(struct heap *h, struct dac *d, bool checks, bool without
 	printf("reached %llu %llu\n", X(g->reached_objects), X(g->reached_units * 8));
 	print_root_kind(g, GRAPH_STACK, NULL, "stack");
 	print_root_kind(g, GRAPH_FINALIZER, NULL, "finalizer");
-	print_root_kind(g, GRAPH_HANDLE, "strong handles", "strong");
+	print_root_kind(g, GRAPH_HANDLE, "strong handles, literals and interned strings", "strong");
 	print_root_kind(g, GRAPH_HANDLE, "pinned handles", "pinned");
 	print_root_kind(g, GRAPH_HANDLE, "reference-counted handles", "counted");
 	print_root_kind(g, GRAPH_HANDLE, "pinned handles of overlapped I/O", "overlapped");
