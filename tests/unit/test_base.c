@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -340,6 +341,22 @@ static void descriptors_are_handed_on(void **state)
 	close(pipe_fds[0]);
 }
 
+static void home_follows_the_environment(void **state UNUSED)
+{
+	char *home;
+	setenv("DRDOTNET_HOME", "/x/y", 1);
+	assert_ok(home_path(&home));
+	assert_string_equal(home, "/x/y");
+	mem_free(home);
+	setenv("DRDOTNET_HOME", "relative", 1);
+	assert_err(home_path(&home), ERR_USAGE);
+	unsetenv("DRDOTNET_HOME");
+	setenv("XDG_STATE_HOME", "/state", 1);
+	assert_ok(home_path(&home));
+	assert_string_equal(home, geteuid() == 0 ? "/var/lib/drdotnet" : "/state/drdotnet");
+	mem_free(home);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,6 +378,7 @@ int main(void)
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
+		cmocka_unit_test(home_follows_the_environment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
