@@ -14,6 +14,9 @@ struct space *space_new(pid_t pid);
 void space_free(struct space *s);
 DEFINE_CLEANUP(space_free, struct space *)
 
+/* What is mapped now, without waiting to be asked. */
+void space_look(struct space *s);
+
 /* A file that is mapped. */
 struct space_object {
 	char *path;	  /* as the process sees it */
