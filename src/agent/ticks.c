@@ -20,6 +20,17 @@ static struct ticks *ticking; /* for the handler */
 
 /* ---- the handler ---- */
 
+/* Until the next sample: half a period to one and a half, so as not to march in step with what the thread does. */
+static long wind(const struct ticks *t, struct ticks_thread *thread)
+{
+	thread->random ^= thread->random << 13;
+	thread->random ^= thread->random >> 7;
+	thread->random ^= thread->random << 17;
+	uint64_t ns = t->period_ns / 2 + thread->random % t->period_ns;
+	int64_t times[4] = { 0, 0, (int64_t)(ns / 1000000000), (int64_t)(ns % 1000000000) };
+	return SYS(timer_settime, thread->timer, 0, times, 0);
+}
+
 /* The lowest free one, so that few pages are ever touched. */
 static struct ticks_slot *claim(struct ticks *t, size_t *ret)
 {
@@ -90,6 +101,7 @@ static void on_tick(int signal, void *information, void *context)
 	} else if (__atomic_load_n(&t->on, __ATOMIC_ACQUIRE)) {
 		uint64_t begin = sys_clock_ns(CLOCK_OF_THREAD);
 		take(t, thread, context, begin);
+		wind(t, thread);
 		uint64_t took = sys_clock_ns(CLOCK_OF_THREAD) - begin;
 		__atomic_fetch_add(&t->handler_ns, took, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&t->handled, 1, __ATOMIC_RELAXED);
@@ -159,14 +171,12 @@ static long make_timer(const struct ticks *t, struct ticks_thread *thread)
 		void *value;
 		int32_t signal, notify, tid, unused[11];
 	} event = { .value = thread, .signal = t->signal, .notify = NOTIFY_THREAD, .tid = thread->tid };
-	int64_t sec = (int64_t)(t->period_ns / 1000000000), nsec = (int64_t)(t->period_ns % 1000000000);
-	int64_t times[4] = { sec, nsec, sec, nsec };
 	int32_t id;
 	long err = SYS(timer_create, (int)(~(uint32_t)thread->tid << 3 | 6), &event, &id);
 	if (err < 0)
 		return err;
 	thread->timer = id;
-	err = SYS(timer_settime, id, 0, times, 0);
+	err = wind(t, thread);
 	if (err < 0)
 		SYS(timer_delete, id);
 	return err;
@@ -197,7 +207,9 @@ static struct ticks_thread *add(struct ticks *t, int32_t tid)
 	else
 		return NULL;
 	uint16_t *bucket = bucket_of(t, tid);
-	t->threads[i] = (struct ticks_thread){ .tid = tid, .next = *bucket, .seen = true };
+	t->threads[i] = (struct ticks_thread){
+		.tid = tid, .next = *bucket, .seen = true, .random = (uint64_t)tid * 2654435761u
+	};
 	*bucket = i;
 	return &t->threads[i];
 }
@@ -375,13 +387,14 @@ bool ticks_drain(struct ticks *t, bool (*send)(void *user, const struct ticks_sl
 
 void ticks_stop(struct ticks *t)
 {
-	struct ticks_action now, ignore = { .handler = (void (*)(int, void *, void *))1, .flags = FLAG_RESTORER };
+	struct ticks_action now = { 0 },
+			    ignore = { .handler = (void (*)(int, void *, void *))1, .flags = FLAG_RESTORER };
 	__atomic_store_n(&t->on, false, __ATOMIC_RELEASE);
 	for (uint16_t i = 0; i < t->n_threads; i++)
 		if (t->threads[i].tid && t->threads[i].timed)
 			SYS(timer_delete, t->threads[i].timer);
 	/* What is still on its way is thrown away by this; its default would end the process. */
-	bool ours = !action(t->signal, NULL, &now) && now.handler == on_tick;
+	bool ours = action(t->signal, NULL, &now) == 0 && now.handler == on_tick;
 	if (ours && !t->chained)
 		action(t->signal, &ignore, NULL);
 	await_quiet(t);

@@ -27,6 +27,7 @@ struct ticks_thread {
 	uint16_t next; /* in its bucket */
 	bool timed, seen;
 	uint64_t cpu_ns; /* its CPU clock at its last sample */
+	uint64_t random; /* never 0 */
 };
 
 struct ticks_slot {

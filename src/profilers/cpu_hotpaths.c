@@ -432,7 +432,10 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 	const struct sampling_facts *f = &v->cpu->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)), way_words(f));
 	CLEANUP(mem_freep)
-	char *real = f->by_agent && f->samples ? mem_printf(" (asked: %s)", fmt_duration_ns(f->period).s) : NULL;
+	char *real = f->by_agent && f->samples
+			     ? mem_printf(" (asked: %s; the kernel looks at such timers at its ticks only)",
+					  fmt_duration_ns(f->period).s)
+			     : NULL;
 	uint64_t each_ns = real ? v->hot->weight / f->samples : f->period;
 	CLEANUP(mem_freep)
 	char *each = mem_printf("one each %s of CPU time of a thread%s", fmt_duration_ns(each_ns).s, real ? real : "");
