@@ -128,6 +128,8 @@ void limits_watch_fini(struct limits_watch *w)
 
 static void weigh_level(const struct cgroup_level *l, struct limits_room *room)
 {
+	/* Whatever the level's own limit: one above it, or the machine, may run out and choose from here. */
+	room->oom_group |= l->v2 && cgroup_number(l, "memory.oom.group", 0) == 1;
 	uint64_t limit = cgroup_number(l, l->v2 ? "memory.max" : "memory.limit_in_bytes", UINT64_MAX);
 	uint64_t high = l->v2 ? cgroup_number(l, "memory.high", UINT64_MAX) : UINT64_MAX;
 	limit = MIN(limit, high);
@@ -138,7 +140,6 @@ static void weigh_level(const struct cgroup_level *l, struct limits_room *room)
 	uint64_t idle = cgroup_stat(l, "memory.stat", l->v2 ? "inactive_file" : "total_inactive_file");
 	used -= MIN(used, idle);
 	uint64_t bytes = limit > used ? limit - used : 0;
-	room->oom_group |= l->v2 && cgroup_number(l, "memory.oom.group", 0) == 1;
 	if (bytes < room->bytes) {
 		room->bytes = bytes;
 		room->limit = limit;

@@ -418,20 +418,50 @@ static void add_completeness(const struct sampling_facts *f, struct report *repo
 		   text.len ? buf_cstr(&text) : NULL);
 }
 
+static const char *way_words(const struct sampling_facts *f)
+{
+	if (f->by_agent)
+		return f->shared_signal ? "timers of the threads' own CPU time, set by a library in the process; it is "
+					  "never stopped; the signal they use is one that the process uses too"
+					: "timers of the threads' own CPU time, set by a library in the process; it is "
+					  "never stopped; time in the kernel counts for who called it";
+	return f->kernel ? "the kernel's sampling (perf), with kernel frames; the process is never stopped"
+			 : "the kernel's sampling (perf), user frames only: CAP_PERFMON or root would add the kernel's";
+}
+
+/* The rate as it was, and what it cost: timers fire at the kernel's ticks only, so it is never above them. */
+static void add_cost(const struct view *v, struct report *report)
+{
+	const struct sampling_facts *f = &v->cpu->facts;
+	if (!f->by_agent || !f->handled)
+		return;
+	CLEANUP(mem_freep)
+	char *words = mem_printf("%s a sample on average, %s at most", fmt_duration_ns(f->handler_ns / f->handled).s,
+				 fmt_duration_ns(f->handler_max_ns).s);
+	if (f->cpu_ns != UINT64_MAX && f->cpu_ns)
+		report_how(report, "Cost in the process", V_RATIO((double)f->handler_ns / (double)f->cpu_ns), words);
+	if (f->untimed)
+		report_how(report, "Threads not sampled", V_COUNT(f->untimed),
+			   "they block the signal, or had no timer left");
+}
+
 static void add_how(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
-	report_how(
-		report, "Way", V_TEXT(way_name(exam->way)),
-		f->kernel
-			? "the kernel's sampling (perf), with kernel frames; the process is never stopped"
-			: "the kernel's sampling (perf), user frames only: CAP_PERFMON or root would add the kernel's");
+	report_how(report, "Way", V_TEXT(way_name(exam->way)), way_words(f));
 	CLEANUP(mem_freep)
-	char *each = mem_printf("one each %s of CPU time of a thread", fmt_duration_ns(f->period).s);
+	char *real = f->by_agent && f->samples
+			     ? mem_printf(" (asked: %s; the kernel looks at such timers at its ticks only)",
+					  fmt_duration_ns(f->period).s)
+			     : NULL;
+	uint64_t each_ns = real ? v->hot->weight / f->samples : f->period;
+	CLEANUP(mem_freep)
+	char *each = mem_printf("one each %s of CPU time of a thread%s", fmt_duration_ns(each_ns).s, real ? real : "");
 	report_how(report, "Samples", V_COUNT(f->samples), each);
 	report_how(report, "Lost samples", V_COUNT(f->lost),
 		   f->throttled ? "and the kernel slowed the sampling down" : NULL);
 	add_completeness(f, report);
+	add_cost(v, report);
 	if (f->cpu_ns != UINT64_MAX)
 		report_how(report, "CPU time by the kernel's clock", V_NS(f->cpu_ns), NULL);
 	if (!f->named)
@@ -536,7 +566,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .max = 1000 },
 		},
 	.n_params = 5,
-	.ways = { WAY_SAMPLES, WAY_EVENTS },
+	.ways = { WAY_SAMPLES, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "hot-path",

@@ -3,8 +3,10 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/fmt.h"
 #include "base/json.h"
+#include "base/lazy.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -340,6 +342,37 @@ static void descriptors_are_handed_on(void **state)
 	close(pipe_fds[0]);
 }
 
+/* A library is opened once, and not at all when it lacks something. */
+static void libraries_open_when_needed(void **state UNUSED)
+{
+	static const char *const good[] = { "cos", "sin" }, *const bad[] = { "cos", "no_such_function" };
+	struct {
+		double (*cos)(double), (*sin)(double);
+	} table = { 0 };
+	assert_err(lazy_load("libno-such-library.so.1", good, 2, &table), ERR_NOT_FOUND);
+	assert_err(lazy_load("libm.so.6", bad, 2, &table), ERR_NOT_FOUND);
+	assert_null(table.cos);
+	assert_ok(lazy_load("libm.so.6", good, 2, &table));
+	assert_true(table.cos(0) > 0.9 && table.sin(0) < 0.1);
+	assert_ok(lazy_load("libno-such-library.so.1", good, 2, &table));
+}
+
+static void home_follows_the_environment(void **state UNUSED)
+{
+	char *home;
+	setenv("DRDOTNET_HOME", "/x/y", 1);
+	assert_ok(home_path(&home));
+	assert_string_equal(home, "/x/y");
+	mem_free(home);
+	setenv("DRDOTNET_HOME", "relative", 1);
+	assert_err(home_path(&home), ERR_USAGE);
+	unsetenv("DRDOTNET_HOME");
+	setenv("XDG_STATE_HOME", "/state", 1);
+	assert_ok(home_path(&home));
+	assert_string_equal(home, geteuid() == 0 ? "/var/lib/drdotnet" : "/state/drdotnet");
+	mem_free(home);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,6 +394,8 @@ int main(void)
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
+		cmocka_unit_test(libraries_open_when_needed),
+		cmocka_unit_test(home_follows_the_environment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
