@@ -57,7 +57,7 @@ static struct err *run(struct exam *exam)
 	cpu_budget_begin(exam, &c->budget);
 	TRY(exam_samples(exam, &options, &c->samples, &c->facts));
 	cpu_budget_end(exam, &c->budget);
-	if (!c->budget.cores)
+	if (c->budget.cores <= 0)
 		c->budget.cores = c->facts.cpus;
 	return NULL;
 }
