@@ -1,6 +1,6 @@
 #pragma once
-/* GnuTLS, loaded when TLS is first spoken: with what it needs it is ten libraries, which a server on plain HTTP and every
- * other command start faster and smaller without. Any thread. */
+/* GnuTLS, loaded when TLS is first spoken: with what it needs it is ten libraries, which a server on plain HTTP and
+ * every other command start faster and smaller without. Any thread. */
 
 #include "base/err.h"
 
