@@ -236,7 +236,7 @@ struct err *api_core_delete(struct request *r)
 	CLOSE_FD int fd = -1;
 	CLEANUP(mem_freep) char *path = NULL;
 	TRY(api_core_open(r, r->params[0], &path, &fd));
-	if (unlink(path) < 0)
+	if (!path || unlink(path) < 0)
 		return err_errno(errno, "delete '%s'", r->params[0]);
 	log_line(r->server->log, LOG_INFO, "audit: %s deletes the core file %s", r->client, r->params[0]);
 	respond(r, 204, NULL);

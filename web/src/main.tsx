@@ -10,6 +10,7 @@ import { useLoad } from "./lib/load";
 import { followLinks, match, usePlace } from "./lib/router";
 import { listenToKeys } from "./lib/keyboard";
 import { ComparePage } from "./pages/ComparePage";
+import { CoresPage } from "./pages/CoresPage";
 import { HistoryPage } from "./pages/HistoryPage";
 import { PatientPage } from "./pages/PatientPage";
 import { PatientsPage } from "./pages/PatientsPage";
@@ -26,6 +27,7 @@ function page(path: string, server: ServerInfo | null): [string, preact.Componen
   if ((m = match("/profilers/:pid", path))) return ["patients", <PatientPage key={m.pid} id={Number(m.pid)} />];
   if ((m = match("/job/:pid/:uuid", path))) return ["patients", <PatientPage key={m.pid} id={Number(m.pid)} profiler={m.uuid} />];
   if ((m = match("/stacks/:pid", path))) return ["patients", <StacksPage id={Number(m.pid)} />];
+  if (match("/cores", path)) return ["patients", <CoresPage />];
   if (match("/sessions", path)) return ["sessions", <HistoryPage />];
   if ((m = match("/sessions/:guid", path))) return ["sessions", <SessionPage key={m.guid} guid={m.guid!} server={server} />];
   if ((m = match("/compare/:a/:b", path))) return ["sessions", <ComparePage a={m.a!} b={m.b!} />];

@@ -73,7 +73,7 @@ describe("the registry for people", () => {
   it("says the effect before it runs", () => {
     const p = process({ ways: [way("events", true), way("image", true, "a copy of its memory in a pause of about 2.4 ms")] });
     expect(effect(profiler({}), p)).toBe("no stop");
-    expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses it about 2.4 ms");
+    expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses ~2.4 ms");
     expect(pauseWords(p)).toBe("about 2.4 ms");
     expect(stops(profiler({ ways: ["events"] }))).toBe(false);
     expect(takes(profiler({}), { duration: "5" })).toBe("5 s");
