@@ -95,7 +95,8 @@ static void check_library(const struct patient *p, struct way_check *image)
 	way_check_fini(image);
 	*image = (struct way_check){
 		.why = mem_strdup(err_text(err)),
-		.fix = mem_strdup("put that file below a folder and name the folder in DRDOTNET_RUNTIME_PACKS"),
+		.fix = mem_strdup("fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
+				  "DRDOTNET_RUNTIME_PACKS"),
 	};
 }
 

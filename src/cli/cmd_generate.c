@@ -88,6 +88,13 @@ static void man_remote(struct buf *out)
 	man_options(out, remote_options);
 }
 
+/* Some symptoms are questions. */
+static const char *full_stop(const char *sentence)
+{
+	size_t n = strlen(sentence);
+	return n && sentence[n - 1] == '?' ? "" : ".";
+}
+
 static void man(struct buf *out)
 {
 	size_t n;
@@ -106,7 +113,7 @@ static void man(struct buf *out)
 		roff(out, all[i]->id);
 		buf_char(out, '\n');
 		roff(out, all[i]->symptom);
-		buf_str(out, ". ");
+		buf_printf(out, "%s ", full_stop(all[i]->symptom));
 		roff(out, all[i]->description);
 		buf_char(out, '\n');
 		for (size_t k = 0; k < all[i]->n_params; k++) {
@@ -149,7 +156,7 @@ static void guide(struct buf *out)
 		"open and what would open the others.\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct profiler *p = all[i];
-		buf_printf(out, "\n## %s\n\n**%s.** %s\n\n", p->id, p->symptom, p->description);
+		buf_printf(out, "\n## %s\n\n**%s%s** %s\n\n", p->id, p->symptom, full_stop(p->symptom), p->description);
 		if (p->n_params)
 			buf_str(out, "| Parameter | Meaning | Default |\n|---|---|---|\n");
 		for (size_t k = 0; k < p->n_params; k++)

@@ -47,7 +47,7 @@ void client_free(struct client *c)
 /* ---- where ---- */
 
 struct place {
-	bool tls;
+	bool tls, usual_port;
 	char *host, *port, *prefix;
 };
 
@@ -76,6 +76,7 @@ static struct err *read_url(const char *url, struct place *p)
 	bool v6 = host[0] == '[';
 	p->host = mem_strndup(host + v6, len - 2 * v6);
 	p->port = mem_printf("%u", (unsigned)port);
+	p->usual_port = port == (p->tls ? 443 : 80);
 	p->prefix = mem_strndup(host + all, strcspn(host + all, "?#"));
 	for (size_t n = strlen(p->prefix); n && p->prefix[n - 1] == '/'; n--)
 		p->prefix[n - 1] = '\0';
@@ -208,8 +209,9 @@ static struct err *send_request(struct client *c, const struct client_order *o, 
 {
 	CLEANUP(buf_free) struct buf head = { 0 };
 	bool v6 = strchr(p->host, ':') != NULL;
-	buf_printf(&head, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\nUser-Agent: drdotnet/%s\r\nConnection: close\r\n",
-		   o->method, p->prefix, o->path, v6 ? "[" : "", p->host, v6 ? "]" : "", p->port, DRDOTNET_VERSION);
+	buf_printf(&head, "%s %s%s HTTP/1.1\r\nHost: %s%s%s%s%s\r\nUser-Agent: drdotnet/%s\r\nConnection: close\r\n",
+		   o->method, p->prefix, o->path, v6 ? "[" : "", p->host, v6 ? "]" : "", p->usual_port ? "" : ":",
+		   p->usual_port ? "" : p->port, DRDOTNET_VERSION);
 	buf_str(&head, "Accept: application/json, application/problem+json, */*\r\n");
 	if (o->token)
 		buf_printf(&head, "Authorization: Bearer %s\r\n", o->token);

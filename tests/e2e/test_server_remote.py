@@ -85,7 +85,7 @@ class RemoteTest(unittest.TestCase):
             if "--server URL" in self.laptop.run("help", name).out:
                 knowing.add(name)
         self.assertEqual({"ps", "check", "run", "profilers", "top", "counters", "perf-map", "trace", "stacks", "dump", "inspect",
-                          "sessions"}, knowing)
+                          "sessions", "symbols"}, knowing)
         self.assertIn("--server URL", self.laptop.run("help", "exceptions").out)
         for shell in ("bash", "zsh", "fish"):
             script = self.laptop.run("completion", shell).out
