@@ -76,13 +76,14 @@ class Pages(unittest.TestCase):
         facts = {"url": cls.server.url, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
                  "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": os.environ.get("DRDOTNET_SHOTS")}
         word = "a-token-for-this-test-only"
-        with Server(cls.home, "--token", word, listen="0.0.0.0:0") as closed:
+        read = "a-token-to-read-with"
+        with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed:
             url = f"http://127.0.0.1:{closed.port}"
             cls.results = cls.browse(facts, {
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
                 "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {}, "take": {}, "meters": {},
                 **({"pictures": {}} if facts["shots"] else {}),
-                "token": {"url": url, "token": word, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
+                "token": {"url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
     @staticmethod
     def browse(facts, wanted):

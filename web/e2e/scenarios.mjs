@@ -372,6 +372,15 @@ export async function token(t) {
   await linked.getByRole("heading", { name: "Patients" }).waitFor();
   t.check(!linked.url().includes("token="), `the token stays in ${linked.url()}`);
 
+  // Who may only read is offered nothing else.
+  const reader = await t.page();
+  await reader.goto(`/profilers/${t.facts.pid}?token=${t.facts.readToken}`);
+  await reader.getByText("Your token is for reading").waitFor();
+  for (const name of ["Examine", "Dump or trace", "Logs"]) t.equal(await reader.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
+  await reader.goto(`/stacks/${t.facts.pid}`);
+  await reader.getByText("enter with the full token").waitFor();
+  t.equal(await t.axe(reader), [], "axe for who may only read");
+
   await page.goto(`/sessions/${t.facts.session}`);
   await page.getByRole("button", { name: "Share link" }).click();
   await page.getByRole("button", { name: "Make a link" }).click();

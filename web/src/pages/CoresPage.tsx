@@ -6,12 +6,13 @@ import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
 import { complaint } from "../lib/registry";
 import { go } from "../lib/router";
+import { useReadOnly } from "../lib/scope";
 import { Dialog } from "../parts/Dialog";
 import { Icon, Mark } from "../parts/marks";
 import { Empty, Trouble, Waiting } from "../parts/states";
 
 function Row({ core, profilers, onDelete }: { core: Core; profilers: Profiler[]; onDelete: () => void }) {
-  const [chosen, setChosen] = useState(""), [error, setError] = useState(""), [busy, setBusy] = useState(false);
+  const [chosen, setChosen] = useState(""), [error, setError] = useState(""), [busy, setBusy] = useState(false), readOnly = useReadOnly();
   const uuid = chosen || profilers[0]?.uuid || "";
   async function examine() {
     setBusy(true);
@@ -25,12 +26,12 @@ function Row({ core, profilers, onDelete }: { core: Core; profilers: Profiler[];
   return (
     <li class="panel core">
       <div class="cn"><b class="mono">{visible(core.name)}</b><span class="sub" title={dateUtc(core.writtenUnixMs)}>{bytes(core.bytes)}{core.diskBytes < core.bytes * 0.9 ? `, ${bytes(core.diskBytes)} on disk` : ""}, written {ago(core.writtenUnixMs, Date.now())}</span></div>
-      <div class="acts">
+      {!readOnly && <div class="acts">
         <select class="field" aria-label={`What is asked of ${core.name}`} value={uuid} onChange={(e) => setChosen(e.currentTarget.value)}>{profilers.map((p) => <option value={p.uuid}>{p.name}: {complaint(p, profilers)}</option>)}</select>
         <button class="btn" disabled={busy || !uuid} onClick={examine}>Examine</button>
         <a class="btn icon quiet" href={`/api/cores/${encodeURIComponent(core.name)}`} download={core.name} aria-label={`Download ${core.name}`}><Icon name="download" /></a>
         <button class="btn icon quiet danger" aria-label={`Delete ${core.name}`} onClick={onDelete}><Icon name="trash" /></button>
-      </div>
+      </div>}
       {error && <p class="bad" role="alert">Not started: {visible(error)}</p>}
     </li>
   );

@@ -7,6 +7,7 @@ import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
 import { chapters, complaint, effect, firstSentence, pauseWords, sentence, stops, takes, varied, wayFor } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
+import { useReadOnly } from "../lib/scope";
 import { Copy } from "../parts/Dialog";
 import { Icon, Mark, Pause } from "../parts/marks";
 import { SessionList } from "../parts/SessionList";
@@ -110,7 +111,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
   const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
   useEvents("/api/events", { session: sessions.reload }, sessions.reload);
-  const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState(""), [taking, setTaking] = useState(false);
+  const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState(""), [taking, setTaking] = useState(false), readOnly = useReadOnly();
   if (process.data && process.data !== last) setLast(process.data);
   const p = process.data ?? last, list = profilers.data;
   const asked = profiler ? list?.find((x) => x.uuid.toLowerCase() === profiler.toLowerCase() || x.id === profiler) : undefined;
@@ -125,7 +126,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       </>
     ) : <Trouble error={process.error} what="The process could not be read." retry={process.reload} />;
   if (!p || !list) return <Waiting rows={5} />;
-  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone;
+  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone, able = open && !readOnly;
   const close = () => replace(`/profilers/${id}${symptom ? `?symptom=${symptom}` : ""}`);
   async function start(x: Profiler) {
     try {
@@ -139,16 +140,16 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       <nav class="crumbs" aria-label="Breadcrumb"><a href="/processes">Patients</a><span>/</span><span>{nameOf(p)}</span></nav>
       <div class="head">
         <div><h1>{nameOf(p)}</h1>{p.remark && <p class="status"><Mark is="warn" />{visible(p.remark)}</p>}</div>
-        <div class="acts">{open && <><a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a><button class="btn lab" onClick={() => setTaking(true)}><Icon name="download" />Dump or trace</button></>}</div>
+        <div class="acts">{able && <><a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a><button class="btn lab" onClick={() => setTaking(true)}><Icon name="download" />Dump or trace</button></>}</div>
       </div>
       <Facts p={p} />
       {gone && <div class="say-bar gap" role="status"><Mark is="off" /><span>{nameOf(p)} (pid {id}) has ended. Its sessions are kept.</span></div>}
       {trouble && <div class="say-bar bad gap" role="alert"><Mark is="bad" /><span>Not started: {visible(trouble)} The process was not touched.</span><span class="end"><button class="btn sm" onClick={() => setTrouble("")}>Close</button></span></div>}
-      {open ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : !gone && <Closed p={p} />}
+      {able ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : open ? <div class="say-bar gap" role="status"><Mark is="info" /><span>Your token is for reading: you see its counters and sessions. To examine it, enter with the full one.</span></div> : !gone && <Closed p={p} />}
       <div class="cols">
         <div>
           {open && <LiveCounters id={id} sessions={mine} />}
-          {open && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
+          {able && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
         </div>
         <aside aria-label="Sessions of this patient">
           <section class="side">
@@ -160,7 +161,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
         </aside>
       </div>
       {taking && <TakeDialog p={p} onClose={() => setTaking(false)} />}
-      {asked && <StartDialog p={p} profiler={asked} like={like} onClose={close} />}
+      {asked && !readOnly && <StartDialog p={p} profiler={asked} like={like} onClose={close} />}
     </>
   );
 }
