@@ -151,5 +151,6 @@ const struct command cmd_check = {
 	.options = options,
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };
