@@ -96,7 +96,8 @@ static void check_library(const struct patient *p, struct way_check *image)
 	way_check_fini(image);
 	*image = (struct way_check){
 		.why = mem_strdup(err_text(err)),
-		.fix = mem_strdup("put that file below a folder and name the folder in DRDOTNET_RUNTIME_PACKS"),
+		.fix = mem_strdup("fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
+				  "DRDOTNET_RUNTIME_PACKS"),
 	};
 }
 
@@ -150,5 +151,6 @@ const struct command cmd_check = {
 	.options = options,
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

@@ -105,6 +105,9 @@ struct image_core_options {
 	 * core was written, and that what the core has of it looks alike. facts.unproven_bytes says how much that is.
 	 */
 	bool assemblies;
+	/* Where else the library of that build may be, when it is not at its path: open for reading, or -1. It is
+	 * checked like the others. NULL = nowhere. */
+	int (*find_library)(const char *path, const uint8_t *build_id, size_t build_id_len);
 };
 struct image_core_facts {
 	bool truncated;		 /* shorter than its headers say */

@@ -115,9 +115,16 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 	return NULL;
 }
 
+/* Of a core that was written elsewhere: what 'symbols fetch' brought. */
+static int find_fetched(const char *path, const uint8_t *build_id, size_t len)
+{
+	struct symbol_file file;
+	return symbol_of_build(SYMBOL_LIBRARY, path, build_id, len, &file) ? symbol_cache_open(&file) : -1;
+}
+
 struct err *look_at_core(const char *path, struct look *ret)
 {
-	struct image_core_options options = { .files_root = "", .assemblies = true };
+	struct image_core_options options = { .files_root = "", .assemblies = true, .find_library = find_fetched };
 	struct image_core_facts facts;
 	struct look look = { .facts = { .core = true } };
 	struct stat st;
@@ -529,7 +536,8 @@ struct err *exam_look_check(const struct exam *exam, char **ret_fix)
 		return NULL;
 	struct err *err = dac_check_target(&exam->patient->target, NULL);
 	if (err) {
-		*ret_fix = mem_strdup("put that file below a folder and name the folder in DRDOTNET_RUNTIME_PACKS");
+		*ret_fix = mem_strdup("fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
+				      "DRDOTNET_RUNTIME_PACKS");
 		return err;
 	}
 	err = image_forecast(&exam->patient->target, &limits, &forecast);

@@ -309,22 +309,6 @@ static void a_home_that_cannot_be_is_said(void **state UNUSED)
 	err_free(err);
 }
 
-static void home_follows_the_environment(void **state UNUSED)
-{
-	char *home;
-	setenv("DRDOTNET_HOME", "/x/y", 1);
-	assert_ok(store_home(&home));
-	assert_string_equal(home, "/x/y");
-	mem_free(home);
-	setenv("DRDOTNET_HOME", "relative", 1);
-	assert_err(store_home(&home), ERR_USAGE);
-	unsetenv("DRDOTNET_HOME");
-	setenv("XDG_STATE_HOME", "/state", 1);
-	assert_ok(store_home(&home));
-	assert_string_equal(home, geteuid() == 0 ? "/var/lib/drdotnet" : "/state/drdotnet");
-	mem_free(home);
-}
-
 static void records_round_trip_and_survive_damage(void **state UNUSED)
 {
 	CLEANUP(mem_freep) char *dir = fresh();
@@ -400,7 +384,6 @@ int main(void)
 		cmocka_unit_test(a_killed_writer_leaves_it_whole),
 		cmocka_unit_test(first_users_do_not_turn_each_other_away),
 		cmocka_unit_test(a_home_that_cannot_be_is_said),
-		cmocka_unit_test(home_follows_the_environment),
 		cmocka_unit_test(records_round_trip_and_survive_damage),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
