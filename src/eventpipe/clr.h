@@ -23,6 +23,7 @@ enum clr_keyword {
 	CLR_CONTENTION = 0x4000,
 	CLR_EXCEPTION = 0x8000,
 	CLR_THREADING = 0x10000,
+	CLR_IL_MAP = 0x20000, /* of a rundown: which IL native code comes from */
 };
 #define CLR_WAIT_HANDLE 0x40000000000ull /* from .NET 9 */
 #define CLR_FRAMEWORK_THREAD_POOL 0x2ull /* of CLR_FRAMEWORK_PROVIDER, level 5 */

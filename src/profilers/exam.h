@@ -39,6 +39,7 @@ struct exam {
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
 	char *partial;		   /* why the window was cut short, or NULL */
 	bool cancelled;
+	bool other_program; /* the process became another program: nobody is left to ask */
 	void *state;
 };
 

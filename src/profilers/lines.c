@@ -2,8 +2,6 @@
 #include "base/cursor.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "eventpipe/clr.h"
-#include "profilers/events.h"
 #include "symbols/pdb.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +10,6 @@
 #define HITS_MAX 200000
 #define LINES_KEPT 400
 #define MODULES_MAX 20000
-#define CLR_IL_MAP 0x20000ull
 enum { EVENT_IL_MAP = 150, EVENT_MODULE = 154 };
 
 struct hit {
@@ -126,9 +123,8 @@ static bool il_of(const struct lines *l, uint64_t offset, uint32_t *ret)
 	return best;
 }
 
-static void on_event(void *user, const struct nettrace_event *event)
+void lines_event(struct lines *l, const struct nettrace_event *event)
 {
-	struct lines *l = user;
 	struct clr_method m;
 	if (!str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER))
 		return;
@@ -177,28 +173,15 @@ static void add_line(struct line_list *list, struct map_u64 *index, const struct
 	list->v[*place].weight += h->weight;
 }
 
-static void ask(struct lines *l, struct exam *exam)
+bool lines_any(const struct lines *l)
 {
-	struct events_stream s = exam_methods_stream(NULL, NULL);
-	s.name = "lines";
-	s.rundown |= CLR_LOADER | CLR_IL_MAP;
-	s.event = on_event;
-	s.user = l;
-	/* What comes of it is kept, not the whole rundown. */
-	struct recording *recording = exam->recording;
-	exam->recording = NULL;
-	err_ignore(exam_rundown(exam, &s));
-	exam->recording = recording;
+	return l->hits.n > 0;
 }
 
-void lines_resolve(struct lines *l, struct exam *exam, struct line_list *ret)
+void lines_resolve(struct lines *l, const struct exam *exam, struct line_list *ret)
 {
 	char root[64];
 	struct map_u64 index = { 0 };
-	if (!l->hits.n || !target_alive(&exam->patient->target))
-		return;
-	exam_progress(exam, -1, "asking for lines");
-	ask(l, exam);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)exam->patient->target.pid);
 	CLEANUP(pdbs_freep) struct pdbs *pdbs = pdbs_new(root);
 	vec_each(h, &l->hits) {
