@@ -3,19 +3,20 @@
 static uint64_t varint(struct cursor *c, unsigned bits)
 {
 	uint64_t v = 0;
-	for (unsigned shift = 0;; shift += 7) {
-		uint8_t byte = cursor_u8(c);
-		if (c->bad)
-			return 0;
+	const uint8_t *p = c->p;
+	for (unsigned shift = 0; !c->bad && p < c->end && shift < bits; shift += 7) {
+		uint8_t byte = *p++;
 		uint64_t part = byte & 0x7f;
-		if (shift >= bits || (shift && part >> (bits - shift) && bits - shift < 7)) {
-			c->bad = true;
-			return 0;
-		}
+		if (bits - shift < 7 && part >> (bits - shift))
+			break;
 		v |= part << shift;
-		if (!(byte & 0x80))
+		if (!(byte & 0x80)) {
+			c->p = p;
 			return v;
+		}
 	}
+	c->bad = true;
+	return 0;
 }
 
 uint32_t cursor_varu32(struct cursor *c)

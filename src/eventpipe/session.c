@@ -85,6 +85,8 @@ struct err *eventpipe_pump(struct eventpipe_session *s, bool *ret_ended)
 			fd_closep(&s->stop_fd);
 			return err;
 		}
+		if (n < CHUNK_BYTES) /* that was all there is */
+			return NULL;
 	}
 	return NULL;
 }

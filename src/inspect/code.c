@@ -1,6 +1,7 @@
 /* method: the code around an address. capstone's only user. */
 
 #include "base/fmt.h"
+#include "base/lazy.h"
 #include "base/str.h"
 #include "inspect/internal.h"
 #include <capstone/capstone.h>
@@ -11,6 +12,13 @@
 
 #define MAX_CODE (64u << 10)
 #define MAX_NAMED 64 /* targets of calls that are looked up */
+
+#define CAPSTONE(X) X(cs_, open) X(cs_, disasm) X(cs_, free) X(cs_, close)
+
+static struct {
+	CAPSTONE(LAZY_MEMBER)
+} capstone;
+static const char *const capstone_names[] = { CAPSTONE(LAZY_NAME) };
 
 /* Where a call goes: to an address, or through a word of memory beside the code. 0 = that is decided at run time. */
 static uint64_t target_of(struct inspect *in, const cs_insn *i)
@@ -69,9 +77,10 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 		answer_line(a, "its instructions are not in this image");
 		return NULL;
 	}
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+	TRY(lazy_load(SO_CAPSTONE, capstone_names, ARRAY_SIZE(capstone_names), &capstone));
+	if (capstone.open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
 		return err_new(ERR_IO, "the disassembler does not start");
-	size_t n = cs_disasm(handle, bytes, got, code->start, 0, &insns);
+	size_t n = capstone.disasm(handle, bytes, got, code->start, 0, &insns);
 	answer_table(a, "Instructions", "", "address", "instruction", "from", "calls");
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(mem_freep) char *text = mem_printf("%s %s", insns[i].mnemonic, insns[i].op_str);
@@ -84,8 +93,8 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 	}
 	if (code->size > size)
 		answer_line(a, "%s more of code", fmt_bytes(code->size - size).s);
-	cs_free(insns, n);
-	cs_close(&handle);
+	capstone.free(insns, n);
+	capstone.close(&handle);
 	return NULL;
 }
 

@@ -120,7 +120,8 @@ static void look_up(struct events *e)
 {
 	struct nettrace_reader *r = e->r;
 	if (e->stack_id != e->looked_stack) {
-		size_t i = e->stack_id ? nettrace_idtab_find(&r->stack_ids, e->stack_id) : SIZE_MAX;
+		size_t i =
+			e->stack_id && !r->opt.no_stacks ? nettrace_idtab_find(&r->stack_ids, e->stack_id) : SIZE_MAX;
 		e->ev.stack = i == SIZE_MAX ? NULL : r->stacks.v[i].frames;
 		e->ev.n_frames = i == SIZE_MAX ? 0 : r->stacks.v[i].n_frames;
 		e->looked_stack = e->stack_id;

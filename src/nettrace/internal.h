@@ -184,5 +184,6 @@ void nettrace_order_free(struct nettrace_reader *r);
 static inline void nettrace_deliver(struct nettrace_reader *r, const struct nettrace_event *event)
 {
 	r->stats.events++;
-	r->cb.event(r->user, event);
+	if (r->cb.event)
+		r->cb.event(r->user, event);
 }

@@ -92,7 +92,7 @@ uint64_t nettrace_event_frame(const struct nettrace_event *event, size_t i);
 struct nettrace_callbacks {
 	void (*header)(void *user, const struct nettrace_header *header); /* may be NULL */
 	void (*meta)(void *user, struct nettrace_meta *meta);		  /* may be NULL */
-	void (*event)(void *user, const struct nettrace_event *event);
+	void (*event)(void *user, const struct nettrace_event *event);	  /* may be NULL */
 };
 
 struct nettrace_options {

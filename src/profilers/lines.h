@@ -26,10 +26,9 @@ struct line_list { /* a VEC, heaviest first */
 	size_t n, cap;
 };
 void line_list_free(struct line_list *list);
-/* Takes the runtime's lists of methods, modules and IL maps: a rundown of these keywords, after the window. */
+/* Takes the runtime's lists of methods, modules and IL maps: a rundown of these keywords. */
 #define LINES_RUNDOWN (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
 void lines_event(struct lines *l, const struct nettrace_event *event);
-bool lines_any(const struct lines *l);
 /* What the lists said, as lines. Nothing where there is no PDB of that build. */
 void lines_resolve(struct lines *l, const struct exam *exam, struct line_list *ret);
 /* Kept with the recording as a fact. */

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "eventpipe/clr.h"
+#include "profilers/agent_source.h"
 #include "profilers/code_files.h"
 #include "profilers/sampling_parts.h"
 
@@ -54,6 +55,26 @@ void sampling_on_record(void *user, const struct record *r)
 
 /* --- the window --- */
 
+static const struct sampler_facts *facts_of(const struct sampling *g)
+{
+	return g->agent ? agent_source_facts(g->agent) : sampler_facts(g->sampler);
+}
+
+static void drain(struct sampling *g, uint64_t until_ns)
+{
+	if (g->agent)
+		agent_source_drain(g->agent, until_ns, sampling_on_record, sampling_on_thread, g);
+	else
+		sampler_drain(g->sampler, until_ns, sampling_on_record, g);
+}
+
+static struct err *start_agent(struct sampling *g, uint32_t stack_bytes)
+{
+	TRY(agent_source_start(g->agent, g->exam, g->options->period, stack_bytes, g->options->window_ms));
+	g->exam->start_ns = clock_mono_ns();
+	return NULL;
+}
+
 static struct err *start(void *user)
 {
 	struct sampling *g = user;
@@ -69,6 +90,8 @@ static struct err *start(void *user)
 					 .period = g->options->period,
 					 .stack_bytes =
 						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+	if (g->agent)
+		return start_agent(g, config.stack_bytes);
 	g->share = 1;
 	if (g->switches)
 		config.period = switching_begin(g);
@@ -87,17 +110,23 @@ static struct err *start(void *user)
 static int fd(void *user)
 {
 	struct sampling *g = user;
+	if (g->agent)
+		return agent_source_fd(g->agent);
 	return g->sampler ? sampler_fd(g->sampler) : -1;
 }
 
 /* Copies that are too small cost the roots of deep stacks; larger ones cost the target a little more. */
 static void grow(struct sampling *g)
 {
-	const struct sampler_facts *f = sampler_facts(g->sampler);
+	const struct sampler_facts *f = facts_of(g);
 	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
-	struct err *err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
+	struct err *err = NULL;
+	if (g->agent)
+		agent_source_grow(g->agent, f->stack_bytes * 2);
+	else
+		err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
 	if (!err) {
 		exam_log(g->exam, "deep stacks: copies of %s from now on", fmt_bytes(f->stack_bytes).s);
 		return;
@@ -110,20 +139,40 @@ static void grow(struct sampling *g)
 static void turn(void *user)
 {
 	struct sampling *g = user;
-	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, sampling_on_record, g);
+	drain(g, clock_mono_ns() - LAG_NS);
 	grow(g);
 	if (g->switches)
 		switching_turn(g);
 	if (!g->options->on_samples)
 		return;
 	sampling_name_known(g);
-	g->options->on_samples(g->options->user, g->samples, sampler_facts(g->sampler),
-			       clock_mono_ns() - g->exam->start_ns);
+	g->options->on_samples(g->options->user, g->samples, facts_of(g), clock_mono_ns() - g->exam->start_ns);
+}
+
+/* What is still in the queue is unwound with its help: it leaves afterwards. */
+static void stop_agent(struct sampling *g)
+{
+	struct attach_cpu_facts cost;
+	struct err *err = agent_source_stop(g->agent, &cost);
+	if (err) {
+		exam_log(g->exam, "%s", err_text(err));
+		exam_cut(g->exam, "%s", err_text(err));
+		err_free(err);
+		return;
+	}
+	g->facts->cpu_ns = cost.cpu_ns - MIN(cost.cpu_ns, cost.own_cpu_ns);
+	g->facts->handled = cost.handled;
+	g->facts->handler_ns = cost.handler_ns;
+	g->facts->handler_max_ns = cost.handler_max_ns;
+	g->facts->untimed = cost.untimed;
+	g->facts->shared_signal = cost.chained;
 }
 
 static void stop(void *user)
 {
 	struct sampling *g = user;
+	if (g->agent)
+		stop_agent(g);
 	if (!g->sampler)
 		return;
 	sampler_stop(g->sampler);
@@ -132,40 +181,16 @@ static void stop(void *user)
 
 /* --- afterwards --- */
 
-static void on_late(void *user, const struct nettrace_event *event)
-{
-	struct sampling *g = user;
-	methods_event(g->methods, event);
-	if (g->lines)
-		lines_event(g->lines, event);
-}
-
-/* One last list for all that is still to be known: it takes the runtime a while to write. */
-static struct err *ask_again(struct sampling *g)
-{
-	struct exam *exam = g->exam;
-	bool unnamed = sampling_unnamed(g), lines = g->lines && lines_any(g->lines);
-	if (!target_alive(&exam->patient->target))
-		return NULL;
-	if (g->facts->from_files && unnamed)
-		code_files_read(&exam->patient->target, g->methods);
-	if (!g->facts->named || exam->cancelled || (!unnamed && !lines))
-		return NULL;
-	struct events_stream s = exam_methods_stream(NULL, g->methods);
-	s.name = "late-names";
-	s.event = on_late;
-	s.user = g;
-	if (lines)
-		s.rundown = LINES_RUNDOWN;
-	exam_progress(exam, -1, "asking for names%s", lines ? " and lines" : "");
-	return exam_rundown(exam, &s);
-}
-
 static struct err *finish(struct sampling *g)
 {
-	if (!g->sampler)
+	if (!g->sampler && !g->agent)
 		return NULL;
-	sampler_drain(g->sampler, UINT64_MAX, sampling_on_record, g);
+	drain(g, UINT64_MAX);
+	const struct sampler_facts f = *facts_of(g);
+	agent_source_free(STEAL(g->agent));
+	/* Threads that ended in between are missing in the second sum. */
+	if (g->facts->delay_ns > UINT64_MAX / 2)
+		g->facts->delay_ns = 0;
 	if (g->switches) {
 		switches_finish(g->switches, g->exam->end_ns);
 		struct switches_facts w = switches_facts(g->switches);
@@ -175,23 +200,33 @@ static struct err *finish(struct sampling *g)
 		g->facts->unseen_ns = w.unseen_ns;
 		g->facts->listened_ns = w.listened_ns;
 	}
-	TRY(ask_again(g));
+	if (g->facts->from_files && sampling_unnamed(g) && target_alive(&g->exam->patient->target))
+		code_files_read(&g->exam->patient->target, g->methods);
 	sampling_name_rest(g);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
 		lines_save(g->options->lines, g->samples, g->exam);
 	}
-	const struct sampler_facts *f = sampler_facts(g->sampler);
-	g->facts->kernel = f->kernel;
-	g->facts->per_cpu = f->per_cpu;
-	g->facts->lost = f->lost;
-	g->facts->throttled = f->throttled;
-	g->facts->period = f->period;
-	g->facts->stack_bytes = f->stack_bytes;
-	g->facts->cpus = (uint32_t)f->cpus;
-	g->facts->threads = (uint32_t)f->threads;
+	g->facts->kernel = f.kernel;
+	g->facts->per_cpu = f.per_cpu;
+	g->facts->lost = f.lost;
+	g->facts->throttled = f.throttled;
+	g->facts->period = f.period;
+	g->facts->stack_bytes = f.stack_bytes;
+	g->facts->cpus = (uint32_t)f.cpus;
+	g->facts->threads = (uint32_t)f.threads;
 	sampling_save(g->exam, g->samples, g->facts);
 	return NULL;
+}
+
+/* What is compiled in the window; and, when the stream ends, a list of all code there is, which says where in the
+ * source it comes from. */
+static void on_code(void *user, const struct nettrace_event *event)
+{
+	struct sampling *g = user;
+	methods_event(g->methods, event);
+	if (g->lines)
+		lines_event(g->lines, event);
 }
 
 static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
@@ -203,7 +238,9 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->facts = facts;
 	g->samples = samples_new();
 	g->methods = methods_new();
-	g->space = space_new(exam->patient->target.pid);
+	facts->by_agent = exam->way == WAY_AGENT;
+	g->agent = facts->by_agent ? agent_source_new() : NULL;
+	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, sampling_find_method, g);
 	if (options->lines)
@@ -213,21 +250,26 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	facts->cpu_ns = UINT64_MAX;
 	facts->named = exam->patient->answered && exam->patient->target.socket;
 	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
+	/* The last one's end takes long: the other's does not wait for it. */
 	struct events_stream streams[] = {
-		exam_compiled_stream(g->methods),
 		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = sampling_on_gc, .user = g },
+		exam_compiled_stream(g->methods),
 	};
 	streams[0].anytime = streams[0].optional = true;
 	streams[1].anytime = streams[1].optional = true;
-	g->compiled = &streams[0];
-	size_t n_streams = !facts->named ? 0 : options->kind == SAMPLER_CPU ? 2 : 1;
+	streams[1].event = on_code;
+	streams[1].user = g;
+	streams[1].rundown = options->lines ? LINES_RUNDOWN : CLR_JIT | CLR_NGEN;
+	g->compiled = &streams[1];
+	size_t skipped = options->kind == SAMPLER_CPU ? 0 : 1, n_streams = facts->named ? 2 - skipped : 0;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
-	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
+	struct err *err = exam_events_beside(exam, streams + skipped, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
 	if (!err)
 		*ret = STEAL(g->samples);
 	sampler_free(g->sampler);
+	agent_source_free(g->agent);
 	switches_free(g->switches);
 	lines_free(g->lines);
 	mem_free(g->stack);

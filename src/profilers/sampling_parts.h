@@ -6,6 +6,7 @@
  *   sampling_switches.c  where threads wait when it begins to listen, and how much of very many switches it hears
  *   sampling_threads.c   threads and their CPU time by the kernel's own clock */
 
+#include "attach/cpu.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "profilers/events.h"
@@ -39,6 +40,7 @@ struct sampling {
 	struct kernel *kernel;
 	struct unwinder *unwinder;
 	struct sampler *sampler;
+	struct agent_source *agent; /* instead of it: timers in the process */
 	struct unwound unwound;
 	uint32_t frames[SAMPLING_FRAMES_MAX];
 	struct map_u64 by_address; /* native and kernel code -> frame + 1 */
@@ -68,6 +70,8 @@ uint32_t sampling_thread(struct sampling *g, uint32_t tid);
 /* What the kernel's clocks say at the beginning and at the end of the window. */
 void sampling_clocks_start(struct sampling *g);
 void sampling_clocks_stop(struct sampling *g);
+/* The same, told by our library in the process. */
+void sampling_on_thread(void *user, const struct attach_thread *t);
 
 /* ---- sampling_frames.c ---- */
 

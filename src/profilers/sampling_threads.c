@@ -77,7 +77,7 @@ uint32_t sampling_thread(struct sampling *g, uint32_t tid)
 {
 	bool new;
 	uint32_t thread = samples_thread(g->samples, tid, &new);
-	if (!new)
+	if (!new || g->agent)
 		return thread;
 	pid_t pid = g->exam->patient->target.pid;
 	char path[80];
@@ -126,7 +126,18 @@ void sampling_clocks_stop(struct sampling *g)
 	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
 		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
 	sampling_each_thread(g, note_end);
-	/* Threads that ended in between are missing in the second sum. */
-	if (g->facts->delay_ns > UINT64_MAX / 2)
-		g->facts->delay_ns = 0;
+}
+
+void sampling_on_thread(void *user, const struct attach_thread *t)
+{
+	struct sampling *g = user;
+	uint32_t thread = sampling_thread(g, t->tid);
+	struct samples_thread *to = &g->samples->threads.v[thread];
+	if (*t->name)
+		samples_thread_name(g->samples, thread, t->name, strlen(t->name));
+	g->facts->delay_ns += t->last ? t->delay_ns : -t->delay_ns;
+	if (t->last)
+		to->cpu_ns = t->cpu_ns - MIN(t->cpu_ns, to->start_cpu_ns);
+	else
+		to->start_cpu_ns = t->cpu_ns;
 }

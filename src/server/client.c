@@ -1,6 +1,7 @@
 #include "server/client.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "server/tls.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -123,6 +124,7 @@ static struct err *tls_error(int rc)
 
 static struct err *start_tls(struct client *c, const struct place *p, const char *ca_file, struct deadline deadline)
 {
+	TRY(tls_load());
 	int rc = gnutls_certificate_allocate_credentials(&c->credentials);
 	if (rc >= 0)
 		rc = ca_file ? gnutls_certificate_set_x509_trust_file(c->credentials, ca_file, GNUTLS_X509_FMT_PEM)

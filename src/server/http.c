@@ -3,6 +3,7 @@
 
 #include "server/internal.h"
 #include "server/auth.h"
+#include "server/tls.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -546,6 +547,7 @@ static struct err *start_daemon(struct http *http)
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 	CLEANUP(buf_free) struct buf cert = { 0 }, key = { 0 };
 	if (o->tls_cert) {
+		TRY(tls_load());
 		flags |= MHD_USE_TLS;
 		TRY_WRAP(file_read(o->tls_cert, PEM_BYTES_MAX, &cert), "the certificate");
 		TRY_WRAP(file_read(o->tls_key, PEM_BYTES_MAX, &key), "the key");

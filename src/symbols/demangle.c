@@ -1,4 +1,5 @@
 #include "symbols/demangle.h"
+#include "base/lazy.h"
 #include "base/str.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,8 @@
 #define SYMBOL_MAX 4096
 
 /* Of the C++ ABI: every C++ library has it, no C header declares it. The result is malloc's. */
-char *__cxa_demangle(const char *mangled, char *out, size_t *len, int *status);
+static char *(*demangle)(const char *mangled, char *out, size_t *len, int *status);
+static const char *const demangle_name = "__cxa_demangle";
 
 /* The length without the parameter list at the end: they make frames unreadable and say nothing new. */
 static size_t without_parameters(const char *name)
@@ -29,7 +31,9 @@ void demangle_add(struct buf *out, const char *symbol)
 {
 	int status = 0;
 	bool mangled = str_starts(symbol, "_Z") && strnlen(symbol, SYMBOL_MAX) < SYMBOL_MAX;
-	char *name = mangled ? __cxa_demangle(symbol, NULL, NULL, &status) : NULL;
+	/* Without the library names stay as they are in the file. */
+	CLEANUP(err_freep) struct err *err = mangled ? lazy_load(SO_CXX, &demangle_name, 1, &demangle) : NULL;
+	char *name = mangled && !err ? demangle(symbol, NULL, NULL, &status) : NULL;
 	if (name && !status)
 		buf_add(out, name, without_parameters(name));
 	else

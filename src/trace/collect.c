@@ -122,7 +122,7 @@ static void on_meta(void *user, struct nettrace_meta *meta)
 static void on_event(void *user, const struct nettrace_event *event)
 {
 	struct collector *c = user;
-	if (!c->struck && c->config->triggers.n)
+	if (!c->struck)
 		c->struck = trace_triggers_event(&c->config->triggers, &c->trigger_state, event);
 }
 
@@ -143,7 +143,8 @@ struct err *collector_open(const struct collect_order *order, struct deadline de
 	};
 	/* What strikes is judged in order of time; otherwise only the counts are looked at. */
 	struct nettrace_options options = { .unordered = !order->config->triggers.n, .no_stacks = true };
-	struct eventpipe_sink sink = { .callbacks = { .meta = on_meta, .event = on_event },
+	struct eventpipe_sink sink = { .callbacks = { .meta = on_meta,
+						      .event = order->config->triggers.n ? on_event : NULL },
 				       .bytes = on_bytes,
 				       .user = c };
 	TRY(eventpipe_open(order->socket, &config, &options, &sink, deadline, &c->session));

@@ -6,6 +6,7 @@
 #include "base/home.h"
 #include "base/fmt.h"
 #include "base/json.h"
+#include "base/lazy.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -341,6 +342,21 @@ static void descriptors_are_handed_on(void **state)
 	close(pipe_fds[0]);
 }
 
+/* A library is opened once, and not at all when it lacks something. */
+static void libraries_open_when_needed(void **state UNUSED)
+{
+	static const char *const good[] = { "cos", "sin" }, *const bad[] = { "cos", "no_such_function" };
+	struct {
+		double (*cos)(double), (*sin)(double);
+	} table = { 0 };
+	assert_err(lazy_load("libno-such-library.so.1", good, 2, &table), ERR_NOT_FOUND);
+	assert_err(lazy_load("libm.so.6", bad, 2, &table), ERR_NOT_FOUND);
+	assert_null(table.cos);
+	assert_ok(lazy_load("libm.so.6", good, 2, &table));
+	assert_true(table.cos(0) > 0.9 && table.sin(0) < 0.1);
+	assert_ok(lazy_load("libno-such-library.so.1", good, 2, &table));
+}
+
 static void home_follows_the_environment(void **state UNUSED)
 {
 	char *home;
@@ -378,6 +394,7 @@ int main(void)
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
+		cmocka_unit_test(libraries_open_when_needed),
 		cmocka_unit_test(home_follows_the_environment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
