@@ -27,13 +27,11 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 {
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
 	struct dac_options dac_options = { .root = root };
-	struct image_forecast forecast;
 	struct look look = { .target = &p->target };
 	if (p->answered)
 		limits->cookie = p->info.cookie;
 	/* Nobody is made to stand still for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
-	TRY(image_forecast(&p->target, limits, &forecast));
 	/* Attempts that failed have made its threads run: the first one's list is the true one. */
 	look.before = ret->before;
 	if (!look.before.n)
@@ -343,6 +341,18 @@ static bool pause_exam(const struct exam *exam, uint64_t ms)
 	return false;
 }
 
+/* Before it is touched: what it is in for. */
+static void announce(struct exam *exam)
+{
+	const struct target *t = &exam->patient->target;
+	uint64_t pause_ns = t->pid ? image_predict_pause(t) : 0;
+	if (pause_ns)
+		exam_progress(exam, -1, "taking a copy of its memory: it will stand still for about %s",
+			      fmt_duration_ns(pause_ns).s);
+	else
+		exam_progress(exam, -1, "taking a copy of its memory");
+}
+
 /* A process that did not stand still in time runs on untouched, and may a moment later. */
 static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 {
@@ -351,7 +361,7 @@ static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 		return look_at_core(exam->core, ret);
 	if (heap)
 		limits.busy_word = dac_busy_word(&exam->patient->target);
-	exam_progress(exam, -1, "taking a copy of its memory");
+	announce(exam);
 	if (exam->way == WAY_AGENT)
 		return look_by_agent(exam->patient, &limits, ret);
 	for (unsigned attempt = 1;; attempt++) {
