@@ -22,6 +22,7 @@
 #define HEAP_SMALL_SHARE 0.3
 /* Of the heap: then a type is worth a sentence. */
 #define OWN_SHARE 0.25
+#define OWN_MANY 100
 
 struct type_sum {
 	uint32_t type;
@@ -137,21 +138,23 @@ static const char *finding_of(const struct heapgraph *g, const struct totals *t)
 	return "seen";
 }
 
-/* Bytes are mostly in arrays and strings of the platform: of the user's own types the one that keeps most of them. */
+/* Bytes are mostly in arrays and strings of the platform: the type of the user's own, of which there are many, that
+ * keeps most of them. */
 static void say_own(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
 {
 	const struct type_sum *most = NULL;
 	CLEANUP(buf_free) struct buf name = { 0 };
 	vec_each(s, sums)
-		if (heap_type_is_own(g, s->type) && (!most || s->retained > most->retained))
+		if (s->objects >= OWN_MANY && heap_type_is_own(g, s->type) && !heap_type_is_closure(g, s->type) &&
+		    (!most || s->retained > most->retained))
 			most = s;
 	if (!most || most == &sums->v[0] || part(most->retained, t->bytes) < OWN_SHARE)
 		return;
 	heap_type_name(g, most->type, &name);
-	rich_text(v, " Of your own types ");
+	rich_text(v, " Of the application's own, ");
+	rich_strong(v, "%s ", fmt_count(most->objects).s);
 	rich_code(v, buf_cstr(&name));
-	rich_text(v, " keeps most: %s with %s.", fmt_bytes(most->retained).s,
-		  fmt_plural(most->objects, "object", "objects").s);
+	rich_text(v, " keep most: %s.", fmt_bytes(most->retained).s);
 }
 
 static void say_top(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
