@@ -236,12 +236,21 @@ static bool was_there(const struct heapgraph *g, const struct vertices *way, uin
 	return false;
 }
 
-/* What is left at v belongs to whatever has most of it, as far down as there is one and it has a name. */
+/* A list says little about who filled it. */
+static bool is_collection(const struct heapgraph *g, uint32_t v)
+{
+	return v < g->n && str_starts(g->types.v[g->type[v]].name, "System.Collections.");
+}
+
+/* What is left at v belongs to whatever has most of it, as far down as there is one and it has a name: that of what has
+ * a collection rather than the collection's, unless there is but a stack or a handle above it. */
 static uint32_t settle_on(struct search *s, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
 	struct vertices way = { 0 };
-	uint32_t named = v;
+	bool telling = v < g->n || g->roots.v[v - g->n].kind == GRAPH_STATIC ||
+		       g->roots.v[v - g->n].kind == GRAPH_THREAD_STATIC;
+	uint32_t named = v, collection = GRAPH_NONE;
 	for (unsigned depth = 0; depth < DEPTH_MAX; depth++) {
 		uint64_t here = *map_u64_get(&s->left_units, v), most = 0;
 		uint32_t next = GRAPH_NONE;
@@ -256,10 +265,15 @@ static uint32_t settle_on(struct search *s, uint32_t v)
 			break;
 		v = next;
 		vec_push(&way, v);
-		named = is_plumbing(g, v) ? named : v;
+		if (is_collection(g, v) && collection == GRAPH_NONE && !telling)
+			collection = v;
+		else if (!is_plumbing(g, v) && !is_collection(g, v)) {
+			named = v;
+			telling = true;
+		}
 	}
 	vec_free(&way);
-	return named;
+	return telling || collection == GRAPH_NONE ? named : collection;
 }
 
 static void settle(struct search *s, uint32_t v)
@@ -564,8 +578,11 @@ static uint32_t main_child(const struct heapgraph *g, uint32_t v)
 
 uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out)
 {
-	bool one = h->vertex < g->n && h->alike == 1 && !h->apart && is_own(g, h->vertex);
+	bool one = h->vertex < g->n && h->alike == 1 && !h->apart;
 	uint32_t value = one ? main_child(g, h->vertex) : GRAPH_NONE;
+	/* Of the framework's own only fields with a collection tell something, and of collections none. */
+	if (value != GRAPH_NONE && !is_own(g, h->vertex) && (!is_collection(g, value) || is_collection(g, h->vertex)))
+		value = GRAPH_NONE;
 	const char *field = value == GRAPH_NONE ? "" : heapgraph_step(g, h->vertex, value);
 	if (!*field)
 		return GRAPH_NONE;
