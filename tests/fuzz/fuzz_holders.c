@@ -25,6 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < hs.v.n; i++) {
 		bytes += hs.v.v[i].bytes;
 		objects += hs.v.v[i].objects;
+		if (hs.v.v[i].main_type != GRAPH_NONE && hs.v.v[i].main_bytes > hs.v.v[i].bytes)
+			abort();
 		holder_name(g, &hs.v.v[i], &words);
 		holder_field(g, &hs.v.v[i], &words);
 		holder_detail(g, &hs.v.v[i], &words);

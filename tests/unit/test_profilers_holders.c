@@ -93,7 +93,7 @@ static void each_object_is_counted_once(void **state UNUSED)
 		vec_each(h, &hs.v) {
 			all_bytes += h->bytes;
 			objects += h->objects;
-			assert_true(h->main_type == GRAPH_NONE || h->main_bytes <= hs.bytes);
+			assert_true(h->main_type == GRAPH_NONE || h->main_bytes <= h->bytes);
 		}
 		assert_int_equal(all_bytes, g->reached_units * 8);
 		assert_int_equal(objects, g->reached_objects);
