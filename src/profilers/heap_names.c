@@ -129,7 +129,7 @@ size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
 	for (uint32_t t = 0; t < g->types.n; t++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
 		heap_type_name(g, t, &name);
-		ret[t] = g->types.v[t].kind != GRAPH_FREE && strcasestr(buf_cstr(&name), text);
+		ret[t] = g->types.v[t].kind != GRAPH_FREE && str_contains_nocase(buf_cstr(&name), text);
 		n += ret[t];
 	}
 	return n;

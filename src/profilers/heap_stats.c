@@ -20,6 +20,9 @@
 /* The managed heap is then not what fills the memory. */
 #define RSS_LARGE (100 * MB)
 #define HEAP_SMALL_SHARE 0.3
+/* Of the heap: then a type is worth a sentence. */
+#define OWN_SHARE 0.25
+#define OWN_MANY 100
 
 struct type_sum {
 	uint32_t type;
@@ -135,6 +138,25 @@ static const char *finding_of(const struct heapgraph *g, const struct totals *t)
 	return "seen";
 }
 
+/* Bytes are mostly in arrays and strings of the platform: the type of the user's own, of which there are many, that
+ * keeps most of them. */
+static void say_own(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
+{
+	const struct type_sum *most = NULL;
+	CLEANUP(buf_free) struct buf name = { 0 };
+	vec_each(s, sums)
+		if (s->objects >= OWN_MANY && heap_type_is_own(g, s->type) && !heap_type_is_closure(g, s->type) &&
+		    (!most || s->retained > most->retained))
+			most = s;
+	if (!most || most == &sums->v[0] || part(most->retained, t->bytes) < OWN_SHARE)
+		return;
+	heap_type_name(g, most->type, &name);
+	rich_text(v, " Of the application's own, ");
+	rich_strong(v, "%s ", fmt_count(most->objects).s);
+	rich_code(v, buf_cstr(&name));
+	rich_text(v, " keep most: %s.", fmt_bytes(most->retained).s);
+}
+
 static void say_top(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
@@ -190,6 +212,8 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 	rich_strong(v, "%s in %s", fmt_bytes(t.bytes).s, fmt_plural(f->objects, "object", "objects").s);
 	rich_text(v, ".");
 	say_top(g, sums, &t, v);
+	if (!str_eq(finding, "memory-is-elsewhere"))
+		say_own(g, sums, &t, v);
 	if (warn)
 		rich_text(v,
 			  " Another %s are free room between objects that cannot be given back: the heap is "
@@ -393,8 +417,8 @@ const struct profiler profiler_heap_stats = {
 	.advice =
 		(const struct advice[]){
 			{ "memory-is-elsewhere",
-			  "The growth is outside of the managed heap: look at native libraries, at buffers outside of "
-			  "the heap, and at the number of threads." },
+			  "Look at native libraries, at what Marshal.Alloc took, at what is not disposed, and at the "
+			  "number of threads; memory-leaks tells whether it grows." },
 			{ "fragmented", "Run gc-stats: pinned objects and large objects of varying sizes do that. "
 					"DOTNET_GCConserveMemory=5 makes the collector compact." },
 			{ "mostly-garbage",

@@ -14,7 +14,6 @@ struct holder {
 	uint64_t alike;	       /* objects of this type at this root, this one too */
 	uint32_t member;       /* the search's own */
 	uint64_t bytes, objects;
-	uint64_t apart; /* parts of it from so many units on are holders themselves; 0 = it has none */
 	/* What most of it is: objects of this type, with all that they keep. main_type GRAPH_NONE = nothing stands out.
 	 */
 	uint32_t main_type;
