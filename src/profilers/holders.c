@@ -4,13 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 0.5	/* of what is left: then that is where it is */
-#define DEPTH_MAX 200	/* of what lies between a root and something of the user's: a longer chain is a list */
-#define ROWS_MAX 1000	/* holders that are told apart */
-#define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
-#define TREE_SHARE 0.02 /* of a holder: what is below is summed up */
-#define TREE_WIDTH 6
-#define TREE_ROWS 24 /* below each other */
+#define MOST 0.5      /* of what is left: then that is where it is */
+#define DEPTH_MAX 200 /* of what lies between a root and something of the user's: a longer chain is a list */
+#define ROWS_MAX 1000 /* holders that are told apart */
+#define MAIN_STEPS 6  /* into single objects, to find what a holder has many of */
 
 /* ---- what is whose ---- */
 
@@ -436,120 +433,4 @@ void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf
 		heap_root_name(g, h->also - g->n, true, out);
 	if (h->claims > 1)
 		buf_str(out, h->claims > 2 ? " and others at once" : " at once");
-}
-
-/* ---- the tree below ---- */
-
-struct group {
-	uint32_t type;
-	const char *field;
-	uint64_t units;
-	VEC(uint32_t) objects;
-};
-struct groups { /* a VEC */
-	struct group *v;
-	size_t n, cap;
-};
-
-static int heaviest_group_first(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	return x->units < y->units ? 1 : x->units > y->units ? -1 : 0;
-}
-
-static void groups_free(struct groups *gs)
-{
-	vec_each(group, gs)
-		vec_free(&group->objects);
-	vec_free(gs);
-}
-
-/* Children of all these, those of one type and field together. Fields are looked up for the first of a type only: all
- * the others of that type are held in the same way or it does not matter. */
-static void group_children(const struct heapgraph *g, const uint32_t *parents, size_t n, struct groups *ret)
-{
-	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
-	for (size_t i = 0; i < n; i++)
-		for (uint32_t c = g->child[parents[i]]; c != GRAPH_NONE; c = g->sibling[c]) {
-			bool fresh;
-			/* Lists and trees of one type are one row: those below were counted with the first. */
-			if (c >= g->n || (parents[i] < g->n && g->type[c] == g->type[parents[i]]))
-				continue;
-			uint64_t *at = map_u64_put(&index, g->type[c], &fresh);
-			if (fresh) {
-				*at = ret->n;
-				vec_push(ret, ((struct group){ .type = g->type[c],
-							       .field = heapgraph_step(g, parents[i], c) }));
-			}
-			ret->v[*at].units += g->retained[c];
-			vec_push(&ret->v[*at].objects, c);
-		}
-	vec_each(group, ret)
-		for (size_t i = 0; i < group->objects.n; i++)
-			for (uint32_t c = g->child[group->objects.v[i]]; c != GRAPH_NONE; c = g->sibling[c])
-				if (g->type[c] == group->type)
-					vec_push(&group->objects, c);
-	vec_sort(ret, heaviest_group_first);
-}
-
-struct tree {
-	const struct heapgraph *g;
-	uint64_t whole; /* units of the holder */
-	unsigned max_depth;
-};
-
-static struct report_row *add_row(struct report_row *parent, const char *name, uint64_t objects, uint64_t units,
-				  uint64_t whole)
-{
-	return report_child(parent, (struct value[]){ V_CODE(name), V_COUNT(objects), V_BYTES(units * 8),
-						      V_RATIO(whole ? (double)units / (double)whole : 0) });
-}
-
-/* depth counts the steps that tell something: through single objects the way leads on. */
-static void add_below(const struct tree *t, struct report_row *parent, const uint32_t *parents, size_t n,
-		      unsigned depth, unsigned rows)
-{
-	struct groups groups = { 0 };
-	uint64_t rest_units = 0, rest_objects = 0;
-	if (depth >= t->max_depth || rows >= TREE_ROWS)
-		return;
-	group_children(t->g, parents, n, &groups);
-	for (size_t i = 0; i < groups.n; i++) {
-		const struct group *group = &groups.v[i];
-		if (i >= TREE_WIDTH || (double)group->units < TREE_SHARE * (double)t->whole) {
-			rest_units += group->units;
-			rest_objects += group->objects.n;
-			continue;
-		}
-		CLEANUP(buf_free) struct buf name = { 0 };
-		if (*group->field) {
-			buf_char(&name, '.');
-			heap_field_name(group->field, &name);
-			buf_str(&name, " → ");
-		}
-		heap_type_short(t->g, group->type, &name);
-		struct report_row *row = add_row(parent, buf_cstr(&name), group->objects.n, group->units, t->whole);
-		bool single = group->objects.n == 1 && (double)group->units >= MOST * (double)t->whole;
-		add_below(t, row, group->objects.v, group->objects.n, depth + !single, rows + 1);
-	}
-	if ((double)rest_units >= TREE_SHARE * (double)t->whole)
-		add_row(parent, "smaller ones", rest_objects, rest_units, t->whole);
-	groups_free(&groups);
-}
-
-void holder_tree(const struct heapgraph *g, const struct holder *h, unsigned max_depth, struct report *report)
-{
-	struct tree t = { .g = g, .whole = g->retained[h->vertex], .max_depth = max_depth };
-	CLEANUP(buf_free) struct buf name = { 0 }, title = { 0 };
-	holder_name(g, &(struct holder){ .vertex = h->vertex, .alike = 1 }, &name);
-	buf_printf(&title, "What %s keeps", buf_cstr(&name));
-	struct report_table *table = report_tree(report, buf_cstr(&title));
-	report_column(table, "What", VALUE_CODE, 0);
-	report_column(table, "Objects", VALUE_COUNT, 0);
-	report_column(table, "Retained", VALUE_BYTES, 0);
-	report_column(table, "Share", VALUE_RATIO, COLUMN_BAR);
-	struct report_row *row =
-		report_row(table, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(g->retained_objects[h->vertex]),
-						    V_BYTES(t.whole * 8), V_RATIO(1) });
-	add_below(&t, row, &h->vertex, 1, 0, 0);
 }

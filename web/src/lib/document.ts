@@ -10,7 +10,8 @@ export type Bare = number | string | null;
 export type Cell = Bare | { kind: Kind; value: Bare };
 
 export interface Fact { label: string; kind: Kind; value: Bare; context: string | null }
-export interface Column { name: string; kind: Kind; bar: boolean; main: boolean }
+/** area: the rows are parts of one whole, children of their parent, and can be drawn as areas. */
+export interface Column { name: string; kind: Kind; bar: boolean; main: boolean; area?: boolean }
 export interface Line { kind: "text" | "code"; text: string; right?: string }
 export interface Row { depth?: number; cells: Cell[]; lines?: Line[]; linesCut?: number }
 
