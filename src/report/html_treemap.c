@@ -215,6 +215,21 @@ static void sentence(const struct map *m)
 	}
 }
 
+static void legend(const struct map *m)
+{
+	const struct report_row *first = table_first(m->t);
+	CLEANUP(buf_free) struct buf name = { 0 };
+	double number = number_of(first->cells, m->column);
+	value_add(&name, m->h->r, &first->cells[m->name]);
+	buf_str(m->h->out, "<ul class=\"legend\"><li><i class=\"tm-main\"></i><span>");
+	html_text(m->h, buf_cstr(&name));
+	buf_str(m->h->out, ", ");
+	html_number(m->h, m->t->columns[m->column].kind, number);
+	buf_str(m->h->out, "</span></li><li><i class=\"tm-more\"></i>everything else, ");
+	html_number(m->h, m->t->columns[m->column].kind, m->whole - number);
+	buf_str(m->h->out, "</li></ul>");
+}
+
 void html_treemap(const struct html *h, const struct report_table *t)
 {
 	struct map m = { .h = h, .t = t, .name = table_name_column(t), .column = t->n_columns };
@@ -227,7 +242,7 @@ void html_treemap(const struct html *h, const struct report_table *t)
 		m.whole += number_of(row->cells, m.column);
 	if (t->rest)
 		m.whole += number_of(t->rest, m.column);
-	if (m.whole <= 0 || !isfinite(m.whole))
+	if (m.whole <= 0 || !isfinite(m.whole) || !table_first(t))
 		return;
 	buf_str(h->out, "<figure class=\"panel map\"><p class=\"fl-now\">The same as areas: ");
 	html_number(h, t->columns[m.column].kind, m.whole);
@@ -235,5 +250,7 @@ void html_treemap(const struct html *h, const struct report_table *t)
 	sentence(&m);
 	buf_printf(h->out, "\" height=\"%d\">\n", (int)HEIGHT);
 	draw(&m, table_first(t), NULL, m.whole, (struct box){ 0, 0, 1, 1 }, 0);
-	buf_str(h->out, "</svg></div></figure>\n");
+	buf_str(h->out, "</svg>");
+	legend(&m);
+	buf_str(h->out, "</div></figure>\n");
 }

@@ -253,7 +253,7 @@ each($(".tm"), function (map) {
     var z = zoom || { x: 0, y: 0, w: 1, h: 1 }, width = svg.clientWidth, height = svg.clientHeight;
     leaves.forEach(function (b) {
       var on = inside(b, zoom), w = b.w / z.w, h = b.h / z.h;
-      if (on) b.e.removeAttribute("display"); else b.e.setAttribute("display", "none");
+      b.e.classList.toggle("off", !on);
       if (!on) return;
       b.e.setAttribute("x", (b.x - z.x) / z.w * 100 + "%");
       b.e.setAttribute("y", (b.y - z.y) / z.h * 100 + "%");
@@ -265,7 +265,7 @@ each($(".tm"), function (map) {
     bar.hidden = !zoom;
     where.textContent = zoom ? zoom.name + ": " + zoom.says : "";
   }
-  function same(a, b) { return a.w * a.h > 0.98 * b.w * b.h; }
+  function same(a, b) { return a.w * a.h > 0.99 * b.w * b.h; }
   /* One step towards it; through what is as good as all of the box at once. */
   function goIn(leaf) {
     var way = [], b = leaf;

@@ -112,7 +112,7 @@ export function treemap(block: TableBlock, aspect: number): Map | null {
 }
 
 function same(a: Box, b: Box): boolean {
-  return a.w * a.h > 0.98 * b.w * b.h;
+  return a.w * a.h > 0.99 * b.w * b.h;
 }
 
 export function isInside(map: Map, box: number, zoom: number): boolean {
