@@ -2,7 +2,8 @@
  * shares of the whole, so that the picture is there without a script; the script only enlarges one of them.
  *
  * The parts of a box stand in strips along its shorter side, each strip filled until its boxes would become narrower
- * than before ("squarified"). What of a row none of its children has is a box of its own: the row itself. */
+ * than before ("squarified"). What of a row none of its children has is a box of its own: the row itself. The first row
+ * is drawn in its parts, the others whole until somebody goes into them. */
 
 #include "base/fmt.h"
 #include "base/vec.h"
@@ -36,7 +37,7 @@ struct map {
 	const struct report_table *t;
 	size_t name, column;
 	double whole;
-	bool main; /* what is drawn belongs to the first of all */
+	bool main, inner; /* what is drawn belongs to the first of all; is inside of one that is drawn whole */
 };
 
 /* ---- layout ---- */
@@ -163,11 +164,16 @@ static void box_name(const struct map *m, const struct part *p, const struct rep
 		buf_printf(m->h->out, "%s %s", brief ? "" : ",", p->words);
 }
 
-static void leaf(const struct map *m, const struct part *p, const struct report_row *parent, unsigned depth)
+static void tile(const struct map *m, const struct part *p, const struct report_row *parent, unsigned depth)
 {
 	double w = p->box.w * WIDTH, h = p->box.h * HEIGHT;
-	bool rest = !p->row && !parent;
-	box_open(m, p, depth, m->main ? "tm-main" : rest ? "tm-rest" : "tm-more");
+	bool rest = !p->row && !parent, whole = p->row && p->row->first_child;
+	box_open(m, p, depth,
+		 m->main    ? "tm-main"
+		 : rest	    ? "tm-rest"
+		 : whole    ? "tm-more tm-whole"
+		 : m->inner ? "tm-more off"
+			    : "tm-more");
 	box_name(m, p, parent, false);
 	buf_str(m->h->out, "</title><rect width=\"100%\" height=\"100%\"/>");
 	buf_printf(m->h->out, "<text x=\"6\" y=\"14\"%s>", w < LABEL_WIDTH || h < LABEL_HEIGHT ? " class=\"no\"" : "");
@@ -186,16 +192,22 @@ static void draw(struct map *m, const struct report_row *first, const struct rep
 	place(&parts, box);
 	for (size_t i = 0; i < parts.n; i++) {
 		const struct part *p = &parts.v[i];
+		bool branch = p->row && p->row->first_child;
 		if (!depth)
 			m->main = p->row && p->row == table_first(m->t);
-		if (!p->row || !p->row->first_child) {
-			leaf(m, p, parent, depth);
+		bool closed = branch && !depth && !m->main;
+		if (!branch || closed)
+			tile(m, p, parent, depth);
+		if (!branch)
 			continue;
+		if (!closed) {
+			box_open(m, p, depth, "tm-in");
+			box_name(m, p, NULL, false);
+			buf_str(m->h->out, "</title></svg>\n");
 		}
-		box_open(m, p, depth, "tm-in");
-		box_name(m, p, NULL, false);
-		buf_str(m->h->out, "</title></svg>\n");
+		m->inner |= closed;
 		draw(m, p->row->first_child, p->row, p->number, p->box, depth + 1);
+		m->inner &= !closed;
 	}
 	vec_free(&parts);
 }

@@ -281,6 +281,8 @@ class ReportHtml(unittest.TestCase):
             self.assertIn("._lines → OrderLine[]", all_of_it)
             self.assertIn("Order, itself", all_of_it)
             self.assertIn("all others together", all_of_it)
+            self.assertIn("Shop.Bus._handlers", all_of_it)  # whole until somebody goes in
+            self.assertNotIn("._invocationList → Object[]", all_of_it)
             # Areas are the numbers, and all of them together the whole picture.
             areas = page.js(f"""{shown}.map(b => {{ const r = b.querySelector('rect').getBoundingClientRect();
                 return [b.querySelector('title').textContent, r.width * r.height] }})""")
@@ -309,7 +311,7 @@ class ReportHtml(unittest.TestCase):
             self.assertFalse(page.js("document.querySelector('.map .fl-bar').checkVisibility()"))
             # By mouse, and back by its button.
             spot = page.js(f"""(r => [r.x + 5, r.y + 5])({shown}.find(b => b.querySelector('title').textContent
-                .startsWith('._invocationList')).querySelector('rect').getBoundingClientRect())""")
+                .startsWith('Shop.Bus')).querySelector('rect').getBoundingClientRect())""")
             for kind in ("mousePressed", "mouseReleased"):
                 page.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
             self.assertEqual(page.js(names), ["._invocationList → Object[]"])

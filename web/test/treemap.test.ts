@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { Row, TableBlock } from "../src/lib/document";
-import { isInside, stepIn, stepOut, treemap, wayTo } from "../src/lib/treemap";
+import { isDrawn, isInside, stepIn, stepOut, treemap, wayTo } from "../src/lib/treemap";
 
 const row = (depth: number, name: string, bytes: number | null): Row => ({ depth, cells: [name, bytes] });
 const tree: TableBlock = {
   block: "tree", title: "Who keeps what", rowsCut: 0,
   columns: [{ name: "Kept alive by", kind: "code", bar: false, main: false }, { name: "Retained", kind: "bytes", bar: false, main: true, area: true }],
-  rows: [row(0, "Cache._orders", 60), row(1, "Dictionary", 60), row(2, "Order[]", 40), row(2, "Int32[]", 10), row(0, "Bus", 30), row(0, "tiny", 0.000001), row(0, "unknown", null)],
+  rows: [row(0, "Cache._orders", 60), row(1, "Dictionary", 60), row(2, "Order[]", 40), row(2, "Int32[]", 10), row(0, "Bus", 30), row(1, "Handler[]", 30), row(0, "tiny", 0.000001), row(0, "unknown", null)],
   rest: [{ kind: "text", value: "all others" }, 10],
 };
 
@@ -16,7 +16,7 @@ describe("treemap", () => {
   it("gives every number its area", () => {
     expect(map.whole).toBeCloseTo(100);
     for (const b of map.boxes) expect(b.w * b.h).toBeCloseTo(b.weight / 100, 5);
-    expect(leaves.map((b) => b.name).sort()).toEqual(["Bus", "Dictionary, itself", "Int32[]", "Order[]", "all others"]);
+    expect(leaves.map((b) => b.name).sort()).toEqual(["Dictionary, itself", "Handler[]", "Int32[]", "Order[]", "all others"]);
   });
   it("covers the picture without overlap", () => {
     expect(leaves.reduce((sum, b) => sum + b.w * b.h, 0)).toBeCloseTo(1, 5);
@@ -42,6 +42,12 @@ describe("treemap", () => {
     expect(stepOut(map, inner)).toBe(-1);
     expect(stepOut(map, -1)).toBe(-1);
     expect(wayTo(map, leaf)).toEqual(["Cache._orders", "Dictionary", "Order[]"]);
+  });
+  it("draws the parts of the first, and others whole until somebody goes in", () => {
+    const drawn = (zoom: number) => map.boxes.filter((_, i) => isDrawn(map, i, zoom)).map((b) => b.name).sort();
+    expect(drawn(-1)).toEqual(["Bus", "Dictionary, itself", "Int32[]", "Order[]", "all others"]);
+    expect(drawn(at("Bus"))).toEqual(["Handler[]"]);
+    expect(drawn(at("Dictionary"))).toEqual(["Dictionary, itself", "Int32[]", "Order[]"]);
   });
   it("draws nothing of nothing", () => {
     expect(treemap({ ...tree, rows: [], rest: undefined }, 2)).toBeNull();

@@ -227,17 +227,18 @@ each($(".flame"), function (flame) {
 });
 
 /* Treemap: boxes in preorder with their place in shares of the whole; those that only hold others are not drawn. Going
-   in makes one of them as large as the picture. */
+   in makes one of them as large as the picture, and shows its parts. */
 each($(".tm"), function (map) {
   var now = map.previousElementSibling, svg = $("svg", map)[0], said = now.textContent, zoom = null, last = [];
   var boxes = Array.prototype.map.call($("svg", svg), function (e) {
     return { e: e, x: +e.getAttribute("data-x"), y: +e.getAttribute("data-y"), w: +e.getAttribute("data-w"), h: +e.getAttribute("data-h"),
              d: +e.getAttribute("data-d"), says: e.getAttribute("data-n"), name: $("title", e)[0].textContent,
-             text: $("text", e), leaf: !e.classList.contains("tm-in"), up: null };
+             text: $("text", e), branch: e.classList.contains("tm-in") || e.classList.contains("tm-whole"),
+             inner: e.classList.contains("off"), up: null };
   });
   if (!boxes.length) return;
   boxes.forEach(function (b) { b.up = b.d ? last[b.d - 1] || null : null; last[b.d] = b; last.length = b.d + 1; });
-  var leaves = boxes.filter(function (b) { return b.leaf; });
+  var tiles = boxes.filter(function (b) { return b.text.length; });
   function inside(b, z) { if (!z) return true; for (; b; b = b.up) if (b === z) return true; return false; }
   function path(b) { var names = []; for (; b && b !== zoom; b = b.up) names.unshift(b.name); return names; }
   function tell(b) {
@@ -248,11 +249,12 @@ each($(".tm"), function (map) {
     });
     now.appendChild(document.createTextNode(": " + b.says));
   }
-  function shown() { return leaves.filter(function (b) { return inside(b, zoom); }); }
+  function seen(b) { return zoom ? inside(b, zoom) && !b.branch : !b.inner; }
+  function shown() { return tiles.filter(seen); }
   function draw() {
     var z = zoom || { x: 0, y: 0, w: 1, h: 1 }, width = svg.clientWidth, height = svg.clientHeight;
-    leaves.forEach(function (b) {
-      var on = inside(b, zoom), w = b.w / z.w, h = b.h / z.h;
+    tiles.forEach(function (b) {
+      var on = seen(b), w = b.w / z.w, h = b.h / z.h;
       b.e.classList.toggle("off", !on);
       if (!on) return;
       b.e.setAttribute("x", (b.x - z.x) / z.w * 100 + "%");
@@ -269,32 +271,32 @@ each($(".tm"), function (map) {
   /* One step towards it; through what is as good as all of the box at once. */
   function goIn(leaf) {
     var way = [], b = leaf;
-    for (; b && b !== zoom; b = b.up) if (!b.leaf) way.unshift(b);
+    for (; b && b !== zoom; b = b.up) if (b.branch) way.unshift(b);
     while (way.length > 1 && same(way[1], way[0])) way.shift();
     if (!way.length) return;
     zoom = way[0];
     draw();
-    focus(inside(leaf, zoom) ? leaf : shown()[0]);
+    focus(seen(leaf) ? leaf : shown()[0]);
   }
   function goOut() {
     var from = zoom;
     if (!from) return;
     do zoom = zoom.up; while (zoom && same(from, zoom));
     draw();
-    focus(leaves.filter(function (b) { return inside(b, from); })[0]);
+    focus(shown().filter(function (b) { return inside(b, from) || inside(from, b); })[0]);
   }
   function focus(b) {
     if (!b) return;
-    leaves.forEach(function (o) { o.e.tabIndex = o === b ? 0 : -1; });
+    tiles.forEach(function (o) { o.e.tabIndex = o === b ? 0 : -1; });
     b.e.focus();
   }
-  function find(e) { var el = e.target.closest("svg"); for (var i = 0; i < leaves.length; i++) if (leaves[i].e === el) return leaves[i]; return null; }
+  function find(e) { var el = e.target.closest("svg"); for (var i = 0; i < tiles.length; i++) if (tiles[i].e === el) return tiles[i]; return null; }
   var bar = make("div", "fl-bar"), back = make("button", "", "Back"), where = make("output");
   back.type = "button";
   bar.appendChild(back); bar.appendChild(where);
   now.parentElement.insertBefore(bar, now);
   back.addEventListener("click", goOut);
-  leaves.forEach(function (b, i) {
+  tiles.forEach(function (b, i) {
     b.e.tabIndex = i ? -1 : 0;
     b.e.setAttribute("role", "button");
     b.e.setAttribute("aria-label", b.name + ", " + b.says);

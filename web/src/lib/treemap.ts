@@ -111,6 +111,13 @@ export function treemap(block: TableBlock, aspect: number): Map | null {
   return { boxes, whole, column };
 }
 
+/** What is drawn: of the zoomed box all its parts; of the whole the parts of the first and the others as they are. */
+export function isDrawn(map: Map, box: number, zoom: number): boolean {
+  const b = map.boxes[box]!;
+  if (zoom >= 0) return !b.branch && isInside(map, box, zoom);
+  return b.main ? !b.branch : b.depth === 0;
+}
+
 function same(a: Box, b: Box): boolean {
   return a.w * a.h > 0.99 * b.w * b.h;
 }

@@ -6,7 +6,7 @@ import { percent, value, visible } from "../lib/format";
 import { useWidth } from "../lib/hooks";
 import { shortName } from "../lib/names";
 import { useQuery } from "../lib/router";
-import { isInside, stepIn, stepOut, treemap, wayTo } from "../lib/treemap";
+import { isDrawn, stepIn, stepOut, treemap, wayTo } from "../lib/treemap";
 
 const HEIGHT = 300, LETTER = 7.1;
 
@@ -34,7 +34,7 @@ export function Treemap({ block, id }: { block: TableBlock; id: string }) {
   });
   if (!map) return null;
   const kind = block.columns[map.column]!.kind, z = zoom >= 0 ? map.boxes[zoom]! : { x: 0, y: 0, w: 1, h: 1 };
-  const shown = map.boxes.map((_, i) => i).filter((i) => !map.boxes[i]!.branch && isInside(map, i, zoom));
+  const shown = map.boxes.map((_, i) => i).filter((i) => isDrawn(map, i, zoom));
   const tab = shown.includes(focus) ? focus : shown[0]!;
   const move = (to: number | undefined) => {
     if (to === undefined) return;
