@@ -35,16 +35,33 @@ static void groups_free(struct groups *gs)
 	vec_free(gs);
 }
 
+struct tree {
+	const struct heapgraph *g;
+	uint64_t all, whole; /* units that are held, and of the holder at hand */
+	unsigned max_depth;
+	/* Objects that are holders themselves, and what such ones below a vertex have: that is counted there. */
+	struct map_u64 holders, taken;
+};
+
+static uint64_t left_of(const struct tree *t, uint32_t v)
+{
+	const uint64_t *taken = map_u64_get(&t->taken, v);
+	uint64_t units = t->g->retained[v];
+	return taken ? units - MIN(units, *taken) : units;
+}
+
 /* Children of all these, those of one type and field together. Fields are looked up for the first of a type only: all
  * the others of that type are held in the same way or it does not matter. */
-static void group_children(const struct heapgraph *g, const uint32_t *parents, size_t n, struct groups *ret)
+static void group_children(const struct tree *t, const uint32_t *parents, size_t n, struct groups *ret)
 {
+	const struct heapgraph *g = t->g;
 	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
 	for (size_t i = 0; i < n; i++)
 		for (uint32_t c = g->child[parents[i]]; c != GRAPH_NONE; c = g->sibling[c]) {
 			bool fresh;
 			/* Lists and trees of one type are one row: those below were counted with the first. */
-			if (c >= g->n || (parents[i] < g->n && g->type[c] == g->type[parents[i]]))
+			if (c >= g->n || (parents[i] < g->n && g->type[c] == g->type[parents[i]]) ||
+			    map_u64_get(&t->holders, c))
 				continue;
 			uint64_t *at = map_u64_put(&index, g->type[c], &fresh);
 			if (fresh) {
@@ -52,22 +69,16 @@ static void group_children(const struct heapgraph *g, const uint32_t *parents, s
 				vec_push(ret, ((struct group){ .type = g->type[c],
 							       .field = heapgraph_step(g, parents[i], c) }));
 			}
-			ret->v[*at].units += g->retained[c];
+			ret->v[*at].units += left_of(t, c);
 			vec_push(&ret->v[*at].objects, c);
 		}
 	vec_each(group, ret)
 		for (size_t i = 0; i < group->objects.n; i++)
 			for (uint32_t c = g->child[group->objects.v[i]]; c != GRAPH_NONE; c = g->sibling[c])
-				if (g->type[c] == group->type)
+				if (g->type[c] == group->type && !map_u64_get(&t->holders, c))
 					vec_push(&group->objects, c);
 	vec_sort(ret, heaviest_group_first);
 }
-
-struct tree {
-	const struct heapgraph *g;
-	uint64_t all, whole; /* units that are held, and of the holder at hand */
-	unsigned max_depth;
-};
 
 static struct report_row *add_row(const struct tree *t, struct report_row *parent, const char *name, uint64_t objects,
 				  uint64_t units)
@@ -84,7 +95,7 @@ static void add_below(const struct tree *t, struct report_row *parent, const uin
 	uint64_t rest_units = 0, rest_objects = 0;
 	if (depth >= t->max_depth || rows >= TREE_ROWS)
 		return;
-	group_children(t->g, parents, n, &groups);
+	group_children(t, parents, n, &groups);
 	for (size_t i = 0; i < groups.n; i++) {
 		const struct group *group = &groups.v[i];
 		if (i >= TREE_WIDTH || (double)group->units < TREE_SHARE * (double)t->whole) {
@@ -149,6 +160,25 @@ static void members_of(const struct heapgraph *g, const struct holder *h, struct
 	}
 }
 
+/* A holder may be inside of another one: it takes what it has away from all between them. */
+static void mark_holders(struct tree *t, const struct holders *hs)
+{
+	const struct heapgraph *g = t->g;
+	struct vertices all = { 0 };
+	vec_each(h, &hs->v)
+		if (!h->several)
+			members_of(g, h, &all);
+	vec_each(v, &all)
+		*map_u64_put(&t->holders, *v, NULL) = 1;
+	vec_each(v, &all)
+		for (uint32_t up = g->dominator[*v]; up != heapgraph_top(g); up = g->dominator[up]) {
+			*map_u64_put(&t->taken, up, NULL) += g->retained[*v];
+			if (map_u64_get(&t->holders, up))
+				break;
+		}
+	vec_free(&all);
+}
+
 struct report_table *holders_tree(const struct heapgraph *g, const struct holders *hs, size_t max_holders,
 				  unsigned max_depth, struct report *report)
 {
@@ -158,6 +188,7 @@ struct report_table *holders_tree(const struct heapgraph *g, const struct holder
 	report_column(table, "Objects", VALUE_COUNT, 0);
 	report_column(table, "Retained", VALUE_BYTES, COLUMN_MAIN | COLUMN_AREA);
 	report_column(table, "Share", VALUE_RATIO, COLUMN_BAR);
+	mark_holders(&t, hs);
 	for (size_t i = 0; i < hs->v.n && i < max_holders; i++) {
 		const struct holder *h = &hs->v.v[i];
 		struct vertices members = { 0 };
@@ -171,5 +202,7 @@ struct report_table *holders_tree(const struct heapgraph *g, const struct holder
 		add_below(&t, row, members.v, members.n, 0, 0);
 		vec_free(&members);
 	}
+	map_u64_free(&t.holders);
+	map_u64_free(&t.taken);
 	return table;
 }
