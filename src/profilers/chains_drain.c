@@ -73,47 +73,6 @@ static bool is_pending(struct finder *f, struct heap_value task)
 	return heap_get_int(f->heap, task, "m_stateFlags", &flags) && !(flags & TASK_DONE);
 }
 
-/* What an awaiter waits for: a task, or the source of a value task. */
-static uint64_t awaited_by(struct finder *f, struct heap_value awaiter)
-{
-	uint64_t object = 0;
-	struct heap_value inner;
-	if (heap_get_ref(f->heap, awaiter, "m_task", &object) || heap_get_ref(f->heap, awaiter, "_obj", &object))
-		return object;
-	/* ConfiguredTaskAwaiter, ValueTaskAwaiter and its configured form keep another structure. */
-	if (heap_get_struct(f->heap, awaiter, "m_task", &inner) || heap_get_struct(f->heap, awaiter, "_value", &inner))
-		return awaited_by(f, inner);
-	return 0;
-}
-
-static bool is_awaiter_field(const char *name)
-{
-	return strstr(name, ">u__") != NULL;
-}
-
-/* The awaiter fields of a state machine are set while it awaits; of several types only one is in use. */
-static uint64_t awaited_in(struct finder *f, struct heap_value machine)
-{
-	struct heap_fields fields = heap_fields(f->heap, machine.type);
-	for (size_t i = 0; i < fields.n; i++) {
-		struct heap_value awaiter;
-		if (fields.v[i].is_static || !is_awaiter_field(fields.v[i].name))
-			continue;
-		uint64_t object = 0;
-		if (fields.v[i].element == HEAP_STRUCT && heap_get_struct(f->heap, machine, fields.v[i].name, &awaiter))
-			object = awaited_by(f, awaiter);
-		else if (heap_get_object(f->heap, machine, fields.v[i].name, &awaiter))
-			object = awaited_by(f, (struct heap_value){ awaiter.type, awaiter.fields });
-		int64_t flags;
-		struct heap_value task;
-		bool done = object && heap_object(f->heap, object, &task) &&
-			    heap_get_int(f->heap, task, "m_stateFlags", &flags) && flags & TASK_DONE;
-		if (object && !done)
-			return object;
-	}
-	return 0;
-}
-
 /* Who goes on when a task ends, which may be several: for those that await through another task. A box stands for more
  * than a task of which nobody knows the code. */
 static void add_continuation(struct finder *f, uint64_t continuation, uint64_t task, size_t box)
@@ -167,7 +126,7 @@ static void add_box(struct finder *f, uint64_t address, bool pooled)
 		heap_get_ref(f->heap, value, "StateMachine", &object);
 	}
 	heap_get_int(f->heap, machine, "<>1__state", &state);
-	uint64_t awaited = state >= 0 ? awaited_in(f, machine) : 0;
+	uint64_t awaited = state >= 0 ? awaited_by_machine(f->heap, machine) : 0;
 	/* Pooled ones that rest look like one that has begun. */
 	if (state == -2 || (pooled && !awaited))
 		return;
