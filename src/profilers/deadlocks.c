@@ -493,7 +493,7 @@ const struct profiler profiler_deadlocks = {
 				      "everywhere, and never block on a task while holding one." },
 			{ "deadlock-init",
 			  "Only a restart frees them now. To mend it: a static constructor must not wait for "
-			  "another thread; begin that work from a method, or in a Lazy<T>." },
+			  "another thread; begin that work from a method, or make it lazy." },
 			{ "deadlock-itself",
 			  "Await the task instead of blocking on it; or use ConfigureAwait(false) in what "
 			  "it awaits, so that its next part needs no particular thread." },
