@@ -2,8 +2,9 @@
 /* The library that the runtime loads into a target on our behalf, for the files of this module.
  *
  * It links nothing, allocates nothing but two mappings of its own, keeps no file, and is gone when its work is done:
- * profiler.c comes and goes, image.c makes a copy of the process, copy.c is what the copy does. It runs in somebody's
- * production process: it never aborts, never prints, and every wait ends when drdotnet hangs up or time is up. */
+ * profiler.c comes and goes, image.c makes a copy of the process, copy.c is what the copy does, cpu.c and ticks.c take
+ * samples of CPU time. It runs in somebody's production process: it never aborts, never prints, and every wait ends
+ * when drdotnet hangs up or time is up. */
 
 #include "com/profiler.h"
 #include "wire/agent.h"
@@ -58,6 +59,20 @@ struct save {
 	int memory_fd; /* /proc/self/mem, where process_vm_readv is forbidden */
 };
 void save_shared(struct save *save, const char *maps, size_t len);
+
+/* ---- proc.c: folders and files of /proc ---- */
+
+/* Calls on() with every number in an open folder. */
+void proc_each_number(int folder, void (*on)(void *user, int n), void *user);
+/* "/proc/PID/task/TID" and that file of it; tid 0: the folder of all. */
+void proc_task_path(char path[static 64], int64_t pid, int32_t tid, const char *file);
+/* "" when it has ended. */
+void proc_task_name(int32_t pid, int32_t tid, char name[static 16]);
+
+/* ---- cpu.c ---- */
+
+/* Takes samples until drdotnet has had enough, hangs up, or time is up. */
+void cpu_run(struct agent *a);
 
 /* ---- image.c ---- */
 

@@ -34,37 +34,6 @@ __attribute__((noreturn)) static void leave(enum wire_agent_exit code)
 
 /* ---- an own, empty table of descriptors ---- */
 
-static int number(const char *s)
-{
-	int n = 0;
-	if (*s < '0' || *s > '9')
-		return -1;
-	for (; *s >= '0' && *s <= '9'; s++)
-		n = n * 10 + (*s - '0');
-	return n;
-}
-
-struct entry { /* of getdents64 */
-	uint64_t inode;
-	int64_t offset;
-	uint16_t len;
-	uint8_t type;
-	char name[];
-};
-
-/* Calls on() with every number in a folder of /proc. */
-static void each_number(int folder, void (*on)(void *user, int n), void *user)
-{
-	_Alignas(8) char text[2048];
-	for (long n; (n = SYS(getdents64, folder, text, sizeof(text))) > 0;)
-		for (long at = 0; at < n;) {
-			const struct entry *e = (const struct entry *)(const void *)(text + at);
-			if (number(e->name) >= 0)
-				on(user, number(e->name));
-			at += e->len;
-		}
-}
-
 static void close_one(void *folder, int n)
 {
 	if (n != *(int *)folder)
@@ -79,7 +48,7 @@ static bool close_old(void)
 	int folder = sys_open("/proc/self/fd", 0200000 /* O_DIRECTORY */);
 	if (folder < 0)
 		return false;
-	each_number(folder, close_one, &folder);
+	proc_each_number(folder, close_one, &folder);
 	SYS(close, folder);
 	return true;
 }
@@ -143,42 +112,12 @@ static void send_maps(struct copy *c)
 	send_all(c, c->maps, c->maps_len);
 }
 
-static size_t put(char *to, const char *text)
-{
-	size_t n = 0;
-	for (; text[n]; n++)
-		to[n] = text[n];
-	to[n] = '\0';
-	return n;
-}
-
-static size_t put_number(char *to, int n)
-{
-	char digits[12];
-	size_t d = 0, len = 0;
-	do
-		digits[d++] = (char)('0' + n % 10);
-	while (n /= 10);
-	while (d)
-		to[len++] = digits[--d];
-	to[len] = '\0';
-	return len;
-}
-
 /* Threads are the process's own: the copy has one. What has ended since has no name. */
 static void send_thread(void *user, int tid)
 {
 	struct copy *c = user;
 	struct wire_image_thread thread = { .tid = tid };
-	char path[64];
-	size_t n = put(path, "/proc/");
-	n += put_number(path + n, c->parent);
-	n += put(path + n, "/task/");
-	n += put_number(path + n, tid);
-	put(path + n, "/comm");
-	long got = sys_read_file(path, thread.name, sizeof(thread.name) - 1);
-	while (got > 0 && (thread.name[got - 1] == '\n'))
-		thread.name[--got] = '\0';
+	proc_task_name(c->parent, tid, thread.name);
 	send_record(c, WIRE_IMAGE_THREAD, 0, sizeof(thread));
 	send_all(c, &thread, sizeof(thread));
 }
@@ -186,13 +125,11 @@ static void send_thread(void *user, int tid)
 static void send_threads(struct copy *c)
 {
 	char path[64];
-	size_t n = put(path, "/proc/");
-	n += put_number(path + n, c->parent);
-	put(path + n, "/task");
+	proc_task_path(path, c->parent, 0, "");
 	int folder = sys_open(path, 0200000 /* O_DIRECTORY */);
 	if (folder < 0)
 		return;
-	each_number(folder, send_thread, c);
+	proc_each_number(folder, send_thread, c);
 	SYS(close, folder);
 }
 

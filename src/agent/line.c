@@ -56,6 +56,7 @@ int line_open(const struct wire_agent_config *config, enum wire_agent_line line,
 	long err = fd < 0 ? fd : 0;
 	if (!err) {
 		SYS(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		SYS(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 		SYS(setsockopt, fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 		err = connect_in(fd, folder);
 	}

@@ -18,6 +18,8 @@ __attribute__((noinline)) static void work(void)
 		return;
 	if (agent.config.mode == WIRE_AGENT_IMAGE)
 		image_run(&agent);
+	else if (agent.config.mode == WIRE_AGENT_CPU)
+		cpu_run(&agent);
 	line_send(agent.control, &leaving, sizeof(leaving));
 }
 

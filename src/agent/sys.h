@@ -47,13 +47,19 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 #define SYS_close_range 436
 #endif
 
-static inline uint64_t sys_now_ns(void)
+/* 0 when there is no such clock, as of a thread that has ended. */
+static inline uint64_t sys_clock_ns(int clock)
 {
 	struct {
 		int64_t sec, nsec;
 	} t = { 0, 0 };
-	SYS(clock_gettime, 1 /* monotonic */, &t);
+	SYS(clock_gettime, clock, &t);
 	return (uint64_t)t.sec * 1000000000u + (uint64_t)t.nsec;
+}
+
+static inline uint64_t sys_now_ns(void)
+{
+	return sys_clock_ns(1 /* monotonic */);
 }
 
 struct sys_poll {

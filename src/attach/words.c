@@ -136,6 +136,9 @@ struct err *words_failed(const struct patient *p, const struct wire_agent_note *
 	case WIRE_AGENT_NO_CLONE:
 		return err_new(ERR_UNSUPPORTED, "the process cannot make a copy of itself: %s",
 			       strerror(refusal->code));
+	case WIRE_AGENT_NO_TIMER:
+		return err_new(ERR_UNSUPPORTED, "its threads cannot have timers of their CPU time: %s",
+			       strerror(refusal->code));
 	default:
 		return err_new(ERR_IO, "our library left the process without saying why");
 	}

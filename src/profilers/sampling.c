@@ -4,6 +4,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/agent_source.h"
 #include "profilers/code_files.h"
 #include "profilers/events.h"
 #include "profilers/switches.h"
@@ -58,6 +59,7 @@ struct sampling {
 	struct kernel *kernel;
 	struct unwinder *unwinder;
 	struct sampler *sampler;
+	struct agent_source *agent; /* instead of it: timers in the process */
 	struct unwound unwound;
 	uint32_t frames[FRAMES_MAX];
 	struct map_u64 by_address; /* native and kernel code -> frame + 1 */
@@ -151,7 +153,7 @@ static uint32_t thread_of(struct sampling *g, uint32_t tid)
 {
 	bool new;
 	uint32_t thread = samples_thread(g->samples, tid, &new);
-	if (!new)
+	if (!new || g->agent)
 		return thread;
 	pid_t pid = g->exam->patient->target.pid;
 	char path[80];
@@ -185,6 +187,21 @@ static void note_end(struct sampling *g, pid_t tid)
 	/* One that began in the window started from nothing. */
 	struct samples_thread *t = &g->samples->threads.v[thread_of(g, (uint32_t)tid)];
 	t->cpu_ns = ns - MIN(ns, t->start_cpu_ns);
+}
+
+/* The same, told by our library in the process. */
+static void note_thread(void *user, const struct attach_thread *t)
+{
+	struct sampling *g = user;
+	uint32_t thread = thread_of(g, t->tid);
+	struct samples_thread *to = &g->samples->threads.v[thread];
+	if (*t->name)
+		samples_thread_name(g->samples, thread, t->name, strlen(t->name));
+	g->facts->delay_ns += t->last ? t->delay_ns : -t->delay_ns;
+	if (t->last)
+		to->cpu_ns = t->cpu_ns - MIN(t->cpu_ns, to->start_cpu_ns);
+	else
+		to->start_cpu_ns = t->cpu_ns;
 }
 
 /* --- names --- */
@@ -516,6 +533,26 @@ static uint64_t stack_every(double rate)
 
 /* --- the window --- */
 
+static const struct sampler_facts *facts_of(const struct sampling *g)
+{
+	return g->agent ? agent_source_facts(g->agent) : sampler_facts(g->sampler);
+}
+
+static void drain(struct sampling *g, uint64_t until_ns)
+{
+	if (g->agent)
+		agent_source_drain(g->agent, until_ns, on_record, note_thread, g);
+	else
+		sampler_drain(g->sampler, until_ns, on_record, g);
+}
+
+static struct err *start_agent(struct sampling *g, uint32_t stack_bytes)
+{
+	TRY(agent_source_start(g->agent, g->exam, g->options->period, stack_bytes, g->options->window_ms));
+	g->exam->start_ns = clock_mono_ns();
+	return NULL;
+}
+
 static struct err *start(void *user)
 {
 	struct sampling *g = user;
@@ -531,6 +568,8 @@ static struct err *start(void *user)
 					 .period = g->options->period,
 					 .stack_bytes =
 						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+	if (g->agent)
+		return start_agent(g, config.stack_bytes);
 	g->share = 1;
 	if (g->switches) {
 		/* A first look at how often it switches: what is heard before that is known may already be too much. */
@@ -561,17 +600,23 @@ static struct err *start(void *user)
 static int fd(void *user)
 {
 	struct sampling *g = user;
+	if (g->agent)
+		return agent_source_fd(g->agent);
 	return g->sampler ? sampler_fd(g->sampler) : -1;
 }
 
 /* Copies that are too small cost the roots of deep stacks; larger ones cost the target a little more. */
 static void grow(struct sampling *g)
 {
-	const struct sampler_facts *f = sampler_facts(g->sampler);
+	const struct sampler_facts *f = facts_of(g);
 	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
-	struct err *err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
+	struct err *err = NULL;
+	if (g->agent)
+		agent_source_grow(g->agent, f->stack_bytes * 2);
+	else
+		err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
 	if (!err) {
 		exam_log(g->exam, "deep stacks: copies of %s from now on", fmt_bytes(f->stack_bytes).s);
 		return;
@@ -646,7 +691,7 @@ static void name_known(struct sampling *g)
 static void turn(void *user)
 {
 	struct sampling *g = user;
-	sampler_drain(g->sampler, clock_mono_ns() - LAG_NS, on_record, g);
+	drain(g, clock_mono_ns() - LAG_NS);
 	grow(g);
 	if (g->switches) {
 		thin(g);
@@ -655,23 +700,40 @@ static void turn(void *user)
 	if (!g->options->on_samples)
 		return;
 	name_known(g);
-	g->options->on_samples(g->options->user, g->samples, sampler_facts(g->sampler),
-			       clock_mono_ns() - g->exam->start_ns);
+	g->options->on_samples(g->options->user, g->samples, facts_of(g), clock_mono_ns() - g->exam->start_ns);
+}
+
+/* What is still in the queue is unwound with its help: it leaves afterwards. */
+static void stop_agent(struct sampling *g)
+{
+	struct attach_cpu_facts cost;
+	struct err *err = agent_source_stop(g->agent, &cost);
+	if (err) {
+		exam_log(g->exam, "%s", err_text(err));
+		exam_cut(g->exam, "%s", err_text(err));
+		err_free(err);
+		return;
+	}
+	g->facts->cpu_ns = cost.cpu_ns - MIN(cost.cpu_ns, cost.own_cpu_ns);
+	g->facts->handled = cost.handled;
+	g->facts->handler_ns = cost.handler_ns;
+	g->facts->handler_max_ns = cost.handler_max_ns;
+	g->facts->untimed = cost.untimed;
+	g->facts->shared_signal = cost.chained;
 }
 
 static void stop(void *user)
 {
 	struct sampling *g = user;
 	uint64_t ns;
+	if (g->agent)
+		stop_agent(g);
 	if (!g->sampler)
 		return;
 	sampler_stop(g->sampler);
 	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
 		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
 	for_tasks(g, note_end);
-	/* Threads that ended in between are missing in the second sum. */
-	if (g->facts->delay_ns > UINT64_MAX / 2)
-		g->facts->delay_ns = 0;
 }
 
 /* --- afterwards --- */
@@ -694,11 +756,21 @@ static uint64_t unnamed(struct sampling *g)
 	return n;
 }
 
+static bool is_there(const struct exam *exam)
+{
+	return !exam->patient->target.pid || target_alive(&exam->patient->target);
+}
+
 static struct err *finish(struct sampling *g)
 {
-	if (!g->sampler)
+	if (!g->sampler && !g->agent)
 		return NULL;
-	sampler_drain(g->sampler, UINT64_MAX, on_record, g);
+	drain(g, UINT64_MAX);
+	const struct sampler_facts f = *facts_of(g);
+	agent_source_free(STEAL(g->agent));
+	/* Threads that ended in between are missing in the second sum. */
+	if (g->facts->delay_ns > UINT64_MAX / 2)
+		g->facts->delay_ns = 0;
 	if (g->switches) {
 		switches_finish(g->switches, g->exam->end_ns);
 		struct switches_facts w = switches_facts(g->switches);
@@ -708,7 +780,7 @@ static struct err *finish(struct sampling *g)
 		g->facts->unseen_ns = w.unseen_ns;
 		g->facts->listened_ns = w.listened_ns;
 	}
-	if (g->facts->named && unnamed(g) && !g->exam->cancelled && target_alive(&g->exam->patient->target))
+	if (g->facts->named && unnamed(g) && !g->exam->cancelled && is_there(g->exam))
 		TRY(exam_methods_now(g->exam, g->methods, "late-names"));
 	else if (g->facts->from_files && unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
@@ -717,15 +789,14 @@ static struct err *finish(struct sampling *g)
 		lines_resolve(g->lines, g->exam, g->options->lines);
 		lines_save(g->options->lines, g->samples, g->exam);
 	}
-	const struct sampler_facts *f = sampler_facts(g->sampler);
-	g->facts->kernel = f->kernel;
-	g->facts->per_cpu = f->per_cpu;
-	g->facts->lost = f->lost;
-	g->facts->throttled = f->throttled;
-	g->facts->period = f->period;
-	g->facts->stack_bytes = f->stack_bytes;
-	g->facts->cpus = (uint32_t)f->cpus;
-	g->facts->threads = (uint32_t)f->threads;
+	g->facts->kernel = f.kernel;
+	g->facts->per_cpu = f.per_cpu;
+	g->facts->lost = f.lost;
+	g->facts->throttled = f.throttled;
+	g->facts->period = f.period;
+	g->facts->stack_bytes = f.stack_bytes;
+	g->facts->cpus = (uint32_t)f.cpus;
+	g->facts->threads = (uint32_t)f.threads;
 	sampling_save(g->exam, g->samples, g->facts);
 	return NULL;
 }
@@ -739,7 +810,9 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->facts = facts;
 	g->samples = samples_new();
 	g->methods = methods_new();
-	g->space = space_new(exam->patient->target.pid);
+	facts->by_agent = exam->way == WAY_AGENT;
+	g->agent = facts->by_agent ? agent_source_new() : NULL;
+	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, find_method, g);
 	if (options->lines)
@@ -764,6 +837,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	if (!err)
 		*ret = STEAL(g->samples);
 	sampler_free(g->sampler);
+	agent_source_free(g->agent);
 	switches_free(g->switches);
 	lines_free(g->lines);
 	mem_free(g->stack);

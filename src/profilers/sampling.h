@@ -29,6 +29,8 @@ struct sampling_facts {
 	bool per_cpu, named; /* events told the names of methods */
 	bool from_files;     /* names of methods come from files that the runtime wrote, see code_files.h */
 	bool by_events;	     /* the runtime's sampler and /proc, not the kernel's */
+	bool by_agent;	     /* timers in the process, not the kernel's sampling */
+	bool shared_signal;  /* by agent: the signal is used by the process, too */
 	uint64_t period;
 	uint32_t stack_bytes, cpus, threads;
 	uint64_t samples, lost, throttled;
@@ -38,6 +40,8 @@ struct sampling_facts {
 	uint64_t listened_ns; /* off-CPU only: of the window; less than it when switches are very many */
 	uint64_t delay_ns;    /* in which its threads were able to run but had no cpu, by the kernel's clock */
 	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
+	uint64_t handled, handler_ns, handler_max_ns; /* by agent: what its samples cost the process */
+	uint64_t untimed;			      /* by agent: threads that could have no timer */
 };
 
 /* Whose code a namespace is, and a native library. */

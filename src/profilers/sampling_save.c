@@ -28,8 +28,9 @@ void sampling_save(struct exam *exam, const struct samples *samples, const struc
 	const struct {
 		const char *key;
 		bool value;
-	} flags[] = { { "kernel", f->kernel }, { "kernel_names", f->kernel_names }, { "per_cpu", f->per_cpu },
-		      { "named", f->named },   { "from_files", f->from_files },	    { "by_events", f->by_events } };
+	} flags[] = { { "kernel", f->kernel },	   { "kernel_names", f->kernel_names },	 { "per_cpu", f->per_cpu },
+		      { "named", f->named },	   { "from_files", f->from_files },	 { "by_events", f->by_events },
+		      { "by_agent", f->by_agent }, { "shared_signal", f->shared_signal } };
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -47,7 +48,11 @@ void sampling_save(struct exam *exam, const struct samples *samples, const struc
 			{ "unseen_ns", f->unseen_ns },
 			{ "listened_ns", f->listened_ns },
 			{ "delay_ns", f->delay_ns },
-			{ "cpu_ns", f->cpu_ns } };
+			{ "cpu_ns", f->cpu_ns },
+			{ "handled", f->handled },
+			{ "handler_ns", f->handler_ns },
+			{ "handler_max_ns", f->handler_max_ns },
+			{ "untimed", f->untimed } };
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
 	/* What is not known is UINT64_MAX here and -1 there. */
@@ -83,6 +88,8 @@ struct err *recorded_samples(struct recording *recording, struct samples **ret, 
 		.named = json_get_bool(f, "named", false),
 		.from_files = json_get_bool(f, "from_files", false),
 		.by_events = json_get_bool(f, "by_events", false),
+		.by_agent = json_get_bool(f, "by_agent", false),
+		.shared_signal = json_get_bool(f, "shared_signal", false),
 		.period = fact_u64(f, "period"),
 		.stack_bytes = (uint32_t)fact_u64(f, "stack_bytes"),
 		.cpus = (uint32_t)fact_u64(f, "cpus"),
@@ -98,6 +105,10 @@ struct err *recorded_samples(struct recording *recording, struct samples **ret, 
 		.unseen_ns = fact_u64(f, "unseen_ns"),
 		.delay_ns = fact_u64(f, "delay_ns"),
 		.cpu_ns = fact_u64(f, "cpu_ns"),
+		.handled = fact_u64(f, "handled"),
+		.handler_ns = fact_u64(f, "handler_ns"),
+		.handler_max_ns = fact_u64(f, "handler_max_ns"),
+		.untimed = fact_u64(f, "untimed"),
 	};
 	for (size_t i = 0; i < UNWIND_ENDS; i++) {
 		json_int_t n = json_integer_value(json_array_get(ends, i));

@@ -321,19 +321,13 @@ static void hold_task(struct finder *f, uint64_t task)
 	}
 }
 
-/* "Shop.Bank.Checkout.ConfirmAsync" out of the box that is its task: the state machine is its last type argument. */
+/* "Shop.Bank.Checkout.ConfirmAsync" of the box that is its task; else what it will call. */
 static void name_task(struct finder *f, struct heap_value task, struct buf *out)
 {
-	const char *box = strstr(task.type->name, "AsyncStateMachineBox`1[["), *last = NULL;
 	struct heap_value action;
-	if (!box && heap_get_object(f->heap, task, "m_action", &action))
+	type_async_method(task.type->name, out);
+	if (!out->len && heap_get_object(f->heap, task, "m_action", &action))
 		delegate_show(f->heap, f->raw->look->dac, f->raw->look->image, action, out);
-	for (const char *p = box; p && (p = strstr(p, ",[")); p++)
-		last = p + 2;
-	if (!last)
-		return;
-	CLEANUP(mem_freep) char *machine = mem_strndup(last, strcspn(last, ",]"));
-	method_show(machine, "MoveNext", out);
 }
 
 static bool state_machine(struct finder *f, uint64_t box, struct heap_value *ret)

@@ -22,6 +22,7 @@
 
 struct space {
 	pid_t pid;
+	struct space_source source; /* instead of it */
 	VEC(struct space_map) maps;
 	VEC(struct space_object *) objects;
 	struct strtab paths; /* id = index in objects */
@@ -34,6 +35,18 @@ struct space *space_new(pid_t pid)
 	struct space *s = mem_zalloc(sizeof(*s));
 	s->pid = pid;
 	return s;
+}
+
+struct space *space_new_from(const struct space_source *source)
+{
+	struct space *s = space_new(0);
+	s->source = *source;
+	return s;
+}
+
+static bool is_live(const struct space *s)
+{
+	return s->pid || s->source.read;
 }
 
 static void object_free(struct space_object *o)
@@ -93,13 +106,21 @@ static void add_map(struct space *s, char *line)
 						.object = object_of(s, line + at) }));
 }
 
-static void read_maps(struct space *s)
+static struct err *read_text(struct space *s)
 {
 	char path[64];
-	s->read_ns = clock_mono_ns();
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)s->pid);
+	if (!s->source.open)
+		return file_read(path, MAPS_BYTES_MAX, &s->text);
+	CLOSE_FD int fd = s->source.open(s->source.user, "/proc/self/maps");
+	return fd < 0 ? NULL : file_read_fd(fd, "its mappings", MAPS_BYTES_MAX, &s->text);
+}
+
+static void read_maps(struct space *s)
+{
+	s->read_ns = clock_mono_ns();
 	buf_clear(&s->text);
-	struct err *err = file_read(path, MAPS_BYTES_MAX, &s->text);
+	struct err *err = read_text(s);
 	/* Of a process that is gone we keep what we knew. */
 	if (!err && s->text.len) {
 		vec_clear(&s->maps);
@@ -109,6 +130,12 @@ static void read_maps(struct space *s)
 	}
 	err_ignore(err);
 	buf_free(&s->text);
+}
+
+void space_look(struct space *s)
+{
+	if (s->pid)
+		read_maps(s);
 }
 
 static const struct space_map *find_known(const struct space *s, uint64_t address)
@@ -127,7 +154,7 @@ static const struct space_map *find_known(const struct space *s, uint64_t addres
 const struct space_map *space_find(struct space *s, uint64_t address)
 {
 	const struct space_map *map = find_known(s, address);
-	if (map || !s->pid || clock_mono_ns() - s->read_ns < REREAD_NS)
+	if (map || !is_live(s) || clock_mono_ns() - s->read_ns < REREAD_NS)
 		return map;
 	read_maps(s);
 	return find_known(s, address);
@@ -136,24 +163,33 @@ const struct space_map *space_find(struct space *s, uint64_t address)
 bool space_read(struct space *s, uint64_t address, void *out, size_t len)
 {
 	struct iovec ours = { out, len }, its = { (void *)(uintptr_t)address, len };
+	if (s->source.read)
+		return s->source.read(s->source.user, address, out, len);
 	return s->pid && process_vm_readv(s->pid, &ours, 1, &its, 1, 0) == (ssize_t)len;
 }
 
 /* --- files --- */
 
-static int open_regular(const char *path)
+static int regular(int opened)
 {
-	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	CLOSE_FD int fd = opened;
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return -1;
 	return fd_steal(&fd);
 }
 
+static int open_regular(const char *path)
+{
+	return regular(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
 /* By the mapping itself where we may: that is the right file even when its path now names another one. */
 static int open_mapped(const struct space *s, const struct space_map *map)
 {
 	char path[96];
+	if (s->source.open)
+		return regular(s->source.open(s->source.user, map->object->path));
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)s->pid, (unsigned long long)map->start,
 		 (unsigned long long)map->end);
 	int fd = open_regular(path);
@@ -205,8 +241,9 @@ struct space_object *space_open(struct space *s, const struct space_map *map)
 	if (fd < 0)
 		return o;
 	struct err *err = elf_open(fd, &o->elf);
-	char root[64];
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)s->pid);
+	char root[64] = "";
+	if (s->pid)
+		snprintf(root, sizeof(root), "/proc/%d/root", (int)s->pid);
 	if (err)
 		open_pe(o, fd);
 	else

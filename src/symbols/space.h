@@ -11,8 +11,19 @@
 struct space;
 /* pid 0 is a space without a process: everything is unknown. */
 struct space *space_new(pid_t pid);
+/* A process that /proc does not show us: somebody else reads its memory and opens files as it sees them, its own
+ * /proc/self/maps among them. */
+struct space_source {
+	bool (*read)(void *user, uint64_t address, void *out, size_t len);
+	int (*open)(void *user, const char *path); /* a descriptor of ours, or -1 */
+	void *user;
+};
+struct space *space_new_from(const struct space_source *source);
 void space_free(struct space *s);
 DEFINE_CLEANUP(space_free, struct space *)
+
+/* What is mapped now, without waiting to be asked. */
+void space_look(struct space *s);
 
 /* A file that is mapped. */
 struct space_object {

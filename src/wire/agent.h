@@ -5,15 +5,19 @@
  * from; each call begins with a hello that repeats the token. The first call is the control line: notes of the library,
  * in one direction; when drdotnet hangs up, the library ends what it does and leaves. The copy of the process makes a
  * second call and sends its image (wire/image.h). Both sides are of one build and one machine: little-endian,
- * versioned, checked all the same. */
+ * versioned, checked all the same.
+ *
+ * While it samples, the control line has two directions: drdotnet sends requests, and gets an answer to some of them
+ * between the notes. */
 
 #include <stdint.h>
 
 #define WIRE_AGENT_MAGIC "drdnagt"
-#define WIRE_AGENT_VERSION 1
+#define WIRE_AGENT_VERSION 2
 #define WIRE_AGENT_LIBRARY "agent.so" /* the names in the folder */
 #define WIRE_AGENT_SOCKET "s"
 #define WIRE_AGENT_FOLDER_MAX 1024
+#define WIRE_AGENT_STACK_MAX 65528
 
 enum wire_agent_mode { WIRE_AGENT_IMAGE = 1, WIRE_AGENT_CPU };
 enum { WIRE_AGENT_SEND_DAC = 1 }; /* flags: send libmscordaccore.so, we cannot see it */
@@ -28,7 +32,7 @@ struct wire_agent_config {
 	uint32_t fault;	       /* tests only: the step at which the copy fails */
 	uint64_t max_pause_ns; /* refuse when it is predicted to be longer */
 	uint32_t period_us;    /* of CPU time between samples of a thread */
-	uint32_t reserved;
+	uint32_t stack_bytes;  /* copied with each */
 	uint8_t token[16];
 	char folder[WIRE_AGENT_FOLDER_MAX]; /* as the target sees it, NUL-terminated */
 };
@@ -49,8 +53,11 @@ enum wire_agent_kind {
 	WIRE_AGENT_COPIED,	/* the pause is over; values */
 	WIRE_AGENT_ENDED,	/* the copy has ended with this status in code */
 	WIRE_AGENT_LEAVING,	/* the last note */
-	WIRE_AGENT_SAMPLES,	/* code: bytes of samples that follow */
-	WIRE_AGENT_SAMPLED,	/* sampling is over; values */
+	WIRE_AGENT_STARTED,	/* samples are taken from now on */
+	WIRE_AGENT_SAMPLE,	/* code: bytes that follow: struct wire_agent_sample and a piece of the stack */
+	WIRE_AGENT_THREAD,	/* code: bytes that follow: struct wire_agent_thread */
+	WIRE_AGENT_SAMPLED,	/* sampling is over; values by enum wire_agent_cpu_value */
+	WIRE_AGENT_ANSWER,	/* to WIRE_AGENT_OPEN: with a descriptor, or an errno in code */
 };
 enum wire_agent_why {
 	WIRE_AGENT_OK,
@@ -91,3 +98,50 @@ struct wire_agent_note {
 	uint64_t values[WIRE_AGENT_VALUES];
 };
 _Static_assert(sizeof(struct wire_agent_note) == 16 + 8 * WIRE_AGENT_VALUES, "no holes");
+
+/* ---- while it samples ---- */
+
+enum wire_agent_cpu_value {
+	WIRE_AGENT_HANDLER_NS, /* of all samples */
+	WIRE_AGENT_HANDLER_MAX_NS,
+	WIRE_AGENT_HANDLED,
+	WIRE_AGENT_DROPPED,    /* found no room */
+	WIRE_AGENT_CPU_NS,     /* of the process meanwhile */
+	WIRE_AGENT_OWN_CPU_NS, /* of the library's own thread */
+	WIRE_AGENT_TIMERS,
+	WIRE_AGENT_UNTIMED, /* threads without a timer: they block the signal, or there are too many */
+	WIRE_AGENT_CHAINED, /* the signal was in use, its handler still gets what is not ours */
+	WIRE_AGENT_CPU_VALUES,
+};
+_Static_assert((int)WIRE_AGENT_CPU_VALUES <= (int)WIRE_AGENT_VALUES, "they fit into a note");
+
+struct wire_agent_sample {
+	int32_t tid; /* as the process knows it */
+	uint32_t stack_len, asked;
+	uint32_t reserved;
+	uint64_t time_ns;  /* monotonic */
+	uint64_t cpu_ns;   /* of the thread since its last sample, by its own clock */
+	uint64_t regs[16]; /* as instructions number them */
+	uint64_t ip;
+};
+_Static_assert(sizeof(struct wire_agent_sample) == 168, "no holes");
+
+/* When a thread is first seen, and when sampling has ended. */
+struct wire_agent_thread {
+	int32_t tid;
+	uint32_t last;
+	uint64_t cpu_ns, delay_ns; /* on a CPU, and able to run without one, since it began */
+	char name[16];
+};
+_Static_assert(sizeof(struct wire_agent_thread) == 40, "no holes");
+
+enum wire_agent_ask {
+	WIRE_AGENT_OPEN = 1, /* len bytes of a path follow */
+	WIRE_AGENT_STACK,    /* len: bytes to copy from now on */
+	WIRE_AGENT_STOP,     /* sampling; files can still be asked for */
+	WIRE_AGENT_LEAVE,
+};
+struct wire_agent_request {
+	uint32_t kind, len;
+};
+_Static_assert(sizeof(struct wire_agent_request) == 8, "no holes");

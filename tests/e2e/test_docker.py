@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -19,9 +20,11 @@ IMAGE = "drdotnet/web"
 PORT = 19092
 MAX_IMAGE_BYTES = 60_000_000
 SECONDS = 120
-EXCEPTIONS, MERGED_STACKS = "805A308B-061C-47F3-9B30-F785C3186E82", "9404d16c-b49e-11ed-afa1-0242ac120002"
-
+# The eight of the contract.
 GC_SURVIVORS, DUPLICATED_STRINGS = "805A307B-061C-47F3-9B30-F795C3186E86", "bdaba522-104c-4343-8952-036bed81527d"
+EXCEPTIONS, MERGED_STACKS = "805A308B-061C-47F3-9B30-F785C3186E82", "9404d16c-b49e-11ed-afa1-0242ac120002"
+ALLOCATIONS, MEMORY_LEAKS = "805A308B-061C-47F3-9B30-F785C3186E84", "805A308B-061C-47F3-9B30-F785C3186E83"
+RUNTIME_PAUSES, CPU_HOTPATHS = "805A308B-061C-47F3-9B30-F785C3186E85", "805A308B-061C-47F3-9B30-A485B2056E71"
 
 
 class Engine:
@@ -102,28 +105,31 @@ class Docker(unittest.TestCase):
         self.assertEqual(session["state"], "done", session)
         return session
 
+    def verdict(self, guid, process, **parameters):
+        return self.examine(guid, process, **parameters)["verdict"]
+
     def test_only_a_volume_is_shared(self):
-        """The recipe of the README: two apps on one volume, told apart; one without rights and with a read-only root."""
-        deadlock = self.app("deadlock", "app-1")
-        thrower = self.app("exceptions", "app-2", "--user", "1000:1000", "--read-only", "--cap-drop", "ALL")
+        """The recipe of the README: three apps on one volume, told apart; one without rights and with a read-only root. All
+        eight profilers of the contract, against what the apps know of themselves."""
+        hung = self.app("deadlock", "app-1")
+        busy = self.app("exceptions,cpu,gc-pauses,allocations", "app-2", "--user", "1000:1000", "--read-only",
+                        "--cap-drop", "ALL", rate=100)
+        full = self.app("leak,duplicate-strings", "app-3", copies=20000)
         self.doctor("-v", "diagnostics:/tmp")
         wait_until(self.reachable, "the server answers", 30)
-        processes = {p["commandLine"].split()[-1]: p for p in self.call("/api/processes")}
-        self.assertEqual(set(processes), {"deadlock", "exceptions"})
-        self.assertNotEqual(processes["deadlock"]["id"], processes["exceptions"]["id"])
-        one, two = processes["deadlock"]["id"], processes["exceptions"]["id"]
-
-        for process in (one, two):
+        processes = {p["commandLine"].split()[2]: p["id"] for p in self.call("/api/processes")}
+        self.assertEqual(set(processes), {"deadlock", "exceptions,cpu,gc-pauses,allocations", "leak,duplicate-strings"})
+        self.assertEqual(len(set(processes.values())), 3)
+        one, two, three = (processes[app] for app in sorted(processes))
+        for process in (one, two, three):
             check = json.loads(self.docker("exec", "drdotnet", "drdotnet", "check", process, "--json").stdout)
             ways = check.get("ways", check)
             self.assertEqual([ways[w]["open"] for w in ("events", "samples", "image", "agent")], [True, False, False, True])
-        merged = self.examine(MERGED_STACKS, one)
-        self.assertIn("threads wait for Shop.Bank.", merged["verdict"])
+
+        self.assertIn("threads wait for Shop.Bank.", self.verdict(MERGED_STACKS, one))
         self.examine(MERGED_STACKS, two)
-        for guid in (GC_SURVIVORS, DUPLICATED_STRINGS):
-            self.assertIn("No problem here", self.examine(guid, one)["verdict"])
-        thrown = self.examine(EXCEPTIONS, two, duration=2)
-        self.assertIn("exceptions", thrown["verdict"])
+        self.busy_app(two, busy)
+        self.full_app(three, full)
         stacks = json.loads(self.docker("exec", "drdotnet", "drdotnet", "stacks", one, "--json").stdout)
         self.assertIn("Shop.Bank.Ledger.TransferByMonitor",
                       {f["name"] for t in stacks["threads"] for f in t["frames"]})
@@ -135,8 +141,31 @@ class Docker(unittest.TestCase):
         self.assertEqual(self.docker("exec", "drdotnet", "drdotnet", "_health").returncode, 0)
         volume = Path(self.docker("volume", "inspect", "-f", "{{.Mountpoint}}", "diagnostics").stdout.strip())
         self.assertEqual([p.name for p in volume.glob("drdotnet-*")], [])
-        for patient in (deadlock, thrower):
+        for patient in (hung, busy, full):
             self.assertFalse(patient.truth()["paused"])
+
+    def busy_app(self, process, patient):
+        patient.mark()
+        thrown = self.verdict(EXCEPTIONS, process, duration=2)
+        truth = patient.truth()
+        rate = truth["exceptions"]["events"] * 1e9 / truth["since_mark_ns"]
+        seen = re.match(r"([\d,]+) exceptions in .* \(([\d.,]+)/s\)", thrown)
+        self.assertAlmostEqual(float(seen[2].replace(",", "")) / rate, 1, delta=0.4)
+        self.assertRegex(self.verdict(ALLOCATIONS, process, duration=2), r"\d+ % of it is System\.Byte\[\], allocated in Shop\.")
+        self.assertIn("induced by GC.Collect", self.verdict(RUNTIME_PAUSES, process, duration=2))
+        self.assertIn("Shop.Pricing.Quote.Total → Shop.Pricing.Tax.Compute",
+                      self.verdict(CPU_HOTPATHS, process, duration_seconds=3))
+
+    def full_app(self, process, patient):
+        holders = {h["field"]: h["type"].rpartition(".")[2] for h in patient.truth()["leak"]["holders"].values()}
+        for guid, parameters in ((MEMORY_LEAKS, {"duration": 3, "looks": 3}), (GC_SURVIVORS, {})):
+            field, kept = re.match(r"(\S+) .*? ([A-Z]\w+)(?: alive| in )", self.verdict(guid, process, **parameters)).groups()
+            self.assertEqual(holders.get(field), kept)
+        strings = self.verdict(DUPLICATED_STRINGS, process)
+        truth = patient.truth()["duplicate-strings"]
+        self.assertIn(f"held by static {truth['holder']}", strings)
+        wasted = float(re.match(r"Copies of equal strings take ([\d.]+) MB", strings)[1])
+        self.assertAlmostEqual(wasted * 2 ** 20 / truth["wasted_bytes"], 1, delta=0.05)
 
     def test_other_recipes(self):
         self.app("deadlock", "app-3")

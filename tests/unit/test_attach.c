@@ -2,12 +2,15 @@
 #include "unit.h"
 
 #include "attach/attach.h"
+#include "attach/cpu.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "build_core.h"
 #include "ipc/patient.h"
 #include "wire/agent.h"
 #include "wire/image.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,6 +31,9 @@ struct act {
 	size_t n_notes;
 	const void *stream; /* what the copy sends; NULL = it never calls */
 	size_t stream_len;
+	const void *said; /* on the control line, by one that samples */
+	size_t said_len;
+	bool ends; /* and hangs up then */
 };
 
 struct stage {
@@ -51,6 +57,48 @@ static struct err *play_line(const struct wire_agent_config *config, enum wire_a
 	return fd_write_full(*ret, &hello, sizeof(hello), DEADLINE_NEVER);
 }
 
+static void pass(int line, const char *path)
+{
+	struct wire_agent_note note = { .kind = WIRE_AGENT_ANSWER };
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} passed = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	struct iovec data = { &note, sizeof(note) };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof(passed.bytes)
+	};
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		note.code = errno;
+		message.msg_control = NULL;
+		message.msg_controllen = 0;
+	}
+	memcpy(CMSG_DATA(&passed.head), &fd, sizeof(fd));
+	assert_int_equal(sendmsg(line, &message, MSG_NOSIGNAL), sizeof(note));
+}
+
+/* One that samples, as src/agent/cpu.c does. */
+static void play_sampling(const struct act *act, int control)
+{
+	struct wire_agent_note sampled = { .kind = WIRE_AGENT_SAMPLED, .values = { [WIRE_AGENT_HANDLED] = 7 } };
+	struct wire_agent_note left = { .kind = WIRE_AGENT_LEAVING };
+	struct wire_agent_request r;
+	char path[1024];
+	err_ignore(fd_write_full(control, act->said, act->said_len, deadline_in_ms(PATIENCE_MS)));
+	while (!act->ends && recv(control, &r, sizeof(r), MSG_WAITALL) == sizeof(r) && r.kind != WIRE_AGENT_LEAVE) {
+		if (r.kind == WIRE_AGENT_OPEN && r.len < sizeof(path) &&
+		    recv(control, path, r.len, MSG_WAITALL) == r.len) {
+			path[r.len] = 0;
+			pass(control, path);
+		} else if (r.kind == WIRE_AGENT_STOP) {
+			err_ignore(fd_write_full(control, &sampled, sizeof(sampled), DEADLINE_NEVER));
+		}
+	}
+	if (!act->ends)
+		err_ignore(fd_write_full(control, &left, sizeof(left), DEADLINE_NEVER));
+}
+
 static void play_library(struct stage *s, const struct wire_agent_config *config)
 {
 	CLOSE_FD int control = -1, copy = -1;
@@ -60,6 +108,10 @@ static void play_library(struct stage *s, const struct wire_agent_config *config
 	err_ignore(play_line(config, WIRE_AGENT_CONTROL, act->wrong_token, &control));
 	if (act->hangs_up)
 		return;
+	if (act->said) {
+		play_sampling(act, control);
+		return;
+	}
 	if (act->stream) {
 		err_ignore(play_line(config, WIRE_AGENT_COPY, act->wrong_token, &copy));
 		err_ignore(fd_write_full(copy, act->stream, act->stream_len, deadline_in_ms(PATIENCE_MS)));
@@ -241,12 +293,154 @@ static void test_hostile_library(void **state)
 	buf_free(&s);
 }
 
+/* ---- samples ---- */
+
+static void say(struct buf *out, enum wire_agent_kind kind, const void *more, size_t len)
+{
+	struct wire_agent_note note = { .kind = kind, .code = (int32_t)len };
+	buf_add(out, &note, sizeof(note));
+	buf_add(out, more, len);
+}
+
+static struct buf good_samples(void)
+{
+	struct {
+		struct wire_agent_sample head;
+		uint64_t stack[4];
+	} sample = { .head = { .tid = 5, .stack_len = 32, .asked = 32, .time_ns = 100, .cpu_ns = 9, .ip = 0x1234 },
+		     .stack = { 1, 2, 3, 4 } };
+	struct wire_agent_thread thread = { .tid = 5, .cpu_ns = 77, .name = "worker" };
+	struct buf b = { 0 };
+	sample.head.regs[4] = 0x8000;
+	say(&b, WIRE_AGENT_STARTED, NULL, 0);
+	say(&b, WIRE_AGENT_THREAD, &thread, sizeof(thread));
+	say(&b, WIRE_AGENT_SAMPLE, &sample, sizeof(sample));
+	sample.head.time_ns = 900;
+	sample.head.asked = 64;
+	say(&b, WIRE_AGENT_SAMPLE, &sample, sizeof(sample));
+	return b;
+}
+
+struct got {
+	struct attach_sample last;
+	uint64_t top; /* of its stack */
+	size_t samples, threads;
+	char name[17];
+};
+
+static void on_sample(void *user, const struct attach_sample *s)
+{
+	struct got *g = user;
+	g->last = *s;
+	if (s->stack_len >= sizeof(g->top))
+		memcpy(&g->top, s->stack + s->stack_len - sizeof(g->top), sizeof(g->top));
+	g->samples++;
+}
+
+static void on_thread(void *user, const struct attach_thread *t)
+{
+	struct got *g = user;
+	memcpy(g->name, t->name, sizeof(g->name));
+	g->threads++;
+}
+
+/* Starts, gives everything up to that time to got, and stops. */
+static struct err *sample(struct act act, uint64_t until_ns, struct got *got, struct attach_cpu_facts *facts)
+{
+	struct stage s;
+	stage_open(&s, act);
+	char library[] = "/proc/self/exe";
+	struct attach_options options = { .library = library, .patience_ms = PATIENCE_MS };
+	struct patient p = { .target = { .pid = getpid(), .uid = getuid(), .socket = s.socket } };
+	struct attach_cpu_sink sink = { on_sample, on_thread, got };
+	struct attach_cpu *cpu = NULL;
+	struct err *err = attach_cpu_start(&p, &options, 10000000, 64, &cpu);
+	uint64_t word = 4711, seen = 0;
+	if (!err && !act.ends) {
+		assert_true(attach_cpu_read(cpu, (uint64_t)(uintptr_t)&word, &seen, sizeof(seen)));
+		assert_int_equal(seen, word);
+		assert_false(attach_cpu_read(cpu, 16, &seen, sizeof(seen)));
+		assert_int_equal(attach_cpu_open(cpu, "/nothing/here"), -1);
+		CLOSE_FD int maps = attach_cpu_open(cpu, "/proc/self/maps");
+		assert_true(maps >= 0);
+	}
+	if (!err)
+		err = attach_cpu_drain(cpu, until_ns, &sink);
+	struct err *late = cpu && !err ? attach_cpu_stop(cpu, facts) : NULL;
+	attach_cpu_free(cpu);
+	stage_close(&s);
+	if (err)
+		err_free(late);
+	return err ? err : late;
+}
+
+static void test_samples(void **state)
+{
+	(void)state;
+	CLEANUP(buf_free) struct buf said = good_samples();
+	struct attach_cpu_facts facts = { 0 };
+	struct got got = { 0 };
+	assert_ok(sample((struct act){ .said = said.data, .said_len = said.len }, 500, &got, &facts));
+	assert_int_equal(got.samples, 1);
+	assert_int_equal(got.threads, 1);
+	assert_string_equal(got.name, "worker");
+	assert_int_equal(got.last.tid, 5);
+	assert_int_equal(got.last.cpu_ns, 9);
+	assert_int_equal(got.last.regs[4], 0x8000);
+	assert_int_equal(got.last.stack_len, 32);
+	assert_int_equal(got.top, 4);
+	assert_true(got.last.full);
+	assert_int_equal(facts.handled, 7);
+	got.samples = 0;
+	assert_ok(sample((struct act){ .said = said.data, .said_len = said.len }, UINT64_MAX, &got, &facts));
+	assert_int_equal(got.samples, 2);
+	assert_false(got.last.full);
+}
+
+static void test_samples_refused(void **state)
+{
+	(void)state;
+	struct wire_agent_note refused = { .kind = WIRE_AGENT_REFUSED, .why = WIRE_AGENT_NO_TIMER, .code = EAGAIN };
+	struct attach_cpu_facts facts;
+	struct got got = { 0 };
+	struct err *err =
+		sample((struct act){ .said = &refused, .said_len = sizeof(refused), .ends = true }, 0, &got, &facts);
+	assert_err(err, ERR_UNSUPPORTED);
+}
+
+/* Cut anywhere, and with any byte of what frames it changed: an error or fewer samples, nothing worse. */
+static void test_hostile_samples(void **state)
+{
+	(void)state;
+	CLEANUP(buf_free) struct buf said = good_samples();
+	struct attach_cpu_facts facts;
+	for (size_t len = 0; len < said.len; len += 11) {
+		struct got got = { 0 };
+		struct err *err = sample((struct act){ .said = said.data, .said_len = len, .ends = true }, UINT64_MAX,
+					 &got, &facts);
+		assert_non_null(err);
+		assert_true(got.samples < 2);
+		err_free(err);
+	}
+	for (size_t i = 0; i < 2 * sizeof(struct wire_agent_note) + 40; i++) {
+		struct got got = { 0 };
+		if (i % sizeof(struct wire_agent_note) > 16 && i < sizeof(struct wire_agent_note))
+			continue; /* values that mean nothing here */
+		((uint8_t *)said.data)[i] ^= 0xff;
+		err_ignore(sample((struct act){ .said = said.data, .said_len = said.len, .ends = true }, UINT64_MAX,
+				  &got, &facts));
+		assert_true(got.samples <= 2);
+		((uint8_t *)said.data)[i] ^= 0xff;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_image),	cmocka_unit_test(test_runtime_refuses),
 		cmocka_unit_test(test_library_refuses), cmocka_unit_test(test_copy_fails),
-		cmocka_unit_test(test_hostile_library),
+		cmocka_unit_test(test_hostile_library), cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_samples_refused), cmocka_unit_test(test_hostile_samples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

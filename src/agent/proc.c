@@ -1,0 +1,76 @@
+#include "agent/agent.h"
+#include "agent/sys.h"
+
+static int number(const char *s)
+{
+	int n = 0;
+	if (*s < '0' || *s > '9')
+		return -1;
+	for (; *s >= '0' && *s <= '9'; s++)
+		n = n * 10 + (*s - '0');
+	return n;
+}
+
+struct entry { /* of getdents64 */
+	uint64_t inode;
+	int64_t offset;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+void proc_each_number(int folder, void (*on)(void *user, int n), void *user)
+{
+	_Alignas(8) char text[2048];
+	for (long n; (n = SYS(getdents64, folder, text, sizeof(text))) > 0;)
+		for (long at = 0; at < n;) {
+			const struct entry *e = (const struct entry *)(const void *)(text + at);
+			if (number(e->name) >= 0)
+				on(user, number(e->name));
+			at += e->len;
+		}
+}
+
+static size_t put(char *to, const char *text)
+{
+	size_t n = 0;
+	for (; text[n]; n++)
+		to[n] = text[n];
+	to[n] = '\0';
+	return n;
+}
+
+static size_t put_number(char *to, int64_t n)
+{
+	char digits[20];
+	size_t d = 0, len = 0;
+	do
+		digits[d++] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (d)
+		to[len++] = digits[--d];
+	to[len] = '\0';
+	return len;
+}
+
+void proc_task_path(char path[static 64], int64_t pid, int32_t tid, const char *file)
+{
+	size_t n = put(path, "/proc/");
+	n += put_number(path + n, pid);
+	n += put(path + n, "/task");
+	if (tid) {
+		n += put(path + n, "/");
+		n += put_number(path + n, tid);
+	}
+	put(path + n, file);
+}
+
+void proc_task_name(int32_t pid, int32_t tid, char name[static 16])
+{
+	char path[64];
+	proc_task_path(path, pid, tid, "/comm");
+	long got = sys_read_file(path, name, 15);
+	name[got > 0 ? got : 0] = '\0';
+	while (got > 0 && name[got - 1] == '\n')
+		name[--got] = '\0';
+}
