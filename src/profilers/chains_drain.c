@@ -19,10 +19,12 @@
 
 enum { TYPE_NEW, TYPE_PLAIN, TYPE_BOX, TYPE_POOLED_BOX, TYPE_SEMAPHORE, TYPE_TASK, TYPE_SOURCE };
 
-static bool is_task(struct finder *f, const struct heap_type *type)
+/* Is it that type or derived from it? Generic ones go on with their number of parameters. */
+static bool is_a(struct finder *f, const struct heap_type *type, const char *name)
 {
+	size_t len = strlen(name);
 	for (size_t i = 0; type && i < PARENTS_MAX; i++) {
-		if (str_eq(type->name, "System.Threading.Tasks.Task"))
+		if (!strncmp(type->name, name, len) && (!type->name[len] || type->name[len] == '`'))
 			return true;
 		type = type->parent ? heap_type(f->heap, type->parent) : NULL;
 	}
@@ -35,13 +37,13 @@ static uint8_t kind_of(struct finder *f, const struct heap_type *type)
 		vec_push(&f->kinds, TYPE_NEW);
 	if (f->kinds.v[type->index] != TYPE_NEW)
 		return f->kinds.v[type->index];
-	uint8_t kind = type->kind != HEAP_OBJECT					       ? TYPE_PLAIN
-		       : strstr(type->name, "AsyncStateMachineBox`1[[")			       ? TYPE_BOX
-		       : strstr(type->name, "+StateMachineBox`1[[")			       ? TYPE_POOLED_BOX
-		       : str_eq(type->name, "System.Threading.SemaphoreSlim")		       ? TYPE_SEMAPHORE
-		       : str_starts(type->name, "System.Threading.Tasks.TaskCompletionSource") ? TYPE_SOURCE
-		       : is_task(f, type)						       ? TYPE_TASK
-											       : TYPE_PLAIN;
+	uint8_t kind = type->kind != HEAP_OBJECT				      ? TYPE_PLAIN
+		       : strstr(type->name, "AsyncStateMachineBox`1[[")		      ? TYPE_BOX
+		       : strstr(type->name, "+StateMachineBox`1[[")		      ? TYPE_POOLED_BOX
+		       : str_eq(type->name, "System.Threading.SemaphoreSlim")	      ? TYPE_SEMAPHORE
+		       : is_a(f, type, "System.Threading.Tasks.TaskCompletionSource") ? TYPE_SOURCE
+		       : is_a(f, type, "System.Threading.Tasks.Task")		      ? TYPE_TASK
+										      : TYPE_PLAIN;
 	/* Asking for parents may have made the list longer. */
 	f->kinds.v[type->index] = kind;
 	return kind;
