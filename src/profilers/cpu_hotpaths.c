@@ -57,7 +57,7 @@ static struct err *run(struct exam *exam)
 	cpu_budget_begin(exam, &c->budget);
 	TRY(exam_samples(exam, &options, &c->samples, &c->facts));
 	cpu_budget_end(exam, &c->budget);
-	if (!c->budget.cores)
+	if (c->budget.cores <= 0)
 		c->budget.cores = c->facts.cpus;
 	return NULL;
 }
@@ -144,6 +144,13 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
 		rich_text(text, " of that is the %s.", kind == FRAME_GC ? "garbage collector" : "JIT compiler");
+		if (top->frame == UINT32_MAX && v->hot->sites.n > 1)
+			top++;
+		if (top->frame == UINT32_MAX || share(v, top->weight) < HOT_SHARE)
+			return;
+		rich_text(text, " %s of all is below ", fmt_percent(share(v, top->weight)).s);
+		add_path(v, top, text);
+		rich_text(text, ".");
 		return;
 	}
 	if (top->frame == UINT32_MAX && v->hot->sites.n > 1 && !str_eq(finding, "outside-your-code"))
@@ -571,7 +578,8 @@ const struct profiler profiler_cpu_hotpaths = {
 			  "cheaper." },
 			{ "spread-out",
 			  "Look at the flame graph for work that many paths share, and at the subsystems." },
-			{ "gc-heavy", "Allocate less: run runtime-pauses to see which collections these are." },
+			{ "gc-heavy",
+			  "Allocate less: run allocations to see what and where, and gc-stats for what it costs." },
 			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
 				       "ReadyToRun shortens the "
 				       "start." },

@@ -403,20 +403,23 @@ static const char *finding_of(const struct view *v)
 }
 
 /* How many there were when one that is thrown again at every await on its way counts once. Some are made without a
- * throw (SetException) and first thrown at an await: the await that threw most of their type counts these. */
-static double count_once(const struct exceptions *x, const struct sites *sites)
+ * throw (SetException) and first thrown at an await: the stack that threw most of their type counts these. */
+static double count_once(struct exceptions *x, double scale)
 {
 	CLEANUP(mem_freep) double *began = mem_zalloc((x->types.n + 1) * sizeof(*began));
 	CLEANUP(mem_freep) double *again = mem_zalloc((x->types.n + 1) * sizeof(*again));
 	double sum = 0;
-	vec_each(site, sites) {
-		if (site->again)
-			again[site->type] = MAX(again[site->type], site->estimate);
+	vec_each(s, &x->sites) {
+		if (thrown_again(x, s->stack))
+			again[s->type] = MAX(again[s->type], (double)s->count);
 		else
-			began[site->type] += site->estimate;
+			began[s->type] += (double)s->count;
 	}
-	for (uint32_t t = 0; t < x->types.n; t++)
-		sum += MAX(began[t], again[t]);
+	for (uint32_t t = 0; t < x->types.n; t++) {
+		const struct type *type = &x->types.v[t];
+		double seen = MAX(began[t], again[t]), all = (double)type->count * scale;
+		sum += type->stacked ? seen * all / (double)type->stacked : all;
+	}
 	return sum;
 }
 
@@ -466,7 +469,9 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 			struct report *report)
 {
 	const char *finding = finding_of(v);
-	enum report_health health = v->rate < RATE_MANY	       ? REPORT_OK
+	/* Few are no alarm, yet which they are is what may have been asked for. */
+	enum report_health health = !v->total		       ? REPORT_OK
+				    : v->rate < RATE_MANY      ? REPORT_INFO
 				    : v->rate < RATE_VERY_MANY ? REPORT_WARN
 							       : REPORT_BAD;
 	struct rich *text = report_verdict(report, health, finding);
@@ -475,11 +480,12 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 		rich_text(text, "No problem here: no exception was thrown in %s.", window.s);
 		return;
 	}
-	if (health == REPORT_OK)
+	bool few = health == REPORT_INFO;
+	if (few)
 		rich_text(text, "Nothing alarming: ");
-	double once = count_once(x, sites);
+	double once = count_once(x, v->scale);
 	bool again = once < NEARLY_ALL * v->sum;
-	rich_strong(text, "%s%s", v->estimated ? health == REPORT_OK ? "about " : "About " : "",
+	rich_strong(text, "%s%s", v->estimated ? few ? "about " : "About " : "",
 		    fmt_plural(v->total, again ? "throw" : "exception", again ? "throws" : "exceptions").s);
 	rich_text(text, " in %s (%s)", window.s, fmt_rate(v->rate).s);
 	if (again)
@@ -694,7 +700,7 @@ const struct profiler profiler_exceptions = {
 					     "before the call): every "
 					     "throw walks the stack, caught or not." },
 			{ "few-exceptions",
-			  "Nothing to do about the rate; look at the table if one of them is unexpected." },
+			  "The rate is no problem. Is one of them unexpected? Their messages and stacks are below." },
 		},
 	.n_advice = 2,
 	.run = run,

@@ -22,6 +22,7 @@
 #define LOCK_SHARE 0.20
 #define STARVED_SHARE 0.5
 #define STACK_LINES 40
+#define SLEEP_INTEREST 0.3
 
 struct off {
 	struct samples *samples;
@@ -212,10 +213,8 @@ static const char *telling_call(const struct view *v, const struct place *p)
 	return ordinary ? NULL : short_call(name);
 }
 
-static void add_top(const struct view *v, const struct place *p, struct rich *text)
+static void add_place(const struct view *v, const struct place *p, struct rich *text)
 {
-	rich_strong(text, "%s", fmt_percent(share(v, p->weight - p->whole_weight)).s);
-	rich_text(text, " of that is in ");
 	if (p->caller != UINT32_MAX) {
 		rich_code(text, frame_name(v, p->caller));
 		rich_text(text, " → ");
@@ -230,23 +229,44 @@ static void add_top(const struct view *v, const struct place *p, struct rich *te
 		rich_text(text, " in ");
 		rich_code(text, call);
 	}
-	rich_text(text, ".");
 }
 
-/* The story: the most time in waits that began or ended while we looked. One that does neither is as a rule a main
- * thread or a loop without work. */
-static const struct place *top_place(const struct view *v, bool locks)
+/* In waits that began or ended while we looked: one that does neither is as a rule a main thread or a loop without
+ * work. */
+static uint64_t moving_ns(const struct place *p)
 {
-	const struct place *top = &v->places.v[0];
-	uint64_t most = 0;
+	return p->weight - p->whole_weight;
+}
+
+/* The story: the most time. But a sleep is meant, as a rule, by a loop that looks after something. */
+static const struct place *top_place(const struct view *v, bool locks, const struct place *but)
+{
+	const struct place *top = NULL;
+	double most = 0;
 	vec_each(p, &v->places) {
-		uint64_t moving = p->weight - p->whole_weight;
-		if ((!locks || p->kind == WAIT_LOCK) && moving > most) {
-			most = moving;
+		double interest = (double)moving_ns(p) * (p->kind == WAIT_SLEEP ? SLEEP_INTEREST : 1);
+		if ((!locks || p->kind == WAIT_LOCK) && p != but && interest > most) {
+			most = interest;
 			top = p;
 		}
 	}
 	return top;
+}
+
+static void add_top(const struct view *v, bool locks, struct rich *text)
+{
+	const struct place *top = top_place(v, locks, NULL);
+	if (!top)
+		return;
+	const struct place *next = locks ? NULL : top_place(v, false, top);
+	rich_strong(text, "%s", fmt_percent(share(v, moving_ns(top))).s);
+	rich_text(text, " of that is in ");
+	add_place(v, top, text);
+	if (next && share(v, moving_ns(next)) >= LOCK_SHARE) {
+		rich_text(text, "; %s in ", fmt_percent(share(v, moving_ns(next))).s);
+		add_place(v, next, text);
+	}
+	rich_text(text, ".");
 }
 
 /* To wait all the time for work, a signal or the clock is ordinary; for a lock it is not. */
@@ -262,7 +282,7 @@ static void add_held(const struct view *v, struct rich *text)
 	rich_strong(text, "%s waited all the time for a lock", fmt_plural(v->held, "thread", "threads").s);
 	rich_text(text, most->whole == v->held ? ", in " : ", most in ");
 	rich_code(text, frame_name(v, most->frame));
-	rich_text(text, ". ");
+	rich_text(text, v->yours ? ". " : ".");
 }
 
 static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
@@ -281,7 +301,7 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	if (str_eq(finding, "cpu-starved")) {
 		rich_text(text, "Threads that could run waited ");
 		rich_strong(text, "%s", fmt_duration_ns(v->cpu).s);
-		rich_text(text, " for a CPU in %s. ", fmt_duration_ns(v->window_ns).s);
+		rich_text(text, " for a CPU in %s.%s", fmt_duration_ns(v->window_ns).s, v->yours || v->held ? " " : "");
 	}
 	add_held(v, text);
 	if (v->yours) {
@@ -290,7 +310,7 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		struct fmt_text threads = fmt_number(threads_of(v, v->yours));
 		rich_text(text, " in %s (%s %s on average). ", fmt_duration_ns(v->window_ns).s, threads.s,
 			  str_eq(threads.s, "1") ? "thread" : "threads");
-		add_top(v, top_place(v, str_eq(finding, "lock-waits")), text);
+		add_top(v, str_eq(finding, "lock-waits"), text);
 	}
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)

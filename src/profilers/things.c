@@ -544,8 +544,7 @@ static bool is_named_twice(const struct seen *s, const struct seen_thing *thing)
 	return false;
 }
 
-/* The last two parts of a name: the field and what it is a field of. */
-static const char *brief(const char *name)
+const char *name_brief(const char *name)
 {
 	const char *dot = NULL, *before = NULL;
 	for (const char *p = name; *p && *p != '<' && *p != '('; p++) {
@@ -568,13 +567,13 @@ static void thing_words(const struct seen *s, const struct seen_thing *thing, un
 			seen_thread_words(t, out);
 		return;
 	}
-	const char *name = thing->name && is_brief ? brief(thing->name) : thing->name;
+	const char *name = thing->name && is_brief ? name_brief(thing->name) : thing->name;
 	if (thing->kind == THING_TASK && name)
 		buf_printf(out, alike ? "tasks of %s" : is_brief ? "task %s" : "the task of %s", name);
 	else if (name)
 		buf_str(out, name);
 	else
-		buf_printf(out, "a %s", is_brief ? brief(thing->type) : thing->type);
+		buf_printf(out, "a %s", is_brief ? name_brief(thing->type) : thing->type);
 	if (!alike && is_named_twice(s, thing))
 		buf_printf(out, " (0x%llx)", (unsigned long long)thing->address);
 }

@@ -223,7 +223,7 @@ static void load_facts(struct pool *p)
 {
 	const json_t *fact = recording_fact(p->exam->recording, "pool");
 	p->cpu_ns = (uint64_t)json_get_int(fact, "cpu_ns", 0);
-	if (!p->budget.cores) /* as older recordings keep it */
+	if (p->budget.cores <= 0) /* as older recordings keep it */
 		p->budget.cores = (double)json_get_int(fact, "cores", 0);
 	p->workers_before = (size_t)json_get_int(fact, "workers_before", 0);
 	p->workers_after = (size_t)json_get_int(fact, "workers_after", 0);
