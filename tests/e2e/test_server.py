@@ -312,6 +312,11 @@ class ServerTest(unittest.TestCase):
             answer = self.server.post("/api/sessions", body)
             self.assertEqual(status, answer.status, (body[:60], answer))
             self.assertIn(words, answer.detail())
+        for path in ("/api/traces", "/api/cores", "/api/commands", "/api/login", f"/api/sessions/{self.done['guid']}/shares"):
+            for body, words in ((b"{", "not JSON"), (b"[]", "object"), (b'{"surprise": 1}', "surprise")):
+                answer = self.server.post(path, body)
+                self.assertEqual(400, answer.status, (path, answer))
+                self.assertIn(words, answer.detail())
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
             answer = self.server.ask("POST", "/api/sessions", json.dumps(good).encode(), {"Content-Type": kind})
             self.assertEqual(415, answer.status)
