@@ -156,6 +156,27 @@ class SameAnswers(unittest.TestCase):
             self.assertEqual(taken.looks[0]["left"], 0)
 
 
+    def test_dumps_by_agent(self):
+        """A core file of each kind tells the same stacks as the living process does from outside."""
+        def named(stacks):
+            return {t["managedId"]: (t["name"], [f["name"] for f in t["frames"] if f["name"]]) for t in stacks["threads"]
+                    if any(f["name"] for f in t["frames"])}
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            before = Traces(patient.pid)
+            alive = named(self.stacks(patient.pid, "--way", "image"))
+            self.assertGreater(len(alive), 5)
+            for kind in ("mini", "heap", "full"):
+                with self.subTest(kind):
+                    core = self.home.path / f"{kind}.core"
+                    done = self.home.run("dump", "collect", patient.pid, "--fast", "--way", "agent", "--type", kind, "-o", core,
+                                         "--json", "--quiet")
+                    self.assertEqual((done.code, done.json()["by"]), (0, "agent"), done)
+                    self.assertEqual(core.stat().st_mode & 0o777, 0o600)
+                    done = self.home.run("stacks", "--core", core, "--json")
+                    self.assertLessEqual(alive.items(), named(done.json()).items())
+            before.wait("the library has left")
+
+
 class SameHeap(unittest.TestCase):
     def heap(self, home, patient, way):
         """Name, objects, bytes and retained bytes of every type."""
