@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/remote.h"
 #include "profilers/profiler.h"
 #include "server/openapi.h"
 #include "version.h"
@@ -76,6 +77,24 @@ static void man_command(struct buf *out, const struct command *c)
 	man_options(out, c->options);
 }
 
+static void man_remote(struct buf *out)
+{
+	buf_str(out, ".SH OTHER MACHINES\nWhere\n.B drdotnet serve\nruns, these commands, and all profilers, work from "
+		     "here on its processes and sessions:\n");
+	for (size_t i = 0, n = 0; i < ARRAY_SIZE(commands); i++)
+		if (commands[i]->remote)
+			buf_printf(out, "%s%s", n++ ? ", " : "", commands[i]->name);
+	buf_str(out, ".\n");
+	man_options(out, remote_options);
+}
+
+/* Some symptoms are questions. */
+static const char *full_stop(const char *sentence)
+{
+	size_t n = strlen(sentence);
+	return n && sentence[n - 1] == '?' ? "" : ".";
+}
+
 static void man(struct buf *out)
 {
 	size_t n;
@@ -94,7 +113,7 @@ static void man(struct buf *out)
 		roff(out, all[i]->id);
 		buf_char(out, '\n');
 		roff(out, all[i]->symptom);
-		buf_str(out, ". ");
+		buf_printf(out, "%s ", full_stop(all[i]->symptom));
 		roff(out, all[i]->description);
 		buf_char(out, '\n');
 		for (size_t k = 0; k < all[i]->n_params; k++) {
@@ -109,6 +128,7 @@ static void man(struct buf *out)
 		if (!commands[i]->hidden)
 			man_command(out, commands[i]);
 	}
+	man_remote(out);
 	buf_str(out, ".SH EXIT STATUS\n"
 		     "0 ok, 1 failed, 2 wrong usage, 3 target not found, 4 no permission, 5 busy, 130 cancelled.\n"
 		     ".SH ENVIRONMENT\n.TP\n.B DRDOTNET_HOME\nWhere sessions are kept; otherwise /var/lib/drdotnet for "
@@ -136,7 +156,7 @@ static void guide(struct buf *out)
 		"open and what would open the others.\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct profiler *p = all[i];
-		buf_printf(out, "\n## %s\n\n**%s.** %s\n\n", p->id, p->symptom, p->description);
+		buf_printf(out, "\n## %s\n\n**%s%s** %s\n\n", p->id, p->symptom, full_stop(p->symptom), p->description);
 		if (p->n_params)
 			buf_str(out, "| Parameter | Meaning | Default |\n|---|---|---|\n");
 		for (size_t k = 0; k < p->n_params; k++)

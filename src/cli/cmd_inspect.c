@@ -1,6 +1,7 @@
 /* drdotnet inspect: questions to a living process at one instant. `dump open` asks the same of a core file. */
 
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -43,7 +44,7 @@ struct err *inspect_ask(const struct args *args, struct inspect *in)
 static struct err *take_to_disk(const struct patient *p, const struct image_limits *limits, struct look *ret)
 {
 	CLEANUP(mem_freep) char *home = NULL;
-	TRY(store_home(&home));
+	TRY(home_path(&home));
 	TRY(dir_make(home, 0700));
 	CLEANUP(mem_freep) char *path = mem_printf("%s/inspect-%d.core", home, (int)getpid());
 	struct dump_order order = { .path = path, .type = DUMP_HEAP, .fast = true, .limits = *limits };
@@ -107,5 +108,6 @@ const struct command cmd_inspect = {
 		},
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

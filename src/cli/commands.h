@@ -13,6 +13,7 @@
 	X(top)                                                                                                         \
 	X(counters)                                                                                                    \
 	X(perf_map)                                                                                                    \
+	X(symbols)                                                                                                     \
 	X(trace)                                                                                                       \
 	X(stacks)                                                                                                      \
 	X(dump)                                                                                                        \

@@ -1,5 +1,6 @@
 #include "cli/prompt.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/str.h"
 #include "cli/launched.h"
 #include "store/store.h"
@@ -91,7 +92,7 @@ static char *prompt_text(EditLine *el)
 static char *history_path(void)
 {
 	char *home = NULL;
-	struct err *err = store_home(&home);
+	struct err *err = home_path(&home);
 	char *path = err || access(home, W_OK) ? NULL : mem_printf("%s/inspect-history", home);
 	err_free(err);
 	mem_free(home);

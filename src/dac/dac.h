@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/vec.h"
 #include "image/image.h"
+#include "symbols/cache.h"
 
 /* ---- which runtime, which library ---- */
 
@@ -30,12 +31,13 @@ struct dac_runtime {
 struct err *dac_find_runtime(const struct image *img, struct dac_runtime *ret) MUST_USE;
 
 struct dac_options {
-	const char *root;      /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */
-	const char *library;   /* the data-access library itself; NULL = found beside the runtime or in packs */
-	int library_fd;	       /* the same, open, from the process itself; 0 = none */
-	const char *packs;     /* folder of runtime packs; NULL = $DRDOTNET_RUNTIME_PACKS, if any */
-	const char *helper;    /* NULL = $DRDOTNET_DACHOST, else drdotnet-dachost beside this program */
-	uint64_t answer_ms;    /* time limit of one answer; 0 = DAC_ANSWER_MS */
+	const char *root;    /* what paths of the image are relative to: "/proc/1234/root"; NULL = "/" */
+	const char *library; /* the data-access library itself; NULL = found beside the runtime, among the symbols that
+			      * were fetched, or in packs */
+	int library_fd;	     /* the same, open, from the process itself; 0 = none */
+	const char *packs;   /* folder of runtime packs; NULL = $DRDOTNET_RUNTIME_PACKS, if any */
+	const char *helper;  /* NULL = $DRDOTNET_DACHOST, else drdotnet-dachost beside this program */
+	uint64_t answer_ms;  /* time limit of one answer; 0 = DAC_ANSWER_MS */
 	uint64_t memory_bytes; /* the helper's limit; 0 = DAC_MEMORY_BYTES */
 };
 #define DAC_ANSWER_MS 20000
@@ -45,10 +47,15 @@ struct dac_options {
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
 			     char **ret_path) MUST_USE;
 
+/* The file that would help, as symbol servers know it; false when the runtime does not say enough. */
+bool dac_library_symbol(const struct dac_runtime *runtime, struct symbol_file *ret);
+
 struct target;
 /* Is there a library for this living process? Looks at the files that it runs, for the time before it is touched. NULL
  * too when these cannot be read: the image will tell. */
 struct err *dac_check_target(const struct target *target, const struct dac_options *options) MUST_USE;
+/* The library that it lacks; false when it has one, or its files cannot be read. */
+bool dac_target_lacks(const struct target *target, struct symbol_file *ret);
 
 /* ---- the connection ---- */
 

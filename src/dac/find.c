@@ -330,8 +330,8 @@ static struct err *not_found(const struct dac_runtime *runtime, const char *besi
 		buf_char(&text, ')');
 	}
 	buf_printf(&text,
-		   ", from the runtime pack microsoft.netcore.app.runtime.linux-x64 %s, in the folder that "
-		   "DRDOTNET_RUNTIME_PACKS names%s%s%s",
+		   ": 'drdotnet symbols fetch' downloads it, or it is found in the runtime pack "
+		   "microsoft.netcore.app.runtime.linux-x64 %s, in the folder that DRDOTNET_RUNTIME_PACKS names%s%s%s",
 		   runtime->version, packs ? " (it is not in '" : "", packs ? packs : "", packs ? "')" : "");
 	return err_new(ERR_NOT_FOUND, "%s", buf_cstr(&text));
 }
@@ -349,6 +349,27 @@ static struct err *take_sent(const struct dac_runtime *runtime, int library, int
 		return err_errno(errno, "use " DAC_LIBRARY);
 	*ret_path = mem_strdup(DAC_LIBRARY);
 	return NULL;
+}
+
+bool dac_library_symbol(const struct dac_runtime *runtime, struct symbol_file *ret)
+{
+	return runtime->dac_build_id_len
+		       ? symbol_of_build(SYMBOL_LIBRARY, DAC_LIBRARY, runtime->dac_build_id, runtime->dac_build_id_len,
+					 ret)
+		       : symbol_of_build(SYMBOL_DAC, DAC_LIBRARY, runtime->build_id, runtime->build_id_len, ret);
+}
+
+/* It was asked for by the build id of this runtime; still, one that names another build is none. */
+static int find_fetched(const struct dac_runtime *runtime)
+{
+	struct symbol_file file;
+	char build[sizeof(runtime->build)];
+	CLOSE_FD int fd = dac_library_symbol(runtime, &file) ? symbol_cache_open(&file) : -1;
+	if (fd < 0)
+		return -1;
+	struct bytes bytes = bytes_of_file(&fd);
+	find_build(&bytes, build, sizeof(build));
+	return runtime->build[0] && build[0] && !str_eq(runtime->build, build) ? -1 : fd_steal(&fd);
 }
 
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
@@ -378,6 +399,12 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 		return NULL;
 	}
 	mismatch = fd >= 0;
+	int fetched = find_fetched(runtime);
+	if (fetched >= 0) {
+		*ret_fd = fetched;
+		*ret_path = mem_strdup(DAC_LIBRARY);
+		return NULL;
+	}
 	const char *packs = options->packs ? options->packs : getenv("DRDOTNET_RUNTIME_PACKS");
 	packs = str_empty(packs) ? NULL : packs;
 	struct search s = { .runtime = runtime, .left = SEARCH_ENTRIES, .fd = -1 };
@@ -406,16 +433,31 @@ static bool runtime_on_disk(const char *root, const char *path, struct dac_runti
 	return true;
 }
 
-struct err *dac_check_target(const struct target *target, const struct dac_options *options)
+static struct err *find_for_target(const struct target *target, const struct dac_options *options,
+				   struct dac_runtime *ret, char **ret_path)
 {
-	CLEANUP(mem_freep) char *path = NULL, *library = NULL;
+	CLEANUP(mem_freep) char *library = NULL;
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)target->pid);
 	struct dac_options here = options ? *options : (struct dac_options){ 0 };
-	struct dac_runtime runtime;
 	CLOSE_FD int fd = -1;
-	TRY(target_runtime_path(target, &path));
+	TRY(target_runtime_path(target, ret_path));
 	here.root = root;
-	if (!runtime_on_disk(root, path, &runtime))
+	if (!runtime_on_disk(root, *ret_path, ret))
 		return NULL;
-	return dac_find_library(&runtime, &here, &fd, &library);
+	return dac_find_library(ret, &here, &fd, &library);
+}
+
+struct err *dac_check_target(const struct target *target, const struct dac_options *options)
+{
+	CLEANUP(mem_freep) char *path = NULL;
+	struct dac_runtime runtime;
+	return find_for_target(target, options, &runtime, &path);
+}
+
+bool dac_target_lacks(const struct target *target, struct symbol_file *ret)
+{
+	CLEANUP(mem_freep) char *path = NULL;
+	struct dac_runtime runtime = { 0 };
+	CLEANUP(err_freep) struct err *err = find_for_target(target, NULL, &runtime, &path);
+	return err && err_kind(err) == ERR_NOT_FOUND && dac_library_symbol(&runtime, ret);
 }

@@ -36,3 +36,5 @@ void method_show(const char *space, const char *name, struct buf *out);
 void type_show(const char *name, struct buf *out);
 /* Is it the platform's code (System.*, Microsoft.*, Interop ...) rather than the user's? */
 bool method_is_framework(const char *space);
+/* The type of a suspended async method's task: appends the method, "Shop.Bank.PayAsync". False: it is not one. */
+bool type_async_method(const char *name, struct buf *out);

@@ -198,3 +198,24 @@ bool method_is_framework(const char *space)
 	}
 	return false;
 }
+
+/* The state machine is the last type argument of the box that is its task. */
+static const char *async_machine(const char *name, size_t *ret_len)
+{
+	const char *box = strstr(name, "AsyncStateMachineBox`1[["), *last = NULL;
+	for (const char *p = box; p && (p = strstr(p, ",[")); p++)
+		last = p + 2;
+	*ret_len = last ? strcspn(last, ",]") : 0;
+	return *ret_len ? last : NULL;
+}
+
+bool type_async_method(const char *name, struct buf *out)
+{
+	size_t len;
+	const char *machine = async_machine(name, &len);
+	if (!machine)
+		return false;
+	CLEANUP(mem_freep) char *space = mem_strndup(machine, len);
+	method_show(space, "MoveNext", out);
+	return true;
+}

@@ -22,6 +22,8 @@ static const char *thread_label(struct roots *r, uint64_t address)
 			continue;
 		if (!str_empty(t->name))
 			return t->name;
+		if (t->os_id && t->os_id == (uint32_t)image_pid(r->h->image))
+			return "main";
 		return t->finalizer ? "finalizer" : arena_printf(&r->arena, "%u", t->os_id);
 	}
 	return "";
@@ -115,12 +117,35 @@ static const char *const handle_names[] = {
 	[DAC_HANDLE_WEAK_NATIVE] = NULL,
 };
 
-static void handle_roots(struct roots *r, struct heapgraph_writer *w)
+/* The runtime keeps literals and interned strings (and on .NET 8 static fields, which are cut out) in arrays of its own
+ * on the pinned heap. */
+static bool holds_literals(const struct roots *r, const struct heap_outline *outline, const struct dac_handle *handle)
+{
+	const struct heap_region *region =
+		handle->type == DAC_HANDLE_STRONG ? heap_region_at(outline, handle->object) : NULL;
+	const struct heap_type *type =
+		region && region->generation == HEAP_PINNED ? heap_type_of(r->h, handle->object) : NULL;
+	return type && str_eq(type->name, "System.Object[]");
+}
+
+static void literal_roots(const struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+{
+	struct addresses objects = { 0 };
+	vec_each(handle, &r->handles)
+		if (handle->object && handle->strong && holds_literals(r, outline, handle))
+			vec_push(&objects, handle->object);
+	if (objects.n)
+		heapgraph_write_root(w, GRAPH_HANDLE, "literals and interned strings", "", objects.v, objects.n);
+	vec_free(&objects);
+}
+
+static void handle_roots(const struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	for (uint32_t type = 0; type < ARRAY_SIZE(handle_names); type++) {
 		struct addresses objects = { 0 };
 		vec_each(handle, &r->handles)
-			if (handle->type == type && handle->object && handle->strong)
+			if (handle->type == type && handle->object && handle->strong &&
+			    !holds_literals(r, outline, handle))
 				vec_push(&objects, handle->object);
 		if (objects.n && handle_names[type])
 			heapgraph_write_root(w, GRAPH_HANDLE, handle_names[type], "", objects.v, objects.n);
@@ -199,7 +224,8 @@ void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_
 {
 	static_roots(r, w);
 	stack_roots(r, w);
-	handle_roots(r, w);
+	handle_roots(r, w, outline);
+	literal_roots(r, w, outline);
 	finalizer_roots(r, w, outline);
 	dependent_links(r, w);
 }

@@ -351,24 +351,31 @@ static bool plain_path(const char *path)
 	return path[0] == '/' && !strstr(path, "/../") && !str_ends(path, "/..") && !str_ends(path, " (deleted)");
 }
 
-/* The file of a module, if it is the very one that was mapped; -1 otherwise. The path comes from the core, so all
- * that is done to a stranger's file is to read its ELF header. */
-static int open_same_file(const char *root, const struct image_module *m, uint64_t *ret_size)
+/* Is it the very file that was mapped? */
+static bool is_module(int fd, const struct image_module *m, uint64_t *ret_size)
+{
+	uint8_t id[IMAGE_BUILD_ID_MAX];
+	struct disk_file file = { fd };
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	size_t len = image_build_id(&(struct elf_bytes){ read_file_at, &file, true }, 0, id);
+	*ret_size = (uint64_t)st.st_size;
+	return len == m->build_id_len && !memcmp(id, m->build_id, len);
+}
+
+/* The file of a module; -1 when there is none of that build. The path comes from the core, so all that is done to a
+ * stranger's file is to read its ELF header. */
+static int open_same_file(const struct image_core_options *options, const struct image_module *m, uint64_t *ret_size)
 {
 	if (!m->build_id_len || !plain_path(m->path))
 		return -1;
-	CLEANUP(mem_freep) char *path = mem_printf("%s%s", root, m->path);
+	CLEANUP(mem_freep) char *path = mem_printf("%s%s", options->files_root, m->path);
 	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return -1;
-	uint8_t id[IMAGE_BUILD_ID_MAX];
-	struct disk_file file = { fd };
-	size_t len = image_build_id(&(struct elf_bytes){ read_file_at, &file, true }, 0, id);
-	if (len != m->build_id_len || memcmp(id, m->build_id, len))
-		return -1;
-	*ret_size = (uint64_t)st.st_size;
-	return fd_steal(&fd);
+	if (is_module(fd, m, ret_size))
+		return fd_steal(&fd);
+	CLOSE_FD int other = options->find_library ? options->find_library(m->path, m->build_id, m->build_id_len) : -1;
+	return is_module(other, m, ret_size) ? fd_steal(&other) : -1;
 }
 
 static uint64_t piece_bytes(const struct image *img)
@@ -379,13 +386,13 @@ static uint64_t piece_bytes(const struct image *img)
 	return sum;
 }
 
-static void fill_from_files(struct image *img, const char *root, struct image_core_facts *facts)
+static void fill_from_files(struct image *img, const struct image_core_options *options, struct image_core_facts *facts)
 {
 	uint64_t before = piece_bytes(img);
 	size_t opened = 0;
 	vec_each(mod, &img->modules) {
 		uint64_t size;
-		int fd = opened < FILES_MAX ? open_same_file(root, mod, &size) : -1;
+		int fd = opened < FILES_MAX ? open_same_file(options, mod, &size) : -1;
 		if (fd < 0)
 			continue;
 		opened++;
@@ -503,7 +510,7 @@ struct err *image_open_core_fd(int fd, const char *name, const struct image_core
 	vec_free(&c.files);
 	TRY(err);
 	if (options && options->files_root)
-		fill_from_files(img, options->files_root, &facts);
+		fill_from_files(img, options, &facts);
 	if (options && options->files_root && options->assemblies)
 		fill_from_assemblies(img, options->files_root, st.st_mtime, &facts);
 	if (ret_facts)

@@ -105,6 +105,9 @@ struct image_core_options {
 	 * core was written, and that what the core has of it looks alike. facts.unproven_bytes says how much that is.
 	 */
 	bool assemblies;
+	/* Where else the library of that build may be, when it is not at its path: open for reading, or -1. It is
+	 * checked like the others. NULL = nowhere. */
+	int (*find_library)(const char *path, const uint8_t *build_id, size_t build_id_len);
 };
 struct image_core_facts {
 	bool truncated;		 /* shorter than its headers say */
@@ -212,6 +215,11 @@ struct image_forecast {
 /* Reads only. ERR_UNSUPPORTED, ERR_BUSY, ERR_DENIED or ERR_IO with the reason when a snapshot would be refused. */
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)
 	MUST_USE;
+
+/* The same for a copy that the process makes of itself (the agent): what forbids one whoever makes it. Needs no rights;
+ * NULL too where nothing of the process can be seen. */
+struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
+				  struct image_forecast *ret) MUST_USE;
 
 /* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: someone else
  * examines or debugs it. ERR_UNSUPPORTED: this way is closed for it (the text says why). ERR_TIMEOUT: it did not stand

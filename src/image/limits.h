@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "target/cgroup.h"
 
 struct limits_process {
 	uint64_t rss, anon, page_tables, huge; /* bytes; huge: of large pages, which a copy needs twice */
@@ -22,15 +23,10 @@ pid_t limits_stuck_thread(const char *proc, pid_t pid);
 
 /* Files that are read again and again while a copy lives. */
 struct limits_watch {
-	struct limits_level {
-		char *folder;
-		bool v2;
-	} * levels;
-	size_t n;
+	struct cgroup memory;
+	struct cgroup freezer; /* its own group first */
 	char *meminfo;
 	bool hidden; /* it is in a cgroup whose files we cannot see */
-	char *freezer;
-	bool freezer_v2;
 };
 struct limits_room {
 	uint64_t bytes; /* least of all; UINT64_MAX = no limit anywhere */

@@ -32,8 +32,12 @@ static pid_t holder(const struct sockaddr_un *name, socklen_t len)
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)name, len) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+	if (fd < 0)
+		return 0;
+	/* Nobody answers the door: once enough have knocked, the next is told to come again. */
+	if (connect(fd, (const struct sockaddr *)name, len) < 0)
+		return errno == EAGAIN ? -1 : 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return 0;
 	return peer.pid ? peer.pid : -1;
 }
@@ -97,6 +101,8 @@ static void look_at_child(const char *proc, pid_t pid, struct lock_children *ret
 	bool ok = !err && proc_parse_stat(text.data, text.len, &stat) && exit_signal_of(text.data, &exit_signal);
 	err_free(err);
 	if (!ok || exit_signal != 0)
+		return;
+	if (stat.state == 'X')
 		return;
 	if (stat.state != 'Z') {
 		ret->alive = pid;

@@ -2,8 +2,11 @@
  *
  * Semi-NCA (Georgiadis): number the vertices in the order of a depth-first search, find semidominators with path
  * compression from the last to the first, then each dominator as the nearest common ancestor of parent and
- * semidominator. Near-linear in practice, and needs 4 words a vertex beside the predecessors. Retained sizes are sums
- * from the end: a vertex has a higher number than its dominator. */
+ * semidominator. Near-linear in practice. Retained sizes are sums from the end: a vertex has a higher number than its
+ * dominator.
+ *
+ * Heaps are large, so memory counts: an edge that leads to a higher number comes from an ancestor, and of those only
+ * the least matters, which is one word. Only edges to lower numbers are turned round, and they are few. */
 
 #include "model/heapgraph_internal.h"
 #include <string.h>
@@ -26,10 +29,10 @@ struct search {
 	uint32_t *number;	/* by vertex; GRAPH_NONE = not reached */
 	uint32_t *vertex;	/* by number, and so are all below */
 	uint32_t *parent;
+	uint32_t *semi; /* at first, the least predecessor above it */
 	uint32_t *best; /* least semidominator on the compressed way up */
-	uint32_t *semi;
 	uint32_t *ancestor;
-	uint32_t *before_first, *before; /* predecessors */
+	uint32_t *before_first, *before; /* predecessors of higher number */
 };
 
 static void visit(struct search *s, uint32_t vertex, uint32_t parent)
@@ -67,50 +70,51 @@ static void number_all(struct search *s)
 	}
 }
 
-/* Calls for each edge between numbers, but those from the top, which all its successors have as parent anyway. */
+/* Calls for each edge between numbers: twice, to count and to fill. */
+static void turn_round(struct search *s, bool fill)
+{
+	for (uint32_t i = 1; i < s->n; i++) {
+		uint32_t n;
+		const uint32_t *edges = edges_of(s->g, s->vertex[i], &n);
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t to = edges[k] == GRAPH_NONE ? i : s->number[edges[k]];
+			if (to > i)
+				s->semi[to] = MIN(s->semi[to], i);
+			else if (to < i && fill)
+				s->before[s->before_first[to]++] = i;
+			else if (to < i)
+				s->before_first[to]++;
+		}
+	}
+}
+
 static void link_predecessors(struct search *s)
 {
 	uint64_t total = 0;
+	memcpy(s->semi, s->parent, (size_t)s->n * sizeof(uint32_t));
 	s->before_first = mem_zalloc(((size_t)s->n + 1) * sizeof(uint32_t));
-	for (int fill = 0; fill < 2; fill++) {
-		for (uint32_t i = 1; i < s->n; i++) {
-			uint32_t n;
-			const uint32_t *edges = edges_of(s->g, s->vertex[i], &n);
-			for (uint32_t k = 0; k < n; k++) {
-				if (edges[k] == GRAPH_NONE)
-					continue;
-				uint32_t to = s->number[edges[k]];
-				if (fill)
-					s->before[s->before_first[to]++] = i;
-				else
-					s->before_first[to]++;
-			}
-		}
-		/* Counts become starts; after filling, each start has moved to the next one's. */
-		if (!fill) {
-			for (uint32_t i = 0; i <= s->n; i++) {
-				uint32_t here = i < s->n ? s->before_first[i] : 0;
-				s->before_first[i] = (uint32_t)total;
-				total += here;
-			}
-			s->before = mem_array(MAX(total, (uint64_t)1), sizeof(uint32_t));
-		}
+	turn_round(s, false);
+	/* Counts become starts; after filling, each start has moved to the next one's. */
+	for (uint32_t i = 0; i <= s->n; i++) {
+		uint32_t here = s->before_first[i];
+		s->before_first[i] = (uint32_t)total;
+		total += here;
 	}
+	s->before = mem_array(MAX(total, (uint64_t)1), sizeof(uint32_t));
+	turn_round(s, true);
 	memmove(s->before_first + 1, s->before_first, (size_t)s->n * sizeof(uint32_t));
 	s->before_first[0] = 0;
 }
 
-/* The least semidominator between v and where its tree was linked; `limit` = numbers above are linked. The way is kept
+/* The least semidominator between v and where its tree was linked; numbers above `limit` are, v too. The way is kept
  * in `path` (as large as the graph is deep, which is why it is not recursion). */
-struct path {
+struct vertices {
 	uint32_t *v;
 	size_t n, cap;
 };
 
-static uint32_t evaluate(struct search *s, uint32_t v, uint32_t limit, struct path *path)
+static uint32_t evaluate(struct search *s, uint32_t v, uint32_t limit, struct vertices *path)
 {
-	if (v <= limit)
-		return s->semi[v];
 	path->n = 0;
 	while (s->ancestor[v] > limit) {
 		vec_push(path, v);
@@ -128,17 +132,12 @@ static uint32_t evaluate(struct search *s, uint32_t v, uint32_t limit, struct pa
 
 static void find_dominators(struct search *s)
 {
-	struct path path = { 0 };
-	for (uint32_t i = 0; i < s->n; i++) {
-		s->semi[i] = s->best[i] = i;
-		s->ancestor[i] = s->parent[i];
-	}
+	struct vertices path = { 0 };
+	memcpy(s->ancestor, s->parent, (size_t)s->n * sizeof(uint32_t));
 	for (uint32_t i = s->n; i-- > 1;) {
-		uint32_t semi = s->parent[i];
-		for (uint32_t k = s->before_first[i]; k < s->before_first[i + 1]; k++) {
-			uint32_t v = s->before[k];
-			semi = MIN(semi, v <= i ? v : evaluate(s, v, i, &path));
-		}
+		uint32_t semi = s->semi[i];
+		for (uint32_t k = s->before_first[i]; k < s->before_first[i + 1]; k++)
+			semi = MIN(semi, evaluate(s, s->before[k], i, &path));
 		s->semi[i] = s->best[i] = semi;
 	}
 	vec_free(&path);
@@ -164,8 +163,8 @@ static void keep(struct heapgraph *g, const struct search *s)
 		uint32_t v = s->vertex[i], d = s->vertex[s->parent[i]];
 		if (v < g->n) {
 			g->retained[v] += g->units[v];
-			g->retained_objects[v]++;
-			g->reached_objects++;
+			g->retained_objects[v] += g->units[v] != 0;
+			g->reached_objects += g->units[v] != 0;
 			g->reached_units += g->units[v];
 		}
 		g->dominator[v] = d;
@@ -223,21 +222,28 @@ void heapgraph_dominate(struct heapgraph *g)
 uint32_t *heapgraph_shortest(const struct heapgraph *g)
 {
 	uint32_t n_vertices = heapgraph_top(g), *from = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
-	uint32_t *queue = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
-	size_t head = 0, tail = 0;
+	/* The vertices of one distance, and of the next: seldom more than a part of them all. */
+	struct vertices here = { 0 }, next = { 0 };
 	memset(from, 0xFF, ((size_t)n_vertices + 1) * sizeof(uint32_t));
 	for (uint32_t root = g->n; root < n_vertices; root++)
-		queue[tail++] = root;
-	while (head < tail) {
-		uint32_t n, vertex = queue[head++];
-		const uint32_t *edges = edges_of(g, vertex, &n);
-		for (uint32_t k = 0; k < n; k++)
-			if (edges[k] != GRAPH_NONE && from[edges[k]] == GRAPH_NONE) {
-				from[edges[k]] = vertex;
-				queue[tail++] = edges[k];
-			}
+		vec_push(&here, root);
+	while (here.n) {
+		vec_clear(&next);
+		vec_each(vertex, &here) {
+			uint32_t n;
+			const uint32_t *edges = edges_of(g, *vertex, &n);
+			for (uint32_t k = 0; k < n; k++)
+				if (edges[k] != GRAPH_NONE && from[edges[k]] == GRAPH_NONE) {
+					from[edges[k]] = *vertex;
+					vec_push(&next, edges[k]);
+				}
+		}
+		struct vertices done = here;
+		here = next;
+		next = done;
 	}
-	mem_free(queue);
+	vec_free(&here);
+	vec_free(&next);
 	return from;
 }
 

@@ -2,8 +2,8 @@
 /* The objects of a heap, what they refer to and who holds them; dominators and retained sizes over it.
  *
  * Made by a writer, which streams while objects are walked and needs no memory of their number, and read back by
- * heapgraph_read(), which trusts nothing. In memory an object costs 16 bytes and 4 for each reference, and up to 36
- * more while dominators are computed.
+ * heapgraph_read(), which trusts nothing. In memory an object costs 16 bytes and 4 for each reference; with dominators
+ * 20 more, and while they are computed 24 and 4 for each reference to something met before.
  *
  * Vertices are numbered: objects in order of address (0 ... n-1), then roots (n ... n + n_roots-1), then one vertex
  * above them all. Sizes are kept in units of 8 bytes. Knows no image and no runtime. Not for threads. */
@@ -145,7 +145,8 @@ const char *heapgraph_slot(const struct heapgraph *g, uint32_t object, uint32_t 
 
 /* ---- who holds what ---- */
 
-/* Reachability, dominators, retained sizes and the tree of dominators. Once. */
+/* Reachability, dominators, retained sizes and the tree of dominators. Once. An object whose units were set to 0 is
+ * still there but counts for nothing. */
 void heapgraph_dominate(struct heapgraph *g);
 static inline bool heapgraph_reached(const struct heapgraph *g, uint32_t vertex)
 {

@@ -2,12 +2,13 @@
  *
  *   u64 boxes, objects, left out, lost bytes
  *   u32 n methods: string name, u8 framework, u32 pending
- *   u32 n chains:  u8 awaits, string what, u64 longest ms, u32 count, u32 n steps: u32 method, i32 await, u32 times,
- *                  u32 n marks: u64 each */
+ *   u32 n chains:  u8 awaits, u8 gone | taken << 1, string what, u64 longest ms, u64 due ms, u32 count,
+ *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each */
 
 #include "profilers/chains.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "profilers/seen.h"
 #include <string.h>
 
 #define METHODS_MAX 100000u
@@ -15,6 +16,7 @@
 #define STEPS_MAX 64u
 #define MARKS_MAX 1000000u
 #define TEXT_MAX 1000u
+#define MS_MAX 1000000000000ull
 
 struct chains *chains_new(void)
 {
@@ -67,8 +69,10 @@ void chains_write(const struct chains *c, struct buf *out)
 	put_u32(out, (uint32_t)c->v.n);
 	vec_each(chain, &c->v) {
 		buf_char(out, (char)chain->awaits);
+		buf_char(out, (char)(chain->gone | chain->taken << 1));
 		put_text(out, chain->what);
 		put_u64(out, chain->longest_ms);
+		put_u64(out, chain->due_ms);
 		put_u32(out, chain->count);
 		put_u32(out, chain->n);
 		for (uint32_t i = 0; i < chain->n; i++) {
@@ -76,6 +80,8 @@ void chains_write(const struct chains *c, struct buf *out)
 			put_u32(out, step->method);
 			put_u32(out, (uint32_t)step->await);
 			put_u32(out, step->times);
+			buf_char(out, step->any);
+			put_text(out, step->line ? step->line : "");
 		}
 		put_u32(out, chain->marks_n);
 		for (uint32_t i = 0; i < chain->marks_n; i++)
@@ -95,9 +101,13 @@ static void get_chain(struct chains *c, struct cursor *in)
 {
 	struct chain chain = { .first = (uint32_t)c->steps.n, .marks_first = (uint32_t)c->marks.n };
 	uint8_t awaits = cursor_u8(in);
+	uint8_t flags = cursor_u8(in);
 	chain.awaits = awaits;
+	chain.gone = flags & 1;
+	chain.taken = flags & 2;
 	chain.what = get_text(c, in);
 	chain.longest_ms = cursor_u64(in);
+	chain.due_ms = cursor_u64(in);
 	chain.count = cursor_u32(in);
 	chain.n = cursor_u32(in);
 	in->bad |= awaits >= AWAITS_KINDS || chain.n > STEPS_MAX;
@@ -105,6 +115,8 @@ static void get_chain(struct chains *c, struct cursor *in)
 		struct chain_step step = { .method = cursor_u32(in) };
 		step.await = cursor_i32(in);
 		step.times = cursor_u32(in);
+		step.any = cursor_u8(in);
+		step.line = get_text(c, in);
 		in->bad |= step.method >= c->methods.n;
 		vec_push(&c->steps, step);
 	}
@@ -144,26 +156,65 @@ struct err *chains_take(void *user, struct cursor *in)
 
 /* ---- words ---- */
 
-void chain_awaits_words(const struct chain *c, struct buf *out)
+static void timer_words(const struct chain *c, struct buf *out)
+{
+	if (c->longest_ms == CHAIN_ENDLESS) {
+		buf_str(out, "a delay that only its CancellationToken ends");
+		return;
+	}
+	buf_str(out, "a timer");
+	if (c->longest_ms)
+		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, MS_MAX) * 1000000).s);
+	if (!c->due_ms)
+		buf_str(out, ", due now");
+	else if (c->due_ms != CHAIN_UNKNOWN)
+		buf_printf(out, ", due in %s", fmt_duration_ns(MIN(c->due_ms, MS_MAX) * 1000000).s);
+}
+
+static void awaits_words(const struct chain *c, bool brief, struct buf *out)
 {
 	static const char *const words[AWAITS_KINDS] = {
 		[AWAITS_SOURCE] = "a TaskCompletionSource",
-		[AWAITS_TIMER] = "a timer",
 		[AWAITS_SEMAPHORE] = "a semaphore",
 		[AWAITS_CHANNEL] = "a channel",
+		[AWAITS_ROOM] = "room in a full channel",
 		[AWAITS_SOCKET] = "a socket",
 		[AWAITS_WORK] = "a task with work to do",
 		[AWAITS_OTHER] = "something else",
 		[AWAITS_POOL] = "a thread to run on, or runs",
 	};
-	if (c->awaits == AWAITS_OTHER && *c->what)
-		buf_printf(out, "a %s", c->what);
-	else
-		buf_str(out, words[c->awaits]);
-	if (c->awaits == AWAITS_TIMER && c->longest_ms)
-		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, 1000000000000ull) * 1000000).s);
-	else if (c->awaits != AWAITS_OTHER && *c->what)
-		buf_printf(out, ": %s", c->what);
+	if (c->awaits == AWAITS_TIMER) {
+		timer_words(c, out);
+		return;
+	}
+	if (c->awaits == AWAITS_OTHER && *c->what) {
+		buf_printf(out, "a %s", brief ? name_brief(c->what) : c->what);
+		return;
+	}
+	buf_str(out, words[c->awaits]);
+	if (c->gone)
+		buf_str(out, brief ? " that is gone" : " that is gone: nobody can complete it any more");
+	else if (*c->what)
+		buf_printf(out, c->awaits == AWAITS_SOURCE ? " kept by %s" : ": %s",
+			   brief ? name_brief(c->what) : c->what);
+}
+
+void chain_awaits_words(const struct chain *c, struct buf *out)
+{
+	awaits_words(c, false, out);
+}
+
+void chain_awaits_brief(const struct chain *c, struct buf *out)
+{
+	awaits_words(c, true, out);
+}
+
+uint32_t chain_site(const struct chains *all, const struct chain *c)
+{
+	for (uint32_t i = c->n; i-- > 0;)
+		if (!all->methods.v[all->steps.v[c->first + i].method].framework)
+			return i;
+	return c->n ? c->n - 1 : 0;
 }
 
 bool chain_is_own(const struct chains *all, const struct chain *c)

@@ -8,13 +8,14 @@
 #include "base/vec.h"
 #include "profilers/look.h"
 
-#define CHAINS_VERSION 1
+#define CHAINS_VERSION 2
 
 enum awaits {
 	AWAITS_SOURCE,	  /* a task that somebody must complete by hand: TaskCompletionSource */
 	AWAITS_TIMER,	  /* Task.Delay */
 	AWAITS_SEMAPHORE, /* SemaphoreSlim.WaitAsync */
-	AWAITS_CHANNEL,
+	AWAITS_CHANNEL,	  /* something to read from it */
+	AWAITS_ROOM,	  /* room in a channel to write to */
 	AWAITS_SOCKET,
 	AWAITS_WORK,  /* a task that has code to run: Task.Run and the like */
 	AWAITS_OTHER, /* something else, by its type */
@@ -28,15 +29,22 @@ struct chain_method {
 };
 struct chain_step {
 	uint32_t method;
-	int32_t await;	/* which await of the method, from 0; negative = not known */
-	uint32_t times; /* more than 1: it awaits so many alike (WhenAll) */
+	int32_t await;	  /* which await of the method, from 0; negative = not known */
+	uint32_t times;	  /* more than 1: so many are awaited together (WhenAll) */
+	bool any;	  /* ... and the first of them is enough (WhenAny) */
+	const char *line; /* of the await: "Orders.cs:12"; "" = not known */
 };
+#define CHAIN_UNKNOWN UINT64_MAX
+#define CHAIN_ENDLESS UINT64_MAX
 /* Operations whose chains look alike. */
 struct chain {
 	uint32_t first, n; /* steps, the outermost first */
 	enum awaits awaits;
-	const char *what;	       /* the semaphore's name, the type; "" = nothing more is known */
-	uint64_t longest_ms;	       /* of timers: the longest time they were set to */
+	const char *what;	       /* the name of it, or of who keeps it; the type; "" = nothing more is known */
+	uint64_t longest_ms;	       /* of timers: the longest time they were set to; CHAIN_ENDLESS: only cancelled */
+	uint64_t due_ms;	       /* of timers: until the first of them is due, or CHAIN_UNKNOWN */
+	bool gone;		       /* of a task: nobody is left who could complete it */
+	bool taken;		       /* of a semaphore: it lets one pass, and one has */
 	uint32_t count;		       /* such operations */
 	uint32_t marks_first, marks_n; /* in marks */
 };
@@ -61,8 +69,12 @@ void chains_write(const struct chains *c, struct buf *out);
 
 /* "a TaskCompletionSource", "the semaphore Shop.Shelf.Ladder", "a timer (24 h)" */
 void chain_awaits_words(const struct chain *c, struct buf *out);
+/* The same with short names, for a cell. */
+void chain_awaits_brief(const struct chain *c, struct buf *out);
 /* Is any of its methods the user's own? */
 bool chain_is_own(const struct chains *all, const struct chain *c);
+/* The innermost step of the user's own; the last one when there is none. */
+uint32_t chain_site(const struct chains *all, const struct chain *c);
 /* How many of its operations stood at the very same place in the other look. Objects that the collector has moved
  * meanwhile are not recognised: at least so many. */
 uint32_t chain_unmoved(const struct chains *all, const struct chain *c, const struct map_u64 *before);

@@ -3,8 +3,7 @@
 
 #include "base/str.h"
 #include "eventpipe/methods.h"
-#include "heap/walk.h"
-#include "profilers/chains.h"
+#include "profilers/chains_find.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,48 +12,39 @@
 #define GROUPS_MAX 10000u
 #define MARKS_EACH_MAX 100000u
 #define NODES_MAX 1000000u
-#define TASK_DONE 0x01600000 /* of Task.m_stateFlags: completed, faulted or cancelled */
-#define NONE UINT32_MAX
-
-struct box {
-	uint64_t address, awaited; /* awaited: the object, 0 = none */
-	uint32_t method;
-	int32_t await;
-	uint32_t inner;	 /* the box that it awaits; NONE = none */
-	uint32_t inners; /* how many (WhenAll) */
-	bool has_outer;	 /* somebody of ours awaits it */
-};
-
-struct finder {
-	struct look *look;
-	struct heap *heap;
-	struct chains *c;
-	VEC(struct box) boxes;
-	VEC(uint8_t) kinds;	       /* by index of type: what it is to us */
-	struct map_u64 box_at;	       /* address -> box + 1 */
-	struct map_u64 by_promise;     /* a task that boxes continue into -> first such box + 1 */
-	struct map_u64 promised;       /* -> how many */
-	struct map_u64 method_index;   /* type -> method + 1 */
-	struct map_u64 semaphore_of;   /* first node of its waiters -> semaphore */
-	struct map_u64 semaphore_name; /* semaphore -> string + 1 */
-	VEC(uint64_t) semaphores;
-};
+#define LIST_MAX 100000u
+#define PARENTS_MAX 16
 
 /* ---- types ---- */
 
-enum { TYPE_NEW, TYPE_PLAIN, TYPE_BOX, TYPE_SEMAPHORE };
+enum { TYPE_NEW, TYPE_PLAIN, TYPE_BOX, TYPE_POOLED_BOX, TYPE_SEMAPHORE, TYPE_TASK, TYPE_SOURCE };
+
+static bool is_task(struct finder *f, const struct heap_type *type)
+{
+	for (size_t i = 0; type && i < PARENTS_MAX; i++) {
+		if (str_eq(type->name, "System.Threading.Tasks.Task"))
+			return true;
+		type = type->parent ? heap_type(f->heap, type->parent) : NULL;
+	}
+	return false;
+}
 
 static uint8_t kind_of(struct finder *f, const struct heap_type *type)
 {
 	while (f->kinds.n <= type->index)
 		vec_push(&f->kinds, TYPE_NEW);
-	uint8_t *kind = &f->kinds.v[type->index];
-	if (*kind == TYPE_NEW)
-		*kind = type->kind != HEAP_OBJECT			       ? TYPE_PLAIN
-			: strstr(type->name, "AsyncStateMachineBox`1[[")       ? TYPE_BOX
-			: str_eq(type->name, "System.Threading.SemaphoreSlim") ? TYPE_SEMAPHORE
-									       : TYPE_PLAIN;
-	return *kind;
+	if (f->kinds.v[type->index] != TYPE_NEW)
+		return f->kinds.v[type->index];
+	uint8_t kind = type->kind != HEAP_OBJECT					       ? TYPE_PLAIN
+		       : strstr(type->name, "AsyncStateMachineBox`1[[")			       ? TYPE_BOX
+		       : strstr(type->name, "+StateMachineBox`1[[")			       ? TYPE_POOLED_BOX
+		       : str_eq(type->name, "System.Threading.SemaphoreSlim")		       ? TYPE_SEMAPHORE
+		       : str_starts(type->name, "System.Threading.Tasks.TaskCompletionSource") ? TYPE_SOURCE
+		       : is_task(f, type)						       ? TYPE_TASK
+											       : TYPE_PLAIN;
+	/* Asking for parents may have made the list longer. */
+	f->kinds.v[type->index] = kind;
+	return kind;
 }
 
 static uint32_t method_of(struct finder *f, const struct heap_type *machine)
@@ -70,18 +60,17 @@ static uint32_t method_of(struct finder *f, const struct heap_type *machine)
 		 ((struct chain_method){
 			 .name = strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&name))),
 			 .framework = method_is_framework(machine->name) }));
+	vec_push(&f->machines, machine);
 	*map_u64_put(&f->method_index, machine->address, NULL) = index;
 	return index;
 }
 
 /* ---- one box ---- */
 
-static bool is_pending(struct finder *f, uint64_t task)
+static bool is_pending(struct finder *f, struct heap_value task)
 {
-	struct heap_value value;
 	int64_t flags;
-	return heap_object(f->heap, task, &value) && heap_get_int(f->heap, value, "m_stateFlags", &flags) &&
-	       !(flags & TASK_DONE);
+	return heap_get_int(f->heap, task, "m_stateFlags", &flags) && !(flags & TASK_DONE);
 }
 
 /* What an awaiter waits for: a task, or the source of a value task. */
@@ -125,19 +114,62 @@ static uint64_t awaited_in(struct finder *f, struct heap_value machine)
 	return 0;
 }
 
-static void add_box(struct finder *f, uint64_t address)
+/* Who goes on when a task ends, which may be several: for those that await through another task. A box stands for more
+ * than a task of which nobody knows the code. */
+static void add_continuation(struct finder *f, uint64_t continuation, uint64_t task, size_t box)
+{
+	bool new;
+	if (!continuation)
+		return;
+	++*map_u64_put(&f->promised, continuation, NULL);
+	uint64_t *first = map_u64_put(box ? &f->by_promise : &f->leaf_of, continuation, &new);
+	if (new)
+		*first = box ? box : task;
+}
+
+static void add_continuations(struct finder *f, struct heap_value value, uint64_t task, size_t box)
+{
+	struct heap_value list;
+	struct heap_array items;
+	uint64_t continuation = 0, object;
+	heap_get_ref(f->heap, value, "m_continuationObject", &continuation);
+	add_continuation(f, continuation, task, box);
+	if (!continuation || !heap_object(f->heap, continuation, &list) ||
+	    !str_starts(list.type->name, "System.Collections.Generic.List`1[") ||
+	    !heap_get_ref(f->heap, list, "_items", &object) || !heap_array(f->heap, object, &items))
+		return;
+	for (uint32_t i = 0; i < MIN(items.n, LIST_MAX); i++)
+		if (heap_element_ref(f->heap, &items, i, &object))
+			add_continuation(f, object, task, box);
+}
+
+static void keep_box(struct finder *f, struct heap_value value, const struct box *box)
+{
+	f->c->methods.v[box->method].pending++;
+	vec_push(&f->boxes, *box);
+	*map_u64_put(&f->box_at, box->address, NULL) = f->boxes.n;
+	if (box->machine)
+		*map_u64_put(&f->box_at, box->machine, NULL) = f->boxes.n;
+	add_continuations(f, value, box->address, f->boxes.n);
+}
+
+static void add_box(struct finder *f, uint64_t address, bool pooled)
 {
 	struct heap_value value, machine;
 	int64_t state = -1;
-	uint64_t continuation;
-	if (!heap_object(f->heap, address, &value) || !is_pending(f, address))
+	uint64_t object = 0;
+	if (!heap_object(f->heap, address, &value) || (!pooled && !is_pending(f, value)))
 		return;
-	/* A structure; in debug builds an object. */
-	if (!heap_get_struct(f->heap, value, "StateMachine", &machine) &&
-	    !heap_get_object(f->heap, value, "StateMachine", &machine))
-		return;
+	/* A structure; in debug builds and of iterators an object. */
+	if (!heap_get_struct(f->heap, value, "StateMachine", &machine)) {
+		if (!heap_get_object(f->heap, value, "StateMachine", &machine))
+			return;
+		heap_get_ref(f->heap, value, "StateMachine", &object);
+	}
 	heap_get_int(f->heap, machine, "<>1__state", &state);
-	if (state == -2)
+	uint64_t awaited = state >= 0 ? awaited_in(f, machine) : 0;
+	/* Pooled ones that rest look like one that has begun. */
+	if (state == -2 || (pooled && !awaited))
 		return;
 	f->c->boxes++;
 	if (f->boxes.n >= BOXES_MAX) {
@@ -147,28 +179,65 @@ static void add_box(struct finder *f, uint64_t address)
 	struct box box = { .address = address,
 			   .method = method_of(f, machine.type),
 			   .await = (int32_t)state,
-			   .inner = NONE,
-			   .awaited = state >= 0 ? awaited_in(f, machine) : 0 };
-	f->c->methods.v[box.method].pending++;
-	*map_u64_put(&f->box_at, address, NULL) = f->boxes.n + 1;
-	/* Who goes on when it ends: for those that await several at once. */
-	if (heap_get_ref(f->heap, value, "m_continuationObject", &continuation) && continuation) {
-		bool new;
-		uint64_t *first = map_u64_put(&f->by_promise, continuation, &new);
-		if (new)
-			*first = f->boxes.n + 1;
-		++*map_u64_put(&f->promised, continuation, NULL);
-	}
-	vec_push(&f->boxes, box);
+			   .inner = CHAINS_NONE,
+			   .machine = object,
+			   .awaited = awaited };
+	heap_get_ref(f->heap, value, "m_continuationObject", &box.continuation);
+	keep_box(f, value, &box);
+}
+
+static void add_task(struct finder *f, uint64_t address)
+{
+	struct heap_value value;
+	if (heap_object(f->heap, address, &value) && is_pending(f, value))
+		add_continuations(f, value, address, 0);
+}
+
+static void add_source(struct finder *f, uint64_t address)
+{
+	struct heap_value value;
+	uint64_t task;
+	if (heap_object(f->heap, address, &value) && heap_get_ref(f->heap, value, "_task", &task) && task)
+		*map_u64_put(&f->source_of, task, NULL) = address;
 }
 
 static void add_semaphore(struct finder *f, uint64_t address)
 {
 	struct heap_value value;
-	uint64_t head;
-	if (heap_object(f->heap, address, &value) && heap_get_ref(f->heap, value, "m_asyncHead", &head) && head) {
-		*map_u64_put(&f->semaphore_of, head, NULL) = address;
-		vec_push(&f->semaphores, address);
+	uint64_t node = 0;
+	if (heap_object(f->heap, address, &value))
+		heap_get_ref(f->heap, value, "m_asyncHead", &node);
+	for (size_t i = 0; i < NODES_MAX && node; i++) {
+		bool new;
+		uint64_t *place = map_u64_put(&f->semaphore_of, node, &new);
+		if (!new || !heap_object(f->heap, node, &value))
+			break;
+		*place = address;
+		if (!heap_get_ref(f->heap, value, "Next", &node))
+			break;
+	}
+}
+
+static void take(struct finder *f, const struct heap_found *found)
+{
+	switch (kind_of(f, found->type)) {
+	case TYPE_BOX:
+		add_box(f, found->address, false);
+		break;
+	case TYPE_POOLED_BOX:
+		add_box(f, found->address, true);
+		break;
+	case TYPE_SEMAPHORE:
+		add_semaphore(f, found->address);
+		break;
+	case TYPE_SOURCE:
+		add_source(f, found->address);
+		break;
+	case TYPE_TASK:
+		add_task(f, found->address);
+		break;
+	default:
+		break;
 	}
 }
 
@@ -177,7 +246,6 @@ static struct err *walk(struct finder *f)
 	struct dac_heaps heaps = { 0 };
 	struct dac_segments segments = { 0 };
 	struct dac_threads threads = { 0 };
-	struct heap_outline outline = { 0 };
 	struct heap_found found;
 	struct dac *dac = f->look->dac;
 	struct err *err = dac_heaps(dac, &heaps);
@@ -186,21 +254,15 @@ static struct err *walk(struct finder *f)
 	if (!err)
 		err = dac_threads(dac, &threads);
 	if (!err)
-		err = heap_outline_make(heap_facts(f->heap), &heaps, &segments, &threads, &outline);
+		err = heap_outline_make(heap_facts(f->heap), &heaps, &segments, &threads, &f->outline);
 	if (!err) {
-		CLEANUP(heap_walk_freep) struct heap_walk *w = heap_walk_new(f->heap, &outline);
-		while (heap_walk_next(w, &found)) {
-			uint8_t kind = kind_of(f, found.type);
-			if (kind == TYPE_BOX)
-				add_box(f, found.address);
-			else if (kind == TYPE_SEMAPHORE)
-				add_semaphore(f, found.address);
-		}
+		CLEANUP(heap_walk_freep) struct heap_walk *w = heap_walk_new(f->heap, &f->outline);
+		while (heap_walk_next(w, &found))
+			take(f, &found);
 		f->c->objects = heap_walk_health(w).objects;
 		f->c->lost_bytes = heap_walk_health(w).lost_bytes;
 		err = heap_walk_check(w);
 	}
-	heap_outline_free(&outline);
 	dac_heaps_free(&heaps);
 	dac_segments_free(&segments);
 	dac_threads_free(&threads);
@@ -208,106 +270,6 @@ static struct err *walk(struct finder *f)
 }
 
 /* ---- chains ---- */
-
-static void link_boxes(struct finder *f)
-{
-	vec_each(b, &f->boxes) {
-		const uint64_t *inner = b->awaited ? map_u64_get(&f->box_at, b->awaited) : NULL;
-		b->inners = 1;
-		if (!inner && b->awaited) {
-			const uint64_t *n = map_u64_get(&f->promised, b->awaited);
-			inner = map_u64_get(&f->by_promise, b->awaited);
-			b->inners = n ? (uint32_t)*n : 1;
-		}
-		if (inner)
-			b->inner = (uint32_t)(*inner - 1);
-	}
-	vec_each(b, &f->boxes) {
-		uint64_t continuation;
-		struct heap_value value;
-		if (b->inner != NONE)
-			f->boxes.v[b->inner].has_outer = true;
-		/* One of several that an outer one awaits together. */
-		if (!b->has_outer && heap_object(f->heap, b->address, &value) &&
-		    heap_get_ref(f->heap, value, "m_continuationObject", &continuation) && continuation) {
-			const struct heap_type *type = heap_type_of(f->heap, continuation);
-			b->has_outer = type && (strstr(type->name, "WhenAllPromise") || kind_of(f, type) == TYPE_BOX);
-		}
-	}
-}
-
-static void name_semaphores(struct finder *f)
-{
-	struct heap_statics statics = { 0 };
-	struct err *err = f->semaphores.n ? heap_statics(f->heap, NULL, &statics) : NULL;
-	vec_each(s, &f->semaphores)
-		map_u64_put(&f->semaphore_name, *s, NULL);
-	vec_each(st, &statics) {
-		uint64_t *place = map_u64_get(&f->semaphore_name, st->object);
-		if (!place || *place)
-			continue;
-		CLEANUP(buf_free) struct buf name = { 0 };
-		type_show(st->type->name, &name);
-		buf_printf(&name, ".%s", st->field->name);
-		*place = strtab_add_cstr(&f->c->strings, buf_cstr(&name)) + 1;
-	}
-	err_free(err);
-	heap_statics_free(&statics);
-}
-
-/* The semaphore in whose queue a node stands, by its name; "" when that is not known. */
-static const char *semaphore_of_node(struct finder *f, uint64_t node)
-{
-	struct heap_value value;
-	for (size_t i = 0; i < NODES_MAX && node; i++) {
-		const uint64_t *semaphore = map_u64_get(&f->semaphore_of, node);
-		const uint64_t *name = semaphore ? map_u64_get(&f->semaphore_name, *semaphore) : NULL;
-		if (semaphore)
-			return name && *name ? strtab_get(&f->c->strings, (uint32_t)(*name - 1)) : "";
-		if (!heap_object(f->heap, node, &value) || !heap_get_ref(f->heap, value, "Prev", &node))
-			break;
-	}
-	return "";
-}
-
-static uint64_t timer_ms(struct finder *f, struct heap_value promise)
-{
-	struct heap_value timer;
-	int64_t due = 0;
-	if (heap_get_object(f->heap, promise, "_timer", &timer))
-		heap_get_int(f->heap, timer, "_dueTime", &due);
-	return due > 0 && due < UINT32_MAX ? (uint64_t)due : 0;
-}
-
-static void tell_awaited(struct finder *f, uint64_t object, struct chain *ret, struct buf *what)
-{
-	struct heap_value value;
-	uint64_t action = 0;
-	ret->awaits = AWAITS_OTHER;
-	if (!object || !heap_object(f->heap, object, &value)) {
-		ret->awaits = AWAITS_POOL;
-		return;
-	}
-	const char *name = value.type->name;
-	bool is_task =
-		str_eq(name, "System.Threading.Tasks.Task") || str_starts(name, "System.Threading.Tasks.Task`1[");
-	if (strstr(name, "DelayPromise")) {
-		ret->awaits = AWAITS_TIMER;
-		ret->longest_ms = timer_ms(f, value);
-	} else if (str_starts(name, "System.Threading.SemaphoreSlim+")) {
-		ret->awaits = AWAITS_SEMAPHORE;
-		buf_str(what, semaphore_of_node(f, object));
-	} else if (str_starts(name, "System.Threading.Channels.")) {
-		ret->awaits = AWAITS_CHANNEL;
-	} else if (str_starts(name, "System.Net.Sockets.")) {
-		ret->awaits = AWAITS_SOCKET;
-	} else if (is_task) {
-		heap_get_ref(f->heap, value, "m_action", &action);
-		ret->awaits = action ? AWAITS_WORK : AWAITS_SOURCE;
-	} else {
-		type_show(name, what);
-	}
-}
 
 struct grouped {
 	struct map_u64 by_hash; /* of its steps and end -> chain + 1 */
@@ -320,17 +282,26 @@ static uint32_t add_steps(struct finder *f, uint32_t top, uint32_t *ret_last, ui
 {
 	uint32_t n = 0, at = top;
 	uint64_t mark = 0;
-	for (; n < CHAIN_MAX && at != NONE; n++) {
+	for (; n < CHAIN_MAX && at != CHAINS_NONE; n++) {
 		const struct box *b = &f->boxes.v[at];
-		vec_push(&f->c->steps, ((struct chain_step){ b->method, b->await, 1 }));
-		if (n)
-			f->c->steps.v[f->c->steps.n - 1].times = f->boxes.v[*ret_last].inners;
+		struct chain_step step = { .method = b->method, .await = b->await, .times = 1 };
+		if (n) {
+			step.times = f->boxes.v[*ret_last].inners;
+			step.any = f->boxes.v[*ret_last].any;
+		}
+		vec_push(&f->c->steps, step);
 		mark = hash_u64(mark ^ b->address) ^ hash_u64(b->awaited + (uint64_t)b->await);
 		*ret_last = at;
 		at = b->inner;
 	}
 	*ret_mark = mark;
 	return n;
+}
+
+static uint64_t step_hash(const struct chain_step *step, uint64_t seed)
+{
+	const uint32_t key[] = { step->method, (uint32_t)step->await, step->times, step->any };
+	return hash_bytes(key, sizeof(key), seed);
 }
 
 static void add_top(struct finder *f, struct grouped *g, uint32_t top)
@@ -340,10 +311,11 @@ static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 	uint64_t mark;
 	uint32_t last = top;
 	chain.n = add_steps(f, top, &last, &mark);
-	tell_awaited(f, f->boxes.v[last].awaited, &chain, &what);
+	chains_tell(f, &f->boxes.v[last], &chain, &what);
 	chain.what = strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&what)));
-	uint64_t hash = hash_bytes(&f->c->steps.v[chain.first], chain.n * sizeof(struct chain_step), chain.awaits);
-	hash = hash_bytes(chain.what, strlen(chain.what), hash);
+	uint64_t hash = hash_bytes(chain.what, strlen(chain.what), chain.awaits);
+	for (uint32_t i = 0; i < chain.n; i++)
+		hash = step_hash(&f->c->steps.v[chain.first + i], hash);
 	bool new;
 	uint64_t *place = map_u64_put(&g->by_hash, hash, &new);
 	if (new && f->c->v.n < GROUPS_MAX) {
@@ -356,6 +328,7 @@ static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 		struct chain *same = &f->c->v.v[*place];
 		same->count++;
 		same->longest_ms = MAX(same->longest_ms, chain.longest_ms);
+		same->due_ms = MIN(same->due_ms, chain.due_ms);
 	}
 	vec_push(&g->of, (uint32_t)*place);
 	vec_push(&g->marks, mark);
@@ -386,14 +359,50 @@ static int most_first(const void *a, const void *b)
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
+/* ---- lines ---- */
+
+/* The await's number is known, the PDB knows where in MoveNext that one stands. */
+static const char *line_of(struct finder *f, const struct chain_step *step)
+{
+	const struct heap_type *machine = f->machines.v[step->method];
+	struct dac_type_methods methods = { 0 };
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct pdb_line line;
+	struct pdb *pdb = step->await >= 0 ? dac_lines_pdb(f->look->lines, machine->module) : NULL;
+	if (pdb)
+		err_ignore(dac_type_methods(f->look->dac, machine->address, &methods));
+	vec_each(m, &methods)
+		if (!text.len && str_eq(m->name, "MoveNext") && pdb_await(pdb, m->token, (uint32_t)step->await, &line))
+			dac_line_add(&text, &line);
+	dac_type_methods_free(&methods);
+	return strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&text)));
+}
+
+static void add_lines(struct finder *f)
+{
+	struct map_u64 known = { 0 }; /* method and await -> text */
+	const struct dac_modules *modules;
+	err_ignore(dac_modules(f->look->dac, &modules));
+	vec_each(step, &f->c->steps) {
+		bool new;
+		uint64_t *place = map_u64_put(&known, (uint64_t)step->method << 32 | (uint32_t)step->await, &new);
+		if (new)
+			*place = (uint64_t)(uintptr_t)line_of(f, step);
+		step->line = (const char *)(uintptr_t)*place;
+	}
+	map_u64_free(&known);
+}
+
 static void finder_fini(struct finder *f)
 {
+	heap_statics_free(&f->statics);
+	heap_outline_free(&f->outline);
 	heap_close(f->heap);
 	vec_free(&f->boxes);
 	vec_free(&f->kinds);
-	vec_free(&f->semaphores);
-	struct map_u64 *maps[] = { &f->box_at,	     &f->by_promise,   &f->promised,
-				   &f->method_index, &f->semaphore_of, &f->semaphore_name };
+	vec_free(&f->machines);
+	struct map_u64 *maps[] = { &f->box_at,	     &f->by_promise,   &f->promised, &f->leaf_of, &f->source_of,
+				   &f->method_index, &f->semaphore_of, &f->known,    &f->lost };
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		map_u64_free(maps[i]);
 }
@@ -406,12 +415,15 @@ struct err *chains_drain(void *user, struct look *look, struct buf *out)
 	struct grouped g = { 0 };
 	TRY(heap_open(look->image, look->dac, &f.heap));
 	TRY(walk(&f));
-	link_boxes(&f);
-	name_semaphores(&f);
+	chains_link(&f);
+	if (f.boxes.n)
+		err_ignore(heap_statics(f.heap, NULL, &f.statics));
+	chains_name(&f);
 	for (uint32_t i = 0; i < f.boxes.n; i++)
 		if (!f.boxes.v[i].has_outer)
 			add_top(&f, &g, i);
 	place_marks(&f, &g);
+	add_lines(&f);
 	vec_sort(&c->v, most_first);
 	chains_write(c, out);
 	map_u64_free(&g.by_hash);

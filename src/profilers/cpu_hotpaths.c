@@ -5,6 +5,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "profilers/cpu_budget.h"
 #include "profilers/hot.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
@@ -32,6 +33,7 @@ struct cpu {
 	struct samples *samples;
 	struct sampling_facts facts;
 	struct line_list lines;
+	struct cpu_budget budget;
 };
 
 static void cpu_free(void *state)
@@ -52,7 +54,12 @@ static struct err *run(struct exam *exam)
 		.window_ms = (uint64_t)params_int(exam->params, "duration_seconds") * 1000,
 		.lines = &c->lines,
 	};
-	return exam_samples(exam, &options, &c->samples, &c->facts);
+	cpu_budget_begin(exam, &c->budget);
+	TRY(exam_samples(exam, &options, &c->samples, &c->facts));
+	cpu_budget_end(exam, &c->budget);
+	if (c->budget.cores <= 0)
+		c->budget.cores = c->facts.cpus;
+	return NULL;
 }
 
 /* --- report --- */
@@ -91,6 +98,8 @@ static enum frame_kind heavy_kind(const struct view *v)
 
 static const char *finding_of(const struct view *v)
 {
+	if (cpu_budget_too_small(&v->cpu->budget) && v->cores >= IDLE_CORES)
+		return "throttled";
 	double wanted = v->window_ns ? (double)v->cpu->facts.delay_ns / (double)v->window_ns : 0;
 	if (wanted > STARVED_CORES && wanted > 3 * v->cores)
 		return "starved";
@@ -135,6 +144,13 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
 		rich_text(text, " of that is the %s.", kind == FRAME_GC ? "garbage collector" : "JIT compiler");
+		if (top->frame == UINT32_MAX && v->hot->sites.n > 1)
+			top++;
+		if (top->frame == UINT32_MAX || share(v, top->weight) < HOT_SHARE)
+			return;
+		rich_text(text, " %s of all is below ", fmt_percent(share(v, top->weight)).s);
+		add_path(v, top, text);
+		rich_text(text, ".");
 		return;
 	}
 	if (top->frame == UINT32_MAX && v->hot->sites.n > 1 && !str_eq(finding, "outside-your-code"))
@@ -149,9 +165,9 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (str_eq(finding, "spread-out"))
 		rich_text(text, "No single path stands out; the largest, with ");
 	rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
-	rich_text(text, str_eq(finding, "spread-out") ? ", is "
-			: str_eq(finding, "starved")  ? " of what it got is "
-						      : " of that is ");
+	rich_text(text, str_eq(finding, "spread-out")				     ? ", is "
+			: str_eq(finding, "starved") || str_eq(finding, "throttled") ? " of what it got is "
+										     : " of that is ");
 	add_path(v, top, text);
 	rich_text(text, ".");
 }
@@ -159,13 +175,10 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
-	uint32_t cpus = v->cpu->facts.cpus;
-	bool idle = str_eq(finding, "idle"), full = v->cores >= BUSY_SHARE * cpus;
-	struct rich *text = report_verdict(report,
-					   idle					? REPORT_OK
-					   : full || str_eq(finding, "starved") ? REPORT_WARN
-										: REPORT_INFO,
-					   finding);
+	const struct cpu_budget *budget = &v->cpu->budget;
+	bool idle = str_eq(finding, "idle"), throttled = str_eq(finding, "throttled");
+	bool warn = throttled || str_eq(finding, "starved") || v->cores >= BUSY_SHARE * budget->cores;
+	struct rich *text = report_verdict(report, idle ? REPORT_OK : warn ? REPORT_WARN : REPORT_INFO, finding);
 	if (idle) {
 		rich_text(text, "Idle: ");
 		rich_strong(text, "%s", v->hot->weight ? fmt_percent(v->cores).s : "nothing");
@@ -174,7 +187,12 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		return;
 	}
 	rich_strong(text, "%s", fmt_number(v->cores).s);
-	rich_text(text, " of %s busy. ", fmt_plural(cpus, "core", "cores").s);
+	rich_text(text, " of %s busy. ", cpu_budget_words(budget).s);
+	if (throttled) {
+		rich_text(text, "That limit stopped all its threads in ");
+		rich_strong(text, "%s of its periods", fmt_percent(budget->stopped).s);
+		rich_text(text, ". ");
+	}
 	if (str_eq(finding, "starved"))
 		rich_text(text, "It wanted more: its threads were able to run for %s without getting a CPU. ",
 			  fmt_duration_ns(v->cpu->facts.delay_ns).s);
@@ -188,7 +206,7 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 static void add_figures(const struct view *v, struct report *report)
 {
 	const struct cpu *c = v->cpu;
-	CLEANUP(mem_freep) char *of = mem_printf("of %s", fmt_plural(c->facts.cpus, "core", "cores").s);
+	CLEANUP(mem_freep) char *of = mem_printf("of %s", cpu_budget_words(&c->budget).s);
 	report_figure(report, "Cores busy", V_NUMBER(v->cores), of);
 	CLEANUP(mem_freep) char *in = mem_printf("in %s", fmt_duration_ns(v->window_ns).s);
 	report_figure(report, "CPU time", V_NS(v->hot->weight), in);
@@ -553,18 +571,22 @@ const struct profiler profiler_cpu_hotpaths = {
 		(const struct advice[]){
 			{ "hot-path",
 			  "Look at that path in the flame graph: is the work needed, and needed that often?" },
-			{ "starved", "Other processes or a CPU limit take the CPU: look at the machine, or at the "
-				     "container's limit." },
+			{ "starved", "Other processes take the CPU: look at the machine." },
+			{ "throttled",
+			  "Raise the container's CPU limit or take it away: once it is used up, every thread stands "
+			  "still until the next period (as a rule 100 ms), which requests feel. Or make that path "
+			  "cheaper." },
 			{ "spread-out",
 			  "Look at the flame graph for work that many paths share, and at the subsystems." },
-			{ "gc-heavy", "Allocate less: run runtime-pauses to see which collections these are." },
+			{ "gc-heavy",
+			  "Allocate less: run allocations to see what and where, and gc-stats for what it costs." },
 			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
 				       "ReadyToRun shortens the "
 				       "start." },
 			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
 					       "runtime work on their own here." },
 		},
-	.n_advice = 6,
+	.n_advice = 7,
 	.run = run,
 	.analyse = analyse,
 	.free_state = cpu_free,

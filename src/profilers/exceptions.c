@@ -39,6 +39,9 @@
 /* A few exceptions are ordinary; what costs is a steady rate. */
 #define RATE_MANY 10.0
 #define RATE_VERY_MANY 500.0
+/* Above it, that some were thrown again is not worth a word. */
+#define NEARLY_ALL 0.95
+#define NEARLY_AS_MANY 0.9
 
 struct type {
 	char *name;
@@ -357,7 +360,7 @@ static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 	struct map_u64 index = { 0 };
 	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((x->types.n + 1) * sizeof(*seen));
 	vec_each(s, &x->sites) {
-		size_t at = stacks_site(x->stacks, x->methods, s->stack);
+		size_t at = MAX(stacks_site(x->stacks, x->methods, s->stack), first_frame(x, s->stack));
 		struct stack_frame frame = stacks_frame(x->stacks, x->methods, s->stack, at);
 		const char *name = frame.known ? frame.name : unknown_place;
 		bool again = thrown_again(x, s->stack), new;
@@ -399,12 +402,51 @@ static const char *finding_of(const struct view *v)
 	return v->rate < RATE_MANY ? "few-exceptions" : "many-exceptions";
 }
 
+/* How many there were when one that is thrown again at every await on its way counts once. Some are made without a
+ * throw (SetException) and first thrown at an await: the stack that threw most of their type counts these. */
+static double count_once(struct exceptions *x, double scale)
+{
+	CLEANUP(mem_freep) double *began = mem_zalloc((x->types.n + 1) * sizeof(*began));
+	CLEANUP(mem_freep) double *again = mem_zalloc((x->types.n + 1) * sizeof(*again));
+	double sum = 0;
+	vec_each(s, &x->sites) {
+		if (thrown_again(x, s->stack))
+			again[s->type] = MAX(again[s->type], (double)s->count);
+		else
+			began[s->type] += (double)s->count;
+	}
+	for (uint32_t t = 0; t < x->types.n; t++) {
+		const struct type *type = &x->types.v[t];
+		double seen = MAX(began[t], again[t]), all = (double)type->count * scale;
+		sum += type->stacked ? seen * all / (double)type->stacked : all;
+	}
+	return sum;
+}
+
+/* What to look at first: where most begin. Of two that are about as many, the cause rather than what wraps it. */
+static const struct site *main_site(const struct exceptions *x, const struct sites *sites)
+{
+	const struct site *best = NULL;
+	vec_each(site, sites) {
+		if (site->again)
+			continue;
+		if (!best)
+			best = site;
+		else if (site->estimate >= NEARLY_AS_MANY * best->estimate && x->types.v[best->type].with_inner &&
+			 !x->types.v[site->type].with_inner)
+			return site;
+	}
+	return best ? best : &sites->v[0];
+}
+
 /* "10 % are X, thrown in Y." about the most frequent ones. */
-static void add_top(struct exceptions *x, const struct view *v, const struct site *top, struct rich *text)
+static void add_top(struct exceptions *x, const struct view *v, const struct sites *sites, double once,
+		    struct rich *text)
 {
 	struct buf name = { 0 };
+	const struct site *top = main_site(x, sites);
 	show_type(x, top->type, &name);
-	double share = top->estimate / v->sum;
+	double share = MIN(top->estimate / once, 1.0);
 	if (v->total == 1)
 		rich_text(text, "It is ");
 	else if (share > 0.995)
@@ -427,7 +469,9 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 			struct report *report)
 {
 	const char *finding = finding_of(v);
-	enum report_health health = v->rate < RATE_MANY	       ? REPORT_OK
+	/* Few are no alarm, yet which they are is what may have been asked for. */
+	enum report_health health = !v->total		       ? REPORT_OK
+				    : v->rate < RATE_MANY      ? REPORT_INFO
 				    : v->rate < RATE_VERY_MANY ? REPORT_WARN
 							       : REPORT_BAD;
 	struct rich *text = report_verdict(report, health, finding);
@@ -436,12 +480,20 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 		rich_text(text, "No problem here: no exception was thrown in %s.", window.s);
 		return;
 	}
-	if (health == REPORT_OK)
+	bool few = health == REPORT_INFO;
+	if (few)
 		rich_text(text, "Nothing alarming: ");
-	rich_strong(text, "%s%s", v->estimated ? health == REPORT_OK ? "about " : "About " : "",
-		    fmt_plural(v->total, "exception", "exceptions").s);
-	rich_text(text, " in %s (%s). ", window.s, fmt_rate(v->rate).s);
-	add_top(x, v, &sites->v[0], text);
+	double once = count_once(x, v->scale);
+	bool again = once < NEARLY_ALL * v->sum;
+	rich_strong(text, "%s%s", v->estimated ? few ? "about " : "About " : "",
+		    fmt_plural(v->total, again ? "throw" : "exception", again ? "throws" : "exceptions").s);
+	rich_text(text, " in %s (%s)", window.s, fmt_rate(v->rate).s);
+	if (again)
+		rich_text(text, " of %s%s: they are thrown again on the way, as awaits do",
+			  v->estimated ? "about " : "",
+			  fmt_plural((uint64_t)told(v, once), "exception", "exceptions").s);
+	rich_text(text, ". ");
+	add_top(x, v, sites, once, text);
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
@@ -648,7 +700,7 @@ const struct profiler profiler_exceptions = {
 					     "before the call): every "
 					     "throw walks the stack, caught or not." },
 			{ "few-exceptions",
-			  "Nothing to do about the rate; look at the table if one of them is unexpected." },
+			  "The rate is no problem. Is one of them unexpected? Their messages and stacks are below." },
 		},
 	.n_advice = 2,
 	.run = run,

@@ -26,16 +26,19 @@
 static const char *const generation_names[CLR_GENERATIONS] = { "generation 0", "generation 1", "generation 2",
 							       "large objects", "pinned objects" };
 
-static const char *finding_of(const struct gc_view *v)
+static const char *finding_of(const struct gc_view *v, const struct gc_kinds *kinds)
 {
+	bool full = v->full_rate >= FULL_RATE_HIGH && v->full > 1;
 	double seconds = (double)v->window_ns / 1e9;
 	double induced_share = v->window_ns ? (double)v->induced_pause_ns / (double)v->window_ns : 0;
 	if (v->induced > 1 && ((double)v->induced >= INDUCED_RATE * seconds || induced_share >= INDUCED_SHARE) &&
 	    v->induced_pause_ns * 2 >= v->pause_ns)
 		return "induced-collections";
+	/* What makes full collections frequent is another thing than what makes young ones so. */
 	if (v->share >= SHARE_MUCH)
-		return "much-time-in-gc";
-	if (v->full_rate >= FULL_RATE_HIGH && v->full > 1 && v->share >= SHARE_SOME)
+		return full && kinds->n && kinds->v[0].gc.generation == 2 ? "frequent-full-collections"
+									  : "much-time-in-gc";
+	if (full && v->share >= SHARE_SOME)
 		return "frequent-full-collections";
 	if (v->rate >= RATE_HIGH && v->share >= SHARE_SOME)
 		return "frequent-collections";
@@ -78,7 +81,7 @@ static void add_induced(const struct gc_view *v, const struct gc_callers *caller
 static void add_verdict(const struct exam *exam, const struct gc_view *v, const struct gc_kinds *kinds,
 			const struct gc_callers *callers, struct report *report)
 {
-	const char *finding = finding_of(v);
+	const char *finding = finding_of(v, kinds);
 	bool found = !str_eq(finding, "nothing-found");
 	enum report_health health = !found ? REPORT_OK : v->share >= SHARE_VERY_MUCH ? REPORT_BAD : REPORT_WARN;
 	struct rich *text = report_verdict(report, health, finding);

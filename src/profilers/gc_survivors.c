@@ -24,6 +24,17 @@ static void weigh_old(struct heapgraph *g)
 			g->units[i] = 0;
 }
 
+/* The same with objects of other types. Returns how many types fit. */
+static size_t weigh_types(struct heapgraph *g, const char *text)
+{
+	CLEANUP(mem_freep) bool *fits = mem_array(g->types.n + 1, sizeof(*fits));
+	size_t n = heap_types_like(g, text, fits);
+	for (uint32_t i = 0; i < g->n; i++)
+		if (!fits[g->type[i]])
+			g->units[i] = 0;
+	return n;
+}
+
 /* ---- words ---- */
 
 static double part(uint64_t of, uint64_t whole)
@@ -31,10 +42,17 @@ static double part(uint64_t of, uint64_t whole)
 	return whole ? (double)of / (double)whole : 0;
 }
 
+/* When the holder is a root itself, of which kind; GRAPH_ROOTS = it is an object. */
+static enum graph_root root_kind(const struct heapgraph *g, const struct holder *h)
+{
+	return h->vertex >= g->n ? (enum graph_root)g->roots.v[h->vertex - g->n].kind : GRAPH_ROOTS;
+}
+
 static void say_holder(const struct heapgraph *g, const struct holder *h, struct rich *v)
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, main = { 0 };
 	holder_name(g, h, &name);
+	holder_field(g, h, &name);
 	holder_detail(g, h, &detail);
 	rich_code(v, buf_cstr(&name));
 	if (detail.len) {
@@ -42,7 +60,7 @@ static void say_holder(const struct heapgraph *g, const struct holder *h, struct
 		rich_code(v, buf_cstr(&detail));
 		rich_text(v, ")");
 	}
-	rich_text(v, " %s ", h->alike > 1 ? "keep" : "keeps");
+	rich_text(v, " %s ", h->alike > 1 || root_kind(g, h) == GRAPH_HANDLE ? "keep" : "keeps");
 	if (h->main_type != GRAPH_NONE) {
 		heap_type_short(g, h->main_type, &main);
 		rich_strong(v, "%s ", fmt_count(h->main_objects).s);
@@ -54,14 +72,45 @@ static void say_holder(const struct heapgraph *g, const struct holder *h, struct
 	rich_strong(v, "%s", fmt_bytes(h->bytes).s);
 }
 
-static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs, bool old,
+/* Handles and finalizers have nothing that entries could be removed from: what to do next differs. */
+static const char *finding_of(const struct heapgraph *g, const struct holder *top, double share)
+{
+	enum graph_root kind = root_kind(g, top);
+	const char *name = kind == GRAPH_HANDLE ? g->roots.v[top->vertex - g->n].name : "";
+	return share < ONE_HOLDER	  ? "several-holders"
+	       : kind == GRAPH_FINALIZER  ? "finalizers-behind"
+	       : strstr(name, "interned") ? "strings-interned"
+	       : kind == GRAPH_HANDLE	  ? "handles-not-freed"
+					  : "one-holder";
+}
+
+/* What was asked for: "live in old generations". */
+static void say_scope(const struct exam *exam, struct rich *v)
+{
+	const char *text = params_text(exam->params, "type");
+	rich_text(v, str_eq(params_text(exam->params, "generation"), "old") ? "live in old generations"
+									    : "a collection would leave");
+	if (*text) {
+		rich_text(v, " of types named ");
+		rich_code(v, text);
+	}
+}
+
+static void add_no_type(const struct exam *exam, const struct heapgraph *g, struct report *report)
+{
+	struct rich *v = report_verdict(report, REPORT_INFO, "no-such-type");
+	rich_text(v, "None of the %s on the heap has ", fmt_plural(g->types.n, "type", "types").s);
+	rich_code(v, params_text(exam->params, "type"));
+	rich_text(v, " in its name.");
+	rich_text(report_next(report), "%s", profiler_next(exam->profiler, "no-such-type"));
+}
+
+static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs,
 			struct report *report)
 {
 	const struct holder *top = hs->v.n ? &hs->v.v[0] : NULL;
-	bool little = !top || hs->bytes < LITTLE;
-	const char *finding = little					  ? "nothing-held"
-			      : part(top->bytes, hs->bytes) >= ONE_HOLDER ? "one-holder"
-									  : "several-holders";
+	bool little = !top || (hs->bytes < LITTLE && !*params_text(exam->params, "type"));
+	const char *finding = little ? "nothing-held" : finding_of(g, top, part(top->bytes, hs->bytes));
 	struct rich *v = report_verdict(report, little ? REPORT_OK : REPORT_INFO, finding);
 	if (little) {
 		rich_text(v, "No problem here: only %s in %s would survive a collection.", fmt_bytes(hs->bytes).s,
@@ -69,8 +118,9 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		return;
 	}
 	say_holder(g, top, v);
-	rich_text(v, " of the %s that %s.", fmt_bytes(hs->bytes).s,
-		  old ? "live in old generations" : "a collection would leave");
+	rich_text(v, " of the %s that ", fmt_bytes(hs->bytes).s);
+	say_scope(exam, v);
+	rich_text(v, ".");
 	if (hs->v.n > 1 && hs->v.v[1].bytes * 2 < top->bytes) {
 		rich_text(v, " It is by far the largest holder.");
 	} else if (hs->v.n > 1) {
@@ -83,11 +133,14 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct heapgraph *g, const struct holders *hs, struct report *report)
+/* all: no object was left out, so that what is not alive is garbage. */
+static void add_figures(const struct heapgraph *g, const struct holders *hs, bool all, struct report *report)
 {
 	uint64_t dead = g->facts.bytes - MIN(g->facts.bytes, g->reached_units * 8);
-	report_figure(report, "Alive", V_BYTES(hs->bytes), fmt_plural(hs->objects, "object", "objects").s);
-	report_figure(report, "Garbage", V_BYTES(dead), "that waits for a collection");
+	report_figure(report, all ? "Alive" : "Alive of these", V_BYTES(hs->bytes),
+		      fmt_plural(hs->objects, "object", "objects").s);
+	if (all)
+		report_figure(report, "Garbage", V_BYTES(dead), "that waits for a collection");
 	report_figure(report, "Heap", V_BYTES(g->facts.bytes), fmt_plural(g->facts.objects, "object", "objects").s);
 }
 
@@ -126,6 +179,7 @@ static void add_table(const struct heapgraph *g, struct holders *hs, bool by_siz
 		}
 		CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, keeps = { 0 };
 		holder_name(g, h, &name);
+		holder_field(g, h, &name);
 		holder_detail(g, h, &detail);
 		struct report_row *row = report_row(
 			t, (struct value[]){ V_CODE(buf_cstr(&name)), main_value(g, h, &keeps), V_COUNT(h->objects),
@@ -177,14 +231,20 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	struct heapgraph *g = look->graph;
 	struct holders hs;
 	bool old = str_eq(params_text(exam->params, "generation"), "old");
+	const char *text = params_text(exam->params, "type");
 	unsigned depth = (unsigned)params_int(exam->params, "max_depth");
+	size_t n_types = *text ? weigh_types(g, text) : 1;
 	if (old)
 		weigh_old(g);
 	heapgraph_dominate(g);
 	holders_find(g, threshold(exam, g), &hs);
 	drop_few(&hs, (uint64_t)params_int(exam->params, "retained_references_threshold"));
-	add_verdict(exam, g, &hs, old, report);
-	add_figures(g, &hs, report);
+	if (n_types)
+		add_verdict(exam, g, &hs, report);
+	else
+		add_no_type(exam, g, report);
+	if (n_types)
+		add_figures(g, &hs, !old && !*text, report);
 	if (hs.v.n) {
 		struct holder first[TREES];
 		size_t n = MIN(hs.v.n, (size_t)TREES);
@@ -236,6 +296,11 @@ const struct profiler profiler_gc_survivors = {
 			  .type = PARAM_STRING,
 			  .default_value = "all",
 			  .choices = generations },
+			{ .key = "type",
+			  .name = "Types",
+			  .description = "Only objects of types that have this in their name; who holds them?",
+			  .type = PARAM_STRING,
+			  .default_value = "" },
 			{ .key = "sort_by_size",
 			  .name = "Sort by size",
 			  .description = "Holders of most bytes first; no = of most objects.",
@@ -266,15 +331,24 @@ const struct profiler profiler_gc_survivors = {
 			  .max = 20 },
 			PARAM_MAX_PAUSE,
 		},
-	.n_params = 6,
+	.n_params = 7,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "one-holder",
 			  "Does anything ever remove entries from it? Run memory-leaks to see whether it grows." },
+			{ "finalizers-behind",
+			  "They wait for their finalizers, which run one after another on one thread: run "
+			  "merged-call-stacks to see what the finalizer thread is busy with or stuck in." },
+			{ "handles-not-freed",
+			  "Handles come from GCHandle.Alloc, or from native code that called back: what is never freed "
+			  "keeps its object for good." },
+			{ "strings-interned",
+			  "Interned strings are never freed: who calls String.Intern, and with what?" },
 			{ "several-holders", "Run memory-leaks to see which of them grows." },
+			{ "no-such-type", "Run heap-stats to see which types there are." },
 		},
-	.n_advice = 2,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -5,25 +5,49 @@
 #include "profilers/heap_look.h"
 #include <string.h>
 
+#define CLOSURE "<>c__DisplayClass"
+
+bool heap_type_is_closure(const struct heapgraph *g, uint32_t type)
+{
+	return strstr(g->types.v[type].name, "+" CLOSURE) != NULL;
+}
+
+/* What the compiler made of an async method and of captured variables goes by what the author wrote. */
 void heap_type_name(const struct heapgraph *g, uint32_t type, struct buf *out)
 {
 	const char *name = g->types.v[type].name;
-	if (*name)
-		type_show(name, out);
-	else
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	if (!*name) {
 		buf_str(out, "(type without a name)");
+		return;
+	}
+	if (type_async_method(name, &shown)) {
+		buf_printf(out, "async %s", buf_cstr(&shown));
+		return;
+	}
+	type_show(name, &shown);
+	const char *rest = buf_cstr(&shown), *closure;
+	while ((closure = strstr(rest, CLOSURE))) {
+		buf_add(out, rest, (size_t)(closure - rest));
+		buf_str(out, "(closure)");
+		rest = closure + strlen(CLOSURE);
+		rest += strspn(rest, "0123456789_");
+	}
+	buf_str(out, rest);
 }
 
-/* Every name loses what stands before its last dot: "System.Func<Shop.Order, System.Int32>" is "Func<Order, Int32>". */
+/* Every name loses what stands before its last dot: "System.Func<Shop.Order, System.Int32>" is "Func<Order, Int32>"; of
+ * an async method its class stays. */
 void heap_type_short(const struct heapgraph *g, uint32_t type, struct buf *out)
 {
 	CLEANUP(buf_free) struct buf full = { 0 };
 	heap_type_name(g, type, &full);
 	const char *s = buf_cstr(&full);
+	bool method = str_starts(s, "async ");
 	while (*s) {
 		size_t len = strcspn(s, "<>,[]() ");
-		size_t from = len;
-		while (from && s[from - 1] != '.')
+		size_t from = len, dots = out->len && method ? 2 : 1;
+		while (from && (s[from - 1] != '.' || --dots))
 			from--;
 		buf_add(out, s + from, len - from);
 		s += len;
@@ -99,10 +123,26 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 	}
 }
 
+size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
+{
+	size_t n = 0;
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		CLEANUP(buf_free) struct buf name = { 0 };
+		heap_type_name(g, t, &name);
+		ret[t] = g->types.v[t].kind != GRAPH_FREE && strcasestr(buf_cstr(&name), text);
+		n += ret[t];
+	}
+	return n;
+}
+
 bool heap_type_is_own(const struct heapgraph *g, uint32_t type)
 {
 	const struct graph_type *t = &g->types.v[type];
-	return t->kind == GRAPH_OBJECT && *t->name && !method_is_framework(t->name);
+	CLEANUP(buf_free) struct buf method = { 0 };
+	if (t->kind != GRAPH_OBJECT || !*t->name)
+		return false;
+	return !method_is_framework(t->name) ||
+	       (type_async_method(t->name, &method) && !method_is_framework(buf_cstr(&method)));
 }
 
 bool heap_root_is_own(const struct heapgraph *g, uint32_t root)

@@ -74,16 +74,18 @@ static int most_bytes_first(const void *a, const void *b)
 	return x->type < y->type ? -1 : x->type > y->type;
 }
 
-/* Types that have the same name (of several load contexts) are one row. */
-static struct type_sums sums_of(const struct heapgraph *g)
+/* Types that have the same name (of several load contexts) are one row. Only those with the text in their name. */
+static struct type_sums sums_of(const struct heapgraph *g, const char *text)
 {
+	CLEANUP(mem_freep) bool *fits = mem_array(g->types.n + 1, sizeof(*fits));
 	struct type_sums sums = { 0 };
 	struct type_sum *all = mem_zalloc((g->types.n + 1) * sizeof(*all));
 	CLEANUP(strtab_free) struct strtab names = { 0 };
 	sum_objects(g, all);
 	sum_retained(g, all);
+	heap_types_like(g, text, fits);
 	for (uint32_t t = 0; t < g->types.n; t++) {
-		if (!all[t].objects)
+		if (!all[t].objects || !fits[t])
 			continue;
 		uint32_t id = strtab_add_cstr(&names, g->types.v[t].name);
 		if (id == sums.n)
@@ -143,6 +145,31 @@ static void say_top(const struct heapgraph *g, const struct type_sums *sums, con
 	rich_text(v, " %s of it is ", fmt_percent(part(top->bytes, t->bytes)).s);
 	rich_code(v, buf_cstr(&name));
 	rich_text(v, ".");
+}
+
+/* Of some types only. */
+static void add_asked(const struct exam *exam, const struct heapgraph *g, const struct type_sums *sums,
+		      const char *text, struct report *report)
+{
+	uint64_t objects = 0, bytes = 0;
+	const char *finding = sums->n ? "asked" : "no-such-type";
+	struct rich *v = report_verdict(report, REPORT_INFO, finding);
+	vec_each(s, sums) {
+		objects += s->objects;
+		bytes += s->bytes;
+	}
+	if (sums->n) {
+		rich_strong(v, "%s in %s", fmt_bytes(bytes).s, fmt_plural(objects, "object", "objects").s);
+		rich_text(v, ", %s of the heap, are of the %s that have ", fmt_percent(part(bytes, g->facts.bytes)).s,
+			  fmt_plural(sums->n, "type", "types").s);
+	} else {
+		rich_text(v, "None of the %s on the heap has ", fmt_plural(g->types.n, "type", "types").s);
+	}
+	rich_code(v, text);
+	rich_text(v, " in %s name.", sums->n == 1 || !sums->n ? "its" : "their");
+	if (sums->n)
+		say_top(g, sums, &(struct totals){ .bytes = bytes }, v);
+	rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
 }
 
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct type_sums *sums,
@@ -308,12 +335,17 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	struct heap_look *look = exam->state;
 	struct heapgraph *g = look->graph;
 	heapgraph_dominate(g);
-	struct type_sums sums = sums_of(g);
-	add_verdict(exam, g, &sums, report);
+	const char *text = params_text(exam->params, "type");
+	struct type_sums sums = sums_of(g, text);
+	if (*text)
+		add_asked(exam, g, &sums, text, report);
+	else
+		add_verdict(exam, g, &sums, report);
 	bool elsewhere = str_eq(report_finding(report), "memory-is-elsewhere");
 	if (elsewhere)
 		add_areas(g, report);
-	add_types(g, &sums, report);
+	if (sums.n)
+		add_types(g, &sums, report);
 	report_details(report);
 	add_generations(g, report);
 	if (!elsewhere)
@@ -344,6 +376,11 @@ const struct profiler profiler_heap_stats = {
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
 	.params =
 		(const struct param[]){
+			{ .key = "type",
+			  .name = "Types",
+			  .description = "Only types that have this in their name.",
+			  .type = PARAM_STRING,
+			  .default_value = "" },
 			{ .key = "gcdump",
 			  .name = "Write a .gcdump file",
 			  .description = "Beside the report, of what is alive; PerfView and Visual Studio open it.",
@@ -351,7 +388,7 @@ const struct profiler profiler_heap_stats = {
 			  .default_value = "false" },
 			PARAM_MAX_PAUSE,
 		},
-	.n_params = 2,
+	.n_params = 3,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
@@ -364,8 +401,10 @@ const struct profiler profiler_heap_stats = {
 			  "Nothing leaks. Run gc-stats and allocations; DOTNET_GCConserveMemory or a heap limit makes "
 			  "the collector start earlier." },
 			{ "seen", "Run gc-survivors to see who holds these objects." },
+			{ "asked", "Run gc-survivors with the same --param type= to see who holds them." },
+			{ "no-such-type", "Upper and lower case are one; a part of the name is enough." },
 		},
-	.n_advice = 4,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

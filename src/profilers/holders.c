@@ -6,11 +6,19 @@
 
 #define MOST 0.5	/* of what is left: then that is where it is */
 #define DEPTH_MAX 200	/* of what lies between a root and something of the user's: a longer chain is a list */
+#define PARTS_DEPTH 16	/* of the user's own things in each other */
 #define ROWS_MAX 1000	/* holders that are told apart */
+#define MAIN_SHARE 0.25 /* of a holder: then it is what the holder has */
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
+#define WAY_STEPS 2	/* between a root and a holder that are named */
 #define TREE_SHARE 0.02 /* of a holder: what is below is summed up */
 #define TREE_WIDTH 6
 #define TREE_ROWS 24 /* below each other */
+
+struct vertices { /* a VEC */
+	uint32_t *v;
+	size_t n, cap;
+};
 
 /* ---- what is whose ---- */
 
@@ -18,6 +26,9 @@ static bool is_own(const struct heapgraph *g, uint32_t v)
 {
 	return v < g->n ? heap_type_is_own(g, g->type[v]) : heap_root_is_own(g, v - g->n);
 }
+
+/* What of that is a type's alone, once for all: asked for every object. */
+enum { OWN = 1, CLOSURE = 2, PLUMBING = 4 };
 
 /* Arrays and the inner parts of collections: nobody's word for anything. */
 static bool is_plumbing(const struct heapgraph *g, uint32_t v)
@@ -35,12 +46,28 @@ static uint32_t root_of(const struct heapgraph *g, uint32_t v)
 
 /* ---- finding them ---- */
 
+struct content {
+	uint64_t objects, units;
+	uint32_t last;
+};
+
+/* Another object that goes by the same holder. */
+struct member {
+	uint32_t vertex, next;
+};
+
 struct search {
 	const struct heapgraph *g;
 	struct holders *out;
 	uint64_t least; /* units */
 	/* What of a vertex no holder below it has taken: units, objects; for those that are large enough. */
 	struct map_u64 left_units, left_objects;
+	struct content *by_type; /* for the vertex at hand */
+	uint8_t *flags;		 /* by type */
+	VEC(struct member) members;
+	/* Types of the user's own things above the one at hand. */
+	uint32_t inside[PARTS_DEPTH];
+	unsigned n_inside;
 };
 
 static void add_holder(struct search *s, uint32_t vertex, uint64_t units, uint64_t objects)
@@ -53,6 +80,7 @@ static void add_holder(struct search *s, uint32_t vertex, uint64_t units, uint64
 					       .alike = 1,
 					       .bytes = units * 8,
 					       .objects = objects,
+					       .member = GRAPH_NONE,
 					       .main_type = GRAPH_NONE }));
 }
 
@@ -62,13 +90,130 @@ static void set_left(struct search *s, uint32_t v, uint64_t units, uint64_t obje
 	*map_u64_put(&s->left_objects, v, NULL) = objects;
 }
 
+static uint8_t *flags_of(const struct heapgraph *g)
+{
+	uint8_t *flags = mem_zalloc(g->types.n + 1);
+	for (uint32_t t = 0; t < g->types.n; t++) {
+		const struct graph_type *type = &g->types.v[t];
+		bool own = heap_type_is_own(g, t), inner = type->kind == GRAPH_OBJECT && strchr(type->name, '+');
+		flags[t] = (uint8_t)((own ? OWN : 0) | (own && heap_type_is_closure(g, t) ? CLOSURE : 0) |
+				     (type->kind == GRAPH_ARRAY || (inner && !own) ? PLUMBING : 0));
+	}
+	return flags;
+}
+
+/* Down to where a search for content goes. */
+enum depth_of_search {
+	TO_OWN,	     /* the first thing of the user's own */
+	THROUGH_OWN, /* the same, but into closures */
+	TO_NAMED,    /* the first that is no plumbing, or has nothing below */
+};
+
+static bool stops_at(const struct search *s, enum depth_of_search depth, uint32_t v)
+{
+	const struct heapgraph *g = s->g;
+	uint8_t flags = v < g->n ? s->flags[g->type[v]] : 0;
+	if (depth == TO_NAMED)
+		return !(flags & PLUMBING) || g->child[v] == GRAPH_NONE;
+	return (flags & OWN) && (depth == TO_OWN || !(flags & CLOSURE));
+}
+
+/* Adds up what lies below a vertex by type. A list, each in the one before, is as many as it is long. */
+static void sum_content(struct search *s, uint32_t holder, enum depth_of_search depth)
+{
+	const struct heapgraph *g = s->g;
+	uint32_t v = g->child[holder], list = GRAPH_NONE; /* the first of a list that we are in */
+	while (v != GRAPH_NONE && v != holder) {
+		bool stop = list != GRAPH_NONE || stops_at(s, depth, v), down = !stop;
+		if (stop && v < g->n && (list == GRAPH_NONE || g->type[v] == g->type[list])) {
+			struct content *c = &s->by_type[g->type[v]];
+			c->objects++;
+			c->units += list == GRAPH_NONE ? g->retained[v] : 0;
+			c->last = v;
+			list = list == GRAPH_NONE ? v : list;
+			down = true;
+		}
+		if (down && g->child[v] != GRAPH_NONE) {
+			v = g->child[v];
+			continue;
+		}
+		list = list == v ? GRAPH_NONE : list;
+		while (v != holder && g->sibling[v] == GRAPH_NONE) {
+			v = g->dominator[v];
+			list = list == v ? GRAPH_NONE : list;
+		}
+		if (v != holder)
+			v = g->sibling[v];
+	}
+}
+
+static void clear_content(struct search *s)
+{
+	memset(s->by_type, 0, s->g->types.n * sizeof(*s->by_type));
+}
+
+static bool is_inside(const struct search *s, uint32_t type)
+{
+	for (unsigned i = 0; i < s->n_inside; i++)
+		if (s->inside[i] == type)
+			return true;
+	return false;
+}
+
+/* A thing of which there is one is a part of the program: a service in a host, a cache in a service. Things of which
+ * there are many are what somebody collects, and so is a list of them, each in the one before. */
+static void find_parts(struct search *s, uint32_t v, struct vertices *ret)
+{
+	const struct heapgraph *g = s->g;
+	if (s->n_inside >= PARTS_DEPTH)
+		return;
+	clear_content(s);
+	sum_content(s, v, TO_OWN);
+	for (uint32_t t = 0; t < g->types.n; t++)
+		if (s->by_type[t].objects == 1 && s->by_type[t].units >= s->least && !is_inside(s, t))
+			vec_push(ret, s->by_type[t].last);
+}
+
+/* The only object of the user's own that a static field refers to goes by the field's name. */
+static uint32_t named_by_root(const struct heapgraph *g, uint32_t v)
+{
+	uint32_t only = g->child[v];
+	bool one = v >= g->n && only < g->n && g->sibling[only] == GRAPH_NONE && is_own(g, only);
+	return one ? only : v;
+}
+
+/* Takes all that it has, but for what its parts have, who do the same. */
+static void explore_own(struct search *s, uint32_t v)
+{
+	const struct heapgraph *g = s->g;
+	uint64_t units = g->retained[v], objects = g->retained_objects[v];
+	uint32_t from = named_by_root(g, v);
+	struct vertices parts = { 0 };
+	unsigned n_inside = s->n_inside;
+	if (from < g->n && n_inside < PARTS_DEPTH)
+		s->inside[s->n_inside++] = g->type[from];
+	find_parts(s, from, &parts);
+	vec_each(part, &parts) {
+		explore_own(s, *part);
+		units -= MIN(units, (uint64_t)g->retained[*part]);
+		objects -= MIN(objects, (uint64_t)g->retained_objects[*part]);
+	}
+	vec_free(&parts);
+	s->n_inside = n_inside;
+	size_t before = s->out->v.n;
+	if (units >= s->least)
+		add_holder(s, v, units, objects);
+	if (s->out->v.n > before)
+		s->out->v.v[before].apart = units < g->retained[v] ? s->least : 0;
+}
+
 /* The first of the user's own on each way down takes all that it has. */
 static void explore(struct search *s, uint32_t v, unsigned depth)
 {
 	const struct heapgraph *g = s->g;
 	uint64_t units = g->retained[v], objects = g->retained_objects[v];
 	if (is_own(g, v)) {
-		add_holder(s, v, units, objects);
+		explore_own(s, v);
 		set_left(s, v, 0, 0);
 		return;
 	}
@@ -82,10 +227,20 @@ static void explore(struct search *s, uint32_t v, unsigned depth)
 	set_left(s, v, units, objects);
 }
 
+/* Lists and rings: the way comes to a type where it was before. */
+static bool was_there(const struct heapgraph *g, const struct vertices *way, uint32_t v)
+{
+	for (size_t i = 0; v < g->n && i < way->n; i++)
+		if (way->v[i] < g->n && g->type[way->v[i]] == g->type[v])
+			return true;
+	return false;
+}
+
 /* What is left at v belongs to whatever has most of it, as far down as there is one and it has a name. */
 static uint32_t settle_on(struct search *s, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
+	struct vertices way = { 0 };
 	uint32_t named = v;
 	for (unsigned depth = 0; depth < DEPTH_MAX; depth++) {
 		uint64_t here = *map_u64_get(&s->left_units, v), most = 0;
@@ -97,11 +252,13 @@ static uint32_t settle_on(struct search *s, uint32_t v)
 				next = c;
 			}
 		}
-		if (next == GRAPH_NONE || (double)most < MOST * (double)here)
+		if (next == GRAPH_NONE || (double)most < MOST * (double)here || was_there(g, &way, next))
 			break;
 		v = next;
+		vec_push(&way, v);
 		named = is_plumbing(g, v) ? named : v;
 	}
+	vec_free(&way);
 	return named;
 }
 
@@ -129,8 +286,9 @@ static int largest_first(const void *a, const void *b)
 }
 
 /* Objects of one type at one root are one holder. */
-static void merge_alike(const struct heapgraph *g, struct holders *h)
+static void merge_alike(struct search *s, struct holders *h)
 {
+	const struct heapgraph *g = s->g;
 	CLEANUP(map_u64_free) struct map_u64 seen = { 0 };
 	size_t n = 0;
 	vec_each(one, &h->v) {
@@ -141,6 +299,8 @@ static void merge_alike(const struct heapgraph *g, struct holders *h)
 			if (fresh) {
 				*at = n;
 			} else {
+				vec_push(&s->members, ((struct member){ one->vertex, h->v.v[*at].member }));
+				h->v.v[*at].member = (uint32_t)s->members.n - 1;
 				h->v.v[*at].alike += one->alike;
 				h->v.v[*at].bytes += one->bytes;
 				h->v.v[*at].objects += one->objects;
@@ -279,62 +439,45 @@ static void name_claimants(const struct heapgraph *g, struct holders *h)
 
 /* ---- what they hold ---- */
 
-struct content {
-	uint64_t objects, units;
-	uint32_t last;
-};
-
-/* Sums what lies below v by type, down to the first thing of the user's own (or, with own false, to the first that is
- * no plumbing, or has nothing below). */
-static void sum_content(const struct heapgraph *g, uint32_t holder, bool own, struct content *by_type)
+/* apart: single objects from so many units on are holders themselves; 0 = none. */
+static uint32_t heaviest(const struct search *s, uint64_t apart)
 {
-	uint32_t v = g->child[holder];
-	while (v != GRAPH_NONE && v != holder) {
-		bool stop = own ? is_own(g, v) : !is_plumbing(g, v) || g->child[v] == GRAPH_NONE;
-		if (stop && v < g->n) {
-			by_type[g->type[v]].objects++;
-			by_type[g->type[v]].units += g->retained[v];
-			by_type[g->type[v]].last = v;
-		}
-		if (!stop && g->child[v] != GRAPH_NONE) {
-			v = g->child[v];
-			continue;
-		}
-		while (v != holder && g->sibling[v] == GRAPH_NONE)
-			v = g->dominator[v];
-		if (v != holder)
-			v = g->sibling[v];
-	}
-}
-
-static uint32_t heaviest(const struct heapgraph *g, const struct content *by_type)
-{
+	const struct content *by_type = s->by_type;
 	uint32_t best = GRAPH_NONE;
-	for (uint32_t t = 0; t < g->types.n; t++)
-		if (by_type[t].objects && (best == GRAPH_NONE || by_type[t].units > by_type[best].units))
+	for (uint32_t t = 0; t < s->g->types.n; t++)
+		if (by_type[t].objects && (best == GRAPH_NONE || by_type[t].units > by_type[best].units) &&
+		    !(apart && by_type[t].objects == 1 && by_type[t].units >= apart))
 			best = t;
 	return best;
 }
 
-/* The user's own type that most of it is; without one, any. A single object leads on to what is in it. */
-static void find_main(const struct heapgraph *g, struct holder *h, struct content *by_type)
+static void find_main_at(struct search *s, struct holder *h, enum depth_of_search depth)
 {
-	for (int own = 1; own >= 0 && h->main_type == GRAPH_NONE; own--) {
-		uint32_t at = h->vertex;
-		for (int step = 0; step < MAIN_STEPS; step++) {
-			memset(by_type, 0, g->types.n * sizeof(*by_type));
-			sum_content(g, at, own, by_type);
-			uint32_t best = heaviest(g, by_type);
-			if (best == GRAPH_NONE || (double)by_type[best].units * 8 < 0.25 * (double)h->bytes)
-				break;
-			h->main_type = best;
-			h->main_objects = by_type[best].objects;
-			h->main_bytes = by_type[best].units * 8;
-			if (by_type[best].objects > 1)
-				break;
-			at = by_type[best].last;
-		}
+	uint32_t at = h->vertex;
+	for (int step = 0; step < MAIN_STEPS; step++) {
+		clear_content(s);
+		sum_content(s, at, depth);
+		for (uint32_t m = h->member; !step && m != GRAPH_NONE; m = s->members.v[m].next)
+			sum_content(s, s->members.v[m].vertex, depth);
+		uint32_t best = heaviest(s, h->apart);
+		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
+		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
+			break;
+		h->main_type = best;
+		h->main_objects = c->objects;
+		h->main_bytes = c->units * 8;
+		if (c->objects > 1)
+			break;
+		at = c->last;
 	}
+}
+
+/* The user's own type that most of it is; without one, any. A single object leads on to what is in it. */
+static void find_main(struct search *s, struct holder *h)
+{
+	static const enum depth_of_search order[] = { THROUGH_OWN, TO_OWN, TO_NAMED };
+	for (size_t i = 0; i < ARRAY_SIZE(order) && h->main_type == GRAPH_NONE; i++)
+		find_main_at(s, h, order[i]);
 }
 
 /* ---- together ---- */
@@ -365,6 +508,8 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 	struct search s = { .g = g, .out = ret };
 	s.least = MAX(min_bytes / 8, (uint64_t)1);
 	uint32_t top = heapgraph_top(g);
+	s.by_type = mem_array(g->types.n + 1, sizeof(*s.by_type));
+	s.flags = flags_of(g);
 	*ret = (struct holders){ .bytes = (uint64_t)g->retained[top] * 8, .objects = g->retained_objects[top] };
 	for (uint32_t c = g->child[top]; c != GRAPH_NONE; c = g->sibling[c])
 		if (g->retained[c] >= s.least) {
@@ -375,17 +520,18 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 	map_u64_free(&s.left_units);
 	map_u64_free(&s.left_objects);
 	vec_sort(&ret->v, largest_first);
-	merge_alike(g, ret);
+	merge_alike(&s, ret);
 	name_roots(g, ret);
-	struct content *by_type = mem_array(g->types.n + 1, sizeof(*by_type));
 	ret->rest_bytes = ret->bytes;
 	ret->rest_objects = ret->objects;
 	vec_each(h, &ret->v) {
-		find_main(g, h, by_type);
+		find_main(&s, h);
 		ret->rest_bytes -= MIN(ret->rest_bytes, h->bytes);
 		ret->rest_objects -= MIN(ret->rest_objects, h->objects);
 	}
-	mem_free(by_type);
+	vec_free(&s.members);
+	mem_free(s.flags);
+	mem_free(s.by_type);
 }
 
 void holders_free(struct holders *h)
@@ -406,6 +552,43 @@ void holder_name(const struct heapgraph *g, const struct holder *h, struct buf *
 		buf_printf(out, " ×%s", fmt_count(h->alike).s);
 }
 
+/* The object below it that has most of it. */
+static uint32_t main_child(const struct heapgraph *g, uint32_t v)
+{
+	uint32_t most = GRAPH_NONE;
+	for (uint32_t c = g->child[v]; c != GRAPH_NONE; c = g->sibling[c])
+		if (c < g->n && (most == GRAPH_NONE || g->retained[c] > g->retained[most]))
+			most = c;
+	return most != GRAPH_NONE && (double)g->retained[most] >= MOST * (double)g->retained[v] ? most : GRAPH_NONE;
+}
+
+uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out)
+{
+	bool one = h->vertex < g->n && h->alike == 1 && !h->apart && is_own(g, h->vertex);
+	uint32_t value = one ? main_child(g, h->vertex) : GRAPH_NONE;
+	const char *field = value == GRAPH_NONE ? "" : heapgraph_step(g, h->vertex, value);
+	if (!*field)
+		return GRAPH_NONE;
+	buf_char(out, '.');
+	heap_field_name(field, out);
+	return value;
+}
+
+/* The user's own things between a root and an object, the nearest ones; not what the compiler made. */
+static void add_way(const struct heapgraph *g, uint32_t object, struct buf *out)
+{
+	uint32_t way[WAY_STEPS];
+	size_t n = 0;
+	for (uint32_t v = g->dominator[object]; v < g->n && n < WAY_STEPS; v = g->dominator[v])
+		if (is_own(g, v) && !strchr(g->types.v[g->type[v]].name, '<') && g->type[v] != g->type[object] &&
+		    (!n || g->type[way[n - 1]] != g->type[v]))
+			way[n++] = v;
+	while (n) {
+		buf_str(out, " › ");
+		heap_type_short(g, g->type[way[--n]], out);
+	}
+}
+
 void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf *out)
 {
 	if (h->vertex >= g->n) {
@@ -423,6 +606,7 @@ void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf
 	if (h->also == GRAPH_NONE) {
 		buf_str(out, h->several ? "in several, the nearest " : "in ");
 		heap_root_name(g, h->root - g->n, true, out);
+		add_way(g, h->vertex, out);
 		return;
 	}
 	buf_str(out, "held by ");

@@ -1,6 +1,7 @@
 #pragma once
 /* Who holds the memory, in the user's own terms: the dominators of a heap, from the roots down to the first thing that
- * somebody wrote on purpose. Each object is counted for one holder only. */
+ * somebody wrote on purpose, and on through the parts that it is made of (a service in a host, a cache in a service) to
+ * where things are collected. Each object is counted for one holder only. */
 
 #include "profilers/heap_look.h"
 
@@ -11,7 +12,9 @@ struct holder {
 	uint32_t also;	       /* when several do: another one of them, or (beyond the top) a type; or GRAPH_NONE */
 	size_t claims;	       /* then: how many there are */
 	uint64_t alike;	       /* objects of this type at this root, this one too */
+	uint32_t member;       /* the search's own */
 	uint64_t bytes, objects;
+	uint64_t apart; /* parts of it from so many units on are holders themselves; 0 = it has none */
 	/* What most of it is: objects of this type, with all that they keep. main_type GRAPH_NONE = nothing stands out.
 	 */
 	uint32_t main_type;
@@ -28,6 +31,8 @@ void holders_free(struct holders *h);
 
 /* "Shop.Cache._orders", or the type of an object. */
 void holder_name(const struct heapgraph *g, const struct holder *h, struct buf *out);
+/* The field of an object that has most of what it holds: "._orders". Returns what is in it, or GRAPH_NONE. */
+uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out);
 /* What it is: "static Dictionary<Int32, Order>"; where an object hangs: "in static ...". May be nothing. */
 void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf *out);
 /* Below it: what dominates what, objects of one type together. */

@@ -229,6 +229,11 @@ const struct profiler profiler_jit = {
 	.ways = { WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
+			{ "generics-made-again",
+			  "A generic method is compiled once for each value type that it is made for, and this goes "
+			  "on: "
+			  "look for types made at run time (MakeGenericType, MakeGenericMethod, value tuples) and keep "
+			  "what was made, or use a class in their place." },
 			{ "code-made-again", "Make it once and keep it: a Regex in a static field or [GeneratedRegex], "
 					     "compiled expressions, "
 					     "dynamic methods and serializers in a cache." },
@@ -240,7 +245,7 @@ const struct profiler profiler_jit = {
 			  "leave "
 			  "tiered compilation on. If it goes on after the start, look at what is compiled last." },
 		},
-	.n_advice = 3,
+	.n_advice = 4,
 	.run = run,
 	.analyse = jit_report,
 	.free_state = jit_free,

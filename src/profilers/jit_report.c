@@ -67,7 +67,7 @@ static struct view view_of(const struct exam *exam, const struct jit *j)
 static const char *finding_of(const struct jit *j, const struct view *v)
 {
 	if (v->again)
-		return "code-made-again";
+		return v->again->dynamic ? "code-made-again" : "generics-made-again";
 	if (j->rejected >= REJECTED_MANY && (double)j->rejected >= REJECTED_SHARE * (double)j->all.count)
 		return "precompiled-code-rejected";
 	double waiting = v->window_ns ? (double)v->own_ns / (double)v->window_ns : 0;
@@ -76,7 +76,7 @@ static const char *finding_of(const struct jit *j, const struct view *v)
 
 static void add_reason(const struct jit *j, const struct view *v, const char *finding, struct rich *text)
 {
-	if (v->again && str_eq(finding, "code-made-again")) {
+	if (v->again && str_ends(finding, "-made-again")) {
 		rich_text(text, " New code is made all the time: ");
 		rich_code(text, strtab_get(&j->names, v->again->name));
 		rich_text(text, "%s was compiled ", v->again->dynamic ? ", a dynamic method," : "");

@@ -36,14 +36,31 @@ static uint64_t since_start(const struct loader *l, const struct nettrace_event 
 
 /* --- assemblies --- */
 
-/* By the name before the first comma; NULL past the limit. *ret_full gets the whole name. */
-static struct assembly *assembly_of(struct loader *l, struct utf16_span name, uint32_t *ret_index, uint32_t *ret_full)
+/* "Regex17_Scan" and "Regex18_Scan" are one kind: "Regex#_Scan". Returns the new length. */
+static size_t without_numbers(char *text, size_t len)
 {
-	utf8_of(l, name);
+	size_t n = 0;
+	for (size_t i = 0; i < len; i++) {
+		bool digit = isdigit((unsigned char)text[i]) != 0;
+		if (digit && n && text[n - 1] == '#')
+			continue;
+		text[n++] = digit ? '#' : text[i];
+	}
+	return n;
+}
+
+/* By the name before the first comma; NULL past the limit. *ret_full gets the whole name. Those that are made at run
+ * time are often numbered: they are one kind. */
+static struct assembly *assembly_of(struct loader *l, const struct clr_assembly *a, uint32_t *ret_index,
+				    uint32_t *ret_full)
+{
+	utf8_of(l, a->name);
 	size_t simple = strcspn(buf_cstr(&l->text), ",");
 	if (l->names.n >= NAMES_MAX)
 		return NULL;
 	uint32_t full = strtab_add(&l->names, buf_cstr(&l->text), l->text.len);
+	if (a->flags & CLR_ASSEMBLY_DYNAMIC)
+		simple = without_numbers(l->text.data, simple);
 	uint32_t id = strtab_add(&l->names, buf_cstr(&l->text), simple);
 	uint64_t *index = map_u64_put(&l->assembly_of, id, NULL);
 	if (!*index) {
@@ -62,7 +79,7 @@ static void on_load(struct loader *l, const struct nettrace_event *event)
 	uint32_t index, full;
 	if (!clr_decode_assembly(event, &a))
 		return;
-	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
+	struct assembly *assembly = assembly_of(l, &a, &index, &full);
 	timeline_add(&l->assembly_growth, since_start(l, event), 1);
 	if (!assembly || l->loaded.n >= LOADED_MAX) {
 		l->not_kept++;
@@ -89,7 +106,7 @@ static void on_unload(struct loader *l, const struct nettrace_event *event)
 		return;
 	l->unloads++;
 	timeline_add(&l->assembly_growth, since_start(l, event), -1);
-	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
+	struct assembly *assembly = assembly_of(l, &a, &index, &full);
 	if (assembly)
 		assembly->unloads++;
 	uint64_t *loaded = map_u64_get(&l->by_id, a.id);
@@ -120,19 +137,12 @@ static void on_bound(struct loader *l, const struct nettrace_event *event)
 
 /* --- dynamic code --- */
 
-/* "Regex17_Scan" and "Regex18_Scan" are one kind: "Regex#_Scan". */
 static uint32_t kind_of(struct loader *l, struct utf16_span name)
 {
 	utf8_of(l, name);
-	char *out = l->text.data;
-	size_t n = 0;
-	for (size_t i = 0; i < l->text.len; i++) {
-		bool digit = isdigit((unsigned char)l->text.data[i]) != 0;
-		if (digit && n && out[n - 1] == '#')
-			continue;
-		out[n++] = digit ? '#' : l->text.data[i];
-	}
-	return l->names.n < NAMES_MAX ? strtab_add(&l->names, n ? out : "", n) : STRTAB_NONE;
+	const char *text = buf_cstr(&l->text);
+	size_t n = without_numbers(l->text.data, l->text.len);
+	return l->names.n < NAMES_MAX ? strtab_add(&l->names, n ? text : "", n) : STRTAB_NONE;
 }
 
 static void on_jitting(struct loader *l, const struct nettrace_event *event)
@@ -256,7 +266,7 @@ static void on_listed(void *user, const struct nettrace_event *event)
 		return;
 	l->listed = true;
 	l->alive++;
-	struct assembly *assembly = assembly_of(l, a.name, &index, &full);
+	struct assembly *assembly = assembly_of(l, &a, &index, &full);
 	if (assembly)
 		assembly->alive++;
 }
@@ -389,6 +399,11 @@ const struct profiler profiler_loader = {
 			  "Call Unload() on each AssemblyLoadContext when it is done, and let go of everything that "
 			  "came out "
 			  "of it: instances, types, delegates, static events. One reference keeps the whole context." },
+			{ "assemblies-stay",
+			  "Make it once and keep it: one XmlSerializer for a type and root, one AssemblyBuilder for "
+			  "all "
+			  "types that are made, one load of a file. Or load into a collectible AssemblyLoadContext "
+			  "(AssemblyBuilderAccess.RunAndCollect) and unload it." },
 			{ "contexts-pile-up", "Run again over a longer time: nothing can be unloaded before a full "
 					      "collection, and none ran. If "
 					      "one context a request is not meant, keep one and use it again." },
@@ -404,7 +419,7 @@ const struct profiler profiler_loader = {
 						 "it: each new thread costs "
 						 "about a tenth of a millisecond and a stack of its own." },
 		},
-	.n_advice = 5,
+	.n_advice = 6,
 	.run = run,
 	.analyse = loader_analyse,
 	.free_state = loader_free,

@@ -37,6 +37,7 @@ struct view {
 	uint64_t contexts, contexts_gone;
 	uint64_t copies, copies_gone;	/* assemblies that were loaded again and again */
 	uint64_t before_gc, stayed;	/* of the copies: there before a full collection, and after it */
+	uint64_t fixed;			/* of the copies of main_copy: can never go, since not collectible */
 	uint32_t main_copy;		/* the assembly with most of them */
 	struct places dynamics, starts; /* most first */
 	size_t slices;			/* tenths of the window with new dynamic code */
@@ -48,17 +49,11 @@ static const char *simple_name(const struct loader *l, uint32_t assembly)
 	return strtab_get(&l->names, l->simple_names.v[assembly]);
 }
 
-/* The leaf-most frame of the user's own source: code made at run time is not. */
 static const char *site_name(struct loader *l, uint32_t stack)
 {
 	if (stack == STACKS_NONE)
 		return NULL;
-	for (size_t i = 0; i < stacks_depth(l->stacks, stack); i++) {
-		struct stack_frame f = stacks_frame(l->stacks, l->methods, stack, i);
-		if (f.known && !f.framework && !str_eq(f.space, "dynamicClass"))
-			return f.name;
-	}
-	return stacks_frame(l->stacks, l->methods, stack, 0).name;
+	return stacks_frame(l->stacks, l->methods, stack, stacks_site(l->stacks, l->methods, stack)).name;
 }
 
 static bool started_by_pool(struct loader *l, uint32_t stack)
@@ -170,6 +165,8 @@ static void count_copies(const struct loader *l, const struct exam *exam, struct
 		v->before_gc++;
 		v->stayed += !a->gone;
 	}
+	vec_each(a, &l->loaded)
+		v->fixed += v->copies && a->name == v->main_copy && !a->collectible;
 }
 
 static void view_init(struct view *v, const struct exam *exam, struct loader *l)
@@ -203,6 +200,8 @@ static void view_init(struct view *v, const struct exam *exam, struct loader *l)
 static const char *finding_of(const struct loader *l, const struct view *v)
 {
 	if (v->copies) {
+		if (v->fixed >= COPIES_MANY)
+			return "assemblies-stay";
 		if (v->before_gc >= COPIES_MANY && (double)v->stayed >= STAYED_SHARE * (double)v->before_gc)
 			return "contexts-leak";
 		if (v->before_gc < COPIES_MANY && v->copies_gone * 2 < v->copies)
@@ -224,7 +223,7 @@ static enum report_health health_of(const char *finding)
 		return REPORT_OK;
 	if (str_eq(finding, "many-assemblies"))
 		return REPORT_INFO;
-	return str_eq(finding, "contexts-leak") ? REPORT_BAD : REPORT_WARN;
+	return str_eq(finding, "contexts-leak") || str_eq(finding, "assemblies-stay") ? REPORT_BAD : REPORT_WARN;
 }
 
 static uint32_t stack_of_copies(const struct loader *l, uint32_t assembly)
@@ -236,11 +235,14 @@ static uint32_t stack_of_copies(const struct loader *l, uint32_t assembly)
 	return STACKS_NONE;
 }
 
-static void say_contexts(struct loader *l, const struct view *v, bool leak, struct rich *text)
+static void say_contexts(struct loader *l, const struct view *v, const char *finding, struct rich *text)
 {
 	const struct assembly *a = &l->assemblies.v[v->main_copy];
 	const char *method = site_name(l, stack_of_copies(l, v->main_copy));
-	rich_strong(text, "%s of one assembly were loaded in %s", fmt_plural(a->loads, "copy", "copies").s,
+	bool numbered = strchr(simple_name(l, v->main_copy), '#') != NULL;
+	rich_strong(text, numbered ? "%s made at run time were loaded in %s" : "%s of one assembly were loaded in %s",
+		    numbered ? fmt_plural(a->loads, "assembly", "assemblies").s
+			     : fmt_plural(a->loads, "copy", "copies").s,
 		    fmt_duration_ns(v->window_ns).s);
 	rich_text(text, a->unloads ? " and %s unloaded: " : " and none was unloaded: ", fmt_count(a->unloads).s);
 	rich_code(text, simple_name(l, v->main_copy));
@@ -251,13 +253,16 @@ static void say_contexts(struct loader *l, const struct view *v, bool leak, stru
 		rich_code(text, method);
 	}
 	rich_text(text, ".");
-	if (leak)
+	if (str_eq(finding, "assemblies-stay"))
+		rich_text(text, " %s can never be unloaded: no collectible context holds them.",
+			  v->fixed == a->loads ? "They" : fmt_count(v->fixed).s);
+	else if (str_eq(finding, "contexts-leak"))
 		rich_text(text, " %s of the %s that were there before the last full collection stayed.",
 			  fmt_count(v->stayed).s, fmt_count(v->before_gc).s);
 	else
 		rich_text(text, " No full collection ran in time to show whether they would go.");
 	if (l->listed && a->alive > a->loads)
-		rich_text(text, " %s are loaded now.", fmt_plural(a->alive, "copy", "copies").s);
+		rich_text(text, " %s are loaded now.", fmt_count(a->alive).s);
 }
 
 static void say_dynamic(const struct loader *l, const struct view *v, struct rich *text)
@@ -316,8 +321,8 @@ static void add_verdict(const struct exam *exam, struct loader *l, const struct 
 {
 	const char *finding = finding_of(l, v);
 	struct rich *text = report_verdict(report, health_of(finding), finding);
-	if (str_starts(finding, "contexts-")) {
-		say_contexts(l, v, str_eq(finding, "contexts-leak"), text);
+	if (str_starts(finding, "contexts-") || str_eq(finding, "assemblies-stay")) {
+		say_contexts(l, v, finding, text);
 	} else if (str_eq(finding, "dynamic-code-grows")) {
 		say_dynamic(l, v, text);
 	} else if (str_eq(finding, "many-assemblies")) {

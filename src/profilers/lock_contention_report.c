@@ -247,13 +247,15 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 	struct rich *text = report_verdict(report, health, finding);
 	struct fmt_text window = fmt_duration_ns(v->window_ns), sum = fmt_duration_ns((uint64_t)v->sum_ns);
 	const char *about = v->estimated ? "about " : "";
+	static const char others[] = " (lock, Monitor, Lock; off-cpu sees also ReaderWriterLockSlim, SemaphoreSlim and "
+				     "SpinLock)";
 	if (v->waits < 0.5) {
-		rich_text(text, "No problem here: no thread waited for a lock in %s.", window.s);
+		rich_text(text, "No problem here: no thread waited for a lock in %s%s.", window.s, others);
 		return;
 	}
 	if (health == REPORT_OK) {
-		rich_text(text, "No problem here: %s%s for locks in %s, %s in all, the longest %s.", about,
-			  waits_text(v).s, window.s, sum.s, fmt_duration_ns(v->max_ns).s);
+		rich_text(text, "No problem here: %s%s for locks in %s, %s in all, the longest %s%s.", about,
+			  waits_text(v).s, window.s, sum.s, fmt_duration_ns(v->max_ns).s, others);
 		return;
 	}
 	rich_text(text, "Threads waited for locks ");

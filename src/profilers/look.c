@@ -70,6 +70,14 @@ static uint64_t image_bytes(const struct image *img)
 	return bytes;
 }
 
+struct err *look_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
+{
+	struct image_forecast forecast;
+	struct err *err = image_forecast_inside(&p->target, limits, &forecast);
+	*ret_fix = err ? forecast.fix : NULL;
+	return err;
+}
+
 struct err *look_by_agent(const struct patient *p, const struct image_limits *limits, struct look *ret)
 {
 	CLEANUP(mem_freep)
@@ -80,6 +88,8 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 	struct dac_options dac_options = { .root = root };
 	struct attach_facts facts;
 	struct look look = { .facts.agent = true };
+	const char *fix;
+	TRY(look_by_agent_check(p, limits, &fix));
 	if (root) {
 		struct err *err = dac_check_target(&p->target, NULL);
 		options.send_dac = err && err_kind(err) == ERR_DENIED;
@@ -107,9 +117,16 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 	return NULL;
 }
 
+/* Of a core that was written elsewhere: what 'symbols fetch' brought. */
+static int find_fetched(const char *path, const uint8_t *build_id, size_t len)
+{
+	struct symbol_file file;
+	return symbol_of_build(SYMBOL_LIBRARY, path, build_id, len, &file) ? symbol_cache_open(&file) : -1;
+}
+
 struct err *look_at_core(const char *path, struct look *ret)
 {
-	struct image_core_options options = { .files_root = "", .assemblies = true };
+	struct image_core_options options = { .files_root = "", .assemblies = true, .find_library = find_fetched };
 	struct image_core_facts facts;
 	struct look look = { .facts = { .core = true } };
 	struct stat st;
@@ -500,20 +517,29 @@ struct err *exam_look_twice(struct exam *exam, struct look_part parts[2], size_t
 
 struct err *exam_look_check(const struct exam *exam, char **ret_fix)
 {
-	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };
+	const struct patient *p = exam->patient;
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),
+				       .cookie = p && p->answered ? p->info.cookie : NULL };
 	struct image_forecast forecast = { 0 };
 	*ret_fix = NULL;
 	if (exam->core)
 		return NULL;
 	struct err *err = dac_check_target(&exam->patient->target, NULL);
 	if (err) {
-		*ret_fix = mem_strdup("put that file below a folder and name the folder in DRDOTNET_RUNTIME_PACKS");
+		*ret_fix = mem_strdup("fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
+				      "DRDOTNET_RUNTIME_PACKS");
 		return err;
 	}
 	err = image_forecast(&exam->patient->target, &limits, &forecast);
 	if (err && forecast.fix)
 		*ret_fix = mem_strdup(forecast.fix);
 	return err;
+}
+
+struct err *exam_agent_check(const struct exam *exam, const char **ret_fix)
+{
+	const struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };
+	return look_by_agent_check(exam->patient, &limits, ret_fix);
 }
 
 /* ---- words ---- */

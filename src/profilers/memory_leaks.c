@@ -23,6 +23,9 @@
 /* Grows still: the last step is at least this part of the average one. A cache that is full does not. */
 #define STILL_GROWS 0.25
 #define HOLDER_LEAST ((uint64_t)16 << 10)
+/* Outside of the heap: pages come and go, so it takes more. */
+#define AREA_BYTES ((int64_t)1 << 20)
+#define AREA_SHARE 0.02 /* of what is in RAM */
 
 /* ---- what stays of a look ---- */
 
@@ -32,6 +35,7 @@ struct sum {
 /* One thing by name, at every look. */
 struct grower {
 	const char *name, *detail; /* detail: of holders */
+	const char *shown;	   /* the name with the field that had most at the last look */
 	const char *keeps;	   /* of holders: main type at the last look where it had one; or NULL */
 	struct sum at[LOOKS_MAX];
 	uint64_t kept[LOOKS_MAX]; /* objects of the main type */
@@ -46,6 +50,7 @@ struct leaks {
 	struct heap_look look; /* the one at hand */
 	struct look_facts facts[LOOKS_MAX];
 	struct sum alive[LOOKS_MAX];
+	uint64_t rss[LOOKS_MAX], area[GRAPH_AREAS][LOOKS_MAX]; /* 0 = not known */
 	uint32_t n;
 	struct growers holders, types;
 	struct arena arena;
@@ -61,6 +66,7 @@ static struct grower *grower_of(struct leaks *l, struct growers *list, const cha
 		struct grower *g = vec_add(list);
 		*g = (struct grower){ .name = arena_strdup(&l->arena, name),
 				      .detail = arena_strdup(&l->arena, detail) };
+		g->shown = g->name;
 	}
 	return &list->v[id];
 }
@@ -99,6 +105,8 @@ static void sum_holders(struct leaks *l, const struct heapgraph *g)
 		struct grower *grower = grower_of(l, &l->holders, buf_cstr(&name), buf_cstr(&detail));
 		grower->at[l->n].objects += h->objects;
 		grower->at[l->n].bytes += h->bytes;
+		holder_field(g, h, &name);
+		grower->shown = arena_strdup(&l->arena, buf_cstr(&name));
 		if (h->main_type != GRAPH_NONE) {
 			heap_type_short(g, h->main_type, &keeps);
 			grower->keeps = arena_strdup(&l->arena, buf_cstr(&keeps));
@@ -117,6 +125,9 @@ static struct err *take_look(struct leaks *l, struct exam *exam, const char *par
 	sum_types(l, g);
 	sum_holders(l, g);
 	l->alive[l->n] = (struct sum){ g->reached_objects, g->reached_units * 8 };
+	l->rss[l->n] = g->facts.rss;
+	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
+		l->area[a][l->n] = g->facts.area[a];
 	l->walked += g->facts.objects;
 	l->lost += g->facts.lost_bytes;
 	l->threads_unread += l->look.threads_unread;
@@ -187,6 +198,27 @@ static double minutes(const struct leaks *l)
 	return (double)MAX(ns, (uint64_t)1) / 60e9;
 }
 
+/* Of memory outside of the managed heap the kind that grows most, from look to look; GRAPH_AREAS = none does. */
+static enum graph_area growing_area(const struct leaks *l)
+{
+	enum graph_area most = GRAPH_AREAS;
+	int64_t of_most = 0;
+	for (enum graph_area a = 0; l->n > 2 && l->rss[0] && a < GRAPH_AREAS; a++) {
+		uint32_t last = l->n - 1;
+		int64_t grown = (int64_t)l->area[a][last] - (int64_t)l->area[a][0];
+		int64_t step = (int64_t)l->area[a][last] - (int64_t)l->area[a][last - 1];
+		bool steady = a != GRAPH_AREA_HEAP && (double)step >= STILL_GROWS * (double)grown / last;
+		for (uint32_t i = 1; i < l->n; i++)
+			steady &= l->area[a][i] > l->area[a][i - 1];
+		if (steady && grown > of_most && grown >= AREA_BYTES &&
+		    (double)grown >= AREA_SHARE * (double)l->rss[last]) {
+			most = a;
+			of_most = grown;
+		}
+	}
+	return most;
+}
+
 /* qsort has no argument for it. */
 static const struct leaks *sorting;
 
@@ -212,7 +244,7 @@ static void say_grower(const struct leaks *l, const struct grower *g, struct ric
 	uint32_t last = l->n - 1;
 	int64_t kept = (int64_t)g->kept[last] - (int64_t)g->kept[0];
 	bool counts = g->keeps && kept > 0;
-	rich_code(v, g->name);
+	rich_code(v, g->shown);
 	if (*g->detail) {
 		rich_text(v, " (");
 		rich_code(v, g->detail);
@@ -229,6 +261,75 @@ static void say_grower(const struct leaks *l, const struct grower *g, struct ric
 		  fmt_bytes(g->at[last].bytes).s);
 }
 
+static void say_area(const struct leaks *l, enum graph_area a, struct rich *v)
+{
+	uint64_t grown = l->area[a][l->n - 1] - l->area[a][0];
+	rich_code(v, heap_area_names[a]);
+	rich_text(v, " takes ");
+	rich_strong(v, "%s more a minute", fmt_bytes((uint64_t)((double)grown / minutes(l))).s);
+	rich_text(v, " and now has %s of the %s in RAM.", fmt_bytes(l->area[a][l->n - 1]).s,
+		  fmt_bytes(l->rss[l->n - 1]).s);
+}
+
+/* What each kind of memory had at the first look and has at the last. */
+static void add_areas(const struct leaks *l, struct report *report)
+{
+	uint32_t last = l->n - 1;
+	if (!l->rss[0] || !l->rss[last])
+		return;
+	struct report_table *t = report_table(report, "Where the memory is");
+	report_column(t, "Memory", VALUE_TEXT, 0);
+	report_column(t, "First look", VALUE_BYTES, 0);
+	report_column(t, "Last look", VALUE_BYTES, COLUMN_MAIN);
+	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
+		if (l->area[a][last])
+			report_row(t, (struct value[]){ V_TEXT(heap_area_names[a]), V_BYTES(l->area[a][0]),
+							V_BYTES(l->area[a][last]) });
+}
+
+/* All that is alive, as one thing. */
+static bool all_grows(const struct leaks *l)
+{
+	struct grower all = { 0 };
+	memcpy(all.at, l->alive, sizeof(l->alive));
+	return l->n > 2 && is_leak(l, &all);
+}
+
+/* Holders are known by name; what changes hands from look to look has none, but it still grows. */
+static void say_all(const struct leaks *l, struct rich *v)
+{
+	int64_t grown = (int64_t)l->alive[l->n - 1].bytes - (int64_t)l->alive[0].bytes;
+	rich_text(v, "What is alive grows by ");
+	rich_strong(v, "%s a minute", fmt_bytes((uint64_t)((double)grown / minutes(l))).s);
+	rich_text(v, ", from %s to %s, though no single holder does.", fmt_bytes(l->alive[0].bytes).s,
+		  fmt_bytes(l->alive[l->n - 1].bytes).s);
+	if (l->types.n && growth(l, &l->types.v[0]) > 0) {
+		rich_text(v, " Most of it is ");
+		rich_code(v, l->types.v[0].name);
+		rich_text(v, ": %s objects.", fmt_signed(object_growth(l, &l->types.v[0])).s);
+	}
+}
+
+static const char *finding_of(const struct leaks *l, size_t n_leaks)
+{
+	if (l->n < 2)
+		return "one-look";
+	if (n_leaks)
+		/* Two looks are a difference, three a direction. */
+		return l->n > 2 ? "leak" : "grew";
+	if (all_grows(l))
+		return "leak-without-holder";
+	return growing_area(l) != GRAPH_AREAS ? "grows-elsewhere" : "nothing-found";
+}
+
+static enum report_health health_of(const char *finding)
+{
+	return str_starts(finding, "leak")				       ? REPORT_BAD
+	       : str_eq(finding, "grew") || str_eq(finding, "grows-elsewhere") ? REPORT_WARN
+	       : str_eq(finding, "one-look")				       ? REPORT_INFO
+									       : REPORT_OK;
+}
+
 static void add_verdict(const struct exam *exam, const struct leaks *l, struct report *report)
 {
 	const struct grower *top = l->holders.n ? &l->holders.v[0] : NULL;
@@ -236,24 +337,33 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 	vec_each(g, &l->holders)
 		n_leaks += l->n > 1 && is_leak(l, g);
 	uint64_t first = l->n ? l->alive[0].bytes : 0, last = l->n ? l->alive[l->n - 1].bytes : 0;
-	/* Two looks are a difference, three a direction. */
-	const char *finding = l->n < 2 ? "one-look" : !n_leaks ? "nothing-found" : l->n > 2 ? "leak" : "grew";
-	enum report_health health = l->n < 2 ? REPORT_INFO : !n_leaks ? REPORT_OK : l->n > 2 ? REPORT_BAD : REPORT_WARN;
-	struct rich *v = report_verdict(report, health, finding);
+	const char *finding = finding_of(l, n_leaks);
+	enum graph_area elsewhere = growing_area(l);
+	struct rich *v = report_verdict(report, health_of(finding), finding);
 	if (l->n < 2) {
 		rich_text(v, "There was only one look, so nothing can be said about growth. %s are alive.",
 			  fmt_bytes(last).s);
 		return;
 	}
-	if (!n_leaks) {
+	if (str_eq(finding, "leak-without-holder")) {
+		say_all(l, v);
+	} else if (!n_leaks && elsewhere != GRAPH_AREAS) {
+		rich_text(v, "The managed heap does not grow, but the process does: ");
+		say_area(l, elsewhere, v);
+	} else if (!n_leaks) {
 		rich_text(v,
 			  "No problem here: nothing grows steadily. %s were alive at the first look, %s at the last.",
 			  fmt_bytes(first).s, fmt_bytes(last).s);
-		return;
+	} else {
+		say_grower(l, top, v);
+		if (n_leaks > 1)
+			rich_text(v, " %s with it.",
+				  fmt_plural(n_leaks - 1, "other holder grows", "other holders grow").s);
+		if (elsewhere != GRAPH_AREAS) {
+			rich_text(v, " Outside of the managed heap, ");
+			say_area(l, elsewhere, v);
+		}
 	}
-	say_grower(l, top, v);
-	if (n_leaks > 1)
-		rich_text(v, " %s with it.", fmt_plural(n_leaks - 1, "other holder grows", "other holders grow").s);
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
@@ -275,7 +385,7 @@ static void add_holders(const struct leaks *l, struct report *report)
 		if (growth(l, g) <= 0 || object_growth(l, g) <= 0 || shown++ >= ROWS)
 			continue;
 		struct report_row *row = report_row(
-			t, (struct value[]){ V_CODE(g->name), g->keeps ? V_CODE(g->keeps) : V_NONE,
+			t, (struct value[]){ V_CODE(g->shown), g->keeps ? V_CODE(g->keeps) : V_NONE,
 					     V_TEXT(is_leak(l, g) ? "yes" : "no"), V_COUNT(object_growth(l, g)),
 					     V_BYTES(growth(l, g)), V_BYTES((double)growth(l, g) / minutes(l)),
 					     V_BYTES(g->at[last].bytes) });
@@ -320,7 +430,7 @@ static void add_chart(const struct leaks *l, struct report *report)
 			break;
 		for (uint32_t i = 0; i < l->n; i++)
 			y[i] = (double)g->at[i].bytes;
-		report_chart_line(chart, g->name, at, y, l->n);
+		report_chart_line(chart, g->shown, at, y, l->n);
 	}
 }
 
@@ -343,6 +453,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_holders(l, report);
 		report_details(report);
 		add_types(l, report);
+		add_areas(l, report);
 	}
 	look_how(report, l->facts, l->n);
 	report_how(report, "Objects walked", V_COUNT(l->walked),
@@ -407,8 +518,14 @@ const struct profiler profiler_memory_leaks = {
 				  "unsubscribe, expiry or limit." },
 			{ "grew",
 			  "Look again with --param looks=4: two looks cannot tell a leak from a cache that fills." },
+			{ "leak-without-holder",
+			  "Run gc-survivors with --param type= to see who holds objects of that type." },
+			{ "grows-elsewhere",
+			  "Look for what is taken from native libraries or by Marshal.Alloc and never given back, for "
+			  "things that are not disposed, for threads, and for code and types made at run time "
+			  "(loader)." },
 		},
-	.n_advice = 2,
+	.n_advice = 4,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -14,12 +14,15 @@
 #include "report/flame_svg.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STACK_BYTES 8192
 /* Fewer waiting threads than this, on average, are nothing to explain. */
 #define FEW_THREADS 0.05
 #define LOCK_SHARE 0.20
 #define STARVED_SHARE 0.5
+#define STACK_LINES 40
+#define SLEEP_INTEREST 0.3
 
 struct off {
 	struct samples *samples;
@@ -64,6 +67,7 @@ static struct err *run(struct exam *exam)
 /* Waits of one kind at one place of the user's code. */
 struct place {
 	uint32_t frame, caller; /* UINT32_MAX: none of the user's code; no caller */
+	uint32_t called;	/* what of the framework it called to wait, of the longest; UINT32_MAX: nothing */
 	unsigned kind;
 	uint64_t weight, count, longest;
 	uint64_t whole, whole_weight; /* waits that lasted as long as we looked */
@@ -76,6 +80,7 @@ struct view {
 	uint64_t window_ns;
 	uint64_t yours, others, cpu; /* waits below the user's code that came or went; without any; for a cpu */
 	uint64_t still, still_ns;    /* waits below the user's code that did neither */
+	uint64_t held;		     /* of these: for a lock that nobody got meanwhile */
 	uint64_t by_kind[WAIT_KINDS];
 	bool thinned;
 };
@@ -88,9 +93,11 @@ static const char *frame_name(const struct view *v, uint32_t frame)
 static void find_place(const struct samples *s, uint32_t stack, struct place *ret)
 {
 	const struct samples_stack *k = &s->stacks.v[stack];
-	ret->frame = ret->caller = UINT32_MAX;
+	ret->frame = ret->caller = ret->called = UINT32_MAX;
 	for (uint32_t i = 0; i < k->n; i++) {
 		uint32_t frame = s->stack_frames.v[k->first + i];
+		if (s->frames.v[frame].kind == FRAME_FRAMEWORK && ret->frame == UINT32_MAX)
+			ret->called = frame;
 		if (s->frames.v[frame].kind != FRAME_CODE)
 			continue;
 		if (ret->frame == UINT32_MAX) {
@@ -106,6 +113,12 @@ static int longest_first(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
+}
+
+/* Where some got it, it is contended, not held. */
+static bool is_held(const struct place *p)
+{
+	return p->kind == WAIT_LOCK && p->whole && p->whole_weight == p->weight;
 }
 
 static void add_up(struct view *v)
@@ -142,10 +155,13 @@ static void add_up(struct view *v)
 		if (x->weight > place->longest) {
 			place->longest = x->weight;
 			place->stack = x->stack;
+			place->called = p.called;
 		}
 	}
 	map_u64_free(&index);
 	vec_sort(&v->places, longest_first);
+	vec_each(p, &v->places)
+		v->held += is_held(p) ? p->whole : 0;
 }
 
 /* --- report --- */
@@ -166,46 +182,113 @@ static const char *finding_of(const struct view *v)
 	uint64_t used = f->cpu_ns == UINT64_MAX ? 0 : f->cpu_ns;
 	if (threads_of(v, v->cpu) > STARVED_SHARE && v->cpu > 2 * used)
 		return "cpu-starved";
+	if (v->held)
+		return "lock-held";
 	if (threads_of(v, v->yours) < FEW_THREADS)
 		return "nothing-waits";
 	return share(v, v->by_kind[WAIT_LOCK]) >= LOCK_SHARE ? "lock-waits" : "waits";
 }
 
-static void add_top(const struct view *v, const struct place *p, struct rich *text)
+/* "SemaphoreSlim.Wait" of "System.Threading.SemaphoreSlim.Wait". */
+static const char *short_call(const char *name)
 {
-	rich_strong(text, "%s", fmt_percent(share(v, p->weight - p->whole_weight)).s);
-	rich_text(text, " of that is in ");
+	int dots = 0, depth = 0;
+	for (const char *p = name + strlen(name); p > name; p--) {
+		depth += p[-1] == '>' ? 1 : p[-1] == '<' ? -1 : 0;
+		bool dot = p[-1] == '.' && *p != '.'; /* "Type..ctor" */
+		if (dot && !depth && ++dots == 2)
+			return p;
+	}
+	return name;
+}
+
+/* The call says more than its kind does, but for a sleep and an ordinary lock. */
+static const char *telling_call(const struct view *v, const struct place *p)
+{
+	if (p->called == UINT32_MAX || p->kind == WAIT_SLEEP)
+		return NULL;
+	const char *name = frame_name(v, p->called);
+	bool ordinary = str_starts(name, "System.Threading.Monitor.") || str_starts(name, "System.Threading.Lock.") ||
+			!str_starts(name, "System.");
+	return ordinary ? NULL : short_call(name);
+}
+
+static void add_place(const struct view *v, const struct place *p, struct rich *text)
+{
 	if (p->caller != UINT32_MAX) {
 		rich_code(text, frame_name(v, p->caller));
 		rich_text(text, " → ");
 	}
 	rich_code(text, frame_name(v, p->frame));
 	if (p->kind == WAIT_SLEEP)
-		rich_text(text, ", which sleeps.");
+		rich_text(text, ", which sleeps");
 	else
-		rich_text(text, ", waiting for %s.", wait_kind_words((enum wait_kind)p->kind));
+		rich_text(text, ", waiting for %s", wait_kind_words((enum wait_kind)p->kind));
+	const char *call = telling_call(v, p);
+	if (call) {
+		rich_text(text, " in ");
+		rich_code(text, call);
+	}
 }
 
-/* The story: the most time in waits that began or ended while we looked. One that does neither is as a rule a main
- * thread or a loop without work. */
-static const struct place *top_place(const struct view *v, bool locks)
+/* In waits that began or ended while we looked: one that does neither is as a rule a main thread or a loop without
+ * work. */
+static uint64_t moving_ns(const struct place *p)
 {
-	const struct place *top = &v->places.v[0];
-	uint64_t most = 0;
+	return p->weight - p->whole_weight;
+}
+
+/* The story: the most time. But a sleep is meant, as a rule, by a loop that looks after something. */
+static const struct place *top_place(const struct view *v, bool locks, const struct place *but)
+{
+	const struct place *top = NULL;
+	double most = 0;
 	vec_each(p, &v->places) {
-		uint64_t moving = p->weight - p->whole_weight;
-		if ((!locks || p->kind == WAIT_LOCK) && moving > most) {
-			most = moving;
+		double interest = (double)moving_ns(p) * (p->kind == WAIT_SLEEP ? SLEEP_INTEREST : 1);
+		if ((!locks || p->kind == WAIT_LOCK) && p != but && interest > most) {
+			most = interest;
 			top = p;
 		}
 	}
 	return top;
 }
 
+static void add_top(const struct view *v, bool locks, struct rich *text)
+{
+	const struct place *top = top_place(v, locks, NULL);
+	if (!top)
+		return;
+	const struct place *next = locks ? NULL : top_place(v, false, top);
+	rich_strong(text, "%s", fmt_percent(share(v, moving_ns(top))).s);
+	rich_text(text, " of that is in ");
+	add_place(v, top, text);
+	if (next && share(v, moving_ns(next)) >= LOCK_SHARE) {
+		rich_text(text, "; %s in ", fmt_percent(share(v, moving_ns(next))).s);
+		add_place(v, next, text);
+	}
+	rich_text(text, ".");
+}
+
+/* To wait all the time for work, a signal or the clock is ordinary; for a lock it is not. */
+static void add_held(const struct view *v, struct rich *text)
+{
+	const struct place *most = NULL;
+	vec_each(p, &v->places) {
+		if (is_held(p) && (!most || p->whole > most->whole))
+			most = p;
+	}
+	if (!most)
+		return;
+	rich_strong(text, "%s waited all the time for a lock", fmt_plural(v->held, "thread", "threads").s);
+	rich_text(text, most->whole == v->held ? ", in " : ", most in ");
+	rich_code(text, frame_name(v, most->frame));
+	rich_text(text, v->yours ? ". " : ".");
+}
+
 static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
-	bool bad = str_eq(finding, "lock-waits") || str_eq(finding, "cpu-starved");
+	bool bad = str_starts(finding, "lock-") || str_eq(finding, "cpu-starved");
 	bool none = str_eq(finding, "nothing-waits");
 	struct rich *text = report_verdict(report, none ? REPORT_OK : bad ? REPORT_WARN : REPORT_INFO, finding);
 	if (none) {
@@ -218,14 +301,16 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	if (str_eq(finding, "cpu-starved")) {
 		rich_text(text, "Threads that could run waited ");
 		rich_strong(text, "%s", fmt_duration_ns(v->cpu).s);
-		rich_text(text, " for a CPU in %s. ", fmt_duration_ns(v->window_ns).s);
+		rich_text(text, " for a CPU in %s.%s", fmt_duration_ns(v->window_ns).s, v->yours || v->held ? " " : "");
 	}
+	add_held(v, text);
 	if (v->yours) {
 		rich_text(text, "Your code waited ");
 		rich_strong(text, "%s", fmt_duration_ns(v->yours).s);
-		rich_text(text, " in %s (%s threads on average). ", fmt_duration_ns(v->window_ns).s,
-			  fmt_number(threads_of(v, v->yours)).s);
-		add_top(v, top_place(v, str_eq(finding, "lock-waits")), text);
+		struct fmt_text threads = fmt_number(threads_of(v, v->yours));
+		rich_text(text, " in %s (%s %s on average). ", fmt_duration_ns(v->window_ns).s, threads.s,
+			  str_eq(threads.s, "1") ? "thread" : "threads");
+		add_top(v, str_eq(finding, "lock-waits"), text);
 	}
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
@@ -245,12 +330,21 @@ static void add_figures(const struct view *v, struct report *report)
 	report_figure(report, "Waited for a CPU", V_NS(v->cpu), "able to run; all threads together");
 }
 
+static bool is_managed(uint8_t kind)
+{
+	return kind == FRAME_CODE || kind == FRAME_FRAMEWORK;
+}
+
 static void add_stack(const struct view *v, uint32_t stack, struct report_row *row)
 {
 	const struct samples *s = v->off->samples;
 	CLEANUP(mem_freep) uint32_t *frames = mem_array(s->stacks.v[stack].n, sizeof(*frames));
-	size_t n = samples_fold(s, NULL, stack, frames);
-	for (size_t i = 0; i < n && i < 40; i++)
+	size_t n = samples_fold(s, NULL, stack, frames), first = 0;
+	/* How the kernel and the runtime put a thread to sleep is always the same; the flame graph has it. */
+	while (first < n && !is_managed(s->frames.v[frames[first]].kind))
+		first++;
+	first = first < n ? first : 0;
+	for (size_t i = first; i < n && i < first + STACK_LINES; i++)
 		report_row_line(row, VALUE_CODE, frame_name(v, frames[i]), NULL);
 }
 
@@ -413,11 +507,13 @@ const struct profiler profiler_off_cpu = {
 		(const struct advice[]){
 			{ "lock-waits",
 			  "Hold that lock for less time or by fewer: move work out of it, or split what it guards." },
+			{ "lock-held",
+			  "Run deadlocks: it says who has that lock, and whether it will ever be given back." },
 			{ "waits",
 			  "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
-	.n_advice = 3,
+	.n_advice = 4,
 	.run = run,
 	.analyse = analyse,
 	.free_state = off_free,

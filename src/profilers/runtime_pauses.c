@@ -86,6 +86,7 @@ struct cause {
 	char *name;
 	uint64_t count, sum_ns, max_ns;
 	bool induced;
+	bool young, full; /* a collection of generation 0 or 1; of all */
 };
 
 static int cause_heaviest_first(const void *a, const void *b)
@@ -112,7 +113,10 @@ static void find_causes(const struct pauses *p, struct causes *causes)
 		c->count++;
 		c->sum_ns += gc_pause_ns(pause);
 		c->max_ns = MAX(c->max_ns, gc_pause_ns(pause));
-		c->induced = pause->gc >= 0 && clr_gc_induced(p->log.gcs.v[pause->gc].reason);
+		const struct gc *gc = pause->gc >= 0 ? &p->log.gcs.v[pause->gc] : NULL;
+		c->induced = gc && clr_gc_induced(gc->reason);
+		c->young = gc && gc->generation < 2;
+		c->full = gc && gc->generation == 2;
 	}
 	buf_free(&text);
 	strtab_free(&names);
@@ -158,7 +162,9 @@ static const char *finding_of(const struct view *v, const struct causes *causes)
 		return "induced-collections";
 	if (!much)
 		return "nothing-found";
-	return v->max_ns >= LONG_NS ? "long-pauses" : "frequent-pauses";
+	if (v->max_ns >= LONG_NS)
+		return top->young ? "long-young-pauses" : "long-pauses";
+	return top->full ? "frequent-full-pauses" : "frequent-pauses";
 }
 
 static enum report_health health_of(const struct view *v, const char *finding)
@@ -349,15 +355,24 @@ const struct profiler profiler_runtime_pauses = {
 			{ "long-pauses", "Look at what survives: a large generation 2 or many large objects make full "
 					 "collections long. Is "
 					 "concurrent GC (System.GC.Concurrent) switched off?" },
+			{ "long-young-pauses",
+			  "Collections of young objects are long when many of these still live (batches, queues, "
+			  "buffered results), or when they are dense with references: gc-stats shows how much "
+			  "survives, "
+			  "allocations what it is." },
 			{ "frequent-pauses",
 			  "Allocate less: pauses this frequent come from a high allocation rate. Server GC or a larger "
 			  "generation 0 (GCGen0Size) makes them rarer." },
+			{ "frequent-full-pauses",
+			  "Full collections this frequent come from large objects (85,000 bytes and more) or from a "
+			  "lack "
+			  "of memory: run allocations to see which are allocated, and rent them from ArrayPool." },
 			{ "slow-to-stop",
 			  "Look for threads that run long without a safepoint (tight loops over spans, memory copies) "
 			  "and "
 			  "for too little CPU: more runnable threads than cores, or a CPU limit of the container." },
 		},
-	.n_advice = 4,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = pauses_free,

@@ -94,6 +94,8 @@ void seen_thing_words(const struct seen *s, const struct seen_thing *thing, stru
 
 /* The same with short names, for a cell. */
 void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out);
+/* The last two parts of a name: the field and what it is a field of. */
+const char *name_brief(const char *name);
 /* The first thing of the same kind, type and name: those are alike to a reader. */
 uint32_t seen_thing_class(const struct seen *s, uint32_t thing);
 /* What a task waits for in the end, through the tasks it awaits; itself when it is run by somebody. */

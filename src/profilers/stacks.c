@@ -138,12 +138,16 @@ uint64_t stacks_unknown(struct stacks *s, struct methods *methods)
 
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 {
+	size_t perhaps = SIZE_MAX;
 	for (size_t i = 0; i < stacks_depth(s, id); i++) {
 		struct stack_frame f = stacks_frame(s, methods, id, i);
-		if (!f.framework)
+		if (f.framework)
+			continue;
+		if (f.known && !str_eq(f.space, "dynamicClass"))
 			return i;
+		perhaps = MIN(perhaps, i);
 	}
-	return 0;
+	return perhaps == SIZE_MAX ? 0 : perhaps;
 }
 
 void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row)

@@ -52,10 +52,13 @@ static uint32_t unmoved(const struct judged *j, const struct chain *c)
 	return j->twice ? chain_unmoved(j->c, c, &j->before) : 0;
 }
 
-/* Somebody in the process must act: not the clock, not the other end of a connection. */
-static bool is_suspect(const struct chain *c)
+/* Somebody in the process must act: not the clock, not the other end of a connection. Of those that nobody can end any
+ * more one is enough. */
+static unsigned suspicion(const struct chain *c)
 {
-	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE;
+	if (c->gone)
+		return 2;
+	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE || c->awaits == AWAITS_ROOM;
 }
 
 static void judge(const struct stuck *k, struct judged *j)
@@ -70,8 +73,8 @@ static void judge(const struct stuck *k, struct judged *j)
 		j->own += c->count;
 		j->unmoved += n;
 		uint32_t weight = j->twice ? n : c->count;
-		bool better = !j->worst || is_suspect(c) > is_suspect(j->worst) ||
-			      (is_suspect(c) == is_suspect(j->worst) && weight > j->worst_unmoved);
+		bool better = !j->worst || suspicion(c) > suspicion(j->worst) ||
+			      (suspicion(c) == suspicion(j->worst) && weight > j->worst_unmoved);
 		if (weight && better) {
 			j->worst = c;
 			j->worst_unmoved = weight;
@@ -79,10 +82,64 @@ static void judge(const struct stuck *k, struct judged *j)
 	}
 }
 
+static const struct chain_step *step_at(const struct chains *c, const struct chain *chain, uint32_t i)
+{
+	return &c->steps.v[chain->first + i];
+}
+
 static const char *step_name(const struct chains *c, const struct chain *chain, uint32_t i)
 {
-	return c->methods.v[c->steps.v[chain->first + i].method].name;
+	return c->methods.v[step_at(c, chain, i)->method].name;
 }
+
+/* ---- a circle of semaphores ---- */
+
+/* It has awaited before and now waits for a semaphore that somebody has taken: perhaps with another one in its hands.
+ */
+static bool may_hold_another(const struct judged *j, const struct chain *c)
+{
+	return c->awaits == AWAITS_SEMAPHORE && c->taken && *c->what && unmoved(j, c) && chain_is_own(j->c, c) &&
+	       step_at(j->c, c, chain_site(j->c, c))->await > 0;
+}
+
+/* Two operations, each far enough to have a semaphore and waiting for another one. */
+static bool find_circle(const struct judged *j, const struct chain *ret[2])
+{
+	vec_each(a, &j->c->v) {
+		if (!may_hold_another(j, a))
+			continue;
+		vec_each(b, &j->c->v) {
+			if (!may_hold_another(j, b) || str_eq(a->what, b->what))
+				continue;
+			ret[0] = a;
+			ret[1] = b;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void say_party(struct rich *v, const struct judged *j, const struct chain *c)
+{
+	uint32_t site = chain_site(j->c, c);
+	const char *line = step_at(j->c, c, site)->line;
+	rich_code(v, step_name(j->c, c, site));
+	rich_text(v, " waits for ");
+	rich_code(v, c->what);
+	if (!str_empty(line))
+		rich_text(v, " (%s)", line);
+}
+
+static void say_circle(struct rich *v, const struct judged *j, const struct chain *const pair[2])
+{
+	rich_strong(v, "Probably a deadlock of async methods: ");
+	say_party(v, j, pair[0]);
+	rich_text(v, ", ");
+	say_party(v, j, pair[1]);
+	rich_text(v, "; both are taken, both have awaited something before, and neither moved. ");
+}
+
+/* ---- words ---- */
 
 static uint64_t between_ns(const struct stuck *k)
 {
@@ -92,6 +149,8 @@ static uint64_t between_ns(const struct stuck *k)
 static void say_worst(struct rich *v, const struct stuck *k, const struct judged *j)
 {
 	const struct chain *w = j->worst;
+	uint32_t site = chain_site(j->c, w);
+	const char *line = step_at(j->c, w, site)->line;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
 	chain_awaits_words(w, &awaits);
 	rich_strong(v, "%s", fmt_plural(j->worst_unmoved, "async operation", "async operations").s);
@@ -100,26 +159,46 @@ static void say_worst(struct rich *v, const struct stuck *k, const struct judged
 	else
 		rich_text(v, " %s alike: ", j->worst_unmoved == 1 ? "waits" : "wait");
 	rich_code(v, step_name(j->c, w, 0));
-	if (w->n > 1) {
-		rich_text(v, w->n > 2 ? " waits through %u more for " : " waits for ", w->n - 2);
-		rich_code(v, step_name(j->c, w, w->n - 1));
-		rich_text(v, ", which awaits %s", buf_cstr(&awaits));
-	} else {
-		rich_text(v, " awaits %s", buf_cstr(&awaits));
+	if (site) {
+		rich_text(v, site > 1 ? " waits through %u more for " : " waits for ", site - 1);
+		rich_code(v, step_name(j->c, w, site));
 	}
-	rich_text(v, ". ");
+	if (!str_empty(line))
+		rich_text(v, " (%s)", line);
+	rich_text(v, site ? ", which " : " ");
+	rich_text(v, site + 1 < w->n ? "in the end awaits %s. " : "awaits %s. ", buf_cstr(&awaits));
+}
+
+static const char *finding_of(const struct judged *j, bool circle)
+{
+	const struct chain *w = j->worst;
+	if (circle)
+		return "deadlock-likely";
+	if (!w)
+		return "nothing-found";
+	if (w->gone && j->twice)
+		return "source-gone";
+	if (j->worst_unmoved < MANY || (!suspicion(w) && w->awaits != AWAITS_SOCKET))
+		return "waiting";
+	if (w->awaits == AWAITS_SOCKET)
+		return "no-answer";
+	return w->awaits == AWAITS_ROOM ? "channel-full" : "stuck";
 }
 
 static void add_verdict(struct exam *exam, struct report *report, const struct stuck *k, const struct judged *j)
 {
-	bool bad = j->worst && is_suspect(j->worst) && j->worst_unmoved >= MANY;
-	const char *finding = bad ? "stuck" : j->worst ? "waiting" : "nothing-found";
+	const struct chain *pair[2];
+	bool circle = j->twice && find_circle(j, pair);
+	const char *finding = finding_of(j, circle);
+	bool bad = circle || (j->worst && suspicion(j->worst) && !str_eq(finding, "waiting"));
 	struct rich *v = report_verdict(report, bad ? REPORT_WARN : j->worst ? REPORT_INFO : REPORT_OK, finding);
 	if (!j->worst && j->own)
 		rich_text(v, "Nothing is stuck: %s under way, and all moved between the looks.",
 			  fmt_plural(j->own, "async operation is", "async operations are").s);
 	else if (!j->worst)
 		rich_text(v, "No async operation of the application is under way.");
+	else if (circle)
+		say_circle(v, j, pair);
 	else
 		say_worst(v, k, j);
 	if (j->worst && j->own > j->worst_unmoved)
@@ -141,8 +220,10 @@ static void add_lines(const struct chains *c, const struct chain *chain, struct 
 		const struct chain_step *step = &c->steps.v[chain->first + i];
 		CLEANUP(buf_free) struct buf right = { 0 };
 		if (step->times > 1)
-			buf_printf(&right, "%u of them together; ", step->times);
-		if (step->await >= 0)
+			buf_printf(&right, step->any ? "the first of %u; " : "%u of them together; ", step->times);
+		if (!str_empty(step->line))
+			buf_str(&right, step->line);
+		else if (step->await >= 0)
 			buf_printf(&right, "at its await no. %d", step->await + 1);
 		report_row_line(row, VALUE_CODE, step_name(c, chain, i), buf_cstr(&right));
 	}
@@ -165,9 +246,9 @@ static void add_chains(struct report *report, const struct judged *j)
 			report_column(table, "Awaits", VALUE_TEXT, 0);
 		}
 		CLEANUP(buf_free) struct buf awaits = { 0 };
-		chain_awaits_words(c, &awaits);
+		chain_awaits_brief(c, &awaits);
 		struct value cells[] = { V_COUNT(c->count), j->twice ? V_COUNT(unmoved(j, c)) : V_NONE,
-					 V_CODE(step_name(j->c, c, c->n - 1)), V_TEXT(buf_cstr(&awaits)) };
+					 V_CODE(step_name(j->c, c, chain_site(j->c, c))), V_TEXT(buf_cstr(&awaits)) };
 		add_lines(j->c, c, report_row(table, cells));
 	}
 	if (table && others)
@@ -223,8 +304,9 @@ const struct profiler profiler_stuck_tasks = {
 	.symptom = "requests hang though no thread is blocked; async operations pile up",
 	.description =
 		"Finds every async method that has begun and not ended, puts those together that await each other "
-		"(await, Task.WhenAll), and says what the innermost waits for: a TaskCompletionSource that nobody "
-		"completes, a semaphore, a channel, a socket, a timer. Looks twice: which of them did not move?",
+		"(await, Task.WhenAll, Task.WhenAny), and says what the innermost waits for and in which line: a "
+		"TaskCompletionSource and who keeps it, a semaphore, a channel, a socket, a timer and when it is due. "
+		"Looks twice: which of them did not move?",
 	.cost = "two pauses of a few milliseconds; the heap is read from copies, about a second for each GB",
 	.params =
 		(const struct param[]){
@@ -239,8 +321,18 @@ const struct profiler profiler_stuck_tasks = {
 			  "Who should complete what they wait for? Look for a path on which SetResult or Release "
 			  "is not reached, such as an exception before it; a time limit (WaitAsync(timeout)) "
 			  "makes such faults visible." },
+			{ "source-gone",
+			  "The TaskCompletionSource was dropped before anybody completed it, so these never end. Where "
+			  "it is made, keep it until SetResult, SetException or SetCanceled was called on every "
+			  "path." },
+			{ "channel-full",
+			  "Does anybody still read this channel? A reader that ended with an exception leaves its "
+			  "writers waiting: complete the channel with that exception (Writer.Complete(error))." },
+			{ "deadlock-likely", "A semaphore does not say who took it: look at both methods. If each "
+					     "takes the two in another "
+					     "order, take them in the same order everywhere, or both at once." },
 		},
-	.n_advice = 1,
+	.n_advice = 5,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

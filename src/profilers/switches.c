@@ -128,30 +128,40 @@ static enum wait_kind call_kind(long number)
 	}
 }
 
-/* A futex is a sleep, a lock or an event: the managed method above it tells. A lock statement goes from the user's
- * method straight into the runtime. */
+static bool starts_any(const char *name, const char *const *prefixes)
+{
+	for (; *prefixes; prefixes++) {
+		if (str_starts(name, *prefixes))
+			return true;
+	}
+	return false;
+}
+
+/* A futex is a sleep, a lock or an event: the framework's methods between it and the user's code tell. Some locks sleep
+ * while they wait, so a lock says more. A lock statement may go from the user's method straight into the runtime. */
 static enum wait_kind managed_kind(const struct samples *s, const struct samples_stack *k)
 {
-	bool wrapped = false;
+	static const char *const locks[] = { "System.Threading.Monitor.Enter",
+					     "System.Threading.Monitor.TryEnter",
+					     "System.Threading.Monitor.ReliableEnter",
+					     "System.Threading.Lock.",
+					     "System.Threading.ReaderWriterLock",
+					     "System.Threading.SpinLock.",
+					     NULL };
+	bool wrapped = false, sleeps = false;
 	for (uint32_t i = 0; i < k->n; i++) {
 		const struct samples_frame *f = &s->frames.v[s->stack_frames.v[k->first + i]];
-		if (f->kind != FRAME_CODE && f->kind != FRAME_FRAMEWORK)
+		if (f->kind == FRAME_CODE)
+			return sleeps ? WAIT_SLEEP : wrapped ? WAIT_EVENT : WAIT_LOCK;
+		if (f->kind != FRAME_FRAMEWORK)
 			continue;
 		const char *name = strtab_get(&s->strings, f->name);
-		if (f->kind == FRAME_CODE)
-			return wrapped ? WAIT_EVENT : WAIT_LOCK;
-		wrapped = true;
-		if (strstr(name, "Thread.Sleep"))
-			return WAIT_SLEEP;
-		if (strstr(name, "Monitor.Enter") || strstr(name, "Monitor.TryEnter") ||
-		    strstr(name, "Monitor.ReliableEnter") || strstr(name, "Lock.Enter") ||
-		    strstr(name, "Lock.TryEnter") || strstr(name, "ReaderWriterLock"))
+		if (starts_any(name, locks))
 			return WAIT_LOCK;
-		/* Wrappers of the waiting itself: what called them says more. */
-		if (!strstr(name, "Wait") && !strstr(name, "LowLevel") && !strstr(name, "Sleep"))
-			return WAIT_EVENT;
+		wrapped = true;
+		sleeps |= str_starts(name, "System.Threading.Thread.Sleep");
 	}
-	return WAIT_EVENT;
+	return sleeps ? WAIT_SLEEP : WAIT_EVENT;
 }
 
 enum wait_kind wait_kind_of(const struct samples *s, uint32_t stack, long system_call)

@@ -303,18 +303,6 @@ static void hold_task(struct finder *f, uint64_t task)
 	}
 }
 
-/* "Shop.Bank.Checkout.ConfirmAsync" out of the box that is its task: the state machine is its last type argument. */
-static void name_task(const struct heap_type *type, struct buf *out)
-{
-	const char *box = strstr(type->name, "AsyncStateMachineBox`1[["), *last = NULL;
-	for (const char *p = box; p && (p = strstr(p, ",[")); p++)
-		last = p + 2;
-	if (!last)
-		return;
-	CLEANUP(mem_freep) char *machine = mem_strndup(last, strcspn(last, ",]"));
-	method_show(machine, "MoveNext", out);
-}
-
 static bool is_awaiter(const struct heap_type *type)
 {
 	return type && (str_starts(type->name, "System.Runtime.CompilerServices.TaskAwaiter") ||
@@ -376,7 +364,7 @@ static uint32_t new_thing(struct finder *f, uint64_t object, enum thing_kind kin
 	else if (kind == THING_TASK)
 		hold_task(f, object);
 	if (kind == THING_TASK)
-		name_task(value.type, &name);
+		type_async_method(value.type->name, &name);
 	thing.type = buf_cstr(&type);
 	thing.name = buf_cstr(&name);
 	uint32_t index = seen_add_thing(f->s, &thing);
@@ -556,8 +544,7 @@ static bool is_named_twice(const struct seen *s, const struct seen_thing *thing)
 	return false;
 }
 
-/* The last two parts of a name: the field and what it is a field of. */
-static const char *brief(const char *name)
+const char *name_brief(const char *name)
 {
 	const char *dot = NULL, *before = NULL;
 	for (const char *p = name; *p && *p != '<' && *p != '('; p++) {
@@ -580,13 +567,13 @@ static void thing_words(const struct seen *s, const struct seen_thing *thing, un
 			seen_thread_words(t, out);
 		return;
 	}
-	const char *name = thing->name && is_brief ? brief(thing->name) : thing->name;
+	const char *name = thing->name && is_brief ? name_brief(thing->name) : thing->name;
 	if (thing->kind == THING_TASK && name)
 		buf_printf(out, alike ? "tasks of %s" : is_brief ? "task %s" : "the task of %s", name);
 	else if (name)
 		buf_str(out, name);
 	else
-		buf_printf(out, "a %s", is_brief ? brief(thing->type) : thing->type);
+		buf_printf(out, "a %s", is_brief ? name_brief(thing->type) : thing->type);
 	if (!alike && is_named_twice(s, thing))
 		buf_printf(out, " (0x%llx)", (unsigned long long)thing->address);
 }

@@ -213,9 +213,8 @@ static void save_facts(struct pool *p)
 {
 	if (!p->exam->recording)
 		return;
-	json_t *fact = json_pack("{s:I, s:I, s:I, s:I}", "cpu_ns", (json_int_t)p->cpu_ns, "cores", (json_int_t)p->cores,
-				 "workers_before", (json_int_t)p->workers_before, "workers_after",
-				 (json_int_t)p->workers_after);
+	json_t *fact = json_pack("{s:I, s:I, s:I}", "cpu_ns", (json_int_t)p->cpu_ns, "workers_before",
+				 (json_int_t)p->workers_before, "workers_after", (json_int_t)p->workers_after);
 	recording_set_fact(p->exam->recording, "pool", fact);
 	json_decref(fact);
 }
@@ -224,7 +223,8 @@ static void load_facts(struct pool *p)
 {
 	const json_t *fact = recording_fact(p->exam->recording, "pool");
 	p->cpu_ns = (uint64_t)json_get_int(fact, "cpu_ns", 0);
-	p->cores = (uint32_t)json_get_int(fact, "cores", 0);
+	if (p->budget.cores <= 0) /* as older recordings keep it */
+		p->budget.cores = (double)json_get_int(fact, "cores", 0);
 	p->workers_before = (size_t)json_get_int(fact, "workers_before", 0);
 	p->workers_after = (size_t)json_get_int(fact, "workers_after", 0);
 }
@@ -322,14 +322,14 @@ static struct err *run(struct exam *exam)
 	p->longest.highest = true;
 	p->old = !version || strtoul(version, NULL, 10) < 9;
 	describe_streams(p);
-	if (!exam->replay) {
+	if (!exam->replay)
 		p->workers_before = count_workers(p);
-		p->cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	}
+	cpu_budget_begin(exam, &p->budget);
 	bool known = !exam->replay && target_cpu_ns(&exam->patient->target, &cpu_before);
 	TRY(exam_events(exam, p->streams, ARRAY_SIZE(p->streams), window_ms));
 	if (known && target_cpu_ns(&exam->patient->target, &cpu_after))
 		p->cpu_ns = cpu_after - cpu_before;
+	cpu_budget_end(exam, &p->budget);
 	if (exam->replay) {
 		load_facts(p);
 	} else {

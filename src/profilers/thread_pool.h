@@ -7,6 +7,7 @@
 #include "model/timeline.h"
 #include "profilers/events.h"
 #include "profilers/look.h"
+#include "profilers/cpu_budget.h"
 #include "profilers/stacks.h"
 #include "profilers/thread_names.h"
 #include "report/report.h"
@@ -61,7 +62,7 @@ struct pool {
 	uint64_t started, stopped;
 	size_t workers_before, workers_after; /* by their names; 0 = not known */
 	uint64_t cpu_ns;		      /* of the process in the window; 0 = not known */
-	uint32_t cores;
+	struct cpu_budget budget;
 
 	/* Looks at all threads, only while work waits. */
 	uint32_t looks; /* asked for */

@@ -205,7 +205,7 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 	v->stalled = oldest && exam->end_ns > oldest->queued_ns + STALLED_NS &&
 		     exam->end_ns > p->last_taken_ns + STALLED_NS && v->looks && v->busy && !last_idle;
 	/* Fewer than there are cores would not matter: the pool adds up to that many at once. */
-	v->frozen = !p->dequeued && !p->injected && last_busy && last_busy >= p->cores && !last_idle &&
+	v->frozen = !p->dequeued && !p->injected && last_busy && (double)last_busy >= p->budget.cores && !last_idle &&
 		    v->blocked == v->busy;
 }
 
@@ -214,7 +214,7 @@ static bool mostly_blocked(const struct pool *p, const struct view *v)
 {
 	if (!v->busy)
 		return p->injected > 0;
-	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->cores;
+	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->budget.cores;
 	uint64_t blocked = idle ? v->blocked : v->blocked - v->perhaps;
 	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
 }
@@ -258,8 +258,8 @@ static void say_workers(const struct pool *p, const struct view *v, struct rich 
 		rich_text(text, ".");
 	}
 	if (p->injected && p->started)
-		rich_text(text, " The pool added %s and did not catch up.",
-			  fmt_plural(p->started, "thread", "threads").s);
+		rich_text(text, " The pool added %s%s.", fmt_plural(p->started, "thread", "threads").s,
+			  v->pending ? " and did not catch up" : "");
 }
 
 static void say_frozen(const struct view *v, struct rich *text)
@@ -289,8 +289,11 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	}
 	rich_text(text, starving ? "The thread pool starves: " : "Work waits too long in the thread pool: ");
 	if (dist_count(p->waits)) {
-		rich_text(text, "an item waits ");
-		rich_strong(text, "%s%s", p->older ? "at least " : "", fmt_duration_ns(v->p50).s);
+		/* Where most go through at once, those that do not are the story. */
+		bool most = v->p50 >= POOL_LATE_NS;
+		rich_text(text, most ? "an item waits " : "one item in twenty waits ");
+		rich_strong(text, "%s%s", p->older || !most ? "at least " : "",
+			    fmt_duration_ns(most ? v->p50 : v->p95).s);
 		rich_text(text, " in the queue, the longest %s%s", p->longest_is_older ? "more than " : "",
 			  fmt_duration_ns(p->longest_ns).s);
 	} else {
@@ -298,7 +301,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	}
 	if (v->cores >= 0)
 		rich_text(text, starving ? ", while the process uses %s of %s" : "; the process uses %s of %s",
-			  fmt_number(v->cores).s, fmt_plural(p->cores, "core", "cores").s);
+			  fmt_number(v->cores).s, cpu_budget_words(&p->budget).s);
 	rich_text(text, ".");
 	say_workers(p, v, text);
 	enum doing doing = v->activities.n ? v->activities.v[0].doing : DOING_WORK;
@@ -326,7 +329,7 @@ static void add_figures(const struct pool *p, const struct view *v, struct repor
 	char *added = mem_printf("%s added, %s ended", fmt_count(p->started).s, fmt_count(p->stopped).s);
 	report_figure(report, "Workers", last ? V_COUNT(last) : V_NONE, added);
 	if (v->cores >= 0) {
-		CLEANUP(mem_freep) char *of = mem_printf("of %s", fmt_plural(p->cores, "core", "cores").s);
+		CLEANUP(mem_freep) char *of = mem_printf("of %s", cpu_budget_words(&p->budget).s);
 		report_figure(report, "CPU in use", V_NUMBER(v->cores), of);
 	}
 }

@@ -1,7 +1,7 @@
 #include "server/client.h"
 #include "base/fd.h"
-#include "base/lazy.h"
 #include "base/str.h"
+#include "server/tls.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -17,30 +17,6 @@
 
 #define HEAD_BYTES_MAX ((size_t)64 << 10)
 #define READ_BYTES 16384
-
-#define GNUTLS(X)                                                                                                      \
-	X(gnutls_, certificate_allocate_credentials)                                                                   \
-	X(gnutls_, certificate_free_credentials)                                                                       \
-	X(gnutls_, certificate_set_x509_system_trust)                                                                  \
-	X(gnutls_, certificate_set_x509_trust_file)                                                                    \
-	X(gnutls_, credentials_set)                                                                                    \
-	X(gnutls_, deinit)                                                                                             \
-	X(gnutls_, error_is_fatal)                                                                                     \
-	X(gnutls_, handshake)                                                                                          \
-	X(gnutls_, init)                                                                                               \
-	X(gnutls_, record_get_direction)                                                                               \
-	X(gnutls_, record_recv)                                                                                        \
-	X(gnutls_, record_send)                                                                                        \
-	X(gnutls_, server_name_set)                                                                                    \
-	X(gnutls_, session_set_verify_cert)                                                                            \
-	X(gnutls_, set_default_priority)                                                                               \
-	X(gnutls_, strerror)                                                                                           \
-	X(gnutls_, transport_set_int2)
-
-static struct {
-	GNUTLS(LAZY_MEMBER)
-} tls;
-static const char *const tls_names[] = { GNUTLS(LAZY_NAME) };
 
 struct client {
 	int fd;
@@ -59,9 +35,9 @@ void client_free(struct client *c)
 	if (!c)
 		return;
 	if (c->tls)
-		tls.deinit(c->tls);
+		gnutls_deinit(c->tls);
 	if (c->credentials)
-		tls.certificate_free_credentials(c->credentials);
+		gnutls_certificate_free_credentials(c->credentials);
 	fd_closep(&c->fd);
 	buf_free(&c->in);
 	buf_free(&c->head);
@@ -71,7 +47,7 @@ void client_free(struct client *c)
 /* ---- where ---- */
 
 struct place {
-	bool tls;
+	bool tls, usual_port;
 	char *host, *port, *prefix;
 };
 
@@ -100,6 +76,7 @@ static struct err *read_url(const char *url, struct place *p)
 	bool v6 = host[0] == '[';
 	p->host = mem_strndup(host + v6, len - 2 * v6);
 	p->port = mem_printf("%u", (unsigned)port);
+	p->usual_port = port == (p->tls ? 443 : 80);
 	p->prefix = mem_strndup(host + all, strcspn(host + all, "?#"));
 	for (size_t n = strlen(p->prefix); n && p->prefix[n - 1] == '/'; n--)
 		p->prefix[n - 1] = '\0';
@@ -142,32 +119,32 @@ static struct err *connect_to(const struct place *p, struct deadline deadline, i
 
 static struct err *tls_error(int rc)
 {
-	return err_new(ERR_IO, "TLS: %s", tls.strerror(rc));
+	return err_new(ERR_IO, "TLS: %s", gnutls_strerror(rc));
 }
 
 static struct err *start_tls(struct client *c, const struct place *p, const char *ca_file, struct deadline deadline)
 {
-	TRY(lazy_load(SO_GNUTLS, tls_names, ARRAY_SIZE(tls_names), &tls));
-	int rc = tls.certificate_allocate_credentials(&c->credentials);
+	TRY(tls_load());
+	int rc = gnutls_certificate_allocate_credentials(&c->credentials);
 	if (rc >= 0)
-		rc = ca_file ? tls.certificate_set_x509_trust_file(c->credentials, ca_file, GNUTLS_X509_FMT_PEM)
-			     : tls.certificate_set_x509_system_trust(c->credentials);
+		rc = ca_file ? gnutls_certificate_set_x509_trust_file(c->credentials, ca_file, GNUTLS_X509_FMT_PEM)
+			     : gnutls_certificate_set_x509_system_trust(c->credentials);
 	if (rc < 0)
 		return tls_error(rc);
-	rc = tls.init(&c->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
+	rc = gnutls_init(&c->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
 	if (rc < 0)
 		return tls_error(rc);
-	tls.set_default_priority(c->tls);
-	tls.credentials_set(c->tls, GNUTLS_CRD_CERTIFICATE, c->credentials);
-	tls.server_name_set(c->tls, GNUTLS_NAME_DNS, p->host, strlen(p->host));
-	tls.session_set_verify_cert(c->tls, p->host, 0);
-	tls.transport_set_int2(c->tls, c->fd, c->fd);
-	while ((rc = tls.handshake(c->tls)) < 0) {
+	gnutls_set_default_priority(c->tls);
+	gnutls_credentials_set(c->tls, GNUTLS_CRD_CERTIFICATE, c->credentials);
+	gnutls_server_name_set(c->tls, GNUTLS_NAME_DNS, p->host, strlen(p->host));
+	gnutls_session_set_verify_cert(c->tls, p->host, 0);
+	gnutls_transport_set_int(c->tls, c->fd);
+	while ((rc = gnutls_handshake(c->tls)) < 0) {
 		if (rc == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
 			return err_new(ERR_DENIED, "the certificate of '%s' is not trusted", p->host);
-		if (tls.error_is_fatal(rc))
+		if (gnutls_error_is_fatal(rc))
 			return tls_error(rc);
-		TRY(fd_wait(c->fd, tls.record_get_direction(c->tls) ? POLLOUT : POLLIN, deadline));
+		TRY(fd_wait(c->fd, gnutls_record_get_direction(c->tls) ? POLLOUT : POLLIN, deadline));
 	}
 	return NULL;
 }
@@ -177,11 +154,11 @@ static struct err *send_all(struct client *c, const char *data, size_t len, stru
 	if (!c->tls)
 		return fd_write_full(c->fd, data, len, deadline);
 	while (len) {
-		ssize_t n = tls.record_send(c->tls, data, len);
-		if (n < 0 && tls.error_is_fatal((int)n))
+		ssize_t n = gnutls_record_send(c->tls, data, len);
+		if (n < 0 && gnutls_error_is_fatal((int)n))
 			return tls_error((int)n);
 		if (n < 0) {
-			TRY(fd_wait(c->fd, tls.record_get_direction(c->tls) ? POLLOUT : POLLIN, deadline));
+			TRY(fd_wait(c->fd, gnutls_record_get_direction(c->tls) ? POLLOUT : POLLIN, deadline));
 			continue;
 		}
 		data += n;
@@ -208,13 +185,13 @@ static struct err *receive(struct client *c, struct deadline deadline, int wake_
 	if (!room)
 		return err_new(ERR_BAD_DATA, "the server says too much");
 	for (;;) {
-		ssize_t n = c->tls ? tls.record_recv(c->tls, room, READ_BYTES) : recv(c->fd, room, READ_BYTES, 0);
+		ssize_t n = c->tls ? gnutls_record_recv(c->tls, room, READ_BYTES) : recv(c->fd, room, READ_BYTES, 0);
 		if (n > 0) {
 			c->in.len += (size_t)n;
 			return NULL;
 		}
 		bool again =
-			c->tls ? n < 0 && !tls.error_is_fatal((int)n) : n < 0 && (errno == EAGAIN || errno == EINTR);
+			c->tls ? n < 0 && !gnutls_error_is_fatal((int)n) : n < 0 && (errno == EAGAIN || errno == EINTR);
 		if (!again && n < 0)
 			return c->tls ? tls_error((int)n) : err_errno(errno, "read");
 		if (!again) {
@@ -232,8 +209,9 @@ static struct err *send_request(struct client *c, const struct client_order *o, 
 {
 	CLEANUP(buf_free) struct buf head = { 0 };
 	bool v6 = strchr(p->host, ':') != NULL;
-	buf_printf(&head, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\nUser-Agent: drdotnet/%s\r\nConnection: close\r\n",
-		   o->method, p->prefix, o->path, v6 ? "[" : "", p->host, v6 ? "]" : "", p->port, DRDOTNET_VERSION);
+	buf_printf(&head, "%s %s%s HTTP/1.1\r\nHost: %s%s%s%s%s\r\nUser-Agent: drdotnet/%s\r\nConnection: close\r\n",
+		   o->method, p->prefix, o->path, v6 ? "[" : "", p->host, v6 ? "]" : "", p->usual_port ? "" : ":",
+		   p->usual_port ? "" : p->port, DRDOTNET_VERSION);
 	buf_str(&head, "Accept: application/json, application/problem+json, */*\r\n");
 	if (o->token)
 		buf_printf(&head, "Authorization: Bearer %s\r\n", o->token);

@@ -3,9 +3,9 @@
 
 #include "server/internal.h"
 #include "server/auth.h"
+#include "server/tls.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/lazy.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include <arpa/inet.h>
@@ -31,26 +31,6 @@
 #define URL_BYTES_MAX 4096
 #define BACKLOG 1024
 #define FILE_BLOCK ((size_t)64 << 10)
-
-#define MHD(X)                                                                                                         \
-	X(MHD_, add_response_header)                                                                                   \
-	X(MHD_, create_response_from_buffer)                                                                           \
-	X(MHD_, create_response_from_callback)                                                                         \
-	X(MHD_, create_response_from_fd64)                                                                             \
-	X(MHD_, destroy_response)                                                                                      \
-	X(MHD_, get_connection_info)                                                                                   \
-	X(MHD_, get_connection_values)                                                                                 \
-	X(MHD_, get_daemon_info)                                                                                       \
-	X(MHD_, queue_response)                                                                                        \
-	X(MHD_, resume_connection)                                                                                     \
-	X(MHD_, start_daemon)                                                                                          \
-	X(MHD_, stop_daemon)                                                                                           \
-	X(MHD_, suspend_connection)
-
-static struct {
-	MHD(LAZY_MEMBER)
-} mhd;
-static const char *const mhd_names[] = { MHD(LAZY_NAME) };
 
 /* A connection, from its first byte on. Those that wait for a request are kept in the order in which they began to. */
 struct guest {
@@ -78,20 +58,20 @@ struct http {
 /* A response that is no whole page must not be taken for one by anybody in between. */
 static void add_common_headers(struct MHD_Response *m)
 {
-	mhd.add_response_header(m, "X-Content-Type-Options", "nosniff");
-	mhd.add_response_header(m, "Referrer-Policy", "no-referrer");
-	mhd.add_response_header(m, "X-Frame-Options", "DENY");
-	mhd.add_response_header(m, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(m, "Referrer-Policy", "no-referrer");
+	MHD_add_response_header(m, "X-Frame-Options", "DENY");
+	MHD_add_response_header(m, "Cross-Origin-Resource-Policy", "same-origin");
 }
 
 static void sleep_reader(void *user)
 {
-	mhd.suspend_connection(user);
+	MHD_suspend_connection(user);
 }
 
 static void wake_reader(void *user)
 {
-	mhd.resume_connection(user);
+	MHD_resume_connection(user);
 }
 
 static ssize_t read_stream(void *user, uint64_t pos, char *data, size_t max)
@@ -122,16 +102,16 @@ static struct MHD_Response *make_response(struct request *r)
 	if (p->stream) {
 		struct stream_reader reader = { sleep_reader, wake_reader, r->connection };
 		stream_attach(p->stream, &reader);
-		return mhd.create_response_from_callback(MHD_SIZE_UNKNOWN, FILE_BLOCK, read_stream, STEAL(p->stream),
+		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, FILE_BLOCK, read_stream, STEAL(p->stream),
 							 done_stream);
 	}
 	if (p->fd >= 0)
-		return mhd.create_response_from_fd64(p->fd_bytes, fd_steal(&p->fd));
+		return MHD_create_response_from_fd64(p->fd_bytes, fd_steal(&p->fd));
 	if (p->bytes)
-		return mhd.create_response_from_buffer(p->n_bytes, (void *)(uintptr_t)p->bytes, MHD_RESPMEM_PERSISTENT);
+		return MHD_create_response_from_buffer(p->n_bytes, (void *)(uintptr_t)p->bytes, MHD_RESPMEM_PERSISTENT);
 	size_t len = p->body.len;
 	void *body = len ? buf_steal(&p->body) : NULL;
-	return mhd.create_response_from_buffer(len, body, MHD_RESPMEM_MUST_FREE);
+	return MHD_create_response_from_buffer(len, body, MHD_RESPMEM_MUST_FREE);
 }
 
 static enum MHD_Result answer(struct request *r)
@@ -142,12 +122,12 @@ static enum MHD_Result answer(struct request *r)
 	if (!m)
 		return MHD_NO;
 	if (p->type)
-		mhd.add_response_header(m, "Content-Type", p->type);
+		MHD_add_response_header(m, "Content-Type", p->type);
 	add_common_headers(m);
 	vec_each(h, &p->headers)
-		mhd.add_response_header(m, h->name, h->value);
-	enum MHD_Result result = mhd.queue_response(r->connection, (unsigned)status, m);
-	mhd.destroy_response(m);
+		MHD_add_response_header(m, h->name, h->value);
+	enum MHD_Result result = MHD_queue_response(r->connection, (unsigned)status, m);
+	MHD_destroy_response(m);
 	return result;
 }
 
@@ -188,7 +168,7 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
 	pthread_mutex_lock(&http->guests_lock);
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		const union MHD_ConnectionInfo *fd =
-			mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 		*context = g = mem_zalloc(sizeof(*g));
 		g->fd = fd ? fd->connect_fd : -1;
 		guest_link(http, g);
@@ -207,7 +187,7 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
 
 static void set_working(struct http *http, struct MHD_Connection *connection, bool working)
 {
-	const union MHD_ConnectionInfo *info = mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct guest *g = info ? info->socket_context : NULL;
 	pthread_mutex_lock(&http->guests_lock);
 	if (g && g->working != working) {
@@ -251,7 +231,7 @@ static enum MHD_Result copy_value(void *user, enum MHD_ValueKind kind, const cha
 static const char *client_of(struct request *r)
 {
 	const union MHD_ConnectionInfo *info =
-		mhd.get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+		MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	char host[NI_MAXHOST] = "?";
 	if (info && info->client_addr) {
 		bool v6 = info->client_addr->sa_family == AF_INET6;
@@ -270,12 +250,12 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
 	r->start_ns = clock_mono_ns();
-	mhd.get_connection_values(connection, MHD_HEADER_KIND, copy_value,
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
 				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
-	mhd.get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value,
+	MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value,
 				  &(struct copy){ r, &r->query, REQUEST_QUERY_MAX });
 	r->client = client_of(r);
-	const union MHD_ConnectionInfo *fd = mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	r->connection_fd = fd ? fd->connect_fd : -1;
 	atomic_fetch_add(&http->requests, 1);
 	return r;
@@ -380,7 +360,7 @@ static void work_and_resume(struct request *r)
 		if (r->parked && !both_here(r))
 			return;
 	} while (!r->response.status);
-	mhd.resume_connection(r->connection);
+	MHD_resume_connection(r->connection);
 }
 
 void request_unpark(struct request *r)
@@ -388,7 +368,7 @@ void request_unpark(struct request *r)
 	if (!both_here(r) || jobs_add(r->server->jobs, r))
 		return;
 	respond_problem(r, 503, "too many requests wait already; try again in a moment");
-	mhd.resume_connection(r->connection);
+	MHD_resume_connection(r->connection);
 }
 
 static enum MHD_Result dispatch(struct request *r)
@@ -406,11 +386,11 @@ static enum MHD_Result dispatch(struct request *r)
 		respond_problem(r, 503, "the server is stopping");
 		return answer(r);
 	}
-	mhd.suspend_connection(r->connection);
+	MHD_suspend_connection(r->connection);
 	if (!jobs_add(r->server->jobs, r)) {
 		respond_header(r, "Retry-After", "2");
 		respond_problem(r, 503, "too many requests wait already; try again in a moment");
-		mhd.resume_connection(r->connection);
+		MHD_resume_connection(r->connection);
 	}
 	return MHD_YES;
 }
@@ -567,6 +547,7 @@ static struct err *start_daemon(struct http *http)
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 	CLEANUP(buf_free) struct buf cert = { 0 }, key = { 0 };
 	if (o->tls_cert) {
+		TRY(tls_load());
 		flags |= MHD_USE_TLS;
 		TRY_WRAP(file_read(o->tls_cert, PEM_BYTES_MAX, &cert), "the certificate");
 		TRY_WRAP(file_read(o->tls_key, PEM_BYTES_MAX, &key), "the key");
@@ -575,7 +556,7 @@ static struct err *start_daemon(struct http *http)
 					{ MHD_OPTION_HTTPS_MEM_KEY, 0, key.data },
 					{ MHD_OPTION_END, 0, NULL } };
 	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
-	http->daemon = mhd.start_daemon(
+	http->daemon = MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http,
 		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
 		MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
@@ -597,7 +578,6 @@ struct err *http_start(struct server *server)
 	pthread_mutex_init(&http->guests_lock, NULL);
 	server->jobs = jobs_new(work_and_resume);
 	server->http = http;
-	TRY(lazy_load(SO_MICROHTTPD, mhd_names, ARRAY_SIZE(mhd_names), &mhd));
 	TRY(open_listener(http, server->options->listen));
 	TRY(open_auth(http));
 	return start_daemon(http);
@@ -614,7 +594,7 @@ void http_stop(struct http *http)
 	live_free(http->server->live);
 	http->server->live = NULL;
 	if (http->daemon)
-		mhd.stop_daemon(http->daemon); /* closes the socket */
+		MHD_stop_daemon(http->daemon); /* closes the socket */
 	else
 		fd_closep(&http->listen_fd);
 	pthread_mutex_destroy(&http->guests_lock);
@@ -629,7 +609,7 @@ const char *http_url(const struct http *http)
 
 size_t http_connections(struct http *http)
 {
-	const union MHD_DaemonInfo *info = mhd.get_daemon_info(http->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
 	return info ? info->num_connections : 0;
 }
 

@@ -1,6 +1,7 @@
 #include "session/internal.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -134,7 +135,7 @@ struct err *session_open_store(struct store **ret)
 {
 	CLEANUP(mem_freep) char *home = NULL;
 	CLEANUP(store_closep) struct store *store = NULL;
-	TRY(store_home(&home));
+	TRY(home_path(&home));
 	TRY(store_open(home, &store));
 	/* What cannot be tidied now is tried again next time; it must not keep anyone from the rest. */
 	err_ignore(session_sweep(store));

@@ -4,6 +4,7 @@
  * from the folders. Every statement waits at most BUSY_MS for another process. */
 
 #include "store/store.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -18,6 +19,7 @@
 #define SCHEMA_VERSION 1
 #define APPLICATION_ID 0x64724e54 /* "drNT" */
 #define BUSY_MS 5000
+#define BUSY_RETRY_MS 5
 #define PREFIX_MIN 4
 #define CANDIDATES_MAX 10
 
@@ -160,6 +162,21 @@ static void close_db(struct store *s)
 	s->db = NULL;
 }
 
+/* SQLite waits for others by itself, but not where two first users both want to change to WAL: the second is turned
+ * away at once, and tries again. */
+static struct err *open_patiently(struct store *s)
+{
+	struct deadline deadline = deadline_in_ms(BUSY_MS);
+	for (;;) {
+		struct err *err = open_db(s);
+		if (!err || err_kind(err) != ERR_BUSY || deadline_passed(deadline))
+			return err;
+		err_free(err);
+		close_db(s);
+		sqlite3_sleep(BUSY_RETRY_MS);
+	}
+}
+
 /* Moves the damaged file aside, unless someone else did so since we looked at it. */
 static struct err *set_aside(struct store *s, const struct stat *seen)
 {
@@ -185,7 +202,7 @@ static struct err *open_or_repair(struct store *s)
 {
 	struct stat seen = { 0 };
 	bool there = stat(s->path, &seen) == 0;
-	struct err *err = open_db(s);
+	struct err *err = open_patiently(s);
 	if (!err || err_kind(err) != ERR_BAD_DATA || !there)
 		return err;
 	close_db(s);
@@ -193,7 +210,7 @@ static struct err *open_or_repair(struct store *s)
 		mem_printf("%s; it was moved to '%s.damaged' and made again from the sessions", err_text(err), s->path);
 	err_free(err);
 	TRY(set_aside(s, &seen));
-	return open_db(s);
+	return open_patiently(s);
 }
 
 struct err *store_open(const char *home, struct store **ret)

@@ -10,8 +10,6 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* $DRDOTNET_HOME, /var/lib/drdotnet for root, $XDG_STATE_HOME/drdotnet or ~/.local/state/drdotnet. */
-struct err *store_home(char **ret) MUST_USE;
 
 enum store_state {
 	STORE_QUEUED,

@@ -1,11 +1,14 @@
 #pragma once
 /* A portable PDB: which line of which file a place in a method's IL came from, and the names of its local variables.
  *
- * Lies beside the assembly or inside of it, and is used only when its id is the one that the assembly names. Knows no
- * process: the caller says where the assembly is. Hostile-safe. Texts live until pdb_free. Not for threads. */
+ * Lies beside the assembly, inside of it or in the cache, and is used only when its id is the one that the assembly
+ * names. Knows no process: the caller says where the assembly is. Hostile-safe. Texts live until pdb_free. Not for
+ * threads. */
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "symbols/cache.h"
+#include "symbols/pe.h"
 
 struct pdb;
 
@@ -14,8 +17,8 @@ struct pdb;
  */
 struct err *pdb_from_bytes(void *bytes, size_t len, const uint8_t *want_id, struct pdb **ret) MUST_USE;
 /* That of an assembly, whose path is relative to root ("/proc/1234/root"; NULL = "/"). The headers of the assembly as a
- * process or core holds it, where they are known, must be of the same build; NULL = not known. ERR_NOT_FOUND says what
- * is not there or of another build. */
+ * process or core holds it, where they are known, must be of the same build, or one of that build is in the cache; NULL
+ * = not known. ERR_NOT_FOUND says what is not there or of another build. */
 struct pdb_assembly {
 	const char *root, *path;
 	const void *headers;
@@ -25,6 +28,15 @@ struct err *pdb_open(const struct pdb_assembly *assembly, struct pdb **ret) MUST
 void pdb_free(struct pdb *p);
 DEFINE_CLEANUP(pdb_free, struct pdb *)
 const uint8_t *pdb_id(const struct pdb *p);
+/* The PDB that an assembly names; false when it names none, or has it inside. */
+bool pdb_of_assembly(const struct pe *pe, struct symbol_file *ret);
+enum pdb_state {
+	PDB_UNKNOWN, /* there is no such assembly to ask */
+	PDB_NONE,    /* it names none that could be found */
+	PDB_HERE,
+	PDB_MISSING, /* *ret is what would help */
+};
+enum pdb_state pdb_state(const struct pdb_assembly *assembly, struct symbol_file *ret);
 
 struct pdb_line {
 	const char *file; /* as the compiler knew it */

@@ -1,4 +1,5 @@
-/* Where the PDB of an assembly is: beside it, or packed inside (debug directory entry 17: "MPDB", u32 size, deflate).
+/* Where the PDB of an assembly is: beside it, packed inside (debug directory entry 17: "MPDB", u32 size, deflate), or
+ * in the cache.
  * Entry 2 names it: "RSDS", GUID, u32 age, path on the build machine; GUID and the entry's stamp are the id. */
 
 #include "base/cursor.h"
@@ -6,6 +7,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "symbols/cache.h"
 #include "symbols/pdb.h"
 #include "symbols/pe.h"
 #include <fcntl.h>
@@ -25,11 +27,21 @@
 struct wanted {
 	uint8_t id[PDB_ID_BYTES];
 	bool has_id;
+	char name[128]; /* of the PDB, on the machine that built it: with folders of either kind */
 	struct span {
 		const uint8_t *p;
 		size_t len;
 	} embedded;
 };
+
+/* Of a long path its end. */
+static void set_name(struct wanted *w, const uint8_t *path, size_t room)
+{
+	size_t len = room ? strnlen((const char *)path, room) : 0, over = len - MIN(len, sizeof(w->name) - 1);
+	if (len)
+		memcpy(w->name, path + over, len - over);
+	w->name[len - over] = '\0';
+}
 
 static void ask_assembly(const struct pe *pe, struct wanted *ret)
 {
@@ -47,6 +59,8 @@ static void ask_assembly(const struct pe *pe, struct wanted *ret)
 			memcpy(ret->id, guid, 16);
 			memcpy(ret->id + 16, &d.stamp, 4);
 			ret->has_id = true;
+			cursor_u32(&c);
+			set_name(ret, c.p, cursor_left(&c));
 		}
 	}
 }
@@ -101,6 +115,18 @@ static struct err *open_beside(const struct pdb_assembly *a, const struct wanted
 	return NULL;
 }
 
+static struct err *open_cached(const struct wanted *w, struct pdb **ret)
+{
+	struct symbol_file file;
+	CLOSE_FD int fd = w->has_id && symbol_of_pdb(w->name, w->id, &file) ? symbol_cache_open(&file) : -1;
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	if (fd < 0)
+		return err_new(ERR_NOT_FOUND, "there is none");
+	TRY(file_read_fd(fd, file.name, MAX_PDB_BYTES, &bytes));
+	size_t len = bytes.len;
+	return pdb_from_bytes(buf_steal(&bytes), len, w->id, ret);
+}
+
 static bool same_build(const struct pdb_assembly *a, const struct pe *pe)
 {
 	uint32_t stamp, size;
@@ -135,14 +161,33 @@ static bool load_assembly(int fd, uint8_t *bytes, size_t size, struct pe *ret)
 	return true;
 }
 
-struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
+/* From its path, or from the cache when that is known to be of another build or is not there. */
+static int open_assembly(const struct pdb_assembly *a)
+{
+	CLOSE_FD int fd = file_open_below(a->root, a->path, O_RDONLY);
+	int errnum = errno;
+	struct symbol_file file;
+	uint32_t stamp, size;
+	if (a->headers && pe_identity(a->headers, a->headers_len, &stamp, &size) &&
+	    symbol_of_assembly(a->path, stamp, size, &file)) {
+		struct err *err = fd >= 0 ? symbol_check(&file, fd) : NULL;
+		CLOSE_FD int cached = fd < 0 || err ? symbol_cache_open(&file) : -1;
+		err_ignore(err);
+		if (cached >= 0)
+			return fd_steal(&cached);
+	}
+	errno = errnum;
+	return fd_steal(&fd);
+}
+
+/* The bytes of an assembly as far as they are wanted here, and what it says. */
+static struct err *read_assembly(const struct pdb_assembly *a, uint8_t **ret_bytes, struct wanted *ret)
 {
 	if (str_empty(a->path))
 		return err_new(ERR_NOT_FOUND, "the assembly is in memory only");
-	CLOSE_FD int fd = file_open_below(a->root, a->path, O_RDONLY);
+	CLOSE_FD int fd = open_assembly(a);
 	struct stat st;
 	struct pe pe;
-	struct wanted w;
 	if (fd < 0 || fstat(fd, &st))
 		return err_errno(errno, "'%s'", a->path);
 	if (st.st_size <= 0 || st.st_size > MAX_ASSEMBLY_BYTES)
@@ -152,12 +197,48 @@ struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
 		return err_new(ERR_BAD_DATA, "'%s' is not an assembly", a->path);
 	if (!same_build(a, &pe))
 		return err_new(ERR_BAD_DATA, "'%s' was replaced by another build since", a->path);
-	ask_assembly(&pe, &w);
+	ask_assembly(&pe, ret);
+	*ret_bytes = STEAL(bytes);
+	return NULL;
+}
+
+struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
+{
+	CLEANUP(mem_freep) uint8_t *bytes = NULL;
+	struct wanted w = { 0 };
+	TRY(read_assembly(a, &bytes, &w));
 	if (w.embedded.p) {
 		TRY_WRAP(open_embedded(&w, ret), "'%s'", a->path);
 		return NULL;
 	}
-	return open_beside(a, &w, ret);
+	struct err *err = open_beside(a, &w, ret), *none = err ? open_cached(&w, ret) : NULL;
+	if (err && !none) {
+		err_free(err);
+		return NULL;
+	}
+	err_free(none);
+	return err;
+}
+
+bool pdb_of_assembly(const struct pe *pe, struct symbol_file *ret)
+{
+	struct wanted w;
+	ask_assembly(pe, &w);
+	return w.has_id && !w.embedded.p && symbol_of_pdb(w.name, w.id, ret);
+}
+
+enum pdb_state pdb_state(const struct pdb_assembly *a, struct symbol_file *ret)
+{
+	CLEANUP(mem_freep) uint8_t *bytes = NULL;
+	CLEANUP(pdb_freep) struct pdb *pdb = NULL;
+	struct wanted w = { 0 };
+	CLEANUP(err_freep) struct err *unread = read_assembly(a, &bytes, &w);
+	if (unread)
+		return PDB_UNKNOWN;
+	CLEANUP(err_freep) struct err *none = pdb_open(a, &pdb);
+	if (!none)
+		return PDB_HERE;
+	return w.has_id && symbol_of_pdb(w.name, w.id, ret) ? PDB_MISSING : PDB_NONE;
 }
 
 /* ---- many ---- */

@@ -61,10 +61,10 @@ static void directory(const struct headers *h, uint32_t which, uint32_t *ret_rva
 		*ret_rva = *ret_size = 0;
 }
 
-bool pe_parse_any(const void *bytes, size_t len, struct pe *ret)
+static bool parse(const void *bytes, size_t len, bool loaded, struct pe *ret)
 {
 	struct headers h;
-	*ret = (struct pe){ .bytes = bytes, .len = len };
+	*ret = (struct pe){ .bytes = bytes, .len = len, .loaded = loaded };
 	if (!read_headers(bytes, len, &h))
 		return false;
 	ret->stamp = h.stamp;
@@ -82,10 +82,24 @@ bool pe_parse_any(const void *bytes, size_t len, struct pe *ret)
 		cursor_take(c, 16);
 		if (!cursor_ok(c))
 			return false;
+		if (loaded) {
+			s.offset = s.rva;
+			s.file_size = MIN(s.size, s.file_size);
+		}
 		if (s.offset <= len && s.file_size <= len - s.offset)
 			ret->sections[ret->n_sections++] = s;
 	}
 	return true;
+}
+
+bool pe_parse_any(const void *bytes, size_t len, struct pe *ret)
+{
+	return parse(bytes, len, false, ret);
+}
+
+bool pe_parse_loaded(const void *bytes, size_t len, struct pe *ret)
+{
+	return parse(bytes, len, true, ret);
 }
 
 bool pe_parse(const void *bytes, size_t len, struct pe *ret)
@@ -167,9 +181,8 @@ bool pe_debug_next(const struct pe *pe, size_t *i, struct pe_debug *ret)
 		ret->major = cursor_u16(&c);
 		ret->minor = cursor_u16(&c);
 		ret->type = cursor_u32(&c);
-		uint32_t size = cursor_u32(&c);
-		cursor_u32(&c);
-		uint32_t offset = cursor_u32(&c);
+		uint32_t size = cursor_u32(&c), rva = cursor_u32(&c), in_file = cursor_u32(&c);
+		uint32_t offset = pe->loaded ? rva : in_file;
 		if (!size || offset > pe->len || size > pe->len - offset)
 			continue;
 		ret->bytes = pe->bytes + offset;

@@ -16,12 +16,15 @@ struct pe {
 	uint32_t functions_rva, functions_size; /* the exception directory */
 	uint32_t debug_rva, debug_size;		/* the debug directory */
 	uint32_t stamp, image_size;		/* tell one build from another */
+	bool loaded;				/* sections lie at their addresses, not where the file has them */
 };
 
 /* False when it is no PE file with 64-bit code. */
 bool pe_parse(const void *bytes, size_t len, struct pe *ret);
 /* The same for any assembly, of whatever machine. */
 bool pe_parse_any(const void *bytes, size_t len, struct pe *ret);
+/* The same as the runtime lays it out in memory: sections at their own addresses. */
+bool pe_parse_loaded(const void *bytes, size_t len, struct pe *ret);
 /* What a living process holds begins with the same headers: enough to tell which build it is. */
 bool pe_identity(const void *headers, size_t len, uint32_t *ret_stamp, uint32_t *ret_image_size);
 bool pe_rva(const struct pe *pe, uint64_t offset, uint32_t *ret_rva);

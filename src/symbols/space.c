@@ -132,6 +132,12 @@ static void read_maps(struct space *s)
 	buf_free(&s->text);
 }
 
+void space_look(struct space *s)
+{
+	if (s->pid)
+		read_maps(s);
+}
+
 static const struct space_map *find_known(const struct space *s, uint64_t address)
 {
 	size_t low = 0, high = s->maps.n;

@@ -22,6 +22,9 @@ struct space *space_new_from(const struct space_source *source);
 void space_free(struct space *s);
 DEFINE_CLEANUP(space_free, struct space *)
 
+/* What is mapped now, without waiting to be asked. */
+void space_look(struct space *s);
+
 /* A file that is mapped. */
 struct space_object {
 	char *path;	  /* as the process sees it */

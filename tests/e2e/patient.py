@@ -45,8 +45,8 @@ class PatientError(Exception):
 class _App:
     """One running app that speaks the patients' protocol."""
 
-    def __init__(self, app, arguments, fx, server_gc, env, user, prefix, start_seconds):
-        program = PATIENTS / app / fx / app
+    def __init__(self, app, arguments, fx, server_gc, env, user, prefix, start_seconds, folder=None):
+        program = (folder or PATIENTS / app / fx) / app
         if not program.exists():
             raise PatientError(f"{program} does not exist: run tests/patients/build")
         self.fx = fx
@@ -193,13 +193,14 @@ class _App:
 
 
 class Patient(_App):
-    """A sick console app. Further keyword arguments are the sickness's keys (`_` means `-`)."""
+    """A sick console app, where it was published or in a folder that is given. Further keyword arguments are the sickness's
+    keys (`_` means `-`)."""
 
     def __init__(self, sickness, fx="net10.0", server_gc=False, env=None, user=None, prefix=(),
-                 start_seconds=START_SECONDS, **keys):
+                 start_seconds=START_SECONDS, folder=None, **keys):
         self.sickness = sickness
         arguments = [sickness, *(f"{key.replace('_', '-')}={value}" for key, value in keys.items())]
-        super().__init__("sick", arguments, fx, server_gc, env, user, prefix, start_seconds)
+        super().__init__("sick", arguments, fx, server_gc, env, user, prefix, start_seconds, folder)
 
 
 class WebPatient(_App):

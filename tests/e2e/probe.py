@@ -34,11 +34,11 @@ class Taken:
         return f"exit code {self.code}, {self.err.strip()}, {self.facts}"
 
 
-def take(pid, *options, what="snapshot", fault=None, user=None):
+def take(pid, *options, what="snapshot", fault=None, user=None, prefix=()):
     env = dict(os.environ)
     if fault:
         env["DRDOTNET_FAULT"] = fault
-    return Taken(subprocess.run([PROBE, what, str(pid), *map(str, options)], capture_output=True, text=True, env=env,
+    return Taken(subprocess.run([*prefix, PROBE, what, str(pid), *map(str, options)], capture_output=True, text=True, env=env,
                                 timeout=SECONDS, preexec_fn=_child_setup(user) if user else None))
 
 

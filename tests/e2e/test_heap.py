@@ -17,6 +17,7 @@ COLLECTORS = {
     "workstation": (False, {}),
     "server": (True, {"DOTNET_GCHeapCount": "2", "DOTNET_GCDynamicAdaptationMode": "0"}),
     "segments": (False, {"DOTNET_GCName": "libclrgc.so"}),
+    "server with segments": (True, {"DOTNET_GCHeapCount": "2", "DOTNET_GCName": "libclrgc.so"}),
 }
 
 
@@ -66,6 +67,16 @@ class AgainstClrmd(unittest.TestCase):
                 self.assertTrue(ours["thread-static"])
                 # Reachability: roots, references and dependent handles all have to be right for this one number.
                 self.assertEqual(ours["reached"], theirs["reached"])
+                # Roots by kind: how many different objects, and the sum of their addresses.
+                self.assertEqual(sorted(ours["roots"]), sorted(theirs["roots"]))
+                self.assertLessEqual({"stack", "strong"}, {line.split()[1] for line in ours["roots"]})
+                # Objects taken away at random: with each goes what it retains.
+                taken, several, wrong = map(int, ours["removed"][0].split()[1:])
+                self.assertGreater(min(taken - several, several), 10)
+                self.assertEqual(wrong, 0)
+                ways, wrong = map(int, ours["paths"][0].split()[1:])
+                self.assertGreater(ways, 1000)
+                self.assertEqual(wrong, 0)
                 roots = [line.split(" ", 5) for line in ours["root"]]
                 self.assertIn("Shop.Sessions.SessionStore._sessions", [root[5] for root in roots])
                 self.assertGreaterEqual({int(root[1]) for root in roots}, {0, 1, 2, 3})
@@ -78,6 +89,9 @@ class AgainstClrmd(unittest.TestCase):
 
     def test_segments(self):
         self.compare("segments")
+
+    def test_server_with_segments(self):
+        self.compare("server with segments")
 
 
 if __name__ == "__main__":

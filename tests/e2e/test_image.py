@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import oracle
-from drdotnet import Home, wait_until
+from drdotnet import Home, look, wait_until
 from patient import FRAMEWORKS, Patient
 from probe import State, children, held_threads, hold, take
 
@@ -111,9 +111,9 @@ sys.stdin.readline()
 class LeftAlone(unittest.TestCase):
     """Each is refused with its reason, within its time, and runs on."""
 
-    def refused(self, pid, kind, words, *options):
+    def refused(self, pid, kind, words, *options, prefix=()):
         started = time.monotonic()
-        taken = take(pid, *options)
+        taken = take(pid, *options, prefix=prefix)
         self.assertEqual(taken.code, 1, taken)
         self.assertTrue(taken.err.startswith(kind + ": "), taken)
         self.assertRegex(taken.err, words)
@@ -260,31 +260,52 @@ print('ORDER', flush=True); sys.stdin.readline()
 
     @as_root
     def test_one_in_a_tight_memory_cgroup(self):
-        memory = CGROUPS / "memory"
-        if not (memory / "memory.limit_in_bytes").exists():
-            self.skipTest("no memory cgroup (v1) here")
-        group = memory / f"drdotnet-test-{os.getpid()}"
-        group.mkdir()
-        try:
-            with Patient("churn", rate=50) as patient:
-                (group / "cgroup.procs").write_text(str(patient.pid))
-                # What it takes from now on counts: hardly any room above what it has.
-                anon = rss_anon(patient.pid)
-                for spare in (2 << 20, 8 << 20, 24 << 20, 200 << 20):
-                    limit = max(anon, used(group)) + spare
-                    (group / "memory.limit_in_bytes").write_text(str(limit))
-                    taken = take(patient.pid, "--read", "--hold", "100")
-                    if taken.code:
-                        self.assertIn("its cgroup has only", taken.err)
-                    self.assertTrue(patient.alive())
-                    self.assertTrue(patient.truth()["churn"]["right"])
-                self.assertEqual(taken.code, 0, taken)
-                wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
-                oom = (group / "memory.oom_control").read_text()
-                self.assertRegex(oom, r"oom_kill 0\b")
-        finally:
-            remove_group(group)
+        with MemoryGroup() as group, Patient("churn", rate=50) as patient:
+            group.add(patient.pid)
+            # What it takes from now on counts: hardly any room above what it has.
+            anon = rss_anon(patient.pid)
+            for spare in (2 << 20, 8 << 20, 24 << 20, 200 << 20):
+                group.limit(max(anon, group.used()) + spare)
+                taken = take(patient.pid, "--read", "--hold", "100")
+                if taken.code:
+                    self.assertIn("its cgroup has only", taken.err)
+                self.assertTrue(patient.alive())
+                self.assertTrue(patient.truth()["churn"]["right"])
+            self.assertEqual(taken.code, 0, taken)
+            wait_until(lambda: not held_threads(patient.pid), "every thread is as before")
+            self.assertEqual(group.killed(), 0)
 
+    @as_root
+    def test_one_whose_container_would_die_as_a_whole(self):
+        """memory.oom.group: however much room there is, no copy; another way is taken or named."""
+        with WholeGroup() as group, Patient("churn") as patient, Home() as home:
+            group.add(patient.pid)
+            self.refused(patient.pid, "unsupported", "memory.oom.group", prefix=group.prefix)
+            way = home.run("check", patient.pid, "--json", prefix=group.prefix).json()["ways"]["image"]
+            self.assertFalse(way["open"])
+            self.assertIn("all of its container would be killed", way["why"])
+            self.assertIn("memory.oom.group", way["fix"])
+            # Nor one that the process makes of itself.
+            report = look(home, "merged-call-stacks", patient.pid, prefix=group.prefix)
+            self.assertEqual(report.how["Way"]["value"], "events")
+            done = home.run("heap-stats", patient.pid, "--way", "agent", prefix=group.prefix)
+            self.assertNotEqual(done.code, 0)
+            self.assertIn("all of its container would be killed", done.err)
+            self.assertTrue(patient.truth()["churn"]["right"])
+            group.forget()
+            self.assertEqual(take(patient.pid, prefix=group.prefix).code, 0)
+
+    @as_root
+    def test_one_with_large_pages(self):
+        """A copy would need each of them a second time, and there is no second one: the kernel would kill for it."""
+        with large_pages(LARGE_PAGES), Home() as home, \
+                Patient("healthy", env={"DOTNET_GCLargePages": "1", "DOTNET_GCHeapHardLimit": LARGE_HEAP}) as patient:
+            self.assertRegex(Path(f"/proc/{patient.pid}/status").read_text(), r"HugetlbPages:\s+[1-9]")
+            self.refused(patient.pid, "unsupported", "MB of large pages")
+            way = home.run("check", patient.pid, "--json").json()["ways"]["image"]
+            self.assertFalse(way["open"])
+            self.assertIn("large pages", way["why"])
+            self.assertIn("DOTNET_GCLargePages", way["fix"])
 
     @as_root
     def test_one_that_may_start_nothing_more(self):
@@ -334,33 +355,107 @@ print('ORDER', flush=True); sys.stdin.readline()
 
     @as_root
     def test_a_copy_is_dropped_when_memory_becomes_short(self):
-        memory = CGROUPS / "memory"
-        if not (memory / "memory.limit_in_bytes").exists():
-            self.skipTest("no memory cgroup (v1) here")
-        group = memory / f"drdotnet-test-{os.getpid()}"
-        group.mkdir()
-        try:
-            with Patient("churn", rate=20) as patient:
-                (group / "cgroup.procs").write_text(str(patient.pid))
-                (group / "memory.limit_in_bytes").write_text(str(500 << 20))
-                with hold(patient.pid, ms=3000) as held:
-                    (group / "memory.limit_in_bytes").write_text(str(used(group) + (4 << 20)))
-                    wait_until(lambda: children(patient.pid) == {}, "the copy is dropped", 2.5)
-                    (group / "memory.limit_in_bytes").write_text(str(500 << 20))
-                    end = held.finish()
-                self.assertFalse(end["whole"])
-                self.assertIn("memory became short", end["lost"])
-                self.assertTrue(patient.truth()["churn"]["right"])
-        finally:
-            remove_group(group)
-
-
-def used(group):
-    return int((group / "memory.usage_in_bytes").read_text())
+        with MemoryGroup() as group, Patient("churn", rate=20) as patient:
+            group.add(patient.pid)
+            group.limit(500 << 20)
+            with hold(patient.pid, ms=3000) as held:
+                group.limit(group.used() + (4 << 20))
+                wait_until(lambda: children(patient.pid) == {}, "the copy is dropped", 2.5)
+                group.limit(500 << 20)
+                end = held.finish()
+            self.assertFalse(end["whole"])
+            self.assertIn("memory became short", end["lost"])
+            self.assertTrue(patient.truth()["churn"]["right"])
 
 
 def rss_anon(pid):
     return int(re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
+
+
+def unified():
+    """Where version 2 of cgroups is mounted: alone, or beside the old ones."""
+    both = CGROUPS / "unified"
+    return both if both.exists() else CGROUPS
+
+
+class MemoryGroup:
+    """A memory cgroup of our own, of the version that this machine has."""
+
+    def __init__(self):
+        old = CGROUPS / "memory" / "memory.limit_in_bytes"
+        self.v2 = not old.exists()
+        parent = unified() if self.v2 else old.parent
+        if self.v2:
+            (parent / "cgroup.subtree_control").write_text("+memory")
+        self.folder = parent / f"drdotnet-test-{os.getpid()}"
+
+    def __enter__(self):
+        self.folder.mkdir()
+        return self
+
+    def __exit__(self, *_):
+        remove_group(self.folder)
+
+    def add(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def limit(self, size):
+        (self.folder / ("memory.max" if self.v2 else "memory.limit_in_bytes")).write_text(str(size))
+
+    def used(self):
+        return int((self.folder / ("memory.current" if self.v2 else "memory.usage_in_bytes")).read_text())
+
+    def killed(self):
+        text = (self.folder / ("memory.events" if self.v2 else "memory.oom_control")).read_text()
+        return int(re.search(r"^oom_kill (\d+)", text, re.M)[1])
+
+
+class WholeGroup(MemoryGroup):
+    """One with memory.oom.group. Only version 2 knows it: where memory is counted by version 1, its files are laid over
+    the folder of a real group, in mounts that only those see who are started with the prefix."""
+
+    FILES = {"memory.max": "max", "memory.current": 1 << 20, "memory.oom.group": 1}
+
+    def __init__(self):
+        super().__init__()
+        self.folder = unified() / self.folder.name
+        self.files, self.prefix = self.folder, ()
+
+    def __enter__(self):
+        super().__enter__()
+        if not self.v2:
+            self.over = tempfile.TemporaryDirectory(prefix="drdotnet-group-")
+            self.files = Path(self.over.name)
+            self.prefix = ("unshare", "--mount", "sh", "-ec", f'mount --bind "{self.files}" "{self.folder}"; exec "$0" "$@"')
+            for name, value in self.FILES.items():
+                (self.files / name).write_text(f"{value}\n")
+        (self.files / "memory.oom.group").write_text("1\n")
+        return self
+
+    def __exit__(self, *_):
+        super().__exit__()
+        if not self.v2:
+            self.over.cleanup()
+
+    def forget(self):
+        (self.files / "memory.oom.group").write_text("0\n")
+
+
+LARGE_HEAP, LARGE_PAGES = "0x2000000", 40  # of 2 MB: the collector takes more than the heap may grow to
+
+
+@contextlib.contextmanager
+def large_pages(count):
+    """So many more of them, while it lasts."""
+    pool = Path("/proc/sys/vm/nr_hugepages")
+    before = int(pool.read_text())
+    pool.write_text(str(before + count))
+    try:
+        got = int(pool.read_text())
+        assert got == before + count, f"only {got - before} of {count} large pages could be had"
+        yield
+    finally:
+        pool.write_text(str(before))
 
 
 def remove_group(group):

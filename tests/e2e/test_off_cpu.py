@@ -96,6 +96,12 @@ class Special(unittest.TestCase):
                 self.assertEqual(report.health, "warn")
                 self.assertIn("Shop.Inventory.Stock.Reserve", report.verdict)
 
+    def test_a_lock_that_is_never_given_back(self):
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            report = examine(self.home, "off-cpu", patient.pid, 1)
+            self.assertEqual((report.finding, report.health), ("lock-held", "warn"), report.verdict)
+            self.assertRegex(report.verdict, r"^\d+ threads waited all the time for a lock, (most )?in Shop\.")
+
     def test_healthy_gets_no_alarm(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("healthy", fx=fx) as patient:

@@ -90,9 +90,123 @@ static void print_heap(struct heap *h, struct dac *d, const struct dac_threads *
 	vec_free(&types);
 }
 
+/* ---- the graph ---- */
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* The different objects that roots of a kind refer to, and the sum of their addresses. Handles: of that name, or one of
+ * these. */
+static void print_root_kind(const struct heapgraph *g, enum graph_root kind, const char *name, const char *shown)
+{
+	VEC(uint32_t) objects = { 0 };
+	uint64_t n = 0, sum = 0;
+	vec_each(set, &g->roots)
+		for (uint32_t i = 0; set->kind == kind && (!name || strstr(name, set->name)) && i < set->n; i++)
+			vec_push(&objects, g->root_targets[set->first + i]);
+	vec_sort(&objects, by_number);
+	for (size_t i = 0; i < objects.n; i++)
+		if (!i || objects.v[i] != objects.v[i - 1]) {
+			n++;
+			sum += heapgraph_address(g, objects.v[i]);
+		}
+	if (n)
+		printf("roots %s %llu %llx\n", shown, X(n), X(sum));
+	vec_free(&objects);
+}
+
+/* Objects and units that roots reach when one object is not there. */
+static void reach_without(const struct heapgraph *g, uint32_t without, uint64_t *ret_objects, uint64_t *ret_units)
+{
+	CLEANUP(mem_freep) bool *seen = mem_zalloc(g->n);
+	VEC(uint32_t) left = { 0 };
+	*ret_objects = *ret_units = 0;
+	seen[without] = true;
+	vec_each(set, &g->roots)
+		for (uint32_t i = 0; i < set->n; i++)
+			vec_push(&left, g->root_targets[set->first + i]);
+	while (left.n) {
+		uint32_t v = left.v[--left.n];
+		if (seen[v])
+			continue;
+		seen[v] = true;
+		*ret_objects += 1;
+		*ret_units += g->units[v];
+		for (uint32_t i = g->first[v]; i < g->first[v + 1]; i++)
+			if (g->target[i] != GRAPH_NONE)
+				vec_push(&left, g->target[i]);
+	}
+	vec_free(&left);
+}
+
+/* Takes objects away, one at a time, and compares what goes with them with what they retain. */
+static void print_removals(const struct heapgraph *g)
+{
+	enum { TAKEN = 60 };
+	uint64_t wrong = 0, several = 0, taken = 0, lot = 88172645463325252;
+	for (unsigned i = 0; i < 10000 && taken < TAKEN; i++) {
+		uint64_t objects, units;
+		lot ^= lot << 13;
+		lot ^= lot >> 7;
+		lot ^= lot << 17;
+		uint32_t v = (uint32_t)(lot % g->n);
+		/* Most objects have nothing below them: every other one taken has. */
+		if (!heapgraph_reached(g, v) || (taken % 2 && g->retained_objects[v] < 2))
+			continue;
+		taken++;
+		several += g->retained_objects[v] > 1;
+		reach_without(g, v, &objects, &units);
+		wrong += g->reached_objects - objects != g->retained_objects[v] ||
+			 g->reached_units - units != g->retained[v];
+	}
+	printf("removed %llu %llu %llu\n", X(taken), X(several), X(wrong));
+}
+
+static bool root_holds(const struct heapgraph *g, uint32_t root, uint32_t object)
+{
+	const struct graph_root_set *set = &g->roots.v[root];
+	for (uint32_t i = 0; i < set->n; i++)
+		if (g->root_targets[set->first + i] == object)
+			return true;
+	return false;
+}
+
+/* Every way to a sample of objects: each step is a reference that is there, and no step can be left out. */
+static void print_paths(const struct heapgraph *g)
+{
+	uint32_t *shortest = heapgraph_shortest(g), *distance = mem_zalloc((g->n + 1) * sizeof(*distance));
+	struct graph_path path = { 0 };
+	uint64_t n = 0, wrong = 0;
+	for (uint32_t v = 0; v < g->n; v += 7) {
+		if (shortest[v] == GRAPH_NONE)
+			continue;
+		heapgraph_path(g, shortest, v, &path);
+		n++;
+		wrong += path.v[0] < g->n || path.v[path.n - 1] != v || !root_holds(g, path.v[0] - g->n, path.v[1]);
+		for (size_t i = 1; i + 1 < path.n; i++) {
+			bool real = false;
+			for (uint32_t k = g->first[path.v[i]]; k < g->first[path.v[i] + 1]; k++)
+				real |= g->target[k] == path.v[i + 1];
+			wrong += !real;
+		}
+		distance[v] = (uint32_t)path.n;
+	}
+	/* What refers to an object is at most one step nearer. */
+	for (uint32_t v = 0; v < g->n; v++)
+		for (uint32_t k = g->first[v]; distance[v] && k < g->first[v + 1]; k++)
+			wrong += g->target[k] != GRAPH_NONE && distance[g->target[k]] > distance[v] + 1;
+	printf("paths %llu %llu\n", X(n), X(wrong));
+	vec_free(&path);
+	mem_free(distance);
+	mem_free(shortest);
+}
+
 /* What is reached and what each root keeps alive, through the stream and back. ClrMD does not know the static fields of
  * threads, which since .NET 9 no handle holds: without_threads leaves them out. */
-static void print_graph(struct heap *h, struct dac *d, bool without_threads)
+static void print_graph(struct heap *h, struct dac *d, bool checks, bool without_threads)
 {
 	struct buf out = { 0 };
 	struct heap_drain drain = { 0 };
@@ -112,6 +226,17 @@ static void print_graph(struct heap *h, struct dac *d, bool without_threads)
 		X(out.len), X(took[0] / 1000000), X(took[1] / 1000000), X(took[2] / 1000000), X(g->facts.strays),
 		drain.threads_unread);
 	printf("reached %llu %llu\n", X(g->reached_objects), X(g->reached_units * 8));
+	print_root_kind(g, GRAPH_STACK, NULL, "stack");
+	print_root_kind(g, GRAPH_FINALIZER, NULL, "finalizer");
+	print_root_kind(g, GRAPH_HANDLE, "strong handles, literals and interned strings", "strong");
+	print_root_kind(g, GRAPH_HANDLE, "pinned handles", "pinned");
+	print_root_kind(g, GRAPH_HANDLE, "reference-counted handles", "counted");
+	print_root_kind(g, GRAPH_HANDLE, "pinned handles of overlapped I/O", "overlapped");
+	print_root_kind(g, GRAPH_HANDLE, "sized handles", "sized");
+	if (checks) {
+		print_removals(g);
+		print_paths(g);
+	}
 	for (uint32_t r = 0; r < g->roots.n; r++)
 		printf("root %d %u %llu %s %s\n", g->roots.v[r].kind, g->roots.v[r].n, 8 * X(g->retained[g->n + r]),
 		       g->roots.v[r].thread, g->roots.v[r].name);
@@ -136,7 +261,7 @@ int main(int argc, char **argv)
 	if (str_eq(argv[1], "memory"))
 		print_statics(h, &threads);
 	if (str_eq(argv[1], "memory") || str_eq(argv[1], "graph"))
-		print_graph(h, d, argc > 3);
+		print_graph(h, d, str_eq(argv[1], "memory"), argc > 3);
 	if (heap_trouble(h))
 		fprintf(stderr, "heap_facts: %s\n", heap_trouble(h));
 	dac_threads_free(&threads);

@@ -282,6 +282,7 @@ static void add_debug_entry(struct buf *b, size_t at, uint32_t type, uint32_t st
 	put_at(b, at + 8, type == 2 ? 0x504d0100 : 0x01000100, 4);
 	put_at(b, at + 12, type, 4);
 	put_at(b, at + 16, size, 4);
+	put_at(b, at + 20, offset - 0x200 + 0x2000, 4);
 	put_at(b, at + 24, offset, 4);
 }
 

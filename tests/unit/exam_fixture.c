@@ -38,6 +38,8 @@ void fixture_examine(struct fixture *f, const char *profiler)
 	const struct profiler *p = NULL;
 	assert_ok(profiler_find(profiler, &p));
 	f->params = params_new(p);
+	if (f->param_key)
+		assert_ok(params_set(f->params, f->param_key, f->param_value));
 	f->patient.target.id = 4211;
 	f->patient.info.entry_assembly =
 		f->patient.info.entry_assembly ? f->patient.info.entry_assembly : mem_strdup("Shop.Api");

@@ -20,7 +20,8 @@ struct fixture {
 	char dir[64];
 	struct recording *recording;
 	struct patient patient;
-	enum way way; /* it was made by; events unless said */
+	enum way way;			     /* it was made by; events unless said */
+	const char *param_key, *param_value; /* one that is not the default; NULL = none */
 	struct exam exam;
 	struct params *params;
 	struct report *report;

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/lazy.h"
@@ -356,6 +357,22 @@ static void libraries_open_when_needed(void **state UNUSED)
 	assert_ok(lazy_load("libno-such-library.so.1", good, 2, &table));
 }
 
+static void home_follows_the_environment(void **state UNUSED)
+{
+	char *home;
+	setenv("DRDOTNET_HOME", "/x/y", 1);
+	assert_ok(home_path(&home));
+	assert_string_equal(home, "/x/y");
+	mem_free(home);
+	setenv("DRDOTNET_HOME", "relative", 1);
+	assert_err(home_path(&home), ERR_USAGE);
+	unsetenv("DRDOTNET_HOME");
+	setenv("XDG_STATE_HOME", "/state", 1);
+	assert_ok(home_path(&home));
+	assert_string_equal(home, geteuid() == 0 ? "/var/lib/drdotnet" : "/state/drdotnet");
+	mem_free(home);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +395,7 @@ int main(void)
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
 		cmocka_unit_test(libraries_open_when_needed),
+		cmocka_unit_test(home_follows_the_environment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

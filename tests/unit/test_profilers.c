@@ -121,6 +121,34 @@ static void pauses_report(struct fixture *f, const struct fake_pause *list, size
 	fixture_examine(f, "runtime-pauses");
 }
 
+/* A hundred pauses of one kind: what is to be done depends on which collections they are. */
+static void what_to_do_depends_on_the_generation(void **state UNUSED)
+{
+	static const struct {
+		uint64_t length_ns;
+		uint32_t generation;
+		const char *finding;
+	} cases[] = { { 80 * MS, 1, "long-young-pauses" },
+		      { 80 * MS, 2, "long-pauses" },
+		      { 10 * MS, 0, "frequent-pauses" },
+		      { 10 * MS, 2, "frequent-full-pauses" } };
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		struct fake_pause list[100];
+		for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+			list[i] = (struct fake_pause){ .at_ns = i * 100 * MS,
+						       .stop_ns = 10000,
+						       .length_ns = cases[c].length_ns,
+						       .reason = 1,
+						       .gc = (uint32_t)i + 1,
+						       .generation = cases[c].generation,
+						       .gc_reason = 4 };
+		struct fixture f;
+		pauses_report(&f, list, ARRAY_SIZE(list));
+		assert_string_equal(report_finding(f.report), cases[c].finding);
+		fixture_end(&f);
+	}
+}
+
 static void pauses_are_measured_exactly(void **state UNUSED)
 {
 	const struct fake_pause list[] = {
@@ -312,6 +340,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_profiler_is_complete),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
+		cmocka_unit_test(what_to_do_depends_on_the_generation),
 		cmocka_unit_test(pauses_are_measured_exactly),
 		cmocka_unit_test(short_pauses_are_no_problem),
 		cmocka_unit_test(induced_and_slow_stops_are_told_apart),

@@ -10,7 +10,7 @@
 
 /* ---- heaps ---- */
 
-enum { ORDER, BYTES, LIST, FRAMEWORK, SERVICE, TEXT, N_TYPES };
+enum { ORDER, BYTES, LIST, FRAMEWORK, SERVICE, TEXT, APP, LINK, N_TYPES };
 
 struct built {
 	struct buf out;
@@ -32,6 +32,8 @@ static const struct graph_type types[N_TYPES] = {
 			.slots = framework_slots },
 	[SERVICE] = { .name = "Shop.Cache", .units = 4, .n_slots = 2, .slots = framework_slots },
 	[TEXT] = { .name = "System.String", .kind = GRAPH_STRING, .variable = true },
+	[APP] = { .name = "Shop.App", .units = 4, .n_slots = 2, .slots = framework_slots },
+	[LINK] = { .name = "System.Threading.TimerLink", .units = 4, .n_slots = 2, .slots = order_slots },
 };
 
 static void begin(struct built *b)
@@ -162,13 +164,96 @@ static void survivors(void **state)
 	assert_string_equal(json_string_value(json_array_get(mine, 1)), "3,000 Order");
 	assert_int_equal(number(mine, 3), 32 + 24 + 8 * 3000 + 3000 * (32 + 1024));
 	/* The framework's root is folded away: the service behind it is the holder. */
-	const json_t *service = row(json, "Holders", "Shop.Cache");
+	const json_t *service = row(json, "Holders", "Shop.Cache._items");
 	assert_string_equal(json_string_value(json_array_get(service, 1)), "1,000 Order");
 	assert_int_equal(number(service, 2), 2003);
 	assert_true(fixture_says(f.report, "Shop.Registry<Order>.All (static List<Order>) keeps 3,000 Order alive"));
 	assert_true(fixture_says(f.report, ".Payload → Byte[]"));
 	json_decref(json);
 	fixture_end(&f);
+}
+
+/* A static field has the program, the program a service, the service collects: the service is named, not the program.
+ */
+static void parts_of_a_program(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct built b;
+	fixture_begin(&f);
+	fixture_window(f.recording, 0);
+	begin(&b);
+	uint64_t app = START, services = app + 32;
+	heapgraph_write_root(b.w, GRAPH_STATIC, "Shop.Program.App", "", &app, 1);
+	object(&b, APP, 32, &services, 1);
+	uint64_t service = b.next + 32, list = service + 32;
+	object(&b, FRAMEWORK, 32, &service, 1);
+	object(&b, SERVICE, 32, &list, 1);
+	assert_int_equal(list_of_orders(&b, 3000), list);
+	end(&b);
+	keep(&f, "heap", &b);
+	f.way = WAY_IMAGE;
+	fixture_examine(&f, "gc-survivors");
+	assert_true(
+		fixture_says(f.report, "Shop.Cache._items (in static Shop.Program.App › App) keeps 3,000 Order alive"));
+	fixture_end(&f);
+}
+
+/* Each link of a framework's list holds the next one: the first has the name. */
+static void list_of_links(void **state)
+{
+	(void)state;
+	enum { LINKS = 3000, STEP = 32 + 32 + 1024 };
+	struct fixture f;
+	struct built b;
+	fixture_begin(&f);
+	fixture_window(f.recording, 0);
+	begin(&b);
+	heapgraph_write_root(b.w, GRAPH_STATIC, "System.Threading.Timers.s_all", "", &(uint64_t){ START }, 1);
+	for (unsigned i = 0; i < LINKS; i++) {
+		uint64_t at = b.next, refs[] = { at + 32, i + 1 < LINKS ? at + STEP : 0 }, payload = at + 64;
+		object(&b, LINK, 32, refs, 2);
+		object(&b, ORDER, 32, &payload, 1);
+		object(&b, BYTES, 1024, NULL, 0);
+	}
+	end(&b);
+	keep(&f, "heap", &b);
+	f.way = WAY_IMAGE;
+	fixture_examine(&f, "gc-survivors");
+	json_t *json = fixture_json(f.report);
+	assert_string_equal(report_finding(f.report), "one-holder");
+	assert_true(fixture_says(f.report, "keeps 3,000 Order alive"));
+	assert_true(fixture_says(f.report, "System.Threading.Timers.s_all"));
+	json_decref(json);
+	fixture_end(&f);
+}
+
+static void only_some_types(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct built b;
+	static const struct {
+		const char *profiler, *text, *finding, *says;
+	} cases[] = {
+		{ "gc-survivors", "BYTE[]", "one-holder", "keeps 300 Order alive: 300 KB" },
+		{ "gc-survivors", "Nothing.Like.It", "no-such-type", "in its name" },
+		{ "heap-stats", "BYTE[]", "asked", "464 KB in 401 objects" },
+		{ "heap-stats", "Nothing.Like.It", "no-such-type", "in its name" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		fixture_begin(&f);
+		fixture_window(f.recording, 0);
+		shop(&b, 300, 100);
+		keep(&f, "heap", &b);
+		f.way = WAY_IMAGE;
+		f.param_key = "type";
+		f.param_value = cases[i].text;
+		fixture_examine(&f, cases[i].profiler);
+		assert_string_equal(report_finding(f.report), cases[i].finding);
+		assert_true(fixture_says(f.report, cases[i].says));
+		fixture_end(&f);
+	}
 }
 
 static void statistics(void **state)
@@ -225,7 +310,8 @@ static void growth(void **state)
 	assert_string_equal(
 		json_string_value(json_array_get(row(json, "Holders that grew", "Shop.Registry<Order>.All"), 2)),
 		"yes");
-	assert_string_equal(json_string_value(json_array_get(row(json, "Holders that grew", "Shop.Cache"), 2)), "no");
+	assert_string_equal(json_string_value(json_array_get(row(json, "Holders that grew", "Shop.Cache._items"), 2)),
+			    "no");
 	json_decref(json);
 	fixture_end(&f);
 	/* Up and down is no leak, and neither is a little. */
@@ -278,9 +364,9 @@ static void areas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survivors),
-		cmocka_unit_test(statistics),
-		cmocka_unit_test(growth),
+		cmocka_unit_test(survivors),	 cmocka_unit_test(parts_of_a_program),
+		cmocka_unit_test(list_of_links), cmocka_unit_test(only_some_types),
+		cmocka_unit_test(statistics),	 cmocka_unit_test(growth),
 		cmocka_unit_test(areas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

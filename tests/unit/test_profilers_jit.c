@@ -112,6 +112,22 @@ static void compilations_are_timed_on_their_threads(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void generics_over_ever_new_types(void **state UNUSED)
+{
+	struct build_nettrace b;
+	struct fixture f;
+	begin(&f, &b);
+	for (uint64_t i = 0; i < 100; i++) {
+		CLEANUP(mem_freep) char *space = mem_printf("Shop.Rule`1[Shop.Pair`2[A%u,B]]", (unsigned)i);
+		jitting(&b, i * 200 * MS, 7, i, 20);
+		loaded(&b, i * 200 * MS + 100 * US, 7, i, 30, JITTED | TIER(3), space, "Apply");
+	}
+	examine(&f, &b);
+	assert_string_equal(report_finding(f.report), "generics-made-again");
+	assert_true(fixture_says(f.report, "Shop.Rule.Apply was compiled 100 times (5/s)"));
+	fixture_end(&f);
+}
+
 static void code_that_is_made_again_is_one_line(void **state UNUSED)
 {
 	struct build_nettrace b;
@@ -192,6 +208,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compilations_are_timed_on_their_threads),
+		cmocka_unit_test(generics_over_ever_new_types),
 		cmocka_unit_test(code_that_is_made_again_is_one_line),
 		cmocka_unit_test(a_start_is_told_from_a_habit),
 		cmocka_unit_test(odd_events_do_no_harm),

@@ -6,19 +6,25 @@
 
 enum { THREAD = 70, METHOD = 143, METHOD_GONE = 144, JITTING = 145, LOAD = 154, UNLOAD = 155, BOUND = 291, GC = 1 };
 enum { STACK_PLUGIN = 5, STACK_REGEX, STACK_START };
-enum { DYNAMIC = 1, COLLECTIBLE = 8 };
+enum { DYNAMIC = 1, MADE = 2, COLLECTIBLE = 8 };
 
-static void assembly(struct build_nettrace *b, uint32_t event, uint64_t at_ns, uint64_t id, const char *name)
+static void assembly_flagged(struct build_nettrace *b, uint32_t event, uint64_t at_ns, uint64_t id, const char *name,
+			     uint32_t flags)
 {
 	struct buf p = { 0 };
 	build_u64(&p, id);
 	build_u64(&p, 1);
 	build_u64(&p, 0);
-	build_u32(&p, COLLECTIBLE);
+	build_u32(&p, flags);
 	build_utf16z(&p, name);
 	build_u16(&p, 0);
 	fixture_event(b, event, at_ns, 7, event == LOAD ? STACK_PLUGIN : 0, &p);
 	buf_free(&p);
+}
+
+static void assembly(struct build_nettrace *b, uint32_t event, uint64_t at_ns, uint64_t id, const char *name)
+{
+	assembly_flagged(b, event, at_ns, id, name, COLLECTIBLE);
 }
 
 static void bound(struct build_nettrace *b, uint64_t at_ns, const char *name, const char *context)
@@ -155,6 +161,29 @@ static void without_a_collection_nobody_can_tell(void **state UNUSED)
 	fixture_end(&f);
 }
 
+/* Proxies, serializers and the like: each has a name of its own, and none can go. */
+static void made_assemblies_that_cannot_go(void **state UNUSED)
+{
+	for (int collectible = 0; collectible < 2; collectible++) {
+		struct build_nettrace b = { 0 };
+		struct fixture f;
+		begin_loader(&b);
+		for (uint32_t i = 0; i < 40; i++) {
+			CLEANUP(mem_freep)
+			char *name =
+				mem_printf("proxy%u, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null", i * 7919);
+			assembly_flagged(&b, LOAD, i * 100 * MS, 100 + i, name, MADE | (collectible ? COLLECTIBLE : 0));
+		}
+		examine(&f, &b, NULL, 0);
+		assert_string_equal(report_finding(f.report), collectible ? "contexts-pile-up" : "assemblies-stay");
+		assert_int_equal(report_health(f.report), collectible ? REPORT_WARN : REPORT_BAD);
+		assert_true(fixture_says(f.report, "40 assemblies made at run time were loaded"));
+		assert_true(fixture_says(f.report, "proxy#, asked for in Shop.Plugins.Load"));
+		assert_int_equal(fixture_says(f.report, "They can never be unloaded"), !collectible);
+		fixture_end(&f);
+	}
+}
+
 static void contexts_that_go_are_no_leak(void **state UNUSED)
 {
 	struct build_nettrace b = { 0 };
@@ -252,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(contexts_that_outlive_a_full_collection_leak),
 		cmocka_unit_test(without_a_collection_nobody_can_tell),
+		cmocka_unit_test(made_assemblies_that_cannot_go),
 		cmocka_unit_test(contexts_that_go_are_no_leak),
 		cmocka_unit_test(dynamic_code_is_counted_by_kind_and_place),
 		cmocka_unit_test(what_comes_once_does_not_grow),

@@ -16,11 +16,15 @@ static struct chains *orders(enum awaits awaits, const char *what, uint32_t coun
 	vec_push(&c->methods, ((struct chain_method){ "Shop.PlaceAsync", false, count }));
 	vec_push(&c->methods, ((struct chain_method){ "Shop.ConfirmAsync", false, count }));
 	vec_push(&c->methods, ((struct chain_method){ "System.Net.LoopAsync", true, 1 }));
-	vec_push(&c->steps, ((struct chain_step){ 0, 0, 1 }));
-	vec_push(&c->steps, ((struct chain_step){ 1, 2, 3 }));
-	vec_push(&c->steps, ((struct chain_step){ 2, 0, 1 }));
-	vec_push(&c->v,
-		 ((struct chain){ .n = 2, .awaits = awaits, .what = what, .longest_ms = 60000, .count = count }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 0, .await = 0, .times = 1 }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 1, .await = 2, .times = 3 }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 2, .await = 0, .times = 1 }));
+	vec_push(&c->v, ((struct chain){ .n = 2,
+					 .awaits = awaits,
+					 .what = what,
+					 .longest_ms = 60000,
+					 .due_ms = CHAIN_UNKNOWN,
+					 .count = count }));
 	vec_push(&c->v, ((struct chain){ .first = 2, .n = 1, .awaits = AWAITS_SOCKET, .what = "", .count = 1 }));
 	for (uint32_t i = 0; i < count; i++)
 		vec_push(&c->marks, first_mark + i);
@@ -164,6 +168,121 @@ static void test_not_stuck(void **state)
 	fixture_end(&f);
 }
 
+static struct chains *one_chain(enum awaits awaits, const char *what, int32_t await, bool gone)
+{
+	struct chains *c = orders(awaits, what, 1, 100);
+	c->steps.v[1].await = await;
+	c->steps.v[1].line = "Shop.cs:12";
+	c->v.v[0].gone = gone;
+	c->v.v[0].taken = awaits == AWAITS_SEMAPHORE;
+	return c;
+}
+
+/* One that nobody can end any more is enough. */
+static void test_gone(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(chains_freep) struct chains *c = one_chain(AWAITS_SOURCE, "", 2, true);
+	examine(&f, c, c);
+	assert_string_equal(report_finding(f.report), "source-gone");
+	assert_int_equal(report_health(f.report), REPORT_WARN);
+	assert_true(fixture_says(f.report,
+				 "Shop.ConfirmAsync (Shop.cs:12), which awaits a TaskCompletionSource that is "
+				 "gone: nobody can complete it any more."));
+	fixture_end(&f);
+	examine(&f, c, NULL);
+	assert_string_equal(report_finding(f.report), "waiting");
+	fixture_end(&f);
+}
+
+/* Another chain, of a method of its own. */
+static void add_second(struct chains *c, const char *what, int32_t await)
+{
+	uint32_t first = (uint32_t)c->steps.n, mark = (uint32_t)c->marks.n;
+	vec_push(&c->methods, ((struct chain_method){ "Shop.RefundAsync", false, 1 }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = await, .times = 1 }));
+	vec_push(&c->marks, 900);
+	vec_push(&c->v, ((struct chain){ .first = first,
+					 .n = 1,
+					 .awaits = AWAITS_SEMAPHORE,
+					 .what = what,
+					 .taken = true,
+					 .due_ms = CHAIN_UNKNOWN,
+					 .count = 1,
+					 .marks_first = mark,
+					 .marks_n = 1 }));
+}
+
+static void test_semaphores(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(chains_freep) struct chains *c = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
+	add_second(c, "Shop.Right", 1);
+	examine(&f, c, c);
+	assert_string_equal(report_finding(f.report), "deadlock-likely");
+	assert_true(fixture_says(f.report, "Shop.ConfirmAsync waits for Shop.Left (Shop.cs:12), Shop.RefundAsync waits "
+					   "for Shop.Right"));
+	fixture_end(&f);
+	/* Whoever waits for its first one has none; two for the same one are a queue. */
+	CLEANUP(chains_freep) struct chains *first = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
+	add_second(first, "Shop.Right", 0);
+	examine(&f, first, first);
+	assert_string_equal(report_finding(f.report), "waiting");
+	fixture_end(&f);
+	CLEANUP(chains_freep) struct chains *queue = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
+	add_second(queue, "Shop.Left", 1);
+	examine(&f, queue, queue);
+	assert_string_equal(report_finding(f.report), "waiting");
+	fixture_end(&f);
+}
+
+static void test_other_ends(void **state)
+{
+	(void)state;
+	struct fixture f;
+	static const struct {
+		enum awaits awaits;
+		const char *finding;
+		enum report_health health;
+	} cases[] = { { AWAITS_ROOM, "channel-full", REPORT_WARN },
+		      { AWAITS_SOCKET, "no-answer", REPORT_INFO },
+		      { AWAITS_CHANNEL, "waiting", REPORT_INFO } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(chains_freep) struct chains *c = orders(cases[i].awaits, "Shop.Feed.News", 12, 100);
+		examine(&f, c, c);
+		assert_string_equal(report_finding(f.report), cases[i].finding);
+		assert_int_equal(report_health(f.report), cases[i].health);
+		assert_true(fixture_says(f.report, "Shop.Feed.News"));
+		fixture_end(&f);
+	}
+}
+
+static void test_words(void **state)
+{
+	(void)state;
+	static const struct {
+		struct chain chain;
+		const char *words;
+	} cases[] = {
+		{ { .awaits = AWAITS_TIMER, .what = "", .longest_ms = 5000, .due_ms = 0 },
+		  "a timer of up to 5 s, due now" },
+		{ { .awaits = AWAITS_TIMER, .what = "", .longest_ms = 5000, .due_ms = 2000 },
+		  "a timer of up to 5 s, due in 2 s" },
+		{ { .awaits = AWAITS_TIMER, .what = "", .longest_ms = CHAIN_ENDLESS, .due_ms = CHAIN_UNKNOWN },
+		  "a delay that only its CancellationToken ends" },
+		{ { .awaits = AWAITS_SOURCE, .what = "Shop.Hub._waiting" },
+		  "a TaskCompletionSource kept by Hub._waiting" },
+		{ { .awaits = AWAITS_OTHER, .what = "Shop.Net.Link" }, "a Net.Link" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(buf_free) struct buf words = { 0 };
+		chain_awaits_brief(&cases[i].chain, &words);
+		assert_string_equal(buf_cstr(&words), cases[i].words);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +291,10 @@ int main(void)
 		cmocka_unit_test(test_hostile_kept_threads),
 		cmocka_unit_test(test_stuck),
 		cmocka_unit_test(test_not_stuck),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_semaphores),
+		cmocka_unit_test(test_other_ends),
+		cmocka_unit_test(test_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

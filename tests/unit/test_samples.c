@@ -183,6 +183,10 @@ static void kinds_of_waits(void **state)
 	} cases[] = {
 		{ "futex_do_wait", "Shop.Stock.Reserve", FRAME_CODE, WAIT_LOCK },
 		{ "futex_do_wait", "System.Threading.Monitor.Enter_Slowpath", FRAME_FRAMEWORK, WAIT_LOCK },
+		{ "futex_wait", "System.Threading.Lock.TryEnterSlow", FRAME_FRAMEWORK, WAIT_LOCK },
+		{ "futex_wait", "System.Threading.SpinLock.ContinueTryEnter", FRAME_FRAMEWORK, WAIT_LOCK },
+		{ "futex_wait", "System.Threading.ReaderWriterLockSlim.TryEnterReadLockCore", FRAME_FRAMEWORK,
+		  WAIT_LOCK },
 		{ "futex_wait", "System.Threading.WaitHandle.WaitOneNoCheck", FRAME_FRAMEWORK, WAIT_EVENT },
 		{ "futex_wait", "System.Threading.Thread.Sleep", FRAME_FRAMEWORK, WAIT_SLEEP },
 		{ "hrtimer_nanosleep", "Shop.A", FRAME_CODE, WAIT_SLEEP },
@@ -198,6 +202,23 @@ static void kinds_of_waits(void **state)
 		uint32_t stack;
 		struct samples *s = with_wait(cases[i].kernel, cases[i].managed, cases[i].frame, &stack);
 		assert_int_equal(wait_kind_of(s, stack, -1), cases[i].kind);
+		samples_free(s);
+	}
+}
+
+static void a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock(void **state)
+{
+	(void)state;
+	static const char *const between[] = { "dynamicClass.IL_STUB_PInvoke", "System.Threading.Thread.Sleep" };
+	static const char *const locks[] = { "System.Threading.Lock.TryEnterSlow", "System.Threading.SpinLock.Enter" };
+	for (size_t i = 0; i < ARRAY_SIZE(between); i++) {
+		struct samples *s = samples_new();
+		uint32_t frames[] = { samples_frame(s, "futex_do_wait", "kernel", FRAME_KERNEL),
+				      samples_frame(s, between[i], NULL, FRAME_FRAMEWORK),
+				      samples_frame(s, locks[i], NULL, FRAME_FRAMEWORK),
+				      samples_frame(s, "Shop.Main", NULL, FRAME_CODE) };
+		uint32_t stack = samples_stack(s, frames, ARRAY_SIZE(frames), UNWIND_ROOT, false);
+		assert_int_equal(wait_kind_of(s, stack, -1), WAIT_LOCK);
 		samples_free(s);
 	}
 }
@@ -318,6 +339,7 @@ int main(void)
 		cmocka_unit_test(sums),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(kinds_of_waits),
+		cmocka_unit_test(a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock),
 		cmocka_unit_test(waits_are_timed),
 		cmocka_unit_test(what_was_heard_stands_for_the_whole),
 		cmocka_unit_test(sampled_waits_stand_for_all_of_their_thread),

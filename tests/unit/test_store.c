@@ -253,6 +253,50 @@ static void a_killed_writer_leaves_it_whole(void **state UNUSED)
 	}
 }
 
+/* 0 = it could be opened, written and closed. */
+static int use_once(const char *home, int gate)
+{
+	char c, guid[STORE_GUID_LEN + 1];
+	struct store *s;
+	if (read(gate, &c, 1) != 0)
+		return 2;
+	struct err *err = store_open(home, &s);
+	if (err) {
+		fprintf(stderr, "%s\n", err_text(err));
+		return 1;
+	}
+	store_guid_new(guid);
+	struct store_row row = sample(guid, 1);
+	err = store_put(s, &row);
+	store_close(s);
+	return err != NULL;
+}
+
+static void first_users_do_not_turn_each_other_away(void **state UNUSED)
+{
+	enum { USERS = 4, ROUNDS = 100 };
+	for (int round = 0; round < ROUNDS; round++) {
+		CLEANUP(mem_freep) char *home = fresh();
+		pid_t users[USERS];
+		int gate[2], status;
+		assert_int_equal(pipe(gate), 0);
+		for (size_t i = 0; i < USERS; i++) {
+			users[i] = fork();
+			assert_true(users[i] >= 0);
+			if (!users[i]) {
+				close(gate[1]);
+				_exit(use_once(home, gate[0]));
+			}
+		}
+		close(gate[1]); /* now, all at once */
+		close(gate[0]);
+		for (size_t i = 0; i < USERS; i++) {
+			assert_int_equal(waitpid(users[i], &status, 0), users[i]);
+			assert_int_equal(status, 0);
+		}
+	}
+}
+
 static void a_home_that_cannot_be_is_said(void **state UNUSED)
 {
 	struct store *s;
@@ -263,22 +307,6 @@ static void a_home_that_cannot_be_is_said(void **state UNUSED)
 	assert_non_null(err);
 	assert_non_null(strstr(err_text(err), "DRDOTNET_HOME"));
 	err_free(err);
-}
-
-static void home_follows_the_environment(void **state UNUSED)
-{
-	char *home;
-	setenv("DRDOTNET_HOME", "/x/y", 1);
-	assert_ok(store_home(&home));
-	assert_string_equal(home, "/x/y");
-	mem_free(home);
-	setenv("DRDOTNET_HOME", "relative", 1);
-	assert_err(store_home(&home), ERR_USAGE);
-	unsetenv("DRDOTNET_HOME");
-	setenv("XDG_STATE_HOME", "/state", 1);
-	assert_ok(store_home(&home));
-	assert_string_equal(home, geteuid() == 0 ? "/var/lib/drdotnet" : "/state/drdotnet");
-	mem_free(home);
 }
 
 static void records_round_trip_and_survive_damage(void **state UNUSED)
@@ -354,8 +382,8 @@ int main(void)
 		cmocka_unit_test(newer_and_foreign_indexes_are_refused),
 		cmocka_unit_test(a_damaged_index_is_set_aside),
 		cmocka_unit_test(a_killed_writer_leaves_it_whole),
+		cmocka_unit_test(first_users_do_not_turn_each_other_away),
 		cmocka_unit_test(a_home_that_cannot_be_is_said),
-		cmocka_unit_test(home_follows_the_environment),
 		cmocka_unit_test(records_round_trip_and_survive_damage),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

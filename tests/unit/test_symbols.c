@@ -1,8 +1,12 @@
 #include "build_elf.h"
+#include "base/fd.h"
+#include "symbols/cache.h"
+#include "symbols/debug_file.h"
 #include "symbols/demangle.h"
 #include "symbols/space.h"
 #include "unit.h"
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct build_elf_symbol symbols[] = {
@@ -241,6 +245,119 @@ static void functions_of_a_pe_file(void **state)
 	buf_free(&b);
 }
 
+/* --- the cache --- */
+
+static void keys_are_those_of_the_protocol(void **state)
+{
+	(void)state;
+	static const uint8_t guid[16] = { 0xf6, 0x72, 0x7b, 0x49, 0x0a, 0x39, 0xfc, 0x44,
+					  0x87, 0x8e, 0x5a, 0x2d, 0x63, 0xb6, 0xcc, 0x4b };
+	static const uint8_t id[4] = { 0x18, 0x0a, 0x37, 0x3d };
+	static const char whole[] = "180a373d6afbabf0eb1f09be1bc45bd796a71085";
+	struct symbol_file f[7];
+	assert_true(symbol_of_elf(SYMBOL_LIBRARY, "/usr/lib/Foo.so", whole, &f[0]));
+	assert_true(symbol_of_elf(SYMBOL_DEBUG, "foo.so", whole, &f[1]));
+	assert_true(symbol_of_elf(SYMBOL_DAC, "libmscordaccore.so", whole, &f[2]));
+	assert_true(symbol_of_build(SYMBOL_DEBUG, "bar.so", id, sizeof(id), &f[3]));
+	assert_true(symbol_of_pdb("D:\\a\\b\\Foo.pdb", guid, &f[4]));
+	assert_true(symbol_of_assembly("/app/Foo.exe", 0x542d5742, 0x32000, &f[5]));
+	assert_true(symbol_of_assembly("Foo.dll", 0xd9f641e, 0x599000, &f[6]));
+	static const char *const keys[] = {
+		"foo.so/elf-buildid-180a373d6afbabf0eb1f09be1bc45bd796a71085/foo.so",
+		"_.debug/elf-buildid-sym-180a373d6afbabf0eb1f09be1bc45bd796a71085/_.debug",
+		"libmscordaccore.so/elf-buildid-coreclr-180a373d6afbabf0eb1f09be1bc45bd796a71085/libmscordaccore.so",
+		"_.debug/elf-buildid-sym-180a373d00000000000000000000000000000000/_.debug",
+		"foo.pdb/497b72f6390a44fc878e5a2d63b6cc4bFFFFFFFF/foo.pdb",
+		"foo.exe/542D574232000/foo.exe",
+		"foo.dll/0D9F641E599000/foo.dll",
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
+		CLEANUP(buf_free) struct buf key = { 0 };
+		symbol_key(&f[i], &key);
+		assert_string_equal(buf_cstr(&key), keys[i]);
+	}
+	CLEANUP(buf_free) struct buf path = { 0 };
+	assert_true(symbol_debuginfod_path(&f[3], &path));
+	assert_string_equal(buf_cstr(&path), "buildid/180a373d/debuginfo");
+	assert_false(symbol_debuginfod_path(&f[4], &path));
+}
+
+static void names_that_are_none_make_no_key(void **state)
+{
+	(void)state;
+	static const uint8_t guid[16] = { 1 };
+	static const char *const names[] = {
+		"", "..", "a/..", ".hidden", "a/", "a b", "x?y", "x%2f", "x\ny", "\xc3\xa4"
+	};
+	struct symbol_file f;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_false(symbol_of_pdb(names[i], guid, &f));
+	char longer[300];
+	memset(longer, 'a', sizeof(longer));
+	longer[sizeof(longer) - 1] = '\0';
+	assert_false(symbol_of_pdb(longer, guid, &f));
+	static const char *const ids[] = { "", "12", "../../../x", "180A373D", "180a373d/" };
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		assert_false(symbol_of_elf(SYMBOL_DEBUG, "a.so", ids[i], &f));
+	assert_false(symbol_of_elf(SYMBOL_DEBUG, "a.so", longer, &f));
+}
+
+static struct err *put_in_cache(const struct symbol_file *f, const struct buf *bytes)
+{
+	CLEANUP(mem_freep) char *path = NULL;
+	CLOSE_FD int fd = -1;
+	TRY(symbol_cache_begin(&fd, &path));
+	TRY(fd_write_full(fd, bytes->data, bytes->len, DEADLINE_NEVER));
+	struct err *err = symbol_cache_keep(f, fd, path);
+	assert_int_equal(access(path, F_OK), -1);
+	return err;
+}
+
+static void what_is_kept_is_found_again(void **state)
+{
+	(void)state;
+	char folder[64];
+	unit_temp_dir(folder, sizeof(folder));
+	setenv("DRDOTNET_HOME", folder, 1);
+	struct build_elf build = {
+		.symbols = symbols, .n_symbols = ARRAY_SIZE(symbols), .build_id = "\x01\xab\xff\x10", .build_id_len = 4
+	};
+	CLEANUP(buf_free) struct buf debug = { 0 }, stripped = { 0 }, other = { 0 };
+	build_elf(&build, &debug);
+	build.n_symbols = 0;
+	build_elf(&build, &stripped);
+	build.build_id = "\x01\xab\xff\x11";
+	build.n_symbols = ARRAY_SIZE(symbols);
+	build_elf(&build, &other);
+	struct symbol_file f;
+	assert_true(symbol_of_elf(SYMBOL_DEBUG, "libx.so", "01abff10", &f));
+	assert_int_equal(symbol_cache_open(&f), -1);
+	assert_err(put_in_cache(&f, &stripped), ERR_BAD_DATA);
+	assert_err(put_in_cache(&f, &other), ERR_BAD_DATA);
+	assert_int_equal(symbol_cache_open(&f), -1);
+	assert_ok(put_in_cache(&f, &debug));
+	CLOSE_FD int fd = symbol_cache_open(&f);
+	assert_true(fd >= 0);
+
+	struct elf *elf;
+	size_t len = stripped.len;
+	assert_ok(elf_from_bytes(buf_steal(&stripped), len, &elf));
+	struct elf *found = debug_file_find("", "/nowhere/libx.so", elf);
+	assert_non_null(found);
+	assert_string_equal(elf_symbol(elf, found, 0x1000), "outer");
+	elf_free(found);
+
+	CLEANUP(buf_free) struct buf place = { 0 };
+	buf_printf(&place, "%s/symbols/", folder);
+	symbol_key(&f, &place);
+	assert_ok(file_write_atomic(buf_cstr(&place), other.data, other.len, 0600));
+	assert_int_equal(symbol_cache_open(&f), -1);
+	assert_null(debug_file_find("", "/nowhere/libx.so", elf));
+	elf_free(elf);
+	assert_ok(dir_remove(folder));
+	unsetenv("DRDOTNET_HOME");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +370,9 @@ int main(void)
 		cmocka_unit_test(our_own_space),
 		cmocka_unit_test(a_space_without_a_process),
 		cmocka_unit_test(functions_of_a_pe_file),
+		cmocka_unit_test(keys_are_those_of_the_protocol),
+		cmocka_unit_test(names_that_are_none_make_no_key),
+		cmocka_unit_test(what_is_kept_is_found_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

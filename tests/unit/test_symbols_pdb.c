@@ -281,12 +281,70 @@ static void damaged_assembly(void **state)
 	assert_ok(dir_remove(folder));
 }
 
+/* Neither beside nor inside: the cache has it, by the id and name that the assembly says, on disk or in memory. */
+static void found_in_the_cache(void **state)
+{
+	(void)state;
+	char folder[64];
+	unit_temp_dir(folder, sizeof(folder));
+	setenv("DRDOTNET_HOME", folder, 1);
+	struct build_pdb b = make();
+	CLEANUP(buf_free) struct buf pdb = { 0 }, assembly = { 0 }, loaded = { 0 };
+	build_pdb(&b, &pdb);
+	build_assembly(b.id, NULL, &assembly);
+	write_file(folder, "Shop.dll", &assembly);
+	struct pdb_assembly a = { folder, "Shop.dll", NULL, 0 };
+	struct symbol_file want, same;
+	assert_int_equal(pdb_state(&a, &want), PDB_MISSING);
+	assert_string_equal(want.name, "shop.pdb");
+
+	struct pe pe;
+	assert_true(pe_parse_any(assembly.data, assembly.len, &pe));
+	assert_true(pdb_of_assembly(&pe, &same));
+	assert_string_equal(same.id, want.id);
+	buf_add(&loaded, assembly.data, 0x200);
+	while (loaded.len < 0x2000)
+		buf_char(&loaded, 0);
+	buf_add(&loaded, assembly.data + 0x200, assembly.len - 0x200);
+	assert_true(pe_parse_loaded(loaded.data, loaded.len, &pe));
+	same = (struct symbol_file){ 0 };
+	assert_true(pdb_of_assembly(&pe, &same));
+	assert_string_equal(same.id, want.id);
+
+	CLEANUP(mem_freep) char *path = NULL;
+	int fd = -1;
+	assert_ok(symbol_cache_begin(&fd, &path));
+	assert_ok(fd_write_full(fd, pdb.data, pdb.len, DEADLINE_NEVER));
+	assert_ok(symbol_cache_keep(&want, fd, path));
+	close(fd);
+	assert_int_equal(pdb_state(&a, &same), PDB_HERE);
+	struct pdb *p = NULL;
+	assert_ok(pdb_open(&a, &p));
+	check_all(p);
+	pdb_free(p);
+
+	/* Of a core from elsewhere the assembly itself comes from there too. */
+	struct symbol_file itself;
+	struct pdb_assembly gone = { folder, "/gone/Shop.dll", assembly.data, assembly.len };
+	assert_int_equal(pdb_state(&gone, &same), PDB_UNKNOWN);
+	assert_true(symbol_of_assembly("Shop.dll", 0xfeedc0de, 0x6000, &itself));
+	mem_free(STEAL(path));
+	assert_ok(symbol_cache_begin(&fd, &path));
+	assert_ok(fd_write_full(fd, assembly.data, assembly.len, DEADLINE_NEVER));
+	assert_ok(symbol_cache_keep(&itself, fd, path));
+	close(fd);
+	assert_int_equal(pdb_state(&gone, &same), PDB_HERE);
+	assert_ok(dir_remove(folder));
+	unsetenv("DRDOTNET_HOME");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_and_names),	   cmocka_unit_test(wide_indexes),
 		cmocka_unit_test(another_id_is_refused),   cmocka_unit_test(damaged),
 		cmocka_unit_test(found_beside_and_inside), cmocka_unit_test(damaged_assembly),
+		cmocka_unit_test(found_in_the_cache),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

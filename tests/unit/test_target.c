@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "target/cpus.h"
 #include "target/proc.h"
 #include "target/program.h"
 #include "target/target.h"
@@ -12,9 +13,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -542,6 +545,88 @@ static void test_cpu_of_a_process(void **state)
 	target_fini(&self);
 }
 
+/* ---- CPU limits: a /proc and cgroups of our own ---- */
+
+static void put(const char *root, const char *name, const char *text)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", root, name);
+	for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		mkdir(path, 0700);
+		*slash = '/';
+	}
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void put_groups(const char *root, const char *groups, const char *mounts)
+{
+	CLEANUP(mem_freep) char *name = mem_printf("%d/cgroup", (int)getpid());
+	put(root, name, groups);
+	put(root, "self/mountinfo", mounts);
+}
+
+static void test_cpu_limit_v2(void **state)
+{
+	(void)state;
+	char root[] = "/tmp/drdotnet-cpus-XXXXXX";
+	assert_non_null(mkdtemp(root));
+	CLEANUP(mem_freep) char *mounts = mem_printf("30 20 0:26 / %s/cg rw - cgroup2 cgroup2 rw\n", root);
+	put_groups(root, "0::/pod/app\n", mounts);
+	put(root, "cg/pod/app/cpu.max", "max 100000\n");
+	struct target_cpus none = target_cpus(root, getpid());
+	assert_true(none.machine >= 1 && none.usable >= 1 && none.usable <= none.machine);
+	assert_false(none.limited);
+	/* The least of all levels counts, with its own numbers. */
+	put(root, "cg/pod/app/cpu.max", "50000 100000\n");
+	put(root, "cg/pod/cpu.max", "25000 100000\n");
+	put(root, "cg/pod/cpu.stat", "usage_usec 7\nnr_periods 40\nnr_throttled 30\nthrottled_usec 9\n");
+	struct target_cpus c = target_cpus(root, getpid());
+	assert_true(c.limited);
+	assert_float_equal(c.usable, 0.25, 1e-6);
+	assert_int_equal(c.periods, 40);
+	assert_int_equal(c.stopped, 30);
+	/* More than there are is no limit, nor is what cannot be meant. */
+	const char *const odd[] = {
+		"6000000000 100000\n",	      "50000 0\n", "0 100000\n", "-1\n", "", "50000", "x y\n",
+		"99999999999999999999999 1\n"
+	};
+	put(root, "cg/pod/cpu.max", "max 100000\n");
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		put(root, "cg/pod/app/cpu.max", odd[i]);
+		assert_false(target_cpus(root, getpid()).limited);
+	}
+	assert_ok(dir_remove(root));
+}
+
+static void test_cpu_limit_v1_and_from_inside(void **state)
+{
+	(void)state;
+	char root[] = "/tmp/drdotnet-cpus-XXXXXX";
+	assert_non_null(mkdtemp(root));
+	CLEANUP(mem_freep)
+	char *mounts = mem_printf("31 20 0:27 / %s/cpu rw - cgroup cgroup rw,cpu,cpuacct\n", root);
+	put_groups(root, "4:cpu,cpuacct:/docker/abc\n", mounts);
+	put(root, "cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
+	put(root, "cpu/docker/abc/cpu.cfs_period_us", "100000\n");
+	assert_false(target_cpus(root, getpid()).limited);
+	put(root, "cpu/docker/abc/cpu.cfs_quota_us", "20000\n");
+	put(root, "cpu/docker/abc/cpu.stat", "nr_periods 5\nnr_throttled 5\nthrottled_time 1\n");
+	struct target_cpus c = target_cpus(root, getpid());
+	assert_true(c.limited);
+	assert_float_equal(c.usable, 0.2, 1e-6);
+	assert_int_equal(c.stopped, 5);
+	/* A group that lies outside of what we see shows itself in its own mount. */
+	put_groups(root, "0::/../other\n", mounts);
+	CLEANUP(mem_freep) char *inside = mem_printf("%d/root/sys/fs/cgroup/cpu.max", (int)getpid());
+	put(root, inside, "10000 100000\n");
+	assert_float_equal(target_cpus(root, getpid()).usable, 0.1, 1e-6);
+	assert_int_equal(target_cpus(root, 0).usable, target_cpus(root, 0).machine);
+	assert_ok(dir_remove(root));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -564,6 +649,8 @@ int main(void)
 		cmocka_unit_test(test_pretender_is_no_patient),
 		cmocka_unit_test(test_threads_and_their_names),
 		cmocka_unit_test(test_cpu_of_a_process),
+		cmocka_unit_test(test_cpu_limit_v2),
+		cmocka_unit_test(test_cpu_limit_v1_and_from_inside),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,9 +122,10 @@ void Statics()
                     Console.WriteLine($"static {address:x} {field.Name} {value.Address:x}");
 }
 
-// How many objects and bytes the roots reach, dependent handles included.
+// How many objects and bytes the roots reach, dependent handles included; and by kind of root, the different objects.
 void Graph()
 {
+    var kinds = new Dictionary<ClrRootKind, HashSet<ulong>>();
     var seen = new HashSet<ulong>();
     var left = new Stack<ulong>();
     ulong bytes = 0;
@@ -134,7 +135,13 @@ void Graph()
             left.Push(address);
     }
     foreach (ClrRoot root in runtime.Heap.EnumerateRoots())
+    {
         Reach(root.Object.Address);
+        if (root.Object.Address != 0 && (kinds.TryGetValue(root.RootKind, out var objects) || kinds.TryAdd(root.RootKind, objects = [])))
+            objects.Add(root.Object.Address);
+    }
+    foreach (var (kind, objects) in kinds)
+        Console.WriteLine($"roots {Word(kind)} {objects.Count} {objects.Aggregate(0UL, (sum, address) => sum + address):x}");
     while (left.TryPop(out ulong address))
     {
         ClrObject obj = runtime.Heap.GetObject(address);
@@ -143,12 +150,18 @@ void Graph()
             Reach(reference.Address);
     }
     Console.WriteLine($"reached {seen.Count} {bytes}");
+    static string Word(ClrRootKind kind) => kind switch
+    {
+        ClrRootKind.Stack => "stack", ClrRootKind.FinalizerQueue => "finalizer", ClrRootKind.StrongHandle => "strong",
+        ClrRootKind.PinnedHandle => "pinned", ClrRootKind.RefCountedHandle => "counted",
+        ClrRootKind.AsyncPinnedHandle => "overlapped", ClrRootKind.SizedRefHandle => "sized", _ => kind.ToString(),
+    };
 }
 
-// A way from a root to the last object of the type that the third argument names.
+// A way from a root to the object at the address that the third argument names.
 void Path()
 {
-    ulong wanted = runtime.Heap.EnumerateObjects().Where(o => o.Type!.Name == args[3]).Last().Address;
+    ulong wanted = Convert.ToUInt64(args[3], 16);
     var search = new GCRoot(runtime.Heap, new[] { wanted });
     foreach ((ClrRoot root, GCRoot.ChainLink path) in search.EnumerateRootPaths())
     {

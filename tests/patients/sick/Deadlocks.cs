@@ -11,6 +11,7 @@ namespace Shop.Bank
         public readonly string Name = name;
         public readonly object Gate = new();
         public readonly SemaphoreSlim Slot = new(1, 1);
+        public readonly ReaderWriterLockSlim Book = new();
 #if NET9_0_OR_GREATER
         public readonly Lock Lock = new();
 #endif
@@ -39,6 +40,15 @@ namespace Shop.Bank
             from.Slot.Wait();
             meeting.SignalAndWait();
             to.Slot.Wait();
+        }
+
+        // Each reads in one book and wants to write in the other.
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void TransferByBook(Account from, Account to, Barrier meeting)
+        {
+            from.Book.EnterReadLock();
+            meeting.SignalAndWait();
+            to.Book.EnterWriteLock();
         }
 
 #if NET9_0_OR_GREATER
@@ -112,8 +122,45 @@ namespace Shop.Bank
         }
     }
 
+    // One waits for the end of a thread that waits for what the first one has; or for an event that only such a thread sets.
+    static class Closing
+    {
+        static readonly object Till = new();
+        static readonly ManualResetEventSlim Counted = new();
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void CloseAndJoin(Thread counter)
+        {
+            lock (Till)
+            {
+                counter.Start();
+                counter.Join();
+            }
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void CloseAndWait(Thread counter)
+        {
+            lock (Till)
+            {
+                counter.Start();
+                Counted.Wait();
+            }
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void Count()
+        {
+            lock (Till)
+                Counted.Set();
+        }
+    }
+
     static class Teller
     {
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void WriteBook(Account account) => account.Book.EnterWriteLock();
+
         [MethodImpl(MethodImplOptions.NoInlining)]
         public static void ShowBalance(Account account)
         {
@@ -152,7 +199,8 @@ namespace Patients
         public override string About => "threads that wait for each other, and bystanders behind them";
         public override Key[] Keys =>
         [
-            Choice("kind", "what they wait with", "monitor", "lock", "mixed", "semaphore", "threeway", "async"),
+            Choice("kind", "what they wait with", "monitor", "lock", "mixed", "semaphore", "threeway", "async",
+                   "rwlock", "join", "event"),
             new("bystanders", "3", "threads that wait behind the first lock", 0, 500),
         ];
 
@@ -162,12 +210,18 @@ namespace Patients
             _bystanders = settings.Int("bystanders");
             Action bystander = Prepare();
 
-            List<Thread> threads = _cycle.Where(party => party.Thread != "pool")
+            List<Thread> threads = _cycle.Where(party => party.Thread is not ("pool" or Counter))
                 .Select(party => Worker.Start(party.Thread, () => Act(party.Thread, party.Act))).ToList();
             if (_kind == "async")
             {
                 Worker.Until(() => Checkout.Completer != null, "the pool thread");
                 threads.Add(Checkout.Completer!);
+            }
+            if (_counter != null)
+            {
+                Worker.Until(() => (_counter.ThreadState & (ThreadState.Unstarted | ThreadState.WaitSleepJoin)) ==
+                                   ThreadState.WaitSleepJoin, "the counting thread");
+                threads.Add(_counter);
             }
             // Threads also wait at the barrier, so they must be past it before "blocked" means deadlock.
             Worker.Until(() => Volatile.Read(ref _met), "all parties to hold their first lock");
@@ -175,7 +229,9 @@ namespace Patients
             Worker.UntilBlocked(Enumerable.Range(0, _bystanders).Select(i => Worker.Start($"teller-{i}", bystander)).ToList());
         }
 
+        const string Counter = "counter";
         bool _met;
+        Thread? _counter;
 
         void Act(string thread, Action act)
         {
@@ -198,6 +254,13 @@ namespace Patients
                     Cycle(Ledger.TransferBySemaphore, "TransferBySemaphore", "Slot", Ledger.Savings, Ledger.Checking);
                     return Bystander("ShowBalanceBySemaphore", "savings.Slot",
                                      () => Teller.ShowBalanceBySemaphore(Ledger.Savings));
+                case "rwlock":
+                    Cycle(Ledger.TransferByBook, "TransferByBook", "Book", Ledger.Savings, Ledger.Checking);
+                    return Bystander("WriteBook", "savings.Book", () => Teller.WriteBook(Ledger.Savings));
+                case "join":
+                    return Close("CloseAndJoin", "thread counter", Closing.CloseAndJoin);
+                case "event":
+                    return Close("CloseAndWait", "event Counted", Closing.CloseAndWait);
                 case "async":
                     _met = true;
                     _cycle.Add(new("checkout", "Shop.Bank.Checkout.PayBlocking", "CartGate", "task of ConfirmAsync",
@@ -209,6 +272,17 @@ namespace Patients
                 default:
                     return PrepareLock();
             }
+        }
+
+        Action Close(string method, string waitsFor, Action<Thread> close)
+        {
+            _met = true;
+            _counter = new Thread(() => Act(Counter, Closing.Count)) { Name = Counter, IsBackground = true };
+            _cycle.Add(new("closer", $"Shop.Bank.Closing.{method}", "Till", waitsFor, () => close(_counter)));
+            _cycle.Add(new(Counter, "Shop.Bank.Closing.Count", waitsFor, "Till", () => { }));
+            _bystanderMethod = "Shop.Bank.Closing.Count";
+            _bystandersWaitFor = "Till";
+            return Closing.Count;
         }
 
         Action PrepareLock()

@@ -56,6 +56,36 @@ namespace Shop.Mail
         public static async Task SendNextAsync() => _ = await Letters.Reader.ReadAsync();
     }
 
+    static class Postbox
+    {
+        static readonly Channel<string> Slots = Channel.CreateBounded<string>(1);
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static async Task PostAsync(string letter) => await Slots.Writer.WriteAsync(letter);
+
+        // Fills it; nobody will ever take anything out.
+        public static void Fill() => Slots.Writer.TryWrite("first");
+    }
+
+    static class Newsletter
+    {
+        static readonly Channel<string> Issues = Channel.CreateUnbounded<string>();
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static async Task ReadAllAsync()
+        {
+            await foreach (string issue in IssuesAsync())
+                Console.WriteLine(issue);
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static async IAsyncEnumerable<string> IssuesAsync()
+        {
+            while (true)
+                yield return await Issues.Reader.ReadAsync();
+        }
+    }
+
     static class Reminder
     {
         [MethodImpl(MethodImplOptions.NoInlining)]
@@ -79,6 +109,19 @@ namespace Shop.Shipping
             Parcels.Add(parcel);
             await parcel.Task;
         }
+    }
+
+    static class Rider
+    {
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static async Task DeliverAsync() => await Task.WhenAny(RideAsync(), Task.Delay(TimeSpan.FromHours(24)));
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static async Task RideAsync() => await Arrival();
+
+        // The source is dropped: nobody can complete it.
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static Task Arrival() => new TaskCompletionSource().Task;
     }
 
     static class Tracking
@@ -126,7 +169,7 @@ namespace Patients
     {
         static readonly TimeSpan FarAway = TimeSpan.FromHours(24);
         readonly List<Task> _tasks = [];
-        int _tcs, _semaphore, _channel, _whenAll, _timer, _moving;
+        int _tcs, _semaphore, _channel, _whenAll, _timer, _moving, _room, _stream, _gone;
 
         public override string Name => "stuck-tasks";
         public override string About => "async methods that wait for something that never comes";
@@ -137,6 +180,9 @@ namespace Patients
             new("channel", "10", "waiting for an empty channel", 0, 1e6),
             new("whenall", "5", "waiting for two others with WhenAll", 0, 1e6),
             new("timer", "5", "waiting for a timer that is a day away", 0, 1e6),
+            new("room", "0", "waiting for room in a full channel", 0, 1e6),
+            new("stream", "0", "waiting for the next item of an async stream", 0, 1e6),
+            new("gone", "0", "waiting with WhenAny for a day, or for a TaskCompletionSource that is gone", 0, 1e6),
             new("moving", "2", "healthy ones that make progress", 0, 1000),
         ];
 
@@ -147,6 +193,12 @@ namespace Patients
             _channel = Begin(settings.Int("channel"), _ => Shop.Mail.Outbox.SendNextAsync());
             _whenAll = Begin(settings.Int("whenall"), _ => Shop.Shipping.Consignment.CollectAsync());
             _timer = Begin(settings.Int("timer"), _ => Shop.Mail.Reminder.RemindLaterAsync(FarAway));
+            Shop.Mail.Postbox.Fill();
+            _room = Begin(settings.Int("room"), i => Shop.Mail.Postbox.PostAsync($"letter {i}"));
+            _stream = Begin(settings.Int("stream"), _ => Shop.Mail.Newsletter.ReadAllAsync());
+            _gone = Begin(settings.Int("gone"), _ => Shop.Shipping.Rider.DeliverAsync());
+            if (_gone > 0)
+                GC.Collect();
             _moving = Begin(settings.Int("moving"), _ => Shop.Shipping.Tracking.FollowAsync());
             if (_moving > 0)
                 Worker.Until(() => Shop.Shipping.Tracking.Beats.Total > 0, "the moving tasks");
@@ -172,23 +224,40 @@ namespace Patients
                 ["channel"] = _channel,
                 ["whenall"] = _whenAll,
                 ["timer"] = _timer,
+                ["room"] = _room,
+                ["stream"] = _stream,
+                ["gone"] = _gone,
             },
             // State machines that exist, by async method.
-            ["methods"] = new JsonObject
-            {
-                ["Shop.Orders.OrderFlow.PlaceAsync"] = _tcs,
-                ["Shop.Orders.OrderFlow.ReserveAsync"] = _tcs,
-                ["Shop.Orders.OrderFlow.ConfirmAsync"] = _tcs,
-                ["Shop.Inventory.Shelf.FetchAsync"] = _semaphore,
-                ["Shop.Mail.Outbox.SendNextAsync"] = _channel,
-                ["Shop.Shipping.Consignment.CollectAsync"] = _whenAll,
-                ["Shop.Shipping.Consignment.PackAsync"] = 2 * _whenAll,
-                ["Shop.Mail.Reminder.RemindLaterAsync"] = _timer,
-                ["Shop.Shipping.Tracking.FollowAsync"] = _moving,
-            },
+            ["methods"] = Methods(),
             ["moving"] = _moving,
             ["beats"] = Shop.Shipping.Tracking.Beats.SinceMark,
         };
+
+        JsonObject Methods()
+        {
+            var all = new JsonObject();
+            foreach ((string method, int count) in new[]
+            {
+                ("Shop.Orders.OrderFlow.PlaceAsync", _tcs),
+                ("Shop.Orders.OrderFlow.ReserveAsync", _tcs),
+                ("Shop.Orders.OrderFlow.ConfirmAsync", _tcs),
+                ("Shop.Inventory.Shelf.FetchAsync", _semaphore),
+                ("Shop.Mail.Outbox.SendNextAsync", _channel),
+                ("Shop.Shipping.Consignment.CollectAsync", _whenAll),
+                ("Shop.Shipping.Consignment.PackAsync", 2 * _whenAll),
+                ("Shop.Mail.Reminder.RemindLaterAsync", _timer),
+                ("Shop.Mail.Postbox.PostAsync", _room),
+                ("Shop.Mail.Newsletter.ReadAllAsync", _stream),
+                ("Shop.Mail.Newsletter.IssuesAsync", _stream),
+                ("Shop.Shipping.Rider.DeliverAsync", _gone),
+                ("Shop.Shipping.Rider.RideAsync", _gone),
+                ("Shop.Shipping.Tracking.FollowAsync", _moving),
+            })
+                if (count > 0)
+                    all[method] = count;
+            return all;
+        }
     }
 
     sealed class Starvation : Sickness

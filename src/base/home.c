@@ -1,4 +1,4 @@
-#include "store/store.h"
+#include "base/home.h"
 #include "base/str.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@ static const char *env_path(const char *name)
 	return v && v[0] == '/' ? v : NULL;
 }
 
-struct err *store_home(char **ret)
+struct err *home_path(char **ret)
 {
 	const char *own = getenv("DRDOTNET_HOME"), *path;
 	if (!str_empty(own)) {
@@ -24,7 +24,7 @@ struct err *store_home(char **ret)
 		*ret = mem_printf("%s/.local/state/drdotnet", path);
 	} else {
 		return err_new(ERR_USAGE,
-			       "no place for sessions: neither DRDOTNET_HOME, XDG_STATE_HOME nor HOME is set");
+			       "no place to keep anything: neither DRDOTNET_HOME, XDG_STATE_HOME nor HOME is set");
 	}
 	return NULL;
 }

@@ -1,0 +1,31 @@
+#pragma once
+/* Downloads files of symbol servers (Simple Symbol Query Protocol) and debuginfod servers into the cache.
+ *
+ * Servers are asked in their order; one that does not answer is not asked again. What comes is checked before anybody
+ * finds it (symbols/cache.h). */
+
+#include "base/vec.h"
+#include "symbols/cache.h"
+
+struct fetch_server {
+	char *url;
+	bool debuginfod;
+	char *silent; /* why it is not asked any more, or NULL */
+};
+struct fetch {
+	VEC(struct fetch_server) servers;
+	const char *ca_file; /* NULL = the system's certificates */
+	int cancel_fd;
+};
+/* Several addresses may stand in one text, between blanks, commas or semicolons. ERR_USAGE. */
+struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod) MUST_USE;
+void fetch_fini(struct fetch *f);
+
+struct fetched {
+	enum { FETCH_DONE, FETCH_NOT_THERE, FETCH_FAILED } end;
+	const char *server; /* who had it */
+	uint64_t bytes;
+	char *why; /* of one that failed; the caller frees */
+};
+/* ERR_CANCELLED and what the cache itself has to say end it all; the rest is an end of this file. */
+struct err *fetch_file(struct fetch *f, const struct symbol_file *file, struct fetched *ret) MUST_USE;
