@@ -1,5 +1,6 @@
 """Our library in the process: the same answers as from outside, and nothing of it left, whoever dies when."""
 
+import itertools
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ AGENT = str(BUILD / "libdrdotnet-agent.so")
 FAULTY = str(BUILD / "tests" / "libdrdotnet-agent-faulty.so")
 OTHER = str(BUILD / "tests" / "libother-profiler.so")
 ROUNDS = int(os.environ.get("DRDOTNET_ROUNDS", "30"))
+FEW_ROUNDS = 30
 COPY_STEPS = 7
 CLEAN_SECONDS = 20
 SECONDS = 120
@@ -205,12 +207,20 @@ def walk(node):
             yield from walk(child)
 
 
+def matrix():
+    """Runtime, server GC, regions or segments, rounds. A long run takes all that there are, an ordinary one some of them."""
+    regions, segments = {}, {"DOTNET_GCName": "libclrgc.so"}
+    if ROUNDS <= FEW_ROUNDS:
+        return [("net8.0", False, regions, ROUNDS // 6), ("net9.0", True, regions, ROUNDS // 6), ("net10.0", False, regions, ROUNDS),
+                ("net10.0", False, segments, ROUNDS // 6)]
+    kinds = list(itertools.product(FRAMEWORKS, (False, True), (regions, segments)))
+    return [(*kind, -(-ROUNDS // len(kinds))) for kind in kinds]
+
+
 class Rounds(unittest.TestCase):
     def test_attach_and_detach_under_load(self):
         """Busy threads, exceptions and collections go on; what the patient counts stays right."""
-        for fx, server_gc, env in (("net8.0", False, {}), ("net9.0", True, {}), ("net10.0", False, {}),
-                                   ("net10.0", False, {"DOTNET_GCName": "libclrgc.so"})):
-            rounds = ROUNDS if fx == "net10.0" and not env else ROUNDS // 6
+        for fx, server_gc, env, rounds in matrix():
             if fx not in FRAMEWORKS:
                 continue
             with self.subTest(fx, server_gc=server_gc, env=env), \
