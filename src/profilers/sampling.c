@@ -7,6 +7,7 @@
 #include "profilers/agent_source.h"
 #include "profilers/code_files.h"
 #include "profilers/events.h"
+#include "profilers/gc_marks.h"
 #include "profilers/switches.h"
 #include <dirent.h>
 #include <poll.h>
@@ -34,14 +35,6 @@
 #define RATE_LOOK_NS 200000000ull
 #define FRAMES_MAX (UNWIND_FRAMES_MAX + KERNEL_FRAMES_MAX + 2)
 
-/* The runtime stood still for a collection. */
-struct pause {
-	uint64_t from_ns, to_ns;
-};
-#define PAUSES_MAX 1000000
-/* Reasons of a suspension that are collections. */
-enum { SUSPEND_GC = 1, SUSPEND_GC_PREP = 6 };
-
 /* Frames of code that had no name yet: named at the end, or not at all. */
 struct later {
 	uint32_t frame;
@@ -66,7 +59,7 @@ struct sampling {
 	struct map_u64 by_method;  /* start and order -> frame + 1 */
 	VEC(struct later) later;
 	struct map_u64 later_index; /* address -> frame + 1 */
-	VEC(struct pause) pauses;   /* in order of time; the last may be open (to_ns 0) */
+	struct gc_marks gc;
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
@@ -307,56 +300,9 @@ static size_t add_kernel(struct sampling *g, const struct record *r, size_t n)
 	return n;
 }
 
-/* --- garbage collection ---
- *
- * The collector is part of libcoreclr, whose functions as a rule have no names. Its own threads have; and while managed
- * code stands still for a collection, a thread that works in libcoreclr works for it. */
-
 static void on_gc_event(void *user, const struct nettrace_event *event)
 {
-	struct sampling *g = user;
-	enum clr_event kind = clr_event(event);
-	bool open = g->pauses.n && !vec_last(&g->pauses).to_ns;
-	struct clr_suspend suspend;
-	if (kind == CLR_SUSPEND_BEGIN && !open && g->pauses.n < PAUSES_MAX && clr_decode_suspend(event, &suspend) &&
-	    (suspend.reason == SUSPEND_GC || suspend.reason == SUSPEND_GC_PREP))
-		vec_push(&g->pauses, ((struct pause){ .from_ns = event->time }));
-	else if (kind == CLR_RESTART_END && open)
-		vec_last(&g->pauses).to_ns = event->time;
-}
-
-static bool in_pause(const struct sampling *g, uint64_t time_ns)
-{
-	size_t low = 0, high = g->pauses.n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (g->pauses.v[mid].from_ns <= time_ns)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && (time_ns < g->pauses.v[low - 1].to_ns || !g->pauses.v[low - 1].to_ns);
-}
-
-static bool is_gc_thread(const char *name)
-{
-	return str_starts(name, ".NET Server GC") || str_starts(name, ".NET BGC") ||
-	       str_starts(name, ".NET Background");
-}
-
-/* The runtime's own frames above the first managed one become the collector's. */
-static void mark_gc(struct sampling *g, const struct record *r, size_t n)
-{
-	if (!in_pause(g, r->time) && !is_gc_thread(samples_thread_show(g->samples, thread_of(g, r->tid))))
-		return;
-	const struct samples *s = g->samples;
-	for (size_t i = 0; i < n; i++) {
-		const struct samples_frame *f = &s->frames.v[g->frames[i]];
-		if (f->kind == FRAME_CODE || f->kind == FRAME_FRAMEWORK || f->kind == FRAME_JIT)
-			return;
-		if (f->module != STRTAB_NONE && str_starts(strtab_get(&s->strings, f->module), "libcoreclr"))
-			g->frames[i] = samples_frame(g->samples, "[garbage collection]", "libcoreclr.so", FRAME_GC);
-	}
+	gc_marks_event(&((struct sampling *)user)->gc, event);
 }
 
 static size_t add_user(struct sampling *g, const struct record *r, size_t n)
@@ -384,8 +330,6 @@ static uint32_t stack_of(struct sampling *g, const struct record *r)
 	struct sampling_facts *f = g->facts;
 	size_t n = add_user(g, r, add_kernel(g, r, 0));
 	const struct unwound *u = &g->unwound;
-	if (!g->switches)
-		mark_gc(g, r, n);
 	f->samples++;
 	f->ends[u->end]++;
 	f->guessed += u->guessed > 0;
@@ -700,6 +644,7 @@ static void turn(void *user)
 	if (!g->options->on_samples)
 		return;
 	name_known(g);
+	gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, false);
 	g->options->on_samples(g->options->user, g->samples, facts_of(g), clock_mono_ns() - g->exam->start_ns);
 }
 
@@ -785,6 +730,8 @@ static struct err *finish(struct sampling *g)
 	else if (g->facts->from_files && unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
 	name_later(g);
+	if (!g->switches)
+		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
 		lines_save(g->options->lines, g->samples, g->exam);
@@ -850,7 +797,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
 	vec_free(&g->later);
-	vec_free(&g->pauses);
+	gc_marks_fini(&g->gc);
 	buf_free(&g->text);
 	mem_free(g);
 	return err;
