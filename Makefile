@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 # No terminal, no questions.
 export DEBIAN_FRONTEND = noninteractive
 
-.PHONY: all setup demo test unit lint asan fuzz soak bench golden docs install image clean patients
+.PHONY: all setup demo test unit lint asan fuzz soak bench golden docs examples install install-desktop image clean patients
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) drdotnet drdotnet-dachost libdrdotnet-agent.so --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
@@ -81,6 +81,9 @@ docs: all
 install: all
 	install -D -m 755 $(BUILD)/drdotnet $(DESTDIR)$(PREFIX)/bin/drdotnet
 	ln -sfn drdotnet $(DESTDIR)$(PREFIX)/bin/profcpu
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's,/usr/local/bin,$(PREFIX)/bin,' deploy/drdotnet.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/drdotnet.service
+	@if [ -x $(BUILD)/drdotnet-desktop ]; then $(MAKE) --no-print-directory install-desktop; fi
 	install -D -m 755 $(BUILD)/drdotnet-dachost $(DESTDIR)$(PREFIX)/bin/drdotnet-dachost
 	install -D -m 644 $(BUILD)/libdrdotnet-agent.so $(DESTDIR)$(PREFIX)/bin/libdrdotnet-agent.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
@@ -89,6 +92,12 @@ install: all
 	$(BUILD)/drdotnet completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/drdotnet
 	$(BUILD)/drdotnet completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_drdotnet
 	$(BUILD)/drdotnet completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/drdotnet.fish
+
+# Only where the window was built (WebKitGTK).
+install-desktop:
+	install -D -m 755 $(BUILD)/drdotnet-desktop $(DESTDIR)$(PREFIX)/bin/drdotnet-desktop
+	install -D -m 644 deploy/drdotnet.desktop $(DESTDIR)$(PREFIX)/share/applications/drdotnet.desktop
+	install -D -m 644 deploy/drdotnet.svg $(DESTDIR)$(PREFIX)/share/icons/hicolor/scalable/apps/drdotnet.svg
 
 image: all
 	@deploy/image $(BUILD)

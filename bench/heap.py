@@ -51,20 +51,23 @@ class Anonymous:
         self.thread = threading.Thread(target=self.watch)
 
     def below(self, pid):
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in children.read_text().split():
-                yield child
+        for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in tasks.read_text().split():
                 yield from self.below(child)
+                yield child
+
+    def look(self):
+        for pid in self.below(os.getpid()):
+            if os.readlink(f"/proc/{pid}/exe").endswith("/drdotnet"):
+                size = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+                self.most = max(self.most, int(size[1]) * 1024 if size else 0)
 
     def watch(self):
         while not self.ending.wait(0.002):
             try:
-                for pid in self.below(os.getpid()):
-                    status = Path(f"/proc/{pid}/status").read_text()
-                    if status.startswith("Name:\tdrdotnet"):
-                        self.most = max(self.most, int(re.search(r"RssAnon:\s+(\d+)", status)[1]) * 1024)
-            except (OSError, TypeError):
-                pass  # one of them ended
+                self.look()
+            except OSError:
+                pass  # one of them ended meanwhile
 
     def __enter__(self):
         self.thread.start()

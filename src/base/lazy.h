@@ -12,6 +12,7 @@
 #define BASE_LAZY_H
 
 #include "base/err.h"
+#include "base/libraries.h" /* SO_...; made by the build */
 #include <stddef.h>
 
 #define LAZY_MEMBER(prefix, function) __typeof__(prefix##function) *function;

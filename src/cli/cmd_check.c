@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "dac/dac.h"
 #include "ipc/patient.h"
+#include "profilers/look.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -100,15 +101,17 @@ static void check_library(const struct patient *p, struct way_check *image)
 	};
 }
 
-/* The agent without its library, or of another machine. */
+/* The agent without its library, or of another machine, or where a copy could do harm. */
 static void check_agent(const struct patient *p, struct way_check *agent)
 {
+	const char *fix = "install it beside drdotnet";
 	CLEANUP(err_freep) struct err *err = agent->open ? attach_check(p, NULL) : NULL;
+	if (!err && agent->open)
+		err = look_by_agent_check(p, NULL, &fix);
 	if (!err)
 		return;
 	way_check_fini(agent);
-	*agent =
-		(struct way_check){ .why = mem_strdup(err_text(err)), .fix = mem_strdup("install it beside drdotnet") };
+	*agent = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = mem_strdup(fix ? fix : "try again") };
 }
 
 static struct err *run(const struct args *args, int *ret_exit)
@@ -148,5 +151,6 @@ const struct command cmd_check = {
 	.options = options,
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

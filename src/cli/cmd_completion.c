@@ -3,8 +3,11 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/remote.h"
 #include "profilers/profiler.h"
 #include <stdio.h>
+
+#define OPTIONS_MAX 64
 
 static void names(struct buf *out, bool with_commands, const char *between)
 {
@@ -30,13 +33,24 @@ static void target_commands(struct buf *out)
 	names(out, false, "|");
 }
 
-static void bash_options(struct buf *out, const char *pattern, const struct option *options)
+/* Its own, and where it can be asked for from another machine, what that takes. Hidden ones not. */
+static size_t options_of(const struct command *c, const struct option *ret[OPTIONS_MAX])
 {
+	const struct option *lists[] = { c->options, c->remote ? remote_options : NULL };
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		for (const struct option *o = lists[i]; o && o->name && n < OPTIONS_MAX; o++)
+			if (!o->hidden)
+				ret[n++] = o;
+	return n;
+}
+
+static void bash_options(struct buf *out, const char *pattern, const struct command *c)
+{
+	const struct option *list[OPTIONS_MAX];
 	buf_printf(out, "\t%s) opts=\"--help", pattern);
-	for (const struct option *o = options; o && o->name; o++) {
-		if (!o->hidden)
-			buf_printf(out, " %s", o->name);
-	}
+	for (size_t i = 0, n = options_of(c, list); i < n; i++)
+		buf_printf(out, " %s", list[i]->name);
 	buf_str(out, "\";;\n");
 }
 
@@ -51,19 +65,20 @@ static void bash(struct buf *out)
 	buf_str(out, "\" -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $cmd in\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!commands[i]->hidden)
-			bash_options(out, commands[i]->name, commands[i]->options);
+			bash_options(out, commands[i]->name, commands[i]);
 	}
 	struct buf pattern = { 0 };
 	names(&pattern, false, "|");
-	bash_options(out, buf_cstr(&pattern), cmd_run.options);
+	bash_options(out, buf_cstr(&pattern), &cmd_run);
 	buf_str(out, "\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")); return;;\n\tesac\n"
 		     "\tcase $cmd:$COMP_CWORD in\n\trun:2|help:2) COMPREPLY=($(compgen -W \"");
 	names(out, false, " ");
-	buf_str(out, "\" -- \"$cur\")); return;;\n"
-		     "\tsessions:2) COMPREPLY=($(compgen -W \"list show report export delete prune\" -- \"$cur\")); "
-		     "return;;\n"
-		     "\tcompletion:2) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return;;\n"
-		     "\tesac\n\tcase $cmd in\n\trun|");
+	buf_str(out,
+		"\" -- \"$cur\")); return;;\n"
+		"\tsessions:2) COMPREPLY=($(compgen -W \"list show report export compare delete prune\" -- \"$cur\")); "
+		"return;;\n"
+		"\tcompletion:2) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return;;\n"
+		"\tesac\n\tcase $cmd in\n\trun|");
 	target_commands(out);
 	buf_str(out, ") COMPREPLY=($(compgen -W \"$(drdotnet ps --ids 2>/dev/null)\" -- \"$cur\"));;\n"
 		     "\t*) COMPREPLY=($(compgen -f -- \"$cur\"));;\n\tesac\n}\ncomplete -F _drdotnet drdotnet\n");
@@ -83,19 +98,19 @@ static void quoted(struct buf *out, const char *s)
 	}
 }
 
-static void zsh_options(struct buf *out, const char *pattern, const struct option *options, bool target)
+static void zsh_options(struct buf *out, const char *pattern, const struct command *c, bool target)
 {
 	buf_printf(out, "\t%s) _arguments '--help[Show this help]'", pattern);
-	for (const struct option *o = options; o && o->name; o++) {
-		if (o->hidden)
-			continue;
+	const struct option *list[OPTIONS_MAX];
+	for (size_t i = 0, n = options_of(c, list); i < n; i++) {
+		const struct option *o = list[i];
 		buf_printf(out, " '%s%s[", o->repeat ? "*" : "", o->name);
 		quoted(out, o->help);
 		buf_char(out, ']');
 		if (o->value && o->choices) {
 			buf_printf(out, ":%s:(", o->value);
-			for (const char *const *c = o->choices; *c; c++)
-				buf_printf(out, "%s%s", c == o->choices ? "" : " ", *c);
+			for (const char *const *word = o->choices; *word; word++)
+				buf_printf(out, "%s%s", word == o->choices ? "" : " ", *word);
 			buf_char(out, ')');
 		} else if (o->value) {
 			buf_printf(out, ":%s:%s", o->value, str_eq(o->value, "FILE") ? "_files" : " ");
@@ -126,28 +141,28 @@ static void zsh(struct buf *out)
 		     "\tlocal cmd=$words[2]\n\tshift words; (( CURRENT-- ))\n\tcase $cmd in\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!commands[i]->hidden)
-			zsh_options(out, commands[i]->name, commands[i]->options, commands[i] == &cmd_check);
+			zsh_options(out, commands[i]->name, commands[i], commands[i] == &cmd_check);
 	}
 	struct buf pattern = { 0 };
 	names(&pattern, false, "|");
-	zsh_options(out, buf_cstr(&pattern), cmd_run.options, true);
+	zsh_options(out, buf_cstr(&pattern), &cmd_run, true);
 	buf_free(&pattern);
 	buf_str(out, "\tesac\n}\n_drdotnet \"$@\"\n");
 }
 
-static void fish_options(struct buf *out, const char *seen, const struct option *options)
+static void fish_options(struct buf *out, const char *seen, const struct command *c)
 {
-	for (const struct option *o = options; o && o->name; o++) {
-		if (o->hidden)
-			continue;
+	const struct option *list[OPTIONS_MAX];
+	for (size_t i = 0, n = options_of(c, list); i < n; i++) {
+		const struct option *o = list[i];
 		buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from %s' -l %s%s", seen, o->name + 2,
 			   o->value ? " -r" : "");
 		if (o->short_name)
 			buf_printf(out, " -s %c", o->short_name);
 		if (o->choices) {
 			buf_str(out, " -f -a '");
-			for (const char *const *c = o->choices; *c; c++)
-				buf_printf(out, "%s%s", c == o->choices ? "" : " ", *c);
+			for (const char *const *word = o->choices; *word; word++)
+				buf_printf(out, "%s%s", word == o->choices ? "" : " ", *word);
 			buf_char(out, '\'');
 		}
 		buf_str(out, " -d '");
@@ -169,22 +184,22 @@ static void fish(struct buf *out)
 		buf_printf(out, "complete -c drdotnet -n __fish_use_subcommand -a %s -d '", commands[i]->name);
 		quoted(out, commands[i]->summary);
 		buf_str(out, "'\n");
-		fish_options(out, commands[i]->name, commands[i]->options);
+		fish_options(out, commands[i]->name, commands[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
 		buf_printf(out, "complete -c drdotnet -n __fish_use_subcommand -a %s -d '", all[i]->id);
 		quoted(out, all[i]->symptom);
 		buf_str(out, "'\n");
 	}
-	fish_options(out, buf_cstr(&ids), cmd_run.options);
+	fish_options(out, buf_cstr(&ids), &cmd_run);
 	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from run help' -a '%s'\n", buf_cstr(&ids));
 	buf_printf(out,
 		   "complete -c drdotnet -n '__fish_seen_subcommand_from run check %s' -a '(drdotnet ps --ids "
 		   "2>/dev/null)'\n",
 		   buf_cstr(&ids));
 	buf_str(out,
-		"complete -c drdotnet -n '__fish_seen_subcommand_from sessions' -a 'list show report export delete "
-		"prune'\n"
+		"complete -c drdotnet -n '__fish_seen_subcommand_from sessions' -a 'list show report export compare "
+		"delete prune'\n"
 		"complete -c drdotnet -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n");
 	buf_free(&ids);
 }

@@ -492,5 +492,6 @@ const struct command cmd_counters = {
 	.options = options,
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

@@ -245,5 +245,6 @@ const struct command cmd_dump = {
 	.options = options,
 	.min_words = 1,
 	.max_words = 2,
+	.remote = true,
 	.run = run,
 };

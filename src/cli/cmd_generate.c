@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/remote.h"
 #include "profilers/profiler.h"
 #include "server/openapi.h"
 #include "version.h"
@@ -76,6 +77,17 @@ static void man_command(struct buf *out, const struct command *c)
 	man_options(out, c->options);
 }
 
+static void man_remote(struct buf *out)
+{
+	buf_str(out, ".SH OTHER MACHINES\nWhere\n.B drdotnet serve\nruns, these commands, and all profilers, work from "
+		     "here on its processes and sessions:\n");
+	for (size_t i = 0, n = 0; i < ARRAY_SIZE(commands); i++)
+		if (commands[i]->remote)
+			buf_printf(out, "%s%s", n++ ? ", " : "", commands[i]->name);
+	buf_str(out, ".\n");
+	man_options(out, remote_options);
+}
+
 /* Some symptoms are questions. */
 static const char *full_stop(const char *sentence)
 {
@@ -116,6 +128,7 @@ static void man(struct buf *out)
 		if (!commands[i]->hidden)
 			man_command(out, commands[i]);
 	}
+	man_remote(out);
 	buf_str(out, ".SH EXIT STATUS\n"
 		     "0 ok, 1 failed, 2 wrong usage, 3 target not found, 4 no permission, 5 busy, 130 cancelled.\n"
 		     ".SH ENVIRONMENT\n.TP\n.B DRDOTNET_HOME\nWhere sessions are kept; otherwise /var/lib/drdotnet for "

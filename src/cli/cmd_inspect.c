@@ -108,5 +108,6 @@ const struct command cmd_inspect = {
 		},
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

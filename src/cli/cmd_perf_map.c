@@ -145,5 +145,6 @@ const struct command cmd_perf_map = {
 		},
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

@@ -4,45 +4,19 @@
 #include "profilers/profiler.h"
 #include <stdio.h>
 
-static void param_json(struct jsonw *w, const struct param *p)
+static void add_profiler(struct jsonw *w, const struct profiler *p)
 {
 	static const char *const types[] = { "unknown", "string", "int", "float", "boolean" };
 	jsonw_object(w, NULL);
-	jsonw_str(w, "key", p->key);
-	jsonw_str(w, "name", p->name);
-	jsonw_str(w, "description", p->description);
-	jsonw_str(w, "type", types[p->type]);
-	jsonw_str(w, "unit", p->unit);
-	jsonw_str(w, "default", p->default_value);
-	if (p->type == PARAM_INT || p->type == PARAM_FLOAT) {
-		jsonw_num(w, "min", p->min);
-		jsonw_num(w, "max", p->max);
-	}
-	if (p->choices) {
-		jsonw_array(w, "choices");
-		for (const char *const *c = p->choices; *c; c++)
-			jsonw_str(w, NULL, *c);
-		jsonw_array_end(w);
-	}
-	jsonw_object_end(w);
-}
-
-static void profiler_json(struct jsonw *w, const struct profiler *p)
-{
-	jsonw_object(w, NULL);
-	jsonw_str(w, "id", p->id);
-	jsonw_str(w, "uuid", p->uuid);
-	jsonw_str(w, "name", p->name);
-	jsonw_str(w, "symptom", p->symptom);
-	jsonw_str(w, "description", p->description);
-	jsonw_bool(w, "experimental", p->experimental);
-	jsonw_array(w, "ways");
-	for (const enum way *way = p->ways; *way; way++)
-		jsonw_str(w, NULL, way_name(*way));
-	jsonw_array_end(w);
+	profiler_json(w, p);
 	jsonw_array(w, "parameters");
-	for (size_t i = 0; i < p->n_params; i++)
+	for (size_t i = 0; i < p->n_params; i++) {
+		jsonw_object(w, NULL);
 		param_json(w, &p->params[i]);
+		jsonw_str(w, "type", types[p->params[i].type]);
+		jsonw_str(w, "default", p->params[i].default_value);
+		jsonw_object_end(w);
+	}
 	jsonw_array_end(w);
 	jsonw_object_end(w);
 }
@@ -60,7 +34,7 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 		if (all[i]->experimental && !experimental)
 			continue;
 		if (json)
-			profiler_json(&w, all[i]);
+			add_profiler(&w, all[i]);
 		else
 			buf_printf(&out, "%-20s %s%s\n", all[i]->id, all[i]->symptom,
 				   all[i]->experimental ? " (experimental)" : "");
@@ -84,5 +58,6 @@ const struct command cmd_profilers = {
 			{ .name = "--experimental", .help = "Show experimental ones too" },
 			{ 0 },
 		},
+	.remote = true,
 	.run = run,
 };

@@ -304,5 +304,6 @@ const struct command cmd_ps = {
 		   "CPU % is of one core: 200 means two cores busy. Without --cpu it is the average since the process "
 		   "started.",
 	.options = options,
+	.remote = true,
 	.run = run,
 };

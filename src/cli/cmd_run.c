@@ -428,5 +428,6 @@ const struct command cmd_run = {
 	.min_words = 1,
 	.max_words = 2,
 	.takes_program = true,
+	.remote = true,
 	.run = run,
 };

@@ -401,5 +401,6 @@ const struct command cmd_sessions = {
 			{ 0 },
 		},
 	.max_words = 1000,
+	.remote = true,
 	.run = run,
 };

@@ -473,5 +473,6 @@ const struct command cmd_stacks = {
 		   "very build that runs.",
 	.options = options,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

@@ -290,5 +290,6 @@ const struct command cmd_symbols = {
 		},
 	.min_words = 1,
 	.max_words = 2,
+	.remote = true,
 	.run = run,
 };

@@ -218,5 +218,6 @@ const struct command cmd_top = {
 		},
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

@@ -124,5 +124,6 @@ const struct command cmd_trace = {
 	.min_words = 1,
 	.max_words = 2,
 	.takes_program = true,
+	.remote = true,
 	.run = run,
 };

@@ -38,6 +38,7 @@ struct command {
 	size_t min_words, max_words;
 	bool hidden;
 	bool takes_program; /* what stands behind "--" is a program to start, not words */
+	bool remote;	    /* can be asked for from another machine, by --server */
 	/* ret_exit is 0 at first. An error is printed by main and gives the exit code of its kind. */
 	struct err *(*run)(const struct args *args, int *ret_exit);
 };

@@ -1,6 +1,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/remote.h"
 #include "profilers/profiler.h"
 #include <string.h>
 
@@ -78,14 +79,14 @@ void help_overview(struct buf *out)
 		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
 }
 
-static void options(const struct option *list, struct buf *out)
+static void options(const char *title, const struct option *list, struct buf *out)
 {
 	bool any = false;
 	for (const struct option *o = list; o && o->name; o++) {
 		if (o->hidden)
 			continue;
 		if (!any)
-			buf_str(out, "\nOptions\n");
+			buf_printf(out, "\n%s\n", title);
 		any = true;
 		CLEANUP(mem_freep)
 		char *name = o->short_name
@@ -94,6 +95,13 @@ static void options(const struct option *list, struct buf *out)
 				     : mem_printf("%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
 		term(out, name, 24, o->help);
 	}
+}
+
+static void all_options(const struct command *command, struct buf *out)
+{
+	options("Options", command->options, out);
+	if (command->remote)
+		options("On another machine", remote_options, out);
 }
 
 void help_command(const struct command *command, struct buf *out)
@@ -109,7 +117,7 @@ void help_command(const struct command *command, struct buf *out)
 		buf_str(out, "\n  ");
 		wrap(out, command->details, 2, 2);
 	}
-	options(command->options, out);
+	all_options(command, out);
 }
 
 static void parameter(const struct param *p, struct buf *out)
@@ -147,5 +155,5 @@ void help_profiler(const struct profiler *profiler, struct buf *out)
 		buf_str(out, "\nParameters (--param KEY=VALUE)\n");
 	for (size_t i = 0; i < profiler->n_params; i++)
 		parameter(&profiler->params[i], out);
-	options(cmd_run.options, out);
+	all_options(&cmd_run, out);
 }

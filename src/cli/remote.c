@@ -18,8 +18,12 @@
 
 /* ---- there ---- */
 
-static const char *const allowed[] = { "ps",	"check",  "run",  "profilers", "counters",
-				       "trace", "stacks", "dump", "sessions",  NULL };
+const struct option remote_options[] = {
+	{ .name = "--server", .value = "URL", .help = "Do it on the machine where 'drdotnet serve' runs" },
+	{ .name = "--token", .value = "TOKEN", .help = "What that server wants; else $DRDOTNET_TOKEN" },
+	{ .name = "--ca-file", .value = "FILE", .help = "Trust these certificates (PEM) instead of the system's" },
+	{ 0 },
+};
 
 /* It works in an empty folder of its own: a plain name cannot lead anywhere else. */
 static struct err *check_name(const char *name)
@@ -31,10 +35,7 @@ static struct err *check_name(const char *name)
 
 struct err *remote_check(const struct args *args)
 {
-	const char *const *name = allowed;
-	while (*name && !str_eq(*name, args->command->name))
-		name++;
-	if (!*name)
+	if (!args->command->remote)
 		return err_new(ERR_DENIED, "'%s' cannot be run from another machine", args->command->name);
 	if (args->program)
 		return err_new(ERR_DENIED, "no program is started for another machine");
@@ -45,6 +46,8 @@ struct err *remote_check(const struct args *args)
 	}
 	for (size_t i = 0; i < args->n_words; i++)
 		TRY(check_name(args->words[i]));
+	if (str_eq(args->command->name, "inspect") && !args_has(args, "--command") && !args_has(args, "--help"))
+		return err_new(ERR_USAGE, "another machine has no prompt here: ask with -c COMMAND");
 	return NULL;
 }
 

@@ -4,6 +4,9 @@
 
 #include "cli/command.h"
 
+/* What every command with .remote takes too; ended by name NULL. */
+extern const struct option remote_options[];
+
 struct remote {
 	const char *url, *token, *ca_file;
 };

@@ -1,4 +1,4 @@
-/* The garbage-collected heap's outline, handles, locks and exception objects. The objects themselves are walked by
+/* The garbage-collected heap's outline, locks and exception objects. The objects themselves are walked by
  * whoever asks: the library would be far too slow for that. */
 
 #include "dachost/host.h"
@@ -141,34 +141,6 @@ com_hr answer_segments(struct host *h, const struct question *q, struct answer *
 			add_chain(h, &heap, i, g, &left, a);
 	}
 	return hr;
-}
-
-com_hr answer_handles(struct host *h, const struct question *q, struct answer *a)
-{
-	(void)q;
-	struct sos_handle_enum *handles = NULL;
-	com_hr hr = COM_CALL(h->sos, GetHandleEnum, &handles);
-	if (hr < 0 || !handles)
-		return hr < 0 ? hr : COM_E_FAIL;
-	static struct dacp_handle batch[1024];
-	uint32_t got;
-	do {
-		got = 0;
-		hr = COM_CALL(handles, Next, ARRAY_SIZE(batch), batch, &got);
-		for (uint32_t i = 0; hr >= 0 && i < got && i < ARRAY_SIZE(batch); i++) {
-			struct wire_dac_handle r = {
-				.handle = batch[i].handle,
-				.object = memory_u64(&h->memory, batch[i].handle),
-				.secondary = batch[i].secondary,
-				.type = batch[i].type,
-				.strong = batch[i].strong,
-				.ref_count = batch[i].ref_count,
-			};
-			answer_add(a, &r, sizeof(r));
-		}
-	} while (hr >= 0 && got == ARRAY_SIZE(batch));
-	COM_RELEASE(handles);
-	return hr < 0 ? hr : COM_OK;
 }
 
 com_hr answer_objects(struct host *h, const struct question *q, struct answer *a)

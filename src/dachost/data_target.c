@@ -109,11 +109,30 @@ size_t data_target_trace(struct data_target_read *into, size_t max)
 	return n;
 }
 
+static struct {
+	uint64_t address;
+	uint32_t value;
+} pretended;
+
+void data_target_pretend(uint64_t address, uint32_t value)
+{
+	pretended.address = address;
+	pretended.value = value;
+}
+
+static void overlay(uint64_t address, uint8_t *buffer, size_t len)
+{
+	if (pretended.address && len >= sizeof(pretended.value) && pretended.address >= address &&
+	    pretended.address - address <= len - sizeof(pretended.value))
+		memcpy(buffer + (pretended.address - address), &pretended.value, sizeof(pretended.value));
+}
+
 static com_hr read_virtual(struct clr_data_target *self, uint64_t address, uint8_t *buffer, uint32_t length,
 			   uint32_t *ret_read)
 {
 	(void)self;
 	size_t got = memory_read(image, address, buffer, length);
+	overlay(address, buffer, got);
 	if (ret_read)
 		*ret_read = (uint32_t)got;
 	if (got)

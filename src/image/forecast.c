@@ -31,7 +31,7 @@ static bool may_read_filters(void)
 	return ok;
 }
 
-static struct err *judge_process(const struct target *t, const struct limits_process *p, struct image_forecast *f)
+static struct err *judge_state(const struct target *t, const struct limits_process *p, struct image_forecast *f)
 {
 	if (p->state == 'Z' || p->state == 'X' || p->start_ticks != t->start_ticks)
 		return err_new(ERR_NOT_FOUND, "it has ended");
@@ -39,6 +39,17 @@ static struct err *judge_process(const struct target *t, const struct limits_pro
 		return refuse(f, "let the debugger go", err_new(ERR_BUSY, "process %d debugs it already", p->tracer));
 	if (p->state == 'T' || p->state == 't')
 		return refuse(f, "send it SIGCONT", err_new(ERR_BUSY, "it is stopped by a signal"));
+	if (p->huge)
+		return refuse(f, "start it without DOTNET_GCLargePages",
+			      err_new(ERR_UNSUPPORTED,
+				      "it uses %s of large pages, which a copy would need a second time",
+				      fmt_bytes(p->huge).s));
+	return NULL;
+}
+
+/* What stands against our way of having it copied. */
+static struct err *judge_kind(const struct limits_process *p, struct image_forecast *f)
+{
 	if (p->seccomp == 1)
 		return refuse(f, "take a core file with the system's own means",
 			      err_new(ERR_UNSUPPORTED,
@@ -47,11 +58,6 @@ static struct err *judge_process(const struct target *t, const struct limits_pro
 		return refuse(
 			f, "start it without shadow stacks (GLIBC_TUNABLES)",
 			err_new(ERR_UNSUPPORTED, "it runs with a shadow stack, which forbids to make a copy of it"));
-	if (p->huge)
-		return refuse(f, "start it without DOTNET_GCLargePages",
-			      err_new(ERR_UNSUPPORTED,
-				      "it uses %s of large pages, which a copy would need a second time",
-				      fmt_bytes(p->huge).s));
 	return NULL;
 }
 
@@ -66,14 +72,16 @@ static struct err *judge_filter(const struct limits_process *p, struct image_for
 			      "a copy"));
 }
 
-static struct err *judge_room(const struct limits_watch *w, const struct limits_process *p, struct image_forecast *f)
+/* inside: the process copies itself, and there may be nobody who sees its cgroup. */
+static struct err *judge_room(const struct limits_watch *w, const struct limits_process *p, bool inside,
+			      struct image_forecast *f)
 {
 	struct limits_room room = limits_watch_room(w);
 	f->need_bytes = limits_need(p);
 	f->room_bytes = room.bytes;
 	if (limits_frozen(w))
 		return refuse(f, "thaw its cgroup", err_new(ERR_BUSY, "its cgroup is frozen"));
-	if (w->hidden)
+	if (w->hidden && !inside)
 		return refuse(
 			f, "run drdotnet where the cgroups of the process can be seen (on the host)",
 			err_new(ERR_UNSUPPORTED,
@@ -128,24 +136,48 @@ static struct err *judge_others(const struct target *t, const struct image_limit
 	return NULL;
 }
 
+static struct err *judge_memory(const struct target *t, const struct limits_process *p, bool inside,
+				struct image_forecast *f)
+{
+	struct limits_watch w;
+	limits_watch_init(&w, "/proc", t->pid);
+	struct err *err = judge_room(&w, p, inside, f);
+	limits_watch_fini(&w);
+	return err;
+}
+
+static struct err *measure(const struct target *target, struct limits_process *ret_process, struct image_forecast *ret)
+{
+	TRY(limits_read_process("/proc", target->pid, ret_process));
+	ret->rss_bytes = ret_process->rss;
+	ret->anon_bytes = ret_process->anon;
+	ret->pause_ns = limits_pause_ns(ret_process);
+	return judge_state(target, ret_process, ret);
+}
+
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)
 {
 	struct limits_process p;
 	*ret = (struct image_forecast){ 0 };
 	if (!target->pid)
 		return err_new(ERR_UNSUPPORTED, "its process cannot be seen from here");
-	TRY(limits_read_process("/proc", target->pid, &p));
-	ret->rss_bytes = p.rss;
-	ret->anon_bytes = p.anon;
-	ret->pause_ns = limits_pause_ns(&p);
-	TRY(judge_process(target, &p, ret));
+	TRY(measure(target, &p, ret));
+	TRY(judge_kind(&p, ret));
 	TRY(judge_rights(target->pid));
 	TRY(judge_others(target, limits, ret));
 	TRY(judge_filter(&p, ret));
 	TRY(judge_pause(limits, ret));
-	struct limits_watch w;
-	limits_watch_init(&w, "/proc", target->pid);
-	struct err *err = judge_room(&w, &p, ret);
-	limits_watch_fini(&w);
-	return err;
+	return judge_memory(target, &p, false, ret);
+}
+
+struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
+				  struct image_forecast *ret)
+{
+	struct limits_process p;
+	*ret = (struct image_forecast){ 0 };
+	if (!target->pid)
+		return NULL;
+	TRY(measure(target, &p, ret));
+	TRY(judge_pause(limits, ret));
+	return judge_memory(target, &p, true, ret);
 }

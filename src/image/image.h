@@ -216,6 +216,11 @@ struct image_forecast {
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)
 	MUST_USE;
 
+/* The same for a copy that the process makes of itself (the agent): what forbids one whoever makes it. Needs no rights;
+ * NULL too where nothing of the process can be seen. */
+struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
+				  struct image_forecast *ret) MUST_USE;
+
 /* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: someone else
  * examines or debugs it. ERR_UNSUPPORTED: this way is closed for it (the text says why). ERR_TIMEOUT: it did not stand
  * still in time; it runs on untouched. limits may be NULL. */

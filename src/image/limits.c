@@ -16,7 +16,7 @@
 
 /* Measured (bench/image.py): stopping and starting a thread, and copying the page tables of a MB. */
 #define PAUSE_BASE_NS 2000000
-#define PAUSE_THREAD_NS 20000
+#define PAUSE_THREAD_NS 27000
 #define PAUSE_MB_NS 24000
 
 static bool read_text(struct buf *text, const char *fmt, ...) PRINTF(2, 3);

@@ -9,12 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 
 _Static_assert(sizeof(struct image_regs) == sizeof(struct user_regs_struct), "the kernel's registers");
 _Static_assert(sizeof(((struct image_thread *)0)->fp) == sizeof(struct user_fpregs_struct), "the kernel's registers");
+
+/* How often a wait for a thread looks whether its time is over. */
+#define TICK_US 2000
 
 bool stop_init(struct stop *s, pid_t pid, struct image_thread *threads, size_t max)
 {
@@ -174,14 +178,6 @@ static size_t seize_new(struct stop *s)
 	return s->n - before;
 }
 
-static size_t running(const struct stop *s, size_t from)
-{
-	size_t n = 0;
-	for (size_t i = from; i < s->n; i++)
-		n += !s->v[i].stopped && !s->v[i].gone;
-	return n;
-}
-
 static void read_registers(struct stop *s, size_t i)
 {
 	struct image_thread *t = &s->threads[i];
@@ -189,18 +185,49 @@ static void read_registers(struct stop *s, size_t i)
 	t->has_fp = !ptrace(PTRACE_GETFPREGS, t->tid, NULL, t->fp);
 }
 
+/* In the kernel, which wakes us for this thread alone: of a thousand threads, each would wake us once, and push aside
+ * those that are still on their way. The timer ends what lasts too long. */
+static bool wait_one(struct stop *s, struct tracee *t, struct deadline deadline)
+{
+	while (!t->stopped && !t->gone) {
+		int status;
+		pid_t got = waitpid(t->tid, &status, __WALL);
+		if (got == t->tid && WIFSTOPPED(status))
+			note_stop(s, t, status);
+		else if (got == t->tid || errno == ECHILD)
+			t->gone = true;
+		else if (deadline_passed(deadline))
+			return false;
+	}
+	return true;
+}
+
+static void set_timer(long every_us)
+{
+	const struct itimerval timer = { { 0, every_us }, { 0, every_us } };
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Those that stand by now can be let go at once. */
+static void take_reports(struct stop *s, size_t from)
+{
+	int status;
+	for (size_t i = from; i < s->n; i++)
+		if (!s->v[i].stopped && !s->v[i].gone)
+			take_report(s, s->v[i].tid, &status);
+}
+
 static enum stop_end wait_all(struct stop *s, size_t from, struct deadline deadline)
 {
-	for (size_t left = running(s, from); left;) {
-		int status;
-		if (take_report(s, -1, &status)) {
-			/* One may report twice (its stop, then its end): counted again before it is believed. */
-			left = left > 1 ? left - 1 : running(s, from);
-			continue;
-		}
-		if (deadline_passed(deadline))
-			return STOP_LATE;
-		wait_for_report(deadline);
+	bool all = true;
+	set_timer(TICK_US);
+	/* The last one first: when it stands, most of the others do. */
+	for (size_t i = s->n; all && i > from; i--)
+		all = wait_one(s, &s->v[i - 1], deadline);
+	set_timer(0);
+	if (!all) {
+		take_reports(s, from);
+		return STOP_LATE;
 	}
 	for (size_t i = from; i < s->n; i++)
 		if (s->v[i].stopped && !s->v[i].gone)

@@ -428,6 +428,12 @@ static void hold(struct tracer *t)
 
 /* ---- the process's life ---- */
 
+/* Of the timer that ends waits (stop.c). */
+static void wake_up(int number)
+{
+	(void)number;
+}
+
 static void live_alone(void)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
@@ -438,6 +444,12 @@ static void live_alone(void)
 	signal(SIGCHLD, SIG_DFL);
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
+	const struct sigaction tick = { .sa_handler = wake_up };
+	sigaction(SIGALRM, &tick, NULL);
+	sigset_t alarm_only;
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarm_only, NULL);
 }
 
 /* So that nothing is faulted in while the process stands still. */

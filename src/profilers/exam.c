@@ -124,22 +124,24 @@ static void check_look(const struct exam *exam, struct way_check *check)
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix };
 }
 
-/* What forbids a copy from outside though the rights are there (too long a pause, too little room, a debugger) forbids
- * one from inside too. */
+/* What forbids a look from outside though the rights are there forbids one from inside too. */
 static void close_agent_as(const struct way_check *image, struct way_check *agent)
 {
 	way_check_fini(agent);
 	*agent = (struct way_check){ .why = mem_strdup(image->why), .fix = image->fix ? mem_strdup(image->fix) : NULL };
 }
 
+/* Its library must be there, and a copy be harmless, whoever makes it. */
 static void check_agent(const struct exam *exam, struct way_check *check)
 {
+	const char *fix = "install it beside drdotnet";
 	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, NULL) : NULL;
+	if (!err && check->open)
+		err = exam_agent_check(exam, &fix);
 	if (!err)
 		return;
 	way_check_fini(check);
-	*check =
-		(struct way_check){ .why = mem_strdup(err_text(err)), .fix = mem_strdup("install it beside drdotnet") };
+	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix ? mem_strdup(fix) : NULL };
 }
 
 struct err *exam_choose_way(struct exam *exam, enum way wanted)

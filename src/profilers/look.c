@@ -70,6 +70,14 @@ static uint64_t image_bytes(const struct image *img)
 	return bytes;
 }
 
+struct err *look_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
+{
+	struct image_forecast forecast;
+	struct err *err = image_forecast_inside(&p->target, limits, &forecast);
+	*ret_fix = err ? forecast.fix : NULL;
+	return err;
+}
+
 struct err *look_by_agent(const struct patient *p, const struct image_limits *limits, struct look *ret)
 {
 	CLEANUP(mem_freep)
@@ -80,6 +88,8 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 	struct dac_options dac_options = { .root = root };
 	struct attach_facts facts;
 	struct look look = { .facts.agent = true };
+	const char *fix;
+	TRY(look_by_agent_check(p, limits, &fix));
 	if (root) {
 		struct err *err = dac_check_target(&p->target, NULL);
 		options.send_dac = err && err_kind(err) == ERR_DENIED;
@@ -524,6 +534,12 @@ struct err *exam_look_check(const struct exam *exam, char **ret_fix)
 	if (err && forecast.fix)
 		*ret_fix = mem_strdup(forecast.fix);
 	return err;
+}
+
+struct err *exam_agent_check(const struct exam *exam, const char **ret_fix)
+{
+	const struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };
+	return look_by_agent_check(exam->patient, &limits, ret_fix);
 }
 
 /* ---- words ---- */

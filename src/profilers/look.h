@@ -52,9 +52,13 @@ struct look {
 /* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
  * or what an attempt that failed left there; look_fini in any case. */
 struct err *look_at_patient(const struct patient *p, struct image_limits *limits, struct look *ret) MUST_USE;
-/* The same by our library in the process, for when only its socket and a folder are within reach. The copy has been
- * sent, and is gone, when this returns. */
+/* The same by our library in the process, for when only its socket and a folder are within reach. Refused for what
+ * look_by_agent_check says. The copy has been sent, and is gone, when this returns. */
 struct err *look_by_agent(const struct patient *p, const struct image_limits *limits, struct look *ret) MUST_USE;
+/* Does the process's own state (too little room, too long a pause, a debugger) forbid that? Reads only. ret_fix: what
+ * would help, or NULL. */
+struct err *look_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
+	MUST_USE;
 struct err *look_at_core(const char *path, struct look *ret) MUST_USE;
 /* No more memory is needed: the copy goes now, and what it cost is known. ERR_IO when it was lost before, so that what
  * was read may be short. Once is enough; exam_look does it after drain(). */
@@ -105,5 +109,7 @@ bool exam_look_again(struct exam *exam, uint64_t wait_ms, const char *part);
 struct err *exam_look_twice(struct exam *exam, struct look_part parts[2], size_t *ret_n) MUST_USE;
 /* Would a look be refused? Reads only. ret_fix: what would help, in words, or NULL; the caller frees. */
 struct err *exam_look_check(const struct exam *exam, char **ret_fix) MUST_USE;
+/* The same by our library in the process. */
+struct err *exam_agent_check(const struct exam *exam, const char **ret_fix) MUST_USE;
 /* "How it was measured", of all looks of the exam together. */
 void look_how(struct report *report, const struct look_facts *looks, size_t n);

@@ -3,6 +3,7 @@
  * it. A new one: write src/profilers/<id>.c, add its name to PROFILERS in registry.c. */
 
 #include "base/err.h"
+#include "base/json.h"
 #include "profilers/exam.h"
 #include "report/report.h"
 
@@ -53,6 +54,12 @@ struct profiler {
 };
 
 const struct profiler *const *profiler_all(size_t *ret_n);
+/* What it is about, as the heading of a long list: "Memory". */
+const char *profiler_chapter(const struct profiler *p);
+/* Members of an open object: what everybody who lists them tells, but for their parameters. */
+void profiler_json(struct jsonw *w, const struct profiler *p);
+/* The same of a parameter, but for its type and default, which each tells in words of his own. */
+void param_json(struct jsonw *w, const struct param *p);
 /* By id or uuid (any case). ERR_USAGE names all that exist. */
 struct err *profiler_find(const char *name, const struct profiler **ret) MUST_USE;
 /* ERR_USAGE names the ways it has; any takes WAY_AUTO. */

@@ -1,39 +1,55 @@
 #include "base/str.h"
 #include "profilers/profiler.h"
+#include <math.h>
 
-/* Stable order: help, pages and docs show them like this. */
+#define CPU "CPU and waiting"
+#define THREADS "Threads and tasks"
+#define MEMORY "Memory"
+#define RUNTIME "Runtime"
+
+/* Stable order: help, pages and docs show them like this. And what each is about, for long lists. */
 #define PROFILERS(X)                                                                                                   \
-	X(cpu_hotpaths)                                                                                                \
-	X(off_cpu)                                                                                                     \
-	X(runtime_pauses)                                                                                              \
-	X(exceptions)                                                                                                  \
-	X(lock_contention)                                                                                             \
-	X(thread_pool)                                                                                                 \
-	X(merged_call_stacks)                                                                                          \
-	X(deadlocks)                                                                                                   \
-	X(stuck_tasks)                                                                                                 \
-	X(zombie_threads)                                                                                              \
-	X(gc_survivors)                                                                                                \
-	X(memory_leaks)                                                                                                \
-	X(heap_stats)                                                                                                  \
-	X(duplicated_strings)                                                                                          \
-	X(wasted_collections)                                                                                          \
-	X(gc_stats)                                                                                                    \
-	X(allocations)                                                                                                 \
-	X(jit)                                                                                                         \
-	X(loader)                                                                                                      \
-	X(crash)
+	X(cpu_hotpaths, CPU)                                                                                           \
+	X(off_cpu, CPU)                                                                                                \
+	X(runtime_pauses, RUNTIME)                                                                                     \
+	X(exceptions, RUNTIME)                                                                                         \
+	X(lock_contention, CPU)                                                                                        \
+	X(thread_pool, THREADS)                                                                                        \
+	X(merged_call_stacks, THREADS)                                                                                 \
+	X(deadlocks, THREADS)                                                                                          \
+	X(stuck_tasks, THREADS)                                                                                        \
+	X(zombie_threads, THREADS)                                                                                     \
+	X(gc_survivors, MEMORY)                                                                                        \
+	X(memory_leaks, MEMORY)                                                                                        \
+	X(heap_stats, MEMORY)                                                                                          \
+	X(duplicated_strings, MEMORY)                                                                                  \
+	X(wasted_collections, MEMORY)                                                                                  \
+	X(gc_stats, RUNTIME)                                                                                           \
+	X(allocations, MEMORY)                                                                                         \
+	X(jit, RUNTIME)                                                                                                \
+	X(loader, RUNTIME)                                                                                             \
+	X(crash, RUNTIME)
 
-#define PROFILER_EXTERN(name) extern const struct profiler profiler_##name;
+#define PROFILER_EXTERN(name, chapter) extern const struct profiler profiler_##name;
 PROFILERS(PROFILER_EXTERN)
 
-#define PROFILER_ENTRY(name) &profiler_##name,
+#define PROFILER_ENTRY(name, chapter) &profiler_##name,
 static const struct profiler *const all_profilers[] = { PROFILERS(PROFILER_ENTRY) };
+#define PROFILER_CHAPTER(name, chapter) chapter,
+static const char *const chapters[] = { PROFILERS(PROFILER_CHAPTER) };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
 {
 	*ret_n = ARRAY_SIZE(all_profilers);
 	return all_profilers;
+}
+
+const char *profiler_chapter(const struct profiler *p)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(all_profilers); i++)
+		if (all_profilers[i] == p)
+			return chapters[i];
+	return "Other";
 }
 
 struct err *profiler_find(const char *name, const struct profiler **ret)
@@ -89,4 +105,37 @@ const struct param *profiler_duration(const struct profiler *p)
 	const struct param *duration = profiler_param(p, "duration");
 	duration = duration ? duration : profiler_param(p, "duration_seconds");
 	return duration && str_eq(duration->unit, "s") ? duration : NULL;
+}
+
+void profiler_json(struct jsonw *w, const struct profiler *p)
+{
+	jsonw_str(w, "uuid", p->uuid);
+	jsonw_str(w, "id", p->id);
+	jsonw_str(w, "name", p->name);
+	jsonw_str(w, "symptom", p->symptom);
+	jsonw_str(w, "description", p->description);
+	jsonw_str(w, "cost", p->cost);
+	jsonw_str(w, "chapter", profiler_chapter(p));
+	jsonw_bool(w, "experimental", p->experimental);
+	jsonw_bool(w, "forCore", p->for_core);
+	jsonw_array(w, "ways");
+	for (const enum way *way = p->ways; *way; way++)
+		jsonw_str(w, NULL, way_name(*way));
+	jsonw_array_end(w);
+}
+
+void param_json(struct jsonw *w, const struct param *p)
+{
+	bool number = p->type == PARAM_INT || p->type == PARAM_FLOAT;
+	jsonw_str(w, "key", p->key);
+	jsonw_str(w, "name", p->name);
+	jsonw_str(w, "description", p->description ? p->description : "");
+	jsonw_str(w, "unit", p->unit);
+	/* What is no number is not measured: null. */
+	jsonw_num(w, "min", number ? p->min : NAN);
+	jsonw_num(w, "max", number ? p->max : NAN);
+	jsonw_array(w, "choices");
+	for (const char *const *c = p->choices; c && *c; c++)
+		jsonw_str(w, NULL, *c);
+	jsonw_array_end(w);
 }

@@ -6,10 +6,15 @@
 struct err *api_processes(struct request *r) MUST_USE;
 struct err *api_process(struct request *r) MUST_USE;
 struct err *api_counters(struct request *r) MUST_USE;
+struct err *api_meters(struct request *r) MUST_USE;
 struct err *api_vitals(struct request *r) MUST_USE;
 struct err *api_stacks(struct request *r) MUST_USE;
 struct err *api_trace(struct request *r) MUST_USE;
 struct err *api_dump(struct request *r) MUST_USE;
+struct err *api_cores(struct request *r) MUST_USE;
+struct err *api_core_take(struct request *r) MUST_USE;
+struct err *api_core(struct request *r) MUST_USE;
+struct err *api_core_delete(struct request *r) MUST_USE;
 struct err *api_pprof_profile(struct request *r) MUST_USE;
 struct err *api_pprof_heap(struct request *r) MUST_USE;
 struct err *api_profilers(struct request *r) MUST_USE;
@@ -52,6 +57,10 @@ struct err *api_guid(const char *text, char ret[STORE_GUID_LEN + 1]) MUST_USE;
 struct err *api_row(struct request *r, const char *guid_text, struct store_row *ret) MUST_USE;
 struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid) MUST_USE;
 struct err *api_find_patient(const char *id, struct patient *ret) MUST_USE;
+/* Can a kept core file be called so? */
+bool api_core_name(const char *name);
+/* ERR_NOT_FOUND when there is none. ret_path may be NULL. */
+struct err *api_core_open(const struct request *r, const char *name, char **ret_path, int *ret_fd) MUST_USE;
 /* A new folder for a command. */
 struct err *api_make_folder(struct request *r, char **ret) MUST_USE;
 /* What an ended command wrote into its folder, or why it failed. */

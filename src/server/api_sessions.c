@@ -270,18 +270,30 @@ static struct err *set_parameter(struct hub_order *o, const json_t *p)
 	return NULL;
 }
 
+static struct err *read_core(const json_t *core, const json_t *pid, struct hub_order *o)
+{
+	if (pid && !json_is_null(pid))
+		return err_new(ERR_USAGE, "give either 'processId' or 'core'");
+	if (!json_is_string(core))
+		return err_new(ERR_USAGE, "'core' must be the name of a kept core file (GET /api/cores)");
+	o->core = mem_strdup(json_string_value(core));
+	return NULL;
+}
+
 /* Everything of the body that can be judged without looking for the process. */
 struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid)
 {
-	static const char *const known[] = { "profilerGuid",  "processId", "parameters", "way",
-					     "keepRecording", "webhook",   NULL };
+	static const char *const known[] = { "profilerGuid", "processId",     "core",	 "parameters",
+					     "way",	     "keepRecording", "webhook", NULL };
 	TRY(known_members(body, "the body", known));
 	const json_t *guid = member(body, "profilerGuid"), *pid = member(body, "processId"),
 		     *parameters = member(body, "parameters"), *way = member(body, "way"),
-		     *keep = member(body, "keepRecording");
+		     *keep = member(body, "keepRecording"), *core = member(body, "core");
 	if (!json_is_string(guid))
 		return err_new(ERR_USAGE, "'profilerGuid' must be the guid of a profiler (GET /api/profilers)");
-	if (!json_is_integer(pid) || json_integer_value(pid) < 1 || json_integer_value(pid) > INT32_MAX)
+	if (core && !json_is_null(core))
+		TRY(read_core(core, pid, o));
+	else if (!json_is_integer(pid) || json_integer_value(pid) < 1 || json_integer_value(pid) > INT32_MAX)
 		return err_new(ERR_USAGE, "'processId' must be the id of a process (GET /api/processes)");
 	if (parameters && !json_is_array(parameters) && !json_is_null(parameters))
 		return err_new(ERR_USAGE, "'parameters' must be an array of objects with 'key' and 'value'");
@@ -299,6 +311,9 @@ struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid
 		err_free(err);
 		return err_new(ERR_NOT_FOUND, "No profiler found with guid '%s'", json_string_value(guid));
 	}
+	if (o->core && o->profiler->ways[0] != WAY_IMAGE)
+		return err_new(ERR_USAGE, "%s watches a living process; it cannot look into a core file",
+			       o->profiler->id);
 	o->params = params_new(o->profiler);
 	o->keep_recording = json_is_true(keep);
 	if (way && !json_is_null(way)) {
@@ -309,7 +324,7 @@ struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid
 	}
 	for (size_t i = 0; i < json_array_size(parameters); i++)
 		TRY(set_parameter(o, json_array_get(parameters, i)));
-	*ret_pid = (int)json_integer_value(pid);
+	*ret_pid = o->core ? 0 : (int)json_integer_value(pid);
 	return NULL;
 }
 
@@ -327,6 +342,17 @@ struct err *api_find_patient(const char *id, struct patient *ret)
 	return err;
 }
 
+/* All that is said of it now is its name: who it was is found out by the worker, since cores may mean ill. */
+static struct err *use_core(struct request *r, struct hub_order *o)
+{
+	CLOSE_FD int fd = -1;
+	char *path = NULL;
+	TRY(api_core_open(r, o->core, &path, &fd));
+	o->patient = (struct patient){ .answered = true, .target = { .name = o->core, .cpu_ratio = -1 } };
+	o->core = path;
+	return NULL;
+}
+
 struct err *api_session_start(struct request *r)
 {
 	CLEANUP(hub_order_freep) struct hub_order *order = mem_zalloc(sizeof(*order));
@@ -338,7 +364,7 @@ struct err *api_session_start(struct request *r)
 	TRY(err);
 	char id[16], guid[STORE_GUID_LEN + 1];
 	snprintf(id, sizeof(id), "%d", pid);
-	TRY(api_find_patient(id, &order->patient));
+	TRY(order->core ? use_core(r, order) : api_find_patient(id, &order->patient));
 	CLEANUP(mem_freep) char *who = mem_printf("%s (%d)", patient_name(&order->patient), order->patient.target.id);
 	const char *profiler = order->profiler->id;
 	TRY(hub_submit(r->server->hub, STEAL(order), guid));

@@ -56,6 +56,7 @@ void hub_order_free(struct hub_order *o)
 	params_free(o->params);
 	patient_fini(&o->patient);
 	mem_free(o->webhook);
+	mem_free(o->core);
 	mem_free(o);
 }
 
@@ -187,6 +188,7 @@ static void spec_of(const struct hub_order *o, const char *guid, struct session_
 				      .patient = &o->patient,
 				      .way = o->way,
 				      .keep_recording = o->keep_recording,
+				      .core = o->core,
 				      .guid = guid };
 }
 
@@ -306,7 +308,7 @@ struct hub_counts hub_counts(struct hub *hub)
 static bool is_intrusive(const struct hub_order *o)
 {
 	enum way way = o->way != WAY_AUTO ? o->way : o->profiler->ways[0];
-	return way == WAY_IMAGE || way == WAY_AGENT;
+	return !o->core && (way == WAY_IMAGE || way == WAY_AGENT);
 }
 
 static bool may_start(const struct hub *hub, const struct entry *candidate, size_t running)

@@ -112,6 +112,7 @@ struct hub_order { /* owned by the hub once submitted */
 	enum way way;
 	bool keep_recording;
 	char *webhook;		  /* told of its end; NULL = nobody */
+	char *core;		  /* a core file instead of a process: its name, then its path; NULL = none */
 	const char *at_parameter; /* the key of the one that is wrong, while it is read */
 };
 void hub_order_free(struct hub_order *o);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -19,6 +20,8 @@
 #define BRIEF_INTERVAL_MS 2000
 #define STACK_BYTES ((size_t)512 << 10)
 #define RUNTIME "System.Runtime"
+#define OF_ONE_PROCESS_MAX 6
+#define FIRST_WITH_WILDCARD 9
 
 struct watch {
 	unsigned refs; /* under the list's lock */
@@ -26,7 +29,9 @@ struct watch {
 		int id;
 		uint64_t start_ticks;
 	} target;
-	bool full;
+	enum watch_what what;
+	char *provider; /* of WATCH_PROVIDER */
+	bool wildcard;	/* its runtime takes all meters without being told their names */
 	char *socket;
 	int wake_fd;
 	pthread_mutex_t lock; /* of all below */
@@ -64,20 +69,41 @@ struct watches *watches_new(void)
 	return w;
 }
 
-static struct watch *watch_new(const struct patient *p, bool full)
+bool watches_usual(const char *provider)
+{
+	for (const char *const *name = counters_usual; *name; name++)
+		if (str_eq_nocase(*name, provider))
+			return true;
+	return false;
+}
+
+/* Providers that are not there are not missed, unless somebody named one. */
+static void want_counters(struct watch *watch)
+{
+	watch->groups = mem_array(COUNTERS_USUAL_MAX, sizeof(*watch->groups));
+	if (watch->what == WATCH_PROVIDER)
+		watch->groups[watch->n_groups++] = (struct counters_group){ .name = watch->provider };
+	if (watch->what != WATCH_RUNTIME && watch->what != WATCH_USUAL)
+		return;
+	for (const char *const *name = counters_usual; *name && (watch->what == WATCH_USUAL || !watch->n_groups);
+	     name++)
+		watch->groups[watch->n_groups++] = (struct counters_group){ .name = *name, .optional = true };
+}
+
+static struct watch *watch_new(const struct patient *p, const struct watch_query *q)
 {
 	struct watch *watch = mem_zalloc(sizeof(*watch));
 	pthread_mutex_init(&watch->lock, NULL);
 	init_cond(&watch->news);
 	watch->refs = 1;
 	watch->target = (struct target_id){ p->target.id, p->target.start_ticks };
-	watch->full = full;
+	watch->what = q->what;
+	watch->provider = q->what == WATCH_PROVIDER ? mem_strdup(q->provider) : NULL;
+	watch->wildcard = p->info.runtime_version && atoi(p->info.runtime_version) >= FIRST_WITH_WILDCARD;
 	watch->socket = mem_strdup(p->target.socket);
 	watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	watch->asked_ns = clock_mono_ns();
-	watch->groups = mem_array(COUNTERS_USUAL_MAX, sizeof(*watch->groups));
-	for (const char *const *name = counters_usual; *name && (full || !watch->n_groups); name++)
-		watch->groups[watch->n_groups++] = (struct counters_group){ .name = *name, .optional = true };
+	want_counters(watch);
 	return watch;
 }
 
@@ -89,6 +115,7 @@ static void watch_free(struct watch *watch)
 	pthread_cond_destroy(&watch->news);
 	pthread_mutex_destroy(&watch->lock);
 	mem_free(watch->groups);
+	mem_free(watch->provider);
 	mem_free(watch->socket);
 	mem_free(watch);
 }
@@ -152,7 +179,10 @@ static void *thread(void *user)
 	mem_free(user);
 	const struct counters_want want = { .counters = watch->groups,
 					    .n_counters = watch->n_groups,
-					    .interval_ms = watch->full ? FULL_INTERVAL_MS : BRIEF_INTERVAL_MS };
+					    .all_meters = watch->what == WATCH_METERS,
+					    .wildcard = watch->wildcard,
+					    .interval_ms = watch->what == WATCH_RUNTIME ? BRIEF_INTERVAL_MS
+											: FULL_INTERVAL_MS };
 	struct counters *counters = NULL;
 	struct err *err = counters_open(watch->socket, &want, deadline_in_ms(OPEN_TIMEOUT_MS), &counters);
 	pthread_mutex_lock(&watch->lock);
@@ -196,19 +226,31 @@ static bool start_thread(struct watches *w, struct watch *watch)
 
 /* ---- asking ---- */
 
-static struct watch *find(struct watches *w, const struct patient *p, bool full)
+static bool serves(const struct watch *watch, const struct watch_query *q)
 {
+	if (watch->what == WATCH_USUAL && q->what == WATCH_RUNTIME)
+		return true;
+	return watch->what == q->what && (!watch->provider || str_eq_nocase(watch->provider, q->provider));
+}
+
+/* *ret_others: how many listen to this process for something else. */
+static struct watch *find(struct watches *w, const struct patient *p, const struct watch_query *q, size_t *ret_others)
+{
+	*ret_others = 0;
 	vec_each(each, &w->list) {
 		struct watch *watch = *each;
-		if (watch->target.id == p->target.id && watch->target.start_ticks == p->target.start_ticks &&
-		    (watch->full || !full))
+		if (watch->target.id != p->target.id || watch->target.start_ticks != p->target.start_ticks)
+			continue;
+		if (serves(watch, q))
 			return watch;
+		*ret_others += 1;
 	}
 	return NULL;
 }
 
 /* The caller releases it. NULL and the reason when there is none. */
-static struct watch *acquire(struct watches *w, const struct patient *p, bool full, struct err **ret_err)
+static struct watch *acquire(struct watches *w, const struct patient *p, const struct watch_query *q,
+			     struct err **ret_err)
 {
 	if (!p->answered || !p->target.socket) {
 		*ret_err = err_new(ERR_UNSUPPORTED, "%s (%d) has no counters to listen to: %s", patient_name(p),
@@ -217,11 +259,16 @@ static struct watch *acquire(struct watches *w, const struct patient *p, bool fu
 	}
 	struct err *err = NULL;
 	pthread_mutex_lock(&w->lock);
-	struct watch *watch = find(w, p, full);
-	if (!watch && (w->stopping || w->list.n >= WATCHES_MAX)) {
+	size_t others;
+	struct watch *watch = find(w, p, q, &others);
+	if (!watch && others >= OF_ONE_PROCESS_MAX) {
+		err = err_new(ERR_BUSY,
+			      "so many different counters of %s (%d) are listened to already; ask again in a minute",
+			      patient_name(p), p->target.id);
+	} else if (!watch && (w->stopping || w->list.n >= WATCHES_MAX)) {
 		err = err_new(ERR_BUSY, "counters of %d processes are listened to already", WATCHES_MAX);
 	} else if (!watch) {
-		watch = watch_new(p, full);
+		watch = watch_new(p, q);
 		if (start_thread(w, watch)) {
 			w->threads++;
 			vec_push(&w->list, watch);
@@ -260,6 +307,23 @@ static const char *kind_name(enum series_kind kind)
 	return names[kind];
 }
 
+static void add_columns(struct jsonw *w, const struct series *s)
+{
+	static const char *const names[][SERIES_COLUMNS_MAX] = {
+		[SERIES_GAUGE] = { [SERIES_VALUE] = "value" },
+		[SERIES_RATE] = { [SERIES_PER_SECOND] = "perSecond", [SERIES_TOTAL] = "total" },
+		[SERIES_HISTOGRAM] = { [SERIES_P50] = "p50",
+				       [SERIES_P95] = "p95",
+				       [SERIES_P99] = "p99",
+				       [SERIES_COUNT_PER_SECOND] = "perSecond",
+				       [SERIES_MEAN] = "mean" },
+	};
+	jsonw_array(w, "columns");
+	for (size_t i = 0; i < s->columns; i++)
+		jsonw_str(w, NULL, names[s->kind][i]);
+	jsonw_array_end(w);
+}
+
 static void add_points(struct jsonw *w, const struct series *s, int64_t since_ms)
 {
 	jsonw_array(w, "points");
@@ -271,7 +335,8 @@ static void add_points(struct jsonw *w, const struct series *s, int64_t since_ms
 			continue;
 		jsonw_array(w, NULL);
 		jsonw_i64(w, NULL, when_ms);
-		jsonw_num(w, NULL, values[0]);
+		for (size_t k = 0; k < s->columns; k++)
+			jsonw_num(w, NULL, values[k]);
 		jsonw_array_end(w);
 	}
 	jsonw_array_end(w);
@@ -287,6 +352,7 @@ static void add_series(struct jsonw *w, const struct series *s, int64_t since_ms
 	jsonw_str(w, "kind", kind_name(s->kind));
 	jsonw_str(w, "tags", *s->key.tags ? s->key.tags : NULL);
 	jsonw_num(w, "value", s->last[0]);
+	add_columns(w, s);
 	add_points(w, s, since_ms);
 	jsonw_object_end(w);
 }
@@ -307,6 +373,9 @@ static void add_watch(struct jsonw *out, const struct watch *watch, const struct
 	jsonw_array(out, "notes");
 	for (size_t i = 0; c && counters_note(c, i); i++)
 		jsonw_str(out, NULL, counters_note(c, i));
+	if (c && watch->what == WATCH_PROVIDER && !series_count(set))
+		jsonw_str(out, NULL,
+			  "nothing came from this provider: it may not exist in this process, or have no counters");
 	jsonw_array_end(out);
 	jsonw_array(out, "series");
 	for (size_t i = 0; set && i < series_count(set); i++)
@@ -332,7 +401,7 @@ struct err *watches_json(struct watches *w, const struct patient *p, const struc
 {
 	for (bool over = true; over;) {
 		struct err *err = NULL;
-		struct watch *watch = acquire(w, p, q->full, &err);
+		struct watch *watch = acquire(w, p, q, &err);
 		if (!watch)
 			return err;
 		pthread_mutex_lock(&watch->lock);
@@ -354,7 +423,7 @@ struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 {
 	struct watch_vitals v = { NAN, NAN, NAN };
 	struct err *err = NULL;
-	struct watch *watch = acquire(w, p, false, &err);
+	struct watch *watch = acquire(w, p, &(struct watch_query){ .what = WATCH_RUNTIME }, &err);
 	if (!watch) {
 		err_free(err);
 		return v;

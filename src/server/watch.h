@@ -2,7 +2,8 @@
 /* Counters of processes that somebody looks at: one listener a process, shared by all who ask, with their history.
  *
  * A listener begins with the first question and ends when nobody has asked for a while, so an idle server listens to
- * nobody. Only EventCounters: those of every .NET since 8 have the same names, and they may be stopped at any time. */
+ * nobody. EventCounters may be stopped at any time and disturb nobody; meters are shared by all who listen to a
+ * process, so they have listeners of their own, for those who ask for them. */
 
 #include "base/json.h"
 #include "ipc/patient.h"
@@ -13,12 +14,20 @@ struct watches;
 struct watches *watches_new(void);
 void watches_free(struct watches *w); /* ends all listeners in good order */
 
+enum watch_what {
+	WATCH_RUNTIME,	/* EventCounters of the runtime itself */
+	WATCH_USUAL,	/* and of the usual libraries */
+	WATCH_PROVIDER, /* EventCounters of one provider */
+	WATCH_METERS,	/* all meters */
+};
 struct watch_query {
-	bool full;		     /* all the usual providers; otherwise the runtime's own only */
+	enum watch_what what;
 	int64_t since_ms;	     /* points after it; negative = only the newest of each */
-	const char *provider, *name; /* NULL = all */
+	const char *provider, *name; /* NULL = all; with WATCH_PROVIDER not */
 	uint64_t wait_ms;	     /* for the first values, when the listener is new */
 };
+/* Is it one of the providers that WATCH_USUAL listens to? */
+bool watches_usual(const char *provider);
 /* Members of an object: now, intervalMs, lostEvents, notes, series. ERR_BUSY: too many are watched. */
 struct err *watches_json(struct watches *w, const struct patient *p, const struct watch_query *q, struct jsonw *out)
 	MUST_USE;

@@ -23,25 +23,10 @@ static void json_value(struct jsonw *w, const char *text)
 static void json_param(struct jsonw *w, const struct param *p, const char *value)
 {
 	jsonw_object(w, NULL);
-	jsonw_str(w, "key", p->key);
-	jsonw_str(w, "name", p->name);
-	jsonw_str(w, "description", p->description ? p->description : "");
+	param_json(w, p);
 	jsonw_i64(w, "type", p->type);
 	json_value(w, value ? value : p->default_value);
 	jsonw_str(w, "defaultValue", p->default_value);
-	jsonw_str(w, "unit", p->unit);
-	bool number = p->type == PARAM_INT || p->type == PARAM_FLOAT;
-	if (number) {
-		jsonw_num(w, "min", p->min);
-		jsonw_num(w, "max", p->max);
-	} else {
-		jsonw_null(w, "min");
-		jsonw_null(w, "max");
-	}
-	jsonw_array(w, "choices");
-	for (const char *const *c = p->choices; c && *c; c++)
-		jsonw_str(w, NULL, *c);
-	jsonw_array_end(w);
 	jsonw_object_end(w);
 }
 
@@ -56,17 +41,7 @@ void json_profiler(struct jsonw *w, const char *key, const struct profiler *p, c
 		err_ignore(json_parse(parameters, strlen(parameters), PARAMETERS_BYTES_MAX, &used));
 	jsonw_object(w, key);
 	jsonw_str(w, "guid", guid);
-	jsonw_str(w, "uuid", p->uuid);
-	jsonw_str(w, "id", p->id);
-	jsonw_str(w, "name", p->name);
-	jsonw_str(w, "symptom", p->symptom);
-	jsonw_str(w, "description", p->description);
-	jsonw_str(w, "cost", p->cost);
-	jsonw_bool(w, "experimental", p->experimental);
-	jsonw_array(w, "ways");
-	for (const enum way *way = p->ways; *way; way++)
-		jsonw_str(w, NULL, way_name(*way));
-	jsonw_array_end(w);
+	profiler_json(w, p);
 	jsonw_array(w, "parameters");
 	for (size_t i = 0; i < p->n_params; i++)
 		json_param(w, &p->params[i], json_get_str(used, p->params[i].key, NULL));

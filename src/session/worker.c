@@ -13,6 +13,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/exam.h"
+#include "profilers/look.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -215,6 +216,18 @@ static struct err *begin(struct worker *w, const char *guid)
 	return NULL;
 }
 
+static struct err *identify_core(struct worker *w)
+{
+	struct patient found;
+	TRY(look_core_patient(w->spec.core, &found));
+	patient_fini(&w->patient);
+	w->patient = found;
+	store_set(&w->row.process, patient_name(&found));
+	store_set(&w->row.runtime, found.info.runtime_version);
+	w->row.target_id = found.target.id;
+	return NULL;
+}
+
 static struct err *find_patient(struct worker *w)
 {
 	char id[16];
@@ -222,7 +235,8 @@ static struct err *find_patient(struct worker *w)
 		TRY(spec_read_patient(json_object_get(w->spec.json, "patient"), &w->patient));
 		w->has_patient = true;
 		w->exam.core = w->spec.core;
-		return NULL;
+		/* Who it was is looked up here when the one who asked knows only the file. */
+		return w->patient.info.runtime_version ? NULL : identify_core(w);
 	}
 	snprintf(id, sizeof(id), "%d", w->spec.target_id);
 	TRY(patient_find(id, FIND_TIMEOUT_MS, &w->patient));

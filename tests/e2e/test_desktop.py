@@ -1,14 +1,19 @@
-"""The window, under Xvfb: the page lives in it, and its private server dies with it."""
+"""The window, under Xvfb: the page lives in it, a session is run through it, and its private server dies with it. With
+DRDOTNET_SHOTS=FOLDER a picture of the screen is kept."""
 
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import tempfile
 import unittest
+import zlib
 from pathlib import Path
 
-from drdotnet import PROGRAM, Home, gone, wait_until
+from drdotnet import DEADLINE_SECONDS, PROGRAM, ROOT, Home, gone, wait_until
+from patient import FRAMEWORKS, Patient
 from server import Server
 
 DESKTOP = str(Path(PROGRAM).with_name("drdotnet-desktop"))
@@ -20,8 +25,9 @@ class DesktopTest(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())
         read, write = os.pipe()
-        self.screen = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x900x24"], pass_fds=[write],
-                                       stderr=subprocess.DEVNULL)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.screen = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x900x24", "-fbdir", self.folder],
+                                       pass_fds=[write], stderr=subprocess.DEVNULL)
         os.close(write)
         self.addCleanup(self.screen.wait)
         self.addCleanup(self.screen.terminate)
@@ -53,6 +59,75 @@ class DesktopTest(unittest.TestCase):
             wait_until(page_has_asked, "the script of the page runs")
             window.send_signal(signal.SIGTERM)
             self.assertEqual(0, window.wait(60))
+
+    def keys(self, *words):
+        """Types into the window that has the focus."""
+        subprocess.run(["xdotool", *words], check=True, capture_output=True, timeout=DEADLINE_SECONDS,
+                       env={**os.environ, "DISPLAY": self.display})
+
+    def window_titled(self, words):
+        """The id of the window with these words in its title, or None."""
+        found = subprocess.run(["xdotool", "search", "--onlyvisible", "--name", words], capture_output=True, text=True,
+                               env={**os.environ, "DISPLAY": self.display}, timeout=DEADLINE_SECONDS).stdout.split()
+        return found[-1] if found else None
+
+    def picture(self):
+        """The screen: width, height, rows of (red, green, blue). Xvfb keeps it in a file, in the format of xwd."""
+        raw = (self.folder / "Xvfb_screen0").read_bytes()
+        head = struct.unpack(">25I", raw[:100])
+        start, width, height, line = head[0] + head[19] * 12, head[4], head[5], head[12]
+        rows = [raw[start + y * line:start + y * line + 4 * width] for y in range(height)]
+        return width, height, [[(row[x + 2], row[x + 1], row[x]) for x in range(0, 4 * width, 4)] for row in rows]
+
+    def keep_picture(self, width, height, rows):
+        """As a PNG, for people."""
+        def chunk(kind, data):
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        pixels = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in rows)
+        (Path(os.environ["DRDOTNET_SHOTS"]) / "desktop.png").write_bytes(
+            b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b""))
+
+    @unittest.skipUnless(shutil.which("xdotool"), "no xdotool here")
+    def test_a_session_is_run_through_it(self):
+        """By keyboard, as a person would: find the process, examine it, and the verdict is on the screen."""
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient, Server(self.home) as server:
+            self.start("--server", f"{server.url}/profilers/{patient.pid}?symptom=deadlocks")
+            wait_until(lambda: self.window_titled("^sick"), "the patient's page is shown")
+            self.keys("windowfocus", self.window_titled("^sick"))
+
+            def sessions():
+                return server.get("/api/sessions").json()
+
+            def started():
+                self.keys("key", "e")  # the page may not listen yet
+                return sessions()
+            wait_until(started, "the session starts")
+            done = server.finish(sessions()[0]["guid"])
+            self.assertEqual(("done", "deadlocks"), (done["state"], done["profiler"]["id"]), done)
+            wait_until(lambda: self.window_titled("^Deadlocks, sick"), "its page is shown")
+            # Left in the verdict stands its mark, in the colour of trouble; beside it the words, of many shades.
+            trouble = {(0xb8, 0x25, 0x2a), (0xf2, 0x80, 0x7b), (0x8d, 0x58, 0x00), (0xe3, 0xaa, 0x45)}
+
+            def drawn():
+                panel = self.picture()[2][150:300]
+                words = {pixel for row in panel for pixel in row[80:1200]}
+                return len(words) > 20 and any(pixel in trouble for row in panel for pixel in row[24:70])
+            wait_until(drawn, "the verdict is on the screen")
+            if os.environ.get("DRDOTNET_SHOTS"):
+                self.keep_picture(*self.picture())
+            self.assertTrue(patient.alive())
+
+    def test_what_make_install_installs(self):
+        """The entry of the desktop's menu names a program and an icon that are there."""
+        prefix = self.folder / "usr"
+        build = Path(PROGRAM).parent
+        done = subprocess.run(["make", "-C", ROOT, "install-desktop", f"BUILD={build.resolve()}", f"PREFIX={prefix}"],
+                              capture_output=True, text=True)
+        self.assertEqual(0, done.returncode, done.stderr)
+        entry = dict(line.split("=", 1) for line in (prefix / "share/applications/drdotnet.desktop").read_text().splitlines() if "=" in line)
+        self.assertTrue(os.access(prefix / "bin" / entry["Exec"], os.X_OK))
+        self.assertIn("<svg", (prefix / f"share/icons/hicolor/scalable/apps/{entry['Icon']}.svg").read_text())
 
     def test_its_private_server_dies_with_it(self):
         window = self.start()

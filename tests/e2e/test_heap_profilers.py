@@ -165,6 +165,29 @@ class OtherHolders(unittest.TestCase):
                     self.assertGreaterEqual(keeps(row)[1], 5000)
                     self.assertEqual(report.finding, "one-holder")
 
+    def test_handles_of_every_processor(self):
+        # As an ASP.NET Core app has it: a server's collector that adapts its number of heaps.
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("leak", fx=fx, holder="handle", initial=4000, server_gc=True) as patient:
+                stand_still(patient)
+                truth = patient.truth()["leak"]["holders"]["handle"]
+                report = look(self.home, "gc-survivors", patient.pid)
+                self.assertEqual(report.finding, "handles-not-freed")
+                row = report.rows("Holders")[0]
+                self.assertEqual((row["Holder"], keeps(row)), (truth["field"], ("Product", truth["objects"])))
+
+    def test_who_holds_objects_of_a_type(self):
+        with Patient("leak", initial=3000) as patient:
+            stand_still(patient)
+            truth = patient.truth()["leak"]["holders"]["static"]
+            report = look(self.home, "gc-survivors", patient.pid, "--param=type=shop.sessions.session", LOW)
+            row = report.rows("Holders")[0]
+            self.assertEqual((row["Holder"], keeps(row)), (truth["field"], ("Session", truth["objects"])))
+            nothing = look(self.home, "heap-stats", patient.pid, "--param=type=No.Such.Type")
+            self.assertEqual(nothing.finding, "no-such-type")
+            many = look(self.home, "heap-stats", patient.pid, "--param=type=e")
+            self.assertEqual((many.finding, len(many.rows("Types"))), ("asked", 40))
+
     def test_only_old_objects(self):
         with Patient("leak,gc-pauses", **{"leak.initial": 3000}) as patient:
             stand_still(patient)

@@ -103,6 +103,26 @@ class ModesTest(unittest.TestCase):
             with Server(home) as server:
                 self.assertEqual(303, server.get(share["path"]).status)
 
+    def test_share_links_expire(self):
+        with Home() as home, Patient("exceptions", fx=FRAMEWORKS[-1]) as patient, \
+                Server(home, "--token", "a-token-of-my-own") as server:
+            full = {"Authorization": "Bearer a-token-of-my-own"}
+            order = {"profilerGuid": "exceptions", "processId": patient.pid, "parameters": [{"key": "duration", "value": 1}]}
+            path = f"/api/sessions/{server.post('/api/sessions', order, **full).json()['guid']}"
+            share = server.post(f"{path}/shares", {"days": 1}, **full).json()
+            cookie = {"Cookie": server.get(share["path"]).headers["set-cookie"].split(";")[0]}
+            self.assertEqual(200, server.get(path, **cookie).status)
+            server.stop()
+            # A day passes.
+            kept = home.path / "shares.json"
+            text = re.sub(r'("expiresUnixNs":\s*)(\d+)', lambda m: m[1] + str(int(m[2]) - 86400 * 10 ** 9 - 1), kept.read_text())
+            self.assertNotEqual(text, kept.read_text())
+            kept.write_text(text)
+            with Server(home, "--token", "a-token-of-my-own") as again:
+                self.assertEqual(404, again.get(share["path"]).status)
+                self.assertEqual(401, again.get(path, **cookie).status)
+                self.assertEqual([], again.get(f"{path}/shares", **full).json())
+
     def test_without_auth_only_when_said(self):
         with Home() as home:
             with Server(home, "--no-auth", listen="0.0.0.0:0") as server:

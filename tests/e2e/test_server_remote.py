@@ -1,6 +1,7 @@
 """`drdotnet --server URL`: the commands of the command line on another machine, with the same output."""
 
 import json
+import re
 import signal
 import tempfile
 import unittest
@@ -62,6 +63,33 @@ class RemoteTest(unittest.TestCase):
         self.assertEqual(0, done.code, done)
         self.assertEqual(b"\x7fELF", core.read_bytes()[:4])
         self.assertEqual([], [p.name for p in self.folder.iterdir() if p.suffix == ".partial"])
+
+    def test_questions_and_maps(self):
+        """What looks at a process there, in lines, and the file that comes here."""
+        asked = self.remote("inspect", self.patient.pid, "-c", "threads")
+        self.assertEqual(0, asked.code, asked)
+        self.assertIn("Patients.Commander.ReadLine", asked.out)
+        prompt = self.remote("inspect", self.patient.pid)
+        self.assertEqual(2, prompt.code)
+        self.assertIn("-c COMMAND", prompt.err)
+        names = self.folder / "names.map"
+        self.assertEqual(0, self.remote("perf-map", self.patient.pid, "-o", names).code)
+        self.assertIn("Patients.Program.Main", names.read_text())
+        hottest = self.remote("top", self.patient.pid, "--once")
+        self.assertEqual(0, hottest.code, hottest)
+
+    def test_help_and_completion_know_of_other_machines(self):
+        overview = self.laptop.run("help").out.partition("\nCommands\n")[2]
+        knowing = set()
+        for name in re.findall(r"^  ([a-z-]+)  ", overview, re.M):
+            if "--server URL" in self.laptop.run("help", name).out:
+                knowing.add(name)
+        self.assertEqual({"ps", "check", "run", "profilers", "top", "counters", "perf-map", "trace", "stacks", "dump", "inspect",
+                          "sessions", "symbols"}, knowing)
+        self.assertIn("--server URL", self.laptop.run("help", "exceptions").out)
+        for shell in ("bash", "zsh", "fish"):
+            script = self.laptop.run("completion", shell).out
+            self.assertGreaterEqual(script.count("server"), len(knowing), shell)
 
     def test_ctrl_c_ends_the_window_there_and_prints_the_report_here(self):
         with self.laptop.start("exceptions", self.patient.pid, "-d", "600s", "--json", "--server", self.server.url,

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from drdotnet import PROGRAM, Home, event_streams, gone, wait_until
+from drdotnet import PROGRAM, Home, event_streams, gone, side_by_side, wait_until
 from patient import FRAMEWORKS, Patient
 from server import Server
 
@@ -160,6 +160,123 @@ class TargetsTest(unittest.TestCase):
             with Server(home) as again:
                 self.assertEqual([f"serve-{again.pid}"], [p.name for p in home.path.glob("serve-*")])
             self.assertEqual([], list(home.path.glob("serve-*")))
+
+
+class MetersTest(unittest.TestCase):
+    """Instruments of the app itself, against what it knows of them."""
+
+    def check(self, server, pid):
+        path = f"/api/processes/{pid}"
+
+        def series(where):
+            answer = server.get(f"{path}/{where}")
+            self.assertEqual(200, answer.status, answer)
+            return answer.json()["series"]
+        everything = {(s["provider"], s["name"]) for s in series("meters")}
+        for name in ("shop.orders", "shop.temperature", "shop.order.duration"):
+            self.assertIn(("Shop.Meters", name), everything)
+        heat, = series("meters/Shop.Meters/shop.temperature")
+        self.assertEqual((21.5, "gauge", ["value"], "Cel"), (heat["value"], heat["kind"], heat["columns"], heat["unit"]))
+        self.assertEqual(["disk=a", "disk=b"], sorted(s["tags"] for s in series("meters/shop.meters/shop.free")))
+        wait_until(lambda: len(series("meters/Shop.Meters/shop.order.duration?since=0")[0]["points"]) >= 3, "three points")
+        took, = series("meters/Shop.Meters/shop.order.duration?since=0")
+        self.assertEqual(["p50", "p95", "p99", "perSecond", "mean"], took["columns"])
+        for point in took["points"]:
+            self.assertEqual(6, len(point))
+        self.assertTrue(any(p[1] and 0.02 < p[1] < p[2] <= p[3] <= 0.11 for p in took["points"]), took["points"])
+        later = series(f"meters/Shop.Meters/shop.order.duration?since={took['points'][0][0]}")[0]["points"]
+        self.assertTrue(later and all(p[0] > took["points"][0][0] for p in later))
+        self.assertEqual([], series("meters/No.Such"))
+        # An event source of the app, which only its name leads to.
+        own = {s["name"]: s for s in series("counters/Shop-Events")}
+        self.assertEqual(21.5, own["temperature"]["value"])
+        self.assertEqual({"perSecond", "total"}, set(own["visits"]["columns"]))
+
+    def test_meters_and_event_sources_of_the_app(self):
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Home() as home, Patient("meters", fx=fx) as patient, Server(home) as server:
+                self.check(server, patient.pid)
+                self.assertEqual(2, event_streams(patient.pid), "one listener for the meters, one for the event source")
+                server.stop()
+                wait_until(lambda: not event_streams(patient.pid), "nothing is left in the process")
+                self.assertTrue(patient.alive())
+
+    def test_what_cannot_be_asked_for(self):
+        with Home() as home, Patient("meters", fx=FRAMEWORKS[-1]) as patient, Server(home) as server:
+            path = f"/api/processes/{patient.pid}"
+            self.assertEqual(400, server.get(f"{path}/counters/a%5Bb%5D").status)
+            self.assertEqual(400, server.get(f"{path}/meters?since=-1").status)
+            self.assertEqual(404, server.get("/api/processes/1/meters").status)
+            nothing = server.get(f"{path}/counters/No.Such").json()
+            self.assertEqual([], nothing["series"])
+            self.assertIn("nothing came from this provider", nothing["notes"][0])
+            # Each name costs the process a listener: not any number of them.
+            asked = side_by_side({i: lambda i=i: server.get(f"{path}/counters/No.Such{i}").status for i in range(10)})
+            answers = [a.result() for a in asked.values()]
+            self.assertEqual({200, 409}, set(answers), answers)
+            self.assertLessEqual(event_streams(patient.pid), 6)
+
+
+class CoresTest(unittest.TestCase):
+    """Core files: taken, kept, examined, fetched, deleted."""
+
+    def take(self, server, pid, **more):
+        answer = server.post("/api/cores", {"processId": pid, **more})
+        self.assertEqual(201, answer.status, answer)
+        self.assertEqual(f"/api/cores/{answer.json()['name']}", answer.headers["location"])
+        return answer.json()
+
+    def examine(self, server, profiler, name):
+        answer = server.post("/api/sessions", {"profilerGuid": profiler, "core": name})
+        self.assertEqual(200, answer.status, answer)
+        return server.finish(answer.json()["guid"])
+
+    def test_the_life_of_a_core(self):
+        with Home() as home, Patient("healthy-waits", fx=FRAMEWORKS[-1]) as patient, Server(home) as server:
+            self.assertEqual([], server.get("/api/cores").json()["files"])
+            core = self.take(server, patient.pid)
+            self.assertRegex(core["name"], rf"^sick-{patient.pid}-\d{{8}}-\d{{6}}\.core$")
+            self.assertLessEqual(core["diskBytes"], core["bytes"])
+            listed = server.get("/api/cores").json()
+            self.assertEqual(([core], str(home.path / "cores")), (listed["files"], listed["folder"]))
+            self.assertEqual(0o600, (home.path / "cores" / core["name"]).stat().st_mode & 0o777)
+            patient.stop()
+            # Its process is gone; what it was is in the file.
+            done = self.examine(server, "merged-call-stacks", core["name"])
+            self.assertEqual(("done", "sick", patient.pid), (done["state"], done["processName"], done["processId"]), done)
+            self.assertIn("Shop.Cafe.Waiter.ForMonitor", server.get(f"/api/sessions/{done['guid']}/report.txt").text())
+            data = server.get(f"/api/cores/{core['name']}")
+            self.assertEqual((200, core["bytes"], b"\x7fELF"), (data.status, len(data.body), data.body[:4]))
+            self.assertEqual(204, server.ask("DELETE", f"/api/cores/{core['name']}").status)
+            self.assertEqual(404, server.get(f"/api/cores/{core['name']}").status)
+            self.assertEqual([], server.get("/api/cores").json()["files"])
+
+    def test_what_is_no_core(self):
+        with Home() as home, Patient("healthy-waits", fx=FRAMEWORKS[-1]) as patient, Server(home) as server:
+            small = self.take(server, patient.pid, type="mini")
+            folder = home.path / "cores"
+            (folder / "nonsense.core").write_bytes(b"no core at all")
+            (folder / "link.core").symlink_to(home.path / "index.db")
+            (folder / ".hidden").write_bytes(b"")
+            (folder / "folder").mkdir()
+            self.assertEqual({small["name"], "nonsense.core"}, {f["name"] for f in server.get("/api/cores").json()["files"]})
+            for name in ("link.core", ".hidden", "folder", "..", "%2e%2e%2findex.db", "x%2Fy", "no.such", "a" * 300):
+                self.assertEqual(404, server.get(f"/api/cores/{name}").status, name)
+                self.assertEqual(404, server.ask("DELETE", f"/api/cores/{name}").status, name)
+            failed = self.examine(server, "crash", "nonsense.core")
+            self.assertEqual("failed", failed["state"])
+            self.assertIn("nonsense.core", failed["error"])
+            order = {"profilerGuid": "heap-stats", "core": small["name"]}
+            for body, status, words in (({**order, "processId": patient.pid}, 400, "either"), ({**order, "core": 1}, 400, "core"),
+                                        ({**order, "profilerGuid": "exceptions"}, 400, "living process"),
+                                        ({**order, "core": "../index.db"}, 404, "index.db"), ({**order, "core": "x"}, 404, "x")):
+                answer = server.post("/api/sessions", body, Accept="application/problem+json")
+                self.assertEqual(status, answer.status, body)
+                self.assertIn(words, answer.detail())
+            for body, status in (({}, 400), ({"processId": 1}, 404), ({"processId": patient.pid, "type": "odd"}, 400),
+                                 ({"processId": patient.pid, "maxPauseMs": 0}, 400)):
+                self.assertEqual(status, server.post("/api/cores", body).status, body)
+            self.assertTrue(patient.alive())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ DRDOTNET_SCENARIOS runs only some of them. With DRDOTNET_SHOTS=FOLDER pictures o
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -29,6 +30,23 @@ class Generated(unittest.TestCase):
         self.assertEqual(made.stdout.decode(), (WEB / "src" / "lib" / "rest.d.ts").read_text(), "stale: run make docs")
 
 
+    def test_the_document_is_valid(self):
+        """Against the schema of OpenAPI; a document that breaks it is told from one that does not."""
+        document = subprocess.run([PROGRAM, "_generate", "openapi"], capture_output=True, check=True).stdout
+
+        def validate(text):
+            return subprocess.run([ROOT / "tools" / "web", "validate"], input=text, capture_output=True, timeout=SCENARIO_SECONDS)
+        done = validate(document)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        broken = json.loads(document)
+        for path, operations in broken["paths"].items():
+            for method, operation in operations.items():
+                declared = {p["name"] for p in operation.get("parameters", []) if p["in"] == "path" and p["required"]}
+                self.assertEqual(set(re.findall(r"\{(\w+)\}", path)), declared, (method, path))
+        del broken["paths"]["/api/sessions/{guid}"]["get"]["responses"]
+        self.assertNotEqual(validate(json.dumps(broken).encode()).returncode, 0, "an operation without an answer")
+
+
 class Pages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -38,9 +56,9 @@ class Pages(unittest.TestCase):
             raise AssertionError(built.stderr)
         cls.home = cls.enterClassContext(Home())
         # Not side by side: a patient dies with the thread that started it.
-        cls.patients = {"thrower": cls.enterClassContext(Patient("exceptions", rate=300)),
+        cls.patients = {"thrower": cls.enterClassContext(Patient("exceptions", fx="net8.0", rate=300)),
                         "busy": cls.enterClassContext(Patient("cpu")),
-                        "locks": cls.enterClassContext(Patient("contention", fx="net8.0"))}
+                        "locks": cls.enterClassContext(Patient("contention,meters", fx="net9.0"))}
         cls.server = cls.enterClassContext(Server(cls.home))
         cls.pid = cls.patients["thrower"].pid
 
@@ -58,13 +76,14 @@ class Pages(unittest.TestCase):
         facts = {"url": cls.server.url, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
                  "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": os.environ.get("DRDOTNET_SHOTS")}
         word = "a-token-for-this-test-only"
-        with Server(cls.home, "--token", word, listen="0.0.0.0:0") as closed:
+        read = "a-token-to-read-with"
+        with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed:
             url = f"http://127.0.0.1:{closed.port}"
             cls.results = cls.browse(facts, {
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
-                "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {},
+                "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {}, "take": {}, "meters": {},
                 **({"pictures": {}} if facts["shots"] else {}),
-                "token": {"url": url, "token": word, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
+                "token": {"url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
     @staticmethod
     def browse(facts, wanted):
@@ -112,6 +131,12 @@ class Pages(unittest.TestCase):
 
     def test_history_logs_compare_and_download(self):
         self.found("history")
+
+    def test_a_core_file_and_a_trace(self):
+        self.found("take")
+
+    def test_meters_of_the_app(self):
+        self.found("meters")
 
     def test_token_and_share_link(self):
         self.found("token")

@@ -1,5 +1,6 @@
 // What a person does with the pages. Facts: url, pid, pids, still (a pid that no session stops), sessions, session, shots (a
 // folder for pictures).
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const VERDICT = ".verdict .say";
@@ -181,7 +182,7 @@ export async function keyboard(t) {
   return {};
 }
 
-const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.still}`, "/nowhere"];
+const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.still}`, "/cores", "/nowhere"];
 
 /** Every page at one width and scheme: no sideways scrolling, nothing axe finds. */
 async function everywhere(t, options) {
@@ -290,6 +291,68 @@ export async function rows(t) {
   return { ...found, longestMs: tasks[0] };
 }
 
+/** A core file and a trace from a patient's page; the core is examined and deleted. */
+export async function take(t) {
+  const page = await t.page();
+  t.expected.push("a status of");
+  await page.goto(`/profilers/${t.facts.still}`);
+  await page.getByRole("button", { name: "Dump or trace" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
+  t.equal(await t.axe(page), [], "axe on the dialog");
+  // Somebody else may have it stopped just now, or the machine is busy; then it is said, and nothing was done.
+  const file = dialog.getByRole("link", { name: /^sick-\d+-.*\.core$/ }), refused = dialog.getByText("Not taken:");
+  for (let i = 0; i < 5 && !(await file.count()); i++) {
+    await dialog.getByRole("button", { name: "Take a core file" }).click();
+    await file.or(refused).waitFor();
+  }
+  const name = await file.textContent();
+  const seconds = dialog.getByLabel("Seconds");
+  await seconds.fill("0");
+  await dialog.getByText("Whole seconds, 1 to 3600.").waitFor();
+  t.check(await dialog.getByRole("button", { name: "Trace" }).isDisabled(), "a wrong time can be asked for");
+  await seconds.fill("1");
+  await dialog.getByLabel("What is traced").selectOption("contention");
+  const [download] = await Promise.all([page.waitForEvent("download"), dialog.getByRole("link", { name: "Trace" }).click()]);
+  t.equal(download.suggestedFilename(), "trace.nettrace", "file");
+  t.equal(readFileSync(await download.path()).subarray(0, 8).toString(), "Nettrace", "its beginning");
+  await dialog.getByRole("link", { name: "Examine it" }).click();
+  await page.waitForURL("**/cores");
+  const row = page.locator(".core", { hasText: name });
+  const asked = (await row.locator("option").allTextContents()).find((o) => o.startsWith("Merged call stacks"));
+  await row.getByRole("combobox").selectOption({ label: asked });
+  t.equal(await t.axe(page), [], "axe on the core files");
+  await row.getByRole("button", { name: "Examine" }).click();
+  await page.waitForSelector(VERDICT);
+  await page.getByText("no process was touched").first().waitFor();
+  await page.goto("/cores");
+  await row.getByRole("button", { name: `Delete ${name}` }).click();
+  t.equal(await page.evaluate(() => document.activeElement.textContent), "Keep", "focus");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("None is kept here").waitFor();
+  return {};
+}
+
+/** A meter of the app itself is picked, drawn, and part of the address. */
+export async function meters(t) {
+  const page = await t.page();
+  await page.goto(`/profilers/${t.facts.still}`);
+  await page.getByRole("button", { name: "Pick counters" }).click();
+  await page.getByLabel("Filter counters").fill("shop.");
+  for (const name of ["shop.temperature", "shop.order.duration"]) await page.getByLabel(new RegExp(name)).first().check();
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  const look = async (p) => {
+    await p.locator(".chart", { hasText: "shop.temperature" }).locator(".v", { hasText: "21.5" }).waitFor();
+    await p.locator(".chart", { hasText: "shop.order.duration, p95" }).locator(".v", { hasText: /^0\.0\d+ s$/ }).waitFor();
+    t.equal(await p.locator(".chart").count(), 2, "charts");
+  };
+  await look(page);
+  const fresh = await t.page();
+  await fresh.goto(page.url().slice(t.facts.url.length));
+  await look(fresh);
+  return {};
+}
+
 /** A server beyond loopback wants its token; a share link shows one session without it, until it is revoked. */
 export async function token(t) {
   t.expected.push("401", "403", "404");
@@ -308,6 +371,15 @@ export async function token(t) {
   await linked.goto(t.facts.link.slice(t.facts.url.length));
   await linked.getByRole("heading", { name: "Patients" }).waitFor();
   t.check(!linked.url().includes("token="), `the token stays in ${linked.url()}`);
+
+  // Who may only read is offered nothing else.
+  const reader = await t.page();
+  await reader.goto(`/profilers/${t.facts.pid}?token=${t.facts.readToken}`);
+  await reader.getByText("Your token is for reading").waitFor();
+  for (const name of ["Examine", "Dump or trace", "Logs"]) t.equal(await reader.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
+  await reader.goto(`/stacks/${t.facts.pid}`);
+  await reader.getByText("enter with the full token").waitFor();
+  t.equal(await t.axe(reader), [], "axe for who may only read");
 
   await page.goto(`/sessions/${t.facts.session}`);
   await page.getByRole("button", { name: "Share link" }).click();

@@ -5,7 +5,7 @@ import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/co
 import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../src/lib/document";
 import { flameTree } from "../src/lib/flame";
 import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, push } from "../src/lib/history";
-import { check, clean, complaint, effect, hint, namedProfiler, pauseWords, stops, takes, wayFor } from "../src/lib/registry";
+import { chapters, check, clean, complaint, effect, hint, namedProfiler, pauseWords, stops, takes, varied, wayFor } from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
 // What `drdotnet PROFILER TARGET --json` wrote about real processes.
@@ -37,11 +37,17 @@ describe("real reports", () => {
 });
 
 const parameter = (p: Partial<ProfilerParameter>): ProfilerParameter => ({ key: "duration", name: "Duration", description: "", type: 2, value: "10", valueInt32: 10, valueFloat32: 10, valueBoolean: false, defaultValue: "10", unit: "s", min: 1, max: 600, choices: [], ...p });
-const profiler = (p: Partial<Profiler>): Profiler => ({ guid: "g", uuid: "G", id: "x", name: "X", symptom: "", description: "", cost: "no stop; well under 1 % of its CPU", experimental: false, ways: ["events"], parameters: [parameter({})], ...p });
+const profiler = (p: Partial<Profiler>): Profiler => ({ guid: "g", uuid: "G", id: "x", name: "X", symptom: "", description: "", cost: "no stop; well under 1 % of its CPU", chapter: "Runtime", experimental: false, forCore: false, ways: ["events"], parameters: [parameter({})], ...p });
 const way = (name: string, open: boolean, how: string | null = null) => ({ way: name, open, how, why: open ? null : `${name} is closed`, fix: open ? null : "be root" });
 const process = (p: Partial<Process>): Process => ({ id: 1, managedAssemblyName: "Shop", version: "10.0.1", pid: 1, name: "Shop", architecture: null, os: null, user: null, container: null, uptimeSeconds: 1, cpuPercent: 1, cpuWindowMs: 1, cpuSeconds: 1, rssBytes: 1, commandLine: null, answered: true, remark: null, ...p }) as Process;
 
 describe("the registry for people", () => {
+  it("shows something of every chapter first", () => {
+    const all = ["cpu:a", "cpu:b", "cpu:c", "memory:d", "memory:e", "threads:f"].map((x) => profiler({ id: x.split(":")[1]!, chapter: x.split(":")[0]! }));
+    expect(chapters(all).map(([name, list]) => `${name} ${list.map((p) => p.id).join("")}`)).toEqual(["cpu abc", "memory de", "threads f"]);
+    expect(varied(all).map((p) => p.id).join("")).toBe("adfbec");
+    expect(varied([])).toEqual([]);
+  });
   it("makes complaints of symptoms", () => {
     expect(complaint(profiler({ symptom: "the CPU is high, or a request is slow" }))).toBe("The CPU is high");
     expect(complaint(profiler({ symptom: "it is slow, but the CPU is idle: why?" }))).toBe("It is slow");
@@ -67,7 +73,7 @@ describe("the registry for people", () => {
   it("says the effect before it runs", () => {
     const p = process({ ways: [way("events", true), way("image", true, "a copy of its memory in a pause of about 2.4 ms")] });
     expect(effect(profiler({}), p)).toBe("no stop");
-    expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses it about 2.4 ms");
+    expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses ~2.4 ms");
     expect(pauseWords(p)).toBe("about 2.4 ms");
     expect(stops(profiler({ ways: ["events"] }))).toBe(false);
     expect(takes(profiler({}), { duration: "5" })).toBe("5 s");

@@ -2,6 +2,7 @@
 
 using System.Collections.Concurrent;
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using System.Text.Json.Nodes;
 using Patients;
 
@@ -144,6 +145,15 @@ namespace Patients
                 Shop.Catalog.Basket.Add(new(payload));
                 return true;
             }),
+            // Made by many threads, so that those of a server's collector are in the tables of several processors.
+            ["handle"] = new("strong handles", "Shop.Catalog.Product", 24, (id, payload) =>
+            {
+                if (id % 25 == 0)
+                    OnAnotherThread(() => GCHandle.Alloc(new Shop.Catalog.Product(payload)));
+                else
+                    GCHandle.Alloc(new Shop.Catalog.Product(payload));
+                return true;
+            }),
             ["cache-bounded"] = new("Shop.Catalog.ProductCache.Limited", "Shop.Catalog.Product", 24,
                 (id, payload) => Shop.Catalog.ProductCache.Limited.Load(id, payload)),
         };
@@ -155,7 +165,7 @@ namespace Patients
         public override Key[] Keys =>
         [
             Choice("holder", "who holds them; all = static, event and cache",
-                   "all", "static", "event", "cache", "cache-bounded", "generic-static", "thread-static"),
+                   "all", "static", "event", "cache", "cache-bounded", "generic-static", "thread-static", "handle"),
             new("rate", "500", "objects a second and holder", 0.1, 1e6),
             new("size", "1000", "payload bytes of each object", 1, 1e6),
             new("initial", "0", "objects per holder before READY", 0, 2e7),
@@ -182,6 +192,13 @@ namespace Patients
                         one.Grow(_payload);
             });
             Worker.Until(() => _chosen.Values.All(one => one.Objects.Total > 0), "the first object");
+        }
+
+        static void OnAnotherThread(Action action)
+        {
+            var thread = new Thread(() => action());
+            thread.Start();
+            thread.Join();
         }
 
         public override void Mark()

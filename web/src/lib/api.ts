@@ -14,6 +14,7 @@ export type Profiler = Schemas["ProfilerInfo"];
 export type SessionFile = Schemas["FileInfo"];
 export type ServerInfo = Schemas["ServerInfo"] ;
 export type LogLine = Schemas["LogLine"];
+export type Core = Schemas["CoreInfo"];
 type SessionInfo = Schemas["SessionInfo"];
 
 export type State = "queued" | "running" | "analysing" | "done" | "failed" | "cancelled";
@@ -111,6 +112,10 @@ export const api = {
   process: (id: number): Promise<Process> => get("/api/processes/{id}", { path: { id } }),
   vitals: async (since: number) => (await get("/api/processes/vitals", { query: { since } })) as Vitals,
   counters: async (id: number, since: number) => (await get("/api/processes/{id}/counters", { path: { id }, query: { since } })) as { now: number; series: CounterSeries[] },
+  meters: async (id: number, since: number) => {
+    const answer = (await get("/api/processes/{id}/meters", { path: { id }, query: { since } })) as { now: number; series: CounterSeries[] };
+    return { ...answer, series: answer.series.map((s) => ({ ...s, meter: true })) };
+  },
   stacks: async (id: number) => (await call(address("/api/processes/{id}/stacks" satisfies With<"get">, { path: { id } }), { headers: { Accept: "text/plain" } })).text(),
   profilers: () => get("/api/profilers"),
   sessions: async () => (await get("/api/sessions")).map(session),
@@ -119,6 +124,10 @@ export const api = {
   files: (guid: string) => get("/api/sessions/{guid}/files", { path: { guid } }),
   start: async (profilerGuid: string, processId: number, parameters: { key: string; value: string }[], way?: string) =>
     session(await post("/api/sessions", { body: { profilerGuid, processId, parameters, ...(way ? { way } : {}) } satisfies Schemas["StartSession"] })),
+  startOnCore: async (profilerGuid: string, core: string) => session(await post("/api/sessions", { body: { profilerGuid, core } satisfies Schemas["StartSession"] })),
+  cores: () => get("/api/cores"),
+  takeCore: async (processId: number, type: string) => (await post("/api/cores", { body: { processId, type } satisfies Schemas["TakeCore"] })) as Core,
+  removeCore: (name: string) => remove("/api/cores/{name}", { path: { name } }),
   cancel: (guid: string) => post("/api/sessions/{guid}/cancel", { path: { guid } }),
   shares: (guid: string) => get("/api/sessions/{guid}/shares", { path: { guid } }),
   share: (guid: string, days: number) => post("/api/sessions/{guid}/shares", { path: { guid }, body: { days } }),

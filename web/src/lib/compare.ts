@@ -16,6 +16,11 @@ export function compareFigures(a: Fact[], b: Fact[]): FigureChange[] {
   return changes;
 }
 
+/** "Bytes" as it stands within a sentence; "In RAM" keeps its capitals. */
+function inSentence(name: string): string {
+  return name.replace(/^[A-Z](?=[a-z ])/, (c) => c.toLowerCase());
+}
+
 /** Rows by their texts: a type alone may stand in several rows. */
 function named(t: TableBlock, texts: number[], main: number): Map<string, number> {
   const found = new Map<string, number>();
@@ -38,7 +43,7 @@ function changeTable(title: string, names: Column[], kind: Kind, a: Map<string, 
   rows.sort((p, q) => Math.abs(q.cells[last] as number) - Math.abs(p.cells[last] as number));
   if (!rows.length) return null;
   const number = (name: string, main = false): Column => ({ name, kind, bar: false, main });
-  return { block: "table", title, rowsCut: 0, rows, columns: [...names.map((c) => ({ ...c, bar: false, main: false })), number("Before"), number("After"), number("Change", true)] };
+  return { block: "table", title, rowsCut: 0, rows, columns: [...names.map((c) => ({ ...c, bar: false, main: false })), number("Before"), number("After"), { ...number("Change", true), signed: true }] };
 }
 
 /** Shares of all that each frame has with its callees; a frame that calls itself counts once. */
@@ -71,7 +76,7 @@ export function compareBlocks(a: ReportDocument, b: ReportDocument): TableBlock[
       const old = was as TableBlock, main = mainColumn(block.columns), number = block.columns[main];
       if (!number || isTextKind(number.kind) || number.kind === "time" || old.columns[main]?.name !== number.name) continue;
       const texts = block.columns.flatMap((c, i) => (isTextKind(c.kind) ? [i] : [])).slice(0, 3);
-      t = changeTable(`${block.title}: ${number.name.toLowerCase()}`, texts.map((i) => block.columns[i]!), number.kind, named(old, texts, main), named(block, texts, main));
+      t = changeTable(`${block.title}: ${inSentence(number.name)}`, texts.map((i) => block.columns[i]!), number.kind, named(old, texts, main), named(block, texts, main));
     }
     if (t) found.push(t);
   }

@@ -1,7 +1,10 @@
 // Counters as people know them: a few curated charts out of what the runtime counts, whichever of its two dialects it
 // speaks (EventCounters, or meters from .NET 9), and every counter by itself.
 
-/** One counter with its history. Values: gauges as they are, rates per second, histograms their 95th percentile. */
+/** Its time, then a value for each of the series' columns. */
+export type Point = [number, ...(number | null)[]];
+
+/** One counter with its history. First column: gauges as they are, rates per second, histograms their median. */
 export interface CounterSeries {
   provider: string;
   name: string;
@@ -9,7 +12,9 @@ export interface CounterSeries {
   displayName: string | null;
   unit: string | null;
   kind: "gauge" | "rate" | "histogram";
-  points: [number, number | null][];
+  points: Point[];
+  /** Of a meter, not of an event source. */
+  meter?: boolean;
 }
 
 export type Unit = "cores" | "bytes" | "bytes/s" | "ratio" | "/s" | "count" | "s" | "ms" | "";
@@ -44,10 +49,11 @@ export const RECIPES: Recipe[] = [
 ];
 
 /** Adds up series point by point; a time that only some have counts with what is there. */
-export function addUp(all: CounterSeries[], scale = 1): { t: number[]; v: (number | null)[] } {
-  if (all.length === 1) return { t: all[0]!.points.map((p) => p[0]), v: all[0]!.points.map((p) => (p[1] === null ? null : p[1] * scale)) };
+export function addUp(all: CounterSeries[], scale = 1, column = 1): { t: number[]; v: (number | null)[] } {
+  const valueOf = (p: Point) => (p[column] == null ? null : p[column] * scale);
+  if (all.length === 1) return { t: all[0]!.points.map((p) => p[0]), v: all[0]!.points.map(valueOf) };
   const at = new Map<number, number | null>();
-  for (const s of all) for (const [t, v] of s.points) at.set(t, v === null ? (at.get(t) ?? null) : (at.get(t) ?? 0) + v * scale);
+  for (const s of all) for (const p of s.points) at.set(p[0], valueOf(p) === null ? (at.get(p[0]) ?? null) : (at.get(p[0]) ?? 0) + valueOf(p)!);
   const t = [...at.keys()].sort((a, b) => a - b);
   return { t, v: t.map((x) => at.get(x)!) };
 }
@@ -67,14 +73,21 @@ export function curated(series: CounterSeries[]): Curve[] {
 
 const UNITS: Record<string, Unit> = { By: "bytes", "By/s": "bytes/s", s: "s", ms: "ms", "%": "count", MB: "count" };
 
-/** Every counter by itself, for those who pick their own. */
+const P95 = 2;
+
+/** Every counter by itself, for those who pick their own; of a histogram its 95th percentile. */
 export function single(s: CounterSeries): Curve {
-  const rate = s.kind === "rate", base = UNITS[s.unit ?? ""] ?? "";
+  const rate = s.kind === "rate", histogram = s.kind === "histogram", base = UNITS[s.unit ?? ""] ?? "";
   const unit: Unit = rate ? (base === "bytes" ? "bytes/s" : "/s") : base;
-  const name = s.displayName || s.name;
-  return { id: keyOf(s), title: s.tags ? `${name} (${s.tags})` : name, unit, ...addUp([s]) };
+  const name = `${s.displayName || s.name}${histogram ? ", p95" : ""}`;
+  return { id: keyOf(s), title: s.tags ? `${name} (${s.tags})` : name, unit, ...addUp([s], 1, histogram ? P95 : 1) };
+}
+
+const METER = "meter:";
+export function isMeterKey(key: string): boolean {
+  return key.startsWith(METER);
 }
 
 export function keyOf(s: CounterSeries): string {
-  return `${s.provider}/${s.name}${s.tags ? `[${s.tags}]` : ""}`;
+  return `${s.meter ? METER : ""}${s.provider}/${s.name}${s.tags ? `[${s.tags}]` : ""}`;
 }

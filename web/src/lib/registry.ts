@@ -5,6 +5,10 @@ export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+export function firstSentence(text: string): string {
+  return /^.*?[.!?](?=\s|$)/s.exec(text)?.[0] ?? text;
+}
+
 /** The first clause of a symptom, as the label of a button: "The CPU is high"; more of it when another profiler's begins
  * the same. */
 export function complaint(p: Profiler, all: Profiler[] = []): string {
@@ -12,6 +16,19 @@ export function complaint(p: Profiler, all: Profiler[] = []): string {
   const mine = clauses(p), first = mine[0]!;
   const shared = all.some((x) => x !== p && clauses(x)[0] === first);
   return sentence(shared ? mine.slice(0, 3).join("") : first);
+}
+
+/** In the order of the registry, by what they are about. */
+export function chapters(all: Profiler[]): [string, Profiler[]][] {
+  const found = new Map<string, Profiler[]>();
+  for (const p of all) found.set(p.chapter, [...(found.get(p.chapter) ?? []), p]);
+  return [...found];
+}
+
+/** The first of every chapter, then the second: a few of them show everything that can be wrong. */
+export function varied(all: Profiler[]): Profiler[] {
+  const lists = chapters(all).map(([, list]) => list), longest = Math.max(0, ...lists.map((l) => l.length));
+  return Array.from({ length: longest }, (_, i) => lists.map((l) => l[i])).flat().filter((p) => p !== undefined);
 }
 
 /** The first way of the profiler that this process has open; null when none is. */
@@ -36,7 +53,7 @@ export function pauseWords(process: Process | null): string | null {
 
 export function effect(p: Profiler, process: Process | null): string {
   const way = wayFor(p, process);
-  if (way && stops(p, way)) return `pauses it${pauseWords(process) ? ` ${pauseWords(process)}` : " for a moment"}`;
+  if (way && stops(p, way)) return `pauses ${pauseWords(process)?.replace("about ", "~") ?? "for a moment"}`;
   return p.cost?.split(";")[0] || "no stop";
 }
 
@@ -48,7 +65,7 @@ export function namedProfiler(next: string, all: Profiler[]): Profiler | undefin
 /** How long a run takes, by its parameters. */
 export function takes(p: Profiler, values: Record<string, string> = {}): string {
   const d = p.parameters.find((x) => /^duration/.test(x.key));
-  return d ? `${values[d.key] ?? d.value} ${d.unit ?? "s"}` : "a few seconds";
+  return d ? `${values[d.key] ?? d.value} ${d.unit ?? "s"}` : "seconds";
 }
 
 function rangeWords(p: ProfilerParameter): string {

@@ -79,7 +79,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same of one provider. */
+        /** The same of one provider, also of an event source of your own. */
         get: operations["getCountersOf"];
         put?: never;
         post?: never;
@@ -98,6 +98,57 @@ export interface paths {
         };
         /** The same of one counter. */
         get: operations["getCounter"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/processes/{id}/meters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Meters (System.Diagnostics.Metrics) of the runtime, its libraries and the app itself, in the same form. All who listen to the meters of a process share one set: another tool that wants limits of its own is refused meanwhile. */
+        get: operations["getMeters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/processes/{id}/meters/{meter}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same of one meter. */
+        get: operations["getMeter"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/processes/{id}/meters/{meter}/{instrument}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same of one instrument, a series for each set of tags. */
+        get: operations["getInstrument"];
         put?: never;
         post?: never;
         delete?: never;
@@ -204,6 +255,42 @@ export interface paths {
         /** A core file of the process, which stands still for the few milliseconds that a copy of it takes. It holds all the secrets in its memory. */
         post: operations["takeDump"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/cores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The core files that are kept: taken here, or put into the folder by hand. */
+        get: operations["listCores"];
+        put?: never;
+        /** Takes a core file of a process, which stands still for the few milliseconds that a copy of it takes, and keeps it. It holds all the secrets in its memory. */
+        post: operations["takeCore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/cores/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The file itself. */
+        get: operations["getCore"];
+        put?: never;
+        post?: never;
+        /** Deletes it. Nothing else does. */
+        delete: operations["deleteCore"];
         options?: never;
         head?: never;
         patch?: never;
@@ -854,7 +941,11 @@ export interface components {
             description: string;
             /** @description For the target. */
             cost: string | null;
+            /** @description What it is about: Memory, ... */
+            chapter: string;
             experimental: boolean;
+            /** @description Asks core files; of a living process it can only say that it lives. */
+            forCore: boolean;
             /** @description In order of preference. */
             ways: string[];
             parameters: components["schemas"]["ProfilerParameter"][];
@@ -910,7 +1001,10 @@ export interface components {
         StartSession: {
             /** @description Or the profiler's id. */
             profilerGuid: string;
-            processId: number;
+            /** @description This, or a core file. */
+            processId?: number;
+            /** @description The name of a kept core file, for a profiler whose first way is image. */
+            core?: string;
             /** @description Those that shall differ from the defaults. */
             parameters?: components["schemas"]["ParameterValue"][] | null;
             /** @description One of the profiler's ways; otherwise the best that is open. */
@@ -945,12 +1039,14 @@ export interface components {
             name: string;
             displayName: string;
             unit: string | null;
-            /** @description gauge, rate (per second) or histogram (median). */
+            /** @description gauge, rate or histogram. */
             kind: string;
             tags: string | null;
-            /** @description The newest. */
+            /** @description The newest of the first column. */
             value: number | null;
-            /** @description [unixMs, value or null]; an hour of them is kept. */
+            /** @description Of a point, behind its time. */
+            columns: string[];
+            /** @description [unixMs, ...columns], null = not measured; an hour of them is kept. */
             points: unknown[];
         };
         /** @description The few numbers of every process. */
@@ -997,6 +1093,30 @@ export interface components {
             seconds: number;
             /** @description False: it has ended by itself and waits to be fetched by stop. */
             running: boolean;
+        };
+        /** @description Kept core files. */
+        CoreList: {
+            /** @description Where they lie; what is put there is listed too. */
+            folder: string;
+            /** @description Newest first. */
+            files: components["schemas"]["CoreInfo"][];
+        };
+        /** @description A kept core file. */
+        CoreInfo: {
+            name: string;
+            bytes: number;
+            /** @description Less, where it has holes. */
+            diskBytes: number;
+            written: string;
+            writtenUnixMs: number;
+        };
+        /** @description Of what, and how much. */
+        TakeCore: {
+            processId: number;
+            /** @description full (otherwise), heap: without mapped files, or mini: threads and stacks. */
+            type?: string;
+            /** @description Refuse when it would stand still for longer (100). */
+            maxPauseMs?: number;
         };
         /** @description Two sessions of one profiler. */
         Comparison: {
@@ -1453,6 +1573,219 @@ export interface operations {
             };
         };
     };
+    getMeters: {
+        parameters: {
+            query?: {
+                /** @description Only points after this time, in milliseconds since 1970. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Counters"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Implemented */
+            501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getMeter: {
+        parameters: {
+            query?: {
+                /** @description Only points after this time, in milliseconds since 1970. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                id: number;
+                meter: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Counters"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Implemented */
+            501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getInstrument: {
+        parameters: {
+            query?: {
+                /** @description Only points after this time, in milliseconds since 1970. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                id: number;
+                meter: string;
+                instrument: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Counters"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Implemented */
+            501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     getStacks: {
         parameters: {
             query?: {
@@ -1821,6 +2154,155 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listCores: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CoreList"];
+                };
+            };
+        };
+    };
+    takeCore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TakeCore"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CoreInfo"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getCore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteCore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -5,6 +5,7 @@ import { plural, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
 import { go, useQuery } from "../lib/router";
+import { useReadOnly } from "../lib/scope";
 import { Dialog } from "../parts/Dialog";
 import { SessionList, wordsOf } from "../parts/SessionList";
 import { Empty, Trouble, Waiting } from "../parts/states";
@@ -36,7 +37,7 @@ export function HistoryPage() {
   const sessions = useLoad("history", api.sessions);
   useEvents("/api/events", { session: sessions.reload }, sessions.reload);
   const [term, setTerm] = useQuery("find"), [profiler, setProfiler] = useQuery("profiler"), [state, setState] = useQuery("state"), [process, setProcess] = useQuery("process");
-  const [first, setFirst] = useQuery("compare"), [chosen, setChosen] = useState<Set<string>>(new Set()), [limit, setLimit] = useState(STEP), [deleting, setDeleting] = useState(false);
+  const [first, setFirst] = useQuery("compare"), [chosen, setChosen] = useState<Set<string>>(new Set()), [limit, setLimit] = useState(STEP), [deleting, setDeleting] = useState(false), readOnly = useReadOnly();
   if (sessions.error && !sessions.data) return <Trouble error={sessions.error} what="The sessions could not be read." retry={sessions.reload} />;
   if (!sessions.data) return <Waiting rows={6} />;
   const all = sessions.data, words = term.toLowerCase().split(/\s+/).filter(Boolean);
@@ -74,7 +75,7 @@ export function HistoryPage() {
           <span>{plural(picked.length, "session", "sessions")} chosen</span>
           <span class="end">
             {picked.length === 2 && picked[0]!.profiler.id === picked[1]!.profiler.id && picked.every((s) => isOver(s) && s.state !== "failed") && <button class="btn sm" onClick={() => go(`/compare/${picked[1]!.guid}/${picked[0]!.guid}`)}>Compare</button>}
-            <button class="btn sm danger" onClick={() => setDeleting(true)}>Delete</button>
+            {!readOnly && <button class="btn sm danger" onClick={() => setDeleting(true)}>Delete</button>}
             <button class="btn sm quiet" onClick={() => setChosen(new Set())}>Clear</button>
           </span>
         </div>

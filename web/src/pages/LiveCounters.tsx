@@ -2,13 +2,13 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, type Session } from "../lib/api";
 import { bytes, clock, number, percent } from "../lib/format";
-import { curated, keyOf, single, type CounterSeries, type Curve, type Unit } from "../lib/counters";
+import { curated, isMeterKey, keyOf, single, type CounterSeries, type Curve, type Unit } from "../lib/counters";
 import { go, useQuery } from "../lib/router";
 import { refreshVitals, vitalOf } from "../lib/vitals";
 import { Dialog } from "../parts/Dialog";
 import { Plot } from "../parts/Plot";
 
-const EVERY_MS = 1000, WINDOWS: [string, string, number][] = [["1m", "1 min", 60e3], ["5m", "5 min", 300e3], ["15m", "15 min", 900e3], ["1h", "1 h", 3600e3]];
+const EVERY_MS = 1000, KEPT_MS = 3600e3, WINDOWS: [string, string, number][] = [["1m", "1 min", 60e3], ["5m", "5 min", 300e3], ["15m", "15 min", 900e3], ["1h", "1 h", 3600e3]];
 
 export function show(unit: Unit, y: number): string {
   switch (unit) {
@@ -31,7 +31,7 @@ function Chart({ curve, range, marks, onRange, onReset }: { curve: Curve; range:
   return (
     <figure class="chart">
       <figcaption>
-        <span class="n">{curve.title}</span>
+        <span class="n" title={curve.title}>{curve.title}</span>
         <span class="v">{m ? m[1] : text}<small>{m ? m[2] : ""}</small></span>
         <span class="d">{at !== null && curve.t[at] ? `at ${clock(curve.t[at]!)}` : inside.length ? `average ${show(curve.unit, average)}, highest ${show(curve.unit, most)}` : "nothing yet"}</span>
       </figcaption>
@@ -42,7 +42,7 @@ function Chart({ curve, range, marks, onRange, onReset }: { curve: Curve; range:
   );
 }
 
-function Pick({ series, picked, onPick, onClose }: { series: CounterSeries[]; picked: string[]; onPick: (keys: string[]) => void; onClose: () => void }) {
+function Pick({ series, meters, picked, onPick, onClose }: { series: CounterSeries[]; meters: string; picked: string[]; onPick: (keys: string[]) => void; onClose: () => void }) {
   const [term, setTerm] = useState("");
   const shown = series.filter((s) => `${keyOf(s)} ${s.displayName ?? ""}`.toLowerCase().includes(term.toLowerCase()));
   return (
@@ -51,9 +51,10 @@ function Pick({ series, picked, onPick, onClose }: { series: CounterSeries[]; pi
       <ul class="pick">
         {shown.map((s) => {
           const key = keyOf(s), on = picked.includes(key);
-          return <li><label><input type="checkbox" checked={on} onChange={() => onPick(on ? picked.filter((k) => k !== key) : [...picked, key])} /> {single(s).title} <span class="dim">{s.provider}</span></label></li>;
+          return <li><label><input type="checkbox" checked={on} onChange={() => onPick(on ? picked.filter((k) => k !== key) : [...picked, key])} /> {single(s).title} <span class="dim">{s.meter ? "meter " : ""}{s.provider}</span></label></li>;
         })}
       </ul>
+      {meters && <p class="dim" role="status">{meters}</p>}
       <div class="acts"><button class="btn" onClick={() => onPick([])}>The usual ones</button><button class="btn" onClick={onClose}>Close</button></div>
     </Dialog>
   );
@@ -72,36 +73,45 @@ export function merge(old: CounterSeries[], fresh: CounterSeries[], keepMs: numb
   return [...known.values()];
 }
 
-export function LiveCounters({ id, sessions }: { id: number; sessions: Session[] }) {
-  const [series, setSeries] = useState<CounterSeries[]>([]), [now, setNow] = useState(Date.now), [problem, setProblem] = useState("");
-  const [span, setSpan] = useQuery("window", "5m"), [pick, setPick] = useQuery("counters"), [zoom, setZoom] = useState<[number, number] | null>(null), [picking, setPicking] = useState(false);
-  const since = useRef(0);
+interface Heard { series: CounterSeries[]; now: number; problem: string }
+
+/** Asks for what is new once a second while the page is seen; null asks nothing and keeps what was heard. */
+function useHeard(key: string, ask: ((since: number) => Promise<{ now: number; series: CounterSeries[] }>) | null): Heard {
+  const [heard, set] = useState<Heard>(() => ({ series: [], now: Date.now(), problem: "" })), since = useRef(0), latest = useRef(ask);
+  latest.current = ask;
   useEffect(() => {
     let over = false, timer = 0;
-    const ask = async () => {
-      if (!document.hidden) {
+    const turn = async () => {
+      if (!document.hidden && latest.current) {
         try {
-          const [answer] = await Promise.all([api.counters(id, since.current), refreshVitals()]);
+          const answer = await latest.current(since.current);
           if (over) return;
           since.current = answer.now;
-          setSeries((old) => merge(old, answer.series, 3600e3, answer.now));
-          setNow(answer.now);
-          setProblem("");
+          set((old) => ({ series: merge(old.series, answer.series, KEPT_MS, answer.now), now: answer.now, problem: "" }));
         } catch (e) {
-          if (!over) setProblem((e as Error).message);
+          if (!over) set((old) => ({ ...old, problem: (e as Error).message }));
         }
       }
-      if (!over) timer = window.setTimeout(ask, EVERY_MS);
+      if (!over) timer = window.setTimeout(turn, EVERY_MS);
     };
-    void ask();
+    void turn();
     return () => {
       over = true;
       clearTimeout(timer);
     };
-  }, [id]);
-  const picked = pick ? pick.split(" ") : [];
+  }, [key, ask === null]);
+  return heard;
+}
+
+export function LiveCounters({ id, sessions }: { id: number; sessions: Session[] }) {
+  const [span, setSpan] = useQuery("window", "5m"), [pick, setPick] = useQuery("counters"), [zoom, setZoom] = useState<[number, number] | null>(null), [picking, setPicking] = useState(false);
+  const picked = pick ? pick.split(" ").map(decodeURIComponent) : [];
+  const counters = useHeard(`counters ${id}`, async (since) => (await Promise.all([api.counters(id, since), refreshVitals()]))[0]);
+  // All who listen to the meters of a process share them: nobody does before somebody wants to see one.
+  const meters = useHeard(`meters ${id}`, picking || picked.some(isMeterKey) ? (since) => api.meters(id, since) : null);
+  const series = useMemo(() => [...counters.series, ...meters.series], [counters.series, meters.series]), { now, problem } = counters;
   const curves = useMemo(() => {
-    const { t, v } = vitalOf(id).cpu, usual = curated(series);
+    const { t, v } = vitalOf(id).cpu, usual = curated(counters.series);
     // The processor's time as the kernel counts it: the runtime knows only its share of all cores.
     if (t.length) usual.unshift({ id: "cpu", title: "CPU", unit: "cores", t: [...t], v: [...v] });
     return picked.length ? series.filter((s) => picked.includes(keyOf(s))).map(single) : usual;
@@ -120,7 +130,7 @@ export function LiveCounters({ id, sessions }: { id: number; sessions: Session[]
       {problem && !series.length ? <p class="nothing">Not measured: {problem}</p> : !curves.length ? <p class="nothing">{picked.length ? "None of the picked counters has said anything yet." : "Listening; the first values come within a few seconds."}</p> : (
         <div class="charts">{curves.map((c) => <Chart key={c.id} curve={c} range={range} marks={marks} onRange={(a, b) => setZoom([a, b])} onReset={() => setZoom(null)} />)}</div>
       )}
-      {picking && <Pick series={series} picked={picked} onPick={(keys) => setPick(keys.join(" "))} onClose={() => setPicking(false)} />}
+      {picking && <Pick series={series} picked={picked} meters={meters.problem || (meters.series.length ? "" : "Its meters come within a few seconds.")} onPick={(keys) => setPick(keys.map(encodeURIComponent).join(" "))} onClose={() => setPicking(false)} />}
     </section>
   );
 }

@@ -5,8 +5,9 @@ import { durationNs, plural, visible } from "../lib/format";
 import { canBeExamined, closedBecause } from "../lib/history";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
-import { complaint, effect, pauseWords, sentence, stops, takes, wayFor } from "../lib/registry";
+import { chapters, complaint, effect, firstSentence, pauseWords, sentence, stops, takes, varied, wayFor } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
+import { useReadOnly } from "../lib/scope";
 import { Copy } from "../parts/Dialog";
 import { Icon, Mark, Pause } from "../parts/marks";
 import { SessionList } from "../parts/SessionList";
@@ -14,6 +15,7 @@ import { Empty, Trouble, Waiting } from "../parts/states";
 import { LiveCounters } from "./LiveCounters";
 import { nameOf } from "./PatientsPage";
 import { StartDialog } from "./StartDialog";
+import { TakeDialog } from "./TakeDialog";
 
 const COMPLAINTS = 9;
 
@@ -50,7 +52,8 @@ function Closed({ p }: { p: Process }) {
 
 function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p: Process; profilers: Profiler[]; chosen: Profiler; onChoose: (p: Profiler) => void; onStart: () => void; onParameters: () => void }) {
   const [all, setAll] = useState(false), way = wayFor(chosen, p);
-  const shown = all ? profilers : profilers.slice(0, COMPLAINTS);
+  const living = profilers.filter((x) => !x.forCore), few = varied(living).slice(0, COMPLAINTS);
+  const shown = all ? varied(living) : few.includes(chosen) ? few : [...few.slice(0, -1), chosen];
   return (
     <section class="panel exam" aria-label="Examine">
       <div class="q">
@@ -60,10 +63,10 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
             <label><input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} /><b>{complaint(x, profilers)}</b><span>{x.name}</span></label>
           ))}
         </div>
-        {profilers.length > COMPLAINTS && <button class="link more-sym" onClick={() => setAll(!all)}>{all ? "Fewer complaints" : plural(profilers.length - COMPLAINTS, "more complaint", "more complaints")}</button>}
+        {living.length > COMPLAINTS && <button class="link more-sym" onClick={() => setAll(!all)}>{all ? "Fewer complaints" : plural(living.length - COMPLAINTS, "more complaint", "more complaints")}</button>}
       </div>
       <div class="plan" aria-live="polite">
-        <div><span class="dim">Will run</span><p class="what">{chosen.name}</p></div>
+        <div><span class="dim">Will run</span><p class="what">{chosen.name}</p><p class="sub">{firstSentence(chosen.description)}</p></div>
         <dl>
           <dt>Way</dt><dd>{way ?? "none of its ways is open"}</dd>
           <dt>Pause</dt><dd>{way && stops(chosen, way) ? `${pauseWords(p) ?? "a moment"}, once` : "none"}</dd>
@@ -76,15 +79,16 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
 }
 
 function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler[]; onRun: (x: Profiler) => void }) {
-  const [term, setTerm] = useQuery("profiler");
-  const shown = profilers.filter((x) => `${x.name} ${x.symptom} ${x.id}`.toLowerCase().includes(term.toLowerCase()));
+  const [term, setTerm] = useQuery("profiler"), living = profilers.filter((x) => !x.forCore);
+  const shown = living.filter((x) => `${x.name} ${x.symptom} ${x.id}`.toLowerCase().includes(term.toLowerCase()));
   return (
     <section class="panel">
-      <div class="ph"><h2>All profilers</h2><span class="dim">{plural(profilers.filter((x) => wayFor(x, p)).length, "fits", "fit")} this process</span><div class="end"><input class="field sm" type="search" placeholder="Filter" aria-label="Filter profilers" value={term} onInput={(e) => setTerm(e.currentTarget.value)} /></div></div>
+      <div class="ph"><h2>All profilers</h2><span class="dim">{plural(living.filter((x) => wayFor(x, p)).length, "fits", "fit")} this process</span><div class="end"><input class="field sm" type="search" placeholder="Filter" aria-label="Filter profilers" value={term} onInput={(e) => setTerm(e.currentTarget.value)} /></div></div>
       <table class="plist">
         <thead><tr><th scope="col">Profiler</th><th scope="col" class="c-ans">Answers</th><th scope="col" class="c-way">Way</th><th scope="col">Effect on it</th><th scope="col" class="num c-t">Takes</th><td /></tr></thead>
-        <tbody>
-          {shown.map((x) => {
+        {chapters(shown).map(([chapter, list]) => <tbody>
+          <tr><th colSpan={6} scope="rowgroup">{chapter}</th></tr>
+          {list.map((x) => {
             const way = wayFor(x, p), stop = !!way && stops(x, way);
             return (
               <tr>
@@ -97,8 +101,9 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
               </tr>
             );
           })}
-        </tbody>
+        </tbody>)}
       </table>
+      {!shown.length && <p class="nothing">No profiler matches.</p>}
     </section>
   );
 }
@@ -106,7 +111,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
   const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
   useEvents("/api/events", { session: sessions.reload }, sessions.reload);
-  const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState("");
+  const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState(""), [taking, setTaking] = useState(false), readOnly = useReadOnly();
   if (process.data && process.data !== last) setLast(process.data);
   const p = process.data ?? last, list = profilers.data;
   const asked = profiler ? list?.find((x) => x.uuid.toLowerCase() === profiler.toLowerCase() || x.id === profiler) : undefined;
@@ -121,7 +126,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       </>
     ) : <Trouble error={process.error} what="The process could not be read." retry={process.reload} />;
   if (!p || !list) return <Waiting rows={5} />;
-  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone;
+  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone, able = open && !readOnly;
   const close = () => replace(`/profilers/${id}${symptom ? `?symptom=${symptom}` : ""}`);
   async function start(x: Profiler) {
     try {
@@ -135,16 +140,16 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       <nav class="crumbs" aria-label="Breadcrumb"><a href="/processes">Patients</a><span>/</span><span>{nameOf(p)}</span></nav>
       <div class="head">
         <div><h1>{nameOf(p)}</h1>{p.remark && <p class="status"><Mark is="warn" />{visible(p.remark)}</p>}</div>
-        <div class="acts">{open && <a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a>}</div>
+        <div class="acts">{able && <><a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a><button class="btn lab" onClick={() => setTaking(true)}><Icon name="download" />Dump or trace</button></>}</div>
       </div>
       <Facts p={p} />
       {gone && <div class="say-bar gap" role="status"><Mark is="off" /><span>{nameOf(p)} (pid {id}) has ended. Its sessions are kept.</span></div>}
       {trouble && <div class="say-bar bad gap" role="alert"><Mark is="bad" /><span>Not started: {visible(trouble)} The process was not touched.</span><span class="end"><button class="btn sm" onClick={() => setTrouble("")}>Close</button></span></div>}
-      {open ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : !gone && <Closed p={p} />}
+      {able ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : open ? <div class="say-bar gap" role="status"><Mark is="info" /><span>Your token is for reading: you see its counters and sessions. To examine it, enter with the full one.</span></div> : !gone && <Closed p={p} />}
       <div class="cols">
         <div>
           {open && <LiveCounters id={id} sessions={mine} />}
-          {open && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
+          {able && <AllProfilers p={p} profilers={list} onRun={(x) => go(`/job/${id}/${x.uuid}`)} />}
         </div>
         <aside aria-label="Sessions of this patient">
           <section class="side">
@@ -155,7 +160,8 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
           </section>
         </aside>
       </div>
-      {asked && <StartDialog p={p} profiler={asked} like={like} onClose={close} />}
+      {taking && <TakeDialog p={p} onClose={() => setTaking(false)} />}
+      {asked && !readOnly && <StartDialog p={p} profiler={asked} like={like} onClose={close} />}
     </>
   );
 }

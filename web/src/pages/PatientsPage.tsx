@@ -102,10 +102,10 @@ export function PatientsPage() {
           <h1>Patients</h1>
           <p class="sub">{list ? `${plural(rows.length, ".NET process", ".NET processes")} on ${host}.${want ? ` ${want} ${want === 1 ? "wants" : "want"} a look.` : ""}${closed ? ` ${closed} cannot be examined.` : ""}` : " "}</p>
         </div>
-        <div class="acts"><input class="field" type="search" placeholder="Filter by name, pid, user" aria-label="Filter patients" value={term} onInput={(e) => setTerm(e.currentTarget.value)} /></div>
+        <div class="acts"><input class="field" type="search" placeholder="Filter by name, pid, user" aria-label="Filter patients" value={term} onInput={(e) => setTerm(e.currentTarget.value)} /><a class="btn lab" href="/cores"><Icon name="file" />Open core file</a></div>
       </div>
       {error && !list ? <Trouble error={error} what="The list of processes could not be read." retry={reload} /> : !list ? <Waiting /> : !rows.length ? (
-        <Empty title="No .NET process is visible from here">drdotnet looks at every process of this machine that it may see. In a container it sees only its own processes: share the pid namespace, or share <code>/tmp</code> with the container you want to examine.</Empty>
+        <Empty title="No .NET process is visible from here" acts={<a class="btn" href="/cores"><Icon name="file" />Open core file</a>}>drdotnet looks at every process of this machine that it may see. In a container it sees only its own processes: share the pid namespace, or share <code>/tmp</code> with the container you want to examine.</Empty>
       ) : !shown.length ? (
         <Empty>No patient matches "{term}". <button class="link" onClick={() => setTerm("")}>Clear the filter</button></Empty>
       ) : (

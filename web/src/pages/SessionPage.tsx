@@ -1,11 +1,12 @@
 // One session: while it runs its progress and log, then its report.
 import { useState } from "preact/hooks";
-import { api, isOver, session as toSession, type RawSession, type ServerInfo, type Session } from "../lib/api";
+import { api, isOver, session as toSession, type RawSession, type Session } from "../lib/api";
 import { bytes, dateUtc, durationNs, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
 import { namedProfiler } from "../lib/registry";
 import { go } from "../lib/router";
+import { useReadOnly } from "../lib/scope";
 import { Dialog } from "../parts/Dialog";
 import { Icon, Mark } from "../parts/marks";
 import { Trouble, Waiting } from "../parts/states";
@@ -65,9 +66,8 @@ function Finished({ s, shared }: { s: Session; shared: boolean }) {
   return <Report doc={report.data} next={step && <><a class="btn" href={`/job/${s.processId}/${step.uuid}`}>Run {step.name}</a><span class="dim">{step.cost?.split(";")[0]}</span></>} />;
 }
 
-export function SessionPage({ guid, server }: { guid: string; server: ServerInfo | null }) {
-  // Who may only read, by a read-only token or a share link, is shown no buttons that would be refused.
-  const shared = server?.scope === "read";
+export function SessionPage({ guid }: { guid: string }) {
+  const shared = useReadOnly();
   const loaded = useLoad(`session ${guid}`, () => api.session(guid));
   const [live, setLive] = useState<Session | null>(null), [log, setLog] = useState<LogEvent[]>([]), [dialog, setDialog] = useState<"" | "download" | "delete" | "share">("");
   const s = live?.guid === guid ? live : loaded.data, running = !!s && !isOver(s);

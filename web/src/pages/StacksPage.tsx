@@ -6,6 +6,7 @@ import { dateUtc, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
 import { pauseWords } from "../lib/registry";
+import { useReadOnly } from "../lib/scope";
 import { Copy } from "../parts/Dialog";
 import { Icon } from "../parts/marks";
 import { Empty, Trouble, Waiting } from "../parts/states";
@@ -21,6 +22,7 @@ export function StacksPage({ id }: { id: number }) {
   const stacks = useLoad(`stacks ${id} ${looks}`, () => (looks ? api.stacks(id) : Promise.resolve("")));
   const name = process.data ? nameOf(process.data) : `pid ${id}`;
   useTitle(`Stacks, ${name}`);
+  const readOnly = useReadOnly();
   return (
     <>
       <nav class="crumbs" aria-label="Breadcrumb"><a href="/processes">Patients</a><span>/</span><a href={`/profilers/${id}`}>{name}</a><span>/</span><span>Stacks now</span></nav>
@@ -31,7 +33,7 @@ export function StacksPage({ id }: { id: number }) {
           {stacks.data && <Copy text={stacks.data} icon={<Icon name="copy" size={12} />} />}
         </div>
       </div>
-      {!looks ? (
+      {readOnly ? <Empty title="Your token is for reading">To look at the stacks stops the process for a moment: enter with the full token.</Empty> : !looks ? (
         <Empty title="Where is every thread?" acts={<button class="btn primary" onClick={() => setLooks(1)}>Look now</button>}>This will stop {name} for {pauseWords(process.data) ?? "a few milliseconds"}, once, and leaves nothing behind.</Empty>
       ) : stacks.error ? <Trouble error={stacks.error} what="The stacks could not be read." retry={() => setLooks(looks + 1)} /> : !stacks.data ? <Waiting rows={6} /> : <pre class="panel stacks" tabIndex={0} aria-label={`Stacks of ${name}`}>{safeLines(stacks.data)}</pre>}
     </>

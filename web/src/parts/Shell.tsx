@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { lastHeard, type ServerInfo } from "../lib/api";
 import { clock } from "../lib/format";
 import { useNow } from "../lib/hooks";
+import { useReadOnly } from "../lib/scope";
 import { Finder } from "./Finder";
 import { Keys } from "./Keys";
 import { Logs } from "./Logs";
@@ -23,7 +24,7 @@ function flipTheme(): void {
 const LOST_AFTER_MS = 8000;
 
 export function Shell({ here, server, children }: { here: string; server: ServerInfo | null; children: ComponentChildren }) {
-  const [open, setOpen] = useState<"" | "logs" | "find" | "keys">(""), now = useNow(1000), heard = lastHeard();
+  const [open, setOpen] = useState<"" | "logs" | "find" | "keys">(""), now = useNow(1000), heard = lastHeard(), readOnly = useReadOnly();
   const lost = now - heard > LOST_AFTER_MS, host = server?.host ?? location.hostname;
   useEffect(() => {
     const onFind = () => setOpen("find"), onKeys = () => setOpen("keys");
@@ -48,7 +49,7 @@ export function Shell({ here, server, children }: { here: string; server: Server
         <span class="grow" />
         <button class="find" onClick={() => setOpen("find")}><span>Find a process or session</span><kbd>/</kbd></button>
         <span class="host"><Mark is={lost ? "warn" : "ok"} label={lost ? "no contact" : "connected"} />{host}</span>
-        <button class="btn quiet logs" aria-label="Logs" onClick={() => setOpen("logs")}><Icon name="logs" />Logs</button>
+        {!readOnly && <button class="btn quiet logs" aria-label="Logs" onClick={() => setOpen("logs")}><Icon name="logs" />Logs</button>}
         <button class="btn quiet icon" aria-label="Switch between dark and light" onClick={flipTheme}><Icon name="theme" size={16} /></button>
       </header>
       <main class="shell" id="main" tabIndex={-1}>
@@ -62,6 +63,7 @@ export function Shell({ here, server, children }: { here: string; server: Server
       </main>
       <footer class="foot">
         <span>drdotnet {server?.version ?? ""}</span>
+        {readOnly && <span>you may look, not examine</span>}
         {server && <span>{server.root === false ? "runs without root" : server.root ? "runs as root" : ""}</span>}
         <a href="/swagger" data-plain>API</a>
         <button class="link" onClick={() => setOpen("keys")}>Keyboard</button>

@@ -35,7 +35,7 @@ function Cells({ cells, columns, name, main, wholes, dayNs, rest, role, lead, de
       {columns.map((c, i) => {
         const cell = cells[i] ?? null, v = cellValue(cell), kind = cellKind(cell, c.kind), text = isTextKind(c.kind);
         const cls = i === name ? "c-name" : `${text ? "c-text" : "c-num"} ${i === main ? "c-main" : "c-opt"}`;
-        const shown = rest && v === null ? null : <Value kind={kind} v={v} dayNs={dayNs} />;
+        const shown = rest && v === null ? null : <Value kind={kind} signed={c.signed} v={v} dayNs={dayNs} />;
         if (i === name) {
           return (
             <div role={role} class={cls} style={depth ? { "--d": Math.min(depth, 24) } : undefined}>
@@ -65,7 +65,7 @@ function Opened({ row, columns, name, main, dayNs, narrow, onHeight }: { row: Ro
         {narrow && (
           <dl class="rest-cols">
             {columns.map((c, i) => i !== name && i !== main && (
-              <div><dt>{c.name}</dt><dd><Value kind={cellKind(row.cells[i] ?? null, c.kind)} v={cellValue(row.cells[i] ?? null)} dayNs={dayNs} /></dd></div>
+              <div><dt>{c.name}</dt><dd><Value kind={cellKind(row.cells[i] ?? null, c.kind)} signed={c.signed} v={cellValue(row.cells[i] ?? null)} dayNs={dayNs} /></dd></div>
             ))}
           </dl>
         )}

@@ -28,10 +28,10 @@ export function valueText(kind: Kind, v: Bare, dayNs = 0): string {
   return typeof v === "string" ? visible(v) : value(kind, v, dayNs);
 }
 
-export function Value({ kind, v, dayNs = 0 }: { kind: Kind; v: Bare; dayNs?: number }) {
+export function Value({ kind, v, dayNs = 0, signed }: { kind: Kind; v: Bare; dayNs?: number; signed?: boolean }) {
   if (v === null) return <span class="none"><span aria-hidden="true">–</span><span class="sr">not measured, or does not apply</span></span>;
   if (kind === "code" && typeof v === "string") return <Name text={v} />;
-  return <>{valueText(kind, v, dayNs)}</>;
+  return <>{signed && Number(v) > 0 ? "+" : ""}{valueText(kind, v, dayNs)}</>;
 }
 
 function FigureValue({ fact, dayNs }: { fact: Fact; dayNs: number }) {
