@@ -281,6 +281,8 @@ static void keep_facts(struct exam *exam, const struct look_part *part)
 	json_object_set_new(fact, "core", json_boolean(part->facts.core));
 	json_object_set_new(fact, "gcdump", json_boolean(part->facts.gcdump));
 	json_object_set_new(fact, "agent", json_boolean(part->facts.agent));
+	json_object_set_new(fact, "events", json_boolean(part->facts.events));
+	json_object_set_new(fact, "again", json_boolean(part->facts.again));
 	json_object_set_new(fact, "at_unix_ns", json_integer((json_int_t)part->facts.at_unix_ns));
 	json_object_set_new(fact, "attempts", json_integer(part->facts.attempts));
 	json_object_set_new(fact, "dac_deaths", json_integer(part->facts.dac_deaths));
@@ -299,6 +301,8 @@ static void recall_facts(const struct exam *exam, struct look_part *part)
 		memcpy((char *)&part->facts + kept[i].offset, &value, sizeof(value));
 	}
 	part->facts.agent = json_get_bool(fact, "agent", false);
+	part->facts.events = json_get_bool(fact, "events", false);
+	part->facts.again = json_get_bool(fact, "again", false);
 	part->facts.at_unix_ns = json_get_int(fact, "at_unix_ns", 0);
 	part->facts.attempts = (uint32_t)json_get_int(fact, "attempts", 0);
 	part->facts.dac_deaths = (uint32_t)json_get_int(fact, "dac_deaths", 0);
@@ -379,6 +383,8 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 {
 	if (exam->core && is_gcdump(exam->core))
 		return drain_gcdump(exam, part, out);
+	if (exam->way == WAY_EVENTS && part->drain_events)
+		return part->drain_events(part->user, exam, out, &part->facts);
 	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
@@ -584,6 +590,19 @@ static void how_agent(struct report *report, const struct look_facts *looks, siz
 			   "of the runtime's code, too large to be saved");
 }
 
+static void how_events(struct report *report, const struct look_facts *f)
+{
+	CLEANUP(mem_freep)
+	char *told = mem_printf("its runtime collected and told of every object that was left: %s of events in %s, "
+				"none lost%s",
+				fmt_bytes(f->bytes).s, fmt_duration_ns(f->life_ns).s,
+				f->again ? "; before .NET 10 it collects again when that ends" : "");
+	report_how(report, "Way", V_TEXT("events"), told);
+	report_how(report, "Target paused", f->pause_ns ? V_NS(f->pause_ns) : V_NONE, "by that collection");
+	if (f->attempts > 1)
+		report_how(report, "Attempts", V_COUNT(f->attempts), "the ones before lost events");
+}
+
 void look_how(struct report *report, const struct look_facts *looks, size_t n)
 {
 	uint64_t pause_ns = 0, life_ns = 0, copied = 0, missing = 0;
@@ -599,6 +618,8 @@ void look_how(struct report *report, const struct look_facts *looks, size_t n)
 		return;
 	if (looks[0].core) {
 		how_core(report, &looks[0]);
+	} else if (looks[0].events) {
+		how_events(report, &looks[0]);
 	} else if (looks[0].agent) {
 		how_agent(report, looks, n, pause_ns, missing);
 	} else {

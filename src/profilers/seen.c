@@ -3,9 +3,8 @@
  *   u32 n methods:  string name, u8 framework
  *   u32 n lines:    string "File.cs:12"
  *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
- *                   u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each
- *   u32 n things:   u64 address, u8 kind, u8 guessed | taken << 1, u32 next, string type, name, u32 n holders: u32
- * thread each u32 ended */
+ * native, u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each u32 n things:   u64 address, u8 kind,
+ * u8 guessed | taken << 1 | posted << 2, u32 next, string type, name, more, u32 n holders: u32 thread each u32 ended */
 
 #include "profilers/seen.h"
 #include "base/str.h"
@@ -89,6 +88,7 @@ void seen_add_thread(struct seen *s, const struct seen_thread *thread)
 	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
 	t.os_name = keep(s, t.os_name ? t.os_name : "");
 	t.exception = keep(s, t.exception);
+	t.native = str_empty(t.native) ? NULL : keep(s, t.native);
 	vec_push(&s->threads, t);
 }
 
@@ -99,6 +99,7 @@ uint32_t seen_add_thing(struct seen *s, const struct seen_thing *thing)
 	t.n = (uint32_t)s->holders.n - t.first;
 	t.type = keep(s, t.type ? t.type : "");
 	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
+	t.more = str_empty(t.more) ? NULL : keep(s, t.more);
 	vec_push(&s->things, t);
 	return (uint32_t)s->things.n - 1;
 }
@@ -351,6 +352,7 @@ struct err *seen_drain(void *user, struct look *look, struct buf *out)
 		vec_push(&d.origin, (uint32_t)i);
 	}
 	seen_find_things(s, &(struct seen_raw){ look, &d.threads, d.stacks.v, d.origin.v });
+	seen_find_native(s, look);
 	ask_times(s, look);
 	seen_write(s, out);
 	return NULL;
@@ -383,10 +385,11 @@ static void write_things(const struct seen *s, struct buf *out)
 	vec_each(t, &s->things) {
 		buf_add(out, &t->address, sizeof(t->address));
 		buf_char(out, (char)t->kind);
-		buf_char(out, (char)(t->guessed | t->taken << 1));
+		buf_char(out, (char)(t->guessed | t->taken << 1 | t->posted << 2));
 		put_u32(out, t->next);
 		put_text(out, t->type);
 		put_text(out, t->name);
+		put_text(out, t->more);
 		put_u32(out, t->n);
 		for (uint32_t i = 0; i < t->n; i++)
 			put_u32(out, s->holders.v[t->first + i]);
@@ -430,6 +433,7 @@ void seen_write(const struct seen *s, struct buf *out)
 		put_text(out, t->name);
 		put_text(out, t->os_name);
 		put_text(out, t->exception);
+		put_text(out, t->native);
 		buf_add(out, &t->before, sizeof(t->before));
 		buf_add(out, &t->after, sizeof(t->after));
 		put_u32(out, t->waits_for);
@@ -486,6 +490,7 @@ static void get_thread(struct seen *s, struct cursor *in, const struct tables *t
 	t.name = get_text(s, in);
 	t.os_name = get_text(s, in);
 	t.exception = get_text(s, in);
+	t.native = get_text(s, in);
 	t.name = flags & FLAG_NAME ? t.name : NULL;
 	t.exception = flags & FLAG_EXCEPTION ? t.exception : NULL;
 	t.before.cpu_ns = cursor_u64(in);
@@ -508,9 +513,11 @@ static void get_thing(struct seen *s, struct cursor *in)
 	uint8_t flags = cursor_u8(in);
 	t.guessed = flags & 1;
 	t.taken = flags & 2;
+	t.posted = flags & 4;
 	t.next = cursor_u32(in);
 	t.type = get_text(s, in);
 	t.name = get_text(s, in);
+	t.more = get_text(s, in);
 	uint32_t n = cursor_u32(in);
 	in->bad |= kind >= THING_KINDS || n > s->threads.n;
 	t.kind = kind;
