@@ -21,8 +21,9 @@ struct exam {
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
-	const char *session; /* guid, or NULL */
-	int cancel_fd;	     /* readable once someone asks to stop; -1 without */
+	struct recording *before; /* an earlier one to compare with, when replaying; or NULL */
+	const char *session;	  /* guid, or NULL */
+	int cancel_fd;		  /* readable once someone asks to stop; -1 without */
 
 	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);
