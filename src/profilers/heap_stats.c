@@ -227,7 +227,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		rich_text(report_next(report), "%s", next);
 	report_figure(report, "Objects", V_BYTES(t.bytes), fmt_count(f->objects).s);
 	const struct heap_look *look = exam->state;
-	bool known = !look->facts.gcdump; /* such a file knows live objects only */
+	bool known = !heap_look_alive_only(look);
 	report_figure(report, "Garbage", known ? V_BYTES(t.garbage) : V_NONE, "that waits for a collection");
 	report_figure(report, "Free room", known ? V_BYTES(t.free) : V_NONE, "between objects");
 	report_figure(report, "Committed", known ? V_BYTES(f->committed) : V_NONE, "by the collector");
@@ -243,7 +243,7 @@ static void add_types(const struct heapgraph *g, const struct type_sums *sums, s
 	CLEANUP(buf_free) struct buf name = { 0 };
 	report_column(t, "Type", VALUE_CODE, 0);
 	report_column(t, "Objects", VALUE_COUNT, 0);
-	report_column(t, "Bytes", VALUE_BYTES, COLUMN_MAIN);
+	report_column(t, "Bytes", VALUE_BYTES, COLUMN_MAIN | COLUMN_AREA);
 	report_column(t, "Retained", VALUE_BYTES, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (size_t i = 0; i < sums->n; i++) {
@@ -294,7 +294,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (unsigned generation = 0; generation < GRAPH_GENERATIONS; generation++) {
 		struct place p = place_of(g, (uint8_t)generation, GRAPH_NONE);
-		if (generation == GRAPH_ANYWHERE && !p.objects)
+		if (generation == GRAPH_ANYWHERE)
 			continue;
 		/* Without regions the young share a segment with the old: what it takes is counted there. */
 		struct value committed = p.committed ? V_BYTES(p.committed) : V_NONE;
@@ -371,7 +371,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (sums.n)
 		add_types(g, &sums, report);
 	report_details(report);
-	add_generations(g, report);
+	if (!heap_look_alive_only(look))
+		add_generations(g, report);
 	if (!elsewhere)
 		add_areas(g, report);
 	add_gcdump(exam, g, report);
@@ -413,7 +414,7 @@ const struct profiler profiler_heap_stats = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 3,
-	.ways = { WAY_IMAGE, WAY_AGENT },
+	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "memory-is-elsewhere",
