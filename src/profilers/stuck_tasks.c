@@ -32,6 +32,7 @@ static struct err *run(struct exam *exam)
 {
 	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
 	struct look_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
+	parts[0].drain = chains_drain_brief;
 	struct err *err = exam_look_twice(exam, parts, &k->looks);
 	for (size_t i = 0; i < k->looks; i++)
 		k->facts[i] = parts[i].facts;
