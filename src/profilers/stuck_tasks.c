@@ -357,6 +357,9 @@ const struct profiler profiler_stuck_tasks = {
 			{ "channel-full",
 			  "Does anybody still read this channel? A reader that ended with an exception leaves its "
 			  "writers waiting: complete the channel with that exception (Writer.Complete(error))." },
+			{ "no-answer",
+			  "The other side does not answer. Give such calls a time limit (HttpClient.Timeout, a "
+			  "CancellationToken), and look there." },
 			{ "deadlock-likely", "A semaphore does not say who took it: look at both methods. If each "
 					     "takes the two in another "
 					     "order, take them in the same order everywhere, or both at once." },
