@@ -186,13 +186,44 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 		buf_printf(out, ": %s", e.message);
 }
 
-static void add_frame(struct seen *s, struct look *look, const struct dac_frame *f)
+/* Threads stand in the same places: what a method is called and which line it is at is found out once. */
+struct places {
+	struct map_u64 methods; /* description -> seen method */
+	struct map_u64 lines;	/* description and IL offset -> line, in strings */
+	struct strtab strings;
+};
+
+static void places_free(struct places *p)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
+	map_u64_free(&p->methods);
+	map_u64_free(&p->lines);
+	strtab_free(&p->strings);
+}
+
+static const char *place_line(struct places *p, struct look *look, const struct dac_frame *f)
+{
 	struct pdb_line line;
-	if (!f->kind && f->method && f->il_offset >= 0 && dac_line(look->lines, f->method, f->il_offset, &line))
-		dac_line_add(&text, &line);
-	seen_add_frame_at(s, method_of(s, look->dac, f), buf_cstr(&text));
+	bool new;
+	if (f->kind || !f->method || f->il_offset < 0)
+		return "";
+	uint64_t *place = map_u64_put(&p->lines, hash_u64(f->method) ^ (uint64_t)f->il_offset, &new);
+	if (new) {
+		CLEANUP(buf_free) struct buf text = { 0 };
+		if (dac_line(look->lines, f->method, f->il_offset, &line))
+			dac_line_add(&text, &line);
+		*place = strtab_add(&p->strings, buf_cstr(&text), text.len);
+	}
+	return strtab_get(&p->strings, (uint32_t)*place);
+}
+
+static void add_frame(struct seen *s, struct places *p, struct look *look, const struct dac_frame *f)
+{
+	bool new;
+	uint64_t *place = map_u64_put(&p->methods, f->method, &new);
+	if (new)
+		*place = method_of(s, look->dac, f);
+	uint32_t method = (uint32_t)*place;
+	seen_add_frame_at(s, method, place_line(p, look, f));
 }
 
 /* A stack of nothing but nameless code is that of a thread the runtime made for itself. */
@@ -206,7 +237,8 @@ static bool is_told(struct dac *dac, const struct dac_stack *stack)
 	return false;
 }
 
-static void take_thread(struct seen *s, struct look *look, const struct dac_thread *t, const struct dac_stack *stack)
+static void take_thread(struct seen *s, struct places *p, struct look *look, const struct dac_thread *t,
+			const struct dac_stack *stack)
 {
 	CLEANUP(buf_free) struct buf exception = { 0 };
 	struct seen_thread thread = { .managed_id = t->managed_id,
@@ -221,7 +253,7 @@ static void take_thread(struct seen *s, struct look *look, const struct dac_thre
 	size_t n = is_told(look->dac, stack) ? MIN(stack->n, (size_t)FRAMES_MAX * 2) : 0;
 	for (size_t i = 0; i < n; i++)
 		if (seen_keeps_frame(stack, i))
-			add_frame(s, look, &stack->v[i]);
+			add_frame(s, p, look, &stack->v[i]);
 	if (t->exception)
 		describe_exception(look->dac, t, &exception);
 	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
@@ -255,6 +287,7 @@ static struct err *read_stacks(struct dac *dac, struct drained *d)
 	struct dac_addresses methods = { 0 };
 	CLEANUP(err_freep) struct err *first = NULL;
 	size_t wanted = 0, failed = 0;
+	dac_learn_all_stacks(dac, &d->threads, false);
 	vec_each(t, &d->threads) {
 		struct dac_stack stack = { 0 };
 		struct err *err = is_there(t) ? dac_stack(dac, t->os_id, &stack) : NULL;
@@ -306,6 +339,7 @@ struct err *seen_drain(void *user, struct look *look, struct buf *out)
 	(void)user;
 	CLEANUP(drained_fini) struct drained d = { 0 };
 	CLEANUP(seen_freep) struct seen *s = seen_new();
+	CLEANUP(places_free) struct places places = { 0 };
 	TRY(dac_threads(look->dac, &d.threads));
 	TRY(read_stacks(look->dac, &d));
 	err_ignore(dac_name_threads(look->dac, &d.threads));
@@ -314,7 +348,7 @@ struct err *seen_drain(void *user, struct look *look, struct buf *out)
 			s->ended++;
 			continue;
 		}
-		take_thread(s, look, &d.threads.v[i], &d.stacks.v[i]);
+		take_thread(s, &places, look, &d.threads.v[i], &d.stacks.v[i]);
 		vec_push(&d.origin, (uint32_t)i);
 	}
 	seen_find_things(s, &(struct seen_raw){ look, &d.threads, d.stacks.v, d.origin.v });

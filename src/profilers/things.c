@@ -611,13 +611,25 @@ static void name_by_stacks(struct finder *f)
 
 /* ---- all ---- */
 
+/* Of those that sleep or run too: they may run a task, or have what others wait for. */
+static bool wants_refs(const struct finder *f, const struct seen_thread *t)
+{
+	return t->n && seen_doing(f->s, t) != DOING_IDLE;
+}
+
 static void read_refs(struct finder *f)
 {
+	struct dac *dac = f->raw->look->dac;
+	VEC(uint32_t) ids = { 0 };
+	vec_each(t, &f->s->threads)
+		if (wants_refs(f, t))
+			vec_push(&ids, t->os_id);
+	dac_learn_stack_refs(dac, ids.v, ids.n);
+	vec_free(&ids);
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
 		const struct seen_thread *t = &f->s->threads.v[i];
-		/* Of those that sleep or run too: they may run a task, or have what others wait for. */
-		if (t->n && seen_doing(f->s, t) != DOING_IDLE)
-			err_ignore(dac_stack_refs(f->raw->look->dac, t->os_id, &f->refs[i]));
+		if (wants_refs(f, t))
+			err_ignore(dac_stack_refs(dac, t->os_id, &f->refs[i]));
 	}
 }
 
