@@ -14,12 +14,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from drdotnet import ROOT, wait_until
+from drdotnet import ROOT, Home, end_window, wait_until
 from patient import PATIENTS, Patient
 
 BUILD = Path(os.environ.get("DRDOTNET", ROOT / "build" / "drdotnet")).parent
 IMAGE = "drdotnet/web"
-PORT = 19092
+PORT, EXAMPLE_PORT = 19092, 19093
 MAX_IMAGE_BYTES = 60_000_000
 SECONDS = 120
 # The eight of the contract.
@@ -228,6 +228,31 @@ class Docker(unittest.TestCase):
             self.assertTrue(any(build_id("libcoreclr.so") in path for path in symbols.asked), symbols.asked)  # -s
             self.assertEqual(subprocess.run([script], env=env, capture_output=True).returncode, 2)
             self.assertEqual(subprocess.run([script, "-c", "nobody"], env=env, capture_output=True).returncode, 1)
+
+    def test_the_example(self):
+        """The web API of examples/, on our own image instead of a base from a registry."""
+        context = (PATIENTS / "web" / "net10.0").resolve()
+        subprocess.run(["docker", "build", "-q", "-t", "web-api", "--build-arg", f"BASE={IMAGE}", "-f",
+                        ROOT / "examples" / "web-api" / "Dockerfile", context], check=True, capture_output=True,
+                       env={**os.environ, **self.environment, "DOCKER_BUILDKIT": "0"})
+        url = f"http://127.0.0.1:{EXAMPLE_PORT}"
+        self.docker("run", "-d", "-i", "--rm", "--name", "web-api", "--network", "host", "web-api", "--urls", url, "--max-seconds",
+                    "300")
+        self.addCleanup(self.docker, "rm", "-f", "web-api", check=False)
+        pid = self.docker("inspect", "-f", "{{.State.Pid}}", "web-api").stdout.strip()
+
+        def ask(route):
+            try:
+                return urllib.request.urlopen(f"{url}/{route}", timeout=SECONDS).status
+            except (urllib.error.URLError, ConnectionError):
+                return None
+
+        wait_until(lambda: ask("healthy") == 200, "the example answers", SECONDS)
+        with Home() as home, home.start("cpu-hotpaths", pid, "-d", "60s", "--json") as job:
+            job.wait_for("sampling")
+            self.assertEqual(ask("on-cpu?ms=1500"), 200)
+            report = end_window(job)
+        self.assertIn("Shop.Web.Routes.OnCpu", report.verdict)
 
     def compose(self, folder, profile, *arguments):
         """deploy/compose.yaml as it is, but for what this engine without networks, and Debian's old compose, cannot do."""

@@ -15,7 +15,7 @@ static class Program
         new Healthy(), new GcPauses(), new Exceptions(), new Leak(), new DuplicateStrings(), new Cpu(),
         new Blocked(), new Deadlock(), new HealthyWaits(), new StuckTasks(), new Starvation(),
         new Contention(), new Allocations(), new ZombieThreads(), new Jit(), new Contexts(),
-        new RegexPerRequest(), new Crash(), new Churn(), new Waits(), new Switches(), new Faults(), new Meters(),
+        new RegexPerRequest(), new Crash(), new Exec(), new Churn(), new Waits(), new Switches(), new Faults(), new Meters(),
         new WastedCollections(),
     ];
 
