@@ -730,7 +730,9 @@ static struct err *finish(struct sampling *g)
 	else if (g->facts->from_files && unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
 	name_later(g);
-	if (!g->switches)
+	if (g->switches)
+		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
+	else
 		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
@@ -776,7 +778,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	streams[0].anytime = streams[0].optional = true;
 	streams[1].anytime = streams[1].optional = true;
 	g->compiled = &streams[0];
-	size_t n_streams = !facts->named ? 0 : options->kind == SAMPLER_CPU ? 2 : 1;
+	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
 	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
