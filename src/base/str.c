@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -36,6 +37,30 @@ bool str_contains_nocase(const char *s, const char *part)
 			break;
 	}
 	return false;
+}
+
+#define TYPED_MAX 40
+
+size_t str_distance(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), rows[3][TYPED_MAX + 1];
+	if (n > TYPED_MAX || m > TYPED_MAX)
+		return SIZE_MAX;
+	for (size_t k = 0; k <= m; k++)
+		rows[0][k] = k;
+	for (size_t i = 1; i <= n; i++) {
+		size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *over = rows[(i + 1) % 3];
+		row[0] = i;
+		for (size_t k = 1; k <= m; k++) {
+			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[k - 1]);
+			bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+			size_t one_less = MIN(above[k], row[k - 1]) + 1, changed = above[k - 1] + !same;
+			row[k] = MIN(one_less, changed);
+			if (swapped)
+				row[k] = MIN(row[k], over[k - 2] + 1);
+		}
+	}
+	return rows[n % 3][m];
 }
 
 void str_copy(char *dst, size_t size, const char *src)

@@ -13,6 +13,9 @@ bool str_eq_nocase(const char *a, const char *b);
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 bool str_contains_nocase(const char *s, const char *part);
+/* How many letters must be changed, added, left out or swapped with their neighbour to make one of the other, any case;
+ * SIZE_MAX for words too long to be typed. */
+size_t str_distance(const char *a, const char *b);
 /* Copies at most size-1 bytes, always terminates. */
 void str_copy(char *dst, size_t size, const char *src);
 

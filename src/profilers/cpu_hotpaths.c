@@ -158,7 +158,8 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (top->frame == UINT32_MAX) {
 		rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
 		rich_text(text, " of that has none of your code on its stack; most of it is in ");
-		rich_code(text, frame_name(v, top->below));
+		bool framework = top->called != UINT32_MAX && top->called_weight * 2 > top->weight;
+		rich_code(text, frame_name(v, framework ? top->called : top->below));
 		rich_text(text, ".");
 		return;
 	}

@@ -63,8 +63,13 @@ static void sum_site(struct summing *g, const uint32_t *frames, size_t n, uint64
 	uint32_t site = i < n ? frames[i] : UINT32_MAX;
 	*map_u64_put(&g->site, site, NULL) += weight;
 	*map_u64_put(&g->below, (uint64_t)site << 32 | frames[0], NULL) += weight;
-	if (i && i < n)
-		*map_u64_put(&g->called, (uint64_t)site << 32 | frames[i - 1], NULL) += weight;
+	/* Of a stack without the user's code, what of the framework it is in. */
+	size_t called = i < n && i ? i - 1 : n;
+	if (i == n)
+		for (called = 0; called < n && s->frames.v[frames[called]].kind != FRAME_FRAMEWORK;)
+			called++;
+	if (called < n)
+		*map_u64_put(&g->called, (uint64_t)site << 32 | frames[called], NULL) += weight;
 	for (i++; i < n; i++) {
 		if (s->frames.v[frames[i]].kind != FRAME_CODE || frames[i] == site)
 			continue;

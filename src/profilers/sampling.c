@@ -146,6 +146,7 @@ static void turn(void *user)
 	if (!g->options->on_samples)
 		return;
 	sampling_name_known(g);
+	gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, false);
 	g->options->on_samples(g->options->user, g->samples, facts_of(g), clock_mono_ns() - g->exam->start_ns);
 }
 
@@ -203,6 +204,10 @@ static struct err *finish(struct sampling *g)
 	if (g->facts->from_files && sampling_unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
 	sampling_name_rest(g);
+	if (g->switches)
+		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
+	else
+		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
 		lines_save(g->options->lines, g->samples, g->exam);
@@ -229,6 +234,11 @@ static void on_code(void *user, const struct nettrace_event *event)
 		lines_event(g->lines, event);
 }
 
+static void on_gc_event(void *user, const struct nettrace_event *event)
+{
+	gc_marks_event(&((struct sampling *)user)->gc, event);
+}
+
 static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				struct sampling_facts *facts)
 {
@@ -252,7 +262,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
 	/* The last one's end takes long: the other's does not wait for it. */
 	struct events_stream streams[] = {
-		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = sampling_on_gc, .user = g },
+		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
 		exam_compiled_stream(g->methods),
 	};
 	streams[0].anytime = streams[0].optional = true;
@@ -261,9 +271,9 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	streams[1].user = g;
 	streams[1].rundown = options->lines ? LINES_RUNDOWN : CLR_JIT | CLR_NGEN;
 	g->compiled = &streams[1];
-	size_t skipped = options->kind == SAMPLER_CPU ? 0 : 1, n_streams = facts->named ? 2 - skipped : 0;
+	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
-	struct err *err = exam_events_beside(exam, streams + skipped, n_streams, options->window_ms, &beside);
+	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
 	if (!err)
@@ -282,7 +292,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
 	vec_free(&g->later);
-	vec_free(&g->pauses);
+	gc_marks_fini(&g->gc);
 	buf_free(&g->text);
 	mem_free(g);
 	return err;

@@ -3,10 +3,6 @@
 #include "profilers/sampling_parts.h"
 #include <stdio.h>
 
-#define PAUSES_MAX 1000000
-/* Reasons of a suspension that are collections. */
-enum { SUSPEND_GC = 1, SUSPEND_GC_PREP = 6 };
-
 bool sampling_find_method(void *user, uint64_t address, struct unwind_method *ret)
 {
 	struct sampling *g = user;
@@ -106,58 +102,6 @@ static size_t add_kernel(struct sampling *g, const struct record *r, size_t n)
 	return n;
 }
 
-/* --- garbage collection ---
- *
- * The collector is part of libcoreclr, whose functions as a rule have no names. Its own threads have; and while managed
- * code stands still for a collection, a thread that works in libcoreclr works for it. */
-
-void sampling_on_gc(void *user, const struct nettrace_event *event)
-{
-	struct sampling *g = user;
-	enum clr_event kind = clr_event(event);
-	bool open = g->pauses.n && !vec_last(&g->pauses).to_ns;
-	struct clr_suspend suspend;
-	if (kind == CLR_SUSPEND_BEGIN && !open && g->pauses.n < PAUSES_MAX && clr_decode_suspend(event, &suspend) &&
-	    (suspend.reason == SUSPEND_GC || suspend.reason == SUSPEND_GC_PREP))
-		vec_push(&g->pauses, ((struct sampling_pause){ .from_ns = event->time }));
-	else if (kind == CLR_RESTART_END && open)
-		vec_last(&g->pauses).to_ns = event->time;
-}
-
-static bool in_pause(const struct sampling *g, uint64_t time_ns)
-{
-	size_t low = 0, high = g->pauses.n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (g->pauses.v[mid].from_ns <= time_ns)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && (time_ns < g->pauses.v[low - 1].to_ns || !g->pauses.v[low - 1].to_ns);
-}
-
-static bool is_gc_thread(const char *name)
-{
-	return str_starts(name, ".NET Server GC") || str_starts(name, ".NET BGC") ||
-	       str_starts(name, ".NET Background");
-}
-
-/* The runtime's own frames above the first managed one become the collector's. */
-static void mark_gc(struct sampling *g, const struct record *r, size_t n)
-{
-	if (!in_pause(g, r->time) && !is_gc_thread(samples_thread_show(g->samples, sampling_thread(g, r->tid))))
-		return;
-	const struct samples *s = g->samples;
-	for (size_t i = 0; i < n; i++) {
-		const struct samples_frame *f = &s->frames.v[g->frames[i]];
-		if (f->kind == FRAME_CODE || f->kind == FRAME_FRAMEWORK || f->kind == FRAME_JIT)
-			return;
-		if (f->module != STRTAB_NONE && str_starts(strtab_get(&s->strings, f->module), "libcoreclr"))
-			g->frames[i] = samples_frame(g->samples, "[garbage collection]", "libcoreclr.so", FRAME_GC);
-	}
-}
-
 size_t sampling_unwind(struct sampling *g, const struct record *r, size_t n)
 {
 	struct unwound *u = &g->unwound;
@@ -182,8 +126,6 @@ uint32_t sampling_stack(struct sampling *g, const struct record *r)
 	struct sampling_facts *f = g->facts;
 	size_t n = sampling_unwind(g, r, add_kernel(g, r, 0));
 	const struct unwound *u = &g->unwound;
-	if (!g->switches)
-		mark_gc(g, r, n);
 	f->samples++;
 	f->ends[u->end]++;
 	f->guessed += u->guessed > 0;

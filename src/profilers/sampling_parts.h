@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "profilers/events.h"
+#include "profilers/gc_marks.h"
 #include "profilers/sampling.h"
 #include "profilers/switches.h"
 #include "sampler/unwind.h"
@@ -17,11 +18,6 @@
 
 #define SAMPLING_KERNEL_FRAMES_MAX 128
 #define SAMPLING_FRAMES_MAX (UNWIND_FRAMES_MAX + SAMPLING_KERNEL_FRAMES_MAX + 2)
-
-/* The runtime stood still for a collection. */
-struct sampling_pause {
-	uint64_t from_ns, to_ns;
-};
 
 /* Frames of code that had no name yet: named at the end, or not at all. */
 struct sampling_later {
@@ -46,8 +42,8 @@ struct sampling {
 	struct map_u64 by_address; /* native and kernel code -> frame + 1 */
 	struct map_u64 by_method;  /* start and order -> frame + 1 */
 	VEC(struct sampling_later) later;
-	struct map_u64 later_index;	   /* address -> frame + 1 */
-	VEC(struct sampling_pause) pauses; /* in order of time; the last may be open (to_ns 0) */
+	struct map_u64 later_index; /* address -> frame + 1 */
+	struct gc_marks gc;
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
@@ -77,7 +73,6 @@ void sampling_on_thread(void *user, const struct attach_thread *t);
 
 bool sampling_find_method(void *user, uint64_t address, struct unwind_method *ret);
 uint32_t sampling_method_frame(struct sampling *g, const struct method *m);
-void sampling_on_gc(void *user, const struct nettrace_event *event);
 /* The user part of a record's stack, added to g->frames behind the n that are there; how it ended is in g->unwound. */
 size_t sampling_unwind(struct sampling *g, const struct record *r, size_t n);
 /* The stack of a record; counts how it ended. */

@@ -76,6 +76,10 @@ class WrongInput(unittest.TestCase):
             for arguments, says in (
                 (["frobnicate", pid], ["'frobnicate' is neither a command nor a profiler", "drdotnet help"]),
                 (["run", "frobnicate", pid], ["frobnicate", "runtime-pauses", "exceptions"]),
+                (["exception", pid], ["did you mean 'exceptions'?"]),
+                (["cpu-hotpath", pid], ["did you mean 'cpu-hotpaths'?"]),
+                (["Deadlock", pid], ["did you mean 'deadlocks'?"]),
+                (["version"], ["did you mean '--version'?"]),
                 (["help", "frobnicate"], ["'frobnicate' is neither a command nor a profiler"]),
                 (["exceptions"], ["TARGET", "drdotnet ps"]),
                 (["check"], ["TARGET"]),

@@ -373,9 +373,37 @@ static void home_follows_the_environment(void **state UNUSED)
 	mem_free(home);
 }
 
+static void test_str_distance(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *a, *b;
+		size_t n;
+	} cases[] = { { "", "", 0 },
+		      { "abc", "abc", 0 },
+		      { "Abc", "aBC", 0 },
+		      { "", "abc", 3 },
+		      { "excepions", "exceptions", 1 },
+		      { "exeptoins", "exceptions", 2 },
+		      { "ab", "ba", 1 },
+		      { "kitten", "sitting", 3 } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(str_distance(cases[i].a, cases[i].b), cases[i].n);
+		assert_int_equal(str_distance(cases[i].b, cases[i].a), cases[i].n);
+	}
+	char longest[41], longer[42];
+	memset(longest, 'x', sizeof(longest));
+	memset(longer, 'x', sizeof(longer));
+	longest[40] = longer[41] = '\0';
+	assert_int_equal(str_distance(longest, ""), 40);
+	assert_int_equal(str_distance(longer, ""), SIZE_MAX);
+	assert_int_equal(str_distance("", longer), SIZE_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_str_distance),
 		cmocka_unit_test(errors_wrap_and_keep_their_kind),
 		cmocka_unit_test(buf_stops_at_its_limit),
 		cmocka_unit_test(maps_hold_many_keys),
