@@ -138,7 +138,7 @@ def against_clrmd(bench, patient):
         graph = subprocess.run([facts, "graph", core], capture_output=True, text=True, check=True).stderr
         dominators = int(re.search(r"dominators in (\d+) ms", graph)[1]) / 1000
         return [
-            ratio_row(f"{what}: statistics by type, CPU", walk, cpu(["dotnet", peer, "heap", core, dac]), seconds, 1 / 10),
+            ratio_row(f"{what}: statistics by type, CPU", cpu([facts, "stat", core]), cpu(["dotnet", peer, "heap", core, dac]), seconds, 1 / 10),
             ratio_row(f"{what}: all references, CPU", walk, cpu(["dotnet", peer, "refs", core, dac]), seconds, 1 / 10),
             ratio_row(f"{what}: one path to a root, CPU",
                       cpu([bench.drdotnet, "dump", "open", core, "-c", f"roots {wanted}"]),
