@@ -30,9 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		holder_name(g, &hs.v.v[i], &words);
 		holder_field(g, &hs.v.v[i], &words);
 		holder_detail(g, &hs.v.v[i], &words);
-		if (i < 3)
-			holder_tree(g, &hs.v.v[i], 4, report);
 	}
+	holders_tree(g, &hs, 3, 4, report);
 	/* Each object is counted once. */
 	if (bytes != hs.bytes || objects != hs.objects)
 		abort();
