@@ -355,9 +355,7 @@ static void tell_task(struct finder *f, uint64_t object, struct heap_value task,
 	heap_get_int(f->heap, task, "m_stateFlags", &flags);
 	bool plain = str_eq(task.type->name, "System.Threading.Tasks.Task") ||
 		     str_starts(task.type->name, "System.Threading.Tasks.Task`1[");
-	if (strstr(task.type->name, "DelayPromise"))
-		buf_str(more, "a timer");
-	else if (strstr(task.type->name, "AsyncStateMachineBox") && state_machine(f, object, &machine) &&
+	if (strstr(task.type->name, "AsyncStateMachineBox") && state_machine(f, object, &machine) &&
 		 heap_get_int(f->heap, machine, "<>1__state", &state) && state >= 0 &&
 		 !awaited_by_machine(f->heap, machine))
 		buf_str(more, NEXT_PART);
@@ -382,7 +380,9 @@ static void tell_meeting(struct finder *f, struct heap_value value, struct buf *
 static void show_type(struct finder *f, uint64_t object, struct buf *out)
 {
 	const struct heap_type *type = heap_type_of(f->heap, object);
-	if (type)
+	if (type && strstr(type->name, "Task+DelayPromise"))
+		buf_str(out, "timer");
+	else if (type)
 		type_show(type->name, out);
 }
 

@@ -283,7 +283,7 @@ class Special(unittest.TestCase):
             with self.home.start("cpu-hotpaths", patient.pid, "-d", "60s", "--json") as job:
                 job.wait_for("sampling")
                 wait_until(lambda: patient.truth()["cpu"]["cpu_ns"] > 1e9, "a second of work")
-                patient.ask("exec", "DONE")
+                patient.send("exec")
                 done = job.finish()
             self.assertTrue(patient.alive())
         self.assertEqual(done.code, 0, done)
