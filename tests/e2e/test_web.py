@@ -13,7 +13,7 @@ from patient import Patient
 from server import Server
 
 WEB = ROOT / "web"
-SCENARIO_SECONDS = 240
+SCENARIO_SECONDS = 480
 
 
 def tool(*arguments):

@@ -60,7 +60,7 @@ async function examine(t, context, profiler, pid) {
   await page.waitForSelector(".report");
   t.equal((await page.locator(VERDICT).textContent()).trim(), report.verdict.plain.trim(), `verdict of ${profiler.id}`);
   const wanted = report.blocks.filter((b) => b.block !== "note").map((b) => b.title);
-  const shown = await page.$$eval(".report > section.panel h2", (all) => all.map((e) => e.textContent));
+  const shown = await page.$$eval(".report > section.panel h2, .report > .with-map > .rows-panel h2", (all) => all.map((e) => e.textContent));
   t.equal(shown.filter((h) => h !== "Parameters"), wanted, `blocks of ${profiler.id}`);
   t.equal(await page.locator(".kfs .kf").count(), report.figures.length, `figures of ${profiler.id}`);
   t.equal(await page.locator(".strip > div").count(), report.how.length, `how of ${profiler.id}`);
