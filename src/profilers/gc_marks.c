@@ -1,10 +1,13 @@
 #include "profilers/gc_marks.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/switches.h"
 
 #define PAUSES_MAX 1000000
 #define SUSPEND_GC 1
 #define SUSPEND_GC_PREP 6
+/* Who asks for a collection begins to wait a little before the others are stopped. */
+#define BEFORE_NS 5000000
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 {
@@ -98,6 +101,31 @@ void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_
 		x->stack = with;
 	}
 	map_u64_free(&memo);
+}
+
+/* Into the runtime from code that has no reason to wait. */
+static bool is_bare(const struct samples *s, uint32_t stack)
+{
+	const struct samples_stack *k = &s->stacks.v[stack];
+	for (uint32_t i = 0; i < k->n; i++) {
+		uint32_t frame = s->stack_frames.v[k->first + i];
+		uint8_t kind = s->frames.v[frame].kind;
+		if (kind == FRAME_CODE)
+			return true;
+		if (kind == FRAME_FRAMEWORK)
+			return !str_starts(samples_frame_name(s, frame), "System.Threading.");
+	}
+	return false;
+}
+
+void gc_marks_waits(const struct gc_marks *m, struct samples *s, uint64_t start_ns)
+{
+	vec_each(x, &s->list) {
+		uint64_t from_ns = start_ns + (uint64_t)x->time_us * 1000;
+		bool stood = in_pause(m, from_ns, true) || in_pause(m, from_ns + BEFORE_NS, true);
+		if ((x->kind == WAIT_LOCK || x->kind == WAIT_EVENT) && stood && is_bare(s, x->stack))
+			x->kind = WAIT_GC;
+	}
 }
 
 void gc_marks_fini(struct gc_marks *m)

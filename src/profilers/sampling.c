@@ -204,7 +204,9 @@ static struct err *finish(struct sampling *g)
 	if (g->facts->from_files && sampling_unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
 	sampling_name_rest(g);
-	if (!g->switches)
+	if (g->switches)
+		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
+	else
 		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
@@ -269,9 +271,9 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	streams[1].user = g;
 	streams[1].rundown = options->lines ? LINES_RUNDOWN : CLR_JIT | CLR_NGEN;
 	g->compiled = &streams[1];
-	size_t skipped = options->kind == SAMPLER_CPU ? 0 : 1, n_streams = facts->named ? 2 - skipped : 0;
+	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
-	struct err *err = exam_events_beside(exam, streams + skipped, n_streams, options->window_ms, &beside);
+	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
 	if (!err)

@@ -210,6 +210,35 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_free(s);
 }
 
+static void waits_that_begin_in_a_pause_are_for_the_collector(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct gc_marks m = { 0 };
+	bool new;
+	uint32_t thread = samples_thread(s, 11, &new), main_ = code(s, "Shop.Main");
+	uint32_t runtime = samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE);
+	uint32_t enter = samples_frame(s, "System.Threading.Monitor.Enter_Slowpath", NULL, FRAME_FRAMEWORK);
+	uint32_t concat = samples_frame(s, "System.String.Concat", NULL, FRAME_FRAMEWORK);
+	uint32_t bare = samples_stack(s, (uint32_t[]){ runtime, main_ }, 2, UNWIND_ROOT, false);
+	uint32_t lock = samples_stack(s, (uint32_t[]){ runtime, enter, main_ }, 3, UNWIND_ROOT, false);
+	uint32_t allocates = samples_stack(s, (uint32_t[]){ runtime, concat, main_ }, 3, UNWIND_ROOT, false);
+	const struct {
+		uint32_t at_us, stack, kind, expected;
+	} cases[] = { { 21000, bare, WAIT_LOCK, WAIT_GC },	 { 21000, allocates, WAIT_EVENT, WAIT_GC },
+		      { 17000, allocates, WAIT_EVENT, WAIT_GC }, { 10000, bare, WAIT_LOCK, WAIT_LOCK },
+		      { 41000, bare, WAIT_LOCK, WAIT_LOCK },	 { 21000, lock, WAIT_LOCK, WAIT_LOCK },
+		      { 21000, bare, WAIT_SOCKET, WAIT_SOCKET } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		samples_add(s, cases[i].at_us, thread, cases[i].stack, 1000, cases[i].kind);
+	vec_push(&m.pauses, ((struct gc_standstill){ 20000000, 40000000 }));
+	gc_marks_waits(&m, s, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(s->list.v[i].kind, cases[i].expected);
+	gc_marks_fini(&m);
+	samples_free(s);
+}
+
 /* --- switches --- */
 
 static struct samples *with_wait(const char *kernel, const char *managed, enum frame_kind kind, uint32_t *ret_stack)
@@ -389,6 +418,7 @@ int main(void)
 		cmocka_unit_test(sums),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
+		cmocka_unit_test(waits_that_begin_in_a_pause_are_for_the_collector),
 		cmocka_unit_test(kinds_of_waits),
 		cmocka_unit_test(a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock),
 		cmocka_unit_test(waits_are_timed),
