@@ -1,8 +1,8 @@
 """drdotnet trace: what is collected is what TraceEvent reads, what is converted is what the other programs open, the ring
 holds what it must, and programs are traced from their first instruction."""
 
-import contextlib
 import base64
+import contextlib
 import json
 import os
 import re
