@@ -1,6 +1,13 @@
 """What our library costs a process: how long it stands still beside a snapshot from outside, how long loading takes, how long
-an examination by it takes; and the size of the container image."""
+an examination by it takes, what its CPU samples take of the CPU; and the container: size of the image, memory at rest."""
 import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
 
 from measure import Row, median, megabytes, seconds
 from patient import Patient
@@ -8,6 +15,10 @@ from patient import Patient
 OBJECTS = (1_000_000, 5_000_000, 10_000_000)
 OBJECT_BYTES = 24
 ROUNDS = 5
+CPU_SECONDS = 5
+HANDLER_AIM = 0.01  # of the threads' CPU time, at 100 samples a second
+IMAGE_AIM = 60_000_000
+REST_SECONDS = 5
 
 
 def of_objects(n):
@@ -34,6 +45,42 @@ def pauses(bench, n):
     ]
 
 
+def samples(bench):
+    """The handler's time by the threads' own clocks, which the report shows; at the default rate of 100 a second."""
+    with Patient("cpu", threads=2) as patient:
+        done = bench.weigh([bench.drdotnet, "cpu-hotpaths", patient.pid, "-d", f"{CPU_SECONDS}s", "--way", "agent", "--json", "--quiet"])
+    how = {fact["name"]: fact for fact in json.loads(done.out)["how"]}
+    cost = how["Cost in the process"]
+    each = re.match(r"(.*) a sample", cost["context"])[1]
+    return Row(f"agent: handler, {each} a sample, of the threads' CPU time", f"{cost['value']:.2%}", "-", "-",
+               f"below {HANDLER_AIM:.0%}", cost["value"] < HANDLER_AIM)
+
+
+def container(bench):
+    """A server that nobody has asked anything, in its container."""
+    if os.geteuid() != 0 or not shutil.which("dockerd"):
+        return [Row("container: needs root and docker.io", "-", "-", "-", "-")]
+    from test_docker import Engine, IMAGE
+    engine = Engine()
+    try:
+        subprocess.run([bench.root / "deploy" / "image", bench.build, IMAGE], check=True, capture_output=True,
+                       env={**os.environ, "DOCKER_HOST": engine.host})
+        size = int(engine.docker("image", "inspect", "-f", "{{.Size}}", IMAGE).stdout)
+        port = 19093
+        engine.docker("run", "-d", "--name", "rest", "--network", "host", "-e", f"DRDOTNET_LISTEN=127.0.0.1:{port}",
+                      "-e", "DRDOTNET_AUTH=none", IMAGE)
+        time.sleep(REST_SECONDS)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/api/processes", timeout=30).read()
+        pid = engine.docker("inspect", "-f", "{{.State.Pid}}", "rest").stdout.strip()
+        status = Path(f"/proc/{pid}/status").read_text()
+        rss = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
+        engine.docker("rm", "-f", "rest")
+    finally:
+        engine.stop()
+    return [Row("container: size of the image", megabytes(size), "-", "-", f"below {megabytes(IMAGE_AIM)}", size < IMAGE_AIM),
+            Row("container: resident at rest", megabytes(rss), "-", "-", "-")]
+
+
 def run(bench):
     rows = []
     for n in OBJECTS:
@@ -42,4 +89,6 @@ def run(bench):
         first = taken(bench, "attach_probe", patient.pid)
         rows.append(Row("agent: loaded by the runtime", seconds(first["attachNs"] / 1e9), "-", "-", "-"))
         rows.append(Row("agent: loaded, image received, left", seconds(first["wholeNs"] / 1e9), "-", "-", "-"))
+    rows.append(samples(bench))
+    rows += container(bench)
     return rows

@@ -101,7 +101,7 @@ def live(bench, millions):
     report = json.loads(runs[-1].out)
     objects = how(report, "Objects walked")
     paused = median(how(json.loads(r.out), "Target paused") for r in runs) / 1e9
-    read = re.search(r"read for ([^;]+);", next(h["note"] for h in report["how"] if h["label"] == "Way"))[1]
+    read = re.search(r"read for ([^;]+);", next(h["context"] for h in report["how"] if h["label"] == "Way"))[1]
     cpu = median(r.cpu for r in runs)
     name = f"{objects / 1e6:.1f} M objects, live `gc-survivors`"
     an_object = watch.most / objects

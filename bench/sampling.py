@@ -144,31 +144,33 @@ def cpu_seconds(pid):
 
 
 def switching(bench):
-    """What off-cpu costs a target that does nothing but switch: rounds a CPU second, windows in turn."""
-    plain, watched, rates = [], [], []
-    with Patient("switches", pairs=1) as p:
-        def window(into):
+    """What off-cpu costs a target that switches 50,000 times a second, windows in turn: the work that it does beside, a CPU
+    second. Windows in which others left it no time to switch that often do not count."""
+    asked, tries, plain, watched, rates = 50000, 13, [], [], []
+    with Patient("switches", pairs=1, rate=asked) as p:
+        def window():
             p.mark()
             cpu, start = cpu_seconds(p.pid), time.monotonic()
             time.sleep(2)
-            rounds = p.truth()["switches"]["rounds"]
-            into.append(rounds / (cpu_seconds(p.pid) - cpu))
-            rates.append(2 * rounds / (time.monotonic() - start))
+            truth = p.truth()["switches"]
+            return truth["steps"] / (cpu_seconds(p.pid) - cpu), 2 * truth["rounds"] / (time.monotonic() - start)
 
-        for _ in range(5):
-            window(plain)
+        while len(plain) < 5 and (tries := tries - 1):
+            without = window()
             job = subprocess.Popen([bench.drdotnet, "off-cpu", str(p.pid), "-d", "4s", "-q"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(1)
-            window(watched)
+            beside = window()
             job.wait()
-    # Most of the cost is a part of each switch, so that of 50,000 a second is at most that of more.
+            if min(without[1], beside[1]) > 0.9 * asked:
+                plain.append(without[0])
+                watched.append(beside[0])
+                rates.append(beside[1])
+    what = "work kept under off-cpu at 50,000 switches a second"
+    if len(plain) < 3:
+        return [Row(f"{what}: the machine did not let it switch that often", "-", "-", "-", "at least 95 %", False)]
     kept = median(watched) / median(plain)
-    share = min(1, 50000 / median(rates))
-    return [Row(f"work kept under off-cpu at {median(rates):,.0f} switches a second", f"{100 * kept:.1f} %", "-", "-",
-                "-", True),
-            Row("the same cost a switch at 50,000 a second", f"{100 * (1 - (1 - kept) * share):.1f} %", "-", "-",
-                "at least 95 %", 1 - (1 - kept) * share >= 0.95)]
+    return [Row(f"{what} ({median(rates):,.0f} measured)", f"{100 * kept:.1f} %", "-", "-", "at least 95 %", kept >= 0.95)]
 
 
 def run(bench):

@@ -7,7 +7,7 @@ usage() {
 examine-container.sh -c CONTAINER [-s] [-k VERSION] [-h] [-- COMMAND ...]
 
   -c CONTAINER  id or name of the running container
-  -s            look for runtime symbols in ~/.dotnet/symbols
+  -s            first download the runtime's symbols (from DRDOTNET_SYMBOL_SERVERS; Microsoft's when it is not set)
   -k VERSION    accepted and not needed: no kernel headers are used
   -h            this text
 
@@ -16,11 +16,11 @@ Results are kept in ~/perf-profilings. DRDOTNET_IMAGE names another image than d
 END
 }
 
-container="" symbols=""
+container="" symbols=no
 while getopts c:sk:h option; do
 	case $option in
 	c) container=$OPTARG ;;
-	s) symbols=$HOME/.dotnet/symbols ;;
+	s) symbols=yes ;;
 	k) ;;
 	h) usage && exit 0 ;;
 	*) usage >&2 && exit 2 ;;
@@ -38,16 +38,20 @@ fi
 
 results=$HOME/perf-profilings
 mkdir -p "$results"
-mounts=(-v "$results:/results" --volumes-from "$container")
-if [[ -n $symbols ]]; then
-	mkdir -p "$symbols"
-	mounts+=(-v "$symbols:/symbols:ro" -e "DRDOTNET_SYMBOLS=/symbols")
-fi
+beside=(--rm --pid "container:$container" --cap-add SYS_PTRACE --cap-add SYS_ADMIN --security-opt seccomp=unconfined
+	-v "$results:/results" --volumes-from "$container" -e DRDOTNET_HOME=/results --workdir /results)
+image=${DRDOTNET_IMAGE:-drdotnet/web}
 docker inspect --format 'container {{slice .Id 0 12}} {{.Name}} ({{.Config.Image}})' "$container"
 docker inspect --format '{{range .Mounts}}mount {{.Source}} on {{.Destination}}{{println}}{{end}}' "$container" | sed '/^$/d'
 echo "results in $results"
 
+if [[ $symbols == yes ]]; then
+	# Kept with the results, so that they are there the next time; without them frames have fewer names, no more.
+	certificates=/etc/ssl/certs/ca-certificates.crt
+	[[ ! -e $certificates ]] || beside+=(-v "$certificates:$certificates:ro")
+	docker run "${beside[@]}" --network host -e DRDOTNET_SYMBOL_SERVERS -e DEBUGINFOD_URLS "$image" \
+		symbols fetch 1 --only debug || echo "examine-container.sh: no symbols could be added" >&2
+fi
+
 [[ $# -gt 0 ]] || set -- cpu collect -pid 1 -duration 30
-exec docker run --rm --pid "container:$container" --network none \
-	--cap-add SYS_PTRACE --cap-add SYS_ADMIN --security-opt seccomp=unconfined \
-	"${mounts[@]}" -e DRDOTNET_HOME=/results --workdir /results "${DRDOTNET_IMAGE:-drdotnet/web}" "$@"
+exec docker run "${beside[@]}" --network none "$image" "$@"

@@ -12,6 +12,7 @@
 #define FIRST_SIGNAL 62 /* the runtime uses the other end of the real-time signals */
 #define LAST_SIGNAL 50
 #define STATUS_BYTES 4096
+#define LOOKS_MAX 255
 #define FLAG_RESTORER 0x04000000
 #define NONE 0xffffu
 enum { CLOCK_OF_THREAD = 3, NOTIFY_THREAD = 4 };
@@ -228,30 +229,46 @@ static void drop(struct ticks *t, uint16_t index)
 	t->free = index;
 }
 
+/* A thread that blocks the signal would only collect it. Every new one does for a moment, so it is looked at again:
+ * after one scan, two, four ... */
+static void try_timer(struct ticks *t, struct ticks_thread *thread, const struct standing *standing)
+{
+	long err = blocks(t, standing) ? -EPERM : make_timer(t, thread);
+	thread->timed = err == 0;
+	t->timers += thread->timed;
+	t->why_not = err ? err : t->why_not;
+}
+
+static void look_again(struct ticks *t, struct ticks_thread *thread)
+{
+	struct standing standing;
+	thread->seen = true;
+	if (thread->timed || thread->looks == LOOKS_MAX)
+		return;
+	thread->looks++;
+	if (!(thread->looks & (thread->looks - 1)) && standing_of(thread->tid, &standing))
+		try_timer(t, thread, &standing);
+}
+
 static void on_task(void *user, int tid)
 {
 	struct ticks *t = user;
-	struct ticks_thread *thread = tid == t->self ? NULL : find(t, tid);
+	struct ticks_thread *thread = find(t, tid);
 	struct standing standing;
 	if (thread)
-		thread->seen = true;
+		look_again(t, thread);
 	if (thread || tid == t->self || !standing_of(tid, &standing))
 		return;
-	thread = add(t, tid);
 	/* One that began since has used all of its time since. */
 	uint64_t cpu_ns = t->first ? clock_of(tid) : 0;
-	t->on_thread(t->user, tid, cpu_ns);
-	if (thread) {
-		thread->cpu_ns = cpu_ns;
-		/* One that blocks the signal would only collect it. */
-		long err = blocks(t, &standing) ? -EPERM : make_timer(t, thread);
-		thread->timed = err == 0;
-		t->why_not = err ? err : t->why_not;
-	}
-	if (thread && thread->timed)
-		t->timers++;
-	else
+	thread = add(t, tid);
+	if (!thread) {
 		t->untimed++;
+		return;
+	}
+	t->on_thread(t->user, tid, cpu_ns);
+	thread->cpu_ns = cpu_ns;
+	try_timer(t, thread, &standing);
 }
 
 static void scan(struct ticks *t)
@@ -390,9 +407,12 @@ void ticks_stop(struct ticks *t)
 	struct ticks_action now = { 0 },
 			    ignore = { .handler = (void (*)(int, void *, void *))1, .flags = FLAG_RESTORER };
 	__atomic_store_n(&t->on, false, __ATOMIC_RELEASE);
-	for (uint16_t i = 0; i < t->n_threads; i++)
+	for (uint16_t i = 0; i < t->n_threads; i++) {
 		if (t->threads[i].tid && t->threads[i].timed)
 			SYS(timer_delete, t->threads[i].timer);
+		else if (t->threads[i].tid)
+			t->untimed++;
+	}
 	/* What is still on its way is thrown away by this; its default would end the process. */
 	bool ours = action(t->signal, NULL, &now) == 0 && now.handler == on_tick;
 	if (ours && !t->chained)

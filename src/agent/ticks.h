@@ -26,6 +26,7 @@ struct ticks_thread {
 	int32_t timer;
 	uint16_t next; /* in its bucket */
 	bool timed, seen;
+	uint8_t looks;	 /* at one that had no timer */
 	uint64_t cpu_ns; /* its CPU clock at its last sample */
 	uint64_t random; /* never 0 */
 };

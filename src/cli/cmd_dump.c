@@ -62,7 +62,10 @@ static void print_text(const struct dump_order *o, const struct patient *p, cons
 	if (r->bytes)
 		buf_printf(&out, ", %s of memory", fmt_bytes(r->bytes).s);
 	buf_printf(&out, ", %s on disk\n", fmt_bytes(r->disk_bytes).s);
-	if (r->by_runtime)
+	if (o->agent)
+		buf_printf(&out, "it stood still for %s; a library in it made a copy, which lived %s\n",
+			   fmt_duration_ns(c->pause_ns).s, fmt_duration_ns(c->lifetime_ns).s);
+	else if (r->by_runtime)
 		buf_printf(&out,
 			   "its runtime wrote it; it stood still for up to %s. --fast would hold it for milliseconds\n",
 			   fmt_duration_ns(r->held_ns).s);
@@ -88,15 +91,17 @@ static void print_json(const struct dump_order *o, const struct patient *p, cons
 	jsonw_i64(&w, "id", p->target.id);
 	jsonw_str(&w, "name", patient_name(p));
 	jsonw_str(&w, "type", dump_type_name(o->type));
-	jsonw_str(&w, "by", r->by_runtime ? "runtime" : "copy");
+	jsonw_str(&w, "by", r->by_runtime ? "runtime" : o->agent ? "agent" : "copy");
 	jsonw_u64(&w, "diskBytes", r->disk_bytes);
 	jsonw_num(&w, "pauseMs", (double)r->held_ns / 1e6);
 	if (!r->by_runtime) {
 		jsonw_u64(&w, "memoryBytes", r->bytes);
 		jsonw_u64(&w, "unreadBytes", r->unread_bytes);
 		jsonw_u64(&w, "leftBytes", c->left_bytes);
-		jsonw_num(&w, "predictedPauseMs", (double)c->predicted_ns / 1e6);
 		jsonw_num(&w, "copyLifetimeMs", (double)c->lifetime_ns / 1e6);
+	}
+	if (!r->by_runtime && !o->agent) {
+		jsonw_num(&w, "predictedPauseMs", (double)c->predicted_ns / 1e6);
 		jsonw_u64(&w, "copiedBytes", c->copied_bytes);
 		jsonw_u64(&w, "threads", c->threads);
 	}
@@ -118,18 +123,39 @@ static struct err *parse(const struct args *args, struct dump_order *ret)
 		return err_new(ERR_USAGE, "-o needs the name of a file");
 	if (type)
 		TRY(dump_type_parse(type, &ret->type));
+	if (!ret->fast && args_has(args, "--way"))
+		return err_new(ERR_USAGE, "--way goes with --fast: it says how the copy is made");
 	if (!ret->fast && args_has(args, "--max-pause"))
 		return err_new(ERR_USAGE, "--max-pause goes with --fast: how long the runtime takes cannot be known");
 	return max_pause(args, &ret->limits.max_pause_ms);
 }
 
-/* A runtime that does not listen cannot write one, but a copy can be made of any process. */
-static void choose_way(const struct patient *p, struct dump_order *o, struct progress *progress)
+/* Who makes the copy: we, from outside, unless that is closed and our library can. */
+static struct err *choose_copy(const struct args *args, const struct patient *p, struct dump_order *o)
 {
-	if (o->fast || (p->target.socket && p->answered))
-		return;
-	progress_say(progress, "its runtime does not answer: the dump is taken from a copy, as with --fast");
-	o->fast = true;
+	enum way way = WAY_AUTO;
+	struct way_check checks[WAY_COUNT] = { 0 };
+	if (args_value(args, "--way"))
+		TRY(way_parse(args_value(args, "--way"), &way));
+	o->agent = way == WAY_AGENT;
+	if (way != WAY_AUTO)
+		return NULL;
+	patient_check(p, FIND_TIMEOUT_MS, checks);
+	o->agent = !checks[WAY_IMAGE].open && checks[WAY_AGENT].open;
+	for (size_t i = 0; i < WAY_COUNT; i++)
+		way_check_fini(&checks[i]);
+	return NULL;
+}
+
+/* A runtime that does not listen cannot write one, but a copy can be made of any process. */
+static struct err *choose_way(const struct args *args, const struct patient *p, struct dump_order *o,
+			      struct progress *progress)
+{
+	if (!o->fast && !(p->target.socket && p->answered)) {
+		progress_say(progress, "its runtime does not answer: the dump is taken from a copy, as with --fast");
+		o->fast = true;
+	}
+	return o->fast ? choose_copy(args, p, o) : NULL;
 }
 
 static struct err *collect(const struct args *args)
@@ -147,14 +173,15 @@ static struct err *collect(const struct args *args)
 	CLEANUP(mem_freep) char *title = mem_printf("dump of %s (%d)", patient_name(&p), p.target.id);
 	CLEANUP(progress_fini) struct progress progress;
 	progress_init(&progress, title, args_has(args, "--quiet"));
-	choose_way(&p, &o, &progress);
+	TRY(choose_way(args, &p, &o, &progress));
 	TRY_WRAP(dump_check(&p, &o, &pause_ns), "no dump of %s (%d)", patient_name(&p), p.target.id);
 	CLOSE_FD int signal_fd = -1;
 	TRY(signals_open(false, &signal_fd));
 	o.limits.cancel_fd = signal_fd;
 	CLEANUP(mem_freep)
-	char *warning = o.fast ? mem_printf("it will stand still for about %s", fmt_duration_ns(pause_ns).s)
-			       : mem_strdup("it stands still until the file is written");
+	char *warning = o.agent	 ? mem_strdup("a library in it makes a copy")
+			: o.fast ? mem_printf("it will stand still for about %s", fmt_duration_ns(pause_ns).s)
+				 : mem_strdup("it stands still until the file is written");
 	struct watch watch = { &progress, signal_fd };
 	o.on = on_progress;
 	o.user = &watch;
@@ -204,6 +231,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 }
 
 static const char *const types[] = { "mini", "heap", "full", NULL };
+static const char *const ways[] = { "auto", "image", "agent", NULL };
 static const struct option options[] = {
 	{ .name = "--output", .short_name = 'o', .value = "FILE", .help = "Where to write it (dump-PID-TIME.core)" },
 	{ .name = "--type",
@@ -212,6 +240,10 @@ static const struct option options[] = {
 	  .help = "mini: threads and stacks; heap: all data too; full: mapped files too (full)" },
 	{ .name = "--fast",
 	  .help = "Copy the process in a pause of milliseconds and write from the copy, while it runs on" },
+	{ .name = "--way",
+	  .value = "WAY",
+	  .choices = ways,
+	  .help = "With --fast: copy it from outside (image) or by a library in it (agent)" },
 	{ .name = "--max-pause",
 	  .value = "TIME",
 	  .help = "With --fast: refuse when it would stand still for longer (100ms)" },

@@ -82,7 +82,7 @@ struct order {
 	struct params *params;
 	enum way way;
 	struct output output;
-	const char *target, *recording, *session, *core;
+	const char *target, *recording, *session, *before, *core;
 	char **program;
 	bool keep_recording, quiet;
 };
@@ -111,6 +111,7 @@ static struct err *order_read(const struct args *args, struct order *o)
 	o->program = args->program;
 	o->recording = args_value(args, "--recording");
 	o->session = args_value(args, "--session");
+	o->before = args_value(args, "--before");
 	o->core = args_value(args, "--core");
 	o->keep_recording = args_has(args, "--keep-recording");
 	o->quiet = args_has(args, "--quiet");
@@ -120,6 +121,11 @@ static struct err *order_read(const struct args *args, struct order *o)
 			       "'drdotnet ps' lists them), or instead -- and a program to start, --core, --recording "
 			       "or --session",
 			       o->profiler->id);
+	if (o->before && !o->profiler->two_recordings)
+		return err_new(ERR_USAGE, "%s looks at one session; 'drdotnet sessions compare' takes two of it",
+			       o->profiler->id);
+	if (o->before && !o->session && !o->recording)
+		return err_new(ERR_USAGE, "--before needs the later session too: --session GUID");
 	TRY(set_params(args, o->profiler, o->params));
 	TRY(choose_way(args, o->profiler, &o->way));
 	if (!o->target && o->way != WAY_AUTO)
@@ -332,14 +338,18 @@ static struct err *examine_core(const struct order *o, struct store *store, int 
 
 static struct err *replay(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
 {
-	CLEANUP(mem_freep) char *path = NULL;
+	CLEANUP(mem_freep) char *path = NULL, *before = NULL;
 	CLEANUP(params_freep) struct params *params = params_new(o->profiler);
 	if (o->session)
 		TRY(recording_of(store, o->session, &path));
+	if (o->before)
+		TRY(recording_of(store, o->before, &before));
 	const char *recording = path ? path : o->recording;
 	TRY(session_recorded_params(recording, o->profiler, params));
 	TRY(set_params(o->args, o->profiler, params));
-	struct session_spec spec = { .profiler = o->profiler, .params = params, .recording = recording };
+	struct session_spec spec = {
+		.profiler = o->profiler, .params = params, .recording = recording, .before = before
+	};
 	return run_session(o, store, &spec, NULL, signal_fd, ret_exit);
 }
 
@@ -374,7 +384,8 @@ const struct command cmd_run = {
 		   "drdotnet runtime-pauses Shop.Api -o pauses.html     short form, report as a file\n"
 		   "drdotnet cpu-hotpaths Shop.Api -o cpu.speedscope.json  samples for another program\n"
 		   "drdotnet run exceptions -- dotnet Shop.dll          from its first instruction\n"
-		   "drdotnet run exceptions --session 7f3c              look at a kept recording again",
+		   "drdotnet run exceptions --session 7f3c              look at a kept recording again\n"
+		   "drdotnet memory-leaks --before 7f3c --session 81aa  what grew between two looks at the heap",
 	.details =
 		"TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'. Everything is "
 		"checked before "
@@ -422,6 +433,9 @@ const struct command cmd_run = {
 			  .value = "DIR",
 			  .help = "Analyse a kept recording again instead of a process" },
 			{ .name = "--session", .value = "GUID", .help = "The same, by the session that made it" },
+			{ .name = "--before",
+			  .value = "GUID",
+			  .help = "memory-leaks: compare that session with this earlier one" },
 			{ .name = "--quiet", .short_name = 'q', .help = "No progress, nothing but the report" },
 			{ 0 },
 		},

@@ -251,6 +251,10 @@ static struct err *compare(struct store *store, const struct args *args)
 	TRY(report_of(store, args->words[1], &before));
 	TRY(report_of(store, args->words[2], &after));
 	TRY(report_compare(before, after, &changes));
+	if (str_eq(report_facts(after)->profiler, "heap-stats") && !str_eq(report_finding(changes), "no-change"))
+		rich_text(report_next(changes), "drdotnet memory-leaks --before %.8s --session %.8s says who holds it.",
+			  report_facts(before)->session ? report_facts(before)->session : "",
+			  report_facts(after)->session ? report_facts(after)->session : "");
 	TRY(output_report(&output, changes));
 	if (output.path)
 		fprintf(stderr, "Written to %s\n", output.path);

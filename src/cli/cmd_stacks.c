@@ -73,6 +73,7 @@ static struct err *ask(struct stacks *s)
 	const struct dac_modules *modules;
 	size_t wanted = 0, failed = 0;
 	TRY(dac_threads(s->look.dac, &s->threads));
+	dac_learn_all_stacks(s->look.dac, &s->threads, false);
 	vec_each(t, &s->threads) {
 		struct seen seen = { 0 };
 		if (has_stack(t)) {

@@ -86,7 +86,7 @@ static bool is_redirect(int status)
 static struct err *open_address(const struct fetch *f, const char *url, const char *path, struct client **ret)
 {
 	CLEANUP(mem_freep) char *address = mem_printf("%s/%s", url, path);
-	for (int hop = 0; hop < HOPS_MAX; hop++) {
+	for (int hop = 0; address && hop < HOPS_MAX; hop++) {
 		CLEANUP(client_freep) struct client *c = NULL;
 		char *next = NULL;
 		TRY(ask(f, address, &c));

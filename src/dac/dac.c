@@ -8,6 +8,8 @@
 /* Questions about many things are asked in portions, so that a hostile count costs little and a crash costs one. */
 #define BUSY_WORD_MS 2000
 #define PORTION 4096
+#define THREADS_PORTION 64
+#define PARTS_BYTES_MAX ((size_t)256 << 20)
 
 struct dac {
 	const struct image *image;
@@ -19,6 +21,7 @@ struct dac {
 	struct map_u64 method_index, type_index, module_index; /* address to index + 1 */
 	struct dac_modules modules;
 	bool has_modules;
+	struct parts stacks, refs; /* asked for many at once, by OS thread id */
 	char *library;
 };
 
@@ -60,6 +63,8 @@ void dac_close(struct dac *d)
 	vec_free(&d->methods);
 	vec_free(&d->types);
 	vec_free(&d->modules);
+	parts_free(&d->stacks);
+	parts_free(&d->refs);
 	map_u64_free(&d->method_index);
 	map_u64_free(&d->type_index);
 	map_u64_free(&d->module_index);
@@ -105,16 +110,69 @@ struct err *dac_facts(struct dac *d, struct dac_facts *ret)
 	ANSWER(d, WIRE_DAC_RUNTIME, NULL, 0, decode_facts(&in_, ret), NO_FREE, ret);
 }
 
+/* Asked alone what was not learnt with others: also one of a portion that the library did not survive. */
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret)
 {
 	uint64_t value = os_id;
-	ANSWER(d, WIRE_DAC_STACK, &value, 1, decode_stack(&in_, &d->texts, ret), dac_stack_free, ret);
+	struct buf view;
+	if (!parts_find(&d->stacks, value, &view))
+		ANSWER(d, WIRE_DAC_STACK, &value, 1, decode_stack(&in_, &d->texts, ret), dac_stack_free, ret);
+	*ret = (struct dac_stack){ 0 };
+	if (decode_stack(&view, &d->texts, ret))
+		return NULL;
+	dac_stack_free(ret);
+	return misshapen();
 }
 
 struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret)
 {
 	uint64_t value = os_id;
-	ANSWER(d, WIRE_DAC_STACK_REFS, &value, 1, decode_refs(&in_, ret), dac_refs_free, ret);
+	struct buf view;
+	if (!parts_find(&d->refs, value, &view))
+		ANSWER(d, WIRE_DAC_STACK_REFS, &value, 1, decode_refs(&in_, ret), dac_refs_free, ret);
+	*ret = (struct dac_refs){ 0 };
+	if (decode_refs(&view, ret))
+		return NULL;
+	dac_refs_free(ret);
+	return misshapen();
+}
+
+static void learn_parts(struct dac *d, enum wire_dac_kind kind, const uint32_t *os_ids, size_t n, struct parts *ret)
+{
+	uint64_t portion[THREADS_PORTION];
+	for (size_t i = 0; i < n && ret->bytes.len < PARTS_BYTES_MAX;) {
+		CLEANUP(buf_free) struct buf in = { 0 };
+		size_t k = 0;
+		for (; i < n && k < THREADS_PORTION; i++)
+			if (os_ids[i] && !map_u64_get(&ret->index, os_ids[i]))
+				portion[k++] = os_ids[i];
+		struct err *err = k ? helper_ask(d->helper, kind, portion, k, &in) : NULL;
+		if (!err)
+			decode_parts(&in, ret);
+		err_free(err);
+	}
+}
+
+void dac_learn_stacks(struct dac *d, const uint32_t *os_ids, size_t n)
+{
+	learn_parts(d, WIRE_DAC_STACKS, os_ids, n, &d->stacks);
+}
+
+void dac_learn_stack_refs(struct dac *d, const uint32_t *os_ids, size_t n)
+{
+	learn_parts(d, WIRE_DAC_STACKS_REFS, os_ids, n, &d->refs);
+}
+
+void dac_learn_all_stacks(struct dac *d, const struct dac_threads *threads, bool refs)
+{
+	VEC(uint32_t) ids = { 0 };
+	vec_each(t, threads)
+		if (t->os_id && !(t->state & (DAC_THREAD_DEAD | DAC_THREAD_UNSTARTED)))
+			vec_push(&ids, t->os_id);
+	dac_learn_stacks(d, ids.v, ids.n);
+	if (refs)
+		dac_learn_stack_refs(d, ids.v, ids.n);
+	vec_free(&ids);
 }
 
 struct err *dac_fields(struct dac *d, uint64_t type, struct dac_fields *ret)

@@ -124,6 +124,9 @@ struct dac_stack { /* a VEC, innermost frame first */
 	uint64_t missing; /* then: an address that it lacks, or 0 */
 };
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
+/* Asks for those of many threads at once and remembers them; then dac_stack need not ask. What could not be had is
+ * asked for again when it is wanted. */
+void dac_learn_stacks(struct dac *d, const uint32_t *os_ids, size_t n);
 void dac_stack_free(struct dac_stack *stack);
 
 struct dac_method {
@@ -308,6 +311,10 @@ struct dac_refs { /* a VEC */
 };
 /* What a thread's stack keeps alive. */
 struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret) MUST_USE;
+/* As dac_learn_stacks. */
+void dac_learn_stack_refs(struct dac *d, const uint32_t *os_ids, size_t n);
+/* Of all of these that have one. */
+void dac_learn_all_stacks(struct dac *d, const struct dac_threads *threads, bool refs);
 void dac_refs_free(struct dac_refs *refs);
 
 struct dac_variable {

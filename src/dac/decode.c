@@ -95,6 +95,39 @@ bool decode_stack(const struct buf *in, struct strtab *texts, struct dac_stack *
 	return cursor_ok(&c);
 }
 
+bool decode_parts(const struct buf *in, struct parts *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_part head;
+	while (take(&c, &head, sizeof(head))) {
+		const void *bytes = head.length <= in->len ? cursor_take(&c, (size_t)head.length) : NULL;
+		if (!bytes && head.length)
+			return false;
+		struct part_span span = { ret->bytes.len, (size_t)head.length };
+		buf_add(&ret->bytes, bytes, span.len);
+		vec_push(&ret->spans, span);
+		*map_u64_put(&ret->index, head.value, NULL) = ret->spans.n;
+	}
+	return cursor_ok(&c);
+}
+
+bool parts_find(const struct parts *parts, uint64_t value, struct buf *ret_view)
+{
+	const uint64_t *index = map_u64_get(&parts->index, value);
+	if (!index)
+		return false;
+	const struct part_span *span = &parts->spans.v[*index - 1];
+	*ret_view = (struct buf){ .data = parts->bytes.data + span->at, .len = span->len };
+	return true;
+}
+
+void parts_free(struct parts *parts)
+{
+	buf_free(&parts->bytes);
+	map_u64_free(&parts->index);
+	vec_free(&parts->spans);
+}
+
 bool decode_methods(const struct buf *in, struct strtab *texts, struct method_list *ret)
 {
 	struct cursor c = over(in);

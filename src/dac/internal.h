@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "dac/dac.h"
 #include "wire/dac.h"
 
@@ -48,6 +49,21 @@ bool decode_ranges(const struct buf *in, struct dac_ranges *ret);
 bool decode_syncs(const struct buf *in, struct dac_syncs *ret);
 /* message of *ret is the address of the string object, in *ret_message. */
 bool decode_exception(const struct buf *in, struct dac_exception *ret, uint64_t *ret_message);
+
+/* Answers to many questions at once, each as if asked alone. */
+struct part_span {
+	size_t at, len;
+};
+struct parts {
+	struct buf bytes;
+	struct map_u64 index; /* what was asked about, to its place in spans + 1 */
+	VEC(struct part_span) spans;
+};
+/* Takes over the bytes of parts that are whole. */
+bool decode_parts(const struct buf *in, struct parts *ret);
+/* The answer to this one, as a view; false when there is none. */
+bool parts_find(const struct parts *parts, uint64_t value, struct buf *ret_view);
+void parts_free(struct parts *parts);
 
 struct method_list { /* a VEC */
 	struct dac_method *v;

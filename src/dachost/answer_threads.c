@@ -275,6 +275,34 @@ com_hr answer_stack_refs(struct host *h, const struct question *q, struct answer
 	return hr < 0 ? hr : COM_OK;
 }
 
+/* ---- many at once ---- */
+
+static com_hr answer_each(struct host *h, const struct question *q, struct answer *a, answer_fn one)
+{
+	struct answer part = { .part = true };
+	for (size_t i = 0; i < q->n; i++) {
+		struct question single = { .values = &q->values[i], .n = 1 };
+		buf_clear(&part.out);
+		if (one(h, &single, &part) < 0)
+			continue;
+		struct wire_dac_part head = { .value = q->values[i], .length = part.out.len };
+		answer_add(a, &head, sizeof(head));
+		answer_text(a, part.out.data, part.out.len);
+	}
+	buf_free(&part.out);
+	return COM_OK;
+}
+
+com_hr answer_stacks(struct host *h, const struct question *q, struct answer *a)
+{
+	return answer_each(h, q, a, answer_stack);
+}
+
+com_hr answer_stacks_refs(struct host *h, const struct question *q, struct answer *a)
+{
+	return answer_each(h, q, a, answer_stack_refs);
+}
+
 /* ---- methods ---- */
 
 com_hr answer_methods(struct host *h, const struct question *q, struct answer *a)

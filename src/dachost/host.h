@@ -22,6 +22,7 @@ struct host {
 struct answer {
 	int fd;
 	uint32_t kind, id;
+	bool part; /* of a greater one: nothing is sent */
 	struct buf out;
 };
 
@@ -42,6 +43,8 @@ typedef com_hr (*answer_fn)(struct host *h, const struct question *q, struct ans
 com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_threads(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_stack(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_stacks(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_stacks_refs(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_stack_refs(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_il_map(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_methods(struct host *h, const struct question *q, struct answer *a);

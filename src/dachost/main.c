@@ -56,7 +56,7 @@ static void send_reply(struct answer *a, size_t len, uint16_t flags, com_hr hr)
 
 static void answer_flush(struct answer *a)
 {
-	while (a->out.len > WIRE_DAC_MAX_REPLY)
+	while (!a->part && a->out.len > WIRE_DAC_MAX_REPLY)
 		send_reply(a, WIRE_DAC_MAX_REPLY, 0, COM_OK);
 }
 
@@ -208,6 +208,8 @@ static const struct {
 	[WIRE_DAC_VARIABLES] = { answer_variables, 1 },
 	[WIRE_DAC_BUSY_WORD] = { answer_busy_word, 0 },
 	[WIRE_DAC_TYPE_METHODS] = { answer_type_methods, 1 },
+	[WIRE_DAC_STACKS] = { answer_stacks, SIZE_MAX },
+	[WIRE_DAC_STACKS_REFS] = { answer_stacks_refs, SIZE_MAX },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)

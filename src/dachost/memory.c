@@ -1,9 +1,54 @@
 #include "dachost/memory.h"
+#include "base/base.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PAGE ((size_t)4096)
+#define PAGES 1024
+
+struct memory_page {
+	uint64_t start;
+	bool held;
+	uint8_t bytes[PAGE];
+};
+
+/* ---- threads ---- */
+
+static int compare_tids(const void *a, const void *b, void *user)
+{
+	const struct wire_dac_regs *threads = user;
+	uint32_t x = threads[*(const uint32_t *)a].tid, y = threads[*(const uint32_t *)b].tid;
+	return x < y ? -1 : x > y;
+}
+
+static void sort_threads(struct memory *m)
+{
+	uint32_t n = m->setup->n_threads;
+	m->by_tid = mem_array(n + 1, sizeof(*m->by_tid));
+	for (uint32_t i = 0; i < n; i++)
+		m->by_tid[i] = i;
+	qsort_r(m->by_tid, n, sizeof(*m->by_tid), compare_tids, (void *)(uintptr_t)m->threads);
+}
+
+const struct wire_dac_regs *memory_thread(const struct memory *m, uint32_t tid)
+{
+	size_t low = 0, high = m->setup->n_threads;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (m->threads[m->by_tid[middle]].tid < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	const struct wire_dac_regs *found = low < m->setup->n_threads ? &m->threads[m->by_tid[low]] : NULL;
+	return found && found->tid == tid ? found : NULL;
+}
+
+/* ---- bytes ---- */
 
 bool memory_open(struct memory *m, int setup_fd)
 {
@@ -24,6 +69,8 @@ bool memory_open(struct memory *m, int setup_fd)
 	m->setup = s;
 	m->pieces = (const struct wire_dac_piece *)(s + 1);
 	m->threads = (const struct wire_dac_regs *)(m->pieces + s->n_pieces);
+	m->pages = mem_zalloc(PAGES * sizeof(*m->pages));
+	sort_threads(m);
 	return true;
 }
 
@@ -58,19 +105,42 @@ static size_t read_piece(const struct memory *m, const struct wire_dac_piece *pi
 	return n > 0 ? (size_t)n : 0;
 }
 
+/* A page that lies in one piece, kept; NULL when it does not, or cannot be read whole. */
+static const uint8_t *page_of(const struct memory *m, uint64_t addr)
+{
+	uint64_t start = addr & ~(uint64_t)(PAGE - 1);
+	struct memory_page *page = &m->pages[start / PAGE % PAGES];
+	if (page->held && page->start == start)
+		return page->bytes;
+	const struct wire_dac_piece *piece = piece_at(m, start);
+	if (!piece || piece->end - start < PAGE)
+		return NULL;
+	page->start = start;
+	page->held = read_piece(m, piece, start, page->bytes, PAGE) == PAGE;
+	return page->held ? page->bytes : NULL;
+}
+
+static size_t read_some(const struct memory *m, uint64_t addr, void *buf, size_t len)
+{
+	const uint8_t *page = len < PAGE ? page_of(m, addr) : NULL;
+	size_t offset = addr % PAGE;
+	if (page) {
+		size_t n = MIN(len, PAGE - offset);
+		memcpy(buf, page + offset, n);
+		return n;
+	}
+	const struct wire_dac_piece *piece = piece_at(m, addr);
+	return piece ? read_piece(m, piece, addr, buf, (size_t)MIN((uint64_t)len, piece->end - addr)) : 0;
+}
+
 size_t memory_read(const struct memory *m, uint64_t addr, void *buf, size_t len)
 {
 	size_t done = 0;
 	while (done < len) {
-		const struct wire_dac_piece *piece = piece_at(m, addr + done);
-		if (!piece)
+		size_t got = read_some(m, addr + done, (char *)buf + done, len - done);
+		if (!got)
 			break;
-		uint64_t room = piece->end - (addr + done);
-		size_t want = room < len - done ? (size_t)room : len - done;
-		size_t got = read_piece(m, piece, addr + done, (char *)buf + done, want);
 		done += got;
-		if (got < want)
-			break;
 	}
 	return done;
 }
@@ -79,12 +149,4 @@ uint64_t memory_u64(const struct memory *m, uint64_t addr)
 {
 	uint64_t value = 0;
 	return memory_read(m, addr, &value, sizeof(value)) == sizeof(value) ? value : 0;
-}
-
-const struct wire_dac_regs *memory_thread(const struct memory *m, uint32_t tid)
-{
-	for (size_t i = 0; i < m->setup->n_threads; i++)
-		if (m->threads[i].tid == tid)
-			return &m->threads[i];
-	return NULL;
 }

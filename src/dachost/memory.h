@@ -5,10 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct memory_page;
 struct memory {
 	const struct wire_dac_setup *setup;
 	const struct wire_dac_piece *pieces;
 	const struct wire_dac_regs *threads;
+	struct memory_page *pages; /* read lately: stacks are read word by word */
+	uint32_t *by_tid;	   /* indexes into threads */
 };
 
 /* Maps and checks the setup. False when it is not one of ours. */

@@ -125,6 +125,49 @@ static void stop_server(struct desktop *d)
 
 /* ---- the window ---- */
 
+/* ---- files ---- */
+
+/* What is meant to be kept is not shown in the place of the page. */
+static gboolean on_response(WebKitPolicyDecision *decision)
+{
+	WebKitResponsePolicyDecision *response = WEBKIT_RESPONSE_POLICY_DECISION(decision);
+	SoupMessageHeaders *headers =
+		webkit_uri_response_get_http_headers(webkit_response_policy_decision_get_response(response));
+	const char *how = headers ? soup_message_headers_get_one(headers, "Content-Disposition") : NULL;
+	if (!str_starts(how ? how : "", "attachment") &&
+	    webkit_response_policy_decision_is_mime_type_supported(response))
+		return FALSE;
+	webkit_policy_decision_download(decision);
+	return TRUE;
+}
+
+/* Where to, says the user. */
+static gboolean on_destination(WebKitDownload *download, const char *name, gpointer user)
+{
+	GtkFileChooserNative *chooser =
+		gtk_file_chooser_native_new("Save as", GTK_WINDOW(user), GTK_FILE_CHOOSER_ACTION_SAVE, NULL, NULL);
+	gtk_file_chooser_set_current_name(GTK_FILE_CHOOSER(chooser), str_empty(name) ? "drdotnet" : name);
+	gtk_file_chooser_set_do_overwrite_confirmation(GTK_FILE_CHOOSER(chooser), TRUE);
+	char *uri = NULL;
+	if (gtk_native_dialog_run(GTK_NATIVE_DIALOG(chooser)) == GTK_RESPONSE_ACCEPT)
+		uri = gtk_file_chooser_get_uri(GTK_FILE_CHOOSER(chooser));
+	if (uri) {
+		webkit_download_set_allow_overwrite(download, TRUE);
+		webkit_download_set_destination(download, uri);
+	} else {
+		webkit_download_cancel(download);
+	}
+	g_free(uri);
+	g_object_unref(chooser);
+	return TRUE;
+}
+
+static void on_download(WebKitWebContext *context, WebKitDownload *download, gpointer user)
+{
+	(void)context;
+	g_signal_connect(download, "decide-destination", G_CALLBACK(on_destination), user);
+}
+
 /* Only our own server; other addresses open in the browser of the desktop. */
 static gboolean on_decide(WebKitWebView *view, WebKitPolicyDecision *decision, WebKitPolicyDecisionType type,
 			  gpointer user)
@@ -132,7 +175,7 @@ static gboolean on_decide(WebKitWebView *view, WebKitPolicyDecision *decision, W
 	(void)view;
 	const struct desktop *d = user;
 	if (type == WEBKIT_POLICY_DECISION_TYPE_RESPONSE)
-		return FALSE;
+		return on_response(decision);
 	WebKitNavigationAction *action =
 		webkit_navigation_policy_decision_get_navigation_action(WEBKIT_NAVIGATION_POLICY_DECISION(decision));
 	const char *uri = webkit_uri_request_get_uri(webkit_navigation_action_get_request(action));
@@ -167,6 +210,7 @@ static void show(struct desktop *d)
 	g_signal_connect(window, "destroy", G_CALLBACK(gtk_main_quit), NULL);
 	g_signal_connect(view, "decide-policy", G_CALLBACK(on_decide), d);
 	g_signal_connect(view, "notify::title", G_CALLBACK(on_title), window);
+	g_signal_connect(context, "download-started", G_CALLBACK(on_download), window);
 	CLEANUP(mem_freep)
 	char *first = d->token[0] ? mem_printf("%s/?token=%s", d->url, d->token) : mem_strdup(d->open);
 	webkit_web_view_load_uri(WEBKIT_WEB_VIEW(view), first);

@@ -1,4 +1,5 @@
 #include "dump/dump.h"
+#include "attach/attach.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -78,6 +79,8 @@ struct err *dump_check(const struct patient *p, const struct dump_order *o, uint
 			       ? NULL
 			       : err_new(ERR_UNSUPPORTED,
 					 "its runtime does not answer, so it cannot be asked to write one");
+	if (o->agent)
+		return attach_check(p, NULL);
 	if (o->type == DUMP_MINI)
 		TRY_WRAP(dac_check_target(&p->target, NULL),
 			 "what a mini dump needs can only be told by the runtime's library");
@@ -137,8 +140,10 @@ static void read_headers(struct image *img, struct dac *dac)
 
 static struct err *find_mini_ranges(const struct patient *p, struct image *img, struct image_ranges *ret)
 {
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
-	struct dac_options options = { .root = root };
+	bool visible = p->target.pid && !p->target.no_access;
+	CLEANUP(mem_freep) char *root = visible ? mem_printf("/proc/%d/root", (int)p->target.pid) : NULL;
+	/* Our library sends the runtime's along where we cannot see it. */
+	struct dac_options options = { .root = root, .library_fd = MAX(image_file_named(img, DAC_LIBRARY), 0) };
 	CLEANUP(dac_closep) struct dac *dac = NULL;
 	struct dac_ranges memory = { 0 };
 	image_watch_reads(img, ret);
@@ -161,23 +166,34 @@ static bool on_written(void *user, uint64_t done, uint64_t whole)
 	return !o->on || o->on(o->user, whole ? (double)done / (double)whole : -1, "writing");
 }
 
-static struct err *copy_collect(const struct patient *p, struct dump_order *o, struct dump_result *ret)
+static struct err *take_copy(const struct patient *p, struct dump_order *o, struct image **ret)
 {
-	CLEANUP(image_closep) struct image *img = NULL;
-	struct image_ranges ranges = { 0 };
-	struct image_core_written written;
-	static const enum image_core_kind kinds[] = { IMAGE_CORE_MINI, IMAGE_CORE_HEAP, IMAGE_CORE_FULL };
 	/* A dump taken during a collection holds a heap in disorder: better a moment later. */
 	if (o->type != DUMP_MINI)
 		o->limits.busy_word = dac_busy_word(&p->target);
-	struct err *busy = image_take_snapshot(&p->target, &o->limits, &img);
+	struct err *busy = image_take_snapshot(&p->target, &o->limits, ret);
 	if (busy && (err_kind(busy) != ERR_BUSY || !o->limits.busy_word))
 		return busy;
 	if (busy) {
 		err_free(busy);
 		o->limits.busy_word = 0;
-		TRY(image_take_snapshot(&p->target, &o->limits, &img));
+		TRY(image_take_snapshot(&p->target, &o->limits, ret));
 	}
+	return NULL;
+}
+
+static struct err *copy_collect(const struct patient *p, struct dump_order *o, struct dump_result *ret)
+{
+	CLEANUP(image_closep) struct image *img = NULL;
+	CLEANUP(mem_freep) char *folder = dump_folder(o->path);
+	struct image_ranges ranges = { 0 };
+	struct image_core_written written;
+	static const enum image_core_kind kinds[] = { IMAGE_CORE_MINI, IMAGE_CORE_HEAP, IMAGE_CORE_FULL };
+	struct attach_options options = { .max_pause_ms = o->limits.max_pause_ms,
+					  .send_dac = o->type == DUMP_MINI,
+					  .spool = folder };
+	struct attach_facts facts = { 0 };
+	TRY(o->agent ? attach_image(p, &options, &facts, &img) : take_copy(p, o, &img));
 	struct err *err = o->type == DUMP_MINI ? find_mini_ranges(p, img, &ranges) : NULL;
 	struct image_core_content content = { kinds[o->type], ranges.v, ranges.n };
 	struct image_progress progress = { on_written, o };
@@ -186,7 +202,10 @@ static struct err *copy_collect(const struct patient *p, struct dump_order *o, s
 	vec_free(&ranges);
 	if (err)
 		return err;
-	ret->cost = image_cost(img);
+	ret->cost = o->agent ? (struct image_cost){ .pause_ns = facts.pause_ns,
+						    .lifetime_ns = facts.stream_ns,
+						    .left_bytes = facts.left_bytes }
+			     : image_cost(img);
 	ret->held_ns = ret->cost.pause_ns;
 	ret->bytes = written.bytes;
 	ret->disk_bytes = written.disk_bytes;

@@ -21,6 +21,7 @@ struct dump_order {
 	const char *path;
 	enum dump_type type;
 	bool fast;		    /* from a copy */
+	bool agent;		    /* which our library in the process makes: it need not be visible from here */
 	struct image_limits limits; /* of that copy */
 	/* May be NULL. ratio is negative when not known; false asks to stop. */
 	bool (*on)(void *user, double ratio, const char *what);
@@ -33,7 +34,7 @@ struct dump_result {
 	uint64_t bytes;	  /* of memory in the file; 0 = not known */
 	uint64_t disk_bytes;
 	uint64_t unread_bytes;
-	struct image_cost cost; /* of a copy */
+	struct image_cost cost; /* of a copy; of one by agent only the pause, its lifetime and what was left */
 };
 /* Is it possible at all? Reads only: nobody is touched for a file that cannot be written. ret_ns: how long the process
  * would stand still; 0 = not known. */

@@ -22,6 +22,18 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_SUSPEND_BEGIN;
 	case 10:
 		return CLR_ALLOCATION_TICK;
+	case 15:
+		return CLR_BULK_TYPE;
+	case 16:
+		return CLR_BULK_ROOT;
+	case 17:
+		return CLR_BULK_LINK;
+	case 18:
+		return CLR_BULK_NODE;
+	case 19:
+		return CLR_BULK_EDGE;
+	case 38:
+		return CLR_BULK_STATIC;
 	case 303:
 		return CLR_ALLOCATION_SAMPLED;
 	case 35:
@@ -48,6 +60,8 @@ static enum clr_event runtime_event(uint32_t id)
 		return CLR_CONTENTION_STOP;
 	case 145:
 		return CLR_METHOD_JITTING;
+	case 152:
+		return CLR_MODULE_LOAD;
 	case 154:
 		return CLR_ASSEMBLY_LOAD;
 	case 155:
@@ -70,6 +84,9 @@ static enum clr_event rundown_event(uint32_t id)
 	case 143:
 	case 144:
 		return CLR_METHOD_LOAD;
+	case 153:
+	case 154:
+		return CLR_MODULE_LOAD;
 	case 155:
 	case 156:
 		return CLR_ASSEMBLY_LOAD;
@@ -306,6 +323,16 @@ bool clr_decode_assembly(const struct nettrace_event *event, struct clr_assembly
 	cursor_take(&c, 16); /* domain, binding */
 	ret->flags = cursor_u32(&c);
 	ret->name = cursor_utf16z(&c);
+	return cursor_ok(&c);
+}
+
+bool clr_decode_module(const struct nettrace_event *event, struct clr_module *ret)
+{
+	struct cursor c = payload(event);
+	ret->id = cursor_u64(&c);
+	ret->assembly = cursor_u64(&c);
+	(void)cursor_u64(&c);
+	ret->path = cursor_utf16z(&c);
 	return cursor_ok(&c);
 }
 

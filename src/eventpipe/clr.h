@@ -23,6 +23,11 @@ enum clr_keyword {
 	CLR_CONTENTION = 0x4000,
 	CLR_EXCEPTION = 0x8000,
 	CLR_THREADING = 0x10000,
+	CLR_IL_MAP = 0x20000, /* of a rundown: which IL native code comes from */
+	CLR_TYPE = 0x80000,
+	CLR_HEAP_DUMP = 0x100000,
+	CLR_HEAP_COLLECT = 0x800000, /* turning it on makes the runtime collect at once, before it answers */
+	CLR_HEAP_TYPE_NAMES = 0x1000000,
 };
 #define CLR_WAIT_HANDLE 0x40000000000ull /* from .NET 9 */
 #define CLR_FRAMEWORK_THREAD_POOL 0x2ull /* of CLR_FRAMEWORK_PROVIDER, level 5 */
@@ -59,8 +64,16 @@ enum clr_event {
 	CLR_THREAD_SAMPLE,
 	CLR_ASSEMBLY_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_UNLOAD,
+	CLR_MODULE_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_BOUND,
 	CLR_METHOD_JITTING, /* about to be compiled */
+	/* A heap as a collection meets it; see clr_heap.h. */
+	CLR_BULK_TYPE,
+	CLR_BULK_ROOT,
+	CLR_BULK_LINK,
+	CLR_BULK_NODE,
+	CLR_BULK_EDGE,
+	CLR_BULK_STATIC,
 };
 /* Classified once per meta, remembered in meta->user. */
 enum clr_event clr_event(const struct nettrace_event *event);
@@ -151,6 +164,11 @@ struct clr_assembly {
 	struct utf16_span name; /* with version, culture and key */
 };
 bool clr_decode_assembly(const struct nettrace_event *event, struct clr_assembly *ret);
+struct clr_module {
+	uint64_t id, assembly;
+	struct utf16_span path; /* of the file with its code */
+};
+bool clr_decode_module(const struct nettrace_event *event, struct clr_module *ret);
 struct clr_assembly_bound {
 	struct utf16_span name, path, context; /* context: "Default", or "\"plugin-1\" My.LoadContext #3" */
 	bool success, cached;

@@ -93,14 +93,20 @@ static int by_start_then_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* Two methods cannot be at one place at the same time: where ranges overlap, the older code has been unloaded. */
 static void sort(struct methods *m)
 {
 	vec_sort(&m->ranges, by_start_then_order);
 	size_t n = 0;
 	for (size_t i = 0; i < m->ranges.n; i++) {
-		if (n && m->ranges.v[n - 1].start == m->ranges.v[i].start)
-			n--;
-		m->ranges.v[n++] = m->ranges.v[i];
+		const struct range r = m->ranges.v[i];
+		bool gone = false;
+		while (n && !gone && m->ranges.v[n - 1].start + m->ranges.v[n - 1].size > r.start) {
+			gone = m->ranges.v[n - 1].order > r.order;
+			n -= !gone;
+		}
+		if (!gone)
+			m->ranges.v[n++] = r;
 	}
 	m->ranges.n = n;
 	m->sorted = true;

@@ -8,8 +8,8 @@
 #include "export/pprof.pb-c.h"
 #include <string.h>
 
-/* The first strings; frames follow, then threads. */
-enum { S_EMPTY, S_SAMPLES, S_COUNT, S_TIME, S_NANOSECONDS, S_THREAD, S_EVENT, S_COMMENT, S_FIRST };
+/* The first strings; frames follow, then threads. WEIGHT and its unit: time in nanoseconds, or space in bytes. */
+enum { S_EMPTY, S_SAMPLES, S_COUNT, S_WEIGHT, S_UNIT, S_THREAD, S_EVENT, S_COMMENT, S_FIRST };
 
 struct writer {
 	const struct profile *p;
@@ -43,11 +43,12 @@ static void pack_string(struct writer *x, const char *s)
 
 static void pack_strings(struct writer *x)
 {
+	bool bytes = profile_unit(x->p) == PROFILE_BYTES;
 	pack_string(x, "");
-	pack_string(x, "samples");
+	pack_string(x, bytes ? "inuse_objects" : "samples");
 	pack_string(x, "count");
-	pack_string(x, "time");
-	pack_string(x, "nanoseconds");
+	pack_string(x, bytes ? "inuse_space" : "time");
+	pack_string(x, bytes ? "bytes" : "nanoseconds");
 	pack_string(x, "thread");
 	pack_string(x, x->info->event);
 	pack_string(x, x->info->program);
@@ -57,28 +58,35 @@ static void pack_strings(struct writer *x)
 		pack_string(x, profile_thread_text(x->p, i));
 }
 
+/* Two values a sample: how many there were, and what they weigh. */
+static bool has_weight(const struct writer *x)
+{
+	return profile_unit(x->p) != PROFILE_COUNT;
+}
+
 static void pack_head(struct writer *x)
 {
-	bool time = profile_unit(x->p) == PROFILE_NS;
+	bool weight = has_weight(x);
 	Pprof__Profile head = PPROF__PROFILE__INIT;
-	Pprof__ValueType count = PPROF__VALUE_TYPE__INIT, ns = PPROF__VALUE_TYPE__INIT;
-	count.type = time ? S_SAMPLES : S_EVENT;
+	Pprof__ValueType count = PPROF__VALUE_TYPE__INIT, weighs = PPROF__VALUE_TYPE__INIT;
+	count.type = weight ? S_SAMPLES : S_EVENT;
 	count.unit = S_COUNT;
-	ns.type = S_TIME;
-	ns.unit = S_NANOSECONDS;
-	Pprof__ValueType *types[] = { &count, &ns };
+	weighs.type = S_WEIGHT;
+	weighs.unit = S_UNIT;
+	Pprof__ValueType *types[] = { &count, &weighs };
 	int64_t comment = S_COMMENT;
-	head.n_sample_type = time ? 2 : 1;
+	head.n_sample_type = weight ? 2 : 1;
 	head.sample_type = types;
 	head.time_nanos = x->info->unix_ns;
-	head.duration_nanos = (int64_t)(profile_end_ns(x->p) - profile_start_ns(x->p));
-	if (time && x->info->interval_ns) {
-		head.period_type = &ns;
+	if (profile_unit(x->p) != PROFILE_BYTES)
+		head.duration_nanos = (int64_t)(profile_end_ns(x->p) - profile_start_ns(x->p));
+	if (weight && x->info->interval_ns) {
+		head.period_type = &weighs;
 		head.period = (int64_t)x->info->interval_ns;
 	}
 	head.n_comment = 1;
 	head.comment = &comment;
-	head.default_sample_type = time ? S_TIME : S_EVENT;
+	head.default_sample_type = weight ? S_WEIGHT : S_EVENT;
 	pack(x, &head);
 }
 
@@ -111,17 +119,16 @@ static void pack_sample(struct writer *x, const struct profile_sum *sum, const s
 	Pprof__Label label = PPROF__LABEL__INIT;
 	Pprof__Sample *samples[] = { &sample };
 	Pprof__Label *labels[] = { &label };
-	bool time = profile_unit(x->p) == PROFILE_NS;
-	int64_t values[] = { (int64_t)(time ? sum->count : sum->weight), (int64_t)sum->weight };
+	int64_t values[] = { (int64_t)(has_weight(x) ? sum->count : sum->weight), (int64_t)sum->weight };
 	for (size_t i = 0; locations && i < path->n; i++)
 		locations[i] = path->v[path->n - 1 - i] + 1;
 	label.key = S_THREAD;
 	label.str = (int64_t)(S_FIRST + profile_n_frames(x->p) + sum->thread);
 	sample.n_location_id = path->n;
 	sample.location_id = locations;
-	sample.n_value = time ? 2 : 1;
+	sample.n_value = has_weight(x) ? 2 : 1;
 	sample.value = values;
-	sample.n_label = 1;
+	sample.n_label = profile_unit(x->p) == PROFILE_BYTES ? 0 : 1;
 	sample.label = labels;
 	piece.n_sample = 1;
 	piece.sample = samples;

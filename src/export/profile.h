@@ -11,7 +11,11 @@
 
 #define PROFILE_NODES_MAX ((size_t)8 << 20)
 
-enum profile_unit { PROFILE_NS, PROFILE_COUNT };
+enum profile_unit {
+	PROFILE_NS,
+	PROFILE_COUNT,
+	PROFILE_BYTES /* of what is kept, count: objects; only for pprof */
+};
 
 struct profile;
 /* spool_dir: where its large temporary file may lie. */
@@ -28,7 +32,7 @@ uint32_t profile_thread(struct profile *p, uint64_t id);
 void profile_thread_name(struct profile *p, uint32_t thread, const char *name);
 
 struct profile_sample {
-	uint64_t time_ns, weight; /* weight: ns it stands for, or how many */
+	uint64_t time_ns, weight; /* weight: ns it stands for, how many, or bytes */
 	uint32_t stack;
 	uint32_t count; /* samples it is; 0 = 1 */
 };

@@ -98,6 +98,7 @@ static struct err *thread_roots(struct roots *r, struct heapgraph_writer *w, con
 
 static void stack_roots(struct roots *r, struct heapgraph_writer *w)
 {
+	dac_learn_all_stacks(r->dac, &r->threads, true);
 	vec_each(t, &r->threads) {
 		struct err *err = t->os_id ? thread_roots(r, w, t) : NULL;
 		r->threads_unread += err != NULL;

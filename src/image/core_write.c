@@ -220,21 +220,32 @@ static bool all_zero(const uint8_t *p, size_t len)
 	return !len || (!p[0] && !memcmp(p, p + 1, len - 1));
 }
 
-static struct err *put_run(struct writer *w, uint64_t addr, size_t len, uint64_t at)
+static struct err *put_block(struct writer *w, size_t len, uint64_t at)
 {
-	size_t got;
-	image_read(w->img, addr, w->block, len, &got);
-	/* Private files may be mapped beyond their end: such pages cannot be read by anyone. */
-	w->unread += len - got;
-	for (size_t i = 0; i < got;) {
-		size_t n = MIN((size_t)PAGE, got - i), from = i;
+	for (size_t i = 0; i < len;) {
+		size_t n = MIN((size_t)PAGE, len - i), from = i;
 		if (all_zero(w->block + i, n)) {
 			i += n;
 			continue;
 		}
-		while (i < got && !all_zero(w->block + i, MIN((size_t)PAGE, got - i)))
-			i += MIN((size_t)PAGE, got - i);
+		while (i < len && !all_zero(w->block + i, MIN((size_t)PAGE, len - i)))
+			i += MIN((size_t)PAGE, len - i);
 		TRY(put(w, w->block + from, i - from, at + from));
+	}
+	return NULL;
+}
+
+static struct err *put_run(struct writer *w, uint64_t addr, size_t len, uint64_t at)
+{
+	for (size_t done = 0, got; done < len; done += got) {
+		image_read(w->img, addr + done, w->block, len - done, &got);
+		TRY(put_block(w, got, at + done));
+		/* A gap: files may be mapped beyond their end, and an image that was sent to us leaves out what nobody
+		 * touched. */
+		if (!got) {
+			got = MIN((size_t)PAGE, len - done);
+			w->unread += got;
+		}
 	}
 	w->done += len;
 	return NULL;

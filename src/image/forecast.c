@@ -181,3 +181,10 @@ struct err *image_forecast_inside(const struct target *target, const struct imag
 	TRY(judge_pause(limits, ret));
 	return judge_memory(target, &p, true, ret);
 }
+
+uint64_t image_predict_pause(const struct target *target)
+{
+	struct limits_process p;
+	CLEANUP(err_freep) struct err *err = limits_read_process("/proc", target->pid, &p);
+	return err ? 0 : limits_pause_ns(&p);
+}

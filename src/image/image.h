@@ -221,6 +221,9 @@ struct err *image_forecast(const struct target *target, const struct image_limit
 struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
 				  struct image_forecast *ret) MUST_USE;
 
+/* The pause alone, whether or not a snapshot would be refused; 0 = the process has ended. */
+uint64_t image_predict_pause(const struct target *target);
+
 /* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: someone else
  * examines or debugs it. ERR_UNSUPPORTED: this way is closed for it (the text says why). ERR_TIMEOUT: it did not stand
  * still in time; it runs on untouched. limits may be NULL. */

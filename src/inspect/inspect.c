@@ -214,9 +214,8 @@ struct err *inspect_thread(struct inspect *in, const char *word, const struct da
 		       "no managed thread '%s'; 'threads' lists them by id (or give tid:NUMBER, or a name)", word);
 }
 
-/* The object around an address, by walking its region from the start. */
-static bool object_around(struct inspect *in, const struct heap_region *region, uint64_t address,
-			  struct heap_found *ret)
+bool inspect_object_around(struct inspect *in, const struct heap_region *region, uint64_t address,
+			   struct heap_found *ret)
 {
 	struct heap_outline one = in->outline;
 	memset(&one.regions, 0, sizeof(one.regions));
@@ -258,7 +257,7 @@ struct err *inspect_object(struct inspect *in, const char *word, uint64_t *ret)
 	const struct heap_region *region = heap_region_at(outline, *ret);
 	if (!region)
 		return say_what_is_there(in, *ret);
-	if (!object_around(in, region, *ret, &found))
+	if (!inspect_object_around(in, region, *ret, &found))
 		return err_new(ERR_NOT_FOUND, "nothing is at 0x%llx: its part of the heap is not in use, or damaged",
 			       (unsigned long long)*ret);
 	if (found.type->kind == HEAP_FREE)
@@ -451,17 +450,20 @@ static const struct inspect_command commands[] = {
 	  inspect_stacks },
 	{ "exceptions", "[ADDRESS]", "exceptions in flight and on the heap, with inner ones and stacks", 0, 1,
 	  inspect_exceptions },
-	{ "heap", "[stat | type NAME]", "objects by type, or those of one type", 0, 2, inspect_heap_stat },
-	{ "object", "ADDRESS", "an object: its fields by name, elements, text", 1, 1, inspect_show_object },
+	{ "heap", "[stat | type NAME | generation G]", "objects by type, those of one type, of a generation", 0, 2,
+	  inspect_heap_stat },
+	{ "object", "ADDRESS [TYPE]", "an object: fields by name, elements, text; TYPE: a structure there", 1, 2,
+	  inspect_show_object },
 	{ "roots", "ADDRESS", "who keeps it alive: the shortest way from a root", 1, 1, inspect_roots },
+	{ "referrers", "ADDRESS", "objects that refer to it, and in which field", 1, 1, inspect_referrers },
 	{ "retained", "ADDRESS", "what would go with it, and what holds it alone", 1, 1, inspect_retained },
 	{ "locks", "", "locks that are held, by whom, and how many wait", 0, 0, inspect_locks },
-	{ "tasks", "", "async methods that are not done, by where they await", 0, 0, inspect_tasks },
+	{ "tasks", "", "async methods that are not done: where each awaits, and for what", 0, 0, inspect_tasks },
 	{ "pool", "", "the thread pool: threads, limits, work that waits", 0, 0, inspect_pool },
 	{ "timers", "", "timers: due, period, what they call", 0, 0, inspect_timers },
 	{ "modules", "", "assemblies and libraries", 0, 0, inspect_modules },
 	{ "handles", "[KIND]", "handles by kind, or those of one kind", 0, 1, inspect_handles },
-	{ "finalizers", "", "objects that wait for their finalizer", 0, 0, inspect_finalizers },
+	{ "finalizers", "", "objects with a finalizer, by type, and those that wait for it", 0, 0, inspect_finalizers },
 	{ "gcheap", "", "the collector's heaps, generation by generation", 0, 0, inspect_gcheap },
 	{ "stack-objects", "THREAD", "objects that a thread's stack keeps alive", 1, 1, inspect_stack_objects },
 	{ "locals", "THREAD", "arguments and local variables by name, frame by frame", 1, 1, inspect_locals },
@@ -470,6 +472,9 @@ static const struct inspect_command commands[] = {
 	  inspect_method },
 	{ "verify-heap", "", "walks the whole heap and says whether it makes sense", 0, 0, inspect_verify_heap },
 	{ "find-string", "TEXT", "strings that contain it", 1, 1, inspect_find_string },
+	{ "where", "ADDRESS", "what an address is: object, code, stack, type, mapping", 1, 1, inspect_where },
+	{ "memory", "ADDRESS [BYTES]", "bytes from there on", 1, 2, inspect_memory },
+	{ "registers", "THREAD", "registers of a thread", 1, 1, inspect_registers },
 	{ "help", "[COMMAND]", "this list, or one command", 0, 1, inspect_help },
 };
 

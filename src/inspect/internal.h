@@ -37,6 +37,9 @@ struct err *inspect_thread(struct inspect *in, const char *word, const struct da
 /* An address that an object begins at. Says what is there instead: the inside of an object (and of which), a gap that a
  * collection left, memory of another kind, nothing. */
 struct err *inspect_object(struct inspect *in, const char *word, uint64_t *ret) MUST_USE;
+/* The object or gap around an address of that region, by walking the region from its start. */
+bool inspect_object_around(struct inspect *in, const struct heap_region *region, uint64_t address,
+			   struct heap_found *ret);
 /* Does a type's name fit what was asked for? The whole of it, its end behind a dot, or a part between stars. */
 bool inspect_type_fits(const char *shown, const char *wanted);
 
@@ -48,6 +51,10 @@ struct err *inspect_find_types(struct inspect *in, const char *wanted, struct da
 void inspect_add_type(struct inspect *in, const struct heap_type *type, struct buf *out);
 void inspect_add_method(struct inspect *in, uint64_t method, struct buf *out);
 void inspect_add_thread(const struct dac_thread *t, struct buf *out);
+/* "0", "1", "2", "large", "pinned", "frozen" */
+const char *inspect_generation(enum heap_generation generation);
+/* What a delegate calls; nothing when that cannot be known. */
+void inspect_add_delegate(struct inspect *in, struct heap_value delegate, struct buf *out);
 /* A short form of what an address refers to: null, "text", Type 0x... */
 void inspect_add_ref(struct inspect *in, uint64_t object, struct buf *out);
 /* The value of a field at that address. */
@@ -78,3 +85,7 @@ INSPECT_COMMAND(inspect_type);
 INSPECT_COMMAND(inspect_method);
 INSPECT_COMMAND(inspect_verify_heap);
 INSPECT_COMMAND(inspect_find_string);
+INSPECT_COMMAND(inspect_where);
+INSPECT_COMMAND(inspect_memory);
+INSPECT_COMMAND(inspect_registers);
+INSPECT_COMMAND(inspect_referrers);

@@ -18,6 +18,11 @@
 
 static const char *const generation_names[] = { "0", "1", "2", "large", "pinned", "frozen" };
 
+const char *inspect_generation(enum heap_generation generation)
+{
+	return (size_t)generation < ARRAY_SIZE(generation_names) ? generation_names[generation] : "?";
+}
+
 /* ---- heap ---- */
 
 struct tally {
@@ -83,9 +88,9 @@ static void add_health(const struct heap_health *h, struct answer *a)
 			fmt_bytes(h->lost_bytes).s, (unsigned long long)h->lost_at);
 }
 
-/* Walks all of it; of the types that fit, addresses are kept. */
-static struct err *walk_heap(struct inspect *in, const char *wanted, struct tallies *all, struct dac_addresses *kept,
-			     struct heap_health *ret)
+/* Walks all of it, or one generation; of the types that fit, addresses are kept. */
+static struct err *walk_heap(struct inspect *in, const char *wanted, const char *generation, struct tallies *all,
+			     struct dac_addresses *kept, struct heap_health *ret)
 {
 	const struct heap_outline *outline;
 	struct heap *heap;
@@ -94,6 +99,8 @@ static struct err *walk_heap(struct inspect *in, const char *wanted, struct tall
 	TRY(inspect_heap(in, &heap));
 	CLEANUP(heap_walk_freep) struct heap_walk *walk = heap_walk_new(heap, outline);
 	for (size_t i = 0; heap_walk_next(walk, &found); i++) {
+		if (generation && !str_eq(inspect_generation(outline->regions.v[found.region].generation), generation))
+			continue;
 		struct tally *t = tally_of(all, found.type, wanted);
 		t->n++;
 		t->bytes += found.size;
@@ -118,15 +125,26 @@ static void add_kept(struct inspect *in, const struct dac_addresses *kept, uint6
 		answer_line(a, "%s more", fmt_count(n - kept->n).s);
 }
 
+static bool is_generation(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(generation_names); i++)
+		if (str_eq(word, generation_names[i]))
+			return true;
+	return false;
+}
+
 struct err *inspect_heap_stat(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
 	struct tallies all = { 0 };
 	struct dac_addresses kept = { 0 };
 	struct heap_health health;
-	bool one_type = n == 2 && str_eq(words[0], "type");
-	if (n && !one_type && !(n == 1 && str_eq(words[0], "stat")))
-		return err_new(ERR_USAGE, "heap [stat | type NAME]");
-	struct err *err = walk_heap(in, one_type ? words[1] : NULL, &all, &kept, &health);
+	bool one_type = n == 2 && str_eq(words[0], "type"), one_generation = n == 2 && str_eq(words[0], "generation");
+	if (n && !one_type && !one_generation && !(n == 1 && str_eq(words[0], "stat")))
+		return err_new(ERR_USAGE, "heap [stat | type NAME | generation G]");
+	if (one_generation && !is_generation(words[1]))
+		return err_new(ERR_USAGE, "generations are 0, 1, 2, large, pinned and frozen");
+	struct err *err =
+		walk_heap(in, one_type ? words[1] : NULL, one_generation ? words[1] : NULL, &all, &kept, &health);
 	size_t fitting = 0;
 	uint64_t objects = 0;
 	vec_each(t, &all) {
@@ -147,7 +165,7 @@ struct err *inspect_heap_stat(struct inspect *in, const char *const *words, size
 		else if (one_type)
 			answer_line(a, "%zu types have such a name: give the whole name of one to see its objects",
 				    fitting);
-		else
+		else if (!one_generation)
 			add_health(&health, a);
 	}
 	vec_free(&all);
@@ -247,13 +265,39 @@ static void add_lock(struct inspect *in, uint64_t object, struct answer *a)
 		answer_line(a, "has sync block %u; 'locks' says whether it is locked", h.sync_block);
 }
 
+/* A structure has no header: the asker must know its type. */
+static struct err *show_struct(struct inspect *in, const char *const *words, struct answer *a)
+{
+	struct dac_addresses found = { 0 };
+	struct heap *heap;
+	uint64_t address;
+	CLEANUP(buf_free) struct buf name = { 0 };
+	TRY(inspect_address(words[0], &address));
+	TRY(inspect_heap(in, &heap));
+	struct err *err = inspect_find_types(in, words[1], &found);
+	const struct heap_type *type = !err && found.n == 1 ? heap_type(heap, found.v[0]) : NULL;
+	size_t n = found.n;
+	dac_addresses_free(&found);
+	if (err)
+		return err;
+	str_add_visible(&name, words[1], strlen(words[1]), 100);
+	if (!type)
+		return err_new(ERR_NOT_FOUND, "%zu loaded types are called '%s'; 'type' lists them", n,
+			       buf_cstr(&name));
+	if (!heap_is_struct(heap, type))
+		return err_new(ERR_USAGE, "%s is no structure: give its address alone", buf_cstr(&name));
+	add_fields(in, type, address, a);
+	return NULL;
+}
+
 struct err *inspect_show_object(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
 	uint64_t object;
 	uint32_t units;
 	struct heap_array array;
-	CLEANUP(buf_free) struct buf name = { 0 }, text = { 0 };
-	(void)n;
+	CLEANUP(buf_free) struct buf name = { 0 }, text = { 0 }, calls = { 0 };
+	if (n > 1)
+		return show_struct(in, words, a);
 	TRY(inspect_object(in, words[0], &object));
 	const struct heap_type *type = heap_type_of(in->heap, object);
 	if (!type)
@@ -273,6 +317,10 @@ struct err *inspect_show_object(struct inspect *in, const char *const *words, si
 		answer_line(a, "%s", fmt_plural(array.n, "element", "elements").s);
 		add_elements(in, &array, a);
 	} else {
+		if (heap_field(in->heap, type, "_methodPtr") && heap_field(in->heap, type, "_target"))
+			inspect_add_delegate(in, (struct heap_value){ type, object + 8 }, &calls);
+		if (calls.len)
+			answer_line(a, "calls %s", buf_cstr(&calls));
 		add_fields(in, type, object + 8, a);
 	}
 	return NULL;

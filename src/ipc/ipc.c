@@ -45,6 +45,13 @@ static struct err *read_reply(int fd, struct deadline deadline, struct buf *repl
 	return wire_reply((const uint8_t *)reply->data, size, ret_payload, ret_len, ret_hresult);
 }
 
+static struct err *session_of(const uint8_t *payload, size_t len, uint64_t *ret)
+{
+	struct cursor c = cursor_make(payload, len);
+	*ret = cursor_u64(&c);
+	return cursor_ok(&c) ? NULL : err_new(ERR_BAD_DATA, "the runtime's answer names no session");
+}
+
 /* Asks with one version; *ret_known is false when the runtime does not know that version. */
 static struct err *try_version(const char *socket, const struct ipc_trace_config *config, int version,
 			       struct deadline deadline, bool *ret_known, struct ipc_trace *ret)
@@ -62,10 +69,8 @@ static struct err *try_version(const char *socket, const struct ipc_trace_config
 	*ret_known = hresult != WIRE_UNKNOWN_COMMAND;
 	if (hresult)
 		return *ret_known ? wire_refusal(hresult) : NULL;
-	struct cursor c = cursor_make(payload, len);
-	uint64_t session_id = cursor_u64(&c);
-	if (!cursor_ok(&c))
-		return err_new(ERR_BAD_DATA, "the runtime's answer names no session");
+	uint64_t session_id;
+	TRY(session_of(payload, len, &session_id));
 	*ret = (struct ipc_trace){ .fd = fd_steal(&fd), .session_id = session_id, .command = version };
 	return NULL;
 }
@@ -91,6 +96,32 @@ struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *c
 		return NULL;
 	}
 	return err_new(ERR_UNSUPPORTED, "this runtime has no event sessions");
+}
+
+#define ASK_VERSION 2 /* which every runtime with event sessions knows */
+
+struct err *ipc_trace_ask(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			  int *ret_fd)
+{
+	CLEANUP(buf_free) struct buf request = { 0 };
+	CLOSE_FD int fd = -1;
+	TRY(wire_collect_tracing(ASK_VERSION, config, &request));
+	TRY_WRAP(connect_wait(socket, deadline, &fd), "start an event session");
+	TRY_WRAP(connect_send(fd, &request, deadline), "start an event session");
+	*ret_fd = fd_steal(&fd);
+	return NULL;
+}
+
+struct err *ipc_trace_answer(int fd, struct deadline deadline, uint64_t *ret_session_id)
+{
+	CLEANUP(buf_free) struct buf reply = { 0 };
+	const uint8_t *payload;
+	size_t len;
+	uint32_t hresult;
+	TRY_WRAP(read_reply(fd, deadline, &reply, &payload, &len, &hresult), "start an event session");
+	if (hresult)
+		return wire_refusal(hresult);
+	return session_of(payload, len, ret_session_id);
 }
 
 struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadline deadline, int *ret_fd)

@@ -44,6 +44,12 @@ struct ipc_trace {
 /* Probes the command version downwards. Provider callbacks run in the target before the reply, so give it seconds. */
 struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
 			    struct ipc_trace *ret) MUST_USE;
+/* Sends the same and returns at once, for providers that work while they are turned on and keep the runtime from
+ * answering meanwhile: the answer comes on *ret_fd, and behind it the stream. */
+struct err *ipc_trace_ask(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			  int *ret_fd) MUST_USE;
+/* The answer, once it can be read. */
+struct err *ipc_trace_answer(int fd, struct deadline deadline, uint64_t *ret_session_id) MUST_USE;
 enum ipc_dump_type { IPC_DUMP_MINI = 1, IPC_DUMP_HEAP = 2, IPC_DUMP_FULL = 4 };
 /* Asks the runtime to write a core file at that path, an absolute one as it sees it; it stands still meanwhile. Returns
  * at once; the answer comes on *ret_fd, which the caller closes. version: 3, 2 or 1 of the command. */

@@ -19,10 +19,12 @@
 
 enum { TYPE_NEW, TYPE_PLAIN, TYPE_BOX, TYPE_POOLED_BOX, TYPE_SEMAPHORE, TYPE_TASK, TYPE_SOURCE };
 
-static bool is_task(struct finder *f, const struct heap_type *type)
+/* Is it that type or derived from it? Generic ones go on with their number of parameters. */
+static bool is_a(struct finder *f, const struct heap_type *type, const char *name)
 {
+	size_t len = strlen(name);
 	for (size_t i = 0; type && i < PARENTS_MAX; i++) {
-		if (str_eq(type->name, "System.Threading.Tasks.Task"))
+		if (!strncmp(type->name, name, len) && (!type->name[len] || type->name[len] == '`'))
 			return true;
 		type = type->parent ? heap_type(f->heap, type->parent) : NULL;
 	}
@@ -35,13 +37,13 @@ static uint8_t kind_of(struct finder *f, const struct heap_type *type)
 		vec_push(&f->kinds, TYPE_NEW);
 	if (f->kinds.v[type->index] != TYPE_NEW)
 		return f->kinds.v[type->index];
-	uint8_t kind = type->kind != HEAP_OBJECT					       ? TYPE_PLAIN
-		       : strstr(type->name, "AsyncStateMachineBox`1[[")			       ? TYPE_BOX
-		       : strstr(type->name, "+StateMachineBox`1[[")			       ? TYPE_POOLED_BOX
-		       : str_eq(type->name, "System.Threading.SemaphoreSlim")		       ? TYPE_SEMAPHORE
-		       : str_starts(type->name, "System.Threading.Tasks.TaskCompletionSource") ? TYPE_SOURCE
-		       : is_task(f, type)						       ? TYPE_TASK
-											       : TYPE_PLAIN;
+	uint8_t kind = type->kind != HEAP_OBJECT				      ? TYPE_PLAIN
+		       : strstr(type->name, "AsyncStateMachineBox`1[[")		      ? TYPE_BOX
+		       : strstr(type->name, "+StateMachineBox`1[[")		      ? TYPE_POOLED_BOX
+		       : str_eq(type->name, "System.Threading.SemaphoreSlim")	      ? TYPE_SEMAPHORE
+		       : is_a(f, type, "System.Threading.Tasks.TaskCompletionSource") ? TYPE_SOURCE
+		       : is_a(f, type, "System.Threading.Tasks.Task")		      ? TYPE_TASK
+										      : TYPE_PLAIN;
 	/* Asking for parents may have made the list longer. */
 	f->kinds.v[type->index] = kind;
 	return kind;
@@ -71,47 +73,6 @@ static bool is_pending(struct finder *f, struct heap_value task)
 {
 	int64_t flags;
 	return heap_get_int(f->heap, task, "m_stateFlags", &flags) && !(flags & TASK_DONE);
-}
-
-/* What an awaiter waits for: a task, or the source of a value task. */
-static uint64_t awaited_by(struct finder *f, struct heap_value awaiter)
-{
-	uint64_t object = 0;
-	struct heap_value inner;
-	if (heap_get_ref(f->heap, awaiter, "m_task", &object) || heap_get_ref(f->heap, awaiter, "_obj", &object))
-		return object;
-	/* ConfiguredTaskAwaiter, ValueTaskAwaiter and its configured form keep another structure. */
-	if (heap_get_struct(f->heap, awaiter, "m_task", &inner) || heap_get_struct(f->heap, awaiter, "_value", &inner))
-		return awaited_by(f, inner);
-	return 0;
-}
-
-static bool is_awaiter_field(const char *name)
-{
-	return strstr(name, ">u__") != NULL;
-}
-
-/* The awaiter fields of a state machine are set while it awaits; of several types only one is in use. */
-static uint64_t awaited_in(struct finder *f, struct heap_value machine)
-{
-	struct heap_fields fields = heap_fields(f->heap, machine.type);
-	for (size_t i = 0; i < fields.n; i++) {
-		struct heap_value awaiter;
-		if (fields.v[i].is_static || !is_awaiter_field(fields.v[i].name))
-			continue;
-		uint64_t object = 0;
-		if (fields.v[i].element == HEAP_STRUCT && heap_get_struct(f->heap, machine, fields.v[i].name, &awaiter))
-			object = awaited_by(f, awaiter);
-		else if (heap_get_object(f->heap, machine, fields.v[i].name, &awaiter))
-			object = awaited_by(f, (struct heap_value){ awaiter.type, awaiter.fields });
-		int64_t flags;
-		struct heap_value task;
-		bool done = object && heap_object(f->heap, object, &task) &&
-			    heap_get_int(f->heap, task, "m_stateFlags", &flags) && flags & TASK_DONE;
-		if (object && !done)
-			return object;
-	}
-	return 0;
 }
 
 /* Who goes on when a task ends, which may be several: for those that await through another task. A box stands for more
@@ -167,7 +128,7 @@ static void add_box(struct finder *f, uint64_t address, bool pooled)
 		heap_get_ref(f->heap, value, "StateMachine", &object);
 	}
 	heap_get_int(f->heap, machine, "<>1__state", &state);
-	uint64_t awaited = state >= 0 ? awaited_in(f, machine) : 0;
+	uint64_t awaited = state >= 0 ? awaited_by_machine(f->heap, machine) : 0;
 	/* Pooled ones that rest look like one that has begun. */
 	if (state == -2 || (pooled && !awaited))
 		return;
@@ -407,27 +368,40 @@ static void finder_fini(struct finder *f)
 		map_u64_free(maps[i]);
 }
 
-struct err *chains_drain(void *user, struct look *look, struct buf *out)
+static struct err *drain(struct look *look, bool names, struct buf *out)
 {
-	(void)user;
 	CLEANUP(chains_freep) struct chains *c = chains_new();
 	CLEANUP(finder_fini) struct finder f = { .look = look, .c = c };
 	struct grouped g = { 0 };
 	TRY(heap_open(look->image, look->dac, &f.heap));
 	TRY(walk(&f));
 	chains_link(&f);
-	if (f.boxes.n)
+	if (f.boxes.n && names) {
 		err_ignore(heap_statics(f.heap, NULL, &f.statics));
-	chains_name(&f);
+		chains_name(&f);
+	}
 	for (uint32_t i = 0; i < f.boxes.n; i++)
 		if (!f.boxes.v[i].has_outer)
 			add_top(&f, &g, i);
 	place_marks(&f, &g);
-	add_lines(&f);
+	if (names)
+		add_lines(&f);
 	vec_sort(&c->v, most_first);
 	chains_write(c, out);
 	map_u64_free(&g.by_hash);
 	vec_free(&g.of);
 	vec_free(&g.marks);
 	return NULL;
+}
+
+struct err *chains_drain(void *user, struct look *look, struct buf *out)
+{
+	(void)user;
+	return drain(look, true, out);
+}
+
+struct err *chains_drain_brief(void *user, struct look *look, struct buf *out)
+{
+	(void)user;
+	return drain(look, look->facts.core, out);
 }

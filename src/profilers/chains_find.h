@@ -2,10 +2,10 @@
 /* The inside of chains_drain: the boxes of async methods that were found in a heap, and what each awaits. */
 
 #include "heap/walk.h"
+#include "profilers/awaiters.h"
 #include "profilers/chains.h"
 
 #define CHAINS_NONE UINT32_MAX
-#define TASK_DONE 0x01600000 /* of Task.m_stateFlags: completed, faulted or cancelled */
 
 struct box {
 	uint64_t address, awaited; /* awaited: the object, 0 = none */

@@ -45,7 +45,7 @@ static void say_step(struct rich *v, const struct seen *s, const struct circles 
 	seen_thing_words(s, has, &what);
 	seen_thing_words(s, wants, &other);
 	rich_text(v, "%s ", buf_cstr(&who));
-	if (has->kind == THING_TASK)
+	if (has->kind == THING_TASK || has->kind == THING_INIT)
 		rich_text(v, "runs ");
 	else if (has->kind != THING_THREAD)
 		rich_text(v, has->guessed ? "probably has " : "has ");
@@ -156,6 +156,17 @@ static bool is_lock(const struct seen_thing *t)
 	return t->kind <= THING_RWLOCK && t->n && !t->guessed;
 }
 
+/* By class of things that are alike: threads that wait for one of them. The caller frees. */
+static uint32_t *count_waiting(const struct seen *s)
+{
+	CLEANUP(mem_freep) uint32_t *classes = seen_thing_classes(s);
+	uint32_t *n = mem_zalloc((s->things.n + 1) * sizeof(*n));
+	vec_each(t, &s->threads)
+		if (t->waits_for != SEEN_NONE)
+			n[classes[t->waits_for]]++;
+	return n;
+}
+
 /* The lock that most wait for and that its owner has had from one look to the other; NULL = none. */
 static const struct seen_thing *held_long(const struct deadlocks *d, uint32_t *ret_waiting)
 {
@@ -172,6 +183,34 @@ static const struct seen_thing *held_long(const struct deadlocks *d, uint32_t *r
 	return best;
 }
 
+static void begin_locks(struct report *report, struct report_table **table)
+{
+	if (*table)
+		return;
+	*table = report_table(report, "What threads wait for");
+	report_column(*table, "Waiting", VALUE_COUNT, COLUMN_MAIN);
+	report_column(*table, "For", VALUE_CODE, 0);
+	report_column(*table, "Who has it", VALUE_TEXT, 0);
+	report_column(*table, "And meanwhile", VALUE_TEXT, 0);
+}
+
+/* Those of which nobody knows who has them or will end the wait: alike ones together. */
+static void add_open(struct report *report, struct report_table **table, const struct seen *s)
+{
+	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
+	for (uint32_t i = 0; i < s->things.n; i++) {
+		const struct seen_thing *thing = &s->things.v[i];
+		if (thing->n || !waiting[i] || seen_chain_end(s, thing)->n)
+			continue;
+		const char *more = seen_chain_end(s, thing)->more;
+		CLEANUP(buf_free) struct buf name = { 0 };
+		seen_thing_brief(s, thing, &name);
+		begin_locks(report, table);
+		report_row(*table, (struct value[]){ V_COUNT(waiting[i]), V_CODE(buf_cstr(&name)), V_NONE,
+						     more ? V_TEXT(more) : V_NONE });
+	}
+}
+
 /* Stacks only when no circle has shown them. */
 static void add_locks(struct report *report, const struct deadlocks *d, const struct seen *s, bool stacks)
 {
@@ -181,13 +220,7 @@ static void add_locks(struct report *report, const struct deadlocks *d, const st
 		uint32_t waiting = thing_waiting(s, i);
 		if (!waiting || !thing->n || thing->kind == THING_THREAD)
 			continue;
-		if (!table) {
-			table = report_table(report, "What threads wait for");
-			report_column(table, "Waiting", VALUE_COUNT, COLUMN_MAIN);
-			report_column(table, "For", VALUE_CODE, 0);
-			report_column(table, "Who has it", VALUE_TEXT, 0);
-			report_column(table, "And meanwhile", VALUE_TEXT, 0);
-		}
+		begin_locks(report, &table);
 		const struct seen_thread *holder = holder_of(s, thing);
 		CLEANUP(buf_free) struct buf name = { 0 }, who = { 0 }, does = { 0 };
 		seen_thing_brief(s, thing, &name);
@@ -211,9 +244,17 @@ static void add_locks(struct report *report, const struct deadlocks *d, const st
 		report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
 		add_stack(s, holder, NULL, row);
 	}
+	add_open(report, &table, s);
 }
 
 /* ---- the report ---- */
+
+/* It waits itself until somebody signals it: perhaps one of those who wait for what it has. */
+static bool waits_for_signal(const struct seen *s, const struct seen_thread *t)
+{
+	enum doing doing = seen_doing(s, t);
+	return doing_is_blocked(doing) && doing != DOING_LOCK && doing != DOING_RWLOCK;
+}
 
 static void say_held(struct rich *v, const struct deadlocks *d, const struct seen *s, const struct seen_thing *thing,
 		     uint32_t waiting)
@@ -223,14 +264,15 @@ static void say_held(struct rich *v, const struct deadlocks *d, const struct see
 	seen_thing_words(s, thing, &name);
 	seen_thread_words(holder, &who);
 	seen_waits_words(s, holder, 0, &does);
-	rich_text(v, "No deadlock, but ");
+	bool signal = waits_for_signal(s, holder);
+	rich_text(v, signal ? "Perhaps a deadlock: " : "No deadlock, but ");
 	rich_strong(v, "%s", fmt_plural(waiting, "thread waits", "threads wait").s);
 	rich_text(v, " for ");
 	rich_code(v, buf_cstr(&name));
 	rich_text(v, ", which %s has had for at least %s: it %s in ", buf_cstr(&who), fmt_duration_ns(between_ns(d)).s,
 		  buf_cstr(&does));
 	rich_code(v, site_name(s, holder));
-	rich_text(v, ".");
+	rich_text(v, signal ? ". If one of those who wait shall end that, none of them will ever go on." : ".");
 }
 
 /* Threads that wait for semaphores of which nobody knows who took them, and have not run since the first look. */
@@ -271,6 +313,8 @@ static void say_question(struct rich *v, const struct deadlocks *d, const struct
 	rich_strong(v, "%s", fmt_plural(q.threads, "thread waits", "threads wait").s);
 	rich_text(v, " for ");
 	rich_code(v, buf_cstr(&name));
+	if (q.semaphores == 1 && q.first->more)
+		rich_text(v, " (%s)", q.first->more);
 	if (q.semaphores > 1)
 		rich_text(v, " and %s", fmt_plural(q.semaphores - 1, "other semaphore", "other semaphores").s);
 	if (d->looks > 1)
@@ -278,23 +322,85 @@ static void say_question(struct rich *v, const struct deadlocks *d, const struct
 	rich_text(v, ". A semaphore does not say who took it, so a deadlock cannot be ruled out.");
 }
 
+/* What most threads wait for, and how many do; SEEN_NONE = it is known of none. */
+static uint32_t most_waited(const struct seen *s, uint32_t *ret_waiting)
+{
+	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
+	uint32_t best = SEEN_NONE;
+	*ret_waiting = 0;
+	for (uint32_t i = 0; i < s->things.n; i++) {
+		if (waiting[i] <= *ret_waiting)
+			continue;
+		best = i;
+		*ret_waiting = waiting[i];
+	}
+	return best;
+}
+
+/* A thread that waits for what only itself would run; NULL = none. In both looks, when there were two. */
+static const struct seen_thread *waits_for_itself(const struct deadlocks *d, const struct seen *s)
+{
+	vec_each(t, &s->threads) {
+		bool posted = t->waits_for != SEEN_NONE && seen_chain_end(s, &s->things.v[t->waits_for])->posted;
+		if (posted && d->looks < 2)
+			return t;
+		for (size_t i = 0; posted && i < d->seen[0]->threads.n; i++) {
+			const struct seen_thread *then = &d->seen[0]->threads.v[i];
+			if (then->managed_id == t->managed_id && seen_stood_still(then, t))
+				return t;
+		}
+	}
+	return NULL;
+}
+
+static void say_itself(struct rich *v, const struct seen *s, const struct seen_thread *t)
+{
+	CLEANUP(buf_free) struct buf who = { 0 }, what = { 0 };
+	seen_thread_words(t, &who);
+	seen_thing_words(s, &s->things.v[t->waits_for], &what);
+	rich_strong(v, "Probably a deadlock: ");
+	rich_text(v, "%s blocks in ", buf_cstr(&who));
+	rich_code(v, site_name(s, t));
+	rich_text(v, " on ");
+	rich_code(v, buf_cstr(&what));
+	rich_text(v, ", whose next part waits to be run, and that very thread serves the synchronization context that "
+		     "would run it.");
+}
+
 static void say_nothing(struct rich *v, const struct seen *s)
 {
-	size_t blocked = 0, known = 0;
-	vec_each(t, &s->threads) {
+	size_t blocked = 0;
+	vec_each(t, &s->threads)
 		blocked += doing_is_blocked(seen_doing(s, t));
-		known += t->waits_for != SEEN_NONE;
-	}
 	rich_text(v, "No deadlock: no threads wait for each other in a circle.");
 	if (!blocked) {
 		rich_text(v, " None waits for another at all.");
 		return;
 	}
-	rich_text(v, " %s for something, ", fmt_plural(blocked, "thread waits", "threads wait").s);
-	if (known == blocked)
-		rich_text(v, "and for each it is known what.");
+	uint32_t waiting, most = most_waited(s, &waiting);
+	rich_text(v, " %s for something", fmt_plural(blocked, "thread waits", "threads wait").s);
+	if (!waiting) {
+		rich_text(v, "; for what is not known.");
+		return;
+	}
+	const struct seen_thread *one = NULL;
+	vec_each(t, &s->threads)
+		if (!one && t->waits_for != SEEN_NONE && seen_thing_class(s, t->waits_for) == most)
+			one = t;
+	CLEANUP(buf_free) struct buf words = { 0 };
+	seen_waits_words(s, one, waiting > 1 ? WORDS_SEVERAL : 0, &words);
+	if (waiting < blocked)
+		rich_text(v, "; %u of them %s.", waiting, buf_cstr(&words));
 	else
-		rich_text(v, "for %zu of them it is known what.", known);
+		rich_text(v, blocked == 1 ? ": it %s." : ": they %s.", buf_cstr(&words));
+}
+
+static bool has_init(const struct seen *s, const struct circles *cs)
+{
+	for (uint32_t i = 0; cs->v.n && i < cs->v.v[0].n; i++)
+		if (s->things.v[cs->steps.v[cs->v.v[0].first + i].thing].kind == THING_INIT)
+			return true;
+	return false;
 }
 
 /* Only circles that are there in both looks, when there were two. */
@@ -320,18 +426,22 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	circles_find(s, &cs);
 	keep_lasting(d, s, &cs);
 	const struct seen_thing *held = cs.v.n ? NULL : held_long(d, &waiting);
-	struct open_question question = cs.v.n || held ? (struct open_question){ 0 } : unanswered(d, s);
-	const char *finding = cs.v.n		 ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
-			      : held		 ? "held-long"
+	const struct seen_thread *itself = cs.v.n ? NULL : waits_for_itself(d, s);
+	struct open_question question = cs.v.n || held || itself ? (struct open_question){ 0 } : unanswered(d, s);
+	const char *finding = itself   ? "deadlock-itself"
+			      : cs.v.n ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
+			      : held   ? (waits_for_signal(s, holder_of(s, held)) ? "held-waiting" : "held-long")
 			      : question.threads ? "semaphore-taken"
 						 : "nothing-found";
 	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD
-				    : cs.v.n || held		? REPORT_WARN
+				    : cs.v.n || held || itself	? REPORT_WARN
 				    : question.threads		? REPORT_INFO
 								: REPORT_OK;
 	struct rich *v = report_verdict(report, health, finding);
 	if (cs.v.n)
 		say_circle(v, s, &cs, &cs.v.v[0], d->looks > 1 || d->facts[0].core);
+	else if (itself)
+		say_itself(v, s, itself);
 	else if (held)
 		say_held(v, d, s, held, waiting);
 	else if (question.threads)
@@ -340,7 +450,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		say_nothing(v, s);
 	if (cs.v.n > 1)
 		rich_text(v, " %s.", fmt_plural(cs.v.n - 1, "more circle", "more circles").s);
-	const char *next = profiler_next(exam->profiler, finding);
+	const char *next = profiler_next(exam->profiler, has_init(s, &cs) ? "deadlock-init" : finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
 	for (size_t i = 0; i < cs.v.n && i < CIRCLES_SHOWN; i++)
@@ -381,15 +491,24 @@ const struct profiler profiler_deadlocks = {
 		(const struct advice[]){
 			{ "deadlock", "Only a restart frees them now. To mend it: take these locks in the same order "
 				      "everywhere, and never block on a task while holding one." },
+			{ "deadlock-init",
+			  "Only a restart frees them now. To mend it: a static constructor must not wait for "
+			  "another thread; begin that work from a method, or make it lazy." },
+			{ "deadlock-itself",
+			  "Await the task instead of blocking on it; or use ConfigureAwait(false) in what "
+			  "it awaits, so that its next part needs no particular thread." },
 			{ "deadlock-likely",
 			  "A semaphore does not say who took it; look at the stacks: does each really have what the "
 			  "other waits for? If so, take them in the same order everywhere." },
 			{ "semaphore-taken", "Run merged-call-stacks: do the threads that wait come from code that has "
 					     "taken another semaphore before?" },
+			{ "held-waiting",
+			  "Never wait for a signal while holding a lock that whoever signals may need; give "
+			  "that wait a time limit to see it fail." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 4,
+	.n_advice = 7,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

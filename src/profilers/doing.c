@@ -4,6 +4,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/seen.h"
+#include <string.h>
 
 /* A method whose name begins so, above the user's own code, means that. The first rule of the table that fits any such
  * frame decides: what is built of other waits stands before them. */
@@ -20,6 +21,9 @@ static const struct {
 	{ "System.Diagnostics.Tracing.", DOING_IDLE },
 	{ "System.Diagnostics.Process.WaitForExit", DOING_CHILD },
 	{ "System.Diagnostics.ProcessWaitState.", DOING_CHILD },
+	{ "System.Runtime.CompilerServices.InitHelpers.", DOING_INIT },
+	{ "System.Collections.Concurrent.BlockingCollection*.TryAdd", DOING_ROOM },
+	{ "System.Collections.Concurrent.BlockingCollection*.Add", DOING_ROOM },
 	{ "System.Collections.Concurrent.BlockingCollection", DOING_QUEUE },
 	{ "System.Threading.Channels.", DOING_QUEUE },
 	{ "System.Threading.Tasks.Task.Wait", DOING_TASK },
@@ -112,6 +116,8 @@ static const struct {
 	[DOING_RWLOCK] = { "waits for a reader-writer lock", "wait for a reader-writer lock" },
 	[DOING_TASK] = { "blocks on a task", "block on a task" },
 	[DOING_QUEUE] = { "waits for an item of a queue", "wait for an item of a queue" },
+	[DOING_ROOM] = { "waits for room in a queue", "wait for room in a queue" },
+	[DOING_INIT] = { "waits for a static constructor", "wait for a static constructor" },
 	[DOING_EVENT] = { "waits for an event", "wait for an event" },
 	[DOING_MEETING] = { "waits for others (barrier)", "wait for others (barrier)" },
 	[DOING_JOIN] = { "waits for a thread's end", "wait for a thread's end" },
@@ -158,6 +164,13 @@ static bool looks_for_work(const struct seen *s, const struct seen_thread *t)
 	return t->n > 0;
 }
 
+/* A star stands for anything. */
+static bool fits(const char *name, const char *rule)
+{
+	const char *star = strchr(rule, '*');
+	return star ? !strncmp(name, rule, (size_t)(star - rule)) && strstr(name, star + 1) : str_starts(name, rule);
+}
+
 enum doing seen_doing(const struct seen *s, const struct seen_thread *t)
 {
 	size_t own = seen_site(s, t), call = call_index(t->call);
@@ -169,7 +182,7 @@ enum doing seen_doing(const struct seen *s, const struct seen_thread *t)
 		return DOING_RUNS;
 	for (size_t r = 0; r < ARRAY_SIZE(rules); r++)
 		for (size_t i = 0; i < own; i++)
-			if (str_starts(seen_frame(s, t, i)->name, rules[r].starts))
+			if (fits(seen_frame(s, t, i)->name, rules[r].starts))
 				return rules[r].doing;
 	if (!t->n && is_runtime_own(t))
 		return DOING_IDLE;
@@ -185,6 +198,8 @@ void doing_words(enum doing doing, const struct seen_thread *t, bool several, st
 		buf_str(out, several ? calls[call].many : calls[call].words);
 	else
 		buf_str(out, several ? words[doing].many : words[doing].one);
+	if (t->native)
+		buf_printf(out, ": %s", t->native);
 }
 
 bool doing_is_blocked(enum doing doing)

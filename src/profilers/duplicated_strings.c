@@ -13,6 +13,7 @@
 #define WORTH_SHARE 0.05
 #define MAIN_SHARE 0.4	/* of the waste: then that is the place to look at */
 #define ROW_SHARE 0.001 /* of the waste: what has less is summed up */
+#define ROWS_MIN 5	/* however little each wastes */
 #define PLACE_ROWS 50
 #define LINES 8	 /* places under one value */
 #define PATHS 20 /* places of a given string */
@@ -274,7 +275,7 @@ static void add_values(const struct string_values *s, const struct findings *f, 
 	for (size_t i = 0; i < f->order.n; i++) {
 		const struct string_value *v = &s->values.v[f->order.v[i].value];
 		CLEANUP(buf_free) struct buf text = { 0 };
-		if (i >= max_rows || (double)f->order.v[i].wasted < ROW_SHARE * (double)f->wasted) {
+		if (i >= max_rows || (i >= ROWS_MIN && (double)f->order.v[i].wasted < ROW_SHARE * (double)f->wasted)) {
 			rest_values++;
 			rest_copies += v->copies;
 			rest_wasted += f->order.v[i].wasted;

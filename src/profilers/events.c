@@ -197,11 +197,13 @@ struct loop {
 	size_t n;
 	int pidfd;
 	uint64_t window_end_ns;
+	uint64_t program, program_ns; /* which it was at the start, and when that was last looked at */
 	bool stopping;
 	const struct events_beside *beside; /* may be NULL */
 };
 
 #define BESIDE_TURN_NS 50000000ull
+#define PROGRAM_LOOK_NS 100000000ull
 
 static void beside_stop(const struct loop *loop)
 {
@@ -299,6 +301,21 @@ static struct err *loop_turn(struct loop *loop)
 	return NULL;
 }
 
+/* The same process is another program now: what it was has ended. */
+static struct err *loop_check_program(struct loop *loop)
+{
+	uint64_t now = clock_mono_ns();
+	if (loop->stopping || !loop->program || now - loop->program_ns < PROGRAM_LOOK_NS)
+		return NULL;
+	loop->program_ns = now;
+	uint64_t program = target_program(&loop->exam->patient->target);
+	if (!program || program == loop->program)
+		return NULL;
+	loop->exam->other_program = true;
+	exam_cut(loop->exam, "it became another program after %s", fmt_duration_ns(now - loop->exam->start_ns).s);
+	return loop_stop(loop);
+}
+
 /* A process closes its sockets a little before its end can be seen. */
 static bool loop_target_ending(const struct loop *loop)
 {
@@ -315,6 +332,10 @@ static void loop_check_ends(struct loop *loop)
 		bool expected = l->closed_by_us || only_looks(s) || (s->beside && !s->opened);
 		if (l->session || l->next_open_ns || expected)
 			continue;
+		loop->program_ns = 0;
+		err_ignore(loop_check_program(loop));
+		if (loop->stopping)
+			return;
 		if (loop_target_ending(loop)) {
 			loop_target_gone(loop);
 		} else {
@@ -413,6 +434,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	while (!loop_done(loop)) {
 		TRY(loop_turn(loop));
 		loop_check_ends(loop);
+		TRY(loop_check_program(loop));
 		uint64_t now = clock_mono_ns();
 		if (!loop->stopping && now >= loop->window_end_ns)
 			TRY(loop_stop(loop));
@@ -444,8 +466,10 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 	struct loop loop = { .exam = exam, .n = n, .pidfd = -1, .beside = beside };
 	for (size_t i = 0; i < n; i++)
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
-	if (exam->patient->target.pid)
+	if (exam->patient->target.pid) {
 		TRY(target_pidfd(&exam->patient->target, &loop.pidfd));
+		loop.program = target_program(&exam->patient->target);
+	}
 	struct err *err = loop_run(&loop, window_ms);
 	for (size_t i = 0; i < n; i++)
 		live_close(&loop.live[i]);
@@ -599,6 +623,8 @@ struct err *exam_rundown(struct exam *exam, struct events_stream *s)
 {
 	if (exam->replay)
 		return replay_stream(exam, s);
+	if (exam->other_program)
+		return NULL;
 	/* Worth having, but the report stands without it. */
 	struct err *err = rundown_live(exam, s);
 	if (err) {

@@ -21,8 +21,9 @@ struct exam {
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
-	const char *session; /* guid, or NULL */
-	int cancel_fd;	     /* readable once someone asks to stop; -1 without */
+	struct recording *before; /* an earlier one to compare with, when replaying; or NULL */
+	const char *session;	  /* guid, or NULL */
+	int cancel_fd;		  /* readable once someone asks to stop; -1 without */
 
 	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);
@@ -39,6 +40,7 @@ struct exam {
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
 	char *partial;		   /* why the window was cut short, or NULL */
 	bool cancelled;
+	bool other_program; /* the process became another program: nobody is left to ask */
 	void *state;
 };
 

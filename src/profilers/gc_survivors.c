@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #define ROWS 25
-#define TREES 3
 #define ONE_HOLDER 0.5	  /* of all: then it is the story */
 #define WORTH_A_ROW 0.005 /* of all */
 #define WORTH_A_TREE 0.1
@@ -88,8 +87,8 @@ static const char *finding_of(const struct heapgraph *g, const struct holder *to
 static void say_scope(const struct exam *exam, struct rich *v)
 {
 	const char *text = params_text(exam->params, "type");
-	rich_text(v, str_eq(params_text(exam->params, "generation"), "old") ? "live in old generations"
-									    : "a collection would leave");
+	bool old = str_eq(params_text(exam->params, "generation"), "old") && !heap_look_alive_only(exam->state);
+	rich_text(v, old ? "live in old generations" : "a collection would leave");
 	if (*text) {
 		rich_text(v, " of types named ");
 		rich_code(v, text);
@@ -134,13 +133,15 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 }
 
 /* all: no object was left out, so that what is not alive is garbage. */
-static void add_figures(const struct heapgraph *g, const struct holders *hs, bool all, struct report *report)
+static void add_figures(const struct heap_look *look, const struct holders *hs, bool all, struct report *report)
 {
+	const struct heapgraph *g = look->graph;
 	uint64_t dead = g->facts.bytes - MIN(g->facts.bytes, g->reached_units * 8);
 	report_figure(report, all ? "Alive" : "Alive of these", V_BYTES(hs->bytes),
 		      fmt_plural(hs->objects, "object", "objects").s);
 	if (all)
-		report_figure(report, "Garbage", V_BYTES(dead), "that waits for a collection");
+		report_figure(report, "Garbage", heap_look_alive_only(look) ? V_NONE : V_BYTES(dead),
+			      "that waits for a collection");
 	report_figure(report, "Heap", V_BYTES(g->facts.bytes), fmt_plural(g->facts.objects, "object", "objects").s);
 }
 
@@ -157,6 +158,11 @@ static int most_objects_first(const void *a, const void *b)
 {
 	const struct holder *x = a, *y = b;
 	return x->objects < y->objects ? 1 : x->objects > y->objects ? -1 : 0;
+}
+
+static const char *rest_words(const struct holders *hs)
+{
+	return hs->v.n > ROWS ? "smaller holders, and shared" : "all others together";
 }
 
 static void add_table(const struct heapgraph *g, struct holders *hs, bool by_size, struct report *report)
@@ -188,10 +194,21 @@ static void add_table(const struct heapgraph *g, struct holders *hs, bool by_siz
 			report_row_line(row, VALUE_CODE, buf_cstr(&detail), NULL);
 	}
 	if (rest_bytes)
-		report_rest(t, (struct value[]){
-				       V_TEXT(hs->v.n > ROWS ? "smaller holders, and shared" : "all others together"),
-				       V_NONE, V_COUNT(rest_objects), V_BYTES(rest_bytes),
-				       V_RATIO(part(rest_bytes, hs->bytes)) });
+		report_rest(t, (struct value[]){ V_TEXT(rest_words(hs)), V_NONE, V_COUNT(rest_objects),
+						 V_BYTES(rest_bytes), V_RATIO(part(rest_bytes, hs->bytes)) });
+}
+
+static void add_tree(const struct heapgraph *g, const struct holders *hs, unsigned depth, struct report *report)
+{
+	struct report_table *t = holders_tree(g, hs, ROWS, depth, report);
+	uint64_t rest_bytes = hs->rest_bytes, rest_objects = hs->rest_objects;
+	for (size_t i = ROWS; i < hs->v.n; i++) {
+		rest_bytes += hs->v.v[i].bytes;
+		rest_objects += hs->v.v[i].objects;
+	}
+	if (rest_bytes)
+		report_rest(t, (struct value[]){ V_TEXT(rest_words(hs)), V_COUNT(rest_objects), V_BYTES(rest_bytes),
+						 V_RATIO(part(rest_bytes, hs->bytes)) });
 }
 
 /* ---- the profiler ---- */
@@ -230,7 +247,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	struct heap_look *look = exam->state;
 	struct heapgraph *g = look->graph;
 	struct holders hs;
-	bool old = str_eq(params_text(exam->params, "generation"), "old");
+	bool asked_old = str_eq(params_text(exam->params, "generation"), "old");
+	bool old = asked_old && !heap_look_alive_only(look);
 	const char *text = params_text(exam->params, "type");
 	unsigned depth = (unsigned)params_int(exam->params, "max_depth");
 	size_t n_types = *text ? weigh_types(g, text) : 1;
@@ -244,22 +262,13 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	else
 		add_no_type(exam, g, report);
 	if (n_types)
-		add_figures(g, &hs, !old && !*text, report);
+		add_figures(look, &hs, !old && !*text, report);
+	if (asked_old && !old)
+		rich_text(report_note(report, REPORT_WARN),
+			  "Generations are not known by this way: objects of all of them are counted.");
 	if (hs.v.n) {
-		struct holder first[TREES];
-		size_t n = MIN(hs.v.n, (size_t)TREES);
-		for (size_t i = 0; i < n; i++)
-			first[i] = hs.v.v[i];
 		add_table(g, &hs, params_bool(exam->params, "sort_by_size"), report);
-		for (size_t i = 0; i < n; i++) {
-			if (part(first[i].bytes, hs.bytes) < WORTH_A_TREE)
-				break;
-			if (first[i].several && first[i].alike > 1)
-				continue;
-			holder_tree(g, &first[i], depth, report);
-			if (!i)
-				report_details(report);
-		}
+		add_tree(g, &hs, depth, report);
 	}
 	look_how(report, &look->facts, 1);
 	heap_look_how(report, look);
@@ -332,7 +341,7 @@ const struct profiler profiler_gc_survivors = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 7,
-	.ways = { WAY_IMAGE, WAY_AGENT },
+	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "one-holder",

@@ -61,13 +61,14 @@ static bool same_group(const struct group *a, const struct group *b)
 void groups_make(const struct seen *s, struct groups *ret)
 {
 	VEC(struct keyed) list = { 0 };
+	CLEANUP(mem_freep) uint32_t *classes = seen_thing_classes(s);
 	*ret = (struct groups){ 0 };
 	for (uint32_t i = 0; i < s->threads.n; i++) {
 		const struct seen_thread *t = &s->threads.v[i];
 		struct group key = { .doing = seen_doing(s, t), .thing = SEEN_NONE, .site = SEEN_NONE };
 		if (key.doing != DOING_IDLE) {
 			key.site = site_of(s, t);
-			key.thing = seen_thing_class(s, t->waits_for);
+			key.thing = t->waits_for == SEEN_NONE ? SEEN_NONE : classes[t->waits_for];
 		}
 		vec_push(&list, ((struct keyed){ key, i }));
 	}

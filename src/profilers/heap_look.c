@@ -1,4 +1,5 @@
 #include "profilers/heap_look.h"
+#include "profilers/heap_snapshot.h"
 #include "model/gcdump.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -94,6 +95,15 @@ static struct err *drain_gcdump(void *user, const void *file, size_t len, struct
 	return NULL;
 }
 
+static struct err *drain_events(void *user, struct exam *exam, struct buf *out, struct look_facts *ret_facts)
+{
+	uint32_t threads_unread = 0;
+	(void)user;
+	TRY(heap_snapshot(exam, out, ret_facts));
+	buf_add(out, &threads_unread, sizeof(threads_unread));
+	return NULL;
+}
+
 static struct err *take(void *user, struct cursor *in)
 {
 	struct heap_look *seen = user;
@@ -112,6 +122,7 @@ struct err *heap_look(struct heap_look *look, struct exam *exam, const char *par
 	};
 	look->exam = exam;
 	p.drain_gcdump = look->on_done ? NULL : drain_gcdump;
+	p.drain_events = look->on_done ? NULL : drain_events;
 	TRY(exam_look(exam, &p));
 	look->facts = p.facts;
 	return NULL;
@@ -127,12 +138,15 @@ void heap_look_how(struct report *report, const struct heap_look *look)
 {
 	const struct graph_facts *f = &look->graph->facts;
 	CLEANUP(mem_freep)
-	char *walked = f->lost_bytes ? mem_printf("%s of the heap make no sense and were left out, from 0x%llx on",
-						  fmt_bytes(f->lost_bytes).s, (unsigned long long)f->lost_at)
-		       : look->facts.gcdump
-			       ? mem_strdup("alive when the file was made; it knows no garbage, generations and fields")
-			       : mem_strdup("none skipped; a sample agrees with the runtime's own library");
-	report_how(report, look->facts.gcdump ? "Objects" : "Objects walked", V_COUNT(f->objects), walked);
+	char *walked =
+		f->lost_bytes ? mem_printf("%s of the heap make no sense and were left out, from 0x%llx on",
+					   fmt_bytes(f->lost_bytes).s, (unsigned long long)f->lost_at)
+		: look->facts.gcdump
+			? mem_strdup("alive when the file was made; it knows no garbage, generations and fields")
+		: look->facts.events
+			? mem_strdup("alive after that collection; garbage, generations and fields are not known")
+			: mem_strdup("none skipped; a sample agrees with the runtime's own library");
+	report_how(report, heap_look_alive_only(look) ? "Objects" : "Objects walked", V_COUNT(f->objects), walked);
 	if (look->threads_unread)
 		report_how(report, "Stacks not read", V_COUNT(look->threads_unread),
 			   "what they alone hold counts as garbage");

@@ -22,6 +22,11 @@ struct heap_look {
 /* Part is the name of this look in the recording: "heap". The graph is dominated already. */
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part) MUST_USE;
 void heap_look_fini(struct heap_look *look);
+/* Only what a collection left alive is known: no garbage, free room, generations and fields. */
+static inline bool heap_look_alive_only(const struct heap_look *look)
+{
+	return look->facts.gcdump || look->facts.events;
+}
 /* "How it was measured" beside look_how(): how much was walked, and what was not. */
 void heap_look_how(struct report *report, const struct heap_look *look);
 

@@ -84,6 +84,10 @@ static size_t static_split(const char *name)
 static void static_name(const char *name, struct buf *out)
 {
 	size_t at = static_split(name);
+	if (!at) { /* its class is not known */
+		heap_field_name(name, out);
+		return;
+	}
 	CLEANUP(mem_freep) char *type = mem_strndup(name, at);
 	type_show(type, out);
 	buf_char(out, '.');
@@ -102,17 +106,20 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 	const struct graph_root_set *set = &g->roots.v[root];
 	switch (set->kind) {
 	case GRAPH_STATIC:
-		buf_str(out, with_kind ? "static " : "");
+		buf_str(out, with_kind ? "static " : static_split(set->name) ? "" : "field ");
 		static_name(set->name, out);
 		break;
 	case GRAPH_THREAD_STATIC:
 		buf_str(out, with_kind ? "thread-static " : "");
 		static_name(set->name, out);
-		if (with_kind)
+		if (with_kind && *set->thread)
 			buf_printf(out, " of thread '%s'", set->thread);
 		break;
 	case GRAPH_STACK:
-		buf_printf(out, "stack of thread '%s'", set->thread);
+		if (*set->thread)
+			buf_printf(out, "stack of thread '%s'", set->thread);
+		else
+			buf_str(out, "stacks of threads");
 		if (*set->name) {
 			buf_str(out, " in ");
 			method_name(set->name, out);
@@ -129,10 +136,18 @@ size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
 	for (uint32_t t = 0; t < g->types.n; t++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
 		heap_type_name(g, t, &name);
-		ret[t] = g->types.v[t].kind != GRAPH_FREE && strcasestr(buf_cstr(&name), text);
+		ret[t] = g->types.v[t].kind != GRAPH_FREE && str_contains_nocase(buf_cstr(&name), text);
 		n += ret[t];
 	}
 	return n;
+}
+
+/* A nested type may come without the namespace of the one around it: then its file tells. */
+static bool is_framework(const struct graph_type *t)
+{
+	bool placed = memchr(t->name, '.', strcspn(t->name, "[")) != NULL;
+	return method_is_framework(t->name) ||
+	       (!placed && (str_starts(t->module, "System.") || str_starts(t->module, "Microsoft.")));
 }
 
 bool heap_type_is_own(const struct heapgraph *g, uint32_t type)
@@ -141,12 +156,31 @@ bool heap_type_is_own(const struct heapgraph *g, uint32_t type)
 	CLEANUP(buf_free) struct buf method = { 0 };
 	if (t->kind != GRAPH_OBJECT || !*t->name)
 		return false;
-	return !method_is_framework(t->name) ||
-	       (type_async_method(t->name, &method) && !method_is_framework(buf_cstr(&method)));
+	return !is_framework(t) || (type_async_method(t->name, &method) && !method_is_framework(buf_cstr(&method)));
+}
+
+/* Made for something of the user's own: "List`1[[Shop.Order, Shop]]", "Dictionary`2[System.Int32,Shop.Order]"? */
+static bool is_made_for_own(const struct graph_type *t)
+{
+	const char *s = t->name + strcspn(t->name, "[");
+	while (*s) {
+		s += strspn(s, "[],");
+		/* Behind a blank stands the file. */
+		if (*s && *s != ' ' && !method_is_framework(s))
+			return true;
+		s += strcspn(s, "[],");
+	}
+	return false;
 }
 
 bool heap_root_is_own(const struct heapgraph *g, uint32_t root)
 {
 	const struct graph_root_set *set = &g->roots.v[root];
-	return (set->kind == GRAPH_STATIC || set->kind == GRAPH_THREAD_STATIC) && !method_is_framework(set->name);
+	if (set->kind != GRAPH_STATIC && set->kind != GRAPH_THREAD_STATIC)
+		return false;
+	if (static_split(set->name))
+		return !method_is_framework(set->name);
+	/* Whose field it is was not told; what is in it tells as well. */
+	uint32_t type = set->n ? g->type[g->root_targets[set->first]] : GRAPH_NONE;
+	return type != GRAPH_NONE && (heap_type_is_own(g, type) || is_made_for_own(&g->types.v[type]));
 }

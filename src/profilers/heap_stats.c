@@ -20,6 +20,9 @@
 /* The managed heap is then not what fills the memory. */
 #define RSS_LARGE (100 * MB)
 #define HEAP_SMALL_SHARE 0.3
+/* Of the heap: then a type is worth a sentence. */
+#define OWN_SHARE 0.25
+#define OWN_MANY 100
 
 struct type_sum {
 	uint32_t type;
@@ -135,6 +138,25 @@ static const char *finding_of(const struct heapgraph *g, const struct totals *t)
 	return "seen";
 }
 
+/* Bytes are mostly in arrays and strings of the platform: the type of the user's own, of which there are many, that
+ * keeps most of them. */
+static void say_own(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
+{
+	const struct type_sum *most = NULL;
+	CLEANUP(buf_free) struct buf name = { 0 };
+	vec_each(s, sums)
+		if (s->objects >= OWN_MANY && heap_type_is_own(g, s->type) && !heap_type_is_closure(g, s->type) &&
+		    (!most || s->retained > most->retained))
+			most = s;
+	if (!most || most == &sums->v[0] || part(most->retained, t->bytes) < OWN_SHARE)
+		return;
+	heap_type_name(g, most->type, &name);
+	rich_text(v, " Of the application's own, ");
+	rich_strong(v, "%s ", fmt_count(most->objects).s);
+	rich_code(v, buf_cstr(&name));
+	rich_text(v, " keep most: %s.", fmt_bytes(most->retained).s);
+}
+
 static void say_top(const struct heapgraph *g, const struct type_sums *sums, const struct totals *t, struct rich *v)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
@@ -190,6 +212,8 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 	rich_strong(v, "%s in %s", fmt_bytes(t.bytes).s, fmt_plural(f->objects, "object", "objects").s);
 	rich_text(v, ".");
 	say_top(g, sums, &t, v);
+	if (!str_eq(finding, "memory-is-elsewhere"))
+		say_own(g, sums, &t, v);
 	if (warn)
 		rich_text(v,
 			  " Another %s are free room between objects that cannot be given back: the heap is "
@@ -203,7 +227,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		rich_text(report_next(report), "%s", next);
 	report_figure(report, "Objects", V_BYTES(t.bytes), fmt_count(f->objects).s);
 	const struct heap_look *look = exam->state;
-	bool known = !look->facts.gcdump; /* such a file knows live objects only */
+	bool known = !heap_look_alive_only(look);
 	report_figure(report, "Garbage", known ? V_BYTES(t.garbage) : V_NONE, "that waits for a collection");
 	report_figure(report, "Free room", known ? V_BYTES(t.free) : V_NONE, "between objects");
 	report_figure(report, "Committed", known ? V_BYTES(f->committed) : V_NONE, "by the collector");
@@ -219,7 +243,7 @@ static void add_types(const struct heapgraph *g, const struct type_sums *sums, s
 	CLEANUP(buf_free) struct buf name = { 0 };
 	report_column(t, "Type", VALUE_CODE, 0);
 	report_column(t, "Objects", VALUE_COUNT, 0);
-	report_column(t, "Bytes", VALUE_BYTES, COLUMN_MAIN);
+	report_column(t, "Bytes", VALUE_BYTES, COLUMN_MAIN | COLUMN_AREA);
 	report_column(t, "Retained", VALUE_BYTES, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (size_t i = 0; i < sums->n; i++) {
@@ -270,7 +294,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (unsigned generation = 0; generation < GRAPH_GENERATIONS; generation++) {
 		struct place p = place_of(g, (uint8_t)generation, GRAPH_NONE);
-		if (generation == GRAPH_ANYWHERE && !p.objects)
+		if (generation == GRAPH_ANYWHERE)
 			continue;
 		/* Without regions the young share a segment with the old: what it takes is counted there. */
 		struct value committed = p.committed ? V_BYTES(p.committed) : V_NONE;
@@ -347,7 +371,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (sums.n)
 		add_types(g, &sums, report);
 	report_details(report);
-	add_generations(g, report);
+	if (!heap_look_alive_only(look))
+		add_generations(g, report);
 	if (!elsewhere)
 		add_areas(g, report);
 	add_gcdump(exam, g, report);
@@ -389,12 +414,12 @@ const struct profiler profiler_heap_stats = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 3,
-	.ways = { WAY_IMAGE, WAY_AGENT },
+	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
 			{ "memory-is-elsewhere",
-			  "The growth is outside of the managed heap: look at native libraries, at buffers outside of "
-			  "the heap, and at the number of threads." },
+			  "Look at native libraries, at what Marshal.Alloc took, at what is not disposed, and at the "
+			  "number of threads; memory-leaks tells whether it grows." },
 			{ "fragmented", "Run gc-stats: pinned objects and large objects of varying sizes do that. "
 					"DOTNET_GCConserveMemory=5 makes the collector compact." },
 			{ "mostly-garbage",

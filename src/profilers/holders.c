@@ -11,9 +11,6 @@
 #define MAIN_SHARE 0.25 /* of a holder: then it is what the holder has */
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
 #define WAY_STEPS 2	/* between a root and a holder that are named */
-#define TREE_SHARE 0.02 /* of a holder: what is below is summed up */
-#define TREE_WIDTH 6
-#define TREE_ROWS 24 /* below each other */
 
 struct vertices { /* a VEC */
 	uint32_t *v;
@@ -118,17 +115,26 @@ static bool stops_at(const struct search *s, enum depth_of_search depth, uint32_
 	return (flags & OWN) && (depth == TO_OWN || !(flags & CLOSURE));
 }
 
-/* Adds up what lies below a vertex by type. A list, each in the one before, is as many as it is long. */
+/* Units of a vertex that no holder below it has taken; 0 = it is a holder itself. */
+static uint64_t left_of(const struct search *s, uint32_t v)
+{
+	const uint64_t *left = s->g->retained[v] >= s->least ? map_u64_get(&s->left_units, v) : NULL;
+	return left ? *left : s->g->retained[v];
+}
+
+/* Adds up what lies below a vertex by type, but for what other holders have. A list, each in the one before, is as many
+ * as it is long. */
 static void sum_content(struct search *s, uint32_t holder, enum depth_of_search depth)
 {
 	const struct heapgraph *g = s->g;
 	uint32_t v = g->child[holder], list = GRAPH_NONE; /* the first of a list that we are in */
 	while (v != GRAPH_NONE && v != holder) {
-		bool stop = list != GRAPH_NONE || stops_at(s, depth, v), down = !stop;
-		if (stop && v < g->n && (list == GRAPH_NONE || g->type[v] == g->type[list])) {
+		uint64_t left = left_of(s, v);
+		bool stop = list != GRAPH_NONE || stops_at(s, depth, v), down = !stop && left;
+		if (stop && left && v < g->n && (list == GRAPH_NONE || g->type[v] == g->type[list])) {
 			struct content *c = &s->by_type[g->type[v]];
 			c->objects++;
-			c->units += list == GRAPH_NONE ? g->retained[v] : 0;
+			c->units += list == GRAPH_NONE ? left : 0;
 			c->last = v;
 			list = list == GRAPH_NONE ? v : list;
 			down = true;
@@ -195,16 +201,14 @@ static void explore_own(struct search *s, uint32_t v)
 	find_parts(s, from, &parts);
 	vec_each(part, &parts) {
 		explore_own(s, *part);
+		set_left(s, *part, 0, 0);
 		units -= MIN(units, (uint64_t)g->retained[*part]);
 		objects -= MIN(objects, (uint64_t)g->retained_objects[*part]);
 	}
 	vec_free(&parts);
 	s->n_inside = n_inside;
-	size_t before = s->out->v.n;
 	if (units >= s->least)
 		add_holder(s, v, units, objects);
-	if (s->out->v.n > before)
-		s->out->v.v[before].apart = units < g->retained[v] ? s->least : 0;
 }
 
 /* The first of the user's own on each way down takes all that it has. */
@@ -236,12 +240,21 @@ static bool was_there(const struct heapgraph *g, const struct vertices *way, uin
 	return false;
 }
 
-/* What is left at v belongs to whatever has most of it, as far down as there is one and it has a name. */
+/* A list says little about who filled it. */
+static bool is_collection(const struct heapgraph *g, uint32_t v)
+{
+	return v < g->n && str_starts(g->types.v[g->type[v]].name, "System.Collections.");
+}
+
+/* What is left at v belongs to whatever has most of it, as far down as there is one and it has a name: that of what has
+ * a collection rather than the collection's, unless there is but a stack or a handle above it. */
 static uint32_t settle_on(struct search *s, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
 	struct vertices way = { 0 };
-	uint32_t named = v;
+	bool telling = v < g->n || g->roots.v[v - g->n].kind == GRAPH_STATIC ||
+		       g->roots.v[v - g->n].kind == GRAPH_THREAD_STATIC;
+	uint32_t named = v, collection = GRAPH_NONE;
 	for (unsigned depth = 0; depth < DEPTH_MAX; depth++) {
 		uint64_t here = *map_u64_get(&s->left_units, v), most = 0;
 		uint32_t next = GRAPH_NONE;
@@ -256,10 +269,15 @@ static uint32_t settle_on(struct search *s, uint32_t v)
 			break;
 		v = next;
 		vec_push(&way, v);
-		named = is_plumbing(g, v) ? named : v;
+		if (is_collection(g, v) && collection == GRAPH_NONE && !telling)
+			collection = v;
+		else if (!is_plumbing(g, v) && !is_collection(g, v)) {
+			named = v;
+			telling = true;
+		}
 	}
 	vec_free(&way);
-	return named;
+	return telling || collection == GRAPH_NONE ? named : collection;
 }
 
 static void settle(struct search *s, uint32_t v)
@@ -439,14 +457,12 @@ static void name_claimants(const struct heapgraph *g, struct holders *h)
 
 /* ---- what they hold ---- */
 
-/* apart: single objects from so many units on are holders themselves; 0 = none. */
-static uint32_t heaviest(const struct search *s, uint64_t apart)
+static uint32_t heaviest(const struct search *s)
 {
 	const struct content *by_type = s->by_type;
 	uint32_t best = GRAPH_NONE;
 	for (uint32_t t = 0; t < s->g->types.n; t++)
-		if (by_type[t].objects && (best == GRAPH_NONE || by_type[t].units > by_type[best].units) &&
-		    !(apart && by_type[t].objects == 1 && by_type[t].units >= apart))
+		if (by_type[t].objects && (best == GRAPH_NONE || by_type[t].units > by_type[best].units))
 			best = t;
 	return best;
 }
@@ -459,7 +475,7 @@ static void find_main_at(struct search *s, struct holder *h, enum depth_of_searc
 		sum_content(s, at, depth);
 		for (uint32_t m = h->member; !step && m != GRAPH_NONE; m = s->members.v[m].next)
 			sum_content(s, s->members.v[m].vertex, depth);
-		uint32_t best = heaviest(s, h->apart);
+		uint32_t best = heaviest(s);
 		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
 		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
 			break;
@@ -517,8 +533,6 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 			settle(&s, c);
 		}
 	add_shared(&s);
-	map_u64_free(&s.left_units);
-	map_u64_free(&s.left_objects);
 	vec_sort(&ret->v, largest_first);
 	merge_alike(&s, ret);
 	name_roots(g, ret);
@@ -529,6 +543,8 @@ void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders 
 		ret->rest_bytes -= MIN(ret->rest_bytes, h->bytes);
 		ret->rest_objects -= MIN(ret->rest_objects, h->objects);
 	}
+	map_u64_free(&s.left_units);
+	map_u64_free(&s.left_objects);
 	vec_free(&s.members);
 	mem_free(s.flags);
 	mem_free(s.by_type);
@@ -564,8 +580,11 @@ static uint32_t main_child(const struct heapgraph *g, uint32_t v)
 
 uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out)
 {
-	bool one = h->vertex < g->n && h->alike == 1 && !h->apart && is_own(g, h->vertex);
+	bool one = h->vertex < g->n && h->alike == 1 && h->bytes == 8ull * g->retained[h->vertex];
 	uint32_t value = one ? main_child(g, h->vertex) : GRAPH_NONE;
+	/* Of the framework's own only fields with a collection tell something, and of collections none. */
+	if (value != GRAPH_NONE && !is_own(g, h->vertex) && (!is_collection(g, value) || is_collection(g, h->vertex)))
+		value = GRAPH_NONE;
 	const char *field = value == GRAPH_NONE ? "" : heapgraph_step(g, h->vertex, value);
 	if (!*field)
 		return GRAPH_NONE;
@@ -620,120 +639,4 @@ void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf
 		heap_root_name(g, h->also - g->n, true, out);
 	if (h->claims > 1)
 		buf_str(out, h->claims > 2 ? " and others at once" : " at once");
-}
-
-/* ---- the tree below ---- */
-
-struct group {
-	uint32_t type;
-	const char *field;
-	uint64_t units;
-	VEC(uint32_t) objects;
-};
-struct groups { /* a VEC */
-	struct group *v;
-	size_t n, cap;
-};
-
-static int heaviest_group_first(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	return x->units < y->units ? 1 : x->units > y->units ? -1 : 0;
-}
-
-static void groups_free(struct groups *gs)
-{
-	vec_each(group, gs)
-		vec_free(&group->objects);
-	vec_free(gs);
-}
-
-/* Children of all these, those of one type and field together. Fields are looked up for the first of a type only: all
- * the others of that type are held in the same way or it does not matter. */
-static void group_children(const struct heapgraph *g, const uint32_t *parents, size_t n, struct groups *ret)
-{
-	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
-	for (size_t i = 0; i < n; i++)
-		for (uint32_t c = g->child[parents[i]]; c != GRAPH_NONE; c = g->sibling[c]) {
-			bool fresh;
-			/* Lists and trees of one type are one row: those below were counted with the first. */
-			if (c >= g->n || (parents[i] < g->n && g->type[c] == g->type[parents[i]]))
-				continue;
-			uint64_t *at = map_u64_put(&index, g->type[c], &fresh);
-			if (fresh) {
-				*at = ret->n;
-				vec_push(ret, ((struct group){ .type = g->type[c],
-							       .field = heapgraph_step(g, parents[i], c) }));
-			}
-			ret->v[*at].units += g->retained[c];
-			vec_push(&ret->v[*at].objects, c);
-		}
-	vec_each(group, ret)
-		for (size_t i = 0; i < group->objects.n; i++)
-			for (uint32_t c = g->child[group->objects.v[i]]; c != GRAPH_NONE; c = g->sibling[c])
-				if (g->type[c] == group->type)
-					vec_push(&group->objects, c);
-	vec_sort(ret, heaviest_group_first);
-}
-
-struct tree {
-	const struct heapgraph *g;
-	uint64_t whole; /* units of the holder */
-	unsigned max_depth;
-};
-
-static struct report_row *add_row(struct report_row *parent, const char *name, uint64_t objects, uint64_t units,
-				  uint64_t whole)
-{
-	return report_child(parent, (struct value[]){ V_CODE(name), V_COUNT(objects), V_BYTES(units * 8),
-						      V_RATIO(whole ? (double)units / (double)whole : 0) });
-}
-
-/* depth counts the steps that tell something: through single objects the way leads on. */
-static void add_below(const struct tree *t, struct report_row *parent, const uint32_t *parents, size_t n,
-		      unsigned depth, unsigned rows)
-{
-	struct groups groups = { 0 };
-	uint64_t rest_units = 0, rest_objects = 0;
-	if (depth >= t->max_depth || rows >= TREE_ROWS)
-		return;
-	group_children(t->g, parents, n, &groups);
-	for (size_t i = 0; i < groups.n; i++) {
-		const struct group *group = &groups.v[i];
-		if (i >= TREE_WIDTH || (double)group->units < TREE_SHARE * (double)t->whole) {
-			rest_units += group->units;
-			rest_objects += group->objects.n;
-			continue;
-		}
-		CLEANUP(buf_free) struct buf name = { 0 };
-		if (*group->field) {
-			buf_char(&name, '.');
-			heap_field_name(group->field, &name);
-			buf_str(&name, " → ");
-		}
-		heap_type_short(t->g, group->type, &name);
-		struct report_row *row = add_row(parent, buf_cstr(&name), group->objects.n, group->units, t->whole);
-		bool single = group->objects.n == 1 && (double)group->units >= MOST * (double)t->whole;
-		add_below(t, row, group->objects.v, group->objects.n, depth + !single, rows + 1);
-	}
-	if ((double)rest_units >= TREE_SHARE * (double)t->whole)
-		add_row(parent, "smaller ones", rest_objects, rest_units, t->whole);
-	groups_free(&groups);
-}
-
-void holder_tree(const struct heapgraph *g, const struct holder *h, unsigned max_depth, struct report *report)
-{
-	struct tree t = { .g = g, .whole = g->retained[h->vertex], .max_depth = max_depth };
-	CLEANUP(buf_free) struct buf name = { 0 }, title = { 0 };
-	holder_name(g, &(struct holder){ .vertex = h->vertex, .alike = 1 }, &name);
-	buf_printf(&title, "What %s keeps", buf_cstr(&name));
-	struct report_table *table = report_tree(report, buf_cstr(&title));
-	report_column(table, "What", VALUE_CODE, 0);
-	report_column(table, "Objects", VALUE_COUNT, 0);
-	report_column(table, "Retained", VALUE_BYTES, 0);
-	report_column(table, "Share", VALUE_RATIO, COLUMN_BAR);
-	struct report_row *row =
-		report_row(table, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(g->retained_objects[h->vertex]),
-						    V_BYTES(t.whole * 8), V_RATIO(1) });
-	add_below(&t, row, &h->vertex, 1, 0, 0);
 }

@@ -14,7 +14,6 @@ struct holder {
 	uint64_t alike;	       /* objects of this type at this root, this one too */
 	uint32_t member;       /* the search's own */
 	uint64_t bytes, objects;
-	uint64_t apart; /* parts of it from so many units on are holders themselves; 0 = it has none */
 	/* What most of it is: objects of this type, with all that they keep. main_type GRAPH_NONE = nothing stands out.
 	 */
 	uint32_t main_type;
@@ -35,5 +34,7 @@ void holder_name(const struct heapgraph *g, const struct holder *h, struct buf *
 uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out);
 /* What it is: "static Dictionary<Int32, Order>"; where an object hangs: "in static ...". May be nothing. */
 void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf *out);
-/* Below it: what dominates what, objects of one type together. */
-void holder_tree(const struct heapgraph *g, const struct holder *h, unsigned max_depth, struct report *report);
+/* The largest of them and below each what dominates what, objects of one type together; pages draw it as areas too. The
+ * caller adds the rest. */
+struct report_table *holders_tree(const struct heapgraph *g, const struct holders *hs, size_t max_holders,
+				  unsigned max_depth, struct report *report);

@@ -2,8 +2,6 @@
 #include "base/cursor.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "eventpipe/clr.h"
-#include "profilers/events.h"
 #include "symbols/pdb.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +10,7 @@
 #define HITS_MAX 200000
 #define LINES_KEPT 400
 #define MODULES_MAX 20000
-#define CLR_IL_MAP 0x20000ull
+#define ENTRIES_MAX 4000000 /* of IL maps: 32 MB */
 enum { EVENT_IL_MAP = 150, EVENT_MODULE = 154 };
 
 struct hit {
@@ -24,15 +22,23 @@ struct hit {
 struct il_entry {
 	uint32_t il, native;
 };
+/* Code of the user's own, as the runtime lists it. */
+struct listed {
+	uint64_t start, module;
+	uint32_t size, token;
+	uint32_t first, n; /* in entries */
+};
 
 struct lines {
 	VEC(struct hit) hits;
 	struct map_u64 by_address; /* -> hit + 1 */
-	struct map_u64 starts;	   /* of methods that were hit */
-	/* Of the rundown: the map stands before the method it belongs to. */
+	/* Of the rundown: the map stands before the method it belongs to. Which methods were hit may not be known yet.
+	 */
 	uint64_t map_method;
-	VEC(struct il_entry) map;
-	struct map_u64 modules; /* id -> path + 1 */
+	VEC(struct il_entry) map, entries;
+	VEC(struct listed) listed;
+	struct map_u64 by_start; /* -> listed + 1 */
+	struct map_u64 modules;	 /* id -> path + 1 */
 	struct strtab paths;
 	struct buf text;
 };
@@ -48,8 +54,10 @@ void lines_free(struct lines *l)
 		return;
 	vec_free(&l->hits);
 	map_u64_free(&l->by_address);
-	map_u64_free(&l->starts);
 	vec_free(&l->map);
+	vec_free(&l->entries);
+	vec_free(&l->listed);
+	map_u64_free(&l->by_start);
 	map_u64_free(&l->modules);
 	strtab_free(&l->paths);
 	buf_free(&l->text);
@@ -77,7 +85,6 @@ void lines_hit(struct lines *l, const struct method *method, uint64_t address, u
 		((struct hit){
 			.start = method->start, .offset = address - method->start, .weight = weight, .frame = frame }));
 	*map_u64_put(&l->by_address, address, NULL) = l->hits.n;
-	*map_u64_put(&l->starts, method->start, NULL) = 1;
 }
 
 /* --- what the runtime knows --- */
@@ -114,10 +121,11 @@ static void take_module(struct lines *l, const struct nettrace_event *event)
 }
 
 /* The nearest place before it whose IL is known; places without IL (prologs and the like) have offsets from -3 up. */
-static bool il_of(const struct lines *l, uint64_t offset, uint32_t *ret)
+static bool il_of(const struct lines *l, const struct listed *m, uint64_t offset, uint32_t *ret)
 {
 	const struct il_entry *best = NULL;
-	vec_each(e, &l->map) {
+	for (uint32_t i = m->first; i < m->first + m->n; i++) {
+		const struct il_entry *e = &l->entries.v[i];
 		if (e->native <= offset && e->il < 0xfffffff0u && (!best || e->native >= best->native))
 			best = e;
 	}
@@ -126,9 +134,25 @@ static bool il_of(const struct lines *l, uint64_t offset, uint32_t *ret)
 	return best;
 }
 
-static void on_event(void *user, const struct nettrace_event *event)
+static void keep_map(struct lines *l, const struct clr_method *m)
 {
-	struct lines *l = user;
+	buf_clear(&l->text);
+	utf16_add(&l->text, m->space.units, MIN(m->space.n, (size_t)256));
+	if (l->entries.n + l->map.n > ENTRIES_MAX || method_is_framework(buf_cstr(&l->text)))
+		return;
+	vec_push(&l->listed, ((struct listed){ .start = m->start,
+					       .module = m->module,
+					       .size = m->size,
+					       .token = m->token,
+					       .first = (uint32_t)l->entries.n,
+					       .n = (uint32_t)l->map.n }));
+	*map_u64_put(&l->by_start, m->start, NULL) = l->listed.n;
+	vec_each(e, &l->map)
+		vec_push(&l->entries, *e);
+}
+
+void lines_event(struct lines *l, const struct nettrace_event *event)
+{
 	struct clr_method m;
 	if (!str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER))
 		return;
@@ -136,16 +160,22 @@ static void on_event(void *user, const struct nettrace_event *event)
 		take_map(l, event);
 	else if (event->meta->event_id == EVENT_MODULE)
 		take_module(l, event);
-	if (clr_event(event) != CLR_METHOD_LOAD || !clr_decode_method(event, &m) || m.id != l->map_method ||
-	    !map_u64_get(&l->starts, m.start))
+	if (clr_event(event) != CLR_METHOD_LOAD || !clr_decode_method(event, &m) || m.id != l->map_method)
 		return;
+	keep_map(l, &m);
+	l->map_method = 0;
+}
+
+static void find_places(struct lines *l)
+{
 	vec_each(h, &l->hits) {
-		if (h->start == m.start && h->offset < m.size && il_of(l, h->offset, &h->il)) {
-			h->token = m.token;
-			h->module = m.module;
+		const uint64_t *at = map_u64_get(&l->by_start, h->start);
+		const struct listed *m = at ? &l->listed.v[*at - 1] : NULL;
+		if (m && h->offset < m->size && il_of(l, m, h->offset, &h->il)) {
+			h->token = m->token;
+			h->module = m->module;
 		}
 	}
-	l->map_method = 0;
 }
 
 /* --- lines --- */
@@ -177,28 +207,11 @@ static void add_line(struct line_list *list, struct map_u64 *index, const struct
 	list->v[*place].weight += h->weight;
 }
 
-static void ask(struct lines *l, struct exam *exam)
-{
-	struct events_stream s = exam_methods_stream(NULL, NULL);
-	s.name = "lines";
-	s.rundown |= CLR_LOADER | CLR_IL_MAP;
-	s.event = on_event;
-	s.user = l;
-	/* What comes of it is kept, not the whole rundown. */
-	struct recording *recording = exam->recording;
-	exam->recording = NULL;
-	err_ignore(exam_rundown(exam, &s));
-	exam->recording = recording;
-}
-
-void lines_resolve(struct lines *l, struct exam *exam, struct line_list *ret)
+void lines_resolve(struct lines *l, const struct exam *exam, struct line_list *ret)
 {
 	char root[64];
 	struct map_u64 index = { 0 };
-	if (!l->hits.n || !target_alive(&exam->patient->target))
-		return;
-	exam_progress(exam, -1, "asking for lines");
-	ask(l, exam);
+	find_places(l);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)exam->patient->target.pid);
 	CLEANUP(pdbs_freep) struct pdbs *pdbs = pdbs_new(root);
 	vec_each(h, &l->hits) {

@@ -4,6 +4,7 @@
  *
  * Only the leaf: what a caller's line says stands in the call tree already. Bounded; what does not fit is left out. */
 
+#include "eventpipe/clr.h"
 #include "eventpipe/methods.h"
 #include "profilers/exam.h"
 #include "profilers/samples.h"
@@ -25,8 +26,11 @@ struct line_list { /* a VEC, heaviest first */
 	size_t n, cap;
 };
 void line_list_free(struct line_list *list);
-/* Asks the runtime once, after the window. Nothing when it is gone or there is no PDB of that build. */
-void lines_resolve(struct lines *l, struct exam *exam, struct line_list *ret);
+/* Takes the runtime's lists of methods, modules and IL maps: a rundown of these keywords. */
+#define LINES_RUNDOWN (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
+void lines_event(struct lines *l, const struct nettrace_event *event);
+/* What the lists said, as lines. Nothing where there is no PDB of that build. */
+void lines_resolve(struct lines *l, const struct exam *exam, struct line_list *ret);
 /* Kept with the recording as a fact. */
 void lines_save(const struct line_list *list, const struct samples *samples, struct exam *exam);
 void lines_load(const struct exam *exam, struct samples *samples, struct line_list *ret);

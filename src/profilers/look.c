@@ -27,13 +27,11 @@ struct err *look_at_patient(const struct patient *p, struct image_limits *limits
 {
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
 	struct dac_options dac_options = { .root = root };
-	struct image_forecast forecast;
 	struct look look = { .target = &p->target };
 	if (p->answered)
 		limits->cookie = p->info.cookie;
 	/* Nobody is made to stand still for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
-	TRY(image_forecast(&p->target, limits, &forecast));
 	/* Attempts that failed have made its threads run: the first one's list is the true one. */
 	look.before = ret->before;
 	if (!look.before.n)
@@ -283,6 +281,8 @@ static void keep_facts(struct exam *exam, const struct look_part *part)
 	json_object_set_new(fact, "core", json_boolean(part->facts.core));
 	json_object_set_new(fact, "gcdump", json_boolean(part->facts.gcdump));
 	json_object_set_new(fact, "agent", json_boolean(part->facts.agent));
+	json_object_set_new(fact, "events", json_boolean(part->facts.events));
+	json_object_set_new(fact, "again", json_boolean(part->facts.again));
 	json_object_set_new(fact, "at_unix_ns", json_integer((json_int_t)part->facts.at_unix_ns));
 	json_object_set_new(fact, "attempts", json_integer(part->facts.attempts));
 	json_object_set_new(fact, "dac_deaths", json_integer(part->facts.dac_deaths));
@@ -301,6 +301,8 @@ static void recall_facts(const struct exam *exam, struct look_part *part)
 		memcpy((char *)&part->facts + kept[i].offset, &value, sizeof(value));
 	}
 	part->facts.agent = json_get_bool(fact, "agent", false);
+	part->facts.events = json_get_bool(fact, "events", false);
+	part->facts.again = json_get_bool(fact, "again", false);
 	part->facts.at_unix_ns = json_get_int(fact, "at_unix_ns", 0);
 	part->facts.attempts = (uint32_t)json_get_int(fact, "attempts", 0);
 	part->facts.dac_deaths = (uint32_t)json_get_int(fact, "dac_deaths", 0);
@@ -343,6 +345,18 @@ static bool pause_exam(const struct exam *exam, uint64_t ms)
 	return false;
 }
 
+/* Before it is touched: what it is in for. */
+static void announce(struct exam *exam)
+{
+	const struct target *t = &exam->patient->target;
+	uint64_t pause_ns = t->pid ? image_predict_pause(t) : 0;
+	if (pause_ns)
+		exam_progress(exam, -1, "taking a copy of its memory: it will stand still for about %s",
+			      fmt_duration_ns(pause_ns).s);
+	else
+		exam_progress(exam, -1, "taking a copy of its memory");
+}
+
 /* A process that did not stand still in time runs on untouched, and may a moment later. */
 static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 {
@@ -351,7 +365,7 @@ static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 		return look_at_core(exam->core, ret);
 	if (heap)
 		limits.busy_word = dac_busy_word(&exam->patient->target);
-	exam_progress(exam, -1, "taking a copy of its memory");
+	announce(exam);
 	if (exam->way == WAY_AGENT)
 		return look_by_agent(exam->patient, &limits, ret);
 	for (unsigned attempt = 1;; attempt++) {
@@ -369,6 +383,8 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 {
 	if (exam->core && is_gcdump(exam->core))
 		return drain_gcdump(exam, part, out);
+	if (exam->way == WAY_EVENTS && part->drain_events)
+		return part->drain_events(part->user, exam, out, &part->facts);
 	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
@@ -574,6 +590,19 @@ static void how_agent(struct report *report, const struct look_facts *looks, siz
 			   "of the runtime's code, too large to be saved");
 }
 
+static void how_events(struct report *report, const struct look_facts *f)
+{
+	CLEANUP(mem_freep)
+	char *told = mem_printf("its runtime collected and told of every object that was left: %s of events in %s, "
+				"none lost%s",
+				fmt_bytes(f->bytes).s, fmt_duration_ns(f->life_ns).s,
+				f->again ? "; before .NET 10 it collects again when that ends" : "");
+	report_how(report, "Way", V_TEXT("events"), told);
+	report_how(report, "Target paused", f->pause_ns ? V_NS(f->pause_ns) : V_NONE, "by that collection");
+	if (f->attempts > 1)
+		report_how(report, "Attempts", V_COUNT(f->attempts), "the ones before lost events");
+}
+
 void look_how(struct report *report, const struct look_facts *looks, size_t n)
 {
 	uint64_t pause_ns = 0, life_ns = 0, copied = 0, missing = 0;
@@ -589,6 +618,8 @@ void look_how(struct report *report, const struct look_facts *looks, size_t n)
 		return;
 	if (looks[0].core) {
 		how_core(report, &looks[0]);
+	} else if (looks[0].events) {
+		how_events(report, &looks[0]);
 	} else if (looks[0].agent) {
 		how_agent(report, looks, n, pause_ns, missing);
 	} else {

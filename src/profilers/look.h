@@ -25,7 +25,9 @@
 struct look_facts {
 	bool core;	    /* a core file: nobody was paused */
 	bool gcdump;	    /* a .gcdump file: core is set as well */
+	bool events;	    /* told by the runtime in events: nothing but what a collection left alive is known */
 	bool agent;	    /* by our library in the process, which sent a copy of itself */
+	bool again;	    /* by events of a runtime that collects again when they end */
 	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
 	int64_t at_unix_ns; /* of a core: when its file was last written */
 	uint64_t pause_ns;  /* from the first thread's stop to the last one's start */
@@ -93,6 +95,8 @@ struct look_part {
 	struct err *(*drain)(void *user, struct look *look, struct buf *out);
 	/* The same out of a .gcdump file's bytes; NULL = that is not enough. */
 	struct err *(*drain_gcdump)(void *user, const void *file, size_t len, struct buf *out);
+	/* The same by the runtime's events; NULL = that is not enough. */
+	struct err *(*drain_events)(void *user, struct exam *exam, struct buf *out, struct look_facts *ret_facts);
 	/* Understands what drain() wrote, which may be hostile. After the copy is gone. */
 	struct err *(*take)(void *user, struct cursor *in);
 	void *user;

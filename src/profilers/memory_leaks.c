@@ -1,13 +1,15 @@
 /* Memory leaks: several looks at the living objects, and what grows from each to the next.
  *
  * Garbage is left out of every look, so what grows is held by someone. Holders are known by their names: objects move,
- * and addresses mean nothing from one look to the next. Of each look only the sums stay in memory. */
+ * and an address means the same only while nothing was moved (same_objects.h). Of each look only the sums stay in
+ * memory, and of the first one where each object was. */
 
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/heap_look.h"
 #include "profilers/holders.h"
 #include "profilers/profiler.h"
+#include "profilers/same_objects.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +41,7 @@ struct grower {
 	const char *keeps;	   /* of holders: main type at the last look where it had one; or NULL */
 	struct sum at[LOOKS_MAX];
 	uint64_t kept[LOOKS_MAX]; /* objects of the main type */
+	struct same_count same;	  /* of types: from the first look to the last */
 };
 struct growers { /* a VEC */
 	struct grower *v;
@@ -56,6 +59,8 @@ struct leaks {
 	struct arena arena;
 	uint64_t walked, lost;
 	uint32_t threads_unread;
+	struct same_objects first;
+	bool knows_same; /* at the last look */
 };
 
 static struct grower *grower_of(struct leaks *l, struct growers *list, const char *name, const char *detail)
@@ -71,24 +76,43 @@ static struct grower *grower_of(struct leaks *l, struct growers *list, const cha
 	return &list->v[id];
 }
 
-static void sum_types(struct leaks *l, const struct heapgraph *g)
+/* The type's place among those of all looks. */
+static uint32_t *type_ids(struct leaks *l, const struct heapgraph *g)
 {
-	struct sum *sums = mem_zalloc((g->types.n + 1) * sizeof(*sums));
-	for (uint32_t i = 0; i < g->n; i++)
-		if (heapgraph_reached(g, i)) {
-			sums[g->type[i]].objects++;
-			sums[g->type[i]].bytes += (uint64_t)g->units[i] * 8;
-		}
+	uint32_t *ids = mem_zalloc((g->types.n + 1) * sizeof(*ids));
 	for (uint32_t t = 0; t < g->types.n; t++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
-		if (!sums[t].objects)
-			continue;
 		heap_type_name(g, t, &name);
-		struct grower *grower = grower_of(l, &l->types, buf_cstr(&name), "");
-		grower->at[l->n].objects += sums[t].objects;
-		grower->at[l->n].bytes += sums[t].bytes;
+		const struct grower *grower = grower_of(l, &l->types, buf_cstr(&name), "");
+		ids[t] = (uint32_t)(grower - l->types.v);
 	}
-	mem_free(sums);
+	return ids;
+}
+
+static void find_same(struct leaks *l, const struct heapgraph *g, const uint32_t *ids)
+{
+	if (!l->n) {
+		same_objects_keep(&l->first, g, ids);
+		return;
+	}
+	struct same_count *same = mem_zalloc((l->types.n + 1) * sizeof(*same));
+	l->knows_same = same_objects_find(&l->first, g, ids, same);
+	for (size_t i = 0; i < l->types.n; i++)
+		l->types.v[i].same = same[i];
+	mem_free(same);
+}
+
+static void sum_types(struct leaks *l, const struct heapgraph *g)
+{
+	CLEANUP(mem_freep) uint32_t *ids = type_ids(l, g);
+	for (uint32_t i = 0; i < g->n; i++) {
+		if (!heapgraph_reached(g, i))
+			continue;
+		struct sum *sum = &l->types.v[ids[g->type[i]]].at[l->n];
+		sum->objects++;
+		sum->bytes += (uint64_t)g->units[i] * 8;
+	}
+	find_same(l, g, ids);
 }
 
 static void sum_holders(struct leaks *l, const struct heapgraph *g)
@@ -136,6 +160,47 @@ static struct err *take_look(struct leaks *l, struct exam *exam, const char *par
 	return NULL;
 }
 
+/* The last look at the heap that a recording has. */
+static struct err *last_part(const struct recording *r, const char *whose, char *ret, size_t size)
+{
+	unsigned best = 0, number;
+	str_copy(ret, size, "");
+	for (size_t i = 0; i < recording_n_parts(r); i++) {
+		struct recording_part_info info = recording_part_info(r, i);
+		number = str_eq(info.name, "heap") ? 1 : 0;
+		if (!info.kept || (!number && sscanf(info.name, "heap-%u", &number) != 1) || number < best)
+			continue;
+		best = number;
+		str_copy(ret, size, info.name);
+	}
+	return *ret ? NULL : err_new(ERR_USAGE, "the %s session kept no look at the heap", whose);
+}
+
+/* Two sessions that were made before, of whatever profiler of the heap. */
+static struct err *look_at_two(struct leaks *l, struct exam *exam)
+{
+	struct recording *later = exam->recording;
+	char part[32];
+	exam->recording = exam->before;
+	struct err *err = last_part(exam->recording, "earlier", part, sizeof(part));
+	if (!err)
+		err = take_look(l, exam, part);
+	exam->recording = later;
+	TRY(err);
+	TRY(last_part(exam->recording, "later", part, sizeof(part)));
+	TRY(take_look(l, exam, part));
+	/* They may be of different processes, even of different boots: only the calendar is the same. */
+	for (uint32_t i = 0; i < l->n; i++)
+		l->facts[i].at_ns = (uint64_t)MAX(l->facts[i].at_unix_ns, (int64_t)0);
+	if (l->facts[0].at_ns >= l->facts[1].at_ns)
+		return err_new(ERR_USAGE,
+			       "the session to compare with is not the earlier one: name them the other way round");
+	exam->start_unix_ns = l->facts[0].at_unix_ns;
+	exam->start_ns = l->facts[0].at_ns;
+	exam->end_ns = l->facts[1].at_ns;
+	return NULL;
+}
+
 static struct err *run(struct exam *exam)
 {
 	struct leaks *l = exam->state = mem_zalloc(sizeof(*l));
@@ -144,6 +209,8 @@ static struct err *run(struct exam *exam)
 	if (exam->core)
 		return err_new(ERR_USAGE,
 			       "memory-leaks compares several looks, and a core file is one: use gc-survivors");
+	if (exam->before)
+		return look_at_two(l, exam);
 	for (unsigned i = 0; i < looks; i++) {
 		char part[32];
 		snprintf(part, sizeof(part), "heap-%u", i + 1);
@@ -233,11 +300,6 @@ static int leaks_first(const void *a, const void *b)
 }
 
 /* ---- words ---- */
-
-static struct value bytes_value(int64_t n)
-{
-	return n < 0 ? V_NUMBER((double)n) : V_BYTES(n);
-}
 
 static void say_grower(const struct leaks *l, const struct grower *g, struct rich *v)
 {
@@ -402,16 +464,41 @@ static void add_types(struct leaks *l, struct report *report)
 {
 	struct report_table *t = report_table(report, "Types that grew");
 	size_t shown = 0;
+	uint32_t last = l->n - 1;
 	report_column(t, "Type", VALUE_CODE, 0);
-	report_column(t, "More objects", VALUE_COUNT, 0);
+	report_column(t, "New", VALUE_COUNT, 0);
+	report_column(t, "Gone", VALUE_COUNT, 0);
+	report_column(t, "Stayed", VALUE_COUNT, 0);
 	report_column(t, "Grew by", VALUE_BYTES, 0);
 	report_column(t, "Now", VALUE_BYTES, 0);
-	vec_each(g, &l->types)
-		if (growth(l, g) > 0 && shown++ < TYPE_ROWS)
-			report_row(t,
-				   (struct value[]){ V_CODE(g->name),
-						     object_growth(l, g) >= 0 ? V_COUNT(object_growth(l, g)) : V_NONE,
-						     bytes_value(growth(l, g)), V_BYTES(g->at[l->n - 1].bytes) });
+	vec_each(g, &l->types) {
+		uint64_t stayed = g->same.stayed;
+		if (growth(l, g) <= 0 || shown++ >= TYPE_ROWS)
+			continue;
+		report_row(t, (struct value[]){ V_CODE(g->name),
+						l->knows_same ? V_COUNT(g->at[last].objects - stayed) : V_NONE,
+						l->knows_same ? V_COUNT(g->at[0].objects - stayed) : V_NONE,
+						l->knows_same ? V_COUNT(stayed) : V_NONE, V_BYTES(growth(l, g)),
+						V_BYTES(g->at[last].bytes) });
+	}
+}
+
+static void how_same(const struct leaks *l, struct report *report)
+{
+	uint64_t stayed = 0, unsure = 0;
+	vec_each(g, &l->types) {
+		stayed += g->same.stayed;
+		unsure += g->same.unsure;
+	}
+	CLEANUP(mem_freep)
+	char *words = unsure ? mem_printf("by address and type; %s may have moved instead, and count as gone and new",
+					  fmt_plural(unsure, "young one", "young ones").s)
+			     : mem_strdup("by address and type");
+	if (l->knows_same)
+		report_how(report, "Known again", V_COUNT(stayed), words);
+	else
+		report_how(report, "Known again", V_NONE,
+			   "a collection has moved objects in between: which ones are new cannot be told");
 }
 
 static void add_chart(const struct leaks *l, struct report *report)
@@ -456,6 +543,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_areas(l, report);
 	}
 	look_how(report, l->facts, l->n);
+	if (l->n > 1)
+		how_same(l, report);
 	report_how(report, "Objects walked", V_COUNT(l->walked),
 		   l->lost ? "a part of the heap makes no sense and was left out" : "none skipped");
 	if (l->threads_unread)
@@ -476,6 +565,7 @@ static void free_state(void *state)
 	heap_look_fini(&l->look);
 	free_growers(&l->holders);
 	free_growers(&l->types);
+	same_objects_free(&l->first);
 	arena_free(&l->arena);
 	mem_free(l);
 }
@@ -526,6 +616,7 @@ const struct profiler profiler_memory_leaks = {
 			  "(loader)." },
 		},
 	.n_advice = 4,
+	.two_recordings = true,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

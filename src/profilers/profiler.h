@@ -42,7 +42,8 @@ struct profiler {
 	size_t n_params;
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
 	bool experimental;
-	bool for_core; /* asks a core file; of a living process it can only say that it lives */
+	bool for_core;	     /* asks a core file; of a living process it can only say that it lives */
+	bool two_recordings; /* can compare one with an earlier one: exam->before */
 	const struct advice *advice;
 	size_t n_advice;
 	/* Collects until the window ends, the target ends or the exam is cancelled. Cut short is no error: it marks the

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/event_frames.h"
 #include "profilers/events.h"
 #include "profilers/sampling.h"
 #include <dirent.h>
@@ -17,7 +18,6 @@
 
 #define LOOK_EVERY_NS 50000000ull
 #define LOOKS_MAX (1u << 20)
-#define FRAMES_MAX 1024
 
 /* A thread used so much CPU between two looks. */
 struct look {
@@ -34,10 +34,8 @@ struct watching {
 	VEC(struct look) looks;
 	VEC(uint64_t) last_cpu, last_look; /* by thread */
 	VEC(uint64_t) times;		   /* of samples, by index */
-	VEC(uint64_t) addresses;	   /* of stacks, named afterwards */
 	uint64_t looked_ns;
-	struct map_u64 frames; /* address -> frame */
-	struct buf text;
+	struct event_frames frames;
 };
 
 static uint32_t thread_of(struct watching *w, uint32_t tid)
@@ -99,35 +97,14 @@ static void look(struct watching *w, bool first)
 	w->looked_ns = clock_mono_ns();
 }
 
-static uint32_t frame_of(struct watching *w, uint64_t address)
-{
-	bool new;
-	uint64_t *place = map_u64_put(&w->frames, address, &new);
-	if (new) {
-		char name[40];
-		snprintf(name, sizeof(name), "[code at 0x%llx]", (unsigned long long)address);
-		uint32_t frame = samples_frame(w->samples, name, NULL, FRAME_OTHER);
-		while (w->addresses.n <= frame)
-			vec_push(&w->addresses, 0);
-		w->addresses.v[frame] = address;
-		*map_u64_put(&w->frames, address, NULL) = frame;
-		return frame;
-	}
-	return (uint32_t)*place;
-}
-
 static void on_sample(void *user, const struct nettrace_event *event)
 {
 	struct watching *w = user;
-	uint32_t frames[FRAMES_MAX];
-	size_t n = 0;
 	if (!event->n_frames)
 		return;
-	for (size_t i = 0; i < event->n_frames && n < FRAMES_MAX; i++)
-		frames[n++] = frame_of(w, nettrace_event_frame(event, i) - (i ? 1 : 0));
 	const uint64_t *tid = map_u64_get(&w->own, event->thread_id);
 	uint32_t thread = thread_of(w, tid ? (uint32_t)*tid : (uint32_t)event->thread_id);
-	uint32_t stack = samples_stack(w->samples, frames, n, UNWIND_ROOT, false);
+	uint32_t stack = event_frames_stack(&w->frames, event);
 	size_t had = w->samples->list.n;
 	samples_add(w->samples, (event->time - MIN(event->time, w->exam->start_ns)) / 1000, thread, stack, 0, 0);
 	if (w->samples->list.n > had)
@@ -206,21 +183,6 @@ static void weigh(struct watching *w)
 	w->facts->ends[UNWIND_ROOT] = kept;
 }
 
-static void name_frames(struct watching *w)
-{
-	struct samples *s = w->samples;
-	for (uint32_t i = 0; i < w->addresses.n; i++) {
-		const struct method *m = w->addresses.v[i] ? methods_find(w->methods, w->addresses.v[i]) : NULL;
-		if (!m)
-			continue;
-		buf_clear(&w->text);
-		method_show(m->space, m->name, &w->text);
-		uint32_t same = samples_frame(s, buf_cstr(&w->text), NULL,
-					      method_is_framework(m->space) ? FRAME_FRAMEWORK : FRAME_CODE);
-		s->frames.v[i] = s->frames.v[same];
-	}
-}
-
 /* --- the window --- */
 
 static struct err *start(void *user)
@@ -257,6 +219,7 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 		return err_new(ERR_UNSUPPORTED,
 			       "the process is not visible in our /proc, so nobody says what uses the CPU");
 	struct watching w = { .exam = exam, .samples = samples_new(), .methods = methods_new(), .facts = facts };
+	w.frames.samples = w.samples;
 	struct events_stream streams[] = {
 		exam_compiled_stream(w.methods),
 		{ .name = "sampled",
@@ -281,18 +244,16 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 		facts->lost = streams[1].lost;
 		facts->threads = (uint32_t)w.samples->threads.n;
 		weigh(&w);
-		name_frames(&w);
+		event_frames_name(&w.frames, w.methods);
 		*ret = STEAL(w.samples);
 	}
 	samples_free(w.samples);
 	methods_free(w.methods);
 	map_u64_free(&w.own);
-	map_u64_free(&w.frames);
 	vec_free(&w.looks);
 	vec_free(&w.last_cpu);
 	vec_free(&w.last_look);
 	vec_free(&w.times);
-	vec_free(&w.addresses);
-	buf_free(&w.text);
+	event_frames_fini(&w.frames);
 	return err;
 }

@@ -3,9 +3,8 @@
  *   u32 n methods:  string name, u8 framework
  *   u32 n lines:    string "File.cs:12"
  *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
- *                   u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each
- *   u32 n things:   u64 address, u8 kind, u8 guessed | taken << 1, u32 next, string type, name, u32 n holders: u32
- * thread each u32 ended */
+ * native, u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each u32 n things:   u64 address, u8 kind,
+ * u8 guessed | taken << 1 | posted << 2, u32 next, string type, name, more, u32 n holders: u32 thread each u32 ended */
 
 #include "profilers/seen.h"
 #include "base/str.h"
@@ -89,6 +88,7 @@ void seen_add_thread(struct seen *s, const struct seen_thread *thread)
 	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
 	t.os_name = keep(s, t.os_name ? t.os_name : "");
 	t.exception = keep(s, t.exception);
+	t.native = str_empty(t.native) ? NULL : keep(s, t.native);
 	vec_push(&s->threads, t);
 }
 
@@ -99,6 +99,7 @@ uint32_t seen_add_thing(struct seen *s, const struct seen_thing *thing)
 	t.n = (uint32_t)s->holders.n - t.first;
 	t.type = keep(s, t.type ? t.type : "");
 	t.name = str_empty(t.name) ? NULL : keep(s, t.name);
+	t.more = str_empty(t.more) ? NULL : keep(s, t.more);
 	vec_push(&s->things, t);
 	return (uint32_t)s->things.n - 1;
 }
@@ -185,13 +186,44 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 		buf_printf(out, ": %s", e.message);
 }
 
-static void add_frame(struct seen *s, struct look *look, const struct dac_frame *f)
+/* Threads stand in the same places: what a method is called and which line it is at is found out once. */
+struct places {
+	struct map_u64 methods; /* description -> seen method */
+	struct map_u64 lines;	/* description and IL offset -> line, in strings */
+	struct strtab strings;
+};
+
+static void places_free(struct places *p)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
+	map_u64_free(&p->methods);
+	map_u64_free(&p->lines);
+	strtab_free(&p->strings);
+}
+
+static const char *place_line(struct places *p, struct look *look, const struct dac_frame *f)
+{
 	struct pdb_line line;
-	if (!f->kind && f->method && f->il_offset >= 0 && dac_line(look->lines, f->method, f->il_offset, &line))
-		dac_line_add(&text, &line);
-	seen_add_frame_at(s, method_of(s, look->dac, f), buf_cstr(&text));
+	bool new;
+	if (f->kind || !f->method || f->il_offset < 0)
+		return "";
+	uint64_t *place = map_u64_put(&p->lines, hash_u64(f->method) ^ (uint64_t)f->il_offset, &new);
+	if (new) {
+		CLEANUP(buf_free) struct buf text = { 0 };
+		if (dac_line(look->lines, f->method, f->il_offset, &line))
+			dac_line_add(&text, &line);
+		*place = strtab_add(&p->strings, buf_cstr(&text), text.len);
+	}
+	return strtab_get(&p->strings, (uint32_t)*place);
+}
+
+static void add_frame(struct seen *s, struct places *p, struct look *look, const struct dac_frame *f)
+{
+	bool new;
+	uint64_t *place = map_u64_put(&p->methods, f->method, &new);
+	if (new)
+		*place = method_of(s, look->dac, f);
+	uint32_t method = (uint32_t)*place;
+	seen_add_frame_at(s, method, place_line(p, look, f));
 }
 
 /* A stack of nothing but nameless code is that of a thread the runtime made for itself. */
@@ -205,7 +237,8 @@ static bool is_told(struct dac *dac, const struct dac_stack *stack)
 	return false;
 }
 
-static void take_thread(struct seen *s, struct look *look, const struct dac_thread *t, const struct dac_stack *stack)
+static void take_thread(struct seen *s, struct places *p, struct look *look, const struct dac_thread *t,
+			const struct dac_stack *stack)
 {
 	CLEANUP(buf_free) struct buf exception = { 0 };
 	struct seen_thread thread = { .managed_id = t->managed_id,
@@ -220,7 +253,7 @@ static void take_thread(struct seen *s, struct look *look, const struct dac_thre
 	size_t n = is_told(look->dac, stack) ? MIN(stack->n, (size_t)FRAMES_MAX * 2) : 0;
 	for (size_t i = 0; i < n; i++)
 		if (seen_keeps_frame(stack, i))
-			add_frame(s, look, &stack->v[i]);
+			add_frame(s, p, look, &stack->v[i]);
 	if (t->exception)
 		describe_exception(look->dac, t, &exception);
 	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
@@ -254,6 +287,7 @@ static struct err *read_stacks(struct dac *dac, struct drained *d)
 	struct dac_addresses methods = { 0 };
 	CLEANUP(err_freep) struct err *first = NULL;
 	size_t wanted = 0, failed = 0;
+	dac_learn_all_stacks(dac, &d->threads, false);
 	vec_each(t, &d->threads) {
 		struct dac_stack stack = { 0 };
 		struct err *err = is_there(t) ? dac_stack(dac, t->os_id, &stack) : NULL;
@@ -305,6 +339,7 @@ struct err *seen_drain(void *user, struct look *look, struct buf *out)
 	(void)user;
 	CLEANUP(drained_fini) struct drained d = { 0 };
 	CLEANUP(seen_freep) struct seen *s = seen_new();
+	CLEANUP(places_free) struct places places = { 0 };
 	TRY(dac_threads(look->dac, &d.threads));
 	TRY(read_stacks(look->dac, &d));
 	err_ignore(dac_name_threads(look->dac, &d.threads));
@@ -313,10 +348,11 @@ struct err *seen_drain(void *user, struct look *look, struct buf *out)
 			s->ended++;
 			continue;
 		}
-		take_thread(s, look, &d.threads.v[i], &d.stacks.v[i]);
+		take_thread(s, &places, look, &d.threads.v[i], &d.stacks.v[i]);
 		vec_push(&d.origin, (uint32_t)i);
 	}
 	seen_find_things(s, &(struct seen_raw){ look, &d.threads, d.stacks.v, d.origin.v });
+	seen_find_native(s, look);
 	ask_times(s, look);
 	seen_write(s, out);
 	return NULL;
@@ -349,10 +385,11 @@ static void write_things(const struct seen *s, struct buf *out)
 	vec_each(t, &s->things) {
 		buf_add(out, &t->address, sizeof(t->address));
 		buf_char(out, (char)t->kind);
-		buf_char(out, (char)(t->guessed | t->taken << 1));
+		buf_char(out, (char)(t->guessed | t->taken << 1 | t->posted << 2));
 		put_u32(out, t->next);
 		put_text(out, t->type);
 		put_text(out, t->name);
+		put_text(out, t->more);
 		put_u32(out, t->n);
 		for (uint32_t i = 0; i < t->n; i++)
 			put_u32(out, s->holders.v[t->first + i]);
@@ -396,6 +433,7 @@ void seen_write(const struct seen *s, struct buf *out)
 		put_text(out, t->name);
 		put_text(out, t->os_name);
 		put_text(out, t->exception);
+		put_text(out, t->native);
 		buf_add(out, &t->before, sizeof(t->before));
 		buf_add(out, &t->after, sizeof(t->after));
 		put_u32(out, t->waits_for);
@@ -452,6 +490,7 @@ static void get_thread(struct seen *s, struct cursor *in, const struct tables *t
 	t.name = get_text(s, in);
 	t.os_name = get_text(s, in);
 	t.exception = get_text(s, in);
+	t.native = get_text(s, in);
 	t.name = flags & FLAG_NAME ? t.name : NULL;
 	t.exception = flags & FLAG_EXCEPTION ? t.exception : NULL;
 	t.before.cpu_ns = cursor_u64(in);
@@ -474,9 +513,11 @@ static void get_thing(struct seen *s, struct cursor *in)
 	uint8_t flags = cursor_u8(in);
 	t.guessed = flags & 1;
 	t.taken = flags & 2;
+	t.posted = flags & 4;
 	t.next = cursor_u32(in);
 	t.type = get_text(s, in);
 	t.name = get_text(s, in);
+	t.more = get_text(s, in);
 	uint32_t n = cursor_u32(in);
 	in->bad |= kind >= THING_KINDS || n > s->threads.n;
 	t.kind = kind;

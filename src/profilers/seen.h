@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "profilers/look.h"
 
-#define SEEN_VERSION 1
+#define SEEN_VERSION 2
 #define SEEN_NONE UINT32_MAX
 /* For seen_thread.call, beside numbers of system calls. */
 #define SEEN_RUNS (-1)	  /* in none: it ran, or could have run */
@@ -35,6 +35,7 @@ struct seen_thread {
 	const char *os_name;		 /* as the kernel knows it, or "" */
 	const char *exception;		 /* type and message of the one it is throwing, or NULL */
 	int32_t call;			 /* the system call it is in, or SEEN_RUNS, SEEN_UNKNOWN */
+	const char *native;		 /* of native code: "libfoo.so foo_wait", or NULL */
 	uint32_t first, n;		 /* of frames, innermost first */
 	struct seen_times before, after; /* the look, which itself makes it run */
 	uint32_t waits_for;		 /* thing, or SEEN_NONE: nothing, or nobody knows what */
@@ -48,6 +49,7 @@ enum thing_kind {
 	THING_RWLOCK,	 /* ReaderWriterLockSlim */
 	THING_TASK,
 	THING_THREAD, /* the end of one */
+	THING_INIT,   /* the end of a type's static constructor; the address is none */
 	THING_OTHER,  /* an event, a queue: who will signal it nobody can know */
 	THING_KINDS,
 };
@@ -56,8 +58,10 @@ struct seen_thing {
 	enum thing_kind kind;
 	const char *type;  /* as its author knows it */
 	const char *name;  /* the field that holds it, the async method of a task; NULL = none found */
+	const char *more;  /* what else is known of it, for when nobody has it: "no thread runs it yet"; or NULL */
 	bool guessed;	   /* who has it is not written down anywhere: its holder keeps it at hand and is blocked */
-	bool taken;	   /* a semaphore that lets one pass, and one has; nobody knows who unless it is guessed */
+	bool posted;	   /* a task whose next part probably waits for the very thread that waits for the task */
+	bool taken;	   /* a semaphore with so many places, and none is left; nobody knows who has them */
 	uint32_t first, n; /* in holders: threads that have it, run it or are it */
 	uint32_t next;	   /* of a task that waits itself: for what; SEEN_NONE = nothing that is known */
 };
@@ -98,6 +102,8 @@ void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, stru
 const char *name_brief(const char *name);
 /* The first thing of the same kind, type and name: those are alike to a reader. */
 uint32_t seen_thing_class(const struct seen *s, uint32_t thing);
+/* That of every thing; the caller frees (mem_free). */
+uint32_t *seen_thing_classes(const struct seen *s);
 /* What a task waits for in the end, through the tasks it awaits; itself when it is run by somebody. */
 const struct seen_thing *seen_chain_end(const struct seen *s, const struct seen_thing *thing);
 /* What a thread does and, where it is known, for what it waits and who has that: "waits for Shop.Stock._lock, held by
@@ -120,6 +126,8 @@ struct seen_raw {
 	const struct dac_stack *stacks; /* one for each of threads */
 	const uint32_t *origin;		/* of a seen thread: its index there */
 };
+/* Native code that threads are in, where nothing else tells what they do: of living processes. */
+void seen_find_native(struct seen *s, const struct look *look);
 /* Is that frame of a stack one of the seen thread's? */
 bool seen_keeps_frame(const struct dac_stack *stack, size_t i);
 /* What blocked threads wait for and who has it, out of memory. What cannot be found is left out. */
@@ -144,6 +152,8 @@ enum doing {
 	DOING_RWLOCK,
 	DOING_TASK,    /* blocks on a task: .Result, .Wait() */
 	DOING_QUEUE,   /* for an item of a BlockingCollection */
+	DOING_ROOM,    /* for room in a BlockingCollection */
+	DOING_INIT,    /* for a type's static constructor to end */
 	DOING_EVENT,   /* an event, a handle */
 	DOING_MEETING, /* Barrier, CountdownEvent */
 	DOING_JOIN,    /* for another thread's end */

@@ -8,7 +8,9 @@
 
 #define FIRST "tasks"
 #define SECOND "tasks-2"
-#define MANY 10 /* alike, unmoved, and waiting for somebody in the process: that is no coincidence */
+#define PARTIES_MAX 50	     /* of a circle, that are looked at */
+#define CHAINS_SEARCHED 1000 /* for who may have a semaphore */
+#define MANY 10		     /* alike, unmoved, and waiting for somebody in the process: that is no coincidence */
 
 struct stuck {
 	struct chains *chains[2];
@@ -30,6 +32,7 @@ static struct err *run(struct exam *exam)
 {
 	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
 	struct look_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
+	parts[0].drain = chains_drain_brief;
 	struct err *err = exam_look_twice(exam, parts, &k->looks);
 	for (size_t i = 0; i < k->looks; i++)
 		k->facts[i] = parts[i].facts;
@@ -102,19 +105,45 @@ static bool may_hold_another(const struct judged *j, const struct chain *c)
 	       step_at(j->c, c, chain_site(j->c, c))->await > 0;
 }
 
+/* Is one of the method that waits there further on by now, at something else than a semaphore? Then it has it, and will
+ * give it back. */
+static bool somebody_has(const struct judged *j, const struct chain *waits)
+{
+	const struct chain_step *at = step_at(j->c, waits, chain_site(j->c, waits));
+	for (size_t k = 0; k < MIN(j->c->v.n, (size_t)CHAINS_SEARCHED); k++) {
+		const struct chain *c = &j->c->v.v[k];
+		for (uint32_t i = 0; c->awaits != AWAITS_SEMAPHORE && i < c->n; i++)
+			if (step_at(j->c, c, i)->method == at->method && step_at(j->c, c, i)->await > at->await)
+				return true;
+	}
+	return false;
+}
+
+static bool somebody_has_any(const struct judged *j, const char *what)
+{
+	size_t looked = 0;
+	vec_each(c, &j->c->v)
+		if (c->awaits == AWAITS_SEMAPHORE && str_eq(c->what, what) && looked++ < PARTIES_MAX &&
+		    somebody_has(j, c))
+			return true;
+	return false;
+}
+
 /* Two operations, each far enough to have a semaphore and waiting for another one. */
 static bool find_circle(const struct judged *j, const struct chain *ret[2])
 {
-	vec_each(a, &j->c->v) {
-		if (!may_hold_another(j, a))
+	size_t looked = 0;
+	ret[0] = NULL;
+	vec_each(c, &j->c->v) {
+		if (!may_hold_another(j, c) || (ret[0] && str_eq(ret[0]->what, c->what)))
 			continue;
-		vec_each(b, &j->c->v) {
-			if (!may_hold_another(j, b) || str_eq(a->what, b->what))
-				continue;
-			ret[0] = a;
-			ret[1] = b;
+		if (looked++ >= PARTIES_MAX || somebody_has_any(j, c->what))
+			continue;
+		if (ret[0]) {
+			ret[1] = c;
 			return true;
 		}
+		ret[0] = c;
 	}
 	return false;
 }
@@ -328,6 +357,9 @@ const struct profiler profiler_stuck_tasks = {
 			{ "channel-full",
 			  "Does anybody still read this channel? A reader that ended with an exception leaves its "
 			  "writers waiting: complete the channel with that exception (Writer.Complete(error))." },
+			{ "no-answer",
+			  "The other side does not answer. Give such calls a time limit (HttpClient.Timeout, a "
+			  "CancellationToken), and look there." },
 			{ "deadlock-likely", "A semaphore does not say who took it: look at both methods. If each "
 					     "takes the two in another "
 					     "order, take them in the same order everywhere, or both at once." },

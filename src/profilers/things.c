@@ -9,6 +9,8 @@
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "heap/objects.h"
+#include "profilers/awaiters.h"
+#include "profilers/delegates.h"
 #include "profilers/seen.h"
 #include <string.h>
 
@@ -16,7 +18,11 @@
 #define PARENTS_MAX 16
 #define READERS_MAX 1000
 
-#define TASK_DONE 0x01600000 /* of Task.m_stateFlags: completed, faulted or cancelled */
+/* Of Task.m_stateFlags. */
+#define TASK_BEGUN 0x00020000 /* its delegate was called */
+#define FUTEX 202
+#define NEXT_PART "its next part waits to be run"
+#define NO_MAXIMUM INT32_MAX
 
 struct finder {
 	struct seen *s;
@@ -78,6 +84,7 @@ TYPES(queue, "System.Collections.Concurrent.BlockingCollection");
 TYPES(event, "System.Threading.ManualResetEventSlim", "System.Threading.WaitHandle");
 TYPES(meeting, "System.Threading.Barrier", "System.Threading.CountdownEvent");
 TYPES(thread, "System.Threading.Thread");
+TYPES(context, "System.Threading.SynchronizationContext");
 
 /* The types a thread that does this waits for; NULL = any object. */
 static const char *const *wanted_types(enum doing doing, bool new_lock)
@@ -92,6 +99,7 @@ static const char *const *wanted_types(enum doing doing, bool new_lock)
 	case DOING_TASK:
 		return task_types;
 	case DOING_QUEUE:
+	case DOING_ROOM:
 		return queue_types;
 	case DOING_EVENT:
 		return event_types;
@@ -254,12 +262,13 @@ static bool has_at_hand(struct finder *f, uint32_t thread, uint64_t object)
 	return false;
 }
 
-/* Used as a lock, and somebody is inside. */
-static bool is_taken(struct finder *f, struct heap_value semaphore)
+/* Used as a lock or a limit, and none is left: how many there are; 0 = that is not so. */
+static uint32_t places_taken(struct finder *f, struct heap_value semaphore)
 {
 	int64_t count = -1, max = -1;
-	return heap_get_int(f->heap, semaphore, "m_currentCount", &count) &&
-	       heap_get_int(f->heap, semaphore, "m_maxCount", &max) && !count && max == 1;
+	bool known = heap_get_int(f->heap, semaphore, "m_currentCount", &count) &&
+		     heap_get_int(f->heap, semaphore, "m_maxCount", &max);
+	return known && !count && max > 0 && max < NO_MAXIMUM ? (uint32_t)max : 0;
 }
 
 static bool guess_semaphore(struct finder *f, uint64_t object)
@@ -273,6 +282,15 @@ static bool guess_semaphore(struct finder *f, uint64_t object)
 			add_holder(f, i);
 	}
 	return f->s->holders.n > had;
+}
+
+static void hold_semaphore(struct finder *f, struct heap_value semaphore, struct seen_thing *thing, struct buf *more)
+{
+	uint32_t places = places_taken(f, semaphore);
+	thing->taken = places > 0;
+	thing->guessed = places == 1 && guess_semaphore(f, thing->address);
+	if (places)
+		buf_printf(more, places == 1 ? "taken" : "all %u places taken", places);
 }
 
 /* ---- tasks ---- */
@@ -303,34 +321,58 @@ static void hold_task(struct finder *f, uint64_t task)
 	}
 }
 
-static bool is_awaiter(const struct heap_type *type)
+/* "Shop.Bank.Checkout.ConfirmAsync" of the box that is its task; else what it will call. */
+static void name_task(struct finder *f, struct heap_value task, struct buf *out)
 {
-	return type && (str_starts(type->name, "System.Runtime.CompilerServices.TaskAwaiter") ||
-			strstr(type->name, "ConfiguredTaskAwaiter"));
+	struct heap_value action;
+	type_async_method(task.type->name, out);
+	if (!out->len && heap_get_object(f->heap, task, "m_action", &action))
+		delegate_show(f->heap, f->raw->look->dac, f->raw->look->image, action, out);
+}
+
+static bool state_machine(struct finder *f, uint64_t box, struct heap_value *ret)
+{
+	struct heap_value value;
+	return heap_object(f->heap, box, &value) && (heap_get_struct(f->heap, value, "StateMachine", ret) ||
+						     heap_get_object(f->heap, value, "StateMachine", ret));
 }
 
 /* The pending task that a state machine awaits; 0 = none. */
 static uint64_t awaited_task(struct finder *f, uint64_t box)
 {
-	struct heap_value value, machine, awaiter;
-	if (!heap_object(f->heap, box, &value) || (!heap_get_struct(f->heap, value, "StateMachine", &machine) &&
-						   !heap_get_object(f->heap, value, "StateMachine", &machine)))
-		return 0;
-	struct heap_fields fields = heap_fields(f->heap, machine.type);
-	for (size_t i = 0; i < fields.n; i++) {
-		const struct heap_field *field = &fields.v[i];
-		uint64_t task;
-		int64_t flags;
-		struct heap_value pending;
-		if (field->is_static || field->element != HEAP_STRUCT || !is_awaiter(heap_type(f->heap, field->type)) ||
-		    !heap_get_struct(f->heap, machine, field->name, &awaiter) ||
-		    !heap_get_ref(f->heap, awaiter, "m_task", &task) || !task)
-			continue;
-		if (heap_object(f->heap, task, &pending) && heap_get_int(f->heap, pending, "m_stateFlags", &flags) &&
-		    !(flags & TASK_DONE))
-			return task;
-	}
-	return 0;
+	struct heap_value machine;
+	uint64_t object = state_machine(f, box, &machine) ? awaited_by_machine(f->heap, machine) : 0;
+	return object_is_a(f, object, task_types) ? object : 0;
+}
+
+/* Why a task that no thread runs is not done, as far as it says. */
+static void tell_task(struct finder *f, uint64_t object, struct heap_value task, struct buf *more)
+{
+	uint64_t action = 0;
+	int64_t flags = 0, state = -1;
+	struct heap_value machine;
+	heap_get_ref(f->heap, task, "m_action", &action);
+	heap_get_int(f->heap, task, "m_stateFlags", &flags);
+	bool plain = str_eq(task.type->name, "System.Threading.Tasks.Task") ||
+		     str_starts(task.type->name, "System.Threading.Tasks.Task`1[");
+	if (strstr(task.type->name, "AsyncStateMachineBox") && state_machine(f, object, &machine) &&
+		 heap_get_int(f->heap, machine, "<>1__state", &state) && state >= 0 &&
+		 !awaited_by_machine(f->heap, machine))
+		buf_str(more, NEXT_PART);
+	else if (plain && !action)
+		buf_str(more, "nobody has completed it");
+	else if (plain && !(flags & TASK_BEGUN))
+		buf_str(more, "no thread runs it yet");
+}
+
+/* Of a barrier and a countdown: who is missing. */
+static void tell_meeting(struct finder *f, struct heap_value value, struct buf *more)
+{
+	int64_t counts, left;
+	if (heap_get_int(f->heap, value, "_currentTotalCount", &counts))
+		buf_printf(more, "%u of %u are there", (unsigned)(counts >> 16 & 0x7fff), (unsigned)(counts & 0x7fff));
+	else if (heap_get_int(f->heap, value, "_currentCount", &left) && left > 0)
+		buf_printf(more, "%u missing", (unsigned)left);
 }
 
 /* ---- things ---- */
@@ -338,15 +380,17 @@ static uint64_t awaited_task(struct finder *f, uint64_t box)
 static void show_type(struct finder *f, uint64_t object, struct buf *out)
 {
 	const struct heap_type *type = heap_type_of(f->heap, object);
-	if (type)
+	if (type && strstr(type->name, "Task+DelayPromise"))
+		buf_str(out, "timer");
+	else if (type)
 		type_show(type->name, out);
 }
 
 static uint32_t new_thing(struct finder *f, uint64_t object, enum thing_kind kind)
 {
 	struct seen_thing thing = { .address = object, .kind = kind, .next = SEEN_NONE };
-	CLEANUP(buf_free) struct buf type = { 0 }, name = { 0 };
-	struct heap_value value;
+	CLEANUP(buf_free) struct buf type = { 0 }, name = { 0 }, more = { 0 };
+	struct heap_value value = { 0 };
 	int64_t id;
 	show_type(f, object, &type);
 	if (!heap_object(f->heap, object, &value))
@@ -358,13 +402,18 @@ static uint32_t new_thing(struct finder *f, uint64_t object, enum thing_kind kin
 	else if (kind == THING_RWLOCK)
 		hold_rwlock(f, value);
 	else if (kind == THING_SEMAPHORE)
-		thing.guessed = (thing.taken = is_taken(f, value)) && guess_semaphore(f, object);
+		hold_semaphore(f, value, &thing, &more);
 	else if (kind == THING_THREAD && heap_get_int(f->heap, value, "_managedThreadId", &id))
 		add_holder(f, find_thread(f, BY_MANAGED_ID, (uint64_t)id));
 	else if (kind == THING_TASK)
 		hold_task(f, object);
 	if (kind == THING_TASK)
-		type_async_method(value.type->name, &name);
+		name_task(f, value, &name);
+	if (kind == THING_TASK)
+		tell_task(f, object, value, &more);
+	else if (kind == THING_OTHER && value.type)
+		tell_meeting(f, value, &more);
+	thing.more = buf_cstr(&more);
 	thing.type = buf_cstr(&type);
 	thing.name = buf_cstr(&name);
 	uint32_t index = seen_add_thing(f->s, &thing);
@@ -392,19 +441,106 @@ static void follow_task(struct finder *f, uint32_t thing)
 	}
 }
 
+/* ---- static constructors ---- */
+
+/* "Shop.Registry" of "Shop.Registry..cctor"; 0 = that is none. */
+static size_t init_type(const char *method)
+{
+	size_t len = strlen(method), tail = strlen("..cctor");
+	return str_ends(method, "..cctor") && len > tail ? len - tail : 0;
+}
+
+/* The thread that runs the static constructor another one waits for: of the type whose method that one is in, or the
+ * only one that runs any. */
+static uint32_t find_init(struct finder *f, uint32_t thread, bool only_exact, const char **ret_type, size_t *ret_len)
+{
+	const struct seen_thread *t = &f->s->threads.v[thread];
+	size_t site = seen_site(f->s, t), others = 0;
+	const char *in = site < t->n ? seen_frame(f->s, t, site)->name : "";
+	uint32_t found = SEEN_NONE;
+	for (uint32_t i = 0; i < f->s->threads.n; i++) {
+		const struct seen_thread *u = &f->s->threads.v[i];
+		for (size_t k = 0; k < u->n && i != thread; k++) {
+			const char *name = seen_frame(f->s, u, k)->name;
+			size_t len = init_type(name);
+			bool exact = len && !strncmp(in, name, len) && in[len] == '.';
+			if (!len || (!exact && (only_exact || others++)))
+				continue;
+			*ret_type = name;
+			*ret_len = len;
+			found = i;
+			if (exact)
+				return i;
+		}
+	}
+	return others > 1 ? SEEN_NONE : found;
+}
+
+static void find_init_thing(struct finder *f, uint32_t thread, bool only_exact)
+{
+	const char *type = "";
+	size_t len = 0;
+	uint32_t runs = find_init(f, thread, only_exact, &type, &len);
+	if (runs == SEEN_NONE)
+		return;
+	CLEANUP(mem_freep) char *name = mem_strndup(type, len);
+	/* No address of an object is odd. */
+	uint64_t key = hash_bytes(name, len, 0) | 1;
+	const uint64_t *known = map_u64_get(&f->by_object, key);
+	uint32_t index = known ? (uint32_t)(*known - 1) : SEEN_NONE;
+	if (!known) {
+		add_holder(f, runs);
+		index = seen_add_thing(
+			f->s,
+			&(struct seen_thing){ .address = key, .kind = THING_INIT, .next = SEEN_NONE, .name = name });
+		*map_u64_put(&f->by_object, key, NULL) = index + 1;
+	}
+	f->s->threads.v[thread].waits_for = index;
+}
+
+/* ---- what each waits for ---- */
+
+static uint64_t object_for(struct finder *f, uint32_t thread, enum doing doing, bool new_lock)
+{
+	uint64_t object = waited_object(f, thread, wanted_types(doing, new_lock));
+	/* Optimised code keeps only the event inside. */
+	return object || doing != DOING_MEETING ? object : waited_object(f, thread, event_types);
+}
+
+/* A thread that serves a synchronization context has it at hand; what was awaited under it goes on there. */
+static bool serves_context(struct finder *f, uint32_t thread)
+{
+	vec_each(r, &f->refs[thread])
+		if (!(r->flags & DAC_REF_INTERIOR) && object_is_a(f, r->object, context_types))
+			return true;
+	return false;
+}
+
+static void find_task(struct finder *f, uint32_t thread, uint32_t task)
+{
+	follow_task(f, task);
+	size_t end = (size_t)(seen_chain_end(f->s, &f->s->things.v[task]) - f->s->things.v);
+	struct seen_thing *last = &f->s->things.v[end];
+	last->posted = !last->n && str_eq(last->more, NEXT_PART) && serves_context(f, thread);
+}
+
 static void find_thing(struct finder *f, uint32_t thread)
 {
 	struct seen_thread *t = &f->s->threads.v[thread];
 	enum doing doing = seen_doing(f->s, t);
 	bool new_lock = doing == DOING_LOCK && stands_in(f, thread, "System.Threading.Lock.");
-	if (!doing_is_blocked(doing))
+	/* .NET 8 waits for them in native code. */
+	bool native = doing == DOING_CALL && t->call == FUTEX && t->n && !seen_site(f->s, t);
+	if (doing == DOING_INIT || native)
+		find_init_thing(f, thread, native);
+	if (!doing_is_blocked(doing) || doing == DOING_INIT)
 		return;
-	uint64_t object = waited_object(f, thread, wanted_types(doing, new_lock));
+	uint64_t object = object_for(f, thread, doing, new_lock);
 	if (!object)
 		return;
 	t->waits_for = thing_of(f, object, kind_of(doing, new_lock));
 	if (f->s->things.v[t->waits_for].kind == THING_TASK)
-		follow_task(f, t->waits_for);
+		find_task(f, thread, t->waits_for);
 }
 
 /* ---- names ---- */
@@ -475,13 +611,25 @@ static void name_by_stacks(struct finder *f)
 
 /* ---- all ---- */
 
+/* Of those that sleep or run too: they may run a task, or have what others wait for. */
+static bool wants_refs(const struct finder *f, const struct seen_thread *t)
+{
+	return t->n && seen_doing(f->s, t) != DOING_IDLE;
+}
+
 static void read_refs(struct finder *f)
 {
+	struct dac *dac = f->raw->look->dac;
+	VEC(uint32_t) ids = { 0 };
+	vec_each(t, &f->s->threads)
+		if (wants_refs(f, t))
+			vec_push(&ids, t->os_id);
+	dac_learn_stack_refs(dac, ids.v, ids.n);
+	vec_free(&ids);
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
 		const struct seen_thread *t = &f->s->threads.v[i];
-		/* Of those that sleep or run too: they may run a task, or have what others wait for. */
-		if (t->n && seen_doing(f->s, t) != DOING_IDLE)
-			err_ignore(dac_stack_refs(f->raw->look->dac, t->os_id, &f->refs[i]));
+		if (wants_refs(f, t))
+			err_ignore(dac_stack_refs(dac, t->os_id, &f->refs[i]));
 	}
 }
 
@@ -518,125 +666,4 @@ void seen_find_things(struct seen *s, const struct seen_raw *raw)
 	map_u64_free(&f.by_object);
 	map_u64_free(&f.by_thread);
 	heap_close(f.heap);
-}
-
-/* ---- words ---- */
-
-uint32_t seen_thing_class(const struct seen *s, uint32_t thing)
-{
-	if (thing == SEEN_NONE)
-		return SEEN_NONE;
-	const struct seen_thing *t = &s->things.v[thing];
-	for (uint32_t i = 0; i < thing; i++) {
-		const struct seen_thing *other = &s->things.v[i];
-		if (other->kind == t->kind && str_eq(other->type, t->type) && str_eq(other->name, t->name) &&
-		    t->kind != THING_THREAD)
-			return i;
-	}
-	return thing;
-}
-
-static bool is_named_twice(const struct seen *s, const struct seen_thing *thing)
-{
-	vec_each(t, &s->things)
-		if (t != thing && str_eq(t->name, thing->name) && (thing->name || str_eq(t->type, thing->type)))
-			return true;
-	return false;
-}
-
-const char *name_brief(const char *name)
-{
-	const char *dot = NULL, *before = NULL;
-	for (const char *p = name; *p && *p != '<' && *p != '('; p++) {
-		if (*p == '.') {
-			before = dot;
-			dot = p;
-		}
-	}
-	return before ? before + 1 : name;
-}
-
-static void thing_words(const struct seen *s, const struct seen_thing *thing, unsigned flags, struct buf *out)
-{
-	bool is_brief = flags & WORDS_BRIEF, alike = flags & WORDS_ALIKE;
-	if (thing->kind == THING_THREAD && thing->n) {
-		const struct seen_thread *t = &s->threads.v[s->holders.v[thing->first]];
-		if (is_brief)
-			seen_thread_brief(t, out);
-		else
-			seen_thread_words(t, out);
-		return;
-	}
-	const char *name = thing->name && is_brief ? name_brief(thing->name) : thing->name;
-	if (thing->kind == THING_TASK && name)
-		buf_printf(out, alike ? "tasks of %s" : is_brief ? "task %s" : "the task of %s", name);
-	else if (name)
-		buf_str(out, name);
-	else
-		buf_printf(out, "a %s", is_brief ? name_brief(thing->type) : thing->type);
-	if (!alike && is_named_twice(s, thing))
-		buf_printf(out, " (0x%llx)", (unsigned long long)thing->address);
-}
-
-void seen_thing_words(const struct seen *s, const struct seen_thing *thing, struct buf *out)
-{
-	thing_words(s, thing, 0, out);
-}
-
-void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out)
-{
-	thing_words(s, thing, WORDS_BRIEF, out);
-}
-
-/* ", held by 'checkout' (tid 4230)" */
-static void add_holders(const struct seen *s, const struct seen_thing *thing, bool is_brief, struct buf *out)
-{
-	const char *verb = thing->kind == THING_TASK ? "run by" : thing->guessed ? "probably held by" : "held by";
-	if (thing->kind == THING_THREAD || !thing->n)
-		return;
-	buf_printf(out, ", %s ", verb);
-	const struct seen_thread *holder = &s->threads.v[s->holders.v[thing->first]];
-	if (is_brief)
-		seen_thread_brief(holder, out);
-	else
-		seen_thread_words(holder, out);
-	if (thing->n > 1)
-		buf_printf(out, " and %u more", thing->n - 1);
-}
-
-const struct seen_thing *seen_chain_end(const struct seen *s, const struct seen_thing *thing)
-{
-	for (size_t i = 0; i < CHAIN_MAX && thing->next != SEEN_NONE && !thing->n; i++)
-		thing = &s->things.v[thing->next];
-	return thing;
-}
-
-void seen_waits_words(const struct seen *s, const struct seen_thread *t, unsigned flags, struct buf *out)
-{
-	const struct seen_thing *thing = t->waits_for != SEEN_NONE ? &s->things.v[t->waits_for] : NULL;
-	bool several = flags & WORDS_SEVERAL, is_brief = flags & WORDS_BRIEF;
-	enum doing doing = seen_doing(s, t);
-	if (!thing) {
-		doing_words(doing, t, several, out);
-		return;
-	}
-	if (thing->kind == THING_THREAD)
-		buf_printf(out, "%s for the end of ", several ? "wait" : "waits");
-	else if (thing->kind == THING_TASK)
-		buf_printf(out, "%s on ", several ? "block" : "blocks");
-	else if (thing->kind != THING_OTHER && thing->name)
-		buf_printf(out, "%s for ", several ? "wait" : "waits");
-	else
-		doing_words(doing, t, several, out);
-	if (thing->kind == THING_OTHER || (!thing->name && thing->kind < THING_TASK))
-		buf_str(out, ": ");
-	thing_words(s, thing, flags, out);
-	const struct seen_thing *last = seen_chain_end(s, thing);
-	/* Of several, each may have come to another end. */
-	if (last != thing && !is_brief && !(flags & WORDS_ALIKE)) {
-		buf_str(out, ", which in the end awaits ");
-		thing_words(s, last, flags, out);
-	}
-	if (!(flags & WORDS_ALIKE))
-		add_holders(s, last, is_brief, out);
 }

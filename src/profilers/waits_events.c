@@ -3,13 +3,11 @@
  * of. */
 
 #include "eventpipe/clr.h"
+#include "profilers/event_frames.h"
 #include "profilers/events.h"
 #include "profilers/sampling.h"
 #include "profilers/switches.h"
-#include <stdio.h>
 #include <unistd.h>
-
-#define FRAMES_MAX 1024
 
 /* What a thread waits in. Waiting for a lock may itself wait for a handle: only the outermost counts. */
 struct waiter {
@@ -25,36 +23,8 @@ struct hearing {
 	struct sampling_facts *facts;
 	VEC(struct waiter) waiters;
 	struct map_u64 by_thread; /* tid -> waiter + 1 */
-	VEC(uint64_t) addresses;  /* by frame, named afterwards */
-	struct map_u64 frames;	  /* address -> frame + 1 */
-	struct buf text;
+	struct event_frames frames;
 };
-
-static uint32_t frame_of(struct hearing *w, uint64_t address)
-{
-	uint64_t *known = map_u64_put(&w->frames, address, NULL);
-	if (*known)
-		return (uint32_t)(*known - 1);
-	char name[40];
-	snprintf(name, sizeof(name), "[code at 0x%llx]", (unsigned long long)address);
-	uint32_t frame = samples_frame(w->samples, name, NULL, FRAME_OTHER);
-	while (w->addresses.n <= frame)
-		vec_push(&w->addresses, 0);
-	w->addresses.v[frame] = address;
-	*map_u64_put(&w->frames, address, NULL) = frame + 1ull;
-	return frame;
-}
-
-static uint32_t stack_of(struct hearing *w, const struct nettrace_event *event)
-{
-	uint32_t frames[FRAMES_MAX];
-	size_t n = 0;
-	for (size_t i = 0; i < event->n_frames && n < FRAMES_MAX; i++)
-		frames[n++] = frame_of(w, nettrace_event_frame(event, i) - (i ? 1 : 0));
-	if (!n)
-		frames[n++] = samples_frame(w->samples, "[no stack]", NULL, FRAME_OTHER);
-	return samples_stack(w->samples, frames, n, UNWIND_ROOT, false);
-}
 
 static struct waiter *waiter_of(struct hearing *w, uint32_t tid)
 {
@@ -88,23 +58,9 @@ static void on_event(void *user, const struct nettrace_event *event)
 	if (begins && !x->depth++) {
 		x->kind = kind == CLR_CONTENTION_START ? WAIT_LOCK : WAIT_EVENT;
 		x->since_ns = event->time;
-		x->stack = stack_of(w, event);
+		x->stack = event_frames_stack(&w->frames, event);
 	} else if (!begins && x->depth && !--x->depth) {
 		end_wait(w, x, event->time);
-	}
-}
-
-static void name_frames(struct hearing *w)
-{
-	struct samples *s = w->samples;
-	for (uint32_t i = 0; i < w->addresses.n; i++) {
-		const struct method *m = w->addresses.v[i] ? methods_find(w->methods, w->addresses.v[i]) : NULL;
-		if (!m)
-			continue;
-		buf_clear(&w->text);
-		method_show(m->space, m->name, &w->text);
-		uint32_t same = samples_frame(s, buf_cstr(&w->text), NULL, method_kind(m->space));
-		s->frames.v[i] = s->frames.v[same];
 	}
 }
 
@@ -115,6 +71,7 @@ struct err *exam_waits_by_events(struct exam *exam, const struct sampling_option
 						      .keywords = CLR_CONTENTION | CLR_WAIT_HANDLE,
 						      .level = 5 };
 	struct hearing w = { .exam = exam, .samples = samples_new(), .methods = methods_new(), .facts = facts };
+	w.frames.samples = w.samples;
 	struct events_stream streams[] = {
 		{ .name = "waits",
 		  .providers = &provider,
@@ -139,15 +96,13 @@ struct err *exam_waits_by_events(struct exam *exam, const struct sampling_option
 		facts->lost = streams[0].lost;
 		facts->threads = (uint32_t)w.samples->threads.n;
 		facts->samples = facts->ends[UNWIND_ROOT] = w.samples->list.n;
-		name_frames(&w);
+		event_frames_name(&w.frames, w.methods);
 		*ret = STEAL(w.samples);
 	}
 	samples_free(w.samples);
 	methods_free(w.methods);
 	vec_free(&w.waiters);
 	map_u64_free(&w.by_thread);
-	map_u64_free(&w.frames);
-	vec_free(&w.addresses);
-	buf_free(&w.text);
+	event_frames_fini(&w.frames);
 	return err;
 }

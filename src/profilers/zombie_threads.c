@@ -9,7 +9,7 @@
 
 #define FIRST "zombies"
 #define SECOND "zombies-2"
-#define VERSION 1
+#define VERSION 2
 #define DEAD_MANY 100 /* ended threads that are kept */
 #define GROWN_LEAST 3 /* threads more than before */
 #define MAIN_THREAD 1 /* managed id */

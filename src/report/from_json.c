@@ -264,7 +264,9 @@ static struct err *read_table(const json_t *obj, struct report_table *t)
 		TRY(read_kind(column, &kind));
 		TRY(read_bool(column, "bar", &bar));
 		TRY(read_bool(column, "main", &is_main));
-		report_column(t, name, kind, (bar ? COLUMN_BAR : 0) | (is_main ? COLUMN_MAIN : 0));
+		report_column(t, name, kind,
+			      (bar ? COLUMN_BAR : 0) | (is_main ? COLUMN_MAIN : 0) |
+				      (json_get_bool(column, "area", false) ? COLUMN_AREA : 0));
 	}
 	TRY(read_rows(obj, t));
 	if (rest) {

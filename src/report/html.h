@@ -19,9 +19,13 @@ void html_data(const struct html *h, const struct value *v);
 void html_bar(const struct html *h, double share);
 void html_heading(const struct html *h, const char *title);
 void html_number(const struct html *h, enum value_kind kind, double number);
+/* Type and member of a name, a part of it. */
+const char *html_short_name(const char *name);
 
 void html_table(const struct html *h, const struct report_table *t);
 void html_tree(const struct html *h, const struct report_table *t);
+/* The column that is also drawn as areas, when there is one and it has something to draw. */
+void html_treemap(const struct html *h, const struct report_table *t);
 void html_chart(const struct html *h, const struct report_chart *c);
 void html_histogram(const struct html *h, const struct report_histogram *g);
 void html_flame(const struct html *h, const struct report_flame *f);

@@ -255,7 +255,7 @@ static double flame_least(const struct report_flame *f)
 }
 
 /* Type and member; the whole name is in the title. */
-static const char *short_name(const char *name)
+const char *html_short_name(const char *name)
 {
 	size_t type = 0, member = 0;
 	for (size_t next = name_skip(name, 0); next; next = name_skip(name, next)) {
@@ -325,7 +325,7 @@ static void flame_boxes(const struct html *h, const struct report_flame *f, doub
 			buf_printf(h->out, "k-%s", frame_kind_names[frame->kind]);
 		buf_str(h->out, "\" width=\"100%\" height=\"100%\"/>");
 		buf_str(h->out, "<text x=\"5\" y=\"14\">");
-		html_text(h, short_name(frame->name));
+		html_text(h, html_short_name(frame->name));
 		buf_str(h->out, "</text></svg>\n");
 	}
 }

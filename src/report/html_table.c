@@ -139,6 +139,7 @@ void html_table(const struct html *h, const struct report_table *t)
 	buf_str(h->out, "</table>");
 	say_cut(h, t);
 	buf_str(h->out, "</div>\n");
+	html_treemap(h, t);
 }
 
 static void tree_cells(const struct html *h, const struct report_table *t, const struct value *cells)
@@ -209,4 +210,5 @@ void html_tree(const struct html *h, const struct report_table *t)
 	buf_str(h->out, "</div>");
 	say_cut(h, t);
 	buf_str(h->out, "</div>\n");
+	html_treemap(h, t);
 }

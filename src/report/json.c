@@ -110,6 +110,8 @@ static void write_table(struct jsonw *w, const struct report_table *t)
 		jsonw_str(w, "kind", value_kind_names[t->columns[i].kind]);
 		jsonw_bool(w, "bar", t->columns[i].flags & COLUMN_BAR);
 		jsonw_bool(w, "main", t->columns[i].flags & COLUMN_MAIN);
+		if (t->columns[i].flags & COLUMN_AREA)
+			jsonw_bool(w, "area", true);
 		jsonw_object_end(w);
 	}
 	jsonw_array_end(w);

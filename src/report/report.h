@@ -84,7 +84,11 @@ void report_figure(struct report *r, const char *label, struct value value, cons
 /* A table; also the shape of a tree, whose rows have children. Columns first, then rows; cells in column order. */
 struct report_table;
 struct report_row;
-enum { COLUMN_BAR = 1, COLUMN_MAIN = 2 /* kept on narrow pages; the table is sorted by it, largest first */ };
+enum {
+	COLUMN_BAR = 1,
+	COLUMN_MAIN = 2, /* kept on narrow pages; the table is sorted by it, largest first */
+	COLUMN_AREA = 4	 /* pages also draw it as a treemap: rows are parts of one whole, children of their parent */
+};
 struct report_table *report_table(struct report *r, const char *title);
 struct report_table *report_tree(struct report *r, const char *title);
 void report_column(struct report_table *t, const char *name, enum value_kind kind, unsigned flags);

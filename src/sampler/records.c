@@ -94,6 +94,7 @@ static bool parse(const uint8_t *bytes, size_t len, bool counted, struct record 
 		ret->pid = cursor_u32(&c);
 		ret->tid = cursor_u32(&c);
 		ret->comm = (const char *)c.p;
+		ret->exec = misc & PERF_RECORD_MISC_COMM_EXEC;
 		ret->comm_len = strnlen(ret->comm, MIN(cursor_left(&c), (size_t)16));
 		break;
 	case PERF_RECORD_THROTTLE:

@@ -23,6 +23,7 @@ struct record {
 	/* RECORD_COMM: not ended by a NUL when it is 16 bytes long */
 	const char *comm;
 	size_t comm_len;
+	bool exec; /* it became another program here */
 };
 
 /* The shape of records that our events ask for. */

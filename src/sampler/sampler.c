@@ -75,7 +75,7 @@ static struct perf_event_attr event_attr(const struct sampler *s)
 	a.sample_stack_user = s->config.stack_bytes;
 	a.context_switch = switches;
 	a.inherit = !s->facts.per_cpu;
-	a.comm = 1;
+	a.comm = a.comm_exec = 1;
 	a.exclude_kernel = a.exclude_callchain_kernel = s->exclude_kernel;
 	return a;
 }

@@ -11,7 +11,7 @@
 struct err *api_login(struct request *r)
 {
 	CLEANUP(json_decrefp) json_t *body = NULL;
-	TRY(request_json(r, &body));
+	TRY(request_body(r, &body));
 	if (auth_too_many_failures(r->server->auth)) {
 		r->error_status = 429;
 		return err_new(ERR_BUSY, "too many wrong tokens were tried; wait a minute");
@@ -62,7 +62,7 @@ struct err *api_share(struct request *r)
 	CLEANUP(json_decrefp) json_t *body = NULL;
 	char guid[STORE_GUID_LEN + 1];
 	if (r->body.len)
-		TRY(request_json(r, &body));
+		TRY(request_body(r, &body));
 	json_t *days = json_object_get(body, "days");
 	int64_t n = json_get_int(body, "days", SHARE_DAYS);
 	if (days && (!json_is_integer(days) || n < 1 || n > SHARE_DAYS_MAX))

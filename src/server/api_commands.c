@@ -243,7 +243,7 @@ struct err *api_command(struct request *r)
 	}
 	CLEANUP(json_decrefp) json_t *body = NULL;
 	struct child_order order = { .framed = true, .send_file = true };
-	TRY(request_json(r, &body));
+	TRY(request_body(r, &body));
 	TRY(remote_words(body, &order.argv));
 	struct err *err = api_make_folder(r, &order.folder);
 	if (err) {

@@ -170,7 +170,7 @@ static struct err *begin(struct request *r)
 	CLEANUP(mem_freep) char *folder = folder_of(r);
 	struct core_order o;
 	char id[16], pause[32];
-	TRY(request_json(r, &body));
+	TRY(request_body(r, &body));
 	TRY(read_order(body, &o));
 	snprintf(id, sizeof(id), "%d", o.pid);
 	snprintf(pause, sizeof(pause), "%lldms", (long long)o.pause_ms);

@@ -123,7 +123,7 @@ static struct err *begin(struct request *r)
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	struct trace_body b;
 	char id[16], seconds[24];
-	TRY(request_json(r, &body));
+	TRY(request_body(r, &body));
 	TRY(read_body(body, &b));
 	snprintf(id, sizeof(id), "%d", b.pid);
 	snprintf(seconds, sizeof(seconds), "%llds", (long long)b.seconds);

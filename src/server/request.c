@@ -1,5 +1,7 @@
 #include "server/request.h"
 #include "server/child.h"
+#include "server/route.h"
+#include "server/schema.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -95,6 +97,15 @@ struct err *request_json(struct request *r, json_t **ret)
 		return err_new(ERR_USAGE, "the body must be a JSON object");
 	}
 	*ret = j;
+	return NULL;
+}
+
+struct err *request_body(struct request *r, json_t **ret)
+{
+	CLEANUP(json_decrefp) json_t *body = NULL;
+	TRY(request_json(r, &body));
+	TRY(schema_check(r->route->body, body));
+	*ret = STEAL(body);
 	return NULL;
 }
 

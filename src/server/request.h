@@ -85,6 +85,8 @@ struct err *request_query_u64(const struct request *r, const char *name, uint64_
 struct err *request_query_bool(const struct request *r, const char *name, bool *ret) MUST_USE;
 /* The body as a JSON object. ERR_USAGE says what is wrong with it, ERR_UNSUPPORTED that its type is not JSON. */
 struct err *request_json(struct request *r, json_t **ret) MUST_USE;
+/* The same, and checked by the schema that its route names. */
+struct err *request_body(struct request *r, json_t **ret) MUST_USE;
 /* Does the sender prefer this media type over text that nobody asked for: is it named in Accept? */
 bool request_accepts(const struct request *r, const char *type);
 /* Does it accept it at all, also by a wildcard or by saying nothing? */

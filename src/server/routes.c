@@ -48,7 +48,7 @@ static const struct route_query pprof_query[] = {
 	{ 0 },
 };
 static const struct route_query pprof_heap_query[] = {
-	{ "pid", "integer", "The process.", false },
+	{ "pid", "integer", "The process; not needed when there is only one.", false },
 	{ 0 },
 };
 static const struct route_query events_query[] = {
@@ -207,8 +207,8 @@ static const struct route routes[] = {
 	  "A CPU profile for `go tool pprof`, made by a session of cpu-hotpaths.", .query = pprof_query,
 	  .types = "application/octet-stream", .errors = "400 404 409" },
 	{ METHOD_GET, "/debug/pprof/heap", SCOPE_FULL, 0, api_pprof_heap, "pprofHeap", "pprof",
-	  "A heap profile for `go tool pprof`.", .query = pprof_heap_query, .types = "application/octet-stream",
-	  .errors = "400 404 501" },
+	  "A heap profile for `go tool pprof`, made by a session of gc-survivors: who keeps what alive.",
+	  .query = pprof_heap_query, .types = "application/octet-stream", .errors = "400 404 409" },
 	{ METHOD_GET, "/api/server", SCOPE_READ, ROUTE_INLINE | ROUTE_ALWAYS, api_server, "getServer", "Server",
 	  "Version, host and state of this server.", .result = "ServerInfo" },
 	{ METHOD_GET, "/api/server/logs", SCOPE_FULL, 0, api_logs, "getServerLogs", "Server",

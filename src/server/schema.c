@@ -1,4 +1,6 @@
 #include "server/schema.h"
+#include "base/str.h"
+#include <string.h>
 
 #define FIELDS(...)                                                                                                    \
 	(const struct schema_field[])                                                                                  \
@@ -172,3 +174,64 @@ const struct schema schemas[] = {
 		 { "parameter", "string*", "The key of the parameter that is wrong." }) },
 	{ 0 },
 };
+
+/* ---- what comes in ---- */
+
+static const struct {
+	const char *type, *words, *plural;
+} kinds[] = {
+	{ "string", "a text", "texts" },      { "integer", "a whole number", "whole numbers" },
+	{ "number", "a number", "numbers" },  { "boolean", "true or false", "true or false" },
+	{ "object", "an object", "objects" },
+};
+
+/* The index in kinds; those of another schema are objects, and the rest is anything. */
+static size_t kind_of(const char *type, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strlen(kinds[i].type) == len && !memcmp(kinds[i].type, type, len))
+			return i;
+	return len == 3 && !memcmp(type, "any", 3) ? ARRAY_SIZE(kinds) : ARRAY_SIZE(kinds) - 1;
+}
+
+static bool is_kind(const json_t *value, size_t kind)
+{
+	bool is[] = { json_is_string(value), json_is_integer(value), json_is_number(value), json_is_boolean(value),
+		      json_is_object(value) };
+	return kind >= ARRAY_SIZE(is) || is[kind];
+}
+
+static struct err *check_member(const struct schema_field *f, const json_t *value)
+{
+	size_t kind = kind_of(f->type, strcspn(f->type, "[?*"));
+	bool array = strstr(f->type, "[]") != NULL, fits = array ? json_is_array(value) : is_kind(value, kind);
+	if (json_is_null(value) && strpbrk(f->type, "?*"))
+		return NULL;
+	for (size_t i = 0; array && fits && i < json_array_size(value); i++)
+		fits = is_kind(json_array_get(value, i), kind);
+	if (fits)
+		return NULL;
+	if (array)
+		return err_new(ERR_USAGE, "'%s' must be an array%s%s", f->name, kind < ARRAY_SIZE(kinds) ? " of " : "",
+			       kind < ARRAY_SIZE(kinds) ? kinds[kind].plural : "");
+	return err_new(ERR_USAGE, "'%s' must be %s", f->name, kinds[kind].words);
+}
+
+struct err *schema_check(const char *name, const json_t *object)
+{
+	const struct schema *s = schemas;
+	void *o = (void *)(uintptr_t)object; /* jansson's iterator takes no const */
+	while (s->name && !str_eq(s->name, name))
+		s++;
+	if (!s->name)
+		return NULL;
+	for (void *it = json_object_iter(o); it; it = json_object_iter_next(o, it)) {
+		const struct schema_field *f = s->fields;
+		while (f->name && !str_eq(f->name, json_object_iter_key(it)))
+			f++;
+		if (!f->name)
+			return err_new(ERR_USAGE, "the body has no field '%s'", json_object_iter_key(it));
+		TRY(check_member(f, json_object_iter_value(it)));
+	}
+	return NULL;
+}

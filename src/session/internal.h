@@ -14,7 +14,7 @@ enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_E
 /* spec.c: the spec on its way through the pipe, and patients in recordings. */
 struct worker_spec {
 	json_t *json;
-	const char *home, *profiler, *recording, *core; /* into json */
+	const char *home, *profiler, *recording, *before, *core; /* into json */
 	enum way way;
 	bool keep_recording;
 	int target_id;

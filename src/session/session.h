@@ -26,6 +26,7 @@ struct session_spec {
 	enum way way;
 	bool keep_recording;   /* even when it is large */
 	const char *recording; /* its folder, instead of a patient */
+	const char *before;    /* folder of an earlier recording to compare that with; or NULL */
 	const char *core;      /* absolute path of a core file, of which the patient tells what it is */
 	const char *guid;      /* of a session that session_enqueue() made; NULL = a new one */
 };

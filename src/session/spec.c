@@ -49,6 +49,7 @@ void spec_write(const struct session_spec *spec, const char *home, struct buf *o
 	jsonw_str(&w, "way", way_name(spec->way));
 	jsonw_bool(&w, "keepRecording", spec->keep_recording);
 	jsonw_str(&w, "recording", spec->recording);
+	jsonw_str(&w, "before", spec->before);
 	jsonw_str(&w, "core", spec->core);
 	write_json(&w, "parameters", spec_parameters(spec->profiler, spec->params));
 	if (spec->core)
@@ -75,6 +76,7 @@ struct err *spec_read(const char *text, size_t len, struct worker_spec *ret)
 	s.home = json_get_str(s.json, "home", NULL);
 	s.profiler = json_get_str(s.json, "profiler", NULL);
 	s.recording = json_get_str(s.json, "recording", NULL);
+	s.before = json_get_str(s.json, "before", NULL);
 	s.core = json_get_str(s.json, "core", NULL);
 	s.keep_recording = json_get_bool(s.json, "keepRecording", false);
 	s.target_id = (int)json_get_int(target, "id", 0);

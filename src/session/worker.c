@@ -38,7 +38,7 @@ struct worker {
 	struct params *params;
 	struct patient patient;
 	bool has_patient, live;
-	struct recording *recording;
+	struct recording *recording, *before;
 	struct report *report;
 	struct exam exam;
 	int cancel_fd;
@@ -278,6 +278,9 @@ static struct err *open_replay(struct worker *w)
 	w->exam.patient = &w->patient;
 	w->exam.recording = w->recording;
 	w->exam.replay = true;
+	if (w->spec.before)
+		TRY(recording_open(w->spec.before, &w->before));
+	w->exam.before = w->before;
 	const char *way = json_string_value(recording_fact(w->recording, "way"));
 	const char *reason = json_string_value(recording_fact(w->recording, "wayReason"));
 	w->exam.way_reason = reason ? mem_strndup(reason, 1024) : NULL;
@@ -411,6 +414,7 @@ static void worker_fini(struct worker *w)
 	exam_fini(&w->exam);
 	report_free(w->report);
 	recording_free(w->recording);
+	recording_free(w->before);
 	if (w->has_patient)
 		patient_fini(&w->patient);
 	params_free(w->params);

@@ -285,14 +285,15 @@ static bool is_there(const char *root, const char *path)
 struct pdb *pdbs_get(struct pdbs *all, const char *assembly, const void *headers, size_t headers_len,
 		     const char **ret_why)
 {
-	uint32_t id = strtab_add_cstr(&all->paths, assembly ? assembly : "");
+	assembly = assembly ? assembly : "";
+	uint32_t id = strtab_add_cstr(&all->paths, assembly);
 	if (id == all->known.n) {
 		struct pdb_assembly a = { all->root, assembly, headers, headers_len };
 		struct known k = { 0 };
 		CLEANUP(err_freep) struct err *err = pdb_open(&a, &k.pdb);
 		if (err) {
 			k.why = mem_strdup(err_text(err));
-			k.refused = err_kind(err) == ERR_BAD_DATA || is_there(all->root, assembly ? assembly : "");
+			k.refused = err_kind(err) == ERR_BAD_DATA || is_there(all->root, assembly);
 		}
 		vec_push(&all->known, k);
 	}

@@ -18,16 +18,19 @@ bool proc_parse_stat(const char *text, size_t len, struct proc_stat *ret)
 	memcpy(s.comm, open + 1, name_len);
 
 	unsigned long flags, user, system;
-	unsigned long long start;
+	unsigned long long start, stack = 0;
 	long threads;
-	int n = sscanf(close + 1, " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld %*d %llu",
-		       &s.state, &flags, &user, &system, &threads, &start);
-	if (n != 6)
+	int n = sscanf(close + 1,
+		       " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld %*d %llu %*u %*d %*u "
+		       "%*u %*u %llu",
+		       &s.state, &flags, &user, &system, &threads, &start, &stack);
+	if (n < 6)
 		return false;
 	s.kernel_thread = flags & PF_KTHREAD;
 	s.threads = threads;
 	s.cpu_ticks = (uint64_t)user + system;
 	s.start_ticks = start;
+	s.stack_start = stack;
 	*ret = s;
 	return true;
 }

@@ -13,6 +13,7 @@ struct proc_stat {
 	int64_t threads;
 	uint64_t cpu_ticks; /* user and system */
 	uint64_t start_ticks;
+	uint64_t stack_start; /* of its first thread; 0 when hidden from us */
 };
 /* False when the text is not a stat line. */
 bool proc_parse_stat(const char *text, size_t len, struct proc_stat *ret);

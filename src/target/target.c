@@ -575,6 +575,18 @@ bool target_alive(const struct target *t)
 	return dir >= 0;
 }
 
+/* Where its first stack begins is chosen anew, at random, for every program. */
+uint64_t target_program(const struct target *t)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLOSE_FD int dir = open_same(t);
+	struct proc_stat stat;
+	if (dir < 0)
+		return 0;
+	err_ignore(file_read_at(dir, "stat", SHORT_TEXT, &text));
+	return proc_parse_stat(buf_cstr(&text), text.len, &stat) ? stat.stack_start : 0;
+}
+
 struct err *target_pidfd(const struct target *t, int *ret_fd)
 {
 	if (t->pid <= 0) {

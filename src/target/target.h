@@ -60,5 +60,7 @@ void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
 /* Same process still (pid and start time), and it has not ended. */
 bool target_alive(const struct target *t);
+/* Another number once the process has become another program (execve), though pid and start time stay; 0 = hidden. */
+uint64_t target_program(const struct target *t);
 /* Signals (poll readable) when the process ends; -1 when it has no visible pid. */
 struct err *target_pidfd(const struct target *t, int *ret_fd) MUST_USE;

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define WIRE_DAC_VERSION 2u
+#define WIRE_DAC_VERSION 3u
 #define WIRE_DAC_MAGIC 0x43414444u /* "DDAC" */
 
 enum { WIRE_DAC_FD_SOCKET = 3, WIRE_DAC_FD_SETUP, WIRE_DAC_FD_LIBRARY, WIRE_DAC_FD_IMAGE };
@@ -71,6 +71,8 @@ enum wire_dac_kind {
 	WIRE_DAC_VARIABLES,	 /* asks {u64 OS thread id}; wire_dac_variable + name ..., frame by frame */
 	WIRE_DAC_BUSY_WORD,	 /* wire_dac_range, or none: the word that says whether a collection is at work */
 	WIRE_DAC_TYPE_METHODS,	 /* asks {u64 method table}; those it declares: wire_dac_type_method + name ... */
+	WIRE_DAC_STACKS,	 /* asks u64 OS thread ids; wire_dac_part + what WIRE_DAC_STACK answers ... */
+	WIRE_DAC_STACKS_REFS,	 /* asks u64 OS thread ids; wire_dac_part + what WIRE_DAC_STACK_REFS answers ... */
 	WIRE_DAC_KINDS
 };
 
@@ -174,6 +176,10 @@ struct wire_dac_ref {
 	uint32_t flags, source_type, has_register;
 	int32_t reg, offset;
 	uint32_t zero;
+};
+struct wire_dac_part { /* of an answer to many questions at once; those that failed have none */
+	uint64_t value;
+	uint64_t length;
 };
 struct wire_dac_code {
 	uint64_t start, method;

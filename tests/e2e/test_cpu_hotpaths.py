@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from drdotnet import Home, examine, for_each_result, wait_until
+from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, wait_until
 from patient import FRAMEWORKS, Patient
 
 FX = FRAMEWORKS[-1]
@@ -276,6 +277,52 @@ class Special(unittest.TestCase):
         self.assertRegex(report["facts"]["partial"], "^the process ended after")
         self.assertIn("Shop.Pricing", report["verdict"]["plain"])
 
+    def test_the_target_becomes_another_program(self):
+        """Its pid and start time stay: what the other program does is not told as its own."""
+        with Patient("cpu,exec", threads=2) as patient:
+            with self.home.start("cpu-hotpaths", patient.pid, "-d", "60s", "--json") as job:
+                job.wait_for("sampling")
+                wait_until(lambda: patient.truth()["cpu"]["cpu_ns"] > 1e9, "a second of work")
+                patient.send("exec")
+                done = job.finish()
+            self.assertTrue(patient.alive())
+        self.assertEqual(done.code, 0, done)
+        report = done.json()
+        self.assertRegex(report["facts"]["partial"], "^it became another program after")
+        self.assertIn("Shop.Pricing", report["verdict"]["plain"])
+        self.assertFalse([frames for frames, _ in stacks(self.home) if "sleep" in ";".join(frames)])
+
+    def test_code_that_is_unloaded(self):
+        """Load contexts come, work and go, and their places are used again: the work keeps its name."""
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("contexts", fx=fx, keep=0, rate=50, max=10000, work=2000) as patient:
+                patient.mark()
+                report = examine(self.home, "cpu-hotpaths", patient.pid, 2, "-p", "time_interval_ms=1")
+                truth = patient.truth()["contexts"]
+                self.assertTrue(patient.alive())
+            self.assertGreater(truth["loaded"], 20)
+            rows = report.rows(YOURS)
+            # Of what the patient's own method did, nearly all is this work.
+            work, whole = share(rows, truth["work"], "With callees"), share(rows, "Shop.Plugins.PluginHost.Price", "With callees")
+            self.assertGreater(work, 0.05)
+            self.assertGreater(work / whole, 0.9)
+            self.assertGreaterEqual(complete(self.home), 0.98)
+
+    def test_a_thousand_threads_begin_and_end(self):
+        with Patient("churn", rate=500) as patient:
+            patient.mark()
+            with self.home.start("cpu-hotpaths", patient.pid, "-d", f"{LONG_SECONDS}s", "--json") as job:
+                job.wait_for("sampling")
+                held = [descriptors(job.worker())]
+                while patient.truth()["churn"]["parts"]["thread"]["rounds"] < 1000:
+                    held.append(descriptors(job.worker()))
+                    time.sleep(0.2)  # nothing announces a thread's end
+                report = end_window(job)
+            self.assertTrue(patient.alive())
+        self.assertLess(max(held), held[0] + 50)
+        self.assertEqual(report.how["Lost samples"]["value"], 0)
+        self.assertGreater(complete(self.home), 0.95)
+
     def test_threads_that_come_and_go(self):
         """Each of many short threads is sampled; what we hold open does not grow with them."""
         with Patient("cpu,zombie-threads") as patient:
@@ -319,6 +366,10 @@ def run_delay_ns(pid):
         except (FileNotFoundError, ProcessLookupError):
             pass
     return total
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def state(pid):

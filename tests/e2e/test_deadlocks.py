@@ -8,7 +8,8 @@ from pathlib import Path
 from drdotnet import Home, for_each_result, look, side_by_side
 from patient import FRAMEWORKS, Patient
 
-KINDS = ("monitor", "threeway", "semaphore", "async")
+KINDS = ("monitor", "threeway", "semaphore", "async", "rwlock")
+JOIN = (FRAMEWORKS[-1], "join")  # nothing in it depends on the runtime
 NEW_KINDS = ("lock", "mixed")  # System.Threading.Lock came with .NET 9
 BYSTANDERS = 4
 LOOK = ("-p", "interval=1", "-p", "max_pause_ms=10000")
@@ -18,6 +19,10 @@ def words(lock):
     """The patient's word for a lock, as a report names it."""
     if lock.startswith("task of "):
         return "the task of Shop.Bank.Checkout." + lock.removeprefix("task of ")
+    if lock.startswith("thread "):
+        return f"'{lock.removeprefix('thread ')}'"
+    if lock == "Till":
+        return "Shop.Bank.Closing.Till"
     if "." not in lock:
         return "Shop.Bank.Checkout." + lock
     account, field = lock.split(".")
@@ -34,7 +39,7 @@ class Found(unittest.TestCase):
         cls.home = cls.enterClassContext(Home())
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-deadlocks-")))
         cases = [(fx, kind) for fx in FRAMEWORKS for kind in KINDS + (() if fx == "net8.0" else NEW_KINDS)]
-        cls.results = side_by_side({case: lambda case=case: cls.examined(*case) for case in cases}, workers=2)
+        cls.results = side_by_side({case: lambda case=case: cls.examined(*case) for case in [*cases, JOIN]}, workers=2)
 
     @classmethod
     def examined(cls, fx, kind):
@@ -148,6 +153,17 @@ class HeldLong(unittest.TestCase):
                 self.assertEqual((report.finding, report.health), ("held-long", "warn"), report.verdict)
                 self.assertRegex(report.verdict, r"4 threads wait for Shop\.Inventory\.Stock\.\w+, which '\w+-fighter-\d' ")
                 self.assertIn("it sleeps in Patients.Fight.Hold", report.verdict)
+
+
+class HeldWhileWaiting(unittest.TestCase):
+    """Who will set an event nobody can know: perhaps one of those who wait for what the waiting thread has."""
+
+    def test_event(self):
+        with Home() as home, Patient("deadlock", kind="event", bystanders=BYSTANDERS) as patient:
+            report = look(home, "deadlocks", patient.pid, *LOOK)
+        self.assertEqual((report.finding, report.health), ("held-waiting", "warn"), report.verdict)
+        self.assertIn(f"{BYSTANDERS + 1} threads wait for Shop.Bank.Closing.Till, which 'closer' ", report.verdict)
+        self.assertIn("it waits for an event: Shop.Bank.Closing.Counted in Shop.Bank.Closing.CloseAndWait", report.verdict)
 
 
 if __name__ == "__main__":

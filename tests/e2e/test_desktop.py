@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -34,10 +35,10 @@ class DesktopTest(unittest.TestCase):
         with os.fdopen(read) as number:
             self.display = ":" + number.readline().strip()
 
-    def start(self, *words):
+    def start(self, *words, cwd=None):
         # WebKit's own sandbox needs rights that a test run as root in a container has not.
         process = subprocess.Popen([DESKTOP, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, cwd=cwd,
                                    env={**os.environ, "DISPLAY": self.display, "LANG": "C.UTF-8", "DRDOTNET_HOME": str(self.home.path),
                                         "WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS": "1"})
         self.addCleanup(process.wait)
@@ -117,6 +118,20 @@ class DesktopTest(unittest.TestCase):
             if os.environ.get("DRDOTNET_SHOTS"):
                 self.keep_picture(*self.picture())
             self.assertTrue(patient.alive())
+
+    @unittest.skipUnless(shutil.which("xdotool"), "no xdotool here")
+    def test_files_are_saved_where_one_says(self):
+        with Patient("healthy-waits", fx=FRAMEWORKS[-1]) as patient, Server(self.home) as server:
+            done = server.examine("merged-call-stacks", patient.pid)
+            self.start("--server", f"{server.url}/api/sessions/{done['guid']}/download", cwd=self.folder)
+            wait_until(lambda: self.window_titled("^Save as$"), "it is asked where to")
+            self.keys("windowfocus", "--sync", self.window_titled("^Save as$"))
+            self.keys("key", "ctrl+a")
+            self.keys("type", str(self.folder / "kept.zip"))
+            self.keys("key", "Return")
+            kept = self.folder / "kept.zip"
+            wait_until(lambda: kept.exists() and zipfile.is_zipfile(kept), "the file is there")
+            self.assertIn("report.html", zipfile.ZipFile(kept).namelist())
 
     def test_what_make_install_installs(self):
         """The entry of the desktop's menu names a program and an icon that are there."""

@@ -1,23 +1,25 @@
 """The container image with a real engine: an app in its own container, drdotnet in another, nothing shared but /tmp."""
 
+import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from drdotnet import ROOT, wait_until
+from drdotnet import ROOT, Home, end_window, wait_until
 from patient import PATIENTS, Patient
 
 BUILD = Path(os.environ.get("DRDOTNET", ROOT / "build" / "drdotnet")).parent
 IMAGE = "drdotnet/web"
-PORT = 19092
+PORT, EXAMPLE_PORT = 19092, 19093
 MAX_IMAGE_BYTES = 60_000_000
 SECONDS = 120
 # The eight of the contract.
@@ -55,11 +57,40 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def build_id(library):
+    notes = subprocess.run(["readelf", "-n", PATIENTS / "sick" / "net10.0" / library], capture_output=True, text=True).stdout
+    return re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
+
+
+class Listener:
+    """A symbol server that has nothing, and keeps what it was asked for."""
+
+    def __enter__(self):
+        asked = self.asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                self.send_error(404)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Docker(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if os.geteuid() != 0 or not shutil.which("dockerd"):
-            raise unittest.SkipTest("needs root and docker.io")
+        if os.geteuid() != 0 or not shutil.which("dockerd") or not shutil.which("docker-compose"):
+            raise unittest.SkipTest("needs root, docker.io and docker-compose")
         cls.engine = Engine()
         cls.addClassCleanup(cls.engine.stop)
         cls.docker = cls.engine.docker
@@ -177,8 +208,15 @@ class Docker(unittest.TestCase):
         # Nothing shared: nothing seen, and said so.
         alone = self.docker("run", "--rm", "--network", "none", IMAGE, "ps", check=False)
         self.assertNotIn("sick", alone.stdout)
-        with tempfile.TemporaryDirectory() as home:
-            env = {**os.environ, **self.environment, "HOME": home}
+        self.assertIn("needs a volume that is /tmp in both", alone.stderr)
+        # The volume, but not for writing: it is said which folder that is, and what for it is needed.
+        shared = ("run", "--rm", "--network", "none", "-v", "diagnostics:/tmp:ro", IMAGE)
+        listed = json.loads(self.docker(*shared, "ps", "--json").stdout)
+        app = next(p["id"] for p in listed if p["commandLine"].endswith(" deadlock"))
+        closed = json.loads(self.docker(*shared, "check", app, "--json", check=False).stdout)
+        self.assertEqual(closed.get("ways", closed)["agent"]["why"], "its temporary folder is mounted read-only here")
+        with tempfile.TemporaryDirectory() as home, Listener() as symbols:
+            env = {**os.environ, **self.environment, "HOME": home, "DRDOTNET_SYMBOL_SERVERS": symbols.url}
             script = ROOT / "deploy" / "examine-container.sh"
             done = subprocess.run([script, "-c", "app-3", "-s", "-k", "5.10", "--", "run", "merged-call-stacks", "1"], env=env,
                                   capture_output=True, text=True, timeout=SECONDS)
@@ -187,8 +225,78 @@ class Docker(unittest.TestCase):
             self.assertIn("on /tmp", done.stdout)
             self.assertIn("threads wait for Shop.Bank.", done.stdout)
             self.assertTrue(any((Path(home) / "perf-profilings").iterdir()))
+            self.assertTrue(any(build_id("libcoreclr.so") in path for path in symbols.asked), symbols.asked)  # -s
             self.assertEqual(subprocess.run([script], env=env, capture_output=True).returncode, 2)
             self.assertEqual(subprocess.run([script, "-c", "nobody"], env=env, capture_output=True).returncode, 1)
+
+    def test_the_example(self):
+        """The web API of examples/, on our own image instead of a base from a registry."""
+        context = (PATIENTS / "web" / "net10.0").resolve()
+        subprocess.run(["docker", "build", "-q", "-t", "web-api", "--build-arg", f"BASE={IMAGE}", "-f",
+                        ROOT / "examples" / "web-api" / "Dockerfile", context], check=True, capture_output=True,
+                       env={**os.environ, **self.environment, "DOCKER_BUILDKIT": "0"})
+        url = f"http://127.0.0.1:{EXAMPLE_PORT}"
+        self.docker("run", "-d", "-i", "--rm", "--name", "web-api", "--network", "host", "web-api", "--urls", url, "--max-seconds",
+                    "300")
+        self.addCleanup(self.docker, "rm", "-f", "web-api", check=False)
+        pid = self.docker("inspect", "-f", "{{.State.Pid}}", "web-api").stdout.strip()
+
+        def ask(route):
+            try:
+                return urllib.request.urlopen(f"{url}/{route}", timeout=SECONDS).status
+            except (urllib.error.URLError, ConnectionError):
+                return None
+
+        wait_until(lambda: ask("healthy") == 200, "the example answers", SECONDS)
+        with Home() as home, home.start("cpu-hotpaths", pid, "-d", "60s", "--json") as job:
+            job.wait_for("sampling")
+            self.assertEqual(ask("on-cpu?ms=1500"), 200)
+            report = end_window(job)
+        self.assertIn("Shop.Web.Routes.OnCpu", report.verdict)
+
+    def compose(self, folder, profile, *arguments):
+        """deploy/compose.yaml as it is, but for what this engine without networks, and Debian's old compose, cannot do."""
+        text = (ROOT / "deploy" / "compose.yaml").read_text()
+        text = re.sub(r"    ports:\n      - .*\n", "    network_mode: host\n", text).replace("    cgroup: host\n", "")
+        (folder / "compose.yaml").write_text(text)
+        listen = {"environment": {"DRDOTNET_LISTEN": f"127.0.0.1:{PORT}", "DRDOTNET_AUTH": "none"}}
+        app = {"entrypoint": [str(PATIENTS / "sick" / "net10.0" / "sick"), "deadlock"], "stdin_open": True,
+               "network_mode": "none", "environment": {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"},
+               "volumes": [f"{PATIENTS.resolve()}:{PATIENTS}:ro"]}
+        services = {"app": app, **{name: listen for name in ("drdotnet", "drdotnet-pid", "drdotnet-host")}}
+        (folder / "more.yaml").write_text(json.dumps({"services": services}))
+        return subprocess.run(["docker-compose", "-f", folder / "compose.yaml", "-f", folder / "more.yaml", "--project-name", "shop",
+                               "--profile", profile, *arguments], capture_output=True, text=True, timeout=SECONDS,
+                              env={**os.environ, **self.environment, "APP_IMAGE": IMAGE})
+
+    def test_compose(self):
+        """Each of the three recipes is started, and a look by the best way that it opens is right."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for profile, ways in (("volume", {"events", "agent"}), ("pid", {"events", "agent", "samples"}),
+                                  ("host", {"events", "agent", "image", "samples"})):
+                with self.subTest(profile):
+                    # That of the host brings no app along: it sees those of this machine.
+                    here = self.enterContext(Patient("deadlock")).pid if profile == "host" else None
+                    up = self.compose(folder, profile, "up", "-d")
+                    try:
+                        self.assertEqual(up.returncode, 0, up)
+                        wait_until(self.reachable, "the server answers", 60)
+                        wait_until(lambda: self.deadlocked(here) is not None, "the app is listed", 60)
+                        self.assertIn("threads wait for Shop.Bank.", self.verdict(MERGED_STACKS, self.deadlocked(here)))
+                        doctor = {"volume": "drdotnet"}.get(profile, f"drdotnet-{profile}")
+                        seen = self.compose(folder, profile, "exec", "-T", doctor, "drdotnet", "check",
+                                            str(self.deadlocked(here)), "--json")
+                        checks = json.loads(seen.stdout)
+                        checks = checks.get("ways", checks)
+                        self.assertLessEqual(ways, {way for way in checks if checks[way]["open"]}, seen.stdout)
+                    finally:
+                        down = self.compose(folder, profile, "down", "--timeout", "1")
+                    self.assertEqual(down.returncode, 0, down)
+
+    def deadlocked(self, pid):
+        return next((p["id"] for p in self.call("/api/processes") if p["commandLine"].endswith(" deadlock") and
+                     pid in (None, p["id"])), None)
 
     def test_size(self):
         size = int(self.docker("image", "inspect", "-f", "{{.Size}}", IMAGE).stdout)

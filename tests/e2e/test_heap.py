@@ -72,7 +72,7 @@ class AgainstClrmd(unittest.TestCase):
                 self.assertLessEqual({"stack", "strong"}, {line.split()[1] for line in ours["roots"]})
                 # Objects taken away at random: with each goes what it retains.
                 taken, several, wrong = map(int, ours["removed"][0].split()[1:])
-                self.assertGreater(min(taken - several, several), 10)
+                self.assertGreaterEqual(min(taken, several), 20)
                 self.assertEqual(wrong, 0)
                 ways, wrong = map(int, ours["paths"][0].split()[1:])
                 self.assertGreater(ways, 1000)

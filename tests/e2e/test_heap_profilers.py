@@ -4,7 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from drdotnet import examine, Home, look, Report, side_by_side, stand_still
+from drdotnet import examine, Home, look, Report, side_by_side, stand_still, wait_until
 from patient import FRAMEWORKS, Patient
 
 SIDE_BY_SIDE = True
@@ -32,6 +32,7 @@ class AgainstThePatient(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-heap-")))
+        cls.told = {}  # by the runtime's events
         cls.results = side_by_side({(fx, server): lambda fx=fx, server=server: cls.examined(fx, server)
                                     for fx in FRAMEWORKS for server in (False, True)}, workers=1)
 
@@ -45,6 +46,8 @@ class AgainstThePatient(unittest.TestCase):
             if not server:
                 done = cls.home.run("dump", "collect", patient.pid, "--fast", "-o", core, "--max-pause", "10s", "--quiet")
                 assert done.code == 0, done
+            cls.told[fx, server] = {profiler: look(cls.home, profiler, patient.pid, "--way", "events", "--param",
+                                                   "max_pause_ms=60000") for profiler in ("gc-survivors", "heap-stats")}
             return survivors, stats, patient.truth()["leak"]["holders"], core
 
     def each(self):
@@ -69,13 +72,28 @@ class AgainstThePatient(unittest.TestCase):
             rest = survivors.block("Holders")["rest"]
             self.assertEqual(sum(row["Retained"] for row in rows) + rest[3], survivors.figures["Alive"])
 
-    def test_the_largest_is_shown_down_to_its_fields(self):
+    def test_holders_are_shown_down_to_their_fields(self):
         for survivors, _, truth, _ in self.each():
-            top = survivors.rows("Holders")[0]["Holder"]
-            tree = str(survivors.block(f"What {top} keeps"))
-            holder = next(h for h in truth.values() if h["field"] == top)
-            self.assertIn(type_of(holder), tree)
-            self.assertIn(".", tree)
+            tree = survivors.block("Who keeps what")
+            self.assertTrue(tree["columns"][2]["area"])
+            below, parents, whole = {}, [], 0
+            for row in tree["rows"]:
+                del parents[row["depth"]:]
+                if parents:
+                    # Parts are never more than what they are parts of.
+                    below[parents[-1]["at"]] = below.get(parents[-1]["at"], 0) + row["cells"][2]
+                    parents[0]["names"] += row["cells"][0]
+                else:
+                    whole += row["cells"][2]
+                parents.append({"at": len(below) + id(row), "bytes": row["cells"][2], "names": row["cells"][0]})
+                row["at"], row["top"] = parents[-1]["at"], parents[0]
+            for row in tree["rows"]:
+                self.assertLessEqual(below.get(row["at"], 0), row["cells"][2])
+            self.assertEqual(whole + tree["rest"][2], survivors.figures["Alive"])
+            for holder in truth.values():
+                top = next(row for row in tree["rows"] if row["cells"][0] == holder["field"])
+                self.assertIn(type_of(holder), top["top"]["names"])
+                self.assertIn(" → ", top["top"]["names"])
 
     def test_types_are_counted(self):
         for _, stats, truth, _ in self.each():
@@ -93,6 +111,32 @@ class AgainstThePatient(unittest.TestCase):
             self.assertGreaterEqual(areas["managed heap"], stats.figures["Objects"] * 0.9)
             self.assertLess(areas["managed heap"], stats.figures["In RAM"] * 0.8)
             self.assertGreater(areas["libraries and other files"], 1 << 20)
+
+    def test_the_runtimes_events_say_the_same(self):
+        for which, future in self.results.items():
+            survivors, stats, truth, _ = future.result()
+            with self.subTest(which):
+                told, counted = self.told[which]["gc-survivors"], self.told[which]["heap-stats"]
+                found, image = holders(told), holders(survivors)
+                for holder in truth.values():
+                    row = found["field " + holder["field"].rpartition(".")[2]]  # its class is not told
+                    self.assertEqual(keeps(row), (type_of(holder), holder["objects"]))
+                    self.assertAlmostEqual(row["Retained"] / image[holder["field"]]["Retained"], 1, delta=0.02)
+                rows = {row["Type"]: row for row in counted.rows("Types")}
+                for holder in truth.values():
+                    self.assertEqual(rows[holder["type"]]["Objects"], holder["objects"])
+                # It says by what way, and what it does not know.
+                self.assertEqual(told.how["Way"]["value"], "events")
+                self.assertIn("none lost", told.how["Way"]["context"])
+                self.assertGreater(told.how["Target paused"]["value"], 0)
+                self.assertEqual((told.figures["Garbage"], counted.figures["Free room"]), (None, None))
+                self.assertNotIn("Generations", [b["title"] for b in counted.data["blocks"]])
+
+    def test_events_are_refused_when_they_would_take_too_long(self):
+        with Patient("leak", initial=3000) as patient:
+            done = self.home.run("gc-survivors", patient.pid, "--way", "events", "--param", "max_pause_ms=1")
+            self.assertEqual(done.code, 1, done)
+            self.assertRegex(done.err, r"would stand still for up to .*the limit is 1 ms, and max_pause_ms=\d+ allows it")
 
     def test_a_core_says_the_same(self):
         for fx in FRAMEWORKS:
@@ -130,10 +174,53 @@ class Leaks(unittest.TestCase):
                     self.assertGreater(row["A minute"], row["Grew by"])
                     self.assertLessEqual(row["Grew by"], (holder["bytes"] - before[name]["bytes"]) * AIR + 100_000)
                 self.assertIn(report.rows("Holders that grew")[0]["Holder"], report.verdict)
-                types = {row["Type"] for row in report.rows("Types that grew")}
-                self.assertLessEqual({holder["type"] for holder in after.values()}, types)
+                types = {row["Type"]: row for row in report.rows("Types that grew")}
+                self.assertLessEqual({holder["type"] for holder in after.values()}, set(types))
+                if report.how["Known again"]["value"] is not None:
+                    for name, holder in after.items():
+                        row = types[holder["type"]]
+                        self.assertGreater(row["New"], 0)
+                        # None was ever let go; young ones may have moved.
+                        self.assertGreaterEqual(row["Stayed"] + row["Gone"], before[name]["objects"])
                 done = self.home.run("run", "memory-leaks", "--session", report.data["facts"]["session"], "--json")
                 self.assertEqual(Report(done.json()).verdict, report.verdict, done)
+
+    def test_two_saved_sessions(self):
+        with Patient("leak", initial=2000) as patient:
+            stand_still(patient)
+            first, told = look(self.home, "gc-survivors", patient.pid), patient.truth()["leak"]["holders"]
+            patient.resume()
+            wait_until(lambda: all(h["objects"] > told[name]["objects"] + 300
+                                   for name, h in patient.truth()["leak"]["holders"].items()), "it grows")
+            stand_still(patient)
+            second, now = look(self.home, "heap-stats", patient.pid), patient.truth()["leak"]["holders"]
+            third = look(self.home, "gc-survivors", patient.pid)
+        guids = [r.data["facts"]["session"] for r in (first, second)]
+        done = self.home.run("sessions", "compare", guids[0], third.data["facts"]["session"], "--json")
+        changed = {row["Holder"]: row for row in Report(done.json()).rows("Holders: Retained")}
+        for name, holder in now.items():
+            row = changed[holder["field"]]
+            self.assertGreaterEqual(row["After"] - row["Before"], holder["bytes"] - told[name]["bytes"])
+        report = look(self.home, "memory-leaks", "--before", guids[0], "--session", guids[1])
+        self.assertEqual(report.finding, "grew")
+        rows = {row["Holder"]: row for row in report.rows("Holders that grew")}
+        for name, holder in now.items():
+            row = rows[holder["field"]]
+            self.assertEqual(row["Keeps"], type_of(holder))
+            self.assertGreaterEqual(row["Grew by"], holder["bytes"] - told[name]["bytes"])
+            self.assertGreater(row["A minute"], row["Grew by"] / 10)
+        types = {row["Type"]: row for row in report.rows("Types that grew")}
+        for name, holder in now.items():
+            row = types[holder["type"]]
+            if row["New"] is not None:
+                self.assertEqual(row["New"] - row["Gone"], holder["objects"] - told[name]["objects"])
+        for wrong, words in ((("memory-leaks", "--before", guids[1], "--session", guids[0]), "the other way round"),
+                             (("memory-leaks", "--before", guids[0]), "needs one TARGET"),
+                             (("memory-leaks", str(patient.pid), "--before", guids[0]), "--before needs the later session"),
+                             (("gc-survivors", "--before", guids[0], "--session", guids[1]), "'drdotnet sessions compare'")):
+            done = self.home.run(*wrong)
+            self.assertEqual(done.code, 2, done)
+            self.assertIn(words, done.err)
 
     def test_a_cache_that_is_full_is_no_leak(self):
         with Patient("leak", holder="cache-bounded", initial=2000, limit=2000) as patient:

@@ -226,6 +226,9 @@ print('ORDER', flush=True); sys.stdin.readline()
             way = home.run("check", str(patient.pid), "--json").json()["ways"]["image"]
             self.assertTrue(way["open"], way)
             self.assertRegex(way["how"], r"a pause of about [\d.]+ ms")
+            # ... and so does an examination, before it begins.
+            said = home.run("merged-call-stacks", patient.pid).err
+            self.assertRegex(said.splitlines()[0], r"it will stand still for about [\d.]+ ms")
             os.kill(patient.pid, signal.SIGSTOP)
             wait_until(lambda: "\nState:\tT" in Path(f"/proc/{patient.pid}/status").read_text(), "it is stopped")
             way = home.run("check", str(patient.pid), "--json").json()["ways"]["image"]

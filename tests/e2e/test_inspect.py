@@ -136,9 +136,52 @@ class Answers(unittest.TestCase):
         self.assertGreater(kinds["strong"], 0)
         self.assertEqual(len(core.rows("handles pinned")), min(kinds.get("pinned", 0), 60))
         self.assertRegex(finalizers["lines"][-1], r"^\d+ objects? waits? for the finalizer thread")
+        used = {r["type"]: r["count"] for table in finalizers["tables"] for r in table["rows"]}
+        self.assertGreaterEqual(used["System.Threading.Thread"], truth["deadlock"]["bystanders"])
+        self.assertIn("items in the workers' own queues", facts)
         own = [m for m in modules["tables"][0]["rows"] if m["path"].endswith("/sick.dll")]
         self.assertEqual([m["source lines"] for m in own], ["yes"])
         self.assertIn("no thread throws an exception", exceptions["lines"])
+
+    @for_each_result
+    def test_addresses(self, fx, core, truth, pid):
+        statics = {r["field"]: r["value"] for r in core.rows("type Shop.Bank.Ledger", table=1)}
+        savings = statics["Savings"].split()[-1]
+        name = {r["field"]: r["value"] for r in core.rows(f"object {savings}")}["Name"].split()[-1]
+        where, inside, bytes_, referrers, registers, nowhere = core.ask(
+            f"where {savings}", f"where {int(savings, 16) + 8:x}", f"memory {savings} 24", f"referrers {name}",
+            "registers transfer-savings", f"where {core.rows('heap type Shop.Bank.Account')[0]['method table']}")
+        self.assertTrue(any(f"Shop.Bank.Account at {savings}" in l and "this is where it begins" in l for l in where["lines"]), where)
+        self.assertTrue(any("8 bytes in" in l for l in inside["lines"]), inside)
+        self.assertRegex(where["lines"][0], r"^generation [012] of heap \d+")
+        self.assertEqual(len(bytes_["tables"][0]["rows"]), 2)
+        # The first word of an object is the address of its method table.
+        first = bytes.fromhex(bytes_["tables"][0]["rows"][0]["bytes"].split("  ")[0])
+        self.assertTrue(any("method table of Shop.Bank.Account" in l for l in nowhere["lines"]), nowhere)
+        self.assertEqual(int.from_bytes(first, "little"), int(nowhere["question"].split()[1], 16))
+        self.assertIn((savings, "Name"), [(r["object"], r["in"]) for r in referrers["tables"][0]["rows"]])
+        values = {r["register"]: r["value"] for r in registers["tables"][0]["rows"]}
+        stack, code = core.ask(f"where {values['rsp']}", f"where {core.rows('stacks --all')[1]['address']}")
+        tid = next(p["tid"] for p in truth["deadlock"]["cycle"] if p["thread"] == "transfer-savings")
+        self.assertTrue(any(f"tid {tid}" in l for l in stack["lines"]), stack)
+        self.assertTrue(code["lines"], code)
+        self.assertEqual(core.refused("where 8")[0], 3)
+        self.assertEqual(core.refused(f"memory {savings} 0")[0], 2)
+        self.assertEqual(core.refused("registers nobody")[0], 3)
+
+    @for_each_result
+    def test_generations_and_structures(self, fx, core, truth, pid):
+        parts = [sum(r["objects"] for r in core.rows(f"heap generation {g}")) for g in ("0", "1", "2", "large", "pinned", "frozen")]
+        self.assertGreater(sum(parts), 1000)
+        self.assertEqual(core.refused("heap generation 7")[0], 2)
+        self.assertEqual(core.refused("object 7f00 Shop.Bank.Account")[0], 2)
+        self.assertEqual(core.refused("object 7f00 Shop.Nothing")[0], 3)
+
+    @for_each_result
+    def test_chains_of_tasks(self, fx, core, truth, pid):
+        titles = [table["title"] for table in core.ask("tasks")["tables"][1:]]
+        self.assertIn(f"{truth['stuck-tasks']['kinds']['tcs']} operations await a TaskCompletionSource kept by "
+                      "Shop.Orders.OrderFlow.Confirmations", titles)
 
     @for_each_result
     def test_code(self, fx, core, truth, pid):

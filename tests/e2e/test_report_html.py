@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("DRDOTNET_BUILD", Path(os.environ.get("DRDOTNET", ROOT / "build" / "drdotnet")).parent))
-SAMPLES = ["pauses", "exceptions", "nothing", "partial", "cpu", "hostile"]
+SAMPLES = ["pauses", "exceptions", "nothing", "partial", "cpu", "memory", "hostile"]
 ANSWER_SECONDS = 60.0  # a cold browser on a loaded machine
 
 KEYS = {
@@ -272,6 +272,53 @@ class ReportHtml(unittest.TestCase):
             found = page.js("""(() => { const i = document.querySelector('.fl-bar input'); i.value = 'regularexpressions';
                 i.dispatchEvent(new Event('input')); return document.querySelector('.fl-bar output').textContent })()""")
             self.assertEqual(found, "3 places, 57 %")  # nested ones are not counted twice
+
+    def test_the_treemap_goes_in_and_out(self):
+        shown = """[...document.querySelectorAll('.tm svg svg')].filter(b => getComputedStyle(b).display !== 'none')"""
+        names = f"{shown}.map(b => b.querySelector('title').textContent)"
+        with self.open("memory") as page:
+            all_of_it = page.js(names)
+            self.assertIn("._lines → OrderLine[]", all_of_it)
+            self.assertIn("Order, itself", all_of_it)
+            self.assertIn("all others together", all_of_it)
+            self.assertIn("Shop.Bus._handlers", all_of_it)  # whole until somebody goes in
+            self.assertNotIn("._invocationList → Object[]", all_of_it)
+            # Areas are the numbers, and all of them together the whole picture.
+            areas = page.js(f"""{shown}.map(b => {{ const r = b.querySelector('rect').getBoundingClientRect();
+                return [b.querySelector('title').textContent, r.width * r.height] }})""")
+            whole = page.js("(r => r.width * r.height)(document.querySelector('.tm > svg').getBoundingClientRect())")
+            by_name = dict(areas)
+            self.assertAlmostEqual(by_name["._lines → OrderLine[]"] / whole, 148 / 402, delta=0.01)
+            self.assertAlmostEqual(by_name["Order, itself"] / whole, 68 / 402, delta=0.01)
+            self.assertAlmostEqual(sum(by_name.values()) / whole, 1, delta=0.02)
+            # In by keyboard: through what is as good as all of it at once, to where something is beside it.
+            page.js(f"{shown}.find(b => b.querySelector('title').textContent.startsWith('._lines')).focus()")
+            self.assertIn("Shop.Cache._orders › Dictionary<Int32, Order>", page.js("document.querySelector('.map .fl-now').textContent"))
+            page.key("Enter")
+            self.assertNotIn("all others together", page.js(names))
+            self.assertIn("._buckets → Int32[]", page.js(names))
+            self.assertIn("310 MB", page.js("document.querySelector('.map .fl-bar').textContent"))
+            page.key("Enter")
+            self.assertIn("._entries → Entry[], itself", page.js(names))
+            page.key("Enter")
+            self.assertEqual(sorted(page.js(names)), ["._lines → OrderLine[]", "._note → String", "Order, itself"])
+            page.key("ArrowRight")
+            page.key("Enter")  # a box without parts stays as it is
+            self.assertEqual(len(page.js(names)), 3)
+            for _ in range(3):
+                page.key("Escape")
+            self.assertEqual(page.js(names), all_of_it)
+            self.assertFalse(page.js("document.querySelector('.map .fl-bar').checkVisibility()"))
+            # By mouse, and back by its button.
+            spot = page.js(f"""(r => [r.x + 5, r.y + 5])({shown}.find(b => b.querySelector('title').textContent
+                .startsWith('Shop.Bus')).querySelector('rect').getBoundingClientRect())""")
+            for kind in ("mousePressed", "mouseReleased"):
+                page.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
+            self.assertEqual(page.js(names), ["._invocationList → Object[]"])
+            page.js("document.querySelector('.map .fl-bar button').click()")
+            self.assertEqual(page.js(names), all_of_it)
+        with self.open("memory", script=False) as page:
+            self.assertEqual(page.js(names), all_of_it)
 
     def test_the_theme_follows_the_system_and_the_hand(self):
         ground = "getComputedStyle(document.documentElement).backgroundColor"

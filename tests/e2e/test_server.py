@@ -85,7 +85,7 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(f"/api/sessions/{session['guid']}", answer.headers["location"])
         done = self.server.finish(session["guid"])
         self.assertEqual(("done", True), (done["state"], done["isCompleted"]), done)
-        self.assertIn("exceptions in", done["verdict"])
+        self.assertIn("throws in", done["verdict"])
         upper = self.server.get(f"/api/sessions/{session['guid'].upper()}").json()
         self.assertEqual(done, upper)
         listed = self.server.get("/api/sessions").json()
@@ -158,7 +158,7 @@ class ServerTest(unittest.TestCase):
             return [s["guid"] for s in self.server.get(f"/api/sessions?{query}").json()]
         mine = self.done["guid"]
         for query in ("state=done", "state=finished", "profiler=exceptions", f"profiler={EXCEPTIONS}", "process=sick",
-                      f"processId={self.patient.pid}", "q=exceptions%20in", f"q={mine}"):
+                      f"processId={self.patient.pid}", "q=throws%20in", f"q={mine}"):
             self.assertIn(mine, guids(query), query)
         for query in ("state=failed", "state=unfinished", "profiler=runtime-pauses", "process=other", "processId=1", "q=zzz"):
             self.assertNotIn(mine, guids(query), query)
@@ -312,6 +312,11 @@ class ServerTest(unittest.TestCase):
             answer = self.server.post("/api/sessions", body)
             self.assertEqual(status, answer.status, (body[:60], answer))
             self.assertIn(words, answer.detail())
+        for path in ("/api/traces", "/api/cores", "/api/commands", "/api/login", f"/api/sessions/{self.done['guid']}/shares"):
+            for body, words in ((b"{", "not JSON"), (b"[]", "object"), (b'{"surprise": 1}', "surprise")):
+                answer = self.server.post(path, body)
+                self.assertEqual(400, answer.status, (path, answer))
+                self.assertIn(words, answer.detail())
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
             answer = self.server.ask("POST", "/api/sessions", json.dumps(good).encode(), {"Content-Type": kind})
             self.assertEqual(415, answer.status)

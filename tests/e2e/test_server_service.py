@@ -62,13 +62,13 @@ class ServiceTest(unittest.TestCase):
                                   env={"PATH": f"{folder}:{os.environ['PATH']}", "DRDOTNET": server.url, "NAME": "sick",
                                        "WEBHOOK": f"{receiver.url}/hook?x=1", "TMPDIR": folder, "HOME": folder})
             self.assertEqual(0, done.returncode, done)
-            for words in ("exceptions in 2 s", f"{server.url}/sessions/", '"alert":"ManyExceptions"', "cpu-usage",
-                          "drdotnet_sessions_done_total", "exceptions in 1"):
+            for words in ("throws in 2 s", f"{server.url}/sessions/", '"alert":"ManyExceptions"', "cpu-usage",
+                          "drdotnet_sessions_done_total", "throws in 1", "managed threads"):
                 self.assertIn(words, done.stdout)
             self.assertNotIn('"session":null', done.stdout)
             path, told = receiver.posts.get(timeout=DEADLINE_SECONDS)
             self.assertEqual(("/hook?x=1", "done"), (path, told["state"]))
-            self.assertIn("exceptions in", told["verdict"])
+            self.assertIn("throws in", told["verdict"])
 
     def test_alerts_that_start_nothing(self):
         with Home() as home, Server(home) as server:

@@ -145,9 +145,19 @@ class TargetsTest(unittest.TestCase):
             self.assertIn("Shop.Pricing.Quote.Total", top.stdout)
         self.assertEqual(400, self.server.get("/debug/pprof/profile?seconds=0").status)
         self.assertEqual(404, self.server.get("/debug/pprof/profile?pid=1").status)
-        heap = self.server.get("/debug/pprof/heap")
-        self.assertEqual(501, heap.status)
-        self.assertIn("POST /api/sessions", heap.detail())
+
+    def test_go_tool_pprof_opens_the_heap_profile(self):
+        with Patient("leak", fx=FRAMEWORKS[-1]) as sick, tempfile.TemporaryDirectory() as folder:
+            url = f"{self.server.url}/debug/pprof/heap?pid={sick.pid}"
+
+            def top(*options):
+                done = subprocess.run(["go", "tool", "pprof", "-top", *options, url], capture_output=True, text=True,
+                                      env={"PATH": "/usr/local/go/bin:/usr/bin:/bin", "HOME": folder, "PPROF_TMPDIR": folder})
+                self.assertEqual(0, done.returncode, done.stderr)
+                return done.stdout
+            self.assertIn("Shop.", top("-cum"))
+            self.assertIn("Type: inuse_objects", top("-sample_index=inuse_objects"))
+        self.assertEqual(404, self.server.get("/debug/pprof/heap?pid=1").status)
 
     def test_commands_end_with_the_server(self):
         with Home() as home, Server(home) as server:

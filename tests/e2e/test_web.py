@@ -31,20 +31,14 @@ class Generated(unittest.TestCase):
 
 
     def test_the_document_is_valid(self):
-        """Against the schema of OpenAPI; a document that breaks it is told from one that does not."""
+        """Against the schema of OpenAPI; and every place of a path is a parameter."""
         document = subprocess.run([PROGRAM, "_generate", "openapi"], capture_output=True, check=True).stdout
-
-        def validate(text):
-            return subprocess.run([ROOT / "tools" / "web", "validate"], input=text, capture_output=True, timeout=SCENARIO_SECONDS)
-        done = validate(document)
+        done = subprocess.run([ROOT / "tools" / "web", "validate"], input=document, capture_output=True, timeout=SCENARIO_SECONDS)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
-        broken = json.loads(document)
-        for path, operations in broken["paths"].items():
+        for path, operations in json.loads(document)["paths"].items():
             for method, operation in operations.items():
                 declared = {p["name"] for p in operation.get("parameters", []) if p["in"] == "path" and p["required"]}
                 self.assertEqual(set(re.findall(r"\{(\w+)\}", path)), declared, (method, path))
-        del broken["paths"]["/api/sessions/{guid}"]["get"]["responses"]
-        self.assertNotEqual(validate(json.dumps(broken).encode()).returncode, 0, "an operation without an answer")
 
 
 class Pages(unittest.TestCase):
@@ -82,6 +76,7 @@ class Pages(unittest.TestCase):
             cls.results = cls.browse(facts, {
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
                 "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {}, "take": {}, "meters": {},
+                "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
                 **({"pictures": {}} if facts["shots"] else {}),
                 "token": {"url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
@@ -97,6 +92,8 @@ class Pages(unittest.TestCase):
         return json.loads(done.stdout.splitlines()[-1])
 
     def found(self, scenario):
+        if scenario not in self.results and os.environ.get("DRDOTNET_SCENARIOS"):
+            self.skipTest("not among DRDOTNET_SCENARIOS")
         result = self.results[scenario]
         if "error" in result:
             self.fail(result["error"])
@@ -122,6 +119,9 @@ class Pages(unittest.TestCase):
 
     def test_by_keyboard(self):
         self.found("keyboard")
+
+    def test_the_treemap_goes_in_and_out(self):
+        self.found("treemap")
 
     def test_wide_pages_are_accessible(self):
         self.found("wide")

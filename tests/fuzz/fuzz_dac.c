@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct strtab texts = { 0 };
 	struct dac_facts facts;
 	struct dac_exception exception;
+	struct parts parts = { 0 };
 	uint64_t message;
 #define LIST(kind, type, call, look)                                                                                   \
 	case kind: {                                                                                                   \
@@ -33,6 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	switch (data[0] % WIRE_DAC_KINDS) {
 	case WIRE_DAC_RUNTIME:
 		(void)decode_facts(&in, &facts);
+		break;
+	case WIRE_DAC_STACKS:
+	case WIRE_DAC_STACKS_REFS:
+		(void)decode_parts(&in, &parts);
 		break;
 	case WIRE_DAC_EXCEPTION:
 		(void)decode_exception(&in, &exception, &message);
@@ -56,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	default:
 		break;
 	}
+	parts_free(&parts);
 	strtab_free(&texts);
 	buf_free(&in);
 	return 0;

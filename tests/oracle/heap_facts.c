@@ -100,12 +100,15 @@ static int by_number(const void *a, const void *b)
 
 /* The different objects that roots of a kind refer to, and the sum of their addresses. Handles: of that name, or one of
  * these. */
-static void print_root_kind(const struct heapgraph *g, enum graph_root kind, const char *name, const char *shown)
+static void print_root_kind(const struct heapgraph *g, enum graph_root kind, const char *name, const char *other,
+			    const char *shown)
 {
 	VEC(uint32_t) objects = { 0 };
 	uint64_t n = 0, sum = 0;
 	vec_each(set, &g->roots)
-		for (uint32_t i = 0; set->kind == kind && (!name || strstr(name, set->name)) && i < set->n; i++)
+		for (uint32_t i = 0;
+		     set->kind == kind && (!name || str_eq(set->name, name) || str_eq(set->name, other)) && i < set->n;
+		     i++)
 			vec_push(&objects, g->root_targets[set->first + i]);
 	vec_sort(&objects, by_number);
 	for (size_t i = 0; i < objects.n; i++)
@@ -145,7 +148,7 @@ static void reach_without(const struct heapgraph *g, uint32_t without, uint64_t 
 /* Takes objects away, one at a time, and compares what goes with them with what they retain. */
 static void print_removals(const struct heapgraph *g)
 {
-	enum { TAKEN = 60 };
+	enum { TAKEN = 40 };
 	uint64_t wrong = 0, several = 0, taken = 0, lot = 88172645463325252;
 	for (unsigned i = 0; i < 10000 && taken < TAKEN; i++) {
 		uint64_t objects, units;
@@ -165,41 +168,47 @@ static void print_removals(const struct heapgraph *g)
 	printf("removed %llu %llu %llu\n", X(taken), X(several), X(wrong));
 }
 
-static bool root_holds(const struct heapgraph *g, uint32_t root, uint32_t object)
+/* Steps from a root along the shortest ways; each vertex is gone through once. */
+static void find_distance(const struct heapgraph *g, const uint32_t *shortest, uint32_t v, uint32_t *distance)
 {
-	const struct graph_root_set *set = &g->roots.v[root];
-	for (uint32_t i = 0; i < set->n; i++)
-		if (g->root_targets[set->first + i] == object)
-			return true;
-	return false;
+	VEC(uint32_t) way = { 0 };
+	for (; v < g->n && !distance[v]; v = shortest[v])
+		vec_push(&way, v);
+	uint32_t d = v < g->n ? distance[v] : 0;
+	while (way.n)
+		distance[way.v[--way.n]] = ++d;
+	vec_free(&way);
 }
 
-/* Every way to a sample of objects: each step is a reference that is there, and no step can be left out. */
+/* The way to every object: its last step is a reference that is there, and nothing that refers to it is nearer. */
 static void print_paths(const struct heapgraph *g)
 {
 	uint32_t *shortest = heapgraph_shortest(g), *distance = mem_zalloc((g->n + 1) * sizeof(*distance));
-	struct graph_path path = { 0 };
+	bool *real = mem_zalloc(g->n + 1);
 	uint64_t n = 0, wrong = 0;
-	for (uint32_t v = 0; v < g->n; v += 7) {
-		if (shortest[v] == GRAPH_NONE)
-			continue;
-		heapgraph_path(g, shortest, v, &path);
-		n++;
-		wrong += path.v[0] < g->n || path.v[path.n - 1] != v || !root_holds(g, path.v[0] - g->n, path.v[1]);
-		for (size_t i = 1; i + 1 < path.n; i++) {
-			bool real = false;
-			for (uint32_t k = g->first[path.v[i]]; k < g->first[path.v[i] + 1]; k++)
-				real |= g->target[k] == path.v[i + 1];
-			wrong += !real;
-		}
-		distance[v] = (uint32_t)path.n;
-	}
-	/* What refers to an object is at most one step nearer. */
 	for (uint32_t v = 0; v < g->n; v++)
-		for (uint32_t k = g->first[v]; distance[v] && k < g->first[v + 1]; k++)
-			wrong += g->target[k] != GRAPH_NONE && distance[g->target[k]] > distance[v] + 1;
+		if (shortest[v] != GRAPH_NONE)
+			find_distance(g, shortest, v, distance);
+	for (uint32_t r = 0; r < g->roots.n; r++)
+		for (uint32_t i = 0; i < g->roots.v[r].n; i++) {
+			uint32_t to = g->root_targets[g->roots.v[r].first + i];
+			real[to] |= shortest[to] == g->n + r;
+			wrong += distance[to] != 1;
+		}
+	for (uint32_t v = 0; v < g->n; v++)
+		for (uint32_t k = g->first[v]; distance[v] && k < g->first[v + 1]; k++) {
+			uint32_t to = g->target[k];
+			if (to == GRAPH_NONE)
+				continue;
+			real[to] |= shortest[to] == v;
+			wrong += !distance[to] || distance[to] > distance[v] + 1;
+		}
+	for (uint32_t v = 0; v < g->n; v++) {
+		n += distance[v] != 0;
+		wrong += real[v] != (distance[v] != 0);
+	}
 	printf("paths %llu %llu\n", X(n), X(wrong));
-	vec_free(&path);
+	mem_free(real);
 	mem_free(distance);
 	mem_free(shortest);
 }
@@ -226,13 +235,13 @@ static void print_graph(struct heap *h, struct dac *d, bool checks, bool without
 		X(out.len), X(took[0] / 1000000), X(took[1] / 1000000), X(took[2] / 1000000), X(g->facts.strays),
 		drain.threads_unread);
 	printf("reached %llu %llu\n", X(g->reached_objects), X(g->reached_units * 8));
-	print_root_kind(g, GRAPH_STACK, NULL, "stack");
-	print_root_kind(g, GRAPH_FINALIZER, NULL, "finalizer");
-	print_root_kind(g, GRAPH_HANDLE, "strong handles, literals and interned strings", "strong");
-	print_root_kind(g, GRAPH_HANDLE, "pinned handles", "pinned");
-	print_root_kind(g, GRAPH_HANDLE, "reference-counted handles", "counted");
-	print_root_kind(g, GRAPH_HANDLE, "pinned handles of overlapped I/O", "overlapped");
-	print_root_kind(g, GRAPH_HANDLE, "sized handles", "sized");
+	print_root_kind(g, GRAPH_STACK, NULL, NULL, "stack");
+	print_root_kind(g, GRAPH_FINALIZER, NULL, NULL, "finalizer");
+	print_root_kind(g, GRAPH_HANDLE, "strong handles", "literals and interned strings", "strong");
+	print_root_kind(g, GRAPH_HANDLE, "pinned handles", NULL, "pinned");
+	print_root_kind(g, GRAPH_HANDLE, "reference-counted handles", NULL, "counted");
+	print_root_kind(g, GRAPH_HANDLE, "pinned handles of overlapped I/O", NULL, "overlapped");
+	print_root_kind(g, GRAPH_HANDLE, "sized handles", NULL, "sized");
 	if (checks) {
 		print_removals(g);
 		print_paths(g);

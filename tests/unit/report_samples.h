@@ -318,6 +318,48 @@ static inline struct report *sample_cpu(void)
 	return r;
 }
 
+#define MEMORY_ROW(name, objects, mb)                                                                                  \
+	(struct value[])                                                                                               \
+	{                                                                                                              \
+		V_CODE(name), V_COUNT(objects), V_BYTES((mb)*1048576.0), V_RATIO((mb) / 402.0)                         \
+	}
+
+static inline struct report *sample_memory(void)
+{
+	struct report *r = report_new();
+	sample_facts(r, "gc-survivors", "GC survivors", 0, NULL);
+	struct rich *v = report_verdict(r, REPORT_INFO, "one-holder");
+	rich_code(v, "Shop.Cache._orders");
+	rich_text(v, " (static Dictionary<Int32, Order>) keeps ");
+	rich_strong(v, "1,204,311 ");
+	rich_code(v, "Order");
+	rich_text(v, " alive: ");
+	rich_strong(v, "310 MB");
+	rich_text(v, " of the 402 MB that a collection would leave.");
+	report_figure(r, "Alive", V_BYTES(402 * 1048576.0), "5,120,882 objects");
+
+	struct report_table *t = report_tree(r, "Who keeps what");
+	report_column(t, "Kept alive by", VALUE_CODE, 0);
+	report_column(t, "Objects", VALUE_COUNT, 0);
+	report_column(t, "Retained", VALUE_BYTES, COLUMN_MAIN | COLUMN_AREA);
+	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	struct report_row *cache = report_row(t, MEMORY_ROW("Shop.Cache._orders", 3612940, 310));
+	struct report_row *dictionary = report_child(cache, MEMORY_ROW("Dictionary<Int32, Order>", 1, 310));
+	struct report_row *entries = report_child(dictionary, MEMORY_ROW("._entries \xe2\x86\x92 Entry[]", 1, 305));
+	struct report_row *orders = report_child(entries, MEMORY_ROW("Order", 1204311, 273));
+	report_child(orders, MEMORY_ROW("._lines \xe2\x86\x92 OrderLine[]", 1204311, 148));
+	report_child(orders, MEMORY_ROW("._note \xe2\x86\x92 String", 1204311, 57));
+	report_child(dictionary, MEMORY_ROW("._buckets \xe2\x86\x92 Int32[]", 1, 5));
+	struct report_row *bus = report_row(t, MEMORY_ROW("Shop.Bus._handlers", 15002, 38));
+	report_child(bus, MEMORY_ROW("._invocationList \xe2\x86\x92 Object[]", 1, 38));
+	report_row(t, MEMORY_ROW("stack of thread 'mailer' in Shop.Mail.Send()", 88120, 21));
+	report_row(t, MEMORY_ROW("Microsoft.AspNetCore.Routing.Matching.DfaMatcher", 18542, 4.1));
+	report_rest(t, (struct value[]){ V_TEXT("all others together"), V_COUNT(1284403), V_BYTES(28.9 * 1048576.0),
+					 V_RATIO(28.9 / 402) });
+	sample_how(r);
+	return r;
+}
+
 static inline struct report *sample_hostile(void)
 {
 	static const char *const nasty[] = {
@@ -366,7 +408,7 @@ static inline struct report *sample_hostile(void)
 		struct report_table *t = tree ? report_tree(r, nasty[1]) : report_table(r, nasty[6]);
 		report_column(t, nasty[1], VALUE_CODE, 0);
 		report_column(t, nasty[6], VALUE_TEXT, 0);
-		report_column(t, nasty[8], VALUE_COUNT, COLUMN_BAR | COLUMN_MAIN);
+		report_column(t, nasty[8], VALUE_COUNT, COLUMN_BAR | COLUMN_MAIN | COLUMN_AREA);
 		struct report_row *last = NULL;
 		for (size_t i = 0; i < N; i++) {
 			struct value cells[] = { V_CODE(nasty[i]), V_TEXT(nasty[(i + 3) % N]),
@@ -406,5 +448,6 @@ static const struct report_sample {
 } report_samples[] = {
 	{ "pauses", sample_pauses },   { "exceptions", sample_exceptions },
 	{ "nothing", sample_nothing }, { "partial", sample_partial },
-	{ "cpu", sample_cpu },	       { "hostile", sample_hostile },
+	{ "cpu", sample_cpu },	       { "memory", sample_memory },
+	{ "hostile", sample_hostile },
 };

@@ -83,6 +83,11 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 	case WIRE_DAC_STACK_REFS:
 		put(b, &ref, sizeof(ref), "");
 		break;
+	case WIRE_DAC_STACKS:
+	case WIRE_DAC_STACKS_REFS:
+		put(b, &(struct wire_dac_part){ .value = 7, .length = 6 }, sizeof(struct wire_dac_part), "answer");
+		put(b, &(struct wire_dac_part){ .value = 8 }, sizeof(struct wire_dac_part), "");
+		break;
 	case WIRE_DAC_IL_MAP:
 		put(b, &code, sizeof(code), "");
 		put(b, &il, sizeof(il), "");
@@ -179,6 +184,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	struct dac_variables variables = { 0 };
 	struct dac_type_methods type_methods = { 0 };
 	struct dac_objects objects = { 0 };
+	struct parts parts = { 0 };
 	uint64_t message;
 	bool ok = false;
 	size_t n = 1;
@@ -189,6 +195,12 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		vec_free(&(list));                                                                                     \
 		break
 	switch (kind) {
+	case WIRE_DAC_STACKS:
+	case WIRE_DAC_STACKS_REFS:
+		ok = decode_parts(in, &parts);
+		n = parts.spans.n;
+		parts_free(&parts);
+		break;
 	case WIRE_DAC_RUNTIME:
 		ok = decode_facts(in, &facts);
 		break;
@@ -221,6 +233,22 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	}
 	strtab_free(&texts);
 	return ok ? (int)n : -1;
+}
+
+static void parts_are_found(void **state)
+{
+	(void)state;
+	CLEANUP(buf_free) struct buf in = { 0 };
+	CLEANUP(parts_free) struct parts parts = { 0 };
+	struct buf view;
+	build(WIRE_DAC_STACKS, &in);
+	assert_true(decode_parts(&in, &parts));
+	assert_true(parts_find(&parts, 7, &view));
+	assert_int_equal(view.len, 6);
+	assert_memory_equal(view.data, "answer", 6);
+	assert_true(parts_find(&parts, 8, &view));
+	assert_int_equal(view.len, 0);
+	assert_false(parts_find(&parts, 9, &view));
 }
 
 /* Cut anywhere but between records, an answer is refused; with any byte changed it is refused or decoded, no more. */
@@ -641,6 +669,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(decode_and_look),
+		cmocka_unit_test(parts_are_found),
 		cmocka_unit_test(decode_hostile),
 		cmocka_unit_test(names_are_split),
 		cmocka_unit_test(questions_are_answered),

@@ -142,6 +142,26 @@ static void addresses_find_their_method(void **state UNUSED)
 	methods_free(methods);
 }
 
+/* Code that was unloaded leaves its place to other code, which need not begin where it began. */
+static void a_place_is_used_again(void **state UNUSED)
+{
+	struct methods *methods = methods_new();
+	methods_add(methods, 0x1000, 0x100, "T", "first");
+	methods_add(methods, 0x1100, 0x100, "T", "second");
+	methods_add(methods, 0x1200, 0x100, "T", "third");
+	assert_string_equal(methods_find(methods, 0x1010)->name, "first");
+	methods_add(methods, 0x1080, 0x100, "T", "new");
+	assert_null(methods_find(methods, 0x1010));
+	assert_string_equal(methods_find(methods, 0x1080)->name, "new");
+	assert_string_equal(methods_find(methods, 0x117f)->name, "new");
+	assert_null(methods_find(methods, 0x1180));
+	assert_string_equal(methods_find(methods, 0x1200)->name, "third");
+	methods_add(methods, 0xf00, 0x1000, "T", "all of it");
+	assert_string_equal(methods_find(methods, 0x1100)->name, "all of it");
+	assert_string_equal(methods_find(methods, 0x1200)->name, "all of it");
+	methods_free(methods);
+}
+
 static void short_payloads_are_refused(void **state UNUSED)
 {
 	struct made m;
@@ -266,6 +286,7 @@ int main(void)
 		cmocka_unit_test(no_name_makes_trouble),
 		cmocka_unit_test(framework_is_told_from_user_code),
 		cmocka_unit_test(addresses_find_their_method),
+		cmocka_unit_test(a_place_is_used_again),
 		cmocka_unit_test(short_payloads_are_refused),
 		cmocka_unit_test(exceptions_decode),
 		cmocka_unit_test(heap_history_sums_generations),

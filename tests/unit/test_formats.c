@@ -170,6 +170,27 @@ static void test_pprof(void **state)
 	pprof__profile__free_unpacked(profile, NULL);
 }
 
+static void test_pprof_of_a_heap(void **state)
+{
+	(void)state;
+	CLEANUP(profile_freep) struct profile *p = sample_profile(PROFILE_BYTES);
+	CLEANUP(buf_free) struct buf packed = { 0 }, plain = { 0 };
+	write_to(EXPORT_PPROF, p, &packed);
+	inflate_all(&packed, &plain);
+	Pprof__Profile *profile = pprof__profile__unpack(NULL, plain.len, (const uint8_t *)plain.data);
+	assert_non_null(profile);
+	assert_int_equal(profile->n_sample_type, 2);
+	assert_string_equal(profile->string_table[profile->sample_type[0]->type], "inuse_objects");
+	assert_string_equal(profile->string_table[profile->sample_type[1]->type], "inuse_space");
+	assert_string_equal(profile->string_table[profile->sample_type[1]->unit], "bytes");
+	assert_string_equal(profile->string_table[profile->default_sample_type], "inuse_space");
+	assert_int_equal(profile->sample[0]->value[0], 3);
+	assert_int_equal(profile->sample[0]->value[1], 3);
+	assert_int_equal(profile->sample[0]->n_label, 0); /* nobody's thread */
+	assert_int_equal(profile->duration_nanos, 0);
+	pprof__profile__free_unpacked(profile, NULL);
+}
+
 /* More samples than a chunk: through the spool and back, per thread, in order. */
 static void count_up(void *user, const struct profile_sample *s)
 {
@@ -268,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_speedscope_sampled),
 		cmocka_unit_test(test_chromium),
 		cmocka_unit_test(test_pprof),
+		cmocka_unit_test(test_pprof_of_a_heap),
 		cmocka_unit_test(test_spool),
 		cmocka_unit_test(test_no_room_for_the_spool),
 		cmocka_unit_test(test_full_disk),

@@ -225,6 +225,17 @@ static void test_semaphores(void **state)
 	assert_true(fixture_says(f.report, "Shop.ConfirmAsync waits for Shop.Left (Shop.cs:12), Shop.RefundAsync waits "
 					   "for Shop.Right"));
 	fixture_end(&f);
+	/* One of the same method is further on and waits for the clock: it has the semaphore, and will give it back. */
+	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 2, .times = 1 }));
+	vec_push(&c->v, ((struct chain){ .first = (uint32_t)c->steps.n - 1,
+					 .n = 1,
+					 .awaits = AWAITS_TIMER,
+					 .what = "",
+					 .due_ms = CHAIN_UNKNOWN,
+					 .count = 1 }));
+	examine(&f, c, c);
+	assert_string_equal(report_finding(f.report), "waiting");
+	fixture_end(&f);
 	/* Whoever waits for its first one has none; two for the same one are a queue. */
 	CLEANUP(chains_freep) struct chains *first = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
 	add_second(first, "Shop.Right", 0);
@@ -255,6 +266,9 @@ static void test_other_ends(void **state)
 		assert_string_equal(report_finding(f.report), cases[i].finding);
 		assert_int_equal(report_health(f.report), cases[i].health);
 		assert_true(fixture_says(f.report, "Shop.Feed.News"));
+		assert_int_equal(fixture_says(f.report, "Give such calls a time limit"),
+				 cases[i].awaits == AWAITS_SOCKET);
+		assert_int_equal(fixture_says(f.report, "Does anybody still read"), cases[i].awaits == AWAITS_ROOM);
 		fixture_end(&f);
 	}
 }

@@ -139,6 +139,11 @@ static void test_doing(void **state)
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait",
 		    "System.Collections.Concurrent.BlockingCollection<Int32>.TryTake", "Shop.A" } },
+		{ DOING_ROOM,
+		  FUTEX,
+		  { "System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait",
+		    "System.Collections.Concurrent.BlockingCollection<Int32>.TryAddWithNoTimeValidation", "Shop.A" } },
+		{ DOING_INIT, FUTEX, { "System.Runtime.CompilerServices.InitHelpers.InitClassSlow", "Shop.A" } },
 		/* What stands below the user's code does not count. */
 		{ DOING_SLEEP,
 		  230,
@@ -412,6 +417,80 @@ static void test_a_circle_that_passes(void **state)
 	fixture_end(&f);
 }
 
+/* Its owner waits for somebody to signal it: perhaps for one of those who wait for the lock. */
+static void test_held_while_waiting(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = seen_new();
+	add(s, (struct seen_thread){ .managed_id = 1, .os_id = 100, .name = "a", .call = FUTEX },
+	    FRAMES("System.Threading.ManualResetEventSlim.Wait", "Shop.Till.Close"));
+	add(s, (struct seen_thread){ .managed_id = 2, .os_id = 101, .name = "b", .call = FUTEX },
+	    FRAMES("System.Threading.Monitor.Enter", "Shop.Till.Count"));
+	s->threads.v[0].waits_for = 1;
+	s->threads.v[1].waits_for = 0;
+	s->threads.v[0].before = s->threads.v[0].after = (struct seen_times){ 5, 7 };
+	has(s, THING_MONITOR, "Shop.Till.Gate", 0, false);
+	has(s, THING_OTHER, "Shop.Till.Counted", SEEN_NONE, false);
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "held-waiting");
+	assert_int_equal(report_health(f.report), REPORT_WARN);
+	assert_true(fixture_says(f.report,
+				 "Perhaps a deadlock: 1 thread waits for Shop.Till.Gate, which 'a' (tid 100) has "
+				 "had for at least 2 s: it waits for an event: Shop.Till.Counted in "
+				 "Shop.Till.Close."));
+	fixture_end(&f);
+}
+
+/* A thread blocks on a task whose next part only itself would run. */
+static void test_waits_for_itself(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = seen_new(), *moved = seen_new();
+	for (size_t i = 0; i < 2; i++) {
+		struct seen *one = i ? moved : s;
+		add(one, (struct seen_thread){ .managed_id = 1, .os_id = 100, .name = "ui", .call = FUTEX },
+		    FRAMES("System.Threading.Tasks.Task.InternalWait", "Shop.Form.Click"));
+		one->threads.v[0].waits_for = 0;
+		one->threads.v[0].before = one->threads.v[0].after = (struct seen_times){ 5 + i, 7 + i };
+		seen_add_thing(one, &(struct seen_thing){ .address = 0x1000,
+							  .kind = THING_TASK,
+							  .name = "Shop.Form.LoadAsync",
+							  .more = "its next part waits to be run",
+							  .posted = true,
+							  .next = SEEN_NONE });
+	}
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "deadlock-itself");
+	assert_true(
+		fixture_says(f.report, "'ui' (tid 100) blocks in Shop.Form.Click on the task of Shop.Form.LoadAsync"));
+	fixture_end(&f);
+	/* It ran meanwhile: then it does not block on that for good. */
+	examine_twice(&f, s, moved, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(
+		fixture_says(f.report, "it blocks on the task of Shop.Form.LoadAsync (its next part waits to be run)"));
+	fixture_end(&f);
+}
+
+static void test_static_constructor(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 2, 1 }, 2);
+	has(s, THING_INIT, "Shop.Registry", 0, false);
+	has(s, THING_THREAD, NULL, 1, false);
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "deadlock");
+	assert_true(fixture_says(f.report,
+				 "'a' (tid 100) runs the static constructor of Shop.Registry and waits for the end "
+				 "of 'b' (tid 101); 'b' (tid 101) waits for the static constructor of "
+				 "Shop.Registry."));
+	assert_true(fixture_says(f.report, "a static constructor must not wait for another thread"));
+	fixture_end(&f);
+}
+
 static void test_held_long(void **state)
 {
 	(void)state;
@@ -505,6 +584,9 @@ int main(void)
 		cmocka_unit_test(test_likely_deadlock),
 		cmocka_unit_test(test_a_circle_that_passes),
 		cmocka_unit_test(test_held_long),
+		cmocka_unit_test(test_held_while_waiting),
+		cmocka_unit_test(test_waits_for_itself),
+		cmocka_unit_test(test_static_constructor),
 		cmocka_unit_test(test_lock_queue),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_open_question),

@@ -421,6 +421,31 @@ static void switches_and_losses(void **state)
 	buf_free(&b);
 }
 
+static void names_of_threads_and_new_programs(void **state)
+{
+	(void)state;
+	for (int exec = 0; exec < 2; exec++) {
+		struct buf b = { 0 };
+		struct record r;
+		put(&b, PERF_RECORD_COMM, 4);
+		put(&b, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, 2);
+		put(&b, 48, 2);
+		put(&b, 100, 4);
+		put(&b, 101, 4);
+		buf_add(&b, "sleep\0\0", 8);
+		put(&b, 100, 4);
+		put(&b, 101, 4);
+		put(&b, 79, 8);
+		put(&b, 1, 8);
+		assert_true(record_parse((const uint8_t *)b.data, b.len, &r));
+		assert_int_equal(r.kind, RECORD_COMM);
+		assert_int_equal(r.comm_len, 5);
+		assert_int_equal(r.exec, exec);
+		assert_int_equal(r.time, 79);
+		buf_free(&b);
+	}
+}
+
 /* --- ourselves, sampled and unwound --- */
 
 static volatile bool stop;
@@ -563,6 +588,7 @@ int main(void)
 		cmocka_unit_test(a_sample_is_taken_apart),
 		cmocka_unit_test(damaged_records_are_refused),
 		cmocka_unit_test(switches_and_losses),
+		cmocka_unit_test(names_of_threads_and_new_programs),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
 		cmocka_unit_test(a_process_that_is_gone),

@@ -718,6 +718,54 @@ static void listeners_hear_what_concerns_them(void **state UNUSED)
 	live_free(live);
 }
 
+static void check_body(const char *schema, const char *text, const char *words)
+{
+	json_t *body = NULL;
+	assert_ok(json_parse(text, strlen(text), 1000, &body));
+	struct err *err = schema_check(schema, body);
+	if (words) {
+		assert_non_null(err);
+		assert_int_equal(err_kind(err), ERR_USAGE);
+		assert_non_null(strstr(err_text(err), words));
+	} else {
+		assert_null(err);
+	}
+	err_free(err);
+	json_decref(body);
+}
+
+static void bodies_are_checked_by_their_schema(void **state UNUSED)
+{
+	check_body("TakeCore", "{\"processId\": 1, \"type\": \"mini\", \"maxPauseMs\": 5}", NULL);
+	check_body("TakeCore", "{\"processId\": 1, \"type\": null}", NULL);
+	check_body("TakeCore", "{}", NULL);
+	check_body("TakeCore", "{\"processId\": \"1\"}", "'processId' must be a whole number");
+	check_body("TakeCore", "{\"processId\": 1.5}", "'processId' must be a whole number");
+	check_body("TakeCore", "{\"processId\": null}", "'processId' must be a whole number");
+	check_body("TakeCore", "{\"type\": 1}", "'type' must be a text");
+	check_body("TakeCore", "{\"surprise\": 1}", "no field 'surprise'");
+	check_body("RunCommand", "{\"arguments\": [\"ps\"], \"utf8\": true}", NULL);
+	check_body("RunCommand", "{\"arguments\": [\"ps\", 1]}", "'arguments' must be an array of texts");
+	check_body("RunCommand", "{\"arguments\": \"ps\"}", "'arguments' must be an array of texts");
+	check_body("RunCommand", "{\"utf8\": 1}", "'utf8' must be true or false");
+	check_body("no such schema", "{\"x\": 1}", NULL);
+}
+
+static void names_of_core_files_lead_nowhere_else(void **state UNUSED)
+{
+	static const char *const bad[] = { "", ".", "..", ".x", "a/b", "a\\b", "a b", "a%2f", "\xc3\xa4", "a\n" };
+	char long_name[200];
+	assert_true(api_core_name("Shop.Api-4211-20261115-031500.core"));
+	assert_true(api_core_name("x"));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(api_core_name(bad[i]));
+	memset(long_name, 'a', sizeof(long_name));
+	long_name[121] = '\0';
+	assert_false(api_core_name(long_name));
+	long_name[120] = '\0';
+	assert_true(api_core_name(long_name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -740,6 +788,8 @@ int main(void)
 		cmocka_unit_test(what_changed_most_comes_first),
 		cmocka_unit_test(a_stream_is_bounded_and_wakes_its_reader),
 		cmocka_unit_test(listeners_hear_what_concerns_them),
+		cmocka_unit_test(bodies_are_checked_by_their_schema),
+		cmocka_unit_test(names_of_core_files_lead_nowhere_else),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,8 @@ static bool parse_stat(const char *text, struct proc_stat *ret)
 }
 
 #define STAT_TAIL                                                                                                      \
-	" S 1 2 3 4 -1 4194560 5 6 7 8 120 30 11 12 20 0 17 0 121590 1000 200 18446744073709551615 1 1 0 0 0 0 0 0"
+	" S 1 2 3 4 -1 4194560 5 6 7 8 120 30 11 12 20 0 17 0 121590 1000 200 18446744073709551615 1 1 140722 0 0 0 "  \
+	"0 0"
 
 static void test_stat(void **state)
 {
@@ -45,12 +46,50 @@ static void test_stat(void **state)
 	assert_int_equal(s.threads, 17);
 	assert_int_equal(s.cpu_ticks, 150);
 	assert_int_equal(s.start_ticks, 121590);
+	assert_int_equal(s.stack_start, 140722);
 	/* a name that looks like the rest of the line */
 	assert_true(parse_stat("5 (a) Z 0 (b)) (c)" STAT_TAIL, &s));
 	assert_string_equal(s.comm, "a) Z 0 (b)) (c");
 	assert_int_equal(s.state, 'S');
 	assert_true(parse_stat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0", &s));
 	assert_true(s.kernel_thread);
+	assert_int_equal(s.stack_start, 0);
+}
+
+/* A child that becomes another program keeps its pid and its start time. */
+static void test_program(void **state)
+{
+	(void)state;
+	int go[2];
+	struct target t = { 0 };
+	assert_int_equal(pipe(go), 0);
+	pid_t child = fork();
+	if (!child) {
+		char byte;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(go[1]);
+		if (read(go[0], &byte, 1) == 0)
+			execl("/bin/sleep", "sleep", "60", NULL);
+		_exit(1);
+	}
+	close(go[0]);
+	assert_ok(target_find_pid(child, &t));
+	uint64_t before = target_program(&t), after = before;
+	assert_true(before != 0);
+	assert_int_equal(target_program(&t), before);
+	close(go[1]);
+	uint64_t until = clock_mono_ns() + WAIT_MS * 1000000ull;
+	while (after == before && clock_mono_ns() < until) {
+		uint64_t now = target_program(&t);
+		after = now ? now : before;
+		sched_yield();
+	}
+	assert_true(after != before);
+	assert_true(target_alive(&t));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_int_equal(target_program(&t), 0);
+	target_fini(&t);
 }
 
 static void test_stat_cut_and_bent(void **state)
@@ -631,6 +670,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stat),
+		cmocka_unit_test(test_program),
 		cmocka_unit_test(test_stat_cut_and_bent),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_environ),

@@ -291,6 +291,49 @@ export async function rows(t) {
   return { ...found, longestMs: tasks[0] };
 }
 
+const BOX = ".map .tm g[data-at]";
+
+/** Areas of a heap: the first holder in its parts, others whole; in and out by keyboard and mouse; the address keeps where. */
+export async function treemap(t) {
+  const page = await t.page();
+  await page.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
+  await page.goto(`/sessions/${t.facts.session}`);
+  const boxes = page.locator(BOX), names = async () => (await boxes.evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort();
+  await boxes.first().waitFor();
+  t.equal(await t.axe(page), [], "axe on a treemap");
+  const whole = await names(), label = (words) => whole.find((n) => n.startsWith(words));
+  t.check(label("._lines → OrderLine[], 148 MB, 37 %"), `parts of the first: ${whole}`);
+  t.check(label("Shop.Bus._handlers, 38 MB") && label("all others together, 28.9 MB"), `others: ${whole}`);
+  const areas = await boxes.evaluateAll((all) => all.map((g) => { const r = g.querySelector("rect").getBoundingClientRect(); return r.width * r.height; }));
+  const box = await page.locator(".map .tm svg").boundingBox(), sum = areas.reduce((a, b) => a + b, 0);
+  t.check(Math.abs(sum / (box.width * box.height) - 1) < 0.02, `boxes cover ${sum} of ${box.width * box.height}`);
+  await page.locator(`${BOX}[aria-label*="OrderLine"]`).first().focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /b\d+\.map=/.test(location.search));
+  t.check(!(await names()).some((n) => n.startsWith("all others")), "still all of it");
+  const inside = await names(), fresh = await t.page();
+  await fresh.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
+  await fresh.goto(page.url().slice(t.facts.url.length));
+  await fresh.locator(BOX).first().waitFor();
+  t.equal((await fresh.locator(BOX).evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort(), inside, "view of a pasted link");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !/map=/.test(location.search));
+  t.equal(await names(), whole, "boxes");
+  await page.locator(`${BOX}[aria-label*="Bus._handlers"]`).click();
+  await page.locator(`${BOX}[aria-label*="Object[]"]`).waitFor();
+  await page.locator(".map").getByRole("button", { name: "Back" }).click();
+  await page.locator(`${BOX}[aria-label*="Bus._handlers"]`).waitFor();
+  if (t.facts.shots) await page.screenshot({ path: `${t.facts.shots}/treemap.png`, fullPage: true });
+  const narrow = await t.page({ context: await t.context({ width: 400, height: 800, scheme: "dark" }) });
+  await narrow.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
+  await narrow.goto(`/sessions/${t.facts.session}`);
+  await narrow.locator(BOX).first().waitFor();
+  t.equal(await t.sideways(narrow), 0, "sideways");
+  t.equal(await t.axe(narrow), [], "axe on a narrow treemap");
+  if (t.facts.shots) await narrow.screenshot({ path: `${t.facts.shots}/treemap-narrow.png`, fullPage: true });
+  return {};
+}
+
 /** A core file and a trace from a patient's page; the core is examined and deleted. */
 export async function take(t) {
   const page = await t.page();

@@ -226,6 +226,99 @@ each($(".flame"), function (flame) {
   draw();
 });
 
+/* Treemap: boxes in preorder with their place in shares of the whole; those that only hold others are not drawn. Going
+   in makes one of them as large as the picture, and shows its parts. */
+each($(".tm"), function (map) {
+  var now = map.previousElementSibling, svg = $("svg", map)[0], said = now.textContent, zoom = null, last = [];
+  var boxes = Array.prototype.map.call($("svg", svg), function (e) {
+    return { e: e, x: +e.getAttribute("data-x"), y: +e.getAttribute("data-y"), w: +e.getAttribute("data-w"), h: +e.getAttribute("data-h"),
+             d: +e.getAttribute("data-d"), says: e.getAttribute("data-n"), name: $("title", e)[0].textContent,
+             text: $("text", e), branch: e.classList.contains("tm-in") || e.classList.contains("tm-whole"),
+             inner: e.classList.contains("off"), up: null };
+  });
+  if (!boxes.length) return;
+  boxes.forEach(function (b) { b.up = b.d ? last[b.d - 1] || null : null; last[b.d] = b; last.length = b.d + 1; });
+  var tiles = boxes.filter(function (b) { return b.text.length; });
+  function inside(b, z) { if (!z) return true; for (; b; b = b.up) if (b === z) return true; return false; }
+  function path(b) { var names = []; for (; b && b !== zoom; b = b.up) names.unshift(b.name); return names; }
+  function tell(b) {
+    now.textContent = "";
+    path(b).forEach(function (name, i) {
+      if (i) now.appendChild(document.createTextNode(" › "));
+      now.appendChild(make("code", "", name));
+    });
+    now.appendChild(document.createTextNode(": " + b.says));
+  }
+  function seen(b) { return zoom ? inside(b, zoom) && !b.branch : !b.inner; }
+  function shown() { return tiles.filter(seen); }
+  function draw() {
+    var z = zoom || { x: 0, y: 0, w: 1, h: 1 }, width = svg.clientWidth, height = svg.clientHeight;
+    tiles.forEach(function (b) {
+      var on = seen(b), w = b.w / z.w, h = b.h / z.h;
+      b.e.classList.toggle("off", !on);
+      if (!on) return;
+      b.e.setAttribute("x", (b.x - z.x) / z.w * 100 + "%");
+      b.e.setAttribute("y", (b.y - z.y) / z.h * 100 + "%");
+      b.e.setAttribute("width", w * 100 + "%");
+      b.e.setAttribute("height", h * 100 + "%");
+      b.text[0].classList.toggle("no", w * width < 44 || h * height < 18);
+      b.text[1].classList.toggle("no", w * width < 44 || h * height < 34);
+    });
+    bar.hidden = !zoom;
+    where.textContent = zoom ? zoom.name + ": " + zoom.says : "";
+  }
+  function same(a, b) { return a.w * a.h > 0.99 * b.w * b.h; }
+  /* One step towards it; through what is as good as all of the box at once. */
+  function goIn(leaf) {
+    var way = [], b = leaf;
+    for (; b && b !== zoom; b = b.up) if (b.branch) way.unshift(b);
+    while (way.length > 1 && same(way[1], way[0])) way.shift();
+    if (!way.length) return;
+    zoom = way[0];
+    draw();
+    focus(seen(leaf) ? leaf : shown()[0]);
+  }
+  function goOut() {
+    var from = zoom;
+    if (!from) return;
+    do zoom = zoom.up; while (zoom && same(from, zoom));
+    draw();
+    focus(shown().filter(function (b) { return inside(b, from) || inside(from, b); })[0]);
+  }
+  function focus(b) {
+    if (!b) return;
+    tiles.forEach(function (o) { o.e.tabIndex = o === b ? 0 : -1; });
+    b.e.focus();
+  }
+  function find(e) { var el = e.target.closest("svg"); for (var i = 0; i < tiles.length; i++) if (tiles[i].e === el) return tiles[i]; return null; }
+  var bar = make("div", "fl-bar"), back = make("button", "", "Back"), where = make("output");
+  back.type = "button";
+  bar.appendChild(back); bar.appendChild(where);
+  now.parentElement.insertBefore(bar, now);
+  back.addEventListener("click", goOut);
+  tiles.forEach(function (b, i) {
+    b.e.tabIndex = i ? -1 : 0;
+    b.e.setAttribute("role", "button");
+    b.e.setAttribute("aria-label", b.name + ", " + b.says);
+  });
+  svg.addEventListener("click", function (e) { var b = find(e); if (b) { focus(b); goIn(b); } });
+  svg.addEventListener("mouseover", function (e) { var b = find(e); if (b) tell(b); });
+  svg.addEventListener("mouseleave", function () { if (!svg.contains(document.activeElement)) now.textContent = said; });
+  svg.addEventListener("focusin", function (e) { var b = find(e); if (b) tell(b); });
+  svg.addEventListener("keydown", function (e) {
+    var b = find(e), all = shown(), i = all.indexOf(b);
+    if (!b) return;
+    if (e.key === "ArrowRight" || e.key === "ArrowDown") focus(all[i + 1]);
+    else if (e.key === "ArrowLeft" || e.key === "ArrowUp") focus(all[i - 1]);
+    else if (e.key === "Enter" || e.key === " ") goIn(b);
+    else if (e.key === "Escape") goOut();
+    else return;
+    e.preventDefault();
+  });
+  addEventListener("resize", draw);
+  draw();
+});
+
 each($(".heat"), function (heat) {
   var flame = $(".flame", heat.parentElement)[0], svg = $("svg", heat)[0], rects = $("rect", svg);
   var rows = +heat.getAttribute("data-rows"), seconds = +heat.getAttribute("data-seconds"), from = null, to = null;

@@ -70,14 +70,28 @@ namespace Shop.Plugins
         readonly byte[] _table = new byte[10_000];
 
         public int Size => _table.Length;
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public ulong Price(int steps)
+        {
+            ulong sum = 1;
+            for (int i = 0; i < steps; i++)
+                sum = (sum ^ (ulong)i) * 6364136223846793005 + 1;
+            return sum;
+        }
     }
 
     static class PluginHost
     {
         public static readonly List<(AssemblyLoadContext Context, object Rule)> Loaded = [];
 
+        // Work that is done by code which is gone soon after.
         [MethodImpl(MethodImplOptions.NoInlining)]
-        public static void Load(byte[] assembly, int number, bool keep)
+        public static ulong Price(object rule, int steps) =>
+            rule.GetType().GetMethod("Price")!.CreateDelegate<Func<int, ulong>>(rule)(steps);
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static object Load(byte[] assembly, int number, bool keep)
         {
             var context = new AssemblyLoadContext($"plugin-{number}", isCollectible: true);
             Assembly plugin = context.LoadFromStream(new MemoryStream(assembly));
@@ -86,6 +100,7 @@ namespace Shop.Plugins
                 Loaded.Add((context, rule));
             else
                 context.Unload();
+            return rule;
         }
     }
 }
@@ -177,7 +192,9 @@ namespace Patients
 
     sealed class Contexts : Sickness
     {
-        readonly Counter _loaded = new();
+        readonly Counter _loaded = new(), _workNs = new();
+        int _steps;
+        ulong _sum;
 
         public override string Name => "contexts";
         public override string About => "collectible load contexts that are kept, each with its copy of this assembly";
@@ -186,6 +203,7 @@ namespace Patients
             new("rate", "5", "contexts a second", 0.1, 100),
             new("max", "1000", "contexts after which it ends, to spare the machine", 1, 10_000),
             new("keep", "1", "0 = unload each again (no leak)", 0, 1),
+            new("work", "0", "thousands of steps of work that the code of each does", 0, 1e6),
         ];
 
         public override void Start(Settings settings)
@@ -193,20 +211,39 @@ namespace Patients
             byte[] assembly = File.ReadAllBytes(typeof(Contexts).Assembly.Location);
             bool keep = settings.Int("keep") == 1;
             int max = settings.Int("max");
+            _steps = 1000 * settings.Int("work");
             Worker.Loop("plugins", settings.Number("rate"), () =>
             {
                 if (_loaded.Total >= max)
                     return;
-                Shop.Plugins.PluginHost.Load(assembly, (int)_loaded.Total, keep);
+                Work(Shop.Plugins.PluginHost.Load(assembly, (int)_loaded.Total, keep));
                 _loaded.Increment();
+                if (_steps > 0 && _loaded.Total % 10 == 0)
+                    GC.Collect(); // what is unloaded goes with a collection, and its place is used again
             });
             Worker.Until(() => _loaded.Total > 0, "the first context");
         }
 
-        public override void Mark() => _loaded.Mark();
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        void Work(object rule)
+        {
+            if (_steps == 0)
+                return;
+            long start = Clock.ThreadCpuNs();
+            _sum += Shop.Plugins.PluginHost.Price(rule, _steps);
+            _workNs.Add(Clock.ThreadCpuNs() - start);
+        }
+
+        public override void Mark()
+        {
+            _loaded.Mark();
+            _workNs.Mark();
+        }
 
         public override JsonObject Truth() => new()
         {
+            ["work"] = "Shop.Plugins.PriceRule.Price",
+            ["work_ns"] = _workNs.SinceMark,
             ["loaded"] = _loaded.SinceMark,
             ["loaded_total"] = _loaded.Total,
             ["kept"] = Shop.Plugins.PluginHost.Loaded.Count,

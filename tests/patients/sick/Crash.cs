@@ -1,4 +1,4 @@
-// Deaths of several kinds, after a delay or at the command "crash".
+// Deaths of several kinds, after a delay or at the command "crash"; and a life as somebody else after "exec".
 
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
@@ -98,5 +98,35 @@ namespace Patients
             ["method"] = Deaths[_kind].Method,
             ["thread"] = "auditor",
         };
+    }
+
+    sealed unsafe class Exec : Sickness
+    {
+        [DllImport("libc")]
+        static extern int execve(byte* path, byte** arguments, byte** environment);
+
+        readonly ManualResetEvent _now = new(false);
+
+        public override string Name => "exec";
+        public override string About => "becomes another program at the command 'exec'; its process id stays";
+        public override Key[] Keys => [];
+
+        public override void Start(Settings settings)
+        {
+            Thread actor = Worker.Start("actor", () =>
+            {
+                _now.WaitOne();
+                byte* end = null;
+                fixed (byte* path = "/bin/sleep\0"u8, seconds = "600\0"u8)
+                {
+                    byte** arguments = stackalloc byte*[] { path, seconds, null };
+                    execve(path, arguments, &end);
+                }
+            });
+            Worker.UntilBlocked([actor]);
+        }
+
+        public override bool Command(string command) => command == "exec" && _now.Set();
+        public override JsonObject Truth() => [];
     }
 }

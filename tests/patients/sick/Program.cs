@@ -15,8 +15,8 @@ static class Program
         new Healthy(), new GcPauses(), new Exceptions(), new Leak(), new DuplicateStrings(), new Cpu(),
         new Blocked(), new Deadlock(), new HealthyWaits(), new StuckTasks(), new Starvation(),
         new Contention(), new Allocations(), new ZombieThreads(), new Jit(), new Contexts(),
-        new RegexPerRequest(), new Crash(), new Churn(), new Waits(), new Switches(), new Faults(), new Meters(),
-        new WastedCollections(),
+        new RegexPerRequest(), new Crash(), new Exec(), new Churn(), new Waits(), new Switches(), new Faults(), new Meters(),
+        new WastedCollections(), new Heartbeat(),
     ];
 
     static int Main(string[] args)

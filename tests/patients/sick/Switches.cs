@@ -30,14 +30,21 @@ namespace Patients
         [DllImport("libc")]
         static extern nint write(int fd, byte* bytes, nint count);
 
-        static readonly Counter Rounds = new();
+        static readonly Counter Rounds = new(), Steps = new();
+        static long _periodNs;
 
         public override string Name => "switches";
         public override string About => "pairs of threads that hand a byte to and fro: tens of thousands of switches a second";
-        public override Key[] Keys => [new("pairs", "2", "pairs of threads", 1, 100)];
+        public override Key[] Keys =>
+        [
+            new("pairs", "2", "pairs of threads", 1, 100),
+            new("rate", "0", "switches a second of each pair, with work in between; 0 = as many as can be", 0, 1e6),
+        ];
 
         public override void Start(Settings settings)
         {
+            double rate = settings.Number("rate");
+            _periodNs = rate > 0 ? (long)(2e9 / rate) : 0;
             int* there = stackalloc int[2], back = stackalloc int[2];
             for (int i = 0; i < settings.Int("pairs"); i++)
             {
@@ -54,17 +61,37 @@ namespace Patients
         static void Hand(int from, int to, bool first)
         {
             byte one = 1;
+            long due = Clock.MonotonicNs();
             if (first)
                 write(to, &one, 1);
-            while (read(from, &one, 1) == 1 && write(to, &one, 1) == 1)
+            while (read(from, &one, 1) == 1)
             {
                 if (first)
+                {
                     Rounds.Increment();
+                    due = Work(due + _periodNs);
+                }
+                write(to, &one, 1);
             }
         }
 
-        public override void Mark() => Rounds.Mark();
-        public override JsonObject Truth() => new() { ["rounds"] = Rounds.SinceMark };
+        // What is done in the time that the switches leave: the less of it, the more they cost.
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static long Work(long due)
+        {
+            long now;
+            for (now = Clock.MonotonicNs(); now < due; now = Clock.MonotonicNs())
+                Steps.Increment();
+            return now - due > 1_000_000 ? now : due;
+        }
+
+        public override void Mark()
+        {
+            Rounds.Mark();
+            Steps.Mark();
+        }
+
+        public override JsonObject Truth() => new() { ["rounds"] = Rounds.SinceMark, ["steps"] = Steps.SinceMark };
     }
 
     sealed unsafe class Faults : Sickness

@@ -10,8 +10,9 @@ export type Bare = number | string | null;
 export type Cell = Bare | { kind: Kind; value: Bare };
 
 export interface Fact { label: string; kind: Kind; value: Bare; context: string | null }
-/** signed: a difference, of which the reader must see the direction. */
-export interface Column { name: string; kind: Kind; bar: boolean; main: boolean; signed?: boolean }
+/** area: the rows are parts of one whole, children of their parent, and can be drawn as areas. signed: a difference, of
+    which the reader must see the direction. */
+export interface Column { name: string; kind: Kind; bar: boolean; main: boolean; area?: boolean; signed?: boolean }
 export interface Line { kind: "text" | "code"; text: string; right?: string }
 export interface Row { depth?: number; cells: Cell[]; lines?: Line[]; linesCut?: number }
 

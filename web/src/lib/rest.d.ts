@@ -731,7 +731,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A heap profile for `go tool pprof`. */
+        /** A heap profile for `go tool pprof`, made by a session of gc-survivors: who keeps what alive. */
         get: operations["pprofHeap"];
         put?: never;
         post?: never;
@@ -3581,7 +3581,7 @@ export interface operations {
     pprofHeap: {
         parameters: {
             query?: {
-                /** @description The process. */
+                /** @description The process; not needed when there is only one. */
                 pid?: number;
             };
             header?: never;
@@ -3617,8 +3617,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description Not Implemented */
-            501: {
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -78,6 +78,18 @@ function Examine({ p, profilers, chosen, onChoose, onStart, onParameters }: { p:
   );
 }
 
+/** Who was restarted goes on as another process. */
+function Ended({ p }: { p: Process }) {
+  const heirs = (useLoad("heirs", api.processes, 3000).data ?? []).filter((x) => x.name === p.name && x.managedAssemblyName === p.managedAssemblyName && x.id !== p.id);
+  const heir = heirs.sort((a, b) => (a.uptimeSeconds ?? 0) - (b.uptimeSeconds ?? 0))[0];
+  return (
+    <div class="say-bar gap" role="status">
+      <Mark is="off" /><span>{nameOf(p)} (pid {p.id}) has ended. Its sessions are kept.{heir ? ` Another ${nameOf(heir)} runs as pid ${heir.id}.` : ""}</span>
+      {heir && <span class="end"><a class="btn sm" href={`/profilers/${heir.id}`}>Open pid {heir.id}</a></span>}
+    </div>
+  );
+}
+
 function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler[]; onRun: (x: Profiler) => void }) {
   const [term, setTerm] = useQuery("profiler"), living = profilers.filter((x) => !x.forCore);
   const shown = living.filter((x) => `${x.name} ${x.symptom} ${x.id}`.toLowerCase().includes(term.toLowerCase()));
@@ -143,7 +155,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
         <div class="acts">{able && <><a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a><button class="btn lab" onClick={() => setTaking(true)}><Icon name="download" />Dump or trace</button></>}</div>
       </div>
       <Facts p={p} />
-      {gone && <div class="say-bar gap" role="status"><Mark is="off" /><span>{nameOf(p)} (pid {id}) has ended. Its sessions are kept.</span></div>}
+      {gone && <Ended p={p} />}
       {trouble && <div class="say-bar bad gap" role="alert"><Mark is="bad" /><span>Not started: {visible(trouble)} The process was not touched.</span><span class="end"><button class="btn sm" onClick={() => setTrouble("")}>Close</button></span></div>}
       {able ? <Examine p={p} profilers={list} chosen={chosen} onChoose={(x) => setSymptom(x.id)} onStart={() => start(chosen)} onParameters={() => go(`/job/${id}/${chosen.uuid}`)} /> : open ? <div class="say-bar gap" role="status"><Mark is="info" /><span>Your token is for reading: you see its counters and sessions. To examine it, enter with the full one.</span></div> : !gone && <Closed p={p} />}
       <div class="cols">

@@ -7,7 +7,7 @@ import { Mark } from "./marks";
 export function Empty({ title, children, acts }: { title?: string; children: ComponentChildren; acts?: ComponentChildren }) {
   return (
     <div class="panel empty">
-      {title && <h3>{title}</h3>}
+      {title && <h2>{title}</h2>}
       <p>{children}</p>
       {acts && <div class="acts">{acts}</div>}
     </div>

@@ -1,0 +1,10 @@
+#pragma once
+/* What a delegate calls: from the code that it points to, directly or through the runtime's stub, to the method. */
+
+#include "heap/objects.h"
+
+/* "lambda in Shop.Orders.Load", appended; false when it cannot be known. The delegate and what it points to are
+ * hostile.
+ */
+bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+		   struct buf *out);

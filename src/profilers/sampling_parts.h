@@ -1,0 +1,98 @@
+#pragma once
+/* What the parts of the sampling instrument share; for sampling*.c only.
+ *
+ *   sampling.c           the window: records come, copies grow, what was seen is saved
+ *   sampling_frames.c    what the code at an address is called; whole stacks
+ *   sampling_switches.c  where threads wait when it begins to listen, and how much of very many switches it hears
+ *   sampling_threads.c   threads and their CPU time by the kernel's own clock */
+
+#include "attach/cpu.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "profilers/events.h"
+#include "profilers/gc_marks.h"
+#include "profilers/sampling.h"
+#include "profilers/switches.h"
+#include "sampler/unwind.h"
+#include "symbols/space.h"
+
+#define SAMPLING_KERNEL_FRAMES_MAX 128
+#define SAMPLING_FRAMES_MAX (UNWIND_FRAMES_MAX + SAMPLING_KERNEL_FRAMES_MAX + 2)
+
+/* Frames of code that had no name yet: named at the end, or not at all. */
+struct sampling_later {
+	uint32_t frame;
+	uint64_t address;
+};
+
+struct sampling {
+	struct exam *exam;
+	const struct sampling_options *options;
+	struct sampling_facts *facts;
+	struct samples *samples;
+	struct methods *methods;
+	const struct events_stream *compiled;
+	struct space *space;
+	struct kernel *kernel;
+	struct unwinder *unwinder;
+	struct sampler *sampler;
+	struct agent_source *agent; /* instead of it: timers in the process */
+	struct unwound unwound;
+	uint32_t frames[SAMPLING_FRAMES_MAX];
+	struct map_u64 by_address; /* native and kernel code -> frame + 1 */
+	struct map_u64 by_method;  /* start and order -> frame + 1 */
+	VEC(struct sampling_later) later;
+	struct map_u64 later_index; /* address -> frame + 1 */
+	struct gc_marks gc;
+	struct buf text;
+	uint64_t seen, cut; /* since the copies last grew */
+	uint64_t start_cpu_ns;
+	uint64_t exec_ns;	   /* when it became another program, or 0: what comes later is not its own */
+	struct switches *switches; /* off-CPU only */
+	struct lines *lines;	   /* when wanted */
+	uint64_t rate_ns, rate_switches, heard; /* switches heard, since the rate was last looked at */
+	double share;				/* of the time that it listens to switches */
+	bool resting;
+	uint64_t turned_ns; /* when it last began to listen or to rest */
+	size_t snapshots;
+	uint8_t *stack; /* room for a snapshot */
+};
+
+/* ---- sampling_threads.c ---- */
+
+void sampling_each_thread(struct sampling *g, void (*each)(struct sampling *g, pid_t tid));
+/* A thread by its id, named when it is new. */
+uint32_t sampling_thread(struct sampling *g, uint32_t tid);
+/* What the kernel's clocks say at the beginning and at the end of the window. */
+void sampling_clocks_start(struct sampling *g);
+void sampling_clocks_stop(struct sampling *g);
+/* The same, told by our library in the process. */
+void sampling_on_thread(void *user, const struct attach_thread *t);
+
+/* ---- sampling_frames.c ---- */
+
+bool sampling_find_method(void *user, uint64_t address, struct unwind_method *ret);
+uint32_t sampling_method_frame(struct sampling *g, const struct method *m);
+/* The user part of a record's stack, added to g->frames behind the n that are there; how it ended is in g->unwound. */
+size_t sampling_unwind(struct sampling *g, const struct record *r, size_t n);
+/* The stack of a record; counts how it ended. */
+uint32_t sampling_stack(struct sampling *g, const struct record *r);
+/* Puts names to code that has got one by now. */
+void sampling_name_known(struct sampling *g);
+/* The last word on code that had no name when it was seen. */
+void sampling_name_rest(struct sampling *g);
+/* Is there code that would get a name from a new list of methods? */
+bool sampling_unnamed(const struct sampling *g);
+
+/* ---- sampling_switches.c ---- */
+
+/* A first look at how often it switches: every how many switches a stack shall be taken. */
+uint64_t switching_begin(struct sampling *g);
+/* Where threads wait now: of those that do not go on for long, nothing else will tell. */
+void switching_snapshot(struct sampling *g);
+/* Hears less when switches come faster; listens and rests in turn. */
+void switching_turn(struct sampling *g);
+
+/* ---- sampling.c ---- */
+
+void sampling_on_record(void *user, const struct record *r);

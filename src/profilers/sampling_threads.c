@@ -1,0 +1,143 @@
+#include "base/fd.h"
+#include "profilers/sampling_parts.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
+static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 256, &text);
+	bool ok = !err && text.len;
+	err_free(err);
+	unsigned long long run = 0, delay = 0;
+	ok = ok && sscanf(text.data, "%llu %llu", &run, &delay) == 2;
+	*ret = run;
+	*ret_delay = delay;
+	return ok;
+}
+
+/* utime and stime of /proc/PID/stat, in ticks: also counts threads that have ended. */
+static bool process_cpu_ns(pid_t pid, uint64_t *ret)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 4096, &text);
+	const char *after = !err && text.len ? strrchr(text.data, ')') : NULL;
+	err_free(err);
+	unsigned long long user, system;
+	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
+		return false;
+	*ret = (user + system) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	return true;
+}
+
+void sampling_each_thread(struct sampling *g, void (*each)(struct sampling *g, pid_t tid))
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)g->exam->patient->target.pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		if (atoi(e->d_name) > 0)
+			each(g, atoi(e->d_name));
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Thread ids of events are those of the target's own pid namespace. */
+static uint32_t own_tid(pid_t pid, pid_t tid)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 16384, &text);
+	const char *line = !err && text.len ? strstr(text.data, "\nNSpid:") : NULL;
+	err_free(err);
+	if (!line)
+		return (uint32_t)tid;
+	unsigned long last = (unsigned long)tid;
+	char *at, *end;
+	for (at = strchr(line + 1, ':') + 1; *at && *at != '\n'; at = end) {
+		unsigned long n = strtoul(at, &end, 10);
+		if (end == at)
+			break;
+		last = n;
+	}
+	return (uint32_t)last;
+}
+
+uint32_t sampling_thread(struct sampling *g, uint32_t tid)
+{
+	bool new;
+	uint32_t thread = samples_thread(g->samples, tid, &new);
+	if (!new || g->agent)
+		return thread;
+	pid_t pid = g->exam->patient->target.pid;
+	char path[80];
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/comm", (int)pid, tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct err *err = file_read(path, 64, &text);
+	if (!err && text.len)
+		samples_thread_name(g->samples, thread, text.data, strcspn(text.data, "\n"));
+	err_free(err);
+	if (g->exam->patient->target.other_pid_ns)
+		g->samples->threads.v[thread].own_tid = own_tid(pid, (pid_t)tid);
+	return thread;
+}
+
+static void note_start(struct sampling *g, pid_t tid)
+{
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
+		return;
+	uint32_t thread = sampling_thread(g, (uint32_t)tid);
+	g->facts->delay_ns -= delay; /* the end's are added */
+	g->samples->threads.v[thread].start_cpu_ns = ns;
+}
+
+static void note_end(struct sampling *g, pid_t tid)
+{
+	uint64_t ns, delay;
+	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
+		return;
+	g->facts->delay_ns += delay;
+	/* One that began in the window started from nothing. */
+	struct samples_thread *t = &g->samples->threads.v[sampling_thread(g, (uint32_t)tid)];
+	t->cpu_ns = ns - MIN(ns, t->start_cpu_ns);
+}
+
+void sampling_clocks_start(struct sampling *g)
+{
+	sampling_each_thread(g, note_start);
+	if (!process_cpu_ns(g->exam->patient->target.pid, &g->start_cpu_ns))
+		g->start_cpu_ns = UINT64_MAX;
+}
+
+void sampling_clocks_stop(struct sampling *g)
+{
+	uint64_t ns;
+	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
+		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
+	sampling_each_thread(g, note_end);
+}
+
+void sampling_on_thread(void *user, const struct attach_thread *t)
+{
+	struct sampling *g = user;
+	uint32_t thread = sampling_thread(g, t->tid);
+	struct samples_thread *to = &g->samples->threads.v[thread];
+	if (*t->name)
+		samples_thread_name(g->samples, thread, t->name, strlen(t->name));
+	g->facts->delay_ns += t->last ? t->delay_ns : -t->delay_ns;
+	if (t->last)
+		to->cpu_ns = t->cpu_ns - MIN(t->cpu_ns, to->start_cpu_ns);
+	else
+		to->start_cpu_ns = t->cpu_ns;
+}
