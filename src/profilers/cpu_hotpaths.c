@@ -237,7 +237,9 @@ static void add_figures(const struct view *v, struct report *report)
 		active += v->hot->threads[i] > 0;
 	CLEANUP(mem_freep) char *all = mem_printf("of %s", fmt_count(c->samples->threads.n).s);
 	report_figure(report, "Threads that ran", V_COUNT(active), all);
-	report_figure(report, "Your code", V_RATIO(share(v, v->hot->by_kind[FRAME_CODE])), "of the CPU time, itself");
+	if (has_names(v))
+		report_figure(report, "Your code", V_RATIO(share(v, v->hot->by_kind[FRAME_CODE])),
+			      "of the CPU time, itself");
 }
 
 static void add_subsystems(const struct view *v, struct report *report)
