@@ -60,14 +60,16 @@ static bool only_waits(const char *method)
 	return false;
 }
 
-static bool is_runtime(const struct samples *s, const struct samples_frame *f)
+static bool is_runtime(const struct gc_marks *m, const struct samples *s, const struct samples_frame *f)
 {
-	return f->kind == FRAME_NATIVE && f->module != STRTAB_NONE &&
-	       str_starts(strtab_get(&s->strings, f->module), "libcoreclr");
+	if (f->kind != FRAME_NATIVE || f->module == STRTAB_NONE)
+		return false;
+	const char *module = strtab_get(&s->strings, f->module);
+	return str_starts(module, "libcoreclr") || (m->runtime && str_eq(module, m->runtime));
 }
 
 /* The same stack with the collector's frames, or the stack itself. */
-static uint32_t marked(struct samples *s, uint32_t stack)
+static uint32_t marked(const struct gc_marks *m, struct samples *s, uint32_t stack)
 {
 	const struct samples_stack k = s->stacks.v[stack];
 	CLEANUP(mem_freep) uint32_t *frames = mem_array(k.n + 1, sizeof(*frames));
@@ -79,7 +81,7 @@ static uint32_t marked(struct samples *s, uint32_t stack)
 		if (above && managed && only_waits(samples_frame_name(s, frames[i])))
 			return stack;
 		above = above && !managed && f.kind != FRAME_JIT;
-		if (above && is_runtime(s, &f)) {
+		if (above && is_runtime(m, s, &f)) {
 			frames[i] = samples_frame(s, "[garbage collection]", "libcoreclr.so", FRAME_GC);
 			any = true;
 		}
@@ -96,7 +98,7 @@ void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_
 		    !is_gc_thread(samples_thread_show(s, x->thread)))
 			continue;
 		uint64_t known = *map_u64_put(&memo, x->stack, NULL);
-		uint32_t with = known ? (uint32_t)known - 1 : marked(s, x->stack);
+		uint32_t with = known ? (uint32_t)known - 1 : marked(m, s, x->stack);
 		*map_u64_put(&memo, x->stack, NULL) = (uint64_t)with + 1;
 		x->stack = with;
 	}
@@ -131,4 +133,5 @@ void gc_marks_waits(const struct gc_marks *m, struct samples *s, uint64_t start_
 void gc_marks_fini(struct gc_marks *m)
 {
 	vec_free(&m->pauses);
+	mem_free(m->runtime);
 }

@@ -14,6 +14,8 @@ struct gc_standstill {
 	uint64_t from_ns, to_ns; /* to_ns 0: not told yet */
 };
 struct gc_marks {
+	char *runtime; /* the file that the runtime is part of where it is not libcoreclr: a single-file program; or
+			  NULL */
 	VEC(struct gc_standstill) pauses; /* in order; only the last may be open */
 };
 

@@ -239,6 +239,16 @@ static void on_gc_event(void *user, const struct nettrace_event *event)
 	gc_marks_event(&((struct sampling *)user)->gc, event);
 }
 
+/* Where the collector's code is: in a program that is one file, in that. */
+static char *runtime_file(const struct exam *exam)
+{
+	CLEANUP(mem_freep) char *path = NULL;
+	struct err *err = target_runtime_path(&exam->patient->target, &path);
+	const char *slash = err ? NULL : strrchr(path, '/');
+	err_free(err);
+	return slash ? mem_strdup(slash + 1) : NULL;
+}
+
 static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				struct sampling_facts *facts)
 {
@@ -248,6 +258,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->facts = facts;
 	g->samples = samples_new();
 	g->methods = methods_new();
+	g->gc.runtime = runtime_file(exam);
 	facts->by_agent = exam->way == WAY_AGENT;
 	g->agent = facts->by_agent ? agent_source_new() : NULL;
 	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);

@@ -424,6 +424,16 @@ class Limited(unittest.TestCase):
                 self.assertEqual(again["verdict"]["plain"], report.verdict)
 
 
+class Nameless(unittest.TestCase):
+    def test_without_names_nobody_knows_whose_code_it_is(self):
+        with Home() as home, Patient("cpu", fx=FX, env={"DOTNET_EnableDiagnostics": "0"}) as patient:
+            report = examine(home, "cpu-hotpaths", patient.pid, 2)
+            self.assertIn(report.finding, ("no-names", "starved"))
+            self.assertIn("no names here", report.verdict)
+            self.assertNotIn("your code", report.verdict)
+            self.assertNotIn("Your code", report.figures)
+
+
 class Unprivileged(unittest.TestCase):
     def test_the_same_user_gets_user_frames_and_is_told_so(self):
         if os.geteuid() != 0:

@@ -190,6 +190,9 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_thread_name(s, server, ".NET Server GC0", 15);
 	uint32_t allocates = runtime_below(s, "System.String.Concat");
 	uint32_t idle = runtime_below(s, "System.Threading.LowLevelLifoSemaphore.WaitNative");
+	uint32_t single = samples_frame(s, "[shop]", "shop", FRAME_NATIVE);
+	uint32_t one_file =
+		samples_stack(s, (uint32_t[]){ single, single, code(s, "Shop.Main"), single }, 4, UNWIND_ROOT, false);
 	const uint64_t start_ns = 1000000;
 	samples_add(s, 100, worker, allocates, 1, 0); /* before, in, after */
 	samples_add(s, 250, worker, allocates, 1, 0);
@@ -197,12 +200,14 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_add(s, 250, worker, idle, 1, 0); /* only waits */
 	samples_add(s, 900, server, allocates, 1, 0);
 	samples_add(s, 990, worker, allocates, 1, 0);
+	samples_add(s, 250, worker, one_file, 1, 0);
 	vec_push(&m.pauses, ((struct gc_standstill){ start_ns + 200000, start_ns + 300000 }));
 	vec_push(&m.pauses, ((struct gc_standstill){ start_ns + 950000, 0 }));
-	/* How the last one ends may still be told. */
+	/* How the last one ends may still be told; and the runtime may be part of the program. */
 	for (int over = 0; over < 2; over++) {
+		m.runtime = over ? mem_strdup("shop") : NULL;
 		gc_marks_apply(&m, s, start_ns, over);
-		const bool expected[] = { false, true, false, false, true, over };
+		const bool expected[] = { false, true, false, false, true, over, over };
 		for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
 			assert_int_equal(is_collector(s, i), expected[i]);
 	}
