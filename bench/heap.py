@@ -101,7 +101,7 @@ def live(bench, millions):
     report = json.loads(runs[-1].out)
     objects = how(report, "Objects walked")
     paused = median(how(json.loads(r.out), "Target paused") for r in runs) / 1e9
-    read = re.search(r"read for ([^;]+);", next(h["note"] for h in report["how"] if h["label"] == "Way"))[1]
+    read = re.search(r"read for ([^;]+);", next(h["context"] for h in report["how"] if h["label"] == "Way"))[1]
     cpu = median(r.cpu for r in runs)
     name = f"{objects / 1e6:.1f} M objects, live `gc-survivors`"
     an_object = watch.most / objects
@@ -138,7 +138,7 @@ def against_clrmd(bench, patient):
         graph = subprocess.run([facts, "graph", core], capture_output=True, text=True, check=True).stderr
         dominators = int(re.search(r"dominators in (\d+) ms", graph)[1]) / 1000
         return [
-            ratio_row(f"{what}: statistics by type, CPU", walk, cpu(["dotnet", peer, "heap", core, dac]), seconds, 1 / 10),
+            ratio_row(f"{what}: statistics by type, CPU", cpu([facts, "stat", core]), cpu(["dotnet", peer, "heap", core, dac]), seconds, 1 / 10),
             ratio_row(f"{what}: all references, CPU", walk, cpu(["dotnet", peer, "refs", core, dac]), seconds, 1 / 10),
             ratio_row(f"{what}: one path to a root, CPU",
                       cpu([bench.drdotnet, "dump", "open", core, "-c", f"roots {wanted}"]),

@@ -8,11 +8,14 @@
 
 #define SHOWN_HELD 20
 
-static struct err *vertex(struct inspect *in, const char *word, struct heapgraph **ret_graph, uint32_t *ret)
+typedef struct err *(*graph_fn)(struct inspect *in, struct heapgraph **ret);
+
+static struct err *vertex(struct inspect *in, const char *word, graph_fn make, struct heapgraph **ret_graph,
+			  uint32_t *ret)
 {
 	uint64_t object;
 	TRY(inspect_object(in, word, &object));
-	TRY(inspect_graph(in, ret_graph));
+	TRY(make(in, ret_graph));
 	*ret = heapgraph_at(*ret_graph, object);
 	if (*ret == GRAPH_NONE)
 		return err_new(ERR_NOT_FOUND, "the object at 0x%llx is not among those that were walked",
@@ -36,8 +39,8 @@ struct err *inspect_roots(struct inspect *in, const char *const *words, size_t n
 	uint32_t object;
 	struct graph_path path = { 0 };
 	(void)n;
-	TRY(vertex(in, words[0], &g, &object));
-	if (!heapgraph_reached(g, object)) {
+	TRY(vertex(in, words[0], inspect_ways, &g, &object));
+	if (in->shortest[object] == GRAPH_NONE) {
 		answer_line(a, "nothing keeps it alive: the next collection of its generation takes it");
 		return NULL;
 	}
@@ -93,7 +96,7 @@ struct err *inspect_retained(struct inspect *in, const char *const *words, size_
 	struct heapgraph *g;
 	uint32_t object;
 	(void)n;
-	TRY(vertex(in, words[0], &g, &object));
+	TRY(vertex(in, words[0], inspect_graph, &g, &object));
 	if (!heapgraph_reached(g, object)) {
 		answer_line(a, "nothing keeps it alive: the next collection of its generation takes it");
 		return NULL;

@@ -135,7 +135,7 @@ static bool on_drained(void *user, double ratio)
 	return !err;
 }
 
-struct err *inspect_graph(struct inspect *in, struct heapgraph **ret)
+struct err *inspect_ways(struct inspect *in, struct heapgraph **ret)
 {
 	const struct heap_outline *outline;
 	struct heap *heap;
@@ -147,10 +147,16 @@ struct err *inspect_graph(struct inspect *in, struct heapgraph **ret)
 		TRY(heap_drain(heap, in->look.dac, &drain, &bytes));
 		struct cursor c = cursor_make(bytes.data, bytes.len);
 		TRY(heapgraph_read(&c, &in->graph));
-		heapgraph_dominate(in->graph);
 		in->shortest = heapgraph_shortest(in->graph);
 	}
 	*ret = in->graph;
+	return NULL;
+}
+
+struct err *inspect_graph(struct inspect *in, struct heapgraph **ret)
+{
+	TRY(inspect_ways(in, ret));
+	heapgraph_dominate(*ret);
 	return NULL;
 }
 

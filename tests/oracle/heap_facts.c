@@ -1,5 +1,5 @@
-/* What the heap module says about a core file, one line a thing: heap_facts memory|heap|graph CORE [without-threads].
- * Compared with tests/oracle/clrmd. */
+/* What the heap module says about a core file, one line a thing: heap_facts memory|heap|stat|graph CORE
+ * [without-threads]; stat is heap without references. Compared with tests/oracle/clrmd. */
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -52,7 +52,7 @@ static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 }
 
 /* Regions, then per type: objects, bytes, references and the sum of their values. */
-static void print_heap(struct heap *h, struct dac *d, const struct dac_threads *threads)
+static void print_heap(struct heap *h, struct dac *d, const struct dac_threads *threads, bool references)
 {
 	struct dac_heaps heaps;
 	struct dac_segments segments;
@@ -72,7 +72,8 @@ static void print_heap(struct heap *h, struct dac *d, const struct dac_threads *
 		t->type = f.type;
 		t->n++;
 		t->bytes += f.size;
-		heap_walk_refs(w, &f, on_refs, &t->s);
+		if (references)
+			heap_walk_refs(w, &f, on_refs, &t->s);
 	}
 	must(heap_walk_check(w));
 	vec_each(t, &types)
@@ -265,8 +266,8 @@ int main(int argc, char **argv)
 	must(dac_open(img, NULL, &d));
 	must(heap_open(img, d, &h));
 	must(dac_threads(d, &threads));
-	if (str_eq(argv[1], "memory") || str_eq(argv[1], "heap"))
-		print_heap(h, d, &threads);
+	if (!str_eq(argv[1], "graph"))
+		print_heap(h, d, &threads, !str_eq(argv[1], "stat"));
 	if (str_eq(argv[1], "memory"))
 		print_statics(h, &threads);
 	if (str_eq(argv[1], "memory") || str_eq(argv[1], "graph"))
