@@ -49,7 +49,7 @@ def samples(bench):
     """The handler's time by the threads' own clocks, which the report shows; at the default rate of 100 a second."""
     with Patient("cpu", threads=2) as patient:
         done = bench.weigh([bench.drdotnet, "cpu-hotpaths", patient.pid, "-d", f"{CPU_SECONDS}s", "--way", "agent", "--json", "--quiet"])
-    how = {fact["name"]: fact for fact in json.loads(done.out)["how"]}
+    how = {fact["label"]: fact for fact in json.loads(done.out)["how"]}
     cost = how["Cost in the process"]
     each = re.match(r"(.*) a sample", cost["context"])[1]
     return Row(f"agent: handler, {each} a sample, of the threads' CPU time", f"{cost['value']:.2%}", "-", "-",

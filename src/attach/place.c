@@ -116,11 +116,8 @@ static struct err *no_folder(const struct patient *p, bool noexec)
 	if (noexec)
 		return err_new(ERR_UNSUPPORTED, "the only folder both can use is mounted noexec: nothing in it can be "
 						"loaded");
-	if (!p->target.pid)
-		return err_new(ERR_DENIED, "its temporary folder is shared with us, but we may not write to it");
-	return err_new(ERR_DENIED,
-		       "there is no folder that both can use: we cannot write to the temporary folder of user %s",
-		       p->target.user ? p->target.user : "(unknown)");
+	CLEANUP(mem_freep) char *why = patient_folder_why(&p->target);
+	return err_new(ERR_DENIED, "%s", why ? why : "there is no folder that both can use");
 }
 
 /* ---- what ---- */

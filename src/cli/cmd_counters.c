@@ -333,6 +333,8 @@ static struct err *open_csv(struct listening *l)
 		return NULL;
 	l->csv = str_eq(l->order->csv, "-") ? dup(STDOUT_FILENO)
 					    : open(l->order->csv, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (l->csv < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EISDIR)) /* not found is said of targets */
+		return err_new(ERR_USAGE, "cannot write to '%s': %s", l->order->csv, strerror(errno));
 	if (l->csv < 0)
 		return err_errno(errno, "cannot write to '%s'", l->order->csv);
 	CLEANUP(buf_free) struct buf head = { 0 };

@@ -261,6 +261,15 @@ static void measure_cpu(struct patient_list *list, uint64_t window_ms)
 		target_measure_cpu(&p->target);
 }
 
+/* The number of the first pid namespace is part of the kernel's interface. */
+static bool in_container(void)
+{
+	char name[64];
+	ssize_t n = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
+	name[MAX(n, 0)] = '\0';
+	return n > 0 && !str_eq(name, "pid:[4026531836]");
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
@@ -278,8 +287,11 @@ static struct err *run(const struct args *args, int *ret_exit)
 	else if (list.n)
 		print_table(&list);
 	else
-		fprintf(stderr, "no .NET process can be seen from here%s\n",
-			geteuid() ? " (those of other users need root)" : "");
+		fprintf(stderr, "no .NET process can be seen from here%s%s\n",
+			geteuid() ? " (those of other users need root)" : "",
+			in_container() ? "; one in another container needs a volume that is /tmp in both, or its pid "
+					 "namespace ('docker run --pid=container:NAME')"
+				       : "");
 	return NULL;
 }
 

@@ -349,8 +349,8 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 			args->words[0]);
 	size_t words = args->n_words ? args->n_words - 1 : 0;
 	if (words < verb->min_words)
-		return err_new(ERR_USAGE, "'drdotnet sessions %s' needs %s: its guid, or the first 4 digits or more",
-			       verb->name, verb->min_words > 1 ? "two sessions" : "a session");
+		return err_new(ERR_USAGE, "'drdotnet sessions %s' needs %s, or the first 4 digits or more", verb->name,
+			       verb->min_words > 1 ? "two sessions: their guids" : "a session: its guid");
 	if (words > verb->max_words)
 		return err_new(ERR_USAGE, "'drdotnet sessions %s' does not expect '%s'", verb->name,
 			       args->words[1 + verb->max_words]);

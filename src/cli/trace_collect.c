@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FIND_TIMEOUT_MS 3000
 #define OPEN_TIMEOUT_MS 30000
@@ -281,9 +283,14 @@ static struct err *finish(struct watch *w)
 	if (!err)
 		err = collector_finish(w->collector);
 	struct collect_stats stats = collector_stats(w->collector);
-	if (err && err_kind(err) == ERR_IO)
-		return err_wrap(err, "stopped after %s; what could be written is kept as '%s.partial'",
-				fmt_bytes(stats.file_bytes).s, w->order->path);
+	if (err && err_kind(err) == ERR_IO) {
+		CLEANUP(mem_freep) char *partial = mem_printf("%s.partial", w->order->path);
+		struct stat st;
+		if (stat(partial, &st) == 0 && !st.st_size && unlink(partial) == 0)
+			return err_wrap(err, "stopped; nothing could be written");
+		return err_wrap(err, "stopped after %s; what could be written is kept as '%s'",
+				fmt_bytes(stats.file_bytes).s, partial);
+	}
 	if (!err)
 		say_result(w, &stats);
 	return err;

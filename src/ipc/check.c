@@ -262,8 +262,10 @@ void rights_judge_agent(const struct patient *p, const struct rights *r, bool ev
 		close_way(ret, "its runtime was told to take no profilers",
 			  "start it without DOTNET_EnableDiagnostics_Profiler=0");
 	} else if (!r->folder) {
+		CLEANUP(mem_freep) char *why = patient_folder_why(&p->target);
 		close_way(ret,
 			  r->folder_noexec ? "the only folder both can use is mounted noexec"
+			  : why		   ? why
 					   : "there is no folder that both can use",
 			  "%s",
 			  r->folder_noexec ? "mount its /tmp without noexec"
@@ -274,7 +276,6 @@ void rights_judge_agent(const struct patient *p, const struct rights *r, bool ev
 			 str_starts(r->folder, "/proc/") ? "its own temporary folder" : r->folder,
 			 r->profiler ? ", beside the profiler it was started with" : "");
 	}
-	(void)p;
 }
 
 /* ---- all ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -464,4 +465,20 @@ char *patient_folder(const struct target *t, bool *ret_noexec)
 		*ret_noexec = true;
 	}
 	return NULL;
+}
+
+char *patient_folder_why(const struct target *t)
+{
+	struct stat st;
+	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
+	CLEANUP(mem_freep) char *folder = slash ? mem_strndup(t->socket, (size_t)(slash - t->socket)) : NULL;
+	struct statvfs fs;
+	if (!folder || stat(folder, &st) < 0 || statvfs(folder, &fs) < 0)
+		return NULL;
+	if (fs.f_flag & ST_RDONLY)
+		return mem_strdup("its temporary folder is mounted read-only here");
+	return mem_printf(
+		"its temporary folder belongs to user %u with mode %03o, and user %u, as whom we run, may not "
+		"write to it",
+		st.st_uid, st.st_mode & 07777, geteuid());
 }

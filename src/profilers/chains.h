@@ -64,6 +64,9 @@ void chains_free(struct chains *c);
 DEFINE_CLEANUP(chains_free, struct chains *)
 /* For struct look_part: user is a struct chains **. */
 struct err *chains_drain(void *user, struct look *look, struct buf *out) MUST_USE;
+/* The same without names and lines, which take most of the time, for a look that another one follows. Of a core, after
+ * which none comes, with all. */
+struct err *chains_drain_brief(void *user, struct look *look, struct buf *out) MUST_USE;
 struct err *chains_take(void *user, struct cursor *in) MUST_USE;
 void chains_write(const struct chains *c, struct buf *out);
 

@@ -368,27 +368,40 @@ static void finder_fini(struct finder *f)
 		map_u64_free(maps[i]);
 }
 
-struct err *chains_drain(void *user, struct look *look, struct buf *out)
+static struct err *drain(struct look *look, bool names, struct buf *out)
 {
-	(void)user;
 	CLEANUP(chains_freep) struct chains *c = chains_new();
 	CLEANUP(finder_fini) struct finder f = { .look = look, .c = c };
 	struct grouped g = { 0 };
 	TRY(heap_open(look->image, look->dac, &f.heap));
 	TRY(walk(&f));
 	chains_link(&f);
-	if (f.boxes.n)
+	if (f.boxes.n && names) {
 		err_ignore(heap_statics(f.heap, NULL, &f.statics));
-	chains_name(&f);
+		chains_name(&f);
+	}
 	for (uint32_t i = 0; i < f.boxes.n; i++)
 		if (!f.boxes.v[i].has_outer)
 			add_top(&f, &g, i);
 	place_marks(&f, &g);
-	add_lines(&f);
+	if (names)
+		add_lines(&f);
 	vec_sort(&c->v, most_first);
 	chains_write(c, out);
 	map_u64_free(&g.by_hash);
 	vec_free(&g.of);
 	vec_free(&g.marks);
 	return NULL;
+}
+
+struct err *chains_drain(void *user, struct look *look, struct buf *out)
+{
+	(void)user;
+	return drain(look, true, out);
+}
+
+struct err *chains_drain_brief(void *user, struct look *look, struct buf *out)
+{
+	(void)user;
+	return drain(look, look->facts.core, out);
 }

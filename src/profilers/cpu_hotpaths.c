@@ -96,6 +96,13 @@ static enum frame_kind heavy_kind(const struct view *v)
 	return FRAME_CODE;
 }
 
+/* Whose code it is nobody can say where managed methods have no names. */
+static bool has_names(const struct view *v)
+{
+	const struct sampling_facts *f = &v->cpu->facts;
+	return f->named || f->from_files || f->by_events;
+}
+
 static const char *finding_of(const struct view *v)
 {
 	if (cpu_budget_too_small(&v->cpu->budget) && v->cores >= IDLE_CORES)
@@ -108,6 +115,8 @@ static const char *finding_of(const struct view *v)
 	enum frame_kind kind = heavy_kind(v);
 	if (kind != FRAME_CODE)
 		return kind == FRAME_GC ? "gc-heavy" : "jit-heavy";
+	if (!has_names(v))
+		return "no-names";
 	const struct hot_site *top = v->hot->sites.n ? &v->hot->sites.v[0] : NULL;
 	if (top && top->frame != UINT32_MAX && share(v, top->weight) >= HOT_SHARE)
 		return "hot-path";
@@ -151,6 +160,18 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 		rich_text(text, " %s of all is below ", fmt_percent(share(v, top->weight)).s);
 		add_path(v, top, text);
 		rich_text(text, ".");
+		return;
+	}
+	if (!has_names(v)) {
+		const struct hot_method *most = &v->hot->methods.v[0];
+		bool managed = v->cpu->samples->frames.v[most->frame].kind == FRAME_OTHER;
+		rich_strong(text, "%s", fmt_percent(share(v, most->self)).s);
+		rich_text(text, managed ? " of that is managed code. Its methods" : " of that is in ");
+		if (!managed) {
+			rich_code(text, frame_name(v, most->frame));
+			rich_text(text, ". Managed methods");
+		}
+		rich_text(text, " have no names here: the runtime does not answer.");
 		return;
 	}
 	if (top->frame == UINT32_MAX && v->hot->sites.n > 1 && !str_eq(finding, "outside-your-code"))
@@ -216,7 +237,9 @@ static void add_figures(const struct view *v, struct report *report)
 		active += v->hot->threads[i] > 0;
 	CLEANUP(mem_freep) char *all = mem_printf("of %s", fmt_count(c->samples->threads.n).s);
 	report_figure(report, "Threads that ran", V_COUNT(active), all);
-	report_figure(report, "Your code", V_RATIO(share(v, v->hot->by_kind[FRAME_CODE])), "of the CPU time, itself");
+	if (has_names(v))
+		report_figure(report, "Your code", V_RATIO(share(v, v->hot->by_kind[FRAME_CODE])),
+			      "of the CPU time, itself");
 }
 
 static void add_subsystems(const struct view *v, struct report *report)
@@ -577,6 +600,9 @@ const struct profiler profiler_cpu_hotpaths = {
 			  "Raise the container's CPU limit or take it away: once it is used up, every thread stands "
 			  "still until the next period (as a rule 100 ms), which requests feel. Or make that path "
 			  "cheaper." },
+			{ "no-names",
+			  "To see whose code it is, let the runtime answer ('drdotnet check' says what it needs), or "
+			  "start it with DOTNET_PerfMapEnabled=1." },
 			{ "spread-out",
 			  "Look at the flame graph for work that many paths share, and at the subsystems." },
 			{ "gc-heavy",
@@ -587,7 +613,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
 					       "runtime work on their own here." },
 		},
-	.n_advice = 7,
+	.n_advice = 8,
 	.run = run,
 	.analyse = analyse,
 	.free_state = cpu_free,

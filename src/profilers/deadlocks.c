@@ -9,6 +9,8 @@
 #define SECOND "threads-2"
 #define CIRCLES_SHOWN 5
 #define STEPS_SAID 3
+#define POOL_LEAST 2
+#define OPEN_SHOWN 30 /* things of which nobody knows who has them */
 
 struct deadlocks {
 	struct seen *seen[2]; /* the second may be NULL */
@@ -198,17 +200,25 @@ static void begin_locks(struct report *report, struct report_table **table)
 static void add_open(struct report *report, struct report_table **table, const struct seen *s)
 {
 	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
+	uint64_t others = 0;
+	size_t shown = 0;
 	for (uint32_t i = 0; i < s->things.n; i++) {
 		const struct seen_thing *thing = &s->things.v[i];
 		if (thing->n || !waiting[i] || seen_chain_end(s, thing)->n)
 			continue;
+		if (shown++ >= OPEN_SHOWN) {
+			others += waiting[i];
+			continue;
+		}
 		const char *more = seen_chain_end(s, thing)->more;
 		CLEANUP(buf_free) struct buf name = { 0 };
-		seen_thing_brief(s, thing, &name);
+		seen_class_words(s, i, true, &name);
 		begin_locks(report, table);
 		report_row(*table, (struct value[]){ V_COUNT(waiting[i]), V_CODE(buf_cstr(&name)), V_NONE,
 						     more ? V_TEXT(more) : V_NONE });
 	}
+	if (others)
+		report_rest(*table, (struct value[]){ V_COUNT(others), V_CODE("[others]"), V_NONE, V_NONE });
 }
 
 /* Stacks only when no circle has shown them. */
@@ -353,6 +363,54 @@ static const struct seen_thread *waits_for_itself(const struct deadlocks *d, con
 	return NULL;
 }
 
+/* The pool's own machinery counts as its threads too. */
+static bool is_worker(const struct seen *s, const struct seen_thread *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (str_starts(seen_frame(s, t, i)->name, "System.Threading.PortableThreadPool.GateThread.") ||
+		    str_starts(seen_frame(s, t, i)->name, "System.Threading.PortableThreadPool.WaitThread."))
+			return false;
+	return t->state & DAC_THREAD_POOL;
+}
+
+/* How many threads the pool has, if each blocks on a task that needs a thread of the pool to go on; else 0. */
+static uint32_t blocked_pool(const struct deadlocks *d, const struct seen *s)
+{
+	uint32_t n = 0;
+	vec_each(t, &s->threads) {
+		const struct seen_thing *end =
+			t->waits_for == SEEN_NONE ? NULL : seen_chain_end(s, &s->things.v[t->waits_for]);
+		bool still = d->looks < 2;
+		if (!is_worker(s, t))
+			continue;
+		if (!end || end->kind != THING_TASK || end->n ||
+		    (!str_eq(end->more, SEEN_NOT_BEGUN) && !str_eq(end->more, SEEN_NEXT_PART)))
+			return 0;
+		for (size_t i = 0; !still && i < d->seen[0]->threads.n; i++)
+			still = d->seen[0]->threads.v[i].managed_id == t->managed_id &&
+				seen_stood_still(&d->seen[0]->threads.v[i], t);
+		/* One that the pool has added meanwhile changes nothing: it blocks as well. */
+		n += still;
+	}
+	return n >= POOL_LEAST ? n : 0;
+}
+
+static void say_pool(struct rich *v, const struct deadlocks *d, const struct seen *s, uint32_t n)
+{
+	uint32_t waiting, most = most_waited(s, &waiting);
+	CLEANUP(buf_free) struct buf what = { 0 };
+	rich_strong(v, "All %u threads of the pool", n);
+	rich_text(v, " block on tasks that only a thread of the pool could run");
+	if (d->looks > 1)
+		rich_text(v, ", and did not run for %s", fmt_duration_ns(between_ns(d)).s);
+	if (most != SEEN_NONE) {
+		seen_class_words(s, most, false, &what);
+		rich_text(v, ": ");
+		rich_code(v, buf_cstr(&what));
+	}
+	rich_text(v, ". The pool adds a thread now and then up to its limit; at the limit this is a deadlock.");
+}
+
 static void say_itself(struct rich *v, const struct seen *s, const struct seen_thread *t)
 {
 	CLEANUP(buf_free) struct buf who = { 0 }, what = { 0 };
@@ -384,11 +442,18 @@ static void say_nothing(struct rich *v, const struct seen *s)
 		return;
 	}
 	const struct seen_thread *one = NULL;
-	vec_each(t, &s->threads)
-		if (!one && t->waits_for != SEEN_NONE && seen_thing_class(s, t->waits_for) == most)
-			one = t;
+	unsigned alike = 0;
+	CLEANUP(mem_freep) uint32_t *classes = seen_thing_classes(s);
+	vec_each(t, &s->threads) {
+		if (t->waits_for == SEEN_NONE || classes[t->waits_for] != most)
+			continue;
+		one = one ? one : t;
+		alike |= t->waits_for != one->waits_for ? WORDS_ALIKE : 0;
+	}
+	if (!one)
+		return;
 	CLEANUP(buf_free) struct buf words = { 0 };
-	seen_waits_words(s, one, waiting > 1 ? WORDS_SEVERAL : 0, &words);
+	seen_waits_words(s, one, (waiting > 1 ? WORDS_SEVERAL : 0) | alike, &words);
 	if (waiting < blocked)
 		rich_text(v, "; %u of them %s.", waiting, buf_cstr(&words));
 	else
@@ -427,14 +492,17 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	keep_lasting(d, s, &cs);
 	const struct seen_thing *held = cs.v.n ? NULL : held_long(d, &waiting);
 	const struct seen_thread *itself = cs.v.n ? NULL : waits_for_itself(d, s);
-	struct open_question question = cs.v.n || held || itself ? (struct open_question){ 0 } : unanswered(d, s);
-	const char *finding = itself   ? "deadlock-itself"
-			      : cs.v.n ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
+	uint32_t pool = cs.v.n || itself ? 0 : blocked_pool(d, s);
+	bool found = cs.v.n || held || itself || pool;
+	struct open_question question = found ? (struct open_question){ 0 } : unanswered(d, s);
+	const char *finding = cs.v.n   ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
+			      : itself ? "deadlock-itself"
+			      : pool   ? "pool-blocked"
 			      : held   ? (waits_for_signal(s, holder_of(s, held)) ? "held-waiting" : "held-long")
 			      : question.threads ? "semaphore-taken"
 						 : "nothing-found";
 	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD
-				    : cs.v.n || held || itself	? REPORT_WARN
+				    : found			? REPORT_WARN
 				    : question.threads		? REPORT_INFO
 								: REPORT_OK;
 	struct rich *v = report_verdict(report, health, finding);
@@ -442,6 +510,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		say_circle(v, s, &cs, &cs.v.v[0], d->looks > 1 || d->facts[0].core);
 	else if (itself)
 		say_itself(v, s, itself);
+	else if (pool)
+		say_pool(v, d, s, pool);
 	else if (held)
 		say_held(v, d, s, held, waiting);
 	else if (question.threads)
@@ -502,13 +572,16 @@ const struct profiler profiler_deadlocks = {
 			  "other waits for? If so, take them in the same order everywhere." },
 			{ "semaphore-taken", "Run merged-call-stacks: do the threads that wait come from code that has "
 					     "taken another semaphore before?" },
+			{ "pool-blocked",
+			  "Await these tasks instead of blocking on them (.Result, .Wait(), Task.WaitAll); "
+			  "thread-pool shows how much work waits behind them." },
 			{ "held-waiting",
 			  "Never wait for a signal while holding a lock that whoever signals may need; give "
 			  "that wait a time limit to see it fail." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 7,
+	.n_advice = 8,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -14,6 +14,7 @@
 #define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
+#define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
 #define DEFAULT_BUFFER_MB 64
 #define NS_PER_MS 1000000ull
 #define MAX_STREAMS 6
@@ -197,6 +198,8 @@ struct loop {
 	size_t n;
 	int pidfd;
 	uint64_t window_end_ns;
+	size_t ended;		      /* streams that ended by themselves; it will be seen what that means */
+	uint64_t ended_ns;	      /* the last of them, or 0 */
 	uint64_t program, program_ns; /* which it was at the start, and when that was last looked at */
 	bool stopping;
 	const struct events_beside *beside; /* may be NULL */
@@ -243,7 +246,7 @@ static bool loop_done(const struct loop *loop)
 static uint64_t loop_wake_ns(const struct loop *loop)
 {
 	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
-	if (!loop->stopping)
+	if (!loop->stopping && !loop->ended_ns)
 		wake = MIN(wake, loop->window_end_ns);
 	if (loop->beside)
 		wake = MIN(wake, now + BESIDE_TURN_NS);
@@ -316,34 +319,40 @@ static struct err *loop_check_program(struct loop *loop)
 	return loop_stop(loop);
 }
 
-/* A process closes its sockets a little before its end can be seen. */
-static bool loop_target_ending(const struct loop *loop)
+static bool ended_by_itself(const struct live *l)
 {
-	struct pollfd p = { .fd = loop->pidfd, .events = POLLIN };
-	return loop->pidfd >= 0 && poll(&p, 1, EXIT_SEEN_MS) > 0;
+	const struct events_stream *s = l->stream;
+	bool expected = l->closed_by_us || only_looks(s) || (s->beside && !s->opened);
+	return !l->session && !l->next_open_ns && !expected;
 }
 
-/* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. */
+/* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. A process closes
+ * its streams one after the other, before its end can be seen, and each only as we drain it: so we go on meanwhile. One
+ * whose runtime has taken its socket away is certain to end, however long the machine lets it wait. */
 static void loop_check_ends(struct loop *loop)
 {
-	for (size_t i = 0; i < loop->n && !loop->stopping; i++) {
-		struct live *l = &loop->live[i];
-		const struct events_stream *s = l->stream;
-		bool expected = l->closed_by_us || only_looks(s) || (s->beside && !s->opened);
-		if (l->session || l->next_open_ns || expected)
-			continue;
-		loop->program_ns = 0;
-		err_ignore(loop_check_program(loop));
-		if (loop->stopping)
-			return;
-		if (loop_target_ending(loop)) {
-			loop_target_gone(loop);
-		} else {
-			exam_cut(loop->exam, "the runtime closed the event stream after %s",
-				 fmt_duration_ns(clock_mono_ns() - loop->exam->start_ns).s);
-			err_ignore(loop_stop(loop));
-		}
+	size_t ended = 0, left = 0;
+	for (size_t i = 0; i < loop->n; i++) {
+		ended += ended_by_itself(&loop->live[i]);
+		left += loop->live[i].session != NULL;
 	}
+	if (!ended || loop->stopping)
+		return;
+	uint64_t now = clock_mono_ns();
+	if (ended != loop->ended) {
+		loop->ended = ended;
+		loop->ended_ns = now;
+	}
+	loop->program_ns = 0;
+	err_ignore(loop_check_program(loop));
+	const char *socket = loop->exam->patient->target.socket;
+	bool going = left || access(socket, F_OK);
+	uint64_t wait_ms = loop->pidfd < 0 ? 0 : going ? EXIT_LATE_MS : EXIT_SEEN_MS;
+	if (loop->stopping || now - loop->ended_ns < wait_ms * NS_PER_MS)
+		return;
+	exam_cut(loop->exam, "the runtime closed the event stream after %s",
+		 fmt_duration_ns(loop->ended_ns - loop->exam->start_ns).s);
+	err_ignore(loop_stop(loop));
 }
 
 /* Does the runtime still owe us the end of a stream? It serves one command at a time, and finishes a stop only as we
@@ -373,7 +382,7 @@ static bool due(const struct live *l)
 /* Opens what is due: the next burst, or the names. What fails here costs detail, not the result. */
 static void loop_reopen(struct loop *loop)
 {
-	for (size_t i = 0; i < loop->n && !loop->stopping && !loop_draining(loop); i++) {
+	for (size_t i = 0; i < loop->n && !loop->stopping && !loop->ended_ns && !loop_draining(loop); i++) {
 		struct live *l = &loop->live[i];
 		if (!due(l))
 			continue;
@@ -436,7 +445,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		loop_check_ends(loop);
 		TRY(loop_check_program(loop));
 		uint64_t now = clock_mono_ns();
-		if (!loop->stopping && now >= loop->window_end_ns)
+		if (!loop->stopping && !loop->ended_ns && now >= loop->window_end_ns)
 			TRY(loop_stop(loop));
 		loop_reopen(loop);
 		loop_drop_silent(loop);

@@ -1,10 +1,13 @@
 #include "profilers/gc_marks.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/switches.h"
 
 #define PAUSES_MAX 1000000
 #define SUSPEND_GC 1
 #define SUSPEND_GC_PREP 6
+/* Who asks for a collection begins to wait a little before the others are stopped. */
+#define BEFORE_NS 5000000
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 {
@@ -57,14 +60,16 @@ static bool only_waits(const char *method)
 	return false;
 }
 
-static bool is_runtime(const struct samples *s, const struct samples_frame *f)
+static bool is_runtime(const struct gc_marks *m, const struct samples *s, const struct samples_frame *f)
 {
-	return f->kind == FRAME_NATIVE && f->module != STRTAB_NONE &&
-	       str_starts(strtab_get(&s->strings, f->module), "libcoreclr");
+	if (f->kind != FRAME_NATIVE || f->module == STRTAB_NONE)
+		return false;
+	const char *module = strtab_get(&s->strings, f->module);
+	return str_starts(module, "libcoreclr") || (m->runtime && str_eq(module, m->runtime));
 }
 
 /* The same stack with the collector's frames, or the stack itself. */
-static uint32_t marked(struct samples *s, uint32_t stack)
+static uint32_t marked(const struct gc_marks *m, struct samples *s, uint32_t stack)
 {
 	const struct samples_stack k = s->stacks.v[stack];
 	CLEANUP(mem_freep) uint32_t *frames = mem_array(k.n + 1, sizeof(*frames));
@@ -76,7 +81,7 @@ static uint32_t marked(struct samples *s, uint32_t stack)
 		if (above && managed && only_waits(samples_frame_name(s, frames[i])))
 			return stack;
 		above = above && !managed && f.kind != FRAME_JIT;
-		if (above && is_runtime(s, &f)) {
+		if (above && is_runtime(m, s, &f)) {
 			frames[i] = samples_frame(s, "[garbage collection]", "libcoreclr.so", FRAME_GC);
 			any = true;
 		}
@@ -93,14 +98,40 @@ void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_
 		    !is_gc_thread(samples_thread_show(s, x->thread)))
 			continue;
 		uint64_t known = *map_u64_put(&memo, x->stack, NULL);
-		uint32_t with = known ? (uint32_t)known - 1 : marked(s, x->stack);
+		uint32_t with = known ? (uint32_t)known - 1 : marked(m, s, x->stack);
 		*map_u64_put(&memo, x->stack, NULL) = (uint64_t)with + 1;
 		x->stack = with;
 	}
 	map_u64_free(&memo);
 }
 
+/* Into the runtime from code that has no reason to wait. */
+static bool is_bare(const struct samples *s, uint32_t stack)
+{
+	const struct samples_stack *k = &s->stacks.v[stack];
+	for (uint32_t i = 0; i < k->n; i++) {
+		uint32_t frame = s->stack_frames.v[k->first + i];
+		uint8_t kind = s->frames.v[frame].kind;
+		if (kind == FRAME_CODE)
+			return true;
+		if (kind == FRAME_FRAMEWORK)
+			return !str_starts(samples_frame_name(s, frame), "System.Threading.");
+	}
+	return false;
+}
+
+void gc_marks_waits(const struct gc_marks *m, struct samples *s, uint64_t start_ns)
+{
+	vec_each(x, &s->list) {
+		uint64_t from_ns = start_ns + (uint64_t)x->time_us * 1000;
+		bool stood = in_pause(m, from_ns, true) || in_pause(m, from_ns + BEFORE_NS, true);
+		if ((x->kind == WAIT_LOCK || x->kind == WAIT_EVENT) && stood && is_bare(s, x->stack))
+			x->kind = WAIT_GC;
+	}
+}
+
 void gc_marks_fini(struct gc_marks *m)
 {
 	vec_free(&m->pauses);
+	mem_free(m->runtime);
 }

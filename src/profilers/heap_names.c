@@ -106,7 +106,7 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 	const struct graph_root_set *set = &g->roots.v[root];
 	switch (set->kind) {
 	case GRAPH_STATIC:
-		buf_str(out, with_kind ? "static " : "");
+		buf_str(out, with_kind ? "static " : static_split(set->name) ? "" : "field ");
 		static_name(set->name, out);
 		break;
 	case GRAPH_THREAD_STATIC:

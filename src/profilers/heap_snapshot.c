@@ -586,14 +586,14 @@ static struct err *allowed(const struct exam *exam)
 			       "and how long cannot be said from here; max_pause_ms=10000 allows it");
 	}
 	uint64_t ms = MAX(bytes * MS_PER_MB >> 20, (uint64_t)1);
+	uint64_t enough_ms = (ms / 1000 + 1) * 1000;
 	if (ms <= limit_ms)
 		return NULL;
 	return err_new(
 		ERR_UNSUPPORTED,
 		"by events the process would stand still for up to %s while its runtime tells of its heap; the limit "
 		"is %llu ms, and max_pause_ms=%llu allows it",
-		fmt_duration_ns(ms * 1000000).s, (unsigned long long)limit_ms,
-		(unsigned long long)((ms / 1000 + 1) * 1000));
+		fmt_duration_ns(ms * 1000000).s, (unsigned long long)limit_ms, (unsigned long long)enough_ms);
 }
 
 struct err *heap_snapshot(struct exam *exam, struct buf *out, struct look_facts *facts)

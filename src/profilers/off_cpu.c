@@ -186,7 +186,9 @@ static const char *finding_of(const struct view *v)
 		return "lock-held";
 	if (threads_of(v, v->yours) < FEW_THREADS)
 		return "nothing-waits";
-	return share(v, v->by_kind[WAIT_LOCK]) >= LOCK_SHARE ? "lock-waits" : "waits";
+	if (share(v, v->by_kind[WAIT_LOCK]) >= LOCK_SHARE)
+		return "lock-waits";
+	return share(v, v->by_kind[WAIT_GC]) >= LOCK_SHARE ? "gc-waits" : "waits";
 }
 
 /* "SemaphoreSlim.Wait" of "System.Threading.SemaphoreSlim.Wait". */
@@ -205,7 +207,7 @@ static const char *short_call(const char *name)
 /* The call says more than its kind does, but for a sleep and an ordinary lock. */
 static const char *telling_call(const struct view *v, const struct place *p)
 {
-	if (p->called == UINT32_MAX || p->kind == WAIT_SLEEP)
+	if (p->called == UINT32_MAX || p->kind == WAIT_SLEEP || p->kind == WAIT_GC)
 		return NULL;
 	const char *name = frame_name(v, p->called);
 	bool ordinary = str_starts(name, "System.Threading.Monitor.") || str_starts(name, "System.Threading.Lock.") ||
@@ -239,13 +241,13 @@ static uint64_t moving_ns(const struct place *p)
 }
 
 /* The story: the most time. But a sleep is meant, as a rule, by a loop that looks after something. */
-static const struct place *top_place(const struct view *v, bool locks, const struct place *but)
+static const struct place *top_place(const struct view *v, unsigned kind, const struct place *but)
 {
 	const struct place *top = NULL;
 	double most = 0;
 	vec_each(p, &v->places) {
 		double interest = (double)moving_ns(p) * (p->kind == WAIT_SLEEP ? SLEEP_INTEREST : 1);
-		if ((!locks || p->kind == WAIT_LOCK) && p != but && interest > most) {
+		if ((!kind || p->kind == kind) && p != but && interest > most) {
 			most = interest;
 			top = p;
 		}
@@ -253,12 +255,13 @@ static const struct place *top_place(const struct view *v, bool locks, const str
 	return top;
 }
 
-static void add_top(const struct view *v, bool locks, struct rich *text)
+/* kind: of the finding, 0 = any. */
+static void add_top(const struct view *v, unsigned kind, struct rich *text)
 {
-	const struct place *top = top_place(v, locks, NULL);
+	const struct place *top = top_place(v, kind, NULL);
 	if (!top)
 		return;
-	const struct place *next = locks ? NULL : top_place(v, false, top);
+	const struct place *next = kind ? NULL : top_place(v, 0, top);
 	rich_strong(text, "%s", fmt_percent(share(v, moving_ns(top))).s);
 	rich_text(text, " of that is in ");
 	add_place(v, top, text);
@@ -288,7 +291,7 @@ static void add_held(const struct view *v, struct rich *text)
 static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
-	bool bad = str_starts(finding, "lock-") || str_eq(finding, "cpu-starved");
+	bool bad = str_starts(finding, "lock-") || str_eq(finding, "cpu-starved") || str_eq(finding, "gc-waits");
 	bool none = str_eq(finding, "nothing-waits");
 	struct rich *text = report_verdict(report, none ? REPORT_OK : bad ? REPORT_WARN : REPORT_INFO, finding);
 	if (none) {
@@ -310,7 +313,7 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		struct fmt_text threads = fmt_number(threads_of(v, v->yours));
 		rich_text(text, " in %s (%s %s on average). ", fmt_duration_ns(v->window_ns).s, threads.s,
 			  str_eq(threads.s, "1") ? "thread" : "threads");
-		add_top(v, str_eq(finding, "lock-waits"), text);
+		add_top(v, str_eq(finding, "lock-waits") ? WAIT_LOCK : str_eq(finding, "gc-waits") ? WAIT_GC : 0, text);
 	}
 	const char *next = profiler_next(exam->profiler, finding);
 	if (next)
@@ -507,13 +510,16 @@ const struct profiler profiler_off_cpu = {
 		(const struct advice[]){
 			{ "lock-waits",
 			  "Hold that lock for less time or by fewer: move work out of it, or split what it guards." },
+			{ "gc-waits",
+			  "It stands still while garbage is collected: gc-stats says which collections these are, and "
+			  "allocations who fills the heap." },
 			{ "lock-held",
 			  "Run deadlocks: it says who has that lock, and whether it will ever be given back." },
 			{ "waits",
 			  "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
-	.n_advice = 4,
+	.n_advice = 5,
 	.run = run,
 	.analyse = analyse,
 	.free_state = off_free,

@@ -204,7 +204,9 @@ static struct err *finish(struct sampling *g)
 	if (g->facts->from_files && sampling_unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
 	sampling_name_rest(g);
-	if (!g->switches)
+	if (g->switches)
+		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
+	else
 		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
@@ -237,6 +239,16 @@ static void on_gc_event(void *user, const struct nettrace_event *event)
 	gc_marks_event(&((struct sampling *)user)->gc, event);
 }
 
+/* Where the collector's code is: in a program that is one file, in that. */
+static char *runtime_file(const struct exam *exam)
+{
+	CLEANUP(mem_freep) char *path = NULL;
+	struct err *err = target_runtime_path(&exam->patient->target, &path);
+	const char *slash = err ? NULL : strrchr(path, '/');
+	err_free(err);
+	return slash ? mem_strdup(slash + 1) : NULL;
+}
+
 static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 				struct sampling_facts *facts)
 {
@@ -246,6 +258,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->facts = facts;
 	g->samples = samples_new();
 	g->methods = methods_new();
+	g->gc.runtime = runtime_file(exam);
 	facts->by_agent = exam->way == WAY_AGENT;
 	g->agent = facts->by_agent ? agent_source_new() : NULL;
 	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
@@ -269,9 +282,9 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	streams[1].user = g;
 	streams[1].rundown = options->lines ? LINES_RUNDOWN : CLR_JIT | CLR_NGEN;
 	g->compiled = &streams[1];
-	size_t skipped = options->kind == SAMPLER_CPU ? 0 : 1, n_streams = facts->named ? 2 - skipped : 0;
+	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
-	struct err *err = exam_events_beside(exam, streams + skipped, n_streams, options->window_ms, &beside);
+	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
 	if (!err)

@@ -53,6 +53,9 @@ enum thing_kind {
 	THING_OTHER,  /* an event, a queue: who will signal it nobody can know */
 	THING_KINDS,
 };
+/* For seen_thing.more, of tasks that need a thread to go on. */
+#define SEEN_NOT_BEGUN "no thread runs it yet"
+#define SEEN_NEXT_PART "its next part waits to be run"
 struct seen_thing {
 	uint64_t address;
 	enum thing_kind kind;
@@ -98,6 +101,9 @@ void seen_thing_words(const struct seen *s, const struct seen_thing *thing, stru
 
 /* The same with short names, for a cell. */
 void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out);
+/* Of a thing that stands for all that are alike (seen_thing_class): "tasks of Shop.Orders.LoadAsync"; the same as above
+ * when there is but one. */
+void seen_class_words(const struct seen *s, uint32_t thing, bool brief, struct buf *out);
 /* The last two parts of a name: the field and what it is a field of. */
 const char *name_brief(const char *name);
 /* The first thing of the same kind, type and name: those are alike to a reader. */

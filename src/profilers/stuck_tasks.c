@@ -32,6 +32,7 @@ static struct err *run(struct exam *exam)
 {
 	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
 	struct look_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
+	parts[0].drain = chains_drain_brief;
 	struct err *err = exam_look_twice(exam, parts, &k->looks);
 	for (size_t i = 0; i < k->looks; i++)
 		k->facts[i] = parts[i].facts;
@@ -356,6 +357,9 @@ const struct profiler profiler_stuck_tasks = {
 			{ "channel-full",
 			  "Does anybody still read this channel? A reader that ended with an exception leaves its "
 			  "writers waiting: complete the channel with that exception (Writer.Complete(error))." },
+			{ "no-answer",
+			  "The other side does not answer. Give such calls a time limit (HttpClient.Timeout, a "
+			  "CancellationToken), and look there." },
 			{ "deadlock-likely", "A semaphore does not say who took it: look at both methods. If each "
 					     "takes the two in another "
 					     "order, take them in the same order everywhere, or both at once." },

@@ -39,6 +39,7 @@ const char *wait_kind_words(enum wait_kind kind)
 		[WAIT_FAULT] = "a page fault",
 		[WAIT_CHILD] = "a child process",
 		[WAIT_OTHER] = "something else",
+		[WAIT_GC] = "the garbage collector",
 	};
 	unsigned k = (unsigned)kind & (WAIT_WHOLE - 1);
 	return k && k < WAIT_KINDS ? words[k] : words[WAIT_OTHER];

@@ -21,6 +21,7 @@ enum wait_kind {
 	WAIT_FAULT,
 	WAIT_CHILD,
 	WAIT_OTHER,
+	WAIT_GC, /* until a collection was over, see gc_marks.h */
 	WAIT_KINDS,
 	WAIT_WHOLE = 32,
 };

@@ -21,7 +21,6 @@
 /* Of Task.m_stateFlags. */
 #define TASK_BEGUN 0x00020000 /* its delegate was called */
 #define FUTEX 202
-#define NEXT_PART "its next part waits to be run"
 #define NO_MAXIMUM INT32_MAX
 
 struct finder {
@@ -355,16 +354,13 @@ static void tell_task(struct finder *f, uint64_t object, struct heap_value task,
 	heap_get_int(f->heap, task, "m_stateFlags", &flags);
 	bool plain = str_eq(task.type->name, "System.Threading.Tasks.Task") ||
 		     str_starts(task.type->name, "System.Threading.Tasks.Task`1[");
-	if (strstr(task.type->name, "DelayPromise"))
-		buf_str(more, "a timer");
-	else if (strstr(task.type->name, "AsyncStateMachineBox") && state_machine(f, object, &machine) &&
-		 heap_get_int(f->heap, machine, "<>1__state", &state) && state >= 0 &&
-		 !awaited_by_machine(f->heap, machine))
-		buf_str(more, NEXT_PART);
+	if (strstr(task.type->name, "AsyncStateMachineBox") && state_machine(f, object, &machine) &&
+	    heap_get_int(f->heap, machine, "<>1__state", &state) && state >= 0 && !awaited_by_machine(f->heap, machine))
+		buf_str(more, SEEN_NEXT_PART);
 	else if (plain && !action)
 		buf_str(more, "nobody has completed it");
 	else if (plain && !(flags & TASK_BEGUN))
-		buf_str(more, "no thread runs it yet");
+		buf_str(more, SEEN_NOT_BEGUN);
 }
 
 /* Of a barrier and a countdown: who is missing. */
@@ -382,7 +378,9 @@ static void tell_meeting(struct finder *f, struct heap_value value, struct buf *
 static void show_type(struct finder *f, uint64_t object, struct buf *out)
 {
 	const struct heap_type *type = heap_type_of(f->heap, object);
-	if (type)
+	if (type && strstr(type->name, "Task+DelayPromise"))
+		buf_str(out, "timer");
+	else if (type)
 		type_show(type->name, out);
 }
 
@@ -521,7 +519,7 @@ static void find_task(struct finder *f, uint32_t thread, uint32_t task)
 	follow_task(f, task);
 	size_t end = (size_t)(seen_chain_end(f->s, &f->s->things.v[task]) - f->s->things.v);
 	struct seen_thing *last = &f->s->things.v[end];
-	last->posted = !last->n && str_eq(last->more, NEXT_PART) && serves_context(f, thread);
+	last->posted = !last->n && str_eq(last->more, SEEN_NEXT_PART) && serves_context(f, thread);
 }
 
 static void find_thing(struct finder *f, uint32_t thread)

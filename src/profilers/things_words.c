@@ -93,6 +93,15 @@ void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, stru
 	thing_words(s, thing, WORDS_BRIEF, out);
 }
 
+void seen_class_words(const struct seen *s, uint32_t thing, bool brief, struct buf *out)
+{
+	CLEANUP(mem_freep) uint32_t *classes = seen_thing_classes(s);
+	size_t n = 0;
+	for (size_t i = 0; i < s->things.n; i++)
+		n += classes[i] == classes[thing];
+	thing_words(s, &s->things.v[thing], (brief ? WORDS_BRIEF : 0) | (n > 1 ? WORDS_ALIKE : 0), out);
+}
+
 /* ", held by 'checkout' (tid 4230)" */
 static void add_holders(const struct seen *s, const struct seen_thing *thing, bool is_brief, struct buf *out)
 {

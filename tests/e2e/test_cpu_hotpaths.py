@@ -283,7 +283,7 @@ class Special(unittest.TestCase):
             with self.home.start("cpu-hotpaths", patient.pid, "-d", "60s", "--json") as job:
                 job.wait_for("sampling")
                 wait_until(lambda: patient.truth()["cpu"]["cpu_ns"] > 1e9, "a second of work")
-                patient.ask("exec", "DONE")
+                patient.send("exec")
                 done = job.finish()
             self.assertTrue(patient.alive())
         self.assertEqual(done.code, 0, done)
@@ -375,6 +375,63 @@ def descriptors(pid):
 def state(pid):
     with open(f"/proc/{pid}/stat") as f:
         return f.read().rpartition(")")[2].split()[0]
+
+
+class Group:
+    """A CPU group of our own with a limit, of cgroup v1 or v2; None in `folder` where none can be made here."""
+
+    def __init__(self, cores):
+        self.folder = None
+        name, quota = f"drdotnet-test-{os.getpid()}", int(cores * 100000)
+        for parent, limits in (("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(quota)}),
+                               ("/sys/fs/cgroup", {"cpu.max": f"{quota} 100000"})):
+            folder = Path(parent, name)
+            try:
+                folder.mkdir()
+                for file, text in limits.items():
+                    (folder / file).write_text(text)
+                self.folder = folder
+                return
+            except OSError as error:
+                self.error = error
+                if folder.exists():
+                    folder.rmdir()
+
+    def __enter__(self):
+        return self
+
+    def take(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def __exit__(self, *_):
+        if self.folder:  # a process that has ended leaves it a moment later
+            wait_until(lambda: not (self.folder / "cgroup.procs").read_text().strip(), "the group is empty")
+            self.folder.rmdir()
+
+
+class Limited(unittest.TestCase):
+    def test_a_cpu_limit_is_what_is_busy_and_what_stops_it(self):
+        with Home() as home, Group(0.1) as group:
+            if not group.folder:
+                self.skipTest(f"no CPU group can be made here: {group.error}")
+            with Patient("cpu", fx=FX) as patient:
+                group.take(patient.pid)
+                report = examine(home, "cpu-hotpaths", patient.pid, 3)
+                self.assertEqual((report.finding, report.health), ("throttled", "warn"), report.verdict)
+                self.assertRegex(report.verdict, r"^0\.\d+ of the 0\.1 cores of its CPU limit busy\. That limit stopped all "
+                                                 r"its threads in \d+ % of its periods\. \d+ % of what it got is ")
+                again = home.run("run", "cpu-hotpaths", "--session", home.sessions()[0]["guid"], "--json").json()
+                self.assertEqual(again["verdict"]["plain"], report.verdict)
+
+
+class Nameless(unittest.TestCase):
+    def test_without_names_nobody_knows_whose_code_it_is(self):
+        with Home() as home, Patient("cpu", fx=FX, env={"DOTNET_EnableDiagnostics": "0"}) as patient:
+            report = examine(home, "cpu-hotpaths", patient.pid, 2)
+            self.assertIn(report.finding, ("no-names", "starved"))
+            self.assertIn("no names here", report.verdict)
+            self.assertNotIn("your code", report.verdict)
+            self.assertNotIn("Your code", report.figures)
 
 
 class Unprivileged(unittest.TestCase):

@@ -208,6 +208,13 @@ class Docker(unittest.TestCase):
         # Nothing shared: nothing seen, and said so.
         alone = self.docker("run", "--rm", "--network", "none", IMAGE, "ps", check=False)
         self.assertNotIn("sick", alone.stdout)
+        self.assertIn("needs a volume that is /tmp in both", alone.stderr)
+        # The volume, but not for writing: it is said which folder that is, and what for it is needed.
+        shared = ("run", "--rm", "--network", "none", "-v", "diagnostics:/tmp:ro", IMAGE)
+        listed = json.loads(self.docker(*shared, "ps", "--json").stdout)
+        app = next(p["id"] for p in listed if p["commandLine"].endswith(" deadlock"))
+        closed = json.loads(self.docker(*shared, "check", app, "--json", check=False).stdout)
+        self.assertEqual(closed.get("ways", closed)["agent"]["why"], "its temporary folder is mounted read-only here")
         with tempfile.TemporaryDirectory() as home, Listener() as symbols:
             env = {**os.environ, **self.environment, "HOME": home, "DRDOTNET_SYMBOL_SERVERS": symbols.url}
             script = ROOT / "deploy" / "examine-container.sh"

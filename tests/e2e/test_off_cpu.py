@@ -96,6 +96,14 @@ class Special(unittest.TestCase):
                 self.assertEqual(report.health, "warn")
                 self.assertIn("Shop.Inventory.Stock.Reserve", report.verdict)
 
+    def test_a_busy_collector_is_no_lock(self):
+        for fx in FRAMEWORKS[:1] + FRAMEWORKS[-1:]:
+            with self.subTest(fx), Patient("gc-pauses", fx=fx) as patient:
+                report = examine(self.home, "off-cpu", patient.pid, 2)
+                waits = {(row["Waits for"]): row["Time"] for row in report.rows("By what it waits for")}
+                self.assertNotEqual(report.finding, "lock-waits", report.verdict)
+                self.assertLess(waits.get("a lock", 0), max(waits.get("the garbage collector", 0), 1e8), waits)
+
     def test_a_lock_that_is_never_given_back(self):
         with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
             report = examine(self.home, "off-cpu", patient.pid, 1)

@@ -64,6 +64,16 @@ class EverySickness(unittest.TestCase):
             self.assertLess(truth["runtime"]["cpu_ns"], 0.5e9)
         self.on_all(check)
 
+    def test_heartbeat(self):
+        with Patient("heartbeat") as patient:
+            patient.mark()
+            os.kill(patient.pid, signal.SIGSTOP)
+            time.sleep(0.2)
+            os.kill(patient.pid, signal.SIGCONT)
+            truth = patient.truth()["heartbeat"]
+        self.assertGreater(truth["longest_ns"], 190e6)
+        self.assertGreater(truth["beats"], 0)
+
     def test_meters(self):
         def check(fx):
             truth = watch("meters", fx)["meters"]

@@ -2,6 +2,7 @@
 holds what it must, and programs are traced from their first instruction."""
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -174,6 +175,12 @@ class Collect(Folder):
                 self.assertTrue(patient.alive())
                 wait_until(lambda: event_streams(patient.pid) == 0, "our session ends")
                 self.assertEqual(self.report(small / "x.nettrace.partial").finding, "trace-cut")
+                with (small / "x.nettrace.partial").open("ab", buffering=0) as rest, contextlib.suppress(OSError):
+                    while True:
+                        rest.write(b"x")
+                done = self.trace("collect", patient.pid, "-d", "60s", "-o", small / "y.nettrace", code=1)
+                self.assertIn("nothing could be written", done.err)
+                self.assertEqual([p.name for p in small.iterdir()], ["x.nettrace.partial"])
         finally:
             subprocess.run(["umount", small], check=True)
 

@@ -112,7 +112,7 @@ static struct wire_agent_config configure(struct cor_profiler_callback *agent, e
 				       .period_us = 4000,
 				       .stack_bytes = 4096,
 				       .token = "0123456789abcde" };
-	strcpy(c.folder, folder);
+	snprintf(c.folder, sizeof(c.folder), "%s", folder);
 	check(COM_CALL(agent, InitializeForAttach, &info, &c, sizeof(c)) == COM_OK &&
 		      COM_CALL(agent, ProfilerAttachComplete) == COM_OK,
 	      mode == WIRE_AGENT_IMAGE ? "is attached for an image" : "is attached for samples");

@@ -266,6 +266,9 @@ static void test_other_ends(void **state)
 		assert_string_equal(report_finding(f.report), cases[i].finding);
 		assert_int_equal(report_health(f.report), cases[i].health);
 		assert_true(fixture_says(f.report, "Shop.Feed.News"));
+		assert_int_equal(fixture_says(f.report, "Give such calls a time limit"),
+				 cases[i].awaits == AWAITS_SOCKET);
+		assert_int_equal(fixture_says(f.report, "Does anybody still read"), cases[i].awaits == AWAITS_ROOM);
 		fixture_end(&f);
 	}
 }

@@ -474,6 +474,51 @@ static void test_waits_for_itself(void **state)
 	fixture_end(&f);
 }
 
+/* Every thread of the pool blocks on a task that needs one. */
+static struct seen *starved(uint32_t n, bool one_idle)
+{
+	struct seen *s = seen_new();
+	for (uint32_t i = 0; i < n; i++) {
+		bool idle = one_idle && !i;
+		add(s,
+		    (struct seen_thread){
+			    .managed_id = i + 1, .os_id = 100 + i, .state = DAC_THREAD_POOL, .call = FUTEX },
+		    idle ? FRAMES("System.Threading.LowLevelLifoSemaphore.WaitForSignal")
+			 : FRAMES("System.Threading.Tasks.Task.InternalWait", "Shop.Api.Handle"));
+		s->threads.v[i].before = s->threads.v[i].after = (struct seen_times){ 5, 7 };
+		s->threads.v[i].waits_for = idle ? SEEN_NONE : i - (one_idle ? 1 : 0);
+		if (!idle)
+			seen_add_thing(s, &(struct seen_thing){ .address = 0x1000 + i,
+								.kind = THING_TASK,
+								.name = "Shop.Api.LoadAsync",
+								.more = SEEN_NEXT_PART,
+								.next = SEEN_NONE });
+	}
+	add(s, (struct seen_thread){ .managed_id = 99, .state = DAC_THREAD_POOL, .call = FUTEX },
+	    FRAMES("System.Threading.WaitHandle.WaitOneNoCheck",
+		   "System.Threading.PortableThreadPool.GateThread.Start"));
+	return s;
+}
+
+static void test_pool_blocked(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(seen_freep) struct seen *s = starved(4, false), *idle = starved(4, true), *one = starved(1, false);
+	examine_twice(&f, s, s, "deadlocks");
+	assert_string_equal(report_finding(f.report), "pool-blocked");
+	assert_true(fixture_says(f.report,
+				 "All 4 threads of the pool block on tasks that only a thread of the pool could "
+				 "run, and did not run for 2 s: tasks of Shop.Api.LoadAsync."));
+	fixture_end(&f);
+	examine_twice(&f, idle, idle, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+	examine_twice(&f, one, one, "deadlocks");
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+}
+
 static void test_static_constructor(void **state)
 {
 	(void)state;
@@ -587,6 +632,7 @@ int main(void)
 		cmocka_unit_test(test_held_while_waiting),
 		cmocka_unit_test(test_waits_for_itself),
 		cmocka_unit_test(test_static_constructor),
+		cmocka_unit_test(test_pool_blocked),
 		cmocka_unit_test(test_lock_queue),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_open_question),

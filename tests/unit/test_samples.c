@@ -190,6 +190,9 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_thread_name(s, server, ".NET Server GC0", 15);
 	uint32_t allocates = runtime_below(s, "System.String.Concat");
 	uint32_t idle = runtime_below(s, "System.Threading.LowLevelLifoSemaphore.WaitNative");
+	uint32_t single = samples_frame(s, "[shop]", "shop", FRAME_NATIVE);
+	uint32_t one_file =
+		samples_stack(s, (uint32_t[]){ single, single, code(s, "Shop.Main"), single }, 4, UNWIND_ROOT, false);
 	const uint64_t start_ns = 1000000;
 	samples_add(s, 100, worker, allocates, 1, 0); /* before, in, after */
 	samples_add(s, 250, worker, allocates, 1, 0);
@@ -197,15 +200,46 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_add(s, 250, worker, idle, 1, 0); /* only waits */
 	samples_add(s, 900, server, allocates, 1, 0);
 	samples_add(s, 990, worker, allocates, 1, 0);
+	samples_add(s, 250, worker, one_file, 1, 0);
 	vec_push(&m.pauses, ((struct gc_standstill){ start_ns + 200000, start_ns + 300000 }));
 	vec_push(&m.pauses, ((struct gc_standstill){ start_ns + 950000, 0 }));
-	/* How the last one ends may still be told. */
+	/* How the last one ends may still be told; and the runtime may be part of the program. */
 	for (int over = 0; over < 2; over++) {
+		m.runtime = over ? mem_strdup("shop") : NULL;
 		gc_marks_apply(&m, s, start_ns, over);
-		const bool expected[] = { false, true, false, false, true, over };
+		const bool expected[] = { false, true, false, false, true, over, over };
 		for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
 			assert_int_equal(is_collector(s, i), expected[i]);
 	}
+	gc_marks_fini(&m);
+	samples_free(s);
+}
+
+static void waits_that_begin_in_a_pause_are_for_the_collector(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct gc_marks m = { 0 };
+	bool new;
+	uint32_t thread = samples_thread(s, 11, &new), main_ = code(s, "Shop.Main");
+	uint32_t runtime = samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE);
+	uint32_t enter = samples_frame(s, "System.Threading.Monitor.Enter_Slowpath", NULL, FRAME_FRAMEWORK);
+	uint32_t concat = samples_frame(s, "System.String.Concat", NULL, FRAME_FRAMEWORK);
+	uint32_t bare = samples_stack(s, (uint32_t[]){ runtime, main_ }, 2, UNWIND_ROOT, false);
+	uint32_t lock = samples_stack(s, (uint32_t[]){ runtime, enter, main_ }, 3, UNWIND_ROOT, false);
+	uint32_t allocates = samples_stack(s, (uint32_t[]){ runtime, concat, main_ }, 3, UNWIND_ROOT, false);
+	const struct {
+		uint32_t at_us, stack, kind, expected;
+	} cases[] = { { 21000, bare, WAIT_LOCK, WAIT_GC },	 { 21000, allocates, WAIT_EVENT, WAIT_GC },
+		      { 17000, allocates, WAIT_EVENT, WAIT_GC }, { 10000, bare, WAIT_LOCK, WAIT_LOCK },
+		      { 41000, bare, WAIT_LOCK, WAIT_LOCK },	 { 21000, lock, WAIT_LOCK, WAIT_LOCK },
+		      { 21000, bare, WAIT_SOCKET, WAIT_SOCKET } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		samples_add(s, cases[i].at_us, thread, cases[i].stack, 1000, cases[i].kind);
+	vec_push(&m.pauses, ((struct gc_standstill){ 20000000, 40000000 }));
+	gc_marks_waits(&m, s, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(s->list.v[i].kind, cases[i].expected);
 	gc_marks_fini(&m);
 	samples_free(s);
 }
@@ -389,6 +423,7 @@ int main(void)
 		cmocka_unit_test(sums),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
+		cmocka_unit_test(waits_that_begin_in_a_pause_are_for_the_collector),
 		cmocka_unit_test(kinds_of_waits),
 		cmocka_unit_test(a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock),
 		cmocka_unit_test(waits_are_timed),

@@ -60,7 +60,7 @@ async function examine(t, context, profiler, pid) {
   await page.waitForSelector(".report");
   t.equal((await page.locator(VERDICT).textContent()).trim(), report.verdict.plain.trim(), `verdict of ${profiler.id}`);
   const wanted = report.blocks.filter((b) => b.block !== "note").map((b) => b.title);
-  const shown = await page.$$eval(".report > section.panel h2", (all) => all.map((e) => e.textContent));
+  const shown = await page.$$eval(".report > section.panel h2, .report > .with-map > .rows-panel h2", (all) => all.map((e) => e.textContent));
   t.equal(shown.filter((h) => h !== "Parameters"), wanted, `blocks of ${profiler.id}`);
   t.equal(await page.locator(".kfs .kf").count(), report.figures.length, `figures of ${profiler.id}`);
   t.equal(await page.locator(".strip > div").count(), report.how.length, `how of ${profiler.id}`);
@@ -291,12 +291,14 @@ export async function rows(t) {
   return { ...found, longestMs: tasks[0] };
 }
 
+const BOX = ".map .tm g[data-at]";
+
 /** Areas of a heap: the first holder in its parts, others whole; in and out by keyboard and mouse; the address keeps where. */
 export async function treemap(t) {
   const page = await t.page();
   await page.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
   await page.goto(`/sessions/${t.facts.session}`);
-  const boxes = page.locator(".map .tm g"), names = async () => (await boxes.evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort();
+  const boxes = page.locator(BOX), names = async () => (await boxes.evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort();
   await boxes.first().waitFor();
   t.equal(await t.axe(page), [], "axe on a treemap");
   const whole = await names(), label = (words) => whole.find((n) => n.startsWith(words));
@@ -305,27 +307,27 @@ export async function treemap(t) {
   const areas = await boxes.evaluateAll((all) => all.map((g) => { const r = g.querySelector("rect").getBoundingClientRect(); return r.width * r.height; }));
   const box = await page.locator(".map .tm svg").boundingBox(), sum = areas.reduce((a, b) => a + b, 0);
   t.check(Math.abs(sum / (box.width * box.height) - 1) < 0.02, `boxes cover ${sum} of ${box.width * box.height}`);
-  await page.locator(".map .tm g", { hasText: "OrderLine" }).first().focus();
+  await page.locator(`${BOX}[aria-label*="OrderLine"]`).first().focus();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => /b\d+\.map=/.test(location.search));
   t.check(!(await names()).some((n) => n.startsWith("all others")), "still all of it");
   const inside = await names(), fresh = await t.page();
   await fresh.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
   await fresh.goto(page.url().slice(t.facts.url.length));
-  await fresh.locator(".map .tm g").first().waitFor();
-  t.equal((await fresh.locator(".map .tm g").evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort(), inside, "view of a pasted link");
+  await fresh.locator(BOX).first().waitFor();
+  t.equal((await fresh.locator(BOX).evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort(), inside, "view of a pasted link");
   await page.keyboard.press("Escape");
   await page.waitForFunction(() => !/map=/.test(location.search));
   t.equal(await names(), whole, "boxes");
-  await page.locator(".map .tm g", { hasText: "Bus._handlers" }).click();
-  await page.locator(".map .tm g", { hasText: "Object[]" }).waitFor();
+  await page.locator(`${BOX}[aria-label*="Bus._handlers"]`).click();
+  await page.locator(`${BOX}[aria-label*="Object[]"]`).waitFor();
   await page.locator(".map").getByRole("button", { name: "Back" }).click();
-  await page.locator(".map .tm g", { hasText: "Bus._handlers" }).waitFor();
+  await page.locator(`${BOX}[aria-label*="Bus._handlers"]`).waitFor();
   if (t.facts.shots) await page.screenshot({ path: `${t.facts.shots}/treemap.png`, fullPage: true });
   const narrow = await t.page({ context: await t.context({ width: 400, height: 800, scheme: "dark" }) });
   await narrow.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
   await narrow.goto(`/sessions/${t.facts.session}`);
-  await narrow.locator(".map .tm g").first().waitFor();
+  await narrow.locator(BOX).first().waitFor();
   t.equal(await t.sideways(narrow), 0, "sideways");
   t.equal(await t.axe(narrow), [], "axe on a narrow treemap");
   if (t.facts.shots) await narrow.screenshot({ path: `${t.facts.shots}/treemap-narrow.png`, fullPage: true });

@@ -48,6 +48,19 @@ function Delete({ s, onClose }: { s: Session; onClose: () => void }) {
   );
 }
 
+/** How the process is now, and what can be done: said only when it is known. */
+function Afterwards({ s }: { s: Session }) {
+  const process = useLoad(`after ${s.processId}`, () => api.process(s.processId));
+  // Its number may be another's by now.
+  const lives = process.data && [process.data.name, process.data.managedAssemblyName].includes(s.processName);
+  return (
+    <div class="next">
+      {lives ? <span>The process runs on as before.</span> : (process.data || process.error?.status === 404) && <span>The process has ended.</span>}
+      {lives && <a class="btn" href={`/job/${s.processId}/${s.profiler.uuid}?like=${s.guid}`}>Change and run again</a>}
+    </div>
+  );
+}
+
 function Finished({ s, shared }: { s: Session; shared: boolean }) {
   const report = useLoad(`report ${s.guid}`, () => api.report(s.guid)), profilers = useLoad("profilers", api.profilers);
   if (s.state === "failed" || (report.error && s.state !== "done"))
@@ -56,7 +69,7 @@ function Finished({ s, shared }: { s: Session; shared: boolean }) {
         <div class="vl">
           <Mark is="off" />
           <p class="say">Not measured: {visible(s.error ?? (s.state === "cancelled" ? "it was cancelled before anything was seen." : "the reason is not known"))}</p>
-          {!shared && <div class="next"><span>The process runs on as before.</span><a class="btn" href={`/job/${s.processId}/${s.profiler.uuid}`}>Run again</a></div>}
+          {!shared && <Afterwards s={s} />}
         </div>
       </section>
     );

@@ -13,7 +13,7 @@ import { Treemap } from "./Treemap";
 function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: number }) {
   switch (block.block) {
     case "table":
-    case "tree": return areaColumn(block) < 0 ? <Rows block={block} id={id} dayNs={dayNs} /> : <div class="with-map"><Rows block={block} id={id} dayNs={dayNs} /><Treemap block={block} id={id} /></div>;
+    case "tree": return areaColumn(block) < 0 ? <Rows block={block} id={id} dayNs={dayNs} /> : <div class={block.block === "tree" ? "with-map beside" : "with-map"}><Rows block={block} id={id} dayNs={dayNs} /><Treemap block={block} id={id} /></div>;
     case "chart": return <TimeChart block={block} id={id} />;
     case "histogram": return <Histogram block={block} />;
     case "flame": return <Flame block={block} id={id} />;

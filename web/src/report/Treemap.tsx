@@ -35,6 +35,10 @@ export function Treemap({ block, id }: { block: TableBlock; id: string }) {
   if (!map) return null;
   const kind = block.columns[map.column]!.kind, z = zoom >= 0 ? map.boxes[zoom]! : { x: 0, y: 0, w: 1, h: 1 };
   const shown = map.boxes.map((_, i) => i).filter((i) => isDrawn(map, i, zoom));
+  const placed = width > 0 ? shown.map((i) => {
+    const b = map.boxes[i]!, w = Math.max((b.w / z.w) * width, 0), h = Math.max((b.h / z.h) * HEIGHT, 0);
+    return { i, b, x: ((b.x - z.x) / z.w) * width, y: ((b.y - z.y) / z.h) * HEIGHT, w, h };
+  }) : [];
   const tab = shown.includes(focus) ? focus : shown[0]!;
   const move = (to: number | undefined) => {
     if (to === undefined) return;
@@ -73,21 +77,25 @@ export function Treemap({ block, id }: { block: TableBlock; id: string }) {
         <span class="mono">{says ? wayTo(map, told).map(brief).join(" › ") : "all"}</span>
         <span class="nowrap">{value(kind, says ? says.weight : map.whole)}{says && `, ${percent(says.weight / map.whole)}`}</span>
       </div>
-      <div class="tm" ref={ref}>
+      <div class="tm"><div ref={ref}>
         <svg ref={svg} width="100%" height={HEIGHT} role="group" aria-label={`${block.title} as areas: ${value(kind, map.whole)} in all. Arrows move, Enter goes in, Escape goes out.`} onKeyDown={onKey} onMouseLeave={() => setHover(-1)}>
-          {width > 0 && shown.map((i) => {
-            const b = map.boxes[i]!, x = ((b.x - z.x) / z.w) * width, y = ((b.y - z.y) / z.h) * HEIGHT, w = (b.w / z.w) * width, h = (b.h / z.h) * HEIGHT;
-            return (
-              <g key={i} class={b.main ? "main" : b.rest ? "rest" : "more"} data-at={i} tabIndex={i === tab ? 0 : -1} role="button" aria-label={`${visible(b.name)}, ${value(kind, b.weight)}, ${percent(b.weight / map.whole)}`}
-                onClick={() => { setFocus(i); goIn(i); }} onMouseEnter={() => setHover(i)} onFocus={() => focus !== i && setFocus(i)}>
-                <rect x={x} y={y} width={Math.max(w, 0)} height={Math.max(h, 0)} />
+          {placed.map(({ i, b, x, y, w, h }) => (
+            <g key={i} class={b.main ? "main" : b.rest ? "rest" : "more"} data-at={i} tabIndex={i === tab ? 0 : -1} role="button" aria-label={`${visible(b.name)}, ${value(kind, b.weight)}, ${percent(b.weight / map.whole)}`}
+              onClick={() => { setFocus(i); goIn(i); }} onMouseEnter={() => setHover(i)} onFocus={() => focus !== i && setFocus(i)}>
+              <rect x={x} y={y} width={w} height={h} />
+            </g>
+          ))}
+          {/* Words that are cut to fit are for the eye only. */}
+          <g class="words" aria-hidden="true">
+            {placed.map(({ i, b, x, y, w, h }) => (
+              <g key={i}>
                 {w >= 44 && h >= 18 && <text x={x + 6} y={y + 14}>{label(b.name, w)}</text>}
                 {w >= 44 && h >= 34 && <text class="v" x={x + 6} y={y + 28}>{value(kind, b.weight)}</text>}
               </g>
-            );
-          })}
+            ))}
+          </g>
         </svg>
-      </div>
+      </div></div>
       <ul class="lg">
         <li><i class="kd tm-main" />{visible(map.boxes.find((b) => b.main)?.name ?? "")}, {value(kind, map.boxes.find((b) => b.main)?.weight ?? 0)}</li>
         <li><i class="kd tm-more" />everything else, {value(kind, map.whole - (map.boxes.find((b) => b.main)?.weight ?? 0))}</li>
