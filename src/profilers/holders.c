@@ -290,6 +290,13 @@ static void settle(struct search *s, uint32_t v)
 		add_holder(s, named, its_units, its_objects);
 		units -= its_units;
 		objects -= its_objects;
+		/* Nobody above it has it too. */
+		set_left(s, named, 0, 0);
+		for (uint32_t u = named; u != v;) {
+			u = s->g->dominator[u];
+			set_left(s, u, *map_u64_get(&s->left_units, u) - its_units,
+				 *map_u64_get(&s->left_objects, u) - its_objects);
+		}
 	}
 	if (units >= s->least)
 		add_holder(s, v, units, objects);
@@ -477,7 +484,9 @@ static void find_main_at(struct search *s, struct holder *h, enum depth_of_searc
 			sum_content(s, s->members.v[m].vertex, depth);
 		uint32_t best = heaviest(s);
 		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
-		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
+		/* More than it has: objects in each other, of which one is its own holder. Then nothing is said. */
+		if (best == GRAPH_NONE || c->units * 8 > h->bytes ||
+		    (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
 			break;
 		h->main_type = best;
 		h->main_objects = c->objects;
