@@ -232,8 +232,8 @@ struct err *attach_cpu_start(const struct patient *p, const struct attach_option
 					    .period_us = (uint32_t)(period_ns / 1000),
 					    .stack_bytes = MIN(stack_bytes, (uint32_t)WIRE_AGENT_STACK_MAX) };
 	CLEANUP(attach_cpu_freep) struct attach_cpu *c = mem_zalloc(sizeof(*c));
-	c->memory_fd = c->passed_fd = c->s.control = c->s.copy = -1;
-	c->s.place = (struct place){ .folder = -1, .parent = -1, .listen_fd = -1, .keeper_pipe = -1 };
+	c->memory_fd = c->passed_fd = c->s.control = c->s.copy = c->s.lock = -1;
+	c->s.place = PLACE_NONE;
 	uint64_t patience_ms = options->patience_ms ? options->patience_ms : SESSION_CALL_MS;
 	TRY(session_begin(&c->s, p, options, &config, &c->unused));
 	TRY(session_listen(&c->s, &c->s.control, deadline_in_ms(patience_ms)));

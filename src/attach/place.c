@@ -155,7 +155,7 @@ struct err *place_make(const struct patient *patient, const char *library, struc
 {
 	bool noexec;
 	CLEANUP(mem_freep) char *below = patient_folder(&patient->target, &noexec), *seen = NULL;
-	struct place p = { .folder = -1, .parent = -1, .listen_fd = -1, .keeper_pipe = -1 };
+	struct place p = PLACE_NONE;
 	if (!below)
 		return no_folder(patient, noexec);
 	TRY(name_it(&p));

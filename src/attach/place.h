@@ -16,6 +16,7 @@ struct place {
 	pid_t keeper;
 	int keeper_pipe;
 };
+#define PLACE_NONE ((struct place){ .folder = -1, .parent = -1, .listen_fd = -1, .keeper_pipe = -1 })
 struct err *place_make(const struct patient *p, const char *library, struct place *ret) MUST_USE;
 /* The library was loaded, or will never be. */
 void place_drop_library(struct place *place);

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/fault.h"
+#include "image/lock.h"
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -195,11 +196,19 @@ struct err *session_begin(struct session *s, const struct patient *p, const stru
 			  const struct wire_agent_config *config, struct attach_facts *facts)
 {
 	CLEANUP(mem_freep) char *library = library_path(o);
-	*s = (struct session){ .patient = p, .config = *config, .control = -1, .copy = -1, .facts = facts };
+	*s = (struct session){ .patient = p,
+			       .place = PLACE_NONE,
+			       .config = *config,
+			       .control = -1,
+			       .copy = -1,
+			       .lock = -1,
+			       .facts = facts };
 	TRY(attach_check(p, o));
+	TRY(lock_take(&p->target, p->info.cookie, &s->lock));
 	fault_role("host");
-	TRY(place_make(p, library, &s->place));
-	struct err *err = fill_config(s, o);
+	struct err *err = place_make(p, library, &s->place);
+	if (!err)
+		err = fill_config(s, o);
 	if (!err)
 		err = load(s);
 	if (err)
@@ -212,4 +221,5 @@ void session_end(struct session *s)
 	fd_closep(&s->copy);
 	fd_closep(&s->control);
 	place_remove(&s->place);
+	fd_closep(&s->lock);
 }

@@ -14,6 +14,7 @@ struct session {
 	struct place place;
 	struct wire_agent_config config;
 	int control, copy; /* lines; -1 = not there */
+	int lock;	   /* one examination of a target at a time that it could notice */
 	struct attach_facts *facts;
 	struct wire_agent_note refusal; /* kind 0 = none */
 	int32_t copy_status;

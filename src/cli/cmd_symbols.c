@@ -252,17 +252,17 @@ const struct command cmd_symbols = {
 	.name = "symbols",
 	.words = "fetch TARGET|FILE",
 	.summary = "Download symbols, so that frames of the runtime and of libraries have names and lines.",
-	.example = "drdotnet symbols fetch 1234                     what this process lacks\n"
-		   "drdotnet symbols fetch --core shop.core         also libraries and the runtime's own reader of a "
-		   "core\n"
+	.example = "drdotnet symbols fetch 1234               what this process lacks\n"
+		   "drdotnet symbols fetch --core shop.core   also libraries and what reads the core\n"
 		   "drdotnet symbols fetch libcoreclr.so --only debug",
 	.details = "Asked for are debug files of stripped libraries, portable PDBs, the runtime's data-access library "
-		   "and, for "
-		   "a core from another machine, libraries and assemblies: only what is not there. Servers learn build "
+		   "and, "
+		   "for a core from another machine, libraries and assemblies: only what is not there. Servers learn "
+		   "build "
 		   "ids and file names, nothing else. What comes is checked to be of exactly that build, kept in the "
 		   "folder "
-		   "'symbols' "
-		   "of DRDOTNET_HOME, and used by every command from then on. No other command downloads anything.\n\n"
+		   "'symbols' of DRDOTNET_HOME, and used by every command from then on. No other command downloads "
+		   "anything.\n\n"
 		   "Servers are those of --from and --debuginfod; else those that DRDOTNET_SYMBOL_SERVERS "
 		   "(" PUBLIC_SERVER " when it is not set) and DEBUGINFOD_URLS name.",
 	.options =

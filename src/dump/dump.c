@@ -79,8 +79,12 @@ struct err *dump_check(const struct patient *p, const struct dump_order *o, uint
 			       ? NULL
 			       : err_new(ERR_UNSUPPORTED,
 					 "its runtime does not answer, so it cannot be asked to write one");
-	if (o->agent)
-		return attach_check(p, NULL);
+	if (o->agent) {
+		TRY(attach_check(p, NULL));
+		TRY(image_forecast_inside(&p->target, &o->limits, &forecast));
+		*ret_ns = forecast.pause_ns;
+		return NULL;
+	}
 	if (o->type == DUMP_MINI)
 		TRY_WRAP(dac_check_target(&p->target, NULL),
 			 "what a mini dump needs can only be told by the runtime's library");

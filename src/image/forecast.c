@@ -178,6 +178,7 @@ struct err *image_forecast_inside(const struct target *target, const struct imag
 	if (!target->pid)
 		return NULL;
 	TRY(measure(target, &p, ret));
+	TRY(judge_others(target, limits, ret));
 	TRY(judge_pause(limits, ret));
 	return judge_memory(target, &p, true, ret);
 }

@@ -81,11 +81,27 @@ static void wait_for_report(struct deadline deadline)
 	sigtimedwait(&set, NULL, &t);
 }
 
+static bool is_dead(pid_t pid, pid_t tid)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	struct proc_stat stat;
+	if (n <= 0)
+		return true;
+	text[n] = '\0';
+	return !proc_parse_stat(text, (size_t)n, &stat) || stat.state == 'Z' || stat.state == 'X';
+}
+
 bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *ret_status)
 {
 	t->stopped = false;
-	while (!take_report(s, t->tid, ret_status)) {
-		if (deadline_passed(deadline))
+	for (bool woken = false; !take_report(s, t->tid, ret_status); woken = true) {
+		/* The first thread's own end is told only once the others are buried. */
+		if (woken && is_dead(s->pid, t->tid))
+			t->gone = true;
+		if (t->gone || deadline_passed(deadline))
 			return false;
 		wait_for_report(deadline);
 	}
@@ -121,19 +137,6 @@ bool stop_wait_end(struct stop *s, pid_t pid, struct deadline deadline)
 }
 
 /* ---- stopping ---- */
-
-static bool is_dead(pid_t pid, pid_t tid)
-{
-	char path[64], text[512];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	struct proc_stat stat;
-	if (n <= 0)
-		return true;
-	text[n] = '\0';
-	return !proc_parse_stat(text, (size_t)n, &stat) || stat.state == 'Z' || stat.state == 'X';
-}
 
 static struct tracee *add(struct stop *s, pid_t tid)
 {

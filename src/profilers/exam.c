@@ -138,7 +138,8 @@ static void check_agent(const struct exam *exam, struct way_check *check)
 	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, NULL) : NULL;
 	if (!err && check->open)
 		err = exam_agent_check(exam, &fix);
-	if (!err)
+	/* Where no copy is made, only a debugger or another examination stands against it. */
+	if (!err || (!uses(exam->profiler, WAY_IMAGE) && err_kind(err) != ERR_BUSY))
 		return;
 	way_check_fini(check);
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix ? mem_strdup(fix) : NULL };

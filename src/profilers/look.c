@@ -554,7 +554,9 @@ struct err *exam_look_check(const struct exam *exam, char **ret_fix)
 
 struct err *exam_agent_check(const struct exam *exam, const char **ret_fix)
 {
-	const struct image_limits limits = { .max_pause_ms = max_pause_ms(exam) };
+	const struct patient *p = exam->patient;
+	const struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),
+					     .cookie = p->answered ? p->info.cookie : NULL };
 	return look_by_agent_check(exam->patient, &limits, ret_fix);
 }
 
