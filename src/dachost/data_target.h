@@ -14,6 +14,6 @@ struct data_target_read {
 const struct data_target_read *data_target_reads(size_t *ret_n);
 /* From now on each read as it comes is written there, up to max of them; NULL ends it. Returns how many there were. */
 size_t data_target_trace(struct data_target_read *into, size_t max);
-/* From now on the 32-bit word there reads as this value; address 0 ends it. What the library has cached it keeps until it
- * is flushed. */
+/* From now on the 32-bit word there reads as this value; address 0 ends it. What the library has cached it keeps until
+ * it is flushed. */
 void data_target_pretend(uint64_t address, uint32_t value);

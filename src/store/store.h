@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/json.h"
 
-
 enum store_state {
 	STORE_QUEUED,
 	STORE_RUNNING,
