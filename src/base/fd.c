@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define SMALL_TEXT_MAX ((size_t)1 << 20)
+
 struct err *fd_wait(int fd, short events, struct deadline deadline)
 {
 	for (;;) {
@@ -92,6 +94,19 @@ struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *ou
 struct err *file_read(const char *path, size_t max, struct buf *out)
 {
 	return file_read_at(AT_FDCWD, path, max, out);
+}
+
+bool file_text(struct buf *text, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	CLEANUP(mem_freep) char *path = mem_vprintf(fmt, ap);
+	va_end(ap);
+	buf_clear(text);
+	struct err *err = file_read(path, SMALL_TEXT_MAX, text);
+	bool ok = !err;
+	err_free(err);
+	return ok;
 }
 
 struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out)

@@ -31,6 +31,8 @@ struct err *fd_wait(int fd, short events, struct deadline deadline) MUST_USE;
 
 /* The whole file, at most max bytes (more is ERR_BAD_DATA). Works on /proc. Appends to out. */
 struct err *file_read(const char *path, size_t max, struct buf *out) MUST_USE;
+/* A small file whose name is put together; false when it cannot be read. */
+bool file_text(struct buf *text, const char *fmt, ...) PRINTF(2, 3);
 /* Same, relative to an open folder. */
 struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *out) MUST_USE;
 /* Opens a regular file (flags: O_RDONLY ...) or, with O_DIRECTORY, a folder below `root` (NULL or "" = "/"), which may

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX ((size_t)1 << 20)
 #define MB ((uint64_t)1 << 20)
 /* cgroup v1 writes "no limit" as the largest multiple of a page. */
 #define NO_LIMIT_V1 ((uint64_t)1 << 62)
@@ -18,20 +17,6 @@
 #define PAUSE_BASE_NS 2000000
 #define PAUSE_THREAD_NS 27000
 #define PAUSE_MB_NS 24000
-
-static bool read_text(struct buf *text, const char *fmt, ...) PRINTF(2, 3);
-static bool read_text(struct buf *text, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	CLEANUP(mem_freep) char *path = mem_vprintf(fmt, ap);
-	va_end(ap);
-	buf_clear(text);
-	struct err *err = file_read(path, TEXT_MAX, text);
-	bool ok = !err;
-	err_free(err);
-	return ok;
-}
 
 /* The value behind "key" at the start of a line, blanks skipped; NULL when there is none. */
 static const char *line_value(const char *text, const char *key)
@@ -61,12 +46,12 @@ struct err *limits_read_process(const char *proc, pid_t pid, struct limits_proce
 	struct proc_stat stat;
 	struct proc_status status;
 	*ret = (struct limits_process){ 0 };
-	if (!read_text(&text, "%s/%d/stat", proc, pid) || !proc_parse_stat(text.data, text.len, &stat))
+	if (!file_text(&text, "%s/%d/stat", proc, pid) || !proc_parse_stat(text.data, text.len, &stat))
 		return err_new(ERR_NOT_FOUND, "process %d has ended", pid);
 	ret->state = stat.state;
 	ret->start_ticks = stat.start_ticks;
 	ret->threads = (uint64_t)stat.threads;
-	if (!read_text(&text, "%s/%d/status", proc, pid) || !proc_parse_status(text.data, text.len, &status))
+	if (!file_text(&text, "%s/%d/status", proc, pid) || !proc_parse_status(text.data, text.len, &status))
 		return err_new(ERR_NOT_FOUND, "process %d has ended", pid);
 	ret->rss = status.rss_bytes;
 	ret->tracer = status.tracer;
@@ -88,7 +73,7 @@ pid_t limits_stuck_thread(const char *proc, pid_t pid)
 	for (struct dirent *e; dir && !stuck && (e = readdir(dir));) {
 		uint64_t tid;
 		struct proc_stat stat;
-		if (str_to_u64(e->d_name, &tid) && read_text(&text, "%s/%s/stat", path, e->d_name) &&
+		if (str_to_u64(e->d_name, &tid) && file_text(&text, "%s/%s/stat", path, e->d_name) &&
 		    proc_parse_stat(text.data, text.len, &stat) && stat.state == 'D')
 			stuck = (pid_t)tid;
 	}
@@ -100,7 +85,7 @@ pid_t limits_stuck_thread(const char *proc, pid_t pid)
 uint64_t limits_private_bytes(const char *proc, pid_t pid)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
-	if (!read_text(&text, "%s/%d/smaps_rollup", proc, pid))
+	if (!file_text(&text, "%s/%d/smaps_rollup", proc, pid))
 		return 0;
 	return line_kb(text.data, "Private_Dirty:") + line_kb(text.data, "Private_Clean:");
 }
@@ -152,7 +137,7 @@ struct limits_room limits_watch_room(const struct limits_watch *w)
 	struct limits_room room = { .bytes = UINT64_MAX, .limit = UINT64_MAX };
 	for (size_t i = 0; i < w->memory.n; i++)
 		weigh_level(&w->memory.levels[i], &room);
-	if (read_text(&text, "%s", w->meminfo) && line_value(text.data, "MemAvailable:")) {
+	if (file_text(&text, "%s", w->meminfo) && line_value(text.data, "MemAvailable:")) {
 		uint64_t bytes = line_kb(text.data, "MemAvailable:");
 		if (bytes < room.bytes) {
 			room.bytes = bytes;

@@ -7,22 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TEXT_MAX ((size_t)1 << 20)
-
-static bool read_text(struct buf *text, const char *fmt, ...) PRINTF(2, 3);
-static bool read_text(struct buf *text, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	CLEANUP(mem_freep) char *path = mem_vprintf(fmt, ap);
-	va_end(ap);
-	buf_clear(text);
-	struct err *err = file_read(path, TEXT_MAX, text);
-	bool ok = !err;
-	err_free(err);
-	return ok;
-}
-
 struct hierarchy {
 	const char *controller; /* NULL = v2 */
 	char *path;		/* of the process, in it; NULL = it is in none */
@@ -143,7 +127,7 @@ void cgroup_add(struct cgroup *g, const char *proc, pid_t pid, const char *contr
 {
 	CLEANUP(buf_free) struct buf groups = { 0 }, mounts = { 0 };
 	CLEANUP(hierarchy_fini) struct hierarchy h = { .controller = controller };
-	if (!read_text(&groups, "%s/%d/cgroup", proc, (int)pid) || !read_text(&mounts, "%s/self/mountinfo", proc))
+	if (!file_text(&groups, "%s/%d/cgroup", proc, (int)pid) || !file_text(&mounts, "%s/self/mountinfo", proc))
 		return;
 	find_path(&h, buf_cstr(&groups));
 	find_mount(&h, buf_cstr(&mounts));
@@ -164,7 +148,7 @@ void cgroup_fini(struct cgroup *g)
 
 bool cgroup_read(const struct cgroup_level *l, const char *file, struct buf *ret)
 {
-	return read_text(ret, "%s/%s", l->folder, file);
+	return file_text(ret, "%s/%s", l->folder, file);
 }
 
 uint64_t cgroup_number(const struct cgroup_level *l, const char *file, uint64_t otherwise)
