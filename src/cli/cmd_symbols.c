@@ -66,7 +66,7 @@ static struct err *find_missing(const struct args *args, struct missing *m, char
 		return err_new(ERR_USAGE, "'symbols fetch' needs a TARGET, a FILE or --core FILE");
 	choose_kinds(m, args);
 	*ret_title = mem_strdup(core ? core : word);
-	if (core)
+	if (!word)
 		return missing_of_core(m, core);
 	if (is_file(word))
 		return missing_of_file(m, word);

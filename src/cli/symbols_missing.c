@@ -217,25 +217,32 @@ static void look_at_assemblies(struct missing *m, const struct image *img)
 	}
 }
 
-struct err *missing_of_core(struct missing *m, const char *path)
+/* Is what understands its runtime here? */
+static void look_for_reader(struct missing *m, const struct image *img)
 {
-	CLEANUP(image_closep) struct image *img = NULL;
 	CLEANUP(mem_freep) char *library = NULL;
 	CLOSE_FD int fd = -1;
 	struct dac_runtime runtime;
 	struct symbol_file f;
+	struct err *none = dac_find_runtime(img, &runtime), *err = NULL;
+	if (!none)
+		err = dac_find_library(&runtime, NULL, &fd, &library);
+	if (err && dac_library_symbol(&runtime, &f))
+		add(m, &f);
+	err_free(none);
+	err_free(err);
+}
+
+struct err *missing_of_core(struct missing *m, const char *path)
+{
+	CLEANUP(image_closep) struct image *img = NULL;
 	size_t n;
 	TRY(image_open_core(path, NULL, NULL, &img));
 	const struct image_module *modules = image_modules(img, &n);
 	for (size_t i = 0; i < n; i++)
 		look_at_module(m, &modules[i]);
 	look_at_assemblies(m, img);
-	struct err *none = dac_find_runtime(img, &runtime), *err = NULL;
-	if (!none)
-		err = dac_find_library(&runtime, NULL, &fd, &library);
-	if (err && m->wanted[SYMBOL_DAC] && dac_library_symbol(&runtime, &f))
-		add(m, &f);
-	err_free(none);
-	err_free(err);
+	if (m->wanted[SYMBOL_DAC])
+		look_for_reader(m, img);
 	return NULL;
 }
