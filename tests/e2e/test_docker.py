@@ -180,7 +180,7 @@ class Docker(unittest.TestCase):
         thrown = self.verdict(EXCEPTIONS, process, duration=2)
         truth = patient.truth()
         rate = truth["exceptions"]["events"] * 1e9 / truth["since_mark_ns"]
-        seen = re.match(r"([\d,]+) exceptions in .* \(([\d.,]+)/s\)", thrown)
+        seen = re.match(r"([\d,]+) (?:exceptions|throws) in .* \(([\d.,]+)/s\)", thrown)
         self.assertAlmostEqual(float(seen[2].replace(",", "")) / rate, 1, delta=0.4)
         self.assertRegex(self.verdict(ALLOCATIONS, process, duration=2), r"\d+ % of it is System\.Byte\[\], allocated in Shop\.")
         self.assertIn("induced by GC.Collect", self.verdict(RUNTIME_PAUSES, process, duration=2))
