@@ -509,17 +509,19 @@ static struct err *open_listener(struct http *http, const char *text)
 	struct err *err = open_socket(found, text, &http->listen_fd);
 	freeaddrinfo(found);
 	TRY(err);
-	struct sockaddr_storage at = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} at;
+	memset(&at, 0, sizeof(at));
 	socklen_t len = sizeof(at);
 	char number[NI_MAXSERV] = "", name[NI_MAXHOST] = "";
-	if (getsockname(http->listen_fd, (struct sockaddr *)&at, &len) < 0 ||
-	    getnameinfo((struct sockaddr *)&at, len, name, sizeof(name), number, sizeof(number),
-			NI_NUMERICHOST | NI_NUMERICSERV))
+	if (getsockname(http->listen_fd, &at.any, &len) < 0 ||
+	    getnameinfo(&at.any, len, name, sizeof(name), number, sizeof(number), NI_NUMERICHOST | NI_NUMERICSERV))
 		return err_errno(errno, "listen on %s", text);
-	bool v6 = at.ss_family == AF_INET6;
-	const struct sockaddr_in *v4_at = (const struct sockaddr_in *)&at;
-	const struct sockaddr_in6 *v6_at = (const struct sockaddr_in6 *)&at;
-	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&v6_at->sin6_addr) : ntohl(v4_at->sin_addr.s_addr) >> 24 == 127;
+	bool v6 = at.any.sa_family == AF_INET6;
+	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr) : ntohl(at.v4.sin_addr.s_addr) >> 24 == 127;
 	http->url = mem_printf("%s://%s%s%s:%s", http->server->options->tls_cert ? "https" : "http", v6 ? "[" : "",
 			       name, v6 ? "]" : "", number);
 	return NULL;
