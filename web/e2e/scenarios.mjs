@@ -157,7 +157,7 @@ export async function keyboard(t) {
   await page.keyboard.press("ArrowRight");
   t.equal(await tree.locator(".r").count(), shown, "rows");
   await page.keyboard.press("ArrowDown");
-  t.equal(await page.evaluate(() => document.activeElement.dataset.at), "1", "focus");
+  await tree.locator('[data-at="1"]:focus').waitFor();
   const canvas = page.locator("canvas[role=application]").first();
   await canvas.focus();
   for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
