@@ -445,7 +445,7 @@ static size_t unescape(void *user, struct MHD_Connection *connection, char *text
 	for (const char *p = text; *p; to++) {
 		int high = *p == '%' ? hex_digit(p[1]) : -1, low = high >= 0 ? hex_digit(p[2]) : -1;
 		bool escape = low >= 0 && (high || low);
-		*to = escape ? (char)(high << 4 | low) : *p;
+		*to = (char)(escape ? high << 4 | low : *p);
 		p += escape ? 3 : 1;
 	}
 	*to = '\0';
