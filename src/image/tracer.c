@@ -28,6 +28,7 @@
 #define ATTEMPTS 6
 #define REAP_STOP_MS 100
 #define REAP_THREADS 24
+#define REAP_ROUNDS 3
 #define WATCH_MS 25
 #define END_MS 5000
 
@@ -342,22 +343,32 @@ static enum burial bury_by(struct tracer *t, pid_t tid, pid_t child_ns)
 	return end;
 }
 
-/* Has the process bury a child of its. Threads of the runtime stand longest, so they are asked first. */
+static enum burial bury_by_any(struct tracer *t, pid_t child_ns, bool of_runtime, unsigned *tries)
+{
+	for (size_t i = 0; i < t->job->n_names && *tries < REAP_THREADS; i++) {
+		const struct tracer_name *n = &t->job->names[i];
+		if (str_starts(n->name, ".NET ") != of_runtime)
+			continue;
+		*tries += 1;
+		enum burial end = bury_by(t, n->tid, child_ns);
+		if (end != BURY_ELSE)
+			return end;
+	}
+	return BURY_ELSE;
+}
+
+/* Has the process bury a child of its. Threads of the runtime stand longest, so they are asked first; all are asked
+ * again when signals came between. */
 static bool bury(struct tracer *t, pid_t child_ns)
 {
-	unsigned tries = 0;
-	for (int pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < t->job->n_names && tries < REAP_THREADS; i++) {
-			const struct tracer_name *n = &t->job->names[i];
-			if (str_starts(n->name, ".NET ") != (pass == 0))
-				continue;
-			tries++;
-			enum burial end = bury_by(t, n->tid, child_ns);
-			if (end != BURY_ELSE)
-				return end == BURIED;
-		}
+	enum burial end = BURY_ELSE;
+	for (int round = 0; round < REAP_ROUNDS && end == BURY_ELSE; round++) {
+		unsigned tries = 0;
+		end = bury_by_any(t, child_ns, true, &tries);
+		if (end == BURY_ELSE)
+			end = bury_by_any(t, child_ns, false, &tries);
 	}
-	return false;
+	return end == BURIED;
 }
 
 static bool target_ended(const struct tracer_job *job)

@@ -65,8 +65,10 @@ class Survival(unittest.TestCase):
                 with self.subTest(pid=pid, victim=victim, place=place, number=number):
                     self.bury(pid)
                     taken = take(pid, fault=f"{victim}:{place}:{number}")
-                    # Threads come and go: the last ones of a list may not be there.
-                    self.assertTrue(taken.died or place in PER_THREAD, taken)
+                    # Threads come and go: the last ones of a list may not be there. How often a burial is tried is up
+                    # to signals that come between.
+                    again = place == "bury tried" and number > 1
+                    self.assertTrue(taken.died or place in PER_THREAD or again, taken)
                     self.check_free(pid, masks)
                     check()
                     if taken.died:
