@@ -31,6 +31,16 @@ struct err *ipc_process_info(const char *socket, struct deadline deadline, struc
 	return NULL;
 }
 
+/* A connection on which the answer will come. */
+static struct err *send_to(const char *socket, const struct buf *request, struct deadline deadline, int *ret_fd)
+{
+	CLOSE_FD int fd = -1;
+	TRY(connect_wait(socket, deadline, &fd));
+	TRY(connect_send(fd, request, deadline));
+	*ret_fd = fd_steal(&fd);
+	return NULL;
+}
+
 /* Exactly one reply: what follows it on the connection is the caller's. */
 static struct err *read_reply(int fd, struct deadline deadline, struct buf *reply, const uint8_t **ret_payload,
 			      size_t *ret_len, uint32_t *ret_hresult)
@@ -63,8 +73,7 @@ static struct err *try_version(const char *socket, const struct ipc_trace_config
 	size_t len;
 	uint32_t hresult;
 	TRY(wire_collect_tracing(version, config, &request));
-	TRY(connect_wait(socket, deadline, &fd));
-	TRY(connect_send(fd, &request, deadline));
+	TRY(send_to(socket, &request, deadline, &fd));
 	TRY(read_reply(fd, deadline, &reply, &payload, &len, &hresult));
 	*ret_known = hresult != WIRE_UNKNOWN_COMMAND;
 	if (hresult)
@@ -104,11 +113,8 @@ struct err *ipc_trace_ask(const char *socket, const struct ipc_trace_config *con
 			  int *ret_fd)
 {
 	CLEANUP(buf_free) struct buf request = { 0 };
-	CLOSE_FD int fd = -1;
 	TRY(wire_collect_tracing(ASK_VERSION, config, &request));
-	TRY_WRAP(connect_wait(socket, deadline, &fd), "start an event session");
-	TRY_WRAP(connect_send(fd, &request, deadline), "start an event session");
-	*ret_fd = fd_steal(&fd);
+	TRY_WRAP(send_to(socket, &request, deadline, ret_fd), "start an event session");
 	return NULL;
 }
 
@@ -127,13 +133,10 @@ struct err *ipc_trace_answer(int fd, struct deadline deadline, uint64_t *ret_ses
 struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadline deadline, int *ret_fd)
 {
 	CLEANUP(buf_free) struct buf request = { 0 };
-	CLOSE_FD int fd = -1;
 	wire_begin(&request, WIRE_SET_TRACING, WIRE_STOP_TRACING);
 	wire_u64(&request, session_id);
 	TRY(wire_end(&request));
-	TRY_WRAP(connect_wait(socket, deadline, &fd), "stop the event session");
-	TRY_WRAP(connect_send(fd, &request, deadline), "stop the event session");
-	*ret_fd = fd_steal(&fd);
+	TRY_WRAP(send_to(socket, &request, deadline, ret_fd), "stop the event session");
 	return NULL;
 }
 
@@ -141,15 +144,12 @@ struct err *ipc_dump_start(const char *socket, const char *path, enum ipc_dump_t
 			   struct deadline deadline, int *ret_fd)
 {
 	CLEANUP(buf_free) struct buf request = { 0 };
-	CLOSE_FD int fd = -1;
 	wire_begin(&request, WIRE_SET_DUMP, (uint8_t)(WIRE_CORE_DUMP + version - 1));
 	wire_string(&request, path);
 	wire_u32(&request, type);
 	wire_u32(&request, 0);
 	TRY(wire_end(&request));
-	TRY_WRAP(connect_wait(socket, deadline, &fd), "ask the runtime for a dump");
-	TRY_WRAP(connect_send(fd, &request, deadline), "ask the runtime for a dump");
-	*ret_fd = fd_steal(&fd);
+	TRY_WRAP(send_to(socket, &request, deadline, ret_fd), "ask the runtime for a dump");
 	return NULL;
 }
 
@@ -189,8 +189,7 @@ struct err *ipc_attach_profiler(const char *socket, const struct ipc_attach *att
 	wire_u32(&request, (uint32_t)attach->len);
 	buf_add(&request, attach->data, attach->len);
 	TRY(wire_end(&request));
-	TRY(connect_wait(socket, deadline, &fd));
-	TRY(connect_send(fd, &request, deadline));
+	TRY(send_to(socket, &request, deadline, &fd));
 	TRY(read_reply(fd, deadline, &reply, &payload, &len, &refused));
 	struct cursor c = cursor_make(payload, len);
 	uint32_t hresult = refused ? refused : cursor_u32(&c);
@@ -232,8 +231,7 @@ struct err *ipc_process_env(const char *socket, const char *name, struct deadlin
 	uint32_t refused;
 	wire_begin(&request, WIRE_SET_PROCESS, WIRE_ENVIRONMENT);
 	TRY(wire_end(&request));
-	TRY(connect_wait(socket, deadline, &fd));
-	TRY(connect_send(fd, &request, deadline));
+	TRY(send_to(socket, &request, deadline, &fd));
 	TRY(read_reply(fd, deadline, &reply, &payload, &len, &refused));
 	if (refused)
 		return wire_refusal(refused);

@@ -1,6 +1,7 @@
 #pragma once
 /* The handlers behind the routes. */
 
+#include "server/child.h"
 #include "server/internal.h"
 
 struct err *api_processes(struct request *r) MUST_USE;
@@ -61,6 +62,8 @@ struct err *api_find_patient(const char *id, struct patient *ret) MUST_USE;
 bool api_core_name(const char *name);
 /* ERR_NOT_FOUND when there is none. ret_path may be NULL. */
 struct err *api_core_open(const struct request *r, const char *name, char **ret_path, int *ret_fd) MUST_USE;
+/* Starts a command; the last thing a handler does. It is called again when order->ready says so. */
+struct err *api_start_child(struct request *r, struct child_order *order) MUST_USE;
 /* A new folder for a command. */
 struct err *api_make_folder(struct request *r, char **ret) MUST_USE;
 /* What an ended command wrote into its folder, or why it failed. */

@@ -43,11 +43,7 @@ static struct err *start(struct request *r, struct child_order *order)
 	order->ready = on_ready;
 	order->user = r;
 	order->client_fd = r->connection_fd;
-	request_park(r);
-	struct err *err = child_start(r->server->children, order, &r->child);
-	if (err)
-		r->parked = false;
-	return err;
+	return api_start_child(r, order);
 }
 
 /* Round 1: output streams through, or it has failed. */
@@ -83,6 +79,15 @@ struct err *api_answer_file(struct request *r, struct child *child, const char *
 	r->response.fd_bytes = (uint64_t)st.st_size;
 	r->response.fd = fd_steal(&fd);
 	return NULL;
+}
+
+struct err *api_start_child(struct request *r, struct child_order *order)
+{
+	request_park(r);
+	struct err *err = child_start(r->server->children, order, &r->child);
+	if (err)
+		r->parked = false;
+	return err;
 }
 
 struct err *api_make_folder(struct request *r, char **ret)

@@ -185,11 +185,7 @@ static struct err *begin(struct request *r)
 	r->params[0] = arena_strdup(&r->arena, name); /* for the next round */
 	log_line(r->server->log, LOG_INFO, "audit: %s takes a core file of %s (%s): %s", r->client, patient_name(&p),
 		 id, name);
-	request_park(r);
-	struct err *err = child_start(r->server->children, &order, &r->child);
-	if (err)
-		r->parked = false;
-	return err;
+	return api_start_child(r, &order);
 }
 
 struct err *api_core_take(struct request *r)

@@ -138,11 +138,7 @@ static struct err *begin(struct request *r)
 	r->params[0] = arena_strdup(&r->arena, id);
 	r->params[1] = arena_strdup(&r->arena, patient_name(&p));
 	r->params[2] = arena_strdup(&r->arena, what);
-	request_park(r);
-	struct err *err = child_start(r->server->children, &order, &r->child);
-	if (err)
-		r->parked = false;
-	return err;
+	return api_start_child(r, &order);
 }
 
 struct err *api_trace_start(struct request *r)
