@@ -447,15 +447,17 @@ static void add_top(struct exceptions *x, const struct view *v, const struct sit
 	const struct site *top = main_site(x, sites);
 	show_type(x, top->type, &name);
 	double share = MIN(top->estimate / once, 1.0);
+	/* The table counts throws. */
+	const char *of = once < NEARLY_ALL * v->sum ? " of the exceptions" : "";
 	if (v->total == 1)
 		rich_text(text, "It is ");
 	else if (share > 0.995)
 		rich_text(text, "All are ");
 	else if (share < 0.3 && x->types.n > 1)
-		rich_text(text, "%s types; the most frequent, with %s, is ", fmt_count(x->types.n).s,
-			  fmt_percent(share).s);
+		rich_text(text, "%s types; the most frequent, with %s%s, is ", fmt_count(x->types.n).s,
+			  fmt_percent(share).s, of);
 	else
-		rich_text(text, "%s are ", fmt_percent(share).s);
+		rich_text(text, "%s%s are ", fmt_percent(share).s, of);
 	rich_code(text, buf_cstr(&name));
 	if (top->method) {
 		rich_text(text, top->again ? ", thrown again in " : ", thrown in ");
