@@ -88,6 +88,8 @@ void sampling_name_known(struct sampling *g);
 void sampling_name_rest(struct sampling *g);
 /* Is there code that would get a name from a new list of methods? */
 bool sampling_unnamed(const struct sampling *g);
+/* Precompiled code among it: the runtime does not tell when that is used for the first time. */
+bool sampling_unlisted(const struct sampling *g);
 
 /* ---- sampling_switches.c ---- */
 
