@@ -18,7 +18,8 @@ struct state {
 	struct heap_walk *walk;
 	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
 	const struct heap_found *found;
-	bool cut_statics; /* of the object at hand */
+	bool cut_statics;   /* of the object at hand */
+	size_t next_static; /* of roots.statics: the first that is not below it */
 	uint64_t refs[512];
 };
 
@@ -116,7 +117,9 @@ static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 		heapgraph_write_refs(s->writer, refs, n);
 		return;
 	}
-	size_t next = roots_slot_from(&s->roots, at);
+	size_t next = s->next_static;
+	while (next < s->roots.statics.n && s->roots.statics.v[next].slot < at)
+		next++;
 	for (size_t done = 0; done < n; done += ARRAY_SIZE(s->refs)) {
 		size_t part = MIN(n - done, ARRAY_SIZE(s->refs));
 		uint64_t from = at + 8 * done;
@@ -125,6 +128,15 @@ static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 			s->refs[(s->roots.statics.v[next].slot - from) / 8] = 0;
 		heapgraph_write_refs(s->writer, s->refs, part);
 	}
+}
+
+/* Does the array hold static fields? Asked in order of addresses. */
+static bool holds_statics(struct state *s, const struct heap_found *f)
+{
+	const struct heap_statics *statics = &s->roots.statics;
+	while (s->next_static < statics->n && statics->v[s->next_static].slot < f->address)
+		s->next_static++;
+	return s->next_static < statics->n && statics->v[s->next_static].slot < f->address + f->size;
 }
 
 static struct err *write_objects(struct state *s)
@@ -136,8 +148,7 @@ static struct err *write_objects(struct state *s)
 		whole += r->end - r->start;
 	while (heap_walk_next(s->walk, &f)) {
 		heapgraph_write_object(s->writer, f.address, f.size, f.type->index, shape_of(s, f.type));
-		s->cut_statics =
-			f.type->kind == HEAP_ARRAY && roots_hold_slots(&s->roots, f.address, f.address + f.size);
+		s->cut_statics = f.type->kind == HEAP_ARRAY && holds_statics(s, &f);
 		heap_walk_refs(s->walk, &f, on_refs, s);
 		if (f.type->kind != HEAP_FREE) {
 			if (s->drain->on_object)

@@ -190,24 +190,6 @@ static void static_roots(struct roots *r, struct heapgraph_writer *w)
 	}
 }
 
-bool roots_hold_slots(const struct roots *r, uint64_t start, uint64_t end)
-{
-	return roots_slot_from(r, start) < r->statics.n && r->statics.v[roots_slot_from(r, start)].slot < end;
-}
-
-size_t roots_slot_from(const struct roots *r, uint64_t start)
-{
-	size_t lo = 0, hi = r->statics.n;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (r->statics.v[mid].slot < start)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 /* ---- together ---- */
 
 struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d)
