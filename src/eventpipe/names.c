@@ -188,15 +188,75 @@ void method_show(const char *space, const char *name, struct buf *out)
 	show_member(space, *made ? made : space + strlen(space), name, out);
 }
 
-bool method_is_framework(const char *space)
+static bool is_below(const char *space, const char *const *roots, size_t n)
 {
-	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
-	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(roots[i]);
-		if (!strncmp(space, roots[i], len) && (!space[len] || space[len] == '.' || space[len] == '+'))
+		if (!strncmp(space, roots[i], len) && (!space[len] || strchr(".+`", space[len])))
 			return true;
 	}
 	return false;
+}
+
+/* What many programs carry along and few have written. One that is missing here counts as the user's own. */
+bool method_is_library(const char *space)
+{
+	static const char *const roots[] = {
+		"Akka",
+		"Amazon",
+		"AngleSharp",
+		"Autofac",
+		"AutoMapper",
+		"Azure",
+		"Castle",
+		"Confluent",
+		"CsvHelper",
+		"Dapper",
+		"Elastic",
+		"Elasticsearch",
+		"FluentValidation",
+		"Google.Apis",
+		"Google.Cloud",
+		"Google.Protobuf",
+		"GraphQL",
+		"Grpc",
+		"Hangfire",
+		"HotChocolate",
+		"log4net",
+		"MassTransit",
+		"MediatR",
+		"MessagePack",
+		"MongoDB",
+		"MySql",
+		"MySqlConnector",
+		"Newtonsoft",
+		"NHibernate",
+		"NLog",
+		"NodaTime",
+		"Npgsql",
+		"NServiceBus",
+		"OpenTelemetry",
+		"Oracle.ManagedDataAccess",
+		"Orleans",
+		"Polly",
+		"ProtoBuf",
+		"Quartz",
+		"RabbitMQ",
+		"Refit",
+		"RestSharp",
+		"Serilog",
+		"ServiceStack",
+		"SixLabors",
+		"StackExchange",
+		"Swashbuckle",
+	};
+	return is_below(space, roots, ARRAY_SIZE(roots));
+}
+
+bool method_is_framework(const char *space)
+{
+	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
+	return is_below(space, roots, ARRAY_SIZE(roots)) || method_is_library(space);
 }
 
 /* The state machine is the last type argument of the box that is its task. */

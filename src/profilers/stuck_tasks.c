@@ -178,7 +178,7 @@ static uint64_t between_ns(const struct stuck *k)
 static void say_worst(struct rich *v, const struct stuck *k, const struct judged *j)
 {
 	const struct chain *w = j->worst;
-	uint32_t site = chain_site(j->c, w);
+	uint32_t start = chain_start(j->c, w), site = chain_site(j->c, w), between = site - start;
 	const char *line = step_at(j->c, w, site)->line;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
 	chain_awaits_words(w, &awaits);
@@ -187,15 +187,20 @@ static void say_worst(struct rich *v, const struct stuck *k, const struct judged
 		rich_text(v, " did not move for %s: ", fmt_duration_ns(between_ns(k)).s);
 	else
 		rich_text(v, " %s alike: ", j->worst_unmoved == 1 ? "waits" : "wait");
-	rich_code(v, step_name(j->c, w, 0));
-	if (site) {
-		rich_text(v, site > 1 ? " waits through %u more for " : " waits for ", site - 1);
+	rich_code(v, step_name(j->c, w, start));
+	if (between) {
+		rich_text(v, between > 1 ? " waits through %u more for " : " waits for ", between - 1);
 		rich_code(v, step_name(j->c, w, site));
 	}
 	if (!str_empty(line))
 		rich_text(v, " (%s)", line);
-	rich_text(v, site ? ", which " : " ");
-	rich_text(v, site + 1 < w->n ? "in the end awaits %s. " : "awaits %s. ", buf_cstr(&awaits));
+	rich_text(v, between ? ", which " : " ");
+	rich_text(v, site + 1 < w->n ? "in the end awaits %s" : "awaits %s", buf_cstr(&awaits));
+	if (site + 1 < w->n) {
+		rich_text(v, " in ");
+		rich_code(v, step_name(j->c, w, w->n - 1));
+	}
+	rich_text(v, ". ");
 }
 
 static const char *finding_of(const struct judged *j, bool circle)
@@ -245,7 +250,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 
 static void add_lines(const struct chains *c, const struct chain *chain, struct report_row *row)
 {
-	for (uint32_t i = 0; i < chain->n; i++) {
+	for (uint32_t i = chain_start(c, chain); i < chain->n; i++) {
 		const struct chain_step *step = &c->steps.v[chain->first + i];
 		CLEANUP(buf_free) struct buf right = { 0 };
 		if (step->times > 1)
@@ -281,7 +286,8 @@ static void add_chains(struct report *report, const struct judged *j)
 		add_lines(j->c, c, report_row(table, cells));
 	}
 	if (table && others)
-		report_rest(table, (struct value[]){ V_COUNT(others), V_NONE, V_CODE("[the platform's own]"), V_NONE });
+		report_rest(table,
+			    (struct value[]){ V_COUNT(others), V_NONE, V_CODE("[platform and libraries]"), V_NONE });
 }
 
 static void add_methods(struct report *report, const struct chains *c)

@@ -114,6 +114,12 @@ static void framework_is_told_from_user_code(void **state UNUSED)
 	assert_true(method_is_framework("System.String"));
 	assert_true(method_is_framework("Microsoft.AspNetCore.Http.HttpContext"));
 	assert_true(method_is_framework("Interop+Sys"));
+	assert_true(method_is_framework("Npgsql.NpgsqlConnection"));
+	assert_true(method_is_framework("Dapper.SqlMapper+<QueryAsync>d__1`1"));
+	assert_true(method_is_library("Newtonsoft.Json.JsonConvert"));
+	assert_false(method_is_library("System.String"));
+	assert_false(method_is_framework("NpgsqlBackups.Program"));
+	assert_false(method_is_framework("Google.Maps.Own"));
 	assert_false(method_is_framework("Systematic.Thing"));
 	assert_false(method_is_framework("Shop.System.Thing"));
 	assert_false(method_is_framework(""));

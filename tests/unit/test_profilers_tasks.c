@@ -147,6 +147,25 @@ static void test_stuck(void **state)
 	fixture_end(&f);
 }
 
+/* A request: the server's loop calls the user's code, which calls a library. */
+static void test_user_code_is_named(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_SOCKET, "", 12, 100);
+	c->steps.n = c->v.v[1].first;
+	c->v.n = 1;
+	vec_push(&c->methods, ((struct chain_method){ "Npgsql.Pool.RentAsync", true, 12 }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 0, .times = 1 }));
+	c->steps.v[0].method = 2;
+	c->v.v[0].n = 3;
+	examine(&f, c, c);
+	assert_true(fixture_says(f.report, "did not move for 2 s: Shop.ConfirmAsync in the end awaits a socket in "
+					   "Npgsql.Pool.RentAsync."));
+	assert_false(fixture_says(f.report, "LoopAsync"));
+	fixture_end(&f);
+}
+
 static void test_not_stuck(void **state)
 {
 	(void)state;
@@ -304,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_hostile_kept_threads),
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_user_code_is_named),
 		cmocka_unit_test(test_not_stuck),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_semaphores),
