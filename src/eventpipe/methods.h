@@ -30,7 +30,7 @@ const struct method *methods_find(struct methods *m, uint64_t address);
 /* All of them in order of address, each start once. */
 void methods_each(struct methods *m, void (*each)(void *user, const struct method *method), void *user);
 
-/* "Shop.Orders.PlaceAsync", "lambda in Shop.Orders.Load", "Shop.List<T>.Add": the name an author would know. */
+/* "Shop.Orders.PlaceAsync", "lambda 2 in Shop.Orders.Load", "Shop.List<T>.Add": the name an author would know. */
 void method_show(const char *space, const char *name, struct buf *out);
 /* A type's name likewise: "System.Collections.Generic.List`1[System.Int32]" is "List<Int32>" with its namespace. */
 void type_show(const char *name, struct buf *out);

@@ -174,6 +174,20 @@ static void test_not_stuck(void **state)
 	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100), *moved = orders(AWAITS_SOURCE, "", 12, 500);
 	examine(&f, c, moved);
 	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(fixture_says(f.report, "12 async operations are under way, and all moved between the looks. 12 of "
+					   "them are in Shop.ConfirmAsync, awaiting a TaskCompletionSource."));
+	fixture_end(&f);
+	/* A program that waits for its end; twelve that do are something else. */
+	CLEANUP(chains_freep) struct chains *main = orders(AWAITS_TIMER, "", 1, 100);
+	main->v.v[0].longest_ms = CHAIN_ENDLESS;
+	examine(&f, main, main);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(fixture_says(f.report, "Nothing is stuck: 1 async operation waits until it is cancelled."));
+	fixture_end(&f);
+	CLEANUP(chains_freep) struct chains *twelve = orders(AWAITS_TIMER, "", 12, 100);
+	twelve->v.v[0].longest_ms = CHAIN_ENDLESS;
+	examine(&f, twelve, twelve);
+	assert_string_equal(report_finding(f.report), "waiting");
 	fixture_end(&f);
 	/* The clock and the network are not ours to blame. */
 	CLEANUP(chains_freep) struct chains *timers = orders(AWAITS_TIMER, "", 12, 100);
