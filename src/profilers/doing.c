@@ -29,6 +29,8 @@ static const struct {
 	{ "System.Threading.Tasks.Task.Wait", DOING_TASK },
 	{ "System.Threading.Tasks.Task.InternalWait", DOING_TASK },
 	{ "System.Threading.Tasks.Task.SpinThenBlockingWait", DOING_TASK },
+	/* A blocking call waits for the thread that polls all sockets. */
+	{ "System.Net.Sockets.SocketAsyncContext.", DOING_SOCKET },
 	{ "System.Threading.Barrier.", DOING_MEETING },
 	{ "System.Threading.CountdownEvent.", DOING_MEETING },
 	{ "System.Threading.ReaderWriterLock", DOING_RWLOCK },

@@ -7,6 +7,7 @@
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "eventpipe/methods.h"
 #include "profilers/hot.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
@@ -211,7 +212,7 @@ static const char *telling_call(const struct view *v, const struct place *p)
 		return NULL;
 	const char *name = frame_name(v, p->called);
 	bool ordinary = str_starts(name, "System.Threading.Monitor.") || str_starts(name, "System.Threading.Lock.") ||
-			!str_starts(name, "System.");
+			(!str_starts(name, "System.") && !method_is_library(name));
 	return ordinary ? NULL : short_call(name);
 }
 
@@ -299,7 +300,6 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		if (v->still)
 			rich_text(text, "%s waited all the time, as main threads and idle loops do.",
 				  fmt_plural(v->still, "thread", "threads").s);
-		return;
 	}
 	if (str_eq(finding, "cpu-starved")) {
 		rich_text(text, "Threads that could run waited ");
@@ -307,7 +307,7 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		rich_text(text, " for a CPU in %s.%s", fmt_duration_ns(v->window_ns).s, v->yours || v->held ? " " : "");
 	}
 	add_held(v, text);
-	if (v->yours) {
+	if (threads_of(v, v->yours) >= FEW_THREADS) {
 		rich_text(text, "Your code waited ");
 		rich_strong(text, "%s", fmt_duration_ns(v->yours).s);
 		struct fmt_text threads = fmt_number(threads_of(v, v->yours));
@@ -517,9 +517,11 @@ const struct profiler profiler_off_cpu = {
 			  "Run deadlocks: it says who has that lock, and whether it will ever be given back." },
 			{ "waits",
 			  "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
+			{ "nothing-waits", "Requests that await hold no thread: if they are slow, stuck-tasks shows "
+					   "what they wait for." },
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
-	.n_advice = 5,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = off_free,
