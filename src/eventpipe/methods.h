@@ -39,5 +39,8 @@ void type_show(const char *name, struct buf *out);
 bool method_is_framework(const char *space);
 /* Of these two the library: Npgsql, Newtonsoft ... */
 bool method_is_library(const char *space);
+/* By its shown name: an expression that was compiled while the program ran, as web frameworks do to call a route's
+ * handler. That may be inlined in it, and then is nowhere else. */
+bool method_is_compiled(const char *shown);
 /* The type of a suspended async method's task: appends the method, "Shop.Bank.PayAsync". False: it is not one. */
 bool type_async_method(const char *name, struct buf *out);

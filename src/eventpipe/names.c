@@ -272,6 +272,12 @@ bool method_is_framework(const char *space)
 	return is_below(space, roots, ARRAY_SIZE(roots)) || method_is_library(space);
 }
 
+bool method_is_compiled(const char *shown)
+{
+	/* Events write it small, the data-access library large. */
+	return (*shown == 'd' || *shown == 'D') && str_starts(shown + 1, "ynamicClass.lambda_method");
+}
+
 /* The state machine is the last type argument of the box that is its task. */
 static const char *async_machine(const char *name, size_t *ret_len)
 {

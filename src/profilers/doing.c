@@ -209,6 +209,11 @@ bool doing_is_blocked(enum doing doing)
 	return doing >= DOING_LOCK && doing <= DOING_JOIN;
 }
 
+bool doing_keeps_worker(enum doing doing)
+{
+	return doing_is_blocked(doing) || doing == DOING_SOCKET;
+}
+
 void seen_thread_brief(const struct seen_thread *t, struct buf *out)
 {
 	/* The runtime's name for a worker is that of all of them. */

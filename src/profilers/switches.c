@@ -106,6 +106,7 @@ static enum wait_kind call_kind(long number)
 {
 	switch (number) {
 	case 202:
+	case 219: /* one that was interrupted goes on; as a rule it is a futex */
 		return WAIT_EVENT;
 	case 35:
 	case 230:

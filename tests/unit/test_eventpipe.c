@@ -121,6 +121,10 @@ static void framework_is_told_from_user_code(void **state UNUSED)
 	assert_true(method_is_framework("Dapper.SqlMapper+<QueryAsync>d__1`1"));
 	assert_true(method_is_library("Newtonsoft.Json.JsonConvert"));
 	assert_false(method_is_library("System.String"));
+	assert_true(method_is_compiled("dynamicClass.lambda_method35"));
+	assert_true(method_is_compiled("DynamicClass.lambda_method35"));
+	assert_false(method_is_compiled("dynamicClass.IL_STUB_PInvoke"));
+	assert_false(method_is_compiled(""));
 	assert_false(method_is_framework("NpgsqlBackups.Program"));
 	assert_false(method_is_framework("Google.Maps.Own"));
 	assert_false(method_is_framework("Systematic.Thing"));
