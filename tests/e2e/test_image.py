@@ -80,15 +80,15 @@ class Content(unittest.TestCase):
 
     def test_a_copy_is_frozen(self):
         """What the process writes after the snapshot is not in it, shared or private. The runtime's own shared memory is
-        in it, with its holes, also beside a file that is too large to be saved."""
+        in it, with its holes, also beside files that are too many to be saved."""
         code = """
 import ctypes, mmap, os, sys, tempfile
 private = ctypes.create_string_buffer(b'before', 64)
 shared = mmap.mmap(-1, 4096); shared[0:6] = b'before'
 memory = os.memfd_create('doublemapper'); os.truncate(memory, 1 << 20)
 runtime = mmap.mmap(memory, 1 << 20); runtime[0:6] = b'before'
-file = tempfile.TemporaryFile(); file.write(b'x' * (80 << 20)); file.flush()
-large = mmap.mmap(file.fileno(), 0)
+files = [tempfile.TemporaryFile(buffering=0) for _ in range(17)]
+large = [mmap.mmap(f.fileno(), f.write(b'x' * (4 << 20))) for f in files]
 where = [ctypes.addressof(ctypes.c_char.from_buffer(m)) for m in (shared, runtime)]
 print('READY', ctypes.addressof(private), *where, flush=True)
 sys.stdin.readline()
