@@ -467,6 +467,7 @@ static const struct inspect_command commands[] = {
 	{ "retained", "ADDRESS", "what would go with it, and what holds it alone", 1, 1, inspect_retained },
 	{ "locks", "", "locks that are held, by whom, and how many wait", 0, 0, inspect_locks },
 	{ "tasks", "", "async methods that are not done: where each awaits, and for what", 0, 0, inspect_tasks },
+	{ "requests", "", "HTTP requests: being handled, and sent but not answered", 0, 0, inspect_requests },
 	{ "pool", "", "the thread pool: threads, limits, work that waits", 0, 0, inspect_pool },
 	{ "timers", "", "timers: due, period, what they call", 0, 0, inspect_timers },
 	{ "modules", "", "assemblies and libraries", 0, 0, inspect_modules },

@@ -90,3 +90,4 @@ INSPECT_COMMAND(inspect_where);
 INSPECT_COMMAND(inspect_memory);
 INSPECT_COMMAND(inspect_registers);
 INSPECT_COMMAND(inspect_referrers);
+INSPECT_COMMAND(inspect_requests);
