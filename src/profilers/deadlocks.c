@@ -578,10 +578,12 @@ const struct profiler profiler_deadlocks = {
 			{ "held-waiting",
 			  "Never wait for a signal while holding a lock that whoever signals may need; give "
 			  "that wait a time limit to see it fail." },
+			{ "nothing-found",
+			  "Requests that await hold no thread: if some hang, stuck-tasks shows what they wait for." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 8,
+	.n_advice = 9,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

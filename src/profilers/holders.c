@@ -432,6 +432,11 @@ static void find_claims(const struct heapgraph *g, const uint32_t *holder_of_typ
 	mem_free(known);
 }
 
+static bool is_stack(const struct heapgraph *g, uint32_t who)
+{
+	return who >= g->n && who < heapgraph_top(g) && g->roots.v[who - g->n].kind == GRAPH_STACK;
+}
+
 static void name_claimants(const struct heapgraph *g, struct holders *h)
 {
 	CLEANUP(map_u64_free) struct map_u64 claims = { 0 };
@@ -447,9 +452,15 @@ static void name_claimants(const struct heapgraph *g, struct holders *h)
 	while (map_u64_next(&claims, &at, &next.key, &next.n))
 		vec_push(&sorted, next);
 	vec_sort(&sorted, most_claims_first);
-	vec_each(c, &sorted) {
+	for (size_t i = 0; i < 2 * sorted.n; i++) {
+		const struct claim *c = &sorted.v[i % sorted.n];
 		struct holder *one = &h->v.v[c->key >> 32];
 		uint32_t who = (uint32_t)c->key;
+		bool stack = is_stack(g, who), last = i >= sorted.n;
+		/* Stacks have no share in what others hold. */
+		if (stack != last || (stack && one->firm))
+			continue;
+		one->firm |= !stack;
 		if (who < heapgraph_top(g) && !one->by_root) {
 			one->by_root = true;
 			one->root = who;
@@ -647,5 +658,5 @@ void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf
 	else
 		heap_root_name(g, h->also - g->n, true, out);
 	if (h->claims > 1)
-		buf_str(out, h->claims > 2 ? " and others at once" : " at once");
+		buf_str(out, h->claims > 1u + h->by_root ? " and others at once" : " at once");
 }

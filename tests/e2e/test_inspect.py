@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home, PROGRAM, for_each_result, side_by_side
-from patient import FRAMEWORKS, Patient
+from patient import FRAMEWORKS, Patient, WebPatient
 from terminal import Terminal
 
 SIDE_BY_SIDE = True
@@ -220,6 +220,34 @@ class Answers(unittest.TestCase):
         self.assertLess(max(map(len, done.out.splitlines())), 600)
 
 
+def requests_of(home, pid):
+    done = home.run("inspect", pid, "-c", "requests", "--json", "--max-pause", "10s")
+    if done.code:
+        raise AssertionError(repr(done))
+    return json.loads(done.out)["tables"]
+
+
+class Requests(unittest.TestCase):
+    def test_both_ends(self):
+        """What one process is asked and has not answered is what the other has sent."""
+        with Home() as home:
+            for fx in FRAMEWORKS:
+                with self.subTest(fx), WebPatient(fx=fx) as web:
+                    self.assertEqual(requests_of(home, web.pid), [])
+                    with web.start_load("/off-cpu?ms=10000", rate=1000, concurrency=4) as load:
+                        deadline = time.monotonic() + 60
+                        while web.truth()["web"]["requests"].get("off-cpu", 0) < 4 and time.monotonic() < deadline:
+                            time.sleep(0.05)
+                        handled, sent = requests_of(home, web.pid), requests_of(home, load.pid)
+                    common = {"requests": 4, "method": "GET", "its path": "/off-cpu?ms=10000"}
+                    self.assertEqual(["Being handled"], [table["title"] for table in handled])
+                    row, = handled[0]["rows"]
+                    self.assertEqual(row | common | {"state": "running", "endpoint": "HTTP: GET /off-cpu"}, row)
+                    self.assertEqual(["Sent"], [table["title"] for table in sent])
+                    row, = sent[0]["rows"]
+                    self.assertEqual(row | common | {"state": "waits for the answer", "to": web.url}, row)
+
+
 class OneCore(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())
@@ -266,7 +294,8 @@ class OneCore(unittest.TestCase):
         info, threads, stacks = core.ask("info", "threads", "stacks transfer-savings")
         self.assertIn("not in this image", {r["fact"]: r["value"] for r in info["tables"][0]["rows"]}["managed heap"])
         self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [r["method"] for r in stacks["tables"][0]["rows"]])
-        for question in ("heap stat", "object 7f0000001000", "tasks", "verify-heap", "find-string x", "roots 7f0000001000"):
+        for question in ("heap stat", "object 7f0000001000", "tasks", "verify-heap", "find-string x", "roots 7f0000001000",
+                         "requests"):
             code, err = core.refused(question)
             self.assertEqual(code, 3, err)
             self.assertIn("it is good for info, threads, stacks, exceptions and modules", err)
@@ -277,7 +306,7 @@ class OneCore(unittest.TestCase):
         with Patient("deadlock,stuck-tasks") as patient:
             core = self.core_of(patient)
         questions = ("threads", "heap stat", "verify-heap", "locks", "tasks", "timers", "pool", "exceptions", "type *Account*",
-                     "find-string a", "finalizers", "heap type *Account*", "stack-objects 1")
+                     "find-string a", "finalizers", "requests", "heap type *Account*", "stack-objects 1")
         for _ in range(DAMAGES):
             with open(core.path, "r+b") as file:
                 size = file.seek(0, os.SEEK_END)
