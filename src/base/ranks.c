@@ -70,3 +70,23 @@ uint32_t ranks_up_to(const struct ranks *r, uint64_t x)
 	/* none below leaves RANKS_NONE */
 	return x >= r->limit ? r->n - 1 : below(r, x + 1) - 1;
 }
+
+uint64_t ranks_at(const struct ranks *r, uint32_t i)
+{
+	uint64_t lo = 0, hi = r->limit >> r->shift;
+	while (lo < hi) { /* the last block with no more than i below it */
+		uint64_t mid = lo + (hi - lo + 1) / 2;
+		if (r->before[mid] <= i)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	uint32_t left = i - r->before[lo];
+	uint64_t word = lo << r->shift >> 6;
+	for (; bits_in(r->bits[word]) <= left; word++)
+		left -= bits_in(r->bits[word]);
+	uint64_t bits = r->bits[word];
+	while (left--)
+		bits &= bits - 1;
+	return word * WORD + (unsigned)__builtin_ctzll(bits);
+}

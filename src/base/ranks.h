@@ -27,3 +27,5 @@ void ranks_seal(struct ranks *r);
 uint32_t ranks_of(const struct ranks *r, uint64_t x);
 /* The last one that is not above it; RANKS_NONE = all are. */
 uint32_t ranks_up_to(const struct ranks *r, uint64_t x);
+/* The number that is the i-th, i < n. */
+uint64_t ranks_at(const struct ranks *r, uint32_t i);

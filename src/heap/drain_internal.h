@@ -2,7 +2,13 @@
 /* What the files of the drain share. */
 
 #include "base/arena.h"
+#include "base/vec.h"
 #include "heap/drain.h"
+
+/* `to` lives as long as `from`. */
+struct heap_link {
+	uint64_t from, to;
+};
 
 struct roots {
 	struct heap *h;
@@ -14,7 +20,27 @@ struct roots {
 	 * seem to hold what they hold. */
 	struct heap_statics statics;
 	uint32_t threads_unread;
+	/* As they were written: */
+	VEC(uint64_t) objects;
+	VEC(struct heap_link) links;
 };
 struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d) MUST_USE;
 void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline);
 void roots_free(struct roots *r);
+
+/* The shortest way from a root to one object. It is fed with all objects and their references, in order of addresses,
+ * and keeps of each no more than where it is and where its references lead. */
+struct way;
+/* Both must outlive it. */
+struct way *way_new(const struct roots *r, const struct heap_outline *outline);
+void way_free(struct way *w);
+void way_object(struct way *w, const struct heap_found *found);
+/* Of the object given last. */
+void way_refs(struct way *w, const uint64_t *refs, size_t n);
+struct addresses { /* a VEC */
+	uint64_t *v;
+	size_t n, cap;
+};
+/* Once all were given: the objects on it, in order of addresses, the last one too; only that one when nothing leads
+ * there, none when it is no object. */
+struct err *way_find(struct way *w, uint64_t object, struct addresses *ret) MUST_USE;

@@ -230,6 +230,16 @@ bool heap_walk_next(struct heap_walk *w, struct heap_found *ret)
 	return false;
 }
 
+bool heap_walk_again(struct heap_walk *w, uint64_t address, struct heap_found *ret)
+{
+	const struct heap_region *r = heap_region_at(w->outline, address);
+	if (!r)
+		return false;
+	w->region = (size_t)(r - w->outline->regions.v);
+	w->at = address;
+	return look_at(w, r, ret);
+}
+
 /* ---- references ---- */
 
 /* Series of plain types lie below the method table, the first nearest to it. */

@@ -200,6 +200,7 @@ static void ranks_know_their_numbers(void **state UNUSED)
 		ranks_seal(&r);
 		for (uint64_t x = sets[i].step / 2; x < sets[i].limit; x += sets[i].step, n++) {
 			assert_int_equal(ranks_of(&r, x), n);
+			assert_int_equal(ranks_at(&r, n), x);
 			assert_int_equal(ranks_up_to(&r, x), n);
 			if (sets[i].step == 1)
 				continue;
