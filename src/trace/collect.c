@@ -174,11 +174,6 @@ struct err *collector_stop(struct collector *c, struct deadline deadline)
 	return eventpipe_stop(c->session, deadline);
 }
 
-bool collector_stopping(const struct collector *c)
-{
-	return eventpipe_stopping(c->session);
-}
-
 const char *collector_struck(const struct collector *c)
 {
 	return c->struck ? c->struck->text : NULL;
