@@ -36,7 +36,6 @@ void inspect_close(struct inspect *in)
 {
 	if (!in)
 		return;
-	mem_free(in->shortest);
 	heapgraph_free(in->graph);
 	heap_outline_free(&in->outline);
 	heap_close(in->heap);
@@ -135,27 +134,30 @@ static bool on_drained(void *user, double ratio)
 	return !err;
 }
 
-struct err *inspect_ways(struct inspect *in, struct heapgraph **ret)
+/* only_to: see struct heap_drain. */
+static struct err *make_graph(struct inspect *in, uint64_t only_to, struct heapgraph **ret)
 {
 	const struct heap_outline *outline;
 	struct heap *heap;
 	CLEANUP(buf_free) struct buf bytes = { .limit = (size_t)16 << 30 };
-	struct heap_drain drain = { .on_progress = on_drained, .user = in };
-	if (!in->graph) {
-		TRY(inspect_outline(in, &outline));
-		TRY(inspect_heap(in, &heap));
-		TRY(heap_drain(heap, in->look.dac, &drain, &bytes));
-		struct cursor c = cursor_make(bytes.data, bytes.len);
-		TRY(heapgraph_read(&c, &in->graph));
-		in->shortest = heapgraph_shortest(in->graph);
-	}
-	*ret = in->graph;
-	return NULL;
+	struct heap_drain drain = { .on_progress = on_drained, .user = in, .only_to = only_to };
+	TRY(inspect_outline(in, &outline));
+	TRY(inspect_heap(in, &heap));
+	TRY(heap_drain(heap, in->look.dac, &drain, &bytes));
+	struct cursor c = cursor_make(bytes.data, bytes.len);
+	return heapgraph_read(&c, ret);
+}
+
+struct err *inspect_way(struct inspect *in, uint64_t object, struct heapgraph **ret)
+{
+	return make_graph(in, object, ret);
 }
 
 struct err *inspect_graph(struct inspect *in, struct heapgraph **ret)
 {
-	TRY(inspect_ways(in, ret));
+	if (!in->graph)
+		TRY(make_graph(in, 0, &in->graph));
+	*ret = in->graph;
 	heapgraph_dominate(*ret);
 	return NULL;
 }

@@ -12,8 +12,7 @@ struct inspect {
 	struct dac_threads threads;
 	bool has_threads, has_outline;
 	struct heap_outline outline;
-	struct heapgraph *graph; /* made by inspect_ways() */
-	uint32_t *shortest;
+	struct heapgraph *graph; /* made by inspect_graph() */
 	int cancel_fd;
 };
 
@@ -25,8 +24,8 @@ struct err *inspect_heap(struct inspect *in, struct heap **ret) MUST_USE;
 struct err *inspect_outline(struct inspect *in, const struct heap_outline **ret) MUST_USE;
 /* All objects, dominated; slow the first time. */
 struct err *inspect_graph(struct inspect *in, struct heapgraph **ret) MUST_USE;
-/* The same without dominators, which take longest: enough for the shortest ways. */
-struct err *inspect_ways(struct inspect *in, struct heapgraph **ret) MUST_USE;
+/* No more of it than a shortest way to that object; the caller frees. */
+struct err *inspect_way(struct inspect *in, uint64_t object, struct heapgraph **ret) MUST_USE;
 /* ERR_CANCELLED once someone asked to stop. */
 struct err *inspect_go_on(const struct inspect *in) MUST_USE;
 
