@@ -1,12 +1,12 @@
 #include "cli/remote.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "server/client.h"
-#include "trace/partfile.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +48,9 @@ struct err *remote_check(const struct args *args)
 		TRY(check_name(args->words[i]));
 	if (str_eq(args->command->name, "inspect") && !args_has(args, "--command") && !args_has(args, "--help"))
 		return err_new(ERR_USAGE, "another machine has no prompt here: ask with -c COMMAND");
+	if (str_eq(args->command->name, "cpu") && !args_has(args, "--output") && !args_has(args, "--help"))
+		return err_new(ERR_USAGE,
+			       "one file comes from another machine, no folder: 'cpu collect -o prof.tar.gz'");
 	return NULL;
 }
 
@@ -177,7 +180,7 @@ static struct err *take_bytes(struct stream_in *s, const char *data, size_t n)
 		if (!s->path)
 			return NULL;
 		if (!s->opened)
-			TRY(partfile_open(s->path, &s->file));
+			TRY(partfile_open(s->path, 0666, &s->file));
 		s->opened = true;
 		return fd_write_full(s->file.fd, data, n, DEADLINE_NEVER);
 	}

@@ -1,5 +1,6 @@
 #include "profilers/switches.h"
 #include "base/str.h"
+#include "eventpipe/methods.h"
 #include <string.h>
 
 struct thread_state {
@@ -108,6 +109,7 @@ static enum wait_kind call_kind(long number)
 {
 	switch (number) {
 	case 202:
+	case 219: /* one that was interrupted goes on; as a rule it is a futex */
 		return WAIT_EVENT;
 	case 35:
 	case 230:
@@ -141,8 +143,9 @@ static bool starts_any(const char *name, const char *const *prefixes)
 	return false;
 }
 
-/* A futex is a sleep, a lock or an event: the framework's methods between it and the user's code tell. Some locks sleep
- * while they wait, so a lock says more. A lock statement may go from the user's method straight into the runtime. */
+/* A futex is a sleep, a lock, an event or, where the framework waits for its own thread that polls, a socket: its
+ * methods between the futex and the user's code tell. Some locks sleep while they wait, so a lock says more. A lock
+ * statement may go from the user's method, or a library's, straight into the runtime. */
 static enum wait_kind managed_kind(const struct samples *s, const struct samples_stack *k)
 {
 	static const char *const locks[] = { "System.Threading.Monitor.Enter",
@@ -160,8 +163,10 @@ static enum wait_kind managed_kind(const struct samples *s, const struct samples
 		if (f->kind != FRAME_FRAMEWORK)
 			continue;
 		const char *name = strtab_get(&s->strings, f->name);
-		if (starts_any(name, locks))
+		if (starts_any(name, locks) || (!wrapped && method_is_library(name)))
 			return WAIT_LOCK;
+		if (str_starts(name, "System.Net.Sockets.SocketAsyncContext."))
+			return WAIT_SOCKET;
 		wrapped = true;
 		sleeps |= str_starts(name, "System.Threading.Thread.Sleep");
 	}

@@ -8,8 +8,11 @@
 #include "base/json.h"
 #include "base/lazy.h"
 #include "base/map.h"
+#include "base/partfile.h"
+#include "base/ranks.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -166,6 +169,61 @@ static void cursor_goes_bad_once_and_stays(void **state UNUSED)
 	assert_false(cursor_ok(&c));
 }
 
+/* A number is added whole or not at all, also where the limit is near. */
+static void numbers_keep_the_limit(void **state UNUSED)
+{
+	for (size_t limit = 1; limit < 40; limit++) {
+		struct buf b = { .limit = limit };
+		size_t whole = 0;
+		for (unsigned i = 0; i < 20; i++)
+			buf_varu64(&b, i % 3 ? 1 : 300);
+		for (unsigned i = 0; i < 20 && whole + (i % 3 ? 1 : 2) <= limit; i++)
+			whole += i % 3 ? 1 : 2;
+		assert_true(b.len <= limit);
+		assert_true(b.len >= whole);
+		assert_true(b.overflow == (limit < 27));
+		buf_free(&b);
+	}
+}
+
+static void ranks_know_their_numbers(void **state UNUSED)
+{
+	static const struct {
+		uint64_t limit, expected, step;
+	} sets[] = { { 1, 1, 1 },	 { 64, 64, 1 },	  { 5000, 5000, 3 },	 { 5000, 1, 7 },
+		     { 100000, 10, 99 }, { 128, 0, 128 }, { 1 << 20, 5, 65537 }, { (uint64_t)1 << 32, 4, 1u << 30 } };
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		struct ranks r;
+		uint64_t last = sets[i].limit - 1;
+		uint32_t n = 0;
+		ranks_init(&r, sets[i].limit, sets[i].expected);
+		for (uint64_t x = sets[i].step / 2; x < sets[i].limit; x += sets[i].step)
+			ranks_add(&r, x);
+		ranks_seal(&r);
+		for (uint64_t x = sets[i].step / 2; x < sets[i].limit; x += sets[i].step, n++) {
+			assert_int_equal(ranks_of(&r, x), n);
+			assert_int_equal(ranks_at(&r, n), x);
+			assert_int_equal(ranks_up_to(&r, x), n);
+			if (sets[i].step == 1)
+				continue;
+			assert_int_equal(ranks_of(&r, x + 1), RANKS_NONE);
+			assert_int_equal(ranks_up_to(&r, x + 1), n);
+			assert_int_equal(ranks_up_to(&r, x - 1), n ? n - 1 : RANKS_NONE);
+		}
+		assert_int_equal(ranks_up_to(&r, last), n - 1);
+		assert_int_equal(ranks_up_to(&r, UINT64_MAX), n - 1);
+		assert_int_equal(ranks_of(&r, sets[i].limit), RANKS_NONE);
+		ranks_free(&r);
+	}
+	struct ranks none;
+	ranks_init(&none, 1000, 1000);
+	ranks_seal(&none);
+	assert_int_equal(ranks_of(&none, 5), RANKS_NONE);
+	assert_int_equal(ranks_up_to(&none, 999), RANKS_NONE);
+	assert_int_equal(ranks_up_to(&none, UINT64_MAX), RANKS_NONE);
+	ranks_free(&none);
+}
+
 static void utf16_ends_at_its_zero(void **state UNUSED)
 {
 	/* Every length, and every unit that could be taken for a zero or spoil its neighbour. */
@@ -274,6 +332,115 @@ static void files_are_whole_or_absent(void **state UNUSED)
 	assert_int_equal(access(keep, F_OK), 0);
 	assert_ok(dir_remove(keep));
 	assert_ok(dir_remove(keep));
+}
+
+static void a_growing_file_gets_its_name_when_whole(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/a", dir);
+	CLEANUP(mem_freep) char *partial = mem_printf("%s/a.partial", dir);
+	struct partfile f;
+	assert_ok(partfile_open(path, 0600, &f));
+	assert_int_equal(access(partial, F_OK), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(write(f.fd, "x", 1), 1);
+	assert_ok(partfile_commit(&f));
+	partfile_fini(&f, false);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(access(partial, F_OK), -1);
+	/* Given up: the old file stays, the new one goes, or stays half when it shall. */
+	assert_ok(partfile_open(path, 0600, &f));
+	partfile_fini(&f, false);
+	assert_int_equal(access(partial, F_OK), -1);
+	assert_ok(partfile_open(path, 0600, &f));
+	partfile_fini(&f, true);
+	assert_int_equal(access(partial, F_OK), 0);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_err(partfile_check("/nowhere/at/all"), ERR_USAGE);
+	assert_err(partfile_check("/tmp"), ERR_USAGE);
+	assert_err(partfile_check(""), ERR_USAGE);
+	assert_ok(partfile_check("/dev/null"));
+	assert_ok(dir_remove(dir));
+}
+
+/* Whoever can write into the folder can guess the temporary names. */
+static void what_was_laid_in_the_way_is_not_written_into(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/a", dir), *theirs = mem_printf("%s/theirs", dir);
+	CLEANUP(mem_freep) char *growing = mem_printf("%s/a.partial", dir);
+	CLEANUP(mem_freep) char *at_once = mem_printf("%s/a.%d.tmp", dir, (int)getpid());
+	const char *const temps[] = { growing, at_once };
+	for (int link_it = 0; link_it < 2; link_it++)
+		for (int atomic = 0; atomic < 2; atomic++) {
+			CLOSE_FD int held = open(theirs, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+			assert_true(held >= 0);
+			assert_int_equal(link_it ? symlink(theirs, temps[atomic]) : link(theirs, temps[atomic]), 0);
+			struct partfile f;
+			if (atomic) {
+				assert_ok(file_write_atomic(path, "secret", 6, 0600));
+			} else {
+				assert_ok(partfile_open(path, 0600, &f));
+				assert_int_equal(write(f.fd, "secret", 6), 6);
+				assert_ok(partfile_commit(&f));
+				partfile_fini(&f, false);
+			}
+			struct stat st;
+			assert_int_equal(fstat(held, &st), 0);
+			assert_int_equal(st.st_size, 0);
+			assert_int_equal(lstat(path, &st), 0);
+			assert_true(S_ISREG(st.st_mode) && st.st_size == 6 && (st.st_mode & 0777) == 0600);
+			assert_int_equal(access(temps[atomic], F_OK), -1);
+		}
+	assert_ok(dir_remove(dir));
+}
+
+static void two_writers_of_a_file_do_not_mix(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/a", dir);
+	struct partfile first, second;
+	assert_ok(partfile_open(path, 0600, &first));
+	assert_ok(partfile_open(path, 0600, &second));
+	assert_int_equal(write(second.fd, "half", 4), 4);
+	assert_err(partfile_commit(&first), ERR_BUSY);
+	partfile_fini(&first, false);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(write(second.fd, " and whole", 10), 10);
+	assert_ok(partfile_commit(&second));
+	partfile_fini(&second, false);
+	assert_int_equal(dir_bytes(dir), 14);
+	assert_ok(dir_remove(dir));
+}
+
+static void a_folder_in_a_strange_one_is_ours(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLOSE_FD int parent = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLOSE_FD int made = dir_make_own(parent, "ours", 0700);
+	assert_true(made >= 0);
+	assert_int_equal(dir_make_own(parent, "ours", 0700), -1);
+	assert_int_equal(errno, EEXIST);
+	CLOSE_FD int again = dir_open_own(parent, "ours");
+	struct stat a, b;
+	assert_int_equal(fstat(made, &a) + fstat(again, &b), 0);
+	assert_int_equal(a.st_ino, b.st_ino);
+	/* What somebody may put in its place. */
+	assert_int_equal(symlinkat("ours", parent, "link"), 0);
+	assert_int_equal(dir_open_own(parent, "link"), -1);
+	CLOSE_FD int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(dir_open_own(root, "proc"), -1);
+	assert_int_equal(errno, EXDEV);
+	if (geteuid() == 0) {
+		assert_int_equal(fchown(made, 1, 1), 0);
+		assert_int_equal(dir_open_own(parent, "ours"), -1);
+		assert_int_equal(errno, EPERM);
+	}
+	assert_ok(dir_remove(dir));
 }
 
 static void files_below_a_root_stay_there(void **state UNUSED)
@@ -413,12 +580,18 @@ int main(void)
 		cmocka_unit_test(text_from_targets_is_made_visible),
 		cmocka_unit_test(utf16_round_trips),
 		cmocka_unit_test(cursor_goes_bad_once_and_stays),
+		cmocka_unit_test(numbers_keep_the_limit),
+		cmocka_unit_test(ranks_know_their_numbers),
 		cmocka_unit_test(utf16_ends_at_its_zero),
 		cmocka_unit_test(numbers_read_well),
 		cmocka_unit_test(json_is_escaped_and_capped),
 		cmocka_unit_test(json_can_be_printed),
 		cmocka_unit_test(files_are_whole_or_absent),
 		cmocka_unit_test(files_below_a_root_stay_there),
+		cmocka_unit_test(a_growing_file_gets_its_name_when_whole),
+		cmocka_unit_test(what_was_laid_in_the_way_is_not_written_into),
+		cmocka_unit_test(two_writers_of_a_file_do_not_mix),
+		cmocka_unit_test(a_folder_in_a_strange_one_is_ours),
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),
