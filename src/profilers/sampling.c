@@ -1,6 +1,7 @@
 #include "profilers/sampling.h"
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/str.h"
 #include "eventpipe/clr.h"
 #include "profilers/agent_source.h"
 #include "profilers/code_files.h"
@@ -59,6 +60,8 @@ static void on_code(void *user, const struct nettrace_event *event)
 {
 	struct sampling *g = user;
 	methods_event(g->methods, event);
+	if (g->single_file)
+		jit_marks_event(&g->jit, event);
 	if (g->lines)
 		lines_event(g->lines, event);
 }
@@ -238,6 +241,8 @@ static struct err *finish(struct sampling *g)
 		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
 	else
 		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
+	if (g->single_file && !g->switches)
+		jit_marks_apply(&g->jit, g->samples, g->gc.runtime, g->exam->start_ns);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
 		lines_save(g->options->lines, g->samples, g->exam);
@@ -279,6 +284,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->samples = samples_new();
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
+	g->single_file = g->gc.runtime && !str_starts(g->gc.runtime, "libcoreclr");
 	facts->by_agent = exam->way == WAY_AGENT;
 	g->agent = facts->by_agent ? agent_source_new() : NULL;
 	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
@@ -326,6 +332,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->first_runs);
 	vec_free(&g->later);
 	gc_marks_fini(&g->gc);
+	jit_marks_fini(&g->jit);
 	buf_free(&g->text);
 	mem_free(g);
 	return err;
