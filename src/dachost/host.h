@@ -10,6 +10,7 @@ struct host {
 	struct xclr_process *process;
 	struct sos *sos;
 	struct sos2 *sos2; /* those that a runtime lacks are NULL */
+	struct sos5 *sos5;
 	struct sos6 *sos6;
 	struct sos8 *sos8;
 	struct sos9 *sos9;
@@ -29,15 +30,13 @@ struct answer {
 /* A record and its text (may be NULL). Sends what has piled up. */
 void answer_add(struct answer *a, const void *record, size_t len);
 void answer_text(struct answer *a, const char *text, size_t len);
-/* The last reply: hr < 0 is a failure, whose text is the body. */
-void answer_end(struct answer *a, com_hr hr, const char *failure);
 
 /* A request's body. */
 struct question {
 	const uint64_t *values;
 	size_t n;
 };
-/* Carries out one request and writes its records; what it returns decides answer_end. */
+/* Carries out one request and writes its records; what it returns decides how the answer ends. */
 typedef com_hr (*answer_fn)(struct host *h, const struct question *q, struct answer *a);
 
 com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a);
@@ -65,6 +64,15 @@ com_hr answer_objects(struct host *h, const struct question *q, struct answer *a
 com_hr answer_statics(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_thread_statics(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_named_heaps(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_versions(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_clauses(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_token(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_token_names(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_il(struct host *h, const struct question *q, struct answer *a);
+
+/* NULL when the module's metadata cannot be had. */
+struct metadata_import *host_metadata(struct host *h, uint64_t module);
 
 #define HOST_NAME_MAX 4096
 /* UTF-16 up to its NUL (at most n units), as UTF-8; out is cleared first. */

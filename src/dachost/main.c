@@ -72,7 +72,8 @@ void answer_text(struct answer *a, const char *text, size_t len)
 	answer_flush(a);
 }
 
-void answer_end(struct answer *a, com_hr hr, const char *failure)
+/* The last reply: hr < 0 is a failure, whose text is the body. */
+static void end_answer(struct answer *a, com_hr hr, const char *failure)
 {
 	if (hr < 0) {
 		buf_clear(&a->out);
@@ -102,7 +103,7 @@ static void hello(enum wire_dac_stage stage, com_hr hr, const char *text)
 	};
 	answer_add(&a, &record, sizeof(record));
 	answer_text(&a, text, len);
-	answer_end(&a, COM_OK, NULL);
+	end_answer(&a, COM_OK, NULL);
 	buf_free(&a.out);
 }
 
@@ -149,6 +150,7 @@ static void create(struct host *h, void *library)
 	if (!h->sos)
 		give_up(WIRE_DAC_NOT_A_DAC, 0, NULL);
 	h->sos2 = query(h, 2, &(struct com_guid)COM_IID_SOS2);
+	h->sos5 = query(h, 5, &(struct com_guid)COM_IID_SOS5);
 	h->sos6 = query(h, 6, &(struct com_guid)COM_IID_SOS6);
 	h->sos8 = query(h, 8, &(struct com_guid)COM_IID_SOS8);
 	h->sos9 = query(h, 9, &(struct com_guid)COM_IID_SOS9);
@@ -210,6 +212,12 @@ static const struct {
 	[WIRE_DAC_TYPE_METHODS] = { answer_type_methods, 1 },
 	[WIRE_DAC_STACKS] = { answer_stacks, SIZE_MAX },
 	[WIRE_DAC_STACKS_REFS] = { answer_stacks_refs, SIZE_MAX },
+	[WIRE_DAC_VERSIONS] = { answer_versions, 1 },
+	[WIRE_DAC_CLAUSES] = { answer_clauses, 1 },
+	[WIRE_DAC_TOKEN] = { answer_token, 2 },
+	[WIRE_DAC_TOKEN_NAMES] = { answer_token_names, SIZE_MAX },
+	[WIRE_DAC_IL] = { answer_il, 1 },
+	[WIRE_DAC_NAMED_HEAPS] = { answer_named_heaps, 1 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)
@@ -219,7 +227,7 @@ static void serve(struct host *h, const struct wire_dac_request *head, const uin
 	a->id = head->id;
 	if (head->kind >= WIRE_DAC_KINDS || !answers[head->kind].answer ||
 	    (answers[head->kind].n_values != SIZE_MAX && answers[head->kind].n_values != q.n)) {
-		answer_end(a, COM_E_NOTIMPL, "no such question");
+		end_answer(a, COM_E_NOTIMPL, "no such question");
 		return;
 	}
 	char failure[120];
@@ -230,7 +238,7 @@ static void serve(struct host *h, const struct wire_dac_request *head, const uin
 		snprintf(failure, sizeof(failure),
 			 "the data-access library has no answer: memory at 0x%llx is not in the image",
 			 (unsigned long long)hole);
-	answer_end(a, hr, hole ? failure : "the data-access library has no answer");
+	end_answer(a, hr, hole ? failure : "the data-access library has no answer");
 }
 
 int main(void)

@@ -249,7 +249,7 @@ static struct err *drain_all(struct state *s)
 									  .committed = r->committed,
 									  .heap = r->heap,
 									  .generation = (uint8_t)r->generation });
-	roots_write(&s->roots, s->writer, &s->outline);
+	TRY(roots_write(&s->roots, s->writer, &s->outline));
 	s->walk = heap_walk_new(s->h, &s->outline);
 	TRY(s->drain->only_to ? put_way(s) : put_all(s));
 	heapgraph_end_objects(s->writer);

@@ -25,7 +25,7 @@ struct roots {
 	VEC(struct heap_link) links;
 };
 struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d) MUST_USE;
-void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline);
+struct err *roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline) MUST_USE;
 void roots_free(struct roots *r);
 
 /* The shortest way from a root to one object. It is fed with all objects and their references, in order of addresses,

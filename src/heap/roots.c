@@ -168,20 +168,39 @@ static void dependent_links(struct roots *r, struct heapgraph_writer *w)
 
 /* ---- the finalizer's queue ---- */
 
-#define MAX_READY 1000000
+#define MAX_READY (16u << 20)
 
-static void finalizer_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+/* False: there are more than that. A range ends where the image has no memory for it, whatever it claims. */
+static bool read_ready(const struct roots *r, struct dac_range range, struct addresses *objects)
+{
+	uint64_t refs[1024], all = range.size / 8;
+	for (uint64_t at = 0; at < all; at += ARRAY_SIZE(refs)) {
+		size_t n = (size_t)MIN(all - at, (uint64_t)ARRAY_SIZE(refs));
+		if (at >= MAX_READY || objects->n >= MAX_READY)
+			return false;
+		if (!heap_read(r->h, range.start + at * 8, refs, n * 8))
+			return true;
+		for (size_t i = 0; i < n; i++)
+			if (refs[i])
+				vec_push(objects, refs[i] & ~(uint64_t)7);
+	}
+	return true;
+}
+
+static struct err *finalizer_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	struct addresses objects = { 0 };
+	bool all = true;
 	vec_each(range, &outline->ready)
-		for (uint64_t at = 0; at < range->size && objects.n < MAX_READY; at += 8) {
-			uint64_t object;
-			if (heap_read_u64(r->h, range->start + at, &object) && object)
-				vec_push(&objects, object & ~(uint64_t)7);
-		}
-	if (objects.n)
+		all &= read_ready(r, *range, &objects);
+	if (objects.n && all)
 		put_root(r, w, GRAPH_FINALIZER, "finalizer queue", "", objects.v, objects.n);
 	vec_free(&objects);
+	return all ? NULL
+		   : err_new(ERR_UNSUPPORTED,
+			     "more than %u objects wait for their finalizers: the finalizer thread is stuck, or much "
+			     "too slow",
+			     MAX_READY);
 }
 
 /* ---- static fields ---- */
@@ -208,14 +227,15 @@ struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d)
 	return heap_statics(h, &r->threads, &r->statics);
 }
 
-void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+struct err *roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	static_roots(r, w);
 	stack_roots(r, w);
 	handle_roots(r, w, outline);
 	literal_roots(r, w, outline);
-	finalizer_roots(r, w, outline);
+	TRY(finalizer_roots(r, w, outline));
 	dependent_links(r, w);
+	return NULL;
 }
 
 void roots_free(struct roots *r)

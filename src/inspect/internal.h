@@ -47,6 +47,16 @@ bool inspect_type_fits(const char *shown, const char *wanted);
 /* Method tables of loaded types that fit the name; none is no error. Call inspect_heap first. */
 struct err *inspect_find_types(struct inspect *in, const char *wanted, struct dac_addresses *ret) MUST_USE;
 
+/* What "Shop.dll!06000012" stands for: a method table, or a method description. */
+enum inspect_table { INSPECT_TYPE = 0x02, INSPECT_METHOD = 0x06 };
+struct err *inspect_token(struct inspect *in, const char *word, enum inspect_table table, uint64_t *ret) MUST_USE;
+struct method_place {
+	uint64_t method; /* description */
+	uint64_t ip;	 /* an address in its code; 0 = it is not compiled */
+};
+/* By an address in its code, by name (first one that some thread is in), or by its token. */
+struct err *inspect_find_method(struct inspect *in, const char *word, struct method_place *ret) MUST_USE;
+
 /* ---- words for things; all appended, for people ---- */
 
 void inspect_add_type(struct inspect *in, const struct heap_type *type, struct buf *out);
@@ -91,3 +101,5 @@ INSPECT_COMMAND(inspect_memory);
 INSPECT_COMMAND(inspect_registers);
 INSPECT_COMMAND(inspect_referrers);
 INSPECT_COMMAND(inspect_requests);
+INSPECT_COMMAND(inspect_il);
+INSPECT_COMMAND(inspect_loader);

@@ -188,6 +188,17 @@ static uint32_t named_by_root(const struct heapgraph *g, uint32_t v)
 	return one ? only : v;
 }
 
+/* What a part has is no longer in what lies between it and v. */
+static void take_from_above(struct search *s, uint32_t part, uint32_t v)
+{
+	const struct heapgraph *g = s->g;
+	for (uint32_t u = g->dominator[part]; u != v; u = g->dominator[u]) {
+		const uint64_t *objects = map_u64_get(&s->left_objects, u);
+		set_left(s, u, left_of(s, u) - g->retained[part],
+			 (objects ? *objects : g->retained_objects[u]) - g->retained_objects[part]);
+	}
+}
+
 /* Takes all that it has, but for what its parts have, who do the same. */
 static void explore_own(struct search *s, uint32_t v)
 {
@@ -201,6 +212,7 @@ static void explore_own(struct search *s, uint32_t v)
 	find_parts(s, from, &parts);
 	vec_each(part, &parts) {
 		explore_own(s, *part);
+		take_from_above(s, *part, v);
 		set_left(s, *part, 0, 0);
 		units -= MIN(units, (uint64_t)g->retained[*part]);
 		objects -= MIN(objects, (uint64_t)g->retained_objects[*part]);
@@ -495,9 +507,7 @@ static void find_main_at(struct search *s, struct holder *h, enum depth_of_searc
 			sum_content(s, s->members.v[m].vertex, depth);
 		uint32_t best = heaviest(s);
 		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
-		/* More than it has: objects in each other, of which one is its own holder. Then nothing is said. */
-		if (best == GRAPH_NONE || c->units * 8 > h->bytes ||
-		    (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
+		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
 			break;
 		h->main_type = best;
 		h->main_objects = c->objects;
