@@ -54,6 +54,7 @@ class Bench:
         self.drdotnet = build / "drdotnet"
         os.environ.setdefault("DRDOTNET_PATIENTS", str(build / "patients"))
         os.environ["DRDOTNET"] = str(self.drdotnet)
+        os.environ["DRDOTNET_DACHOST"] = str(build / "drdotnet-dachost")
         os.environ["DRDOTNET_HOME"] = str(self.work / "home")
 
     def weigh(self, command, env=None):

@@ -214,7 +214,8 @@ void cpu_run(struct agent *a)
 		c.ticks->slots = (void *)room;
 		c.ticks->threads = (void *)(room + slots);
 		start(&c);
-		loop(&c);
+		if (c.sampling)
+			loop(&c);
 		stop(&c);
 	}
 	if (room)

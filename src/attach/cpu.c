@@ -1,10 +1,10 @@
 #include "attach/cpu.h"
+#include "attach/notes.h"
 #include "attach/session.h"
 #include "attach/words.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "image/fault.h"
 #include <errno.h>
 #include <poll.h>
@@ -14,118 +14,22 @@
 #define ANSWER_MS 5000
 #define CHUNK ((size_t)64 << 10)
 #define TURNS_MAX 1000 /* at a time: whoever never stops sending does not keep us */
-#define COMPACT_AT 4096
-/* Beyond this we are too slow, and what comes is thrown away. */
-#define QUEUE_BYTES_MAX ((size_t)256 << 20)
-
-/* One note with what came behind it. */
-struct item {
-	uint64_t time_ns; /* 0: at once */
-	uint32_t kind;
-	size_t len;
-	uint8_t *bytes;
-};
 
 struct attach_cpu {
 	struct session s;
 	struct attach_facts unused;
-	struct buf in; /* not yet a whole note */
-	VEC(struct item) queue;
-	size_t at; /* in the queue */
-	size_t queued_bytes;
-	uint64_t overflow;
+	struct notes notes;
 	int memory_fd;
 	int passed_fd; /* came with the last answer; -1 = none */
-	bool started, stopped, answered;
-	int32_t answer; /* errno */
-	struct wire_agent_note result;
-	char *dead; /* why nothing comes any more */
+	bool silent;   /* it hung up */
 };
 
 /* ---- what comes ---- */
 
-static bool is_payload(uint32_t kind)
+/* Nothing comes any more. */
+static bool is_over(const struct attach_cpu *c)
 {
-	return kind == WIRE_AGENT_SAMPLE || kind == WIRE_AGENT_THREAD;
-}
-
-static bool is_sound(const struct wire_agent_note *n)
-{
-	size_t len = (size_t)n->code;
-	if (n->kind == WIRE_AGENT_THREAD)
-		return len == sizeof(struct wire_agent_thread);
-	return n->kind != WIRE_AGENT_SAMPLE || (len >= sizeof(struct wire_agent_sample) &&
-						len <= sizeof(struct wire_agent_sample) + WIRE_AGENT_STACK_MAX);
-}
-
-static void queue(struct attach_cpu *c, const struct wire_agent_note *n, const uint8_t *bytes)
-{
-	struct wire_agent_sample s;
-	size_t len = (size_t)n->code;
-	if (c->queued_bytes + len > QUEUE_BYTES_MAX) {
-		c->overflow++;
-		return;
-	}
-	struct item i = { .kind = n->kind, .len = len, .bytes = mem_alloc(len) };
-	memcpy(i.bytes, bytes, len);
-	if (n->kind == WIRE_AGENT_SAMPLE) {
-		memcpy(&s, bytes, sizeof(s));
-		i.time_ns = s.time_ns;
-	}
-	c->queued_bytes += len;
-	vec_push(&c->queue, i);
-}
-
-static void take_note(struct attach_cpu *c, const struct wire_agent_note *n, const uint8_t *bytes)
-{
-	switch (n->kind) {
-	case WIRE_AGENT_SAMPLE:
-	case WIRE_AGENT_THREAD:
-		queue(c, n, bytes);
-		break;
-	case WIRE_AGENT_REFUSED:
-		c->s.refusal = *n;
-		break;
-	case WIRE_AGENT_STARTED:
-		c->started = true;
-		break;
-	case WIRE_AGENT_SAMPLED:
-		c->stopped = true;
-		c->result = *n;
-		break;
-	case WIRE_AGENT_ANSWER:
-		c->answered = true;
-		c->answer = n->code;
-		break;
-	default: /* WIRE_AGENT_LEAVING */
-		c->s.left = true;
-	}
-}
-
-static void die(struct attach_cpu *c, const char *why)
-{
-	if (!c->dead)
-		c->dead = mem_strdup(why);
-}
-
-/* All whole notes. */
-static void take_notes(struct attach_cpu *c)
-{
-	size_t at = 0;
-	struct wire_agent_note n;
-	while (!c->dead && c->in.len - at >= sizeof(n)) {
-		const uint8_t *p = (const uint8_t *)c->in.data + at;
-		memcpy(&n, p, sizeof(n));
-		size_t more = is_payload(n.kind) ? (size_t)n.code : 0;
-		if (n.kind > WIRE_AGENT_ANSWER || !n.kind || !is_sound(&n))
-			die(c, "our library in the process says what we do not understand");
-		else if (c->in.len - at - sizeof(n) < more)
-			break;
-		else
-			take_note(c, &n, p + sizeof(n));
-		at += sizeof(n) + more;
-	}
-	buf_consume(&c->in, MIN(at, c->in.len));
+	return c->silent || c->notes.nonsense || c->notes.left;
 }
 
 /* The last descriptor that came with it; others are not ours to keep. */
@@ -143,7 +47,7 @@ static void take_passed(struct attach_cpu *c, struct msghdr *message)
 
 static void receive(struct attach_cpu *c)
 {
-	for (size_t turns = 0; turns < TURNS_MAX && !c->dead && !c->s.left; turns++) {
+	for (size_t turns = 0; turns < TURNS_MAX && !is_over(c); turns++) {
 		char control[CMSG_SPACE(4 * sizeof(int))];
 		uint8_t bytes[CHUNK];
 		struct iovec data = { bytes, sizeof(bytes) };
@@ -153,19 +57,20 @@ static void receive(struct attach_cpu *c)
 		ssize_t n = recvmsg(c->s.control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (n <= 0) {
-			die(c, "our library in the process fell silent");
+		c->silent = n <= 0;
+		if (c->silent)
 			return;
-		}
 		take_passed(c, &message);
-		buf_add(&c->in, bytes, (size_t)n);
-		take_notes(c);
+		notes_add(&c->notes, bytes, (size_t)n);
 	}
 }
 
-static struct err *dead(const struct attach_cpu *c)
+static struct err *over(const struct attach_cpu *c)
 {
-	return err_new(ERR_IO, "%s", c->dead ? c->dead : "our library has left the process");
+	if (c->notes.nonsense)
+		return err_new(ERR_IO, "our library in the process says what we do not understand");
+	return err_new(ERR_IO,
+		       c->silent ? "our library in the process fell silent" : "our library has left the process");
 }
 
 /* Until the flag is set. */
@@ -176,10 +81,10 @@ static struct err *await(struct attach_cpu *c, const bool *flag, uint64_t ms)
 		receive(c);
 		if (*flag)
 			return NULL;
-		if (c->s.refusal.kind)
-			return words_failed(c->s.patient, &c->s.refusal, false, 0);
-		if (c->dead || c->s.left)
-			return dead(c);
+		if (c->notes.refusal.kind)
+			return words_failed(c->s.patient, &c->notes.refusal, false, 0);
+		if (is_over(c))
+			return over(c);
 		if (deadline_passed(deadline))
 			return err_new(ERR_TIMEOUT, "our library in the process did not answer in time");
 		TRY_WRAP(fd_wait(c->s.control, POLLIN, deadline), "our library in the process did not answer");
@@ -192,8 +97,8 @@ static struct err *ask(struct attach_cpu *c, enum wire_agent_ask kind, uint32_t 
 {
 	struct wire_agent_request r = { .kind = kind, .len = len };
 	CLEANUP(buf_free) struct buf out = { 0 };
-	if (c->dead || c->s.left)
-		return dead(c);
+	if (is_over(c))
+		return over(c);
 	buf_add(&out, &r, sizeof(r));
 	if (more)
 		buf_add(&out, more, len);
@@ -202,11 +107,11 @@ static struct err *ask(struct attach_cpu *c, enum wire_agent_ask kind, uint32_t 
 
 int attach_cpu_open(struct attach_cpu *c, const char *path)
 {
-	c->answered = false;
+	c->notes.answered = false;
 	struct err *err = ask(c, WIRE_AGENT_OPEN, (uint32_t)strlen(path), path);
 	if (!err)
-		err = await(c, &c->answered, ANSWER_MS);
-	bool ok = !err && !c->answer;
+		err = await(c, &c->notes.answered, ANSWER_MS);
+	bool ok = !err && !c->notes.answer;
 	err_free(err);
 	if (!ok)
 		fd_closep(&c->passed_fd);
@@ -239,7 +144,7 @@ struct err *attach_cpu_start(const struct patient *p, const struct attach_option
 	TRY(session_listen(&c->s, &c->s.control, deadline_in_ms(patience_ms)));
 	fault_point("control");
 	place_remove(&c->s.place);
-	TRY(await(c, &c->started, patience_ms));
+	TRY(await(c, &c->notes.started, patience_ms));
 	fault_point("sampling");
 	c->memory_fd = attach_cpu_open(c, "/proc/self/mem");
 	*ret = STEAL(c);
@@ -253,84 +158,39 @@ void attach_cpu_free(struct attach_cpu *c)
 	/* It leaves as soon as it hears this, or that we have hung up. */
 	if (c->s.control >= 0) {
 		err_ignore(ask(c, WIRE_AGENT_LEAVE, 0, NULL));
-		err_ignore(await(c, &c->s.left, SESSION_LEAVE_MS));
+		err_ignore(await(c, &c->notes.left, SESSION_LEAVE_MS));
 	}
 	session_end(&c->s);
 	fd_closep(&c->memory_fd);
 	fd_closep(&c->passed_fd);
-	vec_each(i, &c->queue)
-		mem_free(i->bytes);
-	vec_free(&c->queue);
-	buf_free(&c->in);
-	mem_free(c->dead);
+	notes_fini(&c->notes);
 	mem_free(c);
 }
 
 int attach_cpu_fd(const struct attach_cpu *c)
 {
-	return c->dead || c->s.left ? -1 : c->s.control;
-}
-
-static void give_sample(const struct item *i, const struct attach_cpu_sink *sink)
-{
-	struct wire_agent_sample s;
-	memcpy(&s, i->bytes, sizeof(s));
-	struct attach_sample given = { .tid = (uint32_t)s.tid,
-				       .time_ns = s.time_ns,
-				       .cpu_ns = s.cpu_ns,
-				       .ip = s.ip,
-				       .stack = i->bytes + sizeof(s),
-				       .stack_len = i->len - sizeof(s) };
-	given.full = given.stack_len >= s.asked;
-	memcpy(given.regs, s.regs, sizeof(given.regs));
-	sink->sample(sink->user, &given);
-}
-
-static void give_thread(const struct item *i, const struct attach_cpu_sink *sink)
-{
-	struct wire_agent_thread t;
-	memcpy(&t, i->bytes, sizeof(t));
-	struct attach_thread given = {
-		.tid = (uint32_t)t.tid, .last = t.last, .cpu_ns = t.cpu_ns, .delay_ns = t.delay_ns
-	};
-	memcpy(given.name, t.name, sizeof(t.name));
-	sink->thread(sink->user, &given);
+	return is_over(c) ? -1 : c->s.control;
 }
 
 struct err *attach_cpu_drain(struct attach_cpu *c, uint64_t until_ns, const struct attach_cpu_sink *sink)
 {
 	receive(c);
-	/* Whoever is given a sample may ask for memory or a file, and then the queue grows. */
-	for (; c->at < c->queue.n && c->queue.v[c->at].time_ns < until_ns; c->at++) {
-		struct item i = c->queue.v[c->at];
-		c->queue.v[c->at].bytes = NULL;
-		if (i.kind == WIRE_AGENT_SAMPLE)
-			give_sample(&i, sink);
-		else
-			give_thread(&i, sink);
-		c->queued_bytes -= i.len;
-		mem_free(i.bytes);
-	}
-	if (c->at == c->queue.n || c->at >= COMPACT_AT) {
-		c->queue.n -= c->at;
-		if (c->queue.n)
-			memmove(c->queue.v, c->queue.v + c->at, c->queue.n * sizeof(*c->queue.v));
-		c->at = 0;
-	}
-	return c->dead ? dead(c) : NULL;
+	/* Whoever is given a sample may ask for memory or a file, and then more comes. */
+	notes_give(&c->notes, until_ns, sink);
+	return c->silent || c->notes.nonsense ? over(c) : NULL;
 }
 
 struct err *attach_cpu_stop(struct attach_cpu *c, struct attach_cpu_facts *ret)
 {
-	if (!c->stopped) {
+	if (!c->notes.stopped) {
 		TRY(ask(c, WIRE_AGENT_STOP, 0, NULL));
-		TRY(await(c, &c->stopped, SESSION_CALL_MS + ANSWER_MS));
+		TRY(await(c, &c->notes.stopped, SESSION_CALL_MS + ANSWER_MS));
 	}
-	const uint64_t *v = c->result.values;
+	const uint64_t *v = c->notes.result.values;
 	*ret = (struct attach_cpu_facts){ .handler_ns = v[WIRE_AGENT_HANDLER_NS],
 					  .handler_max_ns = v[WIRE_AGENT_HANDLER_MAX_NS],
 					  .handled = v[WIRE_AGENT_HANDLED],
-					  .dropped = v[WIRE_AGENT_DROPPED] + c->overflow,
+					  .dropped = v[WIRE_AGENT_DROPPED] + c->notes.overflow,
 					  .cpu_ns = v[WIRE_AGENT_CPU_NS],
 					  .own_cpu_ns = v[WIRE_AGENT_OWN_CPU_NS],
 					  .timers = v[WIRE_AGENT_TIMERS],

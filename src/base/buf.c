@@ -44,15 +44,28 @@ void buf_add(struct buf *b, const void *data, size_t len)
 	b->data[b->len] = '\0';
 }
 
+#define VARU64_MAX 10
+
+static size_t put_varu64(uint8_t *at, uint64_t v)
+{
+	size_t n = 0;
+	for (; v > 0x7F; v >>= 7)
+		at[n++] = (uint8_t)(v | 0x80);
+	at[n++] = (uint8_t)v;
+	return n;
+}
+
 void buf_varu64(struct buf *b, uint64_t v)
 {
-	uint8_t bytes[10];
-	size_t n = 0;
-	do {
-		bytes[n++] = (uint8_t)((v & 0x7F) | (v > 0x7F ? 0x80 : 0));
-		v >>= 7;
-	} while (v);
-	buf_add(b, bytes, n);
+	uint8_t bytes[VARU64_MAX];
+	size_t limit = b->limit ? b->limit : BUF_LIMIT_DEFAULT;
+	/* Heaps are written with this, number by number: straight in where there is room for any. */
+	if (b->cap - b->len > VARU64_MAX && b->len + VARU64_MAX <= limit) {
+		b->len += put_varu64((uint8_t *)b->data + b->len, v);
+		b->data[b->len] = '\0';
+		return;
+	}
+	buf_add(b, bytes, put_varu64(bytes, v));
 }
 
 void buf_str(struct buf *b, const char *s)

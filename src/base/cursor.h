@@ -13,7 +13,9 @@ struct cursor {
 
 static inline struct cursor cursor_make(const void *data, size_t len)
 {
-	return (struct cursor){ .p = data, .end = (const uint8_t *)data + len };
+	const uint8_t *p = data;
+	/* Nothing may be no place at all, and C adds nothing to that. */
+	return (struct cursor){ .p = p, .end = len ? p + len : p };
 }
 static inline bool cursor_ok(const struct cursor *c)
 {

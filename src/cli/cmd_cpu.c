@@ -1,9 +1,9 @@
-/* drdotnet cpu (and profcpu): CPU samples as a folder of files that other programs open, with nothing kept elsewhere.
- */
+/* drdotnet cpu (and profcpu): CPU samples as a folder of files that other programs open; nothing is kept elsewhere. */
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/cpu_folder.h"
@@ -23,7 +23,7 @@
 #define NS 1000000000ull
 
 struct order {
-	const char *pid, *dir;
+	const char *pid, *dir, *output;
 	uint64_t duration_ms, hz;
 	bool quiet;
 };
@@ -33,10 +33,13 @@ static struct err *order_read(const struct args *args, struct order *o)
 	const char *duration = args_value(args, "--duration"), *hz = args_value(args, "--frequency");
 	*o = (struct order){ .pid = args_value(args, "--pid"),
 			     .dir = args_value(args, "--dir"),
+			     .output = args_value(args, "--output"),
 			     .duration_ms = 30000,
 			     .hz = 99,
 			     .quiet = args_has(args, "--quiet") };
 	o->pid = o->pid ? o->pid : "1";
+	if (o->dir && o->output)
+		return err_new(ERR_USAGE, "a folder (--dir) or one file (-o), not both");
 	if (duration &&
 	    (!str_to_duration_ms(duration, &o->duration_ms) || o->duration_ms < 100 || o->duration_ms > 3600000))
 		return err_new(ERR_USAGE,
@@ -47,8 +50,7 @@ static struct err *order_read(const struct args *args, struct order *o)
 	return NULL;
 }
 
-/* A new folder named after the time, as profcpu did: "%H-%M-%S_%F". */
-/* NULL and the reason when it cannot be made. */
+/* A new folder named after the time, as profcpu did: "%H-%M-%S_%F". NULL and the reason when it cannot be made. */
 static char *make_folder(const char *parent, struct err **ret_err)
 {
 	time_t now = (time_t)(clock_real_ns() / (int64_t)NS);
@@ -101,6 +103,16 @@ static void say_samples(const struct samples *s, const struct sampling_facts *f,
 		      stderr);
 }
 
+/* Only the archive is wanted: the folder was made beside it, and goes. */
+static struct err *keep_archive(const char *dir, const char *output, struct err *err)
+{
+	CLEANUP(mem_freep) char *archive = mem_printf("%s/prof.tar.gz", dir);
+	if (!err && rename(archive, output) < 0)
+		err = err_errno(errno, "cannot write to '%s'", output);
+	err_ignore(dir_remove(dir));
+	return err;
+}
+
 static struct err *collect_from(const struct order *o, struct patient *patient, int signal_fd, int *ret_exit)
 {
 	const struct profiler *profiler;
@@ -110,8 +122,11 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 	struct err *err = NULL;
 	struct exam exam = { .profiler = profiler, .params = params, .patient = patient, .cancel_fd = signal_fd };
 	struct sampling_facts facts;
+	if (o->output)
+		TRY(partfile_check(o->output));
 	TRY(exam_choose_way(&exam, WAY_AUTO));
-	CLEANUP(mem_freep) char *dir = make_folder(o->dir, &err);
+	CLEANUP(mem_freep) char *beside = o->output ? file_folder(o->output) : NULL;
+	CLEANUP(mem_freep) char *dir = make_folder(beside ? beside : o->dir, &err);
 	if (!dir) {
 		exam_fini(&exam);
 		return err;
@@ -129,10 +144,12 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 				     .period_ns = NS / o->hz,
 				     .timed = true };
 	err = cpu_folder_write(&folder, samples);
+	if (o->output)
+		err = keep_archive(dir, o->output, err);
 	if (!err && !o->quiet)
 		say_samples(samples, &facts, exam.partial);
 	if (!err)
-		puts(dir);
+		puts(o->output ? o->output : dir);
 	if (exam.cancelled)
 		*ret_exit = EXIT_CANCELLED;
 	exam_fini(&exam);
@@ -205,7 +222,8 @@ static struct err *run(const struct args *args, int *ret_exit)
 		return collect(args, ret_exit);
 	if (!str_eq(verb, "postprocess"))
 		return err_new(ERR_USAGE, "'drdotnet cpu' does collect and postprocess, not '%s'", verb);
-	if (args_has(args, "--pid") || args_has(args, "--duration") || args_has(args, "--frequency"))
+	if (args_has(args, "--pid") || args_has(args, "--duration") || args_has(args, "--frequency") ||
+	    args_has(args, "--output"))
 		return err_new(ERR_USAGE, "'drdotnet cpu postprocess' looks at no process: it takes -dir only");
 	return postprocess(args, ret_exit);
 }
@@ -215,18 +233,16 @@ const struct command cmd_cpu = {
 	.words = "collect | postprocess",
 	.summary = "Sample the CPU into a folder: perf.data, perf_script.out, folded stacks, flame graph.",
 	.example = "drdotnet cpu collect -pid 1234 -duration 30\n"
-		   "drdotnet cpu postprocess -dir 14-03-22_2026-11-15    again, also from perf.data of linux-perf",
+		   "drdotnet cpu postprocess -dir 14-03-22_2026-11-15    again, also from perf.data of linux-perf\n"
+		   "drdotnet cpu collect --pid shop -o prof.tar.gz --server https://web1:9292",
 	.details =
 		"collect makes a folder named after the time, prints its name, and writes into it perf.data (perf "
-		"report "
-		"-i and perf script -i show managed names; they are in symbols/), perf_script.out (for speedscope and "
-		"FlameScope), folded_stacks.out, flamegraph.svg, and all of it as prof.tar.gz. Nothing else is "
-		"kept.\n\n"
+		"report -i and perf script -i show managed names; they are in symbols/), perf_script.out (for "
+		"speedscope and FlameScope), folded_stacks.out, flamegraph.svg, and all of it as prof.tar.gz; with -o "
+		"only that one file. Nothing else is kept.\n\n"
 		"postprocess makes the rest again from a folder with a perf.data: ours, moved here from another "
-		"machine, or "
-		"one that linux-perf recorded with -g. Managed names of the latter come from perf-PID.map in the "
-		"folder or "
-		"in /tmp, see 'drdotnet perf-map'.\n\n"
+		"machine, or one that linux-perf recorded with -g. Managed names of the latter come from perf-PID.map "
+		"in the folder or in /tmp, see 'drdotnet perf-map'.\n\n"
 		"Called by the name profcpu the program is this command. A session with a report is made by 'drdotnet "
 		"cpu-hotpaths'.",
 	.options =
@@ -240,10 +256,15 @@ const struct command cmd_cpu = {
 			{ .name = "--dir",
 			  .value = "DIR",
 			  .help = "postprocess: the folder; collect: where to make one (here)" },
+			{ .name = "--output",
+			  .short_name = 'o',
+			  .value = "FILE",
+			  .help = "collect: one archive (.tar.gz) instead of a folder" },
 			{ .name = "--quiet", .short_name = 'q', .help = "No progress, nothing but the folder" },
 			{ 0 },
 		},
 	.min_words = 1,
 	.max_words = 1,
+	.remote = true,
 	.run = run,
 };

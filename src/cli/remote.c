@@ -48,6 +48,9 @@ struct err *remote_check(const struct args *args)
 		TRY(check_name(args->words[i]));
 	if (str_eq(args->command->name, "inspect") && !args_has(args, "--command") && !args_has(args, "--help"))
 		return err_new(ERR_USAGE, "another machine has no prompt here: ask with -c COMMAND");
+	if (str_eq(args->command->name, "cpu") && !args_has(args, "--output") && !args_has(args, "--help"))
+		return err_new(ERR_USAGE,
+			       "one file comes from another machine, no folder: 'cpu collect -o prof.tar.gz'");
 	return NULL;
 }
 

@@ -128,6 +128,29 @@ struct dacp_stack_ref {
 	uint32_t flags, source_type;
 	uint64_t source, stack_pointer;
 };
+struct dacp_version { /* of a method's code */
+	uint64_t code;
+	uint32_t tier;
+	uint64_t node;
+};
+struct dacp_clause {   /* of a method's exception handlers; offsets are from its code's start */
+	uint32_t kind; /* 0 fault, 1 finally, 2 filter, 3 typed */
+	uint64_t try_start, try_end, start, end;
+	uint32_t duplicate;
+	uint64_t filter;
+	uint32_t catches_all;
+	uint64_t module, type; /* module: type is to be found by the token */
+	uint32_t token;
+};
+struct dacp_jit_manager {
+	uint64_t address;
+	uint32_t code_type;
+	uint64_t heaps;
+};
+struct dacp_code_heap {
+	uint32_t type; /* 0: start is a loader heap; 1: it is the code, up to end */
+	uint64_t start, end;
+};
 struct dacp_il_map {
 	uint32_t il_offset; /* -1 none, -2 prologue, -3 epilogue */
 	uint64_t start, end;
@@ -156,6 +179,10 @@ COM_SIZE_(dacp_globals, 0x28);
 COM_SIZE_(dacp_handle, 0x30);
 COM_SIZE_(dacp_stack_ref, 0x38);
 COM_SIZE_(dacp_il_map, 0x20);
+COM_SIZE_(dacp_version, 0x18);
+COM_SIZE_(dacp_clause, 0x58);
+COM_SIZE_(dacp_jit_manager, 0x18);
+COM_SIZE_(dacp_code_heap, 0x18);
 
 /* The x64 CONTEXT that GetThreadContext fills and stack walks return. */
 struct dacp_context {
@@ -179,6 +206,7 @@ typedef com_hr (*dacp_create_fn)(const struct com_guid *iid, void *target, void 
 typedef com_bool (*dacp_main_fn)(void *module, uint32_t reason, void *reserved);
 typedef void (*dacp_module_map_fn)(uint32_t index, uint64_t method_table, void *user);
 typedef void (*dacp_heap_block_fn)(uint64_t block, uint64_t size, uint32_t current);
+typedef com_bool (*dacp_clause_fn)(uint32_t index, uint32_t n, struct dacp_clause *clause, void *user);
 
 /* IMetaDataImport, of which a few methods are used. */
 #define COM_IID_METADATA_IMPORT COM_GUID(0x7DAC8207, 0xD3AE, 0x4C75, 0x9B, 0x67, 0x92, 0x80, 0x1A, 0x49, 0x7D, 0x44)
@@ -190,7 +218,13 @@ struct metadata_import_vtbl {
 	uint32_t (*AddRef)(struct metadata_import *self);
 	uint32_t (*Release)(struct metadata_import *self);
 	void (*CloseEnum)(struct metadata_import *self, void *list);
-	void *unused_4[14];
+	void *unused_4[8];
+	com_hr (*GetTypeDefProps)(struct metadata_import *self, uint32_t token, com_char *name, uint32_t capacity,
+				  uint32_t *ret_length, uint32_t *ret_flags, uint32_t *ret_extends);
+	void *unused_13[1];
+	com_hr (*GetTypeRefProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_scope, com_char *name,
+				  uint32_t capacity, uint32_t *ret_length);
+	void *unused_15[3];
 	com_hr (*EnumMethods)(struct metadata_import *self, void **list, uint32_t type, uint32_t *tokens, uint32_t max,
 			      uint32_t *ret_n);
 	void *unused_19[11];
@@ -198,15 +232,36 @@ struct metadata_import_vtbl {
 				 uint32_t capacity, uint32_t *ret_length, uint32_t *ret_attributes,
 				 const uint8_t **ret_signature, uint32_t *ret_signature_length, uint32_t *ret_rva,
 				 uint32_t *ret_flags);
-	void *unused_31[26];
+	com_hr (*GetMemberRefProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_parent, com_char *name,
+				    uint32_t capacity, uint32_t *ret_length, const uint8_t **ret_signature,
+				    uint32_t *ret_signature_length);
+	void *unused_32[12];
+	com_hr (*GetTypeSpecFromToken)(struct metadata_import *self, uint32_t token, const uint8_t **ret_signature,
+				       uint32_t *ret_signature_length);
+	void *unused_45[2];
+	com_hr (*GetUserString)(struct metadata_import *self, uint32_t token, com_char *text, uint32_t capacity,
+				uint32_t *ret_length);
+	void *unused_48[9];
 	com_hr (*GetFieldProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_class, com_char *name,
 				uint32_t capacity, uint32_t *ret_length, uint32_t *ret_attributes,
 				const uint8_t **ret_signature, uint32_t *ret_signature_length,
 				uint32_t *ret_element_type, const void **ret_constant, uint32_t *ret_constant_length);
+	void *unused_58[4];
+	com_hr (*GetNestedClassProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_enclosing);
+	void *unused_63[4];
+	/* Of IMetaDataImport2, which goes on where the first one ends. */
+	com_hr (*GetMethodSpecProps)(struct metadata_import *self, uint32_t token, uint32_t *ret_method,
+				     const uint8_t **ret_signature, uint32_t *ret_signature_length);
 };
 _Static_assert(offsetof(struct metadata_import_vtbl, EnumMethods) == 18 * sizeof(void *), "slot 18");
 _Static_assert(offsetof(struct metadata_import_vtbl, GetMethodProps) == 30 * sizeof(void *), "slot 30");
+_Static_assert(offsetof(struct metadata_import_vtbl, GetTypeRefProps) == 14 * sizeof(void *), "slot 14");
+_Static_assert(offsetof(struct metadata_import_vtbl, GetTypeSpecFromToken) == 44 * sizeof(void *), "slot 44");
+_Static_assert(offsetof(struct metadata_import_vtbl, GetUserString) == 47 * sizeof(void *), "slot 47");
 _Static_assert(offsetof(struct metadata_import_vtbl, GetFieldProps) == 57 * sizeof(void *), "slot 57");
+_Static_assert(offsetof(struct metadata_import_vtbl, GetNestedClassProps) == 62 * sizeof(void *), "slot 62");
+_Static_assert(offsetof(struct metadata_import_vtbl, GetMethodSpecProps) == 67 * sizeof(void *), "slot 67");
+#define COM_IID_METADATA_IMPORT2 COM_GUID(0xFCE5EFA0, 0x8BBA, 0x4F8E, 0xA0, 0x36, 0x8F, 0x20, 0x22, 0xB0, 0x84, 0x66)
 
 /* ---- interfaces ---- */
 
@@ -575,6 +630,13 @@ COM_INTERFACE(sos, COM_SOS)
 	X(T, 3, GetObjectExceptionData, uint64_t obj_addr, struct dacp_exception *data) \
 	X(T, 4, IsRCWDCOMProxy, uint64_t rcw_addr, com_bool *is_d_c_o_m_proxy)
 COM_INTERFACE(sos2, COM_SOS2)
+
+/* ISOSDacInterface5 */
+#define COM_IID_SOS5 COM_GUID(0x127D6ABE, 0x6C86, 0x4E48, 0x8E, 0x7B, 0x22, 0x07, 0x81, 0xC5, 0x81, 0x01)
+#define COM_SOS5(X, T) \
+	X(T, 3, GetTieredVersions, uint64_t method_desc, int32_t rejit_id, struct dacp_version *versions, \
+		int32_t count, int32_t *needed)
+COM_INTERFACE(sos5, COM_SOS5)
 
 /* ISOSDacInterface6 */
 #define COM_IID_SOS6 COM_GUID(0x11206399, 0x4B66, 0x4EDB, 0x98, 0xEA, 0x85, 0x65, 0x4E, 0x59, 0xAD, 0x45)

@@ -210,6 +210,70 @@ struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct da
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
 }
 
+struct err *dac_named_heaps(struct dac *d, uint64_t loader_allocator, struct dac_named_heaps *ret)
+{
+	ANSWER(d, WIRE_DAC_NAMED_HEAPS, &loader_allocator, 1, decode_named_heaps(&in_, &d->texts, ret),
+	       dac_named_heaps_free, ret);
+}
+
+struct err *dac_versions(struct dac *d, uint64_t method, struct dac_versions *ret)
+{
+	ANSWER(d, WIRE_DAC_VERSIONS, &method, 1, decode_versions(&in_, ret), dac_versions_free, ret);
+}
+
+struct err *dac_clauses(struct dac *d, uint64_t ip, struct dac_clauses *ret)
+{
+	ANSWER(d, WIRE_DAC_CLAUSES, &ip, 1, decode_clauses(&in_, &d->texts, ret), dac_clauses_free, ret);
+}
+
+static struct err *ask_il(struct dac *d, uint64_t method, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_IL, &method, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
+struct err *dac_il_address(struct dac *d, uint64_t method, uint64_t *ret)
+{
+	struct dac_ranges found = { 0 };
+	TRY(ask_il(d, method, &found));
+	*ret = found.n ? found.v[0].start : 0;
+	dac_ranges_free(&found);
+	return NULL;
+}
+
+static struct err *ask_token(struct dac *d, const uint64_t *values, struct dac_addresses *ret)
+{
+	ANSWER(d, WIRE_DAC_TOKEN, values, 2, decode_addresses(&in_, ret), dac_addresses_free, ret);
+}
+
+struct err *dac_token(struct dac *d, uint64_t module, uint32_t token, uint64_t *ret)
+{
+	struct dac_addresses found = { 0 };
+	TRY(ask_token(d, (uint64_t[]){ module, token }, &found));
+	*ret = found.n ? found.v[0] : 0;
+	dac_addresses_free(&found);
+	return NULL;
+}
+
+static struct err *ask_token_names(struct dac *d, const uint64_t *values, size_t n, struct dac_token_names *ret)
+{
+	ANSWER(d, WIRE_DAC_TOKEN_NAMES, values, n, decode_token_names(&in_, &d->texts, ret) && ret->n == n - 1,
+	       dac_token_names_free, ret);
+}
+
+struct err *dac_token_names(struct dac *d, uint64_t module, const uint32_t *tokens, size_t n,
+			    struct dac_token_names *ret)
+{
+	if (n >= PORTION)
+		return err_new(ERR_USAGE, "at most %d tokens can be asked for at once", PORTION - 1);
+	VEC(uint64_t) values = { 0 };
+	vec_push(&values, module);
+	for (size_t i = 0; i < n; i++)
+		vec_push(&values, tokens[i]);
+	struct err *err = ask_token_names(d, values.v, values.n, ret);
+	vec_free(&values);
+	return err;
+}
+
 struct err *dac_type_methods(struct dac *d, uint64_t type, struct dac_type_methods *ret)
 {
 	ANSWER(d, WIRE_DAC_TYPE_METHODS, &type, 1, decode_type_methods(&in_, &d->texts, ret), dac_type_methods_free,
@@ -280,6 +344,10 @@ DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)
 DEFINE_FREE(dac_variables_free, dac_variables)
 DEFINE_FREE(dac_type_methods_free, dac_type_methods)
+DEFINE_FREE(dac_versions_free, dac_versions)
+DEFINE_FREE(dac_clauses_free, dac_clauses)
+DEFINE_FREE(dac_token_names_free, dac_token_names)
+DEFINE_FREE(dac_named_heaps_free, dac_named_heaps)
 DEFINE_FREE(dac_objects_free, dac_objects)
 
 static struct err *ask_threads(struct dac *d, struct dac_threads *ret)

@@ -351,6 +351,74 @@ struct dac_code {
 struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret) MUST_USE;
 void dac_code_free(struct dac_code *code);
 
+enum dac_tier { /* how its code was made */
+		DAC_TIER_UNKNOWN,
+		DAC_TIER_MINIMAL, /* for debuggers */
+		DAC_TIER_OPTIMIZED,
+		DAC_TIER_QUICK,
+		DAC_TIER_1,
+		DAC_TIER_AHEAD, /* ReadyToRun */
+		DAC_TIER_OSR,	/* replaced the quick one while that ran */
+		DAC_TIER_QUICK_COUNTS,
+		DAC_TIER_1_COUNTS,
+};
+struct dac_version {
+	uint64_t code;
+	enum dac_tier tier;
+};
+struct dac_versions { /* a VEC */
+	struct dac_version *v;
+	size_t n, cap;
+};
+/* All code that a method has, the oldest first. */
+struct err *dac_versions(struct dac *d, uint64_t method, struct dac_versions *ret) MUST_USE;
+void dac_versions_free(struct dac_versions *versions);
+
+enum dac_clause_kind { DAC_CLAUSE_FAULT, DAC_CLAUSE_FINALLY, DAC_CLAUSE_FILTER, DAC_CLAUSE_CATCH };
+struct dac_clause { /* offsets are from the code's start */
+	uint64_t try_start, try_end, start, end;
+	enum dac_clause_kind kind;
+	bool any;	     /* it catches everything */
+	const char *catches; /* in the runtime's words; "" = not known, or it does not catch by type */
+};
+struct dac_clauses { /* a VEC */
+	struct dac_clause *v;
+	size_t n, cap;
+};
+/* Exception handlers of the code around an address, the innermost first. */
+struct err *dac_clauses(struct dac *d, uint64_t ip, struct dac_clauses *ret) MUST_USE;
+void dac_clauses_free(struct dac_clauses *clauses);
+
+/* Where a method's IL begins, with its header; *ret 0 = it has none. */
+struct err *dac_il_address(struct dac *d, uint64_t method, uint64_t *ret) MUST_USE;
+/* The method description or method table that a module's token stands for; *ret 0 = not loaded. */
+struct err *dac_token(struct dac *d, uint64_t module, uint32_t token, uint64_t *ret) MUST_USE;
+struct dac_token_name {
+	uint32_t token;
+	const char *name; /* of a string: its text in quotes; "" = not known */
+};
+struct dac_token_names { /* a VEC */
+	struct dac_token_name *v;
+	size_t n, cap;
+};
+/* What tokens of a module are called, in their order. */
+struct err *dac_token_names(struct dac *d, uint64_t module, const uint32_t *tokens, size_t n,
+			    struct dac_token_names *ret) MUST_USE;
+void dac_token_names_free(struct dac_token_names *names);
+
+struct dac_named_heap {
+	uint64_t bytes;
+	uint32_t blocks;
+	const char *name;
+};
+struct dac_named_heaps { /* a VEC */
+	struct dac_named_heap *v;
+	size_t n, cap;
+};
+/* Memory of a loader allocator by what it is for; 0 = compiled code of all. */
+struct err *dac_named_heaps(struct dac *d, uint64_t loader_allocator, struct dac_named_heaps *ret) MUST_USE;
+void dac_named_heaps_free(struct dac_named_heaps *heaps);
+
 struct dac_sync {
 	uint64_t object, holding_thread; /* address of the thread, 0 = free */
 	uint32_t index, recursion, waiting;

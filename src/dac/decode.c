@@ -334,6 +334,58 @@ bool decode_ranges(const struct buf *in, struct dac_ranges *ret)
 	return cursor_ok(&c);
 }
 
+bool decode_versions(const struct buf *in, struct dac_versions *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_version v;
+	while (take(&c, &v, sizeof(v)))
+		vec_push(ret, ((struct dac_version){ .code = v.code,
+						     .tier = v.tier <= DAC_TIER_1_COUNTS ? (enum dac_tier)v.tier
+											 : DAC_TIER_UNKNOWN }));
+	return cursor_ok(&c);
+}
+
+bool decode_clauses(const struct buf *in, struct strtab *texts, struct dac_clauses *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_clause e;
+	while (take(&c, &e, sizeof(e))) {
+		struct dac_clause clause = { .try_start = e.try_start,
+					     .try_end = e.try_end,
+					     .start = e.start,
+					     .end = e.end,
+					     .kind = (enum dac_clause_kind)MIN(e.kind, (uint32_t)DAC_CLAUSE_CATCH),
+					     .any = e.any };
+		clause.catches = take_text(&c, texts, e.text_len);
+		vec_push(ret, clause);
+	}
+	return cursor_ok(&c);
+}
+
+bool decode_token_names(const struct buf *in, struct strtab *texts, struct dac_token_names *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_token t;
+	while (take(&c, &t, sizeof(t))) {
+		struct dac_token_name name = { .token = t.token };
+		name.name = take_text(&c, texts, t.text_len);
+		vec_push(ret, name);
+	}
+	return cursor_ok(&c);
+}
+
+bool decode_named_heaps(const struct buf *in, struct strtab *texts, struct dac_named_heaps *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_named_heap h;
+	while (take(&c, &h, sizeof(h))) {
+		struct dac_named_heap heap = { .bytes = h.bytes, .blocks = h.blocks };
+		heap.name = take_text(&c, texts, h.text_len);
+		vec_push(ret, heap);
+	}
+	return cursor_ok(&c);
+}
+
 bool decode_syncs(const struct buf *in, struct dac_syncs *ret)
 {
 	struct cursor c = over(in);

@@ -46,6 +46,10 @@ bool decode_objects(const struct buf *in, struct dac_objects *ret);
 bool decode_type_methods(const struct buf *in, struct strtab *texts, struct dac_type_methods *ret);
 bool decode_variables(const struct buf *in, struct strtab *texts, struct dac_variables *ret);
 bool decode_ranges(const struct buf *in, struct dac_ranges *ret);
+bool decode_versions(const struct buf *in, struct dac_versions *ret);
+bool decode_clauses(const struct buf *in, struct strtab *texts, struct dac_clauses *ret);
+bool decode_token_names(const struct buf *in, struct strtab *texts, struct dac_token_names *ret);
+bool decode_named_heaps(const struct buf *in, struct strtab *texts, struct dac_named_heaps *ret);
 bool decode_syncs(const struct buf *in, struct dac_syncs *ret);
 /* message of *ret is the address of the string object, in *ret_message. */
 bool decode_exception(const struct buf *in, struct dac_exception *ret, uint64_t *ret_message);

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #define MAX_LOADER_HEAPS 64
+#define MAX_JITS 8u
+#define MAX_CODE_HEAPS 4096u
+#define EXPLICIT_HEAP 1 /* the kind of a loader heap in which code lies */
 
 /* ---- before .NET 9 ---- */
 
@@ -146,5 +149,83 @@ com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answ
 	for (int32_t i = 0; i < n && i < n_names && i < MAX_LOADER_HEAPS; i++)
 		if (holds_types(names[i]))
 			(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[i], kinds[i], (void *)callback);
+	return COM_OK;
+}
+
+/* ---- all of its heaps by name ---- */
+
+static struct wire_dac_named_heap counted;
+
+static void count_block(uint64_t block, uint64_t size, uint32_t current)
+{
+	(void)block, (void)current;
+	counted.bytes += size;
+	counted.blocks++;
+}
+
+static void add_named(struct answer *a, const char *name)
+{
+	counted.text_len = (uint32_t)strnlen(name, HOST_NAME_MAX);
+	answer_add(a, &counted, sizeof(counted));
+	answer_text(a, name, counted.text_len);
+}
+
+/* Of a loader heap in which code lies the library tells blocks as well; of others, where code begins and ends. */
+static com_hr code_heaps(struct host *h, struct answer *a)
+{
+	struct dacp_jit_manager managers[MAX_JITS];
+	static struct dacp_code_heap heaps[MAX_CODE_HEAPS];
+	dacp_heap_block_fn callback = count_block;
+	uint32_t n = 0;
+	/* How many there are it tells only when nothing else is asked for. */
+	com_hr hr = COM_CALL(h->sos, GetJitManagerList, 0, NULL, &n);
+	if (hr >= 0)
+		hr = COM_CALL(h->sos, GetJitManagerList, n = MIN(n, MAX_JITS), managers, NULL);
+	if (hr < 0)
+		return hr;
+	memset(&counted, 0, sizeof(counted));
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t n_heaps = 0;
+		memset(heaps, 0, sizeof(heaps));
+		if (COM_CALL(h->sos, GetCodeHeapList, managers[i].address, 0, NULL, &n_heaps) < 0 ||
+		    COM_CALL(h->sos, GetCodeHeapList, managers[i].address, MIN(n_heaps, MAX_CODE_HEAPS), heaps, NULL) <
+			    0)
+			continue;
+		for (uint32_t k = 0; k < n_heaps && k < MAX_CODE_HEAPS; k++) {
+			if (heaps[k].type == 1)
+				count_block(heaps[k].start, heaps[k].end - heaps[k].start, 0);
+			else if (h->sos13)
+				(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[k].start, EXPLICIT_HEAP,
+					       (void *)callback);
+		}
+	}
+	if (counted.blocks)
+		add_named(a, "code");
+	return COM_OK;
+}
+
+com_hr answer_named_heaps(struct host *h, const struct question *q, struct answer *a)
+{
+	uint64_t heaps[MAX_LOADER_HEAPS];
+	uint32_t kinds[MAX_LOADER_HEAPS];
+	char *names[MAX_LOADER_HEAPS] = { 0 };
+	int32_t n = 0, n_names = 0;
+	dacp_heap_block_fn callback = count_block;
+	if (!q->values[0])
+		return code_heaps(h, a);
+	if (!h->sos13)
+		return COM_E_NOTIMPL;
+	com_hr hr = COM_CALL(h->sos13, GetLoaderAllocatorHeaps, q->values[0], MAX_LOADER_HEAPS, heaps, kinds, &n);
+	if (hr >= 0)
+		hr = COM_CALL(h->sos13, GetLoaderAllocatorHeapNames, MAX_LOADER_HEAPS, names, &n_names);
+	if (hr < 0)
+		return hr;
+	for (int32_t i = 0; i < n && i < n_names && i < MAX_LOADER_HEAPS; i++) {
+		memset(&counted, 0, sizeof(counted));
+		if (heaps[i])
+			(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[i], kinds[i], (void *)callback);
+		if (counted.blocks && names[i])
+			add_named(a, names[i]);
+	}
 	return COM_OK;
 }

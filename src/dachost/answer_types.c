@@ -60,8 +60,7 @@ com_hr answer_types(struct host *h, const struct question *q, struct answer *a)
 	return COM_OK;
 }
 
-/* NULL when the module's metadata cannot be had. */
-static struct metadata_import *metadata_of(struct host *h, uint64_t module)
+struct metadata_import *host_metadata(struct host *h, uint64_t module)
 {
 	struct xclr_module *m = NULL;
 	void *import = NULL;
@@ -116,7 +115,7 @@ com_hr answer_fields(struct host *h, const struct question *q, struct answer *a)
 		hr = COM_CALL(h->sos, GetMethodTableData, q->values[0], &data);
 	if (hr < 0)
 		return hr;
-	struct metadata_import *metadata = metadata_of(h, data.module);
+	struct metadata_import *metadata = host_metadata(h, data.module);
 	CLEANUP(buf_free) struct buf name = { 0 };
 	for (uint32_t i = 0; address && i < n && i < MAX_FIELDS; i++) {
 		struct dacp_field_desc field = { 0 };
@@ -245,7 +244,7 @@ com_hr answer_type_methods(struct host *h, const struct question *q, struct answ
 	com_hr hr = COM_CALL(h->sos, GetMethodTableData, q->values[0], &data);
 	if (hr < 0)
 		return hr;
-	struct metadata_import *metadata = metadata_of(h, data.module);
+	struct metadata_import *metadata = host_metadata(h, data.module);
 	if (!metadata)
 		return COM_E_FAIL;
 	do {

@@ -10,6 +10,7 @@ struct host {
 	struct xclr_process *process;
 	struct sos *sos;
 	struct sos2 *sos2; /* those that a runtime lacks are NULL */
+	struct sos5 *sos5;
 	struct sos6 *sos6;
 	struct sos8 *sos8;
 	struct sos9 *sos9;
@@ -63,6 +64,15 @@ com_hr answer_objects(struct host *h, const struct question *q, struct answer *a
 com_hr answer_statics(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_thread_statics(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_named_heaps(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_versions(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_clauses(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_token(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_token_names(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_il(struct host *h, const struct question *q, struct answer *a);
+
+/* NULL when the module's metadata cannot be had. */
+struct metadata_import *host_metadata(struct host *h, uint64_t module);
 
 #define HOST_NAME_MAX 4096
 /* UTF-16 up to its NUL (at most n units), as UTF-8; out is cleared first. */

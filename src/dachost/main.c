@@ -150,6 +150,7 @@ static void create(struct host *h, void *library)
 	if (!h->sos)
 		give_up(WIRE_DAC_NOT_A_DAC, 0, NULL);
 	h->sos2 = query(h, 2, &(struct com_guid)COM_IID_SOS2);
+	h->sos5 = query(h, 5, &(struct com_guid)COM_IID_SOS5);
 	h->sos6 = query(h, 6, &(struct com_guid)COM_IID_SOS6);
 	h->sos8 = query(h, 8, &(struct com_guid)COM_IID_SOS8);
 	h->sos9 = query(h, 9, &(struct com_guid)COM_IID_SOS9);
@@ -211,6 +212,12 @@ static const struct {
 	[WIRE_DAC_TYPE_METHODS] = { answer_type_methods, 1 },
 	[WIRE_DAC_STACKS] = { answer_stacks, SIZE_MAX },
 	[WIRE_DAC_STACKS_REFS] = { answer_stacks_refs, SIZE_MAX },
+	[WIRE_DAC_VERSIONS] = { answer_versions, 1 },
+	[WIRE_DAC_CLAUSES] = { answer_clauses, 1 },
+	[WIRE_DAC_TOKEN] = { answer_token, 2 },
+	[WIRE_DAC_TOKEN_NAMES] = { answer_token_names, SIZE_MAX },
+	[WIRE_DAC_IL] = { answer_il, 1 },
+	[WIRE_DAC_NAMED_HEAPS] = { answer_named_heaps, 1 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)

@@ -30,11 +30,17 @@ const struct method *methods_find(struct methods *m, uint64_t address);
 /* All of them in order of address, each start once. */
 void methods_each(struct methods *m, void (*each)(void *user, const struct method *method), void *user);
 
-/* "Shop.Orders.PlaceAsync", "lambda in Shop.Orders.Load", "Shop.List<T>.Add": the name an author would know. */
+/* "Shop.Orders.PlaceAsync", "lambda 2 in Shop.Orders.Load", "Shop.List<T>.Add": the name an author would know. */
 void method_show(const char *space, const char *name, struct buf *out);
 /* A type's name likewise: "System.Collections.Generic.List`1[System.Int32]" is "List<Int32>" with its namespace. */
 void type_show(const char *name, struct buf *out);
-/* Is it the platform's code (System.*, Microsoft.*, Interop ...) rather than the user's? */
+/* Is it the platform's code (System.*, Microsoft.*, Interop ...) or that of a well-known library, rather than the
+ * user's? Who waits for a database wants the method that asked it, not the driver's. */
 bool method_is_framework(const char *space);
+/* Of these two the library: Npgsql, Newtonsoft ... */
+bool method_is_library(const char *space);
+/* By its shown name: an expression that was compiled while the program ran, as web frameworks do to call a route's
+ * handler. That may be inlined in it, and then is nowhere else. */
+bool method_is_compiled(const char *shown);
 /* The type of a suspended async method's task: appends the method, "Shop.Bank.PayAsync". False: it is not one. */
 bool type_async_method(const char *name, struct buf *out);

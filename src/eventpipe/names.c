@@ -1,11 +1,12 @@
 /* Names as the author wrote them. The compiler's own names have shapes that cannot be typed in C#:
  *   Type+<Method>d__5.MoveNext              the body of an async method or iterator
- *   Type+<>c.<Method>b__3_0                 a lambda; also Type+<>c__DisplayClass3_0.<Method>b__1
+ *   Type+<>c.<Method>b__3_0                 the first lambda; also Type+<>c__DisplayClass3_0.<Method>b__1, the second
  *   Type.<Method>g__Local|3_0               a local function
  *   Name`2[System.__Canon,System.Int32]     a generic type and what it was made for */
 
 #include "base/str.h"
 #include "eventpipe/methods.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const char *matching(const char *open, char up, char down)
@@ -136,6 +137,18 @@ static const char *made_class(const char *space)
 	return p;
 }
 
+/* "lambda in ", "lambda 8 in ": a program of minimal APIs has one a route in the same method. */
+static void show_lambda(const char *rest, struct buf *out)
+{
+	const char *digits = rest + strcspn(rest, "_") + 2;
+	const char *second = strchr(digits, '_');
+	unsigned long number = strtoul(second ? second + 1 : digits, NULL, 10);
+	if (number && number < 100000)
+		buf_printf(out, "lambda %lu in ", number + 1);
+	else
+		buf_str(out, "lambda in ");
+}
+
 /* A method name that may itself be made: <Load>b__0, <Load>g__Inner|1_0, or plain. */
 static void show_member(const char *space, const char *space_end, const char *name, struct buf *out)
 {
@@ -143,7 +156,7 @@ static void show_member(const char *space, const char *space_end, const char *na
 	const char *rest, *inner = angle(name, &len, &rest);
 	bool lambda = inner && str_starts(rest, "b__"), local = inner && str_starts(rest, "g__");
 	if (lambda)
-		buf_str(out, "lambda in ");
+		show_lambda(rest, out);
 	if (space_end > space) {
 		show_type(space, space_end, true, out);
 		buf_char(out, '.');
@@ -188,15 +201,81 @@ void method_show(const char *space, const char *name, struct buf *out)
 	show_member(space, *made ? made : space + strlen(space), name, out);
 }
 
-bool method_is_framework(const char *space)
+static bool is_below(const char *space, const char *const *roots, size_t n)
 {
-	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
-	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(roots[i]);
-		if (!strncmp(space, roots[i], len) && (!space[len] || space[len] == '.' || space[len] == '+'))
+		if (!strncmp(space, roots[i], len) && (!space[len] || strchr(".+`", space[len])))
 			return true;
 	}
 	return false;
+}
+
+/* What many programs carry along and few have written. One that is missing here counts as the user's own. */
+bool method_is_library(const char *space)
+{
+	static const char *const roots[] = {
+		"Akka",
+		"Amazon",
+		"AngleSharp",
+		"Autofac",
+		"AutoMapper",
+		"Azure",
+		"Castle",
+		"Confluent",
+		"CsvHelper",
+		"Dapper",
+		"Elastic",
+		"Elasticsearch",
+		"FluentValidation",
+		"Google.Apis",
+		"Google.Cloud",
+		"Google.Protobuf",
+		"GraphQL",
+		"Grpc",
+		"Hangfire",
+		"HotChocolate",
+		"log4net",
+		"MassTransit",
+		"MediatR",
+		"MessagePack",
+		"MongoDB",
+		"MySql",
+		"MySqlConnector",
+		"Newtonsoft",
+		"NHibernate",
+		"NLog",
+		"NodaTime",
+		"Npgsql",
+		"NServiceBus",
+		"OpenTelemetry",
+		"Oracle.ManagedDataAccess",
+		"Orleans",
+		"Polly",
+		"ProtoBuf",
+		"Quartz",
+		"RabbitMQ",
+		"Refit",
+		"RestSharp",
+		"Serilog",
+		"ServiceStack",
+		"SixLabors",
+		"StackExchange",
+		"Swashbuckle",
+	};
+	return is_below(space, roots, ARRAY_SIZE(roots));
+}
+
+bool method_is_framework(const char *space)
+{
+	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
+	return is_below(space, roots, ARRAY_SIZE(roots)) || method_is_library(space);
+}
+
+bool method_is_compiled(const char *shown)
+{
+	/* Events write it small, the data-access library large. */
+	return (*shown == 'd' || *shown == 'D') && str_starts(shown + 1, "ynamicClass.lambda_method");
 }
 
 /* The state machine is the last type argument of the box that is its task. */

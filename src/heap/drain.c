@@ -16,9 +16,12 @@ struct state {
 	struct roots roots;
 	struct heap_outline outline;
 	struct heap_walk *walk;
+	struct way *way;	       /* who gets the objects, or NULL: the writer */
+	struct addresses chosen;       /* of only_to */
 	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
 	const struct heap_found *found;
-	bool cut_statics; /* of the object at hand */
+	bool cut_statics;   /* of the object at hand */
+	size_t next_static; /* of roots.statics: the first that is not below it */
 	uint64_t refs[512];
 };
 
@@ -109,25 +112,54 @@ static void write_types(struct state *s)
 
 /* ---- objects ---- */
 
+static void put_refs(struct state *s, const uint64_t *refs, size_t n)
+{
+	if (s->way)
+		way_refs(s->way, refs, n);
+	else
+		heapgraph_write_refs(s->writer, refs, n);
+}
+
 static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 {
 	struct state *s = user;
 	if (!s->cut_statics) {
-		heapgraph_write_refs(s->writer, refs, n);
+		put_refs(s, refs, n);
 		return;
 	}
-	size_t next = roots_slot_from(&s->roots, at);
+	size_t next = s->next_static;
+	while (next < s->roots.statics.n && s->roots.statics.v[next].slot < at)
+		next++;
 	for (size_t done = 0; done < n; done += ARRAY_SIZE(s->refs)) {
 		size_t part = MIN(n - done, ARRAY_SIZE(s->refs));
 		uint64_t from = at + 8 * done;
 		memcpy(s->refs, refs + done, part * 8);
 		for (; next < s->roots.statics.n && s->roots.statics.v[next].slot < from + 8 * part; next++)
 			s->refs[(s->roots.statics.v[next].slot - from) / 8] = 0;
-		heapgraph_write_refs(s->writer, s->refs, part);
+		put_refs(s, s->refs, part);
 	}
 }
 
-static struct err *write_objects(struct state *s)
+/* Does the array hold static fields? Asked in order of addresses. */
+static bool holds_statics(struct state *s, const struct heap_found *f)
+{
+	const struct heap_statics *statics = &s->roots.statics;
+	while (s->next_static < statics->n && statics->v[s->next_static].slot < f->address)
+		s->next_static++;
+	return s->next_static < statics->n && statics->v[s->next_static].slot < f->address + f->size;
+}
+
+static void put_object(struct state *s, const struct heap_found *f)
+{
+	if (s->way)
+		way_object(s->way, f);
+	else
+		heapgraph_write_object(s->writer, f->address, f->size, f->type->index, shape_of(s, f->type));
+	s->cut_statics = f->type->kind == HEAP_ARRAY && holds_statics(s, f);
+	heap_walk_refs(s->walk, f, on_refs, s);
+}
+
+static struct err *put_all(struct state *s)
 {
 	struct heap_found f;
 	uint64_t whole = 0, done = 0, n = 0;
@@ -135,10 +167,7 @@ static struct err *write_objects(struct state *s)
 	vec_each(r, &s->outline.regions)
 		whole += r->end - r->start;
 	while (heap_walk_next(s->walk, &f)) {
-		heapgraph_write_object(s->writer, f.address, f.size, f.type->index, shape_of(s, f.type));
-		s->cut_statics =
-			f.type->kind == HEAP_ARRAY && roots_hold_slots(&s->roots, f.address, f.address + f.size);
-		heap_walk_refs(s->walk, &f, on_refs, s);
+		put_object(s, &f);
 		if (f.type->kind != HEAP_FREE) {
 			if (s->drain->on_object)
 				s->drain->on_object(s->drain->user, s->walk, &f, number);
@@ -149,7 +178,21 @@ static struct err *write_objects(struct state *s)
 		    !s->drain->on_progress(s->drain->user, whole ? (double)done / (double)whole : 0))
 			return err_new(ERR_CANCELLED, "cancelled while the heap was read");
 	}
-	heapgraph_end_objects(s->writer);
+	return NULL;
+}
+
+static struct err *put_way(struct state *s)
+{
+	struct heap_found f;
+	s->way = way_new(&s->roots, &s->outline);
+	TRY(put_all(s));
+	TRY(way_find(s->way, s->drain->only_to, &s->chosen));
+	way_free(s->way);
+	s->way = NULL;
+	s->next_static = 0;
+	vec_each(address, &s->chosen)
+		if (heap_walk_again(s->walk, *address, &f))
+			put_object(s, &f);
 	return NULL;
 }
 
@@ -206,9 +249,10 @@ static struct err *drain_all(struct state *s)
 									  .committed = r->committed,
 									  .heap = r->heap,
 									  .generation = (uint8_t)r->generation });
-	roots_write(&s->roots, s->writer, &s->outline);
+	TRY(roots_write(&s->roots, s->writer, &s->outline));
 	s->walk = heap_walk_new(s->h, &s->outline);
-	TRY(write_objects(s));
+	TRY(s->drain->only_to ? put_way(s) : put_all(s));
+	heapgraph_end_objects(s->writer);
 	TRY(heap_walk_check(s->walk));
 	write_types(s);
 	write_facts(s);
@@ -225,6 +269,8 @@ struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, 
 	struct err *err = drain_all(s);
 	heapgraph_writer_free(s->writer);
 	heap_walk_free(s->walk);
+	way_free(s->way);
+	vec_free(&s->chosen);
 	heap_outline_free(&s->outline);
 	roots_free(&s->roots);
 	vec_free(&s->shapes);

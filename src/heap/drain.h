@@ -14,6 +14,9 @@ struct heap_drain {
 	/* Before the walk; the outline lives until the end. May be NULL. */
 	void (*on_outline)(void *user, struct heap *h, const struct heap_outline *outline);
 	void *user;
+	/* An object: then its graph has only those on a shortest way from a root to it, and the roots; it alone when
+	 * nothing keeps it alive, nothing when it is none. Needs less memory, and less time. 0 = all objects. */
+	uint64_t only_to;
 	/* What the caller knows of the process: rss and area are taken over into the facts. */
 	struct graph_facts memory;
 

@@ -2,7 +2,13 @@
 /* What the files of the drain share. */
 
 #include "base/arena.h"
+#include "base/vec.h"
 #include "heap/drain.h"
+
+/* `to` lives as long as `from`. */
+struct heap_link {
+	uint64_t from, to;
+};
 
 struct roots {
 	struct heap *h;
@@ -10,13 +16,31 @@ struct roots {
 	struct arena arena;
 	struct dac_threads threads;
 	struct dac_handles handles;
-	struct heap_statics statics; /* sorted by slot */
+	/* Sorted by slot. They are kept in arrays that handles hold: roots of their own, so that the arrays must not
+	 * seem to hold what they hold. */
+	struct heap_statics statics;
 	uint32_t threads_unread;
+	/* As they were written: */
+	VEC(uint64_t) objects;
+	VEC(struct heap_link) links;
 };
 struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d) MUST_USE;
-void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline);
+struct err *roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline) MUST_USE;
 void roots_free(struct roots *r);
-/* Static fields are kept in arrays that handles hold. They are roots of their own, so the arrays must not seem to hold
- * what they hold. Is a static field kept between start and end? The first one from start on. */
-bool roots_hold_slots(const struct roots *r, uint64_t start, uint64_t end);
-size_t roots_slot_from(const struct roots *r, uint64_t start);
+
+/* The shortest way from a root to one object. It is fed with all objects and their references, in order of addresses,
+ * and keeps of each no more than where it is and where its references lead. */
+struct way;
+/* Both must outlive it. */
+struct way *way_new(const struct roots *r, const struct heap_outline *outline);
+void way_free(struct way *w);
+void way_object(struct way *w, const struct heap_found *found);
+/* Of the object given last. */
+void way_refs(struct way *w, const uint64_t *refs, size_t n);
+struct addresses { /* a VEC */
+	uint64_t *v;
+	size_t n, cap;
+};
+/* Once all were given: the objects on it, in order of addresses, the last one too; only that one when nothing leads
+ * there, none when it is no object. */
+struct err *way_find(struct way *w, uint64_t object, struct addresses *ret) MUST_USE;

@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct addresses { /* a VEC */
-	uint64_t *v;
-	size_t n, cap;
-};
+static void put_root(struct roots *r, struct heapgraph_writer *w, enum graph_root kind, const char *name,
+		     const char *thread, const uint64_t *objects, size_t n)
+{
+	heapgraph_write_root(w, kind, name, thread, objects, n);
+	for (size_t i = 0; i < n; i++)
+		vec_push(&r->objects, objects[i]);
+}
 
 /* ---- threads ---- */
 
@@ -64,7 +67,7 @@ static void write_held(struct roots *r, struct heapgraph_writer *w, const struct
 		if (i + 1 < held->n && held->v[i + 1].method == held->v[i].method)
 			continue;
 		const struct dac_method *m = held->v[i].method ? dac_method(r->dac, held->v[i].method) : NULL;
-		heapgraph_write_root(w, GRAPH_STACK, m ? m->name : "", thread, objects.v, objects.n);
+		put_root(r, w, GRAPH_STACK, m ? m->name : "", thread, objects.v, objects.n);
 		vec_clear(&objects);
 	}
 	vec_free(&objects);
@@ -129,18 +132,18 @@ static bool holds_literals(const struct roots *r, const struct heap_outline *out
 	return type && str_eq(type->name, "System.Object[]");
 }
 
-static void literal_roots(const struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+static void literal_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	struct addresses objects = { 0 };
 	vec_each(handle, &r->handles)
 		if (handle->object && handle->strong && holds_literals(r, outline, handle))
 			vec_push(&objects, handle->object);
 	if (objects.n)
-		heapgraph_write_root(w, GRAPH_HANDLE, "literals and interned strings", "", objects.v, objects.n);
+		put_root(r, w, GRAPH_HANDLE, "literals and interned strings", "", objects.v, objects.n);
 	vec_free(&objects);
 }
 
-static void handle_roots(const struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+static void handle_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	for (uint32_t type = 0; type < ARRAY_SIZE(handle_names); type++) {
 		struct addresses objects = { 0 };
@@ -149,7 +152,7 @@ static void handle_roots(const struct roots *r, struct heapgraph_writer *w, cons
 			    !holds_literals(r, outline, handle))
 				vec_push(&objects, handle->object);
 		if (objects.n && handle_names[type])
-			heapgraph_write_root(w, GRAPH_HANDLE, handle_names[type], "", objects.v, objects.n);
+			put_root(r, w, GRAPH_HANDLE, handle_names[type], "", objects.v, objects.n);
 		vec_free(&objects);
 	}
 }
@@ -157,26 +160,47 @@ static void handle_roots(const struct roots *r, struct heapgraph_writer *w, cons
 static void dependent_links(struct roots *r, struct heapgraph_writer *w)
 {
 	vec_each(handle, &r->handles)
-		if (handle->type == DAC_HANDLE_DEPENDENT && handle->object && handle->secondary)
+		if (handle->type == DAC_HANDLE_DEPENDENT && handle->object && handle->secondary) {
 			heapgraph_write_link(w, handle->object, handle->secondary);
+			vec_push(&r->links, ((struct heap_link){ handle->object, handle->secondary }));
+		}
 }
 
 /* ---- the finalizer's queue ---- */
 
-#define MAX_READY 1000000
+#define MAX_READY (16u << 20)
 
-static void finalizer_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+/* False: there are more than that. A range ends where the image has no memory for it, whatever it claims. */
+static bool read_ready(const struct roots *r, struct dac_range range, struct addresses *objects)
+{
+	uint64_t refs[1024], all = range.size / 8;
+	for (uint64_t at = 0; at < all; at += ARRAY_SIZE(refs)) {
+		size_t n = (size_t)MIN(all - at, (uint64_t)ARRAY_SIZE(refs));
+		if (at >= MAX_READY || objects->n >= MAX_READY)
+			return false;
+		if (!heap_read(r->h, range.start + at * 8, refs, n * 8))
+			return true;
+		for (size_t i = 0; i < n; i++)
+			if (refs[i])
+				vec_push(objects, refs[i] & ~(uint64_t)7);
+	}
+	return true;
+}
+
+static struct err *finalizer_roots(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	struct addresses objects = { 0 };
+	bool all = true;
 	vec_each(range, &outline->ready)
-		for (uint64_t at = 0; at < range->size && objects.n < MAX_READY; at += 8) {
-			uint64_t object;
-			if (heap_read_u64(r->h, range->start + at, &object) && object)
-				vec_push(&objects, object & ~(uint64_t)7);
-		}
-	if (objects.n)
-		heapgraph_write_root(w, GRAPH_FINALIZER, "finalizer queue", "", objects.v, objects.n);
+		all &= read_ready(r, *range, &objects);
+	if (objects.n && all)
+		put_root(r, w, GRAPH_FINALIZER, "finalizer queue", "", objects.v, objects.n);
 	vec_free(&objects);
+	return all ? NULL
+		   : err_new(ERR_UNSUPPORTED,
+			     "more than %u objects wait for their finalizers: the finalizer thread is stuck, or much "
+			     "too slow",
+			     MAX_READY);
 }
 
 /* ---- static fields ---- */
@@ -185,27 +209,9 @@ static void static_roots(struct roots *r, struct heapgraph_writer *w)
 {
 	vec_each(s, &r->statics) {
 		CLEANUP(mem_freep) char *name = mem_printf("%s.%s", s->type->name, s->field->name);
-		heapgraph_write_root(w, s->thread ? GRAPH_THREAD_STATIC : GRAPH_STATIC, name,
-				     s->thread ? thread_label(r, s->thread) : "", &s->object, 1);
+		put_root(r, w, s->thread ? GRAPH_THREAD_STATIC : GRAPH_STATIC, name,
+			 s->thread ? thread_label(r, s->thread) : "", &s->object, 1);
 	}
-}
-
-bool roots_hold_slots(const struct roots *r, uint64_t start, uint64_t end)
-{
-	return roots_slot_from(r, start) < r->statics.n && r->statics.v[roots_slot_from(r, start)].slot < end;
-}
-
-size_t roots_slot_from(const struct roots *r, uint64_t start)
-{
-	size_t lo = 0, hi = r->statics.n;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (r->statics.v[mid].slot < start)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
 }
 
 /* ---- together ---- */
@@ -221,14 +227,15 @@ struct err *roots_gather(struct roots *r, struct heap *h, struct dac *d)
 	return heap_statics(h, &r->threads, &r->statics);
 }
 
-void roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
+struct err *roots_write(struct roots *r, struct heapgraph_writer *w, const struct heap_outline *outline)
 {
 	static_roots(r, w);
 	stack_roots(r, w);
 	handle_roots(r, w, outline);
 	literal_roots(r, w, outline);
-	finalizer_roots(r, w, outline);
+	TRY(finalizer_roots(r, w, outline));
 	dependent_links(r, w);
+	return NULL;
 }
 
 void roots_free(struct roots *r)
@@ -236,5 +243,7 @@ void roots_free(struct roots *r)
 	dac_threads_free(&r->threads);
 	dac_handles_free(&r->handles);
 	heap_statics_free(&r->statics);
+	vec_free(&r->objects);
+	vec_free(&r->links);
 	arena_free(&r->arena);
 }

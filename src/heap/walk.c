@@ -27,7 +27,8 @@ struct heap_walk {
 	/* For the check: one of each type first, then further ones, ever rarer. */
 	struct dac_objects sample;
 	uint64_t sample_step, sample_next;
-	struct map_u64 sampled_types;
+	VEC(bool) sampled; /* by type index */
+	size_t n_sampled;
 };
 
 struct heap_walk *heap_walk_new(struct heap *h, const struct heap_outline *outline)
@@ -46,7 +47,7 @@ void heap_walk_free(struct heap_walk *w)
 		return;
 	mem_free(w->window);
 	vec_free(&w->sample);
-	map_u64_free(&w->sampled_types);
+	vec_free(&w->sampled);
 	mem_free(w);
 }
 
@@ -62,12 +63,8 @@ struct heap_health heap_walk_health(const struct heap_walk *w)
 
 /* ---- memory ---- */
 
-/* len <= WINDOW bytes at addr; NULL when they are not all in the image. */
-static const uint8_t *window_at(struct heap_walk *w, uint64_t addr, size_t len)
+static const uint8_t *move_window(struct heap_walk *w, uint64_t addr, size_t len)
 {
-	if (addr >= w->window_start && len <= w->window_end - w->window_start &&
-	    addr - w->window_start <= w->window_end - w->window_start - len)
-		return w->window + (addr - w->window_start);
 	/* References in the window are read as words. */
 	uint64_t start = addr & ~(uint64_t)7, lead = addr - start;
 	uint64_t end = w->region < w->outline->regions.n ? w->outline->regions.v[w->region].end : 0;
@@ -76,6 +73,15 @@ static const uint8_t *window_at(struct heap_walk *w, uint64_t addr, size_t len)
 	w->window_start = start;
 	w->window_end = start + got;
 	return got >= len + lead ? w->window + lead : NULL;
+}
+
+/* len <= WINDOW bytes at addr; NULL when they are not all in the image. */
+static inline const uint8_t *window_at(struct heap_walk *w, uint64_t addr, size_t len)
+{
+	uint64_t offset = addr - w->window_start, has = w->window_end - w->window_start;
+	if (len <= has && offset <= has - len)
+		return w->window + offset;
+	return move_window(w, addr, len);
 }
 
 const uint8_t *heap_walk_bytes(struct heap_walk *w, const struct heap_found *found, uint64_t offset, size_t len)
@@ -163,20 +169,30 @@ static void end_region(struct heap_walk *w, const struct heap_region *r)
 		w->health.lost_at = w->at;
 }
 
+static bool first_of_type(struct heap_walk *w, uint32_t type)
+{
+	if (type < w->sampled.n && w->sampled.v[type])
+		return false;
+	if (w->n_sampled >= SAMPLE_MAX / 2)
+		return false;
+	while (w->sampled.n <= type)
+		vec_push(&w->sampled, false);
+	w->sampled.v[type] = true;
+	w->n_sampled++;
+	return true;
+}
+
 static void remember(struct heap_walk *w, const struct heap_found *f)
 {
-	bool fresh = false;
 	if (w->sample.n >= SAMPLE_MAX)
 		return;
 	if (w->health.objects >= w->sample_next) {
 		w->sample_step += w->sample_step / 16 + 1;
 		w->sample_next = w->health.objects + w->sample_step;
-		fresh = true;
-	} else if (w->sampled_types.n < SAMPLE_MAX / 2) {
-		map_u64_put(&w->sampled_types, f->type->address, &fresh);
+	} else if (!first_of_type(w, f->type->index)) {
+		return;
 	}
-	if (fresh)
-		vec_push(&w->sample, ((struct dac_object){ f->address, f->type->address, f->size }));
+	vec_push(&w->sample, ((struct dac_object){ f->address, f->type->address, f->size }));
 }
 
 static void count(struct heap_walk *w, const struct heap_found *f)
@@ -212,6 +228,16 @@ bool heap_walk_next(struct heap_walk *w, struct heap_found *ret)
 		}
 	}
 	return false;
+}
+
+bool heap_walk_again(struct heap_walk *w, uint64_t address, struct heap_found *ret)
+{
+	const struct heap_region *r = heap_region_at(w->outline, address);
+	if (!r)
+		return false;
+	w->region = (size_t)(r - w->outline->regions.v);
+	w->at = address;
+	return look_at(w, r, ret);
 }
 
 /* ---- references ---- */

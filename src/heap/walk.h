@@ -62,9 +62,11 @@ void heap_walk_free(struct heap_walk *w);
 DEFINE_CLEANUP(heap_walk_free, struct heap_walk *)
 /* False at the end. */
 bool heap_walk_next(struct heap_walk *w, struct heap_found *ret);
+/* Once it ended: the object that begins there, not counted again. False: none does. */
+bool heap_walk_again(struct heap_walk *w, uint64_t address, struct heap_found *ret);
 /* Words in a row that are references, null ones too; `at` is the first one's address. */
 typedef void (*heap_refs_fn)(void *user, uint64_t at, const uint64_t *refs, size_t n);
-/* Of the object that heap_walk_next() gave last. */
+/* Of the object that was given last. */
 void heap_walk_refs(struct heap_walk *w, const struct heap_found *found, heap_refs_fn on_refs, void *user);
 /* len bytes of it from offset on, at most 64 KB at a time; NULL when they are not there. Valid until the next call. */
 const uint8_t *heap_walk_bytes(struct heap_walk *w, const struct heap_found *found, uint64_t offset, size_t len);

@@ -68,6 +68,12 @@ static bool lives_in_memory(const struct maps_line *l)
 	       path_starts(l, "/dev/shm/");
 }
 
+bool maps_runtime(const struct maps_line *line)
+{
+	static const char name[] = "/memfd:doublemapper";
+	return line->path_len >= sizeof(name) - 1 && memcmp(line->path, name, sizeof(name) - 1) == 0;
+}
+
 bool maps_device(const struct maps_line *l)
 {
 	if (lives_in_memory(l))

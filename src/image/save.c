@@ -14,9 +14,17 @@ struct range {
 };
 static struct range ranges[TRACER_SHARED_MAPS];
 
+/* What the runtime cannot be read without comes first, a program's own large files last. */
+static int rank_of(const struct range *r)
+{
+	return maps_runtime(&r->line) ? 0 : r->file && !r->file->memory ? 2 : 1;
+}
+
 static int compare_ranges(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
+	if (rank_of(x) != rank_of(y))
+		return rank_of(x) - rank_of(y);
 	if (x->file != y->file)
 		return x->file < y->file ? -1 : 1;
 	return x->line.offset < y->line.offset ? -1 : x->line.offset > y->line.offset;
@@ -113,6 +121,8 @@ static void save_file_range(struct tracer_job *job, const struct range *r, uint6
 			add_saved(job, (struct tracer_saved){
 					       .dev = r->line.dev, .ino = r->line.ino, .offset = at, .len = got });
 		res->left_bytes += len - got;
+		if (got < len)
+			res->left_file[r->file - job->files] = true;
 	}
 }
 
@@ -150,6 +160,7 @@ void save_shared(struct tracer_job *job, struct deadline deadline)
 	size_t n = find_ranges(job->maps, job->result->maps_len, job->files, job->n_files);
 	job->result->n_saved = 0;
 	job->result->saved_bytes = job->result->left_bytes = 0;
+	memset(job->result->left_file, 0, sizeof(job->result->left_file));
 	/* The same bytes are often mapped twice, once to write and once to run. */
 	uint64_t done = 0;
 	for (size_t i = 0; i < n; i++) {

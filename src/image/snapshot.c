@@ -27,7 +27,6 @@
 #include <sys/wait.h>
 
 #define SAVED_MAX ((size_t)64 << 20)
-#define FILES_MAX 64
 #define THREADS_MAX 65536
 #define MAPS_MAX ((size_t)256 << 20)
 /* How long we wait for a thread to leave an uninterruptible wait before we stop anything. */
@@ -130,19 +129,24 @@ static void *shared_memory(size_t len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static bool knows_file(const struct snapshot *s, const struct maps_line *l)
+static const struct tracer_file *file_of(const struct snapshot *s, const struct maps_line *l)
 {
 	vec_each(f, &s->files)
 		if (f->dev == l->dev && f->ino == l->ino)
-			return true;
-	return false;
+			return f;
+	return NULL;
+}
+
+static bool knows_file(const struct snapshot *s, const struct maps_line *l)
+{
+	return file_of(s, l);
 }
 
 /* Opened a second time, so that its position is ours. A device would notice being opened: only files are. */
 static void add_file(struct snapshot *s, const char *path, const struct maps_line *l)
 {
 	struct stat st;
-	if (s->files.n >= FILES_MAX || stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino ||
+	if (s->files.n >= TRACER_FILES || stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino ||
 	    st.st_dev != l->dev)
 		return;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -168,11 +172,11 @@ static void find_by_descriptor(struct snapshot *s, pid_t pid, const struct maps_
 		closedir(dir);
 }
 
-static void find_files(struct snapshot *s, pid_t pid, const char *maps, size_t len)
+static void find_files_of(struct snapshot *s, pid_t pid, const char *maps, size_t len, bool runtime)
 {
 	const char *p = maps;
 	for (struct maps_line l; maps_next(&p, maps + len, &l);) {
-		if (!maps_shared(&l) || knows_file(s, &l) || s->files.n >= FILES_MAX)
+		if (!maps_shared(&l) || maps_runtime(&l) != runtime || knows_file(s, &l) || s->files.n >= TRACER_FILES)
 			continue;
 		CLEANUP(mem_freep)
 		char *path = mem_printf("/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)l.start,
@@ -181,6 +185,12 @@ static void find_files(struct snapshot *s, pid_t pid, const char *maps, size_t l
 		if (!knows_file(s, &l))
 			find_by_descriptor(s, pid, &l);
 	}
+}
+
+static void find_files(struct snapshot *s, pid_t pid, const char *maps, size_t len)
+{
+	find_files_of(s, pid, maps, len, true);
+	find_files_of(s, pid, maps, len, false);
 	s->job.files = s->files.v;
 	s->job.n_files = s->files.n;
 }
@@ -350,9 +360,11 @@ static int compare_saved(const void *a, const void *b)
 }
 
 /* Saved bytes of files come by file and offset, those without a file by address (dev and ino 0). */
-static void add_saved_pieces(struct image *img, const struct tracer_result *r, const struct tracer_saved *sorted,
-			     const struct maps_line *l, bool known, uint32_t fd)
+static void add_saved_pieces(struct image *img, const struct snapshot *s, const struct tracer_saved *sorted,
+			     const struct maps_line *l, uint32_t fd)
 {
+	const struct tracer_result *r = s->job.result;
+	const struct tracer_file *known = file_of(s, l);
 	uint64_t from = known ? l->offset : l->start, len = l->end - l->start;
 	struct tracer_saved key = { .dev = known ? l->dev : 0, .ino = known ? l->ino : 0, .offset = from };
 	size_t low = 0, high = r->n_saved;
@@ -375,7 +387,7 @@ static void add_saved_pieces(struct image *img, const struct tracer_result *r, c
 							   v->at + (a - at) });
 	}
 	/* What a file in memory never held is zero. */
-	if (known && !r->left_bytes)
+	if (known && !r->left_file[known - s->files.v])
 		image_add_piece(img, (struct image_piece){ l->start, l->end, IMAGE_FD_ZERO, 0 });
 }
 
@@ -395,7 +407,7 @@ static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t 
 		if (l.prot[0] != 'r' || maps_device(&l))
 			continue;
 		if (s->job.mode == TRACER_COPY && maps_shared(&l))
-			add_saved_pieces(img, r, sorted, &l, knows_file(s, &l), saved);
+			add_saved_pieces(img, s, sorted, &l, saved);
 		else
 			image_add_piece(img, (struct image_piece){ l.start, l.end, mem, l.start });
 	}

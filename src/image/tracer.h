@@ -33,6 +33,7 @@ struct tracer_name {
 
 #define TRACER_SAVED_MAX 65536
 #define TRACER_SHARED_MAPS 65536
+#define TRACER_FILES 64
 
 /* Written by the tracer, read by its owner; lives in shared memory. */
 struct tracer_result {
@@ -46,7 +47,8 @@ struct tracer_result {
 	uint64_t dropped_ns;	 /* ... and killed; 0 = not yet */
 	uint64_t cow_bytes;
 	uint64_t saved_bytes, left_bytes;
-	bool gone; /* the copy was dropped before we were asked to; text says why */
+	bool left_file[TRACER_FILES]; /* by job.files: bytes of it are among those left */
+	bool gone;		      /* the copy was dropped before we were asked to; text says why */
 	char carrier[16];
 	size_t n_threads, n_saved, maps_len;
 	struct tracer_saved saved[TRACER_SAVED_MAX];

@@ -1,8 +1,9 @@
-/* method: the code around an address. capstone's only user. */
+/* method: the code of a method: its versions, its exception handlers, its instructions. capstone's only user. */
 
 #include "base/fmt.h"
 #include "base/lazy.h"
 #include "base/str.h"
+#include "eventpipe/methods.h"
 #include "inspect/internal.h"
 #include <capstone/capstone.h>
 #include <inttypes.h>
@@ -19,6 +20,8 @@ static struct {
 	CAPSTONE(LAZY_MEMBER)
 } capstone;
 static const char *const capstone_names[] = { CAPSTONE(LAZY_NAME) };
+
+/* ---- instructions ---- */
 
 /* Where a call goes: to an address, or through a word of memory beside the code. 0 = that is decided at run time. */
 static uint64_t target_of(struct inspect *in, const cs_insn *i)
@@ -98,79 +101,98 @@ static struct err *disassemble(struct inspect *in, const struct dac_code *code, 
 	return NULL;
 }
 
-/* "Shop.Orders.Place": a method of a loaded type. Overloads: the first that is compiled. */
-static struct err *find_by_type(struct inspect *in, const char *word, uint64_t *ret)
+/* ---- versions ---- */
+
+static const char *tier_words(enum dac_tier tier)
 {
-	struct dac_addresses types = { 0 };
-	struct heap *heap;
-	const char *dot = strrchr(word, '.');
-	CLEANUP(mem_freep) char *type = dot && dot > word ? mem_strndup(word, (size_t)(dot - word)) : NULL;
-	bool known = false;
-	*ret = 0;
-	TRY(inspect_heap(in, &heap));
-	struct err *err = type ? inspect_find_types(in, type, &types) : NULL;
-	for (size_t i = 0; !err && i < types.n && !*ret; i++) {
-		struct dac_type_methods methods = { 0 };
-		err_ignore(dac_type_methods(in->look.dac, types.v[i], &methods));
-		vec_each(m, &methods) {
-			known |= str_eq(m->name, dot + 1);
-			if (str_eq(m->name, dot + 1) && m->code && !*ret)
-				*ret = m->code;
-		}
-		dac_type_methods_free(&methods);
+	switch (tier) {
+	case DAC_TIER_MINIMAL:
+		return "not optimised, for debuggers";
+	case DAC_TIER_OPTIMIZED:
+		return "optimised at once";
+	case DAC_TIER_QUICK:
+		return "quickly made (tier 0)";
+	case DAC_TIER_1:
+		return "optimised (tier 1)";
+	case DAC_TIER_AHEAD:
+		return "made ahead of time (ReadyToRun)";
+	case DAC_TIER_OSR:
+		return "optimised while it ran (OSR)";
+	case DAC_TIER_QUICK_COUNTS:
+		return "quickly made, counting (tier 0)";
+	case DAC_TIER_1_COUNTS:
+		return "optimised, counting (tier 1)";
+	default:
+		return "not known how";
 	}
-	dac_addresses_free(&types);
-	if (err || *ret)
-		return err;
-	CLEANUP(buf_free) struct buf shown = { 0 };
-	str_add_visible(&shown, word, strlen(word), 100);
-	if (known)
-		return err_new(ERR_NOT_FOUND, "'%s' is not compiled: nobody has called it, or it was inlined",
-			       buf_cstr(&shown));
-	return err_new(ERR_NOT_FOUND, "no loaded type has a method '%s'; give Type.Method, or an address in its code",
-		       buf_cstr(&shown));
 }
 
-/* An address, the name of a method that some thread is in, or any other. */
-static struct err *find_code(struct inspect *in, const char *word, uint64_t *ret)
+static void add_versions(struct inspect *in, const struct dac_code *code, struct answer *a)
 {
-	const struct dac_threads *threads;
-	CLEANUP(err_freep) struct err *no_address = inspect_address(word, ret);
-	if (!no_address)
-		return NULL;
-	TRY(inspect_threads(in, &threads));
-	vec_each(t, threads) {
-		struct dac_stack stack = { 0 };
-		CLEANUP(err_freep) struct err *err = t->os_id ? dac_stack(in->look.dac, t->os_id, &stack) : NULL;
-		bool found = false;
-		for (size_t i = 0; !err && i < stack.n && !found; i++) {
-			const struct dac_frame *f = &stack.v[i];
-			CLEANUP(buf_free) struct buf name = { 0 };
-			if (f->kind || !f->method || dac_method(in->look.dac, f->method) ||
-			    !(err = dac_learn_methods(in->look.dac, &f->method, 1)))
-				inspect_add_method(in, f->kind ? 0 : f->method, &name);
-			found = name.len && inspect_type_fits(buf_cstr(&name), word);
-			if (found)
-				*ret = f->ip;
-		}
-		dac_stack_free(&stack);
-		if (found)
-			return NULL;
+	struct dac_versions versions = { 0 };
+	err_ignore(dac_versions(in->look.dac, code->method, &versions));
+	if (versions.n)
+		answer_table(a, "Versions of its code", "", "address", "tier");
+	vec_each(v, &versions)
+		ANSWER_ROW(a, C_TEXT(v->code == code->start ? ">" : ""),
+			   v->code ? C_ADDRESS(v->code) : C_TEXT("none yet"), C_TEXT(tier_words(v->tier)));
+	dac_versions_free(&versions);
+}
+
+/* ---- exception handlers ---- */
+
+/* The source line of the first code between two offsets that came from any. */
+static void add_line_in(struct inspect *in, const struct dac_code *code, uint64_t from, uint64_t to, struct buf *out)
+{
+	const struct dac_il *first = NULL;
+	struct pdb_line l;
+	vec_each(il, code)
+		if (il->il_offset >= 0 && il->end > code->start + from && il->start < code->start + to &&
+		    (!first || il->start < first->start))
+			first = il;
+	if (first && dac_line(in->look.lines, code->method, first->il_offset, &l))
+		dac_line_add(out, &l);
+}
+
+static void add_clauses(struct inspect *in, const struct dac_code *code, struct answer *a)
+{
+	static const char *const kinds[] = { "fault", "finally", "catch when", "catch" };
+	struct dac_clauses clauses = { 0 };
+	err_ignore(dac_clauses(in->look.dac, code->start, &clauses));
+	if (clauses.n)
+		answer_table(a, "Exception handlers", "kind", "catches", "of code", "in", "handler", "at");
+	vec_each(c, &clauses) {
+		CLEANUP(buf_free) struct buf type = { 0 }, from = { 0 }, to = { 0 };
+		CLEANUP(mem_freep)
+		char *tried =
+			mem_printf("+%llx to +%llx", (unsigned long long)c->try_start, (unsigned long long)c->try_end);
+		if (c->any)
+			buf_str(&type, "everything");
+		else
+			type_show(c->catches, &type);
+		add_line_in(in, code, c->try_start, c->try_end, &from);
+		add_line_in(in, code, c->start, c->end, &to);
+		ANSWER_ROW(a, C_TEXT(kinds[c->kind]), C_TEXT(buf_cstr(&type)), C_TEXT(tried), C_TEXT(buf_cstr(&from)),
+			   C_ADDRESS(code->start + c->start), C_TEXT(buf_cstr(&to)));
 	}
-	return find_by_type(in, word, ret);
+	dac_clauses_free(&clauses);
 }
 
 struct err *inspect_method(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
 	struct dac_code code = { 0 };
-	uint64_t ip;
+	struct method_place place;
 	(void)n;
-	TRY(find_code(in, words[0], &ip));
-	CLEANUP(err_freep) struct err *none = dac_code(in->look.dac, ip, &code);
+	TRY(inspect_find_method(in, words[0], &place));
+	if (!place.ip)
+		return err_new(ERR_NOT_FOUND,
+			       "that method is not compiled: nobody has called it, or it was inlined; 'il' shows what "
+			       "it would do");
+	CLEANUP(err_freep) struct err *none = dac_code(in->look.dac, place.ip, &code);
 	if (none || !code.method) {
 		dac_code_free(&code);
 		return err_new(ERR_NOT_FOUND, "no managed code is at 0x%llx; 'stacks --all' shows addresses of code",
-			       (unsigned long long)ip);
+			       (unsigned long long)place.ip);
 	}
 	struct err *err = dac_learn_methods(in->look.dac, &code.method, 1);
 	const struct dac_method *m = err ? NULL : dac_method(in->look.dac, code.method);
@@ -181,7 +203,9 @@ struct err *inspect_method(struct inspect *in, const char *const *words, size_t 
 		answer_line(a, "%s of code at 0x%llx, %s; token %08x", fmt_bytes(code.size).s,
 			    (unsigned long long)code.start,
 			    code.precompiled ? "compiled ahead of time" : "compiled by the JIT", m->token);
-		err = disassemble(in, &code, ip, a);
+		add_versions(in, &code, a);
+		add_clauses(in, &code, a);
+		err = disassemble(in, &code, place.ip, a);
 	}
 	dac_code_free(&code);
 	return err;

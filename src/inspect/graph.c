@@ -8,15 +8,9 @@
 
 #define SHOWN_HELD 20
 
-typedef struct err *(*graph_fn)(struct inspect *in, struct heapgraph **ret);
-
-static struct err *vertex(struct inspect *in, const char *word, graph_fn make, struct heapgraph **ret_graph,
-			  uint32_t *ret)
+static struct err *vertex(const struct heapgraph *g, uint64_t object, uint32_t *ret)
 {
-	uint64_t object;
-	TRY(inspect_object(in, word, &object));
-	TRY(make(in, ret_graph));
-	*ret = heapgraph_at(*ret_graph, object);
+	*ret = heapgraph_at(g, object);
 	if (*ret == GRAPH_NONE)
 		return err_new(ERR_NOT_FOUND, "the object at 0x%llx is not among those that were walked",
 			       (unsigned long long)object);
@@ -35,16 +29,20 @@ static void name_vertex(const struct heapgraph *g, uint32_t v, struct buf *out)
 
 struct err *inspect_roots(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
-	struct heapgraph *g;
+	CLEANUP(heapgraph_freep) struct heapgraph *g = NULL;
+	uint64_t address;
 	uint32_t object;
 	struct graph_path path = { 0 };
 	(void)n;
-	TRY(vertex(in, words[0], inspect_ways, &g, &object));
-	if (in->shortest[object] == GRAPH_NONE) {
+	TRY(inspect_object(in, words[0], &address));
+	TRY(inspect_way(in, address, &g));
+	TRY(vertex(g, address, &object));
+	CLEANUP(mem_freep) uint32_t *shortest = heapgraph_shortest(g);
+	if (shortest[object] == GRAPH_NONE) {
 		answer_line(a, "nothing keeps it alive: the next collection of its generation takes it");
 		return NULL;
 	}
-	heapgraph_path(g, in->shortest, object, &path);
+	heapgraph_path(g, shortest, object, &path);
 	answer_table(a, "The shortest way to it", "through", "what", "address");
 	for (size_t i = 0; i < path.n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 }, step = { 0 };
@@ -94,9 +92,12 @@ static void add_held(const struct heapgraph *g, uint32_t object, struct answer *
 struct err *inspect_retained(struct inspect *in, const char *const *words, size_t n, struct answer *a)
 {
 	struct heapgraph *g;
+	uint64_t address;
 	uint32_t object;
 	(void)n;
-	TRY(vertex(in, words[0], inspect_graph, &g, &object));
+	TRY(inspect_object(in, words[0], &address));
+	TRY(inspect_graph(in, &g));
+	TRY(vertex(g, address, &object));
 	if (!heapgraph_reached(g, object)) {
 		answer_line(a, "nothing keeps it alive: the next collection of its generation takes it");
 		return NULL;

@@ -36,7 +36,6 @@ void inspect_close(struct inspect *in)
 {
 	if (!in)
 		return;
-	mem_free(in->shortest);
 	heapgraph_free(in->graph);
 	heap_outline_free(&in->outline);
 	heap_close(in->heap);
@@ -135,27 +134,30 @@ static bool on_drained(void *user, double ratio)
 	return !err;
 }
 
-struct err *inspect_ways(struct inspect *in, struct heapgraph **ret)
+/* only_to: see struct heap_drain. */
+static struct err *make_graph(struct inspect *in, uint64_t only_to, struct heapgraph **ret)
 {
 	const struct heap_outline *outline;
 	struct heap *heap;
 	CLEANUP(buf_free) struct buf bytes = { .limit = (size_t)16 << 30 };
-	struct heap_drain drain = { .on_progress = on_drained, .user = in };
-	if (!in->graph) {
-		TRY(inspect_outline(in, &outline));
-		TRY(inspect_heap(in, &heap));
-		TRY(heap_drain(heap, in->look.dac, &drain, &bytes));
-		struct cursor c = cursor_make(bytes.data, bytes.len);
-		TRY(heapgraph_read(&c, &in->graph));
-		in->shortest = heapgraph_shortest(in->graph);
-	}
-	*ret = in->graph;
-	return NULL;
+	struct heap_drain drain = { .on_progress = on_drained, .user = in, .only_to = only_to };
+	TRY(inspect_outline(in, &outline));
+	TRY(inspect_heap(in, &heap));
+	TRY(heap_drain(heap, in->look.dac, &drain, &bytes));
+	struct cursor c = cursor_make(bytes.data, bytes.len);
+	return heapgraph_read(&c, ret);
+}
+
+struct err *inspect_way(struct inspect *in, uint64_t object, struct heapgraph **ret)
+{
+	return make_graph(in, object, ret);
 }
 
 struct err *inspect_graph(struct inspect *in, struct heapgraph **ret)
 {
-	TRY(inspect_ways(in, ret));
+	if (!in->graph)
+		TRY(make_graph(in, 0, &in->graph));
+	*ret = in->graph;
 	heapgraph_dominate(*ret);
 	return NULL;
 }
@@ -465,17 +467,22 @@ static const struct inspect_command commands[] = {
 	{ "retained", "ADDRESS", "what would go with it, and what holds it alone", 1, 1, inspect_retained },
 	{ "locks", "", "locks that are held, by whom, and how many wait", 0, 0, inspect_locks },
 	{ "tasks", "", "async methods that are not done: where each awaits, and for what", 0, 0, inspect_tasks },
+	{ "requests", "", "HTTP requests: being handled, and sent but not answered", 0, 0, inspect_requests },
 	{ "pool", "", "the thread pool: threads, limits, work that waits", 0, 0, inspect_pool },
 	{ "timers", "", "timers: due, period, what they call", 0, 0, inspect_timers },
 	{ "modules", "", "assemblies and libraries", 0, 0, inspect_modules },
 	{ "handles", "[KIND]", "handles by kind, or those of one kind", 0, 1, inspect_handles },
 	{ "finalizers", "", "objects with a finalizer, by type, and those that wait for it", 0, 0, inspect_finalizers },
 	{ "gcheap", "", "the collector's heaps, generation by generation", 0, 0, inspect_gcheap },
+	{ "loader", "", "the runtime's memory for types, stubs and code, by what it is for", 0, 0, inspect_loader },
 	{ "stack-objects", "THREAD", "objects that a thread's stack keeps alive", 1, 1, inspect_stack_objects },
 	{ "locals", "THREAD", "arguments and local variables by name, frame by frame", 1, 1, inspect_locals },
-	{ "type", "NAME", "a type: size, base, fields, static values", 1, 1, inspect_type },
-	{ "method", "ADDRESS | NAME", "code of a method or around an address: range, IL map, instructions", 1, 1,
+	{ "type", "NAME | TOKEN", "a type: size, base, fields, static values; TOKEN is Shop.dll!02000012", 1, 1,
+	  inspect_type },
+	{ "method", "ADDRESS | NAME | TOKEN", "a method's code: versions, handlers, IL map, instructions", 1, 1,
 	  inspect_method },
+	{ "il", "ADDRESS | NAME | TOKEN", "a method as it was compiled: IL with names and source lines", 1, 1,
+	  inspect_il },
 	{ "verify-heap", "", "walks the whole heap and says whether it makes sense", 0, 0, inspect_verify_heap },
 	{ "find-string", "TEXT", "strings that contain it", 1, 1, inspect_find_string },
 	{ "where", "ADDRESS", "what an address is: object, code, stack, type, mapping", 1, 1, inspect_where },

@@ -12,8 +12,7 @@ struct inspect {
 	struct dac_threads threads;
 	bool has_threads, has_outline;
 	struct heap_outline outline;
-	struct heapgraph *graph; /* made by inspect_ways() */
-	uint32_t *shortest;
+	struct heapgraph *graph; /* made by inspect_graph() */
 	int cancel_fd;
 };
 
@@ -25,8 +24,8 @@ struct err *inspect_heap(struct inspect *in, struct heap **ret) MUST_USE;
 struct err *inspect_outline(struct inspect *in, const struct heap_outline **ret) MUST_USE;
 /* All objects, dominated; slow the first time. */
 struct err *inspect_graph(struct inspect *in, struct heapgraph **ret) MUST_USE;
-/* The same without dominators, which take longest: enough for the shortest ways. */
-struct err *inspect_ways(struct inspect *in, struct heapgraph **ret) MUST_USE;
+/* No more of it than a shortest way to that object; the caller frees. */
+struct err *inspect_way(struct inspect *in, uint64_t object, struct heapgraph **ret) MUST_USE;
 /* ERR_CANCELLED once someone asked to stop. */
 struct err *inspect_go_on(const struct inspect *in) MUST_USE;
 
@@ -47,6 +46,16 @@ bool inspect_type_fits(const char *shown, const char *wanted);
 
 /* Method tables of loaded types that fit the name; none is no error. Call inspect_heap first. */
 struct err *inspect_find_types(struct inspect *in, const char *wanted, struct dac_addresses *ret) MUST_USE;
+
+/* What "Shop.dll!06000012" stands for: a method table, or a method description. */
+enum inspect_table { INSPECT_TYPE = 0x02, INSPECT_METHOD = 0x06 };
+struct err *inspect_token(struct inspect *in, const char *word, enum inspect_table table, uint64_t *ret) MUST_USE;
+struct method_place {
+	uint64_t method; /* description */
+	uint64_t ip;	 /* an address in its code; 0 = it is not compiled */
+};
+/* By an address in its code, by name (first one that some thread is in), or by its token. */
+struct err *inspect_find_method(struct inspect *in, const char *word, struct method_place *ret) MUST_USE;
 
 /* ---- words for things; all appended, for people ---- */
 
@@ -91,3 +100,6 @@ INSPECT_COMMAND(inspect_where);
 INSPECT_COMMAND(inspect_memory);
 INSPECT_COMMAND(inspect_registers);
 INSPECT_COMMAND(inspect_referrers);
+INSPECT_COMMAND(inspect_requests);
+INSPECT_COMMAND(inspect_il);
+INSPECT_COMMAND(inspect_loader);

@@ -1,4 +1,4 @@
-/* pool, timers, handles, finalizers: what the runtime keeps for later. */
+/* pool, timers, handles, finalizers, loader: what the runtime keeps for later. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -323,5 +323,76 @@ struct err *inspect_finalizers(struct inspect *in, const char *const *words, siz
 	add_kinds(&used, "In use, with a finalizer", "type", a);
 	answer_line(a, "%s for the finalizer thread; %s a finalizer", fmt_plural(all, "object waits", "objects wait").s,
 		    fmt_plural(o->n_finalizable, "object has", "objects have").s);
+	return NULL;
+}
+
+/* ---- loader ---- */
+
+struct loader_row {
+	const char *name;
+	uint64_t bytes, blocks;
+};
+
+static int biggest_first(const void *a, const void *b)
+{
+	const struct loader_row *x = a, *y = b;
+	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+}
+
+struct loader_rows { /* a VEC */
+	struct loader_row *v;
+	size_t n, cap;
+};
+
+/* Names are interned by the dac: the same name is the same pointer. */
+static uint64_t add_loader(struct inspect *in, uint64_t allocator, struct loader_rows *rows)
+{
+	struct dac_named_heaps heaps = { 0 };
+	uint64_t bytes = 0;
+	err_ignore(dac_named_heaps(in->look.dac, allocator, &heaps));
+	vec_each(h, &heaps) {
+		struct loader_row *row = NULL;
+		vec_each(r, rows)
+			if (r->name == h->name)
+				row = r;
+		if (!row) {
+			vec_push(rows, ((struct loader_row){ .name = h->name }));
+			row = &rows->v[rows->n - 1];
+		}
+		row->bytes += h->bytes;
+		row->blocks += h->blocks;
+		bytes += h->bytes;
+	}
+	dac_named_heaps_free(&heaps);
+	return bytes;
+}
+
+/* Assemblies that can be unloaded have one each; all others share one. */
+struct err *inspect_loader(struct inspect *in, const char *const *words, size_t n, struct answer *a)
+{
+	const struct dac_modules *modules;
+	struct map_u64 seen = { 0 };
+	struct loader_rows rows = { 0 };
+	uint64_t bytes = 0;
+	(void)words, (void)n;
+	TRY(dac_modules(in->look.dac, &modules));
+	vec_each(m, modules) {
+		bool new = false;
+		if (m->loader_allocator)
+			map_u64_put(&seen, m->loader_allocator, &new);
+		if (new)
+			bytes += add_loader(in, m->loader_allocator, &rows);
+	}
+	bytes += add_loader(in, 0, &rows);
+	vec_sort(&rows, biggest_first);
+	if (rows.n)
+		answer_table(a, NULL, "bytes", "blocks", "for");
+	vec_each(r, &rows)
+		ANSWER_ROW(a, C_BYTES(r->bytes), C_COUNT(r->blocks), C_TEXT(r->name));
+	answer_line(a, "%s of memory for types, stubs and code; %s, %s", fmt_bytes(bytes).s,
+		    fmt_plural(modules->n, "assembly", "assemblies").s,
+		    fmt_plural(seen.n, "loader allocator", "loader allocators").s);
+	vec_free(&rows);
+	map_u64_free(&seen);
 	return NULL;
 }

@@ -332,6 +332,12 @@ struct err *inspect_find_types(struct inspect *in, const char *wanted, struct da
 {
 	const struct dac_modules *modules;
 	const struct heap_type *exact = NULL;
+	if (strchr(wanted, '!')) {
+		uint64_t type;
+		TRY(inspect_token(in, wanted, INSPECT_TYPE, &type));
+		vec_push(ret, type);
+		return NULL;
+	}
 	TRY(dac_modules(in->look.dac, &modules));
 	vec_each(m, modules) {
 		struct dac_addresses types = { 0 };

@@ -73,6 +73,23 @@ struct err *connect_wait(const char *socket, struct deadline deadline, int *ret_
 	return connect_to(socket, 0, deadline, ret_fd);
 }
 
+/* A datagram socket cannot be connected to a listening one, but the kernel first looks whether anybody is there. */
+int connect_probe(void)
+{
+	return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+bool connect_nobody(int probe_fd, const char *socket)
+{
+	struct sockaddr_un address;
+	CLOSE_FD int folder = -1;
+	struct err *err = make_address(socket, &address, &folder);
+	bool known = !err && probe_fd >= 0;
+	err_free(err);
+	return known && connect(probe_fd, (struct sockaddr *)&address, sizeof(address)) < 0 &&
+	       (errno == ECONNREFUSED || errno == ENOENT);
+}
+
 pid_t connect_peer(int fd)
 {
 	struct ucred peer = { 0 };

@@ -5,6 +5,9 @@
  * semidominator. Near-linear in practice. Retained sizes are sums from the end: a vertex has a higher number than its
  * dominator.
  *
+ * What stacks hold comes last: a method that is just at work on a cache would otherwise own a share of all that is in
+ * it. What other roots reach is theirs, and a reference to it from what only stacks reach does not count.
+ *
  * Heaps are large, so memory counts: an edge that leads to a higher number comes from an ancestor, and of those only
  * the least matters, which is one word. Only edges to lower numbers are turned round, and they are few. */
 
@@ -26,6 +29,7 @@ static inline const uint32_t *edges_of(const struct heapgraph *g, uint32_t verte
 struct search {
 	const struct heapgraph *g;
 	uint32_t n_vertices, n; /* n: reached */
+	uint32_t firm;		/* numbers below are reached without stacks */
 	uint32_t *number;	/* by vertex; GRAPH_NONE = not reached */
 	uint32_t *vertex;	/* by number, and so are all below */
 	uint32_t *parent;
@@ -44,6 +48,13 @@ static void visit(struct search *s, uint32_t vertex, uint32_t parent)
 	s->n++;
 }
 
+/* The roots twice, stacks only the second time. */
+static uint32_t root_at(const struct heapgraph *g, uint32_t i)
+{
+	uint32_t n = (uint32_t)g->roots.n, root = i % n;
+	return (g->roots.v[root].kind == GRAPH_STACK) == (i >= n) ? g->n + root : GRAPH_NONE;
+}
+
 /* Depth first; the way back is the parents. */
 static void number_all(struct search *s)
 {
@@ -51,10 +62,12 @@ static void number_all(struct search *s)
 	uint32_t top = heapgraph_top(g), at = 0;
 	visit(s, top, 0);
 	for (;;) {
-		uint32_t vertex = s->vertex[at], n = (uint32_t)g->roots.n, next = GRAPH_NONE;
+		uint32_t vertex = s->vertex[at], n = 2 * (uint32_t)g->roots.n, next = GRAPH_NONE;
 		const uint32_t *edges = vertex == top ? NULL : edges_of(g, vertex, &n);
 		while (s->semi[at] < n && next == GRAPH_NONE) {
-			uint32_t to = edges ? edges[s->semi[at]] : g->n + s->semi[at];
+			if (vertex == top && s->semi[at] == g->roots.n)
+				s->firm = s->n;
+			uint32_t to = vertex == top ? root_at(g, s->semi[at]) : edges[s->semi[at]];
 			s->semi[at]++;
 			if (to != GRAPH_NONE && s->number[to] == GRAPH_NONE)
 				next = to;
@@ -80,6 +93,8 @@ static void turn_round(struct search *s, bool fill)
 			uint32_t to = edges[k] == GRAPH_NONE ? i : s->number[edges[k]];
 			if (to > i)
 				s->semi[to] = MIN(s->semi[to], i);
+			else if (to < s->firm && i >= s->firm)
+				continue;
 			else if (to < i && fill)
 				s->before[s->before_first[to]++] = i;
 			else if (to < i)

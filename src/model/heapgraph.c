@@ -1,6 +1,7 @@
 /* Reading a heap back. The stream may be anything: every count is bounded by the bytes that are left, every number by
  * what it has to fit into. */
 
+#include "base/ranks.h"
 #include "model/heapgraph_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,7 @@ struct reader {
 	VEC(uint64_t) root_addresses;
 	VEC(uint64_t) link_ends; /* from, to */
 	VEC(struct link) links;
-	/* first object at or behind each 1 << shift units */
-	uint32_t *buckets;
-	unsigned shift;
-	uint64_t n_buckets;
+	struct ranks places; /* positions of objects */
 };
 
 static inline uint64_t get(struct reader *r)
@@ -200,6 +198,7 @@ static bool read_object(struct reader *r, struct graph_region *region, uint64_t 
 	if (g->n >= r->n_all)
 		return false;
 	g->position[g->n] = (uint32_t)(region->position + (address - region->start) / 8);
+	ranks_add(&r->places, g->position[g->n]);
 	g->type[g->n] = (uint32_t)number;
 	g->units[g->n] = (uint32_t)units;
 	g->first[g->n++] = (uint32_t)r->used;
@@ -233,6 +232,8 @@ static bool read_objects(struct reader *r, uint64_t objects, uint64_t references
 	if (objects > cursor_left(r->in) || references > cursor_left(r->in) || references >= GRAPH_NONE ||
 	    objects >= GRAPH_NONE / 2)
 		return false;
+	const struct graph_region *last = &vec_last(&g->regions);
+	ranks_init(&r->places, last->position + (last->end - last->start) / 8, objects);
 	r->n_all = (uint32_t)objects;
 	r->n_edges = references;
 	g->position = mem_array(MAX(objects, (uint64_t)1), sizeof(uint32_t));
@@ -277,48 +278,15 @@ static bool read_facts(struct reader *r)
 
 /* ---- positions into objects ---- */
 
-static void make_buckets(struct reader *r)
-{
-	const struct heapgraph *g = r->g;
-	uint64_t units = g->n ? (uint64_t)g->position[g->n - 1] + 1 : 1;
-	while (units >> r->shift > 2 * (uint64_t)g->n + 64)
-		r->shift++;
-	r->n_buckets = (units >> r->shift) + 1;
-	r->buckets = mem_array(r->n_buckets + 1, sizeof(uint32_t));
-	uint32_t object = 0;
-	for (uint64_t b = 0; b <= r->n_buckets; b++) {
-		while (object < g->n && (uint64_t)g->position[object] < b << r->shift)
-			object++;
-		r->buckets[b] = object;
-	}
-}
-
-/* The last object that begins at or before the position; GRAPH_NONE = none does. */
-static uint32_t object_before(const struct reader *r, uint32_t position)
-{
-	uint64_t b = (uint64_t)position >> r->shift;
-	if (b >= r->n_buckets)
-		return r->g->n ? r->g->n - 1 : GRAPH_NONE;
-	uint32_t lo = r->buckets[b], hi = r->buckets[b + 1];
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-		if (r->g->position[mid] <= position)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo ? lo - 1 : GRAPH_NONE;
-}
-
 static uint32_t object_at(const struct reader *r, uint32_t position)
 {
-	uint32_t object = position == GRAPH_NONE ? GRAPH_NONE : object_before(r, position);
-	return object != GRAPH_NONE && r->g->position[object] == position ? object : GRAPH_NONE;
+	_Static_assert(GRAPH_NONE == RANKS_NONE, "no position, no object");
+	return ranks_of(&r->places, position);
 }
 
 static uint32_t object_around(const struct reader *r, uint32_t position)
 {
-	uint32_t object = position == GRAPH_NONE ? GRAPH_NONE : object_before(r, position);
+	uint32_t object = position == GRAPH_NONE ? GRAPH_NONE : ranks_up_to(&r->places, position);
 	return object != GRAPH_NONE && position - r->g->position[object] < r->g->units[object] ? object : GRAPH_NONE;
 }
 
@@ -421,7 +389,7 @@ static struct err *read_all(struct reader *r)
 	if (!read_types(r) || !read_facts(r))
 		return misshapen("its types make no sense");
 	r->g->facts.strays = strays;
-	make_buckets(r);
+	ranks_seal(&r->places);
 	resolve(r);
 	gather_links(r);
 	return insert_links(r) ? NULL : misshapen("it has too many references");
@@ -435,7 +403,7 @@ struct err *heapgraph_read(struct cursor *in, struct heapgraph **ret)
 	vec_free(&r.root_addresses);
 	vec_free(&r.link_ends);
 	vec_free(&r.links);
-	mem_free(r.buckets);
+	ranks_free(&r.places);
 	if (!err)
 		*ret = STEAL(g);
 	return err;

@@ -145,8 +145,8 @@ const char *heapgraph_slot(const struct heapgraph *g, uint32_t object, uint32_t 
 
 /* ---- who holds what ---- */
 
-/* Reachability, dominators, retained sizes and the tree of dominators. Once. An object whose units were set to 0 is
- * still there but counts for nothing. */
+/* Reachability, dominators, retained sizes and the tree of dominators. Once. Stacks own what nobody else reaches. An
+ * object whose units were set to 0 is still there but counts for nothing. */
 void heapgraph_dominate(struct heapgraph *g);
 static inline bool heapgraph_reached(const struct heapgraph *g, uint32_t vertex)
 {

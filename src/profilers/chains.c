@@ -209,20 +209,30 @@ void chain_awaits_brief(const struct chain *c, struct buf *out)
 	awaits_words(c, true, out);
 }
 
+static bool step_is_own(const struct chains *all, const struct chain *c, uint32_t i)
+{
+	return !all->methods.v[all->steps.v[c->first + i].method].framework;
+}
+
+uint32_t chain_start(const struct chains *all, const struct chain *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (step_is_own(all, c, i))
+			return i;
+	return 0;
+}
+
 uint32_t chain_site(const struct chains *all, const struct chain *c)
 {
 	for (uint32_t i = c->n; i-- > 0;)
-		if (!all->methods.v[all->steps.v[c->first + i].method].framework)
+		if (step_is_own(all, c, i))
 			return i;
 	return c->n ? c->n - 1 : 0;
 }
 
 bool chain_is_own(const struct chains *all, const struct chain *c)
 {
-	for (uint32_t i = 0; i < c->n; i++)
-		if (!all->methods.v[all->steps.v[c->first + i].method].framework)
-			return true;
-	return false;
+	return c->n && step_is_own(all, c, chain_start(all, c));
 }
 
 uint32_t chain_unmoved(const struct chains *all, const struct chain *c, const struct map_u64 *before)

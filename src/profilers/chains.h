@@ -76,6 +76,8 @@ void chain_awaits_words(const struct chain *c, struct buf *out);
 void chain_awaits_brief(const struct chain *c, struct buf *out);
 /* Is any of its methods the user's own? */
 bool chain_is_own(const struct chains *all, const struct chain *c);
+/* The outermost step of the user's own; 0 when there is none. */
+uint32_t chain_start(const struct chains *all, const struct chain *c);
 /* The innermost step of the user's own; the last one when there is none. */
 uint32_t chain_site(const struct chains *all, const struct chain *c);
 /* How many of its operations stood at the very same place in the other look. Objects that the collector has moved

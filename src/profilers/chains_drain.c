@@ -275,7 +275,8 @@ static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 	chains_tell(f, &f->boxes.v[last], &chain, &what);
 	chain.what = strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&what)));
 	uint64_t hash = hash_bytes(chain.what, strlen(chain.what), chain.awaits);
-	for (uint32_t i = 0; i < chain.n; i++)
+	/* How the platform came to call it differs from request to request. */
+	for (uint32_t i = chain_start(f->c, &chain); i < chain.n; i++)
 		hash = step_hash(&f->c->steps.v[chain.first + i], hash);
 	bool new;
 	uint64_t *place = map_u64_put(&g->by_hash, hash, &new);

@@ -5,6 +5,7 @@
 #include "profilers/profiler.h"
 #include "profilers/waitgraph.h"
 
+#define MANY 10 /* threads that wait */
 #define FIRST "threads"
 #define SECOND "threads-2"
 #define CIRCLES_SHOWN 5
@@ -425,11 +426,17 @@ static void say_itself(struct rich *v, const struct seen *s, const struct seen_t
 		     "would run it.");
 }
 
-static void say_nothing(struct rich *v, const struct seen *s)
+static size_t count_blocked(const struct seen *s)
 {
 	size_t blocked = 0;
 	vec_each(t, &s->threads)
 		blocked += doing_is_blocked(seen_doing(s, t));
+	return blocked;
+}
+
+static void say_nothing(struct rich *v, const struct seen *s)
+{
+	size_t blocked = count_blocked(s);
 	rich_text(v, "No deadlock: no threads wait for each other in a circle.");
 	if (!blocked) {
 		rich_text(v, " None waits for another at all.");
@@ -520,7 +527,10 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		say_nothing(v, s);
 	if (cs.v.n > 1)
 		rich_text(v, " %s.", fmt_plural(cs.v.n - 1, "more circle", "more circles").s);
-	const char *next = profiler_next(exam->profiler, has_init(s, &cs) ? "deadlock-init" : finding);
+	bool many = str_eq(finding, "nothing-found") && count_blocked(s) >= MANY;
+	const char *next = profiler_next(exam->profiler, has_init(s, &cs) ? "deadlock-init"
+							 : many		  ? "many-wait"
+									  : finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
 	for (size_t i = 0; i < cs.v.n && i < CIRCLES_SHOWN; i++)
@@ -578,10 +588,13 @@ const struct profiler profiler_deadlocks = {
 			{ "held-waiting",
 			  "Never wait for a signal while holding a lock that whoever signals may need; give "
 			  "that wait a time limit to see it fail." },
+			{ "nothing-found",
+			  "Requests that await hold no thread: if some hang, stuck-tasks shows what they wait for." },
+			{ "many-wait", "Run merged-call-stacks: it shows where they wait." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 8,
+	.n_advice = 10,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -29,6 +29,8 @@ static const struct {
 	{ "System.Threading.Tasks.Task.Wait", DOING_TASK },
 	{ "System.Threading.Tasks.Task.InternalWait", DOING_TASK },
 	{ "System.Threading.Tasks.Task.SpinThenBlockingWait", DOING_TASK },
+	/* A blocking call waits for the thread that polls all sockets. */
+	{ "System.Net.Sockets.SocketAsyncContext.", DOING_SOCKET },
 	{ "System.Threading.Barrier.", DOING_MEETING },
 	{ "System.Threading.CountdownEvent.", DOING_MEETING },
 	{ "System.Threading.ReaderWriterLock", DOING_RWLOCK },
@@ -205,6 +207,11 @@ void doing_words(enum doing doing, const struct seen_thread *t, bool several, st
 bool doing_is_blocked(enum doing doing)
 {
 	return doing >= DOING_LOCK && doing <= DOING_JOIN;
+}
+
+bool doing_keeps_worker(enum doing doing)
+{
+	return doing_is_blocked(doing) || doing == DOING_SOCKET;
 }
 
 void seen_thread_brief(const struct seen_thread *t, struct buf *out)

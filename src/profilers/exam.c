@@ -147,15 +147,7 @@ static void check_agent(const struct exam *exam, struct way_check *check)
 
 struct err *exam_choose_way(struct exam *exam, enum way wanted)
 {
-	if (wanted != WAY_AUTO && !uses(exam->profiler, wanted)) {
-		struct buf known = { 0 };
-		for (const enum way *w = exam->profiler->ways; *w; w++)
-			buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
-		struct err *err = err_new(ERR_USAGE, "%s cannot work by '%s'; it works by %s", exam->profiler->id,
-					  way_name(wanted), buf_cstr(&known));
-		buf_free(&known);
-		return err;
-	}
+	TRY(profiler_check_way(exam->profiler, wanted));
 	if (exam->core)
 		return choose_core(exam, wanted);
 	struct way_check checks[WAY_COUNT] = { 0 };

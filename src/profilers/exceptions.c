@@ -22,6 +22,7 @@
 
 #define TYPES_MAX 2000
 #define MESSAGE_UNITS 400
+#define SAID_LETTERS 100 /* of it in the verdict */
 #define THREADS_MAX 100000
 #define RATE_BINS 512
 #define FIRST_BIN_NS 2000000
@@ -439,6 +440,21 @@ static const struct site *main_site(const struct exceptions *x, const struct sit
 	return best ? best : &sites->v[0];
 }
 
+/* What is thrown in one place only says the same, as a rule. */
+static void add_message(const struct exceptions *x, const struct sites *sites, const struct site *top,
+			struct rich *text)
+{
+	const char *message = x->types.v[top->type].message;
+	size_t places = 0, len = 0, n = 0;
+	vec_each(site, sites)
+		places += site->type == top->type && !site->again;
+	if (!message || places != 1)
+		return;
+	for (uint32_t cp; message[len] && n < SAID_LETTERS; n++)
+		len += utf8_decode(message + len, strlen(message + len), &cp);
+	rich_text(text, " The first says “%.*s%s”.", (int)len, message, message[len] ? "…" : "");
+}
+
 /* "10 % are X, thrown in Y." about the most frequent ones. */
 static void add_top(struct exceptions *x, const struct view *v, const struct sites *sites, double once,
 		    struct rich *text)
@@ -464,6 +480,7 @@ static void add_top(struct exceptions *x, const struct view *v, const struct sit
 		rich_code(text, top->method);
 	}
 	rich_text(text, ".");
+	add_message(x, sites, top, text);
 	buf_free(&name);
 }
 

@@ -417,9 +417,9 @@ const struct profiler profiler_heap_stats = {
 	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "memory-is-elsewhere",
-			  "Look at native libraries, at what Marshal.Alloc took, at what is not disposed, and at the "
-			  "number of threads; memory-leaks tells whether it grows." },
+			{ "memory-is-elsewhere", "Look at native libraries and mapped files, at what Marshal.Alloc "
+						 "took, at what is not disposed, and at the "
+						 "number of threads; memory-leaks tells whether it grows." },
 			{ "fragmented", "Run gc-stats: pinned objects and large objects of varying sizes do that. "
 					"DOTNET_GCConserveMemory=5 makes the collector compact." },
 			{ "mostly-garbage",

@@ -188,6 +188,17 @@ static uint32_t named_by_root(const struct heapgraph *g, uint32_t v)
 	return one ? only : v;
 }
 
+/* What a part has is no longer in what lies between it and v. */
+static void take_from_above(struct search *s, uint32_t part, uint32_t v)
+{
+	const struct heapgraph *g = s->g;
+	for (uint32_t u = g->dominator[part]; u != v; u = g->dominator[u]) {
+		const uint64_t *objects = map_u64_get(&s->left_objects, u);
+		set_left(s, u, left_of(s, u) - g->retained[part],
+			 (objects ? *objects : g->retained_objects[u]) - g->retained_objects[part]);
+	}
+}
+
 /* Takes all that it has, but for what its parts have, who do the same. */
 static void explore_own(struct search *s, uint32_t v)
 {
@@ -201,6 +212,7 @@ static void explore_own(struct search *s, uint32_t v)
 	find_parts(s, from, &parts);
 	vec_each(part, &parts) {
 		explore_own(s, *part);
+		take_from_above(s, *part, v);
 		set_left(s, *part, 0, 0);
 		units -= MIN(units, (uint64_t)g->retained[*part]);
 		objects -= MIN(objects, (uint64_t)g->retained_objects[*part]);
@@ -432,6 +444,11 @@ static void find_claims(const struct heapgraph *g, const uint32_t *holder_of_typ
 	mem_free(known);
 }
 
+static bool is_stack(const struct heapgraph *g, uint32_t who)
+{
+	return who >= g->n && who < heapgraph_top(g) && g->roots.v[who - g->n].kind == GRAPH_STACK;
+}
+
 static void name_claimants(const struct heapgraph *g, struct holders *h)
 {
 	CLEANUP(map_u64_free) struct map_u64 claims = { 0 };
@@ -447,9 +464,15 @@ static void name_claimants(const struct heapgraph *g, struct holders *h)
 	while (map_u64_next(&claims, &at, &next.key, &next.n))
 		vec_push(&sorted, next);
 	vec_sort(&sorted, most_claims_first);
-	vec_each(c, &sorted) {
+	for (size_t i = 0; i < 2 * sorted.n; i++) {
+		const struct claim *c = &sorted.v[i % sorted.n];
 		struct holder *one = &h->v.v[c->key >> 32];
 		uint32_t who = (uint32_t)c->key;
+		bool stack = is_stack(g, who), last = i >= sorted.n;
+		/* Stacks have no share in what others hold. */
+		if (stack != last || (stack && one->firm))
+			continue;
+		one->firm |= !stack;
 		if (who < heapgraph_top(g) && !one->by_root) {
 			one->by_root = true;
 			one->root = who;
@@ -484,9 +507,7 @@ static void find_main_at(struct search *s, struct holder *h, enum depth_of_searc
 			sum_content(s, s->members.v[m].vertex, depth);
 		uint32_t best = heaviest(s);
 		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
-		/* More than it has: objects in each other, of which one is its own holder. Then nothing is said. */
-		if (best == GRAPH_NONE || c->units * 8 > h->bytes ||
-		    (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
+		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
 			break;
 		h->main_type = best;
 		h->main_objects = c->objects;
@@ -647,5 +668,5 @@ void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf
 	else
 		heap_root_name(g, h->also - g->n, true, out);
 	if (h->claims > 1)
-		buf_str(out, h->claims > 2 ? " and others at once" : " at once");
+		buf_str(out, h->claims > 1u + h->by_root ? " and others at once" : " at once");
 }

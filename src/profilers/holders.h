@@ -9,6 +9,7 @@ struct holder {
 	uint32_t vertex;       /* a root, or an object; of several alike the largest */
 	uint32_t root;	       /* vertex of the root that it hangs on; when several do, of the nearest */
 	bool several, by_root; /* by_root: that root refers to objects like it */
+	bool firm;	       /* others than stacks do */
 	uint32_t also;	       /* when several do: another one of them, or (beyond the top) a type; or GRAPH_NONE */
 	size_t claims;	       /* then: how many there are */
 	uint64_t alike;	       /* objects of this type at this root, this one too */

@@ -1,4 +1,5 @@
 #include "profilers/hot.h"
+#include "eventpipe/methods.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,13 +54,24 @@ static uint32_t tree_frame(struct calltree *t, const struct samples *s, uint32_t
 	return memo[frame] - 1;
 }
 
+/* The innermost of the user's own; without one, what was compiled to call it, in which it may be inlined. */
+static size_t site_of(const struct samples *s, const uint32_t *frames, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (s->frames.v[frames[i]].kind == FRAME_CODE)
+			return i;
+	for (size_t i = 0; i < n; i++)
+		if (s->frames.v[frames[i]].kind == FRAME_FRAMEWORK &&
+		    method_is_compiled(samples_frame_name(s, frames[i])))
+			return i;
+	return n;
+}
+
 /* Leaf first. */
 static void sum_site(struct summing *g, const uint32_t *frames, size_t n, uint64_t weight)
 {
 	const struct samples *s = g->hot->samples;
-	size_t i = 0;
-	while (i < n && s->frames.v[frames[i]].kind != FRAME_CODE)
-		i++;
+	size_t i = site_of(s, frames, n);
 	uint32_t site = i < n ? frames[i] : UINT32_MAX;
 	*map_u64_put(&g->site, site, NULL) += weight;
 	*map_u64_put(&g->below, (uint64_t)site << 32 | frames[0], NULL) += weight;

@@ -39,6 +39,7 @@ struct grower {
 	const char *name, *detail; /* detail: of holders */
 	const char *shown;	   /* the name with the field that had most at the last look */
 	const char *keeps;	   /* of holders: main type at the last look where it had one; or NULL */
+	bool finalizers;	   /* the queue of what waits for them */
 	struct sum at[LOOKS_MAX];
 	uint64_t kept[LOOKS_MAX]; /* objects of the main type */
 	struct same_count same;	  /* of types: from the first look to the last */
@@ -53,6 +54,7 @@ struct leaks {
 	struct heap_look look; /* the one at hand */
 	struct look_facts facts[LOOKS_MAX];
 	struct sum alive[LOOKS_MAX];
+	uint64_t garbage[LOOKS_MAX];			       /* bytes */
 	uint64_t rss[LOOKS_MAX], area[GRAPH_AREAS][LOOKS_MAX]; /* 0 = not known */
 	uint32_t n;
 	struct growers holders, types;
@@ -127,6 +129,8 @@ static void sum_holders(struct leaks *l, const struct heapgraph *g)
 		holder_name(g, &one, &name);
 		holder_detail(g, &one, &detail);
 		struct grower *grower = grower_of(l, &l->holders, buf_cstr(&name), buf_cstr(&detail));
+		grower->finalizers = h->vertex >= g->n && h->vertex < heapgraph_top(g) &&
+				     g->roots.v[h->vertex - g->n].kind == GRAPH_FINALIZER;
 		grower->at[l->n].objects += h->objects;
 		grower->at[l->n].bytes += h->bytes;
 		holder_field(g, h, &name);
@@ -149,6 +153,7 @@ static struct err *take_look(struct leaks *l, struct exam *exam, const char *par
 	sum_types(l, g);
 	sum_holders(l, g);
 	l->alive[l->n] = (struct sum){ g->reached_objects, g->reached_units * 8 };
+	l->garbage[l->n] = g->facts.bytes > g->reached_units * 8 ? g->facts.bytes - g->reached_units * 8 : 0;
 	l->rss[l->n] = g->facts.rss;
 	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
 		l->area[a][l->n] = g->facts.area[a];
@@ -265,20 +270,28 @@ static double minutes(const struct leaks *l)
 	return (double)MAX(ns, (uint64_t)1) / 60e9;
 }
 
+/* By how much memory grew, when it did so at every look and still does; else 0. */
+static int64_t steady_growth(const struct leaks *l, const uint64_t *bytes)
+{
+	uint32_t last = l->n - 1;
+	if (l->n < 3)
+		return 0;
+	for (uint32_t i = 1; i < l->n; i++)
+		if (bytes[i] <= bytes[i - 1])
+			return 0;
+	int64_t grown = (int64_t)(bytes[last] - bytes[0]), step = (int64_t)(bytes[last] - bytes[last - 1]);
+	bool still = (double)step >= STILL_GROWS * (double)grown / last;
+	return still && grown >= AREA_BYTES && (double)grown >= AREA_SHARE * (double)l->rss[last] ? grown : 0;
+}
+
 /* Of memory outside of the managed heap the kind that grows most, from look to look; GRAPH_AREAS = none does. */
 static enum graph_area growing_area(const struct leaks *l)
 {
 	enum graph_area most = GRAPH_AREAS;
 	int64_t of_most = 0;
-	for (enum graph_area a = 0; l->n > 2 && l->rss[0] && a < GRAPH_AREAS; a++) {
-		uint32_t last = l->n - 1;
-		int64_t grown = (int64_t)l->area[a][last] - (int64_t)l->area[a][0];
-		int64_t step = (int64_t)l->area[a][last] - (int64_t)l->area[a][last - 1];
-		bool steady = a != GRAPH_AREA_HEAP && (double)step >= STILL_GROWS * (double)grown / last;
-		for (uint32_t i = 1; i < l->n; i++)
-			steady &= l->area[a][i] > l->area[a][i - 1];
-		if (steady && grown > of_most && grown >= AREA_BYTES &&
-		    (double)grown >= AREA_SHARE * (double)l->rss[last]) {
+	for (enum graph_area a = 0; l->rss[0] && a < GRAPH_AREAS; a++) {
+		int64_t grown = a == GRAPH_AREA_HEAP ? 0 : steady_growth(l, l->area[a]);
+		if (grown > of_most) {
 			most = a;
 			of_most = grown;
 		}
@@ -372,10 +385,20 @@ static void say_all(const struct leaks *l, struct rich *v)
 	}
 }
 
+/* Dead is not leaked, but it takes its room until somebody collects it. */
+static void say_garbage(const struct leaks *l, struct rich *v)
+{
+	if (steady_growth(l, l->garbage))
+		rich_text(v, " Garbage has grown from %s to %s: no collection has taken it yet.",
+			  fmt_bytes(l->garbage[0]).s, fmt_bytes(l->garbage[l->n - 1]).s);
+}
+
 static const char *finding_of(const struct leaks *l, size_t n_leaks)
 {
 	if (l->n < 2)
 		return "one-look";
+	if (n_leaks && l->n > 2 && l->holders.v[0].finalizers)
+		return "finalizers-behind";
 	if (n_leaks)
 		/* Two looks are a difference, three a direction. */
 		return l->n > 2 ? "leak" : "grew";
@@ -386,10 +409,10 @@ static const char *finding_of(const struct leaks *l, size_t n_leaks)
 
 static enum report_health health_of(const char *finding)
 {
-	return str_starts(finding, "leak")				       ? REPORT_BAD
-	       : str_eq(finding, "grew") || str_eq(finding, "grows-elsewhere") ? REPORT_WARN
-	       : str_eq(finding, "one-look")				       ? REPORT_INFO
-									       : REPORT_OK;
+	return str_starts(finding, "leak") || str_eq(finding, "finalizers-behind") ? REPORT_BAD
+	       : str_eq(finding, "grew") || str_eq(finding, "grows-elsewhere")	   ? REPORT_WARN
+	       : str_eq(finding, "one-look")					   ? REPORT_INFO
+										   : REPORT_OK;
 }
 
 static void add_verdict(const struct exam *exam, const struct leaks *l, struct report *report)
@@ -416,6 +439,7 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 		rich_text(v,
 			  "No problem here: nothing grows steadily. %s were alive at the first look, %s at the last.",
 			  fmt_bytes(first).s, fmt_bytes(last).s);
+		say_garbage(l, v);
 	} else {
 		say_grower(l, top, v);
 		if (n_leaks > 1)
@@ -608,6 +632,9 @@ const struct profiler profiler_memory_leaks = {
 				  "unsubscribe, expiry or limit." },
 			{ "grew",
 			  "Look again with --param looks=4: two looks cannot tell a leak from a cache that fills." },
+			{ "finalizers-behind",
+			  "They are garbage that waits for its finalizers, which run one after another on one thread: "
+			  "run merged-call-stacks to see what the finalizer thread is busy with or stuck in." },
 			{ "leak-without-holder",
 			  "Run gc-survivors with --param type= to see who holds objects of that type." },
 			{ "grows-elsewhere",
@@ -615,7 +642,7 @@ const struct profiler profiler_memory_leaks = {
 			  "things that are not disposed, for threads, and for code and types made at run time "
 			  "(loader)." },
 		},
-	.n_advice = 4,
+	.n_advice = 5,
 	.two_recordings = true,
 	.run = run,
 	.analyse = analyse,

@@ -46,7 +46,7 @@ static struct counts count(const struct seen *s)
 		c.running += doing == DOING_RUNS;
 		c.blocked += doing_is_blocked(doing);
 		c.pool += pool;
-		c.pool_blocked += pool && doing_is_blocked(doing);
+		c.pool_blocked += pool && doing_keeps_worker(doing);
 	}
 	return c;
 }
@@ -193,7 +193,7 @@ const struct profiler profiler_merged_call_stacks = {
 					"ever go on." },
 			{ "pool-blocked",
 			  "Run thread-pool to see whether work waits behind them; blocking on tasks (.Result, .Wait()) "
-			  "becomes await." },
+			  "and on sockets becomes await." },
 		},
 	.n_advice = 2,
 	.run = run,

@@ -7,6 +7,7 @@
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "eventpipe/methods.h"
 #include "profilers/hot.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
@@ -19,6 +20,7 @@
 #define STACK_BYTES 8192
 /* Fewer waiting threads than this, on average, are nothing to explain. */
 #define FEW_THREADS 0.05
+#define MANY_ALIKE 5
 #define LOCK_SHARE 0.20
 #define STARVED_SHARE 0.5
 #define STACK_LINES 40
@@ -81,13 +83,31 @@ struct view {
 	uint64_t yours, others, cpu; /* waits below the user's code that came or went; without any; for a cpu */
 	uint64_t still, still_ns;    /* waits below the user's code that did neither */
 	uint64_t held;		     /* of these: for a lock that nobody got meanwhile */
+	const struct place *alike;   /* of these: where most are, when there are many */
 	uint64_t by_kind[WAIT_KINDS];
-	bool thinned;
+	bool thinned;  /* not each wait has its stack */
+	bool in_turns; /* nor was each heard */
 };
 
 static const char *frame_name(const struct view *v, uint32_t frame)
 {
 	return samples_frame_name(v->off->samples, frame);
+}
+
+/* A handler may be inlined in what was made to call it. */
+static void find_compiled(const struct samples *s, const struct samples_stack *k, struct place *ret)
+{
+	uint32_t called = UINT32_MAX;
+	for (uint32_t i = 0; i < k->n && ret->frame == UINT32_MAX; i++) {
+		uint32_t frame = s->stack_frames.v[k->first + i];
+		if (s->frames.v[frame].kind != FRAME_FRAMEWORK)
+			continue;
+		if (method_is_compiled(samples_frame_name(s, frame)))
+			ret->frame = frame;
+		else
+			called = frame;
+	}
+	ret->called = called;
 }
 
 static void find_place(const struct samples *s, uint32_t stack, struct place *ret)
@@ -107,6 +127,8 @@ static void find_place(const struct samples *s, uint32_t stack, struct place *re
 			return;
 		}
 	}
+	if (ret->frame == UINT32_MAX)
+		find_compiled(s, k, ret);
 }
 
 static int longest_first(const void *a, const void *b)
@@ -160,8 +182,11 @@ static void add_up(struct view *v)
 	}
 	map_u64_free(&index);
 	vec_sort(&v->places, longest_first);
-	vec_each(p, &v->places)
+	vec_each(p, &v->places) {
 		v->held += is_held(p) ? p->whole : 0;
+		if (p->whole >= MANY_ALIKE && !is_held(p) && (!v->alike || p->whole > v->alike->whole))
+			v->alike = p;
+	}
 }
 
 /* --- report --- */
@@ -211,7 +236,7 @@ static const char *telling_call(const struct view *v, const struct place *p)
 		return NULL;
 	const char *name = frame_name(v, p->called);
 	bool ordinary = str_starts(name, "System.Threading.Monitor.") || str_starts(name, "System.Threading.Lock.") ||
-			!str_starts(name, "System.");
+			(!str_starts(name, "System.") && !method_is_library(name));
 	return ordinary ? NULL : short_call(name);
 }
 
@@ -288,6 +313,22 @@ static void add_held(const struct view *v, struct rich *text)
 	rich_text(text, v->yours ? ". " : ".");
 }
 
+/* One that waits all the time is a main thread or a loop without work. Many in the same place may be requests. */
+static void add_alike(const struct view *v, struct rich *text)
+{
+	const struct place *p = v->alike;
+	if (!p)
+		return;
+	rich_strong(text, "%llu threads waited all the time", (unsigned long long)p->whole);
+	rich_text(text, " in ");
+	rich_code(text, frame_name(v, p->frame));
+	if (p->kind == WAIT_SLEEP)
+		rich_text(text, ", which sleeps");
+	else
+		rich_text(text, " for %s", wait_kind_words((enum wait_kind)p->kind));
+	rich_text(text, v->yours ? ". " : ".");
+}
+
 static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
@@ -296,18 +337,19 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	struct rich *text = report_verdict(report, none ? REPORT_OK : bad ? REPORT_WARN : REPORT_INFO, finding);
 	if (none) {
 		rich_text(text, "Hardly a wait of your code began or ended in %s. ", fmt_duration_ns(v->window_ns).s);
-		if (v->still)
+		if (v->still && !v->alike)
 			rich_text(text, "%s waited all the time, as main threads and idle loops do.",
 				  fmt_plural(v->still, "thread", "threads").s);
-		return;
 	}
 	if (str_eq(finding, "cpu-starved")) {
 		rich_text(text, "Threads that could run waited ");
 		rich_strong(text, "%s", fmt_duration_ns(v->cpu).s);
-		rich_text(text, " for a CPU in %s.%s", fmt_duration_ns(v->window_ns).s, v->yours || v->held ? " " : "");
+		rich_text(text, " for a CPU in %s.%s", fmt_duration_ns(v->window_ns).s,
+			  v->yours || v->held || v->alike ? " " : "");
 	}
 	add_held(v, text);
-	if (v->yours) {
+	add_alike(v, text);
+	if (threads_of(v, v->yours) >= FEW_THREADS) {
 		rich_text(text, "Your code waited ");
 		rich_strong(text, "%s", fmt_duration_ns(v->yours).s);
 		struct fmt_text threads = fmt_number(threads_of(v, v->yours));
@@ -409,7 +451,7 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
 		v->thinned ? ", which stand for the others of their thread (thinned to spare the process)" : "");
 	report_how(report, "Switches", V_COUNT(f->switches), sampled);
-	if (f->listened_ns && f->listened_ns < v->window_ns / 10 * 9)
+	if (v->in_turns)
 		report_how(report, "Listened", V_RATIO((double)f->listened_ns / (double)v->window_ns),
 			   "of the time, in turns, to spare the process; times are scaled to the whole window");
 	report_how(report, "Lost records", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
@@ -458,7 +500,9 @@ static void add_flame(struct exam *exam, const struct off *o, struct report *rep
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct off *o = exam->state;
-	struct view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns, .thinned = o->facts.period > 1 };
+	struct view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns };
+	v.in_turns = o->facts.listened_ns && o->facts.listened_ns < v.window_ns / 10 * 9;
+	v.thinned = o->facts.period > 1 || v.in_turns;
 	add_up(&v);
 	add_verdict(exam, &v, report);
 	if (v.places.n) {
@@ -517,9 +561,11 @@ const struct profiler profiler_off_cpu = {
 			  "Run deadlocks: it says who has that lock, and whether it will ever be given back." },
 			{ "waits",
 			  "Is that wait on the path of a slow request? If so, make it asynchronous or shorter." },
+			{ "nothing-waits", "Requests that await hold no thread: if they are slow, stuck-tasks shows "
+					   "what they wait for." },
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
-	.n_advice = 5,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = off_free,

@@ -95,7 +95,7 @@ struct err *profiler_check_way(const struct profiler *p, enum way way)
 	for (const enum way *w = p->ways; *w; w++) {
 		if (*w == way)
 			return NULL;
-		buf_printf(&known, "%s%s", known.len ? ", " : "", way_name(*w));
+		buf_printf(&known, "%s%s", !known.len ? "" : w[1] ? ", " : " or ", way_name(*w));
 	}
 	return err_new(ERR_USAGE, "%s works by %s, not by '%s'", p->id, buf_cstr(&known), way_name(way));
 }

@@ -109,6 +109,9 @@ size_t seen_site(const struct seen *s, const struct seen_thread *t)
 	for (size_t i = 0; i < t->n; i++)
 		if (!seen_frame(s, t, i)->framework)
 			return i;
+	for (size_t i = 0; i < t->n; i++)
+		if (method_is_compiled(seen_frame(s, t, i)->name))
+			return i;
 	return t->n;
 }
 

@@ -179,6 +179,8 @@ enum doing seen_doing(const struct seen *s, const struct seen_thread *t);
 /* "waits for a lock", "reads from a socket", "runs", ...: as a sentence about one or several threads goes on. */
 void doing_words(enum doing doing, const struct seen_thread *t, bool several, struct buf *out);
 /* Waits for another thread of the process to act, as opposed to the world outside or the clock. */
+/* Does it keep a worker of the pool from its work, though an asynchronous form exists? */
+bool doing_keeps_worker(enum doing doing);
 bool doing_is_blocked(enum doing doing);
 /* It did not run between two looks; false as well when nobody knows. */
 static inline bool seen_stood_still(const struct seen_thread *then, const struct seen_thread *now)

@@ -138,16 +138,18 @@ uint64_t stacks_unknown(struct stacks *s, struct methods *methods)
 
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 {
-	size_t perhaps = SIZE_MAX;
+	size_t perhaps = SIZE_MAX, library = SIZE_MAX;
 	for (size_t i = 0; i < stacks_depth(s, id); i++) {
 		struct stack_frame f = stacks_frame(s, methods, id, i);
-		if (f.framework)
-			continue;
-		if (f.known && !str_eq(f.space, "dynamicClass"))
+		if (!f.framework && f.known && !str_eq(f.space, "dynamicClass"))
 			return i;
-		perhaps = MIN(perhaps, i);
+		if (!f.framework)
+			perhaps = MIN(perhaps, i);
+		else if (method_is_library(f.space))
+			library = MIN(library, i);
 	}
-	return perhaps == SIZE_MAX ? 0 : perhaps;
+	size_t best = library != SIZE_MAX ? library : perhaps;
+	return best == SIZE_MAX ? 0 : best;
 }
 
 void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row)

@@ -46,8 +46,10 @@ struct judged {
 	struct map_u64 before; /* marks of the first look */
 	bool twice;
 	uint64_t own, unmoved; /* operations of the user's own code */
+	uint64_t until_cancelled;
 	const struct chain *worst;
 	uint32_t worst_unmoved;
+	const struct chain *most; /* of those that moved */
 };
 
 static uint32_t unmoved(const struct judged *j, const struct chain *c)
@@ -64,6 +66,12 @@ static unsigned suspicion(const struct chain *c)
 	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE || c->awaits == AWAITS_ROOM;
 }
 
+/* Task.Delay(-1, token): a program waits so for its end, which is nothing to tell of; many that do are. */
+static bool waits_for_cancel(const struct chain *c)
+{
+	return c->awaits == AWAITS_TIMER && c->longest_ms == CHAIN_ENDLESS && c->count == 1;
+}
+
 static void judge(const struct stuck *k, struct judged *j)
 {
 	*j = (struct judged){ .c = k->chains[k->looks - 1], .twice = k->looks > 1 };
@@ -75,6 +83,12 @@ static void judge(const struct stuck *k, struct judged *j)
 			continue;
 		j->own += c->count;
 		j->unmoved += n;
+		if (waits_for_cancel(c)) {
+			j->until_cancelled += c->count;
+			continue;
+		}
+		if (j->twice && !n && (!j->most || c->count > j->most->count))
+			j->most = c;
 		uint32_t weight = j->twice ? n : c->count;
 		bool better = !j->worst || suspicion(c) > suspicion(j->worst) ||
 			      (suspicion(c) == suspicion(j->worst) && weight > j->worst_unmoved);
@@ -178,7 +192,7 @@ static uint64_t between_ns(const struct stuck *k)
 static void say_worst(struct rich *v, const struct stuck *k, const struct judged *j)
 {
 	const struct chain *w = j->worst;
-	uint32_t site = chain_site(j->c, w);
+	uint32_t start = chain_start(j->c, w), site = chain_site(j->c, w), between = site - start;
 	const char *line = step_at(j->c, w, site)->line;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
 	chain_awaits_words(w, &awaits);
@@ -187,15 +201,20 @@ static void say_worst(struct rich *v, const struct stuck *k, const struct judged
 		rich_text(v, " did not move for %s: ", fmt_duration_ns(between_ns(k)).s);
 	else
 		rich_text(v, " %s alike: ", j->worst_unmoved == 1 ? "waits" : "wait");
-	rich_code(v, step_name(j->c, w, 0));
-	if (site) {
-		rich_text(v, site > 1 ? " waits through %u more for " : " waits for ", site - 1);
+	rich_code(v, step_name(j->c, w, start));
+	if (between) {
+		rich_text(v, between > 1 ? " waits through %u more for " : " waits for ", between - 1);
 		rich_code(v, step_name(j->c, w, site));
 	}
 	if (!str_empty(line))
 		rich_text(v, " (%s)", line);
-	rich_text(v, site ? ", which " : " ");
-	rich_text(v, site + 1 < w->n ? "in the end awaits %s. " : "awaits %s. ", buf_cstr(&awaits));
+	rich_text(v, between ? ", which " : " ");
+	rich_text(v, site + 1 < w->n ? "in the end awaits %s" : "awaits %s", buf_cstr(&awaits));
+	if (site + 1 < w->n) {
+		rich_text(v, " in ");
+		rich_code(v, step_name(j->c, w, w->n - 1));
+	}
+	rich_text(v, ". ");
 }
 
 static const char *finding_of(const struct judged *j, bool circle)
@@ -214,6 +233,32 @@ static const char *finding_of(const struct judged *j, bool circle)
 	return w->awaits == AWAITS_ROOM ? "channel-full" : "stuck";
 }
 
+static void say_nothing(struct rich *v, const struct judged *j)
+{
+	uint64_t moved = j->own - j->until_cancelled;
+	if (!j->own) {
+		rich_text(v, "No async operation of the application is under way.");
+		return;
+	}
+	rich_text(v, "Nothing is stuck: ");
+	if (moved)
+		rich_text(v, "%s under way, and all moved between the looks",
+			  fmt_plural(moved, "async operation is", "async operations are").s);
+	if (j->until_cancelled)
+		rich_text(v, "%s%s until it is cancelled", moved ? "; " : "",
+			  fmt_plural(j->until_cancelled, moved ? "more waits" : "async operation waits",
+				     moved ? "more wait, each" : "async operations wait, each")
+				  .s);
+	rich_text(v, ".");
+	if (!j->most || j->most->count < 2)
+		return;
+	CLEANUP(buf_free) struct buf awaits = { 0 };
+	chain_awaits_words(j->most, &awaits);
+	rich_text(v, " %u of them are in ", j->most->count);
+	rich_code(v, step_name(j->c, j->most, chain_site(j->c, j->most)));
+	rich_text(v, ", awaiting %s.", buf_cstr(&awaits));
+}
+
 static void add_verdict(struct exam *exam, struct report *report, const struct stuck *k, const struct judged *j)
 {
 	const struct chain *pair[2];
@@ -221,15 +266,12 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	const char *finding = finding_of(j, circle);
 	bool bad = circle || (j->worst && suspicion(j->worst) && !str_eq(finding, "waiting"));
 	struct rich *v = report_verdict(report, bad ? REPORT_WARN : j->worst ? REPORT_INFO : REPORT_OK, finding);
-	if (!j->worst && j->own)
-		rich_text(v, "Nothing is stuck: %s under way, and all moved between the looks.",
-			  fmt_plural(j->own, "async operation is", "async operations are").s);
-	else if (!j->worst)
-		rich_text(v, "No async operation of the application is under way.");
-	else if (circle)
+	if (circle)
 		say_circle(v, j, pair);
-	else
+	else if (j->worst)
 		say_worst(v, k, j);
+	else
+		say_nothing(v, j);
 	if (j->worst && j->own > j->worst_unmoved)
 		rich_text(v, "In all %s under way.",
 			  fmt_plural(j->own, "async operation is", "async operations are").s);
@@ -245,7 +287,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 
 static void add_lines(const struct chains *c, const struct chain *chain, struct report_row *row)
 {
-	for (uint32_t i = 0; i < chain->n; i++) {
+	for (uint32_t i = chain_start(c, chain); i < chain->n; i++) {
 		const struct chain_step *step = &c->steps.v[chain->first + i];
 		CLEANUP(buf_free) struct buf right = { 0 };
 		if (step->times > 1)
@@ -281,7 +323,8 @@ static void add_chains(struct report *report, const struct judged *j)
 		add_lines(j->c, c, report_row(table, cells));
 	}
 	if (table && others)
-		report_rest(table, (struct value[]){ V_COUNT(others), V_NONE, V_CODE("[the platform's own]"), V_NONE });
+		report_rest(table,
+			    (struct value[]){ V_COUNT(others), V_NONE, V_CODE("[platform and libraries]"), V_NONE });
 }
 
 static void add_methods(struct report *report, const struct chains *c)

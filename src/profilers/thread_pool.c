@@ -369,11 +369,14 @@ const struct profiler profiler_thread_pool = {
 					     "or raise the limit of the pool. If these are background jobs by design, "
 					     "give them threads of "
 					     "their own (TaskCreationOptions.LongRunning)." },
+			{ "many-blocked",
+			  "Each of them keeps a thread: with more of them work will wait. Await instead of .Result and "
+			  ".Wait(), use the asynchronous form of calls that read, and give them a time limit." },
 			{ "queue-latency",
 			  "The workers are not blocked, there is more work than they can do: run cpu-hotpaths, give it "
 			  "more cores, or move long computations out of the pool." },
 		},
-	.n_advice = 3,
+	.n_advice = 4,
 	.run = run,
 	.analyse = pool_analyse,
 	.free_state = pool_free,

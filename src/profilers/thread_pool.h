@@ -85,6 +85,9 @@ enum { POOL_NAMES, POOL_LOOKS, POOL_EVENTS, POOL_QUEUE };
 /* The item that waits longest now, or NULL. Items that a worker took without telling (tasks that run inside a wait for
  * them) stay in the list, so alone it proves nothing. */
 const struct pool_item *pool_oldest(const struct pool *p);
+/* So many workers are blocked, out of that look. What most of them do is appended when text is not NULL: "30 in X block
+ * on tasks of Y". */
+uint32_t pool_blocked(const struct pool *p, struct rich *text);
 /* Workers that are blocked, by what they wait for and who has it: out of that look. */
 void pool_add_waits(const struct pool *p, struct report *report);
 struct err *pool_analyse(struct exam *exam, struct report *report) MUST_USE;

@@ -15,6 +15,8 @@
 #define VERY_LATE_NS 1000000000ull
 #define STALLED_NS 500000000ull
 #define MOSTLY_BLOCKED 0.5
+#define CROWD_LEAST 8 /* blocked workers */
+#define CROWD_A_CORE 2.0
 #define IDLE_CORES 0.1 /* of all: who uses less does not compute, not even in native calls */
 
 /* What a worker is at, in the order of what explains most. */
@@ -60,6 +62,7 @@ struct view {
 	uint64_t busy, idle;	   /* workers, all looks together */
 	uint64_t blocked, perhaps; /* of the busy; perhaps: a native call may compute as well */
 	uint32_t looks;
+	uint32_t crowd; /* blocked workers, when they are many */
 	bool late, stalled, frozen, estimated;
 	struct {
 		struct activity *v;
@@ -207,6 +210,8 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 	/* Fewer than there are cores would not matter: the pool adds up to that many at once. */
 	v->frozen = !p->dequeued && !p->injected && last_busy && (double)last_busy >= p->budget.cores && !last_idle &&
 		    v->blocked == v->busy;
+	uint32_t blocked = pool_blocked(p, NULL);
+	v->crowd = blocked >= CROWD_LEAST && blocked >= CROWD_A_CORE * p->budget.cores ? blocked : 0;
 }
 
 /* Do the workers wait rather than compute? */
@@ -224,8 +229,18 @@ static bool mostly_blocked(const struct pool *p, const struct view *v)
 static const char *finding_of(const struct pool *p, const struct view *v)
 {
 	if (!v->late && !v->stalled)
-		return v->frozen ? "workers-blocked" : "nothing-found";
+		return v->frozen ? "workers-blocked" : v->crowd ? "many-blocked" : "nothing-found";
 	return mostly_blocked(p, v) ? "starvation" : "queue-latency";
+}
+
+/* More than the pool would have by itself: it has grown for them. */
+static void say_crowd(const struct pool *p, const struct view *v, struct rich *text)
+{
+	rich_strong(text, "%u workers of the pool are blocked", v->crowd);
+	rich_text(text, ": ");
+	pool_blocked(p, text);
+	rich_text(text, ". The pool keeps up for now: work waits %s in the queue (p95 %s).", fmt_duration_ns(v->p50).s,
+		  fmt_duration_ns(v->p95).s);
 }
 
 static void say_fine(const struct pool *p, const struct view *v, struct rich *text)
@@ -276,14 +291,21 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 {
 	const char *finding = finding_of(p, v);
 	bool fine = str_eq(finding, "nothing-found"), starving = str_eq(finding, "starvation");
-	enum report_health health = fine ? REPORT_OK : starving || v->p95 >= VERY_LATE_NS ? REPORT_BAD : REPORT_WARN;
+	bool crowd = str_eq(finding, "many-blocked");
+	enum report_health health = fine				 ? REPORT_OK
+				    : crowd				 ? REPORT_INFO
+				    : starving || v->p95 >= VERY_LATE_NS ? REPORT_BAD
+									 : REPORT_WARN;
 	struct rich *text = report_verdict(report, health, finding);
 	if (fine) {
 		say_fine(p, v, text);
 		return;
 	}
-	if (str_eq(finding, "workers-blocked")) {
-		say_frozen(v, text);
+	if (crowd || str_eq(finding, "workers-blocked")) {
+		if (crowd)
+			say_crowd(p, v, text);
+		else
+			say_frozen(v, text);
 		rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
 		return;
 	}

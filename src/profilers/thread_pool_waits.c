@@ -1,6 +1,31 @@
 #include "profilers/groups.h"
 #include "profilers/thread_pool.h"
 
+uint32_t pool_blocked(const struct pool *p, struct rich *text)
+{
+	const struct seen *s = p->in_memory;
+	CLEANUP(groups_free) struct groups gs = { 0 };
+	const struct group *top = NULL;
+	uint32_t blocked = 0;
+	if (!s)
+		return 0;
+	groups_make(s, &gs);
+	vec_each(g, &gs.v) {
+		if (!g->pool || !doing_keeps_worker(g->doing))
+			continue;
+		blocked += g->pool;
+		top = !top || g->pool > top->pool ? g : top;
+	}
+	if (!top || !text)
+		return blocked;
+	CLEANUP(buf_free) struct buf words = { 0 };
+	group_words(s, &gs, top, false, &words);
+	rich_text(text, "%u in ", top->pool);
+	rich_code(text, group_site(s, top));
+	rich_text(text, " %s", buf_cstr(&words));
+	return blocked;
+}
+
 void pool_add_waits(const struct pool *p, struct report *report)
 {
 	const struct seen *s = p->in_memory;
@@ -8,7 +33,7 @@ void pool_add_waits(const struct pool *p, struct report *report)
 	struct report_table *table = NULL;
 	groups_make(s, &gs);
 	vec_each(g, &gs.v) {
-		if (!g->pool || !doing_is_blocked(g->doing))
+		if (!g->pool || !doing_keeps_worker(g->doing))
 			continue;
 		if (!table) {
 			table = report_table(report, "What blocked workers wait for");

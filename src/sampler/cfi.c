@@ -198,19 +198,24 @@ static void advance(struct run *r, uint64_t delta)
 	r->done = r->loc > r->va;
 }
 
+/* A factored offset. Hostile ones wrap round. */
+static int64_t scaled(const struct run *r, uint64_t offset)
+{
+	return (int64_t)(offset * (uint64_t)r->cie->data_align);
+}
+
 static void set_rule(struct run *r, uint64_t reg, enum cfi_kind kind, int64_t value)
 {
 	if (reg < CFI_REGISTERS)
 		r->row.regs[reg] = (struct cfi_rule){ .kind = (uint8_t)kind, .value = value };
 }
 
-static void set_expr(struct run *r, struct cursor *c, struct cfi_rule *rule, enum cfi_kind kind)
+static void set_expr(struct cursor *c, struct cfi_rule *rule, enum cfi_kind kind)
 {
 	uint64_t len = uleb(c);
 	const uint8_t *expr = cursor_take(c, len);
 	if (expr && rule)
 		*rule = (struct cfi_rule){ .kind = (uint8_t)kind, .len = (uint32_t)len, .expr = expr };
-	(void)r;
 }
 
 static void set_cfa(struct run *r, uint64_t reg, int64_t offset)
@@ -228,7 +233,6 @@ static void restore(struct run *r, uint64_t reg)
 /* DW_CFA_* beyond the three that carry an operand in the opcode. */
 static bool step_extended(struct run *r, uint8_t op, struct cursor *c)
 {
-	int64_t align = r->cie->data_align;
 	uint64_t reg;
 	switch (op) {
 	case 0x00: /* nop */
@@ -248,7 +252,7 @@ static bool step_extended(struct run *r, uint8_t op, struct cursor *c)
 		return true;
 	case 0x05: /* offset_extended */
 		reg = uleb(c);
-		set_rule(r, reg, CFI_AT, (int64_t)(uleb(c) * (uint64_t)align));
+		set_rule(r, reg, CFI_AT, scaled(r, uleb(c)));
 		return true;
 	case 0x06:
 		restore(r, uleb(c));
@@ -284,31 +288,31 @@ static bool step_extended(struct run *r, uint8_t op, struct cursor *c)
 		set_cfa(r, r->row.cfa.len, (int64_t)uleb(c));
 		return true;
 	case 0x0f:
-		set_expr(r, c, &r->row.cfa, CFI_IS_EXPR);
+		set_expr(c, &r->row.cfa, CFI_IS_EXPR);
 		return true;
 	case 0x10: /* expression */
 	case 0x16: /* val_expression */
 		reg = uleb(c);
-		set_expr(r, c, reg < CFI_REGISTERS ? &r->row.regs[reg] : NULL, op == 0x10 ? CFI_AT_EXPR : CFI_IS_EXPR);
+		set_expr(c, reg < CFI_REGISTERS ? &r->row.regs[reg] : NULL, op == 0x10 ? CFI_AT_EXPR : CFI_IS_EXPR);
 		return true;
 	case 0x11: /* offset_extended_sf */
 		reg = uleb(c);
-		set_rule(r, reg, CFI_AT, sleb(c) * align);
+		set_rule(r, reg, CFI_AT, scaled(r, (uint64_t)sleb(c)));
 		return true;
 	case 0x12: /* def_cfa_sf */
 		reg = uleb(c);
-		set_cfa(r, reg, sleb(c) * align);
+		set_cfa(r, reg, scaled(r, (uint64_t)sleb(c)));
 		return true;
 	case 0x13:
-		set_cfa(r, r->row.cfa.len, sleb(c) * align);
+		set_cfa(r, r->row.cfa.len, scaled(r, (uint64_t)sleb(c)));
 		return true;
 	case 0x14: /* val_offset */
 		reg = uleb(c);
-		set_rule(r, reg, CFI_IS, (int64_t)(uleb(c) * (uint64_t)align));
+		set_rule(r, reg, CFI_IS, scaled(r, uleb(c)));
 		return true;
 	case 0x15: /* val_offset_sf */
 		reg = uleb(c);
-		set_rule(r, reg, CFI_IS, sleb(c) * align);
+		set_rule(r, reg, CFI_IS, scaled(r, (uint64_t)sleb(c)));
 		return true;
 	case 0x2e: /* GNU_args_size */
 		uleb(c);
@@ -330,7 +334,7 @@ static bool run_program(struct run *r, struct cursor c)
 			advance(r, low);
 			break;
 		case 2:
-			set_rule(r, low, CFI_AT, (int64_t)(uleb(&c) * (uint64_t)r->cie->data_align));
+			set_rule(r, low, CFI_AT, scaled(r, uleb(&c)));
 			break;
 		case 3:
 			restore(r, low);

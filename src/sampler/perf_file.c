@@ -174,10 +174,10 @@ static struct err *read_head(struct reader *r)
 	if (!r->attrs.n)
 		return err_new(ERR_BAD_DATA, "the perf.data names no events");
 	TRY(read_features(r, bits, data));
-	/* Interrupted while it was written: the head says 0, the samples are there. */
-	r->facts->cut = !data.size || data.offset + data.size > r->len;
 	if (data.offset > r->len)
 		return err_new(ERR_BAD_DATA, "the perf.data is damaged");
+	/* Interrupted while it was written: the head says 0, the samples are there. */
+	r->facts->cut = !data.size || data.size > r->len - data.offset;
 	r->data = cursor_make(r->bytes + data.offset, r->facts->cut ? r->len - data.offset : data.size);
 	return NULL;
 }

@@ -304,10 +304,21 @@ struct hub_counts hub_counts(struct hub *hub)
 
 /* ---- the main thread ---- */
 
+/* The way it will take; where only the socket is seen there is neither an image nor a sample from outside. */
+static enum way likely_way(const struct hub_order *o)
+{
+	const enum way *w = o->profiler->ways;
+	if (o->way != WAY_AUTO)
+		return o->way;
+	while (!o->patient.target.pid && (*w == WAY_IMAGE || *w == WAY_SAMPLES))
+		w++;
+	return *w;
+}
+
 /* A copy of its memory is taken of one target once at a time; listening disturbs nobody. */
 static bool is_intrusive(const struct hub_order *o)
 {
-	enum way way = o->way != WAY_AUTO ? o->way : o->profiler->ways[0];
+	enum way way = likely_way(o);
 	return !o->core && (way == WAY_IMAGE || way == WAY_AGENT);
 }
 

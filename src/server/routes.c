@@ -65,16 +65,15 @@ static const struct route routes[] = {
 	  .result = "ProcessInfo[]" },
 	{ METHOD_GET, "/api/processes/vitals", SCOPE_READ, 0, api_vitals, "getVitals", "Processes",
 	  "CPU, memory, GC heap and exceptions of every process over the last ten minutes, taken every two seconds "
-	  "from "
-	  "the first question on; live as the event `vitals` of /api/events?vitals=true.",
+	  "from the first question on; live as the event `vitals` of /api/events?vitals=true.",
 	  .query = since_ms_query, .result = "Vitals", .errors = "400" },
 	{ METHOD_GET, "/api/processes/{id}", SCOPE_READ, 0, api_process, "getProcess", "Processes",
 	  "One process, which ways into it are open, and what would open the others.", .result = "ProcessDetails",
 	  .errors = "400 404" },
 	{ METHOD_GET, "/api/processes/{id}/counters", SCOPE_READ, 0, api_counters, "getCounters", "Processes",
 	  "EventCounters of the runtime and the usual libraries: the newest value of each, or with `since` all points "
-	  "after "
-	  "it. The first question starts listening and waits for the first values; it ends a minute after the last.",
+	  "after it. The first question starts listening and waits for the first values; it ends a minute after the "
+	  "last.",
 	  .query = counters_query, .result = "Counters", .errors = "400 404 409 501 504" },
 	{ METHOD_GET, "/api/processes/{id}/counters/{provider}", SCOPE_READ, 0, api_counters, "getCountersOf",
 	  "Processes", "The same of one provider, also of an event source of your own.", .query = since_ms_query,
@@ -112,8 +111,7 @@ static const struct route routes[] = {
 	  "Stops a trace and forgets it.", .errors = "400 404 409" },
 	{ METHOD_POST, "/api/processes/{id}/dump", SCOPE_FULL, 0, api_dump, "takeDump", "Processes",
 	  "A core file of the process, which stands still for the few milliseconds that a copy of it takes. It holds "
-	  "all "
-	  "the secrets in its memory.",
+	  "all the secrets in its memory.",
 	  .query = pause_query, .types = "application/octet-stream", .errors = "400 403 404 409" },
 	{ METHOD_GET, "/api/cores", SCOPE_READ, 0, api_cores, "listCores", "Core files",
 	  "The core files that are kept: taken here, or put into the folder by hand.", .result = "CoreList" },
@@ -132,8 +130,7 @@ static const struct route routes[] = {
 	  "Sessions, newest first.", .query = list_query, .result = "SessionInfo[]", .errors = "400" },
 	{ METHOD_POST, "/api/sessions", SCOPE_FULL, ROUTE_CONTRACT, api_session_start, "startSession", "Sessions",
 	  "Starts a profiler on a process. Everything is checked before the process is touched. Follow it by its "
-	  "events, "
-	  "or ask for it until isCompleted.",
+	  "events, or ask for it until isCompleted.",
 	  .body = "StartSession", .result = "SessionInfo", .errors = "400 404 409 413 415 503" },
 	{ METHOD_GET, "/api/sessions/{guid}", SCOPE_READ, ROUTE_CONTRACT, api_session, "getSession", "Sessions",
 	  "One session: state, progress, verdict.", .result = "SessionInfo", .errors = "400 404" },
@@ -168,13 +165,11 @@ static const struct route routes[] = {
 	{ METHOD_GET, "/api/sessions/{guid}/events", SCOPE_READ, 0, api_session_events, "followSession", "Live",
 	  "Server-sent events of one session: `session` (SessionInfo, first and at every change of state), `progress` "
 	  "({guid, progress, progressText}), `log` ({guid, number, time, text}; what was said before comes first), "
-	  "`deleted`. "
-	  "Ends with the session.",
+	  "`deleted`. Ends with the session.",
 	  .types = "text/event-stream", .errors = "400 404 503" },
 	{ METHOD_POST, "/api/sessions/{guid}/shares", SCOPE_FULL, 0, api_share, "shareSession", "Sessions",
 	  "Makes a link that opens this session, read-only and without the token, until it expires. The body may be "
-	  "left "
-	  "out.",
+	  "left out.",
 	  .body = "ShareSession", .result = "Share", .errors = "400 404 409" },
 	{ METHOD_GET, "/api/sessions/{guid}/shares", SCOPE_FULL, 0, api_shares, "listShares", "Sessions",
 	  "The links to this session that open it now.", .result = "Share[]", .errors = "400 404" },
@@ -184,15 +179,12 @@ static const struct route routes[] = {
 	  "openShare", "Sessions", "Sets the cookie of a share link and leads to its session.", .errors = "404" },
 	{ METHOD_POST, "/api/alerts", SCOPE_FULL, 0, api_alerts, "takeAlerts", "Sessions",
 	  "Alertmanager's webhook: every firing alert with the labels or annotations drdotnet_profiler and "
-	  "drdotnet_target "
-	  "(a pid or a name; drdotnet_duration in seconds where wanted) starts a session.",
+	  "drdotnet_target (a pid or a name; drdotnet_duration in seconds where wanted) starts a session.",
 	  .body = "Alerts", .result = "AlertAnswer[]", .errors = "400 415" },
 	{ METHOD_POST, "/api/commands", SCOPE_FULL, 0, api_command, "runCommand", "Commands",
 	  "Runs a command of the command line here: what `drdotnet --server` does. The answer is a stream of pieces, "
-	  "each "
-	  "behind a line: `out N`, `err N`, `file N` and N bytes, at last `exit CODE`. The header X-Drdotnet-Command "
-	  "names "
-	  "it.",
+	  "each behind a line: `out N`, `err N`, `file N` and N bytes, at last `exit CODE`. The header "
+	  "X-Drdotnet-Command names it.",
 	  .body = "RunCommand", .types = "application/octet-stream", .errors = "400 409 415" },
 	{ METHOD_POST, "/api/commands/{id}/interrupt", SCOPE_FULL, 0, api_command_interrupt, "interruptCommand",
 	  "Commands", "What Ctrl-C does.", .errors = "400 404" },

@@ -486,7 +486,6 @@ static void look_at_folder(struct look *l, const char *folder, struct target_lis
 		struct file_id id = { st.st_dev, st.st_ino };
 		if (is_known(l, id))
 			continue;
-		vec_push(&l->sockets, id);
 		struct target t = {
 			.ns_pid = (pid_t)pid,
 			.start_ticks = start,
@@ -505,6 +504,12 @@ static void look_at_folder(struct look *l, const char *folder, struct target_lis
 		closedir(dir);
 }
 
+static bool same_folder(const char *a, const char *b)
+{
+	struct stat x, y;
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 struct err *target_find_all(struct target_list *ret)
 {
 	CLEANUP(look_fini) struct look l;
@@ -512,7 +517,7 @@ struct err *target_find_all(struct target_list *ret)
 	look_init(&l);
 	TRY(look_at_all(&l, &list));
 	const char *own = getenv("TMPDIR");
-	if (!str_empty(own))
+	if (!str_empty(own) && !same_folder(own, "/tmp"))
 		look_at_folder(&l, own, &list);
 	look_at_folder(&l, "/tmp", &list);
 	*ret = list;

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define WIRE_DAC_VERSION 3u
+#define WIRE_DAC_VERSION 4u
 #define WIRE_DAC_MAGIC 0x43414444u /* "DDAC" */
 
 enum { WIRE_DAC_FD_SOCKET = 3, WIRE_DAC_FD_SETUP, WIRE_DAC_FD_LIBRARY, WIRE_DAC_FD_IMAGE };
@@ -73,6 +73,12 @@ enum wire_dac_kind {
 	WIRE_DAC_TYPE_METHODS,	 /* asks {u64 method table}; those it declares: wire_dac_type_method + name ... */
 	WIRE_DAC_STACKS,	 /* asks u64 OS thread ids; wire_dac_part + what WIRE_DAC_STACK answers ... */
 	WIRE_DAC_STACKS_REFS,	 /* asks u64 OS thread ids; wire_dac_part + what WIRE_DAC_STACK_REFS answers ... */
+	WIRE_DAC_VERSIONS,	 /* asks {u64 method description}; wire_dac_version ..., one for each code it has */
+	WIRE_DAC_CLAUSES,	 /* asks {u64 code address}; wire_dac_clause + what it catches ... */
+	WIRE_DAC_TOKEN,		 /* asks {u64 module, u64 token}; {u64 method table or description}, or nothing */
+	WIRE_DAC_TOKEN_NAMES,	 /* asks {u64 module}, u64 tokens; wire_dac_token + name ..., in that order */
+	WIRE_DAC_IL,		 /* asks {u64 method description}; wire_dac_range: where its IL is, size 0; or none */
+	WIRE_DAC_NAMED_HEAPS,	 /* asks {u64 loader allocator, or 0 = code}; wire_dac_named_heap + name ... */
 	WIRE_DAC_KINDS
 };
 
@@ -214,6 +220,21 @@ struct wire_dac_variable {
 	uint32_t size, flags;			   /* flags in the library's words */
 	uint32_t index, is_local, known, text_len; /* known 0: it is not to be had at this place in the code */
 };
+struct wire_dac_version {
+	uint64_t code;
+	uint32_t tier, zero; /* tier in the library's words */
+};
+struct wire_dac_clause { /* offsets are from the code's start */
+	uint64_t try_start, try_end, start, end;
+	uint32_t kind, any, zero, text_len; /* kind in the library's words; any: it catches everything */
+};
+struct wire_dac_token {
+	uint32_t token, text_len;
+};
+struct wire_dac_named_heap {
+	uint64_t bytes; /* of memory that it has */
+	uint32_t blocks, text_len;
+};
 struct wire_dac_exception {
 	uint64_t type, message, inner, stack_trace;
 	int32_t hresult;
@@ -244,6 +265,10 @@ WIRE_SIZE_(wire_dac_sync, 40);
 WIRE_SIZE_(wire_dac_exception, 40);
 WIRE_SIZE_(wire_dac_type_method, 24);
 WIRE_SIZE_(wire_dac_variable, 48);
+WIRE_SIZE_(wire_dac_version, 16);
+WIRE_SIZE_(wire_dac_clause, 48);
+WIRE_SIZE_(wire_dac_token, 8);
+WIRE_SIZE_(wire_dac_named_heap, 16);
 WIRE_SIZE_(wire_dac_statics, 24);
 WIRE_SIZE_(wire_dac_range, 16);
 WIRE_SIZE_(wire_dac_object, 24);

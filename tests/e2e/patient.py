@@ -233,6 +233,7 @@ class Load:
              f"concurrency={concurrency}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=_environment(False, None), preexec_fn=_child_setup(None))
+        self.pid = self._process.pid
 
     def __enter__(self):
         return self

@@ -68,11 +68,11 @@ class Events:
 
 
 class Server:
-    def __init__(self, home, *arguments, listen="127.0.0.1:0", env=None):
+    def __init__(self, home, *arguments, listen="127.0.0.1:0", env=None, prefix=()):
         self.home = home
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [PROGRAM, "serve", "--listen", listen, *map(str, arguments)], stdin=subprocess.DEVNULL,
+            [*prefix, PROGRAM, "serve", "--listen", listen, *map(str, arguments)], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=self._log, env={**os.environ, "DRDOTNET_HOME": str(home.path), **(env or {})})
         self.pid = self._process.pid
         if not select.select([self._process.stdout], [], [], DEADLINE_SECONDS)[0]:

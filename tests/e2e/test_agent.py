@@ -29,7 +29,7 @@ SECONDS = 120
 
 
 def seconds_for(rounds):
-    return max(SECONDS, 5 * rounds)
+    return max(SECONDS, 10 * rounds)
 
 
 class Taken:
@@ -224,7 +224,8 @@ class Rounds(unittest.TestCase):
             if fx not in FRAMEWORKS:
                 continue
             with self.subTest(fx, server_gc=server_gc, env=env), \
-                    Patient("exceptions,gc-pauses", fx=fx, server_gc=server_gc, env=env) as patient:
+                    Patient("exceptions,gc-pauses", fx=fx, server_gc=server_gc, env=env,
+                            max_seconds=seconds_for(rounds) + 600) as patient:
                 first = take(patient.pid)
                 self.assertEqual(first.code, 0, first)
                 before = Traces(patient.pid)

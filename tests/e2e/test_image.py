@@ -79,30 +79,37 @@ class Content(unittest.TestCase):
             self.assertTrue(patient.truth()["churn"]["right"])
 
     def test_a_copy_is_frozen(self):
-        """What the process writes after the snapshot is not in it, shared or private."""
+        """What the process writes after the snapshot is not in it, shared or private. The runtime's own shared memory is
+        in it, with its holes, also beside files that are too many to be saved."""
         code = """
-import ctypes, mmap, sys
+import ctypes, mmap, os, sys, tempfile
 private = ctypes.create_string_buffer(b'before', 64)
 shared = mmap.mmap(-1, 4096); shared[0:6] = b'before'
-where = ctypes.addressof(ctypes.c_char.from_buffer(shared))
-print('READY', ctypes.addressof(private), where, flush=True)
+memory = os.memfd_create('doublemapper'); os.truncate(memory, 1 << 20)
+runtime = mmap.mmap(memory, 1 << 20); runtime[0:6] = b'before'
+files = [tempfile.TemporaryFile(buffering=0) for _ in range(17)]
+large = [mmap.mmap(f.fileno(), f.write(b'x' * (4 << 20))) for f in files]
+where = [ctypes.addressof(ctypes.c_char.from_buffer(m)) for m in (shared, runtime)]
+print('READY', ctypes.addressof(private), *where, flush=True)
 sys.stdin.readline()
-private.value = b'after!'; shared[0:6] = b'after!'
+private.value = b'after!'; shared[0:6] = b'after!'; runtime[0:6] = b'after!'
 print('CHANGED', flush=True)
 sys.stdin.readline()
 """
         process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    text=True, bufsize=1)
         try:
-            _, private, shared = process.stdout.readline().split()
+            _, private, shared, runtime = process.stdout.readline().split()
             with tempfile.TemporaryDirectory() as folder, hold(process.pid, "--write-on-enter", f"{folder}/core") as held:
                 process.stdin.write("\n")
                 self.assertEqual(process.stdout.readline(), "CHANGED\n")
                 held.enter()
-                for address in (private, shared):
-                    shown = subprocess.run(["gdb", "-batch", "-ex", f"x/s {address}", "-c", f"{folder}/core"],
-                                           capture_output=True, text=True, timeout=60).stdout
-                    self.assertIn('"before"', shown)
+                hole = int(runtime) + (512 << 10)
+                shown = subprocess.run(["gdb", "-batch", *(f"-ex=x/s {a}" for a in (private, shared, runtime)),
+                                        f"-ex=x/xg {hole}", "-c", f"{folder}/core"],
+                                       capture_output=True, text=True, timeout=60).stdout
+                self.assertEqual(shown.count('"before"'), 3, shown)
+                self.assertRegex(shown, rf"{hole:#x}:\s+0x0000000000000000")
         finally:
             process.kill()
             process.communicate()

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home, PROGRAM, for_each_result, side_by_side
-from patient import FRAMEWORKS, Patient
+from patient import FRAMEWORKS, Patient, WebPatient
 from terminal import Terminal
 
 SIDE_BY_SIDE = True
@@ -187,12 +187,29 @@ class Answers(unittest.TestCase):
     def test_code(self, fx, core, truth, pid):
         answer = core.ask("method Shop.Bank.Ledger.TransferByMonitor")
         self.assertIn("Shop.Bank.Ledger.TransferByMonitor(", answer["lines"][0])
-        instructions = answer["tables"][0]["rows"]
+        instructions = answer["tables"][-1]["rows"]
         here = [r for r in instructions if r[""] == ">"]
         self.assertEqual(len(here), 1)
         self.assertTrue(any("Deadlocks.cs:" in (r["from"] or "") for r in instructions))
         again = core.ask(f"method {here[0]['address']}")
         self.assertEqual(again["lines"], answer["lines"])
+        versions, handlers = answer["tables"][0]["rows"], answer["tables"][1]["rows"]
+        self.assertEqual([r["tier"] for r in versions if r[""] == ">"], ["quickly made (tier 0)"])
+        # Each lock is left in a finally block.
+        self.assertEqual({r["kind"] for r in handlers}, {"finally"})
+        self.assertGreaterEqual(len(handlers), 2)
+        self.assertTrue(handlers[0]["in"].startswith("Deadlocks.cs:"), handlers)
+        # The same by its token, as stack traces without source lines have it.
+        token = "sick.dll!" + answer["lines"][1].rsplit(" ", 1)[1]
+        self.assertEqual(core.ask(f"method {token}")["lines"][0], answer["lines"][0])
+        il, loader = core.ask(f"il {token}", "loader")
+        self.assertEqual(il["lines"][0], answer["lines"][0])
+        calls = [r["operand"] for r in il["tables"][0]["rows"] if r["instruction"] in ("call", "callvirt")]
+        self.assertEqual([c for c in calls if "Monitor" in c], ["System.Threading.Monitor." + m for m in ("Enter", "Enter", "Exit", "Exit")])
+        self.assertEqual((il["tables"][0]["rows"][-1]["instruction"], il["tables"][0]["rows"][0]["offset"]), ("endfinally", "IL_0000"))
+        self.assertTrue(il["tables"][0]["rows"][0]["from"].startswith("Deadlocks.cs:"))
+        sizes = {r["for"]: r["bytes"] for r in loader["tables"][0]["rows"]}
+        self.assertTrue({"LowFrequencyHeap", "HighFrequencyHeap", "code"} <= sizes.keys(), sizes)
         # One that no thread is in any more.
         self.assertIn("Patients.Worker.UntilBlocked(", core.ask("method Patients.Worker.UntilBlocked")["lines"][0])
 
@@ -220,6 +237,34 @@ class Answers(unittest.TestCase):
         self.assertLess(max(map(len, done.out.splitlines())), 600)
 
 
+def requests_of(home, pid):
+    done = home.run("inspect", pid, "-c", "requests", "--json", "--max-pause", "10s")
+    if done.code:
+        raise AssertionError(repr(done))
+    return json.loads(done.out)["tables"]
+
+
+class Requests(unittest.TestCase):
+    def test_both_ends(self):
+        """What one process is asked and has not answered is what the other has sent."""
+        with Home() as home:
+            for fx in FRAMEWORKS:
+                with self.subTest(fx), WebPatient(fx=fx) as web:
+                    self.assertEqual(requests_of(home, web.pid), [])
+                    with web.start_load("/off-cpu?ms=10000", rate=1000, concurrency=4) as load:
+                        deadline = time.monotonic() + 60
+                        while web.truth()["web"]["requests"].get("off-cpu", 0) < 4 and time.monotonic() < deadline:
+                            time.sleep(0.05)
+                        handled, sent = requests_of(home, web.pid), requests_of(home, load.pid)
+                    common = {"requests": 4, "method": "GET", "its path": "/off-cpu?ms=10000"}
+                    self.assertEqual(["Being handled"], [table["title"] for table in handled])
+                    row, = handled[0]["rows"]
+                    self.assertEqual(row | common | {"state": "running", "endpoint": "HTTP: GET /off-cpu"}, row)
+                    self.assertEqual(["Sent"], [table["title"] for table in sent])
+                    row, = sent[0]["rows"]
+                    self.assertEqual(row | common | {"state": "waits for the answer", "to": web.url}, row)
+
+
 class OneCore(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())
@@ -239,7 +284,9 @@ class OneCore(unittest.TestCase):
             ("object zz", 2, "hexadecimal"), ("object 1234", 3, "no memory at 0x1234"), ("stacks nobody", 3, "no managed thread"),
             ("heap type Nope", 3, "no object on the heap is of a type 'Nope'"), ("heap frob", 2, "heap [stat"),
             ("type Nope", 3, "no loaded type is called"), ("method 99", 3, "no managed code is at"), ("method No.Such", 3, "no loaded type has a method"),
-            ("info please", 2, "takes no further words"), ("find-string ''", 2, "needs a text"),
+            ("il nope.dll!06000001", 3, "no assembly is called 'nope.dll'"), ("il sick.dll!06ffffff", 3, "is loaded"),
+            ("il sick.dll!02000002", 2, "a method has a token such as 06000012"), ("type sick.dll!06000002", 2, "a type has a token"),
+            ("il sick.dll!", 2, "hexadecimal"), ("info please", 2, "takes no further words"), ("find-string ''", 2, "needs a text"),
             ("find-string 'open", 2, "has no end"), ("handles frob", 2, "handles are weak"),
         ]:
             with self.subTest(question):
@@ -266,7 +313,8 @@ class OneCore(unittest.TestCase):
         info, threads, stacks = core.ask("info", "threads", "stacks transfer-savings")
         self.assertIn("not in this image", {r["fact"]: r["value"] for r in info["tables"][0]["rows"]}["managed heap"])
         self.assertIn("Shop.Bank.Ledger.TransferByMonitor", [r["method"] for r in stacks["tables"][0]["rows"]])
-        for question in ("heap stat", "object 7f0000001000", "tasks", "verify-heap", "find-string x", "roots 7f0000001000"):
+        for question in ("heap stat", "object 7f0000001000", "tasks", "verify-heap", "find-string x", "roots 7f0000001000",
+                         "requests"):
             code, err = core.refused(question)
             self.assertEqual(code, 3, err)
             self.assertIn("it is good for info, threads, stacks, exceptions and modules", err)
@@ -277,7 +325,8 @@ class OneCore(unittest.TestCase):
         with Patient("deadlock,stuck-tasks") as patient:
             core = self.core_of(patient)
         questions = ("threads", "heap stat", "verify-heap", "locks", "tasks", "timers", "pool", "exceptions", "type *Account*",
-                     "find-string a", "finalizers", "heap type *Account*", "stack-objects 1")
+                     "find-string a", "finalizers", "requests", "loader", "il Shop.Bank.Ledger.TransferByMonitor",
+                     "method Shop.Bank.Ledger.TransferByMonitor", "heap type *Account*", "stack-objects 1")
         for _ in range(DAMAGES):
             with open(core.path, "r+b") as file:
                 size = file.seek(0, os.SEEK_END)

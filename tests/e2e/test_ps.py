@@ -379,6 +379,22 @@ class Hidden(unittest.TestCase):
                     self.assertIn("shareProcessNamespace", ways[way]["fix"])
             self.assertEqual(drdotnet("check", row["id"], **here).returncode, NOT_FOUND)
 
+    def test_a_folder_that_we_may_not_write_to(self):
+        # The socket answers, but no library can be put beside it: it is said whose folder that is, and who we are.
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        with tempfile.TemporaryDirectory() as folder:
+            here = {"prefix": ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *nobody], "env": {"TMPDIR": folder}}
+            os.chmod(folder, 0o777)
+            with Patient("healthy", fx=FX, env={"TMPDIR": folder}, user="nobody"):
+                os.chmod(folder, 0o755)
+                row = next(r for r in ps(**here).values() if r["socket"].startswith(folder))
+                ways = check(row["id"], **here)["ways"]
+                self.assertTrue(ways["events"]["open"], ways)
+                self.assertEqual(ways["agent"]["why"], "its temporary folder belongs to user 0 with mode 755, and user 65534, "
+                                                       "as whom we run, may not write to it")
+                os.chmod(folder, 0o777)
+                self.assertTrue(check(row["id"], **here)["ways"]["agent"]["open"])
+
 
 @unittest.skipIf(os.getuid() != 0, "namespaces need root")
 class Named(unittest.TestCase):

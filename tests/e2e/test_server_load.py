@@ -72,29 +72,38 @@ class LoadTest(unittest.TestCase):
 
 
 class KillTest(unittest.TestCase):
+    DURATIONS = (600, 1, 600, 600, 600, 1)
+
+    def check_whole(self, server, sessions):
+        for session in sessions:
+            self.assertTrue(session["isCompleted"], session)
+            report = server.get(f"/api/sessions/{session['guid']}/report.json")
+            self.assertEqual(200 if session["verdict"] else 404, report.status, session)
+            self.assertTrue(session["verdict"] or session["error"], session)
+
     def test_killed_while_sessions_run(self):
         """After every restart each session that was started is there, ended, and nothing is half."""
-        with Home() as home, Patient("exceptions", fx=FRAMEWORKS[-1]) as patient:
-            started = []
+        # All are kept: what is deleted for its age would look like a loss.
+        keep = {"DRDOTNET_KEEP_COUNT": str(KILLS * len(self.DURATIONS) + 10)}
+        with Home() as home, Patient("exceptions", fx=FRAMEWORKS[-1], max_seconds=600 + 20 * KILLS) as patient:
+            started, last = [], []
             for _ in range(KILLS):
-                server = Server(home)
-                states = {s["guid"]: s for s in server.get("/api/sessions").json()}
-                self.assertEqual(set(started), set(states))
-                for session in states.values():
-                    self.assertTrue(session["isCompleted"], session)
-                    report = server.get(f"/api/sessions/{session['guid']}/report.json")
-                    self.assertEqual(200 if session["verdict"] else 404, report.status, session)
-                    self.assertTrue(session["verdict"] or session["error"], session)
-                started += [server.start("exceptions", patient.pid, duration=d)["guid"] for d in (600, 1, 600, 600, 600, 1)]
+                server = Server(home, env=keep)
+                sessions = {s["guid"]: s for s in server.get("/api/sessions").json()}
+                self.assertEqual(set(started), set(sessions))
+                self.check_whole(server, [sessions[guid] for guid in last])
+                last = [server.start("exceptions", patient.pid, duration=d)["guid"] for d in self.DURATIONS]
+                started += last
                 wait_until(lambda: server.get("/api/sessions?state=running").json(), "some run")
                 workers = open(f"/proc/{server.pid}/task/{server.pid}/children").read().split()
                 server.stop(signal.SIGKILL)
                 for worker in workers:
                     wait_until(lambda w=int(worker): gone(w), "its workers end")
             self.assertTrue(patient.alive())
-            with Server(home) as server:
+            with Server(home, env=keep) as server:
                 self.assertEqual([], server.get("/api/sessions?state=unfinished").json())
                 self.assertEqual(set(started), set(home.folders()))
+                self.check_whole(server, server.get("/api/sessions").json())
                 self.assertEqual("done", server.examine("exceptions", patient.pid, duration=1)["state"])
 
 

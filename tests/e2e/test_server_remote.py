@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import tarfile
 import tempfile
 import unittest
 import zipfile
@@ -75,6 +76,14 @@ class RemoteTest(unittest.TestCase):
         names = self.folder / "names.map"
         self.assertEqual(0, self.remote("perf-map", self.patient.pid, "-o", names).code)
         self.assertIn("Patients.Program.Main", names.read_text())
+        archive = self.folder / "prof.tar.gz"
+        sampled = self.remote("cpu", "collect", "--pid", self.patient.pid, "-d", "1s", "-o", archive)
+        self.assertEqual((0, "prof.tar.gz\n"), (sampled.code, sampled.out), sampled)
+        with tarfile.open(archive) as tar:
+            self.assertLessEqual({"perf.data", "perf_script.out", "folded_stacks.out", "flamegraph.svg"}, set(tar.getnames()))
+        folder = self.remote("cpu", "collect", "--pid", self.patient.pid)
+        self.assertEqual(2, folder.code)
+        self.assertIn("-o prof.tar.gz", folder.err)
         hottest = self.remote("top", self.patient.pid, "--once")
         self.assertEqual(0, hottest.code, hottest)
 
@@ -84,7 +93,7 @@ class RemoteTest(unittest.TestCase):
         for name in re.findall(r"^  ([a-z-]+)  ", overview, re.M):
             if "--server URL" in self.laptop.run("help", name).out:
                 knowing.add(name)
-        self.assertEqual({"ps", "check", "run", "profilers", "top", "counters", "perf-map", "trace", "stacks", "dump", "inspect",
+        self.assertEqual({"ps", "check", "run", "profilers", "cpu", "top", "counters", "perf-map", "trace", "stacks", "dump", "inspect",
                           "sessions", "symbols"}, knowing)
         self.assertIn("--server URL", self.laptop.run("help", "exceptions").out)
         for shell in ("bash", "zsh", "fish"):
@@ -113,7 +122,7 @@ class RemoteTest(unittest.TestCase):
         for words, code in ((("stacks", "--core", "/etc/passwd"), 4), (("stacks", "--core", "../index.db"), 4),
                             (("trace", "report", "/etc/passwd"), 4), (("serve",), 2), (("completion", "bash"), 4),
                             (("_worker", "x"), 4), (("exceptions", "--recording", "/tmp"), 4),
-                            (("trace", "collect", "--", "sh", "-c", "true"), 4)):
+                            (("cpu", "postprocess", "-dir", "/tmp", "-o", "x"), 4), (("trace", "collect", "--", "sh", "-c", "true"), 4)):
             done = self.remote(*words)
             self.assertEqual(code, done.code, (words, done))
         answer = self.server.post("/api/commands", {"arguments": ["ps", "--server", "http://127.0.0.1:1"]},

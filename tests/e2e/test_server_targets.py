@@ -172,6 +172,42 @@ class TargetsTest(unittest.TestCase):
             self.assertEqual([], list(home.path.glob("serve-*")))
 
 
+class TurnsTest(unittest.TestCase):
+    """Of one process one copy at a time; who only listens need not wait, and other processes are others."""
+
+    def state(self, session):
+        return self.server.get(f"/api/sessions/{session['guid']}").json()["state"]
+
+    def take_turns(self, long, second, one, other):
+        first = self.server.start(long, one, **({"duration": 600} if long == "memory-leaks" else {"duration_seconds": 600}))
+        wait_until(lambda: self.state(first) == "running", "the first runs")
+        waits = self.server.start(second, one)
+        self.assertEqual("done", self.server.examine("exceptions", one, duration=1)["state"])
+        self.assertEqual("done", self.server.examine(second, other)["state"])
+        self.assertEqual(("running", "queued"), (self.state(first), self.state(waits)))
+        self.assertEqual(202, self.server.post(f"/api/sessions/{first['guid']}/cancel").status)
+        self.assertEqual("done", self.server.finish(waits["guid"])["state"])
+
+    def test_by_image(self):
+        with Home() as home, Patient("exceptions", fx=FRAMEWORKS[-1]) as one, Patient("leak", fx=FRAMEWORKS[-1]) as other, \
+                Server(home) as self.server:
+            self.take_turns("memory-leaks", "merged-call-stacks", one.pid, other.pid)
+
+    def test_where_only_sockets_are_seen(self):
+        """CPU samples need our library there too, though from outside they would disturb nobody."""
+        apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        with tempfile.TemporaryDirectory() as folder, Home() as home, \
+                Patient("exceptions", fx=FRAMEWORKS[-1], env={"TMPDIR": folder}, max_seconds=611), \
+                Patient("leak", fx=FRAMEWORKS[-1], env={"TMPDIR": folder}, max_seconds=612):
+            self.server = Server(home, env={"TMPDIR": folder}, prefix=apart)
+            try:
+                # Sockets of other tests may be seen too.
+                ids = {p["commandLine"].split("=")[-1]: p["id"] for p in self.server.get("/api/processes").json()}
+                self.take_turns("cpu-hotpaths", "merged-call-stacks", ids["611"], ids["612"])
+            finally:
+                self.server.stop(signal.SIGKILL)  # it hears nothing else
+
+
 class MetersTest(unittest.TestCase):
     """Instruments of the app itself, against what it knows of them."""
 

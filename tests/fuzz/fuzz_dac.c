@@ -58,6 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		LIST(WIRE_DAC_STATICS, dac_statics_list, decode_statics(&in, &list), )
 		LIST(WIRE_DAC_OBJECTS, dac_objects, decode_objects(&in, &list), )
 		LIST(WIRE_DAC_LOADER_HEAPS, dac_ranges, decode_ranges(&in, &list), )
+		LIST(WIRE_DAC_VERSIONS, dac_versions, decode_versions(&in, &list), )
+		LIST(WIRE_DAC_CLAUSES, dac_clauses, decode_clauses(&in, &texts, &list), )
+		LIST(WIRE_DAC_TOKEN_NAMES, dac_token_names, decode_token_names(&in, &texts, &list), )
+		LIST(WIRE_DAC_NAMED_HEAPS, dac_named_heaps, decode_named_heaps(&in, &texts, &list), )
 	default:
 		break;
 	}

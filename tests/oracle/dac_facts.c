@@ -98,26 +98,22 @@ static void print_threads(struct dac *d)
 	dac_threads_free(&threads);
 }
 
-int main(int argc, char **argv)
+static void print_all_exceptions(struct dac *d)
 {
-	struct image *img = NULL;
-	struct dac *d = NULL;
+	struct dac_threads threads;
+	must(dac_threads(d, &threads));
+	vec_each(t, &threads)
+		print_exceptions(d, t);
+	dac_threads_free(&threads);
+}
+
+static int print_facts(struct dac *d, const struct image *img)
+{
 	const struct dac_modules *modules;
 	struct dac_segments segments;
 	struct dac_heaps heaps;
 	struct dac_syncs syncs;
 	struct dac_facts facts;
-	struct dac_threads threads;
-	if (argc != 2 && argc != 3)
-		return 2;
-	must(image_open_core(argv[1], &(struct image_core_options){ .files_root = "" }, NULL, &img));
-	must(dac_open(img, NULL, &d));
-	if (argc == 3) {
-		must(dac_threads(d, &threads));
-		vec_each(t, &threads)
-			print_exceptions(d, t);
-		return 0;
-	}
 	must(dac_facts(d, &facts));
 	must(dac_modules(d, &modules));
 	vec_each(m, modules)
@@ -136,7 +132,23 @@ int main(int argc, char **argv)
 	dac_syncs_free(&syncs);
 	dac_heaps_free(&heaps);
 	dac_segments_free(&segments);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct image *img = NULL;
+	struct dac *d = NULL;
+	int code = 0;
+	if (argc != 2 && argc != 3)
+		return 2;
+	must(image_open_core(argv[1], &(struct image_core_options){ .files_root = "" }, NULL, &img));
+	must(dac_open(img, NULL, &d));
+	if (argc == 3)
+		print_all_exceptions(d);
+	else
+		code = print_facts(d, img);
 	dac_close(d);
 	image_close(img);
-	return 0;
+	return code;
 }

@@ -62,6 +62,8 @@ static void print_heap(struct heap *h, struct dac *d, const struct dac_threads *
 	must(dac_heaps(d, &heaps));
 	must(dac_segments(d, &segments));
 	must(heap_outline_make(heap_facts(h), &heaps, &segments, threads, &outline));
+	printf("layout %s %s\n", outline.uses_regions ? "regions" : "segments",
+	       outline.server ? "server" : "workstation");
 	vec_each(r, &outline.regions)
 		printf("region %llx %llx %u %d\n", X(r->start), X(r->end), r->heap, r->generation);
 	struct heap_walk *w = heap_walk_new(h, &outline);

@@ -1,7 +1,8 @@
 /* A runtime that is none: loads our library as one would, and takes what it sends. Built for the C library of this
- * machine and for musl, so that the library is seen at work in both. Prints TAP.
+ * machine and for musl, so that the library is seen at work in both; for arm64 it runs under emulation, which makes no
+ * copy of a process, and there is no sampling: the library must say so, resume the runtime and leave. Prints TAP.
  *
- *   agent_host LIBRARY */
+ *   agent_host LIBRARY [refuses] */
 #include "com/profiler.h"
 #include "wire/agent.h"
 #include "wire/image.h"
@@ -204,6 +205,20 @@ static void try_samples(struct cor_profiler_callback *agent, int listener, const
 	pthread_join(thread, NULL);
 }
 
+/* What cannot be done is said, and it leaves as it does after work. */
+static void try_refusal(struct cor_profiler_callback *agent, int listener, const char *folder,
+			enum wire_agent_mode mode)
+{
+	struct wire_agent_config c = configure(agent, mode, folder);
+	int control = answer_call(listener, &c, WIRE_AGENT_CONTROL);
+	struct wire_agent_note note = { 0 };
+	check(take(control, &note, sizeof(note)) && note.kind == WIRE_AGENT_REFUSED &&
+		      note.why == (mode == WIRE_AGENT_IMAGE ? WIRE_AGENT_NO_CLONE : WIRE_AGENT_NO_TIMER),
+	      "says why not");
+	await_leave(agent, control);
+	check(suspended == 1 && resumed == 1, "leaves the runtime running");
+}
+
 int main(int argc, char **argv)
 {
 	typedef com_hr get_class_object(const struct com_guid *clsid, const struct com_guid *iid, void **ret);
@@ -224,8 +239,13 @@ int main(int argc, char **argv)
 	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
 	check(!bind(listener, (struct sockaddr *)&address, sizeof(address)) && !listen(listener, 4), "finds a socket");
 	alarm(LIFE_MS / 1000 + 10);
-	try_image(agent, listener, folder);
-	try_samples(agent, listener, folder);
+	if (argc > 2) {
+		try_refusal(agent, listener, folder, WIRE_AGENT_IMAGE);
+		try_refusal(agent, listener, folder, WIRE_AGENT_CPU);
+	} else {
+		try_image(agent, listener, folder);
+		try_samples(agent, listener, folder);
+	}
 	unlink(address.sun_path);
 	rmdir(folder);
 	check(!dlclose(library), "is unloaded");

@@ -3,6 +3,7 @@
 
 #include "attach/attach.h"
 #include "attach/cpu.h"
+#include "attach/notes.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "build_core.h"
@@ -434,6 +435,45 @@ static void test_hostile_samples(void **state)
 	}
 }
 
+static size_t take_notes(const void *said, size_t len, size_t step, struct notes *ret_state)
+{
+	struct got got = { 0 };
+	struct attach_cpu_sink sink = { on_sample, on_thread, &got };
+	struct notes notes = { 0 };
+	for (size_t at = 0; at < len; at += step)
+		notes_add(&notes, (const uint8_t *)said + at, MIN(step, len - at));
+	notes_give(&notes, UINT64_MAX, &sink);
+	*ret_state = notes;
+	notes_fini(&notes);
+	return got.samples;
+}
+
+/* Every length and every byte, without a socket; in whatever pieces it comes, it means the same. */
+static void test_hostile_notes(void **state)
+{
+	(void)state;
+	CLEANUP(buf_free) struct buf said = good_samples();
+	uint8_t *bytes = (uint8_t *)said.data;
+	struct notes after;
+	for (size_t step = 1; step <= said.len; step += 13)
+		assert_int_equal(take_notes(bytes, said.len, step, &after), 2);
+	for (size_t len = 0; len < said.len; len++) {
+		assert_true(take_notes(bytes, len, said.len, &after) < 2);
+		assert_false(after.nonsense);
+	}
+	for (size_t i = 0; i < said.len; i++) {
+		for (int bit = 0; bit < 9; bit++) {
+			uint8_t kept = bytes[i];
+			bytes[i] ^= bit < 8 ? (uint8_t)(1 << bit) : 0xff;
+			assert_true(take_notes(bytes, said.len, said.len, &after) <= 2);
+			bytes[i] = kept;
+		}
+	}
+	struct wire_agent_note copied_note = { .kind = WIRE_AGENT_COPIED };
+	assert_int_equal(take_notes(&copied_note, sizeof(copied_note), 1, &after), 0);
+	assert_true(after.nonsense);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -441,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_library_refuses), cmocka_unit_test(test_copy_fails),
 		cmocka_unit_test(test_hostile_library), cmocka_unit_test(test_samples),
 		cmocka_unit_test(test_samples_refused), cmocka_unit_test(test_hostile_samples),
+		cmocka_unit_test(test_hostile_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "base/lazy.h"
 #include "base/map.h"
 #include "base/partfile.h"
+#include "base/ranks.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include <errno.h>
@@ -166,6 +167,61 @@ static void cursor_goes_bad_once_and_stays(void **state UNUSED)
 	c = cursor_make(unterminated, sizeof(unterminated));
 	cursor_utf16z(&c);
 	assert_false(cursor_ok(&c));
+}
+
+/* A number is added whole or not at all, also where the limit is near. */
+static void numbers_keep_the_limit(void **state UNUSED)
+{
+	for (size_t limit = 1; limit < 40; limit++) {
+		struct buf b = { .limit = limit };
+		size_t whole = 0;
+		for (unsigned i = 0; i < 20; i++)
+			buf_varu64(&b, i % 3 ? 1 : 300);
+		for (unsigned i = 0; i < 20 && whole + (i % 3 ? 1 : 2) <= limit; i++)
+			whole += i % 3 ? 1 : 2;
+		assert_true(b.len <= limit);
+		assert_true(b.len >= whole);
+		assert_true(b.overflow == (limit < 27));
+		buf_free(&b);
+	}
+}
+
+static void ranks_know_their_numbers(void **state UNUSED)
+{
+	static const struct {
+		uint64_t limit, expected, step;
+	} sets[] = { { 1, 1, 1 },	 { 64, 64, 1 },	  { 5000, 5000, 3 },	 { 5000, 1, 7 },
+		     { 100000, 10, 99 }, { 128, 0, 128 }, { 1 << 20, 5, 65537 }, { (uint64_t)1 << 32, 4, 1u << 30 } };
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		struct ranks r;
+		uint64_t last = sets[i].limit - 1;
+		uint32_t n = 0;
+		ranks_init(&r, sets[i].limit, sets[i].expected);
+		for (uint64_t x = sets[i].step / 2; x < sets[i].limit; x += sets[i].step)
+			ranks_add(&r, x);
+		ranks_seal(&r);
+		for (uint64_t x = sets[i].step / 2; x < sets[i].limit; x += sets[i].step, n++) {
+			assert_int_equal(ranks_of(&r, x), n);
+			assert_int_equal(ranks_at(&r, n), x);
+			assert_int_equal(ranks_up_to(&r, x), n);
+			if (sets[i].step == 1)
+				continue;
+			assert_int_equal(ranks_of(&r, x + 1), RANKS_NONE);
+			assert_int_equal(ranks_up_to(&r, x + 1), n);
+			assert_int_equal(ranks_up_to(&r, x - 1), n ? n - 1 : RANKS_NONE);
+		}
+		assert_int_equal(ranks_up_to(&r, last), n - 1);
+		assert_int_equal(ranks_up_to(&r, UINT64_MAX), n - 1);
+		assert_int_equal(ranks_of(&r, sets[i].limit), RANKS_NONE);
+		ranks_free(&r);
+	}
+	struct ranks none;
+	ranks_init(&none, 1000, 1000);
+	ranks_seal(&none);
+	assert_int_equal(ranks_of(&none, 5), RANKS_NONE);
+	assert_int_equal(ranks_up_to(&none, 999), RANKS_NONE);
+	assert_int_equal(ranks_up_to(&none, UINT64_MAX), RANKS_NONE);
+	ranks_free(&none);
 }
 
 static void utf16_ends_at_its_zero(void **state UNUSED)
@@ -524,6 +580,8 @@ int main(void)
 		cmocka_unit_test(text_from_targets_is_made_visible),
 		cmocka_unit_test(utf16_round_trips),
 		cmocka_unit_test(cursor_goes_bad_once_and_stays),
+		cmocka_unit_test(numbers_keep_the_limit),
+		cmocka_unit_test(ranks_know_their_numbers),
 		cmocka_unit_test(utf16_ends_at_its_zero),
 		cmocka_unit_test(numbers_read_well),
 		cmocka_unit_test(json_is_escaped_and_capped),

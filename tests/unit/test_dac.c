@@ -69,6 +69,7 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		put(b, &module, sizeof(module), "/a.dll\n");
 		break;
 	case WIRE_DAC_MODULE_TYPES:
+	case WIRE_DAC_TOKEN:
 		put(b, &address, sizeof(address), "");
 		break;
 	case WIRE_DAC_HEAPS:
@@ -115,7 +116,23 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 	case WIRE_DAC_BUSY_WORD:
 	case WIRE_DAC_MEMORY:
 	case WIRE_DAC_LOADER_HEAPS:
+	case WIRE_DAC_IL:
 		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
+		break;
+	case WIRE_DAC_VERSIONS:
+		put(b, &(struct wire_dac_version){ .code = 9, .tier = 4 }, sizeof(struct wire_dac_version), "");
+		break;
+	case WIRE_DAC_CLAUSES:
+		put(b, &(struct wire_dac_clause){ .try_end = 9, .start = 10, .kind = 3, .text_len = 4 },
+		    sizeof(struct wire_dac_clause), "name");
+		break;
+	case WIRE_DAC_TOKEN_NAMES:
+		put(b, &(struct wire_dac_token){ .token = 0x06000001, .text_len = 4 }, sizeof(struct wire_dac_token),
+		    "name");
+		break;
+	case WIRE_DAC_NAMED_HEAPS:
+		put(b, &(struct wire_dac_named_heap){ .bytes = 9, .text_len = 4 }, sizeof(struct wire_dac_named_heap),
+		    "name");
 		break;
 	case WIRE_DAC_EXCEPTION:
 		put(b, &exception, sizeof(exception), "");
@@ -184,6 +201,10 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	struct dac_variables variables = { 0 };
 	struct dac_type_methods type_methods = { 0 };
 	struct dac_objects objects = { 0 };
+	struct dac_versions versions = { 0 };
+	struct dac_clauses clauses = { 0 };
+	struct dac_token_names token_names = { 0 };
+	struct dac_named_heaps named_heaps = { 0 };
 	struct parts parts = { 0 };
 	uint64_t message;
 	bool ok = false;
@@ -228,6 +249,12 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_VARIABLES, decode_variables(in, &texts, &variables), variables);
 		KIND(WIRE_DAC_BUSY_WORD, decode_ranges(in, &ranges), ranges);
 		KIND(WIRE_DAC_MEMORY, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_IL, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_TOKEN, decode_addresses(in, &addresses), addresses);
+		KIND(WIRE_DAC_VERSIONS, decode_versions(in, &versions), versions);
+		KIND(WIRE_DAC_CLAUSES, decode_clauses(in, &texts, &clauses), clauses);
+		KIND(WIRE_DAC_TOKEN_NAMES, decode_token_names(in, &texts, &token_names), token_names);
+		KIND(WIRE_DAC_NAMED_HEAPS, decode_named_heaps(in, &texts, &named_heaps), named_heaps);
 	default:
 		break;
 	}

@@ -63,7 +63,10 @@ static void names_are_shown_as_written(void **state UNUSED)
 		{ "Shop.Orders+Line", "Add", "Shop.Orders.Line.Add" },
 		{ "Shop.Orders+<PlaceAsync>d__5", "MoveNext", "Shop.Orders.PlaceAsync" },
 		{ "Shop.Orders+<>c", "<Load>b__3_0", "lambda in Shop.Orders.Load" },
-		{ "Shop.Orders+<>c__DisplayClass3_0", "<Load>b__1", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c__DisplayClass3_0", "<Load>b__1", "lambda 2 in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c", "<Load>b__3_", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c", "<Load>b__", "lambda in Shop.Orders.Load" },
+		{ "Program+<>c+<<<Main>$>b__0_7>d", "MoveNext", "lambda 8 in Program.Main" },
 		{ "Shop.Orders+<>c+<<Load>b__3_0>d", "MoveNext", "lambda in Shop.Orders.Load" },
 		{ "Shop.Orders", "<Load>g__Inner|3_0", "Shop.Orders.Load.Inner" },
 		{ "Program", "<Main>$", "Program.Main" },
@@ -114,6 +117,16 @@ static void framework_is_told_from_user_code(void **state UNUSED)
 	assert_true(method_is_framework("System.String"));
 	assert_true(method_is_framework("Microsoft.AspNetCore.Http.HttpContext"));
 	assert_true(method_is_framework("Interop+Sys"));
+	assert_true(method_is_framework("Npgsql.NpgsqlConnection"));
+	assert_true(method_is_framework("Dapper.SqlMapper+<QueryAsync>d__1`1"));
+	assert_true(method_is_library("Newtonsoft.Json.JsonConvert"));
+	assert_false(method_is_library("System.String"));
+	assert_true(method_is_compiled("dynamicClass.lambda_method35"));
+	assert_true(method_is_compiled("DynamicClass.lambda_method35"));
+	assert_false(method_is_compiled("dynamicClass.IL_STUB_PInvoke"));
+	assert_false(method_is_compiled(""));
+	assert_false(method_is_framework("NpgsqlBackups.Program"));
+	assert_false(method_is_framework("Google.Maps.Own"));
 	assert_false(method_is_framework("Systematic.Thing"));
 	assert_false(method_is_framework("Shop.System.Thing"));
 	assert_false(method_is_framework(""));

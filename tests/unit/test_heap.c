@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "build_heap.h"
+#include "heap/drain_internal.h"
 
 /* ---- a shop ---- */
 
@@ -530,6 +531,138 @@ static void outlines(void **state)
 	assert_err(heap_outline_make(&facts, &heaps, &list, NULL, &o), ERR_UNSUPPORTED);
 }
 
+/* ---- the shortest way ---- */
+
+#define TOWN 40
+
+/* Dogs that know each other or live as long as another one; roots at and inside of them. */
+struct town {
+	uint64_t dogs[TOWN];
+	bool knows[TOWN][TOWN];
+	uint32_t distance[TOWN]; /* from the roots, by rounds; 0 = none leads there */
+	struct roots roots;
+};
+
+static uint64_t lot = 88172645463325252u;
+static uint32_t chance(uint32_t below)
+{
+	lot ^= lot << 13;
+	lot ^= lot >> 7;
+	lot ^= lot << 17;
+	return (uint32_t)((lot >> 11) % below);
+}
+
+static void build_town(struct town *t, struct shop *s)
+{
+	for (size_t i = 0; i < TOWN; i++) {
+		t->dogs[i] = build_object(s->b, s->dogs, 3);
+		if (chance(4) == 0)
+			build_object(s->b, s->b->free_type, 8);
+	}
+	for (size_t i = 0; i < TOWN; i++)
+		for (size_t k = 0; k < 3; k++) {
+			size_t friend = chance(TOWN);
+			/* Some refer to what is no object: a place inside of one, outside of all. */
+			uint64_t ref = chance(3) ? t->dogs[friend] : chance(2) ? t->dogs[friend] + 8 : 0x7000;
+			t->knows[i][friend] |= ref == t->dogs[friend];
+			build_put_u64(s->b, t->dogs[i] + 16 + 8 * k, ref);
+		}
+	for (size_t i = 0; i < 6; i++) {
+		size_t from = chance(TOWN), to = chance(TOWN);
+		t->knows[from][to] = true;
+		vec_push(&t->roots.links, ((struct heap_link){ t->dogs[from], t->dogs[to] }));
+	}
+	vec_push(&t->roots.links, ((struct heap_link){ 0x7000, t->dogs[0] }));
+	for (size_t i = 0; i < 3; i++) {
+		size_t dog = chance(TOWN);
+		t->distance[dog] = 1;
+		vec_push(&t->roots.objects, t->dogs[dog] + (chance(2) ? 0 : 20));
+	}
+	for (uint32_t round = 1; round < TOWN; round++)
+		for (size_t i = 0; i < TOWN; i++)
+			for (size_t k = 0; k < TOWN && t->distance[i] == round; k++)
+				if (t->knows[i][k] && !t->distance[k])
+					t->distance[k] = round + 1;
+}
+
+static void feed_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
+{
+	(void)at;
+	way_refs(user, refs, n);
+}
+
+static void find_way(struct shop *s, struct town *t, uint64_t object, struct addresses *ret)
+{
+	struct heap_outline outline = build_outline(s->b);
+	struct heap_walk *walk = heap_walk_new(s->h, &outline);
+	struct way *way = way_new(&t->roots, &outline);
+	struct heap_found f;
+	vec_clear(ret);
+	while (heap_walk_next(walk, &f)) {
+		way_object(way, &f);
+		heap_walk_refs(walk, &f, feed_refs, way);
+	}
+	assert_ok(way_find(way, object, ret));
+	vec_each(address, ret) {
+		assert_true(heap_walk_again(walk, *address, &f));
+		assert_int_equal(f.address, *address);
+	}
+	assert_false(heap_walk_again(walk, 0x7000, &f));
+	way_free(way);
+	heap_walk_free(walk);
+	heap_outline_free(&outline);
+}
+
+static size_t dog_at(const struct town *t, uint64_t address)
+{
+	for (size_t i = 0; i < TOWN; i++)
+		if (t->dogs[i] == address)
+			return i;
+	fail_msg("%llx is no dog", (unsigned long long)address);
+	return 0;
+}
+
+/* One at each distance, and each knows the next. */
+static void check_way(const struct town *t, const struct addresses *way, size_t wanted)
+{
+	size_t by_distance[TOWN + 1] = { 0 }, n = t->distance[wanted];
+	assert_int_equal(way->n, MAX(n, (size_t)1));
+	vec_each(address, way)
+		by_distance[t->distance[dog_at(t, *address)]] = dog_at(t, *address);
+	assert_int_equal(by_distance[n], wanted);
+	for (size_t i = 1; i < n; i++)
+		assert_true(t->knows[by_distance[i]][by_distance[i + 1]]);
+}
+
+static void shortest_ways(void **state)
+{
+	(void)state;
+	size_t far = 0, alone = 0;
+	for (int round = 0; round < 40; round++) {
+		struct shop *s = shop();
+		struct town t = { 0 };
+		struct addresses way = { 0 };
+		build_town(&t, s);
+		reopen(s);
+		t.roots.h = s->h;
+		for (size_t i = 0; i < TOWN; i++) {
+			find_way(s, &t, t.dogs[i], &way);
+			check_way(&t, &way, i);
+			far += t.distance[i] > 3;
+			alone += !t.distance[i];
+		}
+		find_way(s, &t, t.dogs[0] + 8, &way);
+		assert_int_equal(way.n, 0);
+		find_way(s, &t, 0x7000, &way);
+		assert_int_equal(way.n, 0);
+		vec_free(&way);
+		vec_free(&t.roots.objects);
+		vec_free(&t.roots.links);
+		shop_free(s);
+	}
+	assert_true(far > 50 && alone > 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -547,6 +680,7 @@ int main(void)
 		cmocka_unit_test(the_check_compares),
 		cmocka_unit_test(flipped_bytes),
 		cmocka_unit_test(outlines),
+		cmocka_unit_test(shortest_ways),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "fake_runtime.h"
 #include "ipc/ask.h"
+#include "ipc/connect.h"
 #include "ipc/rights.h"
 #include "ipc/wire.h"
 #include <errno.h>
@@ -150,6 +151,35 @@ static void test_path_longer_than_an_address(void **state)
 	assert_int_equal(info.pid, 77);
 	ipc_process_info_fini(&info);
 	assert_int_equal(unlink(link), 0);
+	fake_runtime_stop(f);
+}
+
+/* One probe tells any number of left-overs from those who are there, who do not notice. */
+static void test_nobody_is_told_from_somebody(void **state)
+{
+	(void)state;
+	CLEANUP(mem_freep) char *stale = mem_strdup(socket_path()), *file = mem_strdup(socket_path());
+	CLEANUP(mem_freep) char *well = mem_strdup(socket_path()), *none = mem_strdup(socket_path());
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	str_copy(address.sun_path, sizeof(address.sun_path), stale);
+	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), probe = connect_probe();
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	fd_closep(&fd);
+	assert_ok(file_write_atomic(file, "x", 1, 0600));
+	struct fake_runtime *f = fake_runtime_start(well, (struct fake_config){ .release = 10 });
+	for (int i = 0; i < 2; i++) {
+		assert_true(connect_nobody(probe, stale));
+		assert_true(connect_nobody(probe, file));
+		assert_true(connect_nobody(probe, none));
+		assert_false(connect_nobody(probe, well));
+	}
+	assert_false(connect_nobody(-1, stale));
+	struct question questions[] = { { .socket = stale }, { .socket = well }, { .socket = none } };
+	ask_all(questions, ARRAY_SIZE(questions), ANSWER_MS);
+	assert_err(questions[0].err, ERR_NOT_FOUND);
+	assert_ok(questions[1].err);
+	assert_err(questions[2].err, ERR_NOT_FOUND);
+	ipc_process_info_fini(&questions[1].info);
 	fake_runtime_stop(f);
 }
 
@@ -732,6 +762,7 @@ int main(void)
 		cmocka_unit_test(test_info_of_very_old_runtime),
 		cmocka_unit_test(test_info_of_nobody),
 		cmocka_unit_test(test_path_longer_than_an_address),
+		cmocka_unit_test(test_nobody_is_told_from_somebody),
 		cmocka_unit_test(test_many_silent_cost_one_timeout),
 		cmocka_unit_test(test_a_flood_of_silent_sockets_is_not_waited_for),
 		cmocka_unit_test(test_listener_must_be_the_process),

@@ -287,8 +287,9 @@ static void exceptions_are_counted_by_type_and_place(void **state UNUSED)
 	assert_int_equal((int)fixture_figure(f.report, "Rate"), 100);
 	struct buf text = { 0 };
 	rich_plain(report_verdict_text(f.report), &text);
-	assert_non_null(
-		strstr(buf_cstr(&text), "75 % are System.FormatException, thrown in lambda in Shop.Import.Load"));
+	assert_non_null(strstr(buf_cstr(&text),
+			       "75 % are System.FormatException, thrown in lambda in Shop.Import.Load. The first "
+			       "says “bad | `x` <b>”."));
 	buf_clear(&text);
 	json_t *j = fixture_json(f.report);
 	const json_t *rows = json_object_get(json_array_get(json_object_get(j, "blocks"), 0), "rows");

@@ -326,6 +326,59 @@ static void growth(void **state)
 	fixture_end(&f);
 }
 
+/* Orders that are dead: some wait for their finalizers, the others for a collection. */
+static void dying(struct built *b, unsigned waiting, unsigned dead)
+{
+	uint64_t *queue = mem_array(waiting + 1, sizeof(*queue));
+	for (unsigned i = 0; i < waiting; i++)
+		queue[i] = address_of_orders(START, i);
+	begin(b);
+	heapgraph_write_root(b->w, GRAPH_FINALIZER, "finalizer queue", "", queue, waiting);
+	for (unsigned i = 0; i < waiting + dead; i++) {
+		uint64_t payload = b->next + UNITS_ORDER * 8;
+		object(b, ORDER, UNITS_ORDER * 8, &payload, 1);
+		object(b, BYTES, 1024, NULL, 0);
+	}
+	end(b);
+	mem_free(queue);
+}
+
+static void dying_of(const unsigned *waiting, const unsigned *dead, struct fixture *f)
+{
+	fixture_begin(f);
+	fixture_window(f->recording, 30000 * MS);
+	for (size_t i = 0; i < 3; i++) {
+		struct built b;
+		char name[16];
+		snprintf(name, sizeof(name), "heap-%zu", i + 1);
+		dying(&b, waiting[i], dead[i]);
+		keep(f, name, &b);
+		keep_at(f, name, WINDOW_START + i * 10000 * MS);
+	}
+	f->way = WAY_IMAGE;
+	fixture_examine(f, "memory-leaks");
+}
+
+static void garbage_is_no_leak(void **state)
+{
+	(void)state;
+	struct fixture f;
+	dying_of((unsigned[]){ 100, 1000, 2000 }, (unsigned[]){ 100, 0, 100 }, &f);
+	assert_string_equal(report_finding(f.report), "finalizers-behind");
+	assert_true(fixture_says(f.report, "finalizer queue keeps growing"));
+	assert_true(fixture_says(f.report, "merged-call-stacks"));
+	fixture_end(&f);
+	/* What nobody holds at all grows until it is collected: said, and no alarm. */
+	dying_of((unsigned[]){ 10, 9, 10 }, (unsigned[]){ 100, 1500, 3000 }, &f);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(fixture_says(f.report, "Garbage has grown from 103 KB to 3 MB: no collection has taken it yet."));
+	fixture_end(&f);
+	dying_of((unsigned[]){ 10, 9, 10 }, (unsigned[]){ 100, 3000, 1500 }, &f);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_false(fixture_says(f.report, "Garbage has grown"));
+	fixture_end(&f);
+}
+
 /* ---- where the memory is ---- */
 
 static void areas(void **state)
@@ -364,10 +417,10 @@ static void areas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survivors),	 cmocka_unit_test(parts_of_a_program),
-		cmocka_unit_test(list_of_links), cmocka_unit_test(only_some_types),
-		cmocka_unit_test(statistics),	 cmocka_unit_test(growth),
-		cmocka_unit_test(areas),
+		cmocka_unit_test(survivors),	      cmocka_unit_test(parts_of_a_program),
+		cmocka_unit_test(list_of_links),      cmocka_unit_test(only_some_types),
+		cmocka_unit_test(statistics),	      cmocka_unit_test(growth),
+		cmocka_unit_test(garbage_is_no_leak), cmocka_unit_test(areas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
+#include "profilers/seen.h"
 
 enum { WORKER_START = 50, ADJUSTMENT = 55 };
 enum { META_ENQUEUE = 1, META_DEQUEUE, META_SAMPLE };
@@ -60,7 +61,35 @@ struct setting {
 	uint32_t stack;	     /* of all busy workers; 0 = no look */
 	uint32_t busy, idle; /* workers in the look */
 	bool managed, silent;
+	uint32_t inlined; /* blocked workers that a look into memory found, the handler inlined in what calls it */
 };
+
+static void add_memory(struct fixture *f, uint32_t workers)
+{
+	static const char *const frames[] = { "System.Threading.ManualResetEventSlim.Wait",
+					      "System.Threading.Tasks.Task.InternalWait",
+					      "DynamicClass.lambda_method35", "Microsoft.AspNetCore.Routing.Invoke" };
+	struct seen *s = seen_new();
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	struct recording_part *part;
+	uint32_t version = SEEN_VERSION;
+	for (uint32_t i = 0; i < workers; i++) {
+		for (size_t k = i % 2; k < ARRAY_SIZE(frames); k++)
+			seen_add_frame_at(s, seen_method(s, frames[k], true), NULL);
+		seen_add_thread(s, &(struct seen_thread){ .managed_id = 10 + i,
+							  .os_id = 100 + i,
+							  .state = DAC_THREAD_POOL,
+							  .call = 202,
+							  .waits_for = SEEN_NONE });
+	}
+	buf_add(&bytes, "DRLOOK\0", 8);
+	buf_add(&bytes, &version, 4);
+	seen_write(s, &bytes);
+	seen_free(s);
+	assert_ok(recording_part_new(f->recording, "workers", "look", &part));
+	recording_part_write(part, bytes.data, bytes.len);
+	recording_part_close(part, true);
+}
 
 static void add_looks(struct fixture *f, const struct setting *s)
 {
@@ -113,6 +142,8 @@ static void examine(struct fixture *f, const struct setting *s)
 	fixture_part(f->recording, "queue-0.nettrace", &queue);
 	if (s->stack)
 		add_looks(f, s);
+	if (s->inlined)
+		add_memory(f, s->inlined);
 	fixture_names(&names, methods, ARRAY_SIZE(methods));
 	fixture_part(f->recording, "names-0.nettrace", &names);
 	json_t *fact = json_pack("{s:i, s:i, s:i, s:i}", "cpu_ns", 100000000, "cores", 2, "workers_before", 2,
@@ -189,6 +220,21 @@ static void a_pool_in_which_nothing_moves(void **state UNUSED)
 	fixture_end(&f);
 }
 
+/* The pool has grown for them, so nothing waits; yet. */
+static void workers_that_are_blocked_while_work_flows(void **state UNUSED)
+{
+	struct fixture f;
+	examine(&f, &(struct setting){ .wait_ms = 10, .inlined = 9 });
+	assert_string_equal(report_finding(f.report), "many-blocked");
+	assert_int_equal(report_health(f.report), REPORT_INFO);
+	assert_true(fixture_says(f.report, "9 workers of the pool are blocked: 9 in DynamicClass.lambda_method35 block "
+					   "on a task. The pool keeps up for now"));
+	fixture_end(&f);
+	examine(&f, &(struct setting){ .wait_ms = 10, .inlined = 7 });
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+}
+
 /* Items that were there before, items that are never taken, numbers that come twice. */
 static void odd_queues_are_survived(void **state UNUSED)
 {
@@ -226,6 +272,7 @@ int main(void)
 		cmocka_unit_test(workers_that_run_are_no_starvation),
 		cmocka_unit_test(hill_climbing_alone_is_healthy),
 		cmocka_unit_test(a_pool_in_which_nothing_moves),
+		cmocka_unit_test(workers_that_are_blocked_while_work_flows),
 		cmocka_unit_test(odd_queues_are_survived),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,25 @@ static void test_stuck(void **state)
 	fixture_end(&f);
 }
 
+/* A request: the server's loop calls the user's code, which calls a library. */
+static void test_user_code_is_named(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_SOCKET, "", 12, 100);
+	c->steps.n = c->v.v[1].first;
+	c->v.n = 1;
+	vec_push(&c->methods, ((struct chain_method){ "Npgsql.Pool.RentAsync", true, 12 }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 0, .times = 1 }));
+	c->steps.v[0].method = 2;
+	c->v.v[0].n = 3;
+	examine(&f, c, c);
+	assert_true(fixture_says(f.report, "did not move for 2 s: Shop.ConfirmAsync in the end awaits a socket in "
+					   "Npgsql.Pool.RentAsync."));
+	assert_false(fixture_says(f.report, "LoopAsync"));
+	fixture_end(&f);
+}
+
 static void test_not_stuck(void **state)
 {
 	(void)state;
@@ -155,6 +174,20 @@ static void test_not_stuck(void **state)
 	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100), *moved = orders(AWAITS_SOURCE, "", 12, 500);
 	examine(&f, c, moved);
 	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(fixture_says(f.report, "12 async operations are under way, and all moved between the looks. 12 of "
+					   "them are in Shop.ConfirmAsync, awaiting a TaskCompletionSource."));
+	fixture_end(&f);
+	/* A program that waits for its end; twelve that do are something else. */
+	CLEANUP(chains_freep) struct chains *main = orders(AWAITS_TIMER, "", 1, 100);
+	main->v.v[0].longest_ms = CHAIN_ENDLESS;
+	examine(&f, main, main);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(fixture_says(f.report, "Nothing is stuck: 1 async operation waits until it is cancelled."));
+	fixture_end(&f);
+	CLEANUP(chains_freep) struct chains *twelve = orders(AWAITS_TIMER, "", 12, 100);
+	twelve->v.v[0].longest_ms = CHAIN_ENDLESS;
+	examine(&f, twelve, twelve);
+	assert_string_equal(report_finding(f.report), "waiting");
 	fixture_end(&f);
 	/* The clock and the network are not ours to blame. */
 	CLEANUP(chains_freep) struct chains *timers = orders(AWAITS_TIMER, "", 12, 100);
@@ -304,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_hostile_kept_threads),
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_user_code_is_named),
 		cmocka_unit_test(test_not_stuck),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_semaphores),

@@ -143,6 +143,11 @@ static void test_doing(void **state)
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait",
 		    "System.Collections.Concurrent.BlockingCollection<Int32>.TryAddWithNoTimeValidation", "Shop.A" } },
+		{ DOING_SOCKET,
+		  FUTEX,
+		  { "System.Threading.Monitor.Wait", "System.Threading.ManualResetEventSlim.Wait",
+		    "System.Net.Sockets.SocketAsyncContext.PerformSyncOperation",
+		    "System.Net.Sockets.NetworkStream.Read", "Shop.A" } },
 		{ DOING_INIT, FUTEX, { "System.Runtime.CompilerServices.InitHelpers.InitClassSlow", "Shop.A" } },
 		/* What stands below the user's code does not count. */
 		{ DOING_SLEEP,

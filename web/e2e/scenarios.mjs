@@ -446,7 +446,8 @@ export async function token(t) {
 /** Pictures of the main pages, for the documentation and for looking at them. */
 export async function pictures(t) {
   const running = (await t.ask("/api/sessions", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ profilerGuid: "exceptions", processId: t.facts.pid, parameters: [{ key: "duration", value: "60" }] }) })).body.guid;
-  const pages = { patients: "/processes", patient: `/profilers/${t.facts.pid}`, session: `/sessions/${t.facts.session}`, running: `/sessions/${running}`, history: "/sessions", compare: `/compare/${t.facts.sessions.join("/")}` };
+  const pages = { patients: "/processes", patient: `/profilers/${t.facts.pid}`, session: `/sessions/${t.facts.session}`, running: `/sessions/${running}`, history: "/sessions", compare: `/compare/${t.facts.sessions.join("/")}`,
+    profilers: "/profilers", start: `/job/${t.facts.pid}/cpu-hotpaths`, stacks: `/stacks/${t.facts.still}`, cores: "/cores" };
   for (const scheme of ["light", "dark"]) {
     for (const width of [1280, 400]) {
       const context = await t.context({ width, height: width === 400 ? 860 : 800, scheme });
