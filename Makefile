@@ -71,10 +71,10 @@ golden: $(BUILD)/build.ninja
 	@UPDATE_GOLDEN=1 tests/run --build $(BUILD) --unit --only report
 	@git --no-pager diff --stat -- tests/golden
 
-# Pages made from the tables; a test fails when they are stale.
 examples: all patients
 	@examples/web-api/make $(abspath $(BUILD))/drdotnet
 
+# Pages made from the tables; a test fails when they are stale.
 docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
