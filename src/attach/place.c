@@ -39,7 +39,7 @@ static NORETURN void keep(struct place *p, int pipe_fd)
 	while (read(pipe_fd, &word, 1) < 0 && errno == EINTR)
 		;
 	if (word != 'q') {
-		p->folder = openat(p->parent, p->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		p->folder = dir_open_own(p->parent, p->name);
 		remove_all(p);
 	}
 	_exit(0);
@@ -167,12 +167,11 @@ struct err *place_make(const struct patient *patient, const char *library, struc
 	p.seen_as = mem_printf("%s/%s", seen, p.name);
 	struct err *err = start_keeper(&p);
 	fault_point("kept");
-	if (!err && mkdirat(p.parent, p.name, 0711) < 0)
-		err = err_errno(errno, "make a folder in '%s'", below);
 	if (!err) {
-		p.folder = openat(p.parent, p.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		p.folder = dir_make_own(p.parent, p.name, 0711);
+		/* Whatever our umask is. */
 		if (p.folder < 0 || fchmod(p.folder, 0711) < 0)
-			err = err_errno(errno, "'%s'", p.path);
+			err = err_errno(errno, "make a folder in '%s'", below);
 	}
 	fault_point("folder");
 	if (!err)

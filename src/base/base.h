@@ -1,9 +1,9 @@
 #pragma once
 /* The few words every file uses: cleanup, ownership, counting.
  *
- * Knows nothing of .NET. Small allocations cannot fail: mem_* end the process through the hook set with
- * mem_set_oom_hook() (the worker process is our unit of failure). Sizes that come from input are capped by the
- * caller before they reach an allocator. */
+ * Knows nothing of .NET. Small allocations cannot fail: mem_* write one line to standard error and end the process
+ * (the worker process is our unit of failure). Sizes that come from input are capped by the caller before they reach an
+ * allocator. */
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -61,9 +61,6 @@ char *mem_strndup(const char *s, size_t n) __attribute__((malloc, returns_nonnul
 char *mem_printf(const char *fmt, ...) PRINTF(1, 2) __attribute__((malloc, returns_nonnull));
 char *mem_vprintf(const char *fmt, va_list ap) PRINTF(1, 0) __attribute__((malloc, returns_nonnull));
 void mem_free(void *p);
-
-/* Called when memory runs out; must not return. The default writes one line to standard error and aborts. */
-void mem_set_oom_hook(void (*hook)(void));
 
 /* For CLEANUP on any pointer from mem_*. */
 static inline void mem_freep(void *pp)

@@ -5,7 +5,6 @@
 #include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -114,14 +113,18 @@ struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out)
 	return read_all(fd, name, max, out);
 }
 
-static struct err *sync_parent(const char *path)
+char *file_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	CLEANUP(mem_freep)
-	char *dir = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
-	CLOSE_FD int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+}
+
+struct err *file_sync_folder(const char *path)
+{
+	CLEANUP(mem_freep) char *folder = file_folder(path);
+	CLOSE_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fsync(fd) < 0)
-		return err_errno(errno, "sync '%s'", dir);
+		return err_errno(errno, "sync '%s'", folder);
 	return NULL;
 }
 
@@ -163,7 +166,9 @@ int file_open_below(const char *root, const char *path, int flags)
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
 {
 	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
-	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	/* In a folder like /tmp anybody may have laid a file or a link there. */
+	unlink(temp);
+	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return err_errno(errno, "create '%s'", temp);
 	struct err *err = write_and_sync(fd, path, data, len);
@@ -173,7 +178,32 @@ struct err *file_write_atomic(const char *path, const void *data, size_t len, mo
 		unlink(temp);
 		return err;
 	}
-	return sync_parent(path);
+	return file_sync_folder(path);
+}
+
+int dir_open_own(int parent, const char *name)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS };
+	CLOSE_FD int fd = (int)syscall(SYS_openat2, parent, name, &how, sizeof(how));
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (st.st_uid == geteuid())
+		return fd_steal(&fd);
+	errno = EPERM;
+	return -1;
+}
+
+int dir_make_own(int parent, const char *name, mode_t mode)
+{
+	if (mkdirat(parent, name, mode) < 0)
+		return -1;
+	int fd = dir_open_own(parent, name), errnum = errno;
+	if (fd < 0)
+		unlinkat(parent, name, AT_REMOVEDIR);
+	errno = errnum;
+	return fd;
 }
 
 struct err *dir_make(const char *path, mode_t mode)

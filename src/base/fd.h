@@ -43,6 +43,14 @@ int file_open_below(const char *root, const char *path, int flags);
 struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) MUST_USE;
 /* Temporary name beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
+/* The folder that holds it ("." for a bare name); the caller frees. */
+char *file_folder(const char *path);
+/* After a rename: until then the new name may be forgotten when the machine dies. */
+struct err *file_sync_folder(const char *path) MUST_USE;
+/* Makes a folder in one that may be somebody else's, and opens it, or opens it again: never what they put in its place,
+ * be it a link, a mount or a folder of theirs. -1 and errno on failure. */
+int dir_make_own(int parent, const char *name, mode_t mode);
+int dir_open_own(int parent, const char *name);
 /* mkdir -p. */
 struct err *dir_make(const char *path, mode_t mode) MUST_USE;
 /* rm -r, never follows links, never leaves the file system; absent is fine. */

@@ -4,23 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static void oom_default(void)
+NORETURN static void oom(void)
 {
 	static const char text[] = "drdotnet: out of memory\n";
 	ssize_t ignored UNUSED = write(STDERR_FILENO, text, sizeof(text) - 1);
-	abort();
-}
-
-static void (*oom_hook)(void) = oom_default;
-
-void mem_set_oom_hook(void (*hook)(void))
-{
-	oom_hook = hook ? hook : oom_default;
-}
-
-NORETURN static void oom(void)
-{
-	oom_hook();
 	abort();
 }
 

@@ -1,9 +1,9 @@
-/* drdotnet cpu (and profcpu): CPU samples as a folder of files that other programs open, with nothing kept elsewhere.
- */
+/* drdotnet cpu (and profcpu): CPU samples as a folder of files that other programs open; nothing is kept elsewhere. */
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/cpu_folder.h"
@@ -12,7 +12,6 @@
 #include "profilers/perf_samples.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
-#include "trace/partfile.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,7 +125,7 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 	if (o->output)
 		TRY(partfile_check(o->output));
 	TRY(exam_choose_way(&exam, WAY_AUTO));
-	CLEANUP(mem_freep) char *beside = o->output ? partfile_folder(o->output) : NULL;
+	CLEANUP(mem_freep) char *beside = o->output ? file_folder(o->output) : NULL;
 	CLEANUP(mem_freep) char *dir = make_folder(beside ? beside : o->dir, &err);
 	if (!dir) {
 		exam_fini(&exam);

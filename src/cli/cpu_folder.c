@@ -1,6 +1,7 @@
 #include "cli/cpu_folder.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/partfile.h"
 #include "export/perf.h"
 #include "export/tar.h"
 #include "profilers/hot.h"
@@ -23,36 +24,29 @@ static struct err *write_file(const char *dir, const char *name, const struct bu
 	return file_write_atomic(path, buf_cstr(bytes), bytes->len, 0644);
 }
 
-/* Under a temporary name until it is whole. */
 struct growing {
-	char *path, *temp;
-	int fd;
+	struct partfile file;
 	struct out out;
 };
 
 static struct err *growing_open(struct growing *g, const char *dir, const char *name, bool gzip)
 {
-	g->path = mem_printf("%s/%s", dir, name);
-	g->temp = mem_printf("%s.%d.tmp", g->path, (int)getpid());
-	g->fd = open(g->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	out_init(&g->out, g->fd, gzip);
-	return g->fd < 0 ? err_errno(errno, "cannot write to '%s'", g->path) : NULL;
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", dir, name);
+	struct err *err = partfile_open(path, 0644, &g->file);
+	out_init(&g->out, g->file.fd, gzip);
+	return err;
 }
 
 static struct err *growing_close(struct growing *g, struct err *err)
 {
-	struct err *last = g->fd >= 0 ? out_finish(&g->out) : NULL;
+	struct err *last = g->file.fd >= 0 ? out_finish(&g->out) : NULL;
 	if (!err)
 		err = STEAL(last);
 	err_free(last);
-	if (!err && rename(g->temp, g->path) < 0)
-		err = err_errno(errno, "cannot write to '%s'", g->path);
-	if (err && g->fd >= 0)
-		unlink(g->temp);
+	if (!err)
+		err = partfile_commit(&g->file);
 	out_fini(&g->out);
-	fd_closep(&g->fd);
-	mem_free(g->path);
-	mem_free(g->temp);
+	partfile_fini(&g->file, false);
 	return err;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/output.h"
 #include "base/fd.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "session/session.h"
 #include <errno.h>
@@ -80,31 +81,9 @@ struct err *output_parse(const struct args *args, struct output *ret)
 	return NULL;
 }
 
-static char *folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return !slash ? mem_strdup(".") : slash == path ? mem_strdup("/") : mem_strndup(path, (size_t)(slash - path));
-}
-
 struct err *output_check(const struct output *out)
 {
-	struct stat st;
-	if (!out->path)
-		return NULL;
-	if (stat(out->path, &st) == 0) {
-		if (S_ISDIR(st.st_mode))
-			return err_new(ERR_USAGE, "'%s' is a folder", out->path);
-		if (access(out->path, W_OK) < 0)
-			return err_errno(errno, "cannot write to '%s'", out->path);
-		if (!S_ISREG(st.st_mode))
-			return NULL;
-	}
-	CLEANUP(mem_freep) char *folder = folder_of(out->path);
-	if (access(folder, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return err_new(ERR_USAGE, "cannot write to '%s': there is no folder '%s'", out->path, folder);
-	if (access(folder, W_OK | X_OK) < 0)
-		return err_errno(errno, "cannot write to '%s'", out->path);
-	return NULL;
+	return out->path ? partfile_check(out->path) : NULL;
 }
 
 static void render(const struct output *out, const struct report *report, struct buf *text)
@@ -162,24 +141,16 @@ static struct err *fill(int fd, const struct output *out, const struct source *f
 
 static struct err *write_whole(const struct output *out, const struct source *from)
 {
-	struct stat st;
 	if (!out->path) {
 		fflush(stdout);
 		return fill(STDOUT_FILENO, out, from);
 	}
-	if (stat(out->path, &st) == 0 && !S_ISREG(st.st_mode)) {
-		CLOSE_FD int fd = open(out->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		return fd < 0 ? err_errno(errno, "'%s'", out->path) : fill(fd, out, from);
-	}
-	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", out->path, (int)getpid());
-	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return err_errno(errno, "cannot write to '%s'", out->path);
-	struct err *err = fill(fd, out, from);
-	if (!err && (fsync(fd) < 0 || rename(temp, out->path) < 0))
-		err = err_errno(errno, "cannot write to '%s'", out->path);
-	if (err)
-		unlink(temp);
+	struct partfile file;
+	TRY(partfile_open(out->path, 0666, &file));
+	struct err *err = fill(file.fd, out, from);
+	if (!err)
+		err = partfile_commit(&file);
+	partfile_fini(&file, false);
 	return err;
 }
 

@@ -1,12 +1,12 @@
 #include "cli/remote.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "server/client.h"
-#include "trace/partfile.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,7 +180,7 @@ static struct err *take_bytes(struct stream_in *s, const char *data, size_t n)
 		if (!s->path)
 			return NULL;
 		if (!s->opened)
-			TRY(partfile_open(s->path, &s->file));
+			TRY(partfile_open(s->path, 0666, &s->file));
 		s->opened = true;
 		return fd_write_full(s->file.fd, data, n, DEADLINE_NEVER);
 	}

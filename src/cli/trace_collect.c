@@ -3,12 +3,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/trace.h"
 #include "trace/collect.h"
-#include "trace/partfile.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -2,13 +2,13 @@
 
 #include "base/fd.h"
 #include "base/fmt.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "cli/output.h"
 #include "cli/trace.h"
 #include "eventpipe/clr.h"
 #include "export/formats.h"
 #include "trace/jsonl.h"
-#include "trace/partfile.h"
 #include "trace/samples.h"
 #include "trace/summary.h"
 #include "version.h"
@@ -126,7 +126,7 @@ static void say_samples(const struct trace_samples *s)
 static struct err *convert_stacks(const struct conversion *c, struct partfile *file)
 {
 	CLEANUP(mem_freep)
-	char *folder = file->path && file->partial ? partfile_folder(file->path) : mem_strdup("/tmp");
+	char *folder = file->path && file->partial ? file_folder(file->path) : mem_strdup("/tmp");
 	struct trace_samples_options options = { .ids = &c->ids, .event = c->event, .spool_dir = folder };
 	struct trace_samples samples;
 	TRY(trace_samples(c->in, &options, &samples));
@@ -143,7 +143,7 @@ static struct err *convert_stacks(const struct conversion *c, struct partfile *f
 static struct err *convert(const struct conversion *c)
 {
 	struct partfile file;
-	TRY(partfile_open(c->out, &file));
+	TRY(partfile_open(c->out, 0666, &file));
 	struct err *err = c->jsonl ? write_jsonl(c, &file) : convert_stacks(c, &file);
 	if (!err)
 		err = partfile_commit(&file);
@@ -221,7 +221,7 @@ struct err *trace_report_run(const struct args *args, int *ret_exit)
 	CLEANUP(buf_free) struct buf text = { 0 };
 	render(report, &to, &text);
 	struct partfile file;
-	TRY(partfile_open(to.path ? to.path : "-", &file));
+	TRY(partfile_open(to.path ? to.path : "-", 0666, &file));
 	err = fd_write_full(file.fd, buf_cstr(&text), text.len, DEADLINE_NEVER);
 	if (!err)
 		err = partfile_commit(&file);

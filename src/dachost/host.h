@@ -30,15 +30,13 @@ struct answer {
 /* A record and its text (may be NULL). Sends what has piled up. */
 void answer_add(struct answer *a, const void *record, size_t len);
 void answer_text(struct answer *a, const char *text, size_t len);
-/* The last reply: hr < 0 is a failure, whose text is the body. */
-void answer_end(struct answer *a, com_hr hr, const char *failure);
 
 /* A request's body. */
 struct question {
 	const uint64_t *values;
 	size_t n;
 };
-/* Carries out one request and writes its records; what it returns decides answer_end. */
+/* Carries out one request and writes its records; what it returns decides how the answer ends. */
 typedef com_hr (*answer_fn)(struct host *h, const struct question *q, struct answer *a);
 
 com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a);

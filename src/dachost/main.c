@@ -72,7 +72,8 @@ void answer_text(struct answer *a, const char *text, size_t len)
 	answer_flush(a);
 }
 
-void answer_end(struct answer *a, com_hr hr, const char *failure)
+/* The last reply: hr < 0 is a failure, whose text is the body. */
+static void end_answer(struct answer *a, com_hr hr, const char *failure)
 {
 	if (hr < 0) {
 		buf_clear(&a->out);
@@ -102,7 +103,7 @@ static void hello(enum wire_dac_stage stage, com_hr hr, const char *text)
 	};
 	answer_add(&a, &record, sizeof(record));
 	answer_text(&a, text, len);
-	answer_end(&a, COM_OK, NULL);
+	end_answer(&a, COM_OK, NULL);
 	buf_free(&a.out);
 }
 
@@ -226,7 +227,7 @@ static void serve(struct host *h, const struct wire_dac_request *head, const uin
 	a->id = head->id;
 	if (head->kind >= WIRE_DAC_KINDS || !answers[head->kind].answer ||
 	    (answers[head->kind].n_values != SIZE_MAX && answers[head->kind].n_values != q.n)) {
-		answer_end(a, COM_E_NOTIMPL, "no such question");
+		end_answer(a, COM_E_NOTIMPL, "no such question");
 		return;
 	}
 	char failure[120];
@@ -237,7 +238,7 @@ static void serve(struct host *h, const struct wire_dac_request *head, const uin
 		snprintf(failure, sizeof(failure),
 			 "the data-access library has no answer: memory at 0x%llx is not in the image",
 			 (unsigned long long)hole);
-	answer_end(a, hr, hole ? failure : "the data-access library has no answer");
+	end_answer(a, hr, hole ? failure : "the data-access library has no answer");
 }
 
 int main(void)

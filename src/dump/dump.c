@@ -34,12 +34,6 @@ struct err *dump_type_parse(const char *word, enum dump_type *ret)
 
 /* ---- room ---- */
 
-char *dump_folder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
-}
-
 uint64_t dump_estimate(const struct patient *p, enum dump_type type)
 {
 	return type == DUMP_MINI ? MIN(p->target.rss_bytes, MINI_BYTES) : p->target.rss_bytes;
@@ -62,7 +56,7 @@ static struct err *check_path(const struct patient *p, const struct dump_order *
 	struct stat st;
 	if (!stat(o->path, &st) && !S_ISREG(st.st_mode))
 		return err_new(ERR_USAGE, "'%s' exists and is not a file", o->path);
-	CLEANUP(mem_freep) char *folder = dump_folder(o->path);
+	CLEANUP(mem_freep) char *folder = file_folder(o->path);
 	CLOSE_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || access(folder, W_OK | X_OK) < 0)
 		return err_errno(errno, "'%s' cannot be written into", folder);
@@ -189,7 +183,7 @@ static struct err *take_copy(const struct patient *p, struct dump_order *o, stru
 static struct err *copy_collect(const struct patient *p, struct dump_order *o, struct dump_result *ret)
 {
 	CLEANUP(image_closep) struct image *img = NULL;
-	CLEANUP(mem_freep) char *folder = dump_folder(o->path);
+	CLEANUP(mem_freep) char *folder = file_folder(o->path);
 	struct image_ranges ranges = { 0 };
 	struct image_core_written written;
 	static const enum image_core_kind kinds[] = { IMAGE_CORE_MINI, IMAGE_CORE_HEAP, IMAGE_CORE_FULL };

@@ -4,7 +4,6 @@
 #include "dump/dump.h"
 
 /* The folder that a path lies in; the caller frees. */
-char *dump_folder(const char *path);
 /* About how many bytes the file will have. */
 uint64_t dump_estimate(const struct patient *p, enum dump_type type);
 /* Has the disk of that folder (an open descriptor) room for it? */

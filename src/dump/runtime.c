@@ -1,21 +1,20 @@
-/* The runtime writes the file: as the target's user, into the target's mounts, at a path that the target sees. Where
- * that is not our own place, it writes into a folder that we make for it beside its temporary files, and we fetch the
- * file. */
+/* The runtime writes the file: as the target's user, into the target's mounts, at a path that the target sees. It does
+ * so in a folder that we make for it, into which nobody else can lay a link: beside the file that is asked for, or,
+ * where the target does not see that or may not write there, beside its temporary files, from where we fetch it. */
 
 #include "base/fd.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "dump/internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define ASK_MS 5000
 #define TICK_MS 200
@@ -26,87 +25,76 @@
 
 struct place {
 	char *path;   /* of the file, as the target sees it */
-	int folder;   /* where it will be, ours to look at */
-	char *name;   /* in that folder */
-	int outside;  /* the folder that ours was made in; -1 = it writes directly */
+	int outside;  /* the folder in which we made one for it */
 	char *inside; /* the name of the one that was made */
+	int folder;   /* that one */
+	bool fetch;   /* the file is not where it belongs yet */
 };
 
 static void place_fini(struct place *at)
 {
 	/* Also takes away what was not fetched. */
-	if (at->folder >= 0 && at->name)
-		unlinkat(at->folder, at->name, 0);
+	if (at->folder >= 0)
+		unlinkat(at->folder, FILE_NAME, 0);
 	if (at->outside >= 0 && at->inside)
 		unlinkat(at->outside, at->inside, AT_REMOVEDIR);
 	fd_closep(&at->folder);
 	fd_closep(&at->outside);
 	mem_free(at->path);
-	mem_free(at->name);
 	mem_free(at->inside);
 }
 
 /* ---- where ---- */
 
-static struct err *place_direct(const char *path, struct place *ret)
+/* folder: what `outside` is to the target. */
+static struct err *make_folder(const struct patient *p, const char *folder, struct place *at)
 {
-	CLEANUP(mem_freep) char *folder = dump_folder(path);
-	char real[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	if (!realpath(folder, real))
-		return err_errno(errno, "'%s'", folder);
-	ret->folder = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (ret->folder < 0)
-		return err_errno(errno, "'%s'", real);
-	ret->name = mem_printf("%s.partial", slash ? slash + 1 : path);
-	ret->path = mem_printf("%s/%s", str_eq(real, "/") ? "" : real, ret->name);
-	/* Left over from an earlier run, perhaps as a link to somewhere else. */
-	unlinkat(ret->folder, ret->name, 0);
-	return NULL;
-}
-
-static int open_inside(const struct patient *p, const char *path)
-{
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
-	CLOSE_FD int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
-	return top < 0 ? -1 : (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
-}
-
-/* A folder that only the target's user can enter, beside its temporary files. */
-static struct err *place_inside(const struct patient *p, struct place *ret)
-{
-	CLEANUP(mem_freep) char *temp = target_env(&p->target, "TMPDIR");
-	const char *folder = str_empty(temp) || temp[0] != '/' ? "/tmp" : temp;
 	uint64_t chance;
 	struct stat st;
 	CLEANUP(mem_freep) char *proc = mem_printf("/proc/%d", (int)p->target.pid);
 	if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance) || stat(proc, &st) < 0)
 		return err_errno(errno, "'%s'", proc);
-	ret->outside = open_inside(p, folder);
+	CLEANUP(mem_freep) char *name = mem_printf("drdotnet-%016llx", (unsigned long long)chance);
+	at->folder = dir_make_own(at->outside, name, 0700);
+	if (at->folder < 0)
+		return err_errno(errno, "make a folder in '%s'", folder);
+	at->inside = STEAL(name);
+	if (p->target.uid != geteuid() && fchown(at->folder, p->target.uid, st.st_gid) < 0)
+		return err_errno(errno, "give its user a folder in '%s'", folder);
+	at->path = mem_printf("%s/%s/" FILE_NAME, str_eq(folder, "/") ? "" : folder, at->inside);
+	return NULL;
+}
+
+static struct err *place_beside(const struct patient *p, const char *path, struct place *ret)
+{
+	CLEANUP(mem_freep) char *folder = file_folder(path);
+	char real[PATH_MAX];
+	if (!realpath(folder, real))
+		return err_errno(errno, "'%s'", folder);
+	ret->outside = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ret->outside < 0)
+		return err_errno(errno, "'%s'", real);
+	return make_folder(p, real, ret);
+}
+
+static struct err *place_inside(const struct patient *p, struct place *ret)
+{
+	CLEANUP(mem_freep) char *temp = target_env(&p->target, "TMPDIR");
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
+	const char *folder = str_empty(temp) || temp[0] != '/' ? "/tmp" : temp;
+	ret->fetch = true;
+	ret->outside = file_open_below(root, folder, O_RDONLY | O_DIRECTORY);
 	if (ret->outside < 0)
 		return err_errno(errno, "its folder '%s'", folder);
-	ret->inside = mem_printf("drdotnet-%016llx", (unsigned long long)chance);
-	if (mkdirat(ret->outside, ret->inside, 0700) < 0) {
-		struct err *err = err_errno(errno, "make a folder in its '%s'", folder);
-		mem_free(STEAL(ret->inside));
-		return err;
-	}
-	ret->folder = openat(ret->outside, ret->inside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (ret->folder < 0 || (p->target.uid != geteuid() && fchown(ret->folder, p->target.uid, st.st_gid) < 0))
-		return err_errno(errno, "make a folder in its '%s'", folder);
-	ret->name = mem_strdup(FILE_NAME);
-	ret->path = mem_printf("%s/%s/%s", folder, ret->inside, FILE_NAME);
-	return dump_check_room(ret->folder, folder, dump_estimate(p, DUMP_MINI));
+	return make_folder(p, folder, ret);
 }
 
 static struct err *find_place(const struct patient *p, const struct dump_order *o, struct place *ret)
 {
 	bool same_view = !p->target.other_mount && !p->target.other_root;
 	bool may_write = p->target.uid == geteuid() || p->target.uid == 0;
-	*ret = (struct place){ .folder = -1, .outside = -1 };
 	if (same_view && may_write)
-		return place_direct(o->path, ret);
+		return place_beside(p, o->path, ret);
 	TRY(place_inside(p, ret));
 	return dump_check_room(ret->folder, "its temporary files", dump_estimate(p, o->type));
 }
@@ -116,7 +104,7 @@ static struct err *find_place(const struct patient *p, const struct dump_order *
 static uint64_t file_size(const struct place *at)
 {
 	struct stat st;
-	if (!at->name || fstatat(at->folder, at->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(at->folder, FILE_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	return (uint64_t)st.st_size;
 }
@@ -171,15 +159,15 @@ static struct err *ask(const struct patient *p, const struct dump_order *o, cons
 static struct err *copy_bytes(int from, int to, uint64_t size, const struct dump_order *o)
 {
 	CLEANUP(mem_freep) char *block = mem_alloc(BLOCK);
-	uint64_t done = 0;
-	for (;;) {
-		ssize_t n = read(from, block, BLOCK);
+	/* No further, should the target make it grow. */
+	for (uint64_t done = 0; done < size;) {
+		ssize_t n = read(from, block, MIN(BLOCK, size - done));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return err_errno(errno, "read what the runtime wrote");
 		if (!n)
-			return NULL;
+			break;
 		for (ssize_t at = 0; at < n;) {
 			ssize_t put = write(to, block + at, (size_t)(n - at));
 			if (put < 0 && errno != EINTR)
@@ -187,22 +175,23 @@ static struct err *copy_bytes(int from, int to, uint64_t size, const struct dump
 			at += MAX(put, (ssize_t)0);
 		}
 		done += (uint64_t)n;
-		if (o->on && !o->on(o->user, size ? MIN((double)done / (double)size, 1.0) : -1, "fetching"))
+		if (o->on && !o->on(o->user, (double)done / (double)size, "fetching"))
 			return err_new(ERR_CANCELLED, "cancelled");
 	}
+	return NULL;
 }
 
 static struct err *fetch(int from, uint64_t size, const struct dump_order *o)
 {
-	CLEANUP(mem_freep) char *partial = mem_printf("%s.partial", o->path);
-	CLOSE_FD int to = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (to < 0)
-		return err_errno(errno, "create '%s'", partial);
-	struct err *err = copy_bytes(from, to, size, o);
-	if (!err && (fsync(to) < 0 || rename(partial, o->path) < 0))
-		err = err_errno(errno, "write '%s'", o->path);
-	if (err)
-		unlink(partial);
+	struct partfile file;
+	CLEANUP(mem_freep) char *folder = file_folder(o->path);
+	TRY(partfile_open(o->path, 0600, &file));
+	struct err *err = dump_check_room(file.fd, folder, size);
+	if (!err)
+		err = copy_bytes(from, file.fd, size, o);
+	if (!err)
+		err = partfile_commit(&file);
+	partfile_fini(&file, false);
 	return err;
 }
 
@@ -210,21 +199,18 @@ static struct err *take(const struct place *at, const struct dump_order *o, cons
 			struct dump_result *ret)
 {
 	struct stat st;
-	if (!at->name)
-		return err_new(ERR_NOT_FOUND, "the runtime was given no file to write");
-	CLOSE_FD int fd = openat(at->folder, at->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	CLOSE_FD int fd = openat(at->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(errno, "what the runtime wrote");
 	if (!S_ISREG(st.st_mode) || st.st_uid != p->target.uid)
 		return err_new(ERR_BAD_DATA, "what lies where the runtime should have written is not its file");
 	ret->disk_bytes = (uint64_t)st.st_blocks * 512;
-	if (at->outside >= 0)
+	if (at->fetch)
 		return fetch(fd, (uint64_t)st.st_size, o);
-	/* It is in our folder already. */
 	if (fchmod(fd, 0600) < 0 || fsync(fd) < 0 || (st.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) < 0) ||
-	    renameat(at->folder, at->name, AT_FDCWD, o->path) < 0)
+	    renameat(at->folder, FILE_NAME, AT_FDCWD, o->path) < 0)
 		return err_errno(errno, "write '%s'", o->path);
-	return NULL;
+	return file_sync_folder(o->path);
 }
 
 struct err *runtime_collect(const struct patient *p, const struct dump_order *o, struct dump_result *ret)

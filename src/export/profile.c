@@ -317,11 +317,6 @@ struct profile_node profile_node(const struct profile *p, uint32_t node)
 	return p->nodes.v[node];
 }
 
-size_t profile_n_nodes(const struct profile *p)
-{
-	return p->nodes.n;
-}
-
 void profile_path(const struct profile *p, uint32_t node, struct profile_path *ret)
 {
 	vec_clear(ret);

@@ -53,7 +53,6 @@ struct profile_node {
 	uint32_t parent, frame; /* a parent's number is below its children's */
 };
 struct profile_node profile_node(const struct profile *p, uint32_t node);
-size_t profile_n_nodes(const struct profile *p);
 /* The frames of a node, root first, into *ret (grown as needed, the caller's vector). */
 struct profile_path {
 	uint32_t *v;

@@ -2,6 +2,7 @@
  * chosen part of a mapping. Memory that was never touched is a hole in the file. */
 #include "base/fd.h"
 #include "base/fmt.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "image/core_choose.h"
 #include "image/internal.h"
@@ -336,17 +337,6 @@ static struct err *write_all(struct writer *w)
 	return NULL;
 }
 
-static struct err *sync_folder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	CLEANUP(mem_freep)
-	char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
-	CLOSE_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd) < 0)
-		return err_errno(errno, "sync '%s'", folder);
-	return NULL;
-}
-
 struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
 			     struct image_core_written *ret)
 {
@@ -356,25 +346,29 @@ struct err *image_write_core(struct image *img, const char *path, const struct i
 struct err *image_write_core_of(struct image *img, const char *path, const struct image_core_content *content,
 				const struct image_progress *progress, struct image_core_written *ret)
 {
-	CLEANUP(mem_freep) char *partial = mem_printf("%s.partial", path);
-	CLOSE_FD int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_errno(errno, "create '%s'", partial);
-	CLEANUP(writer_fini)
-	struct writer w = {
-		.img = img, .fd = fd, .path = path, .content = content, .progress = progress, .block = mem_alloc(BLOCK)
-	};
-	struct err *err = write_all(&w);
-	if (!err && rename(partial, path) < 0)
-		err = err_errno(errno, "rename to '%s'", path);
-	if (err) {
-		unlink(partial);
-		return err;
-	}
+	struct partfile file;
 	struct stat st;
-	if (ret)
+	/* It holds whatever the process knows. */
+	TRY(partfile_open(path, 0600, &file));
+	if (!file.partial) {
+		partfile_fini(&file, false);
+		return err_new(ERR_USAGE, "a core file has holes and cannot be written to '%s'; name a file", path);
+	}
+	CLEANUP(writer_fini)
+	struct writer w = { .img = img,
+			    .fd = file.fd,
+			    .path = path,
+			    .content = content,
+			    .progress = progress,
+			    .block = mem_alloc(BLOCK) };
+	struct err *err = write_all(&w);
+	if (!err && ret)
 		*ret = (struct image_core_written){ .bytes = w.done - w.unread,
-						    .disk_bytes = fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512,
+						    .disk_bytes =
+							    fstat(file.fd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512,
 						    .unread_bytes = w.unread };
-	return sync_folder(path);
+	if (!err)
+		err = partfile_commit(&file);
+	partfile_fini(&file, false);
+	return err;
 }

@@ -330,11 +330,6 @@ pid_t launch_runtime(const struct launch *l)
 	return l->held >= 0 || l->resumed ? l->runtime_pid : 0;
 }
 
-bool launch_waiting(const struct launch *l)
-{
-	return l->held >= 0;
-}
-
 struct err *launch_resume(struct launch *l)
 {
 	if (l->held < 0)
@@ -343,11 +338,6 @@ struct err *launch_resume(struct launch *l)
 	fd_closep(&l->held);
 	l->resumed = true;
 	return err ? err_wrap(err, "let the program go on") : NULL;
-}
-
-pid_t launch_pid(const struct launch *l)
-{
-	return l->pid;
 }
 
 void launch_signal(struct launch *l, int signal)

@@ -20,10 +20,8 @@ int launch_fd(const struct launch *l);
 struct err *launch_turn(struct launch *l) MUST_USE;
 /* The pid of the runtime that waits, or has been told to go on; 0 before it called. */
 pid_t launch_runtime(const struct launch *l);
-bool launch_waiting(const struct launch *l); /* not resumed yet */
 struct err *launch_resume(struct launch *l) MUST_USE;
 
-pid_t launch_pid(const struct launch *l);
 void launch_signal(struct launch *l, int signal);
 /* Did it end? *ret_code as a shell says it: its exit code, or 128 and the signal. */
 bool launch_ended(const struct launch *l, int *ret_code);

@@ -143,8 +143,6 @@ static inline struct nettrace_meta *nettrace_meta_find(const struct nettrace_rea
 /* tables.c */
 struct err *nettrace_stack_block(struct nettrace_reader *r, const uint8_t *body, size_t len) MUST_USE;
 struct err *nettrace_sequence_point(struct nettrace_reader *r, const uint8_t *body, size_t len) MUST_USE;
-/* Drops stacks and label lists. */
-void nettrace_tables_clear(struct nettrace_reader *r);
 void nettrace_tables_free(struct nettrace_reader *r);
 /* ERR_BAD_DATA once they are too large. */
 struct err *nettrace_tables_check(const struct nettrace_reader *r) MUST_USE;

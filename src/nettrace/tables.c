@@ -40,7 +40,7 @@ static void idtab_clear(struct nettrace_idtab *t)
 		map_u64_free(&t->sparse);
 }
 
-void nettrace_tables_clear(struct nettrace_reader *r)
+static void clear_tables(struct nettrace_reader *r)
 {
 	arena_clear(&r->tables);
 	r->tables.used_bytes = 0;
@@ -52,7 +52,7 @@ void nettrace_tables_clear(struct nettrace_reader *r)
 
 void nettrace_tables_free(struct nettrace_reader *r)
 {
-	nettrace_tables_clear(r);
+	clear_tables(r);
 	arena_free(&r->tables);
 	vec_free(&r->stacks);
 	vec_free(&r->labels);
@@ -188,7 +188,7 @@ struct err *nettrace_sequence_point(struct nettrace_reader *r, const uint8_t *bo
 	bool first = !time && !r->threads.n && r->header.format < 6;
 	for (uint32_t i = 0; i < count; i++)
 		TRY(check_thread(r, &c, first));
-	nettrace_tables_clear(r);
+	clear_tables(r);
 	if (flags & SP_FLUSH_THREADS)
 		threads_forget(r);
 	if (flags & SP_FLUSH_METADATA)

@@ -85,7 +85,8 @@ struct view {
 	uint64_t held;		     /* of these: for a lock that nobody got meanwhile */
 	const struct place *alike;   /* of these: where most are, when there are many */
 	uint64_t by_kind[WAIT_KINDS];
-	bool thinned;
+	bool thinned;  /* not each wait has its stack */
+	bool in_turns; /* nor was each heard */
 };
 
 static const char *frame_name(const struct view *v, uint32_t frame)
@@ -450,7 +451,7 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
 		v->thinned ? ", which stand for the others of their thread (thinned to spare the process)" : "");
 	report_how(report, "Switches", V_COUNT(f->switches), sampled);
-	if (f->listened_ns && f->listened_ns < v->window_ns / 10 * 9)
+	if (v->in_turns)
 		report_how(report, "Listened", V_RATIO((double)f->listened_ns / (double)v->window_ns),
 			   "of the time, in turns, to spare the process; times are scaled to the whole window");
 	report_how(report, "Lost records", V_COUNT(f->lost), f->lost ? "waits around them are missing" : NULL);
@@ -499,7 +500,9 @@ static void add_flame(struct exam *exam, const struct off *o, struct report *rep
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct off *o = exam->state;
-	struct view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns, .thinned = o->facts.period > 1 };
+	struct view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns };
+	v.in_turns = o->facts.listened_ns && o->facts.listened_ns < v.window_ns / 10 * 9;
+	v.thinned = o->facts.period > 1 || v.in_turns;
 	add_up(&v);
 	add_verdict(exam, &v, report);
 	if (v.places.n) {

@@ -47,7 +47,7 @@ void sampling_on_record(void *user, const struct record *r)
 		return;
 	if (r->kind == RECORD_SAMPLE)
 		on_sample(g, r);
-	else if (r->kind == RECORD_SWITCH && g->switches && ++g->heard)
+	else if (r->kind == RECORD_SWITCH && g->switches)
 		switches_switch(g->switches, sampling_thread(g, r->tid), r->time, r->out, r->preempted);
 	else if (r->kind == RECORD_COMM && its_own)
 		samples_thread_name(g->samples, sampling_thread(g, r->tid), r->comm, r->comm_len);
@@ -93,14 +93,16 @@ static struct err *start(void *user)
 	if (g->agent)
 		return start_agent(g, config.stack_bytes);
 	g->share = 1;
-	if (g->switches)
-		config.period = switching_begin(g);
+	if (g->switches) {
+		switching_begin(g);
+		config.period = switching_period(g, config.stack_bytes);
+	}
 	TRY(sampler_open(&config, &g->sampler));
 	sampling_clocks_start(g);
 	/* Before the events begin: a switch that follows ends the wait that was seen here. */
 	if (g->switches)
-		switching_snapshot(g);
-	g->turned_ns = g->exam->start_ns = clock_mono_ns();
+		switching_started(g);
+	g->exam->start_ns = clock_mono_ns();
 	if (g->switches)
 		switches_started(g->switches, g->exam->start_ns);
 	sampler_start(g->sampler);
@@ -126,7 +128,8 @@ static void grow(struct sampling *g)
 	if (g->agent)
 		agent_source_grow(g->agent, f->stack_bytes * 2);
 	else
-		err = sampler_change(g->sampler, f->stack_bytes * 2, f->period);
+		err = sampler_change(g->sampler, f->stack_bytes * 2,
+				     g->switches ? switching_period(g, f->stack_bytes * 2) : f->period);
 	if (!err) {
 		exam_log(g->exam, "deep stacks: copies of %s from now on", fmt_bytes(f->stack_bytes).s);
 		return;
@@ -177,6 +180,8 @@ static void stop(void *user)
 	if (!g->sampler)
 		return;
 	sampler_stop(g->sampler);
+	if (g->switches)
+		switching_ended(g);
 	sampling_clocks_stop(g);
 }
 
@@ -302,6 +307,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_address);
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
+	map_u64_free(&g->first_runs);
 	vec_free(&g->later);
 	gc_marks_fini(&g->gc);
 	buf_free(&g->text);

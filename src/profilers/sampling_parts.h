@@ -47,13 +47,18 @@ struct sampling {
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
-	uint64_t exec_ns;	   /* when it became another program, or 0: what comes later is not its own */
-	struct switches *switches; /* off-CPU only */
-	struct lines *lines;	   /* when wanted */
-	uint64_t rate_ns, rate_switches, heard; /* switches heard, since the rate was last looked at */
-	double share;				/* of the time that it listens to switches */
+	uint64_t exec_ns;		 /* when it became another program, or 0: what comes later is not its own */
+	struct switches *switches;	 /* off-CPU only */
+	struct lines *lines;		 /* when wanted */
+	double rate;			 /* of its switches, a second */
+	uint64_t rate_ns, rate_switches; /* when that was last looked at */
+	struct map_u64 first_runs;	 /* thread id -> how often it had been on a cpu when it started */
+	uint64_t runs;			 /* all threads together */
+	bool started;
+	double share;  /* of the time that it listens to switches */
+	int listen_ms; /* and how long at a time */
 	bool resting;
-	uint64_t turned_ns; /* when it last began to listen or to rest */
+	uint64_t rest_until_ns;
 	size_t snapshots;
 	uint8_t *stack; /* room for a snapshot */
 };
@@ -86,10 +91,13 @@ bool sampling_unnamed(const struct sampling *g);
 
 /* ---- sampling_switches.c ---- */
 
-/* A first look at how often it switches: every how many switches a stack shall be taken. */
-uint64_t switching_begin(struct sampling *g);
-/* Where threads wait now: of those that do not go on for long, nothing else will tell. */
-void switching_snapshot(struct sampling *g);
+/* A first look at how often it switches. */
+void switching_begin(struct sampling *g);
+/* Every how many switches a stack is taken, by that rate. */
+uint64_t switching_period(const struct sampling *g, uint32_t stack_bytes);
+/* Where threads wait now: of those that do not go on for long, nothing else will tell. Just before it listens. */
+void switching_started(struct sampling *g);
+void switching_ended(struct sampling *g);
 /* Hears less when switches come faster; listens and rests in turn. */
 void switching_turn(struct sampling *g);
 

@@ -2,20 +2,23 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "profilers/sampling_parts.h"
-#include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 /* Threads whose stack is looked at when it begins to listen. */
 #define SNAPSHOTS_MAX 4000
-/* Switches of a target that are heard, a second and on average; and while it listens those that have their stack taken,
- * so that the rings hold them. */
-#define HEARD_PER_S 4000.0
-#define STACKS_PER_S 2000.0
-#define LISTEN_NS 50000000ull /* at a time, where not all is heard */
-#define LISTEN_LEAST 0.005    /* of the time */
+/* Up to so many switches a second all are heard; of more so many, on average. */
+#define ALL_HEARD_PER_S 4000.0
+#define HEARD_PER_S 2000.0
+#define STACKS_BYTES_PER_S 16e6 /* copied, where all are heard */
+/* Where not: so many switches at a time, and copies as the rings hold them. */
+#define LISTEN_SWITCHES 1000.0
+#define LISTEN_STACKS_BYTES 2e6
+#define LISTEN_MS_LEAST 5
+#define LISTEN_MS_MOST 20
+#define LISTEN_LEAST 0.005 /* of the time */
+#define OWN_SHARE 0.05	   /* of our own time, to make ready for it */
 #define FIRST_LOOK_MS 50
 #define RATE_LOOK_NS 200000000ull
 
@@ -81,7 +84,7 @@ static void snapshot(struct sampling *g, pid_t tid)
 	switches_before(g->switches, sampling_thread(g, (uint32_t)tid), stack, kind);
 }
 
-void switching_snapshot(struct sampling *g)
+static void switching_snapshot(struct sampling *g)
 {
 	g->snapshots = 0;
 	if (!g->stack)
@@ -91,49 +94,71 @@ void switching_snapshot(struct sampling *g)
 
 /* --- switches that are many ---
  *
- * Each one that is heard costs the target a microsecond or two, and us as much. So many a second are heard in all;
- * beyond that it is listened for a moment and rested in between. Of those heard some have their stack taken. */
+ * Each one that is heard costs the target two or three microseconds, one with its stack four, and us more. So many a
+ * second are heard in all; beyond that it is listened for a moment and rested in between. */
 
-static uint64_t process_switches(const struct sampling *g)
+/* How often a thread was put on a cpu: schedstat's third. */
+static bool thread_runs(pid_t pid, pid_t tid, uint64_t *ret)
 {
-	uint64_t n = 0;
 	char path[80];
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)g->exam->patient->target.pid);
-	DIR *dir = opendir(path);
-	for (struct dirent *e; dir && (e = readdir(dir));) {
-		unsigned long long times = 0;
-		CLEANUP(buf_free) struct buf text = { 0 };
-		if (atoi(e->d_name) <= 0)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)g->exam->patient->target.pid,
-			 atoi(e->d_name));
-		err_ignore(file_read(path, 256, &text));
-		if (text.len && sscanf(text.data, "%*u %*u %llu", &times) == 1)
-			n += times;
-	}
-	if (dir)
-		closedir(dir);
-	return n;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	err_ignore(file_read(path, 256, &text));
+	unsigned long long runs;
+	if (!text.len || sscanf(text.data, "%*u %*u %llu", &runs) != 1)
+		return false;
+	*ret = runs;
+	return true;
+}
+
+/* Adds to g->runs; a thread that ran, or is new, did not wait all the time, heard or not. */
+static void count_runs(struct sampling *g, pid_t tid)
+{
+	uint64_t runs;
+	if (!thread_runs(g->exam->patient->target.pid, tid, &runs))
+		return;
+	g->runs += runs;
+	bool new;
+	uint64_t *first = map_u64_put(&g->first_runs, (uint64_t)tid, &new);
+	if (new)
+		*first = runs;
+	if (g->started && (new || *first != runs))
+		switches_moved(g->switches, sampling_thread(g, (uint32_t)tid));
+}
+
+static uint64_t process_switches(struct sampling *g)
+{
+	g->runs = 0;
+	sampling_each_thread(g, count_runs);
+	return g->runs;
 }
 
 /* How often it switches, by the kernel's own count: known before anything is heard. */
-static double switch_rate(struct sampling *g)
+static void look_at_rate(struct sampling *g)
 {
 	uint64_t now = clock_mono_ns(), n = process_switches(g), since = now - g->rate_ns;
-	double rate = n > g->rate_switches && since ? (double)(n - g->rate_switches) * 1e9 / (double)since : 0;
+	g->rate = n > g->rate_switches && since ? (double)(n - g->rate_switches) * 1e9 / (double)since : 0;
 	g->rate_ns = now;
 	g->rate_switches = n;
-	return rate;
 }
 
 static double share_heard(double rate)
 {
-	return rate > HEARD_PER_S ? MAX(HEARD_PER_S / rate, LISTEN_LEAST) : 1;
+	return rate > ALL_HEARD_PER_S ? MAX(HEARD_PER_S / rate, LISTEN_LEAST) : 1;
 }
 
-static uint64_t stack_every(double rate)
+static int listen_ms(double rate)
 {
-	return rate > STACKS_PER_S ? (uint64_t)(rate / STACKS_PER_S) + 1 : 1;
+	double ms = rate > 0 ? LISTEN_SWITCHES * 1000 / rate : LISTEN_MS_MOST;
+	return ms > LISTEN_MS_MOST ? LISTEN_MS_MOST : ms < LISTEN_MS_LEAST ? LISTEN_MS_LEAST : (int)ms;
+}
+
+uint64_t switching_period(const struct sampling *g, uint32_t stack_bytes)
+{
+	double bytes = g->rate * stack_bytes;
+	double every = share_heard(g->rate) < 1 ? bytes * listen_ms(g->rate) / 1000 / LISTEN_STACKS_BYTES
+						: bytes / STACKS_BYTES_PER_S;
+	return every > 1 ? (uint64_t)every + 1 : 1;
 }
 
 static void thin(struct sampling *g)
@@ -141,59 +166,105 @@ static void thin(struct sampling *g)
 	const struct sampler_facts *f = sampler_facts(g->sampler);
 	if (clock_mono_ns() - g->rate_ns < RATE_LOOK_NS)
 		return;
-	double rate = switch_rate(g), share = share_heard(rate);
-	/* Small changes are not worth opening the events again. */
-	uint64_t period = stack_every(rate);
-	if (share < g->share * 0.8 || share > g->share * 2)
+	look_at_rate(g);
+	double share = share_heard(g->rate);
+	uint64_t period = switching_period(g, f->stack_bytes);
+	if (share < g->share * 0.8 || share > g->share * 2) {
 		g->share = share;
-	if (period <= f->period * 2 || g->resting)
+		g->listen_ms = listen_ms(g->rate);
+	}
+	/* Small changes are not worth opening the events again. */
+	if (period <= f->period * 2)
 		return;
 	struct err *err = sampler_change(g->sampler, f->stack_bytes, period);
 	if (err)
 		exam_log(g->exam, "thinning: %s", err_text(err));
 	else
 		exam_log(g->exam, "%s switches a second: one of %llu has its stack taken, heard %s of the time",
-			 fmt_count((uint64_t)rate).s, (unsigned long long)period, fmt_percent(g->share).s);
+			 fmt_count((uint64_t)g->rate).s, (unsigned long long)period, fmt_percent(g->share).s);
 	err_free(err);
 }
 
-/* Listens and rests in turn. */
+/* Rests so long that what was heard becomes its share of the time, and what that took us a small share of ours. */
+static void rest(struct sampling *g, uint64_t listened_ns, uint64_t spent_ns)
+{
+	double ns = MAX((double)listened_ns * (1 / g->share - 1), (double)spent_ns * (1 / OWN_SHARE - 1));
+	g->rest_until_ns = clock_mono_ns() + (uint64_t)ns;
+	g->resting = true;
+}
+
+static void fall_silent(struct sampling *g)
+{
+	sampler_stop(g->sampler);
+	uint64_t now = clock_mono_ns();
+	sampler_rest(g->sampler);
+	sampler_drain(g->sampler, UINT64_MAX, sampling_on_record, g);
+	switches_rest(g->switches, now);
+}
+
+static void go_on(struct sampling *g)
+{
+	switching_snapshot(g);
+	struct err *err = sampler_go_on(g->sampler);
+	if (err)
+		exam_log(g->exam, "%s", err_text(err));
+	err_free(err);
+	switches_go_on(g->switches, clock_mono_ns());
+	g->resting = false;
+}
+
+/* A moment of listening as a whole: turns of the window's loop come late at times. */
+static void listen_once(struct sampling *g)
+{
+	uint64_t began = clock_mono_ns();
+	go_on(g);
+	if (g->share >= 1)
+		return;
+	uint64_t from = clock_mono_ns();
+	struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
+	poll(&cancel, 1, g->listen_ms);
+	uint64_t to = clock_mono_ns();
+	fall_silent(g);
+	rest(g, to - from, from - began + clock_mono_ns() - to);
+}
+
 static void take_turns(struct sampling *g)
 {
-	uint64_t now = clock_mono_ns(), since = now - g->turned_ns;
-	if (!g->resting && g->share < 1 && since >= LISTEN_NS) {
-		sampler_rest(g->sampler);
-		now = clock_mono_ns();
-		sampler_drain(g->sampler, UINT64_MAX, sampling_on_record, g);
-		switches_rest(g->switches, now);
-		g->resting = true;
-		g->turned_ns = now;
-	} else if (g->resting && (double)since >= (double)LISTEN_NS * (1 / g->share - 1)) {
-		switching_snapshot(g);
-		struct err *err = sampler_go_on(g->sampler);
-		if (err)
-			exam_log(g->exam, "%s", err_text(err));
-		err_free(err);
-		g->turned_ns = clock_mono_ns();
-		switches_go_on(g->switches, g->turned_ns);
-		g->resting = false;
+	if (g->resting && clock_mono_ns() >= g->rest_until_ns) {
+		listen_once(g);
+	} else if (!g->resting && g->share < 1) {
+		fall_silent(g);
+		rest(g, (uint64_t)g->listen_ms * 1000000, 0);
 	}
 }
 
-uint64_t switching_begin(struct sampling *g)
+void switching_begin(struct sampling *g)
 {
 	/* What is heard before that is known may already be too much. */
-	g->rate_ns = clock_mono_ns();
-	g->rate_switches = process_switches(g);
+	look_at_rate(g);
 	struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
 	poll(&cancel, 1, FIRST_LOOK_MS);
-	double rate = switch_rate(g);
-	g->share = share_heard(rate);
-	return stack_every(rate);
+	look_at_rate(g);
+	g->share = share_heard(g->rate);
+	g->listen_ms = listen_ms(g->rate);
+}
+
+void switching_started(struct sampling *g)
+{
+	switching_snapshot(g);
+	map_u64_clear(&g->first_runs);
+	process_switches(g);
+	g->started = true;
 }
 
 void switching_turn(struct sampling *g)
 {
 	thin(g);
 	take_turns(g);
+}
+
+void switching_ended(struct sampling *g)
+{
+	if (g->share < 1 || g->resting)
+		process_switches(g);
 }

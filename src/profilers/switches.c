@@ -10,16 +10,19 @@ struct thread_state {
 	uint32_t stack, before_stack;
 	uint8_t before_kind; /* 0 = not known */
 	uint64_t out_ns, sample_ns;
-	uint64_t waited_ns, sampled_ns; /* all of its waits; those with a stack */
+	uint64_t waited_ns, sampled_ns;		/* all of its waits; those with a stack; in this time of listening */
+	uint64_t all_waited_ns, all_sampled_ns; /* the same, over the window */
 	bool ever_seen;
 	uint8_t still_kind;
 	uint32_t still_stack;
-	uint64_t still_ns; /* stood still in the times we listened before */
+	uint64_t still_ns, all_still_ns; /* stood still whenever we listened */
 };
 
 struct switches {
 	struct samples *samples;
 	uint64_t start_ns, from_ns; /* of the window; of the time we listen since */
+	uint64_t heard_ns;	    /* how long that was */
+	size_t first;		    /* its first sample */
 	bool resting;
 	VEC(struct thread_state) threads; /* by index of samples */
 	VEC(uint8_t) kinds;		  /* by stack, 0 = not judged yet */
@@ -294,6 +297,11 @@ void switches_switch(struct switches *w, uint32_t thread, uint64_t time_ns, bool
 	t->seen = t->ever_seen = true;
 }
 
+void switches_moved(struct switches *w, uint32_t thread)
+{
+	state_of(w, thread)->ever_seen = true;
+}
+
 static void note_still(struct thread_state *t, uint64_t ns)
 {
 	t->still_ns += ns;
@@ -312,42 +320,63 @@ void switches_rest(struct switches *w, uint64_t time_ns)
 		t->before_kind = 0;
 		t->seen = false;
 	}
-	w->facts.listened_ns += time_ns - MIN(time_ns, w->from_ns);
+	w->heard_ns = time_ns - MIN(time_ns, w->from_ns);
+	w->facts.listened_ns += w->heard_ns;
 	w->resting = true;
+}
+
+/* What was heard stands for all the time until it is listened again. */
+static void stand_until(struct switches *w, uint64_t time_ns)
+{
+	uint64_t whole = time_ns - MIN(time_ns, w->from_ns);
+	double times = w->heard_ns ? MAX((double)whole / (double)w->heard_ns, 1.0) : 1;
+	for (; w->first < w->samples->list.n; w->first++) {
+		struct sample *x = &w->samples->list.v[w->first];
+		x->weight = (uint64_t)((double)x->weight * times);
+	}
+	vec_each(t, &w->threads) {
+		t->all_waited_ns += (uint64_t)((double)t->waited_ns * times);
+		t->all_sampled_ns += (uint64_t)((double)t->sampled_ns * times);
+		t->all_still_ns += (uint64_t)((double)t->still_ns * times);
+		t->waited_ns = t->sampled_ns = t->still_ns = 0;
+	}
 }
 
 void switches_go_on(struct switches *w, uint64_t time_ns)
 {
+	stand_until(w, time_ns);
 	w->from_ns = time_ns;
 	w->resting = false;
 }
 
-/* Each thread's sampled waits get the weight of all its waits, and of the time in which nobody listened. */
-static void scale(struct switches *w, uint64_t window_ns)
+/* Each thread's sampled waits get the weight of all its waits. */
+static void scale(struct switches *w)
 {
-	double times = w->facts.listened_ns ? (double)window_ns / (double)w->facts.listened_ns : 1;
 	vec_each(x, &w->samples->list) {
 		const struct thread_state *t = x->thread < w->threads.n ? &w->threads.v[x->thread] : NULL;
-		if (t && t->sampled_ns && t->waited_ns > t->sampled_ns)
-			x->weight = (uint64_t)((double)x->weight * ((double)t->waited_ns / (double)t->sampled_ns));
-		x->weight = (uint64_t)((double)x->weight * MAX(times, 1.0));
+		if (t && t->all_sampled_ns && t->all_waited_ns > t->all_sampled_ns)
+			x->weight =
+				(uint64_t)((double)x->weight * ((double)t->all_waited_ns / (double)t->all_sampled_ns));
 	}
 	vec_each(t, &w->threads)
-		w->facts.unseen_ns += t->sampled_ns ? 0 : t->waited_ns;
+		w->facts.unseen_ns += t->all_sampled_ns ? 0 : t->all_waited_ns;
 }
 
 void switches_finish(struct switches *w, uint64_t end_ns)
 {
 	if (!w->resting)
 		switches_rest(w, end_ns);
+	stand_until(w, end_ns);
 	for (uint32_t i = 0; i < w->threads.n; i++) {
 		struct thread_state *t = &w->threads.v[i];
 		/* Whenever we listened it stood still. */
-		if (t->still_ns)
-			add_wait(w, i, w->start_ns, w->start_ns + t->still_ns, t->still_stack,
+		if (t->all_still_ns)
+			add_wait(w, i, w->start_ns, w->start_ns + t->all_still_ns, t->still_stack,
 				 t->still_kind | (t->ever_seen ? 0 : (unsigned)WAIT_WHOLE));
 	}
-	scale(w, end_ns - MIN(end_ns, w->start_ns));
+	w->from_ns = end_ns; /* these are whole already */
+	stand_until(w, end_ns);
+	scale(w);
 }
 
 struct switches_facts switches_facts(const struct switches *w)

@@ -3,8 +3,8 @@
  * wait of some kind with a stack. Gets records in order of time; bounded by the number of threads.
  *
  * When switches are so many that only every n-th is sampled, all are still timed: the waits that were sampled then
- * stand for all of their thread. When they are more still, it is listened only part of the time, and what was heard
- * stands for the whole. */
+ * stand for all of their thread. When they are more still, it is listened only for short times, and what was heard in
+ * one stands for the time until the next. */
 
 #include "profilers/samples.h"
 
@@ -38,6 +38,8 @@ void switches_started(struct switches *w, uint64_t start_ns);
 void switches_before(struct switches *w, uint32_t thread, uint32_t stack, enum wait_kind kind);
 void switches_sample(struct switches *w, uint32_t thread, uint64_t time_ns, uint32_t stack);
 void switches_switch(struct switches *w, uint32_t thread, uint64_t time_ns, bool out, bool preempted);
+/* It ran in the window, though that may not have been heard. */
+void switches_moved(struct switches *w, uint32_t thread);
 /* Listening pauses, and goes on: what happens in between is not known. Threads are looked at again (switches_before)
  * just before it goes on. */
 void switches_rest(struct switches *w, uint64_t time_ns);

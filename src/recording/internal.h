@@ -34,7 +34,6 @@ struct recording {
 };
 
 bool recording_name_ok(const char *name);
-struct recording *recording_alloc(const char *dir);
 struct recording_part *recording_add_part(struct recording *r, const char *name, const char *kind);
 struct recording_part *recording_find_part(const struct recording *r, const char *name);
 

@@ -19,7 +19,7 @@ bool recording_name_ok(const char *name)
 	       name[0] != '.' && name[0] != '-' && strcmp(name, RECORDING_MANIFEST) != 0;
 }
 
-struct recording *recording_alloc(const char *dir)
+static struct recording *alloc(const char *dir)
 {
 	struct recording *r = mem_zalloc(sizeof(*r));
 	r->dir = mem_strdup(dir);
@@ -83,7 +83,7 @@ static struct err *open_dir(struct recording *r)
 
 struct err *recording_create(const char *dir, uint64_t max_bytes, struct recording **ret)
 {
-	CLEANUP(recording_freep) struct recording *r = recording_alloc(dir);
+	CLEANUP(recording_freep) struct recording *r = alloc(dir);
 	r->max_bytes = MIN(max_bytes ? max_bytes : RECORDING_BYTES_DEFAULT, RECORDING_PART_BYTES_MAX);
 	TRY(dir_make(dir, 0700));
 	TRY(open_dir(r));
@@ -282,7 +282,7 @@ static bool part_is_whole(struct recording *r, const struct recording_part *p)
 
 struct err *recording_open(const char *dir, struct recording **ret)
 {
-	CLEANUP(recording_freep) struct recording *r = recording_alloc(dir);
+	CLEANUP(recording_freep) struct recording *r = alloc(dir);
 	TRY_WRAP(open_dir(r), "recording");
 	TRY_WRAP(recording_manifest_read(r), "recording '%s'", dir);
 	r->sealed = true;

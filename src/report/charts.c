@@ -167,14 +167,6 @@ uint64_t histogram_max(const struct report_histogram *h)
 	return max;
 }
 
-uint64_t histogram_count(const struct report_histogram *h)
-{
-	uint64_t sum = 0;
-	for (size_t i = 0; i < h->n; i++)
-		sum = sum > UINT64_MAX - h->buckets[i].count ? UINT64_MAX : sum + h->buckets[i].count;
-	return sum;
-}
-
 struct report_flame *flame_new(struct report *r, const char *title, enum value_kind kind)
 {
 	struct report_flame *f = block_add(r, BLOCK_FLAME, title ? title : "", sizeof(*f));

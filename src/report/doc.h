@@ -203,8 +203,6 @@ struct report {
 
 /* A copy that keeps the invariants; NULL stays NULL. */
 const char *doc_text(struct report *r, const char *s);
-/* How long the string was before doc_text() cut it. */
-uint64_t doc_text_bytes(const char *s);
 /* Visible, and past max_chars cut with "… (N bytes)". Appends. */
 void doc_show(const char *s, size_t max_chars, struct buf *out);
 void rich_piece(struct rich *t, enum piece_kind kind, const char *text);
@@ -244,10 +242,8 @@ uint64_t chart_window(const struct report_chart *c);
 /* The line's value there, between its points; false outside of them. */
 bool chart_line_at(const struct chart_line *l, double x_ns, double *ret);
 uint64_t histogram_max(const struct report_histogram *h);
-uint64_t histogram_count(const struct report_histogram *h);
-/* The share of the root's weight. */
+double flame_share(const struct report_flame *f, size_t i);  /* of the root's weight */
 double flame_change(const struct report_flame *f, size_t i); /* of that share, since before */
-double flame_share(const struct report_flame *f, size_t i);
 struct report_flame *flame_new(struct report *r, const char *title, enum value_kind kind);
 /* Totals and ends from self weights and depths. */
 void flame_sum(struct report_flame *f);

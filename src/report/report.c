@@ -54,7 +54,8 @@ const char *doc_text(struct report *r, const char *s)
 	return copy;
 }
 
-uint64_t doc_text_bytes(const char *s)
+/* How long the string was before doc_text() cut it. */
+static uint64_t text_bytes(const char *s)
 {
 	size_t len = strlen(s);
 	if (len < TEXT_MAX - CUT_MARK_MAX || !str_ends(s, " bytes)"))
@@ -81,7 +82,7 @@ void doc_show(const char *s, size_t max_chars, struct buf *out)
 	}
 	str_add_visible(out, s, end, 0);
 	if (end < len)
-		buf_printf(out, "… (%s bytes)", fmt_count(doc_text_bytes(s)).s);
+		buf_printf(out, "… (%s bytes)", fmt_count(text_bytes(s)).s);
 }
 
 /* What never should be full is: take it, but keep it out of the report and say so. */

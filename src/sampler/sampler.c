@@ -40,7 +40,7 @@ struct sampler {
 	VEC(int) events;
 	struct map_u64 threads;
 	int epoll;
-	bool running;
+	bool running, resting;
 };
 
 static int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu)
@@ -334,9 +334,11 @@ void sampler_stop(struct sampler *s)
 
 struct err *sampler_change(struct sampler *s, uint32_t stack_bytes, uint64_t period)
 {
-	close_events(s);
 	s->facts.stack_bytes = s->config.stack_bytes = MIN(stack_bytes & ~7u, (uint32_t)SAMPLER_STACK_MAX);
 	s->facts.period = s->config.period = period;
+	if (s->resting)
+		return NULL;
+	close_events(s);
 	return open_events(s);
 }
 
@@ -344,12 +346,16 @@ void sampler_rest(struct sampler *s)
 {
 	sampler_stop(s);
 	close_events(s);
+	s->resting = true;
 }
 
+/* Opened one after the other, but heard from one moment on. */
 struct err *sampler_go_on(struct sampler *s)
 {
-	s->running = true;
-	return open_events(s);
+	s->resting = false;
+	TRY(open_events(s));
+	sampler_start(s);
+	return NULL;
 }
 
 int sampler_fd(const struct sampler *s)

@@ -31,8 +31,8 @@ DEFINE_CLEANUP(sampler_free, struct sampler *)
 
 void sampler_start(struct sampler *s);
 void sampler_stop(struct sampler *s);
-/* Lets go of the process for a while: events that are only stopped still cost it a little at each switch. What is in
- * the rings stays. */
+/* Lets go of the process for a while: events that are only stopped still cost it half a microsecond at each switch.
+ * What is in the rings stays. */
 void sampler_rest(struct sampler *s);
 struct err *sampler_go_on(struct sampler *s) MUST_USE;
 /* Readable when a ring is half full; drain at least ten times a second all the same. */
@@ -40,7 +40,7 @@ int sampler_fd(const struct sampler *s);
 /* Records older than the given time on the monotonic clock; and of rings that fill up, younger ones too. */
 void sampler_drain(struct sampler *s, uint64_t until_ns, void (*record)(void *user, const struct record *r),
 		   void *user);
-/* Opens the events again with larger copies, or another period. */
+/* Opens the events again with larger copies, or another period; while it rests, only when it goes on. */
 struct err *sampler_change(struct sampler *s, uint32_t stack_bytes, uint64_t period) MUST_USE;
 
 struct sampler_facts {

@@ -195,8 +195,8 @@ static int open_mapped(const struct space *s, const struct space_map *map)
 	int fd = open_regular(path);
 	if (fd >= 0)
 		return fd;
-	CLEANUP(mem_freep) char *its = mem_printf("/proc/%d/root%s", (int)s->pid, map->object->path);
-	return open_regular(its);
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);
+	return file_open_below(path, map->object->path, O_RDONLY);
 }
 
 static void open_pe(struct space_object *o, int fd)

@@ -2,10 +2,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/map.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "trace/cut.h"
-#include "trace/partfile.h"
 #include "trace/ring.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -133,7 +133,7 @@ struct err *collector_open(const struct collect_order *order, struct deadline de
 	c->file.fd = -1;
 	c->ringing = c->rewriting = order->ring_ms != 0;
 	ring_init(&c->ring, order->ring_ms * 1000000, order->ring_max_bytes);
-	TRY(partfile_open(order->path, &c->file));
+	TRY(partfile_open(order->path, 0666, &c->file));
 	struct ipc_trace_config config = {
 		.buffer_mb = order->buffer_mb,
 		.stacks = true,
@@ -172,11 +172,6 @@ struct err *collector_stop(struct collector *c, struct deadline deadline)
 {
 	write_ring(c);
 	return eventpipe_stop(c->session, deadline);
-}
-
-bool collector_stopping(const struct collector *c)
-{
-	return eventpipe_stopping(c->session);
 }
 
 const char *collector_struck(const struct collector *c)

@@ -74,11 +74,6 @@ void trace_sampler_header(struct trace_sampler *s, const struct nettrace_header 
 	s->header = *header;
 }
 
-struct methods *trace_sampler_methods(struct trace_sampler *s)
-{
-	return s->methods;
-}
-
 /* The event's stack below (that is, as callers of) what is there already. */
 static void add_places(struct trace_sampler *s, const struct nettrace_event *event)
 {

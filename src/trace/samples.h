@@ -32,7 +32,6 @@ void trace_sampler_free(struct trace_sampler *s);
 DEFINE_CLEANUP(trace_sampler_free, struct trace_sampler *)
 void trace_sampler_header(struct trace_sampler *s, const struct nettrace_header *header);
 void trace_sampler_event(struct trace_sampler *s, const struct nettrace_event *event);
-struct methods *trace_sampler_methods(struct trace_sampler *s);
 /* Everything but source; the sampler has nothing any more. */
 struct err *trace_sampler_finish(struct trace_sampler *s, struct trace_samples *ret) MUST_USE;
 /* The name of a place for readers: "Shop.Orders.Place", "[unknown 0x7f..]". */

@@ -8,9 +8,11 @@
 #include "base/json.h"
 #include "base/lazy.h"
 #include "base/map.h"
+#include "base/partfile.h"
 #include "base/ranks.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -332,6 +334,115 @@ static void files_are_whole_or_absent(void **state UNUSED)
 	assert_ok(dir_remove(keep));
 }
 
+static void a_growing_file_gets_its_name_when_whole(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/a", dir);
+	CLEANUP(mem_freep) char *partial = mem_printf("%s/a.partial", dir);
+	struct partfile f;
+	assert_ok(partfile_open(path, 0600, &f));
+	assert_int_equal(access(partial, F_OK), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(write(f.fd, "x", 1), 1);
+	assert_ok(partfile_commit(&f));
+	partfile_fini(&f, false);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(access(partial, F_OK), -1);
+	/* Given up: the old file stays, the new one goes, or stays half when it shall. */
+	assert_ok(partfile_open(path, 0600, &f));
+	partfile_fini(&f, false);
+	assert_int_equal(access(partial, F_OK), -1);
+	assert_ok(partfile_open(path, 0600, &f));
+	partfile_fini(&f, true);
+	assert_int_equal(access(partial, F_OK), 0);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_err(partfile_check("/nowhere/at/all"), ERR_USAGE);
+	assert_err(partfile_check("/tmp"), ERR_USAGE);
+	assert_err(partfile_check(""), ERR_USAGE);
+	assert_ok(partfile_check("/dev/null"));
+	assert_ok(dir_remove(dir));
+}
+
+/* Whoever can write into the folder can guess the temporary names. */
+static void what_was_laid_in_the_way_is_not_written_into(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/a", dir), *theirs = mem_printf("%s/theirs", dir);
+	CLEANUP(mem_freep) char *growing = mem_printf("%s/a.partial", dir);
+	CLEANUP(mem_freep) char *at_once = mem_printf("%s/a.%d.tmp", dir, (int)getpid());
+	const char *const temps[] = { growing, at_once };
+	for (int link_it = 0; link_it < 2; link_it++)
+		for (int atomic = 0; atomic < 2; atomic++) {
+			CLOSE_FD int held = open(theirs, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+			assert_true(held >= 0);
+			assert_int_equal(link_it ? symlink(theirs, temps[atomic]) : link(theirs, temps[atomic]), 0);
+			struct partfile f;
+			if (atomic) {
+				assert_ok(file_write_atomic(path, "secret", 6, 0600));
+			} else {
+				assert_ok(partfile_open(path, 0600, &f));
+				assert_int_equal(write(f.fd, "secret", 6), 6);
+				assert_ok(partfile_commit(&f));
+				partfile_fini(&f, false);
+			}
+			struct stat st;
+			assert_int_equal(fstat(held, &st), 0);
+			assert_int_equal(st.st_size, 0);
+			assert_int_equal(lstat(path, &st), 0);
+			assert_true(S_ISREG(st.st_mode) && st.st_size == 6 && (st.st_mode & 0777) == 0600);
+			assert_int_equal(access(temps[atomic], F_OK), -1);
+		}
+	assert_ok(dir_remove(dir));
+}
+
+static void two_writers_of_a_file_do_not_mix(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/a", dir);
+	struct partfile first, second;
+	assert_ok(partfile_open(path, 0600, &first));
+	assert_ok(partfile_open(path, 0600, &second));
+	assert_int_equal(write(second.fd, "half", 4), 4);
+	assert_err(partfile_commit(&first), ERR_BUSY);
+	partfile_fini(&first, false);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(write(second.fd, " and whole", 10), 10);
+	assert_ok(partfile_commit(&second));
+	partfile_fini(&second, false);
+	assert_int_equal(dir_bytes(dir), 14);
+	assert_ok(dir_remove(dir));
+}
+
+static void a_folder_in_a_strange_one_is_ours(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	CLOSE_FD int parent = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLOSE_FD int made = dir_make_own(parent, "ours", 0700);
+	assert_true(made >= 0);
+	assert_int_equal(dir_make_own(parent, "ours", 0700), -1);
+	assert_int_equal(errno, EEXIST);
+	CLOSE_FD int again = dir_open_own(parent, "ours");
+	struct stat a, b;
+	assert_int_equal(fstat(made, &a) + fstat(again, &b), 0);
+	assert_int_equal(a.st_ino, b.st_ino);
+	/* What somebody may put in its place. */
+	assert_int_equal(symlinkat("ours", parent, "link"), 0);
+	assert_int_equal(dir_open_own(parent, "link"), -1);
+	CLOSE_FD int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(dir_open_own(root, "proc"), -1);
+	assert_int_equal(errno, EXDEV);
+	if (geteuid() == 0) {
+		assert_int_equal(fchown(made, 1, 1), 0);
+		assert_int_equal(dir_open_own(parent, "ours"), -1);
+		assert_int_equal(errno, EPERM);
+	}
+	assert_ok(dir_remove(dir));
+}
+
 static void files_below_a_root_stay_there(void **state UNUSED)
 {
 	char dir[64];
@@ -477,6 +588,10 @@ int main(void)
 		cmocka_unit_test(json_can_be_printed),
 		cmocka_unit_test(files_are_whole_or_absent),
 		cmocka_unit_test(files_below_a_root_stay_there),
+		cmocka_unit_test(a_growing_file_gets_its_name_when_whole),
+		cmocka_unit_test(what_was_laid_in_the_way_is_not_written_into),
+		cmocka_unit_test(two_writers_of_a_file_do_not_mix),
+		cmocka_unit_test(a_folder_in_a_strange_one_is_ours),
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
 		cmocka_unit_test(vectors_grow),

@@ -220,6 +220,34 @@ static void test_many_silent_cost_one_timeout(void **state)
 	assert_true(many < one * 8);
 }
 
+/* They listen, and nobody is behind: the first are waited for, once, and the last are not asked at all. */
+static void test_a_flood_of_silent_sockets_is_not_waited_for(void **state)
+{
+	(void)state;
+	enum { N = 600 };
+	static struct question questions[N];
+	static int fds[N];
+	size_t timed_out = 0, not_asked = 0;
+	for (size_t i = 0; i < N; i++) {
+		struct sockaddr_un address = { .sun_family = AF_UNIX };
+		questions[i] = (struct question){ .socket = mem_strdup(socket_path()) };
+		str_copy(address.sun_path, sizeof(address.sun_path), questions[i].socket);
+		fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(fds[i], (struct sockaddr *)&address, sizeof(address)) | listen(fds[i], 1), 0);
+	}
+	ask_all(questions, N, SILENCE_MS);
+	assert_int_equal(err_kind(questions[0].err), ERR_TIMEOUT);
+	assert_int_equal(err_kind(questions[N - 1].err), ERR_CANCELLED);
+	for (size_t i = 0; i < N; i++) {
+		timed_out += err_kind(questions[i].err) == ERR_TIMEOUT;
+		not_asked += err_kind(questions[i].err) == ERR_CANCELLED;
+		err_free(questions[i].err);
+		mem_free((void *)(uintptr_t)questions[i].socket);
+		close(fds[i]);
+	}
+	assert_int_equal(timed_out + not_asked, N);
+}
+
 static void test_listener_must_be_the_process(void **state)
 {
 	(void)state;
@@ -736,6 +764,7 @@ int main(void)
 		cmocka_unit_test(test_path_longer_than_an_address),
 		cmocka_unit_test(test_nobody_is_told_from_somebody),
 		cmocka_unit_test(test_many_silent_cost_one_timeout),
+		cmocka_unit_test(test_a_flood_of_silent_sockets_is_not_waited_for),
 		cmocka_unit_test(test_listener_must_be_the_process),
 		cmocka_unit_test(test_trace_of_each_release),
 		cmocka_unit_test(test_trace_of_bad_runtimes),

@@ -563,6 +563,55 @@ static void with_few_descriptors_whole_cpus_are_sampled(void **state)
 	sample_ourselves(2, true);
 }
 
+static void count_samples(void *user, const struct record *r)
+{
+	uint64_t *counts = user;
+	if (r->kind != RECORD_SAMPLE)
+		return;
+	counts[0]++;
+	counts[1] = MAX(counts[1], (uint64_t)r->stack.n);
+}
+
+static void burn_until(struct sampler *s, uint64_t *counts, uint64_t samples)
+{
+	struct deadline deadline = deadline_in_ms(30000);
+	while (counts[0] < samples && !deadline_passed(deadline)) {
+		burn_inner(100000);
+		sampler_drain(s, UINT64_MAX, count_samples, counts);
+	}
+	assert_true(counts[0] >= samples);
+}
+
+static void resting_it_hears_nothing_and_goes_on_with_what_changed(void **state)
+{
+	(void)state;
+	struct sampler *s;
+	struct sampler_config config = { .pid = getpid(), .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 256 };
+	struct err *err = sampler_open(&config, &s);
+	if (err && err_kind(err) == ERR_DENIED) {
+		err_free(err);
+		skip(); /* this machine does not let us sample, see check */
+	}
+	assert_ok(err);
+	uint64_t counts[2] = { 0 };
+	sampler_start(s);
+	burn_until(s, counts, 5);
+	sampler_rest(s);
+	sampler_drain(s, UINT64_MAX, count_samples, counts);
+	assert_true(counts[1] <= 256);
+	counts[0] = 0;
+	/* It must not begin to listen for that. */
+	assert_ok(sampler_change(s, 1024, 1000000));
+	for (int i = 0; i < 100; i++)
+		burn_inner(100000);
+	sampler_drain(s, UINT64_MAX, count_samples, counts);
+	assert_int_equal(counts[0], 0);
+	assert_ok(sampler_go_on(s));
+	burn_until(s, counts, 5);
+	assert_true(counts[1] > 256);
+	sampler_free(s);
+}
+
 static void a_process_that_is_gone(void **state)
 {
 	(void)state;
@@ -591,6 +640,7 @@ int main(void)
 		cmocka_unit_test(names_of_threads_and_new_programs),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
+		cmocka_unit_test(resting_it_hears_nothing_and_goes_on_with_what_changed),
 		cmocka_unit_test(a_process_that_is_gone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

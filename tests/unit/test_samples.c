@@ -398,18 +398,21 @@ static void what_was_heard_stands_for_the_whole(void **state)
 	switches_go_on(w, 9000);
 	switches_switch(w, 2, 9500, true, false);
 	switches_switch(w, 2, 9600, false, false);
+	/* 3 stood still whenever it was heard, but ran in between. */
+	switches_before(w, 3, stack, WAIT_LOCK);
+	switches_moved(w, 3);
 	switches_finish(w, 10000);
 	uint64_t sums[4] = { 0 };
 	vec_each(x, &s->list) {
 		sums[x->thread] += x->weight;
 		assert_int_equal(x->kind & WAIT_WHOLE, x->thread == 1 ? WAIT_WHOLE : 0);
 	}
-	/* 2000 of 10000 were heard: everything stands for five times as much. */
+	/* The first 1000 that were heard stand for 9000, the last for themselves. */
 	assert_int_equal(switches_facts(w).listened_ns, 2000);
-	assert_int_equal(sums[0], 5 * 300);
-	assert_int_equal(sums[1], 5 * 2000);
-	assert_int_equal(sums[2], 5 * (1000 + 100)); /* its second wait without a stack is the first's */
-	assert_int_equal(sums[3], 0);
+	assert_int_equal(sums[0], 9 * 300);
+	assert_int_equal(sums[1], 9 * 1000 + 1000);
+	assert_int_equal(sums[2], 9 * 1000 + 100); /* its second wait without a stack is the first's */
+	assert_int_equal(sums[3], 1000);
 	switches_free(w);
 	samples_free(s);
 }

@@ -10,7 +10,6 @@
 #include "trace/config.h"
 #include "trace/cut.h"
 #include "trace/jsonl.h"
-#include "trace/partfile.h"
 #include "trace/ring.h"
 #include "trace/samples.h"
 #include "trace/summary.h"
@@ -727,39 +726,6 @@ static void test_triggers(void **state)
 	build_nettrace_free(&s.b);
 }
 
-/* --- files --- */
-
-static void test_partfile(void **state)
-{
-	(void)state;
-	char folder[] = "/tmp/drdotnet-unit-XXXXXX";
-	assert_non_null(mkdtemp(folder));
-	CLEANUP(mem_freep) char *path = mem_printf("%s/a", folder);
-	CLEANUP(mem_freep) char *partial = mem_printf("%s/a.partial", folder);
-	struct partfile f;
-	assert_ok(partfile_open(path, &f));
-	assert_int_equal(access(partial, F_OK), 0);
-	assert_int_equal(access(path, F_OK), -1);
-	assert_int_equal(write(f.fd, "x", 1), 1);
-	assert_ok(partfile_commit(&f));
-	partfile_fini(&f, false);
-	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(access(partial, F_OK), -1);
-	/* Given up: the old file stays, the new one goes, or stays half when it shall. */
-	assert_ok(partfile_open(path, &f));
-	partfile_fini(&f, false);
-	assert_int_equal(access(partial, F_OK), -1);
-	assert_ok(partfile_open(path, &f));
-	partfile_fini(&f, true);
-	assert_int_equal(access(partial, F_OK), 0);
-	assert_int_equal(access(path, F_OK), 0);
-	assert_err(partfile_check("/nowhere/at/all"), ERR_USAGE);
-	assert_err(partfile_check("/tmp"), ERR_USAGE);
-	assert_err(partfile_check(""), ERR_USAGE);
-	assert_ok(partfile_check("/dev/null"));
-	assert_ok(dir_remove(folder));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -779,7 +745,6 @@ int main(void)
 		cmocka_unit_test(test_ring),
 		cmocka_unit_test(test_ring_is_bounded),
 		cmocka_unit_test(test_triggers),
-		cmocka_unit_test(test_partfile),
 	};
 	return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
-#include "trace/partfile.h"
+#include "base/partfile.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-
-char *partfile_folder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	if (!slash)
-		return mem_strdup(".");
-	return slash == path ? mem_strdup("/") : mem_strndup(path, (size_t)(slash - path));
-}
 
 static bool is_direct(const char *path)
 {
@@ -26,19 +17,25 @@ struct err *partfile_check(const char *path)
 	struct stat st;
 	if (!*path)
 		return err_new(ERR_USAGE, "the name of the file to write is empty");
-	if (is_direct(path))
+	if (str_eq(path, "-"))
 		return NULL;
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return err_new(ERR_USAGE, "'%s' is a folder", path);
-	CLEANUP(mem_freep) char *folder = partfile_folder(path);
+	if (stat(path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return err_new(ERR_USAGE, "'%s' is a folder", path);
+		if (access(path, W_OK) < 0)
+			return err_errno(errno, "cannot write to '%s'", path);
+		if (!S_ISREG(st.st_mode))
+			return NULL;
+	}
+	CLEANUP(mem_freep) char *folder = file_folder(path);
 	if (access(folder, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return err_new(ERR_USAGE, "cannot write '%s': there is no folder '%s'", path, folder);
+		return err_new(ERR_USAGE, "cannot write to '%s': there is no folder '%s'", path, folder);
 	if (access(folder, W_OK | X_OK) < 0)
-		return err_errno(errno, "cannot write '%s'", path);
+		return err_errno(errno, "cannot write to '%s'", path);
 	return NULL;
 }
 
-struct err *partfile_open(const char *path, struct partfile *ret)
+struct err *partfile_open(const char *path, mode_t mode, struct partfile *ret)
 {
 	*ret = (struct partfile){ .fd = -1 };
 	TRY(partfile_check(path));
@@ -47,19 +44,26 @@ struct err *partfile_open(const char *path, struct partfile *ret)
 		return ret->fd < 0 ? err_errno(errno, "standard output") : NULL;
 	}
 	ret->path = mem_strdup(path);
-	if (!is_direct(path))
+	if (is_direct(path)) {
+		ret->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	} else {
 		ret->partial = mem_printf("%s.partial", path);
-	const char *open_path = ret->partial ? ret->partial : path;
-	/* One from an earlier failure is replaced; a link is not followed. */
-	if (ret->partial)
 		unlink(ret->partial);
-	int flags = ret->partial ? O_CREAT | O_EXCL : 0;
-	ret->fd = open(open_path, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0666);
+		ret->fd = open(ret->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	}
 	if (ret->fd >= 0)
 		return NULL;
-	struct err *err = err_errno(errno, "cannot write '%s'", open_path);
+	struct err *err = err_errno(errno, "cannot write to '%s'", ret->partial ? ret->partial : path);
 	partfile_fini(ret, false);
 	return err;
+}
+
+/* Two that write the same file at once: the later one has taken the earlier one's away. */
+static bool still_ours(const struct partfile *f)
+{
+	struct stat here, there;
+	return fstat(f->fd, &here) == 0 && lstat(f->partial, &there) == 0 && here.st_dev == there.st_dev &&
+	       here.st_ino == there.st_ino;
 }
 
 struct err *partfile_commit(struct partfile *f)
@@ -68,16 +72,17 @@ struct err *partfile_commit(struct partfile *f)
 		return NULL;
 	if (fsync(f->fd) < 0)
 		return err_errno(errno, "'%s'", f->partial);
+	if (!still_ours(f))
+		return err_new(ERR_BUSY, "'%s' is being written by someone else too", f->path);
 	if (rename(f->partial, f->path) < 0)
 		return err_errno(errno, "rename '%s'", f->partial);
-	mem_free(f->partial);
-	f->partial = NULL;
-	return NULL;
+	mem_free(STEAL(f->partial));
+	return file_sync_folder(f->path);
 }
 
 void partfile_fini(struct partfile *f, bool keep)
 {
-	if (f->partial && f->fd >= 0 && !keep)
+	if (f->partial && f->fd >= 0 && !keep && still_ours(f))
 		unlink(f->partial);
 	fd_closep(&f->fd);
 	mem_free(f->partial);
