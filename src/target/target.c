@@ -17,7 +17,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#define TEXT_MAX ((size_t)2 << 20)
+/* The kernel gives arguments and environment 6 MB together. */
+#define TEXT_MAX ((size_t)8 << 20)
 #define SHORT_TEXT 8192
 #define MAPS_MAX ((size_t)64 << 20)
 #define COMMAND_LINE_MAX 4096
