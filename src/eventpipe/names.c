@@ -2,7 +2,11 @@
  *   Type+<Method>d__5.MoveNext              the body of an async method or iterator
  *   Type+<>c.<Method>b__3_0                 the first lambda; also Type+<>c__DisplayClass3_0.<Method>b__1, the second
  *   Type.<Method>g__Local|3_0               a local function
- *   Name`2[System.__Canon,System.Int32]     a generic type and what it was made for */
+ *   Name`2[System.__Canon,System.Int32]     a generic type and what it was made for
+ * and as types of objects:
+ *   Type+<Method>d__5                       what such a method keeps while it waits: goes by the method
+ *   Type+<>c__DisplayClass3_0, Type+<>c     what lambdas keep: "Type.(closure)", "Type.(lambdas)"
+ *   <>f__AnonymousType0`2[A,B]              "(anonymous)<A, B>" */
 
 #include "base/str.h"
 #include "eventpipe/methods.h"
@@ -26,7 +30,10 @@ static const char *short_name(const char *s, const char *end)
 {
 	const char *start = s;
 	for (const char *p = s; p < end && *p != '[' && *p != '`'; p++) {
-		if (*p == '.' || *p == '+')
+		const char *close = *p == '<' ? matching(p, '<', '>') : NULL;
+		if (close && close < end)
+			p = close;
+		else if (*p == '.' || *p == '+')
 			start = p + 1;
 	}
 	return start;
@@ -80,11 +87,72 @@ static void show_arguments(const char *s, const char *end, struct buf *out)
 	buf_char(out, '>');
 }
 
+/* "<Load>b__0_0", "<Load>g__Inner|3_0", "Load": the method it was written in, a local function by itself. */
+static void show_writer(const char *s, const char *end, struct buf *out)
+{
+	while (s < end && *s == '<') {
+		const char *close = matching(s, '<', '>');
+		if (!close || close >= end)
+			break;
+		if (str_starts(close + 1, "g__")) {
+			s = close + 4;
+			const char *bar = memchr(s, '|', (size_t)(end - s));
+			end = bar ? bar : end;
+		} else {
+			s++;
+			end = close;
+		}
+	}
+	buf_add(out, s, (size_t)(end - s));
+}
+
+static const char *skip_number(const char *s, const char *end)
+{
+	while (s < end && ((*s >= '0' && *s <= '9') || *s == '_'))
+		s++;
+	return s;
+}
+
+static bool name_ends(const char *s, const char *end)
+{
+	return s >= end || strchr("+.[`,]", *s);
+}
+
+/* A class that the compiler made, at s: returns what follows it. NULL: it is none. */
+static const char *show_made(const char *s, const char *end, struct buf *out)
+{
+	static const char closure[] = "c__DisplayClass", anonymous[] = "f__AnonymousType";
+	const char *close = *s == '<' ? matching(s, '<', '>') : NULL, *rest = close ? close + 1 : end;
+	if (rest >= end)
+		return NULL;
+	if (close > s + 1) {
+		const char *after = *rest == 'd' ? skip_number(rest + 1, end) : NULL;
+		if (!after || !name_ends(after, end))
+			return NULL;
+		show_writer(s + 1, close, out);
+		return after;
+	}
+	bool is_closure = str_starts(rest, closure), is_anonymous = str_starts(rest, anonymous);
+	if (is_closure || is_anonymous) {
+		buf_str(out, is_closure ? "(closure)" : "(anonymous)");
+		return skip_number(rest + (is_closure ? sizeof(closure) : sizeof(anonymous)) - 1, end);
+	}
+	if (*rest != 'c' || !name_ends(rest + 1, end))
+		return NULL;
+	buf_str(out, "(lambdas)");
+	return rest + 1;
+}
+
 static void show_type(const char *s, const char *end, bool whole, struct buf *out)
 {
 	if (!whole)
 		s = short_name(s, end);
-	while (s < end) {
+	for (const char *start = s; s < end;) {
+		const char *after = s == start || s[-1] == '+' || s[-1] == '.' ? show_made(s, end, out) : NULL;
+		if (after) {
+			s = after;
+			continue;
+		}
 		if (*s == '`') {
 			s++;
 			while (s < end && *s >= '0' && *s <= '9')

@@ -133,22 +133,6 @@ static int by_count(const void *a, const void *b)
 	return x->n > y->n ? -1 : x->n < y->n;
 }
 
-/* "Shop.Orders+<PlaceAsync>d__3" is Shop.Orders.PlaceAsync. */
-static void add_async_method(struct inspect *in, const struct heap_type *machine, struct buf *out)
-{
-	CLEANUP(buf_free) struct buf name = { 0 };
-	inspect_add_type(in, machine, &name);
-	const char *s = buf_cstr(&name), *open = strstr(s, "<"), *close = open ? strstr(open, ">d") : NULL;
-	if (!close) {
-		buf_str(out, s);
-		return;
-	}
-	size_t lead = (size_t)(open - s);
-	while (lead && (s[lead - 1] == '+' || s[lead - 1] == '.'))
-		lead--;
-	buf_printf(out, "%.*s.%.*s", (int)lead, s, (int)(close - open - 1), open + 1);
-}
-
 /* The source line of an await: the state is its number, the PDB knows where in MoveNext it stands. */
 static void add_await(struct inspect *in, const struct group *g, struct buf *out)
 {
@@ -219,7 +203,7 @@ struct err *inspect_tasks(struct inspect *in, const char *const *words, size_t n
 			snprintf(state, sizeof(state), "%lld", (long long)g->state);
 		else
 			str_copy(state, sizeof(state), "running");
-		add_async_method(in, g->machine, &name);
+		inspect_add_type(in, g->machine, &name);
 		ANSWER_ROW(a, C_COUNT(g->n), C_TEXT(state), C_TEXT(buf_cstr(&at)), C_ADDRESS(g->first),
 			   C_TEXT(buf_cstr(&name)));
 	}

@@ -5,14 +5,12 @@
 #include "profilers/heap_look.h"
 #include <string.h>
 
-#define CLOSURE "<>c__DisplayClass"
-
 bool heap_type_is_closure(const struct heapgraph *g, uint32_t type)
 {
-	return strstr(g->types.v[type].name, "+" CLOSURE) != NULL;
+	return strstr(g->types.v[type].name, "+<>c__DisplayClass") != NULL;
 }
 
-/* What the compiler made of an async method and of captured variables goes by what the author wrote. */
+/* What the compiler made of an async method goes by what the author wrote. */
 void heap_type_name(const struct heapgraph *g, uint32_t type, struct buf *out)
 {
 	const char *name = g->types.v[type].name;
@@ -25,15 +23,7 @@ void heap_type_name(const struct heapgraph *g, uint32_t type, struct buf *out)
 		buf_printf(out, "async %s", buf_cstr(&shown));
 		return;
 	}
-	type_show(name, &shown);
-	const char *rest = buf_cstr(&shown), *closure;
-	while ((closure = strstr(rest, CLOSURE))) {
-		buf_add(out, rest, (size_t)(closure - rest));
-		buf_str(out, "(closure)");
-		rest = closure + strlen(CLOSURE);
-		rest += strspn(rest, "0123456789_");
-	}
-	buf_str(out, rest);
+	type_show(name, out);
 }
 
 /* Every name loses what stands before its last dot: "System.Func<Shop.Order, System.Int32>" is "Func<Order, Int32>"; of

@@ -10,8 +10,9 @@
 #define HITS_MAX 200000
 #define LINES_KEPT 400
 #define MODULES_MAX 20000
+#define METHODS_MAX 1000000
 #define ENTRIES_MAX 4000000 /* of IL maps: 32 MB */
-enum { EVENT_IL_MAP = 150, EVENT_MODULE = 154 };
+enum { LISTED_IL_MAP = 150, LISTED_MODULE = 154, NEW_MODULE = 152, NEW_IL_MAP = 190 };
 
 struct hit {
 	uint64_t start, offset, weight;
@@ -32,12 +33,13 @@ struct listed {
 struct lines {
 	VEC(struct hit) hits;
 	struct map_u64 by_address; /* -> hit + 1 */
-	/* Of the rundown: the map stands before the method it belongs to. Which methods were hit may not be known yet.
-	 */
+	/* In a rundown the map stands before the method it belongs to, of new code behind it. Which methods were hit
+	 * may not be known yet. */
 	uint64_t map_method;
 	VEC(struct il_entry) map, entries;
 	VEC(struct listed) listed;
 	struct map_u64 by_start; /* -> listed + 1 */
+	struct map_u64 new_code; /* id of a method whose map is still to come -> listed + 1 */
 	struct map_u64 modules;	 /* id -> path + 1 */
 	struct strtab paths;
 	struct buf text;
@@ -58,6 +60,7 @@ void lines_free(struct lines *l)
 	vec_free(&l->entries);
 	vec_free(&l->listed);
 	map_u64_free(&l->by_start);
+	map_u64_free(&l->new_code);
 	map_u64_free(&l->modules);
 	strtab_free(&l->paths);
 	buf_free(&l->text);
@@ -134,36 +137,66 @@ static bool il_of(const struct lines *l, const struct listed *m, uint64_t offset
 	return best;
 }
 
-static void keep_map(struct lines *l, const struct clr_method *m)
+static void add_map(struct lines *l, struct listed *m)
 {
-	buf_clear(&l->text);
-	utf16_add(&l->text, m->space.units, MIN(m->space.n, (size_t)256));
-	if (l->entries.n + l->map.n > ENTRIES_MAX || method_is_framework(buf_cstr(&l->text)))
+	if (l->entries.n + l->map.n > ENTRIES_MAX)
 		return;
-	vec_push(&l->listed, ((struct listed){ .start = m->start,
-					       .module = m->module,
-					       .size = m->size,
-					       .token = m->token,
-					       .first = (uint32_t)l->entries.n,
-					       .n = (uint32_t)l->map.n }));
-	*map_u64_put(&l->by_start, m->start, NULL) = l->listed.n;
+	m->first = (uint32_t)l->entries.n;
+	m->n = (uint32_t)l->map.n;
 	vec_each(e, &l->map)
 		vec_push(&l->entries, *e);
 }
 
-void lines_event(struct lines *l, const struct nettrace_event *event)
+/* NULL: none of the user's own. */
+static struct listed *keep_method(struct lines *l, const struct clr_method *m)
+{
+	buf_clear(&l->text);
+	utf16_add(&l->text, m->space.units, MIN(m->space.n, (size_t)256));
+	if (l->listed.n >= METHODS_MAX || method_is_framework(buf_cstr(&l->text)))
+		return NULL;
+	vec_push(&l->listed,
+		 ((struct listed){ .start = m->start, .module = m->module, .size = m->size, .token = m->token }));
+	*map_u64_put(&l->by_start, m->start, NULL) = l->listed.n;
+	return &l->listed.v[l->listed.n - 1];
+}
+
+static void listed_event(struct lines *l, const struct nettrace_event *event)
 {
 	struct clr_method m;
-	if (!str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER))
-		return;
-	if (event->meta->event_id == EVENT_IL_MAP)
+	if (event->meta->event_id == LISTED_IL_MAP)
 		take_map(l, event);
-	else if (event->meta->event_id == EVENT_MODULE)
+	else if (event->meta->event_id == LISTED_MODULE)
 		take_module(l, event);
 	if (clr_event(event) != CLR_METHOD_LOAD || !clr_decode_method(event, &m) || m.id != l->map_method)
 		return;
-	keep_map(l, &m);
+	struct listed *kept = keep_method(l, &m);
+	if (kept)
+		add_map(l, kept);
 	l->map_method = 0;
+}
+
+static void new_event(struct lines *l, const struct nettrace_event *event)
+{
+	struct clr_method m;
+	if (event->meta->event_id == NEW_MODULE)
+		take_module(l, event);
+	else if (clr_event(event) == CLR_METHOD_LOAD && clr_decode_method(event, &m) && keep_method(l, &m))
+		*map_u64_put(&l->new_code, m.id, NULL) = l->listed.n;
+	if (event->meta->event_id != NEW_IL_MAP)
+		return;
+	take_map(l, event);
+	const uint64_t *at = map_u64_get(&l->new_code, l->map_method);
+	if (at && !l->listed.v[*at - 1].n)
+		add_map(l, &l->listed.v[*at - 1]);
+	l->map_method = 0;
+}
+
+void lines_event(struct lines *l, const struct nettrace_event *event)
+{
+	if (str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER))
+		listed_event(l, event);
+	else if (str_eq(event->meta->provider, CLR_PROVIDER))
+		new_event(l, event);
 }
 
 static void find_places(struct lines *l)

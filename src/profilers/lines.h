@@ -26,8 +26,9 @@ struct line_list { /* a VEC, heaviest first */
 	size_t n, cap;
 };
 void line_list_free(struct line_list *list);
-/* Takes the runtime's lists of methods, modules and IL maps: a rundown of these keywords. */
-#define LINES_RUNDOWN (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
+/* Takes what the runtime tells of methods, modules and IL maps: a rundown of these keywords, then what is new, of the
+ * same ones. */
+#define LINES_KEYWORDS (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
 void lines_event(struct lines *l, const struct nettrace_event *event);
 /* What the lists said, as lines. Nothing where there is no PDB of that build. */
 void lines_resolve(struct lines *l, const struct exam *exam, struct line_list *ret);

@@ -1,6 +1,7 @@
 #include "profilers/sampling.h"
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/str.h"
 #include "eventpipe/clr.h"
 #include "profilers/agent_source.h"
 #include "profilers/code_files.h"
@@ -53,6 +54,31 @@ void sampling_on_record(void *user, const struct record *r)
 		samples_thread_name(g->samples, sampling_thread(g, r->tid), r->comm, r->comm_len);
 }
 
+/* --- names --- */
+
+static void on_code(void *user, const struct nettrace_event *event)
+{
+	struct sampling *g = user;
+	methods_event(g->methods, event);
+	if (g->single_file)
+		jit_marks_event(&g->jit, event);
+	if (g->lines)
+		lines_event(g->lines, event);
+}
+
+/* All code there is. Asked for when the stream of new code is open, so that nothing falls in between; to ask again when
+ * the window is over would take the longer half of the time until the report. */
+static struct err *list_code(struct sampling *g, const char *part)
+{
+	struct events_stream s = exam_methods_stream(NULL, g->methods);
+	s.name = part;
+	s.event = on_code;
+	s.user = g;
+	s.rundown = g->lines ? LINES_KEYWORDS : s.rundown;
+	exam_progress(g->exam, -1, "asking for method names");
+	return exam_rundown(g->exam, &s);
+}
+
 /* --- the window --- */
 
 static const struct sampler_facts *facts_of(const struct sampling *g)
@@ -82,7 +108,7 @@ static struct err *start(void *user)
 	/* Who did not answer just now would keep us waiting again. */
 	g->facts->named = g->facts->named && g->compiled->opened;
 	if (g->facts->named)
-		TRY(exam_methods_now(g->exam, g->methods, "early-names"));
+		TRY(list_code(g, "early-names"));
 	else
 		g->facts->from_files = code_files_read(&g->exam->patient->target, g->methods) > 0;
 	struct sampler_config config = { .pid = pid,
@@ -208,11 +234,15 @@ static struct err *finish(struct sampling *g)
 	}
 	if (g->facts->from_files && sampling_unnamed(g) && target_alive(&g->exam->patient->target))
 		code_files_read(&g->exam->patient->target, g->methods);
+	if (g->facts->named && (g->compiled->lost || sampling_unlisted(g)))
+		TRY(list_code(g, "late-names"));
 	sampling_name_rest(g);
 	if (g->switches)
 		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
 	else
 		gc_marks_apply(&g->gc, g->samples, g->exam->start_ns, true);
+	if (g->single_file && !g->switches)
+		jit_marks_apply(&g->jit, g->samples, g->gc.runtime, g->exam->start_ns);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
 		lines_resolve(g->lines, g->exam, g->options->lines);
 		lines_save(g->options->lines, g->samples, g->exam);
@@ -227,16 +257,6 @@ static struct err *finish(struct sampling *g)
 	g->facts->threads = (uint32_t)f.threads;
 	sampling_save(g->exam, g->samples, g->facts);
 	return NULL;
-}
-
-/* What is compiled in the window; and, when the stream ends, a list of all code there is, which says where in the
- * source it comes from. */
-static void on_code(void *user, const struct nettrace_event *event)
-{
-	struct sampling *g = user;
-	methods_event(g->methods, event);
-	if (g->lines)
-		lines_event(g->lines, event);
 }
 
 static void on_gc_event(void *user, const struct nettrace_event *event)
@@ -264,6 +284,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->samples = samples_new();
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
+	g->single_file = g->gc.runtime && !str_starts(g->gc.runtime, "libcoreclr");
 	facts->by_agent = exam->way == WAY_AGENT;
 	g->agent = facts->by_agent ? agent_source_new() : NULL;
 	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
@@ -276,7 +297,6 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	facts->cpu_ns = UINT64_MAX;
 	facts->named = exam->patient->answered && exam->patient->target.socket;
 	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
-	/* The last one's end takes long: the other's does not wait for it. */
 	struct events_stream streams[] = {
 		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
 		exam_compiled_stream(g->methods),
@@ -285,7 +305,9 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	streams[1].anytime = streams[1].optional = true;
 	streams[1].event = on_code;
 	streams[1].user = g;
-	streams[1].rundown = options->lines ? LINES_RUNDOWN : CLR_JIT | CLR_NGEN;
+	struct ipc_provider code = streams[1].providers[0];
+	code.keywords |= options->lines ? LINES_KEYWORDS : 0;
+	streams[1].providers = &code;
 	g->compiled = &streams[1];
 	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
 	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
@@ -310,6 +332,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->first_runs);
 	vec_free(&g->later);
 	gc_marks_fini(&g->gc);
+	jit_marks_fini(&g->jit);
 	buf_free(&g->text);
 	mem_free(g);
 	return err;

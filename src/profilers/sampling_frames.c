@@ -168,3 +168,14 @@ bool sampling_unnamed(const struct sampling *g)
 			return true;
 	return false;
 }
+
+bool sampling_unlisted(const struct sampling *g)
+{
+	vec_each(l, &g->later) {
+		const struct space_map *map =
+			methods_find(g->methods, l->address) ? NULL : space_find(g->space, l->address);
+		if (map && map->object && space_open(g->space, map)->pe)
+			return true;
+	}
+	return false;
+}

@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "profilers/events.h"
 #include "profilers/gc_marks.h"
+#include "profilers/jit_marks.h"
 #include "profilers/sampling.h"
 #include "profilers/switches.h"
 #include "sampler/unwind.h"
@@ -44,6 +45,8 @@ struct sampling {
 	VEC(struct sampling_later) later;
 	struct map_u64 later_index; /* address -> frame + 1 */
 	struct gc_marks gc;
+	bool single_file;     /* the compiler is no library of its own */
+	struct jit_marks jit; /* then */
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
@@ -88,6 +91,8 @@ void sampling_name_known(struct sampling *g);
 void sampling_name_rest(struct sampling *g);
 /* Is there code that would get a name from a new list of methods? */
 bool sampling_unnamed(const struct sampling *g);
+/* Precompiled code among it: the runtime does not tell when that is used for the first time. */
+bool sampling_unlisted(const struct sampling *g);
 
 /* ---- sampling_switches.c ---- */
 

@@ -78,7 +78,7 @@ static void names_are_shown_as_written(void **state UNUSED)
 		  "System.Collections.Generic.Dictionary<Int32, T>.FindValue" },
 		{ "A`1+B[System.Collections.Generic.List`1[System.Int32]]", "F", "A.B<List<Int32>>.F" },
 		{ "X.Builder`1+Box`1[X.Void,Shop.Courier+<BookAsync>d__0]", "MoveNext",
-		  "X.Builder.Box<Void, <BookAsync>d__0>.MoveNext" },
+		  "X.Builder.Box<Void, BookAsync>.MoveNext" },
 		{ "", "IL_STUB_PInvoke", "IL_STUB_PInvoke" },
 		{ "T", "<odd", "T.<odd" },
 		{ "T`1[", "x`9[,", "T[.x[," },
@@ -87,6 +87,34 @@ static void names_are_shown_as_written(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct buf out = { 0 };
 		method_show(cases[i].space, cases[i].name, &out);
+		assert_string_equal(buf_cstr(&out), cases[i].shown);
+		buf_free(&out);
+	}
+}
+
+static void types_are_shown_as_written(void **state UNUSED)
+{
+	static const struct {
+		const char *name, *shown;
+	} cases[] = {
+		{ "Shop.Orders+Line", "Shop.Orders.Line" },
+		{ "Shop.Orders+<PlaceAsync>d__5", "Shop.Orders.PlaceAsync" },
+		{ "Shop.Orders`1+<Items>d__5[System.Int32]", "Shop.Orders.Items<Int32>" },
+		{ "Shop.Orders+<Shop.IPlace.Run>d__3", "Shop.Orders.Shop.IPlace.Run" },
+		{ "Program+<<Main>$>d__0", "Program.Main" },
+		{ "Shop.Orders+<>c+<<Load>b__3_0>d", "Shop.Orders.(lambdas).Load" },
+		{ "Shop.Orders+<<Load>g__Inner|3_0>d", "Shop.Orders.Inner" },
+		{ "Shop.Orders+<>c__DisplayClass3_0", "Shop.Orders.(closure)" },
+		{ "Shop.Orders+<>c", "Shop.Orders.(lambdas)" },
+		{ "<>f__AnonymousType0`2[System.Int32,System.__Canon]", "(anonymous)<Int32, T>" },
+		{ "System.Func`2[[Shop.A+<Step>d__14, Shop],[System.Int32, X]]", "System.Func<Step, Int32>" },
+		{ "Shop.<odd>x", "Shop.<odd>x" },
+		{ "<>", "<>" },
+		{ "<a>dark", "<a>dark" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf out = { 0 };
+		type_show(cases[i].name, &out);
 		assert_string_equal(buf_cstr(&out), cases[i].shown);
 		buf_free(&out);
 	}
@@ -296,6 +324,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_shown_as_written),
+		cmocka_unit_test(types_are_shown_as_written),
 		cmocka_unit_test(no_name_makes_trouble),
 		cmocka_unit_test(framework_is_told_from_user_code),
 		cmocka_unit_test(addresses_find_their_method),

@@ -272,6 +272,18 @@ static void test_blocked_pool(void **state)
 	assert_true(fixture_says(f.report, "5 of 6 pool threads at work are blocked. 4 threads in "
 					   "Shop.Api.Handle block on a task."));
 	fixture_end(&f);
+	/* A blocking read of the database is no better. */
+	CLEANUP(seen_freep) struct seen *reads = seen_new();
+	for (uint32_t i = 0; i < 5; i++)
+		add(reads, (struct seen_thread){ .managed_id = i, .state = DAC_THREAD_POOL, .call = FUTEX },
+		    FRAMES("System.Threading.ManualResetEventSlim.Wait",
+			   "System.Net.Sockets.SocketAsyncContext.PerformSyncOperation", "Npgsql.NpgsqlCommand.Execute",
+			   "Shop.Api.Handle"));
+	examine(&f, reads, "merged-call-stacks");
+	assert_string_equal(report_finding(f.report), "pool-blocked");
+	assert_true(fixture_says(f.report, "5 of 5 pool threads at work are blocked by a socket. 5 threads in "
+					   "Shop.Api.Handle wait for a socket."));
+	fixture_end(&f);
 }
 
 /* ---- who waits for whom ---- */

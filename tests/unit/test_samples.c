@@ -1,4 +1,5 @@
 #include "profilers/gc_marks.h"
+#include "profilers/jit_marks.h"
 #include "profilers/hot.h"
 #include "profilers/samples.h"
 #include "profilers/switches.h"
@@ -236,6 +237,40 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_free(s);
 }
 
+static void what_works_in_one_file_while_a_method_is_compiled_is_the_compiler(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct jit_marks m = { 0 };
+	bool new;
+	uint32_t thread = samples_thread(s, 11, &new), other = samples_thread(s, 12, &new);
+	uint32_t runtime = samples_frame(s, "[shop]", "shop", FRAME_NATIVE),
+		 library = samples_frame(s, "read", "libc.so.6", FRAME_NATIVE);
+	uint32_t compiles = samples_stack(s, (uint32_t[]){ library, runtime, code(s, "Shop.Main"), runtime }, 4,
+					  UNWIND_ROOT, false);
+	const uint64_t start_ns = 1000000;
+	samples_add(s, 100, thread, compiles, 1, 0); /* before, in, after, in the next */
+	samples_add(s, 250, thread, compiles, 1, 0);
+	samples_add(s, 350, thread, compiles, 1, 0);
+	samples_add(s, 450, thread, compiles, 1, 0);
+	samples_add(s, 250, other, compiles, 1, 0);
+	/* Events of several threads come in no order. */
+	vec_push(&m.spans, ((struct jit_span){ 11, start_ns + 400000, start_ns + 500000 }));
+	vec_push(&m.spans, ((struct jit_span){ 9, start_ns + 100000, start_ns + 500000 }));
+	vec_push(&m.spans, ((struct jit_span){ 11, start_ns + 200000, start_ns + 300000 }));
+	jit_marks_apply(&m, s, "shop", start_ns);
+	const bool expected[] = { false, true, false, true, false };
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		const struct samples_stack *k = &s->stacks.v[s->list.v[i].stack];
+		static const uint8_t kinds[] = { FRAME_NATIVE, FRAME_JIT, FRAME_CODE, FRAME_NATIVE };
+		for (uint32_t f = 0; f < ARRAY_SIZE(kinds); f++)
+			assert_int_equal(s->frames.v[s->stack_frames.v[k->first + f]].kind,
+					 f == 1 && !expected[i] ? FRAME_NATIVE : kinds[f]);
+	}
+	jit_marks_fini(&m);
+	samples_free(s);
+}
+
 static void waits_that_begin_in_a_pause_are_for_the_collector(void **state)
 {
 	(void)state;
@@ -451,6 +486,7 @@ int main(void)
 		cmocka_unit_test(compiled_code_stands_for_what_is_inlined_in_it),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
+		cmocka_unit_test(what_works_in_one_file_while_a_method_is_compiled_is_the_compiler),
 		cmocka_unit_test(waits_that_begin_in_a_pause_are_for_the_collector),
 		cmocka_unit_test(kinds_of_waits),
 		cmocka_unit_test(a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock),
