@@ -44,12 +44,15 @@ lint: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 	@tools/lint $(BUILD)
 
-# A small quarantine, so that limits on memory hold under the sanitizer too.
+# A small quarantine, so that limits on memory hold under the sanitizer too; and its search for leaks survives libraries that
+# are loaded late.
 asan: patients
 	@tools/setup build test
 	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined >/dev/null
 	@ninja -C build-asan --quiet
-	@ASAN_OPTIONS=quarantine_size_mb=4:thread_local_quarantine_size_kb=64 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 LSAN_OPTIONS=suppressions=$(abspath tests/leaks.supp):print_suppressions=0 \
+	@ASAN_OPTIONS=quarantine_size_mb=4:thread_local_quarantine_size_kb=64:intercept_tls_get_addr=0 \
+		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		LSAN_OPTIONS=suppressions=$(abspath tests/leaks.supp):print_suppressions=0 \
 		DRDOTNET_PATIENTS=$(abspath $(BUILD))/patients \
 		tests/run --build build-asan
 
@@ -68,10 +71,10 @@ golden: $(BUILD)/build.ninja
 	@UPDATE_GOLDEN=1 tests/run --build $(BUILD) --unit --only report
 	@git --no-pager diff --stat -- tests/golden
 
-# Pages made from the tables; a test fails when they are stale.
 examples: all patients
 	@examples/web-api/make $(abspath $(BUILD))/drdotnet
 
+# Pages made from the tables; a test fails when they are stale.
 docs: all
 	@$(BUILD)/drdotnet _generate guide >docs/guide.md
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1

@@ -76,9 +76,10 @@ static int fail(struct err *err)
 {
 	struct buf line = { 0 };
 	const char *text = err_text(err);
-	/* Errors may quote names out of a target; each line of a list stays a line. */
+	/* Errors may quote names out of a target, which begin no line; those of our own lists are indented. */
 	for (const char *end; *text; text = *end ? end + 1 : end) {
-		end = text + strcspn(text, "\n");
+		end = strstr(text, "\n  ");
+		end = end ? end : text + strlen(text);
 		str_add_visible(&line, text, (size_t)(end - text), 0);
 		buf_char(&line, '\n');
 	}

@@ -19,9 +19,8 @@ struct state {
 	struct way *way;	       /* who gets the objects, or NULL: the writer */
 	struct addresses chosen;       /* of only_to */
 	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
-	const struct heap_found *found;
-	bool cut_statics;   /* of the object at hand */
-	size_t next_static; /* of roots.statics: the first that is not below it */
+	bool cut_statics;	       /* of the object at hand */
+	size_t next_static;	       /* of roots.statics: the first that is not below it */
 	uint64_t refs[512];
 };
 
@@ -100,6 +99,7 @@ static void write_types(struct state *s)
 		struct graph_type shape = s->shapes.v[order[i]];
 		uint32_t slots[MAX_SLOTS];
 		const char *names[MAX_SLOTS];
+		shape.name = type->name;
 		shape.module = heap_module_file(s->h, type);
 		shape.slots = names;
 		for (uint32_t k = 0; k < shape.n_slots; k++)

@@ -9,9 +9,12 @@
 #include "target/target.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define CAP_SYS_ADMIN_BIT 21
+#define LEFT_MS 3000 /* for a copy that nobody holds to end */
 
 static struct err *refuse(struct image_forecast *f, const char *fix, struct err *why)
 {
@@ -123,12 +126,25 @@ static struct err *judge_rights(pid_t pid)
 	return NULL;
 }
 
+/* A copy that the kernel made too late ends by itself, but a large one takes its time on a busy machine. */
+static void let_end(pid_t copy)
+{
+	CLOSE_FD int fd = (int)syscall(SYS_pidfd_open, copy, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	if (fd >= 0 && poll(&p, 1, LEFT_MS) < 0)
+		return; /* then it counts as it stands */
+}
+
 static struct err *judge_others(const struct target *t, const struct image_limits *limits, struct image_forecast *f)
 {
 	struct lock_children children;
 	f->fix = "wait until that is done";
 	TRY(lock_probe(t, limits ? limits->cookie : NULL));
 	lock_find_children("/proc", t->pid, &children);
+	if (children.alive) {
+		let_end(children.alive);
+		lock_find_children("/proc", t->pid, &children);
+	}
 	if (children.alive)
 		return err_new(ERR_BUSY, "a copy of it exists already (process %d): someone else examines it",
 			       children.alive);

@@ -345,11 +345,10 @@ struct loader_rows { /* a VEC */
 };
 
 /* Names are interned by the dac: the same name is the same pointer. */
-static uint64_t add_loader(struct inspect *in, uint64_t allocator, struct loader_rows *rows)
+static struct err *add_loader(struct inspect *in, uint64_t allocator, struct loader_rows *rows)
 {
 	struct dac_named_heaps heaps = { 0 };
-	uint64_t bytes = 0;
-	err_ignore(dac_named_heaps(in->look.dac, allocator, &heaps));
+	TRY(dac_named_heaps(in->look.dac, allocator, &heaps));
 	vec_each(h, &heaps) {
 		struct loader_row *row = NULL;
 		vec_each(r, rows)
@@ -361,10 +360,9 @@ static uint64_t add_loader(struct inspect *in, uint64_t allocator, struct loader
 		}
 		row->bytes += h->bytes;
 		row->blocks += h->blocks;
-		bytes += h->bytes;
 	}
 	dac_named_heaps_free(&heaps);
-	return bytes;
+	return NULL;
 }
 
 /* Assemblies that can be unloaded have one each; all others share one. */
@@ -376,23 +374,29 @@ struct err *inspect_loader(struct inspect *in, const char *const *words, size_t 
 	uint64_t bytes = 0;
 	(void)words, (void)n;
 	TRY(dac_modules(in->look.dac, &modules));
+	struct err *err = add_loader(in, 0, &rows);
 	vec_each(m, modules) {
 		bool new = false;
 		if (m->loader_allocator)
 			map_u64_put(&seen, m->loader_allocator, &new);
-		if (new)
-			bytes += add_loader(in, m->loader_allocator, &rows);
+		if (new && !err)
+			err = add_loader(in, m->loader_allocator, &rows);
 	}
-	bytes += add_loader(in, 0, &rows);
-	vec_sort(&rows, biggest_first);
-	if (rows.n)
+	if (!err && !rows.n)
+		err = err_new(ERR_NOT_FOUND, "the loader's memory is not in this image");
+	if (!err)
 		answer_table(a, NULL, "bytes", "blocks", "for");
-	vec_each(r, &rows)
+	vec_sort(&rows, biggest_first);
+	for (size_t i = 0; !err && i < rows.n; i++) {
+		const struct loader_row *r = &rows.v[i];
+		bytes += r->bytes;
 		ANSWER_ROW(a, C_BYTES(r->bytes), C_COUNT(r->blocks), C_TEXT(r->name));
-	answer_line(a, "%s of memory for types, stubs and code; %s, %s", fmt_bytes(bytes).s,
-		    fmt_plural(modules->n, "assembly", "assemblies").s,
-		    fmt_plural(seen.n, "loader allocator", "loader allocators").s);
+	}
+	if (!err)
+		answer_line(a, "%s of memory for types, stubs and code; %s, %s", fmt_bytes(bytes).s,
+			    fmt_plural(modules->n, "assembly", "assemblies").s,
+			    fmt_plural(seen.n, "loader allocator", "loader allocators").s);
 	vec_free(&rows);
 	map_u64_free(&seen);
-	return NULL;
+	return err;
 }

@@ -76,7 +76,7 @@ static struct err *take_bytes(struct call *call, bool *ret_done)
 	}
 }
 
-static void begin(struct calls *calls, struct question *q, int probe_fd, uint64_t timeout_ms, struct deadline last)
+static void begin(struct calls *calls, struct question *q, uint64_t timeout_ms, struct deadline last)
 {
 	/* Anybody may fill a temporary folder with sockets that listen and say nothing. */
 	if (deadline_passed(last)) {
@@ -84,11 +84,6 @@ static void begin(struct calls *calls, struct question *q, int probe_fd, uint64_
 		return;
 	}
 	struct call call = { .q = q, .fd = -1, .version = 3, .deadline = deadline_in_ms(timeout_ms) };
-	/* Left-overs of runtimes that were killed can be thousands. */
-	if (!q->expect_pid && connect_nobody(probe_fd, q->socket)) {
-		q->err = err_new(ERR_NOT_FOUND, "nobody listens on its diagnostics socket");
-		return;
-	}
 	q->err = send_question(&call);
 	if (!q->err) {
 		vec_push(calls, call);
@@ -128,12 +123,11 @@ static void wait_any(struct calls *calls, struct pollfd *polls)
 void ask_all(struct question *questions, size_t n, uint64_t timeout_ms)
 {
 	struct calls calls = { 0 };
-	CLOSE_FD int probe_fd = connect_probe();
 	CLEANUP(mem_freep) struct pollfd *polls = mem_array(IN_FLIGHT_MAX, sizeof(*polls));
 	struct deadline last = deadline_in_ms(timeout_ms);
 	for (size_t next = 0; next < n || calls.n;) {
 		while (next < n && calls.n < IN_FLIGHT_MAX)
-			begin(&calls, &questions[next++], probe_fd, timeout_ms, last);
+			begin(&calls, &questions[next++], timeout_ms, last);
 		if (!calls.n)
 			continue;
 		wait_any(&calls, polls);

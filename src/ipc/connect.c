@@ -79,15 +79,15 @@ int connect_probe(void)
 	return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-bool connect_nobody(int probe_fd, const char *socket)
+bool connect_worth(int probe_fd, const char *socket)
 {
 	struct sockaddr_un address;
 	CLOSE_FD int folder = -1;
 	struct err *err = make_address(socket, &address, &folder);
 	bool known = !err && probe_fd >= 0;
 	err_free(err);
-	return known && connect(probe_fd, (struct sockaddr *)&address, sizeof(address)) < 0 &&
-	       (errno == ECONNREFUSED || errno == ENOENT);
+	return !known || connect(probe_fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+	       (errno != ECONNREFUSED && errno != ENOENT && errno != EACCES && errno != EPERM);
 }
 
 pid_t connect_peer(int fd)

@@ -9,9 +9,9 @@
 struct err *connect_now(const char *socket, int *ret_fd) MUST_USE;
 /* Waits for a place in the queue; the descriptor blocks. */
 struct err *connect_wait(const char *socket, struct deadline deadline, int *ret_fd) MUST_USE;
-/* Has nobody bound that path? Much cheaper than a call, and unnoticed by whoever has. probe_fd is a socket of
- * connect_probe, good for any number of paths; -1 = not known, so false. */
-bool connect_nobody(int probe_fd, const char *socket);
+/* May somebody be called there, and by us? Much cheaper than a call, and unnoticed. probe_fd is a socket of
+ * connect_probe, good for any number of paths; true when it is -1, since nothing is known then. */
+bool connect_worth(int probe_fd, const char *socket);
 int connect_probe(void);
 /* Who listens at the far end, in our pid namespace; 0 when we cannot see it. */
 pid_t connect_peer(int fd);

@@ -1,8 +1,10 @@
 #include "ipc/patient.h"
+#include "base/fd.h"
 #include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "ipc/ask.h"
+#include "ipc/connect.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -196,8 +198,7 @@ static bool same_runtime(const struct patient *a, const struct patient *b)
 	return a->answered && b->answered && !memcmp(a->info.cookie, b->info.cookie, sizeof(a->info.cookie));
 }
 
-/* Somebody is there, whether he answers or not. Without the right to ask nobody can tell, and most such sockets are
- * left-overs. */
+/* Somebody is there, whether he answers or not. */
 static bool is_alive(const struct patient *orphan)
 {
 	return orphan->answered || orphan->failure == ERR_TIMEOUT || orphan->failure == ERR_BUSY ||
@@ -272,10 +273,18 @@ static int by_id(const void *a, const void *b)
 	return (x->target.id > y->target.id) - (x->target.id < y->target.id);
 }
 
+/* Without the right to ask nobody can tell whether one is there, and most such sockets are left-overs. */
+static bool is_worth(void *user, const char *socket)
+{
+	return connect_worth(*(const int *)user, socket);
+}
+
 struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret)
 {
 	CLEANUP(target_list_free) struct target_list targets = { 0 };
-	TRY(target_find_all(&targets));
+	CLOSE_FD int probe_fd = connect_probe();
+	struct target_probe probe = { is_worth, &probe_fd };
+	TRY(target_find_all(&probe, &targets));
 	struct patient_list list = { 0 };
 	vec_each(t, &targets)
 		vec_push(&list, ((struct patient){ .target = *t }));

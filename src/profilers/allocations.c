@@ -288,11 +288,15 @@ const struct profiler profiler_allocations = {
 			{ "high-allocation-rate",
 			  "Allocate less in the first row of the table: reuse buffers (ArrayPool), avoid copies of "
 			  "strings and arrays, build collections once. gc-stats shows what the rate costs." },
+			{ "rented",
+			  "These are rented from an ArrayPool, which makes new ones because too few come back: return "
+			  "each, also when an exception comes between, and do not rent more at once than the pool "
+			  "keeps." },
 			{ "large-objects",
 			  "Rent large buffers from ArrayPool, or work in pieces below 85,000 bytes: large objects are "
 			  "collected only with generation 2, so they drive full collections." },
 		},
-	.n_advice = 2,
+	.n_advice = 3,
 	.run = run,
 	.analyse = alloc_report,
 	.free_state = allocations_free,

@@ -70,6 +70,20 @@ static void add_top(const struct allocations *a, const struct alloc_view *v, con
 	buf_free(&name);
 }
 
+/* A pool makes new buffers when those that were rented do not come back. */
+static bool is_rented(const struct allocations *a, const struct alloc_site *site)
+{
+	for (size_t i = 0; site->method && i < stacks_depth(a->stacks, site->stack); i++) {
+		const char *name = stacks_frame(a->stacks, a->methods, site->stack, i).name;
+		if (str_starts(name, "System.Buffers.SharedArrayPool") ||
+		    str_starts(name, "System.Buffers.ConfigurableArrayPool"))
+			return true;
+		if (str_eq(name, site->method))
+			return false;
+	}
+	return false;
+}
+
 static void add_verdict(const struct exam *exam, const struct allocations *a, const struct alloc_view *v,
 			const struct alloc_sites *sites, struct report *report)
 {
@@ -107,7 +121,8 @@ static void add_verdict(const struct exam *exam, const struct allocations *a, co
 		rich_text(text, "). ");
 	}
 	add_top(a, v, main_site(sites, large), large, text);
-	const char *next = profiler_next(exam->profiler, finding);
+	bool rented = is_rented(a, main_site(sites, large));
+	const char *next = profiler_next(exam->profiler, rented ? "rented" : finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
 }

@@ -2,7 +2,7 @@
  *
  *   u64 boxes, objects, left out, lost bytes
  *   u32 n methods: string name, u8 framework, u32 pending
- *   u32 n chains:  u8 awaits, u8 gone | taken << 1, string what, u64 longest ms, u64 due ms, u32 count,
+ *   u32 n chains:  u8 awaits, u8 gone | taken << 1 | age << 2, string what, u64 longest ms, u64 due ms, u32 count,
  *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each */
 
 #include "profilers/chains.h"
@@ -69,7 +69,7 @@ void chains_write(const struct chains *c, struct buf *out)
 	put_u32(out, (uint32_t)c->v.n);
 	vec_each(chain, &c->v) {
 		buf_char(out, (char)chain->awaits);
-		buf_char(out, (char)(chain->gone | chain->taken << 1));
+		buf_char(out, (char)(chain->gone | chain->taken << 1 | (chain->age & 3) << 2));
 		put_text(out, chain->what);
 		put_u64(out, chain->longest_ms);
 		put_u64(out, chain->due_ms);
@@ -105,6 +105,7 @@ static void get_chain(struct chains *c, struct cursor *in)
 	chain.awaits = awaits;
 	chain.gone = flags & 1;
 	chain.taken = flags & 2;
+	chain.age = flags >> 2 & 3;
 	chain.what = get_text(c, in);
 	chain.longest_ms = cursor_u64(in);
 	chain.due_ms = cursor_u64(in);

@@ -46,6 +46,7 @@ struct chain {
 	bool gone;		       /* of a task: nobody is left who could complete it */
 	bool taken;		       /* of a semaphore: it lets one pass, and one has */
 	uint32_t count;		       /* such operations */
+	uint32_t age;		       /* the oldest one's generation on the heap + 1; 0 = not known */
 	uint32_t marks_first, marks_n; /* in marks */
 };
 struct chains {

@@ -265,9 +265,16 @@ static uint64_t step_hash(const struct chain_step *step, uint64_t seed)
 	return hash_bytes(key, sizeof(key), seed);
 }
 
+/* The generation that it has come to, + 1: who is in an older one was there before. */
+static uint32_t age_of(const struct finder *f, const struct box *b)
+{
+	const struct heap_region *region = heap_region_at(&f->outline, b->address);
+	return region && region->generation <= HEAP_GEN2 ? region->generation + 1u : 0;
+}
+
 static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 {
-	struct chain chain = { .first = (uint32_t)f->c->steps.n, .count = 1 };
+	struct chain chain = { .first = (uint32_t)f->c->steps.n, .count = 1, .age = age_of(f, &f->boxes.v[top]) };
 	CLEANUP(buf_free) struct buf what = { 0 };
 	uint64_t mark;
 	uint32_t last = top;
@@ -289,6 +296,7 @@ static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 			return;
 		struct chain *same = &f->c->v.v[*place];
 		same->count++;
+		same->age = MAX(same->age, chain.age);
 		same->longest_ms = MAX(same->longest_ms, chain.longest_ms);
 		same->due_ms = MIN(same->due_ms, chain.due_ms);
 	}
@@ -364,7 +372,7 @@ static void finder_fini(struct finder *f)
 	vec_free(&f->kinds);
 	vec_free(&f->machines);
 	struct map_u64 *maps[] = { &f->box_at,	     &f->by_promise,   &f->promised, &f->leaf_of, &f->source_of,
-				   &f->method_index, &f->semaphore_of, &f->known,    &f->lost };
+				   &f->method_index, &f->semaphore_of, &f->known,    &f->calls,	  &f->lost };
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		map_u64_free(maps[i]);
 }

@@ -280,6 +280,7 @@ struct site {
 	const char *method; /* NULL: no stack was seen for this type */
 	uint32_t stack;	    /* the most frequent one */
 	uint64_t stack_count, count;
+	bool own;	 /* the method is the user's */
 	bool again;	 /* thrown again at an await or by ExceptionDispatchInfo, not where it began */
 	double estimate; /* of all throws */
 };
@@ -369,7 +370,10 @@ static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 		uint64_t *i = map_u64_put(&index, key, &new);
 		if (new) {
 			*i = sites->n;
-			vec_push(sites, ((struct site){ .type = s->type, .method = name, .again = again }));
+			vec_push(sites, ((struct site){ .type = s->type,
+							.method = name,
+							.own = frame.known && !frame.framework,
+							.again = again }));
 		}
 		struct site *site = &sites->v[*i];
 		site->count += s->count;
@@ -455,6 +459,26 @@ static void add_message(const struct exceptions *x, const struct sites *sites, c
 	rich_text(text, " The first says “%.*s%s”.", (int)len, message, message[len] ? "…" : "");
 }
 
+/* Where what the platform throws comes to the user's own code. */
+static void add_receiver(const struct sites *sites, const struct site *top, struct rich *text)
+{
+	const struct site *best = NULL;
+	vec_each(site, sites)
+		if (site->again && site->own && site->type == top->type && (!best || site->estimate > best->estimate))
+			best = site;
+	if (top->own || !best)
+		return;
+	rich_text(text, ", which reaches ");
+	rich_code(text, best->method);
+}
+
+/* Something outside fails: the network, a file, what a library talks to. */
+static bool is_failed_call(const struct exceptions *x, const struct site *top)
+{
+	const char *name = x->types.v[top->type].name;
+	return str_starts(name, "System.Net.") || str_starts(name, "System.IO.") || method_is_library(name);
+}
+
 /* "10 % are X, thrown in Y." about the most frequent ones. */
 static void add_top(struct exceptions *x, const struct view *v, const struct sites *sites, double once,
 		    struct rich *text)
@@ -478,6 +502,7 @@ static void add_top(struct exceptions *x, const struct view *v, const struct sit
 	if (top->method) {
 		rich_text(text, top->again ? ", thrown again in " : ", thrown in ");
 		rich_code(text, top->method);
+		add_receiver(sites, top, text);
 	}
 	rich_text(text, ".");
 	add_message(x, sites, top, text);
@@ -513,7 +538,8 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 			  fmt_plural((uint64_t)told(v, once), "exception", "exceptions").s);
 	rich_text(text, ". ");
 	add_top(x, v, sites, once, text);
-	const char *next = profiler_next(exam->profiler, finding);
+	bool failed = str_eq(finding, "many-exceptions") && is_failed_call(x, main_site(x, sites));
+	const char *next = profiler_next(exam->profiler, failed ? "failed-calls" : finding);
 	if (next)
 		rich_text(report_next(report), "%s", next);
 }
@@ -718,10 +744,13 @@ const struct profiler profiler_exceptions = {
 			{ "many-exceptions", "Avoid the throw where it is expected (TryParse, TryGetValue, a check "
 					     "before the call): every "
 					     "throw walks the stack, caught or not." },
+			{ "failed-calls", "Something that it calls fails: look there. Until that is mended, wait "
+					  "longer before each new "
+					  "try, and give up for a while when many fail." },
 			{ "few-exceptions",
 			  "The rate is no problem. Is one of them unexpected? Their messages and stacks are below." },
 		},
-	.n_advice = 2,
+	.n_advice = 3,
 	.run = run,
 	.analyse = analyse,
 	.free_state = exceptions_free,

@@ -10,6 +10,7 @@
 
 #define MB ((uint64_t)1 << 20)
 #define TYPE_ROWS 40
+#define TOP_SHARE 0.01 /* of the heap: a largest type that has less says nothing */
 
 /* Free room inside the heap that no collection has given back, and garbage: parts of the heap from which on they are
  * worth a word. Small heaps are never worth one. */
@@ -161,7 +162,7 @@ static void say_top(const struct heapgraph *g, const struct type_sums *sums, con
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	const struct type_sum *top = sums->n ? &sums->v[0] : NULL;
-	if (!top)
+	if (!top || part(top->bytes, t->bytes) < TOP_SHARE)
 		return;
 	heap_type_name(g, top->type, &name);
 	rich_text(v, " %s of it is ", fmt_percent(part(top->bytes, t->bytes)).s);

@@ -459,11 +459,25 @@ static struct err *take_chunk(void *user, const void *data, size_t len)
 	return NULL;
 }
 
+static struct recording_part_info part_of(const struct exam *exam, const char *name)
+{
+	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
+		struct recording_part_info info = recording_part_info(exam->recording, i);
+		if (str_eq(info.name, name))
+			return info;
+	}
+	return (struct recording_part_info){ 0 };
+}
+
 static struct err *look_replay(struct exam *exam, struct look_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
 	if (!part->beside)
 		TRY(exam_recall_window(exam));
+	/* One wrong byte may still make sense, and then the report would lie. */
+	if (part_of(exam, part->name).damaged)
+		return err_new(ERR_BAD_DATA, "the recording's part '%s' was cut short or changed since it was written",
+			       part->name);
 	TRY(recording_part_read(exam->recording, part->name, take_chunk, &bytes));
 	recall_facts(exam, part);
 	return take(part, &bytes);
@@ -474,21 +488,11 @@ struct err *exam_look(struct exam *exam, struct look_part *part)
 	return exam->replay ? look_replay(exam, part) : look_live(exam, part);
 }
 
-static bool has_part(const struct exam *exam, const char *name)
-{
-	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
-		struct recording_part_info info = recording_part_info(exam->recording, i);
-		if (str_eq(info.name, name))
-			return info.kept;
-	}
-	return false;
-}
-
 bool exam_look_again(struct exam *exam, uint64_t wait_ms, const char *part)
 {
 	CLOSE_FD int pidfd = -1;
 	if (exam->replay)
-		return has_part(exam, part);
+		return part_of(exam, part).kept;
 	if (exam->core)
 		return false;
 	err_ignore(target_pidfd(&exam->patient->target, &pidfd));

@@ -33,7 +33,7 @@ static struct err *run(struct exam *exam)
 }
 
 struct counts {
-	size_t all, idle, running, blocked, pool, pool_blocked;
+	size_t all, idle, running, blocked, pool, pool_blocked, pool_sockets;
 };
 
 static struct counts count(const struct seen *s)
@@ -47,6 +47,7 @@ static struct counts count(const struct seen *s)
 		c.blocked += doing_is_blocked(doing);
 		c.pool += pool;
 		c.pool_blocked += pool && doing_keeps_worker(doing);
+		c.pool_sockets += pool && doing == DOING_SOCKET;
 	}
 	return c;
 }
@@ -108,8 +109,11 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	rich_text(v, "%s: %s blocked, %s running, %s idle. ", fmt_plural(c.all, "managed thread", "managed threads").s,
 		  fmt_count(c.blocked).s, fmt_count(c.running).s, fmt_count(c.idle).s);
 	if (pool && !queue)
-		rich_text(v, "%s of %s pool threads at work are blocked. ", fmt_count(c.pool_blocked).s,
-			  fmt_count(c.pool).s);
+		rich_text(v, "%s of %s pool threads at work are blocked%s. ", fmt_count(c.pool_blocked).s,
+			  fmt_count(c.pool).s,
+			  !c.pool_sockets		    ? ""
+			  : c.pool_sockets < c.pool_blocked ? ", some of them by a socket"
+							    : " by a socket");
 	if (top && top->n >= MANY && !queue)
 		say_group(v, s, gs, top);
 	const char *next = profiler_next(exam->profiler, finding);

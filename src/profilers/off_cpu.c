@@ -205,10 +205,11 @@ static const char *finding_of(const struct view *v)
 {
 	const struct sampling_facts *f = &v->off->facts;
 	uint64_t used = f->cpu_ns == UINT64_MAX ? 0 : f->cpu_ns;
-	if (threads_of(v, v->cpu) > STARVED_SHARE && v->cpu > 2 * used)
-		return "cpu-starved";
+	bool starved = threads_of(v, v->cpu) > STARVED_SHARE && v->cpu > 2 * used;
 	if (v->held)
 		return "lock-held";
+	if (starved && v->cpu >= v->yours)
+		return "cpu-starved";
 	if (threads_of(v, v->yours) < FEW_THREADS)
 		return "nothing-waits";
 	if (share(v, v->by_kind[WAIT_LOCK]) >= LOCK_SHARE)

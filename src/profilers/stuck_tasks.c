@@ -300,31 +300,61 @@ static void add_lines(const struct chains *c, const struct chain *chain, struct 
 	}
 }
 
+struct ranked {
+	const struct chain *chain;
+	uint32_t unmoved;
+};
+
+/* What stands, before what moves; then the oldest first. */
+static int by_age(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	if (!x->unmoved != !y->unmoved)
+		return x->unmoved ? -1 : 1;
+	if (x->chain->age != y->chain->age)
+		return x->chain->age > y->chain->age ? -1 : 1;
+	if (x->chain->count != y->chain->count)
+		return x->chain->count > y->chain->count ? -1 : 1;
+	return x->chain < y->chain ? -1 : x->chain > y->chain;
+}
+
+static void add_chain(struct report_table *table, const struct judged *j, const struct ranked *r)
+{
+	const struct chain *c = r->chain;
+	CLEANUP(buf_free) struct buf awaits = { 0 };
+	chain_awaits_brief(c, &awaits);
+	struct value cells[] = { V_COUNT(c->count), j->twice ? V_COUNT(r->unmoved) : V_NONE,
+				 c->age ? V_COUNT(c->age - 1) : V_NONE, V_CODE(step_name(j->c, c, chain_site(j->c, c))),
+				 V_TEXT(buf_cstr(&awaits)) };
+	add_lines(j->c, c, report_row(table, cells));
+}
+
 static void add_chains(struct report *report, const struct judged *j)
 {
-	struct report_table *table = NULL;
+	VEC(struct ranked) own = { 0 };
 	uint64_t others = 0;
 	vec_each(c, &j->c->v) {
-		if (!chain_is_own(j->c, c)) {
+		if (chain_is_own(j->c, c))
+			vec_push(&own, ((struct ranked){ c, unmoved(j, c) }));
+		else
 			others += c->count;
-			continue;
-		}
-		if (!table) {
-			table = report_table(report, "Chains of async methods");
-			report_column(table, "Alike", VALUE_COUNT, COLUMN_MAIN);
-			report_column(table, "Unmoved", VALUE_COUNT, 0);
-			report_column(table, "Innermost", VALUE_CODE, 0);
-			report_column(table, "Awaits", VALUE_TEXT, 0);
-		}
-		CLEANUP(buf_free) struct buf awaits = { 0 };
-		chain_awaits_brief(c, &awaits);
-		struct value cells[] = { V_COUNT(c->count), j->twice ? V_COUNT(unmoved(j, c)) : V_NONE,
-					 V_CODE(step_name(j->c, c, chain_site(j->c, c))), V_TEXT(buf_cstr(&awaits)) };
-		add_lines(j->c, c, report_row(table, cells));
 	}
+	vec_sort(&own, by_age);
+	struct report_table *table = own.n ? report_table(report, "Chains of async methods") : NULL;
+	if (table) {
+		/* No main column: a table that has one is sorted by it. */
+		report_column(table, "Alike", VALUE_COUNT, 0);
+		report_column(table, "Unmoved", VALUE_COUNT, 0);
+		report_column(table, "Gen", VALUE_COUNT, 0);
+		report_column(table, "Innermost", VALUE_CODE, 0);
+		report_column(table, "Awaits", VALUE_TEXT, 0);
+	}
+	vec_each(r, &own)
+		add_chain(table, j, r);
 	if (table && others)
-		report_rest(table,
-			    (struct value[]){ V_COUNT(others), V_NONE, V_CODE("[platform and libraries]"), V_NONE });
+		report_rest(table, (struct value[]){ V_COUNT(others), V_NONE, V_NONE,
+						     V_CODE("[platform and libraries]"), V_NONE });
+	vec_free(&own);
 }
 
 static void add_methods(struct report *report, const struct chains *c)

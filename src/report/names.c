@@ -8,6 +8,25 @@ const char *const value_kind_names[9] = { "text", "code", "count", "bytes", "ns"
 const char *const frame_kind_names[7] = { "code", "framework", "gc", "jit", "native", "kernel", "other" };
 const char *const frame_kind_words[7] = { "your code", "framework", "GC", "JIT", "native", "kernel", "other" };
 
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* What the compiler of C adds ("finish_task_switch.isra.0") and a file with a line ("Cpu.cs:25") are no members. */
+static bool is_member(const char *name, size_t from, size_t end)
+{
+	size_t line = end;
+	while (line > from && is_digit(name[line - 1]))
+		line--;
+	return from < end && !is_digit(name[from]) && (line == end || line == from || name[line - 1] != ':');
+}
+
 struct name_parts name_split(const char *name)
 {
 	size_t len = strlen(name), end = 0, member = 0;
@@ -24,7 +43,7 @@ struct name_parts name_split(const char *name)
 		else if (c == '.' && depth <= 0 && end && name[end - 1] != '.')
 			member = end + 1; /* "Order..ctor" is the member ".ctor" */
 	}
-	if (member >= end)
+	if (!is_member(name, member, end))
 		member = 0;
 	return (struct name_parts){ member, end };
 }
@@ -44,11 +63,6 @@ size_t name_skip(const char *name, size_t from)
 			return i + 1;
 	}
 	return 0;
-}
-
-static bool is_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 void name_collapse(const char *name, const char *ellipsis, struct buf *out)

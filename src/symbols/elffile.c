@@ -11,7 +11,8 @@
 #define FILE_MAX ((uint64_t)4 << 30)
 #define SEGMENTS_MAX 64
 #define SECTIONS_MAX 4096
-#define SYMBOLS_MAX 4000000
+#define SYMBOLS_MAX 4000000 /* looked at, functions or not, in however many tables */
+#define NAME_BYTES_MAX 65536
 #define DEBUGDATA_MAX ((size_t)64 << 20) /* of .gnu_debugdata, unpacked */
 #define BUILD_ID_MAX 32
 /* Functions without a size (assembler) reach to the next one, but not further than this. */
@@ -33,6 +34,7 @@ struct elf {
 	char build_id[2 * BUILD_ID_MAX + 1];
 	struct elf *mini; /* from .gnu_debugdata */
 	bool symbols_read;
+	size_t n_looked_at;
 	VEC(struct symbol) symbols;
 };
 
@@ -49,14 +51,15 @@ static const uint8_t *section_bytes(const struct elf *e, const Elf64_Shdr *s)
 	return s->sh_type == SHT_NOBITS ? NULL : in_file(e, s->sh_offset, s->sh_size);
 }
 
-/* A string of a string section, NULL when it has no end. */
+/* A string of a string section, NULL when it has no end near by. */
 static const char *section_string(const struct elf *e, uint64_t section, uint64_t offset)
 {
 	if (section >= e->sections.n)
 		return NULL;
 	const Elf64_Shdr *s = &e->sections.v[section];
 	const uint8_t *bytes = section_bytes(e, s);
-	if (!bytes || offset >= s->sh_size || !memchr(bytes + offset, 0, s->sh_size - offset))
+	if (!bytes || offset >= s->sh_size ||
+	    !memchr(bytes + offset, 0, MIN(s->sh_size - offset, (uint64_t)NAME_BYTES_MAX)))
 		return NULL;
 	return (const char *)bytes + offset;
 }
@@ -256,8 +259,8 @@ static void add_symbols(struct elf *into, const struct elf *from, const Elf64_Sh
 	const uint8_t *bytes = section_bytes(from, s);
 	if (!bytes)
 		return;
-	for (uint64_t at = 0; s->sh_size - at >= sizeof(Elf64_Sym) && into->symbols.n < SYMBOLS_MAX;
-	     at += sizeof(Elf64_Sym)) {
+	for (uint64_t at = 0; s->sh_size - at >= sizeof(Elf64_Sym) && into->n_looked_at < SYMBOLS_MAX;
+	     at += sizeof(Elf64_Sym), into->n_looked_at++) {
 		Elf64_Sym sym;
 		memcpy(&sym, bytes + at, sizeof(sym));
 		unsigned type = ELF64_ST_TYPE(sym.st_info);
@@ -300,10 +303,10 @@ static int by_va(const void *a, const void *b)
 	const struct symbol *x = a, *y = b;
 	if (x->va != y->va)
 		return x->va < y->va ? -1 : 1;
-	/* Of several names for one place the longest range, then a fixed choice. */
+	/* Of several names for one place the longest range, then a fixed choice that costs little. */
 	if (x->size != y->size)
 		return x->size > y->size ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return strncmp(x->name, y->name, 256);
 }
 
 static void read_symbols(struct elf *e, struct elf *more)

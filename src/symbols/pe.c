@@ -167,11 +167,14 @@ bool pe_function(const struct pe *pe, uint32_t rva, struct pe_function *ret)
 }
 
 #define DEBUG_ENTRY 28
+/* Assemblies have about five. */
+#define DEBUG_ENTRIES_MAX 64
 bool pe_debug_next(const struct pe *pe, size_t *i, struct pe_debug *ret)
 {
 	size_t len = 0;
 	const uint8_t *table = pe->debug_size ? pe_at(pe, pe->debug_rva, &len) : NULL;
 	size_t n = table ? MIN(len, (size_t)pe->debug_size) / DEBUG_ENTRY : 0;
+	n = MIN(n, (size_t)DEBUG_ENTRIES_MAX);
 	while (*i < n) {
 		struct cursor c = cursor_make(table + *i * DEBUG_ENTRY, DEBUG_ENTRY);
 		*i += 1;

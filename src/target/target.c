@@ -17,7 +17,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#define TEXT_MAX ((size_t)2 << 20)
+/* The kernel gives arguments and environment 6 MB together. */
+#define TEXT_MAX ((size_t)8 << 20)
 #define SHORT_TEXT 8192
 #define MAPS_MAX ((size_t)64 << 20)
 #define COMMAND_LINE_MAX 4096
@@ -471,7 +472,8 @@ static bool is_known(struct look *l, struct file_id id)
 }
 
 /* Sockets of processes that we do not see: the runtime in another container that shares the folder with us. */
-static void look_at_folder(struct look *l, const char *folder, struct target_list *list)
+static void look_at_folder(struct look *l, const char *folder, const struct target_probe *probe,
+			   struct target_list *list)
 {
 	DIR *dir = opendir(folder);
 	size_t n = 0;
@@ -480,7 +482,9 @@ static void look_at_folder(struct look *l, const char *folder, struct target_lis
 		struct stat st;
 		if (!proc_socket_name(e->d_name, &pid, &start) || pid > INT32_MAX)
 			continue;
-		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
+		CLEANUP(mem_freep) char *path = mem_printf("%s/%s", folder, e->d_name);
+		if ((probe && !probe->worth(probe->user, path)) ||
+		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
 			continue;
 		struct file_id id = { st.st_dev, st.st_ino };
 		if (is_known(l, id))
@@ -492,7 +496,7 @@ static void look_at_folder(struct look *l, const char *folder, struct target_lis
 			.name = mem_strdup(""),
 			.command_line = mem_strdup(""),
 			.user = mem_strdup(user_name(l, st.st_uid)),
-			.socket = mem_printf("%s/%s", folder, e->d_name),
+			.socket = STEAL(path),
 			.other_pid_ns = true,
 			.cpu_ratio = -1,
 		};
@@ -509,7 +513,7 @@ static bool same_folder(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-struct err *target_find_all(struct target_list *ret)
+struct err *target_find_all(const struct target_probe *probe, struct target_list *ret)
 {
 	CLEANUP(look_fini) struct look l;
 	CLEANUP(target_list_free) struct target_list list = { 0 };
@@ -517,8 +521,8 @@ struct err *target_find_all(struct target_list *ret)
 	TRY(look_at_all(&l, &list));
 	const char *own = getenv("TMPDIR");
 	if (!str_empty(own) && !same_folder(own, "/tmp"))
-		look_at_folder(&l, own, &list);
-	look_at_folder(&l, "/tmp", &list);
+		look_at_folder(&l, own, probe, &list);
+	look_at_folder(&l, "/tmp", probe, &list);
 	*ret = list;
 	list = (struct target_list){ 0 };
 	return NULL;

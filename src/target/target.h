@@ -44,9 +44,14 @@ struct target_list { /* a VEC */
 	size_t n, cap;
 };
 
+/* Is a socket worth a question? Killed runtimes leave theirs behind, by thousands where one crashes again and again. */
+struct target_probe {
+	bool (*worth)(void *user, const char *socket);
+	void *user;
+};
 /* Every .NET process we can see (by its socket, or by libcoreclr in its maps), and every socket in our own temporary
- * folder that belongs to no visible process. Frees with target_list_free. */
-struct err *target_find_all(struct target_list *ret) MUST_USE;
+ * folder that belongs to no visible process and is worth it (NULL = all are). Frees with target_list_free. */
+struct err *target_find_all(const struct target_probe *probe, struct target_list *ret) MUST_USE;
 /* One process by pid, .NET or not: ERR_NOT_FOUND when it is gone. */
 struct err *target_find_pid(pid_t pid, struct target *ret) MUST_USE;
 /* The CPU used since the first look, as cpu_ratio; leaves it alone when the process is gone. */

@@ -102,6 +102,7 @@ class WrongInput(unittest.TestCase):
                 (["exceptions", pid, "--json", "--format", "md"], ["--json", "md"]),
                 (["exceptions", pid, "-o", "report.pdf"], ["'report.pdf'", ".html"]),
                 (["exceptions", pid, "-o", "/nosuch/folder/report.html"], ["'/nosuch/folder'"]),
+                (["exceptions", pid, "-o", "/nosuch\nforged: fine/report.html"], [r"'/nosuch\u{a}forged: fine'"]),
                 (["exceptions", pid, "-o", "/tmp", "--format", "md"], ["'/tmp' is a folder"]),
                 (["sessions", "frob"], ["'frob'", "prune"]),
                 (["sessions", "show", "zzzz"], ["'zzzz'"]),

@@ -229,6 +229,8 @@ class Docker(unittest.TestCase):
             self.assertTrue(any((Path(home) / "perf-profilings").iterdir()))
             self.assertTrue(any(build_id("libcoreclr.so") in path for path in symbols.asked), symbols.asked)  # -s
             self.assertEqual(subprocess.run([script], env=env, capture_output=True).returncode, 2)
+            told = subprocess.run([script, "-h"], env=env, capture_output=True, text=True)
+            self.assertEqual((told.returncode, told.stdout.split()[0]), (0, "examine-container.sh"))
             self.assertEqual(subprocess.run([script, "-c", "nobody"], env=env, capture_output=True).returncode, 1)
 
     def test_the_example(self):

@@ -7,7 +7,7 @@ from pathlib import Path
 from drdotnet import Home, for_each_result, look, side_by_side
 from patient import FRAMEWORKS, PATIENTS, Patient
 
-DEBUG = "net10.0-debug"  # unoptimised: its state machines are objects, not structures
+DEBUG = [fx + "-debug" for fx in FRAMEWORKS]  # unoptimised: their state machines are objects, not structures
 
 CHAINS, METHODS = "Chains of async methods", "Async methods that have not ended"
 LOOK = ("-p", "interval=1", "-p", "max_pause_ms=10000")
@@ -40,7 +40,7 @@ def line_of(text):
 def awaits_at(report, method):
     """What stands beside the innermost method of its chain."""
     for row in report.block(CHAINS)["rows"]:
-        if row["cells"][2] == method:
+        if row["cells"][3] == method:
             return row["lines"][-1]["right"]
     return ""
 
@@ -51,8 +51,7 @@ class Stuck(unittest.TestCase):
         cls.home = cls.enterClassContext(Home())
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-tasks-")))
         cases = [(fx, server_gc) for fx in FRAMEWORKS for server_gc in (False, True)]
-        if (PATIENTS / "sick" / DEBUG).exists():
-            cases.append((DEBUG, False))
+        cases += [(fx, False) for fx in DEBUG if (PATIENTS / "sick" / fx).exists()]
         cls.results = side_by_side({case: lambda case=case: cls.examined(*case) for case in cases}, workers=1)
 
     @classmethod
@@ -79,9 +78,18 @@ class Stuck(unittest.TestCase):
                 found = {row["Method"]: row["Times"] for row in report.rows(METHODS)}
                 self.assertEqual({k: v for k, v in found.items() if k.startswith("Shop.")}, truth["methods"])
 
-    @unittest.skipUnless((PATIENTS / "sick" / DEBUG).exists(), "no unoptimised patient: tests/patients/build --debug")
-    def test_also_of_a_debug_build(self):
-        self.assertIn((DEBUG, False), self.results)
+    @unittest.skipUnless(all((PATIENTS / "sick" / fx).exists() for fx in DEBUG), "no unoptimised patient: tests/patients/build --debug")
+    def test_also_of_debug_builds(self):
+        for fx in DEBUG:
+            self.assertIn((fx, False), self.results)
+
+    @for_each_result
+    def test_oldest_first(self, _, reports, truth):
+        for way, report in reports.items():
+            with self.subTest(way):
+                order = [(row["Unmoved"] == 0, -row["Gen"], -row["Alike"]) for row in report.rows(CHAINS) if row["Gen"] is not None]
+                self.assertGreater(len(order), 5)
+                self.assertEqual(order, sorted(order))
 
     @for_each_result
     def test_chains(self, _, reports, truth):

@@ -14,6 +14,7 @@ from server import Server
 
 WEB = ROOT / "web"
 SCENARIO_SECONDS = 480
+SHOTS = os.environ.get("DRDOTNET_SHOTS")
 
 
 def tool(*arguments):
@@ -53,6 +54,8 @@ class Pages(unittest.TestCase):
         cls.patients = {"thrower": cls.enterClassContext(Patient("exceptions", fx="net8.0", rate=300)),
                         "busy": cls.enterClassContext(Patient("cpu")),
                         "locks": cls.enterClassContext(Patient("contention,meters", fx="net9.0"))}
+        if SHOTS:
+            cls.patients["keeper"] = cls.enterClassContext(Patient("leak", initial=3000))
         cls.server = cls.enterClassContext(Server(cls.home))
         cls.pid = cls.patients["thrower"].pid
 
@@ -60,15 +63,16 @@ class Pages(unittest.TestCase):
             return lambda: cls.server.examine(profiler, cls.patients[patient].pid, **parameters)["guid"]
         done = side_by_side({"first": examined("exceptions", "thrower", duration=1),
                              "second": examined("exceptions", "thrower", duration=2),
-                             "cpu": examined("cpu-hotpaths", "busy", duration_seconds=1),
-                             "spare": examined("exceptions", "busy", duration=1)})
+                             "cpu": examined("cpu-hotpaths", "busy", duration_seconds=10 if SHOTS else 1),
+                             "spare": examined("exceptions", "busy", duration=1),
+                             **({"kept": examined("gc-survivors", "keeper")} if SHOTS else {})})
         guids = {name: future.result() for name, future in done.items()}
         cls.sessions, cls.cpu, cls.spare = [guids["first"], guids["second"]], guids["cpu"], guids["spare"]
 
         pid_of = {"cpu-hotpaths": cls.patients["busy"].pid, "lock-contention": cls.patients["locks"].pid,
                   "off-cpu": cls.patients["locks"].pid}
         facts = {"url": cls.server.url, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
-                 "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": os.environ.get("DRDOTNET_SHOTS")}
+                 "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": SHOTS}
         word = "a-token-for-this-test-only"
         read = "a-token-to-read-with"
         with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed:
@@ -77,7 +81,7 @@ class Pages(unittest.TestCase):
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
                 "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {}, "take": {}, "meters": {},
                 "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
-                **({"pictures": {}} if facts["shots"] else {}),
+                **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),
                 "token": {"url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
     @staticmethod

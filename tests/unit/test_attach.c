@@ -464,7 +464,7 @@ static void test_hostile_notes(void **state)
 	for (size_t i = 0; i < said.len; i++) {
 		for (int bit = 0; bit < 9; bit++) {
 			uint8_t kept = bytes[i];
-			bytes[i] ^= bit < 8 ? (uint8_t)(1 << bit) : 0xff;
+			bytes[i] = (uint8_t)(kept ^ (bit < 8 ? 1 << bit : 0xff));
 			assert_true(take_notes(bytes, said.len, said.len, &after) <= 2);
 			bytes[i] = kept;
 		}

@@ -531,6 +531,55 @@ static void outlines(void **state)
 	assert_err(heap_outline_make(&facts, &heaps, &list, NULL, &o), ERR_UNSUPPORTED);
 }
 
+/* ---- types made at run time ---- */
+
+static void emitted_types_have_names(void **state)
+{
+	(void)state;
+	struct shop *s = shop();
+	struct built_heap *b = s->b;
+	struct built_series refs = { .size = 32 - 56, .start = 8 };
+	uint64_t builder = build_type(b, "System.Reflection.Emit.RuntimeTypeBuilder", b->object_type, 56, 0, &refs, 1);
+	uint64_t runtime_type = build_type(b, "System.RuntimeType", b->object_type, 32, 0, NULL, 0);
+	uint64_t made[3];
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
+		made[i] = build_type(b, "<Unloaded Type>", b->object_type, 24, 0, NULL, 0);
+	build_field(b, builder, "m_bakedRuntimeType", 0x12, 0, runtime_type);
+	build_field(b, builder, "m_strFullQualName", 0x0E, 8, b->string_type);
+	build_field(b, builder, "m_strNameSpace", 0x0E, 16, b->string_type);
+	build_field(b, builder, "m_strName", 0x0E, 24, b->string_type);
+	build_field(b, runtime_type, "m_handle", 0x18, 0, 0);
+	uint64_t makers[4];
+	for (size_t i = 0; i < ARRAY_SIZE(makers); i++) {
+		uint64_t type = build_object(b, runtime_type, 0);
+		/* The last one says that it made a type with a name. */
+		build_put_u64(b, type + 8, i < 3 ? made[i] : s->dog);
+		makers[i] = build_object(b, builder, 0);
+		build_put_u64(b, makers[i] + 8, i == 2 ? 0 : type);
+		build_put_u64(b, makers[i] + 32, build_string(b, i == 1 ? "OrderProxy" : "Other"));
+	}
+	build_put_u64(b, makers[0] + 16, build_string(b, "Shop.Rules.Rule1"));
+	build_put_u64(b, makers[1] + 24, build_string(b, "Shop.Proxies"));
+	reopen(s);
+	struct emitted list = { 0 };
+	assert_true(emitted_is_builder(heap_type(s->h, builder)));
+	assert_false(emitted_is_builder(heap_type(s->h, s->dog)));
+	for (size_t i = 0; i < ARRAY_SIZE(makers); i++)
+		emitted_note(s->h, makers[i], &list);
+	emitted_note(s->h, s->rex, &list);
+	emitted_note(s->h, 0x7000, &list);
+	assert_int_equal(list.n, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
+		assert_string_equal(heap_type(s->h, made[i])->name, "<Unloaded Type>");
+	emitted_name(s->h, &list);
+	assert_string_equal(heap_type(s->h, made[0])->name, "Shop.Rules.Rule1");
+	assert_string_equal(heap_type(s->h, made[1])->name, "Shop.Proxies.OrderProxy");
+	assert_string_equal(heap_type(s->h, made[2])->name, "<Unloaded Type>");
+	assert_string_equal(heap_type(s->h, s->dog)->name, "Shop.Dog");
+	vec_free(&list);
+	shop_free(s);
+}
+
 /* ---- the shortest way ---- */
 
 #define TOWN 40
@@ -680,6 +729,7 @@ int main(void)
 		cmocka_unit_test(the_check_compares),
 		cmocka_unit_test(flipped_bytes),
 		cmocka_unit_test(outlines),
+		cmocka_unit_test(emitted_types_have_names),
 		cmocka_unit_test(shortest_ways),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "image/frame.h"
+#include "image/image.h"
 #include "image/limits.h"
 #include "image/lock.h"
 #include "image/maps.h"
@@ -13,10 +14,12 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- the frame ---- */
@@ -323,6 +326,37 @@ static void test_one_at_a_time(void **state)
 	close(second);
 }
 
+/* A copy that nobody holds is no other examination: it is on its way out. */
+static void test_a_late_copy_is_waited_for(void **state)
+{
+	(void)state;
+	struct target t = { .pid = getpid() };
+	struct limits_process self;
+	struct image_forecast f;
+	struct lock_children children;
+	int gate[2];
+	assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+	assert_ok(limits_read_process("/proc", t.pid, &self));
+	t.start_ticks = self.start_ticks;
+	pid_t copy = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+	if (!copy) {
+		struct pollfd p = { .fd = gate[0], .events = POLLIN };
+		poll(&p, 1, 300);
+		_exit(0);
+	}
+	assert_true(copy > 0);
+	lock_find_children("/proc", t.pid, &children);
+	assert_int_equal(children.alive, copy);
+	struct err *err = image_forecast(&t, NULL, &f);
+	assert_true(!err || !strstr(err_text(err), "exists already"));
+	err_free(err);
+	lock_find_children("/proc", t.pid, &children);
+	assert_int_equal(children.alive, 0);
+	assert_int_equal(waitpid(copy, NULL, __WALL), copy);
+	close(gate[0]);
+	close(gate[1]);
+}
+
 static void test_maps_lines(void **state)
 {
 	(void)state;
@@ -362,6 +396,7 @@ int main(void)
 		cmocka_unit_test(test_room_in_cgroups_v1_and_machine),
 		cmocka_unit_test(test_what_a_copy_needs),
 		cmocka_unit_test(test_one_at_a_time),
+		cmocka_unit_test(test_a_late_copy_is_waited_for),
 		cmocka_unit_test(test_maps_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,12 +168,12 @@ static void test_nobody_is_told_from_somebody(void **state)
 	assert_ok(file_write_atomic(file, "x", 1, 0600));
 	struct fake_runtime *f = fake_runtime_start(well, (struct fake_config){ .release = 10 });
 	for (int i = 0; i < 2; i++) {
-		assert_true(connect_nobody(probe, stale));
-		assert_true(connect_nobody(probe, file));
-		assert_true(connect_nobody(probe, none));
-		assert_false(connect_nobody(probe, well));
+		assert_false(connect_worth(probe, stale));
+		assert_false(connect_worth(probe, file));
+		assert_false(connect_worth(probe, none));
+		assert_true(connect_worth(probe, well));
 	}
-	assert_false(connect_nobody(-1, stale));
+	assert_true(connect_worth(-1, stale));
 	struct question questions[] = { { .socket = stale }, { .socket = well }, { .socket = none } };
 	ask_all(questions, ARRAY_SIZE(questions), ANSWER_MS);
 	assert_err(questions[0].err, ERR_NOT_FOUND);

@@ -252,6 +252,43 @@ static void exception_event(struct build_nettrace *b, uint64_t at_ns, const char
 	buf_free(&payload);
 }
 
+/* The platform throws, an await throws it again in the user's own method. */
+static void what_fails_outside_is_told_by_who_gets_it(void **state UNUSED)
+{
+	struct build_nettrace counts = { 0 }, stacks = { 0 }, names = { 0 }, *streams[] = { &counts, &stacks };
+	struct fixture f;
+	fixture_begin(&f);
+	f.patient.info.runtime_version = mem_strdup("10.0.12");
+	fixture_window(f.recording, 1000 * MS);
+	for (size_t k = 0; k < ARRAY_SIZE(streams); k++) {
+		struct build_nettrace *b = streams[k];
+		build_nettrace_begin(b, 4);
+		build_nettrace_meta(
+			b, &(struct nettrace_meta){
+				   .id = 1, .event_id = 80, .provider = CLR_PROVIDER, .name = "", .version = 1 });
+		build_nettrace_stack(b, 5, (uint64_t[]){ 0x1010 }, 1);
+		build_nettrace_stack(b, 6, (uint64_t[]){ 0x3010, 0x2021 }, 2);
+		for (uint32_t i = 0; i < 200; i++)
+			exception_event(b, i * 5 * MS, "System.Net.Http.HttpRequestException", "refused", 0,
+					k ? 5 + i % 2 : 0);
+		build_nettrace_end(b);
+	}
+	fixture_names(&names,
+		      (struct fixture_method[]){
+			      { 0x1000, "System.Net.Http.HttpConnectionPool", "Connect" },
+			      { 0x2000, "Shop.Prices", "Fetch" },
+			      { 0x3000, "System.Runtime.ExceptionServices.ExceptionDispatchInfo", "Throw" } },
+		      3);
+	fixture_part(f.recording, "counts-0.nettrace", &counts);
+	fixture_part(f.recording, "stacks-0.nettrace", &stacks);
+	fixture_part(f.recording, "names-0.nettrace", &names);
+	fixture_examine(&f, "exceptions");
+	assert_true(fixture_says(f.report, "thrown in System.Net.Http.HttpConnectionPool.Connect, which reaches "
+					   "Shop.Prices.Fetch. The first says “refused”."));
+	assert_true(fixture_says(f.report, "Something that it calls fails: look there."));
+	fixture_end(&f);
+}
+
 static void exceptions_stream(struct build_nettrace *b, bool stacks)
 {
 	build_nettrace_begin(b, 4);
@@ -347,6 +384,7 @@ int main(void)
 		cmocka_unit_test(induced_and_slow_stops_are_told_apart),
 		cmocka_unit_test(only_the_window_counts),
 		cmocka_unit_test(exceptions_are_counted_by_type_and_place),
+		cmocka_unit_test(what_fails_outside_is_told_by_who_gets_it),
 		cmocka_unit_test(a_damaged_recording_is_partial),
 		cmocka_unit_test(a_recording_without_a_window_is_refused),
 	};

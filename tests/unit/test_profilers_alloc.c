@@ -7,7 +7,7 @@
 /* --- allocations --- */
 
 enum { TICK = 10, SAMPLED = 303 };
-enum { STACK_BLOCK = 5, STACK_LINE = 6 };
+enum { STACK_BLOCK = 5, STACK_LINE = 6, STACK_RENT = 7 };
 
 struct drawn {
 	uint32_t heap;
@@ -45,6 +45,7 @@ static void allocation_stream(struct build_nettrace *b, uint32_t id, const struc
 	if (stacks) {
 		build_nettrace_stack(b, STACK_BLOCK, (uint64_t[]){ 0x2010 }, 1);
 		build_nettrace_stack(b, STACK_LINE, (uint64_t[]){ 0x1010, 0x3021 }, 2);
+		build_nettrace_stack(b, STACK_RENT, (uint64_t[]){ 0x4010, 0x2021 }, 2);
 	}
 	for (uint32_t i = 0; i < times; i++) {
 		for (size_t k = 0; k < n; k++) {
@@ -69,8 +70,9 @@ static void allocations_report(struct fixture *f, const char *runtime, const str
 	fixture_names(&names,
 		      (struct fixture_method[]){ { 0x1000, "System.String", "Ctor" },
 						 { 0x2000, "Shop.Reader", "ReadBlock" },
-						 { 0x3000, "Shop.Parser", "MakeLine" } },
-		      3);
+						 { 0x3000, "Shop.Parser", "MakeLine" },
+						 { 0x4000, "System.Buffers.SharedArrayPool`1[System.Byte]", "Rent" } },
+		      4);
 	fixture_part(f->recording, "counts-0.nettrace", &counts);
 	fixture_part(f->recording, "stacks-0.nettrace", &stacks);
 	fixture_part(f->recording, "names-0.nettrace", &names);
@@ -156,6 +158,22 @@ static void a_sample_of_a_huge_object_is_certain(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void what_is_rented_should_come_back(void **state UNUSED)
+{
+	struct drawn rented = { .heap = 1, .object_bytes = 50 << 20, .type = "System.Byte[]", .stack = STACK_RENT };
+	struct fixture f;
+	allocations_report(&f, "10.0.12", &rented, 1, 1);
+	assert_string_equal(report_finding(f.report), "large-objects");
+	assert_true(fixture_says(f.report, "allocated in Shop.Reader.ReadBlock"));
+	assert_true(fixture_says(f.report, "These are rented from an ArrayPool"));
+	assert_false(fixture_says(f.report, "Rent large buffers from ArrayPool"));
+	fixture_end(&f);
+	rented.stack = STACK_BLOCK;
+	allocations_report(&f, "10.0.12", &rented, 1, 1);
+	assert_true(fixture_says(f.report, "Rent large buffers from ArrayPool"));
+	fixture_end(&f);
+}
+
 static void little_is_no_problem_and_nothing_is_said_so(void **state UNUSED)
 {
 	struct fixture f;
@@ -226,6 +244,7 @@ int main(void)
 		cmocka_unit_test(ticks_are_credited_to_type_and_place),
 		cmocka_unit_test(samples_stand_for_what_they_were_drawn_from),
 		cmocka_unit_test(a_sample_of_a_huge_object_is_certain),
+		cmocka_unit_test(what_is_rented_should_come_back),
 		cmocka_unit_test(little_is_no_problem_and_nothing_is_said_so),
 		cmocka_unit_test(places_are_scaled_to_what_was_counted),
 		cmocka_unit_test(short_and_strange_payloads_are_left_out),

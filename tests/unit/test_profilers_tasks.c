@@ -147,6 +147,30 @@ static void test_stuck(void **state)
 	fixture_end(&f);
 }
 
+/* Few that are old stand before many that are young. */
+static void test_oldest_first(void **state)
+{
+	(void)state;
+	struct fixture f;
+	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_SOURCE, "", 12, 100);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	vec_push(&c->methods, ((struct chain_method){ "Shop.OldAsync", false, 1 }));
+	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 0, .times = 1 }));
+	vec_push(&c->v,
+		 ((struct chain){ .first = 3, .n = 1, .awaits = AWAITS_CHANNEL, .what = "", .count = 1, .age = 3 }));
+	vec_push(&c->marks, 7);
+	c->v.v[2].marks_first = (uint32_t)c->marks.n - 1;
+	c->v.v[2].marks_n = 1;
+	c->v.v[0].age = 1;
+	examine(&f, c, c);
+	report_render_text(f.report, &(struct report_text_style){ 0 }, &text);
+	const char *old = strstr(buf_cstr(&text), "Shop.OldAsync"), *table = strstr(buf_cstr(&text), "Gen");
+	assert_non_null(table);
+	assert_non_null(old);
+	assert_true(old < strstr(table, "Shop.ConfirmAsync"));
+	fixture_end(&f);
+}
+
 /* A request: the server's loop calls the user's code, which calls a library. */
 static void test_user_code_is_named(void **state)
 {
@@ -337,6 +361,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_hostile_kept_threads),
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_oldest_first),
 		cmocka_unit_test(test_user_code_is_named),
 		cmocka_unit_test(test_not_stuck),
 		cmocka_unit_test(test_gone),

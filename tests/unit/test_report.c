@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "report/doc.h"
 #include <ctype.h>
 #include <math.h>
 
@@ -403,6 +404,25 @@ static void partial_is_said_beside_the_verdict(void **state UNUSED)
 	buf_free(&b);
 }
 
+static void what_is_no_member_is_not_split_off(void **state UNUSED)
+{
+	static const struct {
+		const char *name;
+		size_t member;
+	} cases[] = { { "Shop.Order..ctor(int)", 11 },
+		      { "A.B<C.D>.<Run>b__0(X.Y)", 9 },
+		      { "Main", 0 },
+		      { "finish_task_switch.isra.0", 0 },
+		      { "Cpu.cs:25", 0 },
+		      { "Shop.Model2.Find:", 12 },
+		      { "ns::f.Method2", 6 },
+		      { "Shop.", 0 },
+		      { "", 0 },
+		      { "Shop.Cache._orders : Dictionary", 11 } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(name_split(cases[i].name).member, cases[i].member);
+}
+
 static void names_lose_their_namespace_first(void **state UNUSED)
 {
 	static const struct {
@@ -621,6 +641,7 @@ int main(void)
 		cmocka_unit_test(the_text_begins_with_who_and_what),
 		cmocka_unit_test(nothing_found_is_short),
 		cmocka_unit_test(partial_is_said_beside_the_verdict),
+		cmocka_unit_test(what_is_no_member_is_not_split_off),
 		cmocka_unit_test(names_lose_their_namespace_first),
 		cmocka_unit_test(narrow_tables_say_what_they_left_out),
 		cmocka_unit_test(every_truncation_is_refused),

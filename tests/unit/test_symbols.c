@@ -45,6 +45,21 @@ static void functions_are_found_by_address(void **state)
 	}
 }
 
+/* A file may be made so that reading it never ends: long names without an end, and many that share them. */
+static void a_name_has_an_end(void **state)
+{
+	(void)state;
+	enum { LONG = 1 << 20 };
+	CLEANUP(mem_freep) char *endless = mem_alloc(LONG + 1);
+	memset(endless, 'a', LONG);
+	endless[LONG] = '\0';
+	const struct build_elf_symbol both[] = { { endless, 0x1000, 0x10, false }, { "short", 0x1010, 0x10, false } };
+	struct elf *e = open_built(&(struct build_elf){ .symbols = both, .n_symbols = 2 });
+	assert_null(elf_symbol(e, NULL, 0x1000));
+	assert_string_equal(elf_symbol(e, NULL, 0x1010), "short");
+	elf_free(e);
+}
+
 static void a_debug_file_adds_its_names(void **state)
 {
 	(void)state;
@@ -143,6 +158,21 @@ static void names_are_demangled(void **state)
 		demangle_add(&b, pairs[i][0]);
 		assert_string_equal(buf_cstr(&b), pairs[i][1]);
 		buf_free(&b);
+	}
+}
+
+/* b<X, X> of b<X, X> of ...: each level is twice as long as the one before. */
+static void a_name_that_unfolds_without_end_stays_as_it_is(void **state)
+{
+	(void)state;
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	for (unsigned levels = 4; levels <= 16; levels += 12) {
+		CLEANUP(buf_free) struct buf name = { 0 }, out = { 0 };
+		buf_str(&name, "_Z1f1aIiE");
+		for (unsigned i = 0; i < levels; i++)
+			buf_printf(&name, "1bIS%c_S%c_E", digits[2 * i], digits[2 * i]);
+		demangle_add(&out, buf_cstr(&name));
+		assert_string_equal(buf_cstr(&out), levels == 4 ? "f" : buf_cstr(&name));
 	}
 }
 
@@ -362,11 +392,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions_are_found_by_address),
+		cmocka_unit_test(a_name_has_an_end),
 		cmocka_unit_test(a_debug_file_adds_its_names),
 		cmocka_unit_test(build_id_and_debug_link),
 		cmocka_unit_test(damaged_files_are_refused_or_read_in_part),
 		cmocka_unit_test(not_an_elf_file),
 		cmocka_unit_test(names_are_demangled),
+		cmocka_unit_test(a_name_that_unfolds_without_end_stays_as_it_is),
 		cmocka_unit_test(our_own_space),
 		cmocka_unit_test(a_space_without_a_process),
 		cmocka_unit_test(functions_of_a_pe_file),

@@ -470,6 +470,11 @@ static const char *temp(void)
 	return str_empty(dir) ? "/tmp" : dir;
 }
 
+static bool is_other(void *user, const char *socket)
+{
+	return !str_eq(user, socket);
+}
+
 static void test_socket_of_a_process(void **state)
 {
 	(void)state;
@@ -498,9 +503,16 @@ static void test_socket_of_a_process(void **state)
 	target_fini(&t);
 
 	struct target_list list = { 0 };
-	assert_ok(target_find_all(&list));
+	assert_ok(target_find_all(NULL, &list));
 	assert_int_equal(pid_of(&list, path), pid);
 	assert_int_equal(pid_of(&list, stale), 0);
+	target_list_free(&list);
+
+	/* who is asked about nobody's sockets may leave them out */
+	struct target_probe probe = { is_other, stale };
+	assert_ok(target_find_all(&probe, &list));
+	assert_int_equal(pid_of(&list, path), pid);
+	assert_int_equal(pid_of(&list, stale), -1);
 	target_list_free(&list);
 	unlink(path);
 	unlink(stale);

@@ -25,6 +25,9 @@ export async function list(t) {
   await row.getByRole("link", { name: /Examine/ }).click();
   await page.waitForSelector(".exam");
   t.equal(new URL(page.url()).pathname, `/profilers/${t.facts.pid}`, "address");
+  // What the list said is wrong is said here too, and is what would be looked at.
+  await page.locator(".head .status", { hasText: "exceptions/s for" }).waitFor();
+  t.equal(await page.locator(".plan .what").textContent(), "Thrown exceptions", "plan");
   // Its counters come to life, and a click on a complaint only changes the plan.
   await page.locator(".chart .n", { hasText: "GC heap" }).waitFor();
   await page.waitForSelector(".chart .uplot canvas");
@@ -95,7 +98,10 @@ export async function cancel(t) {
   const guid = new URL(page.url()).pathname.split("/").pop();
   // Leaving loses nothing: it is on the patient's page and on the list, and goes on.
   await page.goto(`/profilers/${t.facts.pid}`);
-  await page.locator(".side .slist li", { hasText: /running/ }).locator(`a[href="/sessions/${guid}"]`).click();
+  const listed = page.locator(".side .slist li", { hasText: /running/ }).filter({ has: page.locator(`a[href="/sessions/${guid}"]`) });
+  const far = await listed.locator(".prog i").getAttribute("style");
+  await page.waitForFunction(([guid, far]) => document.querySelector(`.slist li:has(a[href="/sessions/${guid}"]) .prog i`)?.getAttribute("style") !== far, [guid, far]);
+  await listed.locator("a").first().click();
   await page.waitForURL(`**/sessions/${guid}`);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.waitForSelector(VERDICT);
@@ -446,7 +452,7 @@ export async function token(t) {
 /** Pictures of the main pages, for the documentation and for looking at them. */
 export async function pictures(t) {
   const running = (await t.ask("/api/sessions", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ profilerGuid: "exceptions", processId: t.facts.pid, parameters: [{ key: "duration", value: "60" }] }) })).body.guid;
-  const pages = { patients: "/processes", patient: `/profilers/${t.facts.pid}`, session: `/sessions/${t.facts.session}`, running: `/sessions/${running}`, history: "/sessions", compare: `/compare/${t.facts.sessions.join("/")}`,
+  const pages = { patients: "/processes", patient: `/profilers/${t.facts.pid}`, session: `/sessions/${t.facts.session}`, kept: `/sessions/${t.facts.kept}`, running: `/sessions/${running}`, history: "/sessions", compare: `/compare/${t.facts.sessions.join("/")}`,
     profilers: "/profilers", start: `/job/${t.facts.pid}/cpu-hotpaths`, stacks: `/stacks/${t.facts.still}`, cores: "/cores" };
   for (const scheme of ["light", "dark"]) {
     for (const width of [1280, 400]) {

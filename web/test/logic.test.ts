@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { Process, Profiler, ProfilerParameter } from "../src/lib/api";
+import type { Process, Profiler, ProfilerParameter, Session } from "../src/lib/api";
 import { compareBlocks, compareFigures, frameShares } from "../src/lib/compare";
 import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/counters";
 import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../src/lib/document";
 import { flameTree } from "../src/lib/flame";
-import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, push } from "../src/lib/history";
+import { withProgress } from "../src/lib/sessions";
+import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, profilerFor, push } from "../src/lib/history";
 import { chapters, check, clean, complaint, effect, hint, namedProfiler, pauseWords, stops, takes, varied, wayFor } from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
@@ -90,6 +91,15 @@ describe("the registry for people", () => {
   });
 });
 
+describe("progress", () => {
+  it("moves what runs and leaves alone what has ended", () => {
+    const list = [{ guid: "a", state: "running", progress: 0.1 }, { guid: "b", state: "done", progress: 1 }, { guid: "c", state: "queued", progress: 0 }] as Session[];
+    const heard = new Map(["a", "b"].map((guid) => [guid, { guid, progress: 0.5, progressText: "listening" }]));
+    expect(withProgress(list, heard).map((s) => s.progress)).toEqual([0.5, 1, 0]);
+    expect(withProgress(list, new Map())).toBe(list);
+  });
+});
+
 describe("conditions", () => {
   const vital = newVital();
   for (let t = 0; t <= 20000; t += 2000) push(vital.exceptions, t, t < 6000 ? 0 : 400);
@@ -97,6 +107,8 @@ describe("conditions", () => {
     expect(aboveForMs(vital.exceptions, 100)).toBe(14000);
     expect(conditionOf(process({}), vital, 2)).toEqual({ is: "bad", why: "400 exceptions/s for 14 s", where: "exceptions" });
     expect(conditionOf(process({}), newVital(), 2).is).toBe("ok");
+    expect(profilerFor(conditionOf(process({}), vital, 2))).toBe("exceptions");
+    expect(profilerFor(conditionOf(process({}), newVital(), 2))).toBe("");
   });
   it("say why one cannot be examined", () => {
     const closed = process({ answered: false, remark: "it belongs to another user" });

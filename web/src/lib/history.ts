@@ -58,6 +58,13 @@ export function conditionOf(p: Process, vital: Vital, cores: number): Condition 
   return { is: "ok", why: "Nothing unusual" };
 }
 
+const LOOKS: Record<string, string> = { exceptions: "exceptions", cpu: "cpu-hotpaths" };
+
+/** The profiler that looks at what is wrong; "" when nothing can be seen to be. */
+export function profilerFor(c: Condition): string {
+  return LOOKS[c.where ?? ""] ?? "";
+}
+
 /** A list says only whether the runtime answered; one process alone says which ways are open. */
 export function canBeExamined(p: Process): boolean {
   return p.ways ? p.ways.some((w) => w.open) : p.answered !== false;

@@ -13,7 +13,8 @@ export function splitName(name: string): NameParts {
     // "Order..ctor" is the member ".ctor".
     else if (c === "." && depth <= 0 && end && name[end - 1] !== ".") member = end + 1;
   }
-  if (member >= end) member = 0;
+  // What the compiler of C adds ("finish_task_switch.isra.0") and a file with a line ("Cpu.cs:25") are no members.
+  if (member >= end || /^\d|:\d+$/.test(name.slice(member, end))) member = 0;
   return { space: name.slice(0, member), member: name.slice(member, end), rest: name.slice(end) };
 }
 

@@ -3,9 +3,9 @@ import { useState } from "preact/hooks";
 import { api, isOver, type Session } from "../lib/api";
 import { plural, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
-import { useEvents, useLoad } from "../lib/load";
 import { go, useQuery } from "../lib/router";
 import { useReadOnly } from "../lib/scope";
+import { useSessions } from "../lib/sessions";
 import { Dialog } from "../parts/Dialog";
 import { SessionList, wordsOf } from "../parts/SessionList";
 import { Empty, Trouble, Waiting } from "../parts/states";
@@ -34,8 +34,7 @@ function DeleteMany({ chosen, onClose, onDone }: { chosen: Session[]; onClose: (
 
 export function HistoryPage() {
   useTitle("Sessions");
-  const sessions = useLoad("history", api.sessions);
-  useEvents("/api/events", { session: sessions.reload }, sessions.reload);
+  const sessions = useSessions("history");
   const [term, setTerm] = useQuery("find"), [profiler, setProfiler] = useQuery("profiler"), [state, setState] = useQuery("state"), [process, setProcess] = useQuery("process");
   const [first, setFirst] = useQuery("compare"), [chosen, setChosen] = useState<Set<string>>(new Set()), [limit, setLimit] = useState(STEP), [deleting, setDeleting] = useState(false), readOnly = useReadOnly();
   if (sessions.error && !sessions.data) return <Trouble error={sessions.error} what="The sessions could not be read." retry={sessions.reload} />;

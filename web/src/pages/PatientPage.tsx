@@ -1,13 +1,15 @@
 // One patient: what is wrong, what will be done, its counters, its profilers, its sessions.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { api, type Process, type Profiler } from "../lib/api";
 import { durationNs, plural, visible } from "../lib/format";
-import { canBeExamined, closedBecause } from "../lib/history";
+import { canBeExamined, closedBecause, conditionOf, profilerFor } from "../lib/history";
 import { useTitle } from "../lib/hooks";
-import { useEvents, useLoad } from "../lib/load";
+import { useLoad } from "../lib/load";
 import { chapters, complaint, effect, firstSentence, pauseWords, sentence, stops, takes, varied, wayFor } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
 import { useReadOnly } from "../lib/scope";
+import { useSessions } from "../lib/sessions";
+import { vitalOf } from "../lib/vitals";
 import { Copy } from "../parts/Dialog";
 import { Icon, Mark, Pause } from "../parts/marks";
 import { SessionList } from "../parts/SessionList";
@@ -121,13 +123,13 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 }
 
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
-  const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useLoad("sessions-of", api.sessions);
-  useEvents("/api/events", { session: sessions.reload }, sessions.reload);
+  const process = useLoad(`process ${id}`, () => api.process(id), 5000), profilers = useLoad("profilers", api.profilers), sessions = useSessions("sessions-of"), server = useLoad("server-of-patient", api.server).data;
   const [symptom, setSymptom] = useQuery("symptom"), [like] = useQuery("like"), [last, setLast] = useState<Process | null>(null), [trouble, setTrouble] = useState(""), [taking, setTaking] = useState(false), readOnly = useReadOnly();
   if (process.data && process.data !== last) setLast(process.data);
   const p = process.data ?? last, list = profilers.data;
   const asked = profiler ? list?.find((x) => x.uuid.toLowerCase() === profiler.toLowerCase() || x.id === profiler) : undefined;
   const mine = useMemo(() => (sessions.data ?? []).filter((s) => s.processId === id), [sessions.data, id]);
+  const suggested = useRef("");
   useTitle(p ? nameOf(p) : "Patient");
   if (process.error && !p)
     return process.error.status === 404 ? (
@@ -138,7 +140,10 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
       </>
     ) : <Trouble error={process.error} what="The process could not be read." retry={process.reload} />;
   if (!p || !list) return <Waiting rows={5} />;
-  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone, able = open && !readOnly;
+  // What can be seen to be wrong is chosen first, once: nothing changes under somebody's hands.
+  const state = conditionOf(p, vitalOf(id), server?.cores ?? 0);
+  suggested.current ||= profilerFor(state);
+  const fit = list.filter((x) => wayFor(x, p)), chosen = list.find((x) => x.id === symptom) ?? fit.find((x) => x.id === suggested.current) ?? fit[0] ?? list[0]!, gone = process.error?.status === 404, open = canBeExamined(p) && !gone, able = open && !readOnly;
   const close = () => replace(`/profilers/${id}${symptom ? `?symptom=${symptom}` : ""}`);
   async function start(x: Profiler) {
     try {
@@ -151,7 +156,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
     <>
       <nav class="crumbs" aria-label="Breadcrumb"><a href="/processes">Patients</a><span>/</span><span>{nameOf(p)}</span></nav>
       <div class="head">
-        <div><h1>{nameOf(p)}</h1>{p.remark && <p class="status"><Mark is="warn" />{visible(p.remark)}</p>}</div>
+        <div><h1>{nameOf(p)}</h1>{p.remark ? <p class="status"><Mark is="warn" />{visible(p.remark)}</p> : !gone && state.where && <p class="status"><Mark is={state.is} />{state.why}</p>}</div>
         <div class="acts">{able && <><a class="btn lab" href={`/stacks/${id}`}><Icon name="stacks" />Stacks now</a><button class="btn lab" onClick={() => setTaking(true)}><Icon name="download" />Dump or trace</button></>}</div>
       </div>
       <Facts p={p} />

@@ -3,6 +3,7 @@ import { isOver, type Session } from "../lib/api";
 import { ago, dateUtc, elapsed, percent, visible } from "../lib/format";
 import { useNow } from "../lib/hooks";
 import { sentence } from "../lib/registry";
+import { Words } from "../report/pieces";
 import { Mark, type Condition } from "./marks";
 
 export function conditionOf(s: Session): Condition {
@@ -37,7 +38,7 @@ export function SessionList({ sessions, narrow, pick }: { sessions: Session[]; n
           <Mark is={conditionOf(s)} />
           <div class="tp">{pick?.(s)}<a class="t" href={`/sessions/${s.guid}`}>{s.profiler.name}</a>{!narrow && <span class="p">{visible(s.processName)}</span>}</div>
           <div class="vx">
-            {visible(wordsOf(s))}
+            <Words text={wordsOf(s)} />
             {!isOver(s) && <Progress ratio={s.progress ?? 0} label={`${s.profiler.name} of ${s.processName}`} />}
           </div>
           <span class="w"><When s={s} now={now} /></span>

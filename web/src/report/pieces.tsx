@@ -1,12 +1,21 @@
 // Words and values of a report. Text from a target is only ever a text node.
 import type { Bare, Fact, Kind, Piece } from "../lib/document";
-import { splitUnit, value, visible } from "../lib/format";
+import { splitUnit, unbroken, value, visible } from "../lib/format";
 import { splitName } from "../lib/names";
+
+export function Words({ text }: { text: string }) {
+  return <>{unbroken(visible(text)).map((part, i) => (i % 2 ? <span class="nb">{part}</span> : part))}</>;
+}
+
+/** Where a line is too short for a name, it ends behind a dot. */
+function CodeWords({ text }: { text: string }) {
+  return <code>{visible(text).split(/(?<=[.,])/).map((part, i) => (i ? <><wbr />{part}</> : part))}</code>;
+}
 
 export function Rich({ pieces }: { pieces: Piece[] }) {
   return (
     <>
-      {pieces.map((p) => p.kind === "strong" ? <b>{visible(p.text)}</b> : p.kind === "code" ? <code>{visible(p.text)}</code> : visible(p.text))}
+      {pieces.map((p) => p.kind === "strong" ? <b><Words text={p.text} /></b> : p.kind === "code" ? <CodeWords text={p.text} /> : <Words text={p.text} />)}
     </>
   );
 }
