@@ -145,22 +145,37 @@ static struct err *write_and_sync(int fd, const char *path, const void *data, si
 	return NULL;
 }
 
-int file_open_below(const char *root, const char *path, int flags)
+/* Opens what fd, made with O_PATH, stands for. Only then, as to open a device or a pipe may be an act of its own. */
+static int open_found(int fd, int flags)
 {
-	CLOSE_FD int folder = open(root && *root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0)
-		return -1;
-	struct open_how how = { .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
-				.resolve = RESOLVE_IN_ROOT };
-	CLOSE_FD int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
 	struct stat st;
+	char path[32];
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
-	if (!(flags & O_DIRECTORY) && !S_ISREG(st.st_mode)) {
+	if (!S_ISREG(st.st_mode)) {
 		errno = EINVAL;
 		return -1;
 	}
-	return fd_steal(&fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, flags | O_CLOEXEC);
+}
+
+int file_open_regular(const char *path, int flags)
+{
+	CLOSE_FD int found = open(path, O_PATH | O_CLOEXEC);
+	return open_found(found, flags);
+}
+
+int file_open_below(const char *root, const char *path, int flags)
+{
+	CLOSE_FD int top = open(root && *root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0)
+		return -1;
+	bool folder = flags & O_DIRECTORY;
+	struct open_how how = { .flags = (uint64_t)(unsigned)((folder ? flags : O_PATH) | O_CLOEXEC),
+				.resolve = RESOLVE_IN_ROOT };
+	CLOSE_FD int found = (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
+	return folder ? fd_steal(&found) : open_found(found, flags);
 }
 
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)

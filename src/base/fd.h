@@ -35,9 +35,11 @@ struct err *file_read(const char *path, size_t max, struct buf *out) MUST_USE;
 bool file_text(struct buf *text, const char *fmt, ...) PRINTF(2, 3);
 /* Same, relative to an open folder. */
 struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *out) MUST_USE;
-/* Opens a regular file (flags: O_RDONLY ...) or, with O_DIRECTORY, a folder below `root` (NULL or "" = "/"), which may
- * be somebody else's: links in it lead nowhere else, whoever made them, and a pipe does not block. -1 and errno on
- * failure. */
+/* Opens a regular file whose name comes from somebody else (flags: O_RDONLY ...). What is none, such as a pipe or a
+ * device, is not even touched. -1 and errno on failure. */
+int file_open_regular(const char *path, int flags);
+/* The same, or with O_DIRECTORY a folder, below `root` (NULL or "" = "/"), which may be somebody else's: links in it
+ * lead nowhere else, whoever made them. */
 int file_open_below(const char *root, const char *path, int flags);
 /* The rest of an open file, at most max bytes (more is ERR_BAD_DATA); name is for messages. Appends to out. */
 struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) MUST_USE;

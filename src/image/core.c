@@ -370,8 +370,7 @@ static int open_same_file(const struct image_core_options *options, const struct
 {
 	if (!m->build_id_len || !plain_path(m->path))
 		return -1;
-	CLEANUP(mem_freep) char *path = mem_printf("%s%s", options->files_root, m->path);
-	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	CLOSE_FD int fd = file_open_below(options->files_root, m->path, O_RDONLY);
 	if (is_module(fd, m, ret_size))
 		return fd_steal(&fd);
 	CLOSE_FD int other = options->find_library ? options->find_library(m->path, m->build_id, m->build_id_len) : -1;
@@ -436,12 +435,11 @@ static int open_assembly(const struct image *img, const char *root, const char *
 {
 	if (!plain_path(path))
 		return -1;
-	CLEANUP(mem_freep) char *full = mem_printf("%s%s", root, path);
-	CLOSE_FD int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	CLOSE_FD int fd = file_open_below(root, path, O_RDONLY);
 	struct stat st;
 	char magic[2];
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ctime > written ||
-	    pread(fd, magic, 2, 0) != 2 || memcmp(magic, "MZ", 2) != 0 || !looks_alike(img, path, fd))
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ctime > written || pread(fd, magic, 2, 0) != 2 ||
+	    memcmp(magic, "MZ", 2) != 0 || !looks_alike(img, path, fd))
 		return -1;
 	*ret_size = (uint64_t)st.st_size;
 	return fd_steal(&fd);

@@ -65,7 +65,7 @@ static int own_kind(const char *path)
 static struct elf *open_elf(const char *path, const char *build_id)
 {
 	struct elf *elf = NULL;
-	CLOSE_FD int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	CLOSE_FD int fd = file_open_regular(path, O_RDONLY);
 	if (fd < 0)
 		return NULL;
 	struct err *err = elf_open(fd, &elf);

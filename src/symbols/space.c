@@ -179,11 +179,6 @@ static int regular(int opened)
 	return fd_steal(&fd);
 }
 
-static int open_regular(const char *path)
-{
-	return regular(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-}
-
 /* By the mapping itself where we may: that is the right file even when its path now names another one. */
 static int open_mapped(const struct space *s, const struct space_map *map)
 {
@@ -192,7 +187,7 @@ static int open_mapped(const struct space *s, const struct space_map *map)
 		return regular(s->source.open(s->source.user, map->object->path));
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)s->pid, (unsigned long long)map->start,
 		 (unsigned long long)map->end);
-	int fd = open_regular(path);
+	int fd = file_open_regular(path, O_RDONLY);
 	if (fd >= 0)
 		return fd;
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);

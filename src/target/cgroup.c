@@ -1,11 +1,15 @@
 #include "target/cgroup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
 
 struct hierarchy {
 	const char *controller; /* NULL = v2 */
@@ -148,7 +152,16 @@ void cgroup_fini(struct cgroup *g)
 
 bool cgroup_read(const struct cgroup_level *l, const char *file, struct buf *ret)
 {
-	return file_text(ret, "%s/%s", l->folder, file);
+	/* The folder may be that of a container, in which anything can lie. */
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", l->folder, file);
+	CLOSE_FD int fd = file_open_regular(path, O_RDONLY);
+	struct err *err = fd < 0 ? err_errno(errno, "'%s'", path) : NULL;
+	buf_clear(ret);
+	if (!err)
+		err = file_read_fd(fd, path, FILE_BYTES_MAX, ret);
+	bool ok = !err;
+	err_free(err);
+	return ok;
 }
 
 uint64_t cgroup_number(const struct cgroup_level *l, const char *file, uint64_t otherwise)

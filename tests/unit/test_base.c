@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -463,7 +464,15 @@ static void files_below_a_root_stay_there(void **state UNUSED)
 	assert_string_equal(buf_cstr(&b), "hello");
 	assert_int_equal(file_open_below(dir, "out", O_RDONLY), -1);
 	assert_int_equal(file_open_below(dir, "../../etc/passwd", O_RDONLY), -1);
+	/* To open a device may be an act of its own: what is no file is looked at and left alone. */
+	CLOSE_FD int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	assert_true(inotify_add_watch(watch, fifo, IN_OPEN) >= 0);
 	assert_int_equal(file_open_below(dir, "fifo", O_RDONLY), -1);
+	assert_int_equal(file_open_regular(fifo, O_RDONLY), -1);
+	char event[256];
+	assert_int_equal(read(watch, event, sizeof(event)), -1);
+	CLOSE_FD int same = file_open_regular(file, O_RDONLY);
+	assert_int_equal(pread(same, event, sizeof(event), 0), 5);
 	assert_ok(dir_remove(dir));
 }
 
