@@ -16,13 +16,11 @@ struct state {
 	struct roots roots;
 	struct heap_outline outline;
 	struct heap_walk *walk;
-	struct way *way;		 /* who gets the objects, or NULL: the writer */
-	struct addresses chosen;	 /* of only_to */
-	VEC(struct graph_type) shapes;	 /* by type index; name NULL = not made yet */
-	const struct heap_type *builder; /* of types at run time; NULL = none met */
-	struct emitted emitted;
-	bool cut_statics;   /* of the object at hand */
-	size_t next_static; /* of roots.statics: the first that is not below it */
+	struct way *way;	       /* who gets the objects, or NULL: the writer */
+	struct addresses chosen;       /* of only_to */
+	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
+	bool cut_statics;	       /* of the object at hand */
+	size_t next_static;	       /* of roots.statics: the first that is not below it */
 	uint64_t refs[512];
 };
 
@@ -61,8 +59,6 @@ static struct graph_type *shape_of(struct state *s, const struct heap_type *type
 		.loader = type->loader,
 		.variable = type->component_size != 0,
 	};
-	if (emitted_is_builder(type))
-		s->builder = type;
 	if (!shape->variable) {
 		shape->units = (type->base_size + 7) / 8;
 		shape->n_slots = type->has_refs ? (uint32_t)slots_of(s->h, type, slots) : 0;
@@ -97,7 +93,6 @@ static void name_slots(struct state *s, const struct heap_type *type, uint32_t b
 static void write_types(struct state *s)
 {
 	size_t n;
-	emitted_name(s->h, &s->emitted);
 	const uint32_t *order = heapgraph_type_order(s->writer, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct heap_type *type = &s->h->types.v[order[i]]->type;
@@ -162,8 +157,6 @@ static void put_object(struct state *s, const struct heap_found *f)
 		heapgraph_write_object(s->writer, f->address, f->size, f->type->index, shape_of(s, f->type));
 	s->cut_statics = f->type->kind == HEAP_ARRAY && holds_statics(s, f);
 	heap_walk_refs(s->walk, f, on_refs, s);
-	if (f->type == s->builder)
-		emitted_note(s->h, f->address, &s->emitted);
 }
 
 static struct err *put_all(struct state *s)
@@ -278,7 +271,6 @@ struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, 
 	heap_walk_free(s->walk);
 	way_free(s->way);
 	vec_free(&s->chosen);
-	vec_free(&s->emitted);
 	heap_outline_free(&s->outline);
 	roots_free(&s->roots);
 	vec_free(&s->shapes);

@@ -44,17 +44,3 @@ struct addresses { /* a VEC */
 /* Once all were given: the objects on it, in order of addresses, the last one too; only that one when nothing leads
  * there, none when it is no object. */
 struct err *way_find(struct way *w, uint64_t object, struct addresses *ret) MUST_USE;
-
-/* Names of types that were made at run time, from the objects that made them. */
-struct emitted_type {
-	uint64_t method_table;
-	const char *name;
-};
-struct emitted { /* a VEC */
-	struct emitted_type *v;
-	size_t n, cap;
-};
-bool emitted_is_builder(const struct heap_type *type);
-void emitted_note(struct heap *h, uint64_t builder, struct emitted *list);
-/* Gives the names to those types that were met and have none. */
-void emitted_name(struct heap *h, const struct emitted *list);

@@ -3,7 +3,6 @@
  */
 
 #include "base/str.h"
-#include "heap/drain_internal.h"
 #include "heap/internal.h"
 
 #define NAME_UNITS 1024

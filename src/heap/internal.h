@@ -71,3 +71,17 @@ void heap_note(struct heap *h, struct err *err);
 /* The size of a field's value; 0 = of another shape (a structure). */
 size_t heap_element_size(enum heap_element element);
 bool heap_read_int(const struct heap *h, uint64_t addr, enum heap_element element, int64_t *ret);
+
+/* Names of types that were made at run time, from the objects that made them. */
+struct emitted_type {
+	uint64_t method_table;
+	const char *name;
+};
+struct emitted { /* a VEC */
+	struct emitted_type *v;
+	size_t n, cap;
+};
+bool emitted_is_builder(const struct heap_type *type);
+void emitted_note(struct heap *h, uint64_t builder, struct emitted *list);
+/* Gives the names to those types that were met and have none. */
+void emitted_name(struct heap *h, const struct emitted *list);

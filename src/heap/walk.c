@@ -29,6 +29,9 @@ struct heap_walk {
 	uint64_t sample_step, sample_next;
 	VEC(bool) sampled; /* by type index */
 	size_t n_sampled;
+	/* Who makes types at run time, NULL = not met; what they made. */
+	const struct heap_type *builder;
+	struct emitted emitted;
 };
 
 struct heap_walk *heap_walk_new(struct heap *h, const struct heap_outline *outline)
@@ -48,6 +51,7 @@ void heap_walk_free(struct heap_walk *w)
 	mem_free(w->window);
 	vec_free(&w->sample);
 	vec_free(&w->sampled);
+	vec_free(&w->emitted);
 	mem_free(w);
 }
 
@@ -98,6 +102,8 @@ static const struct heap_type *type_at(struct heap_walk *w, uint64_t method_tabl
 	if (w->types[i].method_table != method_table) {
 		w->types[i].method_table = method_table;
 		w->types[i].type = heap_type(w->h, method_table);
+		if (w->types[i].type && emitted_is_builder(w->types[i].type))
+			w->builder = w->types[i].type;
 	}
 	return w->types[i].type;
 }
@@ -203,6 +209,8 @@ static void count(struct heap_walk *w, const struct heap_found *f)
 		return;
 	}
 	remember(w, f);
+	if (f->type == w->builder)
+		emitted_note(w->h, f->address, &w->emitted);
 	w->health.objects++;
 	w->health.bytes += f->size;
 }
@@ -227,6 +235,7 @@ bool heap_walk_next(struct heap_walk *w, struct heap_found *ret)
 			}
 		}
 	}
+	emitted_name(w->h, &w->emitted);
 	return false;
 }
 

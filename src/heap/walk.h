@@ -60,7 +60,7 @@ struct heap_walk;
 struct heap_walk *heap_walk_new(struct heap *h, const struct heap_outline *outline);
 void heap_walk_free(struct heap_walk *w);
 DEFINE_CLEANUP(heap_walk_free, struct heap_walk *)
-/* False at the end. */
+/* False at the end; then types that were made at run time have their names too. */
 bool heap_walk_next(struct heap_walk *w, struct heap_found *ret);
 /* Once it ended: the object that begins there, not counted again. False: none does. */
 bool heap_walk_again(struct heap_walk *w, uint64_t address, struct heap_found *ret);

@@ -4,11 +4,13 @@
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "profilers/chains_find.h"
+#include "profilers/delegates.h"
 #include "profilers/owners.h"
 #include <string.h>
 
 #define PASS_MAX 8
 #define TARGETS_MAX 200000u
+#define TASK_BEGUN 0x00020000 /* its delegate was called */
 
 /* ---- links ---- */
 
@@ -194,12 +196,44 @@ static bool is_write(const char *type)
 	return strstr(type, "VoidAsyncOperationWithData") || strstr(type, "BlockedWrite");
 }
 
-static void tell_task(struct finder *f, uint64_t object, struct heap_value value, struct chain *ret)
+/* Asking what a delegate calls takes time, and many call the same. */
+static void add_call(struct finder *f, struct heap_value delegate, struct buf *out)
 {
-	uint64_t action = 0;
-	heap_get_ref(f->heap, value, "m_action", &action);
-	ret->awaits = action ? AWAITS_WORK : AWAITS_SOURCE;
-	ret->gone = !action && !map_u64_get(&f->source_of, object) && map_u64_get(&f->lost, object);
+	CLEANUP(buf_free) struct buf name = { 0 };
+	int64_t target = 0;
+	bool new;
+	if (!heap_get_int(f->heap, delegate, "_methodPtrAux", &target) || !target)
+		heap_get_int(f->heap, delegate, "_methodPtr", &target);
+	uint64_t *place = map_u64_put(&f->calls, (uint64_t)target, &new);
+	if (new) {
+		delegate_show(f->heap, f->look->dac, f->look->image, delegate, &name);
+		*place = strtab_add_cstr(&f->c->strings, buf_cstr(&name)) + 1ull;
+	}
+	buf_str(out, strtab_get(&f->c->strings, (uint32_t)(*place - 1)));
+}
+
+/* What it will call, or calls; and whose turn it waits for, when that is not the pool's. */
+static void tell_work(struct finder *f, struct heap_value task, struct heap_value action, struct buf *what)
+{
+	struct heap_value scheduler;
+	int64_t flags = 0;
+	add_call(f, action, what);
+	heap_get_int(f->heap, task, "m_stateFlags", &flags);
+	if (flags & TASK_BEGUN || !heap_get_object(f->heap, task, "m_taskScheduler", &scheduler))
+		return;
+	buf_str(what, what->len ? ", which has not begun" : "it has not begun");
+	if (strstr(scheduler.type->name, "ConcurrentExclusiveTaskScheduler"))
+		buf_str(what, " and waits for its turn at a ConcurrentExclusiveSchedulerPair");
+}
+
+static void tell_task(struct finder *f, uint64_t object, struct heap_value value, struct chain *ret, struct buf *what)
+{
+	struct heap_value action;
+	bool work = heap_get_object(f->heap, value, "m_action", &action);
+	ret->awaits = work ? AWAITS_WORK : AWAITS_SOURCE;
+	ret->gone = !work && !map_u64_get(&f->source_of, object) && map_u64_get(&f->lost, object);
+	if (work)
+		tell_work(f, value, action, what);
 }
 
 void chains_tell(struct finder *f, const struct box *innermost, struct chain *ret, struct buf *what)
@@ -225,11 +259,11 @@ void chains_tell(struct finder *f, const struct box *innermost, struct chain *re
 	} else if (str_starts(name, "System.Net.Sockets.")) {
 		ret->awaits = AWAITS_SOCKET;
 	} else if (is_promise(value.type)) {
-		tell_task(f, object, value, ret);
+		tell_task(f, object, value, ret, what);
 	} else {
 		type_show(name, what);
 		return;
 	}
-	if (known)
+	if (known && !what->len)
 		buf_str(what, strtab_get(&f->c->strings, (uint32_t)(*known - 1)));
 }

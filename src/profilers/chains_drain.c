@@ -372,7 +372,7 @@ static void finder_fini(struct finder *f)
 	vec_free(&f->kinds);
 	vec_free(&f->machines);
 	struct map_u64 *maps[] = { &f->box_at,	     &f->by_promise,   &f->promised, &f->leaf_of, &f->source_of,
-				   &f->method_index, &f->semaphore_of, &f->known,    &f->lost };
+				   &f->method_index, &f->semaphore_of, &f->known,    &f->calls,	  &f->lost };
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		map_u64_free(maps[i]);
 }

@@ -37,6 +37,7 @@ struct finder {
 	struct map_u64 method_index;		/* type -> method */
 	struct map_u64 semaphore_of;		/* node of its waiters -> semaphore */
 	struct map_u64 known;			/* object -> string + 1: by what name the application knows it */
+	struct map_u64 calls;			/* where a delegate points to -> string + 1: what that is */
 	struct map_u64 lost;			/* tasks that nobody can complete any more */
 };
 

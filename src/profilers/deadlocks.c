@@ -422,8 +422,13 @@ static void say_itself(struct rich *v, const struct seen *s, const struct seen_t
 	rich_code(v, site_name(s, t));
 	rich_text(v, " on ");
 	rich_code(v, buf_cstr(&what));
-	rich_text(v, ", whose next part waits to be run, and that very thread serves the synchronization context that "
-		     "would run it.");
+	rich_text(
+		v,
+		seen_runs_exclusive(s, t)
+			? ", which waits for its turn at a ConcurrentExclusiveSchedulerPair, and that very thread has "
+			  "the turn."
+			: ", whose next part waits to be run, and that very thread serves the synchronization context "
+			  "that would run it.");
 }
 
 static size_t count_blocked(const struct seen *s)
@@ -576,7 +581,7 @@ const struct profiler profiler_deadlocks = {
 			  "another thread; begin that work from a method, or make it lazy." },
 			{ "deadlock-itself",
 			  "Await the task instead of blocking on it; or use ConfigureAwait(false) in what "
-			  "it awaits, so that its next part needs no particular thread." },
+			  "it awaits, so that its next part needs no particular thread or turn." },
 			{ "deadlock-likely",
 			  "A semaphore does not say who took it; look at the stacks: does each really have what the "
 			  "other waits for? If so, take them in the same order everywhere." },

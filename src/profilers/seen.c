@@ -104,6 +104,15 @@ uint32_t seen_add_thing(struct seen *s, const struct seen_thing *thing)
 	return (uint32_t)s->things.n - 1;
 }
 
+bool seen_runs_exclusive(const struct seen *s, const struct seen_thread *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (str_eq(seen_frame(s, t, i)->name,
+			   "System.Threading.Tasks.ConcurrentExclusiveSchedulerPair.ProcessExclusiveTasks"))
+			return true;
+	return false;
+}
+
 size_t seen_site(const struct seen *s, const struct seen_thread *t)
 {
 	for (size_t i = 0; i < t->n; i++)

@@ -145,6 +145,8 @@ static inline const struct seen_method *seen_frame(const struct seen *s, const s
 }
 /* Its source line; NULL = not known. */
 const char *seen_line(const struct seen *s, const struct seen_thread *t, size_t i);
+/* Does it run a task of a ConcurrentExclusiveSchedulerPair that may not run beside others? */
+bool seen_runs_exclusive(const struct seen *s, const struct seen_thread *t);
 /* The innermost frame of the user's own code; t->n when there is none. */
 size_t seen_site(const struct seen *s, const struct seen_thread *t);
 

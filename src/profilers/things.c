@@ -514,12 +514,26 @@ static bool serves_context(struct finder *f, uint32_t thread)
 	return false;
 }
 
+/* A thread that runs what may not run beside anything else lets nothing of the same scheduler begin before it ends. Of
+ * a task that has begun and goes on later the scheduler is not written down. */
+static bool serves_scheduler(struct finder *f, uint32_t thread, const struct seen_thing *task)
+{
+	struct heap_value value, scheduler;
+	if (!seen_runs_exclusive(f->s, &f->s->threads.v[thread]))
+		return false;
+	return str_eq(task->more, SEEN_NEXT_PART) ||
+	       (str_eq(task->more, SEEN_NOT_BEGUN) && heap_object(f->heap, task->address, &value) &&
+		heap_get_object(f->heap, value, "m_taskScheduler", &scheduler) &&
+		strstr(scheduler.type->name, "ConcurrentExclusiveTaskScheduler"));
+}
+
 static void find_task(struct finder *f, uint32_t thread, uint32_t task)
 {
 	follow_task(f, task);
 	size_t end = (size_t)(seen_chain_end(f->s, &f->s->things.v[task]) - f->s->things.v);
 	struct seen_thing *last = &f->s->things.v[end];
-	last->posted = !last->n && str_eq(last->more, SEEN_NEXT_PART) && serves_context(f, thread);
+	last->posted = !last->n && ((str_eq(last->more, SEEN_NEXT_PART) && serves_context(f, thread)) ||
+				    serves_scheduler(f, thread, last));
 }
 
 static void find_thing(struct finder *f, uint32_t thread)

@@ -154,6 +154,19 @@ class AgainstThePatient(unittest.TestCase):
             self.assertEqual(again.verdict, survivors.verdict)
             self.assertEqual(again.rows("Holders"), survivors.rows("Holders"))
 
+    def test_a_recording_that_was_changed_is_refused(self):
+        session = self.results[FRAMEWORKS[-1], True].result()[1].data["facts"]["session"]
+        part = self.home.path / "sessions" / session / "recording" / "heap"
+        good = part.read_bytes()
+        middle = len(good) // 2
+        for bad in (good[:middle], good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:], b""):
+            part.write_bytes(bad)
+            done = self.home.run("run", "heap-stats", "--session", session)
+            self.assertNotEqual(done.code, 0, done)
+            self.assertIn("was cut short or changed since it was written", done.err)
+        part.write_bytes(good)
+        self.assertEqual(self.home.run("run", "heap-stats", "--session", session).code, 0)
+
 
 class Leaks(unittest.TestCase):
     def setUp(self):

@@ -483,6 +483,26 @@ static void test_waits_for_itself(void **state)
 	assert_true(
 		fixture_says(f.report, "'ui' (tid 100) blocks in Shop.Form.Click on the task of Shop.Form.LoadAsync"));
 	fixture_end(&f);
+	/* The same where tasks take turns. */
+	CLEANUP(seen_freep) struct seen *turns = seen_new();
+	add(turns, (struct seen_thread){ .managed_id = 1, .os_id = 100, .state = DAC_THREAD_POOL, .call = FUTEX },
+	    FRAMES("System.Threading.Tasks.Task.InternalWait", "Shop.Desk.Serve",
+		   "System.Threading.Tasks.ConcurrentExclusiveSchedulerPair.ProcessExclusiveTasks"));
+	turns->threads.v[0].waits_for = 0;
+	seen_add_thing(turns, &(struct seen_thing){ .address = 0x1000,
+						    .kind = THING_TASK,
+						    .name = "Shop.Desk.WriteBook",
+						    .more = SEEN_NOT_BEGUN,
+						    .posted = true,
+						    .next = SEEN_NONE });
+	turns->threads.v[0].before = turns->threads.v[0].after = (struct seen_times){ 5, 7 };
+	examine_twice(&f, turns, turns, "deadlocks");
+	assert_string_equal(report_finding(f.report), "deadlock-itself");
+	assert_true(fixture_says(f.report,
+				 "blocks in Shop.Desk.Serve on the task of Shop.Desk.WriteBook, which waits "
+				 "for its turn at a ConcurrentExclusiveSchedulerPair, and that very thread has "
+				 "the turn."));
+	fixture_end(&f);
 	/* It ran meanwhile: then it does not block on that for good. */
 	examine_twice(&f, s, moved, "deadlocks");
 	assert_string_equal(report_finding(f.report), "nothing-found");

@@ -7,10 +7,15 @@ export function Words({ text }: { text: string }) {
   return <>{unbroken(visible(text)).map((part, i) => (i % 2 ? <span class="nb">{part}</span> : part))}</>;
 }
 
+/** Where a line is too short for a name, it ends behind a dot. */
+function CodeWords({ text }: { text: string }) {
+  return <code>{visible(text).split(/(?<=[.,])/).map((part, i) => (i ? <><wbr />{part}</> : part))}</code>;
+}
+
 export function Rich({ pieces }: { pieces: Piece[] }) {
   return (
     <>
-      {pieces.map((p) => p.kind === "strong" ? <b><Words text={p.text} /></b> : p.kind === "code" ? <code>{visible(p.text)}</code> : <Words text={p.text} />)}
+      {pieces.map((p) => p.kind === "strong" ? <b><Words text={p.text} /></b> : p.kind === "code" ? <CodeWords text={p.text} /> : <Words text={p.text} />)}
     </>
   );
 }
