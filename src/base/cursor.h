@@ -6,7 +6,6 @@
 #include "base/base.h"
 #include <string.h>
 
-/* Both may be NULL: nothing, at no place at all. C does not even add 0 to that. */
 struct cursor {
 	const uint8_t *p, *end;
 	bool bad;
@@ -14,8 +13,10 @@ struct cursor {
 
 static inline struct cursor cursor_make(const void *data, size_t len)
 {
-	const uint8_t *p = data;
-	return (struct cursor){ .p = p, .end = len ? p + len : p };
+	/* Nothing may be no place at all, and C does not even add 0 to that. */
+	static const uint8_t nothing;
+	return data ? (struct cursor){ data, (const uint8_t *)data + len, false }
+		    : (struct cursor){ &nothing, &nothing, len != 0 };
 }
 static inline bool cursor_ok(const struct cursor *c)
 {
@@ -33,7 +34,7 @@ static inline const uint8_t *cursor_take(struct cursor *c, size_t n)
 		return NULL;
 	}
 	const uint8_t *p = c->p;
-	c->p = n ? p + n : p;
+	c->p += n;
 	return p;
 }
 #define CURSOR_READ(name, type)                                                                                        \

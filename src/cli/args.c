@@ -77,6 +77,9 @@ struct err *args_parse(const struct command *command, int argc, char **argv, str
 			options_over = true;
 			if (command->takes_program) {
 				program = argv + i + 1;
+				if (!argv[i + 1])
+					err = err_new(ERR_USAGE, "behind '--' comes the program to start and its "
+								 "arguments");
 				break;
 			}
 			continue;
@@ -101,8 +104,6 @@ struct err *args_parse(const struct command *command, int argc, char **argv, str
 		}
 	}
 	*ret = (struct args){ command, given.v, given.n, words.v, words.n, program };
-	if (!err && program && !*program)
-		err = err_new(ERR_USAGE, "behind '--' comes the program to start and its arguments");
 	if (!err && !args_has(ret, "--help") && words.n < command->min_words)
 		err = err_new(ERR_USAGE, "'drdotnet %s' needs %s; see 'drdotnet help %s'", command->name,
 			      command->words, command->name);
