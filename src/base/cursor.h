@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include <string.h>
 
+/* Both may be NULL: nothing, at no place at all. C does not even add 0 to that. */
 struct cursor {
 	const uint8_t *p, *end;
 	bool bad;
@@ -14,7 +15,6 @@ struct cursor {
 static inline struct cursor cursor_make(const void *data, size_t len)
 {
 	const uint8_t *p = data;
-	/* Nothing may be no place at all, and C adds nothing to that. */
 	return (struct cursor){ .p = p, .end = len ? p + len : p };
 }
 static inline bool cursor_ok(const struct cursor *c)
@@ -33,7 +33,7 @@ static inline const uint8_t *cursor_take(struct cursor *c, size_t n)
 		return NULL;
 	}
 	const uint8_t *p = c->p;
-	c->p += n;
+	c->p = n ? p + n : p;
 	return p;
 }
 #define CURSOR_READ(name, type)                                                                                        \

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "eventpipe/methods.h"
 #include "profilers/look.h"
+#include "profilers/seen.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #define MAX_LINE_COLUMN 70
 
 /* One thread, and what could be learnt about it. */
-struct seen {
+struct thread_view {
 	struct dac_stack stack;
 	VEC(struct pdb_line) lines; /* one for each frame; file NULL = not known */
 	struct dac_exception exception;
@@ -24,7 +25,7 @@ struct stacks {
 	const char *source; /* what was looked at, for the heading */
 	struct look look;
 	struct dac_threads threads;
-	VEC(struct seen) seen; /* one for each thread */
+	VEC(struct thread_view) seen; /* one for each thread */
 };
 
 static void stacks_fini(struct stacks *s)
@@ -75,7 +76,7 @@ static struct err *ask(struct stacks *s)
 	TRY(dac_threads(s->look.dac, &s->threads));
 	dac_learn_all_stacks(s->look.dac, &s->threads, false);
 	vec_each(t, &s->threads) {
-		struct seen seen = { 0 };
+		struct thread_view seen = { 0 };
 		if (has_stack(t)) {
 			wanted++;
 			seen.failure = dac_stack(s->look.dac, t->os_id, &seen.stack);
@@ -109,19 +110,6 @@ static void show_method(const struct stacks *s, const struct dac_frame *f, struc
 	dac_split_name(m->name, &space, &member);
 	method_show(buf_cstr(&space), buf_cstr(&member), &shown);
 	str_add_visible(out, buf_cstr(&shown), shown.len, NAME_COLUMNS);
-}
-
-/* A frame of the runtime itself says something only by a method that no managed frame repeats. */
-static bool is_shown(const struct dac_stack *stack, size_t i)
-{
-	const struct dac_frame *f = &stack->v[i];
-	if (!f->kind)
-		return true;
-	if (!f->method)
-		return false;
-	bool below = i + 1 < stack->n && stack->v[i + 1].method == f->method;
-	bool above = i > 0 && stack->v[i - 1].method == f->method;
-	return !below && !above;
 }
 
 static const char *state_word(const struct dac_thread *t, size_t i)
@@ -191,12 +179,12 @@ static void add_exception(struct buf *out, const struct dac_exception *e)
 }
 
 /* Where the source lines of a stack stand: behind the widest name that has one, within reason. */
-static size_t line_column(const struct stacks *s, const struct seen *seen)
+static size_t line_column(const struct stacks *s, const struct thread_view *seen)
 {
 	size_t width = 0;
 	for (size_t i = 0; i < seen->stack.n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
-		if (!seen->lines.v[i].file || !is_shown(&seen->stack, i))
+		if (!seen->lines.v[i].file || !seen_keeps_frame(&seen->stack, i))
 			continue;
 		show_method(s, &seen->stack.v[i], &name);
 		width = MAX(width, utf8_width(buf_cstr(&name)));
@@ -204,7 +192,7 @@ static size_t line_column(const struct stacks *s, const struct seen *seen)
 	return MIN(width, (size_t)MAX_LINE_COLUMN);
 }
 
-static void add_stack(struct buf *out, const struct stacks *s, const struct seen *seen)
+static void add_stack(struct buf *out, const struct stacks *s, const struct thread_view *seen)
 {
 	if (seen->failure) {
 		buf_str(out, "    (its stack could not be read: ");
@@ -214,7 +202,7 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct seen
 	}
 	size_t shown = 0, width = line_column(s, seen);
 	for (size_t i = 0; i < seen->stack.n; i++) {
-		if (!is_shown(&seen->stack, i))
+		if (!seen_keeps_frame(&seen->stack, i))
 			continue;
 		size_t start = out->len;
 		buf_str(out, "    ");
@@ -323,7 +311,7 @@ static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct
 static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
 {
 	const struct dac_thread *t = &s->threads.v[i];
-	const struct seen *seen = &s->seen.v[i];
+	const struct thread_view *seen = &s->seen.v[i];
 	jsonw_object(w, NULL);
 	jsonw_u64(w, "managedId", t->managed_id);
 	if (t->os_id)

@@ -97,6 +97,7 @@ struct stream_in {
 	struct client *client;
 	struct partfile file;
 	const char *path; /* of -o, or NULL */
+	mode_t mode;
 	bool open, opened;
 	char line[PIECE_LINE_MAX];
 	size_t n_line;
@@ -180,7 +181,7 @@ static struct err *take_bytes(struct stream_in *s, const char *data, size_t n)
 		if (!s->path)
 			return NULL;
 		if (!s->opened)
-			TRY(partfile_open(s->path, 0666, &s->file));
+			TRY(partfile_open(s->path, s->mode, &s->file));
 		s->opened = true;
 		return fd_write_full(s->file.fd, data, n, DEADLINE_NEVER);
 	}
@@ -259,7 +260,8 @@ static struct err *receive(const struct remote *r, struct stream_in *s)
 struct err *remote_run(const struct remote *r, int argc, char **argv, int *ret_exit)
 {
 	CLEANUP(buf_free) struct buf body = { 0 };
-	struct stream_in s = { .file = { .fd = -1 } };
+	/* A core file holds all the secrets of its process, here as well as there. */
+	struct stream_in s = { .file = { .fd = -1 }, .mode = argc && str_eq(argv[0], "dump") ? 0600 : 0666 };
 	CLEANUP(mem_freep) char *name = output_name(argc, argv, &s.path);
 	if (s.path)
 		TRY(partfile_check(s.path));

@@ -131,6 +131,9 @@ static void keep(struct counters *c, const struct counters_event *e)
 	struct series_info info = { .display = e->display, .unit = e->unit, .kind = kinds[e->type], .meter = e->meter };
 	struct series *s = series_put(
 		c->set, (struct series_key){ .provider = e->provider, .name = e->name, .tags = e->tags }, &info);
+	if (!s && series_refused(c->set))
+		note(c, "more counters come than are kept: further ones are missing (choose with --counter or --meter "
+			"'NAME[a,b]')");
 	if (!s)
 		return;
 	double seconds = e->meter ? c->collection_s : e->interval_s;

@@ -146,15 +146,15 @@ static bool knows_file(const struct snapshot *s, const struct maps_line *l)
 static void add_file(struct snapshot *s, const char *path, const struct maps_line *l)
 {
 	struct stat st;
-	if (s->files.n >= TRACER_FILES || stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino ||
-	    st.st_dev != l->dev)
+	if (s->files.n >= TRACER_FILES || stat(path, &st) < 0 || st.st_ino != l->ino || st.st_dev != l->dev)
 		return;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
+	/* Its descriptor may be another file's by now. */
+	CLOSE_FD int fd = file_open_regular(path, O_RDONLY);
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino != l->ino || st.st_dev != l->dev)
 		return;
 	bool memory = !memcmp(l->path, "/memfd:", MIN(l->path_len, (size_t)7)) ||
 		      !memcmp(l->path, "/dev/", MIN(l->path_len, (size_t)5));
-	struct tracer_file file = { l->dev, l->ino, fd, memory };
+	struct tracer_file file = { l->dev, l->ino, fd_steal(&fd), memory };
 	vec_push(&s->files, file);
 }
 

@@ -185,21 +185,29 @@ static void take_operand(struct cursor *c, size_t size, enum operand kind, struc
 	}
 }
 
+bool il_next(struct cursor *c, size_t size, struct il_op *ret, struct buf *operand)
+{
+	*ret = (struct il_op){ .offset = (uint32_t)(size - cursor_left(c)) };
+	const struct op *op = cursor_left(c) ? take_op(c) : NULL;
+	if (!op)
+		return false;
+	take_operand(c, size, op->operand, operand, &ret->token);
+	ret->name = op->name;
+	return cursor_ok(c);
+}
+
 /* Names of all tokens in the code, asked for at once. */
 static void learn_tokens(struct inspect *in, uint64_t module, const uint8_t *code, size_t size,
 			 struct dac_token_names *ret)
 {
 	VEC(uint32_t) tokens = { 0 };
 	struct cursor c = cursor_make(code, size);
-	while (cursor_left(&c) && tokens.n < MAX_TOKENS) {
-		CLEANUP(buf_free) struct buf skipped = { 0 };
-		const struct op *op = take_op(&c);
-		uint32_t token = 0;
-		if (!op)
-			break;
-		take_operand(&c, size, op->operand, &skipped, &token);
-		if (token)
-			vec_push(&tokens, token);
+	CLEANUP(buf_free) struct buf skipped = { 0 };
+	struct il_op op;
+	while (tokens.n < MAX_TOKENS && il_next(&c, size, &op, &skipped)) {
+		buf_clear(&skipped);
+		if (op.token)
+			vec_push(&tokens, op.token);
 	}
 	if (tokens.n)
 		err_ignore(dac_token_names(in->look.dac, module, tokens.v, tokens.n, ret));
@@ -210,35 +218,31 @@ static void add_code(struct inspect *in, const struct dac_method *m, const uint8
 {
 	struct dac_token_names names = { 0 };
 	struct cursor c = cursor_make(code, size);
+	CLEANUP(buf_free) struct buf operand = { 0 };
+	struct il_op op;
 	uint32_t last_line = 0;
 	size_t used = 0;
 	learn_tokens(in, m->module, code, size, &names);
 	answer_table(a, "IL", "offset", "instruction", "operand", "from");
-	while (cursor_left(&c)) {
-		CLEANUP(buf_free) struct buf operand = { 0 }, shown = { 0 }, line = { 0 };
-		size_t at = size - cursor_left(&c);
-		CLEANUP(mem_freep) char *offset = mem_printf("IL_%04x", (unsigned)at);
-		const struct op *op = take_op(&c);
-		uint32_t token = 0;
+	while (il_next(&c, size, &op, &operand)) {
+		CLEANUP(buf_free) struct buf shown = { 0 }, line = { 0 };
+		CLEANUP(mem_freep) char *offset = mem_printf("IL_%04x", op.offset);
 		struct pdb_line l;
-		if (op)
-			take_operand(&c, size, op->operand, &operand, &token);
-		if (!op || !cursor_ok(&c)) {
-			answer_line(a, "no instruction is at %s", offset);
-			break;
-		}
-		if (token && used < names.n && names.v[used].token == token && *names.v[used].name)
+		if (op.token && used < names.n && names.v[used].token == op.token && *names.v[used].name)
 			buf_str(&operand, names.v[used].name);
-		else if (token)
-			buf_printf(&operand, "token %08x", token);
-		used += token != 0;
+		else if (op.token)
+			buf_printf(&operand, "token %08x", op.token);
+		used += op.token != 0;
 		str_add_visible(&shown, buf_cstr(&operand), operand.len, SHOWN_OPERAND);
-		if (dac_line(in->look.lines, m->desc, (int32_t)at, &l) && l.line != last_line) {
+		if (dac_line(in->look.lines, m->desc, (int32_t)op.offset, &l) && l.line != last_line) {
 			dac_line_add(&line, &l);
 			last_line = l.line;
 		}
-		ANSWER_ROW(a, C_TEXT(offset), C_TEXT(op->name), C_TEXT(buf_cstr(&shown)), C_TEXT(buf_cstr(&line)));
+		ANSWER_ROW(a, C_TEXT(offset), C_TEXT(op.name), C_TEXT(buf_cstr(&shown)), C_TEXT(buf_cstr(&line)));
+		buf_clear(&operand);
 	}
+	if (op.offset < size)
+		answer_line(a, "no instruction is at IL_%04x", op.offset);
 	dac_token_names_free(&names);
 }
 

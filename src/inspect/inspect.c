@@ -269,7 +269,7 @@ struct err *inspect_object(struct inspect *in, const char *word, uint64_t *ret)
 		return err_new(ERR_NOT_FOUND, "nothing is at 0x%llx: its part of the heap is not in use, or damaged",
 			       (unsigned long long)*ret);
 	if (found.type->kind == HEAP_FREE)
-		return err_new(ERR_NOT_FOUND, "0x%llx is free: a collection took what was there",
+		return err_new(ERR_NOT_FOUND, "0x%llx is in a gap of the heap: no object is there, or none any more",
 			       (unsigned long long)*ret);
 	if (found.address == *ret)
 		return NULL;

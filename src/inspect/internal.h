@@ -1,6 +1,7 @@
 #pragma once
 /* The inside of inspect, for its commands. */
 
+#include "base/cursor.h"
 #include "heap/walk.h"
 #include "inspect/inspect.h"
 #include "model/heapgraph.h"
@@ -56,6 +57,16 @@ struct method_place {
 };
 /* By an address in its code, by name (first one that some thread is in), or by its token. */
 struct err *inspect_find_method(struct inspect *in, const char *word, struct method_place *ret) MUST_USE;
+
+/* One instruction of IL. */
+struct il_op {
+	const char *name;
+	uint32_t offset;
+	uint32_t token; /* its operand, when that is one; else 0 */
+};
+/* The next one of size bytes of code, its operand appended unless it is a token. False at the end, or where no
+ * instruction is: then only the offset is set. */
+bool il_next(struct cursor *c, size_t size, struct il_op *ret, struct buf *operand);
 
 /* ---- words for things; all appended, for people ---- */
 

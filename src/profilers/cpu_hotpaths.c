@@ -150,9 +150,12 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 {
 	const struct hot_site *top = &v->hot->sites.v[0];
 	enum frame_kind kind = heavy_kind(v);
+	/* Before it stands what it did not get. */
+	bool wanted = str_eq(finding, "starved") || str_eq(finding, "throttled");
+	const char *of = wanted ? "of what it got" : "of that";
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
-		rich_text(text, " of that is the %s.", kind == FRAME_GC ? "garbage collector" : "JIT compiler");
+		rich_text(text, " %s is the %s.", of, kind == FRAME_GC ? "garbage collector" : "JIT compiler");
 		if (top->frame == UINT32_MAX && v->hot->sites.n > 1)
 			top++;
 		if (top->frame == UINT32_MAX || share(v, top->weight) < HOT_SHARE)
@@ -166,7 +169,7 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 		const struct hot_method *most = &v->hot->methods.v[0];
 		bool managed = v->cpu->samples->frames.v[most->frame].kind == FRAME_OTHER;
 		rich_strong(text, "%s", fmt_percent(share(v, most->self)).s);
-		rich_text(text, managed ? " of that is managed code. Its methods" : " of that is in ");
+		rich_text(text, managed ? " %s is managed code. Its methods" : " %s is in ", of);
 		if (!managed) {
 			rich_code(text, frame_name(v, most->frame));
 			rich_text(text, ". Managed methods");
@@ -178,18 +181,17 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 		top++;
 	if (top->frame == UINT32_MAX) {
 		rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
-		rich_text(text, " of that has none of your code on its stack; most of it is in ");
+		rich_text(text, " %s has none of your code on its stack; most of it is in ", of);
 		bool framework = top->called != UINT32_MAX && top->called_weight * 2 > top->weight;
 		rich_code(text, frame_name(v, framework ? top->called : top->below));
 		rich_text(text, ".");
 		return;
 	}
-	if (str_eq(finding, "spread-out"))
+	bool spread = str_eq(finding, "spread-out");
+	if (spread)
 		rich_text(text, "No single path stands out; the largest, with ");
 	rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
-	rich_text(text, str_eq(finding, "spread-out")				     ? ", is "
-			: str_eq(finding, "starved") || str_eq(finding, "throttled") ? " of what it got is "
-										     : " of that is ");
+	rich_text(text, spread ? ", is " : " %s is ", of);
 	add_path(v, top, text);
 	rich_text(text, ".");
 }

@@ -30,6 +30,12 @@ struct listed {
 	uint32_t first, n; /* in entries */
 };
 
+struct module {
+	uint32_t path;
+	bool has_pdb;
+	uint8_t pdb[16];
+};
+
 struct lines {
 	VEC(struct hit) hits;
 	struct map_u64 by_address; /* -> hit + 1 */
@@ -38,9 +44,10 @@ struct lines {
 	uint64_t map_method;
 	VEC(struct il_entry) map, entries;
 	VEC(struct listed) listed;
-	struct map_u64 by_start; /* -> listed + 1 */
-	struct map_u64 new_code; /* id of a method whose map is still to come -> listed + 1 */
-	struct map_u64 modules;	 /* id -> path + 1 */
+	struct map_u64 by_start;  /* -> listed + 1 */
+	struct map_u64 new_code;  /* id of a method whose map is still to come -> listed + 1 */
+	struct map_u64 by_module; /* id -> module + 1 */
+	VEC(struct module) modules;
 	struct strtab paths;
 	struct buf text;
 };
@@ -61,7 +68,8 @@ void lines_free(struct lines *l)
 	vec_free(&l->listed);
 	map_u64_free(&l->by_start);
 	map_u64_free(&l->new_code);
-	map_u64_free(&l->modules);
+	map_u64_free(&l->by_module);
+	vec_free(&l->modules);
 	strtab_free(&l->paths);
 	buf_free(&l->text);
 	mem_free(l);
@@ -110,17 +118,28 @@ static void take_map(struct lines *l, const struct nettrace_event *event)
 	}
 }
 
+/* ModuleID, AssemblyID, flags, reserved, path, native path, instance; then GUID of the PDB. */
 static void take_module(struct lines *l, const struct nettrace_event *event)
 {
 	struct cursor c = cursor_make(event->payload, event->payload_size);
 	uint64_t id = cursor_u64(&c);
 	cursor_take(&c, 16);
 	struct utf16_span path = cursor_utf16z(&c);
-	if (!cursor_ok(&c) || l->paths.n >= MODULES_MAX)
+	if (!cursor_ok(&c) || l->modules.n >= MODULES_MAX)
 		return;
+	struct module m = { 0 };
+	cursor_utf16z(&c);
+	cursor_u16(&c);
+	const uint8_t *guid = cursor_take(&c, sizeof(m.pdb));
+	static const uint8_t none[sizeof(m.pdb)] = { 0 };
+	m.has_pdb = guid && memcmp(guid, none, sizeof(none)) != 0;
+	if (m.has_pdb)
+		memcpy(m.pdb, guid, sizeof(m.pdb));
 	buf_clear(&l->text);
 	utf16_add(&l->text, path.units, MIN(path.n, (size_t)4096));
-	*map_u64_put(&l->modules, id, NULL) = strtab_add(&l->paths, buf_cstr(&l->text), l->text.len) + 1ull;
+	m.path = strtab_add(&l->paths, buf_cstr(&l->text), l->text.len);
+	vec_push(&l->modules, m);
+	*map_u64_put(&l->by_module, id, NULL) = l->modules.n;
 }
 
 /* The nearest place before it whose IL is known; places without IL (prologs and the like) have offsets from -3 up. */
@@ -248,9 +267,10 @@ void lines_resolve(struct lines *l, const struct exam *exam, struct line_list *r
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)exam->patient->target.pid);
 	CLEANUP(pdbs_freep) struct pdbs *pdbs = pdbs_new(root);
 	vec_each(h, &l->hits) {
-		const uint64_t *path = h->token ? map_u64_get(&l->modules, h->module) : NULL;
+		const uint64_t *known = h->token ? map_u64_get(&l->by_module, h->module) : NULL;
+		const struct module *m = known ? &l->modules.v[*known - 1] : NULL;
 		struct pdb *pdb =
-			path ? pdbs_get(pdbs, strtab_get(&l->paths, (uint32_t)(*path - 1)), NULL, 0, NULL) : NULL;
+			m ? pdbs_get_told(pdbs, strtab_get(&l->paths, m->path), m->has_pdb ? m->pdb : NULL) : NULL;
 		struct pdb_line at;
 		if (pdb && pdb_line(pdb, h->token, h->il, &at))
 			add_line(ret, &index, h, &at);

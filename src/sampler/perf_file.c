@@ -92,11 +92,11 @@ static void read_attr(struct reader *r, struct cursor *entry, size_t attr_bytes)
 static void read_text(const struct reader *r, struct section s, char *out, size_t size)
 {
 	struct cursor c = section_cursor(r, s);
-	uint32_t n = cursor_u32(&c);
-	const uint8_t *text = cursor_take(&c, MIN((size_t)n, cursor_left(&c)));
+	size_t n = cursor_u32(&c);
+	n = MIN(n, cursor_left(&c));
+	const char *text = (const char *)cursor_take(&c, n);
 	if (text)
-		snprintf(out, size, "%.*s", (int)strnlen((const char *)text, MIN((size_t)n, size - 1)),
-			 (const char *)text);
+		snprintf(out, size, "%.*s", (int)strnlen(text, MIN(n, size - 1)), text);
 }
 
 /* header, i32 pid, 20 bytes of id and its length, path */

@@ -18,11 +18,13 @@ struct pdb;
 struct err *pdb_from_bytes(void *bytes, size_t len, const uint8_t *want_id, struct pdb **ret) MUST_USE;
 /* That of an assembly, whose path is relative to root ("/proc/1234/root"; NULL = "/"). The headers of the assembly as a
  * process or core holds it, where they are known, must be of the same build, or one of that build is in the cache; NULL
- * = not known. ERR_NOT_FOUND says what is not there or of another build. */
+ * = not known. An assembly inside of a single-file program is no file; its PDB may lie where it would, and the runtime
+ * may know the first 16 bytes of its id. ERR_NOT_FOUND says what is not there or of another build. */
 struct pdb_assembly {
 	const char *root, *path;
 	const void *headers;
 	size_t headers_len;
+	const uint8_t *guid; /* or NULL */
 };
 struct err *pdb_open(const struct pdb_assembly *assembly, struct pdb **ret) MUST_USE;
 void pdb_free(struct pdb *p);
@@ -63,5 +65,7 @@ DEFINE_CLEANUP(pdbs_free, struct pdbs *)
 /* Opened once, then remembered. NULL: there is none that fits; *ret_why (may be NULL) says so. */
 struct pdb *pdbs_get(struct pdbs *all, const char *assembly, const void *headers, size_t headers_len,
 		     const char **ret_why);
+/* The same where the runtime told which PDB it is: 16 bytes. */
+struct pdb *pdbs_get_told(struct pdbs *all, const char *assembly, const uint8_t *guid);
 /* Assemblies whose PDB was there but was not of their build, in words; NULL at the end. *i begins at 0. */
 const char *pdbs_refused(const struct pdbs *all, size_t *i);

@@ -115,6 +115,24 @@ static struct err *open_beside(const struct pdb_assembly *a, const struct wanted
 	return NULL;
 }
 
+/* Of an assembly that is no file. */
+static struct err *open_told(const struct pdb_assembly *a, struct pdb **ret)
+{
+	CLEANUP(mem_freep) char *path = beside(a->path);
+	CLOSE_FD int fd = file_open_below(a->root, path, O_RDONLY);
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	CLEANUP(pdb_freep) struct pdb *pdb = NULL;
+	if (fd < 0)
+		return err_errno(errno, "'%s'", path);
+	TRY(file_read_fd(fd, path, MAX_PDB_BYTES, &bytes));
+	size_t len = bytes.len;
+	TRY_WRAP(pdb_from_bytes(buf_steal(&bytes), len, NULL, &pdb), "'%s'", path);
+	if (memcmp(pdb_id(pdb), a->guid, 16))
+		return err_new(ERR_NOT_FOUND, "'%s' is of another build", path);
+	*ret = STEAL(pdb);
+	return NULL;
+}
+
 static struct err *open_cached(const struct wanted *w, struct pdb **ret)
 {
 	struct symbol_file file;
@@ -206,7 +224,12 @@ struct err *pdb_open(const struct pdb_assembly *a, struct pdb **ret)
 {
 	CLEANUP(mem_freep) uint8_t *bytes = NULL;
 	struct wanted w = { 0 };
-	TRY(read_assembly(a, &bytes, &w));
+	struct err *unread = read_assembly(a, &bytes, &w);
+	if (unread && a->guid && err_kind(unread) == ERR_NOT_FOUND && !str_empty(a->path)) {
+		err_free(unread);
+		return open_told(a, ret);
+	}
+	TRY(unread);
 	if (w.embedded.p) {
 		TRY_WRAP(open_embedded(&w, ret), "'%s'", a->path);
 		return NULL;
@@ -282,24 +305,36 @@ static bool is_there(const char *root, const char *path)
 	return fd >= 0;
 }
 
-struct pdb *pdbs_get(struct pdbs *all, const char *assembly, const void *headers, size_t headers_len,
-		     const char **ret_why)
+static const struct known *get(struct pdbs *all, struct pdb_assembly a)
 {
-	assembly = assembly ? assembly : "";
-	uint32_t id = strtab_add_cstr(&all->paths, assembly);
+	a.root = all->root;
+	a.path = a.path ? a.path : "";
+	uint32_t id = strtab_add_cstr(&all->paths, a.path);
 	if (id == all->known.n) {
-		struct pdb_assembly a = { all->root, assembly, headers, headers_len };
 		struct known k = { 0 };
 		CLEANUP(err_freep) struct err *err = pdb_open(&a, &k.pdb);
 		if (err) {
 			k.why = mem_strdup(err_text(err));
-			k.refused = err_kind(err) == ERR_BAD_DATA || is_there(all->root, assembly);
+			k.refused = err_kind(err) == ERR_BAD_DATA || is_there(all->root, a.path);
 		}
 		vec_push(&all->known, k);
 	}
+	return &all->known.v[id];
+}
+
+struct pdb *pdbs_get(struct pdbs *all, const char *assembly, const void *headers, size_t headers_len,
+		     const char **ret_why)
+{
+	const struct known *k =
+		get(all, (struct pdb_assembly){ .path = assembly, .headers = headers, .headers_len = headers_len });
 	if (ret_why)
-		*ret_why = all->known.v[id].why;
-	return all->known.v[id].pdb;
+		*ret_why = k->why;
+	return k->pdb;
+}
+
+struct pdb *pdbs_get_told(struct pdbs *all, const char *assembly, const uint8_t *guid)
+{
+	return get(all, (struct pdb_assembly){ .path = assembly, .guid = guid })->pdb;
 }
 
 const char *pdbs_refused(const struct pdbs *all, size_t *i)

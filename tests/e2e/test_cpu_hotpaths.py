@@ -8,6 +8,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
+import oracle
 from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, wait_until
 from patient import FRAMEWORKS, Patient
 
@@ -432,6 +433,17 @@ class Nameless(unittest.TestCase):
             self.assertIn("no names here", report.verdict)
             self.assertNotIn("your code", report.verdict)
             self.assertNotIn("Your code", report.figures)
+
+
+class SingleFile(unittest.TestCase):
+    def test_lines_and_the_compiler_are_known_though_all_is_one_file(self):
+        program = oracle.single_file_patient()
+        with Home() as home, Patient("cpu", folder=program.parent) as patient:
+            report = examine(home, "cpu-hotpaths", patient.pid, 4, "-p", "time_interval_ms=1")
+        rows = {row["Method"]: row for row in report.rows("Hottest methods")}
+        self.assertTrue(all(line.startswith("Cpu.cs:") for line in rows["Shop.Pricing.Tax.Compute"]["lines"]), rows)
+        self.assertTrue(rows["Shop.Pricing.Tax.Compute"]["lines"], rows)
+        self.assertIn("JIT compiler", {row["Subsystem"] for row in report.rows("By subsystem")})
 
 
 class Unprivileged(unittest.TestCase):

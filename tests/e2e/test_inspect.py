@@ -293,6 +293,11 @@ class OneCore(unittest.TestCase):
                 got, err = core.refused(question)
                 self.assertEqual(got, code, err)
                 self.assertIn(words, err)
+        # Where an object was, or is no more.
+        gap = core.rows("heap type Free", table=1)[0]["object"]
+        code, err = core.refused(f"object {gap}")
+        self.assertEqual(code, 3, err)
+        self.assertIn("is in a gap of the heap", err)
         self.assertIn("types have such a name", core.ask("heap type *a*")["lines"][-1])
         # A name that fits many types lists them.
         self.assertGreater(len(core.rows("type *Task*")), 5)

@@ -63,6 +63,7 @@ class RemoteTest(unittest.TestCase):
         done = self.remote("dump", "collect", self.patient.pid, "--fast", "-o", core)
         self.assertEqual(0, done.code, done)
         self.assertEqual(b"\x7fELF", core.read_bytes()[:4])
+        self.assertEqual(0o600, core.stat().st_mode & 0o777, "its secrets are the owner's")
         self.assertEqual([], [p.name for p in self.folder.iterdir() if p.suffix == ".partial"])
 
     def test_questions_and_maps(self):

@@ -265,6 +265,26 @@ static void event_counters_make_intervals_by_falling_silent(void **state UNUSED)
 	stage_end(&s);
 }
 
+static void what_finds_no_room_is_said(void **state UNUSED)
+{
+	struct stage s;
+	const struct counters_group group = { .name = "Shop" };
+	const struct counters_want want = { .counters = &group, .n_counters = 1, .interval_ms = 1000 };
+	struct buf p = { 0 };
+	stage_begin(&s);
+	for (int i = 0; i < 4002; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "c%d", i);
+		build_sum(&p, name, 1, 1, "");
+		stage_event(&s, 2, &p);
+	}
+	stage_open(&s, &want);
+	assert_int_equal(series_count(counters_series(s.c)), 4000);
+	assert_non_null(strstr(counters_note(s.c, 0), "further ones are missing"));
+	assert_null(counters_note(s.c, 1));
+	stage_end(&s);
+}
+
 static void a_refusal_is_said(void **state UNUSED)
 {
 	struct stage s;
@@ -315,6 +335,7 @@ int main(void)
 		cmocka_unit_test(only_what_was_asked_for_is_kept),
 		cmocka_unit_test(event_counters_make_intervals_by_falling_silent),
 		cmocka_unit_test(a_refusal_is_said),
+		cmocka_unit_test(what_finds_no_room_is_said),
 		cmocka_unit_test(the_runtimes_own_mistakes_are_mended),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,6 +100,45 @@ static void test_answers(void **state)
 	json_decref(back);
 }
 
+/* ldarg.0; ldc.i4.s -3; switch (2); br.s back; callvirt; constrained. ; ldc.r8 0.5; ret */
+static const uint8_t il[] = { 0x02, 0x1f, 0xfd, 0x45, 2,    0,	  0,	0, 1, 0,    0,	  0,	0xf0,
+			      0xff, 0xff, 0xff, 0x2b, 0xee, 0x6f, 0x12, 0, 0, 0x06, 0xfe, 0x16, 7,
+			      0,    0,	  1,	0x23, 0,    0,	  0,	0, 0, 0,    0xe0, 0x3f, 0x2a };
+
+static void test_il(void **state)
+{
+	(void)state;
+	CLEANUP(buf_free) struct buf all = { 0 };
+	struct cursor c = cursor_make(il, sizeof(il));
+	struct il_op op;
+	CLEANUP(buf_free) struct buf operand = { 0 };
+	while (il_next(&c, sizeof(il), &op, &operand)) {
+		buf_printf(&all, "%x %s %s", op.offset, op.name, buf_cstr(&operand));
+		buf_printf(&all, op.token ? "%08x; " : "; ", op.token);
+		buf_clear(&operand);
+	}
+	assert_int_equal(op.offset, sizeof(il));
+	assert_string_equal(buf_cstr(&all), "0 ldarg.0 ; 1 ldc.i4.s -3; 3 switch IL_0011 IL_0000; 10 br.s IL_0000; "
+					    "12 callvirt 06000012; 17 constrained. 01000007; 1d ldc.r8 0.5; 26 ret ; ");
+}
+
+/* Cut or changed anywhere it ends, within its bytes. */
+static void test_il_hostile(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(il) * 256; i++) {
+		CLEANUP(mem_freep) uint8_t *bytes = mem_dup(il, sizeof(il));
+		CLEANUP(buf_free) struct buf operand = { 0 };
+		struct il_op op;
+		size_t size = i % 256 ? sizeof(il) : i / 256, steps = 0;
+		bytes[i / 256] ^= (uint8_t)(i % 256);
+		struct cursor c = cursor_make(bytes, size);
+		while (il_next(&c, size, &op, &operand))
+			assert_true(++steps <= size);
+		assert_true(op.offset <= size);
+	}
+}
+
 static void test_table_is_sound(void **state)
 {
 	(void)state;
@@ -116,8 +155,13 @@ static void test_table_is_sound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_split),	cmocka_unit_test(test_addresses),      cmocka_unit_test(test_names),
-		cmocka_unit_test(test_answers), cmocka_unit_test(test_table_is_sound),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_il),
+		cmocka_unit_test(test_il_hostile),
+		cmocka_unit_test(test_table_is_sound),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,13 +271,38 @@ static void damaged_assembly(void **state)
 		assert_int_equal(pwrite(fd, packed.data, packed.len, 0), packed.len);
 		assert_int_equal(pwrite(fd, &flipped, 1, (off_t)i), 1);
 		struct pdb *p = NULL;
-		struct err *err = pdb_open(&(struct pdb_assembly){ folder, "Shop.dll", NULL, 0 }, &p);
+		struct err *err = pdb_open(&(struct pdb_assembly){ folder, "Shop.dll", NULL, 0, NULL }, &p);
 		opened += !err;
 		err_free(err);
 		pdb_free(p);
 	}
 	assert_true(opened > 0 && opened < packed.len);
 	close(fd);
+	assert_ok(dir_remove(folder));
+}
+
+/* Inside of a single-file program the assembly is no file: the PDB that the runtime names may lie there all the same.
+ */
+static void of_an_assembly_that_is_no_file(void **state)
+{
+	(void)state;
+	char folder[64];
+	unit_temp_dir(folder, sizeof(folder));
+	struct build_pdb b = make();
+	CLEANUP(buf_free) struct buf pdb = { 0 };
+	build_pdb(&b, &pdb);
+	write_file(folder, "Shop.pdb", &pdb);
+	CLEANUP(pdbs_freep)
+	struct pdbs *nothing_told = pdbs_new(folder),
+		    *told = pdbs_new(folder), *of_another = pdbs_new(folder);
+	assert_null(pdbs_get_told(nothing_told, "/Shop.dll", NULL));
+	struct pdb *p = pdbs_get_told(told, "/Shop.dll", b.id);
+	assert_non_null(p);
+	check_all(p);
+	b.id[3] ^= 1;
+	assert_null(pdbs_get_told(of_another, "/Shop.dll", b.id));
+	assert_null(pdbs_get_told(of_another, "/Gone.dll", b.id));
+	assert_null(pdbs_get_told(of_another, "", b.id));
 	assert_ok(dir_remove(folder));
 }
 
@@ -293,7 +318,7 @@ static void found_in_the_cache(void **state)
 	build_pdb(&b, &pdb);
 	build_assembly(b.id, NULL, &assembly);
 	write_file(folder, "Shop.dll", &assembly);
-	struct pdb_assembly a = { folder, "Shop.dll", NULL, 0 };
+	struct pdb_assembly a = { folder, "Shop.dll", NULL, 0, NULL };
 	struct symbol_file want, same;
 	assert_int_equal(pdb_state(&a, &want), PDB_MISSING);
 	assert_string_equal(want.name, "shop.pdb");
@@ -325,7 +350,7 @@ static void found_in_the_cache(void **state)
 
 	/* Of a core from elsewhere the assembly itself comes from there too. */
 	struct symbol_file itself;
-	struct pdb_assembly gone = { folder, "/gone/Shop.dll", assembly.data, assembly.len };
+	struct pdb_assembly gone = { folder, "/gone/Shop.dll", assembly.data, assembly.len, NULL };
 	assert_int_equal(pdb_state(&gone, &same), PDB_UNKNOWN);
 	assert_true(symbol_of_assembly("Shop.dll", 0xfeedc0de, 0x6000, &itself));
 	mem_free(STEAL(path));
@@ -341,9 +366,13 @@ static void found_in_the_cache(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_and_names),	   cmocka_unit_test(wide_indexes),
-		cmocka_unit_test(another_id_is_refused),   cmocka_unit_test(damaged),
-		cmocka_unit_test(found_beside_and_inside), cmocka_unit_test(damaged_assembly),
+		cmocka_unit_test(of_an_assembly_that_is_no_file),
+		cmocka_unit_test(lines_and_names),
+		cmocka_unit_test(wide_indexes),
+		cmocka_unit_test(another_id_is_refused),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(found_beside_and_inside),
+		cmocka_unit_test(damaged_assembly),
 		cmocka_unit_test(found_in_the_cache),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
