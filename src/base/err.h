@@ -20,9 +20,9 @@ enum err_kind {
 
 struct err;
 
-struct err *err_new(enum err_kind kind, const char *fmt, ...) PRINTF(2, 3) MUST_USE __attribute__((returns_nonnull));
+struct err *err_new(enum err_kind kind, const char *fmt, ...) PRINTF(2, 3) MUST_USE;
 /* "text: strerror(errnum)"; the kind follows from errnum. */
-struct err *err_errno(int errnum, const char *fmt, ...) PRINTF(2, 3) MUST_USE __attribute__((returns_nonnull));
+struct err *err_errno(int errnum, const char *fmt, ...) PRINTF(2, 3) MUST_USE;
 /* "text: what it was"; keeps the kind. */
 struct err *err_wrap(struct err *err, const char *fmt, ...) PRINTF(2, 3) MUST_USE;
 

@@ -293,10 +293,11 @@ static bool parse_mmap(const struct reader *r, struct cursor *c, uint32_t type, 
 			memcpy(m->build_id, more + 4, m->build_id_len);
 		}
 	}
-	m->text_len = cursor_left(c) ? strnlen((const char *)c->p, cursor_left(c)) : 0;
-	m->text = (const char *)cursor_take(c, m->text_len);
-	if (!cursor_ok(c))
+	size_t left = cursor_left(c);
+	m->text = (const char *)cursor_take(c, left);
+	if (!m->text)
 		return false;
+	m->text_len = strnlen(m->text, left);
 	if (!m->build_id_len)
 		find_build_id(r, m);
 	return true;

@@ -48,13 +48,12 @@ void client_free(struct client *c)
 
 struct place {
 	bool tls, usual_port;
-	char *host, *port, *prefix;
+	char host[256], port[8]; /* names of hosts are shorter */
+	char *prefix;
 };
 
 static void place_fini(struct place *p)
 {
-	mem_free(p->host);
-	mem_free(p->port);
 	mem_free(p->prefix);
 }
 
@@ -74,8 +73,11 @@ static struct err *read_url(const char *url, struct place *p)
 			return err_new(ERR_USAGE, "'%s' has no port in it that there is", url);
 	}
 	bool v6 = host[0] == '[';
-	p->host = mem_strndup(host + v6, len - 2 * v6);
-	p->port = mem_printf("%u", (unsigned)port);
+	if (len >= sizeof(p->host))
+		return err_new(ERR_USAGE, "'%s': no name of a host is that long", url);
+	memcpy(p->host, host + v6, len - 2 * v6);
+	p->host[len - 2 * v6] = '\0';
+	snprintf(p->port, sizeof(p->port), "%u", (unsigned)port);
 	p->usual_port = port == (p->tls ? 443 : 80);
 	p->prefix = mem_strndup(host + all, strcspn(host + all, "?#"));
 	for (size_t n = strlen(p->prefix); n && p->prefix[n - 1] == '/'; n--)
