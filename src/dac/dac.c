@@ -2,11 +2,15 @@
 #include "base/str.h"
 #include "dac/internal.h"
 #include "target/target.h"
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Questions about many things are asked in portions, so that a hostile count costs little and a crash costs one. */
 #define BUSY_WORD_MS 2000
+/* While a collection is at work the word cannot be told from others: it is looked for again between two of them. */
+#define BUSY_WORD_AGAIN_MS 500
+#define BUSY_WORD_STEP_MS 3
 #define PORTION 4096
 #define THREADS_PORTION 64
 #define PARTS_BYTES_MAX ((size_t)256 << 20)
@@ -301,10 +305,18 @@ uint64_t dac_busy_word(const struct target *target)
 	CLEANUP(err_freep) struct err *err = image_peek(target, &img);
 	if (!err)
 		err = dac_open(img, &options, &d);
-	if (!err)
+	struct deadline last = deadline_in_ms(BUSY_WORD_AGAIN_MS);
+	uint64_t word = 0;
+	while (!err && !word) {
 		err = ask_busy_word(d, &found);
-	uint64_t word = !err && found.n == 1 && found.v[0].size == sizeof(uint32_t) ? found.v[0].start : 0;
-	dac_ranges_free(&found);
+		word = !err && found.n == 1 && found.v[0].size == sizeof(uint32_t) ? found.v[0].start : 0;
+		dac_ranges_free(&found);
+		if (deadline_passed(last))
+			break;
+		/* Nothing tells when a collection ends. */
+		if (!word)
+			poll(NULL, 0, BUSY_WORD_STEP_MS);
+	}
 	return word;
 }
 

@@ -69,6 +69,7 @@ com_hr answer_busy_word(struct host *h, const struct question *q, struct answer 
 	struct data_target_read reads[64];
 	struct dacp_gc_heap heap = { 0 };
 	(void)q;
+	memory_forget(&h->memory);
 	COM_CALL(h->process, Flush);
 	data_target_trace(reads, ARRAY_SIZE(reads));
 	com_hr hr = COM_CALL(h->sos, GetGCHeapData, &heap);

@@ -105,6 +105,12 @@ static size_t read_piece(const struct memory *m, const struct wire_dac_piece *pi
 	return n > 0 ? (size_t)n : 0;
 }
 
+void memory_forget(struct memory *m)
+{
+	for (size_t i = 0; i < PAGES; i++)
+		m->pages[i].held = false;
+}
+
 /* A page that lies in one piece, kept; NULL when it does not, or cannot be read whole. */
 static const uint8_t *page_of(const struct memory *m, uint64_t addr)
 {

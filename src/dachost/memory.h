@@ -18,6 +18,8 @@ struct memory {
 bool memory_open(struct memory *m, int setup_fd);
 /* How many bytes from addr on could be read without a gap. */
 size_t memory_read(const struct memory *m, uint64_t addr, void *buf, size_t len);
+/* Of a living process: what was read may have changed. */
+void memory_forget(struct memory *m);
 /* 0 when it cannot be read. */
 uint64_t memory_u64(const struct memory *m, uint64_t addr);
 /* NULL when the thread is not in the image. */
