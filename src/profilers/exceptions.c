@@ -568,7 +568,7 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 	}
 	CLEANUP(mem_freep)
 	char *window = mem_printf("in %s%s", fmt_duration_ns(v->window_ns).s, v->estimated ? ", estimated" : "");
-	report_figure(report, "Exceptions", V_COUNT(v->total), window);
+	report_figure(report, "Throws", V_COUNT(v->total), window);
 	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
 	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);

@@ -48,7 +48,7 @@ class Exact(unittest.TestCase):
 
     @for_each_result
     def test_the_total_and_every_type(self, _, report, truth):
-        self.assertEqual(report.figures["Exceptions"], truth["events"])
+        self.assertEqual(report.figures["Throws"], truth["events"])
         self.assertEqual(report.figures["Types"], len(truth["types"]))
         by_type = Counter()
         for row in report.rows(TABLE):
@@ -137,7 +137,7 @@ class HighRate(unittest.TestCase):
             self.assertIn("About ", report.verdict)
             self.assertNotIn("Rate over time", [b["title"] for b in report.data["blocks"]])
         else:
-            self.assertEqual(report.figures["Exceptions"] + report.how["Lost"]["value"], events)
+            self.assertEqual(report.figures["Throws"] + report.how["Lost"]["value"], events)
             self.assertLess(report.how["Lost"]["value"], events / 100)
             self.assertNotIn("bout ", report.verdict)
 
@@ -258,7 +258,7 @@ class CutShort(unittest.TestCase):
                 self.assertIn("the process ended after", report.partial)
                 named = set(sites(report)) - {"code without a name"}  # what was compiled in its last moments
                 self.assertEqual(named, {"Shop.Orders.Validator.Check"})
-                self.assertGreater(report.figures["Exceptions"], 50)
+                self.assertGreater(report.figures["Throws"], 50)
 
 
 class Harmless(unittest.TestCase):

@@ -272,7 +272,7 @@ class ServerTest(unittest.TestCase):
         mine = self.done["guid"]
         other = self.server.examine("exceptions", self.patient.pid, duration=2)["guid"]
         both = self.server.get(f"/api/sessions/{mine}/compare/{other}").json()
-        figure = next(f for f in both["figures"] if f["label"] == "Exceptions")
+        figure = next(f for f in both["figures"] if f["label"] == "Throws")
         self.assertGreater(figure["change"], 0, "twice as long")
         self.assertAlmostEqual(figure["after"] - figure["before"], figure["change"])
         table = both["tables"][0]

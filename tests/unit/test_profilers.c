@@ -320,7 +320,7 @@ static void exceptions_are_counted_by_type_and_place(void **state UNUSED)
 	fixture_part(f.recording, "names-0.nettrace", &names);
 	fixture_examine(&f, "exceptions");
 	assert_string_equal(report_finding(f.report), "many-exceptions");
-	assert_int_equal((int)fixture_figure(f.report, "Exceptions"), 100);
+	assert_int_equal((int)fixture_figure(f.report, "Throws"), 100);
 	assert_int_equal((int)fixture_figure(f.report, "Rate"), 100);
 	struct buf text = { 0 };
 	rich_plain(report_verdict_text(f.report), &text);
