@@ -293,8 +293,7 @@ static void of_an_assembly_that_is_no_file(void **state)
 	build_pdb(&b, &pdb);
 	write_file(folder, "Shop.pdb", &pdb);
 	CLEANUP(pdbs_freep)
-	struct pdbs *nothing_told = pdbs_new(folder),
-		    *told = pdbs_new(folder), *of_another = pdbs_new(folder);
+	struct pdbs *nothing_told = pdbs_new(folder), *told = pdbs_new(folder), *of_another = pdbs_new(folder);
 	assert_null(pdbs_get_told(nothing_told, "/Shop.dll", NULL));
 	struct pdb *p = pdbs_get_told(told, "/Shop.dll", b.id);
 	assert_non_null(p);
