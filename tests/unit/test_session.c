@@ -403,13 +403,14 @@ static void a_dead_starter_cancels_its_worker(void **state UNUSED)
 	fixture_fini(&f);
 }
 
-static pid_t worker_of(struct fixture *f, const char *guid)
+/* It lets go of its lock a moment before it is gone. */
+static void wait_until_gone(const struct store_row *row)
 {
-	struct store_row row;
-	assert_ok(store_get(f->store, guid, &row));
-	pid_t pid = (pid_t)row.owner_pid;
-	store_row_fini(&row);
-	return pid;
+	struct deadline deadline = deadline_in_ms(20000);
+	while (owner_alive(row->owner_pid, row->owner_start)) {
+		assert_false(deadline_passed(deadline));
+		sched_yield();
+	}
 }
 
 static void a_dead_worker_is_swept(void **state UNUSED)
@@ -418,13 +419,16 @@ static void a_dead_worker_is_swept(void **state UNUSED)
 	char guid[STORE_GUID_LEN + 1];
 	fixture_init(&f);
 	pid_t pid = start_elsewhere(&f, "deaf", guid);
-	pid_t worker = worker_of(&f, guid);
+	struct store_row row;
+	assert_ok(store_get(f.store, guid, &row));
 	/* Both at once: nobody is left to write the end. */
 	kill(pid, SIGSTOP);
-	kill(worker, SIGKILL);
+	kill((pid_t)row.owner_pid, SIGKILL);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	wait_until_gone(&row);
 	wait_until_unlocked(&f, guid);
+	store_row_fini(&row);
 	CLEANUP(mem_freep) char *half = mem_printf("%s/sessions/%s/report.json.77.tmp", f.home, guid);
 	assert_ok(file_write_atomic(half, "{", 1, 0600));
 	assert_ok(session_sweep(f.store));
