@@ -131,25 +131,39 @@ static bool holds_types(const char *name)
 	return name && (!strcmp(name, "LowFrequencyHeap") || !strcmp(name, "HighFrequencyHeap"));
 }
 
-com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a)
-{
+/* What a loader allocator keeps things in. */
+struct loader_heaps {
 	uint64_t heaps[MAX_LOADER_HEAPS];
 	uint32_t kinds[MAX_LOADER_HEAPS];
-	char *names[MAX_LOADER_HEAPS] = { 0 };
-	int32_t n = 0, n_names = 0;
-	dacp_heap_block_fn callback = on_block;
+	char *names[MAX_LOADER_HEAPS];
+	int32_t n;
+};
+
+static com_hr find_heaps(struct host *h, uint64_t allocator, struct loader_heaps *ret)
+{
+	int32_t n_names = 0;
+	memset(ret, 0, sizeof(*ret));
 	if (!h->sos13)
 		return COM_E_NOTIMPL;
-	com_hr hr = COM_CALL(h->sos13, GetLoaderAllocatorHeaps, q->values[0], MAX_LOADER_HEAPS, heaps, kinds, &n);
+	com_hr hr = COM_CALL(h->sos13, GetLoaderAllocatorHeaps, allocator, MAX_LOADER_HEAPS, ret->heaps, ret->kinds,
+			     &ret->n);
 	if (hr >= 0)
-		hr = COM_CALL(h->sos13, GetLoaderAllocatorHeapNames, MAX_LOADER_HEAPS, names, &n_names);
-	if (hr < 0)
-		return hr;
+		hr = COM_CALL(h->sos13, GetLoaderAllocatorHeapNames, MAX_LOADER_HEAPS, ret->names, &n_names);
+	ret->n = MIN(ret->n, n_names);
+	ret->n = MIN(ret->n, MAX_LOADER_HEAPS);
+	return hr;
+}
+
+com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a)
+{
+	struct loader_heaps l;
+	dacp_heap_block_fn callback = on_block;
+	com_hr hr = find_heaps(h, q->values[0], &l);
 	heap_answer = a;
-	for (int32_t i = 0; i < n && i < n_names && i < MAX_LOADER_HEAPS; i++)
-		if (holds_types(names[i]))
-			(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[i], kinds[i], (void *)callback);
-	return COM_OK;
+	for (int32_t i = 0; hr >= 0 && i < l.n; i++)
+		if (holds_types(l.names[i]))
+			(void)COM_CALL(h->sos13, TraverseLoaderHeap, l.heaps[i], l.kinds[i], (void *)callback);
+	return hr < 0 ? hr : COM_OK;
 }
 
 /* ---- all of its heaps by name ---- */
@@ -206,26 +220,17 @@ static com_hr code_heaps(struct host *h, struct answer *a)
 
 com_hr answer_named_heaps(struct host *h, const struct question *q, struct answer *a)
 {
-	uint64_t heaps[MAX_LOADER_HEAPS];
-	uint32_t kinds[MAX_LOADER_HEAPS];
-	char *names[MAX_LOADER_HEAPS] = { 0 };
-	int32_t n = 0, n_names = 0;
+	struct loader_heaps l;
 	dacp_heap_block_fn callback = count_block;
 	if (!q->values[0])
 		return code_heaps(h, a);
-	if (!h->sos13)
-		return COM_E_NOTIMPL;
-	com_hr hr = COM_CALL(h->sos13, GetLoaderAllocatorHeaps, q->values[0], MAX_LOADER_HEAPS, heaps, kinds, &n);
-	if (hr >= 0)
-		hr = COM_CALL(h->sos13, GetLoaderAllocatorHeapNames, MAX_LOADER_HEAPS, names, &n_names);
-	if (hr < 0)
-		return hr;
-	for (int32_t i = 0; i < n && i < n_names && i < MAX_LOADER_HEAPS; i++) {
+	com_hr hr = find_heaps(h, q->values[0], &l);
+	for (int32_t i = 0; hr >= 0 && i < l.n; i++) {
 		memset(&counted, 0, sizeof(counted));
-		if (heaps[i])
-			(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[i], kinds[i], (void *)callback);
-		if (counted.blocks && names[i])
-			add_named(a, names[i]);
+		if (l.heaps[i])
+			(void)COM_CALL(h->sos13, TraverseLoaderHeap, l.heaps[i], l.kinds[i], (void *)callback);
+		if (counted.blocks && l.names[i])
+			add_named(a, l.names[i]);
 	}
-	return COM_OK;
+	return hr < 0 ? hr : COM_OK;
 }

@@ -123,13 +123,6 @@ int64_t params_int(const struct params *p, const char *key)
 	return v;
 }
 
-double params_float(const struct params *p, const char *key)
-{
-	double v = 0;
-	str_to_double(params_text(p, key), &v);
-	return v;
-}
-
 bool params_bool(const struct params *p, const char *key)
 {
 	bool v = false;

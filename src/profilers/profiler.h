@@ -80,5 +80,4 @@ struct err *params_set(struct params *p, const char *key, const char *value) MUS
 bool params_is_default(const struct params *p, const char *key);
 const char *params_text(const struct params *p, const char *key);
 int64_t params_int(const struct params *p, const char *key);
-double params_float(const struct params *p, const char *key);
 bool params_bool(const struct params *p, const char *key);

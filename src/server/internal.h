@@ -60,7 +60,6 @@ struct jobs *jobs_new(void (*work)(struct request *r));
 void jobs_free(struct jobs *jobs); /* waits for all of them */
 /* false when there are too many already. */
 bool jobs_add(struct jobs *jobs, struct request *r);
-size_t jobs_waiting(struct jobs *jobs);
 
 /* live.c: server-sent events. Any thread. */
 struct live *live_new(void);

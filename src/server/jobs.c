@@ -108,14 +108,6 @@ bool jobs_add(struct jobs *j, struct request *r)
 	return ok;
 }
 
-size_t jobs_waiting(struct jobs *j)
-{
-	pthread_mutex_lock(&j->lock);
-	size_t n = j->waiting;
-	pthread_mutex_unlock(&j->lock);
-	return n;
-}
-
 void jobs_free(struct jobs *j)
 {
 	if (!j)

@@ -441,14 +441,6 @@ struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 	return v;
 }
 
-size_t watches_count(struct watches *w)
-{
-	pthread_mutex_lock(&w->lock);
-	size_t n = w->list.n;
-	pthread_mutex_unlock(&w->lock);
-	return n;
-}
-
 void watches_free(struct watches *w)
 {
 	if (!w)

@@ -36,4 +36,3 @@ struct watch_vitals {
 	double heap_bytes, exceptions_per_second, gc_percent;
 };
 struct watch_vitals watches_vitals(struct watches *w, const struct patient *p);
-size_t watches_count(struct watches *w);
