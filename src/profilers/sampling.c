@@ -10,9 +10,10 @@
 #define STACK_BYTES 16384
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS 250000000ull
-/* From this share of cut stacks on the copies grow. */
+/* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
+ * for: a target that is mostly idle gives few. */
 #define CUT_SHARE 0.005
-#define CUT_LEAST 200 /* samples, before a share is taken for what it seems */
+#define CUT_LEAST 3
 
 /* --- records --- */
 
@@ -147,7 +148,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = facts_of(g);
-	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
+	if (g->cut < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
 	struct err *err = NULL;
