@@ -7,7 +7,6 @@
 #include "profilers/code_files.h"
 #include "profilers/sampling_parts.h"
 
-#define STACK_BYTES 16384
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS 250000000ull
 /* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
@@ -115,8 +114,8 @@ static struct err *start(void *user)
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
-					 .stack_bytes =
-						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+					 .stack_bytes = g->options->stack_bytes ? g->options->stack_bytes
+										: SAMPLING_STACK_BYTES };
 	if (g->agent)
 		return start_agent(g, config.stack_bytes);
 	g->share = 1;
