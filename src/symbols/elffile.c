@@ -1,13 +1,11 @@
 #include "symbols/elffile.h"
 #include "base/arena.h"
+#include "base/filemap.h"
 #include "base/vec.h"
 #include <elf.h>
-#include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #define FILE_MAX ((uint64_t)4 << 30)
 #define SEGMENTS_MAX 64
@@ -29,9 +27,9 @@ struct symbol {
 };
 
 struct elf {
-	uint8_t *bytes;
+	const uint8_t *bytes;
 	size_t len;
-	bool mapped;
+	struct filemap file; /* empty: the bytes are ours */
 	Elf64_Phdr segments[SEGMENTS_MAX];
 	size_t n_segments;
 	VEC(Elf64_Shdr) sections;
@@ -44,10 +42,10 @@ struct elf {
 	struct arena made; /* names that are in no file */
 };
 
-/* NULL unless all of it is in the file. */
+/* NULL unless all of it is in the file, and always once that was cut short. */
 static const void *in_file(const struct elf *e, uint64_t offset, uint64_t len)
 {
-	if (offset > e->len || len > e->len - offset)
+	if (offset > e->len || len > e->len - offset || filemap_shrunk(&e->file))
 		return NULL;
 	return e->bytes + offset;
 }
@@ -153,19 +151,16 @@ static struct err *parse(struct elf *e)
 
 struct err *elf_open(int fd, struct elf **ret)
 {
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return err_errno(errno, "look at a file");
-	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (uint64_t)st.st_size > FILE_MAX)
-		return err_new(ERR_BAD_DATA, "not a file of ordinary size");
 	CLEANUP(elf_freep) struct elf *e = mem_zalloc(sizeof(*e));
-	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return err_errno(errno, "map a file");
-	e->bytes = bytes;
-	e->len = (size_t)st.st_size;
-	e->mapped = true;
-	TRY(parse(e));
+	TRY(filemap_open(fd, FILE_MAX, &e->file));
+	e->bytes = e->file.bytes;
+	e->len = e->file.len;
+	struct err *err = parse(e);
+	if (filemap_shrunk(&e->file)) {
+		err_ignore(err);
+		return err_new(ERR_IO, "it became shorter while it was read");
+	}
+	TRY(err);
 	*ret = STEAL(e);
 	return NULL;
 }
@@ -184,10 +179,9 @@ void elf_free(struct elf *e)
 {
 	if (!e)
 		return;
-	if (e->mapped)
-		munmap(e->bytes, e->len);
-	else
-		mem_free(e->bytes);
+	if (!e->file.bytes)
+		mem_free((void *)(uintptr_t)e->bytes);
+	filemap_close(&e->file);
 	elf_free(e->mini);
 	vec_free(&e->sections);
 	vec_free(&e->symbols);
@@ -373,6 +367,19 @@ static void read_symbols(struct elf *e, struct elf *more)
 	e->symbols.n = n;
 }
 
+bool elf_shrunk(const struct elf *e)
+{
+	return filemap_shrunk(&e->file);
+}
+
+/* Names lie in the files, and one that was cut short may end anywhere. */
+static const char *whole_name(const struct elf *e, const struct elf *more, const char *name)
+{
+	return *name && strnlen(name, NAME_BYTES_MAX) < NAME_BYTES_MAX && !elf_shrunk(e) && (!more || !elf_shrunk(more))
+		       ? name
+		       : NULL;
+}
+
 const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va)
 {
 	if (!e->symbols_read)
@@ -389,7 +396,7 @@ const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va)
 	for (size_t i = low; i > 0 && low - i < 4; i--) {
 		const struct symbol *s = &e->symbols.v[i - 1];
 		if (va - s->va < s->size && (i == low || !s->unsized))
-			return s->name;
+			return whole_name(e, more, s->name);
 	}
 	return NULL;
 }

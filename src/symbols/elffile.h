@@ -8,12 +8,16 @@
 
 struct elf;
 
-/* Takes a regular file of at most 4 GB. The descriptor stays the caller's. */
+/* Takes a regular file of at most 4 GB. The descriptor stays the caller's. When somebody cuts the file short later,
+ * there is nothing in it any more, no name either. */
 struct err *elf_open(int fd, struct elf **ret) MUST_USE;
 /* Takes over the bytes (mem_free). */
 struct err *elf_from_bytes(void *bytes, size_t len, struct elf **ret) MUST_USE;
 void elf_free(struct elf *e);
 DEFINE_CLEANUP(elf_free, struct elf *)
+
+/* It was cut short, and that was noticed by reading. */
+bool elf_shrunk(const struct elf *e);
 
 /* The virtual address that the byte at this file offset is linked to; false outside of what is loaded. */
 bool elf_va(const struct elf *e, uint64_t offset, uint64_t *ret_va);

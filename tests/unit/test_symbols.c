@@ -7,6 +7,7 @@
 #include "unit.h"
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const struct build_elf_symbol symbols[] = {
@@ -220,6 +221,63 @@ static void our_own_space(void **state)
 	space_free(s);
 }
 
+static int built_file(void)
+{
+	CLEANUP(buf_free) struct buf out = { 0 };
+	int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	build_elf(&(struct build_elf){ .symbols = symbols, .n_symbols = ARRAY_SIZE(symbols) }, &out);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, out.data, out.len), (ssize_t)out.len);
+	return fd;
+}
+
+/* While we have it open, before and after its names were read. */
+static void a_file_that_is_cut_short_loses_its_names(void **state)
+{
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		CLOSE_FD int fd = built_file();
+		CLEANUP(elf_freep) struct elf *e = NULL, *whole = open_built(&(struct build_elf){ 0 });
+		size_t len;
+		assert_ok(elf_open(fd, &e));
+		if (asked)
+			assert_string_equal(elf_symbol(e, NULL, 0x1000), "outer");
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_null(elf_symbol(e, NULL, 0x1000));
+		assert_true(elf_shrunk(e));
+		assert_null(elf_at(e, 0x1000, &len));
+		/* And as the debug file of another. */
+		assert_null(elf_symbol(whole, e, 0x1000));
+		assert_false(elf_shrunk(whole));
+	}
+}
+
+static void a_space_says_what_was_cut_short(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/drdotnet-unit-cut-XXXXXX";
+	CLOSE_FD int fd = mkstemp(path);
+	CLEANUP(buf_free) struct buf out = { 0 };
+	build_elf(&(struct build_elf){ .symbols = symbols, .n_symbols = ARRAY_SIZE(symbols) }, &out);
+	assert_int_equal(write(fd, out.data, out.len), (ssize_t)out.len);
+	uint8_t *at = mmap(NULL, out.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	unlink(path);
+
+	CLEANUP(space_freep) struct space *s = space_new(getpid());
+	CLEANUP(buf_free) struct buf name = { 0 };
+	const struct space_map *map = space_find(s, (uintptr_t)at);
+	assert_true(space_symbol(s, map, (uintptr_t)at + 0x1000, &name));
+	assert_string_equal(buf_cstr(&name), "outer");
+	assert_false(map->object->shrunk);
+	assert_int_equal(ftruncate(fd, 100), 0);
+	buf_clear(&name);
+	assert_false(space_symbol(s, map, (uintptr_t)at + 0x1000, &name));
+	assert_int_equal(name.len, 0);
+	assert_true(map->object->shrunk);
+	munmap(at, out.len);
+}
+
 static void a_space_without_a_process(void **state)
 {
 	(void)state;
@@ -424,6 +482,8 @@ int main(void)
 		cmocka_unit_test(a_name_that_unfolds_without_end_stays_as_it_is),
 		cmocka_unit_test(our_own_space),
 		cmocka_unit_test(a_space_without_a_process),
+		cmocka_unit_test(a_file_that_is_cut_short_loses_its_names),
+		cmocka_unit_test(a_space_says_what_was_cut_short),
 		cmocka_unit_test(functions_of_a_pe_file),
 		cmocka_unit_test(keys_are_those_of_the_protocol),
 		cmocka_unit_test(names_that_are_none_make_no_key),
