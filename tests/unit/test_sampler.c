@@ -510,12 +510,15 @@ static void on_record(void *user, const struct record *r)
 	s->path += named(s, 1, "burn_outer") && named(s, 2, "burner");
 }
 
-static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
+static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cpu)
 {
 	struct sampler *s;
-	struct sampler_config config = {
-		.pid = getpid(), .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 16384, .max_fds = max_fds
-	};
+	struct sampler_config config = { .pid = getpid(),
+					 .kind = SAMPLER_CPU,
+					 .period = 1000000,
+					 .stack_bytes = 16384,
+					 .max_fds = max_fds,
+					 .whole_cpus = whole_cpus };
 	struct err *err = sampler_open(&config, &s);
 	if (err && err_kind(err) == ERR_DENIED) {
 		err_free(err);
@@ -554,13 +557,19 @@ static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
 static void a_thread_of_ours_is_sampled_to_its_root(void **state)
 {
 	(void)state;
-	sample_ourselves(0, false);
+	sample_ourselves(0, false, false);
 }
 
 static void with_few_descriptors_whole_cpus_are_sampled(void **state)
 {
 	(void)state;
-	sample_ourselves(2, true);
+	sample_ourselves(2, false, true);
+}
+
+static void whole_cpus_are_sampled_when_wanted(void **state)
+{
+	(void)state;
+	sample_ourselves(0, true, true);
 }
 
 static void count_samples(void *user, const struct record *r)
@@ -640,6 +649,7 @@ int main(void)
 		cmocka_unit_test(names_of_threads_and_new_programs),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
+		cmocka_unit_test(whole_cpus_are_sampled_when_wanted),
 		cmocka_unit_test(resting_it_hears_nothing_and_goes_on_with_what_changed),
 		cmocka_unit_test(a_process_that_is_gone),
 	};
