@@ -3,6 +3,7 @@
  *   Type+<>c.<Method>b__3_0                 the first lambda; also Type+<>c__DisplayClass3_0.<Method>b__1, the second
  *   Type.<Method>g__Local|3_0               a local function
  *   Name`2[System.__Canon,System.Int32]     a generic type and what it was made for
+ *   <File>F0123...__Type                    a type that only its own file knows, as generators of source make them
  * and as types of objects:
  *   Type+<Method>d__5                       what such a method keeps while it waits: goes by the method
  *   Type+<>c__DisplayClass3_0, Type+<>c     what lambdas keep: "Type.(closure)", "Type.(lambdas)"
@@ -118,6 +119,15 @@ static bool name_ends(const char *s, const char *end)
 	return s >= end || strchr("+.[`,]", *s);
 }
 
+/* Behind the hash of a file's path, at s: F, 64 hexadecimal digits, two underscores. NULL: it is none. */
+static const char *skip_file_hash(const char *s, const char *end)
+{
+	enum { HASH = 64 };
+	if (end - s <= HASH + 3 || *s != 'F' || strspn(s + 1, "0123456789ABCDEF") != HASH)
+		return NULL;
+	return str_starts(s + 1 + HASH, "__") ? s + 1 + HASH + 2 : NULL;
+}
+
 /* A class that the compiler made, at s: returns what follows it. NULL: it is none. */
 static const char *show_made(const char *s, const char *end, struct buf *out)
 {
@@ -126,6 +136,9 @@ static const char *show_made(const char *s, const char *end, struct buf *out)
 	if (rest >= end)
 		return NULL;
 	if (close > s + 1) {
+		const char *type = skip_file_hash(rest, end);
+		if (type)
+			return type;
 		const char *after = *rest == 'd' ? skip_number(rest + 1, end) : NULL;
 		if (!after || !name_ends(after, end))
 			return NULL;
@@ -261,9 +274,12 @@ void method_show(const char *space, const char *name, struct buf *out)
 			break;
 		inner = angle(deeper + 1, &len, &rest);
 	}
-	if (inner && len && str_starts(rest, "d") && (str_eq(name, "MoveNext") || str_eq(name, "MoveNextAsync"))) {
+	if (inner && len && str_starts(rest, "d")) {
 		CLEANUP(mem_freep) char *method = mem_strndup(inner, len);
 		show_member(space, made, method, out);
+		/* What an iterator does besides: "Load.Dispose" of "System.IDisposable.Dispose". */
+		if (!str_eq(name, "MoveNext") && !str_eq(name, "MoveNextAsync"))
+			buf_printf(out, ".%s", short_name(name, name + strlen(name)));
 		return;
 	}
 	show_member(space, *made ? made : space + strlen(space), name, out);
