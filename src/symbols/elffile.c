@@ -267,7 +267,9 @@ static void add_symbols(struct elf *into, const struct elf *from, const Elf64_Sh
 		if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !sym.st_value || sym.st_shndx == SHN_UNDEF)
 			continue;
 		const char *name = section_string(from, s->sh_link, sym.st_name);
-		if (name && *name)
+		/* The linker's own, without a size: behind it lie the stubs of calls into other libraries. */
+		bool linkers = !sym.st_size && name && (!strcmp(name, "_init") || !strcmp(name, "_fini"));
+		if (name && *name && !linkers)
 			vec_push(&into->symbols, ((struct symbol){ sym.st_value, sym.st_size, name }));
 	}
 }
