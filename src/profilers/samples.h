@@ -53,6 +53,7 @@ struct samples {
 	struct map_u64 stack_index; /* hash -> first stack */
 	VEC(struct sample) list;
 	uint64_t dropped; /* samples beyond what we keep */
+	bool lock_frames; /* live only: a lock statement that waits has a frame of its own (from .NET 10 on) */
 };
 
 struct samples *samples_new(void);

@@ -46,11 +46,15 @@ void sampling_on_record(void *user, const struct record *r)
 		g->exec_ns = r->time;
 	if (g->exec_ns && r->time >= g->exec_ns)
 		return;
+	if (!its_own) {
+		sampling_on_started(g, r);
+		return;
+	}
 	if (r->kind == RECORD_SAMPLE)
 		on_sample(g, r);
 	else if (r->kind == RECORD_SWITCH && g->switches)
 		switches_switch(g->switches, sampling_thread(g, r->tid), r->time, r->out, r->preempted);
-	else if (r->kind == RECORD_COMM && its_own)
+	else if (r->kind == RECORD_COMM)
 		samples_thread_name(g->samples, sampling_thread(g, r->tid), r->comm, r->comm_len);
 }
 
@@ -107,6 +111,9 @@ static struct err *start(void *user)
 	pid_t pid = g->exam->patient->target.pid;
 	/* Who did not answer just now would keep us waiting again. */
 	g->facts->named = g->facts->named && g->compiled->opened;
+	bool watch_lives = g->options->kind == SAMPLER_CPU && !g->agent;
+	if (watch_lives)
+		sampling_lives_begin(g);
 	if (g->facts->named)
 		TRY(list_code(g, "early-names"));
 	else
@@ -118,6 +125,7 @@ static struct err *start(void *user)
 										: SAMPLING_STACK_BYTES };
 	if (g->agent)
 		return start_agent(g, config.stack_bytes);
+	g->facts->short_lived = config.whole_cpus = watch_lives && sampling_lives_are_short(g);
 	g->share = 1;
 	if (g->switches) {
 		switching_begin(g);
@@ -248,7 +256,10 @@ static struct err *finish(struct sampling *g)
 		lines_save(g->options->lines, g->samples, g->exam);
 	}
 	g->facts->kernel = f.kernel;
+	g->facts->kernel_names |= !g->kernel_seen;
 	g->facts->per_cpu = f.per_cpu;
+	g->facts->short_lived &= f.per_cpu;
+	sampling_started_sum(g);
 	g->facts->lost = f.lost;
 	g->facts->throttled = f.throttled;
 	g->facts->period = f.period;
@@ -282,6 +293,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->options = options;
 	g->facts = facts;
 	g->samples = samples_new();
+	g->samples->lock_frames = exam_runtime_major(exam) >= 10;
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
 	g->single_file = g->gc.runtime && !str_starts(g->gc.runtime, "libcoreclr");
@@ -330,6 +342,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
 	map_u64_free(&g->first_runs);
+	sampling_lives_fini(g);
 	vec_free(&g->later);
 	gc_marks_fini(&g->gc);
 	jit_marks_fini(&g->jit);

@@ -44,6 +44,9 @@ struct sampling_facts {
 	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 	uint64_t handled, handler_ns, handler_max_ns; /* by agent: what its samples cost the process */
 	uint64_t untimed;			      /* by agent: threads that could have no timer */
+	bool short_lived;    /* that is why whole cpus were watched: threads end before a sample of theirs is due */
+	uint64_t started_ns; /* CPU time of processes that it started meanwhile; not in the samples */
+	char started[16];    /* the name of most of these */
 };
 
 /* Whose code a namespace is, and a native library. */

@@ -510,6 +510,7 @@ static void on_record(void *user, const struct record *r)
 	s->path += named(s, 1, "burn_outer") && named(s, 2, "burner");
 }
 
+<<<<<<< HEAD
 /* As compilers write them: nothing says that rbx and r14 are popped in the epilogue. Its caller's frame is found by
  * rbx, which only is right when it was left as it is. Unwound, never run. */
 __asm__(".pushsection .text\n"
@@ -564,11 +565,17 @@ static void registers_that_an_epilogue_popped(void **state)
 }
 
 static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
+=======
+static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cpu)
+>>>>>>> unseen5
 {
 	struct sampler *s;
-	struct sampler_config config = {
-		.pid = getpid(), .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 16384, .max_fds = max_fds
-	};
+	struct sampler_config config = { .pid = getpid(),
+					 .kind = SAMPLER_CPU,
+					 .period = 1000000,
+					 .stack_bytes = 16384,
+					 .max_fds = max_fds,
+					 .whole_cpus = whole_cpus };
 	struct err *err = sampler_open(&config, &s);
 	if (err && err_kind(err) == ERR_DENIED) {
 		err_free(err);
@@ -607,13 +614,19 @@ static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
 static void a_thread_of_ours_is_sampled_to_its_root(void **state)
 {
 	(void)state;
-	sample_ourselves(0, false);
+	sample_ourselves(0, false, false);
 }
 
 static void with_few_descriptors_whole_cpus_are_sampled(void **state)
 {
 	(void)state;
-	sample_ourselves(2, true);
+	sample_ourselves(2, false, true);
+}
+
+static void whole_cpus_are_sampled_when_wanted(void **state)
+{
+	(void)state;
+	sample_ourselves(0, true, true);
 }
 
 static void count_samples(void *user, const struct record *r)
@@ -694,6 +707,7 @@ int main(void)
 		cmocka_unit_test(registers_that_an_epilogue_popped),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
+		cmocka_unit_test(whole_cpus_are_sampled_when_wanted),
 		cmocka_unit_test(resting_it_hears_nothing_and_goes_on_with_what_changed),
 		cmocka_unit_test(a_process_that_is_gone),
 	};
