@@ -510,7 +510,6 @@ static void on_record(void *user, const struct record *r)
 	s->path += named(s, 1, "burn_outer") && named(s, 2, "burner");
 }
 
-<<<<<<< HEAD
 /* As compilers write them: nothing says that rbx and r14 are popped in the epilogue. Its caller's frame is found by
  * rbx, which only is right when it was left as it is. Unwound, never run. */
 __asm__(".pushsection .text\n"
@@ -564,10 +563,7 @@ static void registers_that_an_epilogue_popped(void **state)
 	space_free(space);
 }
 
-static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
-=======
 static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cpu)
->>>>>>> unseen5
 {
 	struct sampler *s;
 	struct sampler_config config = { .pid = getpid(),
