@@ -18,15 +18,15 @@ struct eventpipe_session {
 	uint8_t *chunk;
 };
 
-struct err *eventpipe_open(const char *socket, const struct ipc_trace_config *config,
-			   const struct nettrace_options *options, const struct eventpipe_sink *sink,
-			   struct deadline deadline, struct eventpipe_session **ret)
+static struct err *open_session(const char *socket, const struct ipc_trace_config *config,
+				const struct nettrace_options *options, const struct eventpipe_sink *sink,
+				struct deadline deadline, bool stop, struct eventpipe_session **ret)
 {
 	CLEANUP(eventpipe_freep) struct eventpipe_session *s = mem_zalloc(sizeof(*s));
 	s->trace.fd = s->stop_fd = -1;
 	s->sink = *sink;
 	s->socket = mem_strdup(socket);
-	TRY(ipc_trace_start(socket, config, deadline, &s->trace));
+	TRY(ipc_trace_glance(socket, config, deadline, &s->trace, stop ? &s->stop_fd : NULL));
 	int flags = fcntl(s->trace.fd, F_GETFL);
 	if (flags < 0 || fcntl(s->trace.fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_errno(errno, "event stream");
@@ -34,6 +34,20 @@ struct err *eventpipe_open(const char *socket, const struct ipc_trace_config *co
 	s->chunk = mem_alloc(CHUNK_BYTES);
 	*ret = STEAL(s);
 	return NULL;
+}
+
+struct err *eventpipe_open(const char *socket, const struct ipc_trace_config *config,
+			   const struct nettrace_options *options, const struct eventpipe_sink *sink,
+			   struct deadline deadline, struct eventpipe_session **ret)
+{
+	return open_session(socket, config, options, sink, deadline, false, ret);
+}
+
+struct err *eventpipe_glance(const char *socket, const struct ipc_trace_config *config,
+			     const struct nettrace_options *options, const struct eventpipe_sink *sink,
+			     struct deadline deadline, struct eventpipe_session **ret)
+{
+	return open_session(socket, config, options, sink, deadline, true, ret);
 }
 
 void eventpipe_free(struct eventpipe_session *s)

@@ -19,6 +19,10 @@ struct eventpipe_session;
 struct err *eventpipe_open(const char *socket, const struct ipc_trace_config *config,
 			   const struct nettrace_options *options, const struct eventpipe_sink *sink,
 			   struct deadline deadline, struct eventpipe_session **ret) MUST_USE;
+/* The same, stopped at once: for what the runtime lists when a session ends. Keep pumping until the end. */
+struct err *eventpipe_glance(const char *socket, const struct ipc_trace_config *config,
+			     const struct nettrace_options *options, const struct eventpipe_sink *sink,
+			     struct deadline deadline, struct eventpipe_session **ret) MUST_USE;
 /* Closes; the runtime ends the session by itself when it was not stopped. */
 void eventpipe_free(struct eventpipe_session *s);
 DEFINE_CLEANUP(eventpipe_free, struct eventpipe_session *)

@@ -62,24 +62,41 @@ static struct err *session_of(const uint8_t *payload, size_t len, uint64_t *ret)
 	return cursor_ok(&c) ? NULL : err_new(ERR_BAD_DATA, "the runtime's answer names no session");
 }
 
-/* Asks with one version; *ret_known is false when the runtime does not know that version. */
+static struct err *stop_request(uint64_t session_id, struct buf *request)
+{
+	wire_begin(request, WIRE_SET_TRACING, WIRE_STOP_TRACING);
+	wire_u64(request, session_id);
+	return wire_end(request);
+}
+
+/* Asks with one version; *ret_known is false when the runtime does not know that version. With ret_stop_fd it is
+ * stopped again by a connection that has been made before, so that nothing is left to do but to send. */
 static struct err *try_version(const char *socket, const struct ipc_trace_config *config, int version,
-			       struct deadline deadline, bool *ret_known, struct ipc_trace *ret)
+			       struct deadline deadline, bool *ret_known, struct ipc_trace *ret, int *ret_stop_fd)
 {
 	CLEANUP(buf_free) struct buf request = { 0 };
 	CLEANUP(buf_free) struct buf reply = { 0 };
+	CLEANUP(buf_free) struct buf stop = { 0 };
 	CLOSE_FD int fd = -1;
+	CLOSE_FD int stop_fd = -1;
 	const uint8_t *payload;
 	size_t len;
 	uint32_t hresult;
 	TRY(wire_collect_tracing(version, config, &request));
 	TRY(send_to(socket, &request, deadline, &fd));
+	if (ret_stop_fd)
+		TRY(connect_wait(socket, deadline, &stop_fd));
 	TRY(read_reply(fd, deadline, &reply, &payload, &len, &hresult));
 	*ret_known = hresult != WIRE_UNKNOWN_COMMAND;
 	if (hresult)
 		return *ret_known ? wire_refusal(hresult) : NULL;
 	uint64_t session_id;
 	TRY(session_of(payload, len, &session_id));
+	if (ret_stop_fd) {
+		TRY(stop_request(session_id, &stop));
+		TRY(connect_send(stop_fd, &stop, deadline));
+		*ret_stop_fd = fd_steal(&stop_fd);
+	}
 	*ret = (struct ipc_trace){ .fd = fd_steal(&fd), .session_id = session_id, .command = version };
 	return NULL;
 }
@@ -92,12 +109,13 @@ static bool wants_ids(const struct ipc_trace_config *config)
 	return false;
 }
 
-struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
-			    struct ipc_trace *ret)
+struct err *ipc_trace_glance(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			     struct ipc_trace *ret, int *ret_stop_fd)
 {
 	for (int version = 6; version >= 1; version--) {
 		bool known = true;
-		TRY_WRAP(try_version(socket, config, version, deadline, &known, ret), "start an event session");
+		TRY_WRAP(try_version(socket, config, version, deadline, &known, ret, ret_stop_fd),
+			 "start an event session");
 		if (!known)
 			continue;
 		ret->stacks_refused = !config->stacks && version < 3;
@@ -105,6 +123,12 @@ struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *c
 		return NULL;
 	}
 	return err_new(ERR_UNSUPPORTED, "this runtime has no event sessions");
+}
+
+struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			    struct ipc_trace *ret)
+{
+	return ipc_trace_glance(socket, config, deadline, ret, NULL);
 }
 
 #define ASK_VERSION 2 /* which every runtime with event sessions knows */
@@ -133,9 +157,7 @@ struct err *ipc_trace_answer(int fd, struct deadline deadline, uint64_t *ret_ses
 struct err *ipc_trace_stop(const char *socket, uint64_t session_id, struct deadline deadline, int *ret_fd)
 {
 	CLEANUP(buf_free) struct buf request = { 0 };
-	wire_begin(&request, WIRE_SET_TRACING, WIRE_STOP_TRACING);
-	wire_u64(&request, session_id);
-	TRY(wire_end(&request));
+	TRY(stop_request(session_id, &request));
 	TRY_WRAP(send_to(socket, &request, deadline, ret_fd), "stop the event session");
 	return NULL;
 }

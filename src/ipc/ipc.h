@@ -44,6 +44,10 @@ struct ipc_trace {
 /* Probes the command version downwards. Provider callbacks run in the target before the reply, so give it seconds. */
 struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
 			    struct ipc_trace *ret) MUST_USE;
+/* Starts and stops it in one go, for what the runtime lists at the end. Quick enough, it ends before the runtime's
+ * thread for it has begun its first sleep of 100 ms. *ret_stop_fd is as that of ipc_trace_stop(). */
+struct err *ipc_trace_glance(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
+			     struct ipc_trace *ret, int *ret_stop_fd) MUST_USE;
 /* Sends the same and returns at once, for providers that work while they are turned on and keep the runtime from
  * answering meanwhile: the answer comes on *ret_fd, and behind it the stream. */
 struct err *ipc_trace_ask(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,

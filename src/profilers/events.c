@@ -77,7 +77,8 @@ static void on_bytes(void *user, const void *data, size_t len)
 
 static const struct nettrace_callbacks callbacks = { .header = on_header, .event = on_event };
 
-static struct err *live_open(struct live *l)
+/* glance: it is stopped at once, too. */
+static struct err *live_open(struct live *l, bool glance)
 {
 	struct events_stream *s = l->stream;
 	struct ipc_trace_config config = {
@@ -95,8 +96,9 @@ static struct err *live_open(struct live *l)
 	}
 	l->opened_at_ns = l->last_byte_ns = clock_mono_ns();
 	l->burst_seen = l->next_open_ns = 0;
-	TRY(eventpipe_open(l->exam->patient->target.socket, &config, &options, &sink, deadline_in_ms(OPEN_TIMEOUT_MS),
-			   &l->session));
+	TRY((glance ? eventpipe_glance : eventpipe_open)(l->exam->patient->target.socket, &config, &options, &sink,
+							 deadline_in_ms(OPEN_TIMEOUT_MS), &l->session));
+	l->closed_by_us = glance;
 	l->opened_at_ns = clock_mono_ns();
 	s->opened++;
 	s->stacks_refused |= eventpipe_trace(l->session)->stacks_refused;
@@ -414,7 +416,8 @@ static void loop_reopen(struct loop *loop)
 			continue;
 		l->next_open_ns = 0;
 		l->closed_by_us = false;
-		struct err *err = live_open(l);
+		struct err *err = live_open(l, l->stream->after);
+		/* A look at threads needs the time that a stop takes. */
 		if (!err && only_looks(l->stream))
 			err = live_stop(l);
 		if (err) {
@@ -450,7 +453,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		struct live *l = &loop->live[i];
 		l->least_gap_ns = window_ms * NS_PER_MS / BURSTS_MAX;
 		bool later = only_looks(l->stream) || l->stream->beside || (l->stream->optional && silent);
-		struct err *err = later ? NULL : live_open(l);
+		struct err *err = later ? NULL : live_open(l, false);
 		if (err && !l->stream->optional)
 			return err;
 		l->closed_by_us = err || (l->stream->optional && silent);
@@ -649,8 +652,8 @@ struct events_stream exam_compiled_stream(struct methods *methods)
 static struct err *rundown_live(struct exam *exam, struct events_stream *s)
 {
 	struct live l = { .exam = exam, .stream = s };
-	TRY(live_open(&l));
-	struct err *err = live_stop(&l);
+	TRY(live_open(&l, true));
+	struct err *err = NULL;
 	while (!err && l.session) {
 		err = fd_wait(eventpipe_fd(l.session), POLLIN, deadline_in_ms(SILENCE_TIMEOUT_MS));
 		if (!err)

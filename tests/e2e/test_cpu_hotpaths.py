@@ -47,6 +47,23 @@ def complete(home):
     return root / (root + lost)
 
 
+def of_the_last(report, seconds, method):
+    """The CPU time below that method in the last seconds of the window: {frame right below it: weight}."""
+    flame = next(block for block in report.data["blocks"] if block["block"] == "flame")
+    names, rows = [name for name, _ in flame["frames"]], 20  # of a column
+    below, stack = [], []
+    for frame, depth, *_ in flame["nodes"]:
+        stack[depth:] = [names[frame]]
+        at = stack.index(method) if method in stack else len(stack)
+        below.append(stack[at + 1] if at + 1 < len(stack) else "" if at < len(stack) else None)
+    found, column = {}, flame["heat"]["seconds"]
+    end = report.data["facts"]["windowNs"] / 1e9
+    for x, y, node, weight in flame["heat"]["cells"]:
+        if below[node] is not None and (x + y / rows) * column >= end - seconds:
+            found[below[node]] = found.get(below[node], 0) + weight
+    return found
+
+
 def with_end(report):
     """Stacks that ended before their root without being longer than the copy."""
     text = report.how["Whole stacks"]["context"] or ""
@@ -294,7 +311,7 @@ class Special(unittest.TestCase):
         self.assertFalse([frames for frames, _ in stacks(self.home) if "sleep" in ";".join(frames)])
 
     def test_code_that_is_unloaded(self):
-        """Load contexts come, work and go, and their places are used again: the work keeps its name."""
+        """Load contexts come, work and go, and their places are used again: the work keeps its name, up to the end."""
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("contexts", fx=fx, keep=0, rate=50, max=10000, work=2000) as patient:
                 patient.mark()
@@ -307,6 +324,10 @@ class Special(unittest.TestCase):
             work, whole = share(rows, truth["work"], "With callees"), share(rows, "Shop.Plugins.PluginHost.Price", "With callees")
             self.assertGreater(work, 0.05)
             self.assertGreater(work / whole, 0.9)
+            # And so is that of the last moments, though the runtime tells of new code only ten times a second.
+            late = of_the_last(report, 0.2, "Shop.Plugins.PluginHost.Price")
+            self.assertGreater(late.get(truth["work"], 0), 0)
+            self.assertLess(late.get("[stub]", 0), 0.1 * sum(late.values()), late)
             self.assertGreaterEqual(complete(self.home), 0.98)
 
     def test_a_thousand_threads_begin_and_end(self):

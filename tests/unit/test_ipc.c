@@ -381,6 +381,32 @@ static void test_trace_of_each_release(void **state)
 	}
 }
 
+/* Started and stopped in one go, whichever version it knows: the stream ends by itself. */
+static void test_trace_at_a_glance(void **state)
+{
+	(void)state;
+	static const int releases[] = { 11, 10, 9, 8, 3 };
+	for (size_t i = 0; i < ARRAY_SIZE(releases); i++) {
+		const char *path = socket_path();
+		struct fake_config config = { .release = releases[i], .stream = "Nettrace...", .stream_len = 11 };
+		struct fake_runtime *f = fake_runtime_start(path, config);
+		struct ipc_trace trace;
+		int stop = -1;
+		assert_ok(ipc_trace_glance(path, &trace_config, deadline_in_ms(ANSWER_MS), &trace, &stop));
+		assert_true(stop >= 0);
+		char stream[12];
+		assert_ok(fd_read_full(trace.fd, stream, 11, deadline_in_ms(ANSWER_MS)));
+		assert_err(fd_read_full(trace.fd, stream, 1, deadline_in_ms(ANSWER_MS)), ERR_IO);
+		CLEANUP(buf_free) struct buf requests = fake_runtime_requests(f);
+		const uint8_t *last = (const uint8_t *)requests.data + requests.len - 28;
+		assert_true(last[16] == 2 && last[17] == 1);
+		assert_int_equal(last[20] | last[21] << 8, 4711);
+		close(trace.fd);
+		close(stop);
+		fake_runtime_stop(f);
+	}
+}
+
 static void test_trace_of_bad_runtimes(void **state)
 {
 	(void)state;
@@ -401,6 +427,10 @@ static void test_trace_of_bad_runtimes(void **state)
 		bool waits = cases[i].mood == FAKE_SILENT || cases[i].mood == FAKE_DEAF;
 		struct deadline deadline = deadline_in_ms(waits ? SILENCE_MS : ANSWER_MS);
 		assert_err(ipc_trace_start(path, &trace_config, deadline, &trace), cases[i].kind);
+		int stop = -1;
+		deadline = deadline_in_ms(waits ? SILENCE_MS : ANSWER_MS);
+		assert_err(ipc_trace_glance(path, &trace_config, deadline, &trace, &stop), cases[i].kind);
+		assert_int_equal(stop, -1);
 		fake_runtime_stop(f);
 	}
 }
@@ -767,6 +797,7 @@ int main(void)
 		cmocka_unit_test(test_a_flood_of_silent_sockets_is_not_waited_for),
 		cmocka_unit_test(test_listener_must_be_the_process),
 		cmocka_unit_test(test_trace_of_each_release),
+		cmocka_unit_test(test_trace_at_a_glance),
 		cmocka_unit_test(test_trace_of_bad_runtimes),
 		cmocka_unit_test(test_too_long_request_is_not_sent),
 		cmocka_unit_test(test_truncated_replies),
