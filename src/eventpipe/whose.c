@@ -122,7 +122,9 @@ static bool is_known_library(const char *space)
 
 static bool is_platform(const char *space)
 {
-	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
+	static const char *const roots[] = {
+		"System", "Microsoft", "Interop", "Internal", "Windows", "MS", "<StartupCode$FSharp-Core>"
+	};
 	return is_below(space, roots, ARRAY_SIZE(roots));
 }
 

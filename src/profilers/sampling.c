@@ -7,12 +7,12 @@
 #include "profilers/code_files.h"
 #include "profilers/sampling_parts.h"
 
-#define STACK_BYTES 16384
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS 250000000ull
-/* From this share of cut stacks on the copies grow. */
+/* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
+ * for: a target that is mostly idle gives few. */
 #define CUT_SHARE 0.005
-#define CUT_LEAST 200 /* samples, before a share is taken for what it seems */
+#define CUT_LEAST 3
 
 /* --- records --- */
 
@@ -46,11 +46,15 @@ void sampling_on_record(void *user, const struct record *r)
 		g->exec_ns = r->time;
 	if (g->exec_ns && r->time >= g->exec_ns)
 		return;
+	if (!its_own) {
+		sampling_on_started(g, r);
+		return;
+	}
 	if (r->kind == RECORD_SAMPLE)
 		on_sample(g, r);
 	else if (r->kind == RECORD_SWITCH && g->switches)
 		switches_switch(g->switches, sampling_thread(g, r->tid), r->time, r->out, r->preempted);
-	else if (r->kind == RECORD_COMM && its_own)
+	else if (r->kind == RECORD_COMM)
 		samples_thread_name(g->samples, sampling_thread(g, r->tid), r->comm, r->comm_len);
 }
 
@@ -107,6 +111,9 @@ static struct err *start(void *user)
 	pid_t pid = g->exam->patient->target.pid;
 	/* Who did not answer just now would keep us waiting again. */
 	g->facts->named = g->facts->named && g->compiled->opened;
+	bool watch_lives = g->options->kind == SAMPLER_CPU && !g->agent;
+	if (watch_lives)
+		sampling_lives_begin(g);
 	if (g->facts->named)
 		TRY(list_code(g, "early-names"));
 	else
@@ -114,10 +121,11 @@ static struct err *start(void *user)
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
-					 .stack_bytes =
-						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+					 .stack_bytes = g->options->stack_bytes ? g->options->stack_bytes
+										: SAMPLING_STACK_BYTES };
 	if (g->agent)
 		return start_agent(g, config.stack_bytes);
+	g->facts->short_lived = config.whole_cpus = watch_lives && sampling_lives_are_short(g);
 	g->share = 1;
 	if (g->switches) {
 		switching_begin(g);
@@ -147,7 +155,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = facts_of(g);
-	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
+	if (g->cut < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
 	struct err *err = NULL;
@@ -248,7 +256,10 @@ static struct err *finish(struct sampling *g)
 		lines_save(g->options->lines, g->samples, g->exam);
 	}
 	g->facts->kernel = f.kernel;
+	g->facts->kernel_names |= !g->kernel_seen;
 	g->facts->per_cpu = f.per_cpu;
+	g->facts->short_lived &= f.per_cpu;
+	sampling_started_sum(g);
 	g->facts->lost = f.lost;
 	g->facts->throttled = f.throttled;
 	g->facts->period = f.period;
@@ -282,6 +293,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->options = options;
 	g->facts = facts;
 	g->samples = samples_new();
+	g->samples->lock_frames = exam_runtime_major(exam) >= 10;
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
 	g->single_file = g->gc.runtime && !str_starts(g->gc.runtime, "libcoreclr");
@@ -330,6 +342,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
 	map_u64_free(&g->first_runs);
+	sampling_lives_fini(g);
 	vec_free(&g->later);
 	gc_marks_fini(&g->gc);
 	jit_marks_fini(&g->jit);

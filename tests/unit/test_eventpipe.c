@@ -79,6 +79,25 @@ static void names_are_shown_as_written(void **state UNUSED)
 		{ "A`1+B[System.Collections.Generic.List`1[System.Int32]]", "F", "A.B<List<Int32>>.F" },
 		{ "X.Builder`1+Box`1[X.Void,Shop.Courier+<BookAsync>d__0]", "MoveNext",
 		  "X.Builder.Box<Void, BookAsync>.MoveNext" },
+		{ "Shop.Orders+<Lines>d__5", "System.IDisposable.Dispose", "Shop.Orders.Lines.Dispose" },
+		{ "Shop.Orders+<Lines>d__5", "System.Collections.Generic.IEnumerable<System.Int32>.GetEnumerator",
+		  "Shop.Orders.Lines.GetEnumerator" },
+		{ "Shop.Orders+<Lines>d__5", "<>m__Finally1", "Shop.Orders.Lines.<>m__Finally1" },
+		{ "Shop.<Codes_g>F0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF__Code_0+Runner",
+		  "Scan", "Shop.Code_0.Runner.Scan" },
+		{ "Shop.<Codes_g>F0123__Code", "Scan", "Shop.<Codes_g>F0123__Code.Scan" },
+		{ "Pharmacy.Program+main@36-2", "Invoke", "lambda at line 36 in Pharmacy.Program.main" },
+		{ "Pharmacy.Program+loop@26-2`1[System.__Canon]", "Invoke",
+		  "lambda at line 26 in Pharmacy.Program.loop" },
+		{ "Pharmacy.Program+clo@33", "Invoke", "lambda at line 33 in Pharmacy.Program" },
+		{ "Pharmacy.Program+Pipe #1 stage #1 at line 35@35", "Invoke",
+		  "lambda at line 35 in Pharmacy.Program" },
+		{ "Pharmacy.Program+taskflow@17", "MoveNext", "Pharmacy.Program.taskflow" },
+		{ "Pharmacy.Program+seqs@23", "GenerateNext", "Pharmacy.Program.seqs" },
+		{ "Pharmacy.Program+seqs@23", "Close", "Pharmacy.Program.seqs@23.Close" },
+		{ "Pharmacy.Program+@", "Invoke", "Pharmacy.Program.@.Invoke" },
+		{ "Ward.Program+_Closure$__2-1", "_Lambda$__6", "lambda 6 in Ward.Program" },
+		{ "Ward.Program+VB$StateMachine_1_Round", "MoveNext", "Ward.Program.Round" },
 		{ "", "IL_STUB_PInvoke", "IL_STUB_PInvoke" },
 		{ "T", "<odd", "T.<odd" },
 		{ "T`1[", "x`9[,", "T[.x[," },
@@ -143,6 +162,8 @@ static void no_name_makes_trouble(void **state UNUSED)
 static void framework_is_told_from_user_code(void **state UNUSED)
 {
 	assert_true(method_is_framework("System.String"));
+	assert_true(method_is_framework("<StartupCode$FSharp-Core>.$Async+Sleep@1809-3"));
+	assert_false(method_is_framework("<StartupCode$Pharmacy>.$Program"));
 	assert_true(method_is_framework("Microsoft.AspNetCore.Http.HttpContext"));
 	assert_true(method_is_framework("Interop+Sys"));
 	assert_true(method_is_framework("Npgsql.NpgsqlConnection"));

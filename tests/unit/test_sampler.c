@@ -510,12 +510,68 @@ static void on_record(void *user, const struct record *r)
 	s->path += named(s, 1, "burn_outer") && named(s, 2, "burner");
 }
 
-static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
+/* As compilers write them: nothing says that rbx and r14 are popped in the epilogue. Its caller's frame is found by
+ * rbx, which only is right when it was left as it is. Unwound, never run. */
+__asm__(".pushsection .text\n"
+	"epilogue_fn: .cfi_startproc\n"
+	"	push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp, -16\n"
+	"	mov %rsp, %rbp\n .cfi_def_cfa_register %rbp\n"
+	"	push %r14\n push %rbx\n .cfi_offset %rbx, -32\n .cfi_offset %r14, -24\n"
+	"	nop\n"
+	"epilogue_at0: pop %rbx\n"
+	"epilogue_at1: pop %r14\n"
+	"epilogue_at2: pop %rbp\n .cfi_def_cfa %rsp, 8\n"
+	"epilogue_at3: ret\n .cfi_endproc\n"
+	"epilogue_caller: .cfi_startproc\n .cfi_def_cfa %rbx, 16\n"
+	"	call epilogue_fn\n"
+	"epilogue_return: ret\n .cfi_endproc\n"
+	"epilogue_root: .cfi_startproc\n .cfi_undefined %rip\n"
+	"	call epilogue_caller\n"
+	"epilogue_end: ret\n .cfi_endproc\n"
+	".popsection\n");
+extern const char epilogue_at0[], epilogue_at1[], epilogue_at2[], epilogue_at3[], epilogue_return[], epilogue_end[];
+
+static void registers_that_an_epilogue_popped(void **state)
+{
+	(void)state;
+	enum { AX, CX, DX, BX, SP, BP };
+	struct space *space = space_new(getpid());
+	struct unwinder *u = unwinder_new(space, no_method, NULL);
+	static struct unwound unwound;
+	const char *at[] = { epilogue_at0, epilogue_at1, epilogue_at2, epilogue_at3 };
+	const uint64_t sp = 0x7f0000001000;
+	/* rbx, r14, rbp, the return address; then the caller's frame, of which the last word is where it returns to. */
+	const uint64_t words[] = {
+		sp + 40, 14, 99, (uint64_t)(uintptr_t)epilogue_return, 0, 0, (uint64_t)(uintptr_t)epilogue_end
+	};
+	for (size_t popped = 0; popped < ARRAY_SIZE(at); popped++) {
+		struct unwind_regs regs = { .ip = (uint64_t)(uintptr_t)at[popped] };
+		regs.r[SP] = sp + 8 * popped;
+		regs.r[BP] = popped == 3 ? 99 : sp + 16;
+		regs.r[BX] = popped ? sp + 40 : 1;
+		struct unwind_stack stack = { .sp = regs.r[SP],
+					      .bytes = (const uint8_t *)(words + popped),
+					      .n = sizeof(words) - 8 * popped };
+		unwind(u, &regs, &stack, &unwound);
+		assert_int_equal(unwound.end, UNWIND_ROOT);
+		assert_int_equal(unwound.guessed, 0);
+		assert_int_equal(unwound.n, 3);
+		assert_int_equal(unwound.ips[1], words[3]);
+		assert_int_equal(unwound.ips[2], words[6]);
+	}
+	unwinder_free(u);
+	space_free(space);
+}
+
+static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cpu)
 {
 	struct sampler *s;
-	struct sampler_config config = {
-		.pid = getpid(), .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 16384, .max_fds = max_fds
-	};
+	struct sampler_config config = { .pid = getpid(),
+					 .kind = SAMPLER_CPU,
+					 .period = 1000000,
+					 .stack_bytes = 16384,
+					 .max_fds = max_fds,
+					 .whole_cpus = whole_cpus };
 	struct err *err = sampler_open(&config, &s);
 	if (err && err_kind(err) == ERR_DENIED) {
 		err_free(err);
@@ -554,13 +610,19 @@ static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
 static void a_thread_of_ours_is_sampled_to_its_root(void **state)
 {
 	(void)state;
-	sample_ourselves(0, false);
+	sample_ourselves(0, false, false);
 }
 
 static void with_few_descriptors_whole_cpus_are_sampled(void **state)
 {
 	(void)state;
-	sample_ourselves(2, true);
+	sample_ourselves(2, false, true);
+}
+
+static void whole_cpus_are_sampled_when_wanted(void **state)
+{
+	(void)state;
+	sample_ourselves(0, true, true);
 }
 
 static void count_samples(void *user, const struct record *r)
@@ -638,8 +700,10 @@ int main(void)
 		cmocka_unit_test(damaged_records_are_refused),
 		cmocka_unit_test(switches_and_losses),
 		cmocka_unit_test(names_of_threads_and_new_programs),
+		cmocka_unit_test(registers_that_an_epilogue_popped),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
+		cmocka_unit_test(whole_cpus_are_sampled_when_wanted),
 		cmocka_unit_test(resting_it_hears_nothing_and_goes_on_with_what_changed),
 		cmocka_unit_test(a_process_that_is_gone),
 	};
