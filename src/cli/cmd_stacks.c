@@ -369,11 +369,19 @@ static void print_json(const struct stacks *s)
 
 /* ---- the command ---- */
 
+static struct err *ask_and_end(struct stacks *s)
+{
+	struct err *err = ask(s), *lost = look_end(&s->look);
+	if (lost)
+		err_free(err);
+	return lost ? lost : err;
+}
+
 static struct err *open_core(const char *path, struct stacks *s)
 {
 	TRY(look_at_core(path, &s->look));
 	s->source = path;
-	return ask(s);
+	return ask_and_end(s);
 }
 
 /* The image when it is open, else the agent. */
@@ -392,10 +400,7 @@ static struct err *look_in(const struct patient *p, enum way way, struct image_l
 static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct stacks *s)
 {
 	TRY(look_in(p, way, limits, &s->look));
-	struct err *err = ask(s), *lost = look_end(&s->look);
-	if (lost)
-		err_free(err);
-	return lost ? lost : err;
+	return ask_and_end(s);
 }
 
 static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)

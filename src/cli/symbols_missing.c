@@ -121,6 +121,8 @@ struct err *missing_of_file(struct missing *m, const char *path)
 		look_beside(m, full, elf);
 		return NULL;
 	}
+	if (err_kind(err) == ERR_IO)
+		return err_wrap(err, "'%s'", path);
 	err_free(err);
 	struct symbol_file f;
 	if (pdb_state(&assembly, &f) == PDB_UNKNOWN)

@@ -503,6 +503,7 @@ struct err *image_open_core_fd(int fd, const char *name, const struct image_core
 		return err_errno(errno, "'%s'", name);
 	if (!S_ISREG(st.st_mode))
 		return err_new(ERR_BAD_DATA, "'%s' is not a file", name);
+	img->core_bytes = (uint64_t)st.st_size;
 	struct core c = { .fd = fd, .name = name, .size = (uint64_t)st.st_size, .img = img, .facts = &facts };
 	struct err *err = read_core(&c);
 	vec_free(&c.files);

@@ -236,8 +236,8 @@ struct err *image_stop(const struct target *target, const struct image_limits *l
 struct err *image_peek(const struct target *target, struct image **ret) MUST_USE;
 /* Of a snapshot or a live stop, up to now. */
 struct image_cost image_cost(struct image *img);
-/* False once the copy is gone (the process ended, memory became short, it lived too long): what was read since may be
- * short. Asked after a drain. */
+/* False once the copy is gone (the process ended, memory became short, it lived too long), or the core file was cut
+ * short: what was read since may be short. Asked after a drain. */
 bool image_whole(struct image *img, const char **ret_reason);
 /* The copy is killed and buried now; what was read stays known, memory reads fail from here on. */
 void image_drop(struct image *img);

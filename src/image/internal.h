@@ -30,6 +30,7 @@ struct image {
 	struct image_ranges *watch; /* where reads are noted, or NULL */
 	char *command;		    /* of its process, for a core written from it; or NULL */
 	struct snapshot *snapshot;
+	uint64_t core_bytes; /* of a core file when it was opened; it is the first of fds */
 };
 
 struct image *image_new(enum image_source source);

@@ -560,6 +560,9 @@ bool image_whole(struct image *img, const char **ret_reason)
 			reason = "our own helper process was killed";
 		}
 	}
+	struct stat st;
+	if (img->core_bytes && !fstat(img->fds.v[0], &st) && (uint64_t)st.st_size < img->core_bytes)
+		reason = "the core file became shorter while it was read";
 	if (ret_reason)
 		*ret_reason = reason;
 	return !reason;

@@ -541,5 +541,8 @@ struct err *inspect_run(struct inspect *in, const char *line, struct answer *ret
 		return unknown(words.v[0]);
 	if (words.n - 1 < c->min_words || words.n - 1 > c->max_words)
 		return err_new(ERR_USAGE, "%s %s", c->name, *c->words ? c->words : "takes no further words");
-	return c->run(in, words.v + 1, words.n - 1, ret);
+	struct err *err = c->run(in, words.v + 1, words.n - 1, ret), *lost = look_whole(&in->look);
+	if (lost)
+		err_free(err);
+	return lost ? lost : err;
 }

@@ -468,8 +468,11 @@ static void add_completeness(const struct sampling_facts *f, struct report *repo
 {
 	if (!f->samples)
 		return;
+	bool grown = f->stack_bytes > SAMPLING_STACK_BYTES;
 	CLEANUP(mem_freep)
-	char *copy = mem_printf("longer than the copy of %s ([truncated])", fmt_bytes(f->stack_bytes).s);
+	char *copy = mem_printf("longer than the copy of %s%s%s ([truncated])",
+				fmt_bytes(MIN(f->stack_bytes, (uint32_t)SAMPLING_STACK_BYTES)).s,
+				grown ? ", later " : "", grown ? fmt_bytes(f->stack_bytes).s : "");
 	const struct {
 		uint64_t n;
 		const char *words;

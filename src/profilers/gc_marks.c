@@ -82,7 +82,7 @@ static uint32_t marked(const struct gc_marks *m, struct samples *s, uint32_t sta
 			return stack;
 		above = above && !managed && f.kind != FRAME_JIT;
 		if (above && is_runtime(m, s, &f)) {
-			frames[i] = samples_frame(s, "[garbage collection]", "libcoreclr.so", FRAME_GC);
+			frames[i] = samples_frame_as(s, frames[i], "[garbage collection]", FRAME_GC);
 			any = true;
 		}
 	}

@@ -57,7 +57,7 @@ static uint32_t marked(struct samples *s, uint32_t stack, const char *file)
 		above = above && f.kind != FRAME_CODE && f.kind != FRAME_FRAMEWORK;
 		if (above && f.kind == FRAME_NATIVE && f.module != STRTAB_NONE &&
 		    str_eq(strtab_get(&s->strings, f.module), file)) {
-			frames[i] = samples_frame(s, "[JIT compiler]", file, FRAME_JIT);
+			frames[i] = samples_frame_as(s, frames[i], "[JIT compiler]", FRAME_JIT);
 			any = true;
 		}
 	}

@@ -131,8 +131,10 @@ struct err *look_at_core(const char *path, struct look *ret)
 	TRY(image_open_core(path, &options, &facts, &look.image));
 	struct err *err = dac_open(look.image, NULL, &look.dac);
 	if (err) {
+		struct err *lost = look_whole(&look);
 		look_fini(&look);
-		return err_wrap(err, "'%s'", path);
+		err_free(lost ? err : NULL);
+		return err_wrap(lost ? lost : err, "'%s'", path);
 	}
 	if (stat(path, &st) == 0) {
 		look.facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
@@ -145,18 +147,24 @@ struct err *look_at_core(const char *path, struct look *ret)
 	return NULL;
 }
 
-struct err *look_end(struct look *look)
+struct err *look_whole(const struct look *look)
 {
 	const char *reason = NULL;
+	if (!look->image || image_whole(look->image, &reason))
+		return NULL;
+	return look->facts.core ? err_new(ERR_IO, "%s", reason)
+				: err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+}
+
+struct err *look_end(struct look *look)
+{
 	if (look->ended)
 		return NULL;
 	look->ended = true;
 	look->facts.dac_deaths = dac_restarts(look->dac);
+	struct err *err = look_whole(look);
 	if (look->facts.core || look->facts.agent)
-		return NULL;
-	struct err *err = image_whole(look->image, &reason)
-				  ? NULL
-				  : err_new(ERR_IO, "the copy was lost while it was read: %s", reason);
+		return err;
 	image_drop(look->image);
 	struct image_cost cost = image_cost(look->image);
 	look->facts.pause_ns = cost.pause_ns;

@@ -62,8 +62,10 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 struct err *look_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
 	MUST_USE;
 struct err *look_at_core(const char *path, struct look *ret) MUST_USE;
-/* No more memory is needed: the copy goes now, and what it cost is known. ERR_IO when it was lost before, so that what
- * was read may be short. Once is enough; exam_look does it after drain(). */
+/* ERR_IO when the copy is gone, or the core file was cut short: what was read may be short. */
+struct err *look_whole(const struct look *look) MUST_USE;
+/* No more memory is needed: the copy goes now, and what it cost is known. Fails as look_whole()
+ * does. Once is enough; exam_look does it after drain(). */
 struct err *look_end(struct look *look) MUST_USE;
 void look_fini(struct look *look);
 /* Who a core is of, as far as it says: name, process id, runtime. Also: can it be read at all? */

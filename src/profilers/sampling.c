@@ -7,13 +7,12 @@
 #include "profilers/code_files.h"
 #include "profilers/sampling_parts.h"
 
-#define STACK_BYTES 16384
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS 250000000ull
-/* From this share of cut stacks on the copies grow. */
+/* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
+ * for: a target that is mostly idle gives few. */
 #define CUT_SHARE 0.005
-#define CUT_LEAST 200 /* samples, before a share is taken for what it seems */
-#define CUT_MANY 8    /* cut ones that need no such number when they are a tenth */
+#define CUT_LEAST 3
 
 /* --- records --- */
 
@@ -122,8 +121,8 @@ static struct err *start(void *user)
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
-					 .stack_bytes =
-						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+					 .stack_bytes = g->options->stack_bytes ? g->options->stack_bytes
+										: SAMPLING_STACK_BYTES };
 	if (g->agent)
 		return start_agent(g, config.stack_bytes);
 	g->facts->short_lived = config.whole_cpus = watch_lives && sampling_lives_are_short(g);
@@ -156,8 +155,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = facts_of(g);
-	bool plain = g->seen >= CUT_LEAST || (g->cut >= CUT_MANY && g->cut * 10 >= g->seen);
-	if (!plain || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
+	if (g->cut < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
 	struct err *err = NULL;

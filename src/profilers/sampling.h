@@ -10,11 +10,13 @@
 #include "profilers/samples.h"
 #include "sampler/sampler.h"
 
+#define SAMPLING_STACK_BYTES 16384 /* copied with each sample, to begin with */
+
 struct sampling_options {
 	enum sampler_kind kind;
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
-	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
+	uint32_t stack_bytes; /* to begin with (0 = SAMPLING_STACK_BYTES); grows when stacks are cut */
 	/* Live only, may be NULL: called at least every 50 ms with what has come by now; may take samples out of the
 	 * list. now_ns is since the window's start. */
 	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);

@@ -68,7 +68,7 @@ static uint32_t native_frame(struct sampling *g, uint64_t address)
 		return later_frame(g, address);
 	buf_clear(&g->text);
 	if (!space_symbol(g->space, map, address, &g->text))
-		buf_printf(&g->text, "[%s]", o->name);
+		buf_printf(&g->text, o->shrunk ? "[%s, which became shorter]" : "[%s]", o->name);
 	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), o->name, native_code_kind(o->name));
 	*map_u64_put(&g->by_address, address, NULL) = frame;
 	return frame;

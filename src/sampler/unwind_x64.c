@@ -335,6 +335,9 @@ static bool step_native(struct unwinder *u, const struct space_map *map, const s
 		/* Without a rule the stack pointer is the CFA by definition. */
 		if (FROM_DWARF[i] == RSP && row.regs[i].kind == CFI_SAME)
 			*value = cfa;
+		/* Compilers do not describe epilogues: what was saved below the stack pointer has been popped. */
+		else if (f->exact && row.regs[i].kind == CFI_AT && cfa + (uint64_t)row.regs[i].value < f->regs.r[RSP])
+			continue;
 		else if (!apply_rule(u, &row.regs[i], &values, cfa, value))
 			return false;
 	}

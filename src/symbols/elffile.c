@@ -1,12 +1,11 @@
 #include "symbols/elffile.h"
+#include "base/arena.h"
+#include "base/filemap.h"
 #include "base/vec.h"
 #include <elf.h>
-#include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #define FILE_MAX ((uint64_t)4 << 30)
 #define SEGMENTS_MAX 64
@@ -15,18 +14,22 @@
 #define NAME_BYTES_MAX 65536
 #define DEBUGDATA_MAX ((size_t)64 << 20) /* of .gnu_debugdata, unpacked */
 #define BUILD_ID_MAX 32
-/* Functions without a size (assembler) reach to the next one, but not further than this. */
+/* Functions without a size (assembler) reach to the next one or the end of their section, but not further than this. */
 #define UNSIZED_MAX 4096
+#define PLT_MAX 16384
+#define PLT_ENTRY 16
+#define PLT_NAME_MAX 512
 
 struct symbol {
 	uint64_t va, size;
 	const char *name;
+	bool unsized;
 };
 
 struct elf {
-	uint8_t *bytes;
+	const uint8_t *bytes;
 	size_t len;
-	bool mapped;
+	struct filemap file; /* empty: the bytes are ours */
 	Elf64_Phdr segments[SEGMENTS_MAX];
 	size_t n_segments;
 	VEC(Elf64_Shdr) sections;
@@ -36,12 +39,13 @@ struct elf {
 	bool symbols_read;
 	size_t n_looked_at;
 	VEC(struct symbol) symbols;
+	struct arena made; /* names that are in no file */
 };
 
-/* NULL unless all of it is in the file. */
+/* NULL unless all of it is in the file, and always once that was cut short. */
 static const void *in_file(const struct elf *e, uint64_t offset, uint64_t len)
 {
-	if (offset > e->len || len > e->len - offset)
+	if (offset > e->len || len > e->len - offset || filemap_shrunk(&e->file))
 		return NULL;
 	return e->bytes + offset;
 }
@@ -147,19 +151,16 @@ static struct err *parse(struct elf *e)
 
 struct err *elf_open(int fd, struct elf **ret)
 {
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return err_errno(errno, "look at a file");
-	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (uint64_t)st.st_size > FILE_MAX)
-		return err_new(ERR_BAD_DATA, "not a file of ordinary size");
 	CLEANUP(elf_freep) struct elf *e = mem_zalloc(sizeof(*e));
-	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return err_errno(errno, "map a file");
-	e->bytes = bytes;
-	e->len = (size_t)st.st_size;
-	e->mapped = true;
-	TRY(parse(e));
+	TRY(filemap_open(fd, FILE_MAX, &e->file));
+	e->bytes = e->file.bytes;
+	e->len = e->file.len;
+	struct err *err = parse(e);
+	if (filemap_shrunk(&e->file)) {
+		err_ignore(err);
+		return err_new(ERR_IO, "it became shorter while it was read");
+	}
+	TRY(err);
 	*ret = STEAL(e);
 	return NULL;
 }
@@ -178,13 +179,13 @@ void elf_free(struct elf *e)
 {
 	if (!e)
 		return;
-	if (e->mapped)
-		munmap(e->bytes, e->len);
-	else
-		mem_free(e->bytes);
+	if (!e->file.bytes)
+		mem_free((void *)(uintptr_t)e->bytes);
+	filemap_close(&e->file);
 	elf_free(e->mini);
 	vec_free(&e->sections);
 	vec_free(&e->symbols);
+	arena_free(&e->made);
 	mem_free(e);
 }
 
@@ -254,6 +255,13 @@ bool elf_has_symtab(const struct elf *e)
 
 /* --- symbols --- */
 
+static uint64_t unsized_reach(const struct elf *e, const Elf64_Sym *sym)
+{
+	const Elf64_Shdr *s = sym->st_shndx < e->sections.n ? &e->sections.v[sym->st_shndx] : NULL;
+	uint64_t into = s ? sym->st_value - s->sh_addr : 0;
+	return s && into < s->sh_size ? MIN(s->sh_size - into, (uint64_t)UNSIZED_MAX) : UNSIZED_MAX;
+}
+
 static void add_symbols(struct elf *into, const struct elf *from, const Elf64_Shdr *s)
 {
 	const uint8_t *bytes = section_bytes(from, s);
@@ -267,10 +275,37 @@ static void add_symbols(struct elf *into, const struct elf *from, const Elf64_Sh
 		if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !sym.st_value || sym.st_shndx == SHN_UNDEF)
 			continue;
 		const char *name = section_string(from, s->sh_link, sym.st_name);
-		/* The linker's own, without a size: behind it lie the stubs of calls into other libraries. */
-		bool linkers = !sym.st_size && name && (!strcmp(name, "_init") || !strcmp(name, "_fini"));
-		if (name && *name && !linkers)
-			vec_push(&into->symbols, ((struct symbol){ sym.st_value, sym.st_size, name }));
+		if (name && *name)
+			vec_push(&into->symbols,
+				 ((struct symbol){ sym.st_value, sym.st_size ? sym.st_size : unsized_reach(from, &sym),
+						   name, !sym.st_size }));
+	}
+}
+
+/* The stubs through which other files' functions are called have no names of their own: they are in the order of their
+ * relocations. */
+static void add_stubs(struct elf *e, const char *name, uint64_t header)
+{
+	const Elf64_Shdr *plt = section_find(e, name), *relocs = section_find(e, ".rela.plt");
+	const uint8_t *bytes = relocs ? section_bytes(e, relocs) : NULL;
+	if (!plt || !bytes || plt->sh_size < header || relocs->sh_link >= e->sections.n)
+		return;
+	const Elf64_Shdr *symbols = &e->sections.v[relocs->sh_link];
+	const uint8_t *symbol_bytes = section_bytes(e, symbols);
+	uint64_t n = MIN(relocs->sh_size / sizeof(Elf64_Rela), (plt->sh_size - header) / PLT_ENTRY);
+	for (uint64_t i = 0; symbol_bytes && i < MIN(n, (uint64_t)PLT_MAX); i++) {
+		Elf64_Rela r;
+		Elf64_Sym sym;
+		memcpy(&r, bytes + i * sizeof(r), sizeof(r));
+		if (ELF64_R_SYM(r.r_info) >= symbols->sh_size / sizeof(sym))
+			continue;
+		memcpy(&sym, symbol_bytes + ELF64_R_SYM(r.r_info) * sizeof(sym), sizeof(sym));
+		const char *its = section_string(e, symbols->sh_link, sym.st_name);
+		if (its && *its)
+			vec_push(
+				&e->symbols,
+				((struct symbol){ plt->sh_addr + header + i * PLT_ENTRY, PLT_ENTRY,
+						  arena_printf(&e->made, "%.*s" ELF_STUB, PLT_NAME_MAX, its), false }));
 	}
 }
 
@@ -317,6 +352,8 @@ static void read_symbols(struct elf *e, struct elf *more)
 	if (more)
 		add_tables(e, more);
 	add_tables(e, e);
+	add_stubs(e, ".plt", PLT_ENTRY);
+	add_stubs(e, ".plt.sec", 0);
 	if (!elf_has_symtab(e) && !more)
 		open_debugdata(e);
 	if (e->mini)
@@ -328,6 +365,19 @@ static void read_symbols(struct elf *e, struct elf *more)
 			e->symbols.v[n++] = *s;
 	}
 	e->symbols.n = n;
+}
+
+bool elf_shrunk(const struct elf *e)
+{
+	return filemap_shrunk(&e->file);
+}
+
+/* Names lie in the files, and one that was cut short may end anywhere. */
+static const char *whole_name(const struct elf *e, const struct elf *more, const char *name)
+{
+	return *name && strnlen(name, NAME_BYTES_MAX) < NAME_BYTES_MAX && !elf_shrunk(e) && (!more || !elf_shrunk(more))
+		       ? name
+		       : NULL;
 }
 
 const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va)
@@ -345,9 +395,8 @@ const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va)
 	/* A small function may lie inside the range of a large one: look back a little. */
 	for (size_t i = low; i > 0 && low - i < 4; i--) {
 		const struct symbol *s = &e->symbols.v[i - 1];
-		uint64_t size = s->size ? s->size : i == low ? UNSIZED_MAX : 0;
-		if (va - s->va < size)
-			return s->name;
+		if (va - s->va < s->size && (i == low || !s->unsized))
+			return whole_name(e, more, s->name);
 	}
 	return NULL;
 }

@@ -8,12 +8,16 @@
 
 struct elf;
 
-/* Takes a regular file of at most 4 GB. The descriptor stays the caller's. */
+/* Takes a regular file of at most 4 GB. The descriptor stays the caller's. When somebody cuts the file short later,
+ * there is nothing in it any more, no name either. */
 struct err *elf_open(int fd, struct elf **ret) MUST_USE;
 /* Takes over the bytes (mem_free). */
 struct err *elf_from_bytes(void *bytes, size_t len, struct elf **ret) MUST_USE;
 void elf_free(struct elf *e);
 DEFINE_CLEANUP(elf_free, struct elf *)
+
+/* It was cut short, and that was noticed by reading. */
+bool elf_shrunk(const struct elf *e);
 
 /* The virtual address that the byte at this file offset is linked to; false outside of what is loaded. */
 bool elf_va(const struct elf *e, uint64_t offset, uint64_t *ret_va);
@@ -30,5 +34,6 @@ bool elf_has_symtab(const struct elf *e);
 
 /* Functions by address: from .symtab, .dynsym, .gnu_debugdata, and from `more` (a debug file of the same build, may be
  * NULL, stays the caller's and must live as long). Built at the first call. NULL when no function covers the address.
- */
+ * A stub for a function of another file has that one's name and ELF_STUB. */
+#define ELF_STUB "@plt"
 const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
@@ -18,7 +17,7 @@
 #define REREAD_NS 50000000
 #define OBJECTS_MAX 8192
 #define VDSO_BYTES_MAX 65536
-#define PE_BYTES_MAX ((off_t)1 << 30)
+#define PE_BYTES_MAX ((uint64_t)1 << 30)
 
 struct space {
 	pid_t pid;
@@ -49,13 +48,18 @@ static bool is_live(const struct space *s)
 	return s->pid || s->source.read;
 }
 
+static void close_pe(struct space_object *o)
+{
+	mem_free(o->pe);
+	o->pe = NULL;
+	filemap_close(&o->file);
+}
+
 static void object_free(struct space_object *o)
 {
 	elf_free(o->elf);
 	elf_free(o->debug);
-	if (o->pe)
-		munmap((void *)(uintptr_t)o->pe->bytes, o->pe->len);
-	mem_free(o->pe);
+	close_pe(o);
 	mem_free(o->path);
 	mem_free(o);
 }
@@ -196,18 +200,13 @@ static int open_mapped(const struct space *s, const struct space_map *map)
 
 static void open_pe(struct space_object *o, int fd)
 {
-	struct stat st;
-	if (fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size > PE_BYTES_MAX)
-		return;
-	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
+	struct err *err = filemap_open(fd, PE_BYTES_MAX, &o->file);
+	err_ignore(err);
+	if (err)
 		return;
 	o->pe = mem_zalloc(sizeof(*o->pe));
-	if (pe_parse(bytes, (size_t)st.st_size, o->pe))
-		return;
-	munmap(bytes, (size_t)st.st_size);
-	mem_free(o->pe);
-	o->pe = NULL;
+	if (!pe_parse(o->file.bytes, o->file.len, o->pe))
+		close_pe(o);
 }
 
 static void open_vdso(struct space *s, const struct space_map *map)
@@ -222,11 +221,23 @@ static void open_vdso(struct space *s, const struct space_map *map)
 		mem_free(bytes);
 }
 
+static void notice_shrunk(struct space_object *o)
+{
+	bool pe = filemap_shrunk(&o->file);
+	o->shrunk |= pe || (o->elf && elf_shrunk(o->elf)) || (o->debug && elf_shrunk(o->debug));
+	if (pe)
+		close_pe(o);
+}
+
 struct space_object *space_open(struct space *s, const struct space_map *map)
 {
 	struct space_object *o = map->object;
-	if (!o || o->opened)
+	if (!o)
+		return NULL;
+	if (o->opened) {
+		notice_shrunk(o);
 		return o;
+	}
 	o->opened = true;
 	if (*o->path != '/') {
 		open_vdso(s, map);
@@ -256,6 +267,8 @@ bool space_symbol(struct space *s, const struct space_map *map, uint64_t address
 	const char *name = elf_symbol(o->elf, o->debug, va);
 	if (name)
 		demangle_add(out, name);
+	else
+		notice_shrunk(o);
 	return name != NULL;
 }
 

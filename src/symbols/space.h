@@ -5,6 +5,7 @@
  * through the process's own root. Knows nothing of managed code. Not for threads. */
 
 #include "base/buf.h"
+#include "base/filemap.h"
 #include "symbols/elffile.h"
 #include "symbols/pe.h"
 
@@ -31,7 +32,9 @@ struct space_object {
 	const char *name; /* its last part */
 	struct elf *elf, *debug;
 	struct pe *pe;
+	struct filemap file; /* behind pe */
 	bool opened;
+	bool shrunk; /* somebody cut it short while we read it: nothing in it has a name any more */
 };
 struct space_map {
 	uint64_t start, end, offset;

@@ -67,6 +67,7 @@ static struct err *no_trace(const struct reading *r, struct err *why)
 
 static struct err *settle(const struct reading *r, struct err *err, struct trace_source *s)
 {
+	struct stat st;
 	const struct nettrace_header *header = nettrace_reader_header(r->reader);
 	s->stats = *nettrace_reader_stats(r->reader);
 	if (header)
@@ -78,10 +79,12 @@ static struct err *settle(const struct reading *r, struct err *err, struct trace
 		return no_trace(r, err);
 	if (kind != ERR_BAD_DATA)
 		return err_wrap(err, "'%s'", r->path);
-	s->growing = !s->stats.ended && is_growing(r);
-	s->damage = s->growing ? mem_printf("it is still being written; this is what it held after %s",
-					    fmt_bytes(s->stats.bytes).s)
-			       : mem_strdup(err_text(err));
+	bool shorter = fstat(r->fd, &st) == 0 && (uint64_t)st.st_size < r->size_before;
+	s->growing = !s->stats.ended && !shorter && is_growing(r);
+	s->damage = shorter	 ? mem_strdup("it became shorter while it was read")
+		    : s->growing ? mem_printf("it is still being written; this is what it held after %s",
+					      fmt_bytes(s->stats.bytes).s)
+				 : mem_strdup(err_text(err));
 	err_free(err);
 	return NULL;
 }

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "base/filemap.h"
 #include "base/home.h"
 #include "base/fmt.h"
 #include "base/json.h"
@@ -14,8 +15,12 @@
 #include "base/vec.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void errors_wrap_and_keep_their_kind(void **state UNUSED)
@@ -549,6 +554,92 @@ static void home_follows_the_environment(void **state UNUSED)
 	mem_free(home);
 }
 
+enum { PAGE = 4096, FILE_PAGES = 8 };
+
+/* A file without a name, every byte 'x'. */
+static int file_of_x(void)
+{
+	char page[PAGE];
+	int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	memset(page, 'x', sizeof(page));
+	for (int i = 0; i < FILE_PAGES; i++)
+		assert_int_equal(write(fd, page, PAGE), PAGE);
+	return fd;
+}
+
+static size_t count_x(const struct filemap *m)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < m->len; i++)
+		n += ((const volatile uint8_t *)m->bytes)[i] == 'x';
+	return n;
+}
+
+static void a_mapped_file_may_be_cut_short(void **state UNUSED)
+{
+	struct filemap whole, cut[2], again;
+	int kept = file_of_x(), fd = file_of_x();
+	assert_ok(filemap_open(kept, PAGE * FILE_PAGES, &whole));
+	assert_err(filemap_open(kept, PAGE * FILE_PAGES - 1, &again), ERR_BAD_DATA);
+	for (int i = 0; i < 2; i++)
+		assert_ok(filemap_open(fd, UINT64_MAX, &cut[i]));
+	assert_int_equal(count_x(&cut[0]), PAGE * FILE_PAGES);
+	assert_false(filemap_shrunk(&cut[0]));
+
+	assert_int_equal(ftruncate(fd, PAGE * 3 / 2), 0);
+	assert_false(filemap_shrunk(&cut[0]));
+	assert_int_equal(count_x(&cut[0]), PAGE * 3 / 2);
+	assert_true(filemap_shrunk(&cut[0]));
+	assert_false(filemap_shrunk(&cut[1]));
+	assert_int_equal(count_x(&whole), PAGE * FILE_PAGES);
+	assert_false(filemap_shrunk(&whole));
+
+	/* The next one that takes the place begins anew. */
+	filemap_close(&cut[0]);
+	filemap_close(&cut[0]);
+	assert_ok(filemap_open(kept, UINT64_MAX, &again));
+	assert_false(filemap_shrunk(&again));
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(count_x(&cut[1]), 0);
+	assert_true(filemap_shrunk(&cut[1]));
+	assert_err(filemap_open(fd, UINT64_MAX, &cut[0]), ERR_BAD_DATA);
+	filemap_close(&cut[1]);
+	filemap_close(&again);
+	filemap_close(&whole);
+	close(fd);
+	close(kept);
+}
+
+/* How a child ends that maps one file by us, and then meets SIGBUS elsewhere. */
+static int end_of_child(bool sent)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct filemap m;
+		int fd = file_of_x(), other = file_of_x();
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+		signal(SIGBUS, SIG_DFL);
+		err_ignore(filemap_open(fd, UINT64_MAX, &m));
+		volatile char *bytes = mmap(NULL, PAGE * FILE_PAGES, PROT_READ, MAP_PRIVATE, other, 0);
+		if (sent)
+			raise(SIGBUS);
+		else if (bytes != MAP_FAILED && !ftruncate(other, 0))
+			(void)bytes[PAGE];
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void a_fault_elsewhere_stays_one(void **state UNUSED)
+{
+	assert_int_equal(end_of_child(false), SIGBUS);
+	assert_int_equal(end_of_child(true), SIGBUS);
+}
+
 static void test_str_distance(void **state)
 {
 	(void)state;
@@ -603,6 +694,8 @@ int main(void)
 		cmocka_unit_test(a_folder_in_a_strange_one_is_ours),
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
+		cmocka_unit_test(a_mapped_file_may_be_cut_short),
+		cmocka_unit_test(a_fault_elsewhere_stays_one),
 		cmocka_unit_test(vectors_grow),
 		cmocka_unit_test(libraries_open_when_needed),
 		cmocka_unit_test(home_follows_the_environment),

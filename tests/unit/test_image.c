@@ -87,6 +87,22 @@ static void test_core_is_read(void **state)
 	buf_free(&core);
 }
 
+static void test_core_that_is_cut_short_later(void **state)
+{
+	(void)state;
+	uint8_t heap[2 * PAGE], got[2 * PAGE];
+	CLEANUP(buf_free) struct buf core = small_core(heap);
+	CLEANUP(image_closep) struct image *img = NULL;
+	const char *reason = NULL;
+	int fd = build_file(core.data, core.len);
+	assert_ok(image_open_core_fd(fd, "test", NULL, NULL, &img));
+	assert_true(image_whole(img, &reason));
+	assert_int_equal(ftruncate(fd, 100), 0);
+	assert_false(image_read_all(img, 0x10000, got, sizeof(got)));
+	assert_false(image_whole(img, &reason));
+	assert_string_equal(reason, "the core file became shorter while it was read");
+}
+
 /* Whatever a core is cut to, what is still there is read, and nothing else happens. */
 static void use_image(struct image *img)
 {
@@ -580,6 +596,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_core_is_read),
+		cmocka_unit_test(test_core_that_is_cut_short_later),
 		cmocka_unit_test(test_core_truncated_anywhere),
 		cmocka_unit_test(test_core_with_any_byte_flipped),
 		cmocka_unit_test(test_not_a_core),

@@ -510,6 +510,59 @@ static void on_record(void *user, const struct record *r)
 	s->path += named(s, 1, "burn_outer") && named(s, 2, "burner");
 }
 
+/* As compilers write them: nothing says that rbx and r14 are popped in the epilogue. Its caller's frame is found by
+ * rbx, which only is right when it was left as it is. Unwound, never run. */
+__asm__(".pushsection .text\n"
+	"epilogue_fn: .cfi_startproc\n"
+	"	push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp, -16\n"
+	"	mov %rsp, %rbp\n .cfi_def_cfa_register %rbp\n"
+	"	push %r14\n push %rbx\n .cfi_offset %rbx, -32\n .cfi_offset %r14, -24\n"
+	"	nop\n"
+	"epilogue_at0: pop %rbx\n"
+	"epilogue_at1: pop %r14\n"
+	"epilogue_at2: pop %rbp\n .cfi_def_cfa %rsp, 8\n"
+	"epilogue_at3: ret\n .cfi_endproc\n"
+	"epilogue_caller: .cfi_startproc\n .cfi_def_cfa %rbx, 16\n"
+	"	call epilogue_fn\n"
+	"epilogue_return: ret\n .cfi_endproc\n"
+	"epilogue_root: .cfi_startproc\n .cfi_undefined %rip\n"
+	"	call epilogue_caller\n"
+	"epilogue_end: ret\n .cfi_endproc\n"
+	".popsection\n");
+extern const char epilogue_at0[], epilogue_at1[], epilogue_at2[], epilogue_at3[], epilogue_return[], epilogue_end[];
+
+static void registers_that_an_epilogue_popped(void **state)
+{
+	(void)state;
+	enum { AX, CX, DX, BX, SP, BP };
+	struct space *space = space_new(getpid());
+	struct unwinder *u = unwinder_new(space, no_method, NULL);
+	static struct unwound unwound;
+	const char *at[] = { epilogue_at0, epilogue_at1, epilogue_at2, epilogue_at3 };
+	const uint64_t sp = 0x7f0000001000;
+	/* rbx, r14, rbp, the return address; then the caller's frame, of which the last word is where it returns to. */
+	const uint64_t words[] = {
+		sp + 40, 14, 99, (uint64_t)(uintptr_t)epilogue_return, 0, 0, (uint64_t)(uintptr_t)epilogue_end
+	};
+	for (size_t popped = 0; popped < ARRAY_SIZE(at); popped++) {
+		struct unwind_regs regs = { .ip = (uint64_t)(uintptr_t)at[popped] };
+		regs.r[SP] = sp + 8 * popped;
+		regs.r[BP] = popped == 3 ? 99 : sp + 16;
+		regs.r[BX] = popped ? sp + 40 : 1;
+		struct unwind_stack stack = { .sp = regs.r[SP],
+					      .bytes = (const uint8_t *)(words + popped),
+					      .n = sizeof(words) - 8 * popped };
+		unwind(u, &regs, &stack, &unwound);
+		assert_int_equal(unwound.end, UNWIND_ROOT);
+		assert_int_equal(unwound.guessed, 0);
+		assert_int_equal(unwound.n, 3);
+		assert_int_equal(unwound.ips[1], words[3]);
+		assert_int_equal(unwound.ips[2], words[6]);
+	}
+	unwinder_free(u);
+	space_free(space);
+}
+
 static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cpu)
 {
 	struct sampler *s;
@@ -706,6 +759,7 @@ int main(void)
 		cmocka_unit_test(switches_and_losses),
 		cmocka_unit_test(names_of_threads_and_new_programs),
 		cmocka_unit_test(without_a_rule_the_managed_caller_is_found_by_its_frame),
+		cmocka_unit_test(registers_that_an_epilogue_popped),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
 		cmocka_unit_test(whole_cpus_are_sampled_when_wanted),

@@ -240,6 +240,27 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_free(s);
 }
 
+static void a_function_of_the_collector_keeps_its_name(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct gc_marks m = { 0 };
+	bool new;
+	uint32_t thread = samples_thread(s, 11, &new);
+	uint32_t named = samples_frame(s, "WKS::gc_heap::mark_phase", "libcoreclr.so", FRAME_NATIVE);
+	uint32_t bare = samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE);
+	samples_add(s, 20, thread, samples_stack(s, (uint32_t[]){ named, bare }, 2, UNWIND_ROOT, false), 1, 0);
+	vec_push(&m.pauses, ((struct gc_standstill){ 10000, 30000 }));
+	gc_marks_apply(&m, s, 0, true);
+	const uint32_t *frames = &s->stack_frames.v[s->stacks.v[s->list.v[0].stack].first];
+	assert_string_equal(samples_frame_name(s, frames[0]), "WKS::gc_heap::mark_phase");
+	assert_string_equal(samples_frame_name(s, frames[1]), "[garbage collection]");
+	assert_int_equal(s->frames.v[frames[0]].kind, FRAME_GC);
+	assert_int_equal(s->frames.v[frames[1]].kind, FRAME_GC);
+	gc_marks_fini(&m);
+	samples_free(s);
+}
+
 static void what_works_in_one_file_while_a_method_is_compiled_is_the_compiler(void **state)
 {
 	(void)state;
@@ -589,6 +610,7 @@ int main(void)
 		cmocka_unit_test(compiled_code_stands_for_what_is_inlined_in_it),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
+		cmocka_unit_test(a_function_of_the_collector_keeps_its_name),
 		cmocka_unit_test(what_works_in_one_file_while_a_method_is_compiled_is_the_compiler),
 		cmocka_unit_test(waits_that_begin_in_a_pause_are_for_the_collector),
 		cmocka_unit_test(kinds_of_waits),

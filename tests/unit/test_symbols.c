@@ -7,12 +7,15 @@
 #include "unit.h"
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const struct build_elf_symbol symbols[] = {
-	{ "_init", 0xe00, 0, false },	   { "outer", 0x1000, 0x100, false },
-	{ "inner", 0x1010, 0x10, false },  { "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, false },
-	{ "assembler", 0x1300, 0, false }, { "table", 0x1400, 0x40, true },
+	{ "outer", 0x1000, 0x100, BUILD_FUNCTION },
+	{ "inner", 0x1010, 0x10, BUILD_FUNCTION },
+	{ "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, BUILD_FUNCTION },
+	{ "assembler", 0x1300, 0, BUILD_FUNCTION },
+	{ "table", 0x1400, 0x40, BUILD_DATA },
 };
 
 static struct elf *open_built(const struct build_elf *b)
@@ -44,6 +47,27 @@ static void functions_are_found_by_address(void **state)
 	}
 }
 
+/* Calls into other files go through stubs. What has no size ends with its section. */
+static void stubs_have_the_names_of_what_they_call(void **state)
+{
+	(void)state;
+	static const struct build_elf_symbol some[] = { { "memset", 0x1800, 0x10, BUILD_FUNCTION },
+							{ "_ZN4Shop6Orders5PlaceEi", 0x1900, 0x10, BUILD_FUNCTION },
+							{ "last", BUILD_ELF_STUBS + 48, 0, BUILD_STUB } };
+	struct elf *e = open_built(
+		&(struct build_elf){ .symbols = some, .n_symbols = ARRAY_SIZE(some), .dynamic = true, .n_stubs = 2 });
+	assert_string_equal(elf_symbol(e, NULL, BUILD_ELF_STUBS + 63), "last");
+	assert_null(elf_symbol(e, NULL, BUILD_ELF_STUBS + 64));
+	assert_string_equal(elf_symbol(e, NULL, BUILD_ELF_STUBS + 16), "memset@plt");
+	assert_string_equal(elf_symbol(e, NULL, BUILD_ELF_STUBS + 31), "memset@plt");
+	const char *place = elf_symbol(e, NULL, BUILD_ELF_STUBS + 32);
+	assert_string_equal(place, "_ZN4Shop6Orders5PlaceEi@plt");
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	demangle_add(&shown, place);
+	assert_string_equal(buf_cstr(&shown), "Shop::Orders::Place@plt");
+	elf_free(e);
+}
+
 /* A file may be made so that reading it never ends: long names without an end, and many that share them. */
 static void a_name_has_an_end(void **state)
 {
@@ -52,7 +76,8 @@ static void a_name_has_an_end(void **state)
 	CLEANUP(mem_freep) char *endless = mem_alloc(LONG + 1);
 	memset(endless, 'a', LONG);
 	endless[LONG] = '\0';
-	const struct build_elf_symbol both[] = { { endless, 0x1000, 0x10, false }, { "short", 0x1010, 0x10, false } };
+	const struct build_elf_symbol both[] = { { endless, 0x1000, 0x10, BUILD_FUNCTION },
+						 { "short", 0x1010, 0x10, BUILD_FUNCTION } };
 	struct elf *e = open_built(&(struct build_elf){ .symbols = both, .n_symbols = 2 });
 	assert_null(elf_symbol(e, NULL, 0x1000));
 	assert_string_equal(elf_symbol(e, NULL, 0x1010), "short");
@@ -195,6 +220,63 @@ static void our_own_space(void **state)
 	assert_false(space_read(s, 8, bytes, sizeof(bytes)));
 	assert_null(space_find(s, 8));
 	space_free(s);
+}
+
+static int built_file(void)
+{
+	CLEANUP(buf_free) struct buf out = { 0 };
+	int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	build_elf(&(struct build_elf){ .symbols = symbols, .n_symbols = ARRAY_SIZE(symbols) }, &out);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, out.data, out.len), (ssize_t)out.len);
+	return fd;
+}
+
+/* While we have it open, before and after its names were read. */
+static void a_file_that_is_cut_short_loses_its_names(void **state)
+{
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		CLOSE_FD int fd = built_file();
+		CLEANUP(elf_freep) struct elf *e = NULL, *whole = open_built(&(struct build_elf){ 0 });
+		size_t len;
+		assert_ok(elf_open(fd, &e));
+		if (asked)
+			assert_string_equal(elf_symbol(e, NULL, 0x1000), "outer");
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_null(elf_symbol(e, NULL, 0x1000));
+		assert_true(elf_shrunk(e));
+		assert_null(elf_at(e, 0x1000, &len));
+		/* And as the debug file of another. */
+		assert_null(elf_symbol(whole, e, 0x1000));
+		assert_false(elf_shrunk(whole));
+	}
+}
+
+static void a_space_says_what_was_cut_short(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/drdotnet-unit-cut-XXXXXX";
+	CLOSE_FD int fd = mkstemp(path);
+	CLEANUP(buf_free) struct buf out = { 0 };
+	build_elf(&(struct build_elf){ .symbols = symbols, .n_symbols = ARRAY_SIZE(symbols) }, &out);
+	assert_int_equal(write(fd, out.data, out.len), (ssize_t)out.len);
+	uint8_t *at = mmap(NULL, out.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	unlink(path);
+
+	CLEANUP(space_freep) struct space *s = space_new(getpid());
+	CLEANUP(buf_free) struct buf name = { 0 };
+	const struct space_map *map = space_find(s, (uintptr_t)at);
+	assert_true(space_symbol(s, map, (uintptr_t)at + 0x1000, &name));
+	assert_string_equal(buf_cstr(&name), "outer");
+	assert_false(map->object->shrunk);
+	assert_int_equal(ftruncate(fd, 100), 0);
+	buf_clear(&name);
+	assert_false(space_symbol(s, map, (uintptr_t)at + 0x1000, &name));
+	assert_int_equal(name.len, 0);
+	assert_true(map->object->shrunk);
+	munmap(at, out.len);
 }
 
 static void a_space_without_a_process(void **state)
@@ -391,6 +473,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions_are_found_by_address),
+		cmocka_unit_test(stubs_have_the_names_of_what_they_call),
 		cmocka_unit_test(a_name_has_an_end),
 		cmocka_unit_test(a_debug_file_adds_its_names),
 		cmocka_unit_test(build_id_and_debug_link),
@@ -400,6 +483,8 @@ int main(void)
 		cmocka_unit_test(a_name_that_unfolds_without_end_stays_as_it_is),
 		cmocka_unit_test(our_own_space),
 		cmocka_unit_test(a_space_without_a_process),
+		cmocka_unit_test(a_file_that_is_cut_short_loses_its_names),
+		cmocka_unit_test(a_space_says_what_was_cut_short),
 		cmocka_unit_test(functions_of_a_pe_file),
 		cmocka_unit_test(keys_are_those_of_the_protocol),
 		cmocka_unit_test(names_that_are_none_make_no_key),

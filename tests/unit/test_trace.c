@@ -481,6 +481,27 @@ static void test_truncations(void **state)
 	build_nettrace_free(&s.b);
 }
 
+static void cut_it(void *user, const struct nettrace_header *header UNUSED)
+{
+	assert_int_equal(truncate(user, 100), 0);
+}
+
+static void test_cut_short_while_read(void **state)
+{
+	(void)state;
+	struct stream s;
+	char path[40];
+	CLEANUP(trace_source_fini) struct trace_source source = { 0 };
+	sampled_stream(&s, 8);
+	s.b.out.len -= 1;
+	save(&s.b.out, path);
+	assert_ok(trace_read(path, NULL, &(struct nettrace_callbacks){ .header = cut_it }, path, &source));
+	assert_false(source.growing);
+	assert_string_equal(source.damage, "it became shorter while it was read");
+	unlink(path);
+	build_nettrace_free(&s.b);
+}
+
 static void test_growing(void **state)
 {
 	(void)state;
@@ -740,6 +761,7 @@ int main(void)
 		cmocka_unit_test(test_no_traces),
 		cmocka_unit_test(test_truncations),
 		cmocka_unit_test(test_growing),
+		cmocka_unit_test(test_cut_short_while_read),
 		cmocka_unit_test(test_cut_is_exact),
 		cmocka_unit_test(test_cut_flips),
 		cmocka_unit_test(test_ring),
