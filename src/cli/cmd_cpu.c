@@ -97,6 +97,9 @@ static void say_samples(const struct samples *s, const struct sampling_facts *f,
 		fprintf(stderr, ", %s lost", fmt_count(f->lost).s);
 	if (partial)
 		fprintf(stderr, "; %s", partial);
+	if (f->started_ns)
+		fprintf(stderr, "; not among them: %s of CPU time of processes that it started",
+			fmt_duration_ns(f->started_ns).s);
 	fputc('\n', stderr);
 	if (!f->named && !f->from_files)
 		fputs("drdotnet: managed code has no names: the diagnostics socket is closed, or its runtime did not "

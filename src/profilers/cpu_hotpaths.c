@@ -73,7 +73,7 @@ struct view {
 	uint64_t window_ns;
 	double cores;	    /* busy, on average */
 	double started;	    /* cores that processes used which it started meanwhile */
-	uint64_t unseen_ns; /* of threads that ended before they had a sample */
+	uint64_t unseen_ns; /* CPU time by the kernel's clock that has no sample */
 	size_t max_rows;
 };
 
@@ -119,7 +119,7 @@ static const char *finding_of(const struct view *v)
 		return "other-processes";
 	if (v->cores < IDLE_CORES)
 		return "idle";
-	if (v->unseen_ns)
+	if (v->unseen_ns && v->cpu->facts.kernel)
 		return "short-lived-threads";
 	enum frame_kind kind = heavy_kind(v);
 	if (kind != FRAME_CODE)
@@ -161,7 +161,7 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	enum frame_kind kind = heavy_kind(v);
 	/* Before it stands what it did not get. */
 	bool wanted = str_eq(finding, "starved") || str_eq(finding, "throttled");
-	const char *of = wanted ? "of what it got" : "of that";
+	const char *of = v->unseen_ns ? "of the rest" : wanted ? "of what it got" : "of that";
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
 		rich_text(text, " %s is the %s.", of, kind == FRAME_GC ? "garbage collector" : "JIT compiler");
@@ -252,8 +252,9 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	rich_strong(text, "%s", fmt_number(v->cores).s);
 	rich_text(text, " of %s busy. ", cpu_budget_words(budget).s);
 	if (v->unseen_ns)
-		rich_text(text, "%s of its CPU time was used by threads that ended before they had a sample. ",
-			  fmt_percent((double)v->unseen_ns / (double)v->cpu->facts.cpu_ns).s);
+		rich_text(text, "%s of its CPU time has no sample: it %s threads that ended too soon. ",
+			  fmt_percent((double)v->unseen_ns / (double)v->cpu->facts.cpu_ns).s,
+			  v->cpu->facts.kernel ? "was used by" : "was in the kernel, which we may not see, or of");
 	if (throttled) {
 		rich_text(text, "That limit stopped all its threads in ");
 		rich_strong(text, "%s of its periods", fmt_percent(budget->stopped).s);
