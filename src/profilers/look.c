@@ -83,6 +83,8 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 	char *root = p->target.pid && !p->target.no_access ? mem_printf("/proc/%d/root", (int)p->target.pid) : NULL;
 	struct attach_options options = { .max_pause_ms = limits->max_pause_ms,
 					  .max_life_ms = limits->max_life_ms,
+					  .turn_ms = limits->turn_ms,
+					  .cancel_fd = limits->cancel_fd,
 					  .send_dac = !root };
 	struct dac_options dac_options = { .root = root };
 	struct attach_facts facts;
@@ -377,7 +379,9 @@ static void announce(struct exam *exam)
 /* A process that did not stand still in time runs on untouched, and may a moment later. */
 static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 {
-	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam), .cancel_fd = exam->cancel_fd };
+	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),
+				       .cancel_fd = exam->cancel_fd,
+				       .turn_ms = EXAM_TURN_MS };
 	if (exam->core) {
 		TRY(look_at_core(exam->core, ret));
 		look_learn_code(ret, exam);
