@@ -73,7 +73,7 @@ struct view {
 	uint64_t window_ns;
 	double cores;	    /* busy, on average */
 	double started;	    /* cores that processes used which it started meanwhile */
-	uint64_t unseen_ns; /* CPU time by the kernel's clock that has no sample */
+	uint64_t unseen_ns; /* of threads that ended before they had a sample */
 	size_t max_rows;
 };
 
@@ -119,7 +119,7 @@ static const char *finding_of(const struct view *v)
 		return "other-processes";
 	if (v->cores < IDLE_CORES)
 		return "idle";
-	if (v->unseen_ns && v->cpu->facts.kernel)
+	if (v->unseen_ns)
 		return "short-lived-threads";
 	enum frame_kind kind = heavy_kind(v);
 	if (kind != FRAME_CODE)
@@ -252,9 +252,8 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	rich_strong(text, "%s", fmt_number(v->cores).s);
 	rich_text(text, " of %s busy. ", cpu_budget_words(budget).s);
 	if (v->unseen_ns)
-		rich_text(text, "%s of its CPU time has no sample: it %s threads that ended too soon. ",
-			  fmt_percent((double)v->unseen_ns / (double)v->cpu->facts.cpu_ns).s,
-			  v->cpu->facts.kernel ? "was used by" : "was in the kernel, which we may not see, or of");
+		rich_text(text, "%s of its CPU time was used by threads that ended before they had a sample. ",
+			  fmt_percent((double)v->unseen_ns / (double)v->cpu->facts.cpu_ns).s);
 	if (throttled) {
 		rich_text(text, "That limit stopped all its threads in ");
 		rich_strong(text, "%s of its periods", fmt_percent(budget->stopped).s);
@@ -561,13 +560,18 @@ static void add_artifacts(struct exam *exam, const struct view *v)
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 
-/* Each living thread may be short of half a period or so; what is missing beyond that was never seen. */
-static uint64_t unseen_ns(const struct cpu *c, uint64_t seen)
+/* What the process used and its living threads did not, and no sample shows. */
+static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
 {
 	const struct sampling_facts *f = &c->facts;
 	if (f->cpu_ns == UINT64_MAX || f->by_events || f->by_agent || f->per_cpu || f->lost || c->samples->dropped)
 		return 0;
-	uint64_t known = seen + (uint64_t)f->threads * f->period / 2, missing = f->cpu_ns - MIN(f->cpu_ns, known);
+	uint64_t known = 0;
+	for (size_t i = 0; i < c->samples->threads.n; i++) {
+		uint64_t ns = c->samples->threads.v[i].cpu_ns;
+		known += ns == UINT64_MAX ? hot->threads[i] : ns;
+	}
+	uint64_t missing = f->cpu_ns - MIN(f->cpu_ns, known);
 	return missing >= UNSEEN_NS_LEAST && (double)missing >= UNSEEN_SHARE * (double)f->cpu_ns ? missing : 0;
 }
 
@@ -579,7 +583,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			  .hot = hot,
 			  .window_ns = exam->end_ns - exam->start_ns,
 			  .max_rows = (size_t)params_int(exam->params, "max_stacks") };
-	v.unseen_ns = unseen_ns(c, hot->weight);
+	v.unseen_ns = unseen_ns(c, hot);
 	v.cores = v.window_ns ? (double)(hot->weight + v.unseen_ns) / (double)v.window_ns : 0;
 	v.started = v.window_ns ? (double)c->facts.started_ns / (double)v.window_ns : 0;
 	add_verdict(exam, &v, report);
