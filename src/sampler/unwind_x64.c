@@ -399,7 +399,6 @@ static bool step_caller(struct unwinder *u, struct frame *f)
 		if (!called_from(u, &caller))
 			continue;
 		*f = caller;
-		u->stats.scanned++;
 		return true;
 	}
 	/* It was only looked for. */
