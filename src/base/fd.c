@@ -92,6 +92,20 @@ struct err *file_read_at(int dirfd, const char *name, size_t max, struct buf *ou
 	return read_all(fd, name, max, out);
 }
 
+size_t fd_pread(int fd, void *data, size_t len, uint64_t at)
+{
+	size_t got = 0;
+	while (got < len) {
+		ssize_t n = pread(fd, (char *)data + got, len - got, (off_t)(at + got));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	return got;
+}
+
 struct err *file_read(const char *path, size_t max, struct buf *out)
 {
 	return file_read_at(AT_FDCWD, path, max, out);

@@ -26,6 +26,8 @@ static inline int fd_steal(int *fd)
  * blocking or not (sockets and pipes). */
 struct err *fd_read_full(int fd, void *data, size_t len, struct deadline deadline) MUST_USE;
 struct err *fd_write_full(int fd, const void *data, size_t len, struct deadline deadline) MUST_USE;
+/* Bytes of a file from there, as many as there are up to len; fewer when it ends or cannot be read. */
+size_t fd_pread(int fd, void *data, size_t len, uint64_t at);
 /* Waits until readable (POLLIN) or writable (POLLOUT): ERR_TIMEOUT otherwise. */
 struct err *fd_wait(int fd, short events, struct deadline deadline) MUST_USE;
 

@@ -161,7 +161,7 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	enum frame_kind kind = heavy_kind(v);
 	/* Before it stands what it did not get. */
 	bool wanted = str_eq(finding, "starved") || str_eq(finding, "throttled");
-	const char *of = wanted ? "of what it got" : "of that";
+	const char *of = v->unseen_ns ? "of the rest" : wanted ? "of what it got" : "of that";
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
 		rich_text(text, " %s is the %s.", of, kind == FRAME_GC ? "garbage collector" : "JIT compiler");
@@ -560,13 +560,18 @@ static void add_artifacts(struct exam *exam, const struct view *v)
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 
-/* Each living thread may be short of half a period or so; what is missing beyond that was never seen. */
-static uint64_t unseen_ns(const struct cpu *c, uint64_t seen)
+/* What the process used and its living threads did not, and no sample shows. */
+static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
 {
 	const struct sampling_facts *f = &c->facts;
 	if (f->cpu_ns == UINT64_MAX || f->by_events || f->by_agent || f->per_cpu || f->lost || c->samples->dropped)
 		return 0;
-	uint64_t known = seen + (uint64_t)f->threads * f->period / 2, missing = f->cpu_ns - MIN(f->cpu_ns, known);
+	uint64_t known = 0;
+	for (size_t i = 0; i < c->samples->threads.n; i++) {
+		uint64_t ns = c->samples->threads.v[i].cpu_ns;
+		known += ns == UINT64_MAX ? hot->threads[i] : ns;
+	}
+	uint64_t missing = f->cpu_ns - MIN(f->cpu_ns, known);
 	return missing >= UNSEEN_NS_LEAST && (double)missing >= UNSEEN_SHARE * (double)f->cpu_ns ? missing : 0;
 }
 
@@ -578,7 +583,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			  .hot = hot,
 			  .window_ns = exam->end_ns - exam->start_ns,
 			  .max_rows = (size_t)params_int(exam->params, "max_stacks") };
-	v.unseen_ns = unseen_ns(c, hot->weight);
+	v.unseen_ns = unseen_ns(c, hot);
 	v.cores = v.window_ns ? (double)(hot->weight + v.unseen_ns) / (double)v.window_ns : 0;
 	v.started = v.window_ns ? (double)c->facts.started_ns / (double)v.window_ns : 0;
 	add_verdict(exam, &v, report);

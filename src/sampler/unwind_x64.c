@@ -43,7 +43,6 @@ struct unwinder {
 	VEC(struct code) codes;
 	struct map_u64 by_method; /* hash of start and version -> index in codes */
 	struct leaf leaves[LEAF_CACHE];
-	struct unwind_stats stats;
 	/* The stack that is being unwound. */
 	const struct unwind_stack *stack;
 	bool cut; /* something beyond the copy was wanted */
@@ -70,11 +69,6 @@ void unwinder_free(struct unwinder *u)
 	vec_free(&u->codes);
 	map_u64_free(&u->by_method);
 	mem_free(u);
-}
-
-const struct unwind_stats *unwinder_stats(const struct unwinder *u)
-{
-	return &u->stats;
 }
 
 static bool read_stack(void *user, uint64_t address, uint64_t *ret)
@@ -203,34 +197,36 @@ static bool step_epilogue(struct unwinder *u, uint32_t version, uint64_t end, st
 		return false;
 	size_t len;
 	const uint8_t *code = leaf_code(u, f->regs.ip, version, &len);
-	if (!managed_epilogue(code, MIN((uint64_t)len, end - f->regs.ip), read_stack, u, &f->regs))
-		return false;
-	u->stats.epilogue++;
-	return true;
+	return managed_epilogue(code, MIN((uint64_t)len, end - f->regs.ip), read_stack, u, &f->regs);
+}
+
+static const struct piece *piece_at(const struct code *c, uint64_t into, struct managed_unwind *ret)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct piece *p = &c->pieces[i];
+		if (into >= p->begin && into < p->end && managed_unwind_parse(c->data + p->unwind, p->unwind_len, ret))
+			return p;
+	}
+	return NULL;
 }
 
 static bool step_jit(struct unwinder *u, const struct unwind_method *m, uint64_t look, struct frame *f)
 {
 	const struct code *c = code_of(u, m);
 	uint64_t into = look - m->start;
-	for (size_t i = 0; i < c->n; i++) {
-		const struct piece *p = &c->pieces[i];
-		struct managed_unwind info;
-		if (into < p->begin || into >= p->end ||
-		    !managed_unwind_parse(c->data + p->unwind, p->unwind_len, &info))
-			continue;
+	struct managed_unwind info;
+	const struct piece *p = piece_at(c, into, &info);
+	if (p) {
 		/* In the prologue and before it, the first instruction's bytes may look like an epilogue's. */
 		uint64_t done = f->regs.ip - m->start - p->begin;
 		if (done >= info.prolog && step_epilogue(u, m->version, m->start + p->end, f))
 			return true;
-		u->stats.jit++;
 		return managed_apply(&info, f->exact ? done : UINT64_MAX, read_stack, u, &f->regs);
 	}
 	if (c->n || !c->prologue_len)
 		return false;
 	if (into && step_epilogue(u, m->version, m->start + m->size, f))
 		return true;
-	u->stats.prologue++;
 	return managed_prologue(c->prologue, c->prologue_len, f->regs.ip - m->start, read_stack, u, &f->regs);
 }
 
@@ -249,7 +245,6 @@ static bool step_r2r(struct unwinder *u, const struct space_map *map, const stru
 	uint64_t done = f->regs.ip - look + rva - fn.begin;
 	if (done >= info.prolog && step_epilogue(u, 0, f->regs.ip + (fn.end - rva), f))
 		return true;
-	u->stats.r2r++;
 	return managed_apply(&info, f->exact ? done : UINT64_MAX, read_stack, u, &f->regs);
 }
 
@@ -307,7 +302,6 @@ static bool step_native(struct unwinder *u, const struct space_map *map, const s
 	struct cfi_row row;
 	if (!elf_va(elf, look - map->start + map->offset, &va) || !cfi_find(elf, va, &row))
 		return false;
-	u->stats.native++;
 	if (row.regs[16].kind == CFI_UNDEFINED) {
 		f->ended = true;
 		return true;
@@ -378,8 +372,38 @@ static bool step_stub(struct unwinder *u, struct frame *f)
 		return false;
 	f->regs.ip = ra;
 	f->regs.r[RSP] += 8;
-	u->stats.stub++;
 	return true;
+}
+
+/* Is the frame pointer that of a compiled method which called from here, with no frame in between? */
+static bool called_from(struct unwinder *u, const struct frame *caller)
+{
+	struct unwind_method m;
+	struct managed_unwind info;
+	uint64_t look = caller->regs.ip - 1, bp = caller->regs.r[RBP];
+	if (!u->method(u->user, look, &m) || !is_return_address(u, caller->regs.ip) ||
+	    !piece_at(code_of(u, &m), look - m.start, &info) ||
+	    managed_body_sp(&info, &caller->regs) != caller->regs.r[RSP])
+		return false;
+	struct frame next = *caller;
+	return step_jit(u, &m, look, &next) && next.regs.r[RSP] == bp + 16;
+}
+
+/* Code without a frame pointer leaves that of the method which called it: the chain would go past this method. */
+static bool step_caller(struct unwinder *u, struct frame *f)
+{
+	uint64_t bp = f->regs.r[RBP], at = f->regs.r[RSP];
+	struct frame caller = { .regs = f->regs };
+	for (size_t i = 0; i < SCAN_SLOTS && at < bp && read_stack(u, at, &caller.regs.ip); i++, at += 8) {
+		caller.regs.r[RSP] = at + 8;
+		if (!called_from(u, &caller))
+			continue;
+		*f = caller;
+		return true;
+	}
+	/* It was only looked for. */
+	u->cut = false;
+	return false;
 }
 
 static bool step_chain(struct unwinder *u, struct frame *f)
@@ -391,7 +415,6 @@ static bool step_chain(struct unwinder *u, struct frame *f)
 	f->regs.ip = ra;
 	f->regs.r[RBP] = next;
 	f->regs.r[RSP] = bp + 16;
-	u->stats.chain++;
 	return true;
 }
 
@@ -410,7 +433,6 @@ static bool step_scan(struct unwinder *u, struct frame *f)
 		uint64_t bp;
 		if (f->regs.r[RBP] < at && read_stack(u, at - 8, &bp) && bp > at && bp - at < (1u << 20))
 			f->regs.r[RBP] = bp;
-		u->stats.scanned++;
 		return true;
 	}
 	return false;
@@ -450,7 +472,7 @@ static bool step(struct unwinder *u, struct frame *f, unsigned *guessed)
 	*f = before;
 	bool found = step_stub(u, f);
 	if (!found) {
-		found = step_chain(u, f) || (*f = before, step_scan(u, f));
+		found = step_caller(u, f) || step_chain(u, f) || (*f = before, step_scan(u, f));
 		*guessed += found;
 	}
 	f->exact = false;
@@ -480,5 +502,4 @@ void unwind(struct unwinder *u, const struct unwind_regs *regs, const struct unw
 			break;
 		}
 	}
-	u->stats.ends[ret->end]++;
 }

@@ -582,6 +582,20 @@ static void home_follows_the_environment(void **state UNUSED)
 	mem_free(home);
 }
 
+static void a_part_of_a_file_is_read(void **state UNUSED)
+{
+	char got[8] = "........";
+	CLOSE_FD int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, "0123456789", 10), 10);
+	assert_int_equal(fd_pread(fd, got, 3, 2), 3);
+	assert_memory_equal(got, "234.....", 8);
+	assert_int_equal(fd_pread(fd, got, 8, 7), 3);
+	assert_memory_equal(got, "789.....", 8);
+	assert_int_equal(fd_pread(fd, got, 8, 10), 0);
+	assert_int_equal(fd_pread(fd, got, 8, UINT64_MAX - 2), 0);
+	assert_int_equal(fd_pread(-1, got, 8, 0), 0);
+}
+
 enum { PAGE = 4096, FILE_PAGES = 8 };
 
 /* A file without a name, every byte 'x'. */
@@ -723,6 +737,7 @@ int main(void)
 		cmocka_unit_test(a_folder_in_a_strange_one_is_ours),
 		cmocka_unit_test(reads_end_at_their_deadline),
 		cmocka_unit_test(descriptors_are_handed_on),
+		cmocka_unit_test(a_part_of_a_file_is_read),
 		cmocka_unit_test(a_mapped_file_may_be_cut_short),
 		cmocka_unit_test(a_fault_elsewhere_stays_one),
 		cmocka_unit_test(vectors_grow),

@@ -607,6 +607,64 @@ static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cp
 	sampler_free(s);
 }
 
+/* A compiled method as the runtime lays it out, in our own memory: push rbp; sub rsp,0x20; lea rbp,[rsp+0x20]. */
+static struct {
+	const void *header_at;
+	uint8_t code[64];
+	struct {
+		uint64_t pointers[4];
+		uint32_t n, begin, end, unwind;
+	} header;
+	uint8_t unwind[10];
+	uint8_t room[128];
+} compiled = {
+	.code = { [15] = 0xe8, [31] = 0xe8, [47] = 0xe8 }, /* calls, five bytes before 20, 36 and 52 */
+	.unwind = { 1, 9, 3, 0x25, 9, 3, 5, 0x32, 1, 0x50 },
+};
+
+static bool the_compiled(void *user, uint64_t address, struct unwind_method *ret)
+{
+	(void)user;
+	uint64_t start = (uint64_t)(uintptr_t)compiled.code;
+	*ret = (struct unwind_method){ .start = start, .size = sizeof(compiled.code), .version = 1 };
+	return address >= start && address < start + sizeof(compiled.code);
+}
+
+/* Native code that has no rule and leaves the frame pointer to its caller must not hide that caller. */
+static void without_a_rule_the_managed_caller_is_found_by_its_frame(void **state)
+{
+	(void)state;
+	enum { BASE = 0x100, BP = 24, SLOTS = 40 };
+	uint64_t start = (uint64_t)(uintptr_t)compiled.code, sp = 0x10000, slots[SLOTS] = { 0 };
+	compiled.header_at = &compiled.header;
+	compiled.header.n = 1;
+	compiled.header.begin = BASE;
+	compiled.header.end = BASE + sizeof(compiled.code);
+	compiled.header.unwind = (uint32_t)((uint64_t)(uintptr_t)compiled.unwind - (start - BASE));
+	slots[3] = start + 20;	    /* left from an earlier call */
+	slots[BP - 5] = start + 36; /* right below the 0x20 bytes of its body */
+	slots[BP] = sp + 8 * 38;
+	slots[BP + 1] = start + 52;
+	struct space *space = space_new(getpid());
+	struct unwinder *u = unwinder_new(space, the_compiled, NULL);
+	struct unwound unwound;
+	struct unwind_regs regs = { .ip = 0x2000 };
+	regs.r[4] = sp;
+	regs.r[5] = sp + 8 * BP;
+	struct unwind_stack stack = { .sp = sp, .bytes = (const uint8_t *)slots, .n = sizeof(slots) };
+	unwind(u, &regs, &stack, &unwound);
+	assert_true(unwound.n >= 3);
+	assert_int_equal(unwound.ips[1], start + 36);
+	assert_int_equal(unwound.ips[2], start + 52);
+	/* Of another size it is not its frame: then the chain is all there is. */
+	slots[BP - 6] = slots[BP - 5];
+	slots[BP - 5] = 0;
+	unwind(u, &regs, &stack, &unwound);
+	assert_int_equal(unwound.ips[1], start + 52);
+	unwinder_free(u);
+	space_free(space);
+}
+
 static void a_thread_of_ours_is_sampled_to_its_root(void **state)
 {
 	(void)state;
@@ -700,6 +758,7 @@ int main(void)
 		cmocka_unit_test(damaged_records_are_refused),
 		cmocka_unit_test(switches_and_losses),
 		cmocka_unit_test(names_of_threads_and_new_programs),
+		cmocka_unit_test(without_a_rule_the_managed_caller_is_found_by_its_frame),
 		cmocka_unit_test(registers_that_an_epilogue_popped),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
