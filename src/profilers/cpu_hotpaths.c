@@ -227,7 +227,7 @@ static void add_started(const struct view *v, struct rich *text)
 	rich_strong(text, "%s cores", fmt_number(v->started).s);
 	rich_text(text, " beside it");
 	if (*v->cpu->facts.started) {
-		rich_text(text, ", most of them ");
+		rich_text(text, ", most of it by ");
 		rich_code(text, v->cpu->facts.started);
 	}
 	rich_text(text, ".");
