@@ -17,6 +17,8 @@ struct attach_options {
 	uint64_t max_life_ms;  /* of the library in the target; 0 = IMAGE_MAX_LIFE_MS */
 	bool send_dac;	       /* the data-access library comes with the image: we cannot see the target's files */
 	uint64_t patience_ms;  /* for each of its answers; 0 = 10 s */
+	uint64_t turn_ms;      /* how long someone else who examines it is waited for; 0 = not at all */
+	int cancel_fd;	       /* then: readable once someone asks to stop; 0 or less = none */
 	uint32_t fault;	       /* for tests: a step at which the copy fails; needs a library built for it */
 };
 

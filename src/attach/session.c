@@ -204,7 +204,10 @@ struct err *session_begin(struct session *s, const struct patient *p, const stru
 			       .lock = -1,
 			       .facts = facts };
 	TRY(attach_check(p, o));
-	TRY(lock_take(&p->target, p->info.cookie, &s->lock));
+	struct image_turn turn = { .cookie = p->info.cookie,
+				   .deadline = deadline_in_ms(o->turn_ms),
+				   .cancel_fd = o->cancel_fd };
+	TRY(lock_take_in_turn(&p->target, &turn, &s->lock));
 	fault_role("host");
 	struct err *err = place_make(p, library, &s->place);
 	if (!err)

@@ -10,6 +10,7 @@
 #include "cli/launched.h"
 #include "cli/progress.h"
 #include "profilers/perf_samples.h"
+#include "profilers/own_code.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
 #include <errno.h>
@@ -134,6 +135,7 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 		exam_fini(&exam);
 		return err;
 	}
+	own_code_learn(patient);
 	err = sample(o, &exam, &samples, &facts);
 	if (err) {
 		rmdir(dir);

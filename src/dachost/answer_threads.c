@@ -195,17 +195,43 @@ static void managed_frame(struct host *h, struct wire_dac_frame *f, bool is_call
 		f->native_offset = (uint32_t)(f->ip - place->start);
 }
 
+com_hr walk_open(struct host *h, uint64_t tid, struct stack_walk *ret)
+{
+	*ret = (struct stack_walk){ 0 };
+	com_hr hr = COM_CALL(h->process, GetTaskByOSThreadID, (uint32_t)tid, &ret->task);
+	if (hr >= 0 && ret->task)
+		hr = COM_CALL(ret->task, CreateStackWalk, WALK_ALL, &ret->walk);
+	return hr >= 0 && ret->walk ? COM_OK : hr < 0 ? hr : COM_E_FAIL;
+}
+
+void walk_close(struct stack_walk *w)
+{
+	COM_RELEASE(w->walk);
+	COM_RELEASE(w->task);
+}
+
+bool walk_context(struct xclr_walk *walk, struct dacp_context *ret)
+{
+	uint32_t size = 0;
+	*ret = (struct dacp_context){ 0 };
+	return COM_CALL(walk, GetContext, DACP_CONTEXT_ALL, sizeof(*ret), &size, (uint8_t *)ret) == COM_OK;
+}
+
+uint64_t walk_explicit(struct xclr_walk *walk)
+{
+	uint64_t frame = 0;
+	return COM_CALL(walk, Request, WALK_FRAME_DATA, 0, NULL, sizeof(frame), (uint8_t *)&frame) < 0 ? 0 : frame;
+}
+
 /* Writes one frame; false when the walk cannot say where it is. */
 static bool walk_frame(struct host *h, struct xclr_walk *walk, size_t index, struct answer *a, struct buf *name)
 {
-	struct dacp_context context = { 0 };
-	uint32_t size = 0;
-	if (COM_CALL(walk, GetContext, DACP_CONTEXT_ALL, sizeof(context), &size, (uint8_t *)&context) < 0)
+	struct dacp_context context;
+	if (!walk_context(walk, &context))
 		return false;
 	struct wire_dac_frame f = { .ip = context.rip, .sp = context.rsp, .il_offset = WIRE_DAC_NO_IL };
 	buf_clear(name);
-	if (COM_CALL(walk, Request, WALK_FRAME_DATA, 0, NULL, sizeof(f.frame), (uint8_t *)&f.frame) < 0)
-		f.frame = 0;
+	f.frame = walk_explicit(walk);
 	if (f.frame) {
 		/* The registers are those of the code above it. */
 		f.sp = f.frame;
@@ -222,26 +248,17 @@ static bool walk_frame(struct host *h, struct xclr_walk *walk, size_t index, str
 
 com_hr answer_stack(struct host *h, const struct question *q, struct answer *a)
 {
-	struct xclr_task *task = NULL;
-	struct xclr_walk *walk = NULL;
-	com_hr hr = COM_CALL(h->process, GetTaskByOSThreadID, (uint32_t)q->values[0], &task);
-	if (hr < 0 || !task)
-		return hr < 0 ? hr : COM_E_FAIL;
-	hr = COM_CALL(task, CreateStackWalk, WALK_ALL, &walk);
-	if (hr < 0 || !walk) {
-		COM_RELEASE(task);
-		return hr < 0 ? hr : COM_E_FAIL;
-	}
+	CLEANUP(walk_close) struct stack_walk w;
 	CLEANUP(buf_free) struct buf name = { 0 };
-	hr = COM_OK;
-	for (size_t i = 0; hr == COM_OK && i < MAX_FRAMES && walk_frame(h, walk, i, a, &name); i++)
-		hr = COM_CALL(walk, Next);
+	com_hr hr = walk_open(h, q->values[0], &w);
+	if (hr < 0)
+		return hr;
+	for (size_t i = 0; hr == COM_OK && i < MAX_FRAMES && walk_frame(h, w.walk, i, a, &name); i++)
+		hr = COM_CALL(w.walk, Next);
 	if (hr < 0) {
 		struct wire_dac_frame lost = { .ip = data_target_hole(), .flags = WIRE_DAC_FRAME_LOST };
 		answer_add(a, &lost, sizeof(lost));
 	}
-	COM_RELEASE(walk);
-	COM_RELEASE(task);
 	return COM_OK;
 }
 

@@ -5,8 +5,6 @@
 
 #define MAX_FRAMES 2000
 #define MAX_VARIABLES 256 /* of one frame */
-#define WALK_ALL 0xFu
-#define WALK_FRAME_DATA 0xF0000000u
 
 static void add_variable(struct answer *a, uint64_t sp, uint32_t index, bool is_local, struct xclr_value *value,
 			 const struct buf *name)
@@ -68,15 +66,9 @@ static void add_frame(struct xclr_frame *frame, uint64_t sp, struct answer *a, s
 
 static void visit(struct xclr_walk *walk, struct answer *a, struct buf *name)
 {
-	struct dacp_context context = { 0 };
+	struct dacp_context context;
 	struct xclr_frame *frame = NULL;
-	uint64_t explicit_frame = 0;
-	uint32_t size = 0;
-	if (COM_CALL(walk, GetContext, DACP_CONTEXT_ALL, sizeof(context), &size, (uint8_t *)&context) < 0)
-		return;
-	if (COM_CALL(walk, Request, WALK_FRAME_DATA, 0, NULL, sizeof(explicit_frame), (uint8_t *)&explicit_frame) >=
-		    0 &&
-	    explicit_frame)
+	if (!walk_context(walk, &context) || walk_explicit(walk))
 		return;
 	if (COM_CALL(walk, GetFrame, (void **)&frame) >= 0 && frame)
 		add_frame(frame, context.rsp, a, name);
@@ -85,23 +77,14 @@ static void visit(struct xclr_walk *walk, struct answer *a, struct buf *name)
 
 com_hr answer_variables(struct host *h, const struct question *q, struct answer *a)
 {
-	struct xclr_task *task = NULL;
-	struct xclr_walk *walk = NULL;
+	CLEANUP(walk_close) struct stack_walk w;
 	CLEANUP(buf_free) struct buf name = { 0 };
-	com_hr hr = COM_CALL(h->process, GetTaskByOSThreadID, (uint32_t)q->values[0], &task);
-	if (hr < 0 || !task)
-		return hr < 0 ? hr : COM_E_FAIL;
-	hr = COM_CALL(task, CreateStackWalk, WALK_ALL, &walk);
-	if (hr < 0 || !walk) {
-		COM_RELEASE(task);
-		return hr < 0 ? hr : COM_E_FAIL;
-	}
-	hr = COM_OK;
+	com_hr hr = walk_open(h, q->values[0], &w);
+	if (hr < 0)
+		return hr;
 	for (size_t i = 0; hr == COM_OK && i < MAX_FRAMES; i++) {
-		visit(walk, a, &name);
-		hr = COM_CALL(walk, Next);
+		visit(w.walk, a, &name);
+		hr = COM_CALL(w.walk, Next);
 	}
-	COM_RELEASE(walk);
-	COM_RELEASE(task);
 	return COM_OK;
 }

@@ -71,6 +71,19 @@ com_hr answer_token(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_token_names(struct host *h, const struct question *q, struct answer *a);
 com_hr answer_il(struct host *h, const struct question *q, struct answer *a);
 
+/* A thread's stack, frame by frame. *ret may be closed whatever comes of it. */
+struct stack_walk {
+	struct xclr_task *task;
+	struct xclr_walk *walk;
+};
+com_hr walk_open(struct host *h, uint64_t tid, struct stack_walk *ret);
+void walk_close(struct stack_walk *w);
+/* The registers at the frame; false without one: a thread that has not come to managed code yet, or has left it, has
+ * none at all, and the library calls that a success. */
+bool walk_context(struct xclr_walk *walk, struct dacp_context *ret);
+/* Where the runtime's own frame is, 0 when it is a method's. */
+uint64_t walk_explicit(struct xclr_walk *walk);
+
 /* NULL when the module's metadata cannot be had. */
 struct metadata_import *host_metadata(struct host *h, uint64_t module);
 

@@ -55,15 +55,7 @@ static bool read_at(const struct core *c, uint64_t at, void *buf, size_t len)
 {
 	if (at > c->size || len > c->size - at)
 		return false;
-	for (size_t got = 0; got < len;) {
-		ssize_t n = pread(c->fd, (char *)buf + got, len - got, (off_t)(at + got));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		got += (size_t)n;
-	}
-	return true;
+	return fd_pread(c->fd, buf, len, at) == len;
 }
 
 /* ---- notes ---- */
@@ -335,15 +327,7 @@ struct disk_file {
 static bool read_file_at(void *user, uint64_t at, void *buf, size_t len)
 {
 	const struct disk_file *f = user;
-	for (size_t got = 0; got < len;) {
-		ssize_t n = at + got <= INT64_MAX ? pread(f->fd, (char *)buf + got, len - got, (off_t)(at + got)) : 0;
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		got += (size_t)n;
-	}
-	return true;
+	return fd_pread(f->fd, buf, len, at) == len;
 }
 
 static bool plain_path(const char *path)

@@ -138,8 +138,10 @@ static void let_end(pid_t copy)
 static struct err *judge_others(const struct target *t, const struct image_limits *limits, struct image_forecast *f)
 {
 	struct lock_children children;
+	struct image_turn turn = lock_turn(limits);
+	bool waited;
 	f->fix = "wait until that is done";
-	TRY(lock_probe(t, limits ? limits->cookie : NULL));
+	TRY(image_wait_turn(t, &turn, &waited));
 	lock_find_children("/proc", t->pid, &children);
 	if (children.alive) {
 		let_end(children.alive);

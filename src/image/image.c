@@ -2,7 +2,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/snapshot.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,21 +168,12 @@ const struct image_piece *image_piece_from(const struct image *img, uint64_t add
 
 static size_t read_piece(const struct image *img, const struct image_piece *p, uint64_t addr, void *buf, size_t len)
 {
-	size_t want = (size_t)MIN((uint64_t)len, p->end - addr), got = 0;
+	size_t want = (size_t)MIN((uint64_t)len, p->end - addr);
 	if (p->fd == IMAGE_FD_ZERO) {
 		memset(buf, 0, want);
 		return want;
 	}
-	while (got < want) {
-		off_t at = (off_t)(p->offset + (addr - p->start) + got);
-		ssize_t n = pread(img->fds.v[p->fd], (char *)buf + got, want - got, at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	return got;
+	return fd_pread(img->fds.v[p->fd], buf, want, p->offset + (addr - p->start));
 }
 
 void image_read(const struct image *img, uint64_t addr, void *buf, size_t len, size_t *ret_got)

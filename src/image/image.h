@@ -14,6 +14,7 @@
  * for threads, but image_read may be called from several at once. */
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/err.h"
 
 struct target;
@@ -184,7 +185,8 @@ struct image_limits {
 	uint64_t busy_word;
 	/* Who it is, for the lock: the runtime's cookie. NULL = pid and start time stand for it. */
 	const uint8_t *cookie;
-	int cancel_fd; /* readable once someone asks to stop; 0 or less = none */
+	int cancel_fd;	  /* readable once someone asks to stop; 0 or less = none */
+	uint64_t turn_ms; /* how long someone else who examines it is waited for; 0 = not at all */
 };
 #define IMAGE_MAX_PAUSE_MS 100
 #define IMAGE_MAX_LIFE_MS 120000
@@ -223,6 +225,17 @@ struct err *image_forecast_inside(const struct target *target, const struct imag
 
 /* The pause alone, whether or not a snapshot would be refused; 0 = the process has ended. */
 uint64_t image_predict_pause(const struct target *target);
+
+/* Copies and the agent exclude each other. Returns when nobody is at it any more, at once if nobody is; ERR_BUSY names
+ * who still is when the time is up, ERR_CANCELLED. Nothing is taken: who comes next may be another. */
+struct image_turn {
+	const uint8_t *cookie; /* as in struct image_limits */
+	struct deadline deadline;
+	int cancel_fd;				   /* as there */
+	void (*waiting)(void *user, pid_t holder); /* once, before it waits; -1: one whom we cannot see. May be NULL */
+	void *user;
+};
+struct err *image_wait_turn(const struct target *target, const struct image_turn *turn, bool *ret_waited) MUST_USE;
 
 /* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: someone else
  * examines or debugs it. ERR_UNSUPPORTED: this way is closed for it (the text says why). ERR_TIMEOUT: it did not stand

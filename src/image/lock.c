@@ -6,11 +6,14 @@
 #include "target/target.h"
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+
+#define KNOCK_AGAIN_MS 200 /* where the door has room for no more of us, so that nothing tells when it opens */
 
 static socklen_t lock_name(const struct target *t, const uint8_t *cookie, struct sockaddr_un *ret)
 {
@@ -26,12 +29,13 @@ static socklen_t lock_name(const struct target *t, const uint8_t *cookie, struct
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* 0 = nobody, -1 = someone whom we cannot see. */
-static pid_t holder(const struct sockaddr_un *name, socklen_t len)
+/* 0 = nobody, -1 = someone whom we cannot see. *ret_fd hangs up when they are done, or is -1. */
+static pid_t knock(const struct sockaddr_un *name, socklen_t len, int *ret_fd)
 {
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
+	*ret_fd = -1;
 	if (fd < 0)
 		return 0;
 	/* Nobody answers the door: once enough have knocked, the next is told to come again. */
@@ -39,7 +43,14 @@ static pid_t holder(const struct sockaddr_un *name, socklen_t len)
 		return errno == EAGAIN ? -1 : 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return 0;
+	*ret_fd = fd_steal(&fd);
 	return peer.pid ? peer.pid : -1;
+}
+
+static pid_t holder(const struct sockaddr_un *name, socklen_t len)
+{
+	CLOSE_FD int fd = -1;
+	return knock(name, len, &fd);
 }
 
 static struct err *busy(pid_t pid)
@@ -74,6 +85,50 @@ struct err *lock_probe(const struct target *target, const uint8_t *cookie)
 	socklen_t len = lock_name(target, cookie, &name);
 	pid_t pid = holder(&name, len);
 	return pid ? busy(pid) : NULL;
+}
+
+struct err *image_wait_turn(const struct target *target, const struct image_turn *turn, bool *ret_waited)
+{
+	struct sockaddr_un name;
+	socklen_t len = lock_name(target, turn->cookie, &name);
+	*ret_waited = false;
+	for (;;) {
+		CLOSE_FD int fd = -1;
+		pid_t pid = knock(&name, len, &fd);
+		struct pollfd fds[] = { { .fd = fd, .events = POLLIN },
+					{ .fd = turn->cancel_fd > 0 ? turn->cancel_fd : -1, .events = POLLIN } };
+		if (!pid)
+			return NULL;
+		if (deadline_passed(turn->deadline))
+			return busy(pid);
+		if (!*ret_waited && turn->waiting)
+			turn->waiting(turn->user, pid);
+		*ret_waited = true;
+		int ms = deadline_poll_ms(turn->deadline);
+		if (poll(fds, 2, fd >= 0 ? ms : MIN(ms, KNOCK_AGAIN_MS)) < 0 && errno != EINTR)
+			return err_errno(errno, "wait for its turn");
+		if (fds[1].revents)
+			return err_new(ERR_CANCELLED, "cancelled while it waited for its turn");
+	}
+}
+
+struct err *lock_take_in_turn(const struct target *target, const struct image_turn *turn, int *ret_fd)
+{
+	for (;;) {
+		bool waited;
+		struct err *err = lock_take(target, turn->cookie, ret_fd);
+		if (!err || err_kind(err) != ERR_BUSY)
+			return err;
+		err_free(err);
+		TRY(image_wait_turn(target, turn, &waited));
+	}
+}
+
+struct image_turn lock_turn(const struct image_limits *limits)
+{
+	return (struct image_turn){ .cookie = limits ? limits->cookie : NULL,
+				    .deadline = deadline_in_ms(limits ? limits->turn_ms : 0),
+				    .cancel_fd = limits ? limits->cancel_fd : -1 };
 }
 
 /* ---- children ---- */

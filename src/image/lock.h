@@ -5,11 +5,14 @@
  * the machine sees the same one. Across network namespaces it is not seen; there a living copy tells (lock_find_copy).
  */
 
-#include "base/err.h"
+#include "image/image.h"
 
 struct target;
 /* ERR_BUSY names the holder. cookie: 16 bytes, or NULL. */
 struct err *lock_take(const struct target *target, const uint8_t *cookie, int *ret_fd) MUST_USE;
+/* The same when its turn has come, see image_wait_turn(). */
+struct err *lock_take_in_turn(const struct target *target, const struct image_turn *turn, int *ret_fd) MUST_USE;
+struct image_turn lock_turn(const struct image_limits *limits);
 /* Is it free? Takes nothing. */
 struct err *lock_probe(const struct target *target, const uint8_t *cookie) MUST_USE;
 

@@ -496,7 +496,8 @@ static struct err *run(struct snapshot *s, const struct target *t, const struct 
 {
 	int cancel_fd = limits ? limits->cancel_fd : -1;
 	fault_role("owner");
-	TRY(lock_take(t, limits ? limits->cookie : NULL, &s->lock));
+	struct image_turn turn = lock_turn(limits);
+	TRY(lock_take_in_turn(t, &turn, &s->lock));
 	TRY(look_around(s, t));
 	limits_watch_init(&s->watch, "/proc", t->pid);
 	s->job.reserve_bytes = limits_reserve(limits_watch_room(&s->watch).limit);

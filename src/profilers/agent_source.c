@@ -47,7 +47,9 @@ struct space *agent_source_space(struct agent_source *a)
 struct err *agent_source_start(struct agent_source *a, const struct exam *exam, uint64_t period_ns,
 			       uint32_t stack_bytes, uint64_t window_ms)
 {
-	struct attach_options options = { .max_life_ms = window_ms + SPARE_MS };
+	struct attach_options options = { .max_life_ms = window_ms + SPARE_MS,
+					  .turn_ms = EXAM_TURN_MS,
+					  .cancel_fd = exam->cancel_fd };
 	TRY(attach_cpu_start(exam->patient, &options, period_ns, stack_bytes, &a->cpu));
 	a->facts = (struct sampler_facts){ .period = period_ns,
 					   .stack_bytes = stack_bytes,

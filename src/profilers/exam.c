@@ -146,28 +146,79 @@ static void check_agent(const struct exam *exam, struct way_check *check)
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix ? mem_strdup(fix) : NULL };
 }
 
-struct err *exam_choose_way(struct exam *exam, enum way wanted)
+/* The best one that is open. */
+static enum way best_way(const struct exam *exam, const struct way_check *checks, enum way wanted)
 {
-	TRY(profiler_check_way(exam->profiler, wanted));
-	if (exam->core)
-		return choose_core(exam, wanted);
-	struct way_check checks[WAY_COUNT] = { 0 };
+	for (const enum way *w = exam->profiler->ways; *w; w++) {
+		if ((wanted == WAY_AUTO || *w == wanted) && checks[*w].open)
+			return *w;
+	}
+	return WAY_AUTO;
+}
+
+static void on_waiting(void *user, pid_t holder)
+{
+	if (holder > 0)
+		exam_progress(user, -1, "waiting for its turn: process %d examines it", holder);
+	else
+		exam_progress(user, -1, "waiting for its turn: someone else examines it");
+}
+
+/* Only one at a time may do what a target could notice. Who is still at it when the time is up closes the way. */
+static struct err *wait_turn(struct exam *exam, struct deadline deadline, bool *ret_waited)
+{
+	const struct patient *p = exam->patient;
+	struct image_turn turn = { .cookie = p->answered ? p->info.cookie : NULL,
+				   .deadline = deadline,
+				   .cancel_fd = exam->cancel_fd,
+				   .waiting = on_waiting,
+				   .user = exam };
+	struct err *err = image_wait_turn(&p->target, &turn, ret_waited);
+	if (err && err_kind(err) == ERR_CANCELLED)
+		return err;
+	err_ignore(err);
+	return NULL;
+}
+
+/* What the rights allow, then what the process's own state does. */
+static struct err *check_ways(struct exam *exam, enum way wanted, struct deadline turn, struct way_check *checks,
+			      bool *ret_waited)
+{
 	patient_check(exam->patient, CHECK_TIMEOUT_MS, checks);
 	bool rights = checks[WAY_IMAGE].open;
+	enum way best = best_way(exam, checks, wanted);
+	*ret_waited = false;
+	if (best == WAY_IMAGE || best == WAY_AGENT)
+		TRY(wait_turn(exam, turn, ret_waited));
 	if (uses(exam->profiler, WAY_IMAGE))
 		check_look(exam, &checks[WAY_IMAGE]);
 	if (uses(exam->profiler, WAY_AGENT))
 		check_agent(exam, &checks[WAY_AGENT]);
 	if (rights && !checks[WAY_IMAGE].open && wanted == WAY_AUTO)
 		close_agent_as(&checks[WAY_IMAGE], &checks[WAY_AGENT]);
+	exam->way = best_way(exam, checks, wanted);
+	/* Somebody else who waited, too, was faster: the next turn, then. */
+	*ret_waited = *ret_waited && exam->way != best && !deadline_passed(turn);
+	return NULL;
+}
+
+struct err *exam_choose_way(struct exam *exam, enum way wanted)
+{
+	TRY(profiler_check_way(exam->profiler, wanted));
+	if (exam->core)
+		return choose_core(exam, wanted);
+	struct way_check checks[WAY_COUNT] = { 0 };
+	struct deadline turn = deadline_in_ms(EXAM_TURN_MS);
 	struct err *err = NULL;
-	exam->way = WAY_AUTO;
 	exam->way_named = wanted != WAY_AUTO;
-	for (const enum way *w = exam->profiler->ways; *w && exam->way == WAY_AUTO; w++) {
-		if ((wanted == WAY_AUTO || *w == wanted) && checks[*w].open)
-			exam->way = *w;
+	for (bool again = true; again && !err;) {
+		for (size_t i = 0; i < WAY_COUNT; i++)
+			way_check_fini(&checks[i]);
+		err = check_ways(exam, wanted, turn, checks, &again);
 	}
-	if (exam->way == WAY_AUTO)
+	if (err)
+		exam->way = WAY_AUTO;
+	else if (exam->way == WAY_AUTO)
 		err = none_open(exam, checks, wanted);
 	else if (wanted == WAY_AUTO && exam->way != exam->profiler->ways[0])
 		exam->way_reason = mem_strdup(checks[exam->profiler->ways[0]].why);

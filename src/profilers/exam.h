@@ -44,6 +44,9 @@ struct exam {
 	void *state;
 };
 
+/* How long an examination by somebody else is waited for. */
+#define EXAM_TURN_MS 60000
+
 void exam_progress(struct exam *exam, double ratio, const char *fmt, ...) PRINTF(3, 4);
 void exam_log(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 /* The window was cut short; the first reason stays. */

@@ -1,6 +1,7 @@
 #include "profilers/gc_marks.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/marks.h"
 #include "profilers/switches.h"
 
 #define PAUSES_MAX 1000000
@@ -60,49 +61,30 @@ static bool only_waits(const char *method)
 	return false;
 }
 
-static bool is_runtime(const struct gc_marks *m, const struct samples *s, const struct samples_frame *f)
+struct window {
+	const struct gc_marks *marks;
+	uint64_t start_ns;
+	bool over;
+};
+
+static bool takes_sample(const void *user, const struct samples *s, const struct sample *x)
 {
-	if (f->kind != FRAME_NATIVE || f->module == STRTAB_NONE)
-		return false;
-	const char *module = strtab_get(&s->strings, f->module);
-	return str_starts(module, "libcoreclr") || (m->runtime && str_eq(module, m->runtime));
+	const struct window *w = user;
+	return in_pause(w->marks, w->start_ns + (uint64_t)x->time_us * 1000, w->over) ||
+	       is_gc_thread(samples_thread_show(s, x->thread));
 }
 
-/* The same stack with the collector's frames, or the stack itself. */
-static uint32_t marked(const struct gc_marks *m, struct samples *s, uint32_t stack)
+static bool takes_module(const void *user, const char *module)
 {
-	const struct samples_stack k = s->stacks.v[stack];
-	CLEANUP(mem_freep) uint32_t *frames = mem_array(k.n + 1, sizeof(*frames));
-	bool any = false, above = true;
-	for (uint32_t i = 0; i < k.n; i++) {
-		frames[i] = s->stack_frames.v[k.first + i];
-		const struct samples_frame f = s->frames.v[frames[i]];
-		bool managed = f.kind == FRAME_CODE || f.kind == FRAME_FRAMEWORK;
-		if (above && managed && only_waits(samples_frame_name(s, frames[i])))
-			return stack;
-		above = above && !managed && f.kind != FRAME_JIT;
-		if (above && is_runtime(m, s, &f)) {
-			frames[i] = samples_frame_as(s, frames[i], "[garbage collection]", FRAME_GC);
-			any = true;
-		}
-	}
-	uint32_t with = any ? samples_stack(s, frames, k.n, k.end, k.guessed) : stack;
-	return with == SAMPLES_FULL ? stack : with;
+	const struct window *w = user;
+	return str_starts(module, "libcoreclr") || (w->marks->runtime && str_eq(module, w->marks->runtime));
 }
 
 void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_ns, bool over)
 {
-	struct map_u64 memo = { 0 }; /* stack -> the marked one + 1 */
-	vec_each(x, &s->list) {
-		if (!in_pause(m, start_ns + (uint64_t)x->time_us * 1000, over) &&
-		    !is_gc_thread(samples_thread_show(s, x->thread)))
-			continue;
-		uint64_t known = *map_u64_put(&memo, x->stack, NULL);
-		uint32_t with = known ? (uint32_t)known - 1 : marked(m, s, x->stack);
-		*map_u64_put(&memo, x->stack, NULL) = (uint64_t)with + 1;
-		x->stack = with;
-	}
-	map_u64_free(&memo);
+	const struct window window = { m, start_ns, over };
+	samples_mark(s, &(struct marking){ "[garbage collection]", FRAME_GC, takes_sample, takes_module, only_waits,
+					   &window });
 }
 
 /* Into the runtime from code that has no reason to wait. */

@@ -1,6 +1,7 @@
 #include "profilers/jit_marks.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "profilers/marks.h"
 #include <stdlib.h>
 
 #define SPANS_MAX 1000000
@@ -45,39 +46,29 @@ static bool compiles(const struct jit_marks *m, uint64_t thread, uint64_t time_n
 	return x && x->thread == thread && time_ns < x->to_ns;
 }
 
-/* The same stack with the compiler's frames, or the stack itself. */
-static uint32_t marked(struct samples *s, uint32_t stack, const char *file)
+struct window {
+	const struct jit_marks *marks;
+	const char *file;
+	uint64_t start_ns;
+};
+
+static bool takes_sample(const void *user, const struct samples *s, const struct sample *x)
 {
-	const struct samples_stack k = s->stacks.v[stack];
-	CLEANUP(mem_freep) uint32_t *frames = mem_array(k.n + 1, sizeof(*frames));
-	bool any = false, above = true;
-	for (uint32_t i = 0; i < k.n; i++) {
-		frames[i] = s->stack_frames.v[k.first + i];
-		const struct samples_frame f = s->frames.v[frames[i]];
-		above = above && f.kind != FRAME_CODE && f.kind != FRAME_FRAMEWORK;
-		if (above && f.kind == FRAME_NATIVE && f.module != STRTAB_NONE &&
-		    str_eq(strtab_get(&s->strings, f.module), file)) {
-			frames[i] = samples_frame_as(s, frames[i], "[JIT compiler]", FRAME_JIT);
-			any = true;
-		}
-	}
-	uint32_t with = any ? samples_stack(s, frames, k.n, k.end, k.guessed) : stack;
-	return with == SAMPLES_FULL ? stack : with;
+	const struct window *w = user;
+	return compiles(w->marks, s->threads.v[x->thread].own_tid, w->start_ns + (uint64_t)x->time_us * 1000);
+}
+
+static bool takes_module(const void *user, const char *module)
+{
+	const struct window *w = user;
+	return str_eq(module, w->file);
 }
 
 void jit_marks_apply(struct jit_marks *m, struct samples *s, const char *file, uint64_t start_ns)
 {
-	struct map_u64 memo = { 0 }; /* stack -> the marked one + 1 */
+	const struct window window = { m, file, start_ns };
 	vec_sort(&m->spans, by_thread);
-	vec_each(x, &s->list) {
-		if (!compiles(m, s->threads.v[x->thread].own_tid, start_ns + (uint64_t)x->time_us * 1000))
-			continue;
-		uint64_t known = *map_u64_put(&memo, x->stack, NULL);
-		uint32_t with = known ? (uint32_t)known - 1 : marked(s, x->stack, file);
-		*map_u64_put(&memo, x->stack, NULL) = (uint64_t)with + 1;
-		x->stack = with;
-	}
-	map_u64_free(&memo);
+	samples_mark(s, &(struct marking){ "[JIT compiler]", FRAME_JIT, takes_sample, takes_module, NULL, &window });
 }
 
 void jit_marks_fini(struct jit_marks *m)

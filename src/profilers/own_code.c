@@ -127,7 +127,7 @@ static struct err *read_part(int fd, const struct bundle_file *in, struct buf *o
 	return NULL;
 }
 
-static struct err *read_deps(struct program *p, const char *entry, struct deps *ret)
+static struct err *read_deps(const struct program *p, const char *entry, struct deps *ret)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	CLEANUP(mem_freep)
@@ -183,32 +183,49 @@ static void gather(const struct program *p, const struct deps *deps, struct whos
 		vec_free(&t.list[i]);
 }
 
-static struct whose_names *read_program(const struct patient *patient)
+/* NULL: it does not say. */
+static struct whose_names *read_names(const struct program *p, const char *entry)
 {
-	struct program p = { .bundle_fd = -1 };
 	struct deps deps = { 0 };
 	struct whose_names *names = NULL;
+	struct err *err = read_deps(p, entry, &deps);
+	if (!err) {
+		names = whose_names_new();
+		gather(p, &deps, names);
+	}
+	err_ignore(err);
+	deps_free(&deps);
+	return names;
+}
+
+static struct whose_names *read_process(const struct patient *patient)
+{
+	struct program p = { .bundle_fd = -1 };
 	const char *entry = patient->info.entry_assembly;
 	if (!patient->target.pid || str_empty(entry) || strchr(entry, '/'))
 		return NULL;
 	struct err *err = find_program(patient->target.pid, entry, &p);
-	if (!err)
-		err = read_deps(&p, entry, &deps);
-	if (!err) {
-		names = whose_names_new();
-		gather(&p, &deps, names);
-	}
+	struct whose_names *names = err ? NULL : read_names(&p, entry);
 	err_ignore(err);
-	deps_free(&deps);
 	bundle_free(&p.bundle);
 	mem_free(p.folder);
 	fd_closep(&p.bundle_fd);
 	return names;
 }
 
+static struct whose_names *read_beside(const char *assembly)
+{
+	const char *slash = strrchr(assembly, '/');
+	if (!slash || !str_ends(slash, ".dll"))
+		return NULL;
+	CLEANUP(mem_freep) char *folder = file_folder(assembly);
+	CLEANUP(mem_freep) char *entry = mem_strndup(slash + 1, strlen(slash + 1) - strlen(".dll"));
+	return read_names(&(struct program){ .folder = folder, .bundle_fd = -1 }, entry);
+}
+
 void own_code_learn(const struct patient *patient)
 {
-	whose_use(read_program(patient));
+	whose_use(read_process(patient));
 }
 
 /* --- recordings --- */
@@ -244,14 +261,24 @@ static struct whose_names *recall(const struct recording *r)
 	return names;
 }
 
+static void use(struct exam *exam, struct whose_names *names)
+{
+	if (names && exam && exam->recording && !exam->replay)
+		keep(exam->recording, names);
+	whose_use(names);
+}
+
+void own_code_learn_core(const char *assembly, struct exam *exam)
+{
+	use(exam, read_beside(assembly));
+}
+
 void own_code_learn_exam(struct exam *exam)
 {
 	struct whose_names *names = NULL;
 	if (exam->replay)
 		names = recall(exam->recording);
 	else if (!exam->core)
-		names = read_program(exam->patient);
-	if (names && !exam->replay && exam->recording)
-		keep(exam->recording, names);
-	whose_use(names);
+		names = read_process(exam->patient);
+	use(exam, names);
 }

@@ -9,3 +9,5 @@
 void own_code_learn(const struct patient *patient);
 /* Of the exam's program, alive or recorded; kept in its recording. */
 void own_code_learn_exam(struct exam *exam);
+/* Of a core, whose program's assembly lay at that path and may still; exam: kept in its recording, or NULL. */
+void own_code_learn_core(const char *assembly, struct exam *exam);

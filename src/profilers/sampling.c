@@ -217,7 +217,14 @@ static void stop(void *user)
 	sampler_stop(g->sampler);
 	if (g->switches)
 		switching_ended(g);
-	sampling_clocks_stop(g);
+}
+
+/* It takes a while to ask the clocks of many threads, and the runtime must not wait for that. */
+static void stopped(void *user)
+{
+	struct sampling *g = user;
+	if (g->sampler)
+		sampling_clocks_stop(g);
 }
 
 /* --- afterwards --- */
@@ -311,19 +318,28 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	facts->named = exam->patient->answered && exam->patient->target.socket;
 	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
 	struct events_stream streams[] = {
-		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
 		exam_compiled_stream(g->methods),
+		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
 	};
 	streams[0].anytime = streams[0].optional = true;
 	streams[1].anytime = streams[1].optional = true;
-	streams[1].event = on_code;
-	streams[1].user = g;
-	struct ipc_provider code = streams[1].providers[0];
+	/* The end of the first is an event in the second, which shows that nothing older is missing there. */
+	streams[1].brief = true;
+	streams[0].event = on_code;
+	streams[0].user = g;
+	struct ipc_provider code = streams[0].providers[0];
 	code.keywords |= options->lines ? LINES_KEYWORDS : 0;
-	streams[1].providers = &code;
-	g->compiled = &streams[1];
+	streams[0].providers = &code;
+	g->compiled = &streams[0];
 	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
-	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
+	struct events_beside beside = { .start = start,
+					.fd = fd,
+					.turn = turn,
+					.stop = stop,
+					.stopped = stopped,
+					.user = g,
+					.doing = "sampling",
+					.prompt = true };
 	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);

@@ -101,14 +101,13 @@ void seen_thing_words(const struct seen *s, const struct seen_thing *thing, stru
 
 /* The same with short names, for a cell. */
 void seen_thing_brief(const struct seen *s, const struct seen_thing *thing, struct buf *out);
-/* Of a thing that stands for all that are alike (seen_thing_class): "tasks of Shop.Orders.LoadAsync"; the same as above
- * when there is but one. */
+/* Of a thing that stands for all that are alike (seen_thing_classes): "tasks of Shop.Orders.LoadAsync"; the same as
+ * above when there is but one. */
 void seen_class_words(const struct seen *s, uint32_t thing, bool brief, struct buf *out);
 /* The last two parts of a name: the field and what it is a field of. */
 const char *name_brief(const char *name);
-/* The first thing of the same kind, type and name: those are alike to a reader. */
-uint32_t seen_thing_class(const struct seen *s, uint32_t thing);
-/* That of every thing; the caller frees (mem_free). */
+/* Of every thing the first one of the same kind, type and name, which are alike to a reader; the caller frees
+ * (mem_free). */
 uint32_t *seen_thing_classes(const struct seen *s);
 /* What a task waits for in the end, through the tasks it awaits; itself when it is run by somebody. */
 const struct seen_thing *seen_chain_end(const struct seen *s, const struct seen_thing *thing);

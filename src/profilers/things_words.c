@@ -5,20 +5,6 @@
 
 #define CHAIN_MAX 64
 
-uint32_t seen_thing_class(const struct seen *s, uint32_t thing)
-{
-	if (thing == SEEN_NONE)
-		return SEEN_NONE;
-	const struct seen_thing *t = &s->things.v[thing];
-	for (uint32_t i = 0; i < thing; i++) {
-		const struct seen_thing *other = &s->things.v[i];
-		if (other->kind == t->kind && str_eq(other->type, t->type) && str_eq(other->name, t->name) &&
-		    t->kind != THING_THREAD)
-			return i;
-	}
-	return thing;
-}
-
 uint32_t *seen_thing_classes(const struct seen *s)
 {
 	uint32_t *classes = mem_zalloc((s->things.n + 1) * sizeof(*classes));

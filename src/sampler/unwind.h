@@ -54,9 +54,3 @@ static inline bool unwound_exact(const struct unwound *u, size_t i)
 {
 	return u->exact[i / 8] >> (i % 8) & 1;
 }
-
-struct unwind_stats {
-	uint64_t native, jit, r2r, prologue, epilogue, stub, chain, scanned;
-	uint64_t ends[UNWIND_ENDS];
-};
-const struct unwind_stats *unwinder_stats(const struct unwinder *u);

@@ -43,7 +43,6 @@ struct unwinder {
 	VEC(struct code) codes;
 	struct map_u64 by_method; /* hash of start and version -> index in codes */
 	struct leaf leaves[LEAF_CACHE];
-	struct unwind_stats stats;
 	/* The stack that is being unwound. */
 	const struct unwind_stack *stack;
 	bool cut; /* something beyond the copy was wanted */
@@ -70,11 +69,6 @@ void unwinder_free(struct unwinder *u)
 	vec_free(&u->codes);
 	map_u64_free(&u->by_method);
 	mem_free(u);
-}
-
-const struct unwind_stats *unwinder_stats(const struct unwinder *u)
-{
-	return &u->stats;
 }
 
 static bool read_stack(void *user, uint64_t address, uint64_t *ret)
@@ -203,10 +197,7 @@ static bool step_epilogue(struct unwinder *u, uint32_t version, uint64_t end, st
 		return false;
 	size_t len;
 	const uint8_t *code = leaf_code(u, f->regs.ip, version, &len);
-	if (!managed_epilogue(code, MIN((uint64_t)len, end - f->regs.ip), read_stack, u, &f->regs))
-		return false;
-	u->stats.epilogue++;
-	return true;
+	return managed_epilogue(code, MIN((uint64_t)len, end - f->regs.ip), read_stack, u, &f->regs);
 }
 
 static const struct piece *piece_at(const struct code *c, uint64_t into, struct managed_unwind *ret)
@@ -230,14 +221,12 @@ static bool step_jit(struct unwinder *u, const struct unwind_method *m, uint64_t
 		uint64_t done = f->regs.ip - m->start - p->begin;
 		if (done >= info.prolog && step_epilogue(u, m->version, m->start + p->end, f))
 			return true;
-		u->stats.jit++;
 		return managed_apply(&info, f->exact ? done : UINT64_MAX, read_stack, u, &f->regs);
 	}
 	if (c->n || !c->prologue_len)
 		return false;
 	if (into && step_epilogue(u, m->version, m->start + m->size, f))
 		return true;
-	u->stats.prologue++;
 	return managed_prologue(c->prologue, c->prologue_len, f->regs.ip - m->start, read_stack, u, &f->regs);
 }
 
@@ -256,7 +245,6 @@ static bool step_r2r(struct unwinder *u, const struct space_map *map, const stru
 	uint64_t done = f->regs.ip - look + rva - fn.begin;
 	if (done >= info.prolog && step_epilogue(u, 0, f->regs.ip + (fn.end - rva), f))
 		return true;
-	u->stats.r2r++;
 	return managed_apply(&info, f->exact ? done : UINT64_MAX, read_stack, u, &f->regs);
 }
 
@@ -314,7 +302,6 @@ static bool step_native(struct unwinder *u, const struct space_map *map, const s
 	struct cfi_row row;
 	if (!elf_va(elf, look - map->start + map->offset, &va) || !cfi_find(elf, va, &row))
 		return false;
-	u->stats.native++;
 	if (row.regs[16].kind == CFI_UNDEFINED) {
 		f->ended = true;
 		return true;
@@ -385,7 +372,6 @@ static bool step_stub(struct unwinder *u, struct frame *f)
 		return false;
 	f->regs.ip = ra;
 	f->regs.r[RSP] += 8;
-	u->stats.stub++;
 	return true;
 }
 
@@ -413,7 +399,6 @@ static bool step_caller(struct unwinder *u, struct frame *f)
 		if (!called_from(u, &caller))
 			continue;
 		*f = caller;
-		u->stats.scanned++;
 		return true;
 	}
 	/* It was only looked for. */
@@ -430,7 +415,6 @@ static bool step_chain(struct unwinder *u, struct frame *f)
 	f->regs.ip = ra;
 	f->regs.r[RBP] = next;
 	f->regs.r[RSP] = bp + 16;
-	u->stats.chain++;
 	return true;
 }
 
@@ -449,7 +433,6 @@ static bool step_scan(struct unwinder *u, struct frame *f)
 		uint64_t bp;
 		if (f->regs.r[RBP] < at && read_stack(u, at - 8, &bp) && bp > at && bp - at < (1u << 20))
 			f->regs.r[RBP] = bp;
-		u->stats.scanned++;
 		return true;
 	}
 	return false;
@@ -519,5 +502,4 @@ void unwind(struct unwinder *u, const struct unwind_regs *regs, const struct unw
 			break;
 		}
 	}
-	u->stats.ends[ret->end]++;
 }

@@ -155,13 +155,8 @@ static bool same_build(const struct pdb_assembly *a, const struct pe *pe)
 /* Of a large file only a few pages are wanted: the rest of the memory is never touched. */
 static void load(int fd, uint8_t *bytes, size_t size, size_t at, size_t len)
 {
-	while (at < size && len) {
-		ssize_t n = pread(fd, bytes + at, MIN(len, size - at), (off_t)at);
-		if (n <= 0)
-			return;
-		at += (size_t)n;
-		len -= (size_t)n;
-	}
+	if (at < size)
+		fd_pread(fd, bytes + at, MIN(len, size - at), at);
 }
 
 static bool load_assembly(int fd, uint8_t *bytes, size_t size, struct pe *ret)

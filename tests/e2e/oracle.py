@@ -60,3 +60,15 @@ def run(name, *arguments, seconds=120):
     if done.returncode:
         raise AssertionError(f"{name} {arguments} ended with {done.returncode}: {done.stderr}")
     return done.stdout
+
+
+def stacks(core, dac):
+    """The lines that ClrMD has for the threads of a core. Where a thread has no frame, as one that has not come to managed code
+    yet, the runtime's library says so by a success without registers; ClrMD then shows one frame, with those that its buffer
+    still held of another thread. That one is left out."""
+    result, lines = [], run("clrmd", "stacks", core, dac).splitlines()
+    for at, line in enumerate(lines):
+        alone = result[-1:] and result[-1].startswith("thread ") and (lines[at + 1:at + 2] or ["thread "])[0].startswith("thread ")
+        if not (alone and line.endswith(" - -")):
+            result.append(line)
+    return result

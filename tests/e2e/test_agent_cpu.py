@@ -109,6 +109,22 @@ class Manners(unittest.TestCase):
                 before.wait("clean after our death")
             self.assertGreater(patient.truth()["cpu"]["cpu_ns"], 0)
 
+    def test_others_wait_for_their_turn(self):
+        """Two more who come while it is sampled: both say whom they wait for, and look afterwards, one after the other."""
+        with Patient("cpu", fx=FX) as patient:
+            before = Timers(patient.pid)
+            with self.home.start("cpu-hotpaths", patient.pid, "-d", "3s", "--way", "agent") as first:
+                wait_until(lambda: before.ticking() > 2, "timers tick")
+                said = f"waiting for its turn: process {first.worker()} examines it"
+                with self.home.start("deadlocks", patient.pid) as second, \
+                        self.home.start("heap-stats", patient.pid, "--way", "agent") as third:
+                    for other in (second, third):
+                        other.wait_for(said)
+                    for job in (first, second, third):
+                        done = job.finish()
+                        self.assertEqual(done.code, 0, done)
+            self.assertTrue(patient.alive())
+
     def test_a_signal_that_is_in_use_is_shared(self):
         """All signals that we would take have handlers: theirs still hear what is for them, and are there afterwards."""
         with tempfile.NamedTemporaryFile() as heard:

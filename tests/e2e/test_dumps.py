@@ -68,7 +68,7 @@ class EveryType(Dumps):
                             self.assertEqual([t["name"] for t in core["threads"]], [t["name"] for t in live["threads"]])
                         self.assertEqual(core["noSourceLines"], [])
                         if by == "copy":
-                            theirs = oracle.run("clrmd", "stacks", path, dac).splitlines()
+                            theirs = oracle.stacks(path, dac)
                             self.assertEqual(theirs, lines(live), f"{kind} in ClrMD")
                             self.gdb_opens(patient, path)
                 self.assertEqual(sorted(p.name for p in self.folder.iterdir()),

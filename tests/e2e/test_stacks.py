@@ -69,7 +69,7 @@ class AgainstClrmd(Stacks):
         with Patient(sickness, fx=fx, server_gc=server_gc, **keys) as patient:
             core = self.core_of(patient)
         ours = lines(self.stacks("--core", core))
-        theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
+        theirs = oracle.stacks(core, dac_of(fx))
         self.assertEqual(ours, theirs)
         self.assertGreater(len(ours), 20)
 
@@ -94,7 +94,7 @@ class AgainstClrmd(Stacks):
                     subprocess.run([PATIENTS / "sick" / fx / "createdump", "-h", "-f", runtimes_own, str(patient.pid)],
                                    check=True, stdout=subprocess.DEVNULL)
                     self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
-                    theirs = oracle.run("clrmd", "stacks", core, dac_of(fx)).splitlines()
+                    theirs = oracle.stacks(core, dac_of(fx))
                     self.assertEqual(live, theirs)
                     self.check_lines(self.stacks("--core", core))
                     self.assertEqual(lines(self.stacks("--core", core)), theirs)
@@ -182,6 +182,15 @@ class FactsAgainstClrmd(Stacks):
 
 
 class AgainstThePatient(Stacks):
+    def test_threads_that_begin_and_end(self):
+        """Before its first managed frame and after its last a thread has none, and not one at address 0."""
+        with Patient("churn") as patient:
+            for _ in range(8):
+                frames = [f for t in self.stacks(patient.pid, "--max-pause", "10s")["threads"] for f in t["frames"]]
+                self.assertGreater(len(frames), 20)
+                self.assertFalse([f for f in frames if int(f["ip"], 16) == 0])
+            patient.truth()
+
     def test_blocked_threads(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("blocked", fx=fx, threads=30) as patient:

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 import elf
-from drdotnet import Home, examine
+from drdotnet import Home, examine, wait_until
 from patient import FRAMEWORKS, PATIENTS, Patient
 
 SIDE_BY_SIDE = True
@@ -128,6 +128,18 @@ class Process(Symbols):
             self.assertNotIn(("sick.pdb", "pdb"), again)
             self.assertNotIn((DAC, "dac"), again)
             self.assertFalse([path for path in self.server.asked if "sick.pdb" in path])
+            self.cut_short_while_it_is_read(patient, self.home.path / "symbols" / key[1:])
+
+    def cut_short_while_it_is_read(self, patient, debug):
+        """Whoever tidies up the cache beside us costs names, not the session; and it is said which."""
+        with self.home.start("cpu-hotpaths", patient.pid, "-d", "2s") as job:
+            wait_until(job.worker, "the worker runs")
+            maps = Path(f"/proc/{job.worker()}/maps")
+            wait_until(lambda: str(debug) in maps.read_text(), "the worker reads the debug file")
+            os.truncate(debug, 0)
+            done = job.finish()
+        self.assertEqual(done.code, 0, done)
+        self.assertIn(f"[{RUNTIME}, which became shorter]", self.folded())
 
     def test_a_core_from_elsewhere(self):
         """Of the folder that the process ran from, nothing is left but what a server has."""

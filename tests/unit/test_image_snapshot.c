@@ -326,6 +326,62 @@ static void test_one_at_a_time(void **state)
 	close(second);
 }
 
+static void note_holder(void *user, pid_t holder)
+{
+	*(pid_t *)user = holder;
+}
+
+static void test_a_turn_is_waited_for(void **state)
+{
+	(void)state;
+	struct target t = { .pid = getpid(), .start_ticks = 97 };
+	pid_t seen = 0;
+	bool waited = true;
+	int held = -1, cancel[2], ready[2];
+	struct image_turn turn = { .deadline = deadline_in_ms(0), .waiting = note_holder, .user = &seen };
+	assert_ok(image_wait_turn(&t, &turn, &waited));
+	assert_false(waited);
+	assert_ok(lock_take(&t, NULL, &held));
+	assert_err(image_wait_turn(&t, &turn, &waited), ERR_BUSY);
+	assert_int_equal(seen, 0);
+	assert_int_equal(pipe(cancel), 0);
+	assert_int_equal(write(cancel[1], "x", 1), 1);
+	turn.deadline = DEADLINE_NEVER;
+	turn.cancel_fd = cancel[0];
+	assert_err(image_wait_turn(&t, &turn, &waited), ERR_CANCELLED);
+	assert_int_equal(seen, getpid());
+	close(held);
+	turn.cancel_fd = -1;
+
+	/* One that ends, however it ends; with so many at its door that the last cannot even knock. */
+	assert_int_equal(pipe(ready), 0);
+	pid_t child = fork();
+	if (!child) {
+		int own;
+		err_ignore(lock_take(&t, NULL, &own));
+		bool told = write(ready[1], "x", 1) == 1;
+		_exit(told && pause() < 0 ? 0 : 1);
+	}
+	char byte;
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	for (int crowded = 0; crowded < 2; crowded++) {
+		for (int i = 0; crowded && i < 20; i++)
+			assert_err(lock_probe(&t, NULL), ERR_BUSY);
+		seen = 0;
+		turn.deadline = deadline_in_ms(1);
+		assert_err(image_wait_turn(&t, &turn, &waited), ERR_BUSY);
+		assert_int_equal(seen, crowded ? -1 : child);
+	}
+	turn.deadline = deadline_in_ms(60000);
+	kill(child, SIGKILL);
+	assert_ok(image_wait_turn(&t, &turn, &waited));
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	for (int i = 0; i < 2; i++) {
+		close(cancel[i]);
+		close(ready[i]);
+	}
+}
+
 /* A copy that nobody holds is no other examination: it is on its way out. */
 static void test_a_late_copy_is_waited_for(void **state)
 {
@@ -396,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_room_in_cgroups_v1_and_machine),
 		cmocka_unit_test(test_what_a_copy_needs),
 		cmocka_unit_test(test_one_at_a_time),
+		cmocka_unit_test(test_a_turn_is_waited_for),
 		cmocka_unit_test(test_a_late_copy_is_waited_for),
 		cmocka_unit_test(test_maps_lines),
 	};

@@ -146,12 +146,25 @@ static void a_recording_remembers(void **state UNUSED)
 	assert_learnt();
 }
 
+static void a_core_of_it(void **state UNUSED)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/contoso.dll", folder);
+	own_code_learn_core(path, NULL);
+	assert_learnt();
+	/* Of another machine, or of one that was a single file. */
+	own_code_learn_core("/nowhere/contoso.dll", NULL);
+	assert_by_list();
+	own_code_learn_core("contoso", NULL);
+	assert_by_list();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_living_program),
 		cmocka_unit_test(without_deps_the_list_decides),
 		cmocka_unit_test(a_recording_remembers),
+		cmocka_unit_test(a_core_of_it),
 	};
 	return cmocka_run_group_tests(tests, make_program, remove_program);
 }

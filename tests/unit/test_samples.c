@@ -1,3 +1,4 @@
+#include "eventpipe/whose.h"
 #include "profilers/gc_marks.h"
 #include "profilers/jit_marks.h"
 #include "profilers/hot.h"
@@ -160,6 +161,32 @@ static void compiled_code_stands_for_what_is_inlined_in_it(void **state)
 	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "dynamicClass.lambda_method41");
 	assert_string_equal(samples_frame_name(s, h->sites.v[0].called), "System.Text.RegularExpressions.Regex.Match");
 	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "Shop.Main");
+	hot_free(h);
+	samples_free(s);
+}
+
+/* One that few know may be of the user's company; one that all know is not. */
+static void a_package_stands_where_there_is_nothing_of_the_users(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct whose_names *names = whose_names_new();
+	bool new;
+	whose_names_add(names, "Zeta", WHOSE_PACKAGE);
+	whose_use(names);
+	uint32_t frames[] = { samples_frame(s, "System.Math.Sin", NULL, FRAME_FRAMEWORK),
+			      samples_frame(s, "Npgsql.Reader.Read", NULL, FRAME_FRAMEWORK),
+			      samples_frame(s, "Zeta.Kernel.Burn", NULL, FRAME_FRAMEWORK),
+			      samples_frame(s, "Shop.Main", NULL, FRAME_CODE) };
+	for (uint32_t n = 2; n <= 4; n++)
+		samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, frames, n, UNWIND_ROOT, false), 5 * n,
+			    0);
+	struct hot *h = hot_new(s, 1);
+	assert_int_equal(h->sites.n, 3);
+	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "Shop.Main");
+	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "Zeta.Kernel.Burn");
+	assert_int_equal(h->sites.v[2].frame, UINT32_MAX);
+	whose_use(NULL);
 	hot_free(h);
 	samples_free(s);
 }
@@ -616,6 +643,7 @@ int main(void)
 		cmocka_unit_test(damage_is_refused),
 		cmocka_unit_test(sums),
 		cmocka_unit_test(compiled_code_stands_for_what_is_inlined_in_it),
+		cmocka_unit_test(a_package_stands_where_there_is_nothing_of_the_users),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
 		cmocka_unit_test(a_function_of_the_collector_keeps_its_name),
