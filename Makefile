@@ -72,7 +72,7 @@ golden: $(BUILD)/build.ninja
 	@git --no-pager diff --stat -- tests/golden
 
 examples: all patients
-	@examples/web-api/make $(abspath $(BUILD))/drdotnet
+	@examples/web-api/make $(abspath $(BUILD))/drdotnet $(abspath $(RUNTIME))
 
 # Pages made from the tables; a test fails when they are stale.
 docs: all

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -142,7 +144,7 @@ struct err *file_sync_folder(const char *path)
 	return NULL;
 }
 
-static struct err *write_and_sync(int fd, const char *path, const void *data, size_t len)
+static struct err *write_all(int fd, const char *path, const void *data, size_t len)
 {
 	const uint8_t *p = data;
 	while (len) {
@@ -154,8 +156,6 @@ static struct err *write_and_sync(int fd, const char *path, const void *data, si
 		p += n;
 		len -= (size_t)n;
 	}
-	if (fsync(fd) < 0)
-		return err_errno(errno, "sync '%s'", path);
 	return NULL;
 }
 
@@ -192,7 +192,7 @@ int file_open_below(const char *root, const char *path, int flags)
 	return folder ? fd_steal(&found) : open_found(found, flags);
 }
 
-struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
+static struct err *put(const char *path, const void *data, size_t len, mode_t mode, bool sync)
 {
 	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
 	/* In a folder like /tmp anybody may have laid a file or a link there. */
@@ -200,14 +200,26 @@ struct err *file_write_atomic(const char *path, const void *data, size_t len, mo
 	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return err_errno(errno, "create '%s'", temp);
-	struct err *err = write_and_sync(fd, path, data, len);
+	struct err *err = write_all(fd, path, data, len);
+	if (!err && sync && fsync(fd) < 0)
+		err = err_errno(errno, "sync '%s'", path);
 	if (!err && rename(temp, path) < 0)
 		err = err_errno(errno, "rename to '%s'", path);
 	if (err) {
 		unlink(temp);
 		return err;
 	}
-	return file_sync_folder(path);
+	return sync ? file_sync_folder(path) : NULL;
+}
+
+struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
+{
+	return put(path, data, len, mode, true);
+}
+
+struct err *file_put(const char *path, const void *data, size_t len, mode_t mode)
+{
+	return put(path, data, len, mode, false);
 }
 
 int dir_open_own(int parent, const char *name)
@@ -307,6 +319,89 @@ struct err *dir_remove(const char *path)
 	if (rmdir(path) < 0)
 		return err_errno(errno, "remove '%s'", path);
 	return NULL;
+}
+
+#define SYNC_FDS 64 /* open at a time */
+#define SYNC_AT_ONCE 8
+
+struct sync_list {
+	int fds[SYNC_FDS];
+	size_t n;
+	atomic_size_t next;
+	atomic_int errnum; /* of one that failed, or 0 */
+};
+
+static void *sync_some(void *user)
+{
+	struct sync_list *list = user;
+	for (size_t i; (i = atomic_fetch_add(&list->next, 1)) < list->n;) {
+		if (fsync(list->fds[i]) < 0)
+			atomic_store(&list->errnum, errno);
+	}
+	return NULL;
+}
+
+/* Those of the list at once: a disk is as fast with all of them as with one, and each wait for it costs the time until
+ * we get a processor again. Without threads it is only slower. */
+static struct err *sync_listed(struct sync_list *list)
+{
+	pthread_t helpers[SYNC_AT_ONCE - 1];
+	size_t n = 0;
+	atomic_store(&list->next, 0);
+	while (n < ARRAY_SIZE(helpers) && n + 1 < list->n && !pthread_create(&helpers[n], NULL, sync_some, list))
+		n++;
+	sync_some(list);
+	while (n)
+		pthread_join(helpers[--n], NULL);
+	while (list->n)
+		close(list->fds[--list->n]);
+	int errnum = atomic_load(&list->errnum);
+	return errnum ? err_errno(errnum, "sync") : NULL;
+}
+
+/* fd is taken over. */
+static struct err *sync_below(int fd, struct sync_list *list, unsigned depth)
+{
+	DIR *dir = fdopendir(fd);
+	if (!dir) {
+		int errnum = errno;
+		close(fd);
+		return err_errno(errnum, "read folder");
+	}
+	struct err *err = NULL;
+	for (struct dirent *e; !err && (e = readdir(dir));) {
+		struct stat st;
+		if (!strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+			continue;
+		CLOSE_FD int found = openat(fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (found < 0 && errno == ENOENT)
+			continue;
+		if (found < 0 || depth > 64) {
+			err = err_errno(found < 0 ? errno : ELOOP, "sync '%s'", e->d_name);
+		} else if (S_ISDIR(st.st_mode) && strcmp(e->d_name, ".") != 0) {
+			err = sync_below(fd_steal(&found), list, depth + 1);
+		} else {
+			list->fds[list->n++] = fd_steal(&found);
+			err = list->n == SYNC_FDS ? sync_listed(list) : NULL;
+		}
+	}
+	closedir(dir);
+	return err;
+}
+
+struct err *dir_sync(const char *path)
+{
+	struct sync_list list = { 0 };
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(errno, "'%s'", path);
+	struct err *err = sync_below(fd, &list, 0), *rest = sync_listed(&list);
+	if (err)
+		err_free(rest);
+	else
+		err = rest;
+	return err ? err_wrap(err, "'%s'", path) : NULL;
 }
 
 static uint64_t bytes_below(int fd, unsigned depth)

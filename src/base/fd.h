@@ -47,6 +47,8 @@ int file_open_below(const char *root, const char *path, int flags);
 struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) MUST_USE;
 /* Temporary name beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
+/* The same against our own death only, not against the machine's: one of many files for which dir_sync() follows. */
+struct err *file_put(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
 /* The folder that holds it ("." for a bare name); the caller frees. */
 char *file_folder(const char *path);
 /* After a rename: until then the new name may be forgotten when the machine dies. */
@@ -59,5 +61,8 @@ int dir_open_own(int parent, const char *name);
 struct err *dir_make(const char *path, mode_t mode) MUST_USE;
 /* rm -r, never follows links, never leaves the file system; absent is fine. */
 struct err *dir_remove(const char *path) MUST_USE;
+/* All files and folders below, and itself, are safely on the disk. Much faster than one after the other: the disk gets
+ * many at once. Uses threads of its own. */
+struct err *dir_sync(const char *path) MUST_USE;
 /* Bytes of all files below. */
 uint64_t dir_bytes(const char *path);

@@ -10,6 +10,7 @@
 #include "cli/launched.h"
 #include "cli/progress.h"
 #include "profilers/perf_samples.h"
+#include "profilers/own_code.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
 #include <errno.h>
@@ -96,6 +97,9 @@ static void say_samples(const struct samples *s, const struct sampling_facts *f,
 		fprintf(stderr, ", %s lost", fmt_count(f->lost).s);
 	if (partial)
 		fprintf(stderr, "; %s", partial);
+	if (f->started_ns)
+		fprintf(stderr, "; not among them: %s of CPU time of processes that it started",
+			fmt_duration_ns(f->started_ns).s);
 	fputc('\n', stderr);
 	if (!f->named && !f->from_files)
 		fputs("drdotnet: managed code has no names: the diagnostics socket is closed, or its runtime did not "
@@ -131,6 +135,7 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 		exam_fini(&exam);
 		return err;
 	}
+	own_code_learn(patient);
 	err = sample(o, &exam, &samples, &facts);
 	if (err) {
 		rmdir(dir);

@@ -10,6 +10,7 @@
 #include "cli/launched.h"
 #include "cli/prompt.h"
 #include "dump/dump.h"
+#include "profilers/own_code.h"
 #include "store/store.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +72,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 		      limits.max_pause_ms > MAX_PAUSE_LIMIT_MS))
 		return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", pause);
 	TRY(patient_look(args->words[0], FIND_TIMEOUT_MS, &p));
+	own_code_learn(&p);
 	if (p.answered)
 		limits.cookie = p.info.cookie;
 	if (args_has(args, "--command"))

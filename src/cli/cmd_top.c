@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/launched.h"
 #include "cli/top_screen.h"
+#include "profilers/own_code.h"
 #include "profilers/profiler.h"
 #include "profilers/sampling.h"
 #include <errno.h>
@@ -124,6 +125,7 @@ static struct err *sample(struct top *t, bool *ret_ended)
 static struct err *watch(struct top *t)
 {
 	bool ended = false;
+	own_code_learn(&t->patient);
 	while (!t->quit && !ended)
 		TRY(sample(t, &ended));
 	return NULL;

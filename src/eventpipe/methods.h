@@ -5,6 +5,7 @@
  * as the runtime says them; methods_show() writes them as the author did. */
 
 #include "base/buf.h"
+#include "eventpipe/whose.h"
 #include "nettrace/nettrace.h"
 
 struct methods;
@@ -34,11 +35,6 @@ void methods_each(struct methods *m, void (*each)(void *user, const struct metho
 void method_show(const char *space, const char *name, struct buf *out);
 /* A type's name likewise: "System.Collections.Generic.List`1[System.Int32]" is "List<Int32>" with its namespace. */
 void type_show(const char *name, struct buf *out);
-/* Is it the platform's code (System.*, Microsoft.*, Interop ...) or that of a well-known library, rather than the
- * user's? Who waits for a database wants the method that asked it, not the driver's. */
-bool method_is_framework(const char *space);
-/* Of these two the library: Npgsql, Newtonsoft ... */
-bool method_is_library(const char *space);
 /* By its shown name: an expression that was compiled while the program ran, as web frameworks do to call a route's
  * handler. That may be inlined in it, and then is nowhere else. */
 bool method_is_compiled(const char *shown);

@@ -3,6 +3,11 @@
  *   Type+<>c.<Method>b__3_0                 the first lambda; also Type+<>c__DisplayClass3_0.<Method>b__1, the second
  *   Type.<Method>g__Local|3_0               a local function
  *   Name`2[System.__Canon,System.Int32]     a generic type and what it was made for
+ *   <File>F0123...__Type                    a type that only its own file knows, as generators of source make them
+ * F# and Visual Basic have their own:
+ *   Module+name@36-2.Invoke                 a function written at line 36 in name; MoveNext, GenerateNext: name itself
+ *   Type+VB$StateMachine_1_Method.MoveNext  the body of an async method or iterator
+ *   Type+_Closure$__2-0._Lambda$__1         a lambda; its method is not told
  * and as types of objects:
  *   Type+<Method>d__5                       what such a method keeps while it waits: goes by the method
  *   Type+<>c__DisplayClass3_0, Type+<>c     what lambdas keep: "Type.(closure)", "Type.(lambdas)"
@@ -118,6 +123,15 @@ static bool name_ends(const char *s, const char *end)
 	return s >= end || strchr("+.[`,]", *s);
 }
 
+/* Behind the hash of a file's path, at s: F, 64 hexadecimal digits, two underscores. NULL: it is none. */
+static const char *skip_file_hash(const char *s, const char *end)
+{
+	enum { HASH = 64 };
+	if (end - s <= HASH + 3 || *s != 'F' || strspn(s + 1, "0123456789ABCDEF") != HASH)
+		return NULL;
+	return str_starts(s + 1 + HASH, "__") ? s + 1 + HASH + 2 : NULL;
+}
+
 /* A class that the compiler made, at s: returns what follows it. NULL: it is none. */
 static const char *show_made(const char *s, const char *end, struct buf *out)
 {
@@ -126,6 +140,9 @@ static const char *show_made(const char *s, const char *end, struct buf *out)
 	if (rest >= end)
 		return NULL;
 	if (close > s + 1) {
+		const char *type = skip_file_hash(rest, end);
+		if (type)
+			return type;
 		const char *after = *rest == 'd' ? skip_number(rest + 1, end) : NULL;
 		if (!after || !name_ends(after, end))
 			return NULL;
@@ -249,8 +266,57 @@ static void show_member(const char *space, const char *space_end, const char *na
 	}
 }
 
+/* Pipe #1 stage #2 at line 36, clo: not the author's words. */
+static bool is_written(const char *s, size_t len)
+{
+	return len && !(len == 3 && !memcmp(s, "clo", 3)) && !str_starts(s, "Pipe #");
+}
+
+static bool show_fsharp(const char *space, const char *made, const char *name, struct buf *out)
+{
+	const char *at = strchr(made, '@'), *word = made + 1;
+	bool function = str_eq(name, "Invoke");
+	if (!at || strchr("0123456789", at[1]) == NULL || !at[1] ||
+	    (!function && !str_eq(name, "MoveNext") && !str_eq(name, "GenerateNext")))
+		return false;
+	if (function)
+		buf_printf(out, "lambda at line %.*s in ", (int)strspn(at + 1, "0123456789"), at + 1);
+	show_type(space, made, true, out);
+	if (is_written(word, (size_t)(at - word)))
+		buf_printf(out, ".%.*s", (int)(at - word), word);
+	return true;
+}
+
+static bool show_basic(const char *space, const char *made, const char *name, struct buf *out)
+{
+	static const char machine[] = "+VB$StateMachine_", closure[] = "+_Closure$__", lambda[] = "_Lambda$__";
+	if (str_starts(made, closure) && str_starts(name, lambda)) {
+		buf_printf(out, "lambda %s in ", name + sizeof(lambda) - 1);
+		show_type(space, made, true, out);
+		return true;
+	}
+	const char *method = str_starts(made, machine) ? strchr(made + sizeof(machine) - 1, '_') : NULL;
+	if (!method || !str_eq(name, "MoveNext"))
+		return false;
+	show_type(space, made, true, out);
+	buf_printf(out, ".%.*s", (int)strcspn(method + 1, "`["), method + 1);
+	return true;
+}
+
+/* The innermost class, from its '+' on; NULL when it is in none. */
+static const char *innermost(const char *space)
+{
+	const char *last = NULL;
+	for (const char *p = space; *p && *p != '['; p++)
+		last = *p == '+' ? p : last;
+	return last;
+}
+
 void method_show(const char *space, const char *name, struct buf *out)
 {
+	const char *inside = innermost(space);
+	if (inside && (show_fsharp(space, inside, name, out) || show_basic(space, inside, name, out)))
+		return;
 	const char *made = made_class(space);
 	size_t len;
 	const char *rest, *inner = *made ? angle(made + 1, &len, &rest) : NULL;
@@ -261,83 +327,15 @@ void method_show(const char *space, const char *name, struct buf *out)
 			break;
 		inner = angle(deeper + 1, &len, &rest);
 	}
-	if (inner && len && str_starts(rest, "d") && (str_eq(name, "MoveNext") || str_eq(name, "MoveNextAsync"))) {
+	if (inner && len && str_starts(rest, "d")) {
 		CLEANUP(mem_freep) char *method = mem_strndup(inner, len);
 		show_member(space, made, method, out);
+		/* What an iterator does besides: "Load.Dispose" of "System.IDisposable.Dispose". */
+		if (!str_eq(name, "MoveNext") && !str_eq(name, "MoveNextAsync"))
+			buf_printf(out, ".%s", short_name(name, name + strlen(name)));
 		return;
 	}
 	show_member(space, *made ? made : space + strlen(space), name, out);
-}
-
-static bool is_below(const char *space, const char *const *roots, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t len = strlen(roots[i]);
-		if (!strncmp(space, roots[i], len) && (!space[len] || strchr(".+`", space[len])))
-			return true;
-	}
-	return false;
-}
-
-/* What many programs carry along and few have written. One that is missing here counts as the user's own. */
-bool method_is_library(const char *space)
-{
-	static const char *const roots[] = {
-		"Akka",
-		"Amazon",
-		"AngleSharp",
-		"Autofac",
-		"AutoMapper",
-		"Azure",
-		"Castle",
-		"Confluent",
-		"CsvHelper",
-		"Dapper",
-		"Elastic",
-		"Elasticsearch",
-		"FluentValidation",
-		"Google.Apis",
-		"Google.Cloud",
-		"Google.Protobuf",
-		"GraphQL",
-		"Grpc",
-		"Hangfire",
-		"HotChocolate",
-		"log4net",
-		"MassTransit",
-		"MediatR",
-		"MessagePack",
-		"MongoDB",
-		"MySql",
-		"MySqlConnector",
-		"Newtonsoft",
-		"NHibernate",
-		"NLog",
-		"NodaTime",
-		"Npgsql",
-		"NServiceBus",
-		"OpenTelemetry",
-		"Oracle.ManagedDataAccess",
-		"Orleans",
-		"Polly",
-		"ProtoBuf",
-		"Quartz",
-		"RabbitMQ",
-		"Refit",
-		"RestSharp",
-		"Serilog",
-		"ServiceStack",
-		"SixLabors",
-		"StackExchange",
-		"Swashbuckle",
-	};
-	return is_below(space, roots, ARRAY_SIZE(roots));
-}
-
-bool method_is_framework(const char *space)
-{
-	static const char *const roots[] = { "System", "Microsoft", "Interop", "Internal", "Windows", "MS" };
-	return is_below(space, roots, ARRAY_SIZE(roots)) || method_is_library(space);
 }
 
 bool method_is_compiled(const char *shown)

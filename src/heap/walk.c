@@ -256,10 +256,10 @@ static void read_series(struct heap *h, const struct heap_type *type, int64_t n,
 {
 	map->parts = arena_zalloc(&h->arena, (size_t)n * sizeof(*map->parts));
 	for (int64_t i = 0; i < n; i++) {
-		uint64_t words[2]; /* size, start */
+		uint64_t words[2]; /* size less that of the object, start */
 		if (!heap_read(h, type->address - 24 - 16 * (uint64_t)i, words, sizeof(words)))
 			return;
-		if (words[1] < 8 || words[1] & 7 || words[0] & 7 || words[1] > type->base_size)
+		if (words[1] < 8 || words[1] & 7 || words[0] & 7 || (int64_t)words[0] > 0 || words[1] > type->base_size)
 			continue;
 		map->parts[map->n++] = (struct ref_part){ words[1], (int64_t)words[0] };
 	}

@@ -29,6 +29,7 @@ struct err *inspect_open_core(const char *path, struct inspect **ret)
 {
 	struct look look = { 0 };
 	TRY(look_at_core(path, &look));
+	look_learn_code(&look, NULL);
 	return inspect_open(&look, path, ret);
 }
 

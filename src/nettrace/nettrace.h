@@ -126,6 +126,8 @@ struct err *nettrace_reader_feed(struct nettrace_reader *reader, const void *dat
  * that could be read has been delivered all the same. */
 struct err *nettrace_reader_finish(struct nettrace_reader *reader) MUST_USE;
 const struct nettrace_stats *nettrace_reader_stats(const struct nettrace_reader *reader);
+/* Everything that is older than this has been delivered, by the stream's own word; 0 = it has given none yet. Ticks. */
+uint64_t nettrace_reader_certain(const struct nettrace_reader *reader);
 const struct nettrace_header *nettrace_reader_header(const struct nettrace_reader *reader); /* NULL before it came */
 
 /* The capture threads and sequence numbers of an event block's body (versions 4 and 5), in order; false when the block

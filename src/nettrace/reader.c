@@ -424,6 +424,11 @@ const struct nettrace_stats *nettrace_reader_stats(const struct nettrace_reader 
 	return &r->stats;
 }
 
+uint64_t nettrace_reader_certain(const struct nettrace_reader *reader)
+{
+	return reader->order.watermark;
+}
+
 const struct nettrace_header *nettrace_reader_header(const struct nettrace_reader *r)
 {
 	return r->has_header ? &r->header : NULL;

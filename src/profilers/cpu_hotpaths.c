@@ -21,6 +21,9 @@
 #define STARVED_CORES 0.25
 #define HOT_SHARE 0.20
 #define SUBSYSTEM_SHARE 0.30
+/* Of its CPU time by the kernel's clock without a sample: from here on samples alone would tell too little. */
+#define UNSEEN_SHARE 0.30
+#define UNSEEN_NS_LEAST 100000000
 #define BUSY_SHARE 0.80 /* of all cores */
 #define LINES_SHOWN 5	/* of a method */
 #define TREE_SHARE 0.01
@@ -68,7 +71,9 @@ struct view {
 	const struct cpu *cpu;
 	struct hot *hot;
 	uint64_t window_ns;
-	double cores; /* busy, on average */
+	double cores;	    /* busy, on average */
+	double started;	    /* cores that processes used which it started meanwhile */
+	uint64_t unseen_ns; /* of threads that ended before they had a sample */
 	size_t max_rows;
 };
 
@@ -110,8 +115,12 @@ static const char *finding_of(const struct view *v)
 	double wanted = v->window_ns ? (double)v->cpu->facts.delay_ns / (double)v->window_ns : 0;
 	if (wanted > STARVED_CORES && wanted > 3 * v->cores)
 		return "starved";
+	if (v->started >= IDLE_CORES && v->started > v->cores)
+		return "other-processes";
 	if (v->cores < IDLE_CORES)
 		return "idle";
+	if (v->unseen_ns)
+		return "short-lived-threads";
 	enum frame_kind kind = heavy_kind(v);
 	if (kind != FRAME_CODE)
 		return kind == FRAME_GC ? "gc-heavy" : "jit-heavy";
@@ -152,7 +161,7 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	enum frame_kind kind = heavy_kind(v);
 	/* Before it stands what it did not get. */
 	bool wanted = str_eq(finding, "starved") || str_eq(finding, "throttled");
-	const char *of = wanted ? "of what it got" : "of that";
+	const char *of = v->unseen_ns ? "of the rest" : wanted ? "of what it got" : "of that";
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
 		rich_text(text, " %s is the %s.", of, kind == FRAME_GC ? "garbage collector" : "JIT compiler");
@@ -196,11 +205,39 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	rich_text(text, ".");
 }
 
+static void add_next(const struct exam *exam, const char *finding, struct report *report)
+{
+	const char *next = profiler_next(exam->profiler, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
+/* Of a process that starts others, a few samples of its own are no story. */
+static bool is_idle(const struct view *v, const char *finding)
+{
+	return str_eq(finding, "idle") || (str_eq(finding, "other-processes") && v->cores < IDLE_CORES);
+}
+
+/* What of its work is none of its threads'. */
+static void add_started(const struct view *v, struct rich *text)
+{
+	if (v->started < IDLE_CORES || v->started < HOT_SHARE * v->cores)
+		return;
+	rich_text(text, " Processes that it started used ");
+	rich_strong(text, "%s cores", fmt_number(v->started).s);
+	rich_text(text, " beside it");
+	if (*v->cpu->facts.started) {
+		rich_text(text, ", most of them ");
+		rich_code(text, v->cpu->facts.started);
+	}
+	rich_text(text, ".");
+}
+
 static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
 	const struct cpu_budget *budget = &v->cpu->budget;
-	bool idle = str_eq(finding, "idle"), throttled = str_eq(finding, "throttled");
+	bool idle = is_idle(v, finding), throttled = str_eq(finding, "throttled");
 	bool warn = throttled || str_eq(finding, "starved") || v->cores >= BUSY_SHARE * budget->cores;
 	struct rich *text = report_verdict(report, idle ? REPORT_OK : warn ? REPORT_WARN : REPORT_INFO, finding);
 	if (idle) {
@@ -208,10 +245,15 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		rich_strong(text, "%s", v->hot->weight ? fmt_percent(v->cores).s : "nothing");
 		rich_text(text, " of one core was used in %s. There is no hot path to show.",
 			  fmt_duration_ns(v->window_ns).s);
+		add_started(v, text);
+		add_next(exam, finding, report);
 		return;
 	}
 	rich_strong(text, "%s", fmt_number(v->cores).s);
 	rich_text(text, " of %s busy. ", cpu_budget_words(budget).s);
+	if (v->unseen_ns)
+		rich_text(text, "%s of its CPU time was used by threads that ended before they had a sample. ",
+			  fmt_percent((double)v->unseen_ns / (double)v->cpu->facts.cpu_ns).s);
 	if (throttled) {
 		rich_text(text, "That limit stopped all its threads in ");
 		rich_strong(text, "%s of its periods", fmt_percent(budget->stopped).s);
@@ -222,9 +264,8 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 			  fmt_duration_ns(v->cpu->facts.delay_ns).s);
 	if (v->hot->sites.n)
 		add_story(v, finding, text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	add_started(v, text);
+	add_next(exam, finding, report);
 }
 
 static void add_figures(const struct view *v, struct report *report)
@@ -426,8 +467,11 @@ static void add_completeness(const struct sampling_facts *f, struct report *repo
 {
 	if (!f->samples)
 		return;
+	bool grown = f->stack_bytes > SAMPLING_STACK_BYTES;
 	CLEANUP(mem_freep)
-	char *copy = mem_printf("longer than the copy of %s ([truncated])", fmt_bytes(f->stack_bytes).s);
+	char *copy = mem_printf("longer than the copy of %s%s%s ([truncated])",
+				fmt_bytes(MIN(f->stack_bytes, (uint32_t)SAMPLING_STACK_BYTES)).s,
+				grown ? ", later " : "", grown ? fmt_bytes(f->stack_bytes).s : "");
 	const struct {
 		uint64_t n;
 		const char *words;
@@ -495,7 +539,10 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 			   "the diagnostics socket is closed, or its runtime did not answer");
 	if (f->kernel && !f->kernel_names)
 		report_how(report, "Kernel names", V_TEXT("hidden"), "kernel.kptr_restrict hides them from us");
-	if (f->per_cpu)
+	if (f->per_cpu && f->short_lived)
+		report_how(report, "Short-lived threads", V_TEXT("whole cpus were sampled"),
+			   "many of its threads end before a sample of their own would be due");
+	else if (f->per_cpu)
 		report_how(report, "Too many threads", V_TEXT("whole cpus were sampled"),
 			   "an event for each thread and cpu would take more descriptors than are permitted");
 	if (v->cpu->samples->dropped)
@@ -513,6 +560,21 @@ static void add_artifacts(struct exam *exam, const struct view *v)
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 
+/* What the process used and its living threads did not, and no sample shows. */
+static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
+{
+	const struct sampling_facts *f = &c->facts;
+	if (f->cpu_ns == UINT64_MAX || f->by_events || f->by_agent || f->per_cpu || f->lost || c->samples->dropped)
+		return 0;
+	uint64_t known = 0;
+	for (size_t i = 0; i < c->samples->threads.n; i++) {
+		uint64_t ns = c->samples->threads.v[i].cpu_ns;
+		known += ns == UINT64_MAX ? hot->threads[i] : ns;
+	}
+	uint64_t missing = f->cpu_ns - MIN(f->cpu_ns, known);
+	return missing >= UNSEEN_NS_LEAST && (double)missing >= UNSEEN_SHARE * (double)f->cpu_ns ? missing : 0;
+}
+
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct cpu *c = exam->state;
@@ -521,9 +583,11 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			  .hot = hot,
 			  .window_ns = exam->end_ns - exam->start_ns,
 			  .max_rows = (size_t)params_int(exam->params, "max_stacks") };
-	v.cores = v.window_ns ? (double)hot->weight / (double)v.window_ns : 0;
+	v.unseen_ns = unseen_ns(c, hot);
+	v.cores = v.window_ns ? (double)(hot->weight + v.unseen_ns) / (double)v.window_ns : 0;
+	v.started = v.window_ns ? (double)c->facts.started_ns / (double)v.window_ns : 0;
 	add_verdict(exam, &v, report);
-	if (hot->weight && !str_eq(report_finding(report), "idle")) {
+	if (hot->weight && !is_idle(&v, report_finding(report))) {
 		bool callers_first = params_bool(exam->params, "caller_to_callee");
 		add_figures(&v, report);
 		add_methods(&v, report);
@@ -612,10 +676,14 @@ const struct profiler profiler_cpu_hotpaths = {
 			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
 				       "ReadyToRun shortens the "
 				       "start." },
+			{ "other-processes", "The work is done by processes that it starts: look at what they do, and "
+					     "whether they must be started that often." },
+			{ "short-lived-threads", "Do not start a thread for each piece of work: the thread pool keeps "
+						 "its own. Run cpu-hotpaths again, as root, to see what they do." },
 			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
 					       "runtime work on their own here." },
 		},
-	.n_advice = 8,
+	.n_advice = 10,
 	.run = run,
 	.analyse = analyse,
 	.free_state = cpu_free,

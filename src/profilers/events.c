@@ -4,6 +4,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "eventpipe/knock.h"
 #include "eventpipe/session.h"
 #include "profilers/profiler.h"
 #include <errno.h>
@@ -203,6 +204,7 @@ struct loop {
 	uint64_t program, program_ns; /* which it was at the start, and when that was last looked at */
 	bool stopping;
 	const struct events_beside *beside; /* may be NULL */
+	struct knock *knock;		    /* may be NULL */
 };
 
 #define BESIDE_TURN_NS 50000000ull
@@ -231,7 +233,30 @@ static struct err *loop_stop(struct loop *loop)
 			live_close(&loop->live[i]);
 		}
 	}
+	if (loop->beside && loop->beside->stopped)
+		loop->beside->stopped(loop->beside->user);
 	return NULL;
+}
+
+/* When the knock is due; UINT64_MAX: not any more. */
+static uint64_t loop_knock_ns(const struct loop *loop)
+{
+	if (!loop->knock || loop->stopping || loop->ended_ns || knock_given(loop->knock))
+		return UINT64_MAX;
+	return loop->window_end_ns - MIN(loop->window_end_ns, KNOCK_BEFORE_NS);
+}
+
+/* Closes streams of which nothing is missing, though their end may be far. */
+static void loop_let_go(struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n && loop->stopping; i++) {
+		struct live *l = &loop->live[i];
+		if (!l->session || !l->stream->brief || !eventpipe_stopping(l->session))
+			continue;
+		uint64_t certain = nettrace_reader_certain(eventpipe_reader(l->session));
+		if (certain && certain + (uint64_t)l->clock_offset_ns >= loop->exam->end_ns)
+			live_close(l);
+	}
 }
 
 static bool loop_done(const struct loop *loop)
@@ -248,6 +273,7 @@ static uint64_t loop_wake_ns(const struct loop *loop)
 	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
 	if (!loop->stopping && !loop->ended_ns)
 		wake = MIN(wake, loop->window_end_ns);
+	wake = MIN(wake, loop_knock_ns(loop));
 	if (loop->beside)
 		wake = MIN(wake, now + BESIDE_TURN_NS);
 	for (size_t i = 0; i < loop->n; i++) {
@@ -433,6 +459,8 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 			exam_log(exam, "%s: %s", l->stream->name, err_text(err));
 		err_free(err);
 	}
+	if (loop->beside && loop->beside->prompt && loop->n && !silent)
+		loop->knock = knock_new(exam->patient->target.socket, deadline_in_ms(OPEN_TIMEOUT_MS));
 	if (loop->beside)
 		TRY(loop->beside->start(loop->beside->user));
 	exam->start_unix_ns = clock_real_ns();
@@ -447,6 +475,9 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		uint64_t now = clock_mono_ns();
 		if (!loop->stopping && !loop->ended_ns && now >= loop->window_end_ns)
 			TRY(loop_stop(loop));
+		if (now >= loop_knock_ns(loop))
+			knock_give(loop->knock);
+		loop_let_go(loop);
 		loop_reopen(loop);
 		loop_drop_silent(loop);
 		if (!loop->stopping)
@@ -482,6 +513,7 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 	struct err *err = loop_run(&loop, window_ms);
 	for (size_t i = 0; i < n; i++)
 		live_close(&loop.live[i]);
+	knock_free(loop.knock);
 	fd_closep(&loop.pidfd);
 	TRY(err);
 	exam_keep_window(exam);

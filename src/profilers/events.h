@@ -31,6 +31,8 @@ struct events_stream {
 	uint32_t burst_least_ms; /* a burst lasts at least so long */
 	bool anytime;		 /* the event() below also gets what happened before and after the window */
 	bool optional;		 /* when it cannot be opened the window goes on without it */
+	/* Once all of the window has come, the stream's own end is not waited for: for what no replay needs. */
+	bool brief;
 	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
@@ -52,15 +54,17 @@ bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
  * target is gone; the reason is logged. */
 struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
 /* Another instrument that runs in the same window. start() is called when the streams are open and the window is about
- * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do.
- */
+ * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do,
+ * and stopped(), which may be NULL, when they have been asked to. */
 struct events_beside {
 	struct err *(*start)(void *user);
 	int (*fd)(void *user);
 	void (*turn)(void *user);
 	void (*stop)(void *user);
+	void (*stopped)(void *user);
 	void *user;
 	const char *doing; /* shown as progress */
+	bool prompt;	   /* the streams shall end soon after the window does, see knock.h */
 };
 /* The same with another instrument beside; there may be no streams at all. */
 struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,

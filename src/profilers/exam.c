@@ -3,6 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/look.h"
+#include "profilers/own_code.h"
 #include "profilers/profiler.h"
 #include "version.h"
 #include <stdlib.h>
@@ -228,6 +229,7 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 
 struct err *exam_run(struct exam *exam)
 {
+	own_code_learn_exam(exam);
 	return exam->profiler->run(exam);
 }
 

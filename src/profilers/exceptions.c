@@ -476,7 +476,7 @@ static void add_receiver(const struct sites *sites, const struct site *top, stru
 static bool is_failed_call(const struct exceptions *x, const struct site *top)
 {
 	const char *name = x->types.v[top->type].name;
-	return str_starts(name, "System.Net.") || str_starts(name, "System.IO.") || method_is_library(name);
+	return str_starts(name, "System.Net.") || str_starts(name, "System.IO.") || whose_code(name) == WHOSE_LIBRARY;
 }
 
 /* "10 % are X, thrown in Y." about the most frequent ones. */

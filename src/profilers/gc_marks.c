@@ -83,8 +83,8 @@ static bool takes_module(const void *user, const char *module)
 void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_ns, bool over)
 {
 	const struct window window = { m, start_ns, over };
-	samples_mark(s, &(struct marking){ "[garbage collection]", "libcoreclr.so", FRAME_GC, takes_sample,
-					   takes_module, only_waits, &window });
+	samples_mark(s, &(struct marking){ "[garbage collection]", FRAME_GC, takes_sample, takes_module, only_waits,
+					   &window });
 }
 
 /* Into the runtime from code that has no reason to wait. */

@@ -54,7 +54,13 @@ static uint32_t tree_frame(struct calltree *t, const struct samples *s, uint32_t
 	return memo[frame] - 1;
 }
 
-/* The innermost of the user's own; without one, what was compiled to call it, in which it may be inlined. */
+static bool is_package(const struct samples *s, uint32_t frame)
+{
+	return s->frames.v[frame].kind == FRAME_FRAMEWORK && whose_code(samples_frame_name(s, frame)) == WHOSE_PACKAGE;
+}
+
+/* The innermost of the user's own; without one, what was compiled to call it, in which it may be inlined; else that of
+ * a package, which his company may have made. */
 static size_t site_of(const struct samples *s, const uint32_t *frames, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -63,6 +69,9 @@ static size_t site_of(const struct samples *s, const uint32_t *frames, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (s->frames.v[frames[i]].kind == FRAME_FRAMEWORK &&
 		    method_is_compiled(samples_frame_name(s, frames[i])))
+			return i;
+	for (size_t i = 0; i < n; i++)
+		if (is_package(s, frames[i]))
 			return i;
 	return n;
 }

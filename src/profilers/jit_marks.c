@@ -68,8 +68,7 @@ void jit_marks_apply(struct jit_marks *m, struct samples *s, const char *file, u
 {
 	const struct window window = { m, file, start_ns };
 	vec_sort(&m->spans, by_thread);
-	samples_mark(s,
-		     &(struct marking){ "[JIT compiler]", file, FRAME_JIT, takes_sample, takes_module, NULL, &window });
+	samples_mark(s, &(struct marking){ "[JIT compiler]", FRAME_JIT, takes_sample, takes_module, NULL, &window });
 }
 
 void jit_marks_fini(struct jit_marks *m)

@@ -1,4 +1,5 @@
 #include "profilers/look.h"
+#include "profilers/own_code.h"
 #include "attach/attach.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -242,9 +243,16 @@ static const char *entry_assembly(struct dac *dac)
 	vec_each(m, modules) {
 		const char *slash = strrchr(m->path, '/'), *file = slash ? slash + 1 : m->path;
 		if (*file && !str_eq(file, "System.Private.CoreLib.dll"))
-			return file;
+			return m->path;
 	}
 	return NULL;
+}
+
+void look_learn_code(struct look *core, struct exam *exam)
+{
+	const char *path = entry_assembly(core->dac);
+	if (path)
+		own_code_learn_core(path, exam);
 }
 
 struct err *look_core_patient(const char *path, struct patient *ret)
@@ -253,8 +261,9 @@ struct err *look_core_patient(const char *path, struct patient *ret)
 	if (is_gcdump(path))
 		return gcdump_patient(path, ret);
 	TRY(look_at_core(path, &look));
-	const char *file = entry_assembly(look.dac), *version = dac_runtime(look.dac)->version;
-	const char *slash = strrchr(path, '/');
+	const char *entry = entry_assembly(look.dac), *version = dac_runtime(look.dac)->version;
+	const char *slash = strrchr(path, '/'), *last = entry ? strrchr(entry, '/') : NULL;
+	const char *file = last ? last + 1 : entry;
 	*ret = (struct patient){ .answered = true };
 	ret->target.id = image_pid(look.image);
 	ret->target.cpu_ratio = -1;
@@ -373,8 +382,11 @@ static struct err *open_look(struct exam *exam, bool heap, struct look *ret)
 	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),
 				       .cancel_fd = exam->cancel_fd,
 				       .turn_ms = EXAM_TURN_MS };
-	if (exam->core)
-		return look_at_core(exam->core, ret);
+	if (exam->core) {
+		TRY(look_at_core(exam->core, ret));
+		look_learn_code(ret, exam);
+		return NULL;
+	}
 	if (heap)
 		limits.busy_word = dac_busy_word(&exam->patient->target);
 	announce(exam);

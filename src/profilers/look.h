@@ -62,6 +62,8 @@ struct err *look_by_agent(const struct patient *p, const struct image_limits *li
 struct err *look_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
 	MUST_USE;
 struct err *look_at_core(const char *path, struct look *ret) MUST_USE;
+/* Whose code its program's is, where the files still lie where they were (profilers/own_code.h); exam may be NULL. */
+void look_learn_code(struct look *core, struct exam *exam);
 /* ERR_IO when the copy is gone, or the core file was cut short: what was read may be short. */
 struct err *look_whole(const struct look *look) MUST_USE;
 /* No more memory is needed: the copy goes now, and what it cost is known. Fails as look_whole()

@@ -15,7 +15,7 @@ static uint32_t marked(struct samples *s, const struct marking *m, uint32_t stac
 		above = above && !managed && f.kind != FRAME_JIT;
 		if (above && f.kind == FRAME_NATIVE && f.module != STRTAB_NONE &&
 		    m->takes_module(m->user, strtab_get(&s->strings, f.module))) {
-			frames[i] = samples_frame(s, m->name, m->module, m->kind);
+			frames[i] = samples_frame_as(s, frames[i], m->name, m->kind);
 			any = true;
 		}
 	}

@@ -1,11 +1,11 @@
 #pragma once
 /* Frames that turn out to be somebody's when all events are there: the collector's, the compiler's. Both are parts of
- * the runtime whose functions as a rule have no names. */
+ * the runtime, whose functions have names only where its debug file is at hand. */
 
 #include "profilers/samples.h"
 
 struct marking {
-	const char *name, *module; /* of the frame that stands for theirs */
+	const char *name; /* for frames that have only their file's */
 	enum frame_kind kind;
 	bool (*takes_sample)(const void *user, const struct samples *s, const struct sample *x);
 	bool (*takes_module)(const void *user, const char *module); /* of a native frame above the first managed one */

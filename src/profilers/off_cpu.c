@@ -137,6 +137,20 @@ static int longest_first(const void *a, const void *b)
 	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
 }
 
+/* Idle workers of the pool and locks spin: they give their cpu away, over and over, and miss nothing. */
+static bool gave_way(const struct samples *s, uint32_t stack)
+{
+	const struct samples_stack *k = &s->stacks.v[stack];
+	for (uint32_t i = 0; i < k->n; i++) {
+		const struct samples_frame *f = &s->frames.v[s->stack_frames.v[k->first + i]];
+		if (f->kind != FRAME_KERNEL && f->kind != FRAME_NATIVE)
+			return false;
+		if (strstr(strtab_get(&s->strings, f->name), "sched_yield"))
+			return true;
+	}
+	return false;
+}
+
 /* Where some got it, it is contended, not held. */
 static bool is_held(const struct place *p)
 {
@@ -152,7 +166,7 @@ static void add_up(struct view *v)
 		if (!p.kind || p.kind >= WAIT_KINDS)
 			p.kind = WAIT_OTHER;
 		if (p.kind == WAIT_CPU) {
-			v->cpu += x->weight;
+			v->cpu += gave_way(s, x->stack) ? 0 : x->weight;
 			continue;
 		}
 		find_place(s, x->stack, &p);

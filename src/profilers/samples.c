@@ -34,6 +34,18 @@ void samples_free(struct samples *s)
 	mem_free(s);
 }
 
+static uint32_t put_frame(struct samples *s, struct samples_frame f)
+{
+	bool new;
+	uint64_t key = ((uint64_t)f.name << 32 | f.module) ^ hash_u64(f.kind + 1ull);
+	uint64_t *index = map_u64_put(&s->frame_index, key, &new);
+	if (new) {
+		*index = s->frames.n;
+		vec_push(&s->frames, f);
+	}
+	return (uint32_t)*index;
+}
+
 uint32_t samples_frame(struct samples *s, const char *name, const char *module, enum frame_kind kind)
 {
 	if (s->frames.n >= FRAMES_MAX) {
@@ -45,14 +57,18 @@ uint32_t samples_frame(struct samples *s, const char *name, const char *module, 
 	struct samples_frame f = { .name = strtab_add(&s->strings, name, len),
 				   .module = module ? strtab_add_cstr(&s->strings, module) : STRTAB_NONE,
 				   .kind = (uint8_t)kind };
-	bool new;
-	uint64_t key = ((uint64_t)f.name << 32 | f.module) ^ hash_u64(kind + 1ull);
-	uint64_t *index = map_u64_put(&s->frame_index, key, &new);
-	if (new) {
-		*index = s->frames.n;
-		vec_push(&s->frames, f);
-	}
-	return (uint32_t)*index;
+	return put_frame(s, f);
+}
+
+uint32_t samples_frame_as(struct samples *s, uint32_t frame, const char *name, enum frame_kind kind)
+{
+	struct samples_frame f = s->frames.v[frame];
+	if (s->frames.n >= FRAMES_MAX)
+		return frame;
+	if (*samples_frame_name(s, frame) == '[')
+		f.name = strtab_add_cstr(&s->strings, name);
+	f.kind = (uint8_t)kind;
+	return put_frame(s, f);
 }
 
 uint32_t samples_thread(struct samples *s, uint32_t tid, bool *ret_new)

@@ -53,6 +53,7 @@ struct samples {
 	struct map_u64 stack_index; /* hash -> first stack */
 	VEC(struct sample) list;
 	uint64_t dropped; /* samples beyond what we keep */
+	bool lock_frames; /* live only: a lock statement that waits has a frame of its own (from .NET 10 on) */
 };
 
 struct samples *samples_new(void);
@@ -60,6 +61,8 @@ void samples_free(struct samples *s);
 DEFINE_CLEANUP(samples_free, struct samples *)
 
 uint32_t samples_frame(struct samples *s, const char *name, const char *module, enum frame_kind kind);
+/* The same frame as one of another kind. `name` is for one that only has its file's, as "[libcoreclr.so]". */
+uint32_t samples_frame_as(struct samples *s, uint32_t frame, const char *name, enum frame_kind kind);
 /* The thread's index; a new one has no name and no CPU time. */
 uint32_t samples_thread(struct samples *s, uint32_t tid, bool *ret_new);
 void samples_thread_name(struct samples *s, uint32_t thread, const char *name, size_t len);

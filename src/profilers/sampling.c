@@ -7,12 +7,12 @@
 #include "profilers/code_files.h"
 #include "profilers/sampling_parts.h"
 
-#define STACK_BYTES 16384
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS 250000000ull
-/* From this share of cut stacks on the copies grow. */
+/* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
+ * for: a target that is mostly idle gives few. */
 #define CUT_SHARE 0.005
-#define CUT_LEAST 200 /* samples, before a share is taken for what it seems */
+#define CUT_LEAST 3
 
 /* --- records --- */
 
@@ -46,11 +46,15 @@ void sampling_on_record(void *user, const struct record *r)
 		g->exec_ns = r->time;
 	if (g->exec_ns && r->time >= g->exec_ns)
 		return;
+	if (!its_own) {
+		sampling_on_started(g, r);
+		return;
+	}
 	if (r->kind == RECORD_SAMPLE)
 		on_sample(g, r);
 	else if (r->kind == RECORD_SWITCH && g->switches)
 		switches_switch(g->switches, sampling_thread(g, r->tid), r->time, r->out, r->preempted);
-	else if (r->kind == RECORD_COMM && its_own)
+	else if (r->kind == RECORD_COMM)
 		samples_thread_name(g->samples, sampling_thread(g, r->tid), r->comm, r->comm_len);
 }
 
@@ -107,6 +111,9 @@ static struct err *start(void *user)
 	pid_t pid = g->exam->patient->target.pid;
 	/* Who did not answer just now would keep us waiting again. */
 	g->facts->named = g->facts->named && g->compiled->opened;
+	bool watch_lives = g->options->kind == SAMPLER_CPU && !g->agent;
+	if (watch_lives)
+		sampling_lives_begin(g);
 	if (g->facts->named)
 		TRY(list_code(g, "early-names"));
 	else
@@ -114,10 +121,11 @@ static struct err *start(void *user)
 	struct sampler_config config = { .pid = pid,
 					 .kind = g->options->kind,
 					 .period = g->options->period,
-					 .stack_bytes =
-						 g->options->stack_bytes ? g->options->stack_bytes : STACK_BYTES };
+					 .stack_bytes = g->options->stack_bytes ? g->options->stack_bytes
+										: SAMPLING_STACK_BYTES };
 	if (g->agent)
 		return start_agent(g, config.stack_bytes);
+	g->facts->short_lived = config.whole_cpus = watch_lives && sampling_lives_are_short(g);
 	g->share = 1;
 	if (g->switches) {
 		switching_begin(g);
@@ -147,7 +155,7 @@ static int fd(void *user)
 static void grow(struct sampling *g)
 {
 	const struct sampler_facts *f = facts_of(g);
-	if (g->seen < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
+	if (g->cut < CUT_LEAST || (double)g->cut < CUT_SHARE * (double)g->seen || f->stack_bytes >= SAMPLER_STACK_MAX)
 		return;
 	g->seen = g->cut = 0;
 	struct err *err = NULL;
@@ -208,7 +216,14 @@ static void stop(void *user)
 	sampler_stop(g->sampler);
 	if (g->switches)
 		switching_ended(g);
-	sampling_clocks_stop(g);
+}
+
+/* It takes a while to ask the clocks of many threads, and the runtime must not wait for that. */
+static void stopped(void *user)
+{
+	struct sampling *g = user;
+	if (g->sampler)
+		sampling_clocks_stop(g);
 }
 
 /* --- afterwards --- */
@@ -248,7 +263,10 @@ static struct err *finish(struct sampling *g)
 		lines_save(g->options->lines, g->samples, g->exam);
 	}
 	g->facts->kernel = f.kernel;
+	g->facts->kernel_names |= !g->kernel_seen;
 	g->facts->per_cpu = f.per_cpu;
+	g->facts->short_lived &= f.per_cpu;
+	sampling_started_sum(g);
 	g->facts->lost = f.lost;
 	g->facts->throttled = f.throttled;
 	g->facts->period = f.period;
@@ -282,6 +300,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->options = options;
 	g->facts = facts;
 	g->samples = samples_new();
+	g->samples->lock_frames = exam_runtime_major(exam) >= 10;
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
 	g->single_file = g->gc.runtime && !str_starts(g->gc.runtime, "libcoreclr");
@@ -298,19 +317,28 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	facts->named = exam->patient->answered && exam->patient->target.socket;
 	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
 	struct events_stream streams[] = {
-		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
 		exam_compiled_stream(g->methods),
+		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
 	};
 	streams[0].anytime = streams[0].optional = true;
 	streams[1].anytime = streams[1].optional = true;
-	streams[1].event = on_code;
-	streams[1].user = g;
-	struct ipc_provider code = streams[1].providers[0];
+	/* The end of the first is an event in the second, which shows that nothing older is missing there. */
+	streams[1].brief = true;
+	streams[0].event = on_code;
+	streams[0].user = g;
+	struct ipc_provider code = streams[0].providers[0];
 	code.keywords |= options->lines ? LINES_KEYWORDS : 0;
-	streams[1].providers = &code;
-	g->compiled = &streams[1];
+	streams[0].providers = &code;
+	g->compiled = &streams[0];
 	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
-	struct events_beside beside = { start, fd, turn, stop, g, "sampling" };
+	struct events_beside beside = { .start = start,
+					.fd = fd,
+					.turn = turn,
+					.stop = stop,
+					.stopped = stopped,
+					.user = g,
+					.doing = "sampling",
+					.prompt = true };
 	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
 	if (!err)
 		err = finish(g);
@@ -330,6 +358,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	map_u64_free(&g->by_method);
 	map_u64_free(&g->later_index);
 	map_u64_free(&g->first_runs);
+	sampling_lives_fini(g);
 	vec_free(&g->later);
 	gc_marks_fini(&g->gc);
 	jit_marks_fini(&g->jit);

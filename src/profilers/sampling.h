@@ -10,11 +10,13 @@
 #include "profilers/samples.h"
 #include "sampler/sampler.h"
 
+#define SAMPLING_STACK_BYTES 16384 /* copied with each sample, to begin with */
+
 struct sampling_options {
 	enum sampler_kind kind;
 	uint64_t period; /* as the sampler's */
 	uint64_t window_ms;
-	uint32_t stack_bytes; /* to begin with (0 = 16 KB); grows when stacks are cut */
+	uint32_t stack_bytes; /* to begin with (0 = SAMPLING_STACK_BYTES); grows when stacks are cut */
 	/* Live only, may be NULL: called at least every 50 ms with what has come by now; may take samples out of the
 	 * list. now_ns is since the window's start. */
 	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);
@@ -42,6 +44,9 @@ struct sampling_facts {
 	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 	uint64_t handled, handler_ns, handler_max_ns; /* by agent: what its samples cost the process */
 	uint64_t untimed;			      /* by agent: threads that could have no timer */
+	bool short_lived;    /* that is why whole cpus were watched: threads end before a sample of theirs is due */
+	uint64_t started_ns; /* CPU time of processes that it started meanwhile; not in the samples */
+	char started[16];    /* the name of most of these */
 };
 
 /* Whose code a namespace is, and a native library. */

@@ -231,7 +231,9 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 		  .user = &w },
 	};
 	streams[0].anytime = true;
-	struct events_beside beside = { start, no_fd, turn, stop, &w, "sampling" };
+	struct events_beside beside = {
+		.start = start, .fd = no_fd, .turn = turn, .stop = stop, .user = &w, .doing = "sampling"
+	};
 	facts->named = true;
 	facts->by_events = true;
 	facts->cpu_ns = UINT64_MAX;

@@ -80,6 +80,7 @@ static uint32_t kernel_frame(struct sampling *g, uint64_t address)
 	if (known)
 		return (uint32_t)*known;
 	const char *name = kernel_symbol(g->kernel, address);
+	g->kernel_seen = true;
 	g->facts->kernel_names |= name != NULL;
 	uint32_t frame = samples_frame(g->samples, name ? name : "[kernel]", "kernel", FRAME_KERNEL);
 	*map_u64_put(&g->by_address, address, NULL) = frame;

@@ -2,6 +2,7 @@
 /* What the parts of the sampling instrument share; for sampling*.c only.
  *
  *   sampling.c           the window: records come, copies grow, what was seen is saved
+ *   sampling_lives.c     threads that end before they are seen; processes that the target starts
  *   sampling_frames.c    what the code at an address is called; whole stacks
  *   sampling_switches.c  where threads wait when it begins to listen, and how much of very many switches it hears
  *   sampling_threads.c   threads and their CPU time by the kernel's own clock */
@@ -26,6 +27,19 @@ struct sampling_later {
 	uint64_t address;
 };
 
+/* CPU time at an early moment, and what of the time since was used by threads that still live. */
+struct sampling_lives {
+	uint64_t process_ns, threads_ns;
+	struct map_u64 by_thread;
+	uint64_t since_ns;
+};
+
+/* Processes of one name that the target started. */
+struct sampling_started {
+	char name[16];
+	uint64_t ns;
+};
+
 struct sampling {
 	struct exam *exam;
 	const struct sampling_options *options;
@@ -45,11 +59,15 @@ struct sampling {
 	VEC(struct sampling_later) later;
 	struct map_u64 later_index; /* address -> frame + 1 */
 	struct gc_marks gc;
+	bool kernel_seen;
 	bool single_file;     /* the compiler is no library of its own */
 	struct jit_marks jit; /* then */
 	struct buf text;
 	uint64_t seen, cut; /* since the copies last grew */
 	uint64_t start_cpu_ns;
+	struct sampling_lives lives;
+	VEC(struct sampling_started) children;
+	struct map_u64 children_index;	 /* pid -> index in it + 1 */
 	uint64_t exec_ns;		 /* when it became another program, or 0: what comes later is not its own */
 	struct switches *switches;	 /* off-CPU only */
 	struct lines *lines;		 /* when wanted */
@@ -71,11 +89,24 @@ struct sampling {
 void sampling_each_thread(struct sampling *g, void (*each)(struct sampling *g, pid_t tid));
 /* A thread by its id, named when it is new. */
 uint32_t sampling_thread(struct sampling *g, uint32_t tid);
+/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
+bool sampling_task_clock(pid_t pid, pid_t tid, uint64_t *ret_ns, uint64_t *ret_delay_ns);
 /* What the kernel's clocks say at the beginning and at the end of the window. */
 void sampling_clocks_start(struct sampling *g);
 void sampling_clocks_stop(struct sampling *g);
 /* The same, told by our library in the process. */
 void sampling_on_thread(void *user, const struct attach_thread *t);
+
+/* ---- sampling_lives.c ---- */
+
+/* Do threads come and go that end before a sample of theirs is due? What they use between the two calls tells. */
+void sampling_lives_begin(struct sampling *g);
+bool sampling_lives_are_short(struct sampling *g);
+/* A record of a process that the target started. */
+void sampling_on_started(struct sampling *g, const struct record *r);
+/* Which of them used most; into the facts. */
+void sampling_started_sum(struct sampling *g);
+void sampling_lives_fini(struct sampling *g);
 
 /* ---- sampling_frames.c ---- */
 

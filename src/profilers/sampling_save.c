@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "profilers/sampling.h"
+#include <stdio.h>
 
 #define PART "samples.bin"
 #define PART_BYTES_MAX ((size_t)256 << 20)
@@ -28,9 +29,11 @@ void sampling_save(struct exam *exam, const struct samples *samples, const struc
 	const struct {
 		const char *key;
 		bool value;
-	} flags[] = { { "kernel", f->kernel },	   { "kernel_names", f->kernel_names },	 { "per_cpu", f->per_cpu },
-		      { "named", f->named },	   { "from_files", f->from_files },	 { "by_events", f->by_events },
-		      { "by_agent", f->by_agent }, { "shared_signal", f->shared_signal } };
+	} flags[] = { { "kernel", f->kernel },		{ "kernel_names", f->kernel_names },
+		      { "per_cpu", f->per_cpu },	{ "named", f->named },
+		      { "from_files", f->from_files },	{ "by_events", f->by_events },
+		      { "by_agent", f->by_agent },	{ "shared_signal", f->shared_signal },
+		      { "short_lived", f->short_lived } };
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -52,13 +55,15 @@ void sampling_save(struct exam *exam, const struct samples *samples, const struc
 			{ "handled", f->handled },
 			{ "handler_ns", f->handler_ns },
 			{ "handler_max_ns", f->handler_max_ns },
-			{ "untimed", f->untimed } };
+			{ "untimed", f->untimed },
+			{ "started_ns", f->started_ns } };
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
 	/* What is not known is UINT64_MAX here and -1 there. */
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		json_object_set_new(fact, numbers[i].key, json_integer((json_int_t)numbers[i].value));
 	json_object_set_new(fact, "ends", ends);
+	json_object_set_new(fact, "started", json_string(f->started));
 	recording_set_fact(exam->recording, "sampling", fact);
 	json_decref(fact);
 }
@@ -109,7 +114,10 @@ struct err *recorded_samples(struct recording *recording, struct samples **ret, 
 		.handler_ns = fact_u64(f, "handler_ns"),
 		.handler_max_ns = fact_u64(f, "handler_max_ns"),
 		.untimed = fact_u64(f, "untimed"),
+		.short_lived = json_get_bool(f, "short_lived", false),
+		.started_ns = fact_u64(f, "started_ns"),
 	};
+	snprintf(facts->started, sizeof(facts->started), "%s", json_get_str(f, "started", ""));
 	for (size_t i = 0; i < UNWIND_ENDS; i++) {
 		json_int_t n = json_integer_value(json_array_get(ends, i));
 		facts->ends[i] = n > 0 ? (uint64_t)n : 0;

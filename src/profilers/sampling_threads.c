@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
-static bool task_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
+bool sampling_task_clock(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
 {
 	char path[80];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
@@ -95,7 +94,7 @@ uint32_t sampling_thread(struct sampling *g, uint32_t tid)
 static void note_start(struct sampling *g, pid_t tid)
 {
 	uint64_t ns, delay;
-	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
+	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &ns, &delay))
 		return;
 	uint32_t thread = sampling_thread(g, (uint32_t)tid);
 	g->facts->delay_ns -= delay; /* the end's are added */
@@ -105,7 +104,7 @@ static void note_start(struct sampling *g, pid_t tid)
 static void note_end(struct sampling *g, pid_t tid)
 {
 	uint64_t ns, delay;
-	if (!task_cpu_ns(g->exam->patient->target.pid, tid, &ns, &delay))
+	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &ns, &delay))
 		return;
 	g->facts->delay_ns += delay;
 	/* One that began in the window started from nothing. */

@@ -138,16 +138,15 @@ uint64_t stacks_unknown(struct stacks *s, struct methods *methods)
 
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 {
-	size_t perhaps = SIZE_MAX, library = SIZE_MAX;
+	size_t perhaps = SIZE_MAX, of[WHOSE_PLATFORM + 1] = { SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX };
 	for (size_t i = 0; i < stacks_depth(s, id); i++) {
 		struct stack_frame f = stacks_frame(s, methods, id, i);
 		if (!f.framework && f.known && !str_eq(f.space, "dynamicClass"))
 			return i;
-		if (!f.framework)
-			perhaps = MIN(perhaps, i);
-		else if (method_is_library(f.space))
-			library = MIN(library, i);
+		size_t *first = f.framework ? &of[whose_code(f.space)] : &perhaps;
+		*first = MIN(*first, i);
 	}
+	size_t library = of[WHOSE_PACKAGE] != SIZE_MAX ? of[WHOSE_PACKAGE] : of[WHOSE_LIBRARY];
 	size_t best = library != SIZE_MAX ? library : perhaps;
 	return best == SIZE_MAX ? 0 : best;
 }

@@ -144,8 +144,9 @@ static bool starts_any(const char *name, const char *const *prefixes)
 }
 
 /* A futex is a sleep, a lock, an event or, where the framework waits for its own thread that polls, a socket: its
- * methods between the futex and the user's code tell. Some locks sleep while they wait, so a lock says more. A lock
- * statement may go from the user's method, or a library's, straight into the runtime. */
+ * methods between the futex and the user's code tell. Some locks sleep while they wait, so a lock says more. Up to
+ * .NET 9 a lock statement goes from the user's method, or a library's, straight into the runtime; it has no time limit.
+ * An inlined Monitor.Wait or Thread.Join goes there, too. */
 static enum wait_kind managed_kind(const struct samples *s, const struct samples_stack *k)
 {
 	static const char *const locks[] = { "System.Threading.Monitor.Enter",
@@ -155,15 +156,17 @@ static enum wait_kind managed_kind(const struct samples *s, const struct samples
 					     "System.Threading.ReaderWriterLock",
 					     "System.Threading.SpinLock.",
 					     NULL };
-	bool wrapped = false, sleeps = false;
+	bool wrapped = false, sleeps = false, timed = false;
 	for (uint32_t i = 0; i < k->n; i++) {
 		const struct samples_frame *f = &s->frames.v[s->stack_frames.v[k->first + i]];
 		if (f->kind == FRAME_CODE)
-			return sleeps ? WAIT_SLEEP : wrapped ? WAIT_EVENT : WAIT_LOCK;
+			return sleeps ? WAIT_SLEEP : wrapped || timed || s->lock_frames ? WAIT_EVENT : WAIT_LOCK;
+		const char *name = strtab_get(&s->strings, f->name);
+		timed |= f->kind == FRAME_NATIVE && strstr(name, "cond_timedwait");
 		if (f->kind != FRAME_FRAMEWORK)
 			continue;
-		const char *name = strtab_get(&s->strings, f->name);
-		if (starts_any(name, locks) || (!wrapped && method_is_library(name)))
+		bool straight = !wrapped && method_is_library(name);
+		if (starts_any(name, locks) || (straight && !timed && !s->lock_frames))
 			return WAIT_LOCK;
 		if (str_starts(name, "System.Net.Sockets.SocketAsyncContext."))
 			return WAIT_SOCKET;

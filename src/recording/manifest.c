@@ -73,8 +73,6 @@ static struct err *write_file(int fd, const char *text, size_t len)
 		text += n;
 		len -= (size_t)n;
 	}
-	if (fsync(fd) < 0)
-		return err_errno(errno, "sync " RECORDING_MANIFEST);
 	return NULL;
 }
 
@@ -93,8 +91,6 @@ struct err *recording_manifest_write(struct recording *r)
 	free(text);
 	if (!err && renameat(r->dir_fd, temp, r->dir_fd, RECORDING_MANIFEST) < 0)
 		err = err_errno(errno, "rename " RECORDING_MANIFEST);
-	if (!err && fsync(r->dir_fd) < 0)
-		err = err_errno(errno, "sync the folder");
 	if (err)
 		unlinkat(r->dir_fd, temp, 0);
 	return err ? err_wrap(err, "recording '%s'", r->dir) : NULL;

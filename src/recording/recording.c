@@ -192,23 +192,14 @@ void recording_part_close(struct recording_part *p, bool whole)
 	fd_closep(&p->fd);
 }
 
-/* Not on closing: that happens while events arrive, and a slow disk must not make us lose them. */
-static void sync_part(struct recording_part *p)
-{
-	CLOSE_FD int fd = p->kept ? openat(p->recording->dir_fd, p->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
-	if (p->kept && (fd < 0 || fsync(fd) < 0))
-		drop(p, "%s", strerror(errno));
-	if (!p->kept)
-		p->sum = 0;
-}
-
 struct err *recording_seal(struct recording *r)
 {
 	if (r->sealed)
 		return NULL;
 	vec_each(p, &r->parts) {
 		recording_part_close(*p, false);
-		sync_part(*p);
+		if (!(*p)->kept)
+			(*p)->sum = 0;
 	}
 	TRY(recording_manifest_write(r));
 	r->sealed = true;

@@ -25,7 +25,8 @@ struct err *recording_part_new(struct recording *r, const char *name, const char
 /* Never fails for good reason of space: a full disk or the limit drops the part's bytes and remembers why. */
 void recording_part_write(struct recording_part *p, const void *data, size_t len);
 void recording_part_close(struct recording_part *p, bool whole);
-/* Writes the manifest; afterwards the recording only reads. */
+/* Writes the manifest; afterwards the recording only reads. To keep it from the machine's death as well is the
+ * caller's: see dir_sync(). Until then parts may come out of one damaged, which their sums tell. */
 struct err *recording_seal(struct recording *r) MUST_USE;
 /* Why parts were dropped, or NULL. */
 const char *recording_drop_reason(const struct recording *r);

@@ -124,6 +124,11 @@ static bool pop_ip(managed_read read, void *user, struct managed_frame *f)
 	return true;
 }
 
+uint64_t managed_body_sp(const struct managed_unwind *info, const struct managed_frame *frame)
+{
+	return frame_base(info, UINT64_MAX, frame);
+}
+
 bool managed_apply(const struct managed_unwind *info, uint64_t into, managed_read read, void *user,
 		   struct managed_frame *frame)
 {

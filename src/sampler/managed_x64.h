@@ -24,6 +24,9 @@ typedef bool (*managed_read)(void *user, uint64_t address, uint64_t *ret);
  * was done). False when the frame cannot be read or the data are damaged. */
 bool managed_apply(const struct managed_unwind *info, uint64_t into, managed_read read, void *user,
 		   struct managed_frame *frame);
+/* Where the stack pointer must stand while a function calls another, as far as its frame register tells; else where it
+ * does. */
+uint64_t managed_body_sp(const struct managed_unwind *info, const struct managed_frame *frame);
 /* When the instructions at the ip are an epilogue: carries it out. */
 bool managed_epilogue(const uint8_t *code, size_t len, managed_read read, void *user, struct managed_frame *frame);
 /* From the instructions at the start of a method, without any data. `into` as above. */

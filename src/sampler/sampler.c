@@ -267,8 +267,15 @@ static struct err *open_events(struct sampler *s)
 {
 	/* Threads come and go while we open: half of the room is theirs. */
 	size_t fds = raise_fd_limit(s);
-	s->facts.per_cpu = count_tasks(s) * s->rings.n > fds / 2;
+	bool too_many = count_tasks(s) * s->rings.n > fds / 2;
+	s->facts.per_cpu = too_many || s->config.whole_cpus;
 	struct err *err = s->facts.per_cpu ? open_cpus(s) : open_threads(s);
+	if (err && err_kind(err) == ERR_DENIED && !too_many && s->config.whole_cpus) {
+		err_free(err);
+		close_events(s);
+		s->facts.per_cpu = s->config.whole_cpus = false;
+		err = open_threads(s);
+	}
 	s->facts.fds = s->events.n + s->rings.n;
 	if (err)
 		close_events(s);

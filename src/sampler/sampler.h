@@ -18,7 +18,8 @@ struct sampler_config {
 	uint64_t period;      /* ns of CPU time; or every n-th switch */
 	uint32_t stack_bytes; /* copied with each sample */
 	bool user_only;	      /* do not even try for the kernel's frames */
-	size_t max_fds;	      /* 0 = what is permitted; for tests */
+	bool whole_cpus; /* watch all cpus, where that is permitted: threads end before a sample of theirs is due */
+	size_t max_fds;	 /* 0 = what is permitted; for tests */
 };
 
 #define SAMPLER_STACK_MAX 65528
@@ -37,7 +38,8 @@ void sampler_rest(struct sampler *s);
 struct err *sampler_go_on(struct sampler *s) MUST_USE;
 /* Readable when a ring is half full; drain at least ten times a second all the same. */
 int sampler_fd(const struct sampler *s);
-/* Records older than the given time on the monotonic clock; and of rings that fill up, younger ones too. */
+/* Records older than the given time on the monotonic clock; and of rings that fill up, younger ones too. With events
+ * of threads, those of processes that it started since are among them: look at the pid. */
 void sampler_drain(struct sampler *s, uint64_t until_ns, void (*record)(void *user, const struct record *r),
 		   void *user);
 /* Opens the events again with larger copies, or another period; while it rests, only when it goes on. */
@@ -45,7 +47,7 @@ struct err *sampler_change(struct sampler *s, uint32_t stack_bytes, uint64_t per
 
 struct sampler_facts {
 	bool kernel;  /* frames and time of the kernel are seen */
-	bool per_cpu; /* too many threads for an event each: whole cpus are watched and filtered */
+	bool per_cpu; /* too many threads for an event each, or wanted: whole cpus are watched and filtered */
 	size_t threads, cpus, fds;
 	size_t ring_bytes; /* of one ring */
 	uint32_t stack_bytes;

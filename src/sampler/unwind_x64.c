@@ -200,16 +200,23 @@ static bool step_epilogue(struct unwinder *u, uint32_t version, uint64_t end, st
 	return managed_epilogue(code, MIN((uint64_t)len, end - f->regs.ip), read_stack, u, &f->regs);
 }
 
+static const struct piece *piece_at(const struct code *c, uint64_t into, struct managed_unwind *ret)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct piece *p = &c->pieces[i];
+		if (into >= p->begin && into < p->end && managed_unwind_parse(c->data + p->unwind, p->unwind_len, ret))
+			return p;
+	}
+	return NULL;
+}
+
 static bool step_jit(struct unwinder *u, const struct unwind_method *m, uint64_t look, struct frame *f)
 {
 	const struct code *c = code_of(u, m);
 	uint64_t into = look - m->start;
-	for (size_t i = 0; i < c->n; i++) {
-		const struct piece *p = &c->pieces[i];
-		struct managed_unwind info;
-		if (into < p->begin || into >= p->end ||
-		    !managed_unwind_parse(c->data + p->unwind, p->unwind_len, &info))
-			continue;
+	struct managed_unwind info;
+	const struct piece *p = piece_at(c, into, &info);
+	if (p) {
 		/* In the prologue and before it, the first instruction's bytes may look like an epilogue's. */
 		uint64_t done = f->regs.ip - m->start - p->begin;
 		if (done >= info.prolog && step_epilogue(u, m->version, m->start + p->end, f))
@@ -315,6 +322,9 @@ static bool step_native(struct unwinder *u, const struct space_map *map, const s
 		/* Without a rule the stack pointer is the CFA by definition. */
 		if (FROM_DWARF[i] == RSP && row.regs[i].kind == CFI_SAME)
 			*value = cfa;
+		/* Compilers do not describe epilogues: what was saved below the stack pointer has been popped. */
+		else if (f->exact && row.regs[i].kind == CFI_AT && cfa + (uint64_t)row.regs[i].value < f->regs.r[RSP])
+			continue;
 		else if (!apply_rule(u, &row.regs[i], &values, cfa, value))
 			return false;
 	}
@@ -363,6 +373,37 @@ static bool step_stub(struct unwinder *u, struct frame *f)
 	f->regs.ip = ra;
 	f->regs.r[RSP] += 8;
 	return true;
+}
+
+/* Is the frame pointer that of a compiled method which called from here, with no frame in between? */
+static bool called_from(struct unwinder *u, const struct frame *caller)
+{
+	struct unwind_method m;
+	struct managed_unwind info;
+	uint64_t look = caller->regs.ip - 1, bp = caller->regs.r[RBP];
+	if (!u->method(u->user, look, &m) || !is_return_address(u, caller->regs.ip) ||
+	    !piece_at(code_of(u, &m), look - m.start, &info) ||
+	    managed_body_sp(&info, &caller->regs) != caller->regs.r[RSP])
+		return false;
+	struct frame next = *caller;
+	return step_jit(u, &m, look, &next) && next.regs.r[RSP] == bp + 16;
+}
+
+/* Code without a frame pointer leaves that of the method which called it: the chain would go past this method. */
+static bool step_caller(struct unwinder *u, struct frame *f)
+{
+	uint64_t bp = f->regs.r[RBP], at = f->regs.r[RSP];
+	struct frame caller = { .regs = f->regs };
+	for (size_t i = 0; i < SCAN_SLOTS && at < bp && read_stack(u, at, &caller.regs.ip); i++, at += 8) {
+		caller.regs.r[RSP] = at + 8;
+		if (!called_from(u, &caller))
+			continue;
+		*f = caller;
+		return true;
+	}
+	/* It was only looked for. */
+	u->cut = false;
+	return false;
 }
 
 static bool step_chain(struct unwinder *u, struct frame *f)
@@ -431,7 +472,7 @@ static bool step(struct unwinder *u, struct frame *f, unsigned *guessed)
 	*f = before;
 	bool found = step_stub(u, f);
 	if (!found) {
-		found = step_chain(u, f) || (*f = before, step_scan(u, f));
+		found = step_caller(u, f) || step_chain(u, f) || (*f = before, step_scan(u, f));
 		*guessed += found;
 	}
 	f->exact = false;

@@ -25,7 +25,7 @@ static struct err *save(const char *dir, const char *name, const struct buf *tex
 	if (text->overflow)
 		return err_new(ERR_IO, "'%s' is too large to write", name);
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", dir, name);
-	return file_write_atomic(path, buf_cstr(text), text->len, 0600);
+	return file_put(path, buf_cstr(text), text->len, 0600);
 }
 
 static void render_text(const struct report *report, struct buf *out)

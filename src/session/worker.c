@@ -4,8 +4,8 @@
  *   {"state":"running"}   {"progress":0.4,"what":"..."}   {"log":"..."}   {"error":"...","kind":"denied"}
  *   {"listening":true}
  *
- * Order on disk: recording, reports, log, session.json, row. A death at any point leaves the session unfinished, for
- * session_conclude, or finished. */
+ * Order on disk: recording, reports and log, then session.json, then the row. A death at any point leaves the session
+ * unfinished, for session_conclude, or finished. */
 
 #include "session/internal.h"
 #include "base/clock.h"
@@ -140,7 +140,7 @@ static void on_artifact(void *user, const char *name, const void *data, size_t l
 {
 	struct worker *w = user;
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", w->dir, name);
-	struct err *err = file_write_atomic(path, data, len, 0600);
+	struct err *err = file_put(path, data, len, 0600);
 	if (err)
 		log_line(w, err_text(err));
 	err_free(err);
@@ -347,19 +347,26 @@ static void drop_recording(struct worker *w)
 		err_ignore(dir_remove(w->recording_dir));
 }
 
+/* With all that was written before it: one wait for the disk. */
+static struct err *save_report(struct worker *w)
+{
+	TRY(files_save_report(w->dir, w->profiler, w->report));
+	return dir_sync(w->dir);
+}
+
 /* With the disk full, the report is worth more than the raw data. */
 static struct err *save(struct worker *w)
 {
 	bool sealed = w->live && recording_sealed(w->recording);
 	if (!sealed || (recording_kept_bytes(w->recording) > RECORDING_KEEP_BYTES && !w->spec.keep_recording))
 		drop_recording(w);
-	struct err *err = files_save_report(w->dir, w->profiler, w->report);
+	struct err *err = save_report(w);
 	if (!err)
 		return NULL;
 	log_line(w, err_text(err));
 	err_free(err);
 	drop_recording(w);
-	return files_save_report(w->dir, w->profiler, w->report);
+	return save_report(w);
 }
 
 static struct err *examine(struct worker *w, struct err *(*find)(const char *, const struct profiler **),
@@ -393,6 +400,7 @@ static void finish(struct worker *w, enum store_state state, struct err *err)
 		files_drop_reports(w->dir);
 		if (!w->recording || !recording_sealed(w->recording))
 			drop_recording(w);
+		err_ignore(dir_sync(w->dir));
 	}
 	w->row.finished_ns = clock_real_ns();
 	w->row.state = state;

@@ -52,10 +52,14 @@ void demangle_add(struct buf *out, const char *symbol)
 	bool mangled = str_starts(symbol, "_Z") && strnlen(symbol, SYMBOL_MAX) < SYMBOL_MAX && !unfolds_far(symbol);
 	/* Without the library names stay as they are in the file. */
 	CLEANUP(err_freep) struct err *err = mangled ? lazy_load(SO_CXX, &demangle_name, 1, &demangle) : NULL;
-	char *name = mangled && !err ? demangle(symbol, NULL, NULL, &status) : NULL;
+	size_t len = mangled ? strcspn(symbol, "@") : strnlen(symbol, SYMBOL_MAX);
+	CLEANUP(mem_freep) char *plain = mangled ? mem_strndup(symbol, len) : NULL;
+	char *name = mangled && !err ? demangle(plain, NULL, NULL, &status) : NULL;
 	if (name && !status)
 		buf_add(out, name, without_parameters(name));
 	else
-		buf_add(out, symbol, strnlen(symbol, SYMBOL_MAX));
+		buf_add(out, symbol, len);
+	if (mangled)
+		buf_str(out, symbol + len);
 	free(name);
 }

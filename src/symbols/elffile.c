@@ -1,4 +1,5 @@
 #include "symbols/elffile.h"
+#include "base/arena.h"
 #include "base/filemap.h"
 #include "base/vec.h"
 #include <elf.h>
@@ -13,12 +14,16 @@
 #define NAME_BYTES_MAX 65536
 #define DEBUGDATA_MAX ((size_t)64 << 20) /* of .gnu_debugdata, unpacked */
 #define BUILD_ID_MAX 32
-/* Functions without a size (assembler) reach to the next one, but not further than this. */
+/* Functions without a size (assembler) reach to the next one or the end of their section, but not further than this. */
 #define UNSIZED_MAX 4096
+#define PLT_MAX 16384
+#define PLT_ENTRY 16
+#define PLT_NAME_MAX 512
 
 struct symbol {
 	uint64_t va, size;
 	const char *name;
+	bool unsized;
 };
 
 struct elf {
@@ -34,6 +39,7 @@ struct elf {
 	bool symbols_read;
 	size_t n_looked_at;
 	VEC(struct symbol) symbols;
+	struct arena made; /* names that are in no file */
 };
 
 /* NULL unless all of it is in the file, and always once that was cut short. */
@@ -179,6 +185,7 @@ void elf_free(struct elf *e)
 	elf_free(e->mini);
 	vec_free(&e->sections);
 	vec_free(&e->symbols);
+	arena_free(&e->made);
 	mem_free(e);
 }
 
@@ -248,6 +255,13 @@ bool elf_has_symtab(const struct elf *e)
 
 /* --- symbols --- */
 
+static uint64_t unsized_reach(const struct elf *e, const Elf64_Sym *sym)
+{
+	const Elf64_Shdr *s = sym->st_shndx < e->sections.n ? &e->sections.v[sym->st_shndx] : NULL;
+	uint64_t into = s ? sym->st_value - s->sh_addr : 0;
+	return s && into < s->sh_size ? MIN(s->sh_size - into, (uint64_t)UNSIZED_MAX) : UNSIZED_MAX;
+}
+
 static void add_symbols(struct elf *into, const struct elf *from, const Elf64_Shdr *s)
 {
 	const uint8_t *bytes = section_bytes(from, s);
@@ -262,7 +276,36 @@ static void add_symbols(struct elf *into, const struct elf *from, const Elf64_Sh
 			continue;
 		const char *name = section_string(from, s->sh_link, sym.st_name);
 		if (name && *name)
-			vec_push(&into->symbols, ((struct symbol){ sym.st_value, sym.st_size, name }));
+			vec_push(&into->symbols,
+				 ((struct symbol){ sym.st_value, sym.st_size ? sym.st_size : unsized_reach(from, &sym),
+						   name, !sym.st_size }));
+	}
+}
+
+/* The stubs through which other files' functions are called have no names of their own: they are in the order of their
+ * relocations. */
+static void add_stubs(struct elf *e, const char *name, uint64_t header)
+{
+	const Elf64_Shdr *plt = section_find(e, name), *relocs = section_find(e, ".rela.plt");
+	const uint8_t *bytes = relocs ? section_bytes(e, relocs) : NULL;
+	if (!plt || !bytes || plt->sh_size < header || relocs->sh_link >= e->sections.n)
+		return;
+	const Elf64_Shdr *symbols = &e->sections.v[relocs->sh_link];
+	const uint8_t *symbol_bytes = section_bytes(e, symbols);
+	uint64_t n = MIN(relocs->sh_size / sizeof(Elf64_Rela), (plt->sh_size - header) / PLT_ENTRY);
+	for (uint64_t i = 0; symbol_bytes && i < MIN(n, (uint64_t)PLT_MAX); i++) {
+		Elf64_Rela r;
+		Elf64_Sym sym;
+		memcpy(&r, bytes + i * sizeof(r), sizeof(r));
+		if (ELF64_R_SYM(r.r_info) >= symbols->sh_size / sizeof(sym))
+			continue;
+		memcpy(&sym, symbol_bytes + ELF64_R_SYM(r.r_info) * sizeof(sym), sizeof(sym));
+		const char *its = section_string(e, symbols->sh_link, sym.st_name);
+		if (its && *its)
+			vec_push(
+				&e->symbols,
+				((struct symbol){ plt->sh_addr + header + i * PLT_ENTRY, PLT_ENTRY,
+						  arena_printf(&e->made, "%.*s" ELF_STUB, PLT_NAME_MAX, its), false }));
 	}
 }
 
@@ -309,6 +352,8 @@ static void read_symbols(struct elf *e, struct elf *more)
 	if (more)
 		add_tables(e, more);
 	add_tables(e, e);
+	add_stubs(e, ".plt", PLT_ENTRY);
+	add_stubs(e, ".plt.sec", 0);
 	if (!elf_has_symtab(e) && !more)
 		open_debugdata(e);
 	if (e->mini)
@@ -350,8 +395,7 @@ const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va)
 	/* A small function may lie inside the range of a large one: look back a little. */
 	for (size_t i = low; i > 0 && low - i < 4; i--) {
 		const struct symbol *s = &e->symbols.v[i - 1];
-		uint64_t size = s->size ? s->size : i == low ? UNSIZED_MAX : 0;
-		if (va - s->va < size)
+		if (va - s->va < s->size && (i == low || !s->unsized))
 			return whole_name(e, more, s->name);
 	}
 	return NULL;

@@ -34,5 +34,6 @@ bool elf_has_symtab(const struct elf *e);
 
 /* Functions by address: from .symtab, .dynsym, .gnu_debugdata, and from `more` (a debug file of the same build, may be
  * NULL, stays the caller's and must live as long). Built at the first call. NULL when no function covers the address.
- */
+ * A stub for a function of another file has that one's name and ELF_STUB. */
+#define ELF_STUB "@plt"
 const char *elf_symbol(struct elf *e, struct elf *more, uint64_t va);

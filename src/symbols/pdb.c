@@ -1,8 +1,7 @@
-/* Metadata root (ECMA-335 II.24): "BSJB", u16 u16, u32, u32 length of the version, version, u16, u16 number of streams,
- * then {u32 offset, u32 size, name padded to 4}. Streams used:
+/* Of the streams of its metadata (symbols/metadata.c):
  *
  *   #Pdb       id (20 bytes), u32 entry point, u64 which tables of the assembly are referred to, their row counts
- *   #~         byte 6: heaps with wide indexes; at 8: u64 which tables are here; from 24: their row counts, then rows
+ *   #~         the tables
  *   #Strings, #Blob, #GUID
  *
  * Tables: 0x30 Document, 0x31 MethodDebugInformation, 0x32 LocalScope, 0x33 LocalVariable, 0x34 LocalConstant,
@@ -14,9 +13,9 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "symbols/metadata.h"
 #include <string.h>
 
-#define MAX_STREAMS 16
 #define MAX_PATH_BYTES 4096
 #define MAX_POINTS 1000000
 #define METHOD_TOKEN 0x06000000u
@@ -32,12 +31,7 @@ enum {
 	IMPORT_SCOPE,
 	STATE_MACHINE,
 	CUSTOM,
-	TABLES = 64,
-};
-
-struct span {
-	const uint8_t *p;
-	size_t len;
+	TABLES = METADATA_TABLES,
 };
 
 struct table {
@@ -49,7 +43,7 @@ struct pdb {
 	uint8_t *bytes;
 	size_t len;
 	const uint8_t *id;
-	struct span strings, blobs, guids, stream;
+	struct metadata streams;
 	struct table tables[8];	 /* 0x30 ... */
 	uint32_t counts[TABLES]; /* rows, of the assembly's tables too */
 	bool wide_strings, wide_guids, wide_blobs;
@@ -58,50 +52,6 @@ struct pdb {
 };
 
 /* ---- opening ---- */
-
-static bool find_streams(struct pdb *p, struct span *ret_pdb, struct span *ret_tables)
-{
-	struct cursor c = cursor_make(p->bytes, p->len);
-	if (cursor_u32(&c) != 0x424a5342)
-		return false;
-	cursor_take(&c, 8);
-	uint32_t version = cursor_u32(&c);
-	cursor_take(&c, version);
-	cursor_u16(&c);
-	uint16_t n = cursor_u16(&c);
-	for (size_t i = 0; i < n && i < MAX_STREAMS; i++) {
-		uint32_t offset = cursor_u32(&c), size = cursor_u32(&c);
-		const char *name = (const char *)c.p;
-		size_t room = MIN(cursor_left(&c), (size_t)32), len = strnlen(name, room);
-		if (!cursor_ok(&c) || len == room || offset > p->len || size > p->len - offset)
-			return false;
-		cursor_take(&c, (len + 4) & ~(size_t)3);
-		struct span s = { p->bytes + offset, size };
-		if (str_eq(name, "#Pdb"))
-			*ret_pdb = s;
-		else if (str_eq(name, "#~"))
-			*ret_tables = s;
-		else if (str_eq(name, "#Strings"))
-			p->strings = s;
-		else if (str_eq(name, "#Blob"))
-			p->blobs = s;
-		else if (str_eq(name, "#GUID"))
-			p->guids = s;
-	}
-	return ret_pdb->p && ret_tables->p;
-}
-
-static bool read_counts(struct cursor *c, uint64_t valid, uint32_t counts[TABLES], unsigned from, unsigned to)
-{
-	for (unsigned i = 0; i < TABLES; i++) {
-		if (!(valid & (uint64_t)1 << i))
-			continue;
-		uint32_t n = cursor_u32(c);
-		if (i >= from && i < to)
-			counts[i] = n;
-	}
-	return cursor_ok(c);
-}
 
 static uint32_t index_size(uint32_t rows)
 {
@@ -160,7 +110,7 @@ static bool find_tables(struct pdb *p, struct span stream)
 	p->wide_blobs = heaps & 4;
 	if (valid & (((uint64_t)1 << DOCUMENT) - 1) || valid >> (CUSTOM + 1))
 		return false;
-	if (!read_counts(&c, valid, p->counts, DOCUMENT, CUSTOM + 1))
+	if (!metadata_counts(&c, valid, p->counts, DOCUMENT, CUSTOM + 1))
 		return false;
 	for (unsigned i = DOCUMENT; i <= CUSTOM; i++) {
 		struct table *t = &p->tables[i - DOCUMENT];
@@ -175,14 +125,14 @@ static bool find_tables(struct pdb *p, struct span stream)
 
 static bool parse(struct pdb *p)
 {
-	struct span pdb = { 0 }, tables = { 0 };
-	if (!find_streams(p, &pdb, &tables))
+	const struct metadata *m = &p->streams;
+	if (!metadata_streams(p->bytes, p->len, &p->streams) || !m->pdb.p)
 		return false;
-	struct cursor c = cursor_make(pdb.p, pdb.len);
+	struct cursor c = cursor_make(m->pdb.p, m->pdb.len);
 	p->id = cursor_take(&c, PDB_ID_BYTES);
 	cursor_u32(&c);
 	uint64_t referenced = cursor_u64(&c);
-	return read_counts(&c, referenced, p->counts, 0, DOCUMENT) && find_tables(p, tables);
+	return metadata_counts(&c, referenced, p->counts, 0, DOCUMENT) && find_tables(p, m->tables);
 }
 
 struct err *pdb_from_bytes(void *bytes, size_t len, const uint8_t *want_id, struct pdb **ret)
@@ -250,7 +200,7 @@ static int32_t compressed_i32(struct cursor *c)
 
 static struct cursor blob(const struct pdb *p, uint32_t at)
 {
-	struct cursor c = cursor_make(p->blobs.p, p->blobs.len);
+	struct cursor c = cursor_make(p->streams.blobs.p, p->streams.blobs.len);
 	cursor_take(&c, at);
 	uint32_t len = compressed_u32(&c);
 	const uint8_t *bytes = cursor_take(&c, len);
@@ -427,8 +377,8 @@ static const uint8_t async_kind[16] = { 0xc5, 0x2a, 0xfd, 0x54, 0x25, 0xe9, 0x1a
 
 static bool is_guid(const struct pdb *p, uint32_t number, const uint8_t want[16])
 {
-	return number && (size_t)number * 16 <= p->guids.len &&
-	       !memcmp(p->guids.p + (size_t)(number - 1) * 16, want, 16);
+	return number && (size_t)number * 16 <= p->streams.guids.len &&
+	       !memcmp(p->streams.guids.p + (size_t)(number - 1) * 16, want, 16);
 }
 
 static struct cursor async_info(const struct pdb *p, uint32_t method)
@@ -467,10 +417,10 @@ bool pdb_await(struct pdb *p, uint32_t move_next, uint32_t await, struct pdb_lin
 
 static const char *string_at(struct pdb *p, uint32_t at)
 {
-	if (at >= p->strings.len)
+	if (at >= p->streams.strings.len)
 		return NULL;
-	const char *s = (const char *)p->strings.p + at;
-	size_t room = p->strings.len - at, len = strnlen(s, room);
+	const char *s = (const char *)p->streams.strings.p + at;
+	size_t room = p->streams.strings.len - at, len = strnlen(s, room);
 	return len < room ? strtab_get(&p->names, strtab_add(&p->names, s, len)) : NULL;
 }
 

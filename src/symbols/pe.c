@@ -10,6 +10,7 @@
 #define PE32_PLUS 0x20b
 #define DIRECTORY_EXCEPTION 3
 #define DIRECTORY_DEBUG 6
+#define DIRECTORY_CLI 14
 
 struct headers {
 	uint16_t machine, n_sections, magic;
@@ -71,6 +72,7 @@ static bool parse(const void *bytes, size_t len, bool loaded, struct pe *ret)
 	ret->image_size = h.image_size;
 	directory(&h, DIRECTORY_EXCEPTION, &ret->functions_rva, &ret->functions_size);
 	directory(&h, DIRECTORY_DEBUG, &ret->debug_rva, &ret->debug_size);
+	directory(&h, DIRECTORY_CLI, &ret->cli_rva, &(uint32_t){ 0 });
 	for (size_t i = 0; i < h.n_sections && ret->n_sections < ARRAY_SIZE(ret->sections); i++) {
 		struct cursor *c = &h.sections;
 		struct pe_section s;

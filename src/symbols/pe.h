@@ -15,6 +15,7 @@ struct pe {
 	size_t n_sections;
 	uint32_t functions_rva, functions_size; /* the exception directory */
 	uint32_t debug_rva, debug_size;		/* the debug directory */
+	uint32_t cli_rva;			/* where an assembly says where its metadata is; 0 = it is none */
 	uint32_t stamp, image_size;		/* tell one build from another */
 	bool loaded;				/* sections lie at their addresses, not where the file has them */
 };

@@ -204,12 +204,12 @@ class Patient(_App):
 
 
 class WebPatient(_App):
-    """The web API, listening on a free port of 127.0.0.1."""
+    """The web API, listening on a free port of 127.0.0.1, where it was published or in a folder that is given."""
 
     def __init__(self, fx="net10.0", server_gc=False, env=None, user=None, prefix=(),
-                 start_seconds=START_SECONDS, max_seconds=600):
+                 start_seconds=START_SECONDS, max_seconds=600, folder=None):
         arguments = ["--urls", "http://127.0.0.1:0", "--max-seconds", str(max_seconds)]
-        super().__init__("web", arguments, fx, server_gc, env, user, prefix, start_seconds)
+        super().__init__("web", arguments, fx, server_gc, env, user, prefix, start_seconds, folder)
         self.url = self.ready["url"]
 
     def load(self, route, rate=50, seconds=5, concurrency=4):

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import oracle
 from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, wait_until
-from patient import FRAMEWORKS, Patient
+from patient import FRAMEWORKS, PATIENTS, Patient
 
 FX = FRAMEWORKS[-1]
 METHODS, YOURS, THREADS = "Hottest methods", "Your methods with all they call", "By thread"
@@ -39,10 +41,15 @@ def share(rows, method, column):
     return next((row[column] for row in rows if row["Method"] == method), 0)
 
 
+def facts(home):
+    """What the newest recording keeps beside its parts."""
+    folder = home.path / "sessions" / home.sessions()[0]["guid"]
+    return json.loads((folder / "recording" / "manifest.json").read_text())["facts"]
+
+
 def complete(home):
     """The share of stacks below the copy's size that were unwound to their root, by the newest recording."""
-    folder = home.path / "sessions" / home.sessions()[0]["guid"]
-    ends = json.loads((folder / "recording" / "manifest.json").read_text())["facts"]["sampling"]["ends"]
+    ends = facts(home)["sampling"]["ends"]
     root, cut, deep, lost = ends
     return root / (root + lost)
 
@@ -440,10 +447,39 @@ class SingleFile(unittest.TestCase):
         program = oracle.single_file_patient()
         with Home() as home, Patient("cpu", folder=program.parent) as patient:
             report = examine(home, "cpu-hotpaths", patient.pid, 4, "-p", "time_interval_ms=1")
+            code = facts(home)["code"]
+        self.assertIn("Shop.Pricing", code["yours"])
+        self.assertFalse(code["packages"])
         rows = {row["Method"]: row for row in report.rows("Hottest methods")}
         self.assertTrue(all(line.startswith("Cpu.cs:") for line in rows["Shop.Pricing.Tax.Compute"]["lines"]), rows)
         self.assertTrue(rows["Shop.Pricing.Tax.Compute"]["lines"], rows)
         self.assertIn("JIT compiler", {row["Subsystem"] for row in report.rows("By subsystem")})
+
+
+class WhoseCode(unittest.TestCase):
+    def test_the_program_itself_says_what_came_as_a_package(self):
+        with tempfile.TemporaryDirectory() as folder, Home() as home:
+            folder = self.as_a_package(PATIENTS / "sick" / FX, Path(folder))
+            with Patient("cpu", fx=FX, folder=folder) as patient:
+                report = examine(home, "cpu-hotpaths", patient.pid, 2)
+        rows = {row["Method"]: row for row in report.rows(METHODS)}
+        self.assertEqual(rows["Shop.Pricing.Tax.Compute"]["Kind"], "framework", rows)
+        self.assertEqual(report.figures["Your code"], 0)
+        # There is nothing nearer to the user: it is named all the same.
+        self.assertIn("Shop.Pricing.Tax.Compute", report.verdict)
+
+    @staticmethod
+    def as_a_package(published, folder):
+        """The same program in another folder; its deps.json calls the program's own assembly a package."""
+        for path in published.iterdir():
+            (folder / path.name).symlink_to(path)
+        for name in ("sick", "sick.dll", "sick.deps.json"):
+            (folder / name).unlink()
+            shutil.copy(published / name, folder / name)
+        deps = json.loads((folder / "sick.deps.json").read_text())
+        deps["libraries"]["sick/1.0.0"]["type"] = "package"
+        (folder / "sick.deps.json").write_text(json.dumps(deps))
+        return folder
 
 
 class Unprivileged(unittest.TestCase):

@@ -30,8 +30,8 @@ static const uint8_t program[] = { 6,	 0x0c, 7,    8,	   0x90, 1,    0x41, 0x0e,
 
 static void elf_files(void)
 {
-	static const struct build_elf_symbol symbols[] = { { "main", 0x1000, 0x40, false },
-							   { "_ZN4Shop5PlaceEi", 0x1100, 0x40, false } };
+	static const struct build_elf_symbol symbols[] = { { "main", 0x1000, 0x40, BUILD_FUNCTION },
+							   { "_ZN4Shop5PlaceEi", 0x1100, 0x40, BUILD_FUNCTION } };
 	struct buf eh = { 0 }, out = { 0 };
 	size_t cie = build_cie(&eh, "zR", initial, sizeof(initial));
 	size_t fde = build_fde(&eh, BUILD_ELF_EH, cie, 0x1000, 0x100, program + 6, sizeof(program) - 6);

@@ -90,8 +90,8 @@ static void put_index(struct buf *out, const struct build_elf *b, uint64_t hdr)
 
 void build_elf(const struct build_elf *b, struct buf *out)
 {
-	static const char names[] = "\0.shstrtab\0.symtab\0.strtab\0.note\0.gnu_debuglink";
-	struct section s[6] = { 0 };
+	static const char names[] = "\0.shstrtab\0.symtab\0.strtab\0.note\0.gnu_debuglink\0.plt\0.rela.plt";
+	struct section s[8] = { 0 };
 	pad_to(out, BUILD_ELF_EH);
 	put(out, b->eh_frame, b->eh_frame_len);
 	pad_to(out, (out->len + 15) & ~15ul);
@@ -107,8 +107,8 @@ void build_elf(const struct build_elf *b, struct buf *out)
 	s[2] = (struct section){ 11, b->dynamic ? SHT_DYNSYM : SHT_SYMTAB, 3, out->len, 0 };
 	for (size_t i = 0; i < b->n_symbols; i++) {
 		Elf64_Sym sym = { .st_name = (uint32_t)strings.len,
-				  .st_info = b->symbols[i].data ? STT_OBJECT : STT_FUNC,
-				  .st_shndx = 1,
+				  .st_info = b->symbols[i].kind == BUILD_DATA ? STT_OBJECT : STT_FUNC,
+				  .st_shndx = b->symbols[i].kind == BUILD_STUB ? 6 : 1,
 				  .st_value = b->symbols[i].value,
 				  .st_size = b->symbols[i].size };
 		put(out, &sym, sizeof(sym));
@@ -132,6 +132,13 @@ void build_elf(const struct build_elf *b, struct buf *out)
 		put(out, b->debug_link, strlen(b->debug_link) + 1);
 	s[5].size = out->len - s[5].offset;
 	pad_to(out, (out->len + 7) & ~7ul);
+	s[6] = (struct section){ 48, SHT_PROGBITS, 0, BUILD_ELF_STUBS, b->n_stubs ? 16 * (b->n_stubs + 2) : 0 };
+	s[7] = (struct section){ 53, SHT_RELA, 2, out->len, 0 };
+	for (size_t i = 0; i < b->n_stubs; i++) {
+		Elf64_Rela r = { .r_info = ELF64_R_INFO(i, R_X86_64_JUMP_SLOT) };
+		put(out, &r, sizeof(r));
+	}
+	s[7].size = out->len - s[7].offset;
 	Elf64_Ehdr h = { .e_ident = ELFMAG,
 			 .e_type = ET_DYN,
 			 .e_machine = EM_X86_64,
@@ -141,11 +148,11 @@ void build_elf(const struct build_elf *b, struct buf *out)
 			 .e_phentsize = sizeof(Elf64_Phdr),
 			 .e_phnum = 2,
 			 .e_shentsize = sizeof(Elf64_Shdr),
-			 .e_shnum = 6,
+			 .e_shnum = 8,
 			 .e_shstrndx = 1 };
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_ident[EI_DATA] = ELFDATA2LSB;
-	put_sections(out, s, 6);
+	put_sections(out, s, 8);
 	Elf64_Phdr p[2] = { { .p_type = PT_LOAD, .p_filesz = out->len, .p_memsz = out->len },
 			    { .p_type = b->n_index ? PT_GNU_EH_FRAME : PT_NULL,
 			      .p_offset = hdr,

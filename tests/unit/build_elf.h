@@ -3,17 +3,20 @@
 
 #include "base/buf.h"
 
+#define BUILD_ELF_STUBS 0x2000
 #define BUILD_ELF_TEXT 0x1000 /* where code would be; the file is padded up to there and a page beyond */
 
 struct build_elf_symbol {
 	const char *name;
 	uint64_t value, size;
-	bool data; /* no function */
+	enum { BUILD_FUNCTION, BUILD_DATA, BUILD_STUB } kind; /* of the last the section is .plt */
 };
 struct build_elf {
 	const struct build_elf_symbol *symbols;
 	size_t n_symbols;
-	bool dynamic; /* in .dynsym, not .symtab */
+	bool dynamic;	/* in .dynsym, not .symtab */
+	size_t n_stubs; /* .plt, at BUILD_ELF_STUBS: a header, then one for each of the first symbols, and room for one
+			   more */
 	const void *build_id;
 	size_t build_id_len;
 	const char *debug_link;

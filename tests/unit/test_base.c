@@ -340,6 +340,34 @@ static void files_are_whole_or_absent(void **state UNUSED)
 	assert_ok(dir_remove(keep));
 }
 
+/* More than are synced at a time, at several depths, beside what is no file. */
+static void a_folder_is_made_safe_at_once(void **state UNUSED)
+{
+	char dir[64];
+	unit_temp_dir(dir, sizeof(dir));
+	for (int i = 0; i < 150; i++) {
+		CLEANUP(mem_freep) char *folder = mem_printf("%s/%d", dir, i % 3);
+		CLEANUP(mem_freep) char *path = mem_printf("%s/%d", folder, i);
+		assert_ok(dir_make(folder, 0700));
+		assert_ok(file_put(path, "first", 5, 0600));
+		assert_ok(file_put(path, "x", 1, 0600));
+	}
+	CLEANUP(mem_freep) char *pipe = mem_printf("%s/pipe", dir);
+	CLEANUP(mem_freep) char *link = mem_printf("%s/link", dir);
+	CLEANUP(mem_freep) char *none = mem_printf("%s/none", dir);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_int_equal(symlink("/nowhere", link), 0);
+	int before = dup(0);
+	assert_ok(dir_sync(dir));
+	int after = dup(0);
+	assert_int_equal(before + 1, after); /* nothing is left open */
+	close(before);
+	close(after);
+	assert_int_equal(dir_bytes(dir), 150);
+	assert_err(dir_sync(none), ERR_NOT_FOUND);
+	assert_ok(dir_remove(dir));
+}
+
 static void a_growing_file_gets_its_name_when_whole(void **state UNUSED)
 {
 	char dir[64];
@@ -702,6 +730,7 @@ int main(void)
 		cmocka_unit_test(json_can_be_printed),
 		cmocka_unit_test(files_are_whole_or_absent),
 		cmocka_unit_test(files_below_a_root_stay_there),
+		cmocka_unit_test(a_folder_is_made_safe_at_once),
 		cmocka_unit_test(a_growing_file_gets_its_name_when_whole),
 		cmocka_unit_test(what_was_laid_in_the_way_is_not_written_into),
 		cmocka_unit_test(two_writers_of_a_file_do_not_mix),

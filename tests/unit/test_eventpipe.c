@@ -1,9 +1,15 @@
 #include "unit.h"
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "eventpipe/knock.h"
 #include "eventpipe/methods.h"
+#include "fake_runtime.h"
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
 
 /* An event of the runtime with a payload built by the test. */
 struct made {
@@ -79,6 +85,25 @@ static void names_are_shown_as_written(void **state UNUSED)
 		{ "A`1+B[System.Collections.Generic.List`1[System.Int32]]", "F", "A.B<List<Int32>>.F" },
 		{ "X.Builder`1+Box`1[X.Void,Shop.Courier+<BookAsync>d__0]", "MoveNext",
 		  "X.Builder.Box<Void, BookAsync>.MoveNext" },
+		{ "Shop.Orders+<Lines>d__5", "System.IDisposable.Dispose", "Shop.Orders.Lines.Dispose" },
+		{ "Shop.Orders+<Lines>d__5", "System.Collections.Generic.IEnumerable<System.Int32>.GetEnumerator",
+		  "Shop.Orders.Lines.GetEnumerator" },
+		{ "Shop.Orders+<Lines>d__5", "<>m__Finally1", "Shop.Orders.Lines.<>m__Finally1" },
+		{ "Shop.<Codes_g>F0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF__Code_0+Runner",
+		  "Scan", "Shop.Code_0.Runner.Scan" },
+		{ "Shop.<Codes_g>F0123__Code", "Scan", "Shop.<Codes_g>F0123__Code.Scan" },
+		{ "Pharmacy.Program+main@36-2", "Invoke", "lambda at line 36 in Pharmacy.Program.main" },
+		{ "Pharmacy.Program+loop@26-2`1[System.__Canon]", "Invoke",
+		  "lambda at line 26 in Pharmacy.Program.loop" },
+		{ "Pharmacy.Program+clo@33", "Invoke", "lambda at line 33 in Pharmacy.Program" },
+		{ "Pharmacy.Program+Pipe #1 stage #1 at line 35@35", "Invoke",
+		  "lambda at line 35 in Pharmacy.Program" },
+		{ "Pharmacy.Program+taskflow@17", "MoveNext", "Pharmacy.Program.taskflow" },
+		{ "Pharmacy.Program+seqs@23", "GenerateNext", "Pharmacy.Program.seqs" },
+		{ "Pharmacy.Program+seqs@23", "Close", "Pharmacy.Program.seqs@23.Close" },
+		{ "Pharmacy.Program+@", "Invoke", "Pharmacy.Program.@.Invoke" },
+		{ "Ward.Program+_Closure$__2-1", "_Lambda$__6", "lambda 6 in Ward.Program" },
+		{ "Ward.Program+VB$StateMachine_1_Round", "MoveNext", "Ward.Program.Round" },
 		{ "", "IL_STUB_PInvoke", "IL_STUB_PInvoke" },
 		{ "T", "<odd", "T.<odd" },
 		{ "T`1[", "x`9[,", "T[.x[," },
@@ -143,6 +168,8 @@ static void no_name_makes_trouble(void **state UNUSED)
 static void framework_is_told_from_user_code(void **state UNUSED)
 {
 	assert_true(method_is_framework("System.String"));
+	assert_true(method_is_framework("<StartupCode$FSharp-Core>.$Async+Sleep@1809-3"));
+	assert_false(method_is_framework("<StartupCode$Pharmacy>.$Program"));
 	assert_true(method_is_framework("Microsoft.AspNetCore.Http.HttpContext"));
 	assert_true(method_is_framework("Interop+Sys"));
 	assert_true(method_is_framework("Npgsql.NpgsqlConnection"));
@@ -320,6 +347,50 @@ static void tables_describe_native_events(void **state UNUSED)
 	assert_false(clr_describe(&other));
 }
 
+/* How many of its requests have this command. */
+static size_t requests(struct fake_runtime *f, uint8_t set, uint8_t id)
+{
+	CLEANUP(buf_free) struct buf all = fake_runtime_requests(f);
+	size_t n = 0;
+	for (size_t at = 0; at + 20 <= all.len;) {
+		const uint8_t *head = (const uint8_t *)all.data + at;
+		n += head[16] == set && head[17] == id;
+		at += (size_t)(head[14] | head[15] << 8);
+	}
+	return n;
+}
+
+static void a_knock_is_given_once(void **state UNUSED)
+{
+	char dir[64], path[80];
+	unit_temp_dir(dir, sizeof(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	for (int given = 0; given < 2; given++) {
+		struct fake_runtime *f = fake_runtime_start(path, (struct fake_config){ .release = 8 });
+		struct knock *k = knock_new(path, deadline_in_ms(5000));
+		assert_non_null(k);
+		assert_int_equal(requests(f, 2, 1), 0);
+		if (given) {
+			knock_give(k);
+			assert_true(knock_given(k));
+			knock_give(k);
+		}
+		knock_free(k); /* one that was not given is stopped now */
+		for (struct deadline d = deadline_in_ms(5000); !requests(f, 2, 1) && !deadline_passed(d);)
+			sched_yield();
+		assert_int_equal(requests(f, 2, 1), 1);
+		fake_runtime_stop(f);
+	}
+	/* Nobody there, or nobody who answers. */
+	assert_null(knock_new(path, deadline_in_ms(5000)));
+	struct fake_runtime *f = fake_runtime_start(path, (struct fake_config){ .release = 8, .mood = FAKE_SILENT });
+	assert_null(knock_new(path, deadline_in_ms(50)));
+	fake_runtime_stop(f);
+	assert_ok(dir_remove(dir));
+	knock_give(NULL);
+	knock_free(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +405,7 @@ int main(void)
 		cmocka_unit_test(heap_history_sums_generations),
 		cmocka_unit_test(tables_describe_native_events),
 		cmocka_unit_test(allocations_decode),
+		cmocka_unit_test(a_knock_is_given_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

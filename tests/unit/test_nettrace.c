@@ -367,10 +367,13 @@ static void order_is_prompt(void **state)
 	build_nettrace_sequence_point(&b, 60, 0, NULL, 0);
 
 	struct nettrace_reader *r = nettrace_reader_new(NULL, &seen_callbacks, &s);
+	assert_int_equal(nettrace_reader_certain(r), 0);
 	assert_ok(nettrace_reader_feed(r, b.out.data, first));
 	assert_int_equal(s.events.n, 1);
+	assert_int_equal(nettrace_reader_certain(r), 10);
 	assert_ok(nettrace_reader_feed(r, b.out.data + first, second - first));
 	assert_int_equal(s.events.n, 4); /* 10, 20, 30, and 30 of the other thread */
+	assert_int_equal(nettrace_reader_certain(r), 30);
 	assert_int_equal(s.events.v[3].ev.capture_thread_id, 2);
 	assert_ok(nettrace_reader_feed(r, b.out.data + second, b.out.len - second));
 	assert_int_equal(s.events.n, 6);

@@ -510,12 +510,68 @@ static void on_record(void *user, const struct record *r)
 	s->path += named(s, 1, "burn_outer") && named(s, 2, "burner");
 }
 
-static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
+/* As compilers write them: nothing says that rbx and r14 are popped in the epilogue. Its caller's frame is found by
+ * rbx, which only is right when it was left as it is. Unwound, never run. */
+__asm__(".pushsection .text\n"
+	"epilogue_fn: .cfi_startproc\n"
+	"	push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp, -16\n"
+	"	mov %rsp, %rbp\n .cfi_def_cfa_register %rbp\n"
+	"	push %r14\n push %rbx\n .cfi_offset %rbx, -32\n .cfi_offset %r14, -24\n"
+	"	nop\n"
+	"epilogue_at0: pop %rbx\n"
+	"epilogue_at1: pop %r14\n"
+	"epilogue_at2: pop %rbp\n .cfi_def_cfa %rsp, 8\n"
+	"epilogue_at3: ret\n .cfi_endproc\n"
+	"epilogue_caller: .cfi_startproc\n .cfi_def_cfa %rbx, 16\n"
+	"	call epilogue_fn\n"
+	"epilogue_return: ret\n .cfi_endproc\n"
+	"epilogue_root: .cfi_startproc\n .cfi_undefined %rip\n"
+	"	call epilogue_caller\n"
+	"epilogue_end: ret\n .cfi_endproc\n"
+	".popsection\n");
+extern const char epilogue_at0[], epilogue_at1[], epilogue_at2[], epilogue_at3[], epilogue_return[], epilogue_end[];
+
+static void registers_that_an_epilogue_popped(void **state)
+{
+	(void)state;
+	enum { AX, CX, DX, BX, SP, BP };
+	struct space *space = space_new(getpid());
+	struct unwinder *u = unwinder_new(space, no_method, NULL);
+	static struct unwound unwound;
+	const char *at[] = { epilogue_at0, epilogue_at1, epilogue_at2, epilogue_at3 };
+	const uint64_t sp = 0x7f0000001000;
+	/* rbx, r14, rbp, the return address; then the caller's frame, of which the last word is where it returns to. */
+	const uint64_t words[] = {
+		sp + 40, 14, 99, (uint64_t)(uintptr_t)epilogue_return, 0, 0, (uint64_t)(uintptr_t)epilogue_end
+	};
+	for (size_t popped = 0; popped < ARRAY_SIZE(at); popped++) {
+		struct unwind_regs regs = { .ip = (uint64_t)(uintptr_t)at[popped] };
+		regs.r[SP] = sp + 8 * popped;
+		regs.r[BP] = popped == 3 ? 99 : sp + 16;
+		regs.r[BX] = popped ? sp + 40 : 1;
+		struct unwind_stack stack = { .sp = regs.r[SP],
+					      .bytes = (const uint8_t *)(words + popped),
+					      .n = sizeof(words) - 8 * popped };
+		unwind(u, &regs, &stack, &unwound);
+		assert_int_equal(unwound.end, UNWIND_ROOT);
+		assert_int_equal(unwound.guessed, 0);
+		assert_int_equal(unwound.n, 3);
+		assert_int_equal(unwound.ips[1], words[3]);
+		assert_int_equal(unwound.ips[2], words[6]);
+	}
+	unwinder_free(u);
+	space_free(space);
+}
+
+static void sample_ourselves(size_t max_fds, bool whole_cpus, bool expect_per_cpu)
 {
 	struct sampler *s;
-	struct sampler_config config = {
-		.pid = getpid(), .kind = SAMPLER_CPU, .period = 1000000, .stack_bytes = 16384, .max_fds = max_fds
-	};
+	struct sampler_config config = { .pid = getpid(),
+					 .kind = SAMPLER_CPU,
+					 .period = 1000000,
+					 .stack_bytes = 16384,
+					 .max_fds = max_fds,
+					 .whole_cpus = whole_cpus };
 	struct err *err = sampler_open(&config, &s);
 	if (err && err_kind(err) == ERR_DENIED) {
 		err_free(err);
@@ -551,16 +607,80 @@ static void sample_ourselves(size_t max_fds, bool expect_per_cpu)
 	sampler_free(s);
 }
 
+/* A compiled method as the runtime lays it out, in our own memory: push rbp; sub rsp,0x20; lea rbp,[rsp+0x20]. */
+static struct {
+	const void *header_at;
+	uint8_t code[64];
+	struct {
+		uint64_t pointers[4];
+		uint32_t n, begin, end, unwind;
+	} header;
+	uint8_t unwind[10];
+	uint8_t room[128];
+} compiled = {
+	.code = { [15] = 0xe8, [31] = 0xe8, [47] = 0xe8 }, /* calls, five bytes before 20, 36 and 52 */
+	.unwind = { 1, 9, 3, 0x25, 9, 3, 5, 0x32, 1, 0x50 },
+};
+
+static bool the_compiled(void *user, uint64_t address, struct unwind_method *ret)
+{
+	(void)user;
+	uint64_t start = (uint64_t)(uintptr_t)compiled.code;
+	*ret = (struct unwind_method){ .start = start, .size = sizeof(compiled.code), .version = 1 };
+	return address >= start && address < start + sizeof(compiled.code);
+}
+
+/* Native code that has no rule and leaves the frame pointer to its caller must not hide that caller. */
+static void without_a_rule_the_managed_caller_is_found_by_its_frame(void **state)
+{
+	(void)state;
+	enum { BASE = 0x100, BP = 24, SLOTS = 40 };
+	uint64_t start = (uint64_t)(uintptr_t)compiled.code, sp = 0x10000, slots[SLOTS] = { 0 };
+	compiled.header_at = &compiled.header;
+	compiled.header.n = 1;
+	compiled.header.begin = BASE;
+	compiled.header.end = BASE + sizeof(compiled.code);
+	compiled.header.unwind = (uint32_t)((uint64_t)(uintptr_t)compiled.unwind - (start - BASE));
+	slots[3] = start + 20;	    /* left from an earlier call */
+	slots[BP - 5] = start + 36; /* right below the 0x20 bytes of its body */
+	slots[BP] = sp + 8 * 38;
+	slots[BP + 1] = start + 52;
+	struct space *space = space_new(getpid());
+	struct unwinder *u = unwinder_new(space, the_compiled, NULL);
+	struct unwound unwound;
+	struct unwind_regs regs = { .ip = 0x2000 };
+	regs.r[4] = sp;
+	regs.r[5] = sp + 8 * BP;
+	struct unwind_stack stack = { .sp = sp, .bytes = (const uint8_t *)slots, .n = sizeof(slots) };
+	unwind(u, &regs, &stack, &unwound);
+	assert_true(unwound.n >= 3);
+	assert_int_equal(unwound.ips[1], start + 36);
+	assert_int_equal(unwound.ips[2], start + 52);
+	/* Of another size it is not its frame: then the chain is all there is. */
+	slots[BP - 6] = slots[BP - 5];
+	slots[BP - 5] = 0;
+	unwind(u, &regs, &stack, &unwound);
+	assert_int_equal(unwound.ips[1], start + 52);
+	unwinder_free(u);
+	space_free(space);
+}
+
 static void a_thread_of_ours_is_sampled_to_its_root(void **state)
 {
 	(void)state;
-	sample_ourselves(0, false);
+	sample_ourselves(0, false, false);
 }
 
 static void with_few_descriptors_whole_cpus_are_sampled(void **state)
 {
 	(void)state;
-	sample_ourselves(2, true);
+	sample_ourselves(2, false, true);
+}
+
+static void whole_cpus_are_sampled_when_wanted(void **state)
+{
+	(void)state;
+	sample_ourselves(0, true, true);
 }
 
 static void count_samples(void *user, const struct record *r)
@@ -638,8 +758,11 @@ int main(void)
 		cmocka_unit_test(damaged_records_are_refused),
 		cmocka_unit_test(switches_and_losses),
 		cmocka_unit_test(names_of_threads_and_new_programs),
+		cmocka_unit_test(without_a_rule_the_managed_caller_is_found_by_its_frame),
+		cmocka_unit_test(registers_that_an_epilogue_popped),
 		cmocka_unit_test(a_thread_of_ours_is_sampled_to_its_root),
 		cmocka_unit_test(with_few_descriptors_whole_cpus_are_sampled),
+		cmocka_unit_test(whole_cpus_are_sampled_when_wanted),
 		cmocka_unit_test(resting_it_hears_nothing_and_goes_on_with_what_changed),
 		cmocka_unit_test(a_process_that_is_gone),
 	};

@@ -1,10 +1,14 @@
+#include "eventpipe/whose.h"
 #include "profilers/gc_marks.h"
 #include "profilers/jit_marks.h"
 #include "profilers/hot.h"
 #include "profilers/samples.h"
+#include "profilers/sampling_parts.h"
 #include "profilers/switches.h"
 #include "report/flame_svg.h"
 #include "unit.h"
+#include <pthread.h>
+#include <time.h>
 
 static uint32_t code(struct samples *s, const char *name)
 {
@@ -161,6 +165,32 @@ static void compiled_code_stands_for_what_is_inlined_in_it(void **state)
 	samples_free(s);
 }
 
+/* One that few know may be of the user's company; one that all know is not. */
+static void a_package_stands_where_there_is_nothing_of_the_users(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct whose_names *names = whose_names_new();
+	bool new;
+	whose_names_add(names, "Zeta", WHOSE_PACKAGE);
+	whose_use(names);
+	uint32_t frames[] = { samples_frame(s, "System.Math.Sin", NULL, FRAME_FRAMEWORK),
+			      samples_frame(s, "Npgsql.Reader.Read", NULL, FRAME_FRAMEWORK),
+			      samples_frame(s, "Zeta.Kernel.Burn", NULL, FRAME_FRAMEWORK),
+			      samples_frame(s, "Shop.Main", NULL, FRAME_CODE) };
+	for (uint32_t n = 2; n <= 4; n++)
+		samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, frames, n, UNWIND_ROOT, false), 5 * n,
+			    0);
+	struct hot *h = hot_new(s, 1);
+	assert_int_equal(h->sites.n, 3);
+	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "Shop.Main");
+	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "Zeta.Kernel.Burn");
+	assert_int_equal(h->sites.v[2].frame, UINT32_MAX);
+	whose_use(NULL);
+	hot_free(h);
+	samples_free(s);
+}
+
 static void hostile_names_stay_in_their_place(void **state)
 {
 	(void)state;
@@ -233,6 +263,27 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 		for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
 			assert_int_equal(is_collector(s, i), expected[i]);
 	}
+	gc_marks_fini(&m);
+	samples_free(s);
+}
+
+static void a_function_of_the_collector_keeps_its_name(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	struct gc_marks m = { 0 };
+	bool new;
+	uint32_t thread = samples_thread(s, 11, &new);
+	uint32_t named = samples_frame(s, "WKS::gc_heap::mark_phase", "libcoreclr.so", FRAME_NATIVE);
+	uint32_t bare = samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE);
+	samples_add(s, 20, thread, samples_stack(s, (uint32_t[]){ named, bare }, 2, UNWIND_ROOT, false), 1, 0);
+	vec_push(&m.pauses, ((struct gc_standstill){ 10000, 30000 }));
+	gc_marks_apply(&m, s, 0, true);
+	const uint32_t *frames = &s->stack_frames.v[s->stacks.v[s->list.v[0].stack].first];
+	assert_string_equal(samples_frame_name(s, frames[0]), "WKS::gc_heap::mark_phase");
+	assert_string_equal(samples_frame_name(s, frames[1]), "[garbage collection]");
+	assert_int_equal(s->frames.v[frames[0]].kind, FRAME_GC);
+	assert_int_equal(s->frames.v[frames[1]].kind, FRAME_GC);
 	gc_marks_fini(&m);
 	samples_free(s);
 }
@@ -366,6 +417,30 @@ static void a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock(void **state)
 	}
 }
 
+static void what_goes_straight_into_the_runtime_may_be_no_lock(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *native;
+		bool lock_frames;
+		enum wait_kind kind;
+	} cases[] = { { "__GI___pthread_cond_wait", false, WAIT_LOCK },
+		      { "__GI___pthread_cond_timedwait", false, WAIT_EVENT },
+		      { "__GI___pthread_cond_wait", true, WAIT_EVENT } };
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		struct samples *s = samples_new();
+		s->lock_frames = cases[i / 2].lock_frames;
+		uint32_t frames[] = { samples_frame(s, "futex_do_wait", "kernel", FRAME_KERNEL),
+				      samples_frame(s, cases[i / 2].native, "libc.so.6", FRAME_NATIVE),
+				      i % 2 ? samples_frame(s, "Npgsql.PoolingDataSource.Get", NULL, FRAME_FRAMEWORK)
+					    : samples_frame(s, "Shop.Stock.Reserve", NULL, FRAME_CODE),
+				      samples_frame(s, "Shop.Main", NULL, FRAME_CODE) };
+		uint32_t stack = samples_stack(s, frames, ARRAY_SIZE(frames), UNWIND_ROOT, false);
+		assert_int_equal(wait_kind_of(s, stack, -1), cases[i / 2].kind);
+		samples_free(s);
+	}
+}
+
 static void waits_are_timed(void **state)
 {
 	(void)state;
@@ -475,6 +550,82 @@ static void sampled_waits_stand_for_all_of_their_thread(void **state)
 	samples_free(s);
 }
 
+/* --- lives --- */
+
+static void hear(struct sampling *g, enum record_kind kind, uint32_t pid, const char *comm, uint64_t period)
+{
+	struct record r = { .kind = kind,
+			    .pid = pid,
+			    .tid = pid,
+			    .period = period,
+			    .comm = comm,
+			    .comm_len = comm ? strlen(comm) : 0,
+			    .exec = comm != NULL };
+	sampling_on_record(g, &r);
+}
+
+static void processes_that_it_started_are_none_of_its_own(void **state)
+{
+	(void)state;
+	struct patient patient = { .target = { .pid = 10, .name = (char[]){ "shop" } } };
+	struct exam exam = { .patient = &patient };
+	struct sampling_facts facts = { 0 };
+	struct sampling g = { .exam = &exam, .facts = &facts, .samples = samples_new() };
+	hear(&g, RECORD_SAMPLE, 20, NULL, 5); /* not yet another program */
+	hear(&g, RECORD_COMM, 20, "sh", 0);
+	hear(&g, RECORD_SAMPLE, 20, NULL, 30);
+	hear(&g, RECORD_COMM, 21, "convert", 0);
+	hear(&g, RECORD_SAMPLE, 21, NULL, 20);
+	hear(&g, RECORD_COMM, 22, "convert", 0);
+	hear(&g, RECORD_SAMPLE, 22, NULL, 20);
+	hear(&g, RECORD_COMM, 23, "a name of sixteen bytes and more", 0);
+	sampling_started_sum(&g);
+	assert_int_equal(facts.started_ns, 75);
+	assert_string_equal(facts.started, "convert");
+	assert_int_equal(facts.samples, 0);
+	assert_int_equal(g.samples->list.n, 0);
+	sampling_lives_fini(&g);
+	samples_free(g.samples);
+}
+
+/* Milliseconds of CPU time. */
+static void *burn(void *ms)
+{
+	struct timespec now, begin;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000 + (uint64_t)(now.tv_nsec / 1000000) <
+	       (uint64_t)(begin.tv_nsec / 1000000) + *(const uint64_t *)ms);
+	return NULL;
+}
+
+static bool lives_are_short(size_t threads, uint64_t ms)
+{
+	struct patient patient = { .target = { .pid = getpid() } };
+	struct exam exam = { .patient = &patient };
+	struct sampling g = { .exam = &exam };
+	sampling_lives_begin(&g);
+	burn(&(uint64_t){ threads ? 0 : ms });
+	for (size_t i = 0; i < threads; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, burn, &ms), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+	}
+	bool are = sampling_lives_are_short(&g);
+	sampling_lives_fini(&g);
+	return are;
+}
+
+static void threads_that_end_soon_are_noticed(void **state)
+{
+	(void)state;
+	assert_false(lives_are_short(0, 200));
+	lives_are_short(50, 20); /* a habit of some time */
+	assert_true(lives_are_short(50, 5));
+	assert_false(lives_are_short(0, 50));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -484,15 +635,20 @@ int main(void)
 		cmocka_unit_test(damage_is_refused),
 		cmocka_unit_test(sums),
 		cmocka_unit_test(compiled_code_stands_for_what_is_inlined_in_it),
+		cmocka_unit_test(a_package_stands_where_there_is_nothing_of_the_users),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
+		cmocka_unit_test(a_function_of_the_collector_keeps_its_name),
 		cmocka_unit_test(what_works_in_one_file_while_a_method_is_compiled_is_the_compiler),
 		cmocka_unit_test(waits_that_begin_in_a_pause_are_for_the_collector),
 		cmocka_unit_test(kinds_of_waits),
 		cmocka_unit_test(a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock),
+		cmocka_unit_test(what_goes_straight_into_the_runtime_may_be_no_lock),
 		cmocka_unit_test(waits_are_timed),
 		cmocka_unit_test(what_was_heard_stands_for_the_whole),
 		cmocka_unit_test(sampled_waits_stand_for_all_of_their_thread),
+		cmocka_unit_test(processes_that_it_started_are_none_of_its_own),
+		cmocka_unit_test(threads_that_end_soon_are_noticed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 static const struct build_elf_symbol symbols[] = {
-	{ "outer", 0x1000, 0x100, false },
-	{ "inner", 0x1010, 0x10, false },
-	{ "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, false },
-	{ "assembler", 0x1300, 0, false },
-	{ "table", 0x1400, 0x40, true },
+	{ "outer", 0x1000, 0x100, BUILD_FUNCTION },
+	{ "inner", 0x1010, 0x10, BUILD_FUNCTION },
+	{ "_ZN4Shop6Orders5PlaceEi", 0x1200, 0x40, BUILD_FUNCTION },
+	{ "assembler", 0x1300, 0, BUILD_FUNCTION },
+	{ "table", 0x1400, 0x40, BUILD_DATA },
 };
 
 static struct elf *open_built(const struct build_elf *b)
@@ -40,10 +40,32 @@ static void functions_are_found_by_address(void **state)
 		assert_string_equal(elf_symbol(e, NULL, 0x10ff), "outer");
 		assert_null(elf_symbol(e, NULL, 0x1100));
 		assert_null(elf_symbol(e, NULL, 0xfff));
+		assert_null(elf_symbol(e, NULL, 0xe20)); /* stubs that call other libraries */
 		assert_string_equal(elf_symbol(e, NULL, 0x1310), "assembler");
 		assert_int_equal(elf_has_symtab(e), !dynamic);
 		elf_free(e);
 	}
+}
+
+/* Calls into other files go through stubs. What has no size ends with its section. */
+static void stubs_have_the_names_of_what_they_call(void **state)
+{
+	(void)state;
+	static const struct build_elf_symbol some[] = { { "memset", 0x1800, 0x10, BUILD_FUNCTION },
+							{ "_ZN4Shop6Orders5PlaceEi", 0x1900, 0x10, BUILD_FUNCTION },
+							{ "last", BUILD_ELF_STUBS + 48, 0, BUILD_STUB } };
+	struct elf *e = open_built(
+		&(struct build_elf){ .symbols = some, .n_symbols = ARRAY_SIZE(some), .dynamic = true, .n_stubs = 2 });
+	assert_string_equal(elf_symbol(e, NULL, BUILD_ELF_STUBS + 63), "last");
+	assert_null(elf_symbol(e, NULL, BUILD_ELF_STUBS + 64));
+	assert_string_equal(elf_symbol(e, NULL, BUILD_ELF_STUBS + 16), "memset@plt");
+	assert_string_equal(elf_symbol(e, NULL, BUILD_ELF_STUBS + 31), "memset@plt");
+	const char *place = elf_symbol(e, NULL, BUILD_ELF_STUBS + 32);
+	assert_string_equal(place, "_ZN4Shop6Orders5PlaceEi@plt");
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	demangle_add(&shown, place);
+	assert_string_equal(buf_cstr(&shown), "Shop::Orders::Place@plt");
+	elf_free(e);
 }
 
 /* A file may be made so that reading it never ends: long names without an end, and many that share them. */
@@ -54,7 +76,8 @@ static void a_name_has_an_end(void **state)
 	CLEANUP(mem_freep) char *endless = mem_alloc(LONG + 1);
 	memset(endless, 'a', LONG);
 	endless[LONG] = '\0';
-	const struct build_elf_symbol both[] = { { endless, 0x1000, 0x10, false }, { "short", 0x1010, 0x10, false } };
+	const struct build_elf_symbol both[] = { { endless, 0x1000, 0x10, BUILD_FUNCTION },
+						 { "short", 0x1010, 0x10, BUILD_FUNCTION } };
 	struct elf *e = open_built(&(struct build_elf){ .symbols = both, .n_symbols = 2 });
 	assert_null(elf_symbol(e, NULL, 0x1000));
 	assert_string_equal(elf_symbol(e, NULL, 0x1010), "short");
@@ -450,6 +473,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions_are_found_by_address),
+		cmocka_unit_test(stubs_have_the_names_of_what_they_call),
 		cmocka_unit_test(a_name_has_an_end),
 		cmocka_unit_test(a_debug_file_adds_its_names),
 		cmocka_unit_test(build_id_and_debug_link),

@@ -1,0 +1,25 @@
+#pragma once
+/* A single-file program: its assemblies lie one after the other behind the code of the host, with a list of them at the
+ * end.
+ *
+ * Knows no process: takes the open file. Hostile-safe. Not for threads. */
+
+#include "base/err.h"
+
+struct bundle_file {
+	char *path; /* as it would lie beside the program: "Shop.Core.dll", "de/Shop.resources.dll" */
+	uint64_t offset, size;
+	bool packed; /* deflated: its bytes are not what the process runs */
+};
+struct bundle { /* a VEC */
+	struct bundle_file *v;
+	size_t n, cap;
+};
+
+/* ERR_NOT_FOUND: it is no single-file program. */
+struct err *bundle_open(int fd, struct bundle *ret) MUST_USE;
+/* The list alone, of a program that has file_size bytes. */
+struct err *bundle_parse(const void *list, size_t len, uint64_t file_size, struct bundle *ret) MUST_USE;
+/* NULL when there is no such file in it. */
+const struct bundle_file *bundle_find(const struct bundle *b, const char *path);
+void bundle_free(struct bundle *b);

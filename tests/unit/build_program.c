@@ -1,0 +1,172 @@
+#include "build_program.h"
+#include "base/base.h"
+#include <elf.h>
+#include <string.h>
+
+static void put(struct buf *b, uint64_t value, size_t bytes)
+{
+	buf_add(b, &value, bytes);
+}
+
+static void put_at(struct buf *b, size_t at, uint64_t value, size_t bytes)
+{
+	while (b->len < at + bytes)
+		buf_char(b, 0);
+	memcpy(b->data + at, &value, bytes);
+}
+
+static void pad(struct buf *b)
+{
+	while (b->len % 4)
+		buf_char(b, 0);
+}
+
+static uint32_t add_string(struct buf *strings, const char *s)
+{
+	uint32_t at = (uint32_t)strings->len;
+	if (!*s)
+		return 0;
+	buf_add(strings, s, strlen(s) + 1);
+	return at;
+}
+
+/* Module, TypeRef, TypeDef, MethodDef. */
+static void add_tables(const struct build_types *types, struct buf *strings, struct buf *out)
+{
+	size_t heap = types->wide ? 4 : 2, coded = types->n_refs >= 16384 ? 4 : 2;
+	put(out, 0, 6);
+	put(out, types->wide ? 7 : 0, 1);
+	put(out, 1, 1);
+	put(out, 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6, 8);
+	put(out, 0, 8);
+	put(out, 1, 4);
+	put(out, types->n_refs, 4);
+	put(out, types->n, 4);
+	put(out, types->n_methods, 4);
+	put(out, 0, 2);
+	put(out, add_string(strings, "Shop.dll"), heap);
+	for (size_t i = 0; i < 3; i++)
+		put(out, 0, heap);
+	for (uint32_t i = 0; i < types->n_refs; i++) {
+		put(out, 0, coded);
+		put(out, 0, heap);
+		put(out, 0, heap);
+	}
+	for (size_t i = 0; i < types->n; i++) {
+		put(out, *types->v[i].name == '+' ? 2 : i % 2, 4);
+		put(out, add_string(strings, types->v[i].name), heap);
+		put(out, add_string(strings, types->v[i].space), heap);
+		put(out, 0, coded);
+		put(out, 1, 2);
+		put(out, 1, types->n_methods >= 65536 ? 4 : 2);
+	}
+	pad(out);
+}
+
+static void add_metadata(const struct build_types *types, struct buf *out)
+{
+	struct buf tables = { 0 }, strings = { 0 };
+	buf_char(&strings, 0);
+	add_tables(types, &strings, &tables);
+	pad(&strings);
+	put(out, 0x424a5342, 4);
+	put(out, 0x10001, 4);
+	put(out, 0, 4);
+	put(out, 12, 4);
+	buf_add(out, "v4.0.30319\0", 12);
+	put(out, 0, 2);
+	put(out, 2, 2);
+	size_t first = 32 + 8 + 4 + 8 + 12;
+	put(out, first, 4);
+	put(out, tables.len, 4);
+	buf_add(out, "#~\0", 4);
+	put(out, first + tables.len, 4);
+	put(out, strings.len, 4);
+	buf_add(out, "#Strings\0\0\0", 12);
+	buf_add(out, tables.data, tables.len);
+	buf_add(out, strings.data, strings.len);
+	buf_free(&tables);
+	buf_free(&strings);
+}
+
+void build_typed_assembly(const struct build_types *types, struct buf *out)
+{
+	struct buf metadata = { 0 };
+	add_metadata(types, &metadata);
+	put_at(out, 0, 0x5a4d, 2);
+	put_at(out, 60, 0x80, 4);
+	put_at(out, 0x80, 0x4550, 4);
+	put_at(out, 0x84, 0x14c, 2);
+	put_at(out, 0x86, 1, 2);
+	put_at(out, 0x94, 224, 2);
+	put_at(out, 0x98, 0x10b, 2);
+	put_at(out, 0x98 + 92, 16, 4);
+	put_at(out, 0x98 + 96 + 8 * 14, 0x2000, 4);
+	put_at(out, 0x98 + 96 + 8 * 14 + 4, 72, 4);
+	size_t cli = 0x200, section = 0x98 + 224;
+	put_at(out, cli, 72, 4);
+	put_at(out, cli + 8, 0x2000 + 72, 4);
+	put_at(out, cli + 12, metadata.len, 4);
+	put_at(out, cli + 71, 0, 1);
+	buf_add(out, metadata.data, metadata.len);
+	put_at(out, section + 8, out->len - 0x200, 4);
+	put_at(out, section + 12, 0x2000, 4);
+	put_at(out, section + 16, out->len - 0x200, 4);
+	put_at(out, section + 20, 0x200, 4);
+	buf_free(&metadata);
+}
+
+static void put_string(struct buf *out, const char *s)
+{
+	size_t len = strlen(s), left = len;
+	for (; left >= 0x80; left >>= 7)
+		put(out, (left & 0x7f) | 0x80, 1);
+	put(out, left, 1);
+	buf_add(out, s, len);
+}
+
+void build_bundle_list(const struct build_part *parts, size_t n, uint32_t major, uint64_t first, struct buf *out)
+{
+	put(out, major, 4);
+	put(out, 0, 4);
+	put(out, n, 4);
+	put_string(out, "aBcDeFgHiJkL");
+	for (size_t i = 0; i < 5; i++)
+		put(out, 0, 8);
+	for (size_t i = 0; i < n; i++) {
+		put(out, first, 8);
+		put(out, parts[i].bytes->len, 8);
+		if (major >= 6)
+			put(out, parts[i].packed ? parts[i].bytes->len / 2 : 0, 8);
+		put(out, 1, 1);
+		put_string(out, parts[i].path);
+		first += parts[i].bytes->len;
+	}
+}
+
+void build_bundle(const struct build_part *parts, size_t n, uint32_t major, struct buf *out)
+{
+	static const uint8_t mark[32] = { 0x8b, 0x12, 0x02, 0xb9, 0x6a, 0x61, 0x20, 0x38, 0x72, 0x7b, 0x93,
+					  0x02, 0x14, 0xd7, 0xa0, 0x32, 0x13, 0xf5, 0xb9, 0xe6, 0xef, 0xae,
+					  0x33, 0x18, 0xee, 0x3b, 0x2d, 0xce, 0x24, 0xb3, 0x6a, 0xae };
+	Elf64_Ehdr head = { .e_type = ET_DYN,
+			    .e_machine = EM_X86_64,
+			    .e_phoff = sizeof(head),
+			    .e_phentsize = sizeof(Elf64_Phdr),
+			    .e_phnum = 1 };
+	Elf64_Phdr data = { .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_offset = 0x100, .p_filesz = 64 };
+	memcpy(head.e_ident, ELFMAG, SELFMAG);
+	head.e_ident[EI_CLASS] = ELFCLASS64;
+	head.e_ident[EI_DATA] = ELFDATA2LSB;
+	buf_add(out, &head, sizeof(head));
+	buf_add(out, &data, sizeof(data));
+	size_t list = 0x140;
+	for (size_t i = 0; i < n; i++)
+		list += parts[i].bytes->len;
+	put_at(out, 0x110, list, 8);
+	put_at(out, 0x13f, 0, 1);
+	memcpy(out->data + 0x118, mark, sizeof(mark));
+	for (size_t i = 0; i < n; i++)
+		buf_add(out, parts[i].bytes->data, parts[i].bytes->len);
+	build_bundle_list(parts, n, major, 0x140, out);
+}
