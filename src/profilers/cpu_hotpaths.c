@@ -108,6 +108,12 @@ static bool has_names(const struct view *v)
 	return f->named || f->from_files || f->by_events;
 }
 
+/* Then less garbage would not help. */
+static bool collects_by_hand(const struct view *v)
+{
+	return v->cpu->facts.induced * 2 > v->cpu->facts.collections;
+}
+
 static const char *finding_of(const struct view *v)
 {
 	if (cpu_budget_too_small(&v->cpu->budget) && v->cores >= IDLE_CORES)
@@ -123,7 +129,7 @@ static const char *finding_of(const struct view *v)
 		return "short-lived-threads";
 	enum frame_kind kind = heavy_kind(v);
 	if (kind != FRAME_CODE)
-		return kind == FRAME_GC ? "gc-heavy" : "jit-heavy";
+		return kind == FRAME_JIT ? "jit-heavy" : collects_by_hand(v) ? "gc-induced" : "gc-heavy";
 	if (!has_names(v))
 		return "no-names";
 	const struct hot_site *top = v->hot->sites.n ? &v->hot->sites.v[0] : NULL;
@@ -165,6 +171,9 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 	if (kind != FRAME_CODE) {
 		rich_strong(text, "%s", fmt_percent(share(v, v->hot->by_kind[kind])).s);
 		rich_text(text, " %s is the %s.", of, kind == FRAME_GC ? "garbage collector" : "JIT compiler");
+		if (kind == FRAME_GC && collects_by_hand(v))
+			rich_text(text, " %s of %s asked for by code (GC.Collect).", fmt_count(v->cpu->facts.induced).s,
+				  fmt_plural(v->cpu->facts.collections, "collection was", "collections were").s);
 		if (top->frame == UINT32_MAX && v->hot->sites.n > 1)
 			top++;
 		if (top->frame == UINT32_MAX || share(v, top->weight) < HOT_SHARE)
@@ -677,6 +686,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			  "Look at the flame graph for work that many paths share, and at the subsystems." },
 			{ "gc-heavy",
 			  "Allocate less: run allocations to see what and where, and gc-stats for what it costs." },
+			{ "gc-induced", "Take those calls away, or make them rare: gc-stats names who makes them." },
 			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
 				       "ReadyToRun shortens the "
 				       "start." },
@@ -687,7 +697,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
 					       "runtime work on their own here." },
 		},
-	.n_advice = 10,
+	.n_advice = 11,
 	.run = run,
 	.analyse = analyse,
 	.free_state = cpu_free,

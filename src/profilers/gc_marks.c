@@ -20,6 +20,11 @@ void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 		vec_push(&m->pauses, ((struct gc_standstill){ .from_ns = event->time }));
 	else if (kind == CLR_RESTART_END && open)
 		vec_last(&m->pauses).to_ns = event->time;
+	struct clr_gc_start start;
+	if (kind == CLR_GC_START && clr_decode_gc_start(event, &start)) {
+		m->collections++;
+		m->induced += clr_gc_induced(start.reason);
+	}
 }
 
 static bool in_pause(const struct gc_marks *m, uint64_t time_ns, bool over)

@@ -17,6 +17,7 @@ struct gc_marks {
 	char *runtime; /* the file that the runtime is part of where it is not libcoreclr: a single-file program; or
 			  NULL */
 	VEC(struct gc_standstill) pauses; /* in order; only the last may be open */
+	uint64_t collections, induced;	  /* that began; asked for by code */
 };
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event);

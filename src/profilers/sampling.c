@@ -268,6 +268,8 @@ static struct err *finish(struct sampling *g)
 	g->facts->per_cpu = f.per_cpu;
 	g->facts->short_lived &= f.per_cpu;
 	sampling_started_sum(g);
+	g->facts->collections = g->gc.collections;
+	g->facts->induced = g->gc.induced;
 	g->facts->lost = f.lost;
 	g->facts->throttled = f.throttled;
 	g->facts->period = f.period;

@@ -47,6 +47,7 @@ struct sampling_facts {
 	bool short_lived;    /* that is why whole cpus were watched: threads end before a sample of theirs is due */
 	uint64_t started_ns; /* CPU time of processes that it started meanwhile; not in the samples */
 	char started[16];    /* the name of most of these */
+	uint64_t collections, induced; /* of the heap that began meanwhile; asked for by code */
 };
 
 /* Whose code a namespace is, and a native library. */

@@ -56,7 +56,9 @@ void sampling_save(struct exam *exam, const struct samples *samples, const struc
 			{ "handler_ns", f->handler_ns },
 			{ "handler_max_ns", f->handler_max_ns },
 			{ "untimed", f->untimed },
-			{ "started_ns", f->started_ns } };
+			{ "started_ns", f->started_ns },
+			{ "collections", f->collections },
+			{ "induced", f->induced } };
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		json_object_set_new(fact, flags[i].key, json_boolean(flags[i].value));
 	/* What is not known is UINT64_MAX here and -1 there. */
@@ -116,6 +118,8 @@ struct err *recorded_samples(struct recording *recording, struct samples **ret, 
 		.untimed = fact_u64(f, "untimed"),
 		.short_lived = json_get_bool(f, "short_lived", false),
 		.started_ns = fact_u64(f, "started_ns"),
+		.collections = fact_u64(f, "collections"),
+		.induced = fact_u64(f, "induced"),
 	};
 	snprintf(facts->started, sizeof(facts->started), "%s", json_get_str(f, "started", ""));
 	for (size_t i = 0; i < UNWIND_ENDS; i++) {

@@ -75,6 +75,35 @@ static void what_ended_threads_used_is_said(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void collections_that_code_asks_for_are_told_from_garbage(void **state UNUSED)
+{
+	for (uint64_t induced = 2; induced < 9; induced += 6) {
+		struct fixture f;
+		fixture_begin(&f);
+		f.way = WAY_SAMPLES;
+		fixture_window(f.recording, 2000 * MS);
+		struct samples *s = samples_new();
+		bool new;
+		uint32_t thread = samples_thread(s, 11, &new);
+		uint32_t frame = samples_frame(s, "[garbage collection]", "libcoreclr.so", FRAME_GC);
+		samples_add(s, 0, thread, samples_stack(s, &frame, 1, UNWIND_ROOT, false), 1000 * MS, 0);
+		struct sampling_facts facts = { .named = true,
+						.period = 10 * MS,
+						.samples = 1,
+						.cpus = 2,
+						.cpu_ns = UINT64_MAX,
+						.collections = 10,
+						.induced = induced };
+		struct exam live = { .recording = f.recording };
+		sampling_save(&live, s, &facts);
+		samples_free(s);
+		fixture_examine(&f, "cpu-hotpaths");
+		assert_string_equal(report_finding(f.report), induced > 5 ? "gc-induced" : "gc-heavy");
+		assert_int_equal(fixture_says(f.report, "8 of 10 collections were asked for by code"), induced > 5);
+		fixture_end(&f);
+	}
+}
+
 /* Three functions without any code of the user's: none of them is most of it. */
 static void the_largest_part_is_not_called_most(void **state UNUSED)
 {
@@ -106,6 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_that_it_started_are_told_beside_it),
 		cmocka_unit_test(what_ended_threads_used_is_said),
+		cmocka_unit_test(collections_that_code_asks_for_are_told_from_garbage),
 		cmocka_unit_test(the_largest_part_is_not_called_most),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
