@@ -1,4 +1,5 @@
 #include "eventpipe/whose.h"
+#include "eventpipe/clr.h"
 #include "profilers/gc_marks.h"
 #include "profilers/jit_marks.h"
 #include "profilers/hot.h"
@@ -351,6 +352,27 @@ static void waits_that_begin_in_a_pause_are_for_the_collector(void **state)
 	samples_free(s);
 }
 
+static void collections_are_counted_by_who_asked_for_them(void **state)
+{
+	(void)state;
+	enum { GC_START = 1, SMALL = 0, INDUCED = 1 };
+	static const uint32_t reasons[] = { SMALL, INDUCED, INDUCED };
+	struct gc_marks m = { 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(reasons) + 1; i++) {
+		/* The last one is cut. */
+		uint32_t payload[] = { (uint32_t)i, 2, reasons[i % ARRAY_SIZE(reasons)], 0, 0, 0, 0 };
+		struct nettrace_meta meta = { .provider = CLR_PROVIDER, .event_id = GC_START, .name = "" };
+		struct nettrace_event event = { .meta = &meta,
+						.payload = (const uint8_t *)payload,
+						.payload_size = i < ARRAY_SIZE(reasons) ? sizeof(payload) : 6,
+						.pointer_size = 8 };
+		gc_marks_event(&m, &event);
+	}
+	assert_int_equal(m.collections, 3);
+	assert_int_equal(m.induced, 2);
+	gc_marks_fini(&m);
+}
+
 /* --- switches --- */
 
 static struct samples *with_wait(const char *kernel, const char *managed, enum frame_kind kind, uint32_t *ret_stack)
@@ -649,6 +671,7 @@ int main(void)
 		cmocka_unit_test(a_function_of_the_collector_keeps_its_name),
 		cmocka_unit_test(what_works_in_one_file_while_a_method_is_compiled_is_the_compiler),
 		cmocka_unit_test(waits_that_begin_in_a_pause_are_for_the_collector),
+		cmocka_unit_test(collections_are_counted_by_who_asked_for_them),
 		cmocka_unit_test(kinds_of_waits),
 		cmocka_unit_test(a_lock_that_sleeps_or_goes_through_a_stub_is_a_lock),
 		cmocka_unit_test(what_goes_straight_into_the_runtime_may_be_no_lock),
