@@ -236,7 +236,7 @@ static void add_started(const struct view *v, struct rich *text)
 {
 	if (v->started < IDLE_CORES || v->started < HOT_SHARE * v->cores)
 		return;
-	rich_text(text, " Processes that it started used ");
+	rich_text(text, " Processes that it started meanwhile used ");
 	rich_strong(text, "%s cores", fmt_number(v->started).s);
 	rich_text(text, " beside it");
 	if (*v->cpu->facts.started) {

@@ -36,8 +36,8 @@ static void processes_that_it_started_are_told_beside_it(void **state UNUSED)
 	examine(&f, 20 * MS, facts);
 	assert_string_equal(report_finding(f.report), "other-processes");
 	assert_true(fixture_says(f.report, "Idle: 1 % of one core was used"));
-	assert_true(
-		fixture_says(f.report, "Processes that it started used 0.5 cores beside it, most of it by convert."));
+	assert_true(fixture_says(
+		f.report, "Processes that it started meanwhile used 0.5 cores beside it, most of it by convert."));
 	fixture_end(&f);
 	/* A busy process keeps its own story. */
 	facts.cpu_ns = 1600 * MS;
