@@ -16,6 +16,7 @@
 
 #define MAPS_BYTES_MAX ((size_t)64 << 20)
 #define TYPES_MAX 500000
+#define PACKED_BYTES_MAX ((size_t)64 << 20)
 #define FACT "code"
 static const char *const fact_keys[] = { [WHOSE_YOURS] = "yours", [WHOSE_PACKAGE] = "packages" };
 
@@ -105,26 +106,20 @@ static struct err *read_assembly(const struct program *p, const char *name, stru
 	char *file = mem_printf("%s%s%s.dll", p->folder ? p->folder : "", p->folder ? "/" : "", name);
 	if (!p->folder) {
 		const struct bundle_file *in = bundle_find(&p->bundle, file);
-		if (!in || in->packed)
+		CLEANUP(buf_free) struct buf bytes = { 0 };
+		if (!in)
 			return err_new(ERR_NOT_FOUND, "'%s'", file);
-		return assembly_types(&(struct assembly_file){ p->bundle_fd, in->offset, in->size }, add_type, t);
+		if (!in->packed)
+			return assembly_types(&(struct assembly_file){ p->bundle_fd, in->offset, in->size }, add_type,
+					      t);
+		TRY(bundle_read(p->bundle_fd, in, PACKED_BYTES_MAX, &bytes));
+		return assembly_types_from_bytes((const uint8_t *)bytes.data, bytes.len, add_type, t);
 	}
 	CLOSE_FD int fd = file_open_below(p->root, file, O_RDONLY);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st))
 		return err_new(ERR_NOT_FOUND, "'%s'", file);
 	return assembly_types(&(struct assembly_file){ fd, 0, (uint64_t)st.st_size }, add_type, t);
-}
-
-static struct err *read_part(int fd, const struct bundle_file *in, struct buf *out)
-{
-	if (!in || in->packed || in->size > DEPS_BYTES_MAX)
-		return err_new(ERR_NOT_FOUND, "no deps.json in it");
-	ssize_t n = pread(fd, buf_room(out, in->size), in->size, (off_t)in->offset);
-	if (n != (ssize_t)in->size)
-		return err_new(ERR_IO, "cannot be read");
-	out->len += in->size;
-	return NULL;
 }
 
 static struct err *read_deps(const struct program *p, const char *entry, struct deps *ret)
@@ -138,7 +133,10 @@ static struct err *read_deps(const struct program *p, const char *entry, struct 
 			return err_new(ERR_NOT_FOUND, "'%s'", file);
 		TRY(file_read_fd(fd, file, DEPS_BYTES_MAX, &text));
 	} else {
-		TRY(read_part(p->bundle_fd, bundle_find(&p->bundle, file), &text));
+		const struct bundle_file *in = bundle_find(&p->bundle, file);
+		if (!in)
+			return err_new(ERR_NOT_FOUND, "'%s'", file);
+		TRY(bundle_read(p->bundle_fd, in, DEPS_BYTES_MAX, &text));
 	}
 	return deps_parse(buf_cstr(&text), text.len, ret);
 }

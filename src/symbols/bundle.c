@@ -12,6 +12,7 @@
 #include "base/cursor.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "symbols/inflate.h"
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
@@ -43,10 +44,11 @@ static bool take_file(struct cursor *c, bool may_pack, uint64_t file_size, struc
 	struct bundle_file f = { 0 };
 	f.offset = cursor_u64(c);
 	f.size = cursor_u64(c);
-	f.packed = may_pack && cursor_u64(c);
+	f.packed = may_pack ? cursor_u64(c) : 0;
 	cursor_u8(c);
 	f.path = take_string(c);
-	bool ok = cursor_ok(c) && f.offset <= file_size && (f.packed || f.size <= file_size - f.offset);
+	uint64_t room = f.packed ? f.packed : f.size;
+	bool ok = cursor_ok(c) && f.offset <= file_size && room <= file_size - f.offset;
 	if (ok)
 		vec_push(b, f);
 	else
@@ -131,6 +133,24 @@ const struct bundle_file *bundle_find(const struct bundle *b, const char *path)
 	vec_each(f, b)
 		if (str_eq(f->path, path))
 			return f;
+	return NULL;
+}
+
+struct err *bundle_read(int fd, const struct bundle_file *file, size_t max, struct buf *out)
+{
+	size_t len = file->packed ? file->packed : file->size;
+	if (file->size > max || len > max || file->size / INFLATE_RATIO_MAX > len)
+		return err_new(ERR_BAD_DATA, "'%s' is too large", file->path);
+	if (!file->packed) {
+		if (!read_at(fd, buf_room(out, len), len, file->offset))
+			return err_new(ERR_IO, "'%s' cannot be read", file->path);
+	} else {
+		CLEANUP(mem_freep) uint8_t *packed = mem_alloc(len);
+		if (!read_at(fd, packed, len, file->offset) ||
+		    !inflate_all(packed, len, buf_room(out, file->size), file->size))
+			return err_new(ERR_BAD_DATA, "'%s' is damaged", file->path);
+	}
+	out->len += file->size;
 	return NULL;
 }
 

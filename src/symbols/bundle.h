@@ -4,12 +4,14 @@
  *
  * Knows no process: takes the open file. Hostile-safe. Not for threads. */
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct bundle_file {
 	char *path; /* as it would lie beside the program: "Shop.Core.dll", "de/Shop.resources.dll" */
 	uint64_t offset, size;
-	bool packed; /* deflated: its bytes are not what the process runs */
+	uint64_t packed; /* how many bytes of the program it is, deflated: not what the process runs; 0 = it is as it is
+			  */
 };
 struct bundle { /* a VEC */
 	struct bundle_file *v;
@@ -22,4 +24,6 @@ struct err *bundle_open(int fd, struct bundle *ret) MUST_USE;
 struct err *bundle_parse(const void *list, size_t len, uint64_t file_size, struct bundle *ret) MUST_USE;
 /* NULL when there is no such file in it. */
 const struct bundle_file *bundle_find(const struct bundle *b, const char *path);
+/* The whole of it, inflated where it must be; at most max bytes (more is ERR_BAD_DATA). Appends to out. */
+struct err *bundle_read(int fd, const struct bundle_file *file, size_t max, struct buf *out) MUST_USE;
 void bundle_free(struct bundle *b);

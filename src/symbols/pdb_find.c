@@ -8,19 +8,17 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "symbols/cache.h"
+#include "symbols/inflate.h"
 #include "symbols/pdb.h"
 #include "symbols/pe.h"
 #include <fcntl.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #define MAX_ASSEMBLY_BYTES ((off_t)1 << 30)
 #define HEADER_BYTES 4096
 #define MAX_PDB_BYTES ((size_t)256 << 20)
-/* Deflate cannot do better than about 1:1032. */
-#define MAX_RATIO 1100
 #define PORTABLE_MINOR 0x504d
 
 /* What the assembly says. */
@@ -65,30 +63,15 @@ static void ask_assembly(const struct pe *pe, struct wanted *ret)
 	}
 }
 
-static struct err *inflate_all(const uint8_t *in, size_t in_len, uint8_t *out, size_t out_len)
-{
-	z_stream z = { 0 };
-	if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
-		return err_new(ERR_IO, "zlib does not start");
-	/* zlib takes the input as not const, but never writes to it. */
-	memcpy(&z.next_in, &in, sizeof(in));
-	z.avail_in = (uInt)in_len;
-	z.next_out = out;
-	z.avail_out = (uInt)out_len;
-	int rc = inflate(&z, Z_FINISH);
-	bool whole = rc == Z_STREAM_END && z.total_out == out_len;
-	inflateEnd(&z);
-	return whole ? NULL : err_new(ERR_BAD_DATA, "the PDB inside the assembly is damaged");
-}
-
 static struct err *open_embedded(const struct wanted *w, struct pdb **ret)
 {
 	struct cursor c = cursor_make(w->embedded.p, w->embedded.len);
 	uint32_t magic = cursor_u32(&c), size = cursor_u32(&c);
-	if (!cursor_ok(&c) || magic != 0x4244504d || size > MAX_PDB_BYTES || size / MAX_RATIO > cursor_left(&c))
+	if (!cursor_ok(&c) || magic != 0x4244504d || size > MAX_PDB_BYTES || size / INFLATE_RATIO_MAX > cursor_left(&c))
 		return err_new(ERR_BAD_DATA, "the PDB inside the assembly is damaged");
 	CLEANUP(mem_freep) uint8_t *bytes = mem_alloc(size ? size : 1);
-	TRY(inflate_all(c.p, cursor_left(&c), bytes, size));
+	if (!inflate_all(c.p, cursor_left(&c), bytes, size))
+		return err_new(ERR_BAD_DATA, "the PDB inside the assembly is damaged");
 	return pdb_from_bytes(STEAL(bytes), size, w->has_id ? w->id : NULL, ret);
 }
 

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	struct build_types narrow_types = { .v = types, .n = 3, .n_refs = 2 };
 	struct build_types wide_types = { .v = types, .n = 3, .wide = true, .n_methods = 70000 };
 	struct buf narrow = { 0 }, wide = { 0 }, list = { 0 }, deps = { 0 }, bytes = { 0 };
-	struct build_part parts[] = { { "shop.dll", &bytes, false }, { "de/shop.dll", &bytes, true } };
+	struct build_part parts[] = { { "shop.dll", &bytes, 0 }, { "de/shop.dll", &bytes, 25 } };
 	if (argc != 2)
 		return 2;
 	build_typed_assembly(&narrow_types, &narrow);

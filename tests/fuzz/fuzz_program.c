@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	err_ignore(assembly_types_from_bytes(data, size, on_type, &letters));
 	err_ignore(bundle_parse(data, size, 1 << 20, &bundle));
 	vec_each(f, &bundle)
-		if (f->offset > 1 << 20 || (!f->packed && f->size > (1 << 20) - f->offset))
+		if (f->offset > 1 << 20 || (f->packed ? f->packed : f->size) > (1 << 20) - f->offset)
 			__builtin_trap();
 	bundle_free(&bundle);
 	return 0;

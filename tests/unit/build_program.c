@@ -137,9 +137,10 @@ void build_bundle_list(const struct build_part *parts, size_t n, uint32_t major,
 		put(out, 0, 8);
 	for (size_t i = 0; i < n; i++) {
 		put(out, first, 8);
-		put(out, parts[i].bytes->len, 8);
+		bool packed = major >= 6 && parts[i].packed;
+		put(out, packed ? parts[i].packed : parts[i].bytes->len, 8);
 		if (major >= 6)
-			put(out, parts[i].packed ? parts[i].bytes->len / 2 : 0, 8);
+			put(out, packed ? parts[i].bytes->len : 0, 8);
 		put(out, 1, 1);
 		put_string(out, parts[i].path);
 		first += parts[i].bytes->len;

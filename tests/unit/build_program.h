@@ -20,7 +20,7 @@ void build_typed_assembly(const struct build_types *types, struct buf *out);
 struct build_part {
 	const char *path;
 	const struct buf *bytes;
-	bool packed;
+	size_t packed; /* the bytes are deflated, and so many when they are not; 0 = they are as they are */
 };
 /* The list of a single-file program's files, which begin at `first`, one behind the other. major is 2 or 6. */
 void build_bundle_list(const struct build_part *parts, size_t n, uint32_t major, uint64_t first, struct buf *out);

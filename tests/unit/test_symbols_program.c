@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <zlib.h>
 
 /* --- deps.json --- */
 
@@ -195,16 +196,42 @@ static void types_survive_damage(void **state UNUSED)
 
 /* --- single-file programs --- */
 
+static void deflate_all(const struct buf *in, struct buf *out)
+{
+	z_stream z = { .next_in = (Bytef *)in->data, .avail_in = (uInt)in->len };
+	assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	size_t room = deflateBound(&z, in->len);
+	z.next_out = buf_room(out, room);
+	z.avail_out = (uInt)room;
+	assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+	out->len += z.total_out;
+	deflateEnd(&z);
+}
+
+static void assert_read(int fd, const struct bundle_file *f, const struct buf *want)
+{
+	CLEANUP(buf_free) struct buf got = { 0 };
+	assert_ok(bundle_read(fd, f, 1 << 20, &got));
+	assert_int_equal(got.len, want->len);
+	assert_memory_equal(got.data, want->data, got.len);
+	struct bundle_file longer = *f;
+	longer.size += f->packed ? 1 : 1 << 19;
+	struct err *err = bundle_read(fd, &longer, 1 << 20, &got);
+	assert_non_null(err);
+	err_free(err);
+}
+
 static void bundle_lists_its_files(void **state UNUSED)
 {
 	char path[] = "/tmp/drdotnet-test-XXXXXX";
 	CLOSE_FD int fd = mkstemp(path);
-	struct buf assembly = { 0 }, deps = { 0 }, file = { 0 }, seen = { 0 };
+	struct buf assembly = { 0 }, deps = { 0 }, file = { 0 }, seen = { 0 }, packed = { 0 };
 	build_typed_assembly(&SHOP(.wide = false), &assembly);
+	deflate_all(&assembly, &packed);
 	buf_str(&deps, deps_text);
-	struct build_part parts[] = { { "shop.dll", &assembly, false },
-				      { "shop.deps.json", &deps, false },
-				      { "packed.dll", &assembly, true } };
+	struct build_part parts[] = { { "shop.dll", &assembly, 0 },
+				      { "shop.deps.json", &deps, 0 },
+				      { "packed.dll", &packed, assembly.len } };
 	for (uint32_t major = 2; major <= 6; major += 4) {
 		struct bundle b = { 0 };
 		buf_clear(&file);
@@ -217,7 +244,9 @@ static void bundle_lists_its_files(void **state UNUSED)
 		const struct bundle_file *f = bundle_find(&b, "shop.dll");
 		assert_ok(assembly_types(&(struct assembly_file){ fd, f->offset, f->size }, list_type, &seen));
 		assert_non_null(strstr(buf_cstr(&seen), "Shop|Orders"));
-		assert_int_equal(bundle_find(&b, "packed.dll")->packed, major >= 6);
+		assert_read(fd, bundle_find(&b, "shop.dll"), &assembly);
+		assert_read(fd, bundle_find(&b, "packed.dll"), major >= 6 ? &assembly : &packed);
+		assert_err(bundle_read(fd, f, assembly.len - 1, &seen), ERR_BAD_DATA);
 		assert_null(bundle_find(&b, "other.dll"));
 		bundle_free(&b);
 	}
@@ -231,6 +260,7 @@ static void bundle_lists_its_files(void **state UNUSED)
 	buf_free(&deps);
 	buf_free(&file);
 	buf_free(&seen);
+	buf_free(&packed);
 }
 
 static void bundle_survives_damage(void **state UNUSED)
@@ -238,7 +268,7 @@ static void bundle_survives_damage(void **state UNUSED)
 	struct buf bytes = { 0 }, list = { 0 };
 	size_t failed = 0;
 	buf_str(&bytes, "0123456789");
-	struct build_part parts[] = { { "shop.dll", &bytes, false }, { "de/shop.resources.dll", &bytes, true } };
+	struct build_part parts[] = { { "shop.dll", &bytes, 0 }, { "de/shop.resources.dll", &bytes, 25 } };
 	build_bundle_list(parts, 2, 6, 100, &list);
 	for (size_t i = 0; i < list.len; i++) {
 		struct bundle b = { 0 };
@@ -250,7 +280,7 @@ static void bundle_survives_damage(void **state UNUSED)
 			struct err *err = bundle_parse(copy, list.len, 1000, &b);
 			failed += err != NULL;
 			vec_each(f, &b)
-				assert_true(f->offset <= 1000 && (f->packed || f->size <= 1000 - f->offset));
+				assert_true(f->offset <= 1000 && (f->packed ? f->packed : f->size) <= 1000 - f->offset);
 			bundle_free(&b);
 			err_free(err);
 		}
@@ -311,7 +341,7 @@ static uint64_t write_program(const char *path, size_t *ret_size)
 	while (program.len % 4096 != 0xf00)
 		buf_char(&program, 0);
 	build_typed_assembly(&SHOP(.code = true, .n_refs = 2000), &assembly);
-	struct build_part part = { "Shop.Core.dll", &assembly, false };
+	struct build_part part = { "Shop.Core.dll", &assembly, 0 };
 	build_bundle_list(&part, 1, 6, program.len, &list);
 	uint64_t at = program.len + assembly.len;
 	set_place(&program, at);
