@@ -152,6 +152,14 @@ static void *play_runtime(void *user)
 	return NULL;
 }
 
+/* Of its own: who examines the same process waits for its turn. */
+static struct patient patient_here(char *socket)
+{
+	struct patient p = { .target = { .pid = getpid(), .uid = getuid(), .socket = socket } };
+	memcpy(p.info.cookie, &p.target.pid, sizeof(p.target.pid));
+	return p;
+}
+
 static void stage_open(struct stage *s, struct act act)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -184,7 +192,7 @@ static struct err *take(struct act act, struct image **ret)
 	stage_open(&s, act);
 	char library[] = "/proc/self/exe"; /* any file: nobody loads it */
 	struct attach_options options = { .library = library, .patience_ms = PATIENCE_MS };
-	struct patient p = { .target = { .pid = getpid(), .uid = getuid(), .socket = s.socket } };
+	struct patient p = patient_here(s.socket);
 	struct attach_facts facts;
 	struct err *err = attach_image(&p, &options, &facts, ret);
 	stage_close(&s);
@@ -355,7 +363,7 @@ static struct err *sample(struct act act, uint64_t until_ns, struct got *got, st
 	stage_open(&s, act);
 	char library[] = "/proc/self/exe";
 	struct attach_options options = { .library = library, .patience_ms = PATIENCE_MS };
-	struct patient p = { .target = { .pid = getpid(), .uid = getuid(), .socket = s.socket } };
+	struct patient p = patient_here(s.socket);
 	struct attach_cpu_sink sink = { on_sample, on_thread, got };
 	struct attach_cpu *cpu = NULL;
 	struct err *err = attach_cpu_start(&p, &options, 10000000, 64, &cpu);
