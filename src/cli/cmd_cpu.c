@@ -72,6 +72,7 @@ static void on_progress(void *user, double ratio, const char *what)
 	progress_draw(user);
 }
 
+/* Chooses the way, which may take its turn, and samples. */
 static struct err *sample(const struct order *o, struct exam *exam, struct samples **ret, struct sampling_facts *facts)
 {
 	struct sampling_options options = { .kind = SAMPLER_CPU, .period = NS / o->hz, .window_ms = o->duration_ms };
@@ -82,7 +83,9 @@ static struct err *sample(const struct order *o, struct exam *exam, struct sampl
 	progress_state(&progress, STORE_RUNNING);
 	exam->on_progress = on_progress;
 	exam->user = &progress; // cppcheck-suppress autoVariables; taken back below
-	struct err *err = exam_samples(exam, &options, ret, facts);
+	struct err *err = exam_choose_way(exam, WAY_AUTO);
+	if (!err)
+		err = exam_samples(exam, &options, ret, facts);
 	exam->on_progress = NULL;
 	exam->user = NULL;
 	progress_fini(&progress);
@@ -128,7 +131,6 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 	struct sampling_facts facts;
 	if (o->output)
 		TRY(partfile_check(o->output));
-	TRY(exam_choose_way(&exam, WAY_AUTO));
 	CLEANUP(mem_freep) char *beside = o->output ? file_folder(o->output) : NULL;
 	CLEANUP(mem_freep) char *dir = make_folder(beside ? beside : o->dir, &err);
 	if (!dir) {

@@ -79,7 +79,7 @@ struct err *missing_of_process(struct missing *m, const struct target *target)
 	if (!space_n_objects(space))
 		return err_new(ERR_DENIED, "what process %d has mapped cannot be read", (int)target->pid);
 	for (size_t i = 0; i < space_n_objects(space); i++)
-		if (space_object(space, i)->path[0] == '/')
+		if (space_object(space, i)->path[0] == '/' && !space_object(space, i)->part_size)
 			look_at(m, root, space_object(space, i)->path);
 	if (m->wanted[SYMBOL_DAC] && dac_target_lacks(target, &f))
 		add(m, &f);

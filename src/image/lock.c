@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#define DOOR_ROOM 64	   /* who knocks is told who is inside, as long as there is room */
 #define KNOCK_AGAIN_MS 200 /* where the door has room for no more of us, so that nothing tells when it opens */
 
 static socklen_t lock_name(const struct target *t, const uint8_t *cookie, struct sockaddr_un *ret)
@@ -72,7 +73,7 @@ struct err *lock_take(const struct target *target, const uint8_t *cookie, int *r
 			return busy(holder(&name, len));
 		return err_errno(errno, "take a lock");
 	}
-	if (listen(fd, 8) < 0)
+	if (listen(fd, DOOR_ROOM) < 0)
 		return err_errno(errno, "take a lock");
 	*ret_fd = fd_steal(&fd);
 	return NULL;

@@ -190,8 +190,12 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 		top++;
 	if (top->frame == UINT32_MAX) {
 		rich_strong(text, "%s", fmt_percent(share(v, top->weight)).s);
-		rich_text(text, " %s has none of your code on its stack; most of it is in ", of);
+		rich_text(text, " %s has none of your code on its stack; ", of);
 		bool framework = top->called != UINT32_MAX && top->called_weight * 2 > top->weight;
+		if (framework || top->below_weight * 2 > top->weight)
+			rich_text(text, "most of it is in ");
+		else
+			rich_text(text, "the largest part, %s, is in ", fmt_percent(share(v, top->below_weight)).s);
 		rich_code(text, frame_name(v, framework ? top->called : top->below));
 		rich_text(text, ".");
 		return;
@@ -227,7 +231,7 @@ static void add_started(const struct view *v, struct rich *text)
 	rich_strong(text, "%s cores", fmt_number(v->started).s);
 	rich_text(text, " beside it");
 	if (*v->cpu->facts.started) {
-		rich_text(text, ", most of them ");
+		rich_text(text, ", most of it by ");
 		rich_code(text, v->cpu->facts.started);
 	}
 	rich_text(text, ".");

@@ -27,7 +27,7 @@ struct samples_thread {
 	uint32_t tid, own_tid; /* as we see it, as it sees itself */
 	uint32_t name;
 	uint64_t cpu_ns; /* in the window, by the kernel's clock; UINT64_MAX = not known */
-	uint64_t start_cpu_ns;
+	uint64_t start_cpu_ns, start_delay_ns, start_runs; /* live only: the same clock when the window began */
 };
 struct samples_stack {
 	uint32_t first, n; /* in stack_frames */

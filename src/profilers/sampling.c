@@ -41,7 +41,8 @@ static void on_sample(struct sampling *g, const struct record *r)
 void sampling_on_record(void *user, const struct record *r)
 {
 	struct sampling *g = user;
-	bool its_own = r->pid == (uint32_t)g->exam->patient->target.pid;
+	/* Our library in it hears of nobody else. */
+	bool its_own = g->agent || r->pid == (uint32_t)g->exam->patient->target.pid;
 	if (r->kind == RECORD_COMM && r->exec && its_own && !g->exec_ns)
 		g->exec_ns = r->time;
 	if (g->exec_ns && r->time >= g->exec_ns)

@@ -40,7 +40,7 @@ struct sampling_facts {
 	uint64_t guessed;				       /* samples with a step that no rule gave */
 	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
 	uint64_t listened_ns; /* off-CPU only: of the window; less than it when switches are very many */
-	uint64_t delay_ns;    /* in which its threads were able to run but had no cpu, by the kernel's clock */
+	uint64_t delay_ns;    /* in which threads that use up what they get had no cpu, by the kernel's clock */
 	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 	uint64_t handled, handler_ns, handler_max_ns; /* by agent: what its samples cost the process */
 	uint64_t untimed;			      /* by agent: threads that could have no timer */

@@ -21,11 +21,11 @@ static uint64_t process_clock_ns(pid_t pid)
 
 static void note_early(struct sampling *g, pid_t tid)
 {
-	uint64_t ns, delay;
-	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &ns, &delay))
+	struct sampling_clock c;
+	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &c))
 		return;
-	*map_u64_put(&g->lives.by_thread, (uint64_t)tid, NULL) = ns;
-	g->lives.threads_ns += ns;
+	*map_u64_put(&g->lives.by_thread, (uint64_t)tid, NULL) = c.cpu_ns;
+	g->lives.threads_ns += c.cpu_ns;
 }
 
 /* The process first: what threads use until they are asked then counts for the living. */
@@ -37,9 +37,10 @@ void sampling_lives_begin(struct sampling *g)
 
 static void note_since(struct sampling *g, pid_t tid)
 {
-	uint64_t ns, delay, *early = map_u64_get(&g->lives.by_thread, (uint64_t)tid);
-	if (sampling_task_clock(g->exam->patient->target.pid, tid, &ns, &delay))
-		g->lives.since_ns += ns - MIN(ns, early ? *early : 0);
+	struct sampling_clock c;
+	uint64_t *early = map_u64_get(&g->lives.by_thread, (uint64_t)tid);
+	if (sampling_task_clock(g->exam->patient->target.pid, tid, &c))
+		g->lives.since_ns += c.cpu_ns - MIN(c.cpu_ns, early ? *early : 0);
 }
 
 /* Just now, and in all its life: a thread of the runtime's that ends with our asking for names is no habit. */

@@ -89,8 +89,14 @@ struct sampling {
 void sampling_each_thread(struct sampling *g, void (*each)(struct sampling *g, pid_t tid));
 /* A thread by its id, named when it is new. */
 uint32_t sampling_thread(struct sampling *g, uint32_t tid);
-/* schedstat: ns on a cpu, ns able to run without one. False when it is gone. */
-bool sampling_task_clock(pid_t pid, pid_t tid, uint64_t *ret_ns, uint64_t *ret_delay_ns);
+/* Of a thread's whole life: ns on a cpu, ns able to run without one, how often it was put on one. */
+struct sampling_clock {
+	uint64_t cpu_ns, delay_ns, runs;
+};
+/* False when it is gone. */
+bool sampling_task_clock(pid_t pid, pid_t tid, struct sampling_clock *ret);
+/* What of the delay is lack of a cpu. */
+uint64_t sampling_lacked_ns(uint64_t cpu_ns, uint64_t delay_ns, uint64_t runs);
 /* What the kernel's clocks say at the beginning and at the end of the window. */
 void sampling_clocks_start(struct sampling *g);
 void sampling_clocks_stop(struct sampling *g);

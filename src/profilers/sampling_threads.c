@@ -6,7 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-bool sampling_task_clock(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_delay)
+/* Who runs for less at a time gave its cpu away: it waits for work, or spins as idle workers of the pool do. */
+#define RUN_NS_LEAST 300000
+
+bool sampling_task_clock(pid_t pid, pid_t tid, struct sampling_clock *ret)
 {
 	char path[80];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
@@ -14,11 +17,11 @@ bool sampling_task_clock(pid_t pid, pid_t tid, uint64_t *ret, uint64_t *ret_dela
 	struct err *err = file_read(path, 256, &text);
 	bool ok = !err && text.len;
 	err_free(err);
-	unsigned long long run = 0, delay = 0;
-	ok = ok && sscanf(text.data, "%llu %llu", &run, &delay) == 2;
-	*ret = run;
-	*ret_delay = delay;
-	return ok;
+	unsigned long long run, delay, runs;
+	if (!ok || sscanf(text.data, "%llu %llu %llu", &run, &delay, &runs) != 3)
+		return false;
+	*ret = (struct sampling_clock){ run, delay, runs };
+	return true;
 }
 
 /* utime and stime of /proc/PID/stat, in ticks: also counts threads that have ended. */
@@ -93,23 +96,34 @@ uint32_t sampling_thread(struct sampling *g, uint32_t tid)
 
 static void note_start(struct sampling *g, pid_t tid)
 {
-	uint64_t ns, delay;
-	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &ns, &delay))
+	struct sampling_clock c;
+	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &c))
 		return;
+	/* On its own: it may move the threads. */
 	uint32_t thread = sampling_thread(g, (uint32_t)tid);
-	g->facts->delay_ns -= delay; /* the end's are added */
-	g->samples->threads.v[thread].start_cpu_ns = ns;
+	struct samples_thread *t = &g->samples->threads.v[thread];
+	t->start_cpu_ns = c.cpu_ns;
+	t->start_delay_ns = c.delay_ns;
+	t->start_runs = c.runs;
+}
+
+uint64_t sampling_lacked_ns(uint64_t cpu_ns, uint64_t delay_ns, uint64_t runs)
+{
+	return runs && cpu_ns / runs < RUN_NS_LEAST ? 0 : delay_ns;
 }
 
 static void note_end(struct sampling *g, pid_t tid)
 {
-	uint64_t ns, delay;
-	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &ns, &delay))
+	struct sampling_clock c;
+	if (!sampling_task_clock(g->exam->patient->target.pid, tid, &c))
 		return;
-	g->facts->delay_ns += delay;
 	/* One that began in the window started from nothing. */
-	struct samples_thread *t = &g->samples->threads.v[sampling_thread(g, (uint32_t)tid)];
-	t->cpu_ns = ns - MIN(ns, t->start_cpu_ns);
+	/* On its own: it may move the threads. */
+	uint32_t thread = sampling_thread(g, (uint32_t)tid);
+	struct samples_thread *t = &g->samples->threads.v[thread];
+	t->cpu_ns = c.cpu_ns - MIN(c.cpu_ns, t->start_cpu_ns);
+	g->facts->delay_ns += sampling_lacked_ns(t->cpu_ns, c.delay_ns - MIN(c.delay_ns, t->start_delay_ns),
+						 c.runs - MIN(c.runs, t->start_runs));
 }
 
 void sampling_clocks_start(struct sampling *g)

@@ -35,21 +35,26 @@ struct pair {
 
 /* --- tables --- */
 
+static bool is_amount(const struct column *c)
+{
+	return c->kind == VALUE_BYTES || c->kind == VALUE_NS;
+}
+
+/* The main one, else the first amount, else the first number. */
 static bool numbers_column(const struct report_table *t, size_t *ret)
 {
-	for (size_t i = 0; i < t->n_columns; i++) {
-		if (t->columns[i].flags & COLUMN_MAIN && !kind_is_text(t->columns[i].kind)) {
-			*ret = i;
-			return true;
-		}
+	const struct column *best = NULL;
+	for (const struct column *c = t->columns; c < t->columns + t->n_columns; c++) {
+		bool main = c->flags & COLUMN_MAIN;
+		if (kind_is_text(c->kind) || (c->kind == VALUE_TIME && !main))
+			continue;
+		if (!best || main || (is_amount(c) && !is_amount(best)))
+			best = c;
+		if (main)
+			break;
 	}
-	for (size_t i = 0; i < t->n_columns; i++) {
-		if (!kind_is_text(t->columns[i].kind) && t->columns[i].kind != VALUE_TIME) {
-			*ret = i;
-			return true;
-		}
-	}
-	return false;
+	*ret = best ? (size_t)(best - t->columns) : 0;
+	return best;
 }
 
 static bool is_table(const struct block *b)
@@ -303,15 +308,18 @@ static void add_number(struct rich *text, const struct report *r, enum value_kin
 static void add_verdict(struct report *r, const struct pair *p, const struct changes *list)
 {
 	enum value_kind kind = p ? p->after->columns[p->value_after].kind : VALUE_NUMBER;
-	const struct change *c = p && list->n ? &list->v[0] : NULL;
-	if (!c || !matters(c, kind)) {
-		rich_text(report_verdict(r, REPORT_OK, "no-change"), "Nothing of note changed between the two.");
+	const struct change *c = p && list->n && list->v[0].size > 0 ? &list->v[0] : NULL;
+	bool note = c && matters(c, kind), grew = c && c->in_after && (!c->in_before || c->after > c->before);
+	struct rich *text = report_verdict(r, note ? REPORT_INFO : REPORT_OK,
+					   !note  ? "no-change"
+					   : grew ? "grew"
+						  : "shrank");
+	if (!note)
+		rich_text(text, "Nothing of note changed between the two%s", c ? ": " : ".");
+	if (!c)
 		return;
-	}
-	bool grew = c->in_after && (!c->in_before || c->after > c->before);
-	struct rich *text = report_verdict(r, REPORT_INFO, grew ? "grew" : "shrank");
 	rich_code(text, c->name);
-	rich_text(text, " %s most: from ", grew ? "grew" : "shrank");
+	rich_text(text, " %s most%s from ", grew ? "grew" : "shrank", note ? ":" : ",");
 	add_number(text, r, kind, c->in_before, c->before);
 	rich_text(text, " to ");
 	add_number(text, r, kind, c->in_after, c->after);

@@ -3,8 +3,9 @@
  * any profiler's.
  *
  * Figures are compared by their label, tables and the first level of trees by title and row name, in their main column
- * (else the first with numbers), flame graphs by path. A row that only one side shows is 0 on the other when that side
- * shows all rows, and not known otherwise. Nothing is scaled: where the windows differ in length a note says so. */
+ * (else the first of bytes or time, else the first with numbers), flame graphs by path. A row that only one side shows
+ * is 0 on the other when that side shows all rows, and not known otherwise. Nothing is scaled: where the windows differ
+ * in length a note says so. */
 
 #include "report/report.h"
 

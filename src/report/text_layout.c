@@ -104,10 +104,31 @@ static bool drop_namespace(const struct text_out *t, struct buf *s, size_t width
 	return false;
 }
 
+/* "lambda in ", "lambda at line 36 in ": how much of it stands before the name. */
+static size_t lambda_words(const char *s)
+{
+	const char *in = str_starts(s, "lambda ") ? strstr(s, "in ") : NULL;
+	/* The line has an "in", too. */
+	while (in && in[-1] != ' ')
+		in = strstr(in + 1, "in ");
+	return in ? (size_t)(in - s) + 3 : 0;
+}
+
 void text_fit(const struct text_out *t, enum value_kind kind, struct buf *s, size_t width)
 {
 	if (utf8_width(buf_cstr(s)) <= width)
 		return;
+	size_t words = kind == VALUE_CODE ? lambda_words(s->data) : 0;
+	if (words && words * 2 < width) {
+		struct buf name = { 0 };
+		buf_str(&name, s->data + words);
+		text_fit(t, kind, &name, width - words);
+		s->len = words;
+		s->data[words] = '\0';
+		buf_str(s, buf_cstr(&name));
+		buf_free(&name);
+		return;
+	}
 	if (kind == VALUE_CODE && !drop_namespace(t, s, width, true)) {
 		struct buf collapsed = { 0 };
 		name_collapse(buf_cstr(s), ELLIPSIS(t), &collapsed);
@@ -130,8 +151,10 @@ size_t text_least(const struct text_out *t, const struct value *v)
 	size_t whole = utf8_width(buf_cstr(&s)), least = MIN(whole, (size_t)TEXT_LEAST);
 	if (v->kind == VALUE_CODE && !v->missing) {
 		name_collapse(buf_cstr(&s), ELLIPSIS(t), &collapsed);
-		size_t member = name_split(buf_cstr(&collapsed)).member;
-		least = utf8_width(buf_cstr(&collapsed) + member) + (member ? utf8_width(ELLIPSIS(t)) : 0);
+		size_t words = lambda_words(buf_cstr(&collapsed));
+		const char *name = buf_cstr(&collapsed) + words;
+		size_t member = name_split(name).member;
+		least = words + utf8_width(name + member) + (member ? utf8_width(ELLIPSIS(t)) : 0);
 		whole = MIN(whole, (size_t)NAME_MOST);
 		least = MIN(least, whole);
 	}

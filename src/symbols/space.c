@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "symbols/bundle.h"
 #include "symbols/debug_file.h"
 #include "symbols/demangle.h"
 #include <fcntl.h>
@@ -24,7 +25,10 @@ struct space {
 	struct space_source source; /* instead of it */
 	VEC(struct space_map) maps;
 	VEC(struct space_object *) objects;
-	struct strtab paths; /* id = index in objects */
+	struct strtab paths;  /* id = index in objects */
+	struct bundle bundle; /* of a single-file program */
+	char *program;	      /* its path */
+	bool knows_program;
 	uint64_t read_ns;
 	struct buf text;
 };
@@ -73,6 +77,8 @@ void space_free(struct space *s)
 	vec_free(&s->objects);
 	vec_free(&s->maps);
 	strtab_free(&s->paths);
+	bundle_free(&s->bundle);
+	mem_free(s->program);
 	buf_free(&s->text);
 	mem_free(s);
 }
@@ -96,6 +102,37 @@ static struct space_object *object_of(struct space *s, const char *path)
 	return o;
 }
 
+/* Files in a single-file program do not begin at pages: of two that share one, the mapping is of that which has more of
+ * it. What stands before all of them is the program itself: NULL. */
+static const struct bundle_file *part_at(const struct space *s, uint64_t offset, uint64_t len)
+{
+	const struct bundle_file *best = NULL;
+	uint64_t most = 0, first = UINT64_MAX;
+	vec_each(f, &s->bundle) {
+		uint64_t begin = MAX(offset, f->offset), end = MIN(offset + len, f->offset + f->size);
+		first = MIN(first, f->offset);
+		if (f->packed || begin >= end || end - begin <= most)
+			continue;
+		most = end - begin;
+		best = f;
+	}
+	return offset < first && first - offset >= most ? NULL : best;
+}
+
+static struct space_object *mapped_object(struct space *s, const char *path, uint64_t offset, uint64_t len)
+{
+	const struct bundle_file *part = s->program && str_eq(path, s->program) ? part_at(s, offset, len) : NULL;
+	if (!part)
+		return object_of(s, path);
+	CLEANUP(mem_freep) char *inside = mem_printf("%s/%s", path, part->path);
+	struct space_object *o = object_of(s, inside);
+	if (o) {
+		o->part_offset = part->offset;
+		o->part_size = part->size;
+	}
+	return o;
+}
+
 static void add_map(struct space *s, char *line)
 {
 	unsigned long long start, end, offset;
@@ -103,11 +140,28 @@ static void add_map(struct space *s, char *line)
 	int at = 0;
 	if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, rights, &offset, &at) < 4 || !at)
 		return;
+	struct space_object *o = mapped_object(s, line + at, offset, end - start);
 	vec_push(&s->maps, ((struct space_map){ .start = start,
 						.end = end,
-						.offset = offset,
+						.offset = offset - (o ? o->part_offset : 0),
 						.exec = rights[2] == 'x',
-						.object = object_of(s, line + at) }));
+						.object = o }));
+}
+
+/* Once: a process that becomes another program is not looked at any longer. */
+static void read_program(struct space *s)
+{
+	char link[64], path[4096];
+	if (s->knows_program || !s->pid)
+		return;
+	s->knows_program = true;
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)s->pid);
+	CLOSE_FD int fd = file_open_regular(link, O_RDONLY);
+	ssize_t len = readlink(link, path, sizeof(path));
+	struct err *err = fd >= 0 ? bundle_open(fd, &s->bundle) : NULL;
+	if (len > 0 && (size_t)len < sizeof(path) && s->bundle.n)
+		s->program = mem_strndup(path, (size_t)len);
+	err_ignore(err);
 }
 
 static struct err *read_text(struct space *s)
@@ -123,6 +177,7 @@ static struct err *read_text(struct space *s)
 static void read_maps(struct space *s)
 {
 	s->read_ns = clock_mono_ns();
+	read_program(s);
 	buf_clear(&s->text);
 	struct err *err = read_text(s);
 	/* Of a process that is gone we keep what we knew. */
@@ -205,7 +260,8 @@ static void open_pe(struct space_object *o, int fd)
 	if (err)
 		return;
 	o->pe = mem_zalloc(sizeof(*o->pe));
-	if (!pe_parse(o->file.bytes, o->file.len, o->pe))
+	bool there = o->part_offset <= o->file.len && o->part_size <= o->file.len - o->part_offset;
+	if (!there || !pe_parse(o->file.bytes + o->part_offset, o->part_size ? o->part_size : o->file.len, o->pe))
 		close_pe(o);
 }
 
@@ -246,6 +302,10 @@ struct space_object *space_open(struct space *s, const struct space_map *map)
 	CLOSE_FD int fd = open_mapped(s, map);
 	if (fd < 0)
 		return o;
+	if (o->part_size) {
+		open_pe(o, fd);
+		return o;
+	}
 	struct err *err = elf_open(fd, &o->elf);
 	char root[64] = "";
 	if (s->pid)

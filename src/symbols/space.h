@@ -26,18 +26,20 @@ DEFINE_CLEANUP(space_free, struct space *)
 /* What is mapped now, without waiting to be asked. */
 void space_look(struct space *s);
 
-/* A file that is mapped. */
+/* A file that is mapped, or an assembly inside of a single-file program: "/app/shop/System.Linq.dll" in "/app/shop". */
 struct space_object {
 	char *path;	  /* as the process sees it */
 	const char *name; /* its last part */
 	struct elf *elf, *debug;
 	struct pe *pe;
-	struct filemap file; /* behind pe */
+	struct filemap file;		 /* behind pe */
+	uint64_t part_offset, part_size; /* where it lies in the program's file; size 0: it is a file of its own */
 	bool opened;
 	bool shrunk; /* somebody cut it short while we read it: nothing in it has a name any more */
 };
 struct space_map {
-	uint64_t start, end, offset;
+	uint64_t start, end;
+	uint64_t offset; /* in the object; pages before its beginning have large ones */
 	bool exec;
 	struct space_object *object; /* NULL: memory without a file (the JIT's, the heap) */
 };

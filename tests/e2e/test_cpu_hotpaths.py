@@ -476,6 +476,18 @@ class SingleFile(unittest.TestCase):
         self.assertTrue(rows["Shop.Pricing.Tax.Compute"]["lines"], rows)
         self.assertIn("JIT compiler", {row["Subsystem"] for row in report.rows("By subsystem")})
 
+    def test_precompiled_code_inside_of_it_is_unwound_and_named_from_its_first_use(self):
+        program = oracle.single_file_patient()
+        with Home() as home:
+            done = home.run("cpu-hotpaths", "-d", "2s", "-p", "time_interval_ms=1", "--json", "--", program, "cpu", "max-seconds=6")
+            # The exit code is the program's own, which its clock has ended.
+            self.assertIn("Saved as session", done.err)
+            sampling = facts(home)["sampling"]
+            seen = {frame for frames, _ in stacks(home) for frame in frames}
+        # Without the tables of the assemblies inside, nine of ten are guessed.
+        self.assertLess(sampling["guessed"], sampling["samples"] / 10, sampling)
+        self.assertIn("System.Threading.Thread.StartCallback", seen)
+
 
 class WhoseCode(unittest.TestCase):
     def test_the_program_itself_says_what_came_as_a_package(self):

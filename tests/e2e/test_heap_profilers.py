@@ -172,7 +172,14 @@ class Leaks(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())
 
+    def changes(self, before, after):
+        """What `sessions compare` says of two reports of one profiler."""
+        done = self.home.run("sessions", "compare", *(r.data["facts"]["session"] for r in (before, after)), "--json")
+        self.assertEqual(done.code, 0, done)
+        return Report(done.json())
+
     def test_what_grows_and_how_fast(self):
+        reports = []
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("leak", fx=fx, initial=1000) as patient:
                 before = patient.truth()["leak"]["holders"]
@@ -197,23 +204,42 @@ class Leaks(unittest.TestCase):
                         self.assertGreaterEqual(row["Stayed"] + row["Gone"], before[name]["objects"])
                 done = self.home.run("run", "memory-leaks", "--session", report.data["facts"]["session"], "--json")
                 self.assertEqual(Report(done.json()).verdict, report.verdict, done)
+                reports.append(report)
+        for before, after in zip(reports, reports[1:]):
+            grew = [{row["Holder"]: row["Grew by"] for row in r.rows("Holders that grew")} for r in (before, after)]
+            for row in self.changes(before, after).rows("Holders that grew: Grew by"):
+                self.assertEqual((row["Before"], row["After"]), tuple(g.get(row["Holder"], 0) for g in grew))
 
     def test_two_saved_sessions(self):
         with Patient("leak", initial=2000) as patient:
             stand_still(patient)
             first, told = look(self.home, "gc-survivors", patient.pid), patient.truth()["leak"]["holders"]
+            others = {profiler: [look(self.home, profiler, patient.pid)]
+                      for profiler in ("heap-stats", "wasted-collections", "duplicated-strings")}
             patient.resume()
             wait_until(lambda: all(h["objects"] > told[name]["objects"] + 300
                                    for name, h in patient.truth()["leak"]["holders"].items()), "it grows")
             stand_still(patient)
             second, now = look(self.home, "heap-stats", patient.pid), patient.truth()["leak"]["holders"]
             third = look(self.home, "gc-survivors", patient.pid)
+            for profiler, reports in others.items():
+                reports.append(second if profiler == "heap-stats" else look(self.home, profiler, patient.pid))
         guids = [r.data["facts"]["session"] for r in (first, second)]
-        done = self.home.run("sessions", "compare", guids[0], third.data["facts"]["session"], "--json")
-        changed = {row["Holder"]: row for row in Report(done.json()).rows("Holders: Retained")}
+        changed = {row["Holder"]: row for row in self.changes(first, third).rows("Holders: Retained")}
         for name, holder in now.items():
             row = changed[holder["field"]]
             self.assertGreaterEqual(row["After"] - row["Before"], holder["bytes"] - told[name]["bytes"])
+        changed = {row["Type"]: row for row in self.changes(*others["heap-stats"]).rows("Types: Bytes")}
+        for name, holder in now.items():
+            row = changed[holder["type"]]
+            self.assertEqual(row["After"] * told[name]["objects"], row["Before"] * holder["objects"], "all are of one size")
+        wasted = self.changes(*others["wasted-collections"]).rows("Where it is: Wasted")
+        most = max(h["objects"] - told[name]["objects"] for name, h in now.items())
+        self.assertTrue(all(row["Change"] > 900 * most for row in wasted[:3]), wasted)
+        self.assertLessEqual({row["Field"].rpartition(".")[0] for row in wasted[:3]}, {h["type"] for h in now.values()})
+        same = self.changes(*others["duplicated-strings"])
+        self.assertEqual(same.finding, "no-change")
+        self.assertTrue(same.verdict.startswith("Nothing of note changed between the two"), same.verdict)
         report = look(self.home, "memory-leaks", "--before", guids[0], "--session", guids[1])
         self.assertEqual(report.finding, "grew")
         rows = {row["Holder"]: row for row in report.rows("Holders that grew")}

@@ -92,18 +92,20 @@ static void add_metadata(const struct build_types *types, struct buf *out)
 void build_typed_assembly(const struct build_types *types, struct buf *out)
 {
 	struct buf metadata = { 0 };
+	/* PE32+ has wider sizes before its directories. */
+	size_t optional = types->code ? 240 : 224, directories = 0x98 + optional - 128;
 	add_metadata(types, &metadata);
 	put_at(out, 0, 0x5a4d, 2);
 	put_at(out, 60, 0x80, 4);
 	put_at(out, 0x80, 0x4550, 4);
-	put_at(out, 0x84, 0x14c, 2);
+	put_at(out, 0x84, types->code ? 0x8664 : 0x14c, 2);
 	put_at(out, 0x86, 1, 2);
-	put_at(out, 0x94, 224, 2);
-	put_at(out, 0x98, 0x10b, 2);
-	put_at(out, 0x98 + 92, 16, 4);
-	put_at(out, 0x98 + 96 + 8 * 14, 0x2000, 4);
-	put_at(out, 0x98 + 96 + 8 * 14 + 4, 72, 4);
-	size_t cli = 0x200, section = 0x98 + 224;
+	put_at(out, 0x94, optional, 2);
+	put_at(out, 0x98, types->code ? 0x20b : 0x10b, 2);
+	put_at(out, directories - 4, 16, 4);
+	put_at(out, directories + 8 * 14, 0x2000, 4);
+	put_at(out, directories + 8 * 14 + 4, 72, 4);
+	size_t cli = 0x200, section = 0x98 + optional;
 	put_at(out, cli, 72, 4);
 	put_at(out, cli + 8, 0x2000 + 72, 4);
 	put_at(out, cli + 12, metadata.len, 4);
@@ -146,9 +148,7 @@ void build_bundle_list(const struct build_part *parts, size_t n, uint32_t major,
 
 void build_bundle(const struct build_part *parts, size_t n, uint32_t major, struct buf *out)
 {
-	static const uint8_t mark[32] = { 0x8b, 0x12, 0x02, 0xb9, 0x6a, 0x61, 0x20, 0x38, 0x72, 0x7b, 0x93,
-					  0x02, 0x14, 0xd7, 0xa0, 0x32, 0x13, 0xf5, 0xb9, 0xe6, 0xef, 0xae,
-					  0x33, 0x18, 0xee, 0x3b, 0x2d, 0xce, 0x24, 0xb3, 0x6a, 0xae };
+	static const uint8_t mark[] = { BUILD_BUNDLE_MARK };
 	Elf64_Ehdr head = { .e_type = ET_DYN,
 			    .e_machine = EM_X86_64,
 			    .e_phoff = sizeof(head),

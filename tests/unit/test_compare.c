@@ -103,7 +103,33 @@ static void equal_reports_have_no_change(void **state UNUSED)
 	CLEANUP(buf_free) struct buf text = { 0 }, html = { 0 };
 	CLEANUP(report_freep) struct report *r = compared(30, 31, &text, &html);
 	assert_string_equal(report_finding(r), "no-change");
-	contains(&text, "Nothing of note changed");
+	contains(&text, "Nothing of note changed between the two: Shop.Tax grew most, from 30 % to 31 % (Hottest");
+	buf_clear(&text);
+	report_free(compared(30, 30, &text, &html));
+	contains(&text, "Nothing of note changed between the two.\n");
+}
+
+static struct report *build_holders(unsigned objects, unsigned bytes)
+{
+	struct report *r = report_new();
+	report_set_facts(r, &(struct report_facts){ .profiler = "memory-leaks" });
+	rich_text(report_verdict(r, REPORT_BAD, "leak"), "v");
+	struct report_table *t = report_table(r, "Holders");
+	report_column(t, "Holder", VALUE_CODE, 0);
+	report_column(t, "Last seen", VALUE_TIME, 0);
+	report_column(t, "Objects", VALUE_COUNT, 0);
+	report_column(t, "Grew by", VALUE_BYTES, 0);
+	report_row(t, (struct value[]){ V_CODE("Shop._carts"), V_TIME(1), V_COUNT(objects), V_BYTES(bytes) });
+	return r;
+}
+
+static void amounts_tell_more_than_counts(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *a = build_holders(9, 1000), *b = build_holders(9, 9000), *r = NULL;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	assert_ok(report_compare(a, b, &r));
+	report_render_text(r, NULL, &text);
+	contains(&text, "Shop._carts grew most: from 1000 bytes to 8.8 KB (Holders, Grew by).");
 }
 
 static void windows_that_differ_are_said(void **state UNUSED)
@@ -134,6 +160,7 @@ int main(void)
 		cmocka_unit_test(what_came_and_what_went),
 		cmocka_unit_test(what_one_side_does_not_show_is_not_zero),
 		cmocka_unit_test(equal_reports_have_no_change),
+		cmocka_unit_test(amounts_tell_more_than_counts),
 		cmocka_unit_test(windows_that_differ_are_said),
 		cmocka_unit_test(different_profilers_are_refused),
 	};

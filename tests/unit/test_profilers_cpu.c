@@ -37,7 +37,7 @@ static void processes_that_it_started_are_told_beside_it(void **state UNUSED)
 	assert_string_equal(report_finding(f.report), "other-processes");
 	assert_true(fixture_says(f.report, "Idle: 1 % of one core was used"));
 	assert_true(
-		fixture_says(f.report, "Processes that it started used 0.5 cores beside it, most of them convert."));
+		fixture_says(f.report, "Processes that it started used 0.5 cores beside it, most of it by convert."));
 	fixture_end(&f);
 	/* A busy process keeps its own story. */
 	facts.cpu_ns = 1600 * MS;
@@ -75,11 +75,38 @@ static void what_ended_threads_used_is_said(void **state UNUSED)
 	fixture_end(&f);
 }
 
+/* Three functions without any code of the user's: none of them is most of it. */
+static void the_largest_part_is_not_called_most(void **state UNUSED)
+{
+	struct fixture f;
+	fixture_begin(&f);
+	f.way = WAY_SAMPLES;
+	fixture_window(f.recording, 2000 * MS);
+	struct samples *s = samples_new();
+	bool new;
+	uint32_t thread = samples_thread(s, 11, &new);
+	static const char *const names[] = { "deflate", "crc32_z", "memset" };
+	for (size_t i = 0; i < 3; i++) {
+		uint32_t frame = samples_frame(s, names[i], "libz.so", FRAME_NATIVE);
+		samples_add(s, i, thread, samples_stack(s, &frame, 1, UNWIND_ROOT, false), (400 - 50 * i) * MS, 0);
+	}
+	struct sampling_facts facts = { .named = true, .kernel = true, .period = 10 * MS, .samples = 3, .cpus = 2 };
+	facts.cpu_ns = UINT64_MAX;
+	struct exam live = { .recording = f.recording };
+	sampling_save(&live, s, &facts);
+	samples_free(s);
+	fixture_examine(&f, "cpu-hotpaths");
+	assert_string_equal(report_finding(f.report), "outside-your-code");
+	assert_true(fixture_says(f.report, "none of your code on its stack; the largest part, 38 %, is in deflate."));
+	fixture_end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_that_it_started_are_told_beside_it),
 		cmocka_unit_test(what_ended_threads_used_is_said),
+		cmocka_unit_test(the_largest_part_is_not_called_most),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -435,6 +435,7 @@ static void names_lose_their_namespace_first(void **state UNUSED)
 		{ "Shop.Api.Controllers.OrdersController.<PostSomething>b__0(Shop.Order)", "<PostSomething>b__0(" },
 		{ "Shop.Stock.Reserve(System.Collections.Generic.List<Shop.Order>, int)", "Reserve(…)" },
 		{ "AMemberWithoutAnyNamespaceThatIsTooLongForItsColumn", "AMemberWithout" },
+		{ "lambda in Shop.Payments.Gateways.Remote.Card.Pay", "lambda in …Remote.Card.Pay" },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		CLEANUP(report_freep) struct report *r = report_new();

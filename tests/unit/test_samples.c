@@ -626,6 +626,14 @@ static void threads_that_end_soon_are_noticed(void **state)
 	assert_false(lives_are_short(0, 50));
 }
 
+static void who_gives_its_cpu_away_lacks_none(void **state)
+{
+	(void)state;
+	assert_int_equal(sampling_lacked_ns(30000000, 90000000, 10), 90000000); /* 3 ms at a time */
+	assert_int_equal(sampling_lacked_ns(3000000, 90000000, 100), 0);	/* 30 µs */
+	assert_int_equal(sampling_lacked_ns(0, 90000000, 0), 90000000);		/* never */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -649,6 +657,7 @@ int main(void)
 		cmocka_unit_test(sampled_waits_stand_for_all_of_their_thread),
 		cmocka_unit_test(processes_that_it_started_are_none_of_its_own),
 		cmocka_unit_test(threads_that_end_soon_are_noticed),
+		cmocka_unit_test(who_gives_its_cpu_away_lacks_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* What a program says of itself: its deps.json, the types of its assemblies, the files of a single-file program. */
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -7,8 +8,15 @@
 #include "symbols/bundle.h"
 #include "symbols/deps.h"
 #include "symbols/metadata.h"
+#include "symbols/space.h"
 #include "unit.h"
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 /* --- deps.json --- */
 
@@ -252,8 +260,115 @@ static void bundle_survives_damage(void **state UNUSED)
 	buf_free(&list);
 }
 
-int main(void)
+/* --- a single-file program that runs --- */
+
+/* What a host has in its data: with this, and files behind its end, a copy of this program is one. */
+#define FREE 0xA5
+static volatile uint8_t place[40] = { FREE, FREE, FREE, FREE, FREE, FREE, FREE, FREE, BUILD_BUNDLE_MARK };
+
+/* Maps the assembly as the runtime does: from the page that it begins in. Says where, and waits to be killed. */
+static int be_a_program(const char *offset)
 {
+	CLOSE_FD int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	long at = atol(offset), page = at & ~4095l;
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, page);
+	if (p == MAP_FAILED || !place[8])
+		return 1;
+	printf("%p\n", (void *)(p + (at - page)));
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
+static void write_all(int fd, const struct buf *b)
+{
+	assert_int_equal(write(fd, b->data, b->len), b->len);
+}
+
+/* Those who look for the mark have it too, but nothing free before it. */
+static void set_place(struct buf *program, uint64_t list)
+{
+	static const uint8_t mark[] = { BUILD_BUNDLE_MARK };
+	size_t found = 0;
+	for (size_t i = 8; i + sizeof(mark) <= program->len; i++) {
+		uint8_t *p = (uint8_t *)program->data + i;
+		if (p[0] != mark[0] || p[-1] != FREE || p[-8] != FREE || memcmp(p, mark, sizeof(mark)) != 0)
+			continue;
+		memcpy(p - 8, &list, sizeof(list));
+		found++;
+	}
+	assert_int_equal(found, 1);
+}
+
+/* A copy of this program, an assembly for x86-64 at an odd place behind it, and the list. Returns where that is. */
+static uint64_t write_program(const char *path, size_t *ret_size)
+{
+	CLOSE_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+	CLEANUP(buf_free) struct buf program = { 0 };
+	CLEANUP(buf_free) struct buf assembly = { 0 };
+	CLEANUP(buf_free) struct buf list = { 0 };
+	assert_ok(file_read("/proc/self/exe", (size_t)256 << 20, &program));
+	while (program.len % 4096 != 0xf00)
+		buf_char(&program, 0);
+	build_typed_assembly(&SHOP(.code = true, .n_refs = 2000), &assembly);
+	struct build_part part = { "Shop.Core.dll", &assembly, false };
+	build_bundle_list(&part, 1, 6, program.len, &list);
+	uint64_t at = program.len + assembly.len;
+	set_place(&program, at);
+	write_all(fd, &program);
+	write_all(fd, &assembly);
+	write_all(fd, &list);
+	*ret_size = assembly.len;
+	return program.len;
+}
+
+static void an_assembly_inside_of_a_running_program(void **state UNUSED)
+{
+	/* What lies in /dev is no program to us. */
+	char folder[] = "/tmp/drdotnet-test-XXXXXX", where[32], line[64] = "";
+	size_t size;
+	int out[2];
+	assert_non_null(mkdtemp(folder));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/shop", folder);
+	uint64_t offset = write_program(path, &size);
+	snprintf(where, sizeof(where), "%llu", (unsigned long long)offset);
+	assert_int_equal(pipe(out), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(out[1], STDOUT_FILENO);
+		execl(path, path, where, NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	CLOSE_FD int in = out[0];
+	assert_ok(fd_wait(in, POLLIN, deadline_in_ms(60000)));
+	assert_true(read(in, line, sizeof(line) - 1) > 2);
+	uint64_t address = strtoull(line, NULL, 16);
+
+	CLEANUP(space_freep) struct space *space = space_new(pid);
+	const struct space_map *map = space_find(space, address + 0x210);
+	assert_non_null(map);
+	struct space_object *o = space_open(space, map);
+	assert_string_equal(o->name, "Shop.Core.dll");
+	assert_true(map->exec && o->pe && !o->elf && o->part_size == size);
+	uint32_t rva;
+	assert_true(pe_rva(o->pe, address + 0x210 - map->start + map->offset, &rva));
+	assert_int_equal(rva, 0x2010);
+	/* The program itself is none of its parts. */
+	size_t native = 0;
+	for (size_t i = 0; i < space_n_objects(space); i++)
+		native += str_eq(space_object(space, i)->path, path) && !space_object(space, i)->part_size;
+	assert_int_equal(native, 1);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_ok(dir_remove(folder));
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return be_a_program(argv[1]);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deps_say_where_each_assembly_is_from),
 		cmocka_unit_test(no_path_comes_from_deps),
@@ -264,6 +379,7 @@ int main(void)
 		cmocka_unit_test(types_survive_damage),
 		cmocka_unit_test(bundle_lists_its_files),
 		cmocka_unit_test(bundle_survives_damage),
+		cmocka_unit_test(an_assembly_inside_of_a_running_program),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
