@@ -108,7 +108,7 @@ def to_the_report(bench):
     ours, theirs, our_rest, their_rest = [], [], [], []
     path, length = bench.work / "asked.nettrace", 5
     with Patient("cpu", threads=2) as p:
-        for _ in range(3):
+        for _ in range(5):
             ours.append(sample(bench, p.pid, length, 10)[0].wall - length)
             our_rest.append(after_the_window(bench))
             path.unlink(missing_ok=True)
