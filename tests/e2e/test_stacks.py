@@ -88,11 +88,7 @@ class AgainstClrmd(Stacks):
         for fx in FRAMEWORKS:
             for server_gc in (False, True):
                 with self.subTest(fx, server_gc=server_gc), Patient("deadlock", fx=fx, server_gc=server_gc) as patient:
-                    live = lines(self.stacks(patient.pid))
-                    core = self.core_of(patient)
-                    runtimes_own = self.folder / "createdump"
-                    subprocess.run([PATIENTS / "sick" / fx / "createdump", "-h", "-f", runtimes_own, str(patient.pid)],
-                                   check=True, stdout=subprocess.DEVNULL)
+                    live, core, runtimes_own = self.still(patient, fx)
                     self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
                     theirs = oracle.stacks(core, dac_of(fx))
                     self.assertEqual(live, theirs)
@@ -100,6 +96,23 @@ class AgainstClrmd(Stacks):
                     self.assertEqual(lines(self.stacks("--core", core)), theirs)
                     self.assertEqual(lines(self.stacks("--core", runtimes_own)), theirs)
 
+    def still(self, patient, fx):
+        """The three, while no thread came or went: the runtime has some of its own for a while after a start."""
+        def threads():
+            return sorted(os.listdir(f"/proc/{patient.pid}/task"))
+
+        for _ in range(10):
+            before = threads()
+            for name in ("core", "createdump"):
+                (self.folder / name).unlink(missing_ok=True)
+            live = lines(self.stacks(patient.pid))
+            core = self.core_of(patient)
+            runtimes_own = self.folder / "createdump"
+            subprocess.run([PATIENTS / "sick" / fx / "createdump", "-h", "-f", runtimes_own, str(patient.pid)],
+                           check=True, stdout=subprocess.DEVNULL)
+            if threads() == before:
+                return live, core, runtimes_own
+        self.fail("its threads never stay the same")
 
     def check_lines(self, found):
         """The frame that waits stands at the inner lock; its own assembly has lines, the framework none."""

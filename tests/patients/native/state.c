@@ -452,12 +452,15 @@ static void filter_clone(uint32_t answer)
 		abort();
 }
 
+static atomic_bool stands_in_vfork; /* the child has its parent's memory, too, and runs once that one stands still */
+
 /* The child of a vfork runs on its parent's stack: it waits in a bare system call. */
 static void *stand_in_vfork(void *arg)
 {
 	(void)arg;
 	pid_t child = vfork();
 	if (!child) {
+		atomic_store(&stands_in_vfork, true);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		struct timespec t = { .tv_sec = 60 };
 		syscall(SYS_nanosleep, &t, NULL);
@@ -534,6 +537,8 @@ int main(int argc, char **argv)
 	start(tick, NULL);
 	if (has("vfork", argc, argv))
 		start(stand_in_vfork, NULL);
+	while (has("vfork", argc, argv) && !atomic_load(&stands_in_vfork))
+		sched_yield();
 	if (has("allow", argc, argv))
 		filter_clone(SECCOMP_RET_ALLOW);
 	if (has("forbid-errno", argc, argv))
