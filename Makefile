@@ -64,6 +64,7 @@ soak: all patients
 	@tools/soak $(BUILD)
 
 bench: all patients
+	@tools/setup bench
 	@bench/run --build $(BUILD)
 
 golden: $(BUILD)/build.ninja
