@@ -269,16 +269,23 @@ struct err *dir_make(const char *path, mode_t mode)
 	return NULL;
 }
 
+/* fd is taken over, also when it fails. */
+static struct err *open_folder(int fd, DIR **ret)
+{
+	*ret = fdopendir(fd);
+	if (*ret)
+		return NULL;
+	int errnum = errno;
+	close(fd);
+	return err_errno(errnum, "read folder");
+}
+
 /* Empties the folder; fd is taken over. */
 static struct err *remove_below(int fd, dev_t dev, unsigned depth)
 {
-	DIR *dir = fdopendir(fd);
-	if (!dir) {
-		int errnum = errno;
-		close(fd);
-		return err_errno(errnum, "read folder");
-	}
+	DIR *dir;
 	struct err *err = NULL;
+	TRY(open_folder(fd, &dir));
 	for (struct dirent *e; !err && (e = readdir(dir));) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
@@ -362,13 +369,9 @@ static struct err *sync_listed(struct sync_list *list)
 /* fd is taken over. */
 static struct err *sync_below(int fd, struct sync_list *list, unsigned depth)
 {
-	DIR *dir = fdopendir(fd);
-	if (!dir) {
-		int errnum = errno;
-		close(fd);
-		return err_errno(errnum, "read folder");
-	}
+	DIR *dir;
 	struct err *err = NULL;
+	TRY(open_folder(fd, &dir));
 	for (struct dirent *e; !err && (e = readdir(dir));) {
 		struct stat st;
 		if (!strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
