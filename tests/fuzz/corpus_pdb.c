@@ -1,18 +1,7 @@
 /* Writes the corpus of fuzz_pdb: corpus_pdb FOLDER */
 
-#include "base/fd.h"
 #include "build_pdb.h"
-#include <stdio.h>
-
-static void write_file(const char *folder, const char *name, struct buf *b)
-{
-	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", folder, name);
-	struct err *err = file_write_atomic(path, b->data, b->len, 0644);
-	if (err)
-		fprintf(stderr, "%s\n", err_text(err));
-	err_free(err);
-	buf_free(b);
-}
+#include "corpus.h"
 
 int main(int argc, char **argv)
 {

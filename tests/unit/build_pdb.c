@@ -1,25 +1,8 @@
 #include "build_pdb.h"
+#include "build_bytes.h"
 #include <assert.h>
 #include <string.h>
 #include <zlib.h>
-
-static void put(struct buf *b, uint64_t v, size_t n)
-{
-	buf_add(b, &v, n);
-}
-
-static void put_at(struct buf *b, size_t at, uint64_t v, size_t n)
-{
-	while (b->len < at + n)
-		buf_char(b, 0);
-	memcpy(b->data + at, &v, n);
-}
-
-static void pad(struct buf *b)
-{
-	while (b->len % 4)
-		buf_char(b, 0);
-}
 
 static void compressed(struct buf *b, uint32_t v)
 {

@@ -1,25 +1,8 @@
 #include "build_program.h"
+#include "build_bytes.h"
 #include "base/base.h"
 #include <elf.h>
 #include <string.h>
-
-static void put(struct buf *b, uint64_t value, size_t bytes)
-{
-	buf_add(b, &value, bytes);
-}
-
-static void put_at(struct buf *b, size_t at, uint64_t value, size_t bytes)
-{
-	while (b->len < at + bytes)
-		buf_char(b, 0);
-	memcpy(b->data + at, &value, bytes);
-}
-
-static void pad(struct buf *b)
-{
-	while (b->len % 4)
-		buf_char(b, 0);
-}
 
 static uint32_t add_string(struct buf *strings, const char *s)
 {

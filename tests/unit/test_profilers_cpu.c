@@ -4,12 +4,25 @@
 #include "profilers/sampling.h"
 #include <stdio.h>
 
-/* A window of two seconds: one living thread with `own_ns` of samples in a method of the user's. */
-static void examine(struct fixture *f, uint64_t own_ns, struct sampling_facts facts)
+/* A window of two seconds in which these samples were taken. */
+static void examine_samples(struct fixture *f, struct samples *s, struct sampling_facts facts)
 {
 	fixture_begin(f);
 	f->way = WAY_SAMPLES;
 	fixture_window(f->recording, 2000 * MS);
+	facts.named = true;
+	facts.period = 10 * MS;
+	facts.samples = s->list.n;
+	facts.cpus = 2;
+	struct exam live = { .recording = f->recording };
+	sampling_save(&live, s, &facts);
+	samples_free(s);
+	fixture_examine(f, "cpu-hotpaths");
+}
+
+/* One living thread with `own_ns` of samples in a method of the user's. */
+static void examine(struct fixture *f, uint64_t own_ns, struct sampling_facts facts)
+{
 	struct samples *s = samples_new();
 	bool new;
 	uint32_t frames[] = { samples_frame(s, "Shop.Tax.Compute", NULL, FRAME_CODE),
@@ -18,15 +31,10 @@ static void examine(struct fixture *f, uint64_t own_ns, struct sampling_facts fa
 	for (uint64_t ns = 0; ns < own_ns; ns += 10 * MS)
 		samples_add(s, ns / 1000, thread, stack, 10 * MS, 0);
 	s->threads.v[thread].cpu_ns = own_ns;
-	facts.named = facts.kernel = facts.kernel_names = true;
-	facts.period = 10 * MS;
-	facts.samples = facts.ends[UNWIND_ROOT] = s->list.n;
-	facts.cpus = 2;
+	facts.kernel = facts.kernel_names = true;
+	facts.ends[UNWIND_ROOT] = s->list.n;
 	facts.threads = 1;
-	struct exam live = { .recording = f->recording };
-	sampling_save(&live, s, &facts);
-	samples_free(s);
-	fixture_examine(f, "cpu-hotpaths");
+	examine_samples(f, s, facts);
 }
 
 static void processes_that_it_started_are_told_beside_it(void **state UNUSED)
@@ -79,25 +87,13 @@ static void collections_that_code_asks_for_are_told_from_garbage(void **state UN
 {
 	for (uint64_t induced = 2; induced < 9; induced += 6) {
 		struct fixture f;
-		fixture_begin(&f);
-		f.way = WAY_SAMPLES;
-		fixture_window(f.recording, 2000 * MS);
 		struct samples *s = samples_new();
 		bool new;
 		uint32_t thread = samples_thread(s, 11, &new);
 		uint32_t frame = samples_frame(s, "[garbage collection]", "libcoreclr.so", FRAME_GC);
 		samples_add(s, 0, thread, samples_stack(s, &frame, 1, UNWIND_ROOT, false), 1000 * MS, 0);
-		struct sampling_facts facts = { .named = true,
-						.period = 10 * MS,
-						.samples = 1,
-						.cpus = 2,
-						.cpu_ns = UINT64_MAX,
-						.collections = 10,
-						.induced = induced };
-		struct exam live = { .recording = f.recording };
-		sampling_save(&live, s, &facts);
-		samples_free(s);
-		fixture_examine(&f, "cpu-hotpaths");
+		struct sampling_facts facts = { .cpu_ns = UINT64_MAX, .collections = 10, .induced = induced };
+		examine_samples(&f, s, facts);
 		assert_string_equal(report_finding(f.report), induced > 5 ? "gc-induced" : "gc-heavy");
 		assert_int_equal(fixture_says(f.report, "8 of 10 collections were asked for by code"), induced > 5);
 		fixture_end(&f);
@@ -108,9 +104,6 @@ static void collections_that_code_asks_for_are_told_from_garbage(void **state UN
 static void the_largest_part_is_not_called_most(void **state UNUSED)
 {
 	struct fixture f;
-	fixture_begin(&f);
-	f.way = WAY_SAMPLES;
-	fixture_window(f.recording, 2000 * MS);
 	struct samples *s = samples_new();
 	bool new;
 	uint32_t thread = samples_thread(s, 11, &new);
@@ -119,12 +112,7 @@ static void the_largest_part_is_not_called_most(void **state UNUSED)
 		uint32_t frame = samples_frame(s, names[i], "libz.so", FRAME_NATIVE);
 		samples_add(s, i, thread, samples_stack(s, &frame, 1, UNWIND_ROOT, false), (400 - 50 * i) * MS, 0);
 	}
-	struct sampling_facts facts = { .named = true, .kernel = true, .period = 10 * MS, .samples = 3, .cpus = 2 };
-	facts.cpu_ns = UINT64_MAX;
-	struct exam live = { .recording = f.recording };
-	sampling_save(&live, s, &facts);
-	samples_free(s);
-	fixture_examine(&f, "cpu-hotpaths");
+	examine_samples(&f, s, (struct sampling_facts){ .kernel = true, .cpu_ns = UINT64_MAX });
 	assert_string_equal(report_finding(f.report), "outside-your-code");
 	assert_true(fixture_says(f.report, "none of your code on its stack; the largest part, 38 %, is in deflate."));
 	fixture_end(&f);
