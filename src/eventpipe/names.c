@@ -18,13 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No name that a compiler makes is nested deeper. The limit also bounds the time and the stack that a hostile one
+ * takes. */
+#define NESTING_MAX 64
+
 static const char *matching(const char *open, char up, char down)
 {
 	int depth = 0;
 	for (const char *p = open; *p; p++) {
-		if (*p == up)
-			depth++;
-		else if (*p == down && --depth == 0)
+		if (*p == up && ++depth > NESTING_MAX)
+			return NULL;
+		if (*p == down && --depth == 0)
 			return p;
 	}
 	return NULL;
@@ -92,6 +96,12 @@ static void show_arguments(const char *s, const char *end, struct buf *out)
 	buf_char(out, '>');
 }
 
+static bool part_starts(const char *s, size_t len, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	return len >= n && !memcmp(s, prefix, n);
+}
+
 /* "<Load>b__0_0", "<Load>g__Inner|3_0", "Load": the method it was written in, a local function by itself. */
 static void show_writer(const char *s, const char *end, struct buf *out)
 {
@@ -99,7 +109,7 @@ static void show_writer(const char *s, const char *end, struct buf *out)
 		const char *close = matching(s, '<', '>');
 		if (!close || close >= end)
 			break;
-		if (str_starts(close + 1, "g__")) {
+		if (part_starts(close + 1, (size_t)(end - close - 1), "g__")) {
 			s = close + 4;
 			const char *bar = memchr(s, '|', (size_t)(end - s));
 			end = bar ? bar : end;
@@ -154,10 +164,12 @@ static const char *show_made(const char *s, const char *end, struct buf *out)
 		buf_str(out, is_closure ? "(closure)" : "(anonymous)");
 		return skip_number(rest + (is_closure ? sizeof(closure) : sizeof(anonymous)) - 1, end);
 	}
-	if (*rest != 'c' || !name_ends(rest + 1, end))
+	/* <>c, and <>c__3 of a generic method */
+	const char *after = *rest == 'c' ? skip_number(rest + 1, end) : NULL;
+	if (!after || !name_ends(after, end))
 		return NULL;
 	buf_str(out, "(lambdas)");
-	return rest + 1;
+	return after;
 }
 
 static void show_type(const char *s, const char *end, bool whole, struct buf *out)
@@ -234,36 +246,42 @@ static void show_lambda(const char *rest, struct buf *out)
 		buf_str(out, "lambda in ");
 }
 
+/* The methods that a name was made from, outermost first: <Load>b__0 is "Load", <<Main>$>g__Inner|0_8 is "Main.Inner".
+ */
+static void show_path(const char *s, const char *end, struct buf *out)
+{
+	const char *close = s < end && *s == '<' ? matching(s, '<', '>') : NULL;
+	if (!close || close >= end || close == s + 1) {
+		buf_add(out, s, (size_t)(end - s));
+		return;
+	}
+	show_path(s + 1, close, out);
+	const char *rest = close + 1;
+	size_t len = (size_t)(end - rest);
+	if (part_starts(rest, len, "g__")) {
+		const char *bar = memchr(rest, '|', len);
+		buf_char(out, '.');
+		buf_add(out, rest + 3, (size_t)((bar ? bar : end) - (rest + 3)));
+	} else if (!part_starts(rest, len, "b__") && !(len == 1 && *rest == '$')) { /* <Main>$: top-level statements */
+		buf_add(out, rest, len);
+	}
+}
+
 /* A method name that may itself be made: <Load>b__0, <Load>g__Inner|1_0, or plain. */
 static void show_member(const char *space, const char *space_end, const char *name, struct buf *out)
 {
 	size_t len;
 	const char *rest, *inner = angle(name, &len, &rest);
-	bool lambda = inner && str_starts(rest, "b__"), local = inner && str_starts(rest, "g__");
-	if (lambda)
+	if (inner && str_starts(rest, "b__"))
 		show_lambda(rest, out);
 	if (space_end > space) {
 		show_type(space, space_end, true, out);
 		buf_char(out, '.');
 	}
-	if (!inner || !len) {
+	if (!inner || !len)
 		show_type(name, name + strlen(name), true, out);
-		return;
-	}
-	if (*inner == '<') { /* <<Main>$>b__0: made inside made */
-		size_t deeper_len;
-		const char *deeper = angle(inner, &deeper_len, &rest);
-		if (deeper)
-			inner = deeper, len = deeper_len;
-		rest = name + strlen(name);
-	}
-	buf_add(out, inner, len);
-	if (local) {
-		buf_char(out, '.');
-		buf_add(out, rest + 3, strcspn(rest + 3, "|"));
-	} else if (!lambda && !str_eq(rest, "$")) { /* <Main>$: top-level statements */
-		buf_str(out, rest);
-	}
+	else
+		show_path(name, name + strlen(name), out);
 }
 
 /* Pipe #1 stage #2 at line 36, clo: not the author's words. */

@@ -78,6 +78,36 @@ static void names_are_shown_as_written(void **state UNUSED)
 		{ "Program", "<Main>$", "Program.Main" },
 		{ "Program+<>c", "<<Main>$>b__0_0", "lambda in Program.Main" },
 		{ "Program+<<Main>$>d__0", "MoveNext", "Program.Main" },
+		/* Local functions of top-level programs: plain, static, in a closure, async, iterator, async iterator.
+		 */
+		{ "Program", "<<Main>$>g__Import|0_8", "Program.Main.Import" },
+		{ "Program+<>c", "<<Main>$>g__Import|0_8", "Program.Main.Import" },
+		{ "Program+<>c__DisplayClass0_0", "<<Main>$>g__Import|2", "Program.Main.Import" },
+		{ "Program+<<<Main>$>g__Import|0_8>d", "MoveNext", "Program.Main.Import" },
+		{ "Program+<>c__DisplayClass0_0+<<<Main>$>g__Import|2>d", "MoveNext", "Program.Main.Import" },
+		{ "Program+<<<Main>$>g__Lines|0_1>d", "System.IDisposable.Dispose", "Program.Main.Lines.Dispose" },
+		{ "Program+<<<Main>$>g__Rows|0_1>d", "MoveNextAsync", "Program.Main.Rows" },
+		{ "Program", "<<Main>$>g__Import|0_8[System.Int32]", "Program.Main.Import" },
+		{ "Shop.Orders+<<Load>g__Inner|3_0>d", "MoveNext", "Shop.Orders.Load.Inner" },
+		/* Lambdas of generic methods, constructors, static constructors, interfaces, and in local functions. */
+		{ "Shop.Orders+<>c__3`1[System.Int32]", "<Load>b__3_0", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c__DisplayClass3_0`1[System.Int32]", "<Load>b__0", "lambda in Shop.Orders.Load" },
+		{ "Shop.Orders+<>c", "<.ctor>b__3_0", "lambda in Shop.Orders..ctor" },
+		{ "Shop.Orders+<>c", "<.cctor>b__3_0", "lambda in Shop.Orders..cctor" },
+		{ "Shop.Orders+<>c", "<Shop.IPlace.Run>b__3_0", "lambda in Shop.Orders.Shop.IPlace.Run" },
+		{ "Program+<>c", "<<Main>$>b__0_41", "lambda 42 in Program.Main" },
+		/* Made by the compiler and not for a method of the author's: as they are. */
+		{ "Shop.Order", "<Clone>$", "Shop.Order.Clone" },
+		{ "Shop.Order", "<>n__0", "Shop.Order.<>n__0" },
+		{ "<PrivateImplementationDetails>", "ComputeStringHash",
+		  "<PrivateImplementationDetails>.ComputeStringHash" },
+		/* Cut short or not of the compiler's making. */
+		{ "Program", "<<Main>$>g__", "Program.Main." },
+		{ "Program", "<<Main>$>g__|", "Program.Main." },
+		{ "Program", "<<Main>$>g", "Program.Maing" },
+		{ "Program", "<<Main>$>", "Program.Main" },
+		{ "Program", "<<Main>$", "Program.<<Main>$" },
+		{ "Program", "<<<<<>>>>>g__X|0_0", "Program.<>.X" },
 		{ "System.Collections.Generic.List`1[System.__Canon]", "Add",
 		  "System.Collections.Generic.List<T>.Add" },
 		{ "System.Collections.Generic.Dictionary`2[System.Int32,System.__Canon]", "FindValue",
@@ -131,6 +161,10 @@ static void types_are_shown_as_written(void **state UNUSED)
 		{ "Shop.Orders+<<Load>g__Inner|3_0>d", "Shop.Orders.Inner" },
 		{ "Shop.Orders+<>c__DisplayClass3_0", "Shop.Orders.(closure)" },
 		{ "Shop.Orders+<>c", "Shop.Orders.(lambdas)" },
+		{ "Shop.Orders+<>c__3`1[System.Int32]", "Shop.Orders.(lambdas)<Int32>" },
+		{ "Shop.Orders+<>c__DisplayClass3_0`1[System.Int32]", "Shop.Orders.(closure)<Int32>" },
+		{ "Program+<<<Main>$>g__Import|0_8>d", "Program.Import" },
+		{ "Program+<>c__DisplayClass0_0+<<<Main>$>g__Import|2>d", "Program.(closure).Import" },
 		{ "<>f__AnonymousType0`2[System.Int32,System.__Canon]", "(anonymous)<Int32, T>" },
 		{ "System.Func`2[[Shop.A+<Step>d__14, Shop],[System.Int32, X]]", "System.Func<Step, Int32>" },
 		{ "Shop.<odd>x", "Shop.<odd>x" },
@@ -147,9 +181,10 @@ static void types_are_shown_as_written(void **state UNUSED)
 
 static void no_name_makes_trouble(void **state UNUSED)
 {
-	/* Every string of these characters up to a length: nothing reads past the end, nothing hangs. */
+	/* Every string of these characters up to a length: nothing reads past the end, nothing hangs. The last byte of
+	 * the memory is the last of the name, so that a sanitizer sees a read behind it. */
 	static const char letters[] = "a<>[]`1+,.";
-	char name[8];
+	char *name = mem_alloc(6);
 	struct buf out = { 0 };
 	for (unsigned n = 0; n < 100000; n++) {
 		unsigned rest = n;
@@ -162,7 +197,29 @@ static void no_name_makes_trouble(void **state UNUSED)
 		type_show(name, &out);
 		assert_true(out.len < 200);
 	}
+	mem_free(name);
 	buf_free(&out);
+}
+
+static void deep_names_cost_no_more_than_long_ones(void **state UNUSED)
+{
+	/* As long as the runtime's strings can be: with a search for the end at each bracket this would take minutes,
+	 * with a call for each level the stack. */
+	enum { LEN = 65000 };
+	static const char *const patterns[] = { "<", "[", "`1[", "<a>g__", "+<", "A`1[[" };
+	char *name = mem_alloc(LEN + 8);
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+		size_t step = strlen(patterns[i]), len = 0;
+		for (; len + step <= LEN; len += step)
+			memcpy(name + len, patterns[i], step);
+		name[len] = '\0';
+		struct buf out = { 0 };
+		method_show(name, name, &out);
+		type_show(name, &out);
+		assert_true(out.len < 20 * LEN);
+		buf_free(&out);
+	}
+	mem_free(name);
 }
 
 static void framework_is_told_from_user_code(void **state UNUSED)
@@ -397,6 +454,7 @@ int main(void)
 		cmocka_unit_test(names_are_shown_as_written),
 		cmocka_unit_test(types_are_shown_as_written),
 		cmocka_unit_test(no_name_makes_trouble),
+		cmocka_unit_test(deep_names_cost_no_more_than_long_ones),
 		cmocka_unit_test(framework_is_told_from_user_code),
 		cmocka_unit_test(addresses_find_their_method),
 		cmocka_unit_test(a_place_is_used_again),
