@@ -1,5 +1,6 @@
 #include "ipc/rights.h"
 #include "base/buf.h"
+#include "base/closer.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/image.h"
@@ -47,8 +48,13 @@ static int try_perf(pid_t pid, bool kernel)
 		.exclude_kernel = !kernel,
 		.exclude_callchain_kernel = !kernel,
 	};
-	CLOSE_FD int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? errno : 0;
+	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	struct closer *closer = closer_new();
+	closer_take(closer, &fd, 1);
+	closer_free(closer);
+	return 0;
 }
 
 static int try_memory(pid_t pid)

@@ -1,4 +1,5 @@
 #include "sampler/sampler.h"
+#include "base/closer.h"
 #include "base/fd.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -40,6 +41,7 @@ struct sampler {
 	VEC(int) events;
 	struct map_u64 threads;
 	int epoll;
+	struct closer *closer;
 	bool running, resting;
 };
 
@@ -143,10 +145,10 @@ static struct err *rings_open(struct sampler *s)
 	return s->rings.n ? NULL : err_new(ERR_UNSUPPORTED, "no cpu can be sampled");
 }
 
-static void ring_close(struct ring *r)
+static void ring_close(struct sampler *s, struct ring *r)
 {
 	munmap(r->page, r->size + (size_t)sysconf(_SC_PAGESIZE));
-	close(r->fd);
+	closer_take(s->closer, &r->fd, 1);
 	mem_free(r->whole);
 }
 
@@ -187,8 +189,7 @@ static bool open_on_cpus(struct sampler *s, const struct perf_event_attr *a, pid
 
 static void close_events(struct sampler *s)
 {
-	vec_each(fd, &s->events)
-		close(*fd);
+	closer_take(s->closer, s->events.v, s->events.n);
 	vec_clear(&s->events);
 	map_u64_clear(&s->threads);
 }
@@ -291,6 +292,7 @@ struct err *sampler_open(const struct sampler_config *config, struct sampler **r
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll < 0)
 		return err_errno(errno, "epoll");
+	s->closer = closer_new();
 	TRY(rings_open(s));
 	struct err *err = open_events(s);
 	/* Without CAP_PERFMON the user's part is open to the process's own user. Switches have no user's part. */
@@ -315,9 +317,10 @@ void sampler_free(struct sampler *s)
 	vec_free(&s->events);
 	map_u64_free(&s->threads);
 	vec_each(r, &s->rings)
-		ring_close(r);
+		ring_close(s, r);
 	vec_free(&s->rings);
 	fd_closep(&s->epoll);
+	closer_free(s->closer);
 	mem_free(s);
 }
 

@@ -1,12 +1,14 @@
 """Where threads wait, against what the patients timed themselves, on every runtime."""
 
 import os
+import select
 import unittest
 from pathlib import Path
 
-from drdotnet import Home, examine, for_each_result
+from drdotnet import DEADLINE_SECONDS, PROGRAM, Home, examine, for_each_result
 from patient import FRAMEWORKS, Patient, WebPatient
 
+GATE_CLOSE = Path(PROGRAM).parent / "tests" / "libgate_close.so"
 PLACES = "Where your code waits"
 # What the patient does -> what a report calls it.
 WORDS = {"futex": "an event or signal", "fifo": "a pipe", "socket": "a socket", "thread-sleep": "sleep",
@@ -37,6 +39,16 @@ def run_delay_ns(pid):
         except (FileNotFoundError, ProcessLookupError):
             pass
     return total
+
+
+def closers_at(gate):
+    """The processes that close descriptors for a drdotnet which was started with that gate."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text() == "drdotnet-closer\n" and str(gate).encode() in (process / "environ").read_bytes():
+                yield int(process.name)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
 
 
 class Kinds(unittest.TestCase):
@@ -133,6 +145,22 @@ class Special(unittest.TestCase):
         waiter = truth["waits"]["kinds"]["thread-sleep"]
         got = sum(times(report, waiter["method"]).values()) / report.data["facts"]["windowNs"]
         self.assertAlmostEqual(got, waiter["waited_ns"] / truth["since_mark_ns"], delta=0.35)
+
+    def test_the_report_does_not_wait_for_descriptors_to_be_closed(self):
+        """A kernel may take seconds to close each perf event; this one never ends."""
+        gate = self.home.path / "gate"
+        os.mkfifo(gate)
+        with Patient("switches", fx=FRAMEWORKS[-1], **{"switches.pairs": 2}) as patient:
+            done = self.home.run("off-cpu", patient.pid, "-d", "2s",
+                                 env={"LD_PRELOAD": str(GATE_CLOSE), "GATE_CLOSE": str(gate)})
+            self.assertEqual(done.code, 0, done)
+            closers = [os.pidfd_open(pid) for pid in closers_at(gate)]
+            self.assertTrue(closers, "nothing was left to be closed: the test shows nothing")
+        writer = os.open(gate, os.O_RDWR)
+        for closer in closers:
+            self.assertTrue(select.select([closer], [], [], DEADLINE_SECONDS)[0], "it does not end")
+            os.close(closer)
+        os.close(writer)
 
     def test_pages_that_are_not_there(self):
         with Patient("faults") as patient:

@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "base/arena.h"
+#include "base/closer.h"
 #include "base/cursor.h"
 #include "base/fd.h"
 #include "base/filemap.h"
@@ -709,6 +710,26 @@ static void test_str_distance(void **state)
 	assert_int_equal(str_distance("", longer), SIZE_MAX);
 }
 
+/* The other end of a pipe sees its end once nobody has it any more: not we, not the closer. */
+static void descriptors_are_closed_elsewhere(void **state UNUSED)
+{
+	enum { MANY = 600 }; /* more than a message takes */
+	int ends[2], fds[MANY];
+	char byte;
+	for (int with = 0; with < 2; with++) {
+		struct closer *c = with ? closer_new() : NULL;
+		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+		for (size_t i = 0; i < MANY; i++)
+			assert_true((fds[i] = fcntl(ends[1], F_DUPFD_CLOEXEC, 3)) >= 0);
+		close(ends[1]);
+		closer_take(c, fds, MANY);
+		assert_int_equal(fcntl(fds[0], F_GETFD), -1);
+		closer_free(c);
+		assert_int_equal(read(ends[0], &byte, 1), 0);
+		close(ends[0]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -742,6 +763,7 @@ int main(void)
 		cmocka_unit_test(a_fault_elsewhere_stays_one),
 		cmocka_unit_test(vectors_grow),
 		cmocka_unit_test(libraries_open_when_needed),
+		cmocka_unit_test(descriptors_are_closed_elsewhere),
 		cmocka_unit_test(home_follows_the_environment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,17 @@
+#pragma once
+/* A process that closes descriptors, so that nobody waits for it.
+ *
+ * To close the last descriptor of a perf event the kernel has to reach the thread that the event counts. Where that
+ * thread switches often, or the machine is busy or virtual, this takes anything up to seconds for each. The closer gets
+ * the descriptors over a socket; our own close() then only drops a reference. It holds nothing else of ours, outlives
+ * us, and ends when it has closed all. */
+
+#include "base/err.h"
+
+struct closer;
+/* NULL when it cannot be started. */
+struct closer *closer_new(void);
+/* Closes them, here or there: they are not ours any more. closer NULL: here. */
+void closer_take(struct closer *c, const int *fds, size_t n);
+/* NULL is fine. */
+void closer_free(struct closer *c);
