@@ -192,20 +192,27 @@ int file_open_below(const char *root, const char *path, int flags)
 	return folder ? fd_steal(&found) : open_found(found, flags);
 }
 
+struct err *file_create(const char *path, const void *data, size_t len, mode_t mode, bool sync)
+{
+	CLOSE_FD int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	if (fd < 0)
+		return err_errno(errno, "create '%s'", path);
+	struct err *err = write_all(fd, path, data, len);
+	if (!err && sync && fsync(fd) < 0)
+		err = err_errno(errno, "sync '%s'", path);
+	if (err)
+		unlink(path);
+	return err;
+}
+
 static struct err *put(const char *path, const void *data, size_t len, mode_t mode, bool sync)
 {
 	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
 	/* In a folder like /tmp anybody may have laid a file or a link there. */
 	unlink(temp);
-	CLOSE_FD int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-	if (fd < 0)
-		return err_errno(errno, "create '%s'", temp);
-	struct err *err = write_all(fd, path, data, len);
-	if (!err && sync && fsync(fd) < 0)
-		err = err_errno(errno, "sync '%s'", path);
-	if (!err && rename(temp, path) < 0)
-		err = err_errno(errno, "rename to '%s'", path);
-	if (err) {
+	TRY(file_create(temp, data, len, mode, sync));
+	if (rename(temp, path) < 0) {
+		struct err *err = err_errno(errno, "rename to '%s'", path);
 		unlink(temp);
 		return err;
 	}

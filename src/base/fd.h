@@ -45,6 +45,8 @@ int file_open_regular(const char *path, int flags);
 int file_open_below(const char *root, const char *path, int flags);
 /* The rest of an open file, at most max bytes (more is ERR_BAD_DATA); name is for messages. Appends to out. */
 struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) MUST_USE;
+/* A file that must not be there yet, never what somebody laid there; none is left when it fails. */
+struct err *file_create(const char *path, const void *data, size_t len, mode_t mode, bool sync) MUST_USE;
 /* Temporary name beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
 /* The same against our own death only, not against the machine's: one of many files for which dir_sync() follows. */

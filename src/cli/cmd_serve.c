@@ -1,12 +1,18 @@
 /* drdotnet serve: the REST API and the web UI. */
 
+#include "base/buf.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/commands.h"
+#include "server/client.h"
 #include "server/server.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LINK_MS 10000
+#define LINK_BYTES_MAX ((size_t)64 << 10)
 
 /* Of the contract: on unless the variable says no. */
 static struct err *switched_on(const struct args *args, const char *option, const char *variable, bool *ret)
@@ -84,6 +90,26 @@ static struct err *read_work(const struct args *args, struct server_options *o)
 	return NULL;
 }
 
+/* Of the one that runs already: it is asked by the socket in the home, as its port may be any. */
+static struct err *print_link(const char *listen)
+{
+	const char *colon = strrchr(listen, ':');
+	CLEANUP(mem_freep) char *url = mem_printf("http://localhost%s", colon ? colon : "");
+	CLEANUP(client_freep) struct client *client = NULL;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(json_decrefp) json_t *answer = NULL;
+	struct client_order order = { .url = url, .method = "GET", .path = "/api/link", .way = CLIENT_LOCAL_ONLY };
+	struct deadline deadline = deadline_in_ms(LINK_MS);
+	TRY(client_open(&order, deadline, &client));
+	TRY(client_read_all(client, LINK_BYTES_MAX, deadline, &text));
+	TRY(json_parse(buf_cstr(&text), text.len, LINK_BYTES_MAX, &answer));
+	const char *link = json_get_str(answer, "link", NULL);
+	if (client_status(client) != 200 || !link)
+		return err_new(ERR_IO, "the server does not tell its link: %s", json_get_str(answer, "detail", ""));
+	printf("%s\n", link);
+	return NULL;
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
@@ -96,6 +122,8 @@ static struct err *run(const struct args *args, int *ret_exit)
 						 : SERVER_LISTEN_DEFAULT,
 		.on_ready = on_ready,
 	};
+	if (args_has(args, "--link"))
+		return print_link(o.listen);
 	TRY(read_auth(args, &o, &hosts));
 	TRY(read_work(args, &o));
 	TRY(switched_on(args, "--no-web-ui", "WEB_UI_ENABLED", &o.web_ui));
@@ -111,11 +139,10 @@ static const struct option options[] = {
 	{ .name = "--listen",
 	  .value = "ADDR:PORT",
 	  .help = "Where to listen (127.0.0.1:9292); port 0 takes a free one" },
-	{ .name = "--token",
-	  .value = "TOKEN",
-	  .help = "What opens everything; otherwise one is made where it is needed" },
+	{ .name = "--link", .help = "Print the link of the server that runs already, and serve nothing" },
+	{ .name = "--token", .value = "TOKEN", .help = "What opens everything; otherwise one is made and kept" },
 	{ .name = "--read-token", .value = "TOKEN", .help = "What opens reading only" },
-	{ .name = "--no-auth", .help = "No token anywhere: whoever can reach it may examine everything" },
+	{ .name = "--no-auth", .help = "No token: whoever can reach it, every local user too, may examine everything" },
 	{ .name = "--allow-host",
 	  .value = "NAME",
 	  .help = "A further name it is known by, as behind a proxy",
@@ -143,13 +170,18 @@ const struct command cmd_serve = {
 	.name = "serve",
 	.summary = "Serve the web UI and the REST API.",
 	.example = "drdotnet serve                          http://127.0.0.1:9292, for this machine only\n"
-		   "drdotnet serve --listen 127.0.0.1:0     on any free port; the address is printed\n"
-		   "drdotnet serve --listen 0.0.0.0:9292    for others too, with a token\n",
-	.details = "The address is printed on standard output once it can be reached. On another address than the "
-		   "machine's own loopback a token is needed: the link that is printed holds it; programs send "
-		   "'Authorization: Bearer TOKEN'. DRDOTNET_TOKEN, DRDOTNET_READ_TOKEN, DRDOTNET_AUTH=none, "
-		   "DRDOTNET_LISTEN and DRDOTNET_ALLOWED_HOSTS say the same as the options.\n\n"
-		   "Ends with SIGINT or SIGTERM; what runs then is cancelled and keeps what it has.",
+		   "drdotnet serve --link                   the link of that server again\n"
+		   "drdotnet serve --listen 127.0.0.1:0     on any free port; the link is printed\n"
+		   "drdotnet serve --listen 0.0.0.0:9292    for other machines too\n",
+	.details =
+		"The link is printed on standard output once the server can be reached. It holds the token, which is "
+		"needed on every address, since any user of this machine reaches 127.0.0.1; programs send "
+		"'Authorization: Bearer TOKEN'. The token is kept in the file 'token' of the home and is the same "
+		"after a restart; one that was given is not printed and not kept. Commands with --server, run by "
+		"root or by the user of the server with the same home, need none on this machine: they use the "
+		"socket PORT.sock of the home. DRDOTNET_TOKEN, DRDOTNET_READ_TOKEN, DRDOTNET_AUTH=none, "
+		"DRDOTNET_LISTEN and DRDOTNET_ALLOWED_HOSTS say the same as the options.\n\n"
+		"Ends with SIGINT or SIGTERM; what runs then is cancelled and keeps what it has.",
 	.options = options,
 	.run = run,
 };

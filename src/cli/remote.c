@@ -20,7 +20,9 @@
 
 const struct option remote_options[] = {
 	{ .name = "--server", .value = "URL", .help = "Do it on the machine where 'drdotnet serve' runs" },
-	{ .name = "--token", .value = "TOKEN", .help = "What that server wants; else $DRDOTNET_TOKEN" },
+	{ .name = "--token",
+	  .value = "TOKEN",
+	  .help = "What that server wants; else $DRDOTNET_TOKEN. Your own server on this machine wants none" },
 	{ .name = "--ca-file", .value = "FILE", .help = "Trust these certificates (PEM) instead of the system's" },
 	{ 0 },
 };
@@ -227,6 +229,7 @@ static void interrupt(const struct remote *r, const struct client *c)
 				      .path = path,
 				      .token = r->token,
 				      .ca_file = r->ca_file,
+				      .way = r->token ? CLIENT_NETWORK : CLIENT_LOCAL_FIRST,
 				      .type = "application/json",
 				      .body = "" };
 	err_ignore(client_open(&order, deadline_in_ms(INTERRUPT_MS), &ask));
@@ -278,6 +281,7 @@ struct err *remote_run(const struct remote *r, int argc, char **argv, int *ret_e
 				      .path = "/api/commands",
 				      .token = r->token,
 				      .ca_file = r->ca_file,
+				      .way = r->token ? CLIENT_NETWORK : CLIENT_LOCAL_FIRST,
 				      .type = "application/json",
 				      .body = body.data,
 				      .body_len = body.len };

@@ -2,7 +2,8 @@
  * that --server names.
  *
  * The private server listens on a free loopback port with a token made for this run; nobody else on the machine can use
- * it. Knows nothing of drdotnet but `drdotnet serve`. */
+ * it. The token of another server of our own on this machine comes from `drdotnet serve --link`. Knows nothing of
+ * drdotnet but `drdotnet serve`. */
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -29,13 +30,14 @@
 struct desktop {
 	pid_t server; /* 0 = none of ours */
 	char url[URL_MAX];
-	char token[49];
+	char token[200];  /* "" = none is known: the page asks for it */
 	const char *open; /* address to begin with */
+	bool entered;	  /* the token has been shown */
 };
 
 /* ---- the private server ---- */
 
-static struct err *make_token(char ret[49])
+static struct err *make_token(char *ret)
 {
 	uint8_t raw[24];
 	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
@@ -76,34 +78,67 @@ static struct err *read_line(int fd, char *ret, size_t size, struct deadline dea
 	return NULL;
 }
 
-static struct err *start_server(struct desktop *d)
+/* `drdotnet serve --listen LISTEN MORE`, which ends with us; *ret_from is what it prints. */
+static struct err *spawn(const char *program, const char *listen, const char *more, pid_t *ret, int *ret_from)
 {
-	CLEANUP(mem_freep) char *program = find_program();
 	int out[2];
-	TRY(make_token(d->token));
-	/* Through the environment: words of a command line are seen by everybody. */
-	setenv("DRDOTNET_TOKEN", d->token, 1);
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return err_errno(errno, "make a pipe");
-	CLOSE_FD int from = out[0];
-	pid_t starter = getpid();
-	d->server = fork();
-	if (d->server == 0) {
+	pid_t starter = getpid(), pid = fork();
+	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (getppid() != starter || dup2(out[1], STDOUT_FILENO) < 0)
 			_exit(1);
-		execlp(program, "drdotnet", "serve", "--listen", "127.0.0.1:0", (char *)NULL);
+		execlp(program, "drdotnet", "serve", "--listen", listen, more, (char *)NULL);
 		_exit(127);
 	}
 	close(out[1]);
-	unsetenv("DRDOTNET_TOKEN");
-	if (d->server < 0) {
-		d->server = 0;
-		return err_errno(errno, "start the server");
+	if (pid < 0) {
+		close(out[0]);
+		return err_errno(errno, "start '%s serve'", program);
 	}
+	*ret = pid;
+	*ret_from = out[0];
+	return NULL;
+}
+
+static struct err *start_server(struct desktop *d)
+{
+	CLEANUP(mem_freep) char *program = find_program();
+	CLOSE_FD int from = -1;
+	TRY(make_token(d->token));
+	/* Through the environment: words of a command line are seen by everybody. */
+	setenv("DRDOTNET_TOKEN", d->token, 1);
+	struct err *err = spawn(program, "127.0.0.1:0", NULL, &d->server, &from);
+	unsetenv("DRDOTNET_TOKEN");
+	TRY(err);
 	TRY_WRAP(read_line(from, d->url, sizeof(d->url), deadline_in_ms(START_MS)), "'%s serve' does not start",
 		 program);
+	d->open = d->url;
 	return str_starts(d->url, "http://") ? NULL : err_new(ERR_IO, "'%s serve' does not say where it is", program);
+}
+
+/* Of a server of ours on this machine. Another one's is not told, and its page asks for it. */
+static void ask_token(struct desktop *d)
+{
+	CLEANUP(mem_freep) char *program = find_program();
+	CLOSE_FD int from = -1;
+	char link[URL_MAX] = "";
+	pid_t pid;
+	const char *host = strstr(d->url, "://") + 3, *colon = strrchr(host, ':');
+	bool local = str_starts(host, "127.") || str_starts(host, "localhost:") || str_starts(host, "[::1]:");
+	if (!local || !colon || strstr(d->open, "token="))
+		return;
+	struct err *err = spawn(program, host, "--link", &pid, &from);
+	if (!err) {
+		err = read_line(from, link, sizeof(link), deadline_in_ms(START_MS));
+		kill(pid, SIGTERM);
+		waitpid(pid, NULL, 0);
+	}
+	const char *token = strstr(link, "token=");
+	if (!err && token)
+		str_copy(d->token, sizeof(d->token), token + strlen("token="));
+	err_free(err);
 }
 
 static void stop_server(struct desktop *d)
@@ -195,6 +230,17 @@ static void on_title(WebKitWebView *view, GParamSpec *spec, gpointer user)
 	gtk_window_set_title(GTK_WINDOW(user), str_empty(title) ? "drdotnet" : title);
 }
 
+/* The token went into a cookie and out of the address: now to where one wanted. */
+static void on_load(WebKitWebView *view, WebKitLoadEvent event, gpointer user)
+{
+	struct desktop *d = user;
+	if (event != WEBKIT_LOAD_COMMITTED || d->entered)
+		return;
+	d->entered = true;
+	if (!str_eq(d->open, d->url))
+		webkit_web_view_load_uri(view, d->open);
+}
+
 static void show(struct desktop *d)
 {
 	/* Under LANG=C.UTF-8 WebKit calls its language "C", which pages that format numbers do not survive. */
@@ -209,10 +255,12 @@ static void show(struct desktop *d)
 	gtk_container_add(GTK_CONTAINER(window), view);
 	g_signal_connect(window, "destroy", G_CALLBACK(gtk_main_quit), NULL);
 	g_signal_connect(view, "decide-policy", G_CALLBACK(on_decide), d);
+	g_signal_connect(view, "load-changed", G_CALLBACK(on_load), d);
 	g_signal_connect(view, "notify::title", G_CALLBACK(on_title), window);
 	g_signal_connect(context, "download-started", G_CALLBACK(on_download), window);
 	CLEANUP(mem_freep)
 	char *first = d->token[0] ? mem_printf("%s/?token=%s", d->url, d->token) : mem_strdup(d->open);
+	d->entered = !d->token[0];
 	webkit_web_view_load_uri(WEBKIT_WEB_VIEW(view), first);
 	gtk_widget_show_all(window);
 	gtk_main();
@@ -244,6 +292,7 @@ static struct err *use_server(struct desktop *d, const char *url)
 		return err_new(ERR_USAGE, "the address is too long");
 	memcpy(d->url, url, len);
 	d->open = url;
+	ask_token(d);
 	return NULL;
 }
 

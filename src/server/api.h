@@ -48,6 +48,7 @@ struct err *api_command(struct request *r) MUST_USE;
 struct err *api_command_interrupt(struct request *r) MUST_USE;
 struct err *api_login(struct request *r) MUST_USE;
 struct err *api_logout(struct request *r) MUST_USE;
+struct err *api_link(struct request *r) MUST_USE;
 struct err *api_share_open(struct request *r) MUST_USE;
 struct err *api_share(struct request *r) MUST_USE;
 struct err *api_shares(struct request *r) MUST_USE;

@@ -1,4 +1,4 @@
-/* Signing in, and share links. */
+/* Signing in, the link, and share links. */
 
 #include "server/api.h"
 #include "server/auth.h"
@@ -29,8 +29,22 @@ struct err *api_login(struct request *r)
 
 struct err *api_logout(struct request *r)
 {
-	respond_header(r, "Set-Cookie", "drdotnet_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+	respond_header(r, "Set-Cookie", auth_no_cookie(r));
 	respond(r, 204, NULL);
+	return NULL;
+}
+
+/* For whoever could read the file of the token anyway; over TCP nobody is told what he has shown already. */
+struct err *api_link(struct request *r)
+{
+	if (r->peer != LOCAL_TRUSTED)
+		return err_new(ERR_DENIED, "the link is told by the socket in the home only: 'drdotnet serve --link'");
+	CLEANUP(mem_freep) char *link = server_link(r->server);
+	struct jsonw w = respond_json(r, 200);
+	jsonw_object(&w, NULL);
+	jsonw_str(&w, "link", link);
+	jsonw_object_end(&w);
+	respond_header(r, "Cache-Control", "no-store");
 	return NULL;
 }
 

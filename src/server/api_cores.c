@@ -31,8 +31,7 @@ typedef VEC(struct core_file) core_files;
 
 static char *folder_of(const struct request *r)
 {
-	const char *sessions = store_sessions_dir(r->server->store);
-	return mem_printf("%.*s/cores", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	return mem_printf("%s/cores", r->server->home);
 }
 
 bool api_core_name(const char *name)

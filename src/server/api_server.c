@@ -91,7 +91,7 @@ struct err *api_server(struct request *r)
 	jsonw_num(&w, "uptimeSeconds", (double)(clock_mono_ns() - r->server->start_ns) / 1e9);
 	jsonw_bool(&w, "root", geteuid() == 0);
 	jsonw_str(&w, "scope", r->scope == SCOPE_FULL ? "full" : "read");
-	static const char *const modes[] = { [AUTH_LOOPBACK] = "loopback", [AUTH_TOKEN] = "token", [AUTH_OFF] = "off" };
+	static const char *const modes[] = { [AUTH_TOKEN] = "token", [AUTH_OFF] = "off" };
 	jsonw_i64(&w, "cores", sysconf(_SC_NPROCESSORS_ONLN));
 	jsonw_bool(&w, "exposed", http_exposed(r->server->http));
 	jsonw_str(&w, "auth", modes[auth_mode(r->server->auth)]);

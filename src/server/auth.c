@@ -1,5 +1,6 @@
 #include "server/auth.h"
 #include "server/route.h"
+#include "server/token.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -12,11 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#define TOKEN_BYTES 24
-#define TOKEN_MIN 12
 #define COOKIE "drdotnet_token"
 #define SHARE_COOKIE "drdotnet_share"
 #define FAILURES_MAX 30
@@ -26,7 +24,7 @@
 #define DAY_NS ((int64_t)86400 * 1000000000)
 
 struct share {
-	char token[2 * TOKEN_BYTES + 1], guid[37];
+	char token[TOKEN_LEN + 1], guid[37];
 	int64_t created_ns, expires_ns;
 };
 
@@ -34,23 +32,13 @@ struct auth {
 	enum auth_mode mode;
 	char *token, *read_token;
 	char **hosts;
-	bool tls;
+	bool tls, check_host;
 	char *shares_path;
 	pthread_mutex_t lock; /* of all below */
 	VEC(struct share) shares;
 	uint64_t failures_since_ns;
 	unsigned failures;
 };
-
-static struct err *random_hex(char *ret, size_t bytes)
-{
-	uint8_t raw[TOKEN_BYTES];
-	if (getrandom(raw, bytes, 0) != (ssize_t)bytes)
-		return err_errno(errno, "get random bytes");
-	for (size_t i = 0; i < bytes; i++)
-		snprintf(ret + 2 * i, 3, "%02x", raw[i]);
-	return NULL;
-}
 
 /* As long for a wrong token as for a right one. */
 static bool same(const char *a, const char *b)
@@ -81,7 +69,7 @@ static void read_shares(struct auth *a)
 				   .expires_ns = json_get_int(o, "expiresUnixNs", 0) };
 		str_copy(s.token, sizeof(s.token), json_get_str(o, "token", ""));
 		str_copy(s.guid, sizeof(s.guid), json_get_str(o, "guid", ""));
-		if (strlen(s.token) == 2 * TOKEN_BYTES)
+		if (strlen(s.token) == TOKEN_LEN)
 			vec_push(&a->shares, s);
 	}
 	json_decref(j);
@@ -132,7 +120,7 @@ struct err *auth_share(struct auth *a, const char *guid, uint64_t days, struct j
 	struct share s = { .created_ns = clock_real_ns() };
 	s.expires_ns = s.created_ns + (int64_t)days * DAY_NS;
 	str_copy(s.guid, sizeof(s.guid), guid);
-	TRY(random_hex(s.token, TOKEN_BYTES));
+	TRY(token_make(s.token));
 	pthread_mutex_lock(&a->lock);
 	forget_expired(a);
 	struct err *err = a->shares.n >= SHARES_MAX
@@ -252,10 +240,18 @@ bool auth_origin_ok(const struct auth *a, const char *origin, const char *host_t
 
 /* ---- tokens ---- */
 
-/* The value of a cookie, in the arena. */
-static const char *cookie(struct request *r, const char *name)
+/* Browsers keep the cookies of all ports of a host together: two servers on one machine would sign each other out. */
+static const char *cookie_name(struct request *r, const char *name)
 {
-	const char *text = request_header(r, "Cookie");
+	const char *host = request_header(r, "Host"), *colon = host ? strrchr(host, ':') : NULL;
+	uint64_t port;
+	return colon && str_to_u64(colon + 1, &port) ? arena_printf(&r->arena, "%s_%u", name, (unsigned)port) : name;
+}
+
+/* The value of a cookie, in the arena. */
+static const char *cookie(struct request *r, const char *base)
+{
+	const char *text = request_header(r, "Cookie"), *name = cookie_name(r, base);
 	size_t len = strlen(name);
 	for (const char *p = text; p && *p;) {
 		p += strspn(p, "; ");
@@ -303,7 +299,12 @@ const char *auth_cookie(struct auth *a, struct request *r, const char *token)
 		return NULL;
 	}
 	return arena_printf(&r->arena, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s",
-			    share ? SHARE_COOKIE : COOKIE, token, 30 * 86400, a->tls ? "; Secure" : "");
+			    cookie_name(r, share ? SHARE_COOKIE : COOKIE), token, 30 * 86400, a->tls ? "; Secure" : "");
+}
+
+const char *auth_no_cookie(struct request *r)
+{
+	return arena_printf(&r->arena, "%s=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", cookie_name(r, COOKIE));
 }
 
 /* What a share link opens: everything about its session that only reads, and what a page needs beside it. */
@@ -346,18 +347,42 @@ static bool is_foreign(const struct auth *a, const struct request *r)
 	return other && !origin && (changes || !str_eq(mode, "navigate"));
 }
 
+/* NULL when it is none. */
+static const char *decode_base64(struct arena *arena, const char *text)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t n = strspn(text, digits), len = 0;
+	char *out = arena_alloc(arena, n + 1);
+	uint32_t bits = 0;
+	for (size_t i = 0; i < n; i++) {
+		bits = bits << 6 | (uint32_t)(strchr(digits, text[i]) - digits);
+		if (i % 4)
+			out[len++] = (char)(bits >> (6 - 2 * (i % 4)));
+	}
+	out[len] = '\0';
+	return text[n + strspn(text + n, "=")] ? NULL : out;
+}
+
+/* Of the header: the word itself, or for programs that know nothing but an address with a password in it, that one. */
+static const char *shown_token(struct request *r)
+{
+	const char *text = request_header(r, "Authorization");
+	if (text && !strncasecmp(text, "Bearer ", 7))
+		return text + 7 + strspn(text + 7, " ");
+	if (!text || strncasecmp(text, "Basic ", 6) != 0)
+		return NULL;
+	const char *both = decode_base64(&r->arena, text + 6), *colon = both ? strchr(both, ':') : NULL;
+	return colon ? colon + 1 : "";
+}
+
 static void identify(struct auth *a, struct request *r)
 {
-	const char *bearer = request_header(r, "Authorization"), *token = NULL;
-	if (bearer && !strncasecmp(bearer, "Bearer ", 7))
-		token = bearer + 7 + strspn(bearer + 7, " ");
+	const char *token = shown_token(r);
 	enum scope given = scope_of(a, token ? token : cookie(r, COOKIE));
-	if (a->mode != AUTH_TOKEN)
-		/* A token may still narrow what one does. */
-		r->scope = given == SCOPE_READ ? SCOPE_READ : SCOPE_FULL;
-	else
-		r->scope = given;
-	if (token && given == SCOPE_NONE && a->mode == AUTH_TOKEN)
+	bool known = a->mode == AUTH_OFF || r->peer == LOCAL_TRUSTED;
+	/* A token may still narrow what one does. */
+	r->scope = !known ? given : given == SCOPE_READ ? SCOPE_READ : SCOPE_FULL;
+	if (token && given == SCOPE_NONE && !known)
 		count_failure(a);
 }
 
@@ -365,7 +390,7 @@ void auth_check(struct auth *a, struct request *r)
 {
 	bool open = !r->route || r->route->scope == SCOPE_NONE;
 	identify(a, r);
-	if (a->mode != AUTH_TOKEN && !auth_host_ok(a, request_header(r, "Host"))) {
+	if (a->check_host && r->peer == LOCAL_NONE && !auth_host_ok(a, request_header(r, "Host"))) {
 		refuse(r, 421,
 		       "this name is not known as one of ours (DNS rebinding?): use an IP address or localhost, or "
 		       "start the server with --allow-host NAME");
@@ -389,8 +414,8 @@ void auth_check(struct auth *a, struct request *r)
 		refuse(r, 403, "this token may only look: this needs the full one");
 	else
 		refuse(r, 401,
-		       "a token is needed: open the link that the server printed, or send 'Authorization: Bearer "
-		       "TOKEN'");
+		       "a token is needed: open the link that 'drdotnet serve' printed and 'drdotnet serve --link' "
+		       "prints again, or send 'Authorization: Bearer TOKEN'");
 }
 
 /* ---- life ---- */
@@ -399,9 +424,7 @@ static struct err *take_token(const char *given, const char *what, char **ret)
 {
 	if (str_empty(given))
 		return NULL;
-	if (strlen(given) < TOKEN_MIN || strpbrk(given, " \t\r\n;,\"\\"))
-		return err_new(ERR_USAGE, "%s must have %d characters at least, without blanks, quotes, ';' and ','",
-			       what, TOKEN_MIN);
+	TRY(token_check(given, what));
 	*ret = mem_strdup(given);
 	return NULL;
 }
@@ -419,11 +442,11 @@ struct err *auth_new(const struct auth_options *o, struct auth **ret)
 		vec_push(&hosts, mem_strdup(*h));
 	vec_push(&hosts, NULL);
 	a->hosts = hosts.v;
-	a->mode = o->off ? AUTH_OFF : o->loopback && !a->token ? AUTH_LOOPBACK : AUTH_TOKEN;
-	if (a->mode == AUTH_TOKEN && !a->token) {
-		a->token = mem_zalloc(2 * TOKEN_BYTES + 1);
-		TRY(random_hex(a->token, TOKEN_BYTES));
-	}
+	a->mode = o->off ? AUTH_OFF : AUTH_TOKEN;
+	/* Who gives a token may have put a proxy in front, which has names that we do not know. */
+	a->check_host = o->off || (o->loopback && !a->token);
+	if (a->mode == AUTH_TOKEN && !a->token)
+		TRY(token_keep(o->token_path, &a->token));
 	read_shares(a);
 	*ret = STEAL(a);
 	return NULL;

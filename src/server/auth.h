@@ -1,6 +1,8 @@
 #pragma once
-/* Who may do what. On a loopback address everybody who reaches us may do everything, as on the command line; on any
- * other a token is needed. Browsers are the danger in between: pages of other sites can make them send requests here.
+/* Who may do what. Over TCP a token is needed on every address, loopback too: every user of the machine, and containers
+ * on its network, reach that one, and we see more than they do. By the socket in the home (server/local.h) come root
+ * and our own user, who need none. Browsers are the danger in between: pages of other sites can make them send requests
+ * here.
  *
  * Checks headers only; knows no HTTP library. Any thread. */
 
@@ -8,27 +10,29 @@
 
 struct auth;
 struct auth_options {
-	bool loopback;			/* we listen there only */
+	bool loopback;			/* we listen there only: names that are not ours are refused */
 	bool off;			/* said explicitly: no token anywhere */
-	const char *token, *read_token; /* given; NULL = none */
+	const char *token, *read_token; /* given; NULL = the one that is kept, or none */
 	const char *const *hosts;	/* names that we are known by, ended by NULL; NULL = none */
 	bool tls;
-	const char *shares_path; /* where share links are kept */
+	const char *token_path, *shares_path; /* where the token and share links are kept */
 };
-/* ERR_USAGE when a token is too short to be one. */
+/* ERR_USAGE when a token is too short to be one; ERR_DENIED when the file of the kept one is not safe. */
 struct err *auth_new(const struct auth_options *options, struct auth **ret) MUST_USE;
 void auth_free(struct auth *a);
 DEFINE_CLEANUP(auth_free, struct auth *)
 
 /* The token that opens everything, to be shown to whoever started us; NULL when none is needed. */
 const char *auth_token(const struct auth *a);
-enum auth_mode { AUTH_LOOPBACK, AUTH_TOKEN, AUTH_OFF };
+enum auth_mode { AUTH_TOKEN, AUTH_OFF };
 enum auth_mode auth_mode(const struct auth *a);
 
 /* Sets r->scope, or answers why not. Called with the route known; NULL = a page. */
 void auth_check(struct auth *a, struct request *r);
 /* The cookie for whoever showed this token; NULL when it is wrong. The arena's. */
 const char *auth_cookie(struct auth *a, struct request *r, const char *token);
+/* The one that takes it away. */
+const char *auth_no_cookie(struct request *r);
 bool auth_too_many_failures(struct auth *a);
 
 /* Share links: one session, read-only, until they expire. */

@@ -1,6 +1,7 @@
 #include "server/client.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "server/local.h"
 #include "server/tls.h"
 #include "version.h"
 #include <errno.h>
@@ -115,6 +116,23 @@ static struct err *connect_to(const struct place *p, struct deadline deadline, i
 	}
 	freeaddrinfo(found);
 	return err;
+}
+
+static bool is_loopback(const char *host)
+{
+	return str_eq_nocase(host, "localhost") || str_starts(host, "127.") || str_eq(host, "::1");
+}
+
+/* *ret stays -1 when the network is to be used. */
+static struct err *connect_local(const struct place *p, enum client_way way, struct deadline deadline, int *ret)
+{
+	if (way == CLIENT_NETWORK || !is_loopback(p->host))
+		return NULL;
+	struct err *err = local_connect((unsigned)atoi(p->port), deadline, ret);
+	if (way == CLIENT_LOCAL_ONLY)
+		return err;
+	err_free(err);
+	return NULL;
 }
 
 /* ---- bytes ---- */
@@ -273,8 +291,11 @@ struct err *client_open(const struct client_order *o, struct deadline deadline, 
 	CLEANUP(place_fini) struct place p = { 0 };
 	c->fd = -1;
 	TRY(read_url(o->url, &p));
-	TRY_WRAP(connect_to(&p, deadline, &c->fd), "%s cannot be reached", o->url);
-	if (p.tls)
+	TRY(connect_local(&p, o->way, deadline, &c->fd));
+	bool local = c->fd >= 0;
+	if (!local)
+		TRY_WRAP(connect_to(&p, deadline, &c->fd), "%s cannot be reached", o->url);
+	if (p.tls && !local)
 		TRY_WRAP(start_tls(c, &p, o->ca_file, deadline), "%s", o->url);
 	TRY_WRAP(send_request(c, o, &p, deadline), "%s", o->url);
 	TRY_WRAP(read_head(c, deadline), "%s", o->url);

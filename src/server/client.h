@@ -7,6 +7,11 @@
 #include "base/err.h"
 
 struct client;
+enum client_way {
+	CLIENT_NETWORK,
+	CLIENT_LOCAL_FIRST, /* on a loopback address by the socket in our home (server/local.h), where there is one */
+	CLIENT_LOCAL_ONLY,  /* ERR_NOT_FOUND where there is none */
+};
 struct client_order {
 	const char *url; /* "http://host:9292", without or with a path that goes before `path` */
 	const char *method, *path;
@@ -15,6 +20,7 @@ struct client_order {
 	const char *body;  /* or NULL */
 	size_t body_len;
 	const char *ca_file; /* NULL = the system's */
+	enum client_way way;
 };
 /* Sends it and reads the head of the response. ERR_TIMEOUT, ERR_IO when it cannot be reached. */
 struct err *client_open(const struct client_order *order, struct deadline deadline, struct client **ret) MUST_USE;

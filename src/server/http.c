@@ -42,8 +42,9 @@ struct guest {
 
 struct http {
 	struct server *server;
-	struct MHD_Daemon *daemon;
-	int listen_fd;
+	struct MHD_Daemon *daemon, *local; /* over TCP, and by the socket in the home */
+	int listen_fd, local_fd;
+	unsigned port;
 	char *url;
 	bool loopback;
 	atomic_uint_fast64_t requests, said_ns;
@@ -254,9 +255,11 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
 	MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value,
 				  &(struct copy){ r, &r->query, REQUEST_QUERY_MAX });
-	r->client = client_of(r);
 	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	r->connection_fd = fd ? fd->connect_fd : -1;
+	uid_t uid;
+	r->peer = local_peer(r->connection_fd, &uid);
+	r->client = r->peer == LOCAL_NONE ? client_of(r) : arena_printf(&r->arena, "uid %u", (unsigned)uid);
 	atomic_fetch_add(&http->requests, 1);
 	return r;
 }
@@ -292,6 +295,11 @@ static void check_head(struct request *r)
 	const char *length = request_header(r, "Content-Length");
 	uint64_t bytes;
 	unsigned allowed;
+	if (r->peer == LOCAL_STRANGER) {
+		respond_problem(r, 403,
+				"this socket is for root and the user of the server: use its address and a token");
+		return;
+	}
 	if (strlen(r->path) > URL_BYTES_MAX) {
 		respond_problem(r, 414, "the address is too long");
 		return;
@@ -521,6 +529,7 @@ static struct err *open_listener(struct http *http, const char *text)
 	    getnameinfo(&at.any, len, name, sizeof(name), number, sizeof(number), NI_NUMERICHOST | NI_NUMERICSERV))
 		return err_errno(errno, "listen on %s", text);
 	bool v6 = at.any.sa_family == AF_INET6;
+	http->port = ntohs(v6 ? at.v6.sin6_port : at.v4.sin_port);
 	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr) : ntohl(at.v4.sin_addr.s_addr) >> 24 == 127;
 	http->url = mem_printf("%s://%s%s%s:%s", http->server->options->tls_cert ? "https" : "http", v6 ? "[" : "",
 			       name, v6 ? "]" : "", number);
@@ -530,27 +539,37 @@ static struct err *open_listener(struct http *http, const char *text)
 static struct err *open_auth(struct http *http)
 {
 	const struct server_options *o = http->server->options;
-	const char *sessions = store_sessions_dir(http->server->store);
-	CLEANUP(mem_freep)
-	char *path = mem_printf("%.*s/shares.json", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	CLEANUP(mem_freep) char *shares = mem_printf("%s/shares.json", http->server->home);
+	CLEANUP(mem_freep) char *token = mem_printf("%s/token", http->server->home);
 	struct auth_options a = { .loopback = http->loopback,
 				  .off = o->no_auth,
 				  .token = o->token,
 				  .read_token = o->read_token,
 				  .hosts = o->hosts,
 				  .tls = o->tls_cert != NULL,
-				  .shares_path = path };
+				  .token_path = token,
+				  .shares_path = shares };
 	return auth_new(&a, &http->server->auth);
 }
 
-static struct err *start_daemon(struct http *http)
+static struct MHD_Daemon *start_daemon(struct http *http, int fd, unsigned more_flags, struct MHD_OptionItem *more)
+{
+	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | more_flags;
+	return MHD_start_daemon(
+		flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http,
+		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
+		(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+}
+
+static struct err *start_tcp(struct http *http)
 {
 	const struct server_options *o = http->server->options;
-	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 	CLEANUP(buf_free) struct buf cert = { 0 }, key = { 0 };
 	if (o->tls_cert) {
 		TRY(tls_load());
-		flags |= MHD_USE_TLS;
 		TRY_WRAP(file_read(o->tls_cert, PEM_BYTES_MAX, &cert), "the certificate");
 		TRY_WRAP(file_read(o->tls_key, PEM_BYTES_MAX, &key), "the key");
 	}
@@ -558,31 +577,47 @@ static struct err *start_daemon(struct http *http)
 					{ MHD_OPTION_HTTPS_MEM_KEY, 0, key.data },
 					{ MHD_OPTION_END, 0, NULL } };
 	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
-	http->daemon = MHD_start_daemon(
-		flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http,
-		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
-		MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_ARRAY, o->tls_cert ? tls : none,
-		MHD_OPTION_END);
+	http->daemon = start_daemon(http, http->listen_fd, o->tls_cert ? MHD_USE_TLS : 0, o->tls_cert ? tls : none);
 	if (http->daemon)
 		return NULL;
 	return err_new(o->tls_cert ? ERR_USAGE : ERR_IO, "the HTTP server could not be started%s",
 		       o->tls_cert ? ": the certificate and the key must be PEM files that belong together" : "");
 }
 
+/* A home that cannot have a socket, as on some network file systems, costs its users the token, no more. */
+static void start_local(struct http *http)
+{
+	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+	struct err *err = local_listen(http->server->home, http->port, &http->local_fd);
+	if (!err && !(http->local = start_daemon(http, http->local_fd, 0, none)))
+		err = err_new(ERR_IO, "the HTTP server could not be started");
+	if (err)
+		log_line(http->server->log, LOG_WARN, "clients on this machine need the token, too: %s", err_text(err));
+	err_free(err);
+}
+
 struct err *http_start(struct server *server)
 {
 	struct http *http = mem_zalloc(sizeof(*http));
 	http->server = server;
-	http->listen_fd = -1;
+	http->listen_fd = http->local_fd = -1;
 	pthread_mutex_init(&http->guests_lock, NULL);
 	server->jobs = jobs_new(work_and_resume);
 	server->http = http;
 	TRY(open_listener(http, server->options->listen));
 	TRY(open_auth(http));
-	return start_daemon(http);
+	TRY(start_tcp(http));
+	start_local(http);
+	return NULL;
+}
+
+/* The library closes the socket of a daemon that it has started. */
+static void stop_daemon(struct MHD_Daemon *daemon, int *fd)
+{
+	if (daemon)
+		MHD_stop_daemon(daemon);
+	else
+		fd_closep(fd);
 }
 
 void http_stop(struct http *http)
@@ -595,10 +630,10 @@ void http_stop(struct http *http)
 	http->server->jobs = NULL;
 	live_free(http->server->live);
 	http->server->live = NULL;
-	if (http->daemon)
-		MHD_stop_daemon(http->daemon); /* closes the socket */
-	else
-		fd_closep(&http->listen_fd);
+	if (http->local_fd >= 0)
+		local_remove(http->server->home, http->port);
+	stop_daemon(http->daemon, &http->listen_fd);
+	stop_daemon(http->local, &http->local_fd);
 	pthread_mutex_destroy(&http->guests_lock);
 	mem_free(http->url);
 	mem_free(http);
@@ -611,8 +646,10 @@ const char *http_url(const struct http *http)
 
 size_t http_connections(struct http *http)
 {
-	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-	return info ? info->num_connections : 0;
+	pthread_mutex_lock(&http->guests_lock);
+	size_t n = http->guests;
+	pthread_mutex_unlock(&http->guests_lock);
+	return n;
 }
 
 uint64_t http_requests(struct http *http)

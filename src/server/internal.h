@@ -14,6 +14,7 @@
 struct server {
 	const struct server_options *options;
 	struct store *store;
+	char *home;
 	pthread_mutex_t store_lock; /* a store is for one thread at a time */
 	struct hub *hub;
 	struct jobs *jobs;
@@ -27,7 +28,6 @@ struct server {
 	struct webhooks *webhooks;
 	struct log *log;
 	struct http *http;
-	char *url;	/* how it can be reached */
 	char *work_dir; /* for what commands write on the way: in the home, since it is large and secret */
 	int work_lock;
 	uint64_t start_ns;
@@ -44,6 +44,8 @@ static inline void server_unlock_store(pthread_mutex_t **lock)
 
 /* server.c: tells systemd, where it wants to know. */
 void server_notify(const char *text);
+/* Where a browser opens the pages, with the token where one is needed. The caller frees. */
+char *server_link(const struct server *s);
 
 /* log.c: what the server says about itself, to standard error and kept for the UI. Any thread. */
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };

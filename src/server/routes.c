@@ -192,6 +192,11 @@ static const struct route routes[] = {
 	  "Sets the cookie for whoever knows the token.", .body = "Login", .errors = "400 401 415 429" },
 	{ METHOD_POST, "/api/logout", SCOPE_NONE, ROUTE_INLINE | ROUTE_ALWAYS, api_logout, "logout", "Server",
 	  "Takes the cookie away.", .errors = NULL },
+	{ METHOD_GET, "/api/link", SCOPE_FULL, ROUTE_INLINE | ROUTE_ALWAYS, api_link, "getLink", "Server",
+	  "The link that opens the pages, with the token: what `drdotnet serve --link` prints. Told by the socket in "
+	  "the "
+	  "home only, to root and the user that the server runs as.",
+	  .result = "Link", .errors = "403" },
 	{ METHOD_GET, "/api/events", SCOPE_READ, 0, api_events, "followAll", "Live",
 	  "Server-sent events of all sessions that this server runs.", .query = events_query,
 	  .types = "text/event-stream", .errors = "503" },

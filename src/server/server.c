@@ -4,6 +4,7 @@
 #include "server/watch.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/str.h"
 #include <dirent.h>
 #include <errno.h>
@@ -34,6 +35,7 @@ static void server_fini(struct server *s)
 	mem_free(s->work_dir);
 	fd_closep(&s->work_lock);
 	store_close(s->store);
+	mem_free(s->home);
 	auth_free(s->auth);
 	log_free(s->log);
 	pthread_mutex_destroy(&s->store_lock);
@@ -52,18 +54,16 @@ static void init_lock(pthread_mutex_t *lock)
 /* <home>/serve-PID, locked for as long as we live; those of servers that were killed are removed. */
 static struct err *open_work_dir(struct server *s)
 {
-	const char *sessions = store_sessions_dir(s->store);
-	CLEANUP(mem_freep) char *home = mem_strndup(sessions, strlen(sessions) - strlen("/sessions"));
-	DIR *d = opendir(home);
+	DIR *d = opendir(s->home);
 	for (struct dirent *e; d && (e = readdir(d));) {
-		CLEANUP(mem_freep) char *path = mem_printf("%s/%s", home, e->d_name);
+		CLEANUP(mem_freep) char *path = mem_printf("%s/%s", s->home, e->d_name);
 		CLOSE_FD int fd = str_starts(e->d_name, "serve-") ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			err_ignore(dir_remove(path));
 	}
 	if (d)
 		closedir(d);
-	s->work_dir = mem_printf("%s/serve-%d", home, (int)getpid());
+	s->work_dir = mem_printf("%s/serve-%d", s->home, (int)getpid());
 	TRY(dir_make(s->work_dir, 0700));
 	s->work_lock = open(s->work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->work_lock < 0 || flock(s->work_lock, LOCK_EX | LOCK_NB) < 0)
@@ -83,9 +83,7 @@ static void raise_limits(void)
 
 static struct err *open_log_file(struct server *s)
 {
-	const char *sessions = store_sessions_dir(s->store);
-	CLEANUP(mem_freep)
-	char *path = mem_printf("%.*s/app.log", (int)(strlen(sessions) - strlen("/sessions")), sessions);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/app.log", s->home);
 	return log_open_file(s->log, path);
 }
 
@@ -105,12 +103,17 @@ void server_notify(const char *text)
 		return; /* nobody hears us; nothing depends on it */
 }
 
+char *server_link(const struct server *s)
+{
+	const char *url = http_url(s->http), *token = auth_token(s->auth);
+	return token ? mem_printf("%s/?token=%s", url, token) : mem_strdup(url);
+}
+
 static void tell_ready(struct server *s)
 {
 	const char *url = http_url(s->http), *token = auth_token(s->auth);
-	/* The token is for whoever started us, not for the log. */
-	CLEANUP(mem_freep)
-	char *link = token && !s->options->token ? mem_printf("%s/?token=%s", url, token) : mem_strdup(url);
+	/* The token is for whoever started us, not for the log; one that was given is known already. */
+	CLEANUP(mem_freep) char *link = s->options->token ? mem_strdup(url) : server_link(s);
 	log_line(s->log, LOG_INFO, "listening on %s%s", url, token ? ", with a token" : "");
 	if (auth_mode(s->auth) == AUTH_OFF)
 		log_line(s->log, LOG_WARN,
@@ -141,6 +144,7 @@ struct err *server_run(const struct server_options *options)
 	s.patients = patients_new();
 	s.watches = watches_new();
 	s.vitals = vitals_new(&s);
+	TRY(home_path(&s.home));
 	TRY(session_open_store(&s.store));
 	TRY(open_work_dir(&s));
 	if (options->log_file)

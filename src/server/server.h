@@ -11,7 +11,7 @@
 struct server_options {
 	const char *listen; /* "127.0.0.1:9292"; port 0 = any that is free */
 	bool web_ui, rest_api;
-	/* Tokens that open everything, or only reading; NULL = one is made where it is needed. */
+	/* Tokens that open everything, or only reading; NULL = the one that is kept in the home, or none. */
 	const char *token, *read_token;
 	bool no_auth;			/* no token anywhere, whoever can reach us */
 	const char *const *hosts;	/* further names that we are known by, ended by NULL */
@@ -21,7 +21,7 @@ struct server_options {
 	const char *tls_cert, *tls_key; /* PEM files; NULL = plain HTTP */
 	bool log_json, log_file;
 	bool quiet; /* nothing on standard error but failures to start */
-	/* Once, when it can be reached; the address holds the token where one was made. */
+	/* Once, when it can be reached; the address holds the token unless it was given. */
 	void (*on_ready)(void *user, const char *url);
 	void *user;
 };

@@ -4,8 +4,10 @@
         answer = server.get("/api/processes")
         answer.status, answer.headers["content-type"], answer.json()
         session = server.examine("exceptions", patient.pid, duration=2)
+        server.anybody().get("/api/processes").status     # 401: the others show the token of the printed link
 """
 
+import copy
 import http.client
 import json
 import os
@@ -79,7 +81,8 @@ class Server:
             self._process.kill()
             raise AssertionError("the server did not start")
         self.link = self._process.stdout.readline().decode().strip()
-        self.url = self.link.split("/?")[0]
+        self.url, _, query = self.link.partition("/?")
+        self.token = query.removeprefix("token=") or None
         if not self.url:
             self._process.wait()
             raise AssertionError(f"the server did not start: {self.log()}")
@@ -113,17 +116,30 @@ class Server:
         with open(f"/proc/{self.pid}/statm") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
+    def anybody(self):
+        """The same server for who has no token."""
+        other = copy.copy(self)
+        other.token = None
+        return other
+
+    def authorization(self):
+        """The header of who has the token."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
     def connect(self):
         return http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE_SECONDS)
 
     def ask(self, method, path, body=None, headers=None):
         connection = self.connect()
         try:
-            connection.request(method, path, body, headers or {})
+            connection.request(method, path, body, self._with_token(headers or {}))
             response = connection.getresponse()
             return Answer(response.status, response.getheaders(), response.read())
         finally:
             connection.close()
+
+    def _with_token(self, headers):
+        return headers if "Cookie" in headers else {**self.authorization(), **headers}
 
     def get(self, path, **headers):
         return self.ask("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -147,7 +163,7 @@ class Server:
 
     def events(self, path, **headers):
         connection = self.connect()
-        connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        connection.request("GET", path, headers=self._with_token({name.replace("_", "-"): value for name, value in headers.items()}))
         response = connection.getresponse()
         if response.status != 200:
             raise AssertionError(f"{path}: {response.status} {response.read()!r}")

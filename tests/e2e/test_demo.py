@@ -50,7 +50,9 @@ class Demo(unittest.TestCase):
                 url = said.split("The patient was examined: ")[1].split()[0]
                 with urllib.request.urlopen(url, timeout=SECONDS) as page:
                     self.assertIn("<!doctype html>", page.read().decode().lower())
-                report = url.replace("/sessions/", "/api/sessions/") + "/report.txt"
+                page, token = url.split("?token=")
+                report = urllib.request.Request(page.replace("/sessions/", "/api/sessions/") + "/report.txt",
+                                                headers={"Authorization": f"Bearer {token}"})
                 with urllib.request.urlopen(report, timeout=SECONDS) as text:
                     self.assertRegex(text.read().decode(), r"\d (throws|exceptions) in ")
                 ours = descendants(demo.pid)

@@ -47,17 +47,13 @@ class DesktopTest(unittest.TestCase):
 
     def test_the_page_lives_in_the_window(self):
         with Server(self.home) as server:
-            def asked():
-                return int(re.search(r"^drdotnet_http_requests_total (\d+)$", server.get("/metrics").text(), re.M)[1])
-            before, mine = asked(), 1
+            def listeners():
+                return int(re.search(r"^drdotnet_live_listeners (\d+)$", server.get("/metrics").text(), re.M)[1])
+            self.assertEqual(0, listeners())
             window = self.start("--server", server.url)
-
-            def page_has_asked():
-                nonlocal mine
-                mine += 1
-                # The page, its script and style, and then the script's own questions.
-                return asked() - before > mine + 5
-            wait_until(page_has_asked, "the script of the page runs")
+            # Only who has the token hears anything: it comes from the socket in the home.
+            wait_until(listeners, "the script of the page listens")
+            self.assertNotIn(server.token.encode(), Path(f"/proc/{window.pid}/cmdline").read_bytes())
             window.send_signal(signal.SIGTERM)
             self.assertEqual(0, window.wait(60))
 
@@ -132,6 +128,12 @@ class DesktopTest(unittest.TestCase):
             kept = self.folder / "kept.zip"
             wait_until(lambda: kept.exists() and zipfile.is_zipfile(kept), "the file is there")
             self.assertIn("report.html", zipfile.ZipFile(kept).namelist())
+
+    @unittest.skipUnless(shutil.which("xdotool"), "no xdotool here")
+    def test_a_server_of_another_home_asks_for_its_token(self):
+        with Home() as other, Server(other) as server:
+            self.start("--server", server.url)
+            wait_until(lambda: self.window_titled("^Token"), "the page that asks for it is shown")
 
     def test_what_make_install_installs(self):
         """The entry of the desktop's menu names a program and an icon that are there."""

@@ -110,12 +110,16 @@ class Docker(unittest.TestCase):
 
     def doctor(self, *options, name="drdotnet", command=()):
         self.docker("run", "-d", "--rm", "--name", name, "--network", "host", "-e", f"DRDOTNET_LISTEN=127.0.0.1:{PORT}",
-                    "-e", "DRDOTNET_AUTH=none", *options, IMAGE, *command)
+                    *options, IMAGE, *command)
         self.addCleanup(self.docker, "rm", "-f", name, check=False)
+        wait_until(lambda: "token=" in self.docker("logs", name).stdout, "it prints its link", SECONDS)
+        link = self.docker("logs", name).stdout.strip()
+        self.assertEqual(link, self.docker("exec", name, "drdotnet", "serve", "--link").stdout.strip())
+        self.token = link.split("token=")[1]
 
     def call(self, path, body=None):
         request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", json.dumps(body).encode() if body else None,
-                                         {"Content-Type": "application/json"} if body else {})
+                                         {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read())
 
@@ -263,7 +267,7 @@ class Docker(unittest.TestCase):
         text = (ROOT / "deploy" / "compose.yaml").read_text()
         text = re.sub(r"    ports:\n      - .*\n", "    network_mode: host\n", text).replace("    cgroup: host\n", "")
         (folder / "compose.yaml").write_text(text)
-        listen = {"environment": {"DRDOTNET_LISTEN": f"127.0.0.1:{PORT}", "DRDOTNET_AUTH": "none"}}
+        listen = {"environment": {"DRDOTNET_LISTEN": f"127.0.0.1:{PORT}", "DRDOTNET_TOKEN": self.token}}
         app = {"entrypoint": [str(PATIENTS / "sick" / "net10.0" / "sick"), "deadlock"], "stdin_open": True,
                "network_mode": "none", "environment": {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"},
                "volumes": [f"{PATIENTS.resolve()}:{PATIENTS}:ro"]}
@@ -276,7 +280,7 @@ class Docker(unittest.TestCase):
     def test_compose(self):
         """Each of the three recipes is started, and a look by the best way that it opens is right."""
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
+            folder, self.token = Path(name), "a-token-of-the-test"
             for profile, ways in (("volume", {"events", "agent"}), ("pid", {"events", "agent", "samples"}),
                                   ("host", {"events", "agent", "image", "samples"})):
                 with self.subTest(profile):

@@ -23,7 +23,8 @@ class LoadTest(unittest.TestCase):
             guids = [server.start("exceptions", patient.pid, duration=600)["guid"] for _ in range(20)]
             sizes = []
             for path in ("/api/sessions", "/api/profilers", "/api/processes") * 2:
-                done = subprocess.run(["wrk", "-t", "2", "-c", "200", "-d", "2s", "--timeout", "30s", server.url + path],
+                done = subprocess.run(["wrk", "-t", "2", "-c", "200", "-d", "2s", "--timeout", "30s", "-H",
+                                       f"Authorization: Bearer {server.token}", server.url + path],
                                       capture_output=True, text=True, check=True)
                 self.assertNotRegex(done.stdout, "Non-2xx|Socket errors", path)
                 self.assertGreater(int(re.search(r"(\d+) requests in", done.stdout)[1]), 200, done.stdout)
@@ -64,7 +65,8 @@ class LoadTest(unittest.TestCase):
         with Home() as home, Server(home) as server:
             before = server.rss_bytes()
             for _ in range(20):
-                head = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                head = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" \
+                    + f"Authorization: Bearer {server.token}\r\n".encode()
                 reply = server.raw(head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
                                    + (b"%x\r\n" % 65536 + b" " * 65536 + b"\r\n") * 16 + b"0\r\n\r\n", seconds=10)
                 self.assertTrue(reply.startswith(b"HTTP/1.1 413"), reply[:60])

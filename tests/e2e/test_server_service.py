@@ -59,7 +59,7 @@ class ServiceTest(unittest.TestCase):
             script = script.replace('echo "$NAME is $PID"', f"PID={patient.pid}").replace("'\"$NAME\"'", str(patient.pid))
             os.symlink(PROGRAM, f"{folder}/drdotnet")
             done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=DEADLINE_SECONDS,
-                                  env={"PATH": f"{folder}:{os.environ['PATH']}", "DRDOTNET": server.url, "NAME": "sick",
+                                  env={"PATH": f"{folder}:{os.environ['PATH']}", "DRDOTNET": server.url, "NAME": "sick", "DRDOTNET_HOME": str(home.path),
                                        "WEBHOOK": f"{receiver.url}/hook?x=1", "TMPDIR": folder, "HOME": folder})
             self.assertEqual(0, done.returncode, done)
             for words in ("throws in 2 s", f"{server.url}/sessions/", '"alert":"ManyExceptions"', "cpu-usage",

@@ -98,7 +98,7 @@ class TargetsTest(unittest.TestCase):
     def test_a_client_that_goes_away_ends_its_trace(self):
         before = event_streams(self.patient.pid)
         connection = self.server.connect()
-        connection.request("GET", f"{self.path}/trace?seconds=600&profile=gc")
+        connection.request("GET", f"{self.path}/trace?seconds=600&profile=gc", headers=self.server.authorization())
         wait_until(lambda: event_streams(self.patient.pid) > before, "the trace runs")
         connection.close()
         wait_until(lambda: event_streams(self.patient.pid) <= before, "the trace ends")
@@ -139,6 +139,7 @@ class TargetsTest(unittest.TestCase):
     def test_go_tool_pprof_opens_the_cpu_profile(self):
         with Patient("cpu", fx=FRAMEWORKS[-1]) as busy, tempfile.TemporaryDirectory() as folder:
             url = f"{self.server.url}/debug/pprof/profile?seconds=1&pid={busy.pid}"
+            url = url.replace("://", f"://pprof:{self.server.token}@")
             top = subprocess.run(["go", "tool", "pprof", "-top", url], capture_output=True, text=True,
                                  env={"PATH": "/usr/local/go/bin:/usr/bin:/bin", "HOME": folder, "PPROF_TMPDIR": folder})
             self.assertEqual(0, top.returncode, top.stderr)
@@ -149,6 +150,7 @@ class TargetsTest(unittest.TestCase):
     def test_go_tool_pprof_opens_the_heap_profile(self):
         with Patient("leak", fx=FRAMEWORKS[-1]) as sick, tempfile.TemporaryDirectory() as folder:
             url = f"{self.server.url}/debug/pprof/heap?pid={sick.pid}"
+            url = url.replace("://", f"://pprof:{self.server.token}@")
 
             def top(*options):
                 done = subprocess.run(["go", "tool", "pprof", "-top", *options, url], capture_output=True, text=True,

@@ -71,18 +71,21 @@ class Pages(unittest.TestCase):
 
         pid_of = {"cpu-hotpaths": cls.patients["busy"].pid, "lock-contention": cls.patients["locks"].pid,
                   "off-cpu": cls.patients["locks"].pid}
-        facts = {"url": cls.server.url, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
+        facts = {"url": cls.server.url, "token": cls.server.token, "login": cls.server.link, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
                  "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": SHOTS}
         word = "a-token-for-this-test-only"
         read = "a-token-to-read-with"
-        with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed:
+        with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed, \
+                Server(cls.home, "--no-auth") as open_to_all:
             url = f"http://127.0.0.1:{closed.port}"
             cls.results = cls.browse(facts, {
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
                 "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {}, "take": {}, "meters": {},
                 "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
                 **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),
-                "token": {"url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
+                "link": {"login": None, "link": cls.home.run("serve", "--link", "--listen", f"127.0.0.1:{cls.server.port}").out.strip()},
+                "open": {"login": None, "url": open_to_all.url},
+                "token": {"login": None, "url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
     @staticmethod
     def browse(facts, wanted):
@@ -141,6 +144,12 @@ class Pages(unittest.TestCase):
 
     def test_meters_of_the_app(self):
         self.found("meters")
+
+    def test_the_link_leaves_no_token_behind(self):
+        self.assertEqual(0, self.found("link")["banners"])
+
+    def test_a_server_without_tokens_says_so(self):
+        self.found("open")
 
     def test_token_and_share_link(self):
         self.found("token")

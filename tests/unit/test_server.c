@@ -1,13 +1,18 @@
 /* The parts of the server that need no socket: matching, negotiation, bodies, masking, streams, the tables. */
 
 #include "unit.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "server/api.h"
 #include "server/auth.h"
+#include "server/local.h"
+#include "server/token.h"
 #include "server/compare.h"
 #include "server/openapi.h"
 #include "server/schema.h"
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 /* ---- routes ---- */
 
@@ -369,12 +374,14 @@ static struct auth *make_auth(bool loopback, bool off, const char *token)
 	struct auth *a = NULL;
 	if (!dir[0])
 		unit_temp_dir(dir, sizeof(dir));
-	CLEANUP(mem_freep) char *path = mem_printf("%s/shares%u.json", dir, n++);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/shares%u.json", dir, n);
+	CLEANUP(mem_freep) char *kept = mem_printf("%s/token%u", dir, n++);
 	struct auth_options o = { .loopback = loopback,
 				  .off = off,
 				  .token = token,
 				  .read_token = READ_TOKEN,
 				  .hosts = hosts,
+				  .token_path = kept,
 				  .shares_path = path };
 	assert_ok(auth_new(&o, &a));
 	return a;
@@ -382,6 +389,7 @@ static struct auth *make_auth(bool loopback, bool off, const char *token)
 
 struct ask {
 	const char *method, *path, *host, *origin, *bearer, *cookie, *site, *mode;
+	enum local_peer peer;
 };
 
 /* The status, 0 when it may pass. */
@@ -399,22 +407,33 @@ static int check(struct auth *a, struct ask ask)
 			vec_push(&r->headers, all[i]);
 	unsigned allowed;
 	routes_find(r, &allowed);
+	r->peer = ask.peer;
 	auth_check(a, r);
 	int status = r->response.status;
 	request_free(r);
 	return status;
 }
 
-static void loopback_needs_no_token_but_a_name_of_ours(void **state UNUSED)
+static void loopback_needs_a_token_and_a_name_of_ours(void **state UNUSED)
 {
 	struct auth *a = make_auth(true, false, NULL);
-	assert_int_equal(auth_mode(a), AUTH_LOOPBACK);
-	assert_null(auth_token(a));
-	assert_int_equal(check(a, (struct ask){ .method = "POST", .path = "/api/sessions" }), 0);
+	assert_int_equal(auth_mode(a), AUTH_TOKEN);
+	CLEANUP(mem_freep) char *bearer = mem_printf("Bearer %s", auth_token(a));
+	static const char *const methods[] = { "GET", "POST", "DELETE" };
+	size_t n;
+	const struct route *all = routes_all(&n);
+	for (size_t i = 0; i < n; i++)
+		for (size_t m = 0; m < ARRAY_SIZE(methods); m++)
+			if (method_parse(methods[m]) == all[i].method)
+				assert_int_equal(check(a, (struct ask){ .method = methods[m], .path = all[i].pattern }),
+						 all[i].scope == SCOPE_NONE ? 0 : 401);
 	static const char *const good[] = { "localhost",   "localhost:8000", "127.0.0.1",	 "[::1]:9292",
 					    "10.0.0.7:92", "drdotnet:92",    "diag.example.com", "a.localhost" };
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-		assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/api/sessions", .host = good[i] }),
+		assert_int_equal(check(a, (struct ask){ .method = "GET",
+							.path = "/api/sessions",
+							.host = good[i],
+							.bearer = bearer }),
 				 0);
 	static const char *const bad[] = { "evil.example.com",
 					   "evil.example.com:9292",
@@ -425,18 +444,120 @@ static void loopback_needs_no_token_but_a_name_of_ours(void **state UNUSED)
 					   "[evil",
 					   "[evil.com]:1" };
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/api/sessions", .host = bad[i] }),
+		assert_int_equal(check(a, (struct ask){ .method = "GET",
+							.path = "/api/sessions",
+							.host = bad[i],
+							.bearer = bearer }),
 				 421);
-	/* A token narrows what one may do also here. */
-	assert_int_equal(
-		check(a, (struct ask){ .method = "POST", .path = "/api/sessions", .bearer = "Bearer " READ_TOKEN }),
-		403);
 	auth_free(a);
+}
+
+static void the_socket_in_the_home_needs_no_token(void **state UNUSED)
+{
+	struct auth *a = make_auth(true, false, NULL);
+	struct ask start = { .method = "POST", .path = "/api/sessions", .host = "any", .peer = LOCAL_TRUSTED };
+	assert_int_equal(check(a, start), 0);
+	/* A token narrows what one may do also here; and no page of another site gets in this way. */
+	start.bearer = "Bearer " READ_TOKEN;
+	assert_int_equal(check(a, start), 403);
+	start.bearer = NULL;
+	start.origin = "http://evil.example.com";
+	assert_int_equal(check(a, start), 403);
+	start.origin = NULL;
+	start.peer = LOCAL_STRANGER;
+	assert_int_equal(check(a, start), 401);
+	auth_free(a);
+}
+
+static void the_kernel_says_who_connects(void **state UNUSED)
+{
+	int pair[2];
+	uid_t uid = 12345;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(local_peer(pair[0], &uid), LOCAL_TRUSTED);
+	assert_int_equal(uid, geteuid());
+	close(pair[0]);
+	close(pair[1]);
+	int tcp = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(local_peer(tcp, &uid), LOCAL_NONE);
+	assert_int_equal(local_peer(-1, &uid), LOCAL_NONE);
+	close(tcp);
+}
+
+static void one_server_has_the_socket_of_a_port(void **state UNUSED)
+{
+	char dir[64];
+	int first = -1, second = -1, client = -1;
+	struct stat st;
+	unit_temp_dir(dir, sizeof(dir));
+	/* Longer than the address of a socket may be. */
+	CLEANUP(mem_freep) char *home = mem_printf("%s/%0120d", dir, 0);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/9292.sock", home);
+	assert_ok(dir_make(home, 0700));
+	setenv("DRDOTNET_HOME", home, 1);
+	assert_err(local_connect(9292, deadline_in_ms(1000), &client), ERR_NOT_FOUND);
+	assert_ok(local_listen(home, 9292, &first));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFSOCK | 0600);
+	assert_err(local_listen(home, 9292, &second), ERR_BUSY);
+	assert_ok(local_connect(9292, deadline_in_ms(1000), &client));
+	close(client);
+	/* It dies, and its name stays. */
+	close(first);
+	assert_err(local_connect(9292, deadline_in_ms(1000), &client), ERR_NOT_FOUND);
+	assert_ok(local_listen(home, 9292, &second));
+	local_remove(home, 9292);
+	assert_int_equal(stat(path, &st), -1);
+	close(second);
+	/* What is no socket is nobody's to remove. */
+	assert_ok(file_put(path, "x", 1, 0600));
+	assert_err(local_listen(home, 9292, &first), ERR_DENIED);
+	assert_int_equal(stat(path, &st), 0);
+	unsetenv("DRDOTNET_HOME");
+	assert_ok(dir_remove(dir));
+}
+
+static void the_token_is_kept_in_a_safe_file(void **state UNUSED)
+{
+	char dir[64];
+	struct stat st;
+	CLEANUP(mem_freep) char *one = NULL, *again = NULL, *none = NULL;
+	unit_temp_dir(dir, sizeof(dir));
+	CLEANUP(mem_freep) char *path = mem_printf("%s/token", dir);
+	CLEANUP(mem_freep) char *other = mem_printf("%s/other", dir);
+	assert_ok(token_keep(path, &one));
+	assert_ok(token_keep(path, &again));
+	assert_string_equal(one, again);
+	assert_int_equal(strlen(one), TOKEN_LEN);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0600);
+	static const mode_t modes[] = { 0640, 0604, 0620, 0602, 0666 };
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		assert_int_equal(chmod(path, modes[i]), 0);
+		assert_err(token_keep(path, &none), ERR_DENIED);
+	}
+	assert_int_equal(chmod(path, 0600), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(path, 65534, (gid_t)-1), 0);
+		assert_err(token_keep(path, &none), ERR_DENIED);
+		assert_int_equal(chown(path, 0, (gid_t)-1), 0);
+	}
+	assert_int_equal(rename(path, other), 0);
+	assert_int_equal(symlink(other, path), 0);
+	assert_err(token_keep(path, &none), ERR_DENIED);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_err(token_keep(path, &none), ERR_DENIED);
+	assert_int_equal(unlink(path), 0);
+	assert_ok(file_put(path, "short\n", 6, 0600));
+	assert_err(token_keep(path, &none), ERR_USAGE);
+	assert_null(none);
+	assert_ok(dir_remove(dir));
 }
 
 static void other_sites_are_kept_out(void **state UNUSED)
 {
-	struct auth *a = make_auth(true, false, NULL);
+	struct auth *a = make_auth(true, true, NULL);
 	static const char local[] = "localhost:9292";
 	assert_int_equal(check(a, (struct ask){ .method = "POST",
 						.path = "/api/sessions",
@@ -506,9 +627,20 @@ static void elsewhere_a_token_is_needed(void **state UNUSED)
 						.host = any,
 						.cookie = "x=1; drdotnet_token=" TOKEN }),
 			 0);
+	/* "pprof:" and the token, "x:" and the read token: the password of an address. */
+	assert_int_equal(check(a, (struct ask){ .method = "POST",
+						.path = sessions,
+						.host = any,
+						.bearer = "Basic cHByb2Y6ZnVsbC10b2tlbi0wMTIzNDU2Nzg5" }),
+			 0);
+	assert_int_equal(check(a, (struct ask){ .method = "POST",
+						.path = sessions,
+						.host = any,
+						.bearer = "Basic eDpyZWFkLXRva2VuLTAxMjM0NTY3ODk=" }),
+			 403);
 	static const char *const wrong[] = {
-		"Bearer", "Bearer ",	    "Bearer x", "Bearer " TOKEN "x", "Bearer full-token-012345678",
-		TOKEN,	  ("Basic " TOKEN),
+		"Bearer", "Bearer ",	    "Bearer x", "Bearer " TOKEN "x",  "Bearer full-token-012345678",
+		TOKEN,	  ("Basic " TOKEN), "Basic ",	"Basic cHByb2Y6eA==", "Basic ====!",
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_int_equal(
@@ -519,6 +651,14 @@ static void elsewhere_a_token_is_needed(void **state UNUSED)
 						.host = any,
 						.cookie = "drdotnet_token=; drdotnet_token2=" TOKEN }),
 			 401);
+	/* Each port of a host has its own. */
+	struct ask port = { .method = "GET",
+			    .path = sessions,
+			    .host = "localhost:9292",
+			    .cookie = "drdotnet_token_9292=" TOKEN "; drdotnet_token_8000=x" };
+	assert_int_equal(check(a, port), 0);
+	port.host = "localhost:8000";
+	assert_int_equal(check(a, port), 401);
 	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/healthz", .host = any }), 0);
 	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/metrics", .host = any }), 401);
 	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = "/sessions", .host = any }), 0);
@@ -563,7 +703,7 @@ static void a_share_link_opens_one_session(void **state UNUSED)
 	assert_ok(auth_share(a, one, 1, &w));
 	assert_ok(json_parse(text.data, text.len, text.len, &share));
 	const char *token = json_get_str(share, "token", "");
-	CLEANUP(mem_freep) char *cookie = mem_printf("drdotnet_share=%s", token);
+	CLEANUP(mem_freep) char *cookie = mem_printf("drdotnet_share_9292=%s", token);
 	char guid[37], path[100];
 	assert_true(auth_shared(a, token, guid));
 	assert_string_equal(guid, one);
@@ -780,7 +920,11 @@ int main(void)
 		cmocka_unit_test(bad_orders_are_refused_before_anything_is_touched),
 		cmocka_unit_test(guids_come_in_several_spellings),
 		cmocka_unit_test(secrets_are_masked),
-		cmocka_unit_test(loopback_needs_no_token_but_a_name_of_ours),
+		cmocka_unit_test(loopback_needs_a_token_and_a_name_of_ours),
+		cmocka_unit_test(the_socket_in_the_home_needs_no_token),
+		cmocka_unit_test(the_kernel_says_who_connects),
+		cmocka_unit_test(one_server_has_the_socket_of_a_port),
+		cmocka_unit_test(the_token_is_kept_in_a_safe_file),
 		cmocka_unit_test(other_sites_are_kept_out),
 		cmocka_unit_test(elsewhere_a_token_is_needed),
 		cmocka_unit_test(tokens_are_made_and_checked),

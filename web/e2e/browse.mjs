@@ -19,6 +19,7 @@ class Tester {
   async context({ width = 1280, height = 800, scheme = "light" } = {}) {
     const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: scheme, baseURL: this.facts.url, reducedMotion: "reduce", acceptDownloads: true });
     context.setDefaultTimeout(this.facts.seconds * 1000);
+    if (this.facts.login) await context.request.get(this.facts.login);
     this.contexts.push(context);
     return context;
   }
@@ -57,7 +58,8 @@ class Tester {
   }
 
   async ask(path, init) {
-    const answer = await fetch(this.facts.url + path, init);
+    const headers = { ...init?.headers, Authorization: `Bearer ${this.facts.token}` };
+    const answer = await fetch(this.facts.url + path, { ...init, headers });
     return { status: answer.status, body: await answer.json().catch(() => null) };
   }
 }

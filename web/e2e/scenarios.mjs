@@ -1,4 +1,4 @@
-// What a person does with the pages. Facts: url, pid, pids, still (a pid that no session stops), sessions, session, shots (a
+// What a person does with the pages. Facts: url, token, login (a link that every page has opened before), pid, pids, still (a pid that no session stops), sessions, session, shots (a
 // folder for pictures).
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -402,7 +402,38 @@ export async function meters(t) {
   return {};
 }
 
-/** A server beyond loopback wants its token; a share link shows one session without it, until it is revoked. */
+/** The link that `drdotnet serve --link` prints opens the pages; its token stays nowhere that others could see. */
+export async function link(t) {
+  t.expected.push("401");
+  const page = await t.page(), asked = [];
+  page.on("request", (r) => asked.push(r.headers().referer ?? ""));
+  await page.goto("/processes");
+  await page.getByRole("heading", { name: "This server wants a token" }).waitFor();
+  await page.goto(t.facts.link);
+  await page.getByRole("heading", { name: "Patients" }).waitFor();
+  t.equal(page.url(), `${t.facts.url}/`, "address");
+  const seen = await page.evaluate(() => JSON.stringify([document.cookie, document.referrer, { ...localStorage }, { ...sessionStorage }, performance.getEntries().map((e) => e.name), document.documentElement.outerHTML]));
+  t.check(!seen.includes(t.facts.token), "the page can see the token");
+  t.check(!asked.some((r) => r.includes("token")), `the token is told on: ${asked}`);
+  await page.goBack();
+  t.equal(page.url(), `${t.facts.url}/processes`, "address one step back");
+  await page.goForward();
+  t.equal(page.url(), `${t.facts.url}/`, "address one step forth");
+  return { banners: await page.locator(".say-bar.warn").count() };
+}
+
+/** A server that asks nobody for a token says so on every page. */
+export async function open(t) {
+  const page = await t.page();
+  for (const path of ["/", "/sessions", "/cores"]) {
+    await page.goto(path);
+    await page.locator(".say-bar.warn", { hasText: "This server asks nobody for a token" }).waitFor();
+  }
+  t.equal(await t.axe(page), [], "axe with the banner");
+  return {};
+}
+
+/** A server wants its token; a share link shows one session without it, until it is revoked. */
 export async function token(t) {
   t.expected.push("401", "403", "404");
   const page = await t.page();

@@ -690,6 +690,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The link that opens the pages, with the token: what `drdotnet serve --link` prints. Told by the socket in the home only, to root and the user that the server runs as. */
+        get: operations["getLink"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events": {
         parameters: {
             query?: never;
@@ -1228,7 +1245,7 @@ export interface components {
             cores: number;
             /** @description It listens beyond the loopback address. */
             exposed: boolean;
-            /** @description loopback (nobody else can reach it), token or off. */
+            /** @description token, or off: whoever can reach it may do everything. */
             auth: string;
             /** @description To be shown. */
             warning: string | null;
@@ -1236,6 +1253,11 @@ export interface components {
             running: number;
             /** @description Sessions. */
             queued: number;
+        };
+        /** @description Where a browser opens the pages. */
+        Link: {
+            /** @description With the token in it, where one is needed. */
+            link: string;
         };
         /** @description A line of the server's log. */
         LogLine: {
@@ -3491,6 +3513,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    getLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Link"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
         };
     };
