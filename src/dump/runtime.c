@@ -153,7 +153,7 @@ static struct err *ask(const struct patient *p, const struct dump_order *o, cons
 		TRY(ipc_dump_start(p->target.socket, at->path, types[o->type], version, deadline_in_ms(ASK_MS), &fd));
 		TRY(wait_for_answer(fd, at, p, o, &stopped));
 		TRY_WRAP(ipc_dump_answer(fd, deadline_in_ms(ASK_MS), &known),
-			 "--fast does without the runtime; now");
+			 "without --by-runtime the dump is taken from a copy; now");
 		*ret_held_ns = clock_mono_ns() - start;
 	}
 	if (!known)
