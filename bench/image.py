@@ -95,7 +95,7 @@ def dumps(bench, path):
         for _ in range(DUMP_ROUNDS):
             ours.append(dump(bench, patient, path))
             theirs.append(dump_by_runtime(bench, patient, path))
-    what = f"`dump collect --fast` of {DUMP_MB} MB beside createdump"
+    what = f"`dump collect` of {DUMP_MB} MB beside createdump"
     return [
         ratio_row(f"{what}, longest gap seen from inside", median(felt for felt, _ in ours), median(felt for felt, _ in theirs),
                   seconds, 1 / 15),

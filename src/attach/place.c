@@ -2,6 +2,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/fault.h"
+#include "ipc/folder.h"
 #include "wire/agent.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include <sys/wait.h>
 
 #define LIBRARY_MAX ((size_t)16 << 20)
-#define ENV_MS 5000
 
 /* ---- the keeper: a child of ours that outlives us ---- */
 
@@ -69,11 +69,13 @@ static struct err *start_keeper(struct place *p)
 	return p->keeper < 0 ? err_errno(errnum, "start the keeper") : NULL;
 }
 
-static void end_keeper(struct place *p)
+static void end_keeper(struct place *p, bool done)
 {
 	if (p->keeper <= 0)
 		return;
-	if (write(p->keeper_pipe, "q", 1) < 0)
+	if (!done)
+		fd_closep(&p->keeper_pipe); /* as if we had died: it removes all */
+	else if (write(p->keeper_pipe, "q", 1) < 0)
 		kill(p->keeper, SIGKILL);
 	while (waitpid(p->keeper, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -81,24 +83,6 @@ static void end_keeper(struct place *p)
 }
 
 /* ---- where ---- */
-
-/* What a folder of ours is to the target. */
-static struct err *path_in_target(const struct target *t, const char *folder, char **ret)
-{
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root/", (int)t->pid), *tmpdir = NULL;
-	if (t->pid) {
-		*ret = mem_strdup(str_starts(folder, root) ? folder + strlen(root) - 1 : folder);
-		return NULL;
-	}
-	/* A shared volume: it is where the target's runtime has put its socket. */
-	TRY_WRAP(ipc_process_env(t->socket, "TMPDIR", deadline_in_ms(ENV_MS), &tmpdir),
-		 "where its temporary folder is");
-	size_t len = str_empty(tmpdir) ? 0 : strlen(tmpdir);
-	while (len > 1 && tmpdir[len - 1] == '/')
-		tmpdir[--len] = '\0';
-	*ret = len ? STEAL(tmpdir) : mem_strdup("/tmp");
-	return NULL;
-}
 
 static struct err *name_it(struct place *p)
 {
@@ -111,31 +95,20 @@ static struct err *name_it(struct place *p)
 	return NULL;
 }
 
-static struct err *no_folder(const struct patient *p, bool noexec)
-{
-	if (noexec)
-		return err_new(ERR_UNSUPPORTED, "the only folder both can use is mounted noexec: nothing in it can be "
-						"loaded");
-	CLEANUP(mem_freep) char *why = patient_folder_why(&p->target);
-	return err_new(ERR_DENIED, "%s", why ? why : "there is no folder that both can use");
-}
-
 /* ---- what ---- */
 
-static struct err *put_library(const struct place *p, const char *library)
+static struct err *put_library(const struct place *p, const struct buf *bytes)
 {
-	CLEANUP(buf_free) struct buf bytes = { 0 };
-	TRY_WRAP(file_read(library, LIBRARY_MAX, &bytes), "the library for the process");
 	CLOSE_FD int fd =
 		openat(p->folder, WIRE_AGENT_LIBRARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
 	if (fd < 0)
 		return err_errno(errno, "put a library into '%s'", p->path);
-	TRY(fd_write_full(fd, bytes.data, bytes.len, DEADLINE_NEVER));
+	TRY(fd_write_full(fd, bytes->data, bytes->len, DEADLINE_NEVER));
 	/* Whatever our umask is. */
 	return fchmod(fd, 0444) < 0 ? err_errno(errno, "put a library into '%s'", p->path) : NULL;
 }
 
-static struct err *open_socket(struct place *p, uid_t uid, bool known)
+static struct err *open_socket(struct place *p, bool known)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	/* The path may be longer than an address can be. */
@@ -145,41 +118,58 @@ static struct err *open_socket(struct place *p, uid_t uid, bool known)
 	    listen(p->listen_fd, 4) < 0)
 		return err_errno(errno, "make a socket in '%s'", p->path);
 	/* The target alone may call where that can be had; else whoever knows the name, and then the token. */
-	bool given = known && fchownat(p->folder, WIRE_AGENT_SOCKET, uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) == 0;
-	if (fchmodat(p->folder, WIRE_AGENT_SOCKET, given ? 0600 : 0666, 0) < 0)
+	bool its_own = known && fsuser_uid() == p->user.uid;
+	if (fchmodat(p->folder, WIRE_AGENT_SOCKET, its_own ? 0600 : 0666, 0) < 0)
 		return err_errno(errno, "open a socket in '%s' to its user", p->path);
+	return NULL;
+}
+
+static struct err *find_parent(const struct patient *patient, struct place *p)
+{
+	CLEANUP(patient_folder_fini) struct patient_folder below = PATIENT_FOLDER_NONE;
+	TRY(patient_folder_for_library(&patient->target, &below));
+	TRY(patient_folder_name(&patient->target, &below));
+	TRY(name_it(p));
+	p->path = mem_printf("%s/%s", below.path, p->name);
+	p->seen_as = mem_printf("%s/%s", below.seen_as, p->name);
+	p->user = below.user;
+	p->parent = fd_steal(&below.fd);
+	return NULL;
+}
+
+static struct err *make_folder(struct place *p)
+{
+	p->folder = dir_make_own(p->parent, p->name, 0711);
+	/* Whatever our umask is. */
+	if (p->folder < 0 || fchmod(p->folder, 0711) < 0)
+		return err_errno(errno, "make the folder '%s'", p->path);
+	return NULL;
+}
+
+/* The keeper, forked here, keeps the rights with which all is made. */
+static struct err *fill(struct place *p, const char *library, bool known)
+{
+	FSUSER_HELD held = { 0 };
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	TRY_WRAP(file_read(library, LIBRARY_MAX, &bytes), "the library for the process");
+	TRY(fsuser_begin(&p->user, &held));
+	TRY(start_keeper(p));
+	fault_point("kept");
+	TRY(make_folder(p));
+	fault_point("folder");
+	TRY(put_library(p, &bytes));
+	fault_point("library");
+	TRY(open_socket(p, known));
+	fault_point("socket");
 	return NULL;
 }
 
 struct err *place_make(const struct patient *patient, const char *library, struct place *ret)
 {
-	bool noexec;
-	CLEANUP(mem_freep) char *below = patient_folder(&patient->target, &noexec), *seen = NULL;
 	struct place p = PLACE_NONE;
-	if (!below)
-		return no_folder(patient, noexec);
-	TRY(name_it(&p));
-	TRY(path_in_target(&patient->target, below, &seen));
-	p.parent = open(below, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (p.parent < 0)
-		return err_errno(errno, "'%s'", below);
-	p.path = mem_printf("%s/%s", below, p.name);
-	p.seen_as = mem_printf("%s/%s", seen, p.name);
-	struct err *err = start_keeper(&p);
-	fault_point("kept");
-	if (!err) {
-		p.folder = dir_make_own(p.parent, p.name, 0711);
-		/* Whatever our umask is. */
-		if (p.folder < 0 || fchmod(p.folder, 0711) < 0)
-			err = err_errno(errno, "make a folder in '%s'", below);
-	}
-	fault_point("folder");
+	struct err *err = find_parent(patient, &p);
 	if (!err)
-		err = put_library(&p, library);
-	fault_point("library");
-	if (!err)
-		err = open_socket(&p, patient->target.uid, patient->target.pid != 0);
-	fault_point("socket");
+		err = fill(&p, library, patient->target.pid != 0);
 	*ret = p;
 	if (err)
 		place_remove(ret);
@@ -188,14 +178,27 @@ struct err *place_make(const struct patient *patient, const char *library, struc
 
 void place_drop_library(struct place *place)
 {
-	unlinkat(place->folder, WIRE_AGENT_LIBRARY, 0);
+	FSUSER_HELD held = { 0 };
+	struct err *err = fsuser_begin(&place->user, &held);
+	if (!err)
+		unlinkat(place->folder, WIRE_AGENT_LIBRARY, 0);
+	err_free(err);
+}
+
+static bool remove_as_user(const struct place *place)
+{
+	FSUSER_HELD held = { 0 };
+	struct err *err = fsuser_begin(&place->user, &held);
+	bool begun = !err;
+	if (begun)
+		remove_all(place);
+	err_free(err);
+	return begun;
 }
 
 void place_remove(struct place *place)
 {
-	if (place->parent >= 0)
-		remove_all(place);
-	end_keeper(place);
+	end_keeper(place, place->parent < 0 || remove_as_user(place));
 	fd_closep(&place->listen_fd);
 	fd_closep(&place->folder);
 	fd_closep(&place->parent);

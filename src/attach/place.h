@@ -1,9 +1,10 @@
 #pragma once
 /* A folder of our own in one of the target's: the library, and a socket to call. Its name cannot be guessed, others may
  * enter but not list or change it. Whatever becomes of us, it is removed: a small process that outlives us sees to
- * that. Private to attach. */
+ * that. All of it is made and removed with the rights of the target's user. Private to attach. */
 
 #include "base/err.h"
+#include "base/fsuser.h"
 #include "ipc/patient.h"
 
 struct place {
@@ -12,6 +13,7 @@ struct place {
 	int folder;    /* opened */
 	int parent;    /* the folder it lies in, opened */
 	char name[64]; /* in the parent */
+	struct fsuser user;
 	int listen_fd;
 	pid_t keeper;
 	int keeper_pipe;

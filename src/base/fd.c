@@ -1,4 +1,5 @@
 #include "base/fd.h"
+#include "base/fsuser.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -183,8 +184,11 @@ int file_open_regular(const char *path, int flags)
 int file_open_below(const char *root, const char *path, int flags)
 {
 	CLOSE_FD int top = open(root && *root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (top < 0)
-		return -1;
+	return top < 0 ? -1 : file_open_below_fd(top, path, flags);
+}
+
+int file_open_below_fd(int top, const char *path, int flags)
+{
 	bool folder = flags & O_DIRECTORY;
 	struct open_how how = { .flags = (uint64_t)(unsigned)((folder ? flags : O_PATH) | O_CLOEXEC),
 				.resolve = RESOLVE_IN_ROOT };
@@ -237,7 +241,7 @@ int dir_open_own(int parent, const char *name)
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
-	if (st.st_uid == geteuid())
+	if (st.st_uid == fsuser_uid())
 		return fd_steal(&fd);
 	errno = EPERM;
 	return -1;

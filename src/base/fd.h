@@ -43,6 +43,7 @@ int file_open_regular(const char *path, int flags);
 /* The same, or with O_DIRECTORY a folder, below `root` (NULL or "" = "/"), which may be somebody else's: links in it
  * lead nowhere else, whoever made them. */
 int file_open_below(const char *root, const char *path, int flags);
+int file_open_below_fd(int root, const char *path, int flags);
 /* The rest of an open file, at most max bytes (more is ERR_BAD_DATA); name is for messages. Appends to out. */
 struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) MUST_USE;
 /* A file that must not be there yet, never what somebody laid there; none is left when it fails. */
@@ -56,7 +57,8 @@ char *file_folder(const char *path);
 /* After a rename: until then the new name may be forgotten when the machine dies. */
 struct err *file_sync_folder(const char *path) MUST_USE;
 /* Makes a folder in one that may be somebody else's, and opens it, or opens it again: never what they put in its place,
- * be it a link, a mount or a folder of theirs. -1 and errno on failure. */
+ * be it a link, a mount or a folder of another user than the one whose rights we use (base/fsuser.h). -1 and errno on
+ * failure. */
 int dir_make_own(int parent, const char *name, mode_t mode);
 int dir_open_own(int parent, const char *name);
 /* mkdir -p. */

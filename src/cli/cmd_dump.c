@@ -67,7 +67,7 @@ static void print_text(const struct dump_order *o, const struct patient *p, cons
 			   fmt_duration_ns(c->pause_ns).s, fmt_duration_ns(c->lifetime_ns).s);
 	else if (r->by_runtime)
 		buf_printf(&out,
-			   "its runtime wrote it; it stood still for up to %s. --fast would hold it for milliseconds\n",
+			   "its runtime wrote it; it stood still for up to %s. A copy would hold it for milliseconds\n",
 			   fmt_duration_ns(r->held_ns).s);
 	else
 		buf_printf(
@@ -117,16 +117,19 @@ static struct err *parse(const struct args *args, struct dump_order *ret)
 		return err_new(ERR_USAGE, "'dump collect' needs a TARGET: a pid, or the name of a process or assembly");
 	*ret = (struct dump_order){ .path = args_value(args, "--output"),
 				    .type = DUMP_FULL,
-				    .fast = args_has(args, "--fast"),
+				    .by_runtime = args_has(args, "--by-runtime"),
 				    .limits.max_pause_ms = IMAGE_MAX_PAUSE_MS };
 	if (ret->path && !*ret->path)
 		return err_new(ERR_USAGE, "-o needs the name of a file");
 	if (type)
 		TRY(dump_type_parse(type, &ret->type));
-	if (!ret->fast && args_has(args, "--way"))
-		return err_new(ERR_USAGE, "--way goes with --fast: it says how the copy is made");
-	if (!ret->fast && args_has(args, "--max-pause"))
-		return err_new(ERR_USAGE, "--max-pause goes with --fast: how long the runtime takes cannot be known");
+	if (ret->by_runtime && args_has(args, "--fast"))
+		return err_new(ERR_USAGE, "from a copy (--fast) or by the runtime (--by-runtime), not both");
+	if (ret->by_runtime && args_has(args, "--way"))
+		return err_new(ERR_USAGE, "--way says how a copy is made: it does not go with --by-runtime");
+	if (ret->by_runtime && args_has(args, "--max-pause"))
+		return err_new(ERR_USAGE, "--max-pause does not go with --by-runtime: how long the runtime takes "
+					  "cannot be known");
 	return max_pause(args, &ret->limits.max_pause_ms);
 }
 
@@ -147,15 +150,25 @@ static struct err *choose_copy(const struct args *args, const struct patient *p,
 	return NULL;
 }
 
-/* A runtime that does not listen cannot write one, but a copy can be made of any process. */
-static struct err *choose_way(const struct args *args, const struct patient *p, struct dump_order *o,
-			      struct progress *progress)
+/* The runtime's own way holds the process for long: it is taken only on demand, but named when no copy can be made. */
+static struct err *name_other_way(struct err *err, const struct patient *p, const struct dump_order *o)
 {
-	if (!o->fast && !(p->target.socket && p->answered)) {
-		progress_say(progress, "its runtime does not answer: the dump is taken from a copy, as with --fast");
-		o->fast = true;
-	}
-	return o->fast ? choose_copy(args, p, o) : NULL;
+	struct dump_order unhurried = *o;
+	uint64_t ns;
+	enum err_kind kind = err_kind(err);
+	unhurried.limits.max_pause_ms = MAX_PAUSE_LIMIT_MS;
+	if (o->by_runtime || !p->answered || (kind != ERR_DENIED && kind != ERR_UNSUPPORTED))
+		return err;
+	struct err *still = dump_check(p, &unhurried, &ns);
+	if (!still) /* only the pause is too long, and the runtime's would be longer */
+		return err;
+	err_free(still);
+	struct err *both = err_new(kind,
+				   "%s; --by-runtime has its own runtime write the file, which holds the process until "
+				   "it is written (seconds for each GB)",
+				   err_text(err));
+	err_free(err);
+	return both;
 }
 
 static struct err *collect(const struct args *args)
@@ -173,15 +186,18 @@ static struct err *collect(const struct args *args)
 	CLEANUP(mem_freep) char *title = mem_printf("dump of %s (%d)", patient_name(&p), p.target.id);
 	CLEANUP(progress_fini) struct progress progress;
 	progress_init(&progress, title, args_has(args, "--quiet"));
-	TRY(choose_way(args, &p, &o, &progress));
-	TRY_WRAP(dump_check(&p, &o, &pause_ns), "no dump of %s (%d)", patient_name(&p), p.target.id);
+	if (!o.by_runtime)
+		TRY(choose_copy(args, &p, &o));
+	struct err *err = dump_check(&p, &o, &pause_ns);
+	if (err)
+		return err_wrap(name_other_way(err, &p, &o), "no dump of %s (%d)", patient_name(&p), p.target.id);
 	CLOSE_FD int signal_fd = -1;
 	TRY(signals_open(false, &signal_fd));
 	o.limits.cancel_fd = signal_fd;
 	CLEANUP(mem_freep)
-	char *warning = o.agent	 ? mem_strdup("a library in it makes a copy")
-			: o.fast ? mem_printf("it will stand still for about %s", fmt_duration_ns(pause_ns).s)
-				 : mem_strdup("it stands still until the file is written");
+	char *warning = o.agent	       ? mem_strdup("a library in it makes a copy")
+			: o.by_runtime ? mem_strdup("it stands still until the file is written")
+				       : mem_printf("it will stand still for about %s", fmt_duration_ns(pause_ns).s);
 	struct watch watch = { &progress, signal_fd };
 	o.on = on_progress;
 	o.user = &watch;
@@ -238,15 +254,13 @@ static const struct option options[] = {
 	  .value = "TYPE",
 	  .choices = types,
 	  .help = "mini: threads and stacks; heap: all data too; full: mapped files too (full)" },
-	{ .name = "--fast",
-	  .help = "Copy the process in a pause of milliseconds and write from the copy, while it runs on" },
 	{ .name = "--way",
 	  .value = "WAY",
 	  .choices = ways,
-	  .help = "With --fast: copy it from outside (image) or by a library in it (agent)" },
-	{ .name = "--max-pause",
-	  .value = "TIME",
-	  .help = "With --fast: refuse when it would stand still for longer (100ms)" },
+	  .help = "Copy it from outside (image) or by a library in it (agent); auto: as is possible (auto)" },
+	{ .name = "--max-pause", .value = "TIME", .help = "Refuse when it would stand still for longer (100ms)" },
+	{ .name = "--by-runtime", .help = "Its own runtime writes the file and holds the process until the last byte" },
+	{ .name = "--fast", .help = "From a copy, as without it; for scripts of earlier versions" },
 	{ .name = "--quiet", .short_name = 'q', .help = "No progress" },
 	{ .name = "--command",
 	  .short_name = 'c',
@@ -261,19 +275,19 @@ const struct command cmd_dump = {
 	.name = "dump",
 	.words = "collect TARGET | open FILE",
 	.summary = "Write a core file of a process, or ask one about threads, objects, locks and code.",
-	.example = "drdotnet dump collect 1234 --fast               everything in its memory, at one instant\n"
-		   "drdotnet dump collect 1234 --fast --type mini   its threads and stacks only: a few MB\n"
-		   "drdotnet dump collect 1234 -o shop.core         written by the runtime itself\n"
+	.example = "drdotnet dump collect 1234                      everything in its memory, at one instant\n"
+		   "drdotnet dump collect 1234 --type mini          its threads and stacks only: a few MB\n"
+		   "drdotnet dump collect 1234 --by-runtime         written by the runtime itself\n"
 		   "drdotnet dump open shop.core                    a prompt; 'help' lists what can be asked\n"
 		   "drdotnet dump open shop.core -c 'heap stat'     one answer\n",
 	.details = "The file is a standard core: gdb and the tools built on ClrMD open it. It holds the memory of the "
 		   "process, with all its secrets: only its owner may read it.\n\n"
-		   "With --fast the process stands still while its page tables are copied, about 24 ms for each GB; "
+		   "The process stands still while its page tables are copied, about 24 ms for each GB; "
 		   "then it runs on and pays for the pages that it writes to until the copy is read. Nothing is "
 		   "started that would take too long, or that its memory limit leaves no room for.\n\n"
-		   "Without --fast its own runtime writes the file, holds it until the last byte (seconds for each GB) "
-		   "and prints a few lines to its standard output. A process whose runtime does not answer is always "
-		   "copied.",
+		   "With --by-runtime its own runtime writes the file, holds the process until the last byte (seconds "
+		   "for each GB) and prints a few lines to its standard output. That way is never taken without the "
+		   "word: where no copy can be made, the error says so.",
 	.options = options,
 	.min_words = 1,
 	.max_words = 2,

@@ -48,7 +48,7 @@ static struct err *take_to_disk(const struct patient *p, const struct image_limi
 	TRY(home_path(&home));
 	TRY(dir_make(home, 0700));
 	CLEANUP(mem_freep) char *path = mem_printf("%s/inspect-%d.core", home, (int)getpid());
-	struct dump_order order = { .path = path, .type = DUMP_HEAP, .fast = true, .limits = *limits };
+	struct dump_order order = { .path = path, .type = DUMP_HEAP, .limits = *limits };
 	struct dump_result result;
 	uint64_t pause_ns;
 	TRY(dump_check(p, &order, &pause_ns));

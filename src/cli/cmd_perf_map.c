@@ -8,6 +8,7 @@
 #include "eventpipe/methods.h"
 #include "profilers/events.h"
 #include "profilers/profiler.h"
+#include "target/files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -47,25 +48,34 @@ static struct err *put_file(int folder, const char *name, const struct buf *text
 	return err;
 }
 
-/* Where perf and bpftrace look: /tmp of the process, by its own number. */
-static struct err *put_in_tmp(const struct patient *p, const struct buf *text, char **ret_path)
+/* Does the runtime write that file already? */
+static struct err *check_own(const struct patient *p, int folder, const char *name, const char *path)
 {
-	char root[64];
-	CLEANUP(mem_freep) char *name = mem_printf("perf-%d.map", (int)p->target.ns_pid);
-	CLEANUP(mem_freep)
-	char *path = p->target.other_root || p->target.other_mount
-			     ? mem_printf("/proc/%d/root/tmp/%s", (int)p->target.pid, name)
-			     : mem_printf("/tmp/%s", name);
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)p->target.pid);
 	CLEANUP(mem_freep) char *enabled = target_env(&p->target, "DOTNET_PerfMapEnabled");
-	if (!str_empty(enabled) && !str_eq(enabled, "0") && !str_eq(enabled, "2") && access(path, F_OK) == 0)
+	if (!str_empty(enabled) && !str_eq(enabled, "0") && !str_eq(enabled, "2") &&
+	    faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_new(ERR_USAGE,
 			       "its runtime writes '%s' itself (DOTNET_PerfMapEnabled=%s); -o FILE writes another",
 			       path, enabled);
-	CLOSE_FD int folder = file_open_below(root, "/tmp", O_RDONLY | O_DIRECTORY);
-	if (folder < 0)
-		return err_errno(errno, "cannot open /tmp of process %d", (int)p->target.pid);
-	TRY(put_file(folder, name, text, path));
+	return NULL;
+}
+
+/* Where perf and bpftrace look: /tmp of the process, by its own number. */
+static struct err *put_in_tmp(const struct patient *p, const struct buf *text, char **ret_path)
+{
+	FSUSER_HELD held = { 0 };
+	struct fsuser user;
+	CLOSE_FD int folder = -1;
+	bool same_view = !p->target.other_root && !p->target.other_mount;
+	CLEANUP(mem_freep) char *name = mem_printf("perf-%d.map", (int)p->target.ns_pid);
+	CLEANUP(mem_freep)
+	char *tmp = same_view ? mem_strdup("/tmp") : mem_printf("/proc/%d/root/tmp", (int)p->target.pid);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", tmp, name);
+	TRY(target_fsuser(&p->target, &user));
+	TRY(target_open_folder(&p->target, &user, tmp, &folder));
+	TRY(fsuser_begin(&user, &held));
+	TRY(check_own(p, folder, name, path));
+	TRY_WRAP(put_file(folder, name, text, path), "with the rights of its user (-o FILE writes elsewhere)");
 	*ret_path = STEAL(path);
 	return NULL;
 }
@@ -128,7 +138,8 @@ const struct command cmd_perf_map = {
 		   "drdotnet perf-map Shop.Api -o -                     to standard output",
 	.details = "The map lists all code that the runtime has compiled or loaded by now; write it again for what is "
 		   "compiled later. It lies in /tmp as the process sees it, where perf and bpftrace look, and stays "
-		   "there until you remove it.\n\n"
+		   "there until you remove it. It is written with the rights of the process's user and belongs to that "
+		   "user: perf that runs as another takes it only with -f.\n\n"
 		   "perf takes names from a map only for memory without a file; .NET 7 and later maps its code from a "
 		   "file without a name unless it was started with DOTNET_EnableWriteXorExecute=0. 'drdotnet cpu "
 		   "postprocess' names both. Frames without a frame pointer are missing in the stacks of perf -g; "

@@ -68,11 +68,12 @@ struct err *dump_check(const struct patient *p, const struct dump_order *o, uint
 	struct image_forecast forecast;
 	*ret_ns = 0;
 	TRY(check_path(p, o));
-	if (!o->fast)
+	if (o->by_runtime)
 		return p->target.socket && p->answered
 			       ? NULL
 			       : err_new(ERR_UNSUPPORTED,
-					 "its runtime does not answer, so it cannot be asked to write one");
+					 "its runtime does not answer, so it cannot be asked to write one; without "
+					 "--by-runtime it is taken from a copy");
 	if (o->agent) {
 		TRY(attach_check(p, NULL));
 		TRY(image_forecast_inside(&p->target, &o->limits, &forecast));
@@ -214,6 +215,6 @@ static struct err *copy_collect(const struct patient *p, struct dump_order *o, s
 struct err *dump_collect(const struct patient *p, const struct dump_order *order, struct dump_result *ret)
 {
 	struct dump_order o = *order;
-	*ret = (struct dump_result){ .by_runtime = !o.fast };
-	return o.fast ? copy_collect(p, &o, ret) : runtime_collect(p, &o, ret);
+	*ret = (struct dump_result){ .by_runtime = o.by_runtime };
+	return o.by_runtime ? runtime_collect(p, &o, ret) : copy_collect(p, &o, ret);
 }

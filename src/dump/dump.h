@@ -20,7 +20,7 @@ struct err *dump_type_parse(const char *word, enum dump_type *ret) MUST_USE;
 struct dump_order {
 	const char *path;
 	enum dump_type type;
-	bool fast;		    /* from a copy */
+	bool by_runtime;	    /* its own runtime writes it and holds it meanwhile; otherwise it is from a copy */
 	bool agent;		    /* which our library in the process makes: it need not be visible from here */
 	struct image_limits limits; /* of that copy */
 	/* May be NULL. ratio is negative when not known; false asks to stop. */

@@ -3,7 +3,6 @@
 
 #include "dump/dump.h"
 
-/* The folder that a path lies in; the caller frees. */
 /* About how many bytes the file will have. */
 uint64_t dump_estimate(const struct patient *p, enum dump_type type);
 /* Has the disk of that folder (an open descriptor) room for it? */

@@ -1,11 +1,13 @@
 /* The runtime writes the file: as the target's user, into the target's mounts, at a path that the target sees. It does
- * so in a folder that we make for it, into which nobody else can lay a link: beside the file that is asked for, or,
- * where the target does not see that or may not write there, beside its temporary files, from where we fetch it. */
+ * so in a folder that we make for it, into which nobody else can lay a link: beside the file that is asked for when the
+ * target runs as we do and sees what we see; else beside its socket, with the rights of its user, from where we fetch
+ * it. */
 
 #include "base/fd.h"
 #include "base/partfile.h"
 #include "base/str.h"
 #include "dump/internal.h"
+#include "ipc/folder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,11 +30,19 @@ struct place {
 	int outside;  /* the folder in which we made one for it */
 	char *inside; /* the name of the one that was made */
 	int folder;   /* that one */
-	bool fetch;   /* the file is not where it belongs yet */
+	bool fetch;   /* it is the target's, made and removed with the rights of its user; the file comes out later */
+	struct fsuser user;
 };
+
+static struct err *place_begin(const struct place *at, struct fsuser_held *ret)
+{
+	return at->fetch ? fsuser_begin(&at->user, ret) : NULL;
+}
 
 static void place_fini(struct place *at)
 {
+	FSUSER_HELD held = { 0 };
+	err_ignore(place_begin(at, &held));
 	/* Also takes away what was not fetched. */
 	if (at->folder >= 0)
 		unlinkat(at->folder, FILE_NAME, 0);
@@ -47,25 +57,23 @@ static void place_fini(struct place *at)
 /* ---- where ---- */
 
 /* folder: what `outside` is to the target. */
-static struct err *make_folder(const struct patient *p, const char *folder, struct place *at)
+static struct err *make_folder(const char *folder, struct place *at)
 {
+	FSUSER_HELD held = { 0 };
 	uint64_t chance;
-	struct stat st;
-	CLEANUP(mem_freep) char *proc = mem_printf("/proc/%d", (int)p->target.pid);
-	if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance) || stat(proc, &st) < 0)
-		return err_errno(errno, "'%s'", proc);
+	if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
+		return err_errno(errno, "a random name");
 	CLEANUP(mem_freep) char *name = mem_printf("drdotnet-%016llx", (unsigned long long)chance);
+	TRY(place_begin(at, &held));
 	at->folder = dir_make_own(at->outside, name, 0700);
 	if (at->folder < 0)
 		return err_errno(errno, "make a folder in '%s'", folder);
 	at->inside = STEAL(name);
-	if (p->target.uid != geteuid() && fchown(at->folder, p->target.uid, st.st_gid) < 0)
-		return err_errno(errno, "give its user a folder in '%s'", folder);
 	at->path = mem_printf("%s/%s/" FILE_NAME, str_eq(folder, "/") ? "" : folder, at->inside);
 	return NULL;
 }
 
-static struct err *place_beside(const struct patient *p, const char *path, struct place *ret)
+static struct err *place_beside(const char *path, struct place *ret)
 {
 	CLEANUP(mem_freep) char *folder = file_folder(path);
 	char real[PATH_MAX];
@@ -74,27 +82,25 @@ static struct err *place_beside(const struct patient *p, const char *path, struc
 	ret->outside = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (ret->outside < 0)
 		return err_errno(errno, "'%s'", real);
-	return make_folder(p, real, ret);
+	return make_folder(real, ret);
 }
 
 static struct err *place_inside(const struct patient *p, struct place *ret)
 {
-	CLEANUP(mem_freep) char *temp = target_env(&p->target, "TMPDIR");
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)p->target.pid);
-	const char *folder = str_empty(temp) || temp[0] != '/' ? "/tmp" : temp;
+	CLEANUP(patient_folder_fini) struct patient_folder beside = PATIENT_FOLDER_NONE;
+	TRY(patient_folder_of_socket(&p->target, &beside));
+	TRY(target_check_folder(&p->target, &beside.user, beside.fd, beside.path));
+	TRY(patient_folder_name(&p->target, &beside));
 	ret->fetch = true;
-	ret->outside = file_open_below(root, folder, O_RDONLY | O_DIRECTORY);
-	if (ret->outside < 0)
-		return err_errno(errno, "its folder '%s'", folder);
-	return make_folder(p, folder, ret);
+	ret->user = beside.user;
+	ret->outside = fd_steal(&beside.fd);
+	return make_folder(beside.seen_as, ret);
 }
 
 static struct err *find_place(const struct patient *p, const struct dump_order *o, struct place *ret)
 {
-	bool same_view = !p->target.other_mount && !p->target.other_root;
-	bool may_write = p->target.uid == geteuid() || p->target.uid == 0;
-	if (same_view && may_write)
-		return place_beside(p, o->path, ret);
+	if (p->target.pid && !p->target.other_mount && !p->target.other_root && p->target.uid == geteuid())
+		return place_beside(o->path, ret);
 	TRY(place_inside(p, ret));
 	return dump_check_room(ret->folder, "its temporary files", dump_estimate(p, o->type));
 }
@@ -103,10 +109,10 @@ static struct err *find_place(const struct patient *p, const struct dump_order *
 
 static uint64_t file_size(const struct place *at)
 {
+	FSUSER_HELD held = { 0 };
 	struct stat st;
-	if (fstatat(at->folder, FILE_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0;
-	return (uint64_t)st.st_size;
+	err_ignore(place_begin(at, &held));
+	return fstatat(at->folder, FILE_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : (uint64_t)st.st_size;
 }
 
 /* Until the answer can be read. Once asked, the runtime cannot be stopped: killing its writer might leave the target
@@ -146,7 +152,8 @@ static struct err *ask(const struct patient *p, const struct dump_order *o, cons
 		uint64_t start = clock_mono_ns();
 		TRY(ipc_dump_start(p->target.socket, at->path, types[o->type], version, deadline_in_ms(ASK_MS), &fd));
 		TRY(wait_for_answer(fd, at, p, o, &stopped));
-		TRY_WRAP(ipc_dump_answer(fd, deadline_in_ms(ASK_MS), &known), "--fast does without the runtime; now");
+		TRY_WRAP(ipc_dump_answer(fd, deadline_in_ms(ASK_MS), &known),
+			 "without --by-runtime the dump is taken from a copy; now");
 		*ret_held_ns = clock_mono_ns() - start;
 	}
 	if (!known)
@@ -195,20 +202,28 @@ static struct err *fetch(int from, uint64_t size, const struct dump_order *o)
 	return err;
 }
 
+static struct err *open_written(const struct place *at, int *ret_fd)
+{
+	FSUSER_HELD held = { 0 };
+	TRY(place_begin(at, &held));
+	*ret_fd = openat(at->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return *ret_fd < 0 ? err_errno(errno, "what the runtime wrote") : NULL;
+}
+
 static struct err *take(const struct place *at, const struct dump_order *o, const struct patient *p,
 			struct dump_result *ret)
 {
 	struct stat st;
-	CLOSE_FD int fd = openat(at->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	CLOSE_FD int fd = -1;
+	TRY(open_written(at, &fd));
+	if (fstat(fd, &st) < 0)
 		return err_errno(errno, "what the runtime wrote");
 	if (!S_ISREG(st.st_mode) || st.st_uid != p->target.uid)
 		return err_new(ERR_BAD_DATA, "what lies where the runtime should have written is not its file");
 	ret->disk_bytes = (uint64_t)st.st_blocks * 512;
 	if (at->fetch)
 		return fetch(fd, (uint64_t)st.st_size, o);
-	if (fchmod(fd, 0600) < 0 || fsync(fd) < 0 || (st.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) < 0) ||
-	    renameat(at->folder, FILE_NAME, AT_FDCWD, o->path) < 0)
+	if (fchmod(fd, 0600) < 0 || fsync(fd) < 0 || renameat(at->folder, FILE_NAME, AT_FDCWD, o->path) < 0)
 		return err_errno(errno, "write '%s'", o->path);
 	return file_sync_folder(o->path);
 }

@@ -254,7 +254,7 @@ void rights_judge_image(const struct patient *p, const struct rights *r, struct 
 
 /* ---- agent ---- */
 
-void rights_judge_agent(const struct patient *p, const struct rights *r, bool events, struct way_check *ret)
+void rights_judge_agent(const struct rights *r, bool events, struct way_check *ret)
 {
 	if (!events) {
 		close_way(ret, "it is loaded through the diagnostics socket, as events are", "as for events");
@@ -262,13 +262,9 @@ void rights_judge_agent(const struct patient *p, const struct rights *r, bool ev
 		close_way(ret, "its runtime was told to take no profilers",
 			  "start it without DOTNET_EnableDiagnostics_Profiler=0");
 	} else if (!r->folder) {
-		CLEANUP(mem_freep) char *why = patient_folder_why(&p->target);
-		close_way(ret,
-			  r->folder_noexec ? "the only folder both can use is mounted noexec"
-			  : why		   ? why
-					   : "there is no folder that both can use",
-			  "%s",
+		close_way(ret, r->folder_why ? r->folder_why : "there is no folder that both can use", "%s",
 			  r->folder_noexec ? "mount its /tmp without noexec"
+			  : r->uid == 0	   ? "give the process's user write access to its /tmp (a shared volume)"
 					   : "give drdotnet write access to the process's /tmp (a shared volume), "
 					     "or run it as root");
 	} else {
@@ -306,7 +302,7 @@ void patient_check(const struct patient *p, uint64_t timeout_ms, struct way_chec
 	bool events = ret[WAY_EVENTS].open;
 	rights_judge_samples(p, &r, events, &ret[WAY_SAMPLES]);
 	rights_judge_image(p, &r, &ret[WAY_IMAGE]);
-	rights_judge_agent(p, &r, events, &ret[WAY_AGENT]);
+	rights_judge_agent(&r, events, &ret[WAY_AGENT]);
 	for (int way = WAY_EVENTS; way < WAY_COUNT; way++)
 		ret[WAY_AUTO].open |= ret[way].open;
 }

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Above any pid (pid_max is at most 2^22), within int. */
@@ -455,39 +453,4 @@ struct err *patient_find(const char *spec, uint64_t timeout_ms, struct patient *
 	}
 	*ret = p;
 	return NULL;
-}
-
-char *patient_folder(const struct target *t, bool *ret_noexec)
-{
-	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
-	CLEANUP(mem_freep) char *own = slash ? mem_strndup(t->socket, (size_t)(slash - t->socket)) : mem_strdup("");
-	CLEANUP(mem_freep) char *shm = t->pid ? mem_printf("/proc/%d/root/dev/shm", t->pid) : mem_strdup("");
-	const char *const folders[] = { own, shm };
-	*ret_noexec = false;
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
-		struct statvfs fs;
-		if (!*folders[i] || faccessat(AT_FDCWD, folders[i], W_OK | X_OK, AT_EACCESS) < 0 ||
-		    statvfs(folders[i], &fs) < 0 || (fs.f_flag & ST_RDONLY))
-			continue;
-		if (!(fs.f_flag & ST_NOEXEC))
-			return mem_strdup(folders[i]);
-		*ret_noexec = true;
-	}
-	return NULL;
-}
-
-char *patient_folder_why(const struct target *t)
-{
-	struct stat st;
-	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
-	CLEANUP(mem_freep) char *folder = slash ? mem_strndup(t->socket, (size_t)(slash - t->socket)) : NULL;
-	struct statvfs fs;
-	if (!folder || stat(folder, &st) < 0 || statvfs(folder, &fs) < 0)
-		return NULL;
-	if (fs.f_flag & ST_RDONLY)
-		return mem_strdup("its temporary folder is mounted read-only here");
-	return mem_printf(
-		"its temporary folder belongs to user %u with mode %03o, and user %u, as whom we run, may not "
-		"write to it",
-		st.st_uid, st.st_mode & 07777, geteuid());
 }

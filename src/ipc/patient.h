@@ -30,13 +30,6 @@ void patient_list_free(struct patient_list *list);
 /* The name to show: entry assembly, else process name. */
 const char *patient_name(const struct patient *p);
 
-/* A folder that both can use, as a path of ours: its own temporary folder, else its shared memory. What lies in it can
- * be loaded. NULL when there is none; *ret_noexec: there is one, but nothing in it can be loaded. The caller frees. */
-char *patient_folder(const struct target *t, bool *ret_noexec);
-
-/* Why there is none, in words; NULL when nothing is known of its folder. The caller frees. */
-char *patient_folder_why(const struct target *t);
-
 /* The four ways to look into a patient. */
 enum way { WAY_AUTO, WAY_EVENTS, WAY_SAMPLES, WAY_IMAGE, WAY_AGENT, WAY_COUNT };
 const char *way_name(enum way way); /* "auto", "events" ... */

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/image.h"
+#include "ipc/folder.h"
 #include "target/proc.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -93,6 +94,18 @@ static void find_profiler(const struct target *t, struct rights *r)
 	r->attach_off = str_eq(off, "0");
 }
 
+static void find_folder(const struct target *t, struct rights *r)
+{
+	CLEANUP(patient_folder_fini) struct patient_folder f = PATIENT_FOLDER_NONE;
+	struct err *err = patient_folder_for_library(t, &f);
+	if (err)
+		r->folder_why = mem_strdup(err_text(err));
+	else
+		r->folder = STEAL(f.path);
+	r->folder_noexec = err && err_kind(err) == ERR_UNSUPPORTED;
+	err_free(err);
+}
+
 void rights_read(const struct patient *p, struct rights *ret)
 {
 	struct proc_status self = { 0 }, its = { 0 };
@@ -106,7 +119,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 		.kptr_restrict = read_setting("/proc/sys/kernel/kptr_restrict", 0),
 		.ptrace_scope = read_setting("/proc/sys/kernel/yama/ptrace_scope", -1),
 	};
-	ret->folder = patient_folder(t, &ret->folder_noexec);
+	find_folder(t, ret);
 	if (!t->pid)
 		return;
 	if (read_status(t->pid, &its))
@@ -122,6 +135,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 void rights_fini(struct rights *r)
 {
 	mem_free(r->folder);
+	mem_free(r->folder_why);
 	mem_free(r->profiler);
 	mem_free(r->copy_why);
 	mem_free(r->copy_fix);

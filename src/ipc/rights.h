@@ -17,7 +17,8 @@ struct rights {
 	int memory_err;	     /* errno of opening its memory for reading: the kernel applies the rules of attaching */
 	int ptrace_err; /* errno of a ptrace call that cannot succeed: EPERM only if our seccomp profile forbids it */
 	int target_seccomp;	/* 0 none, 1 strict, 2 filter */
-	char *folder;		/* both can see and we can write; NULL = none */
+	char *folder;		/* from which it can load a library of ours; NULL = none */
+	char *folder_why;	/* then: the reason */
 	bool folder_noexec;	/* there is one, but nothing in it can be loaded */
 	char *copy_why;		/* no copy of it can be made: the reason; NULL = one can */
 	char *copy_fix;		/* ... and what would help */
@@ -32,4 +33,4 @@ void rights_judge_events(const struct patient *p, const struct rights *r, const 
 			 const struct ipc_process_info *info, struct way_check *ret);
 void rights_judge_samples(const struct patient *p, const struct rights *r, bool events, struct way_check *ret);
 void rights_judge_image(const struct patient *p, const struct rights *r, struct way_check *ret);
-void rights_judge_agent(const struct patient *p, const struct rights *r, bool events, struct way_check *ret);
+void rights_judge_agent(const struct rights *r, bool events, struct way_check *ret);

@@ -197,8 +197,7 @@ struct err *api_dump(struct request *r)
 	struct child_order order = { 0 };
 	TRY(api_make_folder(r, &order.folder));
 	CLEANUP(mem_freep) char *path = mem_printf("%s/core", order.folder);
-	order.argv = child_words("dump", "collect", r->params[0], "--fast", "-o", path, "--max-pause", pause, "--quiet",
-				 NULL);
+	order.argv = child_words("dump", "collect", r->params[0], "-o", path, "--max-pause", pause, "--quiet", NULL);
 	log_line(r->server->log, LOG_INFO, "audit: %s takes a core file of %s", r->client, r->params[0]);
 	return start(r, &order);
 }

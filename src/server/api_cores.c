@@ -176,7 +176,7 @@ static struct err *begin(struct request *r)
 	TRY(api_find_patient(id, &p));
 	TRY(dir_make(folder, 0700));
 	CLEANUP(mem_freep) char *name = new_name(&p), *path = mem_printf("%s/%s", folder, name);
-	struct child_order order = { .argv = child_words("dump", "collect", id, "--fast", "--type", o.type, "-o", path,
+	struct child_order order = { .argv = child_words("dump", "collect", id, "--type", o.type, "-o", path,
 							 "--max-pause", pause, "--quiet", NULL),
 				     .client_fd = r->connection_fd,
 				     .ready = on_ready,

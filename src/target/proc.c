@@ -63,13 +63,18 @@ static void parse_ns_pid(const char *p, struct proc_status *s)
 bool proc_parse_status(const char *text, size_t len, struct proc_status *ret)
 {
 	struct proc_status s = { 0 };
-	unsigned uid;
+	unsigned uid, fs_uid, fs_gid;
 	if (strlen(text) != len)
 		return false;
 	const char *v = line_value(text, "Uid:");
-	if (!v || sscanf(v, " %*u %u", &uid) != 1)
+	if (!v || sscanf(v, " %*u %u %*u %u", &uid, &fs_uid) != 2)
+		return false;
+	v = line_value(text, "Gid:");
+	if (!v || sscanf(v, " %*u %*u %*u %u", &fs_gid) != 1)
 		return false;
 	s.uid = uid;
+	s.fs_uid = fs_uid;
+	s.fs_gid = fs_gid;
 	if ((v = line_value(text, "NSpid:")))
 		parse_ns_pid(v, &s);
 	if ((v = line_value(text, "TracerPid:")))

@@ -20,6 +20,8 @@ bool proc_parse_stat(const char *text, size_t len, struct proc_stat *ret);
 
 struct proc_status {
 	uid_t uid; /* effective */
+	uid_t fs_uid;
+	gid_t fs_gid;
 	pid_t ns_pid;
 	size_t ns_depth; /* pid namespaces from ours down to its own, ours counted: 1 = the same */
 	pid_t tracer;
@@ -27,7 +29,7 @@ struct proc_status {
 	uint64_t cap_effective;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 };
-/* Lines that are missing leave zeros; false when there is no Uid line. */
+/* Lines that are missing leave zeros; false when there is no Uid or no Gid line. */
 bool proc_parse_status(const char *text, size_t len, struct proc_status *ret);
 
 /* The value of a variable in an environ text, or NULL. */

@@ -251,18 +251,25 @@ class Faults(unittest.TestCase):
     """Whoever dies at whatever step: the process runs on and is clean within seconds."""
 
     def test_we_die(self):
-        with Patient("deadlock", fx="net10.0") as patient:
-            before = Traces(patient.pid)
-            places = take(patient.pid, fault="list").passed
-            self.assertGreater(len(places), 6)
-            before.wait("the library has left")
-            for place in places:
-                with self.subTest(place):
-                    taken = take(patient.pid, fault=f"host:{place}:1")
-                    self.assertEqual(taken.code, -9, taken)
-                    before.wait(f"clean after our death at '{place}'")
-                    self.assertEqual(patient.ask("truth", "TRUTH")["paused"], False)
-            self.assertEqual(take(patient.pid).code, 0)
+        """The keeper tidies up, also in the folder of another user, whose rights are all it has there."""
+        for user in (None, "nobody"):
+            if user and os.geteuid() != 0:
+                continue
+            with Patient("deadlock", fx="net10.0", user=user) as patient:
+                self.we_die(patient, user)
+
+    def we_die(self, patient, user):
+        before = Traces(patient.pid)
+        places = take(patient.pid, fault="list").passed
+        self.assertGreater(len(places), 6)
+        before.wait("the library has left")
+        for place in places:
+            with self.subTest(place, user=user):
+                taken = take(patient.pid, fault=f"host:{place}:1")
+                self.assertEqual(taken.code, -9, taken)
+                before.wait(f"clean after our death at '{place}'")
+                self.assertEqual(patient.ask("truth", "TRUTH")["paused"], False)
+        self.assertEqual(take(patient.pid).code, 0)
 
     def test_the_copy_dies(self):
         with Patient("deadlock", fx="net10.0") as patient:

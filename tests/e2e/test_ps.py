@@ -391,7 +391,7 @@ class Hidden(unittest.TestCase):
                 ways = check(row["id"], **here)["ways"]
                 self.assertTrue(ways["events"]["open"], ways)
                 self.assertEqual(ways["agent"]["why"], "its temporary folder belongs to user 0 with mode 755, and user 65534, "
-                                                       "as whom we run, may not write to it")
+                                                       "as whom we write there, may not write to it")
                 os.chmod(folder, 0o777)
                 self.assertTrue(check(row["id"], **here)["ways"]["agent"]["open"])
 

@@ -155,7 +155,12 @@ static void *play_runtime(void *user)
 /* Of its own: who examines the same process waits for its turn. */
 static struct patient patient_here(char *socket)
 {
-	struct patient p = { .target = { .pid = getpid(), .uid = getuid(), .socket = socket } };
+	struct target self;
+	assert_ok(target_find_pid(getpid(), &self));
+	struct patient p = {
+		.target = { .pid = self.pid, .start_ticks = self.start_ticks, .uid = self.uid, .socket = socket }
+	};
+	target_fini(&self);
 	memcpy(p.info.cookie, &p.target.pid, sizeof(p.target.pid));
 	return p;
 }

@@ -169,26 +169,27 @@ static void test_judge_image(void **state)
 static void test_judge_agent(void **state)
 {
 	(void)state;
-	struct patient p = a_patient();
 	static char tmp[] = "/tmp", clsid[] = "{846F5F1C}";
 	struct rights r = { .folder = tmp };
 	struct way_check c;
-	rights_judge_agent(&p, &r, true, &c);
+	rights_judge_agent(&r, true, &c);
 	assert_open(c, "/tmp");
 	r.profiler = clsid;
-	rights_judge_agent(&p, &r, true, &c);
+	rights_judge_agent(&r, true, &c);
 	assert_open(c, "beside the profiler it was started with");
 	r.profiler = NULL;
 	r.folder = NULL;
-	rights_judge_agent(&p, &r, true, &c);
+	rights_judge_agent(&r, true, &c);
 	assert_closed(c, "no folder", "shared volume");
+	static char noexec[] = "mounted noexec";
 	r.folder_noexec = true;
-	rights_judge_agent(&p, &r, true, &c);
+	r.folder_why = noexec;
+	rights_judge_agent(&r, true, &c);
 	assert_closed(c, "noexec", "noexec");
 	r.attach_off = true;
-	rights_judge_agent(&p, &r, true, &c);
+	rights_judge_agent(&r, true, &c);
 	assert_closed(c, "no profilers", "DOTNET_EnableDiagnostics_Profiler=0");
-	rights_judge_agent(&p, &r, false, &c);
+	rights_judge_agent(&r, false, &c);
 	assert_closed(c, "diagnostics socket", "events");
 }
 

@@ -115,11 +115,14 @@ static void test_stat_cut_and_bent(void **state)
 static void test_status(void **state)
 {
 	(void)state;
-	static const char text[] = "Name:\tx\nUid:\t1000\t1001\t1000\t1000\nNSpid:\t812\t41\t1\nTracerPid:\t77\n"
-				   "VmRSS:\t   2048 kB\nCapEff:\t0000000000080000\nSeccomp:\t2\n";
+	static const char text[] =
+		"Name:\tx\nUid:\t1000\t1001\t1000\t1002\nGid:\t5\t6\t7\t8\nNSpid:\t812\t41\t1\nTracerPid:\t77\n"
+		"VmRSS:\t   2048 kB\nCapEff:\t0000000000080000\nSeccomp:\t2\n";
 	struct proc_status s;
 	assert_true(proc_parse_status(text, strlen(text), &s));
 	assert_int_equal(s.uid, 1001);
+	assert_int_equal(s.fs_uid, 1002);
+	assert_int_equal(s.fs_gid, 8);
 	assert_int_equal(s.ns_pid, 1);
 	assert_int_equal(s.ns_depth, 3);
 	assert_int_equal(s.tracer, 77);
@@ -127,6 +130,7 @@ static void test_status(void **state)
 	assert_int_equal(s.cap_effective, 0x80000);
 	assert_int_equal(s.seccomp, 2);
 	assert_false(proc_parse_status("Name:\tUid:\n", 11, &s));
+	assert_false(proc_parse_status("Uid:\t1\t2\t3\t4\n", 13, &s));
 	assert_false(proc_parse_status("", 0, &s));
 	for (size_t len = 0; len < strlen(text); len++) {
 		char *cut = mem_strndup(text, len);
