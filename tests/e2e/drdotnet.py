@@ -135,6 +135,10 @@ class Home:
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
+# Stacks are heard in bursts from the first few hundred events on: no machine is too slow for it.
+IN_BURSTS = {"DRDOTNET_BURST_RATE": "1"}
+
+
 def event_streams(pid):
     """How many event streams the process serves: a thread each, beside that of its diagnostics server."""
     count = -1
@@ -214,12 +218,12 @@ def end_window(job):
     return Report(done.json())
 
 
-def examine_exactly(home, profiler, patient, enough):
+def examine_exactly(home, profiler, patient, enough, **where):
     """An examination whose window holds all that the patient did since its mark: it stands still while the window
     opens and again before it closes. Returns the report and the truth. `enough(truth)` says when to stop it."""
     stand_still(patient)
     patient.mark()
-    with home.start(profiler, patient.pid, "-d", f"{LONG_SECONDS}s", "--json") as job:
+    with home.start(profiler, patient.pid, "-d", f"{LONG_SECONDS}s", "--json", **where) as job:
         job.wait_for("listening")
         patient.resume()
         wait_until(lambda: enough(patient.truth()), f"the patient has done enough for {profiler}")

@@ -6,8 +6,8 @@ import signal
 import unittest
 from collections import Counter
 
-from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result, side_by_side,
-                      wait_until)
+from drdotnet import (IN_BURSTS, LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result,
+                      side_by_side, wait_until)
 from patient import FRAMEWORKS, Patient, WebPatient
 
 FX = FRAMEWORKS[-1]
@@ -123,9 +123,9 @@ class HighRate(unittest.TestCase):
         with Patient("exceptions", fx=fx, kind="simple", rate=0) as patient:
             if not old(fx):
                 return examine_exactly(cls.home, "exceptions", patient,
-                                       lambda truth: truth["since_mark_ns"] > RATE_SECONDS * 1e9)
+                                       lambda truth: truth["since_mark_ns"] > RATE_SECONDS * 1e9, env=IN_BURSTS)
             patient.mark()
-            report = examine(cls.home, "exceptions", patient.pid, RATE_SECONDS)
+            report = examine(cls.home, "exceptions", patient.pid, RATE_SECONDS, env=IN_BURSTS)
             return report, patient.truth()
 
     @for_each_result
