@@ -320,14 +320,14 @@ class Special(unittest.TestCase):
     def test_code_that_is_unloaded(self):
         """Load contexts come, work and go, and their places are used again: the work keeps its name, up to the end."""
         for fx in FRAMEWORKS:
-            with self.subTest(fx), Patient("contexts", fx=fx, keep=0, rate=50, max=10000, work=2000) as patient:
+            with self.subTest(fx), Patient("contexts", fx=fx, keep=0, rate=50, max=10000, work=4000) as patient:
                 patient.mark()
                 report = examine(self.home, "cpu-hotpaths", patient.pid, 2, "-p", "time_interval_ms=1")
                 truth = patient.truth()["contexts"]
                 self.assertTrue(patient.alive())
             self.assertGreater(truth["loaded"], 20)
             rows = report.rows(YOURS)
-            # Of what the patient's own method did, nearly all is this work.
+            # Of what the patient's own method did, all is this work.
             work, whole = share(rows, truth["work"], "With callees"), share(rows, "Shop.Plugins.PluginHost.Price", "With callees")
             self.assertGreater(work, 0.05)
             self.assertGreater(work / whole, 0.9)

@@ -1,6 +1,7 @@
 """The lock-contention profiler against the patients' truth, on every runtime."""
 
 import math
+import re
 import unittest
 
 from drdotnet import IN_BURSTS, LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
@@ -106,11 +107,11 @@ class HighRate(unittest.TestCase):
 
     @classmethod
     def examined(cls, fx):
-        with Patient("contention", fx=fx, kind="monitor", threads=8, hold_ms=0, think_ms=0) as patient:
+        with Patient("contention", fx=fx, kind="monitor", threads=8, hold_ms=1, think_ms=0) as patient:
             patient.mark()
-            wait_until(lambda: patient.truth()["runtime"]["lock_contentions"] >= 200, "waits")
+            wait_until(lambda: patient.truth()["runtime"]["lock_contentions"] >= 100, "waits")
             # A window for ten times as many, however slow the machine is. The bursts are spread over it, so it is not cut short.
-            seconds = max(SECONDS, math.ceil(patient.truth()["since_mark_ns"] / 1e8))
+            seconds = min(max(SECONDS, math.ceil(patient.truth()["since_mark_ns"] / 1e8)), 30)
             with cls.home.start("lock-contention", patient.pid, "-d", f"{seconds}s", "--json",
                                 env=IN_BURSTS) as job:
                 job.wait_for("listening")
@@ -125,17 +126,19 @@ class HighRate(unittest.TestCase):
     @for_each_result
     def test_counts(self, fx, report, truth):
         rate = truth["runtime"]["lock_contentions"] * 1e9 / truth["since_mark_ns"]
-        # The rate itself is not the same in every second; the estimate of old runtimes is rounded besides.
-        self.assertAlmostEqual(per_second(report, "Waits") / rate, 1, delta=0.25)
+        # The rate itself is not the same in every second; the estimate of old runtimes is rounded besides, and as good as the
+        # number of events that were heard.
+        heard = int(re.search(r"of ([\d,]+) events", report.how["Lost"]["context"])[1].replace(",", ""))
+        self.assertAlmostEqual(per_second(report, "Waits") / rate, 1, delta=max(0.25, 4 / math.sqrt(heard)))
         self.assertEqual(old(fx), "about " in report.verdict)
 
     @for_each_result
     def test_stacks_are_heard_in_part_and_the_place_is_still_right(self, _, report, _truth):
         self.assertLess(report.how["Stacks seen"]["value"], report.figures["Waits"] / 2)
         # The runtime has locks of its own, which on a busy machine may be fought for as well.
-        place = report.rows("By place")[0]
-        self.assertEqual(place["Waits in"], METHODS["monitor"])
-        self.assertGreater(place["Waits"], 0.95 * report.figures["Waits"])
+        places = report.rows("By place")
+        self.assertEqual(places[0]["Waits in"], METHODS["monitor"])
+        self.assertGreater(places[0]["Waits"], 0.95 * sum(place["Waits"] for place in places))
 
 
 class Others(unittest.TestCase):
