@@ -134,8 +134,8 @@ static bool only_looks(const struct events_stream *s)
 
 static bool too_fast(const struct live *l, double least, uint64_t listened_ns)
 {
-	return (double)l->burst_seen >= least &&
-	       (double)l->burst_seen * 1e9 > (double)listened_ns * l->stream->burst_rate;
+	double seen = (double)l->burst_seen;
+	return seen >= least && seen * 1e9 >= (double)listened_ns * l->stream->burst_rate;
 }
 
 static uint64_t burst_least_ns(const struct events_stream *s)
@@ -147,7 +147,7 @@ static uint64_t burst_least_ns(const struct events_stream *s)
 static struct err *burst_end(struct live *l)
 {
 	const struct events_stream *s = l->stream;
-	if (!l->session || s->burst_rate <= 0 || eventpipe_stopping(l->session))
+	if (!l->session || s->burst_share <= 0 || eventpipe_stopping(l->session))
 		return NULL;
 	uint64_t listened = clock_mono_ns() - l->opened_at_ns;
 	uint64_t least_ns = burst_least_ns(s);
@@ -168,7 +168,7 @@ static struct err *burst_end(struct live *l)
 /* All of a burst is here: when it was slow after all, there is no reason to wait for the next. */
 static void burst_judge(struct live *l)
 {
-	if (!l->hot || !l->next_open_ns || too_fast(l, 1, l->burst_ns))
+	if (!l->hot || !l->next_open_ns || too_fast(l, 0, l->burst_ns))
 		return;
 	l->hot = false;
 	l->next_open_ns = clock_mono_ns();
@@ -508,10 +508,10 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 			       const struct events_beside *beside)
 {
 	struct loop loop = { .exam = exam, .n = n, .pidfd = -1, .beside = beside };
-	const char *rate = getenv("DRDOTNET_BURST_RATE"); /* of tests: one that a machine of any speed reaches */
+	const char *rate = getenv("DRDOTNET_BURST_RATE"); /* of tests: 0, which a machine of any speed reaches */
 	for (size_t i = 0; i < n; i++) {
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
-		if (rate && streams[i].burst_rate > 0)
+		if (rate && streams[i].burst_share > 0)
 			streams[i].burst_rate = strtod(rate, NULL);
 	}
 	if (exam->patient->target.pid) {
@@ -612,7 +612,7 @@ struct err *exam_events_beside(struct exam *exam, struct events_stream *streams,
 bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
 {
 	uint64_t window_ns = exam->end_ns - exam->start_ns;
-	return s->burst_rate > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
+	return s->burst_share > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
 }
 
 /* --- names --- */

@@ -24,8 +24,8 @@ struct events_stream {
 	bool (*when)(void *user, uint64_t now_ns);
 	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
 	const struct events_stream *beside;
-	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
-	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
+	/* Share 0: one session over the whole window. Else, when so many events or more come per second, the session is
+	 * stopped and opened again so that it listens at most that share of the time; at lower rates it simply stays
 	 * open. */
 	double burst_rate, burst_share;
 	uint32_t burst_least_ms; /* a burst lasts at least so long */

@@ -135,8 +135,8 @@ class Home:
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
-# Stacks are heard in bursts from the first few hundred events on: no machine is too slow for it.
-IN_BURSTS = {"DRDOTNET_BURST_RATE": "1"}
+# Stacks are heard in bursts at any rate of events: no machine is too slow for it.
+IN_BURSTS = {"DRDOTNET_BURST_RATE": "0"}
 
 
 def event_streams(pid):
