@@ -34,6 +34,8 @@ struct live {
 	struct eventpipe_session *session; /* NULL between bursts */
 	struct recording_part *part;
 	uint64_t opened_at_ns, last_byte_ns;
+	uint64_t stopped_at_ns;	 /* 0: not stopped */
+	json_t *bursts;		 /* [opened, stopped] of each */
 	uint64_t burst_seen;	 /* events in this burst */
 	uint64_t burst_ns;	 /* how long it listened */
 	uint64_t least_gap_ns;	 /* from one to the next */
@@ -60,6 +62,10 @@ static void on_event(void *user, const struct nettrace_event *event)
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
+	/* The runtime begins a burst before it says so and ends it after it was asked to, on a busy machine by more
+	 * than the burst is long: only what lies in the time that counts as listening. */
+	if (l->stream->bursting)
+		outside |= ours.time < l->opened_at_ns || (l->stopped_at_ns && ours.time > l->stopped_at_ns);
 	if (outside && !l->stream->rundown && !l->stream->anytime)
 		return;
 	l->stream->events++;
@@ -95,7 +101,7 @@ static struct err *live_open(struct live *l, bool glance)
 		TRY(recording_part_new(l->exam->recording, name, "nettrace", &l->part));
 	}
 	l->opened_at_ns = l->last_byte_ns = clock_mono_ns();
-	l->burst_seen = l->next_open_ns = 0;
+	l->burst_seen = l->next_open_ns = l->stopped_at_ns = 0;
 	TRY((glance ? eventpipe_glance : eventpipe_open)(l->exam->patient->target.socket, &config, &options, &sink,
 							 deadline_in_ms(OPEN_TIMEOUT_MS), &l->session));
 	l->closed_by_us = glance;
@@ -122,7 +128,11 @@ static struct err *live_stop(struct live *l)
 	if (!l->session || eventpipe_stopping(l->session))
 		return NULL;
 	l->closed_by_us = true;
-	l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
+	l->stopped_at_ns = clock_mono_ns();
+	l->stream->open_ns += l->stopped_at_ns - l->opened_at_ns;
+	if (l->bursts)
+		json_array_append_new(l->bursts,
+				      json_pack("[I, I]", (json_int_t)l->opened_at_ns, (json_int_t)l->stopped_at_ns));
 	return eventpipe_stop(l->session, deadline_in_ms(OPEN_TIMEOUT_MS));
 }
 
@@ -493,13 +503,16 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	return NULL;
 }
 
-static void save_stream(struct exam *exam, const struct events_stream *s)
+static void save_stream(struct exam *exam, const struct live *l)
 {
+	const struct events_stream *s = l->stream;
 	if (!exam->recording)
 		return;
 	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
 	json_t *fact = json_pack("{s:I, s:I, s:b}", "open_ns", (json_int_t)s->open_ns, "opened", (json_int_t)s->opened,
 				 "stacks_refused", s->stacks_refused);
+	if (s->bursting)
+		json_object_set(fact, "bursts", l->bursts);
 	recording_set_fact(exam->recording, key, fact);
 	json_decref(fact);
 }
@@ -511,7 +524,9 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 	const char *rate = getenv("DRDOTNET_BURST_RATE"); /* of tests: 0, which a machine of any speed reaches */
 	for (size_t i = 0; i < n; i++) {
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
-		if (rate && streams[i].burst_share > 0)
+		if (streams[i].burst_share > 0)
+			loop.live[i].bursts = json_array();
+		if (rate)
 			streams[i].burst_rate = strtod(rate, NULL);
 	}
 	if (exam->patient->target.pid) {
@@ -523,11 +538,14 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 		live_close(&loop.live[i]);
 	knock_free(loop.knock);
 	fd_closep(&loop.pidfd);
-	TRY(err);
-	exam_keep_window(exam);
-	for (size_t i = 0; i < n; i++)
-		save_stream(exam, &streams[i]);
-	return NULL;
+	if (!err)
+		exam_keep_window(exam);
+	for (size_t i = 0; i < n; i++) {
+		if (!err)
+			save_stream(exam, &loop.live[i]);
+		json_decref(loop.live[i].bursts);
+	}
+	return err;
 }
 
 /* --- replay --- */
@@ -569,6 +587,9 @@ static bool part_of_stream(const char *part, const char *stream)
 static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 {
 	struct live l = { .exam = exam, .stream = s };
+	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
+	const json_t *fact = recording_fact(exam->recording, key), *bursts = json_object_get(fact, "bursts");
+	s->bursting = json_array_size(bursts) > 0;
 	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
 		struct recording_part_info part = recording_part_info(exam->recording, i);
 		if (!part_of_stream(part.name, s->name))
@@ -578,10 +599,11 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 				       "the recording was too large to keep, so it cannot be analysed again");
 		if (part.damaged)
 			exam_cut(exam, "the recording is damaged");
+		const json_t *burst = json_array_get(bursts, s->opened);
+		l.opened_at_ns = (uint64_t)json_integer_value(json_array_get(burst, 0));
+		l.stopped_at_ns = (uint64_t)json_integer_value(json_array_get(burst, 1));
 		TRY(replay_part(&l, part.name));
 	}
-	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
-	const json_t *fact = recording_fact(exam->recording, key);
 	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
 	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
@@ -615,44 +637,7 @@ bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
 	return s->burst_share > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
 }
 
-/* --- names --- */
-
-static void on_method(void *user, const struct nettrace_event *event)
-{
-	methods_event(user, event);
-}
-
-/* A session of no length: all we want is the rundown that the runtime sends when it stops. */
-struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods)
-{
-	static const struct ipc_provider provider = { .name = CLR_PROVIDER, .keywords = CLR_JIT, .level = 1 };
-	return (struct events_stream){
-		.name = "names",
-		.providers = &provider,
-		.n_providers = 1,
-		.unordered = true,
-		.rundown = CLR_JIT | CLR_NGEN,
-		.after = after,
-		.event = on_method,
-		.user = methods,
-	};
-}
-
-struct events_stream exam_compiled_stream(struct methods *methods)
-{
-	/* Loads are told at level 5 only, though the manifest says 4. */
-	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
-						      .keywords = CLR_JIT | CLR_NGEN,
-						      .level = 5 };
-	return (struct events_stream){
-		.name = "compiled",
-		.providers = &provider,
-		.n_providers = 1,
-		.unordered = true,
-		.event = on_method,
-		.user = methods,
-	};
-}
+/* --- one look --- */
 
 static struct err *rundown_live(struct exam *exam, struct events_stream *s)
 {
@@ -681,17 +666,4 @@ struct err *exam_rundown(struct exam *exam, struct events_stream *s)
 		err_free(err);
 	}
 	return NULL;
-}
-
-struct err *exam_methods(struct exam *exam, struct methods *methods)
-{
-	return exam_methods_now(exam, methods, "late-names");
-}
-
-struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part)
-{
-	struct events_stream s = exam_methods_stream(NULL, methods);
-	s.name = part;
-	exam_progress(exam, -1, "asking for method names");
-	return exam_rundown(exam, &s);
 }
