@@ -64,7 +64,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
 	/* The runtime begins a burst before it says so and ends it after it was asked to, on a busy machine by more
 	 * than the burst is long: only what lies in the time that counts as listening. */
-	if (l->stream->bursting)
+	if (l->stream->scaled && l->stream->bursting)
 		outside |= ours.time < l->opened_at_ns || (l->stopped_at_ns && ours.time > l->stopped_at_ns);
 	if (outside && !l->stream->rundown && !l->stream->anytime)
 		return;
@@ -521,7 +521,7 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 			       const struct events_beside *beside)
 {
 	struct loop loop = { .exam = exam, .n = n, .pidfd = -1, .beside = beside };
-	const char *rate = getenv("DRDOTNET_BURST_RATE"); /* of tests: 0, which a machine of any speed reaches */
+	const char *rate = getenv("DRDOTNET_BURST_RATE"); /* of tests: one that a machine of any speed reaches */
 	for (size_t i = 0; i < n; i++) {
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
 		if (streams[i].burst_share > 0)

@@ -29,6 +29,7 @@ struct events_stream {
 	 * open. */
 	double burst_rate, burst_share;
 	uint32_t burst_least_ms; /* a burst lasts at least so long */
+	bool scaled;		 /* its bursts stand for the window: what they hear outside of open_ns is left out */
 	bool anytime;		 /* the event() below also gets what happened before and after the window */
 	bool optional;		 /* when it cannot be opened the window goes on without it */
 	/* Once all of the window has come, the stream's own end is not waited for: for what no replay needs. */

@@ -135,10 +135,6 @@ class Home:
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
-# Stacks are heard in bursts at any rate of events: no machine is too slow for it.
-IN_BURSTS = {"DRDOTNET_BURST_RATE": "0"}
-
-
 def event_streams(pid):
     """How many event streams the process serves: a thread each, beside that of its diagnostics server."""
     count = -1

@@ -6,7 +6,7 @@ import signal
 import unittest
 from collections import Counter
 
-from drdotnet import (IN_BURSTS, LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result,
+from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result,
                       side_by_side, wait_until)
 from patient import FRAMEWORKS, Patient, WebPatient
 
@@ -123,9 +123,9 @@ class HighRate(unittest.TestCase):
         with Patient("exceptions", fx=fx, kind="simple", rate=0) as patient:
             if not old(fx):
                 return examine_exactly(cls.home, "exceptions", patient,
-                                       lambda truth: truth["since_mark_ns"] > RATE_SECONDS * 1e9, env=IN_BURSTS)
+                                       lambda truth: truth["since_mark_ns"] > RATE_SECONDS * 1e9)
             patient.mark()
-            report = examine(cls.home, "exceptions", patient.pid, RATE_SECONDS, env=IN_BURSTS)
+            report = examine(cls.home, "exceptions", patient.pid, RATE_SECONDS)
             return report, patient.truth()
 
     @for_each_result

@@ -1,10 +1,9 @@
 """The lock-contention profiler against the patients' truth, on every runtime."""
 
 import math
-import re
 import unittest
 
-from drdotnet import IN_BURSTS, LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
+from drdotnet import LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
 from patient import FRAMEWORKS, Patient, WebPatient
 
 SECONDS = 4
@@ -98,7 +97,8 @@ class Truth(unittest.TestCase):
 
 
 class HighRate(unittest.TestCase):
-    """Where stacks are heard in bursts: counted to the end where the runtime allows it, else estimated and so called."""
+    """Where stacks are heard in bursts, here at any rate: counted to the end where the runtime allows it, else estimated and
+    so called."""
 
     @classmethod
     def setUpClass(cls):
@@ -113,7 +113,7 @@ class HighRate(unittest.TestCase):
             # A window for ten times as many, however slow the machine is. The bursts are spread over it, so it is not cut short.
             seconds = min(max(SECONDS, math.ceil(patient.truth()["since_mark_ns"] / 1e8)), 30)
             with cls.home.start("lock-contention", patient.pid, "-d", f"{seconds}s", "--json",
-                                env=IN_BURSTS) as job:
+                                env={"DRDOTNET_BURST_RATE": "0"}) as job:
                 job.wait_for("listening")
                 patient.mark()
                 wait_until(lambda: patient.truth()["since_mark_ns"] > seconds * 0.9e9, "most of the window is over")
@@ -126,11 +126,10 @@ class HighRate(unittest.TestCase):
     @for_each_result
     def test_counts(self, fx, report, truth):
         rate = truth["runtime"]["lock_contentions"] * 1e9 / truth["since_mark_ns"]
-        # The rate itself is not the same in every second. Estimates of old runtimes are rounded besides, and as good as the
-        # number of events that were heard.
-        heard = int(re.search(r"of ([\d,]+) events", report.how["Lost"]["context"])[1].replace(",", ""))
-        within = max(0.25, 5 / math.sqrt(heard)) if old(fx) else 0.15
-        self.assertAlmostEqual(per_second(report, "Waits") / rate, 1, delta=within)
+        # The rate itself is not the same in every second. Old runtimes are heard for a fifth of the time, and on a busy machine
+        # waits come in clumps, so that an estimate of a few hundred is right in its size only.
+        ratio = per_second(report, "Waits") / rate
+        self.assertTrue(0.5 < ratio < 2 if old(fx) else 0.75 < ratio < 1.25, (report.figures["Waits"], ratio))
         self.assertEqual(old(fx), "about " in report.verdict)
 
     @for_each_result
