@@ -11,15 +11,13 @@ PREFIX ?= /usr/local
 # No terminal, no questions.
 export DEBIAN_FRONTEND = noninteractive
 
-.PHONY: all setup demo test unit lint asan fuzz soak bench golden docs examples install install-desktop image clean patients
-all: $(BUILD)/build.ninja
+.PHONY: all setup configure demo test unit lint asan fuzz soak bench golden docs examples install install-desktop image clean patients
+all: configure
 	@ninja -C $(BUILD) drdotnet drdotnet-dachost libdrdotnet-agent.so --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
 
-$(BUILD)/build.ninja: tools/setup
-	@tools/setup build
-	@meson setup $(BUILD) $(MESON_ARGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }
-	@rm -f $(BUILD).log
+configure:
+	@tools/configure $(BUILD) $(MESON_ARGS)
 
 setup:
 	@tools/setup build test
@@ -30,16 +28,18 @@ patients:
 demo: all patients
 	@tools/demo $(BUILD)
 
-test: setup $(BUILD)/build.ninja patients
+# Configured after the setup, which installs what Meson then finds.
+test: setup patients
+	@tools/configure $(BUILD) $(MESON_ARGS)
 	@ninja -C $(BUILD) --quiet
 	@tests/run --build $(BUILD)
 
 # Only what needs no .NET: seconds.
-unit: $(BUILD)/build.ninja
+unit: configure
 	@ninja -C $(BUILD) --quiet
 	@tests/run --build $(BUILD) --unit
 
-lint: $(BUILD)/build.ninja
+lint: configure
 	@tools/setup lint
 	@ninja -C $(BUILD) --quiet
 	@tools/lint $(BUILD)
@@ -48,7 +48,7 @@ lint: $(BUILD)/build.ninja
 # are loaded late.
 asan: patients
 	@tools/setup build test
-	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined >/dev/null
+	@tools/configure build-asan -Db_sanitize=address,undefined
 	@ninja -C build-asan --quiet
 	@ASAN_OPTIONS=quarantine_size_mb=4:thread_local_quarantine_size_kb=64:intercept_tls_get_addr=0 \
 		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -67,7 +67,7 @@ bench: all patients
 	@tools/setup bench
 	@bench/run --build $(BUILD)
 
-golden: $(BUILD)/build.ninja
+golden: configure
 	@ninja -C $(BUILD) --quiet
 	@UPDATE_GOLDEN=1 tests/run --build $(BUILD) --unit --only report
 	@git --no-pager diff --stat -- tests/golden

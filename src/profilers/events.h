@@ -24,11 +24,12 @@ struct events_stream {
 	bool (*when)(void *user, uint64_t now_ns);
 	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
 	const struct events_stream *beside;
-	/* 0: one session over the whole window. Else, when events come faster than that per second, the session is
-	 * stopped and opened again so that it listens at most `burst_share` of the time; at lower rates it simply stays
+	/* Share 0: one session over the whole window. Else, when so many events or more come per second, the session is
+	 * stopped and opened again so that it listens at most that share of the time; at lower rates it simply stays
 	 * open. */
 	double burst_rate, burst_share;
 	uint32_t burst_least_ms; /* a burst lasts at least so long */
+	bool scaled;		 /* its bursts stand for the window: what they hear outside of open_ns is left out */
 	bool anytime;		 /* the event() below also gets what happened before and after the window */
 	bool optional;		 /* when it cannot be opened the window goes on without it */
 	/* Once all of the window has come, the stream's own end is not waited for: for what no replay needs. */

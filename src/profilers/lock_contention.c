@@ -224,6 +224,7 @@ static struct err *run(struct exam *exam)
 		.stacks = true,
 		.burst_rate = l->old ? OLD_BURST_RATE : BURST_RATE,
 		.burst_share = l->old ? OLD_BURST_SHARE : BURST_SHARE,
+		.scaled = l->old,
 		.event = l->old ? on_both : on_stack,
 		.user = exam,
 	};

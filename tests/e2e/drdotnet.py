@@ -214,12 +214,12 @@ def end_window(job):
     return Report(done.json())
 
 
-def examine_exactly(home, profiler, patient, enough):
+def examine_exactly(home, profiler, patient, enough, **where):
     """An examination whose window holds all that the patient did since its mark: it stands still while the window
     opens and again before it closes. Returns the report and the truth. `enough(truth)` says when to stop it."""
     stand_still(patient)
     patient.mark()
-    with home.start(profiler, patient.pid, "-d", f"{LONG_SECONDS}s", "--json") as job:
+    with home.start(profiler, patient.pid, "-d", f"{LONG_SECONDS}s", "--json", **where) as job:
         job.wait_for("listening")
         patient.resume()
         wait_until(lambda: enough(patient.truth()), f"the patient has done enough for {profiler}")

@@ -30,6 +30,13 @@ FRAMEWORKS = [
     if fx in os.environ.get("DRDOTNET_TEST_FX", " ".join(ALL_FRAMEWORKS)).replace(",", " ").split()
 ]
 
+# The runtime takes the budget of its youngest generation from the processor's cache, and so the number of collections. A
+# test that wants another budget sets it in `env`; `tests/run --gen0size` varies it for all others.
+GEN0_SIZE = os.environ.get("DRDOTNET_TEST_GEN0SIZE", "0x1000000")
+# For a truth that counts collections: answers to the test are garbage too, and must not make one while the patient stands
+# still.
+ROOM_FOR_ANSWERS = {"DOTNET_GCgen0size": "0x1000000"}
+
 START_SECONDS = 60.0  # a cold start on a loaded two-core machine
 ANSWER_SECONDS = 20.0
 STOP_SECONDS = 10.0
@@ -83,6 +90,10 @@ class _App:
 
     def resume(self):
         return self.ask("resume", "RESUMED")
+
+    def collect(self):
+        """One collection of each generation: what is alive is old afterwards."""
+        return self.ask("collect", "COLLECTED")
 
     def ask(self, command, answer, seconds=ANSWER_SECONDS):
         self.send(command)
@@ -253,7 +264,8 @@ class Load:
 
 
 def _environment(server_gc, extra):
-    environment = {**os.environ, "DOTNET_gcServer": "1" if server_gc else "0"}
+    environment = {**os.environ, "DOTNET_gcServer": "1" if server_gc else "0",
+                   "DOTNET_GCgen0size": GEN0_SIZE}
     environment.update(extra or {})
     return environment
 

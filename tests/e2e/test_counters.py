@@ -15,10 +15,11 @@ import tempfile
 import termios
 import time
 import unittest
+from datetime import datetime
 from pathlib import Path
 
-from drdotnet import PROGRAM, Home, event_streams, for_each_result, side_by_side, wait_until
-from patient import FRAMEWORKS, Patient, WebPatient
+from drdotnet import PROGRAM, Home, event_streams, for_each_result, side_by_side, stand_still, wait_until
+from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient
 from terminal import Terminal
 
 FX = FRAMEWORKS[-1]
@@ -112,30 +113,48 @@ class Truth(unittest.TestCase):
 
     @classmethod
     def heard(cls, fx):
-        with Patient("meters,exceptions,allocations,healthy", fx=fx, **{"exceptions.kind": "simple"}) as patient:
-            patient.pause()
+        with Patient("meters,exceptions,allocations,healthy", fx=fx, env=ROOM_FOR_ANSWERS,
+                     **{"exceptions.kind": "simple"}) as patient:
+            stand_still(patient)
             more = [] if has_runtime_meter(fx) else ["--counter", "System.Runtime"]
             arguments = ["--meter", "Shop.Meters", "--meter", "System.Runtime", "--counter", "Shop-Events", *more]
             with Listening(patient.pid, *arguments) as listening:
-                first = listening.until(lambda i: i.has("Shop.Meters", "shop.visits") and i.has("Shop-Events", "visits")
-                                        and i.has("System.Runtime", "dotnet.gc.pause.time" if has_runtime_meter(fx)
-                                                  else "time-in-gc"))
+                first = listening.until(lambda i: cls.complete(i, fx))
                 patient.mark()
                 patient.resume()
-                busy = [listening.next() for _ in range(6)]
-                patient.pause()
+                patient.collect()
+                busy = cls.busy(listening)
+                stand_still(patient)
                 truth = patient.truth()
-                last = listening.skip(4)
+                rest = []
+                listening.until(lambda i: rest.append(i) or (len(rest) >= 4 and cls.complete(i, fx)))
                 # Timers go on while the patient stands still.
                 truth["late"] = patient.truth()["runtime"]
                 code, err = listening.stop()
             if code != 0:
                 raise AssertionError(err)
-            return first, busy, last, truth, err
+            return first, busy, rest, truth, err
+
+    @staticmethod
+    def complete(interval, fx):
+        return (interval.has("Shop.Meters", "shop.visits") and interval.has("Shop-Events", "visits") and
+                interval.has("System.Runtime", "dotnet.gc.pause.time" if has_runtime_meter(fx) else "time-in-gc"))
+
+    @staticmethod
+    def busy(listening):
+        """Intervals until there were enough with many orders: on a busy machine one may come with few or none of them."""
+        intervals = []
+
+        def full(interval):
+            return sum(c["perSecond"] or 0 for c in interval.all("Shop.Meters", "shop.orders")) * interval.seconds > 60
+
+        listening.until(lambda i: intervals.append(i) or
+                        sum(full(a) and full(b) for a, b in zip(intervals, intervals[1:])) >= 3)
+        return intervals
 
     @for_each_result
-    def test_counters_of_the_app_are_exact(self, _, first, busy, last, truth, err):
-        orders = truth["meters"]["orders"]
+    def test_counters_of_the_app_are_exact(self, _, first, busy, rest, truth, err):
+        orders, last = truth["meters"]["orders"], rest[-1]
         for kind in ("web", "phone"):
             before = [c["total"] for c in first.all("Shop.Meters", "shop.orders") if c["tags"] == f"kind={kind}"]
             total = last.get("Shop.Meters", "shop.orders", f"kind={kind}")["total"]
@@ -146,31 +165,35 @@ class Truth(unittest.TestCase):
         self.assertEqual(last.data["lostEvents"], 0)
 
     @for_each_result
-    def test_other_instruments_of_the_app(self, _, first, busy, last, truth, err):
+    def test_other_instruments_of_the_app(self, _, first, busy, rest, truth, err):
+        last = rest[-1]
         self.assertEqual(last.get("Shop.Meters", "shop.temperature")["value"], 21.5)
         self.assertEqual(last.get("Shop-Events", "temperature")["value"], 21.5)
         self.assertEqual(last.get("Shop.Meters", "shop.cart.items")["value"], 42)
         self.assertEqual(last.get("Shop.Meters", "shop.free", "disk=b")["value"], 3 << 20)
         self.assertEqual(last.get("Shop.Meters", "shop.backlog")["value"], sum(truth["meters"]["orders"].values()))
-        middle = busy[3]
+        middle = busy[-1]  # a full one
         histogram = middle.get("Shop.Meters", "shop.order.duration", "route=/orders")
         for name, value in (("p50", 0.050), ("p95", 0.095), ("p99", 0.099), ("mean", 0.0505)):
             self.assertAlmostEqual(histogram[name], value, delta=value * 0.1)
-        self.assertAlmostEqual(histogram["perSecond"], 200, delta=60)
+        counted = sum((c["perSecond"] or 0) * i.seconds for i in busy + rest for c in i.all("Shop.Meters", "shop.order.duration"))
+        self.assertAlmostEqual(counted, sum(truth["meters"]["orders"].values()), places=3)
         self.assertAlmostEqual(middle.get("Shop-Events", "order-size")["value"], 50.5, delta=10)
         self.assertEqual((histogram["kind"], histogram["unit"], histogram["source"]), ("histogram", "s", "meter"))
         display = middle.get("Shop-Events", "orders")["displayName"]
         self.assertEqual(display, "Orders taken")
 
     @for_each_result
-    def test_rates_are_those_of_the_totals(self, _, first, busy, last, truth, err):
-        for before, after in zip(busy, busy[1:]):
+    def test_rates_are_those_of_the_totals(self, _, first, busy, rest, truth, err):
+        pairs = [(a, b) for a, b in zip(busy, busy[1:]) if a.has("Shop.Meters", "shop.visits") and b.has("Shop.Meters", "shop.visits")]
+        self.assertGreaterEqual(len(pairs), 3)
+        for before, after in pairs:
             a, b = (i.get("Shop.Meters", "shop.visits") for i in (before, after))
             self.assertAlmostEqual(b["perSecond"] * after.seconds, b["total"] - a["total"], places=3)
 
     @for_each_result
-    def test_what_the_runtime_says_about_itself(self, fx, first, busy, last, truth, err):
-        runtime = truth["runtime"]
+    def test_what_the_runtime_says_about_itself(self, fx, first, busy, rest, truth, err):
+        runtime, last = truth["runtime"], rest[-1]
 
         def grown(name, tags=None):
             return (last.get("System.Runtime", name, tags)["total"] - first.get("System.Runtime", name, tags)["total"])
@@ -195,7 +218,7 @@ class Truth(unittest.TestCase):
                                    delta=runtime["allocated_bytes"] * 0.05)
             self.assertEqual(grown("exception-count"), truth["exceptions"]["raised"])
             items, threads = grown("threadpool-completed-items-count"), "threadpool-thread-count"
-        self.assertGreater(runtime["gen0"], 0)
+        self.assertTrue(all(runtime[f"gen{generation}"] > 0 for generation in (0, 1, 2)), runtime)
         self.assertGreater(truth["exceptions"]["raised"], 100)
         completed = truth["late"]["pool_completed"]
         self.assertAlmostEqual(items, completed, delta=completed * 0.05 + 40)
@@ -203,7 +226,8 @@ class Truth(unittest.TestCase):
         self.assertGreater(busy[-1].get("System.Runtime", threads)["value"], 0)
 
     @for_each_result
-    def test_what_is_not_there_is_said(self, fx, first, busy, last, truth, err):
+    def test_what_is_not_there_is_said(self, fx, first, busy, rest, truth, err):
+        last = rest[-1]
         if has_runtime_meter(fx):
             self.assertEqual((last.data["missing"], err), ([], ""))
         else:
@@ -313,12 +337,15 @@ class Forms(unittest.TestCase):
 
     def test_intervals_follow_the_order(self):
         with Listening(self.patient.pid, "--meter", "Shop.Meters", "--interval", "2s") as listening:
-            listening.skip(2)
-            started = time.monotonic()
-            intervals = [listening.next() for _ in range(2)]
-            self.assertGreater(time.monotonic() - started, 3)
+            intervals = []
+            listening.until(lambda i: intervals.append(i) or all(j.has("Shop.Meters", "shop.visits") for j in intervals[-3:])
+                            and len(intervals) > 3)
+            started, ended = (datetime.fromisoformat(intervals[at].data["time"]) for at in (0, -1))
+            self.assertGreater((ended - started).total_seconds(), 2 * (len(intervals) - 2))
+            intervals = intervals[-2:]
             self.assertEqual({i.data["intervalMs"] for i in intervals}, {2000})
-            self.assertAlmostEqual(intervals[1].get("Shop.Meters", "shop.visits")["perSecond"], 600, delta=120)
+            a, b = (i.get("Shop.Meters", "shop.visits") for i in intervals)
+            self.assertAlmostEqual(b["perSecond"] * 2, b["total"] - a["total"], places=3)
             self.assertEqual(listening.stop(), (0, ""))
 
     def test_unknown_names_say_what_there_is(self):

@@ -6,8 +6,8 @@ import signal
 import unittest
 from collections import Counter
 
-from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result, side_by_side,
-                      wait_until)
+from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result,
+                      side_by_side, wait_until)
 from patient import FRAMEWORKS, Patient, WebPatient
 
 FX = FRAMEWORKS[-1]

@@ -3,7 +3,7 @@
 import unittest
 
 from drdotnet import Home, Report, examine, examine_exactly, side_by_side
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient
 
 GC = {"workstation": False, "server": True}
 WITHIN = 0.05
@@ -18,7 +18,7 @@ class Truth(unittest.TestCase):
 
     @classmethod
     def examined(cls, fx, gc):
-        with Patient("gc-pauses", fx=fx, server_gc=GC[gc], induced=4, allocate_mb=100) as patient:
+        with Patient("gc-pauses", fx=fx, server_gc=GC[gc], env=ROOM_FOR_ANSWERS, induced=4, allocate_mb=100) as patient:
             return examine_exactly(cls.home, "gc-stats", patient,
                                    lambda truth: truth["gc-pauses"]["induced"] >= 12)
 

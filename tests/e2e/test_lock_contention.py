@@ -1,8 +1,9 @@
 """The lock-contention profiler against the patients' truth, on every runtime."""
 
+import math
 import unittest
 
-from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, side_by_side, wait_until
+from drdotnet import LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
 from patient import FRAMEWORKS, Patient, WebPatient
 
 SECONDS = 4
@@ -96,7 +97,8 @@ class Truth(unittest.TestCase):
 
 
 class HighRate(unittest.TestCase):
-    """As fast as threads can fight: counted to the end where the runtime allows it, else estimated and so called."""
+    """Where stacks are heard in bursts, here at any rate: counted to the end where the runtime allows it, else estimated and
+    so called."""
 
     @classmethod
     def setUpClass(cls):
@@ -105,22 +107,38 @@ class HighRate(unittest.TestCase):
 
     @classmethod
     def examined(cls, fx):
-        with Patient("contention", fx=fx, kind="monitor", threads=8, hold_ms=0, think_ms=0) as patient:
+        with Patient("contention", fx=fx, kind="monitor", threads=8, hold_ms=1, think_ms=0) as patient:
             patient.mark()
-            report = examine(cls.home, "lock-contention", patient.pid, SECONDS)  # bursts are spread over the window
-            return report, patient.truth()
+            wait_until(lambda: patient.truth()["runtime"]["lock_contentions"] >= 100, "waits")
+            # A window for ten times as many, however slow the machine is. The bursts are spread over it, so it is not cut short.
+            seconds = min(max(SECONDS, math.ceil(patient.truth()["since_mark_ns"] / 1e8)), 30)
+            with cls.home.start("lock-contention", patient.pid, "-d", f"{seconds}s", "--json",
+                                env={"DRDOTNET_BURST_RATE": "0"}) as job:
+                job.wait_for("listening")
+                patient.mark()
+                wait_until(lambda: patient.truth()["since_mark_ns"] > seconds * 0.9e9, "most of the window is over")
+                truth = patient.truth()
+                done = job.finish()
+            if done.code != 0:
+                raise AssertionError(repr(done))
+            return Report(done.json()), truth
 
     @for_each_result
     def test_counts(self, fx, report, truth):
         rate = truth["runtime"]["lock_contentions"] * 1e9 / truth["since_mark_ns"]
-        # The rate itself is not the same in every second; the estimate of old runtimes is rounded besides.
-        self.assertAlmostEqual(per_second(report, "Waits") / rate, 1, delta=0.25)
-        self.assertEqual(old(fx) and report.figures["Waits"] > 20000 * SECONDS / 2, "about " in report.verdict)
+        # The rate itself is not the same in every second. Old runtimes are heard for a fifth of the time, and on a busy machine
+        # waits come in clumps, so that an estimate of a few hundred is right in its size only.
+        ratio = per_second(report, "Waits") / rate
+        self.assertTrue(0.5 < ratio < 2 if old(fx) else 0.75 < ratio < 1.25, (report.figures["Waits"], ratio))
+        self.assertEqual(old(fx), "about " in report.verdict)
 
     @for_each_result
     def test_stacks_are_heard_in_part_and_the_place_is_still_right(self, _, report, _truth):
         self.assertLess(report.how["Stacks seen"]["value"], report.figures["Waits"] / 2)
-        self.assertEqual([row["Waits in"] for row in report.rows("By place")], [METHODS["monitor"]])
+        # The runtime has locks of its own, which on a busy machine may be fought for as well.
+        places = report.rows("By place")
+        self.assertEqual(places[0]["Waits in"], METHODS["monitor"])
+        self.assertGreater(places[0]["Waits"], 0.95 * sum(place["Waits"] for place in places))
 
 
 class Others(unittest.TestCase):

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from drdotnet import wait_until  # noqa: E402
 from patient import FRAMEWORKS, PATIENTS, Patient  # noqa: E402
 
 SIDE_BY_SIDE = True
@@ -19,18 +20,25 @@ AT_ONCE = 3
 WINDOW_SECONDS = 1.0
 
 
-def watch(sickness, fx, seconds=WINDOW_SECONDS, **options):
-    """The truth of one window, taken while the patient stands still; checks start and end too."""
+def rest(patient):
+    """Stands still if it can: one that is stuck in its sickness does not."""
+    any(patient.pause()["quiet"] for _ in range(3))
+
+
+def watch(sickness, fx, seconds=WINDOW_SECONDS, enough=lambda truth: True, **options):
+    """The truth of one window, of so many seconds at least and until it is enough, taken while the patient stands still;
+    checks start and end too."""
     with Patient(sickness, fx=fx, **options) as patient:
         ready = patient.ready
         assert ready["pid"] == patient.pid and ready["sickness"] == sickness, ready
         assert ready["runtime"].startswith(fx.removeprefix("net").removesuffix(".0") + "."), ready
         # Marked while it stands still, or the mark would fall into the middle of a round.
-        patient.pause()
+        rest(patient)
         marked = patient.mark()
         patient.resume()
         time.sleep(seconds)  # the window is what is measured, not a wait for something
-        patient.pause()
+        wait_until(lambda: enough(patient.truth()), f"enough of {sickness}")
+        rest(patient)
         truth = patient.truth()
         assert truth["paused"] and truth["since_mark_ns"] >= seconds * 1e9, truth
         assert truth["mono_ns"] - marked["mono_ns"] == truth["since_mark_ns"], truth
@@ -56,12 +64,15 @@ class EverySickness(unittest.TestCase):
                 with self.subTest(fx=fx):
                     job.result()
 
+    def paced(self, count, rate, truth):
+        """A pace is never above its rate, but for the quarter of a second that it may catch up; below it any machine may be."""
+        self.assertLessEqual(count, rate * (truth["since_mark_ns"] / 1e9 + 0.25) + 1)
+
     def test_healthy(self):
         def check(fx):
-            truth = watch("healthy", fx)
-            self.assertGreater(truth["healthy"]["orders"], 10)
+            truth = watch("healthy", fx, enough=lambda truth: truth["healthy"]["orders"] > 10)
             self.assertEqual(truth["healthy"]["exceptions"], 0)
-            self.assertLess(truth["runtime"]["cpu_ns"], 0.5e9)
+            self.assertLess(truth["runtime"]["cpu_ns"], 0.5 * truth["since_mark_ns"])
         self.on_all(check)
 
     def test_heartbeat(self):
@@ -70,26 +81,25 @@ class EverySickness(unittest.TestCase):
             os.kill(patient.pid, signal.SIGSTOP)
             time.sleep(0.2)
             os.kill(patient.pid, signal.SIGCONT)
+            wait_until(lambda: patient.truth()["heartbeat"]["beats"] > 1, "it beats again")
             truth = patient.truth()["heartbeat"]
         self.assertGreater(truth["longest_ns"], 190e6)
-        self.assertGreater(truth["beats"], 0)
 
     def test_meters(self):
         def check(fx):
-            truth = watch("meters", fx)["meters"]
+            truth = watch("meters", fx, enough=lambda truth: truth["meters"]["orders"].get("phone", 0) > 10)["meters"]
             orders = truth["orders"]
-            self.assertGreater(orders["phone"], 10)
-            self.assertAlmostEqual(orders["web"] / orders["phone"], 3, delta=0.3)
-            self.assertAlmostEqual(truth["visits"], 3 * sum(orders.values()), delta=30)
+            self.assertAlmostEqual(orders["web"], 3 * orders["phone"], delta=3)
+            self.assertEqual(truth["visits"], 3 * sum(orders.values()))
             self.assertEqual(truth["temperature"], 21.5)
         self.on_all(check)
 
     def test_gc_pauses(self):
         def check(fx):
-            truth = watch("gc-pauses", fx, induced=5)
+            truth = watch("gc-pauses", fx, enough=lambda truth: truth["gc-pauses"]["induced"] >= 3, induced=5)
             runtime = truth["runtime"]
             induced = truth["gc-pauses"]["induced"]
-            self.assertTrue(3 <= induced <= 7, induced)
+            self.paced(induced, 5, truth)
             self.assertGreaterEqual(runtime["gen2"], induced)
             # The caller of GC.Collect waits at least as long as the pause (timer resolution aside).
             self.assertGreater(truth["gc-pauses"]["induced_blocked_ns"], 0)
@@ -105,10 +115,11 @@ class EverySickness(unittest.TestCase):
 
     def test_exceptions(self):
         def check(fx):
-            truth = watch("exceptions", fx, rate=210)["exceptions"]
+            truth = watch("exceptions", fx, enough=lambda truth: truth["exceptions"]["rounds"] >= 25, rate=210)
+            self.paced(truth["exceptions"]["rounds"], 210 / 7, truth)  # seven objects a round
+            truth = truth["exceptions"]
             rounds = truth["rounds"]
             types = truth["types"]
-            self.assertTrue(25 <= rounds <= 35, rounds)  # seven objects a round
             self.assertEqual(truth["objects"], 7 * rounds)
             self.assertEqual(truth["raised"], 10 * rounds)
             self.assertEqual(truth["raised"], sum(one["raised"] for one in types.values()))
@@ -130,21 +141,24 @@ class EverySickness(unittest.TestCase):
 
     def test_exceptions_as_fast_as_possible(self):
         def check(fx):
-            truth = watch("exceptions", fx, rate=0, kind="simple", message="hostile")["exceptions"]
-            self.assertGreater(truth["objects"], 1000)
+            truth = watch("exceptions", fx, enough=lambda truth: truth["exceptions"]["objects"] > 1000, rate=0, kind="simple",
+                          message="hostile")["exceptions"]
             self.assertEqual(list(truth["sites"]), ["Shop.Orders.Validator.Check"])
         self.on_all(check)
 
     def test_leak(self):
+        def added(truth):
+            return min(holder["added_objects"] for holder in truth["leak"]["holders"].values())
+
         def check(fx):
-            truth = watch("leak", fx, rate=1000)
+            truth = watch("leak", fx, enough=lambda truth: added(truth) >= 800, rate=1000)
             holders = truth["leak"]["holders"]
             self.assertEqual(sorted(holders), ["cache", "event", "static"])
             for holder in holders.values():
-                self.assertTrue(800 <= holder["added_objects"] <= 1200, holder)
+                self.paced(holder["added_objects"], 1000, truth)
                 self.assertGreater(holder["added_bytes"], holder["added_objects"] * 1000)
-            added = sum(holder["added_bytes"] for holder in holders.values())
-            self.assertGreater(truth["runtime"]["allocated_bytes"], added * 0.9)
+            in_all = sum(holder["added_bytes"] for holder in holders.values())
+            self.assertGreater(truth["runtime"]["allocated_bytes"], in_all * 0.9)
         self.on_all(check)
 
     def test_bounded_cache_stops(self):
@@ -157,8 +171,8 @@ class EverySickness(unittest.TestCase):
     def test_other_statics_that_leak(self):
         def check(fx):
             for name in ("generic-static", "thread-static"):
-                holder = watch("leak", fx, seconds=0.3, holder=name, rate=1000)["leak"]["holders"][name]
-                self.assertGreater(holder["added_objects"], 100)
+                watch("leak", fx, seconds=0, enough=lambda truth: truth["leak"]["holders"][name]["added_objects"] > 100,
+                      holder=name, rate=1000)
         self.on_all(check)
 
     def test_duplicate_strings(self):
@@ -171,7 +185,7 @@ class EverySickness(unittest.TestCase):
 
     def test_cpu_split(self):
         def check(fx):
-            truth = watch("cpu", fx)
+            truth = watch("cpu", fx, enough=lambda truth: truth["cpu"]["cpu_ns"] > 0.5e9)
             cpu = truth["cpu"]
             self.assertAlmostEqual(cpu["paths"]["tax"]["share"], 0.7, delta=0.03)
             self.assertEqual(cpu["cpu_ns"], sum(thread["cpu_ns"] for thread in cpu["threads"]))
@@ -182,10 +196,9 @@ class EverySickness(unittest.TestCase):
 
     def test_cpu_other_paths(self):
         def check(fx):
-            paths = watch("cpu", fx, path="all", threads=2)["cpu"]["paths"]
+            paths = watch("cpu", fx, enough=lambda truth: all(path["cpu_ns"] > 0 for path in truth["cpu"]["paths"].values()),
+                          path="all", threads=2)["cpu"]["paths"]
             self.assertEqual(len(paths), 8)
-            for name, path in paths.items():
-                self.assertGreater(path["cpu_ns"], 0, name)
             deep = watch("cpu", fx, path="deep", seconds=0.3)["cpu"]["paths"]
             self.assertEqual(list(deep), ["descend"])
         self.on_all(check)
@@ -217,7 +230,8 @@ class EverySickness(unittest.TestCase):
 
     def test_healthy_waits(self):
         def check(fx):
-            truth = watch("healthy-waits", fx)["healthy-waits"]
+            truth = watch("healthy-waits", fx, enough=lambda truth:
+                          sum(passed > 0 for passed in truth["healthy-waits"]["passed"].values()) >= 9)["healthy-waits"]
             self.assertEqual(len(truth["passed"]), 10)
             idle = [kind for kind, passed in truth["passed"].items() if passed == 0]
             self.assertEqual(idle, ["socket"])
@@ -225,19 +239,17 @@ class EverySickness(unittest.TestCase):
 
     def test_stuck_tasks(self):
         def check(fx):
-            truth = watch("stuck-tasks", fx, seconds=0.3, tcs=40)["stuck-tasks"]
+            truth = watch("stuck-tasks", fx, seconds=0, enough=lambda truth: truth["stuck-tasks"]["beats"] > 0,
+                          tcs=40)["stuck-tasks"]
             self.assertEqual(truth["stuck"], sum(truth["kinds"].values()))
             self.assertEqual(truth["methods"]["Shop.Orders.OrderFlow.ConfirmAsync"], 40)
-            self.assertGreater(truth["beats"], 0)
         self.on_all(check)
 
     def test_starvation(self):
         def check(fx):
-            truth = watch("starvation", fx)
-            starvation = truth["starvation"]
-            self.assertGreater(starvation["waiting"], 20)
-            self.assertTrue(70 <= starvation["queued"] <= 130, starvation)
-            self.assertGreater(starvation["max_latency_ns"], 100e6)
+            truth = watch("starvation", fx, enough=lambda truth: truth["starvation"]["queued"] >= 70 and
+                          truth["starvation"]["waiting"] > 20 and truth["starvation"]["max_latency_ns"] > 100e6)
+            self.paced(truth["starvation"]["queued"], 100, truth)
         self.on_all(check)
 
     def test_contention(self):
@@ -245,7 +257,8 @@ class EverySickness(unittest.TestCase):
             # Not paused: the gate of the pause is itself a lock that the threads fight for.
             with Patient("contention", fx=fx) as patient:
                 patient.mark()
-                time.sleep(WINDOW_SECONDS)
+                wait_until(lambda: all(fight["contended"] > 50 for fight in patient.truth()["contention"]["locks"].values()),
+                           "fifty contentions")
                 truth = patient.truth()
             contention = truth["contention"]
             self.assertEqual(sorted(contention["locks"]), ["monitor"] if fx == "net8.0" else ["lock", "monitor"])
@@ -253,14 +266,13 @@ class EverySickness(unittest.TestCase):
             self.assertLessEqual(truth["runtime"]["lock_contentions"], contention["contended"] + 3)
             self.assertGreater(truth["runtime"]["lock_contentions"], contention["contended"] * 0.3)
             for fight in contention["locks"].values():
-                self.assertGreater(fight["contended"], 50)
                 self.assertGreaterEqual(fight["held_ns"], fight["acquired"] * 4.5e6)
                 self.assertLessEqual(fight["held_ns"], truth["since_mark_ns"] + 50e6)
         self.on_all(check)
 
     def test_allocations(self):
         def check(fx):
-            truth = watch("allocations", fx)
+            truth = watch("allocations", fx, enough=lambda truth: truth["allocations"]["bytes"] > 30e6)
             allocations = truth["allocations"]
             share = {site["method"]: site["bytes"] / allocations["bytes"] for site in allocations["sites"]}
             self.assertAlmostEqual(share["Shop.Import.Reader.ReadBlock"], 0.57, delta=0.01)
@@ -272,16 +284,16 @@ class EverySickness(unittest.TestCase):
 
     def test_zombie_threads(self):
         def check(fx):
-            truth = watch("zombie-threads", fx, seconds=0.5, dead=200, pool=3, growth=20)["zombie-threads"]
+            truth = watch("zombie-threads", fx, seconds=0, enough=lambda truth: truth["zombie-threads"]["grown"] > 0,
+                          dead=200, pool=3, growth=20)["zombie-threads"]
             self.assertEqual((truth["dead_threads"], truth["lost_pool_threads"]), (200, 3))
-            self.assertGreater(truth["grown"], 0)
         self.on_all(check)
 
     def test_code_that_piles_up(self):
         def check(fx):
-            truth = watch("jit", fx)
+            truth = watch("jit", fx, enough=lambda truth: truth["jit"]["dynamic_methods"] >= 15)
             jit = truth["jit"]
-            self.assertTrue(15 <= jit["dynamic_methods"] <= 25, jit)
+            self.paced(jit["dynamic_methods"], 20, truth)
             self.assertGreaterEqual(truth["runtime"]["jitted_methods"], jit["dynamic_methods"] + jit["instantiations"])
             truth = watch("regex", fx)
             self.assertGreater(truth["runtime"]["jitted_methods"], truth["regex"]["regexes"])
@@ -291,19 +303,18 @@ class EverySickness(unittest.TestCase):
 
     def test_churn(self):
         def check(fx):
-            churn = watch("churn", fx, rate=0)["churn"]
+            churn = watch("churn", fx, enough=lambda truth: all(part["rounds"] > 0 for part in truth["churn"]["parts"].values()),
+                          rate=0)["churn"]
             for name, part in churn["parts"].items():
                 rounds = part["rounds_total"]
-                self.assertGreater(part["rounds"], 0, name)
                 self.assertEqual(part["checksum"], churn["factor"] * (rounds * (rounds + 1) // 2) % 2**64, name)
             self.assertTrue(churn["right"])
         self.on_all(check)
 
     def test_switches_and_faults(self):
         def check(fx):
-            self.assertGreater(watch("switches", fx, seconds=0.5)["switches"]["rounds"], 500)
-            faults = watch("faults", fx, seconds=0.5)["faults"]
-            self.assertGreater(faults["faults"], 0)
+            watch("switches", fx, seconds=0, enough=lambda truth: truth["switches"]["rounds"] > 500)
+            faults = watch("faults", fx, seconds=0, enough=lambda truth: truth["faults"]["faults"] > 0)["faults"]
             self.assertGreater(faults["waited_ns"], 0)
         self.on_all(check)
 

@@ -4,6 +4,7 @@
 //   test:    mark            patient: MARKED {"mono_ns":...}    truth counts from here
 //   test:    truth           patient: TRUTH {...}
 //   test:    pause, resume   patient: PAUSED {...}, RESUMED {}
+//   test:    collect         patient: COLLECTED {}    one collection of each generation, the youngest first
 //   test:    quit            the patient exits with 0
 //
 // A sickness may know more commands (answered with DONE). The end of stdin changes nothing. All of
@@ -69,6 +70,12 @@ sealed class Commander(IPatient patient)
             case "resume":
                 Gate.Open();
                 Say("RESUMED", new JsonObject());
+                break;
+            case "collect":
+                // Nobody knows when one comes by itself: that depends on the processor's cache.
+                for (int generation = 0; generation <= GC.MaxGeneration; generation++)
+                    GC.Collect(generation, GCCollectionMode.Forced, blocking: true);
+                Say("COLLECTED", new JsonObject());
                 break;
             case "quit":
                 Environment.Exit(0);

@@ -71,7 +71,8 @@ namespace Shop.Plugins
 
         public int Size => _table.Length;
 
-        [MethodImpl(MethodImplOptions.NoInlining)]
+        // Compiled once and for all, and not in the midst of its work.
+        [MethodImpl(MethodImplOptions.NoInlining | MethodImplOptions.AggressiveOptimization)]
         public ulong Price(int steps)
         {
             ulong sum = 1;
@@ -85,10 +86,18 @@ namespace Shop.Plugins
     {
         public static readonly List<(AssemblyLoadContext Context, object Rule)> Loaded = [];
 
-        // Work that is done by code which is gone soon after.
+        // Looks for the code and has it compiled, which can take longer than its work.
         [MethodImpl(MethodImplOptions.NoInlining)]
-        public static ulong Price(object rule, int steps) =>
-            rule.GetType().GetMethod("Price")!.CreateDelegate<Func<int, ulong>>(rule)(steps);
+        public static Func<int, ulong> Prepare(object rule)
+        {
+            var price = rule.GetType().GetMethod("Price")!.CreateDelegate<Func<int, ulong>>(rule);
+            price(0);
+            return price;
+        }
+
+        // Work that is done by code which is gone soon after, and nothing else.
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static ulong Price(Func<int, ulong> price, int steps) => price(steps);
 
         [MethodImpl(MethodImplOptions.NoInlining)]
         public static object Load(byte[] assembly, int number, bool keep)
@@ -229,8 +238,9 @@ namespace Patients
         {
             if (_steps == 0)
                 return;
+            Func<int, ulong> price = Shop.Plugins.PluginHost.Prepare(rule);
             long start = Clock.ThreadCpuNs();
-            _sum += Shop.Plugins.PluginHost.Price(rule, _steps);
+            _sum += Shop.Plugins.PluginHost.Price(price, _steps);
             _workNs.Add(Clock.ThreadCpuNs() - start);
         }
 

@@ -32,15 +32,16 @@ namespace Shop.Metering
         // The backlog grows by one in every round; whoever listens late sees what was added since.
         public static void Serve()
         {
-            int round = _round++ % 100;
+            // Few rounds in a row have all sizes already: a stride without a common divisor.
+            int round = _round++ % 100, size = round * 37 % 100 + 1;
             string kind = round % 4 == 0 ? "phone" : "web";
             OrdersTaken.Add(1, new KeyValuePair<string, object?>("kind", kind));
             Orders[kind].Increment();
             Visits.Add(3);
-            Duration.Record((round + 1) / 1000.0, new KeyValuePair<string, object?>("route", "/orders"));
+            Duration.Record(size / 1000.0, new KeyValuePair<string, object?>("route", "/orders"));
             Backlog.Add(2);
             Backlog.Add(-1);
-            Events.Log.Taken(round + 1);
+            Events.Log.Taken(size);
         }
 
         static IEnumerable<Measurement<long>> FreePlaces()
