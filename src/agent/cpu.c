@@ -204,9 +204,10 @@ void cpu_run(struct agent *a)
 	const size_t slots = TICKS_SLOTS * sizeof(struct ticks_slot),
 		     threads = TICKS_THREADS * sizeof(struct ticks_thread),
 		     all = slots + threads + sizeof(struct ticks);
-	struct wire_agent_note refused = { .kind = WIRE_AGENT_REFUSED, .why = WIRE_AGENT_NO_MEMORY };
+	struct wire_agent_note refused = { .kind = WIRE_AGENT_REFUSED };
 	struct cpu c = { .agent = a };
-	uint8_t *room = map(all);
+	uint8_t *room = a->plain ? NULL : map(all);
+	refused.why = a->plain ? WIRE_AGENT_FILTERED : WIRE_AGENT_NO_MEMORY;
 	if (!room || a->config.period_us < LEAST_PERIOD_US || a->config.stack_bytes > WIRE_AGENT_STACK_MAX) {
 		send_note(&c, &refused);
 	} else {

@@ -1,6 +1,9 @@
 #include "agent/agent.h"
 #include "agent/sys.h"
-#include <sys/uio.h>
+
+#define DOUBLED "/memfd:doublemapper"
+#define SEEK_TO_DATA 3
+#define SEEK_TO_HOLE 4
 
 static const char *hex(const char *p, const char *end, uint64_t *ret)
 {
@@ -67,18 +70,35 @@ bool map_starts(const struct map *m, const char *prefix)
 	return m->path_len >= n && !memcmp(m->path, prefix, n);
 }
 
-/* Through the kernel, which answers with an error where a plain read would be a fault. */
-static bool copy_own(const struct save *s, void *to, uint64_t from, size_t n)
+/* "/proc/self/fd/N" is another descriptor of the same file: one with a place of its own. */
+static void open_if_doubled(void *user, int n)
 {
-	struct iovec local = { to, n }, remote = { (void *)(uintptr_t)from, n };
-	long self = SYS(getpid);
-	return SYS(process_vm_readv, self, &local, 1, &remote, 1, 0) == (long)n ||
-	       SYS(pread64, s->memory_fd, to, n, from) == (long)n;
+	char path[64], leads_to[64];
+	int *found = user;
+	struct map m = { .path = leads_to };
+	if (*found >= 0)
+		return;
+	proc_descriptor_path(path, n);
+	long len = sys_readlink(path, leads_to, sizeof(leads_to));
+	m.path_len = len > 0 ? (size_t)len : 0;
+	if (map_starts(&m, DOUBLED))
+		*found = sys_open(path, 0);
 }
 
-static void save_run(struct save *s, uint64_t start, uint64_t len)
+int save_open(void)
 {
-	if (s->n == s->cap || len > s->room - s->used || !copy_own(s, s->buffer + s->used, start, len)) {
+	int found = -1, folder = sys_open("/proc/self/fd", 0200000 /* O_DIRECTORY */);
+	if (folder < 0)
+		return -1;
+	proc_each_number(folder, open_if_doubled, &found);
+	SYS(close, folder);
+	return found;
+}
+
+static void save_run(struct save *s, uint64_t start, uint64_t len, uint64_t offset)
+{
+	if (s->n == s->cap || len > s->room - s->used ||
+	    SYS(pread64, s->file, s->buffer + s->used, len, offset) != (long)len) {
 		s->left += len;
 		return;
 	}
@@ -86,25 +106,24 @@ static void save_run(struct save *s, uint64_t start, uint64_t len)
 	s->used += len;
 }
 
-/* Only what is there: a page that was never touched would come to be by being read. */
+/* Only what is there: a page that was never touched would come to be by being read through the mapping. What the file
+ * holds is not what this process has mapped of it: the runtime writes through another mapping, which is gone then. */
 static void save_map(struct save *s, const struct map *m)
 {
-	uint8_t there[1024];
-	const uint64_t page = s->page;
-	for (uint64_t at = m->start; at < m->end;) {
-		size_t pages = (size_t)((m->end - at) / page), run = 0;
-		if (pages > sizeof(there))
-			pages = sizeof(there);
-		if (SYS(mincore, at, pages * page, there) == 0)
-			for (size_t i = 0; i <= pages; i++) {
-				if (i < pages && (there[i] & 1)) {
-					run++;
-				} else if (run) {
-					save_run(s, at + (i - run) * page, run * page);
-					run = 0;
-				}
-			}
-		at += pages * page;
+	uint64_t end = m->offset + (m->end - m->start);
+	for (uint64_t at = m->offset; at < end;) {
+		int64_t data = SYS(lseek, s->file, at, SEEK_TO_DATA);
+		int64_t hole = data < 0 ? data : SYS(lseek, s->file, data, SEEK_TO_HOLE);
+		/* Nothing behind; any other error: nothing is known of it. */
+		if (data == -ENXIO || (data >= 0 && (uint64_t)data >= end))
+			return;
+		if (hole <= data) {
+			s->left += end - at;
+			return;
+		}
+		uint64_t stop = (uint64_t)hole < end ? (uint64_t)hole : end;
+		save_run(s, m->start + ((uint64_t)data - m->offset), stop - (uint64_t)data, (uint64_t)data);
+		at = stop;
 	}
 }
 
@@ -114,6 +133,6 @@ void save_shared(struct save *s, const char *maps, size_t len)
 	s->n = 0;
 	s->used = s->left = 0;
 	for (struct map m; map_next(&p, end, &m);)
-		if (m.shared && m.read && map_starts(&m, "/memfd:doublemapper"))
+		if (m.shared && m.read && map_starts(&m, DOUBLED))
 			save_map(s, &m);
 }

@@ -125,24 +125,13 @@ struct standing {
 	uint64_t blocked; /* signals */
 };
 
-static const char *after(const char *text, const char *end, const char *word)
-{
-	size_t n = 0;
-	while (word[n])
-		n++;
-	for (; text + n <= end; text++)
-		if (!memcmp(text, word, n))
-			return text + n;
-	return NULL;
-}
-
 static bool standing_of(int32_t tid, struct standing *ret)
 {
 	char path[64], text[STATUS_BYTES];
 	proc_task_path(path, SYS(getpid), tid, "/status");
 	long n = sys_read_file(path, text, sizeof(text));
 	const char *end = text + (n > 0 ? n : 0);
-	const char *state = after(text, end, "State:\t"), *blocked = after(text, end, "SigBlk:\t");
+	const char *state = proc_after(text, end, "State:\t"), *blocked = proc_after(text, end, "SigBlk:\t");
 	if (!state || !blocked || end - blocked < 16)
 		return false;
 	ret->state = *state;

@@ -109,6 +109,8 @@ static struct err *copy_failed(int32_t status)
 		return err_new(ERR_UNSUPPORTED, "a copy of it cannot read its own /proc/self/pagemap");
 	case WIRE_AGENT_EXIT_CONNECT:
 		return err_new(ERR_DENIED, "a copy of it could not call us back");
+	case WIRE_AGENT_EXIT_UNBURIED:
+		return err_new(ERR_UNSUPPORTED, "its seccomp filter does not let it wait for a child process");
 	case WIRE_AGENT_EXIT_SEND:
 		return err_new(ERR_TIMEOUT, "we took too long to read it");
 	default:
@@ -136,6 +138,14 @@ struct err *words_failed(const struct patient *p, const struct wire_agent_note *
 	case WIRE_AGENT_NO_CLONE:
 		return err_new(ERR_UNSUPPORTED, "the process cannot make a copy of itself: %s",
 			       strerror(refusal->code));
+	case WIRE_AGENT_UNBURIED:
+		return err_new(ERR_UNSUPPORTED,
+			       "its seccomp filter does not let it wait for a child process: an earlier "
+			       "copy of it is still in the table of processes");
+	case WIRE_AGENT_FILTERED:
+		return err_new(ERR_UNSUPPORTED,
+			       "it runs under a seccomp filter that cannot be read from here, and timers in its "
+			       "threads are not among the calls that .NET makes by itself");
 	case WIRE_AGENT_NO_TIMER:
 		return err_new(ERR_UNSUPPORTED, "its threads cannot have timers of their CPU time: %s",
 			       strerror(refusal->code));

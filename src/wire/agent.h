@@ -13,14 +13,18 @@
 #include <stdint.h>
 
 #define WIRE_AGENT_MAGIC "drdnagt"
-#define WIRE_AGENT_VERSION 2
+#define WIRE_AGENT_VERSION 3
 #define WIRE_AGENT_LIBRARY "agent.so" /* the names in the folder */
 #define WIRE_AGENT_SOCKET "s"
 #define WIRE_AGENT_FOLDER_MAX 1024
 #define WIRE_AGENT_STACK_MAX 65528
 
 enum wire_agent_mode { WIRE_AGENT_IMAGE = 1, WIRE_AGENT_CPU };
-enum { WIRE_AGENT_SEND_DAC = 1 }; /* flags: send libmscordaccore.so, we cannot see it */
+enum {				/* flags */
+       WIRE_AGENT_SEND_DAC = 1, /* send libmscordaccore.so, we cannot see it */
+       WIRE_AGENT_UNREAD = 2,	/* a seccomp filter, if there is one, was not read: see wire/calls.h */
+       WIRE_AGENT_PLAIN = 4,	/* one was read, and allows the calls of CALLS_PLAIN only */
+};
 
 struct wire_agent_config {
 	char magic[8];
@@ -68,6 +72,8 @@ enum wire_agent_why {
 	WIRE_AGENT_NO_CLONE,	   /* code: errno */
 	WIRE_AGENT_HOST_GONE,
 	WIRE_AGENT_NO_TIMER, /* code: errno */
+	WIRE_AGENT_FILTERED, /* under a seccomp filter that nobody could read; the calls it takes may be deadly there */
+	WIRE_AGENT_UNBURIED, /* an earlier copy could not be buried, nor could another */
 };
 /* How a copy ends that could not do its work: its exit code. */
 enum wire_agent_exit {
@@ -77,6 +83,7 @@ enum wire_agent_exit {
 	WIRE_AGENT_EXIT_CONNECT,
 	WIRE_AGENT_EXIT_PROC,
 	WIRE_AGENT_EXIT_SEND,
+	WIRE_AGENT_EXIT_UNBURIED, /* nobody could wait for its end; not a status of the kernel's */
 };
 
 enum wire_agent_value {
