@@ -254,9 +254,11 @@ static void send_file(struct copy *c, const char *path, size_t path_len)
 {
 	struct wire_image_file head = { .path_len = (uint32_t)path_len };
 	int fd = sys_open(path, 0);
-	int64_t size = fd < 0 ? -1 : SYS(lseek, fd, 0, 2 /* SEEK_END */);
+	int64_t size = 0;
 	char *buffer = (char *)c->room->pagemap;
 	size_t cap = c->room->pagemap_n * 8;
+	for (long n; fd >= 0 && (n = SYS(pread64, fd, buffer, cap, size)) > 0;)
+		size += n;
 	if (size > 0 && (uint64_t)size <= FILE_MAX_BYTES) {
 		send_record(c, WIRE_IMAGE_FILE, 0, sizeof(head) + path_len + (uint64_t)size);
 		send_all(c, &head, sizeof(head));

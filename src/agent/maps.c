@@ -2,8 +2,7 @@
 #include "agent/sys.h"
 
 #define DOUBLED "/memfd:doublemapper"
-#define SEEK_TO_DATA 3
-#define SEEK_TO_HOLE 4
+#define RUN_BYTES ((uint64_t)1 << 20)
 
 static const char *hex(const char *p, const char *end, uint64_t *ret)
 {
@@ -106,24 +105,12 @@ static void save_run(struct save *s, uint64_t start, uint64_t len, uint64_t offs
 	s->used += len;
 }
 
-/* Only what is there: a page that was never touched would come to be by being read through the mapping. What the file
- * holds is not what this process has mapped of it: the runtime writes through another mapping, which is gone then. */
+/* From the file, not through the mapping: there, a page that was never touched would come to be by being read. */
 static void save_map(struct save *s, const struct map *m)
 {
-	uint64_t end = m->offset + (m->end - m->start);
-	for (uint64_t at = m->offset; at < end;) {
-		int64_t data = SYS(lseek, s->file, at, SEEK_TO_DATA);
-		int64_t hole = data < 0 ? data : SYS(lseek, s->file, data, SEEK_TO_HOLE);
-		/* Nothing behind; any other error: nothing is known of it. */
-		if (data == -ENXIO || (data >= 0 && (uint64_t)data >= end))
-			return;
-		if (hole <= data) {
-			s->left += end - at;
-			return;
-		}
-		uint64_t stop = (uint64_t)hole < end ? (uint64_t)hole : end;
-		save_run(s, m->start + ((uint64_t)data - m->offset), stop - (uint64_t)data, (uint64_t)data);
-		at = stop;
+	for (uint64_t at = m->start; at < m->end; at += RUN_BYTES) {
+		uint64_t len = m->end - at < RUN_BYTES ? m->end - at : RUN_BYTES;
+		save_run(s, at, len, m->offset + (at - m->start));
 	}
 }
 

@@ -140,7 +140,9 @@ struct err *attach_cpu_start(const struct patient *p, const struct attach_option
 	c->memory_fd = c->passed_fd = c->s.control = c->s.copy = c->s.lock = -1;
 	c->s.place = PLACE_NONE;
 	uint64_t patience_ms = options->patience_ms ? options->patience_ms : SESSION_CALL_MS;
-	TRY(session_begin(&c->s, p, options, &config, &c->unused));
+	struct attach_options own = *options;
+	own.samples = true;
+	TRY(session_begin(&c->s, p, &own, &config, &c->unused));
 	TRY(session_listen(&c->s, &c->s.control, deadline_in_ms(patience_ms)));
 	fault_point("control");
 	place_remove(&c->s.place);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "image/fault.h"
 #include "image/lock.h"
+#include "wire/calls.h"
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -53,6 +54,15 @@ static struct err *check_architecture(const struct patient *p)
 	return NULL;
 }
 
+/* Timers are not among the calls that .NET makes by itself. Who cannot be seen tells by our library. */
+static struct err *check_samples(const struct patient *p)
+{
+	if (image_filter(&p->target) != IMAGE_FILTER_HIDDEN)
+		return NULL;
+	return err_new(ERR_DENIED, "it runs under a seccomp filter that cannot be read from here, and timers in its "
+				   "threads are not among the calls that .NET makes by itself");
+}
+
 struct err *attach_check(const struct patient *p, const struct attach_options *options)
 {
 	CLEANUP(mem_freep) char *library = library_path(options);
@@ -66,7 +76,35 @@ struct err *attach_check(const struct patient *p, const struct attach_options *o
 	if (str_eq(off, "0"))
 		return err_new(ERR_DENIED,
 			       "its runtime was told to take no profilers (DOTNET_EnableDiagnostics_Profiler=0)");
-	return NULL;
+	return options && options->samples ? check_samples(p) : NULL;
+}
+
+/* Under a seccomp filter code of ours runs only when it was proved to be harmless: wire/calls.h has the two proofs. */
+static struct err *prove(struct session *s, const struct attach_options *o)
+{
+	static const unsigned copies[] = { CALLS_LOAD | CALLS_IMAGE, CALLS_LOAD | CALLS_PLAIN | CALLS_BURY },
+			      samples[] = { CALLS_LOAD | CALLS_CPU };
+	size_t which = 0;
+	switch (image_filter(&s->patient->target)) {
+	case IMAGE_FILTER_NONE:
+		return NULL;
+	case IMAGE_FILTER_HIDDEN:
+	case IMAGE_FILTER_UNSEEN:
+		s->config.flags |= WIRE_AGENT_UNREAD;
+		return NULL;
+	case IMAGE_FILTER_READABLE:
+		break;
+	}
+	struct err *err = o->samples ? image_prove(&s->patient->target, samples, ARRAY_SIZE(samples), &which)
+				     : image_prove(&s->patient->target, copies, ARRAY_SIZE(copies), &which);
+	/* The right to read is there, that to trace is not. */
+	if (err && err_kind(err) == ERR_DENIED && !o->samples) {
+		err_free(err);
+		s->config.flags |= WIRE_AGENT_UNREAD;
+		return NULL;
+	}
+	s->config.flags |= which ? WIRE_AGENT_PLAIN : 0;
+	return err;
 }
 
 static struct err *fill_config(struct session *s, const struct attach_options *o)
@@ -209,7 +247,9 @@ struct err *session_begin(struct session *s, const struct patient *p, const stru
 				   .cancel_fd = o->cancel_fd };
 	TRY(lock_take_in_turn(&p->target, &turn, &s->lock));
 	fault_role("host");
-	struct err *err = place_make(p, library, &s->place);
+	struct err *err = prove(s, o);
+	if (!err)
+		err = place_make(p, library, &s->place);
 	if (!err)
 		err = fill_config(s, o);
 	if (!err)

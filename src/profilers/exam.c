@@ -136,11 +136,13 @@ static void close_agent_as(const struct way_check *image, struct way_check *agen
 static void check_agent(const struct exam *exam, struct way_check *check)
 {
 	const char *fix = "install it beside drdotnet";
-	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, NULL) : NULL;
+	const struct attach_options options = { .samples = !uses(exam->profiler, WAY_IMAGE) };
+	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, &options) : NULL;
+	bool unfit = err != NULL;
 	if (!err && check->open)
 		err = exam_agent_check(exam, &fix);
 	/* Where no copy is made, only a debugger or another examination stands against it. */
-	if (!err || (!uses(exam->profiler, WAY_IMAGE) && err_kind(err) != ERR_BUSY))
+	if (!err || (!unfit && options.samples && err_kind(err) != ERR_BUSY))
 		return;
 	way_check_fini(check);
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix ? mem_strdup(fix) : NULL };
@@ -180,6 +182,17 @@ static struct err *wait_turn(struct exam *exam, struct deadline deadline, bool *
 	return NULL;
 }
 
+/* Those that were tried. */
+static void close_failed(const struct exam *exam, struct way_check *checks)
+{
+	for (size_t i = 0; i < WAY_COUNT; i++) {
+		if (!exam->way_failed[i])
+			continue;
+		way_check_fini(&checks[i]);
+		checks[i].why = mem_strdup(exam->way_failed[i]);
+	}
+}
+
 /* What the rights allow, then what the process's own state does. */
 static struct err *check_ways(struct exam *exam, enum way wanted, struct deadline turn, struct way_check *checks,
 			      bool *ret_waited)
@@ -196,6 +209,7 @@ static struct err *check_ways(struct exam *exam, enum way wanted, struct deadlin
 		check_agent(exam, &checks[WAY_AGENT]);
 	if (rights && !checks[WAY_IMAGE].open && wanted == WAY_AUTO)
 		close_agent_as(&checks[WAY_IMAGE], &checks[WAY_AGENT]);
+	close_failed(exam, checks);
 	exam->way = best_way(exam, checks, wanted);
 	/* Somebody else who waited, too, was faster: the next turn, then. */
 	*ret_waited = *ret_waited && exam->way != best && !deadline_passed(turn);
@@ -225,6 +239,33 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 	for (size_t i = 0; i < WAY_COUNT; i++)
 		way_check_fini(&checks[i]);
 	return err;
+}
+
+static bool is_of_filter(const struct exam *exam, const struct err *failed)
+{
+	enum err_kind kind = err_kind(failed);
+	const struct target *t = &exam->patient->target;
+	return (kind == ERR_UNSUPPORTED || kind == ERR_DENIED || kind == ERR_IO || kind == ERR_TIMEOUT) &&
+	       image_filter(t) != IMAGE_FILTER_NONE && (!t->pid || target_alive(t));
+}
+
+struct err *exam_next_way(struct exam *exam, struct err *failed)
+{
+	enum way before = exam->way;
+	if (exam->way_named || exam->core || exam->way_failed[before] || !is_of_filter(exam, failed))
+		return failed;
+	exam->way_failed[before] = mem_strdup(err_text(failed));
+	mem_free(exam->way_reason);
+	exam->way_reason = NULL;
+	struct err *none = exam_choose_way(exam, WAY_AUTO);
+	if (none) {
+		err_free(failed);
+		exam->way = before;
+		return none;
+	}
+	exam_log(exam, "by %s: %s; now by %s", way_name(before), err_text(failed), way_name(exam->way));
+	err_free(failed);
+	return NULL;
 }
 
 struct err *exam_run(struct exam *exam)
@@ -283,5 +324,9 @@ void exam_fini(struct exam *exam)
 		exam->profiler->free_state(exam->state);
 	mem_free(exam->partial);
 	mem_free(exam->way_reason);
+	for (size_t i = 0; i < WAY_COUNT; i++) {
+		mem_free(exam->way_failed[i]);
+		exam->way_failed[i] = NULL;
+	}
 	exam->state = exam->partial = exam->way_reason = NULL;
 }
