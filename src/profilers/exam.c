@@ -252,7 +252,7 @@ static bool is_of_filter(const struct exam *exam, const struct err *failed)
 struct err *exam_next_way(struct exam *exam, struct err *failed)
 {
 	enum way before = exam->way;
-	if (exam->way_named || exam->core || exam->way_failed[before] || !is_of_filter(exam, failed))
+	if (exam->way_named || exam->core || exam->replay || exam->way_failed[before] || !is_of_filter(exam, failed))
 		return failed;
 	exam->way_failed[before] = mem_strdup(err_text(failed));
 	mem_free(exam->way_reason);
@@ -268,10 +268,23 @@ struct err *exam_next_way(struct exam *exam, struct err *failed)
 	return NULL;
 }
 
+static void free_state(struct exam *exam)
+{
+	if (exam->state && exam->profiler->free_state)
+		exam->profiler->free_state(exam->state);
+	exam->state = NULL;
+}
+
 struct err *exam_run(struct exam *exam)
 {
 	own_code_learn_exam(exam);
-	return exam->profiler->run(exam);
+	for (;;) {
+		struct err *err = exam->profiler->run(exam);
+		if (!err)
+			return NULL;
+		TRY(exam_next_way(exam, err));
+		free_state(exam);
+	}
 }
 
 static void add_facts(struct exam *exam, struct report *report)
@@ -320,13 +333,12 @@ struct err *exam_analyse(struct exam *exam, struct report *report)
 
 void exam_fini(struct exam *exam)
 {
-	if (exam->state && exam->profiler->free_state)
-		exam->profiler->free_state(exam->state);
+	free_state(exam);
 	mem_free(exam->partial);
 	mem_free(exam->way_reason);
 	for (size_t i = 0; i < WAY_COUNT; i++) {
 		mem_free(exam->way_failed[i]);
 		exam->way_failed[i] = NULL;
 	}
-	exam->state = exam->partial = exam->way_reason = NULL;
+	exam->partial = exam->way_reason = NULL;
 }

@@ -412,12 +412,8 @@ static struct err *drain(struct exam *exam, struct look_part *part, struct buf *
 	CLEANUP(look_fini) struct look look = { 0 };
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
-		struct err *err = open_look(exam, part->heap, &look);
-		if (err) {
-			TRY(exam_next_way(exam, err));
-			return drain(exam, part, out);
-		}
-		err = part->heap ? dac_facts(look.dac, &facts) : NULL;
+		TRY(open_look(exam, part->heap, &look));
+		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");
 		if (!err && !again)

@@ -87,6 +87,7 @@ struct calls_call {
 	X(rseq, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                           \
 	X(set_robust_list, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                \
 	X(futex, CALLS_LOAD, CALLS_MUST, 0, 0)                                                                         \
+	X(sigaltstack, CALLS_LOAD, CALLS_MUST, 0, 0)                                                                   \
 	X(madvise, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                        \
 	X(exit, CALLS_LOAD, CALLS_MUST, 0, 0)                                                                          \
 	/* the runtime suspends its threads, as for a collection */                                                    \
