@@ -65,8 +65,12 @@ int save_open(void);
 
 /* ---- proc.c: folders and files of /proc ---- */
 
-/* Calls on() with every number in an open folder. */
-void proc_each_number(int folder, void (*on)(void *user, int n), void *user);
+#define PROC_TASKS "/proc/self/task"
+
+/* Calls on() with every number in a folder. False: it cannot be listed. */
+bool proc_each_number(const char *folder, void (*on)(void *user, int n), void *user);
+/* The same with every open descriptor but the one that this takes. */
+bool proc_each_descriptor(void (*on)(void *user, int n), void *user);
 /* "/proc/PID/task/TID" and that file of it; tid 0: the folder of all. */
 void proc_task_path(char path[static 64], int64_t pid, int32_t tid, const char *file);
 /* "/proc/self/fd/N"; its length. */

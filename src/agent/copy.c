@@ -45,21 +45,16 @@ static void leave_if_orphaned(const struct copy *c)
 
 /* ---- an own, empty table of descriptors ---- */
 
-static void close_one(void *folder, int n)
+static void close_one(void *user, int n)
 {
-	if (n != *(int *)folder)
-		SYS(close, n);
+	(void)user;
+	SYS(close, n);
 }
 
 /* One by one, as kernels before 5.9 need it. */
 static bool close_each(void)
 {
-	int folder = sys_open("/proc/self/fd", 0200000 /* O_DIRECTORY */);
-	if (folder < 0)
-		return false;
-	proc_each_number(folder, close_one, &folder);
-	SYS(close, folder);
-	return true;
+	return proc_each_descriptor(close_one, NULL);
 }
 
 static void own_descriptors(void)
@@ -140,11 +135,7 @@ static void send_threads(struct copy *c)
 {
 	char path[64];
 	proc_task_path(path, c->parent, 0, "");
-	int folder = sys_open(path, 0200000 /* O_DIRECTORY */);
-	if (folder < 0)
-		return;
-	proc_each_number(folder, send_thread, c);
-	SYS(close, folder);
+	proc_each_number(path, send_thread, c);
 }
 
 static void send_saved(struct copy *c)

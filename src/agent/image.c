@@ -102,6 +102,9 @@ static long make_room(struct room *r)
 	long err = measure(page, r->save.file, &maps, &shared);
 	if (err < 0)
 		return err;
+	/* Without them nobody understands the image. */
+	if (shared && r->save.file < 0)
+		return -EBADF;
 	uint64_t maps_cap = (2 * maps + MAPS_SPARE + 4095) & ~(uint64_t)4095;
 	uint64_t room = 2 * shared + SAVE_SPARE;
 	if (room > SAVE_MAX)
@@ -271,12 +274,7 @@ static void look_for_unburied(void *user, int tid)
 static bool has_unburied(void)
 {
 	bool found = false;
-	int tasks = sys_open("/proc/self/task", 0200000 /* O_DIRECTORY */);
-	if (tasks >= 0) {
-		proc_each_number(tasks, look_for_unburied, &found);
-		SYS(close, tasks);
-	}
-	return found;
+	return !proc_each_number(PROC_TASKS, look_for_unburied, &found) || found;
 }
 
 void image_run(struct agent *a)

@@ -86,11 +86,8 @@ static void open_if_doubled(void *user, int n)
 
 int save_open(void)
 {
-	int found = -1, folder = sys_open("/proc/self/fd", 0200000 /* O_DIRECTORY */);
-	if (folder < 0)
-		return -1;
-	proc_each_number(folder, open_if_doubled, &found);
-	SYS(close, folder);
+	int found = -1;
+	proc_each_descriptor(open_if_doubled, &found);
 	return found;
 }
 

@@ -21,16 +21,33 @@ struct entry { /* of getdents64 */
 	char name[];
 };
 
-void proc_each_number(int folder, void (*on)(void *user, int n), void *user)
+static bool each(const char *folder, bool descriptors, void (*on)(void *user, int n), void *user)
 {
 	_Alignas(8) char text[2048];
-	for (long n; (n = SYS(getdents64, folder, text, sizeof(text))) > 0;)
+	long n;
+	int fd = sys_open(folder, 0200000 /* O_DIRECTORY */);
+	if (fd < 0)
+		return false;
+	while ((n = SYS(getdents64, fd, text, sizeof(text))) > 0)
 		for (long at = 0; at < n;) {
 			const struct entry *e = (const struct entry *)(const void *)(text + at);
-			if (number(e->name) >= 0)
-				on(user, number(e->name));
+			int is = number(e->name);
+			if (is >= 0 && !(descriptors && is == fd))
+				on(user, is);
 			at += e->len;
 		}
+	SYS(close, fd);
+	return n == 0;
+}
+
+bool proc_each_number(const char *folder, void (*on)(void *user, int n), void *user)
+{
+	return each(folder, false, on, user);
+}
+
+bool proc_each_descriptor(void (*on)(void *user, int n), void *user)
+{
+	return each("/proc/self/fd", true, on, user);
 }
 
 const char *proc_after(const char *text, const char *end, const char *word)
@@ -126,10 +143,5 @@ static void look_for_filter(void *user, int tid)
 bool proc_filtered(void)
 {
 	bool found = false;
-	int tasks = sys_open("/proc/self/task", 0200000 /* O_DIRECTORY */);
-	if (tasks < 0)
-		return true;
-	proc_each_number(tasks, look_for_filter, &found);
-	SYS(close, tasks);
-	return found;
+	return !proc_each_number(PROC_TASKS, look_for_filter, &found) || found;
 }

@@ -19,7 +19,6 @@ struct attach_options {
 	uint64_t patience_ms;  /* for each of its answers; 0 = 10 s */
 	uint64_t turn_ms;      /* how long someone else who examines it is waited for; 0 = not at all */
 	int cancel_fd;	       /* then: readable once someone asks to stop; 0 or less = none */
-	bool samples;	       /* of CPU time, not an image: attach_check() only */
 	uint32_t fault;	       /* for tests: a step at which the copy fails; needs a library built for it */
 };
 

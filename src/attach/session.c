@@ -54,15 +54,6 @@ static struct err *check_architecture(const struct patient *p)
 	return NULL;
 }
 
-/* Timers are not among the calls that .NET makes by itself. Who cannot be seen tells by our library. */
-static struct err *check_samples(const struct patient *p)
-{
-	if (image_filter(&p->target) != IMAGE_FILTER_HIDDEN)
-		return NULL;
-	return err_new(ERR_DENIED, "it runs under a seccomp filter that cannot be read from here, and timers in its "
-				   "threads are not among the calls that .NET makes by itself");
-}
-
 struct err *attach_check(const struct patient *p, const struct attach_options *options)
 {
 	CLEANUP(mem_freep) char *library = library_path(options);
@@ -76,16 +67,17 @@ struct err *attach_check(const struct patient *p, const struct attach_options *o
 	if (str_eq(off, "0"))
 		return err_new(ERR_DENIED,
 			       "its runtime was told to take no profilers (DOTNET_EnableDiagnostics_Profiler=0)");
-	return options && options->samples ? check_samples(p) : NULL;
+	return NULL;
 }
 
 /* Under a seccomp filter code of ours runs only when it was proved to be harmless: wire/calls.h has the two proofs. */
-static struct err *prove(struct session *s, const struct attach_options *o)
+static struct err *prove(struct session *s)
 {
 	static const unsigned copies[] = { CALLS_LOAD | CALLS_IMAGE, CALLS_LOAD | CALLS_PLAIN | CALLS_BURY },
-			      samples[] = { CALLS_LOAD | CALLS_CPU };
+			      samples[] = { CALLS_LOAD | CALLS_CPU, CALLS_LOAD | CALLS_TICKS };
+	const struct target *t = &s->patient->target;
 	size_t which = 0;
-	switch (image_filter(&s->patient->target)) {
+	switch (image_filter(t)) {
 	case IMAGE_FILTER_NONE:
 		return NULL;
 	case IMAGE_FILTER_HIDDEN:
@@ -95,15 +87,15 @@ static struct err *prove(struct session *s, const struct attach_options *o)
 	case IMAGE_FILTER_READABLE:
 		break;
 	}
-	struct err *err = o->samples ? image_prove(&s->patient->target, samples, ARRAY_SIZE(samples), &which)
-				     : image_prove(&s->patient->target, copies, ARRAY_SIZE(copies), &which);
-	/* The right to read is there, that to trace is not. */
-	if (err && err_kind(err) == ERR_DENIED && !o->samples) {
+	struct err *err = image_prove(t, s->config.mode == WIRE_AGENT_IMAGE ? copies : samples, 2, &which);
+	if (!err) {
+		s->config.flags |= which ? WIRE_AGENT_PLAIN : 0;
+	} else if (err_kind(err) == ERR_DENIED) {
+		/* The right to read is there, that to trace is not. */
 		err_free(err);
+		err = NULL;
 		s->config.flags |= WIRE_AGENT_UNREAD;
-		return NULL;
 	}
-	s->config.flags |= which ? WIRE_AGENT_PLAIN : 0;
 	return err;
 }
 
@@ -247,7 +239,7 @@ struct err *session_begin(struct session *s, const struct patient *p, const stru
 				   .cancel_fd = o->cancel_fd };
 	TRY(lock_take_in_turn(&p->target, &turn, &s->lock));
 	fault_role("host");
-	struct err *err = prove(s, o);
+	struct err *err = prove(s);
 	if (!err)
 		err = place_make(p, library, &s->place);
 	if (!err)

@@ -142,10 +142,6 @@ struct err *words_failed(const struct patient *p, const struct wire_agent_note *
 		return err_new(ERR_UNSUPPORTED,
 			       "its seccomp filter does not let it wait for a child process: an earlier "
 			       "copy of it is still in the table of processes");
-	case WIRE_AGENT_FILTERED:
-		return err_new(ERR_UNSUPPORTED,
-			       "it runs under a seccomp filter that cannot be read from here, and timers in its "
-			       "threads are not among the calls that .NET makes by itself");
 	case WIRE_AGENT_NO_TIMER:
 		return err_new(ERR_UNSUPPORTED, "its threads cannot have timers of their CPU time: %s",
 			       strerror(refusal->code));

@@ -26,16 +26,16 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define STOP_MS 200 /* a thread */
-#define ALL_MS 5000
-#define SAFE_TRIES 20 /* until a thread is found that can be stopped without a risk */
+#define STOP_MS 1000 /* a thread */
+#define ALL_MS 10000
+#define SAFE_TRIES 100 /* until a thread is found that can be stopped without a risk */
 #define SAFE_WAIT_US 5000
 
 #define CALL_(n, u, need_, known_, ...)                                                                                \
 	{ .name = #n, .number = SYS_##n, .uses = (u), .need = (need_), .known = (known_), .args = { __VA_ARGS__ } },
 static const struct calls_call ours[] = { CALLS_OURS(CALL_) };
 
-enum prove_end { PROVE_KILLED, PROVE_READ, PROVE_HIDDEN, PROVE_LATE, PROVE_ENDED };
+enum prove_end { PROVE_KILLED, PROVE_READ, PROVE_HIDDEN, PROVE_LATE, PROVE_ENDED, PROVE_AGAIN };
 /* In memory that both processes share. */
 struct prove_result {
 	enum prove_end end;
@@ -47,6 +47,7 @@ struct prover {
 	struct stop stop;
 	struct image_thread thread;
 	struct map_u64 done; /* threads */
+	size_t n_done;
 	struct seccomp_call calls[ARRAY_SIZE(ours)];
 	struct prove_result *result;
 };
@@ -89,11 +90,12 @@ static enum seccomp_answer restart_answer(const struct prove_result *r)
 	return r->answers[0]; /* the first of the list */
 }
 
+/* PROVE_AGAIN: it is just ending, or another stop came between. */
 static enum prove_end ask(struct prover *p, pid_t tid)
 {
 	enum prove_end end = PROVE_READ;
 	if (!stop_one(&p->stop, tid, deadline_in_ms(STOP_MS)))
-		end = p->stop.failed ? PROVE_HIDDEN : mode_of(p->pid, tid) ? PROVE_LATE : PROVE_READ; /* it has ended */
+		end = p->stop.failed ? PROVE_HIDDEN : PROVE_AGAIN;
 	else if (!seccomp_ask(tid, p->calls, ARRAY_SIZE(ours), p->result->answers))
 		end = PROVE_HIDDEN;
 	/* What cannot be let go now is let go by our end. */
@@ -115,9 +117,12 @@ static enum prove_end pass(struct prover *p, bool safe_only, size_t *ret_asked, 
 			++*ret_left;
 			continue;
 		}
-		*map_u64_put(&p->done, tid, NULL) = 1;
 		++*ret_asked;
 		end = ask(p, (pid_t)tid);
+		if (end == PROVE_READ)
+			*map_u64_put(&p->done, tid, NULL) = ++p->n_done;
+		else if (end == PROVE_AGAIN)
+			end = PROVE_READ; /* in the next pass, if it is still there then */
 		if (restart_answer(p->result) != SECCOMP_ALLOWS)
 			break;
 	}
@@ -130,12 +135,12 @@ static enum prove_end prove(struct prover *p)
 {
 	size_t asked = 0, left = 0;
 	enum prove_end end = PROVE_READ;
-	for (int i = 0; i < SAFE_TRIES && end == PROVE_READ && !asked; i++) {
+	for (int i = 0; i < SAFE_TRIES && end == PROVE_READ && !p->n_done; i++) {
 		if (i)
 			usleep(SAFE_WAIT_US);
 		end = pass(p, true, &asked, &left);
 	}
-	if (end == PROVE_READ && !asked && left)
+	if (end == PROVE_READ && !p->n_done && (asked || left))
 		return PROVE_LATE;
 	/* A thread that was started meanwhile has the filter of one that may not have been asked then. */
 	while (end == PROVE_READ && asked && restart_answer(p->result) == SECCOMP_ALLOWS)

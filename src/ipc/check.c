@@ -287,7 +287,7 @@ void rights_judge_agent(const struct patient *p, const struct rights *r, bool ev
 			 r->filter == IMAGE_FILTER_HIDDEN
 				 ? "; its seccomp filter cannot be read from here, so only calls are made that .NET "
 				   "makes "
-				   "by itself: a copy of its memory, no CPU samples (those come by events)"
+				   "by itself"
 				 : filter_words(r));
 	}
 }

@@ -136,13 +136,11 @@ static void close_agent_as(const struct way_check *image, struct way_check *agen
 static void check_agent(const struct exam *exam, struct way_check *check)
 {
 	const char *fix = "install it beside drdotnet";
-	const struct attach_options options = { .samples = !uses(exam->profiler, WAY_IMAGE) };
-	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, &options) : NULL;
-	bool unfit = err != NULL;
+	CLEANUP(err_freep) struct err *err = check->open ? attach_check(exam->patient, NULL) : NULL;
 	if (!err && check->open)
 		err = exam_agent_check(exam, &fix);
 	/* Where no copy is made, only a debugger or another examination stands against it. */
-	if (!err || (!unfit && options.samples && err_kind(err) != ERR_BUSY))
+	if (!err || (!uses(exam->profiler, WAY_IMAGE) && err_kind(err) != ERR_BUSY))
 		return;
 	way_check_fini(check);
 	*check = (struct way_check){ .why = mem_strdup(err_text(err)), .fix = fix ? mem_strdup(fix) : NULL };

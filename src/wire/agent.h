@@ -61,7 +61,8 @@ enum wire_agent_kind {
 	WIRE_AGENT_SAMPLE,	/* code: bytes that follow: struct wire_agent_sample and a piece of the stack */
 	WIRE_AGENT_THREAD,	/* code: bytes that follow: struct wire_agent_thread */
 	WIRE_AGENT_SAMPLED,	/* sampling is over; values by enum wire_agent_cpu_value */
-	WIRE_AGENT_ANSWER,	/* to WIRE_AGENT_OPEN: with a descriptor, or an errno in code */
+	WIRE_AGENT_ANSWER,	/* to WIRE_AGENT_OPEN and _READ: with a descriptor, or an errno in code */
+	WIRE_AGENT_BYTES,	/* code: bytes that follow: a piece of what was asked for, before the answer */
 };
 enum wire_agent_why {
 	WIRE_AGENT_OK,
@@ -72,7 +73,6 @@ enum wire_agent_why {
 	WIRE_AGENT_NO_CLONE,	   /* code: errno */
 	WIRE_AGENT_HOST_GONE,
 	WIRE_AGENT_NO_TIMER, /* code: errno */
-	WIRE_AGENT_FILTERED, /* under a seccomp filter that nobody could read; the calls it takes may be deadly there */
 	WIRE_AGENT_UNBURIED, /* an earlier copy could not be buried, nor could another */
 };
 /* How a copy ends that could not do its work: its exit code. */
@@ -143,10 +143,16 @@ struct wire_agent_thread {
 _Static_assert(sizeof(struct wire_agent_thread) == 40, "no holes");
 
 enum wire_agent_ask {
-	WIRE_AGENT_OPEN = 1, /* len bytes of a path follow */
-	WIRE_AGENT_STACK,    /* len: bytes to copy from now on */
-	WIRE_AGENT_STOP,     /* sampling; files can still be asked for */
+	WIRE_AGENT_OPEN =
+		1, /* len bytes of a path follow; answered with all of its bytes where only plain calls are made */
+	WIRE_AGENT_READ,  /* struct wire_agent_range follows: memory */
+	WIRE_AGENT_STACK, /* len: bytes to copy from now on */
+	WIRE_AGENT_STOP,  /* sampling; files can still be asked for */
 	WIRE_AGENT_LEAVE,
+};
+#define WIRE_AGENT_BYTES_MAX 65536 /* in a piece */
+struct wire_agent_range {
+	uint64_t addr, len; /* len at most that of a piece */
 };
 struct wire_agent_request {
 	uint32_t kind, len;

@@ -6,7 +6,8 @@
  *
  *   (a) the filter of every thread was read, and allows each call of the use at hand (CALLS_OURS), or
  *   (b) the filter cannot be read, and every call is one that .NET makes in its ordinary life (CALLS_OF_DOTNET): what
- *       would kill for one of these would have killed the process without us. That is CALLS_LOAD | CALLS_PLAIN.
+ *       would kill for one of these would have killed the process without us. That is CALLS_LOAD | CALLS_PLAIN, or
+ * CALLS_LOAD | CALLS_TICKS.
  *
  * Of clone, arguments matter. Filters see the flags of clone, but not those of clone3, which lie in memory; filters in
  * use (Docker, systemd, Flatpak) forbid bits that make namespaces. The library therefore takes the one of the two that
@@ -46,7 +47,8 @@ enum calls_use {
 	CALLS_CPU = 8,	     /* by the library: samples of CPU time, handlers in all threads */
 	CALLS_SNAPSHOT = 16, /* by a thread of the process that is made to (src/image/inject.c), and by the copy */
 	CALLS_STOP = 32,     /* by any thread that was stopped from outside */
-	CALLS_BURY = 64	     /* by the copy and by the process, once the copy has ended */
+	CALLS_BURY = 64,     /* by the copy and by the process, once the copy has ended */
+	CALLS_TICKS = 128    /* samples by calls of .NET's own */
 };
 enum calls_need {
 	CALLS_MUST,
@@ -66,19 +68,20 @@ struct calls_call {
 	/* The kernel's own, after a stop by ptrace in poll, nanosleep and the like. */                                \
 	X(restart_syscall, CALLS_STOP, CALLS_MUST, 0, 0)                                                               \
 	/* dlopen */                                                                                                   \
-	X(openat, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                \
-	X(read, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                  \
-	X(pread64, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                               \
+	X(openat, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                  \
+	X(read, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                    \
+	X(pread64, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                 \
 	X(newfstatat, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                     \
 	X(fstat, CALLS_LOAD, CALLS_ELSE, 0, 0)                                                                         \
-	X(mmap, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 4, 0, 0, 3 /* read, write */)          \
+	X(mmap, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 4, 0, 0,                 \
+	  3 /* read, write */)                                                                                         \
 	X(mmap, CALLS_LOAD, CALLS_MUST, 4, 0, 0, 1 /* read */)                                                         \
 	X(mmap, CALLS_LOAD, CALLS_MUST, 4, 0, 0, 5 /* read, execute */)                                                \
 	X(mmap, CALLS_LOAD, CALLS_MUST, 4, 0, 0, 0)                                                                    \
 	X(mprotect, CALLS_LOAD, CALLS_MUST, 4, 0, 0, 1)                                                                \
 	X(mprotect, CALLS_LOAD, CALLS_MUST, 4, 0, 0, 3)                                                                \
-	X(munmap, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                \
-	X(close, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                 \
+	X(munmap, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                  \
+	X(close, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                   \
 	X(brk, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                            \
 	/* a thread, from beginning to end */                                                                          \
 	X(rt_sigprocmask, CALLS_LOAD, CALLS_MUST, 0, 0)                                                                \
@@ -91,22 +94,23 @@ struct calls_call {
 	X(madvise, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                        \
 	X(exit, CALLS_LOAD, CALLS_MUST, 0, 0)                                                                          \
 	/* the runtime suspends its threads, as for a collection */                                                    \
-	X(tgkill, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN, CALLS_MUST, 0, 0)                                            \
-	X(rt_sigreturn, CALLS_LOAD | CALLS_CPU | CALLS_SNAPSHOT, CALLS_MUST, 0, 0)                                     \
+	X(tgkill, CALLS_LOAD | CALLS_IMAGE | CALLS_PLAIN | CALLS_TICKS, CALLS_MUST, 0, 0)                              \
+	X(rt_sigreturn, CALLS_LOAD | CALLS_CPU | CALLS_TICKS | CALLS_SNAPSHOT, CALLS_MUST, 0, 0)                       \
 	X(membarrier, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                     \
 	X(sched_yield, CALLS_LOAD, CALLS_MAY, 0, 0)                                                                    \
-	X(gettid, CALLS_LOAD | CALLS_CPU, CALLS_MUST, 0, 0)                                                            \
+	X(gettid, CALLS_LOAD | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                                              \
 	/* the library */                                                                                              \
-	X(getpid, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                             \
-	X(clock_gettime, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                      \
-	X(poll, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                               \
-	X(getdents64, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                         \
+	X(getpid, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                               \
+	X(clock_gettime, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                        \
+	X(poll, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                                 \
+	X(getdents64, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                           \
 	X(readlink, CALLS_IMAGE | CALLS_PLAIN, CALLS_MUST, 0, 0)                                                       \
 	X(write, CALLS_IMAGE | CALLS_PLAIN, CALLS_MAY, 0, 0)                                                           \
-	X(socket, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 7, 1 /* unix */, 02000001 /* stream */, 0)        \
-	X(setsockopt, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 2, 0, 1 /* SOL_SOCKET */)                     \
-	X(connect, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                            \
-	X(sendto, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU, CALLS_MUST, 0, 0)                                             \
+	X(socket, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 7, 1 /* unix */,                    \
+	  02000001 /* stream */, 0)                                                                                    \
+	X(setsockopt, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 2, 0, 1 /* SOL_SOCKET */)       \
+	X(connect, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                              \
+	X(sendto, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                               \
 	X(exit_group, CALLS_IMAGE | CALLS_PLAIN | CALLS_SNAPSHOT, CALLS_MUST, 0, 0)                                    \
 	X(prctl, CALLS_IMAGE | CALLS_PLAIN, CALLS_MAY, 1, 15 /* PR_SET_NAME */)                                        \
 	/* a copy in peace: CLONE_FILES, and descriptors of its own then */                                            \
@@ -120,13 +124,12 @@ struct calls_call {
 	X(clone3, CALLS_PLAIN, CALLS_MAY, 0, 0)                                                                        \
 	X(clone, CALLS_PLAIN, CALLS_ELSE, 31, 0, 0, 0, 0, 0)                                                           \
 	/* samples */                                                                                                  \
-	X(lseek, CALLS_CPU, CALLS_MUST, 0, 0)                                                                          \
-	X(rt_sigaction, CALLS_CPU, CALLS_MUST, 0, 0)                                                                   \
+	X(rt_sigaction, CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                                                     \
 	X(timer_create, CALLS_CPU, CALLS_MUST, 0, 0)                                                                   \
 	X(timer_settime, CALLS_CPU, CALLS_MUST, 0, 0)                                                                  \
 	X(timer_delete, CALLS_CPU, CALLS_MUST, 0, 0)                                                                   \
 	X(process_vm_readv, CALLS_CPU, CALLS_MAY, 0, 0)                                                                \
 	X(sendmsg, CALLS_CPU, CALLS_MUST, 0, 0)                                                                        \
-	X(recvfrom, CALLS_CPU, CALLS_MUST, 0, 0)                                                                       \
+	X(recvfrom, CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                                                         \
 	/* the thread that is made to, with registers of which two are its own */                                      \
 	X(clone, CALLS_SNAPSHOT, CALLS_MUST, 15, 0x400, 0, 0, 0)
