@@ -103,7 +103,8 @@ static struct err *copy_failed(int32_t status)
 			       WTERMSIG(status));
 	switch (code) {
 	case WIRE_AGENT_EXIT_DESCRIPTORS:
-		return err_new(ERR_UNSUPPORTED, "its kernel is older than 5.9, or its seccomp filter forbids both "
+		return err_new(ERR_UNSUPPORTED, "a copy of it could not have descriptors of its own: its kernel is "
+						"older than 5.9, or its seccomp filter forbids both "
 						"close_range and unshare");
 	case WIRE_AGENT_EXIT_PROC:
 		return err_new(ERR_UNSUPPORTED, "a copy of it cannot read its own /proc/self/pagemap");
