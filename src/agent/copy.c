@@ -303,21 +303,21 @@ static void part(const struct copy *c)
 	own_descriptors();
 }
 
-/* The same by calls that the runtime makes. Its table of descriptors is a copy, which it empties at once; and it looks
- * for its parent again and again. One call is for the process to make, once this copy has ended: should the filter kill
- * who makes it, this copy dies, and leaves no core file of all that memory. */
+/* The same by calls that the runtime makes. First the one that the process is to make once this copy has ended: should
+ * the filter kill who makes it, this copy dies, and leaves no core file of all that memory. Its table of descriptors is
+ * a copy, which it empties at once; and it looks for its parent again and again. */
 static void part_plainly(struct copy *c, uint32_t *step)
 {
 	int status;
 	put_file("/proc/self/coredump_filter", "0", 1);
-	agent_fault(c->config, 1);
-	leave_if_orphaned(c);
-	if (!close_each())
-		leave(WIRE_AGENT_EXIT_DESCRIPTORS);
 	bool allowed = SYS(wait4, c->parent, &status, WNOHANG | __WALL, 0) == -ECHILD;
 	__atomic_store_n(step, allowed ? COPY_WAIT_ALLOWED : COPY_WAIT_FORBIDDEN, __ATOMIC_RELEASE);
 	if (!allowed)
 		leave(WIRE_AGENT_EXIT_UNBURIED);
+	agent_fault(c->config, 1);
+	leave_if_orphaned(c);
+	if (!close_each())
+		leave(WIRE_AGENT_EXIT_DESCRIPTORS);
 	c->looks = true;
 }
 

@@ -11,13 +11,15 @@ import unittest
 from pathlib import Path
 
 import filters
-from drdotnet import Home, PROGRAM, ROOT, wait_until
-from patient import ALL_FRAMEWORKS, FRAMEWORKS, Patient, PatientError
+from drdotnet import Home, PROGRAM, ROOT, gone, wait_until
+from patient import FRAMEWORKS, Patient, PatientError
 
 SIDE_BY_SIDE = True
 
 DOTNET_CALLS = ROOT / "tests" / "tools" / "dotnet-calls"
-PROBE, AGENT = (str(Path(PROGRAM).parent / name) for name in ("tests/attach_probe", "libdrdotnet-agent.so"))
+PROBE, AGENT, FAULTY = (str(Path(PROGRAM).parent / name) for name in (
+    "tests/attach_probe", "libdrdotnet-agent.so", "tests/libdrdotnet-agent-faulty.so"))
+COPY_STEPS = 7
 ACTIONS = ("kill", "errno")
 SECONDS = 120
 CONTROL_SECONDS = 3
@@ -258,6 +260,36 @@ class Profiles(unittest.TestCase):
             blind = home.run("check", str(patient.pid), "--json", prefix=BLIND).json()["ways"]
             self.assertFalse(blind["image"]["open"])
             self.assertIn("only calls are made that .NET makes by itself", blind["agent"]["how"])
+
+
+@needs_root
+class PlainCalls(unittest.TestCase):
+    """The copy by calls of .NET's own: whoever dies or hangs when, nothing is left."""
+
+    def take(self, patient, *options):
+        return subprocess.run([PROBE, str(patient.pid), "--unseen", *map(str, options)], capture_output=True, text=True,
+                              env={**os.environ, "DRDOTNET_AGENT": FAULTY}, timeout=SECONDS)
+
+    def test_the_copy_dies_or_hangs(self):
+        with Patient("healthy", prefix=filters.deny("errno", "acct")) as patient:
+            for fault in (*range(1, COPY_STEPS), 101, 105):
+                with self.subTest(fault):
+                    taken = self.take(patient, "--fault", fault, "--max-life", 2000)
+                    self.assertEqual(taken.returncode, 1, taken)
+                    self.assertIn("the copy of the process was killed", taken.stderr)
+                    quiet(patient)
+            self.assertEqual(self.take(patient).returncode, 0)
+
+    def test_we_die_while_it_is_copied(self):
+        with Patient("healthy", prefix=filters.deny("errno", "acct")) as patient:
+            held = subprocess.Popen([PROBE, str(patient.pid), "--unseen", "--fault", "105"], stderr=subprocess.DEVNULL,
+                                    stdout=subprocess.DEVNULL, env={**os.environ, "DRDOTNET_AGENT": FAULTY})
+            wait_until(lambda: children(patient), "there is a copy", 20)
+            copy = int(children(patient)[0])
+            held.kill()
+            held.wait()
+            quiet(patient)
+            wait_until(lambda: gone(copy), "the copy is gone", 20)
 
 
 if __name__ == "__main__":
