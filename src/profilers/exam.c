@@ -261,6 +261,8 @@ struct err *exam_next_way(struct exam *exam, struct err *failed)
 		exam->way = before;
 		return none;
 	}
+	if (exam->recording)
+		recording_clear(exam->recording);
 	exam_log(exam, "by %s: %s; now by %s", way_name(before), err_text(failed), way_name(exam->way));
 	err_free(failed);
 	return NULL;
