@@ -314,9 +314,7 @@ static int teardown(void **state UNUSED)
 static void begun_anew_without_its_parts(void **state)
 {
 	(void)state;
-	char dir[64];
-	unit_temp_dir(dir, sizeof(dir));
-	CLEANUP(mem_freep) char *path = mem_printf("%s/r", dir);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/anew", root);
 	CLEANUP(recording_freep) struct recording *r = NULL;
 	struct recording_part *p;
 	assert_null(recording_create(path, 0, &r));
