@@ -19,6 +19,7 @@ struct agent {
 	struct cor_profiler_info *info;
 	struct wire_agent_config config;
 	int control; /* the line to drdotnet; -1 = none */
+	bool plain;  /* only calls that the runtime itself makes (wire/calls.h) */
 	uint64_t end_ns;
 };
 
@@ -56,18 +57,37 @@ struct save {
 	uint8_t *buffer;
 	uint64_t used, room, left; /* bytes; left: found no room */
 	uint64_t page;
-	int memory_fd; /* /proc/self/mem, where process_vm_readv is forbidden */
+	int file; /* behind these mappings; -1 = not found */
 };
 void save_shared(struct save *save, const char *maps, size_t len);
+/* A descriptor of our own for that file, or -1. */
+int save_open(void);
 
 /* ---- proc.c: folders and files of /proc ---- */
 
-/* Calls on() with every number in an open folder. */
-void proc_each_number(int folder, void (*on)(void *user, int n), void *user);
+#define PROC_TASKS "/proc/self/task"
+
+/* Calls on() with every number in a folder. False: it cannot be listed. */
+bool proc_each_number(const char *folder, void (*on)(void *user, int n), void *user);
+/* The same with every open descriptor but the one that this takes. */
+bool proc_each_descriptor(void (*on)(void *user, int n), void *user);
 /* "/proc/PID/task/TID" and that file of it; tid 0: the folder of all. */
 void proc_task_path(char path[static 64], int64_t pid, int32_t tid, const char *file);
+/* "/proc/self/fd/N"; its length. */
+size_t proc_descriptor_path(char path[static 64], int fd);
 /* "" when it has ended. */
 void proc_task_name(int32_t pid, int32_t tid, char name[static 16]);
+/* Of text that ends at end: what follows the word, or NULL. */
+const char *proc_after(const char *text, const char *end, const char *word);
+/* As /proc numbers processes, which may be mounted for another namespace. */
+struct proc_stat {
+	int32_t pid, parent;
+	char state;
+};
+/* Of this process: pid 0. False when it is gone. */
+bool proc_stat(int32_t pid, struct proc_stat *ret);
+/* Is any thread of this process under a seccomp filter? When in doubt, yes. */
+bool proc_filtered(void);
 
 /* ---- cpu.c ---- */
 
@@ -85,15 +105,20 @@ struct room {
 	uint64_t *pagemap;
 	size_t pagemap_n;
 	struct save save;
+	int32_t pid_in_proc; /* of the process */
+	uint32_t *step;	     /* enum copy_step, in memory that the copy shares; NULL = not asked for */
 };
 /* Suspends the runtime, copies the process, lets it run on and waits for the copy to end. */
 void image_run(struct agent *a);
 
 /* ---- copy.c: what the copy does ---- */
 
-/* In the copy, on its own stack: never returns. */
-__attribute__((noreturn)) void copy_run(const struct wire_agent_config *config, const struct room *room,
-					int32_t parent);
+/* Where the process reads how far its copy has come: the filter of both is the same, and kills who calls. */
+enum copy_step { COPY_BEGUN, COPY_WAIT_FORBIDDEN, COPY_WAIT_ALLOWED };
+/* In the copy, on its own stack: never returns. step: NULL, or the calls are to be those of the runtime. */
+__attribute__((noreturn)) void copy_run(const struct wire_agent_config *config, const struct room *room, int32_t parent,
+					uint32_t *step);
+#define COPY_NAME "drdotnet-copy"
 
 /* Places at which a test makes the copy die or hang; nothing in the library that is shipped. */
 #ifdef AGENT_FAULT_POINTS

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #define CHUNK ((size_t)1 << 20)
 #define DAC_FILE "libmscordaccore.so"
@@ -15,6 +16,7 @@
 #define PRESENT_OR_SWAPPED ((uint64_t)3 << 62)
 #define OF_A_FILE ((uint64_t)1 << 61)
 #define FILE_MAX_BYTES ((uint64_t)256 << 20)
+#define LOOK_BYTES ((uint64_t)16 << 20)
 
 struct copy {
 	const struct wire_agent_config *config;
@@ -22,7 +24,9 @@ struct copy {
 	int32_t parent;
 	int fd, pagemap_fd;
 	uint64_t records, page;
-	char *maps; /* its own, exact */
+	bool looks;	   /* whether its parent lives: nothing else ends it with it */
+	uint64_t unlooked; /* bytes sent since */
+	char *maps;	   /* its own, exact */
 	size_t maps_len;
 };
 
@@ -32,30 +36,30 @@ __attribute__((noreturn)) static void leave(enum wire_agent_exit code)
 		SYS(exit_group, code);
 }
 
-/* ---- an own, empty table of descriptors ---- */
-
-static void close_one(void *folder, int n)
+static void leave_if_orphaned(const struct copy *c)
 {
-	if (n != *(int *)folder)
-		SYS(close, n);
+	struct proc_stat stat;
+	if (!proc_stat(0, &stat) || stat.parent != c->room->pid_in_proc)
+		leave(WIRE_AGENT_EXIT_ORPHAN);
 }
 
-/* Kernels before 5.9: a private table, then one by one. */
-static bool close_old(void)
+/* ---- an own, empty table of descriptors ---- */
+
+static void close_one(void *user, int n)
 {
-	if (SYS(unshare, CLONE_FILES) < 0)
-		return false;
-	int folder = sys_open("/proc/self/fd", 0200000 /* O_DIRECTORY */);
-	if (folder < 0)
-		return false;
-	proc_each_number(folder, close_one, &folder);
-	SYS(close, folder);
-	return true;
+	(void)user;
+	SYS(close, n);
+}
+
+/* One by one, as kernels before 5.9 need it. */
+static bool close_each(void)
+{
+	return proc_each_descriptor(close_one, NULL);
 }
 
 static void own_descriptors(void)
 {
-	if (SYS(close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) < 0 && !close_old())
+	if (SYS(close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) < 0 && (SYS(unshare, CLONE_FILES) < 0 || !close_each()))
 		leave(WIRE_AGENT_EXIT_DESCRIPTORS);
 }
 
@@ -80,6 +84,10 @@ static void send_pages(struct copy *c, uint64_t start, uint64_t len)
 	static const uint8_t zeros[4096];
 	send_record(c, WIRE_IMAGE_MEMORY, start, len);
 	for (size_t chunk = CHUNK; len;) {
+		if (c->looks && c->unlooked > LOOK_BYTES) {
+			leave_if_orphaned(c);
+			c->unlooked = 0;
+		}
 		size_t n = len < chunk ? (size_t)len : chunk;
 		long sent = SYS(sendto, c->fd, start, n, MSG_NOSIGNAL);
 		if (sent == -EINTR)
@@ -93,6 +101,7 @@ static void send_pages(struct copy *c, uint64_t start, uint64_t len)
 		if (sent <= 0)
 			leave(WIRE_AGENT_EXIT_SEND);
 		start += (uint64_t)sent;
+		c->unlooked += (uint64_t)sent;
 		len -= (uint64_t)sent;
 		chunk = CHUNK;
 	}
@@ -126,11 +135,7 @@ static void send_threads(struct copy *c)
 {
 	char path[64];
 	proc_task_path(path, c->parent, 0, "");
-	int folder = sys_open(path, 0200000 /* O_DIRECTORY */);
-	if (folder < 0)
-		return;
-	proc_each_number(folder, send_thread, c);
-	SYS(close, folder);
+	proc_each_number(path, send_thread, c);
 }
 
 static void send_saved(struct copy *c)
@@ -240,9 +245,11 @@ static void send_file(struct copy *c, const char *path, size_t path_len)
 {
 	struct wire_image_file head = { .path_len = (uint32_t)path_len };
 	int fd = sys_open(path, 0);
-	int64_t size = fd < 0 ? -1 : SYS(lseek, fd, 0, 2 /* SEEK_END */);
+	int64_t size = 0;
 	char *buffer = (char *)c->room->pagemap;
 	size_t cap = c->room->pagemap_n * 8;
+	for (long n; fd >= 0 && (n = SYS(pread64, fd, buffer, cap, size)) > 0;)
+		size += n;
 	if (size > 0 && (uint64_t)size <= FILE_MAX_BYTES) {
 		send_record(c, WIRE_IMAGE_FILE, 0, sizeof(head) + path_len + (uint64_t)size);
 		send_all(c, &head, sizeof(head));
@@ -278,28 +285,54 @@ static void send_dac(struct copy *c)
 
 /* ---- its life ---- */
 
-/* The first one to go when memory is short. */
-static void offer_to_die(void)
+static void put_file(const char *path, const char *text, size_t n)
 {
-	int fd = sys_open("/proc/self/oom_score_adj", 1 /* O_WRONLY */);
+	int fd = sys_open(path, 1 /* O_WRONLY */);
 	if (fd < 0)
 		return;
-	SYS(write, fd, "1000", 4);
+	SYS(write, fd, text, n);
 	SYS(close, fd);
 }
 
-void copy_run(const struct wire_agent_config *config, const struct room *room, int32_t parent)
+/* Dies with the process, and has descriptors of its own only. */
+static void part(const struct copy *c)
+{
+	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL);
+	agent_fault(c->config, 1);
+	leave_if_orphaned(c);
+	own_descriptors();
+}
+
+/* The same by calls that the runtime makes. First the one that the process is to make once this copy has ended: should
+ * the filter kill who makes it, this copy dies, and leaves no core file of all that memory. Its table of descriptors is
+ * a copy, which it empties at once; and it looks for its parent again and again. */
+static void part_plainly(struct copy *c, uint32_t *step)
+{
+	int status;
+	put_file("/proc/self/coredump_filter", "0", 1);
+	bool allowed = SYS(wait4, c->parent, &status, WNOHANG | __WALL, 0) == -ECHILD;
+	__atomic_store_n(step, allowed ? COPY_WAIT_ALLOWED : COPY_WAIT_FORBIDDEN, __ATOMIC_RELEASE);
+	if (!allowed)
+		leave(WIRE_AGENT_EXIT_UNBURIED);
+	agent_fault(c->config, 1);
+	leave_if_orphaned(c);
+	if (!close_each())
+		leave(WIRE_AGENT_EXIT_DESCRIPTORS);
+	c->looks = true;
+}
+
+void copy_run(const struct wire_agent_config *config, const struct room *room, int32_t parent, uint32_t *step)
 {
 	struct copy c = { .config = config, .room = room, .parent = parent, .page = room->save.page };
 	struct wire_image_head head = { .magic = WIRE_IMAGE_MAGIC, .version = WIRE_IMAGE_VERSION, .pid = parent };
-	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL);
-	agent_fault(config, 1);
-	if (SYS(getppid) != parent)
-		leave(WIRE_AGENT_EXIT_ORPHAN);
-	own_descriptors();
+	SYS(prctl, PR_SET_NAME, COPY_NAME);
+	if (step)
+		part_plainly(&c, step);
+	else
+		part(&c);
 	agent_fault(config, 2);
-	SYS(prctl, PR_SET_NAME, "drdotnet-copy");
-	offer_to_die();
+	/* The first one to go when memory is short. */
+	put_file("/proc/self/oom_score_adj", "1000", 4);
 	c.fd = line_open(config, WIRE_AGENT_COPY, parent);
 	if (c.fd < 0)
 		leave(WIRE_AGENT_EXIT_CONNECT);

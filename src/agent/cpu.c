@@ -6,8 +6,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#define TURN_MS 20
+#define IDLE_MS 20
+#define FILE_MAX_BYTES ((uint64_t)256 << 20)
 #define PATH_BYTES 1024
+#define PIECE_BYTES 16384 /* on a stack of ours */
+#define MEMORY "/proc/self/mem"
 #define LEAST_PERIOD_US 1000
 #define CLOCK_OF_PROCESS 2
 #define CLOCK_OF_THREAD 3
@@ -80,6 +83,7 @@ static void start(struct cpu *c)
 	struct ticks *t = c->ticks;
 	t->period_ns = (uint64_t)c->agent->config.period_us * 1000;
 	t->stack_bytes = c->agent->config.stack_bytes;
+	t->plain = c->agent->plain;
 	t->on_thread = on_thread;
 	t->user = c;
 	c->start_cpu_ns = sys_clock_ns(CLOCK_OF_PROCESS);
@@ -104,11 +108,7 @@ static void stop(struct cpu *c)
 	ticks_stop(t);
 	if (c->gone || !ticks_drain(t, send_sample, c))
 		return;
-	int tasks = sys_open("/proc/self/task", 0200000 /* O_DIRECTORY */);
-	if (tasks >= 0) {
-		proc_each_number(tasks, on_last, c);
-		SYS(close, tasks);
-	}
+	proc_each_number(PROC_TASKS, on_last, c);
 	note.values[WIRE_AGENT_HANDLER_NS] = t->handler_ns;
 	note.values[WIRE_AGENT_HANDLER_MAX_NS] = t->handler_max_ns;
 	note.values[WIRE_AGENT_HANDLED] = t->handled;
@@ -149,13 +149,57 @@ static bool receive(const struct cpu *c, void *to, size_t n)
 	return SYS(recvfrom, c->agent->control, to, n, MSG_WAITALL) == (long)n;
 }
 
+/* How much was there, or a negative errno; false in gone. */
+static long send_piece(struct cpu *c, int fd, uint64_t at, uint64_t len)
+{
+	struct {
+		struct wire_agent_note note;
+		uint8_t bytes[PIECE_BYTES];
+	} piece = { .note = { .kind = WIRE_AGENT_BYTES } };
+	long got = SYS(pread64, fd, piece.bytes, len < sizeof(piece.bytes) ? len : sizeof(piece.bytes), at);
+	piece.note.code = (int32_t)got;
+	c->gone |= got > 0 && !line_send(c->agent->control, &piece, sizeof(piece.note) + (size_t)got);
+	return got;
+}
+
+/* To pass a descriptor is not among the calls that the runtime makes: all of its bytes, then. */
+static bool answer_bytes(struct cpu *c, int fd)
+{
+	struct wire_agent_note note = { .kind = WIRE_AGENT_ANSWER, .code = fd < 0 ? -fd : 0 };
+	uint64_t at = 0;
+	for (long got = 1; fd >= 0 && got > 0 && at < FILE_MAX_BYTES && !c->gone; at += got > 0 ? (uint64_t)got : 0)
+		got = send_piece(c, fd, at, PIECE_BYTES);
+	if (fd >= 0)
+		SYS(close, fd);
+	return send_note(c, &note);
+}
+
 static bool open_for(struct cpu *c, size_t len)
 {
 	char path[PATH_BYTES];
 	if (len >= sizeof(path) || !receive(c, path, len))
 		return false;
 	path[len] = '\0';
+	bool memory = len == sizeof(MEMORY) - 1 && !memcmp(path, MEMORY, len);
+	if (c->agent->plain)
+		return answer_bytes(c, memory ? -EPERM : sys_open(path, 04000 /* O_NONBLOCK */));
 	return answer(c, sys_open(path, 04000 /* O_NONBLOCK */));
+}
+
+static bool read_for(struct cpu *c, size_t len)
+{
+	struct wire_agent_note note = { .kind = WIRE_AGENT_ANSWER };
+	struct wire_agent_range range;
+	if (len != sizeof(range) || !receive(c, &range, len))
+		return false;
+	int fd = sys_open(MEMORY, 0);
+	long got = fd < 0 ? fd : 1;
+	for (uint64_t at = 0; at < range.len && range.len <= WIRE_AGENT_BYTES_MAX && got > 0; at += (uint64_t)got)
+		got = send_piece(c, fd, range.addr + at, range.len - at);
+	if (fd >= 0)
+		SYS(close, fd);
+	note.code = got < 0 ? (int32_t)-got : got ? 0 : EIO;
+	return send_note(c, &note);
 }
 
 /* False: it is time to leave. */
@@ -167,6 +211,8 @@ static bool serve(struct cpu *c)
 	switch (r.kind) {
 	case WIRE_AGENT_OPEN:
 		return open_for(c, r.len);
+	case WIRE_AGENT_READ:
+		return read_for(c, r.len);
 	case WIRE_AGENT_STACK:
 		__atomic_store_n(&c->ticks->stack_bytes, r.len < WIRE_AGENT_STACK_MAX ? r.len : WIRE_AGENT_STACK_MAX,
 				 __ATOMIC_RELAXED);
@@ -184,7 +230,7 @@ static bool serve(struct cpu *c)
 static void loop(struct cpu *c)
 {
 	while (!c->gone && sys_now_ns() < c->agent->end_ns) {
-		if (line_gone(c->agent->control, TURN_MS) && !serve(c))
+		if (line_gone(c->agent->control, c->sampling ? ticks_wait_ms(c->ticks) : IDLE_MS) && !serve(c))
 			return;
 		if (!c->sampling)
 			continue;

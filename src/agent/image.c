@@ -13,9 +13,15 @@
 #define SAVE_RUNS 65536
 #define PAGEMAP_BYTES MB
 #define RETRY_MS 1
+#define LOOK_MS 10 /* between two looks whether the copy has ended */
+#define GIVE_UP_NS ((uint64_t)5000000000)
+#define SHARED_BYTES 4096
 /* What copying page tables was measured to cost, a megabyte of resident memory; and the rest of a pause. */
 #define CLONE_NS_PER_MB 60000
 #define PAUSE_BASE_NS 5000000
+
+/* Only glibc has it. */
+__attribute__((weak)) const char *gnu_get_libc_version(void);
 
 /* ---- before ---- */
 
@@ -47,6 +53,13 @@ static void *map(uint64_t bytes)
 	return at < 0 && at > -4096 ? NULL : (void *)at;
 }
 
+/* Memory that the copy has in common with us. */
+static void *map_shared(void)
+{
+	long at = SYS(mmap, 0, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
 static void touch(uint8_t *p, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < bytes; i += 4096)
@@ -54,7 +67,7 @@ static void touch(uint8_t *p, uint64_t bytes)
 }
 
 /* How long the list of mappings is, and how much of them would have to be saved. */
-static long measure(uint64_t page, uint64_t *ret_maps, uint64_t *ret_shared)
+static long measure(uint64_t page, int file, uint64_t *ret_maps, uint64_t *ret_shared)
 {
 	uint64_t cap = 4 * MB;
 	long n = 0;
@@ -69,7 +82,7 @@ static long measure(uint64_t page, uint64_t *ret_maps, uint64_t *ret_shared)
 		SYS(munmap, text, cap);
 	}
 	/* A dry run without room: everything is left over, and counted. */
-	struct save dry = { .page = page };
+	struct save dry = { .page = page, .file = file };
 	if (n > 0)
 		save_shared(&dry, text, (size_t)n);
 	SYS(munmap, text, cap);
@@ -80,10 +93,18 @@ static long measure(uint64_t page, uint64_t *ret_maps, uint64_t *ret_shared)
 
 static long make_room(struct room *r)
 {
+	struct proc_stat self;
 	uint64_t maps, shared, page = page_size();
-	long err = measure(page, &maps, &shared);
+	if (!proc_stat(0, &self))
+		return -ENOENT;
+	r->pid_in_proc = self.pid;
+	r->save.file = save_open();
+	long err = measure(page, r->save.file, &maps, &shared);
 	if (err < 0)
 		return err;
+	/* Without them nobody understands the image. */
+	if (shared && r->save.file < 0)
+		return -EBADF;
 	uint64_t maps_cap = (2 * maps + MAPS_SPARE + 4095) & ~(uint64_t)4095;
 	uint64_t room = 2 * shared + SAVE_SPARE;
 	if (room > SAVE_MAX)
@@ -102,7 +123,7 @@ static long make_room(struct room *r)
 				 .buffer = r->base + maps_cap + PAGEMAP_BYTES + list,
 				 .room = room,
 				 .page = page,
-				 .memory_fd = sys_open("/proc/self/mem", 0) };
+				 .file = r->save.file };
 	/* What will be written while the runtime stands still is touched now; a rehearsal brings the pages that will be
 	 * read into our tables too. */
 	touch(r->base, maps_cap);
@@ -115,8 +136,8 @@ static long make_room(struct room *r)
 
 static void free_room(struct room *r)
 {
-	if (r->save.memory_fd >= 0)
-		SYS(close, r->save.memory_fd);
+	if (r->save.file >= 0)
+		SYS(close, r->save.file);
 	if (r->base)
 		SYS(munmap, r->base, r->size);
 }
@@ -148,13 +169,28 @@ static com_hr suspend(const struct agent *a, uint64_t *ret_attempts)
 	}
 }
 
+/* As the C library makes threads, which is how the runtime is known to live with it: by clone3 first from glibc 2.34
+ * on; by clone where that answers ENOSYS, and in all others. */
+static long sys_fork(uint64_t flags)
+{
+	struct {
+		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+	} how = { .flags = flags };
+	const char *version = gnu_get_libc_version ? gnu_get_libc_version() : "0";
+	bool new = version[0] == '2' && version[1] == '.' && version[2] >= '3' && version[2] <= '9' &&
+		   version[3] >= (version[2] == '3' ? '4' : '0');
+	long copy = new ? SYS(clone3, &how, sizeof(how)) : -ENOSYS;
+	return copy == -ENOSYS ? SYS(clone, flags, 0, 0, 0, 0) : copy;
+}
+
 /* The copy runs on from here, on its own copy of this stack. CLONE_FILES: it never holds a descriptor of the process,
- * it starts with a table of its own (copy.c). No exit signal: the process's own waits never see it. */
+ * it starts with a table of its own (copy.c); where a filter may forbid that, it closes them one by one. No exit
+ * signal: the process's own waits never see it. */
 static long make_copy(const struct agent *a, const struct room *room, int32_t pid)
 {
-	long copy = SYS(clone, CLONE_FILES, 0, 0, 0, 0);
+	long copy = sys_fork(a->plain ? 0 : CLONE_FILES);
 	if (copy == 0)
-		copy_run(&a->config, room, pid);
+		copy_run(&a->config, room, pid, a->plain ? room->step : NULL);
 	return copy;
 }
 
@@ -185,43 +221,76 @@ static com_hr take(const struct agent *a, struct room *room, int32_t pid, long *
 
 /* ---- after ---- */
 
+/* Has it ended? Buries it then. Under a filter that was not read the call is tried by the copy first: killed is who
+ * calls. What cannot be buried stays as an entry in the table of processes until the process itself ends. */
+static bool bury(const struct agent *a, const struct room *room, long copy, int *status)
+{
+	struct proc_stat stat;
+	if (!a->plain || __atomic_load_n(room->step, __ATOMIC_ACQUIRE) == COPY_WAIT_ALLOWED) {
+		long ended = SYS(wait4, copy, status, WNOHANG | __WALL, 0);
+		return ended && ended != -EINTR;
+	}
+	*status = WIRE_AGENT_EXIT_UNBURIED << 8;
+	return proc_stat((int32_t)copy, &stat) ? stat.state == 'Z' || stat.state == 'X'
+					       : sys_now_ns() > a->end_ns + GIVE_UP_NS;
+}
+
 /* Waits for the copy's end; ends it when drdotnet has hung up or time is up. Its parent-death signal hangs on this very
  * thread, which must not end before. */
-static int32_t await_copy(const struct agent *a, long copy)
+static int32_t await_copy(const struct agent *a, const struct room *room, long copy)
 {
 	int status = 0;
-	int pidfd = (int)SYS(pidfd_open, copy, 0);
-	for (;;) {
-		long ended = SYS(wait4, copy, &status, WNOHANG | __WALL, 0);
-		if (ended && ended != -EINTR)
-			break;
-		struct sys_poll fds[] = { { .fd = a->control, .events = SYS_POLLIN },
-					  { .fd = pidfd, .events = SYS_POLLIN } };
-		uint64_t now = sys_now_ns(), left_ms = now < a->end_ns ? (a->end_ns - now) / 1000000 + 1 : 0;
-		uint64_t wait_ms = pidfd >= 0 || left_ms < 10 ? left_ms : 10;
-		long ready = left_ms ? sys_poll(fds, pidfd >= 0 ? 2 : 1, wait_ms) : 0;
-		if (!left_ms || (ready > 0 && fds[0].revents)) {
-			SYS(kill, copy, 9 /* SIGKILL */);
-			while (SYS(wait4, copy, &status, __WALL, 0) == -EINTR)
-				;
-			break;
-		}
+	for (bool killed = false; !bury(a, room, copy, &status);) {
+		struct sys_poll line = { .fd = killed ? -1 : a->control, .events = SYS_POLLIN };
+		uint64_t now = sys_now_ns();
+		if (sys_poll(&line, 1, LOOK_MS) <= 0 && now < a->end_ns)
+			continue;
+		SYS(tgkill, copy, copy, 9 /* SIGKILL */);
+		killed = true;
 	}
-	if (pidfd >= 0)
-		SYS(close, pidfd);
 	return status;
+}
+
+static void look_for_unburied(void *user, int tid)
+{
+	char path[64], text[1024], name[16];
+	int32_t pid = 0;
+	struct proc_stat stat;
+	bool *found = user;
+	proc_task_path(path, SYS(getpid), tid, "/children");
+	long n = sys_read_file(path, text, sizeof(text));
+	for (long i = 0; i < n; i++) {
+		if (text[i] != ' ') {
+			pid = pid * 10 + (text[i] - '0');
+			continue;
+		}
+		proc_task_name(pid, pid, name);
+		*found |= !memcmp(name, COPY_NAME, sizeof(COPY_NAME)) && proc_stat(pid, &stat) && stat.state == 'Z';
+		pid = 0;
+	}
+}
+
+/* One is enough to know that another would stay, too. */
+static bool has_unburied(void)
+{
+	bool found = false;
+	return !proc_each_number(PROC_TASKS, look_for_unburied, &found) || found;
 }
 
 void image_run(struct agent *a)
 {
-	struct room room = { .save.memory_fd = -1 };
+	struct room room = { .save.file = -1 };
 	struct wire_agent_note note = { .kind = WIRE_AGENT_COPIED };
 	long copy = 0, err = make_room(&room);
+	if (!err && a->plain && !(room.step = map_shared()))
+		err = -ENOMEM;
 	uint64_t rss = err ? 0 : resident_bytes(room.save.page);
 	uint64_t predicted = PAUSE_BASE_NS + rss / MB * CLONE_NS_PER_MB;
 	note.values[WIRE_AGENT_RSS_BYTES] = rss;
 	if (err) {
 		refuse(a, err == -ENOMEM ? WIRE_AGENT_NO_MEMORY : WIRE_AGENT_NO_PROC, -err, 0);
+	} else if (a->plain && has_unburied()) {
+		refuse(a, WIRE_AGENT_UNBURIED, 0, 0);
 	} else if (predicted > a->config.max_pause_ns) {
 		refuse(a, WIRE_AGENT_PAUSE_TOO_LONG, 0, predicted);
 	} else if (!line_gone(a->control, 0)) {
@@ -234,8 +303,10 @@ void image_run(struct agent *a)
 			send_note(a, &note);
 	}
 	if (copy > 0) {
-		struct wire_agent_note end = { .kind = WIRE_AGENT_ENDED, .code = await_copy(a, copy) };
+		struct wire_agent_note end = { .kind = WIRE_AGENT_ENDED, .code = await_copy(a, &room, copy) };
 		send_note(a, &end);
 	}
+	if (room.step)
+		SYS(munmap, room.step, SHARED_BYTES);
 	free_room(&room);
 }

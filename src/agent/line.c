@@ -14,27 +14,12 @@ static size_t length(const char *s, size_t max)
 	return n;
 }
 
-/* "/proc/self/fd/N/": a unix address holds 108 bytes, a folder's path may be longer. */
-static size_t put_folder(char *to, int fd)
-{
-	static const char prefix[] = "/proc/self/fd/";
-	char digits[12];
-	size_t n = sizeof(prefix) - 1, d = 0;
-	memcpy(to, prefix, n);
-	do
-		digits[d++] = (char)('0' + fd % 10);
-	while (fd /= 10);
-	while (d)
-		to[n++] = digits[--d];
-	to[n++] = '/';
-	return n;
-}
-
 static long connect_in(int fd, int folder)
 {
+	/* A unix address holds 108 bytes, a folder's path may be longer. */
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	size_t n = put_folder(address.sun_path, folder);
-	memcpy(address.sun_path + n, WIRE_AGENT_SOCKET, sizeof(WIRE_AGENT_SOCKET));
+	size_t n = proc_descriptor_path(address.sun_path, folder);
+	memcpy(address.sun_path + n, "/" WIRE_AGENT_SOCKET, sizeof("/" WIRE_AGENT_SOCKET));
 	return SYS(connect, fd, &address, sizeof(address));
 }
 

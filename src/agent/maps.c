@@ -1,6 +1,8 @@
 #include "agent/agent.h"
 #include "agent/sys.h"
-#include <sys/uio.h>
+
+#define DOUBLED "/memfd:doublemapper"
+#define RUN_BYTES ((uint64_t)1 << 20)
 
 static const char *hex(const char *p, const char *end, uint64_t *ret)
 {
@@ -67,18 +69,32 @@ bool map_starts(const struct map *m, const char *prefix)
 	return m->path_len >= n && !memcmp(m->path, prefix, n);
 }
 
-/* Through the kernel, which answers with an error where a plain read would be a fault. */
-static bool copy_own(const struct save *s, void *to, uint64_t from, size_t n)
+/* "/proc/self/fd/N" is another descriptor of the same file: one with a place of its own. */
+static void open_if_doubled(void *user, int n)
 {
-	struct iovec local = { to, n }, remote = { (void *)(uintptr_t)from, n };
-	long self = SYS(getpid);
-	return SYS(process_vm_readv, self, &local, 1, &remote, 1, 0) == (long)n ||
-	       SYS(pread64, s->memory_fd, to, n, from) == (long)n;
+	char path[64], leads_to[64];
+	int *found = user;
+	struct map m = { .path = leads_to };
+	if (*found >= 0)
+		return;
+	proc_descriptor_path(path, n);
+	long len = sys_readlink(path, leads_to, sizeof(leads_to));
+	m.path_len = len > 0 ? (size_t)len : 0;
+	if (map_starts(&m, DOUBLED))
+		*found = sys_open(path, 0);
 }
 
-static void save_run(struct save *s, uint64_t start, uint64_t len)
+int save_open(void)
 {
-	if (s->n == s->cap || len > s->room - s->used || !copy_own(s, s->buffer + s->used, start, len)) {
+	int found = -1;
+	proc_each_descriptor(open_if_doubled, &found);
+	return found;
+}
+
+static void save_run(struct save *s, uint64_t start, uint64_t len, uint64_t offset)
+{
+	if (s->n == s->cap || len > s->room - s->used ||
+	    SYS(pread64, s->file, s->buffer + s->used, len, offset) != (long)len) {
 		s->left += len;
 		return;
 	}
@@ -86,25 +102,12 @@ static void save_run(struct save *s, uint64_t start, uint64_t len)
 	s->used += len;
 }
 
-/* Only what is there: a page that was never touched would come to be by being read. */
+/* From the file, not through the mapping: there, a page that was never touched would come to be by being read. */
 static void save_map(struct save *s, const struct map *m)
 {
-	uint8_t there[1024];
-	const uint64_t page = s->page;
-	for (uint64_t at = m->start; at < m->end;) {
-		size_t pages = (size_t)((m->end - at) / page), run = 0;
-		if (pages > sizeof(there))
-			pages = sizeof(there);
-		if (SYS(mincore, at, pages * page, there) == 0)
-			for (size_t i = 0; i <= pages; i++) {
-				if (i < pages && (there[i] & 1)) {
-					run++;
-				} else if (run) {
-					save_run(s, at + (i - run) * page, run * page);
-					run = 0;
-				}
-			}
-		at += pages * page;
+	for (uint64_t at = m->start; at < m->end; at += RUN_BYTES) {
+		uint64_t len = m->end - at < RUN_BYTES ? m->end - at : RUN_BYTES;
+		save_run(s, at, len, m->offset + (at - m->start));
 	}
 }
 
@@ -114,6 +117,6 @@ void save_shared(struct save *s, const char *maps, size_t len)
 	s->n = 0;
 	s->used = s->left = 0;
 	for (struct map m; map_next(&p, end, &m);)
-		if (m.shared && m.read && map_starts(&m, "/memfd:doublemapper"))
+		if (m.shared && m.read && map_starts(&m, DOUBLED))
 			save_map(s, &m);
 }

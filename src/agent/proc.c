@@ -1,6 +1,8 @@
 #include "agent/agent.h"
 #include "agent/sys.h"
 
+#define STATUS_BYTES 4096
+
 static int number(const char *s)
 {
 	int n = 0;
@@ -19,16 +21,44 @@ struct entry { /* of getdents64 */
 	char name[];
 };
 
-void proc_each_number(int folder, void (*on)(void *user, int n), void *user)
+static bool each(const char *folder, bool descriptors, void (*on)(void *user, int n), void *user)
 {
 	_Alignas(8) char text[2048];
-	for (long n; (n = SYS(getdents64, folder, text, sizeof(text))) > 0;)
+	long n;
+	int fd = sys_open(folder, 0200000 /* O_DIRECTORY */);
+	if (fd < 0)
+		return false;
+	while ((n = SYS(getdents64, fd, text, sizeof(text))) > 0)
 		for (long at = 0; at < n;) {
 			const struct entry *e = (const struct entry *)(const void *)(text + at);
-			if (number(e->name) >= 0)
-				on(user, number(e->name));
+			int is = number(e->name);
+			if (is >= 0 && !(descriptors && is == fd))
+				on(user, is);
 			at += e->len;
 		}
+	SYS(close, fd);
+	return n == 0;
+}
+
+bool proc_each_number(const char *folder, void (*on)(void *user, int n), void *user)
+{
+	return each(folder, false, on, user);
+}
+
+bool proc_each_descriptor(void (*on)(void *user, int n), void *user)
+{
+	return each("/proc/self/fd", true, on, user);
+}
+
+const char *proc_after(const char *text, const char *end, const char *word)
+{
+	size_t n = 0;
+	while (word[n])
+		n++;
+	for (; text + n <= end; text++)
+		if (!memcmp(text, word, n))
+			return text + n;
+	return NULL;
 }
 
 static size_t put(char *to, const char *text)
@@ -65,6 +95,12 @@ void proc_task_path(char path[static 64], int64_t pid, int32_t tid, const char *
 	put(path + n, file);
 }
 
+size_t proc_descriptor_path(char path[static 64], int fd)
+{
+	size_t n = put(path, "/proc/self/fd/");
+	return n + put_number(path + n, fd);
+}
+
 void proc_task_name(int32_t pid, int32_t tid, char name[static 16])
 {
 	char path[64];
@@ -73,4 +109,39 @@ void proc_task_name(int32_t pid, int32_t tid, char name[static 16])
 	name[got > 0 ? got : 0] = '\0';
 	while (got > 0 && name[got - 1] == '\n')
 		name[--got] = '\0';
+}
+
+/* "pid (name) S parent ...": a name may hold anything. */
+bool proc_stat(int32_t pid, struct proc_stat *ret)
+{
+	char path[64], text[512];
+	size_t at = put(path, "/proc/");
+	at += pid ? put_number(path + at, pid) : put(path + at, "self");
+	put(path + at, "/stat");
+	long n = sys_read_file(path, text, sizeof(text) - 1), i = n - 1;
+	while (i >= 0 && text[i] != ')')
+		i--;
+	if (i < 0 || i + 4 >= n)
+		return false;
+	text[n] = '\0';
+	*ret = (struct proc_stat){ .pid = number(text), .parent = number(text + i + 4), .state = text[i + 2] };
+	return true;
+}
+
+static void look_for_filter(void *user, int tid)
+{
+	char path[64], text[STATUS_BYTES];
+	bool *found = user;
+	proc_task_path(path, SYS(getpid), tid, "/status");
+	long n = *found ? 0 : sys_read_file(path, text, sizeof(text));
+	const char *mode = n > 0 ? proc_after(text, text + n, "\nSeccomp:\t") : NULL;
+	/* One that has ended since has no file; a kernel without seccomp no line. */
+	if (mode && mode < text + n && *mode != '0')
+		*found = true;
+}
+
+bool proc_filtered(void)
+{
+	bool found = false;
+	return !proc_each_number(PROC_TASKS, look_for_filter, &found) || found;
 }

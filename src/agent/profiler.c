@@ -16,6 +16,8 @@ __attribute__((noinline)) static void work(void)
 	agent.control = line_open(&agent.config, WIRE_AGENT_CONTROL, (int32_t)SYS(getpid));
 	if (agent.control < 0)
 		return;
+	agent.plain = (agent.config.flags & WIRE_AGENT_PLAIN) ||
+		      ((agent.config.flags & WIRE_AGENT_UNREAD) && proc_filtered());
 	if (agent.config.mode == WIRE_AGENT_IMAGE)
 		image_run(&agent);
 	else if (agent.config.mode == WIRE_AGENT_CPU)

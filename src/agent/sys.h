@@ -40,8 +40,8 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 #define SYS(name, ...) SYS_ARGS_(SYS_##name, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
 
 /* Newer than some headers; the same number everywhere. */
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
+#ifndef SYS_clone3
+#define SYS_clone3 435
 #endif
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -71,10 +71,24 @@ struct sys_poll {
 /* Waits at most ms; how many are ready. */
 static inline long sys_poll(struct sys_poll *fds, size_t n, uint64_t ms)
 {
+#ifdef SYS_poll
+	return SYS(poll, fds, n, ms < INT32_MAX ? ms : INT32_MAX);
+#else
 	struct {
 		int64_t sec, nsec;
 	} t = { (int64_t)(ms / 1000), (int64_t)(ms % 1000 * 1000000) };
 	return SYS(ppoll, fds, n, &t);
+#endif
+}
+
+/* Up to cap bytes of where a link leads; not terminated. */
+static inline long sys_readlink(const char *path, char *to, size_t cap)
+{
+#ifdef SYS_readlink
+	return SYS(readlink, path, to, cap);
+#else
+	return SYS(readlinkat, -100 /* AT_FDCWD */, path, to, cap);
+#endif
 }
 
 static inline int sys_open(const char *path, int flags)

@@ -7,7 +7,8 @@
 #include <ucontext.h>
 
 #define SCAN_NS ((uint64_t)50000000) /* between two looks for new threads, at least */
-#define SCAN_SHARE 50		     /* of the time at most, one part in so many */
+#define TURN_MS 20
+#define SCAN_SHARE 50 /* of the time at most, one part in so many */
 #define QUIET_NS ((uint64_t)10000000000)
 #define FIRST_SIGNAL 62 /* the runtime uses the other end of the real-time signals */
 #define LAST_SIGNAL 50
@@ -28,6 +29,10 @@ static long wind(const struct ticks *t, struct ticks_thread *thread)
 	thread->random ^= thread->random >> 7;
 	thread->random ^= thread->random << 17;
 	uint64_t ns = t->period_ns / 2 + thread->random % t->period_ns;
+	if (t->plain) {
+		thread->wait_ns = ns;
+		return 0;
+	}
 	int64_t times[4] = { 0, 0, (int64_t)(ns / 1000000000), (int64_t)(ns % 1000000000) };
 	return SYS(timer_settime, thread->timer, 0, times, 0);
 }
@@ -91,13 +96,39 @@ static void chain(const struct ticks_action *before, int signal, void *info, voi
 		before->handler(signal, info, context);
 }
 
+static uint16_t *bucket_of(struct ticks *t, int32_t tid)
+{
+	return &t->buckets[(uint32_t)tid % TICKS_BUCKETS];
+}
+
+static struct ticks_thread *find(struct ticks *t, int32_t tid)
+{
+	/* A handler may look while our thread takes another one out, and then walk astray, but not for ever. */
+	size_t steps = 0;
+	for (uint16_t i = *bucket_of(t, tid); i < TICKS_THREADS && steps < TICKS_THREADS;
+	     i = t->threads[i].next, steps++)
+		if (t->threads[i].tid == tid)
+			return &t->threads[i];
+	return NULL;
+}
+
+/* The thread that a signal of ours is for; NULL when it is somebody else's. */
+static struct ticks_thread *whose(struct ticks *t, const siginfo_t *info)
+{
+	if (t->plain) {
+		struct ticks_thread *thread = info->si_code == SI_TKILL ? find(t, (int32_t)SYS(gettid)) : NULL;
+		return thread && __atomic_exchange_n(&thread->asked, false, __ATOMIC_ACQ_REL) ? thread : NULL;
+	}
+	struct ticks_thread *thread = info->si_value.sival_ptr;
+	return info->si_code == SI_TIMER && thread >= t->threads && thread < t->threads + TICKS_THREADS ? thread : NULL;
+}
+
 static void on_tick(int signal, void *information, void *context)
 {
-	const siginfo_t *info = information;
 	struct ticks *t = ticking;
-	struct ticks_thread *thread = info->si_value.sival_ptr;
 	__atomic_fetch_add(&t->inside, 1, __ATOMIC_ACQUIRE);
-	if (info->si_code != SI_TIMER || thread < t->threads || thread >= t->threads + TICKS_THREADS) {
+	struct ticks_thread *thread = whose(t, information);
+	if (!thread) {
 		chain(&t->before, signal, information, context);
 	} else if (__atomic_load_n(&t->on, __ATOMIC_ACQUIRE)) {
 		uint64_t begin = sys_clock_ns(CLOCK_OF_THREAD);
@@ -125,24 +156,13 @@ struct standing {
 	uint64_t blocked; /* signals */
 };
 
-static const char *after(const char *text, const char *end, const char *word)
-{
-	size_t n = 0;
-	while (word[n])
-		n++;
-	for (; text + n <= end; text++)
-		if (!memcmp(text, word, n))
-			return text + n;
-	return NULL;
-}
-
 static bool standing_of(int32_t tid, struct standing *ret)
 {
 	char path[64], text[STATUS_BYTES];
 	proc_task_path(path, SYS(getpid), tid, "/status");
 	long n = sys_read_file(path, text, sizeof(text));
 	const char *end = text + (n > 0 ? n : 0);
-	const char *state = after(text, end, "State:\t"), *blocked = after(text, end, "SigBlk:\t");
+	const char *state = proc_after(text, end, "State:\t"), *blocked = proc_after(text, end, "SigBlk:\t");
 	if (!state || !blocked || end - blocked < 16)
 		return false;
 	ret->state = *state;
@@ -185,19 +205,6 @@ static long make_timer(const struct ticks *t, struct ticks_thread *thread)
 
 /* ---- the table of threads ---- */
 
-static uint16_t *bucket_of(struct ticks *t, int32_t tid)
-{
-	return &t->buckets[(uint32_t)tid % TICKS_BUCKETS];
-}
-
-static struct ticks_thread *find(struct ticks *t, int32_t tid)
-{
-	for (uint16_t i = *bucket_of(t, tid); i != NONE; i = t->threads[i].next)
-		if (t->threads[i].tid == tid)
-			return &t->threads[i];
-	return NULL;
-}
-
 static struct ticks_thread *add(struct ticks *t, int32_t tid)
 {
 	uint16_t i = t->free;
@@ -223,7 +230,7 @@ static void drop(struct ticks *t, uint16_t index)
 	while (*at != index)
 		at = &t->threads[*at].next;
 	*at = thread->next;
-	if (thread->timed)
+	if (thread->timed && !t->plain)
 		SYS(timer_delete, thread->timer);
 	*thread = (struct ticks_thread){ .next = t->free };
 	t->free = index;
@@ -233,7 +240,7 @@ static void drop(struct ticks *t, uint16_t index)
  * after one scan, two, four ... */
 static void try_timer(struct ticks *t, struct ticks_thread *thread, const struct standing *standing)
 {
-	long err = blocks(t, standing) ? -EPERM : make_timer(t, thread);
+	long err = blocks(t, standing) ? -EPERM : t->plain ? wind(t, thread) : make_timer(t, thread);
 	thread->timed = err == 0;
 	t->timers += thread->timed;
 	t->why_not = err ? err : t->why_not;
@@ -276,10 +283,9 @@ static void scan(struct ticks *t)
 	uint64_t begin = sys_now_ns();
 	for (uint16_t i = 0; i < t->n_threads; i++)
 		t->threads[i].seen = false;
-	SYS(lseek, t->tasks_fd, 0, 0 /* SEEK_SET */);
-	proc_each_number(t->tasks_fd, on_task, t);
+	bool all = proc_each_number(PROC_TASKS, on_task, t);
 	for (uint16_t i = 0; i < t->n_threads; i++)
-		if (t->threads[i].tid && !t->threads[i].seen)
+		if (all && t->threads[i].tid && !t->threads[i].seen)
 			drop(t, i);
 	uint64_t now = sys_now_ns(), gap = (now - begin) * SCAN_SHARE;
 	t->scan_at_ns = now + (gap > SCAN_NS ? gap : SCAN_NS);
@@ -345,14 +351,13 @@ static void close_files(struct ticks *t)
 {
 	if (t->memory_fd >= 0)
 		SYS(close, t->memory_fd);
-	if (t->tasks_fd >= 0)
-		SYS(close, t->tasks_fd);
 }
 
 /* Where our own thread stands, as a rehearsal. */
 static long choose_copy(struct ticks *t)
 {
 	uint64_t there = 1, here = 0;
+	t->by_file = t->plain;
 	if (copy_stack(t, &here, (uint64_t)(uintptr_t)&there, sizeof(there)) == sizeof(there))
 		return 0;
 	t->by_file = true;
@@ -367,9 +372,8 @@ long ticks_start(struct ticks *t)
 	t->pid = (int32_t)SYS(getpid);
 	t->self = (int32_t)SYS(gettid);
 	t->memory_fd = sys_open("/proc/self/mem", 0);
-	t->tasks_fd = sys_open("/proc/self/task", 0200000 /* O_DIRECTORY */);
 	ticking = t;
-	long err = t->tasks_fd < 0 ? t->tasks_fd : choose_copy(t);
+	long err = choose_copy(t);
 	if (!err)
 		err = take_signal(t);
 	if (err) {
@@ -383,10 +387,41 @@ long ticks_start(struct ticks *t)
 	return t->why_not ? t->why_not : -ESRCH;
 }
 
+/* One that waits is never sent a signal: that would end its wait, and show where nothing was used. */
+static void ask(struct ticks *t, struct ticks_thread *thread)
+{
+	struct standing standing;
+	if (clock_of(thread->tid) - thread->cpu_ns < thread->wait_ns || !standing_of(thread->tid, &standing) ||
+	    standing.state != 'R' || __atomic_exchange_n(&thread->asked, true, __ATOMIC_ACQ_REL))
+		return;
+	if (SYS(tgkill, t->pid, thread->tid, t->signal) < 0)
+		__atomic_store_n(&thread->asked, false, __ATOMIC_RELEASE);
+}
+
+static void ask_all(struct ticks *t)
+{
+	uint64_t begin = sys_now_ns();
+	for (uint16_t i = 0; i < t->n_threads; i++)
+		if (t->threads[i].tid && t->threads[i].timed && !t->threads[i].asked)
+			ask(t, &t->threads[i]);
+	uint64_t now = sys_now_ns(), gap = (now - begin) * SCAN_SHARE, least = t->period_ns / 2;
+	t->ask_at_ns = now + (gap > least ? gap : least);
+}
+
 void ticks_turn(struct ticks *t)
 {
 	if (sys_now_ns() >= t->scan_at_ns)
 		scan(t);
+	if (t->plain && sys_now_ns() >= t->ask_at_ns)
+		ask_all(t);
+}
+
+uint64_t ticks_wait_ms(const struct ticks *t)
+{
+	uint64_t now = sys_now_ns();
+	if (!t->plain)
+		return TURN_MS;
+	return t->ask_at_ns > now ? (t->ask_at_ns - now) / 1000000 + 1 : 0;
 }
 
 bool ticks_drain(struct ticks *t, bool (*send)(void *user, const struct ticks_slot *slot), void *user)
@@ -408,10 +443,10 @@ void ticks_stop(struct ticks *t)
 			    ignore = { .handler = (void (*)(int, void *, void *))1, .flags = FLAG_RESTORER };
 	__atomic_store_n(&t->on, false, __ATOMIC_RELEASE);
 	for (uint16_t i = 0; i < t->n_threads; i++) {
-		if (t->threads[i].tid && t->threads[i].timed)
-			SYS(timer_delete, t->threads[i].timer);
-		else if (t->threads[i].tid)
+		if (t->threads[i].tid && !t->threads[i].timed)
 			t->untimed++;
+		else if (t->threads[i].tid && !t->plain)
+			SYS(timer_delete, t->threads[i].timer);
 	}
 	/* What is still on its way is thrown away by this; its default would end the process. */
 	bool ours = action(t->signal, NULL, &now) == 0 && now.handler == on_tick;
@@ -432,6 +467,12 @@ long ticks_start(struct ticks *t)
 void ticks_turn(struct ticks *t)
 {
 	(void)t;
+}
+
+uint64_t ticks_wait_ms(const struct ticks *t)
+{
+	(void)t;
+	return 0;
 }
 
 bool ticks_drain(struct ticks *t, bool (*send)(void *user, const struct ticks_slot *slot), void *user)

@@ -1,5 +1,7 @@
 #pragma once
-/* Ticks: a timer for each thread on its own CPU clock, and a signal handler that notes where the thread stands.
+/* Ticks: a timer for each thread on its own CPU clock, and a signal handler that notes where the thread stands. Where
+ * only calls of the runtime's own may be made, there are no timers: our thread looks at the clocks of all, and sends
+ * the signal to those that have used their time and run.
  *
  * The handler copies registers and a piece of the stack, and nothing else: what they mean is found out elsewhere. It
  * takes no lock, allocates nothing, and reads the stack through the kernel, so that it cannot fault. It runs on the
@@ -26,9 +28,11 @@ struct ticks_thread {
 	int32_t timer;
 	uint16_t next; /* in its bucket */
 	bool timed, seen;
-	uint8_t looks;	 /* at one that had no timer */
-	uint64_t cpu_ns; /* its CPU clock at its last sample */
-	uint64_t random; /* never 0 */
+	uint8_t looks;	  /* at one that had no timer */
+	bool asked;	  /* without timers: the signal is on its way */
+	uint64_t cpu_ns;  /* its CPU clock at its last sample */
+	uint64_t wait_ns; /* without timers: of CPU time until the next */
+	uint64_t random;  /* never 0 */
 };
 
 struct ticks_slot {
@@ -46,13 +50,14 @@ struct ticks {
 	uint64_t handler_ns, handler_max_ns, handled, dropped;
 	int32_t pid;
 	int memory_fd;
-	bool on, by_file; /* by_file: process_vm_readv is forbidden */
+	bool on, plain; /* plain: no timers */
+	bool by_file;	/* process_vm_readv is forbidden */
 	struct ticks_action before;
 	/* For our thread. */
 	uint16_t buckets[TICKS_BUCKETS], n_threads, free;
 	int32_t self;
-	int tasks_fd, signal;
-	uint64_t period_ns, scan_at_ns, timers, untimed;
+	int signal;
+	uint64_t period_ns, scan_at_ns, ask_at_ns, timers, untimed;
 	bool first, chained;
 	long why_not; /* the error of the last timer that could not be made */
 	/* Told of each thread when it is first seen, with its CPU clock then. */
@@ -60,11 +65,13 @@ struct ticks {
 	void *user;
 };
 
-/* On zeroed memory, with period_ns, stack_bytes, on_thread and user filled in. 0, or a negative errno: then nothing was
- * left behind. */
+/* On zeroed memory, with period_ns, stack_bytes, plain, on_thread and user filled in. 0, or a negative errno: then
+ * nothing was left behind. */
 long ticks_start(struct ticks *t);
-/* Looks for new threads when it is time. */
+/* Looks for new threads when it is time, and without timers at all clocks. */
 void ticks_turn(struct ticks *t);
+/* Until the next turn, at most. */
+uint64_t ticks_wait_ms(const struct ticks *t);
 /* Each complete sample; until send() says false. */
 bool ticks_drain(struct ticks *t, bool (*send)(void *user, const struct ticks_slot *slot), void *user);
 /* When it returns, no timer is left, no handler runs, and the signal is what it was before. */

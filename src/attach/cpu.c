@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #define ANSWER_MS 5000
@@ -93,7 +94,7 @@ static struct err *await(struct attach_cpu *c, const bool *flag, uint64_t ms)
 
 /* ---- what we say ---- */
 
-static struct err *ask(struct attach_cpu *c, enum wire_agent_ask kind, uint32_t len, const char *more)
+static struct err *ask(struct attach_cpu *c, enum wire_agent_ask kind, uint32_t len, const void *more)
 {
 	struct wire_agent_request r = { .kind = kind, .len = len };
 	CLEANUP(buf_free) struct buf out = { 0 };
@@ -105,22 +106,51 @@ static struct err *ask(struct attach_cpu *c, enum wire_agent_ask kind, uint32_t 
 	return fd_write_full(c->s.control, out.data, out.len, deadline_in_ms(ANSWER_MS));
 }
 
-int attach_cpu_open(struct attach_cpu *c, const char *path)
+/* What came is in passed_fd or in the notes' bytes. */
+static bool ask_for(struct attach_cpu *c, enum wire_agent_ask kind, uint32_t len, const void *more)
 {
 	c->notes.answered = false;
-	struct err *err = ask(c, WIRE_AGENT_OPEN, (uint32_t)strlen(path), path);
+	buf_clear(&c->notes.bytes);
+	struct err *err = ask(c, kind, len, more);
 	if (!err)
 		err = await(c, &c->notes.answered, ANSWER_MS);
 	bool ok = !err && !c->notes.answer;
 	err_free(err);
 	if (!ok)
 		fd_closep(&c->passed_fd);
+	return ok;
+}
+
+/* A file of our own with what was sent. */
+static int file_of(const struct buf *bytes)
+{
+	CLOSE_FD int fd = memfd_create("drdotnet-file", MFD_CLOEXEC);
+	struct err *err = fd < 0 ? NULL : fd_write_full(fd, bytes->data, bytes->len, deadline_in_ms(ANSWER_MS));
+	bool ok = fd >= 0 && !err && lseek(fd, 0, SEEK_SET) == 0;
+	err_free(err);
+	return ok ? fd_steal(&fd) : -1;
+}
+
+int attach_cpu_open(struct attach_cpu *c, const char *path)
+{
+	if (!ask_for(c, WIRE_AGENT_OPEN, (uint32_t)strlen(path), path))
+		return -1;
+	if (c->passed_fd < 0)
+		c->passed_fd = file_of(&c->notes.bytes);
+	buf_free(&c->notes.bytes);
 	return fd_steal(&c->passed_fd);
 }
 
 bool attach_cpu_read(struct attach_cpu *c, uint64_t address, void *out, size_t len)
 {
-	return c->memory_fd >= 0 && pread(c->memory_fd, out, len, (off_t)address) == (ssize_t)len;
+	const struct wire_agent_range range = { address, len };
+	if (c->memory_fd >= 0)
+		return pread(c->memory_fd, out, len, (off_t)address) == (ssize_t)len;
+	if (len > WIRE_AGENT_BYTES_MAX || !ask_for(c, WIRE_AGENT_READ, sizeof(range), &range) ||
+	    c->notes.bytes.len != len)
+		return false;
+	memcpy(out, c->notes.bytes.data, len);
+	return true;
 }
 
 void attach_cpu_stack(struct attach_cpu *c, uint32_t bytes)

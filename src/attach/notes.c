@@ -15,7 +15,7 @@ struct note_item {
 
 static bool is_payload(uint32_t kind)
 {
-	return kind == WIRE_AGENT_SAMPLE || kind == WIRE_AGENT_THREAD;
+	return kind == WIRE_AGENT_SAMPLE || kind == WIRE_AGENT_THREAD || kind == WIRE_AGENT_BYTES;
 }
 
 static bool is_sound(const struct wire_agent_note *n)
@@ -26,6 +26,8 @@ static bool is_sound(const struct wire_agent_note *n)
 	if (n->kind == WIRE_AGENT_SAMPLE)
 		return len >= sizeof(struct wire_agent_sample) &&
 		       len <= sizeof(struct wire_agent_sample) + WIRE_AGENT_STACK_MAX;
+	if (n->kind == WIRE_AGENT_BYTES)
+		return len > 0 && len <= WIRE_AGENT_BYTES_MAX;
 	return n->kind == WIRE_AGENT_REFUSED || n->kind == WIRE_AGENT_STARTED || n->kind == WIRE_AGENT_SAMPLED ||
 	       n->kind == WIRE_AGENT_ANSWER || n->kind == WIRE_AGENT_LEAVING;
 }
@@ -60,6 +62,10 @@ static void take(struct notes *n, const struct wire_agent_note *note, const uint
 	case WIRE_AGENT_SAMPLE:
 	case WIRE_AGENT_THREAD:
 		queue(n, note, bytes);
+		break;
+	case WIRE_AGENT_BYTES:
+		if (n->bytes.len + (size_t)note->code <= QUEUE_BYTES_MAX)
+			buf_add(&n->bytes, bytes, (size_t)note->code);
 		break;
 	case WIRE_AGENT_REFUSED:
 		n->refusal = *note;
@@ -150,4 +156,5 @@ void notes_fini(struct notes *n)
 		mem_free(i->bytes);
 	vec_free(&n->queue);
 	buf_free(&n->in);
+	buf_free(&n->bytes);
 }

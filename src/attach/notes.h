@@ -17,6 +17,7 @@ struct notes {
 	uint64_t overflow; /* samples for which there was no room */
 	bool started, stopped, answered, left;
 	int32_t answer;			/* errno */
+	struct buf bytes;		/* that came before the answer */
 	struct wire_agent_note refusal; /* kind 0 = none */
 	struct wire_agent_note result;	/* once it has stopped */
 	bool nonsense;			/* it said what we do not understand: nothing is taken any more */

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "image/fault.h"
 #include "image/lock.h"
+#include "wire/calls.h"
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -67,6 +68,35 @@ struct err *attach_check(const struct patient *p, const struct attach_options *o
 		return err_new(ERR_DENIED,
 			       "its runtime was told to take no profilers (DOTNET_EnableDiagnostics_Profiler=0)");
 	return NULL;
+}
+
+/* Under a seccomp filter code of ours runs only when it was proved to be harmless: wire/calls.h has the two proofs. */
+static struct err *prove(struct session *s)
+{
+	static const unsigned copies[] = { CALLS_LOAD | CALLS_IMAGE, CALLS_LOAD | CALLS_PLAIN | CALLS_BURY },
+			      samples[] = { CALLS_LOAD | CALLS_CPU, CALLS_LOAD | CALLS_TICKS };
+	const struct target *t = &s->patient->target;
+	size_t which = 0;
+	switch (image_filter(t)) {
+	case IMAGE_FILTER_NONE:
+		return NULL;
+	case IMAGE_FILTER_HIDDEN:
+	case IMAGE_FILTER_UNSEEN:
+		s->config.flags |= WIRE_AGENT_UNREAD;
+		return NULL;
+	case IMAGE_FILTER_READABLE:
+		break;
+	}
+	struct err *err = image_prove(t, s->config.mode == WIRE_AGENT_IMAGE ? copies : samples, 2, &which);
+	if (!err) {
+		s->config.flags |= which ? WIRE_AGENT_PLAIN : 0;
+	} else if (err_kind(err) == ERR_DENIED) {
+		/* The right to read is there, that to trace is not. */
+		err_free(err);
+		err = NULL;
+		s->config.flags |= WIRE_AGENT_UNREAD;
+	}
+	return err;
 }
 
 static struct err *fill_config(struct session *s, const struct attach_options *o)
@@ -209,7 +239,9 @@ struct err *session_begin(struct session *s, const struct patient *p, const stru
 				   .cancel_fd = o->cancel_fd };
 	TRY(lock_take_in_turn(&p->target, &turn, &s->lock));
 	fault_role("host");
-	struct err *err = place_make(p, library, &s->place);
+	struct err *err = prove(s);
+	if (!err)
+		err = place_make(p, library, &s->place);
 	if (!err)
 		err = fill_config(s, o);
 	if (!err)

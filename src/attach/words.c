@@ -103,12 +103,15 @@ static struct err *copy_failed(int32_t status)
 			       WTERMSIG(status));
 	switch (code) {
 	case WIRE_AGENT_EXIT_DESCRIPTORS:
-		return err_new(ERR_UNSUPPORTED, "its kernel is older than 5.9, or its seccomp filter forbids both "
+		return err_new(ERR_UNSUPPORTED, "a copy of it could not have descriptors of its own: its kernel is "
+						"older than 5.9, or its seccomp filter forbids both "
 						"close_range and unshare");
 	case WIRE_AGENT_EXIT_PROC:
 		return err_new(ERR_UNSUPPORTED, "a copy of it cannot read its own /proc/self/pagemap");
 	case WIRE_AGENT_EXIT_CONNECT:
 		return err_new(ERR_DENIED, "a copy of it could not call us back");
+	case WIRE_AGENT_EXIT_UNBURIED:
+		return err_new(ERR_UNSUPPORTED, "its seccomp filter does not let it wait for a child process");
 	case WIRE_AGENT_EXIT_SEND:
 		return err_new(ERR_TIMEOUT, "we took too long to read it");
 	default:
@@ -136,6 +139,10 @@ struct err *words_failed(const struct patient *p, const struct wire_agent_note *
 	case WIRE_AGENT_NO_CLONE:
 		return err_new(ERR_UNSUPPORTED, "the process cannot make a copy of itself: %s",
 			       strerror(refusal->code));
+	case WIRE_AGENT_UNBURIED:
+		return err_new(ERR_UNSUPPORTED,
+			       "its seccomp filter does not let it wait for a child process: an earlier "
+			       "copy of it is still in the table of processes");
 	case WIRE_AGENT_NO_TIMER:
 		return err_new(ERR_UNSUPPORTED, "its threads cannot have timers of their CPU time: %s",
 			       strerror(refusal->code));

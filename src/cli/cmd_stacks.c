@@ -390,11 +390,20 @@ static struct err *look_in(const struct patient *p, enum way way, struct image_l
 	struct way_check ways[WAY_COUNT] = { 0 };
 	if (way == WAY_AUTO)
 		patient_check(p, TIMEOUT_MS, ways);
-	if (way == WAY_AUTO && !ways[WAY_IMAGE].open && ways[WAY_AGENT].open)
+	bool agent = way == WAY_AUTO && ways[WAY_AGENT].open;
+	if (agent && !ways[WAY_IMAGE].open)
 		way = WAY_AGENT;
 	for (size_t i = 0; i < WAY_COUNT; i++)
 		way_check_fini(&ways[i]);
-	return way == WAY_AGENT ? look_by_agent(p, limits, ret) : look_at_patient(p, limits, ret);
+	if (way == WAY_AGENT)
+		return look_by_agent(p, limits, ret);
+	struct err *err = look_at_patient(p, limits, ret);
+	/* What a seccomp filter forbids to us it may allow to our library. */
+	if (!err || !agent || image_filter(&p->target) == IMAGE_FILTER_NONE ||
+	    (err_kind(err) != ERR_UNSUPPORTED && err_kind(err) != ERR_DENIED))
+		return err;
+	err_free(err);
+	return look_by_agent(p, limits, ret);
 }
 
 static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct stacks *s)

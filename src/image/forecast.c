@@ -5,6 +5,7 @@
 #include "image/image.h"
 #include "image/limits.h"
 #include "image/lock.h"
+#include "image/seccomp.h"
 #include "target/proc.h"
 #include "target/target.h"
 #include <errno.h>
@@ -13,25 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CAP_SYS_ADMIN_BIT 21
 #define LEFT_MS 3000 /* for a copy that nobody holds to end */
 
 static struct err *refuse(struct image_forecast *f, const char *fix, struct err *why)
 {
 	f->fix = fix;
 	return why;
-}
-
-/* The kernel shows filters only to CAP_SYS_ADMIN, and only to those who run under none themselves. */
-static bool may_read_filters(void)
-{
-	CLEANUP(buf_free) struct buf text = { 0 };
-	struct proc_status self;
-	struct err *err = file_read("/proc/self/status", 1 << 20, &text);
-	bool ok = !err && proc_parse_status(text.data, text.len, &self) && !self.seccomp &&
-		  (self.cap_effective >> CAP_SYS_ADMIN_BIT & 1);
-	err_free(err);
-	return ok;
 }
 
 static struct err *judge_state(const struct target *t, const struct limits_process *p, struct image_forecast *f)
@@ -66,7 +54,7 @@ static struct err *judge_kind(const struct limits_process *p, struct image_forec
 
 static struct err *judge_filter(const struct limits_process *p, struct image_forecast *f)
 {
-	if (p->seccomp != 2 || may_read_filters())
+	if (p->seccomp != 2 || seccomp_may_read())
 		return NULL;
 	return refuse(f,
 		      "run drdotnet with CAP_SYS_ADMIN and outside of any seccomp filter, as root on the host has it",

@@ -223,6 +223,21 @@ struct err *image_forecast(const struct target *target, const struct image_limit
 struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
 				  struct image_forecast *ret) MUST_USE;
 
+/* ---- seccomp ---- */
+
+/* What is known of the seccomp filters of all its threads without touching it. */
+enum image_filter {
+	IMAGE_FILTER_NONE,
+	IMAGE_FILTER_READABLE, /* image_prove() will know */
+	IMAGE_FILTER_HIDDEN,   /* there is one, but not for us to read */
+	IMAGE_FILTER_UNSEEN,   /* the process cannot be seen from here */
+};
+enum image_filter image_filter(const struct target *target);
+/* Reads the filters of all threads, each of which is stopped for an instant, and runs them for every call of the uses
+ * (enum calls_use, wire/calls.h). *ret gets the first of the n combinations of uses that is allowed.
+ * ERR_UNSUPPORTED: none is, and the call that stands against the first. ERR_DENIED: they cannot be read. */
+struct err *image_prove(const struct target *target, const unsigned *uses, size_t n, size_t *ret) MUST_USE;
+
 /* The pause alone, whether or not a snapshot would be refused; 0 = the process has ended. */
 uint64_t image_predict_pause(const struct target *target);
 

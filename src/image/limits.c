@@ -40,6 +40,22 @@ static uint64_t line_kb(const char *text, const char *key)
 
 /* ---- the process ---- */
 
+/* Each thread may have filters of its own: the mode of the first one that has some. */
+static int thread_seccomp(const char *proc, pid_t pid)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%d/task", proc, pid);
+	DIR *dir = opendir(path);
+	struct proc_status status = { 0 };
+	for (struct dirent *e; dir && !status.seccomp && (e = readdir(dir));)
+		if (e->d_name[0] == '.' || !file_text(&text, "%s/%s/status", path, e->d_name) ||
+		    !proc_parse_status(text.data, text.len, &status))
+			status = (struct proc_status){ 0 };
+	if (dir)
+		closedir(dir);
+	return status.seccomp;
+}
+
 struct err *limits_read_process(const char *proc, pid_t pid, struct limits_process *ret)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
@@ -55,7 +71,7 @@ struct err *limits_read_process(const char *proc, pid_t pid, struct limits_proce
 		return err_new(ERR_NOT_FOUND, "process %d has ended", pid);
 	ret->rss = status.rss_bytes;
 	ret->tracer = status.tracer;
-	ret->seccomp = status.seccomp;
+	ret->seccomp = status.seccomp ? status.seccomp : thread_seccomp(proc, pid);
 	ret->anon = line_kb(text.data, "RssAnon:");
 	ret->page_tables = line_kb(text.data, "VmPTE:");
 	ret->huge = line_kb(text.data, "HugetlbPages:");

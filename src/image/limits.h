@@ -13,7 +13,7 @@ struct limits_process {
 	uint64_t threads;
 	char state;
 	pid_t tracer;
-	int seccomp; /* 0 none, 1 strict, 2 filter */
+	int seccomp; /* of any thread: 0 none, 1 strict, 2 filter */
 	bool shadow_stack;
 	uint64_t start_ticks;
 };

@@ -1,7 +1,11 @@
 #include "image/seccomp.h"
+#include "base/fd.h"
+#include "target/proc.h"
 #include <errno.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 
@@ -10,25 +14,43 @@
 #endif
 #define FILTERS_MAX 64
 
-/* The machine of classic BPF as seccomp uses it. */
+#define STEPS_MAX 200000 /* of all paths through a filter that depend on what is not known */
+
+/* The machine of classic BPF as seccomp uses it, but that values may be unknown. */
+struct value {
+	uint32_t v;
+	bool unknown;
+};
 struct machine {
-	uint32_t a, x, mem[BPF_MEMWORDS];
+	struct value a, x, mem[BPF_MEMWORDS];
 	struct seccomp_data data;
+	uint8_t unknown;
 };
 
-static bool load(struct machine *m, uint32_t mode, uint32_t k, uint32_t *ret)
+/* nr, arch, ip, six arguments. */
+static bool is_unknown(const struct machine *m, uint32_t at)
 {
+	if (at < offsetof(struct seccomp_data, instruction_pointer))
+		return false;
+	if (at < offsetof(struct seccomp_data, args))
+		return m->unknown & SECCOMP_ANY_IP;
+	return m->unknown >> (at - offsetof(struct seccomp_data, args)) / 8 & 1;
+}
+
+static bool load(struct machine *m, uint32_t mode, uint32_t k, struct value *ret)
+{
+	*ret = (struct value){ .v = k };
 	switch (mode) {
 	case BPF_ABS:
 		if (k % 4 || k > sizeof(m->data) - 4)
 			return false;
-		memcpy(ret, (const char *)&m->data + k, 4);
+		memcpy(&ret->v, (const char *)&m->data + k, 4);
+		ret->unknown = is_unknown(m, k);
 		return true;
 	case BPF_IMM:
-		*ret = k;
 		return true;
 	case BPF_LEN:
-		*ret = sizeof(m->data);
+		ret->v = sizeof(m->data);
 		return true;
 	case BPF_MEM:
 		if (k >= BPF_MEMWORDS)
@@ -42,74 +64,80 @@ static bool load(struct machine *m, uint32_t mode, uint32_t k, uint32_t *ret)
 
 static bool compute(struct machine *m, uint16_t code, uint32_t k)
 {
-	uint32_t b = BPF_SRC(code) == BPF_X ? m->x : k;
+	struct value by = BPF_SRC(code) == BPF_X ? m->x : (struct value){ .v = k };
+	uint32_t b = by.v, *a = &m->a.v;
+	/* A bit that is masked away is known, but what is asked for then is the rest. */
+	m->a.unknown |= by.unknown && BPF_OP(code) != BPF_NEG;
 	switch (BPF_OP(code)) {
 	case BPF_ADD:
-		m->a += b;
+		*a += b;
 		return true;
 	case BPF_SUB:
-		m->a -= b;
+		*a -= b;
 		return true;
 	case BPF_MUL:
-		m->a *= b;
+		*a *= b;
 		return true;
 	case BPF_DIV:
-		if (!b)
+		if (!b || by.unknown)
 			return false;
-		m->a /= b;
+		*a /= b;
 		return true;
 	case BPF_OR:
-		m->a |= b;
+		*a |= b;
 		return true;
 	case BPF_AND:
-		m->a &= b;
+		*a &= b;
 		return true;
 	case BPF_XOR:
-		m->a ^= b;
+		*a ^= b;
 		return true;
 	case BPF_LSH:
-		m->a = b < 32 ? m->a << b : 0;
+		*a = b < 32 ? *a << b : 0;
 		return true;
 	case BPF_RSH:
-		m->a = b < 32 ? m->a >> b : 0;
+		*a = b < 32 ? *a >> b : 0;
 		return true;
 	case BPF_NEG:
-		m->a = -m->a;
+		*a = -*a;
 		return true;
 	default:
 		return false;
 	}
 }
 
-/* How far to jump on: jt or jf; false when unknown. */
-static bool jump(const struct machine *m, const struct sock_filter *i, uint32_t *ret)
+/* How far to jump on: jt or jf; *ret_other is the other one when it cannot be known. False when it is no jump. */
+static bool jump(const struct machine *m, const struct sock_filter *i, uint32_t *ret, uint32_t *ret_other)
 {
-	uint32_t b = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
+	struct value by = BPF_SRC(i->code) == BPF_X ? m->x : (struct value){ .v = i->k };
+	bool yes;
 	switch (BPF_OP(i->code)) {
 	case BPF_JA:
-		*ret = i->k;
+		*ret = *ret_other = i->k;
 		return true;
 	case BPF_JEQ:
-		*ret = m->a == b ? i->jt : i->jf;
-		return true;
+		yes = m->a.v == by.v;
+		break;
 	case BPF_JGT:
-		*ret = m->a > b ? i->jt : i->jf;
-		return true;
+		yes = m->a.v > by.v;
+		break;
 	case BPF_JGE:
-		*ret = m->a >= b ? i->jt : i->jf;
-		return true;
+		yes = m->a.v >= by.v;
+		break;
 	case BPF_JSET:
-		*ret = m->a & b ? i->jt : i->jf;
-		return true;
+		yes = m->a.v & by.v;
+		break;
 	default:
 		return false;
 	}
+	*ret = yes ? i->jt : i->jf;
+	*ret_other = m->a.unknown || by.unknown ? i->jt + i->jf - *ret : *ret;
+	return true;
 }
 
-/* One instruction; false when it is not one of the machine. *at is the next one. */
-static bool step(struct machine *m, const struct sock_filter *i, size_t *at)
+/* One instruction that is no jump; false when it is not one of the machine. */
+static bool step(struct machine *m, const struct sock_filter *i)
 {
-	uint32_t far;
 	switch (BPF_CLASS(i->code)) {
 	case BPF_LD:
 		return load(m, BPF_MODE(i->code), i->k, &m->a);
@@ -123,11 +151,6 @@ static bool step(struct machine *m, const struct sock_filter *i, size_t *at)
 		return true;
 	case BPF_ALU:
 		return compute(m, i->code, i->k);
-	case BPF_JMP:
-		if (!jump(m, i, &far))
-			return false;
-		*at += far;
-		return true;
 	case BPF_MISC:
 		if (BPF_MISCOP(i->code) == BPF_TAX)
 			m->x = m->a;
@@ -141,42 +164,79 @@ static bool step(struct machine *m, const struct sock_filter *i, size_t *at)
 	}
 }
 
-uint32_t seccomp_run(const struct sock_filter *program, size_t len, const struct seccomp_call *call)
+static enum seccomp_answer answer_of(struct value v)
 {
+	switch (v.unknown ? SECCOMP_RET_KILL_PROCESS : v.v & SECCOMP_RET_ACTION_FULL) {
+	case SECCOMP_RET_ALLOW:
+	case SECCOMP_RET_LOG:
+		return SECCOMP_ALLOWS;
+	case SECCOMP_RET_ERRNO:
+		return SECCOMP_REFUSES;
+	default:
+		return SECCOMP_KILLS;
+	}
+}
+
+/* Jumps go forward only, so each path ends; both are taken where the way is not known. */
+static enum seccomp_answer run_from(struct machine m, const struct sock_filter *program, size_t len, size_t at,
+				    size_t *steps)
+{
+	enum seccomp_answer worst = SECCOMP_ALLOWS;
+	while (at < len && ++*steps < STEPS_MAX) {
+		const struct sock_filter *i = &program[at++];
+		uint32_t far, other;
+		if (BPF_CLASS(i->code) == BPF_RET)
+			return MAX(worst, answer_of(BPF_RVAL(i->code) == BPF_A ? m.a : (struct value){ .v = i->k }));
+		if (BPF_CLASS(i->code) != BPF_JMP) {
+			if (!step(&m, i))
+				break;
+			continue;
+		}
+		if (!jump(&m, i, &far, &other))
+			break;
+		if (other != far)
+			worst = MAX(worst, run_from(m, program, len, at + other, steps));
+		if (worst == SECCOMP_KILLS)
+			break;
+		at += far;
+	}
+	return SECCOMP_KILLS;
+}
+
+enum seccomp_answer seccomp_run(const struct sock_filter *program, size_t len, const struct seccomp_call *call)
+{
+	size_t steps = 0;
 	struct machine m = {
-		.data = { .nr = (int)call->nr, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = call->ip }
+		.data = { .nr = (int)call->nr, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = call->ip },
+		.unknown = call->unknown
 	};
 	memcpy(m.data.args, call->args, sizeof(m.data.args));
-	/* Jumps go forward only, so it ends. */
-	for (size_t at = 0; at < len;) {
-		const struct sock_filter *i = &program[at++];
-		if (BPF_CLASS(i->code) == BPF_RET)
-			return BPF_RVAL(i->code) == BPF_A ? m.a : i->k;
-		if (!step(&m, i, &at))
-			break;
-	}
-	return SECCOMP_RET_KILL_PROCESS;
+	return run_from(m, program, len, 0, &steps);
 }
 
-bool seccomp_allows(uint32_t answer)
-{
-	uint32_t action = answer & SECCOMP_RET_ACTION_FULL;
-	return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
-}
-
-enum seccomp_end seccomp_ask(pid_t tid, const struct seccomp_call *calls, size_t n)
+bool seccomp_ask(pid_t tid, const struct seccomp_call *calls, size_t n, enum seccomp_answer *answers)
 {
 	static struct sock_filter program[BPF_MAXINSNS];
 	for (unsigned long filter = 0; filter < FILTERS_MAX; filter++) {
 		long len = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)filter, NULL);
 		if (len < 0 && errno == ENOENT)
-			return SECCOMP_OPEN;
+			return true;
 		if (len < 0 || len > BPF_MAXINSNS ||
 		    ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)filter, program) != len)
-			return SECCOMP_HIDDEN;
+			return false;
 		for (size_t i = 0; i < n; i++)
-			if (!seccomp_allows(seccomp_run(program, (size_t)len, &calls[i])))
-				return SECCOMP_FORBIDS;
+			answers[i] = MAX(answers[i], seccomp_run(program, (size_t)len, &calls[i]));
 	}
-	return SECCOMP_HIDDEN;
+	return false;
+}
+
+bool seccomp_may_read(void)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct proc_status self;
+	struct err *err = file_read("/proc/self/status", 1 << 20, &text);
+	bool ok = !err && proc_parse_status(text.data, text.len, &self) && !self.seccomp &&
+		  (self.cap_effective >> CAP_SYS_ADMIN & 1);
+	err_free(err);
+	return ok;
 }

@@ -7,13 +7,21 @@
 
 struct seccomp_call {
 	uint64_t nr, ip, args[6];
+	uint8_t unknown; /* one bit an argument that may have any value; SECCOMP_ANY_IP: so may ip */
 };
-/* The filter's answer for the call (SECCOMP_RET_...), or SECCOMP_RET_KILL_PROCESS when it is not understood. */
-uint32_t seccomp_run(const struct sock_filter *program, size_t len, const struct seccomp_call *call);
-/* The call goes through: allowed, with or without a log entry. */
-bool seccomp_allows(uint32_t answer);
+#define SECCOMP_ANY_IP 0x40
 
-/* All filters of a stopped thread that this process traces and that has some. The kernel shows them to CAP_SYS_ADMIN
- * only. */
-enum seccomp_end { SECCOMP_OPEN, SECCOMP_FORBIDS, SECCOMP_HIDDEN };
-enum seccomp_end seccomp_ask(pid_t tid, const struct seccomp_call *calls, size_t n);
+/* What comes of a call, from good to bad. */
+enum seccomp_answer {
+	SECCOMP_ALLOWS,	 /* with or without a log entry */
+	SECCOMP_REFUSES, /* by an error */
+	SECCOMP_KILLS,	 /* or sends a signal, or asks somebody else, or is not understood */
+};
+/* The worst that can come of it, whatever the unknown is. */
+enum seccomp_answer seccomp_run(const struct sock_filter *program, size_t len, const struct seccomp_call *call);
+
+/* Asks all filters of a stopped thread that this process traces and that has some: each answer becomes the worse of
+ * itself and theirs. False: they cannot be read; the kernel shows them to CAP_SYS_ADMIN only. */
+bool seccomp_ask(pid_t tid, const struct seccomp_call *calls, size_t n, enum seccomp_answer *answers);
+/* May this process read filters? The kernel shows none to those who run under one. */
+bool seccomp_may_read(void);

@@ -11,6 +11,7 @@
 #include "image/tracer.h"
 #include "target/proc.h"
 #include "target/target.h"
+#include "wire/calls.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -492,6 +493,23 @@ static struct snapshot *snapshot_new(enum tracer_mode mode, const struct target 
 	return s;
 }
 
+/* That of the thread that will carry it is read once more then. Even a stop alone may be forbidden (prove.c). */
+static struct err *check_filters(const struct snapshot *s, const struct target *t)
+{
+	const unsigned uses = s->job.mode == TRACER_COPY ? CALLS_SNAPSHOT : 0;
+	size_t which;
+	switch (image_filter(t)) {
+	case IMAGE_FILTER_READABLE:
+		return image_prove(t, &uses, 1, &which);
+	case IMAGE_FILTER_HIDDEN:
+		return err_new(ERR_DENIED,
+			       "it runs under a seccomp filter, and only CAP_SYS_ADMIN outside of any filter may "
+			       "read what that allows");
+	default:
+		return NULL;
+	}
+}
+
 static struct err *run(struct snapshot *s, const struct target *t, const struct image_limits *limits, struct image *img)
 {
 	int cancel_fd = limits ? limits->cancel_fd : -1;
@@ -505,6 +523,7 @@ static struct err *run(struct snapshot *s, const struct target *t, const struct 
 	/* The descriptors are of the process that lives now; is it the one that was meant? */
 	if (!target_alive(t))
 		return err_new(ERR_NOT_FOUND, "it has ended");
+	TRY(check_filters(s, t));
 	TRY(start_tracer(s));
 	struct err *err = await_tracer(s, cancel_fd);
 	if (err) {

@@ -138,19 +138,18 @@ static bool check_seccomp(struct tracer *t, pid_t tid)
 		{ .nr = SYS_exit_group, .ip = t->place.syscall_at + 2 },
 		{ .nr = SYS_wait4, .ip = t->place.syscall_at + 2 },
 	};
-	switch (seccomp_ask(tid, calls, ARRAY_SIZE(calls))) {
-	case SECCOMP_OPEN:
-		return true;
-	case SECCOMP_FORBIDS:
-		say(t, ATTEMPT_FAIL, ERR_UNSUPPORTED, "its seccomp filter forbids to make a copy of it");
-		return false;
-	default:
+	enum seccomp_answer answers[ARRAY_SIZE(calls)] = { SECCOMP_ALLOWS };
+	bool read = seccomp_ask(tid, calls, ARRAY_SIZE(calls), answers);
+	for (size_t i = 0; read && i < ARRAY_SIZE(calls); i++)
+		if (answers[i] != SECCOMP_ALLOWS) {
+			say(t, ATTEMPT_FAIL, ERR_UNSUPPORTED, "its seccomp filter forbids to make a copy of it");
+			return false;
+		}
+	if (!read)
 		say(t, ATTEMPT_FAIL, ERR_DENIED,
 		    "it runs under a seccomp filter, and only CAP_SYS_ADMIN outside of any filter may read whether "
-		    "that "
-		    "allows a copy");
-		return false;
-	}
+		    "that allows a copy");
+	return read;
 }
 
 /* ---- one attempt ---- */

@@ -204,6 +204,15 @@ void rights_judge_samples(const struct patient *p, const struct rights *r, bool 
 
 /* ---- image ---- */
 
+/* What a filter allows shows only when its threads are stopped to read it. */
+static const char *filter_words(const struct rights *r)
+{
+	return r->filter == IMAGE_FILTER_READABLE
+		       ? ", if its seccomp filter allows that: an examination reads it first, "
+			 "and takes the next way if not"
+		       : "";
+}
+
 /* The kernel said no: first what outranks every right, then the rights in the order in which it asks for them. */
 static void close_for_ptrace(const struct patient *p, const struct rights *r, struct way_check *ret)
 {
@@ -249,7 +258,7 @@ void rights_judge_image(const struct patient *p, const struct rights *r, struct 
 		close_way(ret, r->copy_why, "%s", r->copy_fix);
 	else
 		open_way(ret, "a copy of its memory in a pause of about %s%s", fmt_duration_ns(r->copy_pause_ns).s,
-			 r->target_seccomp == 2 ? ", if its seccomp filter allows clone" : "");
+			 filter_words(r));
 }
 
 /* ---- agent ---- */
@@ -268,9 +277,14 @@ void rights_judge_agent(const struct rights *r, bool events, struct way_check *r
 					   : "give drdotnet write access to the process's /tmp (a shared volume), "
 					     "or run it as root");
 	} else {
-		open_way(ret, "loaded from %s%s",
+		open_way(ret, "loaded from %s%s%s",
 			 str_starts(r->folder, "/proc/") ? "its own temporary folder" : r->folder,
-			 r->profiler ? ", beside the profiler it was started with" : "");
+			 r->profiler ? ", beside the profiler it was started with" : "",
+			 r->filter == IMAGE_FILTER_HIDDEN
+				 ? "; its seccomp filter cannot be read from here, so only calls are made that .NET "
+				   "makes "
+				   "by itself"
+				 : filter_words(r));
 	}
 }
 

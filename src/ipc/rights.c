@@ -23,14 +23,13 @@ static int read_setting(const char *path, int otherwise)
 	return value;
 }
 
-static bool read_status(pid_t pid, struct proc_status *ret)
+static void read_own_status(struct proc_status *ret)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
-	CLEANUP(mem_freep) char *path = pid ? mem_printf("/proc/%d/status", pid) : mem_strdup("/proc/self/status");
-	struct err *err = file_read(path, 1 << 20, &text);
-	bool ok = !err && proc_parse_status(buf_cstr(&text), text.len, ret);
+	struct err *err = file_read("/proc/self/status", 1 << 20, &text);
+	if (err || !proc_parse_status(buf_cstr(&text), text.len, ret))
+		*ret = (struct proc_status){ 0 };
 	err_free(err);
-	return ok;
 }
 
 /* The event is never enabled. */
@@ -108,9 +107,9 @@ static void find_folder(const struct target *t, struct rights *r)
 
 void rights_read(const struct patient *p, struct rights *ret)
 {
-	struct proc_status self = { 0 }, its = { 0 };
+	struct proc_status self = { 0 };
 	const struct target *t = &p->target;
-	read_status(0, &self);
+	read_own_status(&self);
 	*ret = (struct rights){
 		.uid = geteuid(),
 		.caps = self.cap_effective,
@@ -122,8 +121,7 @@ void rights_read(const struct patient *p, struct rights *ret)
 	find_folder(t, ret);
 	if (!t->pid)
 		return;
-	if (read_status(t->pid, &its))
-		ret->target_seccomp = its.seccomp;
+	ret->filter = image_filter(t);
 	ret->perf_kernel_err = try_perf(t->pid, true);
 	ret->perf_user_err = ret->perf_kernel_err ? try_perf(t->pid, false) : 0;
 	ret->memory_err = try_memory(t->pid);

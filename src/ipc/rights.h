@@ -3,6 +3,7 @@
  *
  * rights_read asks the system; rights_judge_* put it into words and ask nothing, so that tests can give any world. */
 
+#include "image/image.h"
 #include "ipc/patient.h"
 
 struct rights {
@@ -16,15 +17,15 @@ struct rights {
 	int perf_user_err;   /* ... without */
 	int memory_err;	     /* errno of opening its memory for reading: the kernel applies the rules of attaching */
 	int ptrace_err; /* errno of a ptrace call that cannot succeed: EPERM only if our seccomp profile forbids it */
-	int target_seccomp;	/* 0 none, 1 strict, 2 filter */
-	char *folder;		/* from which it can load a library of ours; NULL = none */
-	char *folder_why;	/* then: the reason */
-	bool folder_noexec;	/* there is one, but nothing in it can be loaded */
-	char *copy_why;		/* no copy of it can be made: the reason; NULL = one can */
-	char *copy_fix;		/* ... and what would help */
-	uint64_t copy_pause_ns; /* how long it would stand still for one */
-	bool attach_off;	/* DOTNET_EnableDiagnostics_Profiler=0 */
-	char *profiler;		/* loaded since its start, or NULL */
+	enum image_filter filter; /* of any thread of it */
+	char *folder;		  /* from which it can load a library of ours; NULL = none */
+	char *folder_why;	  /* then: the reason */
+	bool folder_noexec;	  /* there is one, but nothing in it can be loaded */
+	char *copy_why;		  /* no copy of it can be made: the reason; NULL = one can */
+	char *copy_fix;		  /* ... and what would help */
+	uint64_t copy_pause_ns;	  /* how long it would stand still for one */
+	bool attach_off;	  /* DOTNET_EnableDiagnostics_Profiler=0 */
+	char *profiler;		  /* loaded since its start, or NULL */
 };
 void rights_read(const struct patient *p, struct rights *ret);
 void rights_fini(struct rights *r);

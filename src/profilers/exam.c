@@ -180,6 +180,17 @@ static struct err *wait_turn(struct exam *exam, struct deadline deadline, bool *
 	return NULL;
 }
 
+/* Those that were tried. */
+static void close_failed(const struct exam *exam, struct way_check *checks)
+{
+	for (size_t i = 0; i < WAY_COUNT; i++) {
+		if (!exam->way_failed[i])
+			continue;
+		way_check_fini(&checks[i]);
+		checks[i].why = mem_strdup(exam->way_failed[i]);
+	}
+}
+
 /* What the rights allow, then what the process's own state does. */
 static struct err *check_ways(struct exam *exam, enum way wanted, struct deadline turn, struct way_check *checks,
 			      bool *ret_waited)
@@ -196,6 +207,7 @@ static struct err *check_ways(struct exam *exam, enum way wanted, struct deadlin
 		check_agent(exam, &checks[WAY_AGENT]);
 	if (rights && !checks[WAY_IMAGE].open && wanted == WAY_AUTO)
 		close_agent_as(&checks[WAY_IMAGE], &checks[WAY_AGENT]);
+	close_failed(exam, checks);
 	exam->way = best_way(exam, checks, wanted);
 	/* Somebody else who waited, too, was faster: the next turn, then. */
 	*ret_waited = *ret_waited && exam->way != best && !deadline_passed(turn);
@@ -227,10 +239,52 @@ struct err *exam_choose_way(struct exam *exam, enum way wanted)
 	return err;
 }
 
+static bool is_of_filter(const struct exam *exam, const struct err *failed)
+{
+	enum err_kind kind = err_kind(failed);
+	const struct target *t = &exam->patient->target;
+	return (kind == ERR_UNSUPPORTED || kind == ERR_DENIED || kind == ERR_IO || kind == ERR_TIMEOUT) &&
+	       image_filter(t) != IMAGE_FILTER_NONE && (!t->pid || target_alive(t));
+}
+
+struct err *exam_next_way(struct exam *exam, struct err *failed)
+{
+	enum way before = exam->way;
+	if (exam->way_named || exam->core || exam->replay || exam->way_failed[before] || !is_of_filter(exam, failed))
+		return failed;
+	exam->way_failed[before] = mem_strdup(err_text(failed));
+	mem_free(exam->way_reason);
+	exam->way_reason = NULL;
+	struct err *none = exam_choose_way(exam, WAY_AUTO);
+	if (none) {
+		err_free(failed);
+		exam->way = before;
+		return none;
+	}
+	if (exam->recording)
+		recording_clear(exam->recording);
+	exam_log(exam, "by %s: %s; now by %s", way_name(before), err_text(failed), way_name(exam->way));
+	err_free(failed);
+	return NULL;
+}
+
+static void free_state(struct exam *exam)
+{
+	if (exam->state && exam->profiler->free_state)
+		exam->profiler->free_state(exam->state);
+	exam->state = NULL;
+}
+
 struct err *exam_run(struct exam *exam)
 {
 	own_code_learn_exam(exam);
-	return exam->profiler->run(exam);
+	for (;;) {
+		struct err *err = exam->profiler->run(exam);
+		if (!err)
+			return NULL;
+		TRY(exam_next_way(exam, err));
+		free_state(exam);
+	}
 }
 
 static void add_facts(struct exam *exam, struct report *report)
@@ -279,9 +333,12 @@ struct err *exam_analyse(struct exam *exam, struct report *report)
 
 void exam_fini(struct exam *exam)
 {
-	if (exam->state && exam->profiler->free_state)
-		exam->profiler->free_state(exam->state);
+	free_state(exam);
 	mem_free(exam->partial);
 	mem_free(exam->way_reason);
-	exam->state = exam->partial = exam->way_reason = NULL;
+	for (size_t i = 0; i < WAY_COUNT; i++) {
+		mem_free(exam->way_failed[i]);
+		exam->way_failed[i] = NULL;
+	}
+	exam->partial = exam->way_reason = NULL;
 }

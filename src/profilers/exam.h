@@ -18,6 +18,7 @@ struct exam {
 	enum way way;		       /* chosen; never WAY_AUTO */
 	bool way_named;		       /* by the user: no other may be taken */
 	char *way_reason;	       /* why not the first choice, or NULL */
+	char *way_failed[WAY_COUNT];   /* tried, and why that failed; NULL = not */
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
@@ -64,6 +65,9 @@ void exam_artifact(struct exam *exam, const char *name, const void *data, size_t
 /* Picks the way: `wanted`, or the first of the profiler's that is open. ERR_DENIED or ERR_UNSUPPORTED says why none is
  * and what would open one. */
 struct err *exam_choose_way(struct exam *exam, enum way wanted) MUST_USE;
+/* The way that was chosen failed before anything was seen. Where a seccomp filter may be the reason, which only shows
+ * then, the next one is chosen, unless the user named one. Takes failed over; returns it when there is no other. */
+struct err *exam_next_way(struct exam *exam, struct err *failed) MUST_USE;
 /* The two halves of a session: collect (state "running"), then conclude (state "analysing"). The second also fills in
  * the report's facts, how it was measured and parameters. */
 struct err *exam_run(struct exam *exam) MUST_USE;

@@ -381,8 +381,13 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 			lines_load(exam, *ret, options->lines);
 		return NULL;
 	}
-	if (exam->way != WAY_EVENTS)
-		return samples_live(exam, options, ret, ret_facts);
+	if (exam->way != WAY_EVENTS) {
+		struct err *err = samples_live(exam, options, ret, ret_facts);
+		if (!err)
+			return NULL;
+		TRY(exam_next_way(exam, err));
+		return exam_samples(exam, options, ret, ret_facts);
+	}
 	TRY(options->kind == SAMPLER_CPU ? exam_samples_by_events(exam, options, ret, ret_facts)
 					 : exam_waits_by_events(exam, options, ret, ret_facts));
 	sampling_save(exam, *ret, ret_facts);

@@ -59,15 +59,30 @@ struct recording_part *recording_find_part(const struct recording *r, const char
 	return i == STRTAB_NONE ? NULL : r->parts.v[i];
 }
 
-void recording_free(struct recording *r)
+static void free_parts(struct recording *r)
 {
-	if (!r)
-		return;
 	vec_each(p, &r->parts)
 		part_free(*p);
 	vec_free(&r->parts);
 	part_free(r->spill);
+	r->spill = NULL;
 	strtab_free(&r->names);
+}
+
+void recording_clear(struct recording *r)
+{
+	vec_each(p, &r->parts)
+		if ((*p)->kept)
+			unlinkat(r->dir_fd, (*p)->name, 0);
+	free_parts(r);
+	r->kept_bytes = 0;
+}
+
+void recording_free(struct recording *r)
+{
+	if (!r)
+		return;
+	free_parts(r);
 	fd_closep(&r->dir_fd);
 	json_decref(r->facts);
 	mem_free(r->drop_reason);

@@ -25,6 +25,8 @@ struct err *recording_part_new(struct recording *r, const char *name, const char
 /* Never fails for good reason of space: a full disk or the limit drops the part's bytes and remembers why. */
 void recording_part_write(struct recording_part *p, const void *data, size_t len);
 void recording_part_close(struct recording_part *p, bool whole);
+/* All parts go, also open ones; facts stay. For who begins anew. */
+void recording_clear(struct recording *r);
 /* Writes the manifest; afterwards the recording only reads. To keep it from the machine's death as well is the
  * caller's: see dir_sync(). Until then parts may come out of one damaged, which their sums tell. */
 struct err *recording_seal(struct recording *r) MUST_USE;

@@ -13,14 +13,18 @@
 #include <stdint.h>
 
 #define WIRE_AGENT_MAGIC "drdnagt"
-#define WIRE_AGENT_VERSION 2
+#define WIRE_AGENT_VERSION 3
 #define WIRE_AGENT_LIBRARY "agent.so" /* the names in the folder */
 #define WIRE_AGENT_SOCKET "s"
 #define WIRE_AGENT_FOLDER_MAX 1024
 #define WIRE_AGENT_STACK_MAX 65528
 
 enum wire_agent_mode { WIRE_AGENT_IMAGE = 1, WIRE_AGENT_CPU };
-enum { WIRE_AGENT_SEND_DAC = 1 }; /* flags: send libmscordaccore.so, we cannot see it */
+enum {				/* flags */
+       WIRE_AGENT_SEND_DAC = 1, /* send libmscordaccore.so, we cannot see it */
+       WIRE_AGENT_UNREAD = 2,	/* a seccomp filter, if there is one, was not read: see wire/calls.h */
+       WIRE_AGENT_PLAIN = 4,	/* one was read, and allows the calls of CALLS_PLAIN only */
+};
 
 struct wire_agent_config {
 	char magic[8];
@@ -57,7 +61,8 @@ enum wire_agent_kind {
 	WIRE_AGENT_SAMPLE,	/* code: bytes that follow: struct wire_agent_sample and a piece of the stack */
 	WIRE_AGENT_THREAD,	/* code: bytes that follow: struct wire_agent_thread */
 	WIRE_AGENT_SAMPLED,	/* sampling is over; values by enum wire_agent_cpu_value */
-	WIRE_AGENT_ANSWER,	/* to WIRE_AGENT_OPEN: with a descriptor, or an errno in code */
+	WIRE_AGENT_ANSWER,	/* to WIRE_AGENT_OPEN and _READ: with a descriptor, or an errno in code */
+	WIRE_AGENT_BYTES,	/* code: bytes that follow: a piece of what was asked for, before the answer */
 };
 enum wire_agent_why {
 	WIRE_AGENT_OK,
@@ -68,6 +73,7 @@ enum wire_agent_why {
 	WIRE_AGENT_NO_CLONE,	   /* code: errno */
 	WIRE_AGENT_HOST_GONE,
 	WIRE_AGENT_NO_TIMER, /* code: errno */
+	WIRE_AGENT_UNBURIED, /* an earlier copy could not be buried, nor could another */
 };
 /* How a copy ends that could not do its work: its exit code. */
 enum wire_agent_exit {
@@ -77,6 +83,7 @@ enum wire_agent_exit {
 	WIRE_AGENT_EXIT_CONNECT,
 	WIRE_AGENT_EXIT_PROC,
 	WIRE_AGENT_EXIT_SEND,
+	WIRE_AGENT_EXIT_UNBURIED, /* nobody could wait for its end; not a status of the kernel's */
 };
 
 enum wire_agent_value {
@@ -136,10 +143,16 @@ struct wire_agent_thread {
 _Static_assert(sizeof(struct wire_agent_thread) == 40, "no holes");
 
 enum wire_agent_ask {
-	WIRE_AGENT_OPEN = 1, /* len bytes of a path follow */
-	WIRE_AGENT_STACK,    /* len: bytes to copy from now on */
-	WIRE_AGENT_STOP,     /* sampling; files can still be asked for */
+	WIRE_AGENT_OPEN =
+		1, /* len bytes of a path follow; answered with all of its bytes where only plain calls are made */
+	WIRE_AGENT_READ,  /* struct wire_agent_range follows: memory */
+	WIRE_AGENT_STACK, /* len: bytes to copy from now on */
+	WIRE_AGENT_STOP,  /* sampling; files can still be asked for */
 	WIRE_AGENT_LEAVE,
+};
+#define WIRE_AGENT_BYTES_MAX 65536 /* in a piece */
+struct wire_agent_range {
+	uint64_t addr, len; /* len at most that of a piece */
 };
 struct wire_agent_request {
 	uint32_t kind, len;

@@ -156,13 +156,12 @@ static void test_filters_are_run(void **state)
 	struct seccomp_call clone_ns = { .nr = SYS_clone, .args = { 0x20000 } };
 	struct seccomp_call other = { .nr = SYS_ptrace };
 	size_t n = ARRAY_SIZE(docker_like);
-	assert_true(seccomp_allows(seccomp_run(docker_like, n, &clone_files)));
-	assert_int_equal(seccomp_run(docker_like, n, &clone_ns), SECCOMP_RET_ERRNO | 1);
-	assert_true(seccomp_allows(seccomp_run(docker_like, n, &other)));
-	assert_false(seccomp_allows(SECCOMP_RET_TRACE));
-	assert_false(seccomp_allows(SECCOMP_RET_USER_NOTIF));
-	assert_false(seccomp_allows(SECCOMP_RET_TRAP));
-	assert_true(seccomp_allows(SECCOMP_RET_LOG));
+	assert_int_equal(seccomp_run(docker_like, n, &clone_files), SECCOMP_ALLOWS);
+	assert_int_equal(seccomp_run(docker_like, n, &clone_ns), SECCOMP_REFUSES);
+	assert_int_equal(seccomp_run(docker_like, n, &other), SECCOMP_ALLOWS);
+	/* Flags that are not known may be any. */
+	struct seccomp_call clone_any = { .nr = SYS_clone, .unknown = 1 };
+	assert_int_equal(seccomp_run(docker_like, n, &clone_any), SECCOMP_REFUSES);
 	/* Index register, scratch memory, computed answers. */
 	const struct sock_filter computed[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),	BPF_STMT(BPF_ST, 3),
@@ -170,16 +169,71 @@ static void test_filters_are_run(void **state)
 		BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0), BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, SYS_clone),
 		BPF_STMT(BPF_RET | BPF_A, 0),
 	};
-	assert_int_equal(seccomp_run(computed, ARRAY_SIZE(computed), &clone_files), SECCOMP_RET_ALLOW);
+	assert_int_equal(seccomp_run(computed, ARRAY_SIZE(computed), &clone_files), SECCOMP_ALLOWS);
 	/* What is not understood forbids. */
 	const struct sock_filter odd[] = { BPF_STMT(0xff, 0), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
 	const struct sock_filter outside[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 64),
 					       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
 	const struct sock_filter endless[] = { BPF_STMT(BPF_JMP | BPF_JA, 0xffffffff) };
-	assert_false(seccomp_allows(seccomp_run(odd, 2, &other)));
-	assert_false(seccomp_allows(seccomp_run(outside, 2, &other)));
-	assert_false(seccomp_allows(seccomp_run(endless, 1, &other)));
-	assert_false(seccomp_allows(seccomp_run(NULL, 0, &other)));
+	assert_int_equal(seccomp_run(odd, 2, &other), SECCOMP_KILLS);
+	assert_int_equal(seccomp_run(outside, 2, &other), SECCOMP_KILLS);
+	assert_int_equal(seccomp_run(endless, 1, &other), SECCOMP_KILLS);
+	assert_int_equal(seccomp_run(NULL, 0, &other), SECCOMP_KILLS);
+}
+
+static enum seccomp_answer answer(uint32_t action)
+{
+	const struct sock_filter one[] = { BPF_STMT(BPF_RET | BPF_K, action) };
+	return seccomp_run(one, 1, &(struct seccomp_call){ .nr = SYS_read });
+}
+
+static void test_actions_of_filters(void **state)
+{
+	(void)state;
+	assert_int_equal(answer(SECCOMP_RET_ALLOW), SECCOMP_ALLOWS);
+	assert_int_equal(answer(SECCOMP_RET_LOG), SECCOMP_ALLOWS);
+	assert_int_equal(answer(SECCOMP_RET_ERRNO | 38), SECCOMP_REFUSES);
+	assert_int_equal(answer(SECCOMP_RET_TRAP), SECCOMP_KILLS);
+	assert_int_equal(answer(SECCOMP_RET_TRACE), SECCOMP_KILLS);
+	assert_int_equal(answer(SECCOMP_RET_USER_NOTIF), SECCOMP_KILLS);
+	assert_int_equal(answer(SECCOMP_RET_KILL_THREAD), SECCOMP_KILLS);
+	assert_int_equal(answer(SECCOMP_RET_KILL_PROCESS), SECCOMP_KILLS);
+	assert_int_equal(answer(0x12340000), SECCOMP_KILLS);
+}
+
+/* Every way through a filter counts that what is not known could take; what is known takes one. */
+static void test_unknown_arguments(void **state)
+{
+	(void)state;
+	/* write to descriptor 7 kills; the address of the call, too, when its upper half is 9. */
+	const struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 12),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 9, 4, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 16),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 7, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct seccomp_call known = { .nr = SYS_write, .args = { 3 } };
+	struct seccomp_call any = { .nr = SYS_write, .args = { 3 }, .unknown = 1 };
+	struct seccomp_call second = { .nr = SYS_write, .args = { 3 }, .unknown = 2 };
+	struct seccomp_call anywhere = { .nr = SYS_read, .unknown = SECCOMP_ANY_IP };
+	assert_int_equal(seccomp_run(f, ARRAY_SIZE(f), &known), SECCOMP_ALLOWS);
+	assert_int_equal(seccomp_run(f, ARRAY_SIZE(f), &second), SECCOMP_ALLOWS);
+	assert_int_equal(seccomp_run(f, ARRAY_SIZE(f), &any), SECCOMP_KILLS);
+	assert_int_equal(seccomp_run(f, ARRAY_SIZE(f), &anywhere), SECCOMP_KILLS);
+	known.args[0] = 7;
+	assert_int_equal(seccomp_run(f, ARRAY_SIZE(f), &known), SECCOMP_KILLS);
+	/* So many branches that nobody follows them all: not understood. */
+	struct sock_filter many[4000];
+	for (size_t i = 0; i < ARRAY_SIZE(many); i += 2) {
+		many[i] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 16);
+		many[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)i, 0, 2);
+	}
+	many[ARRAY_SIZE(many) - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	assert_int_equal(seccomp_run(many, ARRAY_SIZE(many), &any), SECCOMP_KILLS);
 }
 
 /* ---- limits: a /proc and cgroups of our own ---- */
@@ -448,6 +502,8 @@ int main(void)
 		cmocka_unit_test(test_frame_leads_back),
 		cmocka_unit_test(test_which_threads_can_carry),
 		cmocka_unit_test(test_filters_are_run),
+		cmocka_unit_test(test_actions_of_filters),
+		cmocka_unit_test(test_unknown_arguments),
 		cmocka_unit_test(test_room_in_cgroups_v2),
 		cmocka_unit_test(test_room_in_cgroups_v1_and_machine),
 		cmocka_unit_test(test_what_a_copy_needs),

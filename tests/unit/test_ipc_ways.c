@@ -127,10 +127,10 @@ static void test_judge_image(void **state)
 	struct way_check c;
 	rights_judge_image(&p, &r, &c);
 	assert_open(c, "copy of its memory in a pause of about 9 ms");
-	r.target_seccomp = 2;
+	r.filter = IMAGE_FILTER_READABLE;
 	rights_judge_image(&p, &r, &c);
-	assert_open(c, "filter allows clone");
-	r.target_seccomp = 0;
+	assert_open(c, "if its seccomp filter allows that: an examination reads it first");
+	r.filter = IMAGE_FILTER_NONE;
 	r.copy_why = why;
 	r.copy_fix = fix;
 	rights_judge_image(&p, &r, &c);
@@ -178,6 +178,13 @@ static void test_judge_agent(void **state)
 	rights_judge_agent(&r, true, &c);
 	assert_open(c, "beside the profiler it was started with");
 	r.profiler = NULL;
+	r.filter = IMAGE_FILTER_READABLE;
+	rights_judge_agent(&r, true, &c);
+	assert_open(c, "if its seccomp filter allows that: an examination reads it first");
+	r.filter = IMAGE_FILTER_HIDDEN;
+	rights_judge_agent(&r, true, &c);
+	assert_open(c, "cannot be read from here");
+	r.filter = IMAGE_FILTER_NONE;
 	r.folder = NULL;
 	rights_judge_agent(&r, true, &c);
 	assert_closed(c, "no folder", "shared volume");

@@ -311,6 +311,28 @@ static int teardown(void **state UNUSED)
 	return 0;
 }
 
+static void begun_anew_without_its_parts(void **state)
+{
+	(void)state;
+	CLEANUP(mem_freep) char *path = mem_printf("%s/anew", root);
+	CLEANUP(recording_freep) struct recording *r = NULL;
+	struct recording_part *p;
+	assert_null(recording_create(path, 0, &r));
+	assert_null(recording_part_new(r, "names", "look", &p));
+	recording_part_write(p, "old", 3);
+	recording_part_close(p, true);
+	assert_null(recording_part_new(r, "open", "look", &p));
+	recording_clear(r);
+	assert_int_equal(recording_n_parts(r), 0);
+	assert_int_equal(recording_kept_bytes(r), 0);
+	assert_null(recording_part_new(r, "names", "look", &p));
+	recording_part_write(p, "new!", 4);
+	recording_part_close(p, true);
+	assert_null(recording_seal(r));
+	assert_int_equal(recording_n_parts(r), 1);
+	assert_int_equal(recording_part_info(r, 0).bytes, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +345,7 @@ int main(void)
 		cmocka_unit_test(missing_linked_and_odd_parts_are_not_followed),
 		cmocka_unit_test(any_damage_to_the_manifest_is_refused),
 		cmocka_unit_test(hostile_manifests_are_refused),
+		cmocka_unit_test(begun_anew_without_its_parts),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
