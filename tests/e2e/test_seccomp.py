@@ -238,8 +238,8 @@ class Profiles(unittest.TestCase):
     def test_without_the_right_to_read(self):
         """No CAP_SYS_ADMIN instead of a filter of our own."""
         weak = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
-        self.all_ways(filters.allow_only([*filters.of_dotnet(), FOR_EVENTS]), [("stacks agent", weak, STACKS, "agent")], self.CLOSED,
-                      left=1)
+        self.all_ways(filters.allow_only([*filters.of_dotnet(), FOR_EVENTS]), [("stacks agent", weak, STACKS, "agent")],
+                      self.CLOSED, left=1)
         self.all_ways(filters.allow_only([*filters.of_dotnet(), FOR_EVENTS, "wait4"]), [("by agent", weak, STACKS, "agent")])
 
     def test_namespaces_are_restricted(self):
