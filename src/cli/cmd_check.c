@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "dac/dac.h"
 #include "ipc/patient.h"
-#include "profilers/look.h"
+#include "exam/look.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -9,10 +9,10 @@
 #include "cli/cpu_folder.h"
 #include "cli/launched.h"
 #include "cli/progress.h"
-#include "profilers/perf_samples.h"
-#include "profilers/own_code.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
+#include "sampling/perf_samples.h"
+#include "exam/own_code.h"
+#include "profilers/registry.h"
+#include "sampling/sampling.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

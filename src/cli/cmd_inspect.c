@@ -10,7 +10,7 @@
 #include "cli/launched.h"
 #include "cli/prompt.h"
 #include "dump/dump.h"
-#include "profilers/own_code.h"
+#include "exam/own_code.h"
 #include "store/store.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/launched.h"
 #include "eventpipe/methods.h"
-#include "profilers/events.h"
-#include "profilers/profiler.h"
+#include "exam/events.h"
+#include "profilers/registry.h"
 #include "target/files.h"
 #include <errno.h>
 #include <fcntl.h>

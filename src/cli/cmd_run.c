@@ -7,7 +7,8 @@
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "profilers/look.h"
+#include "exam/look.h"
+#include "profilers/registry.h"
 #include "session/session.h"
 #include <errno.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "eventpipe/methods.h"
-#include "profilers/look.h"
-#include "profilers/seen.h"
+#include "exam/look.h"
+#include "threads/seen.h"
 #include <stdio.h>
 #include <string.h>
 

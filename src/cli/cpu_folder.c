@@ -4,7 +4,7 @@
 #include "base/partfile.h"
 #include "export/perf.h"
 #include "export/tar.h"
-#include "profilers/hot.h"
+#include "sampling/hot.h"
 #include "report/flame_svg.h"
 #include "session/profile.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "cli/top_view.h"
 #include "base/str.h"
-#include "profilers/hot.h"
+#include "sampling/hot.h"
 #include <stdlib.h>
 #include <string.h>
 

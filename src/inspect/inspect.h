@@ -6,7 +6,7 @@
  */
 
 #include "inspect/answer.h"
-#include "profilers/look.h"
+#include "exam/look.h"
 
 struct inspect;
 /* Takes over the look (also on failure). source is what it is called in answers; copied. */

@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "inspect/internal.h"
-#include "profilers/delegates.h"
+#include "threads/delegates.h"
 #include <string.h>
 
 #define CORELIB "System.Private.CoreLib.dll"

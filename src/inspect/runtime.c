@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "inspect/internal.h"
-#include "profilers/chains.h"
+#include "threads/chains.h"
 #include <stdio.h>
 #include <string.h>
 

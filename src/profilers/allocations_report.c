@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "model/calltree.h"
 #include "profilers/allocations.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define MB (1024.0 * 1024)

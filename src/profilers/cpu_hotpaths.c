@@ -5,10 +5,10 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/cpu_budget.h"
-#include "profilers/hot.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
+#include "exam/cpu_budget.h"
+#include "sampling/hot.h"
+#include "exam/profiler.h"
+#include "sampling/sampling.h"
 #include "report/flame_svg.h"
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "profilers/crash.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

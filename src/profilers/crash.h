@@ -2,7 +2,7 @@
 /* What a core file says about the death of its process, between the look and the report. Private to crash. */
 
 #include "base/json.h"
-#include "profilers/look.h"
+#include "exam/look.h"
 
 #define CRASH_VERSION 1
 

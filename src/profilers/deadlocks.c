@@ -2,8 +2,8 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/profiler.h"
-#include "profilers/waitgraph.h"
+#include "exam/profiler.h"
+#include "threads/waitgraph.h"
 
 #define MANY 10 /* threads that wait */
 #define FIRST "threads"

@@ -2,9 +2,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/places.h"
-#include "profilers/profiler.h"
-#include "profilers/string_values.h"
+#include "memory/places.h"
+#include "exam/profiler.h"
+#include "memory/string_values.h"
 #include <stdlib.h>
 #include <string.h>
 

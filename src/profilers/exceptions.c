@@ -13,9 +13,9 @@
 #include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "nettrace/fields.h"
-#include "profilers/events.h"
-#include "profilers/profiler.h"
-#include "profilers/stacks.h"
+#include "exam/events.h"
+#include "exam/profiler.h"
+#include "exam/stacks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

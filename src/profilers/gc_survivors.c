@@ -2,9 +2,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/heap_look.h"
-#include "profilers/holders.h"
-#include "profilers/profiler.h"
+#include "memory/heap_look.h"
+#include "memory/holders.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define ROWS 25

@@ -4,8 +4,8 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "model/gcdump.h"
-#include "profilers/heap_look.h"
-#include "profilers/profiler.h"
+#include "memory/heap_look.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define MB ((uint64_t)1 << 20)

@@ -1,7 +1,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/jit.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 /* Of the time. A program that has started compiles next to nothing. What is compiled in the background makes nobody

@@ -6,10 +6,10 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/heap_look.h"
-#include "profilers/holders.h"
-#include "profilers/profiler.h"
-#include "profilers/same_objects.h"
+#include "memory/heap_look.h"
+#include "memory/holders.h"
+#include "exam/profiler.h"
+#include "memory/same_objects.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

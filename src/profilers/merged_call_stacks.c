@@ -2,8 +2,8 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/groups.h"
-#include "profilers/profiler.h"
+#include "threads/groups.h"
+#include "exam/profiler.h"
 
 #define TITLE "Threads that do the same"
 #define MANY 3		/* threads at one place are worth a word */

@@ -8,10 +8,10 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
-#include "profilers/hot.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
-#include "profilers/switches.h"
+#include "sampling/hot.h"
+#include "exam/profiler.h"
+#include "sampling/sampling.h"
+#include "sampling/switches.h"
 #include "report/flame_svg.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 #include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "model/dist.h"
-#include "profilers/events.h"
+#include "exam/events.h"
 #include "profilers/gc_log.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define NS_PER_MS 1000000ull

@@ -3,8 +3,8 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/chains.h"
-#include "profilers/profiler.h"
+#include "threads/chains.h"
+#include "exam/profiler.h"
 
 #define FIRST "tasks"
 #define SECOND "tasks-2"

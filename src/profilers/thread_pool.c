@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
-#include "profilers/seen.h"
+#include "exam/profiler.h"
+#include "threads/seen.h"
 #include "target/threads.h"
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,11 +5,11 @@
 #include "base/vec.h"
 #include "model/dist.h"
 #include "model/timeline.h"
-#include "profilers/events.h"
-#include "profilers/look.h"
-#include "profilers/cpu_budget.h"
-#include "profilers/stacks.h"
-#include "profilers/thread_names.h"
+#include "exam/events.h"
+#include "exam/look.h"
+#include "exam/cpu_budget.h"
+#include "exam/stacks.h"
+#include "exam/thread_names.h"
 #include "report/report.h"
 
 /* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds

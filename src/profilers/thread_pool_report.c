@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include "profilers/thread_pool.h"
 #include <stdlib.h>
 #include <string.h>

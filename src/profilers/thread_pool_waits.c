@@ -1,4 +1,4 @@
-#include "profilers/groups.h"
+#include "threads/groups.h"
 #include "profilers/thread_pool.h"
 
 uint32_t pool_blocked(const struct pool *p, struct rich *text)

@@ -3,9 +3,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/places.h"
-#include "profilers/profiler.h"
-#include "profilers/room.h"
+#include "memory/places.h"
+#include "exam/profiler.h"
+#include "memory/room.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/groups.h"
-#include "profilers/kept_threads.h"
-#include "profilers/profiler.h"
+#include "threads/groups.h"
+#include "threads/kept_threads.h"
+#include "exam/profiler.h"
 
 #define FIRST "zombies"
 #define SECOND "zombies-2"

@@ -2,6 +2,7 @@
 
 #include "server/api.h"
 #include "base/str.h"
+#include "profilers/registry.h"
 #include <string.h>
 
 #define ALERTS_MAX 20

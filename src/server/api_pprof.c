@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "export/formats.h"
+#include "profilers/registry.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>

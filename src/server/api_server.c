@@ -1,6 +1,7 @@
 /* Processes, profilers, and the server itself. */
 
 #include "server/api.h"
+#include "profilers/registry.h"
 #include "server/auth.h"
 #include "base/clock.h"
 #include "base/fmt.h"

@@ -1,6 +1,7 @@
 /* Sessions: list, start, watch, cancel, delete, and what is in their folders. */
 
 #include "server/internal.h"
+#include "profilers/registry.h"
 #include "server/api.h"
 #include "server/compare.h"
 #include "base/fd.h"

@@ -2,7 +2,7 @@
 /* What the parts of the server share. */
 
 #include "ipc/patient.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include "server/request.h"
 #include "server/route.h"
 #include "server/server.h"

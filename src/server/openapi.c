@@ -1,6 +1,7 @@
 /* The OpenAPI document and the reference page, both made from the tables of routes, objects and profilers. */
 
 #include "server/api.h"
+#include "profilers/registry.h"
 #include "server/openapi.h"
 #include "server/schema.h"
 #include "base/str.h"

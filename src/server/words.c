@@ -3,6 +3,7 @@
 #include "server/internal.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "profilers/registry.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

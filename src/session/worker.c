@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/exam.h"
-#include "profilers/look.h"
+#include "exam/exam.h"
+#include "exam/look.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* What a recording keeps of async operations, and of threads that have ended. */
 
-#include "profilers/chains.h"
-#include "profilers/kept_threads.h"
+#include "threads/chains.h"
+#include "threads/kept_threads.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* Any bytes as recorded samples, summed up and written as a flame graph. */
 
-#include "profilers/hot.h"
-#include "profilers/switches.h"
+#include "sampling/hot.h"
+#include "sampling/switches.h"
 #include "report/flame_svg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

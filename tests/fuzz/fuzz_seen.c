@@ -1,7 +1,7 @@
 /* What a recording keeps of threads, into groups and words. */
 
-#include "profilers/groups.h"
-#include "profilers/waitgraph.h"
+#include "threads/groups.h"
+#include "threads/waitgraph.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

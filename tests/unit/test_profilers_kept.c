@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "build_graph.h"
-#include "profilers/places.h"
-#include "profilers/room.h"
-#include "profilers/string_values.h"
+#include "memory/places.h"
+#include "memory/room.h"
+#include "memory/string_values.h"
 
 static const struct built_edge edges[] = {
 	{ BUILT_ROOT(0), 0 }, { 0, 1 }, { 0, 3 }, { 0, 5 }, { 2, 4 },

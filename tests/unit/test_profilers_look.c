@@ -5,7 +5,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/look.h"
+#include "exam/look.h"
+#include "profilers/registry.h"
 #include <string.h>
 
 #define VERSION 3

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "build_heap.h"
-#include "profilers/owners.h"
+#include "memory/owners.h"
 
 struct stage {
 	struct built_heap *b;

@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
-#include "profilers/seen.h"
+#include "threads/seen.h"
 
 enum { WORKER_START = 50, ADJUSTMENT = 55 };
 enum { META_ENQUEUE = 1, META_DEQUEUE, META_SAMPLE };

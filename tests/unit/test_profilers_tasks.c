@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/chains.h"
-#include "profilers/kept_threads.h"
+#include "threads/chains.h"
+#include "threads/kept_threads.h"
 
 /* Two methods; `count` operations of PlaceAsync that await ConfirmAsync, which awaits something. */
 static struct chains *orders(enum awaits awaits, const char *what, uint32_t count, uint64_t first_mark)

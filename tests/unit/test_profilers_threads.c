@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/groups.h"
-#include "profilers/waitgraph.h"
+#include "threads/groups.h"
+#include "threads/waitgraph.h"
 
 #define FUTEX 202
 
