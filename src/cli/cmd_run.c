@@ -7,7 +7,7 @@
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "exam/look.h"
+#include "exam/image_exam.h"
 #include "profilers/registry.h"
 #include "session/session.h"
 #include <errno.h>
@@ -325,7 +325,7 @@ static struct err *examine(const struct order *o, struct store *store, int signa
 static struct err *examine_core(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
 {
 	CLEANUP(patient_fini) struct patient patient = { 0 };
-	TRY(look_core_patient(o->core, &patient));
+	TRY(image_exam_core_patient(o->core, &patient));
 	CLEANUP(mem_freep) char *path = realpath(o->core, NULL);
 	if (!path)
 		return err_errno(errno, "'%s'", o->core);

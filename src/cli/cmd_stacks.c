@@ -3,8 +3,8 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "eventpipe/methods.h"
-#include "exam/look.h"
-#include "threads/seen.h"
+#include "exam/image_exam.h"
+#include "threads/thread_snapshot.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct thread_view {
 
 struct stacks {
 	const char *source; /* what was looked at, for the heading */
-	struct look look;
+	struct image_exam look;
 	struct dac_threads threads;
 	VEC(struct thread_view) seen; /* one for each thread */
 };
@@ -37,7 +37,7 @@ static void stacks_fini(struct stacks *s)
 	}
 	vec_free(&s->seen);
 	dac_threads_free(&s->threads);
-	look_fini(&s->look);
+	image_exam_fini(&s->look);
 }
 
 /* ---- asking ---- */
@@ -184,7 +184,7 @@ static size_t line_column(const struct stacks *s, const struct thread_view *seen
 	size_t width = 0;
 	for (size_t i = 0; i < seen->stack.n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
-		if (!seen->lines.v[i].file || !seen_keeps_frame(&seen->stack, i))
+		if (!seen->lines.v[i].file || !thread_snapshot_keeps_frame(&seen->stack, i))
 			continue;
 		show_method(s, &seen->stack.v[i], &name);
 		width = MAX(width, utf8_width(buf_cstr(&name)));
@@ -202,7 +202,7 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct thre
 	}
 	size_t shown = 0, width = line_column(s, seen);
 	for (size_t i = 0; i < seen->stack.n; i++) {
-		if (!seen_keeps_frame(&seen->stack, i))
+		if (!thread_snapshot_keeps_frame(&seen->stack, i))
 			continue;
 		size_t start = out->len;
 		buf_str(out, "    ");
@@ -371,7 +371,7 @@ static void print_json(const struct stacks *s)
 
 static struct err *ask_and_end(struct stacks *s)
 {
-	struct err *err = ask(s), *lost = look_end(&s->look);
+	struct err *err = ask(s), *lost = image_exam_end(&s->look);
 	if (lost)
 		err_free(err);
 	return lost ? lost : err;
@@ -379,13 +379,13 @@ static struct err *ask_and_end(struct stacks *s)
 
 static struct err *open_core(const char *path, struct stacks *s)
 {
-	TRY(look_at_core(path, &s->look));
+	TRY(image_exam_of_core(path, &s->look));
 	s->source = path;
 	return ask_and_end(s);
 }
 
 /* The image when it is open, else the agent. */
-static struct err *look_in(const struct patient *p, enum way way, struct image_limits *limits, struct look *ret)
+static struct err *look_in(const struct patient *p, enum way way, struct image_limits *limits, struct image_exam *ret)
 {
 	struct way_check ways[WAY_COUNT] = { 0 };
 	if (way == WAY_AUTO)
@@ -396,14 +396,14 @@ static struct err *look_in(const struct patient *p, enum way way, struct image_l
 	for (size_t i = 0; i < WAY_COUNT; i++)
 		way_check_fini(&ways[i]);
 	if (way == WAY_AGENT)
-		return look_by_agent(p, limits, ret);
-	struct err *err = look_at_patient(p, limits, ret);
+		return image_exam_by_agent(p, limits, ret);
+	struct err *err = image_exam_of_patient(p, limits, ret);
 	/* What a seccomp filter forbids to us it may allow to our library. */
 	if (!err || !agent || image_filter(&p->target) == IMAGE_FILTER_NONE ||
 	    (err_kind(err) != ERR_UNSUPPORTED && err_kind(err) != ERR_DENIED))
 		return err;
 	err_free(err);
-	return look_by_agent(p, limits, ret);
+	return image_exam_by_agent(p, limits, ret);
 }
 
 static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct stacks *s)

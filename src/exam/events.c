@@ -4,7 +4,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "eventpipe/knock.h"
+#include "eventpipe/stream_wake.h"
 #include "eventpipe/session.h"
 #include "exam/profiler.h"
 #include <errno.h>
@@ -217,7 +217,7 @@ struct loop {
 	uint64_t program, program_ns; /* which it was at the start, and when that was last looked at */
 	bool stopping;
 	const struct events_beside *beside; /* may be NULL */
-	struct knock *knock;		    /* may be NULL */
+	struct stream_wake *knock;	    /* may be NULL */
 };
 
 #define BESIDE_TURN_NS 50000000ull
@@ -254,9 +254,9 @@ static struct err *loop_stop(struct loop *loop)
 /* When the knock is due; UINT64_MAX: not any more. */
 static uint64_t loop_knock_ns(const struct loop *loop)
 {
-	if (!loop->knock || loop->stopping || loop->ended_ns || knock_given(loop->knock))
+	if (!loop->knock || loop->stopping || loop->ended_ns || stream_wake_given(loop->knock))
 		return UINT64_MAX;
-	return loop->window_end_ns - MIN(loop->window_end_ns, KNOCK_BEFORE_NS);
+	return loop->window_end_ns - MIN(loop->window_end_ns, STREAM_WAKE_BEFORE_NS);
 }
 
 /* Closes streams of which nothing is missing, though their end may be far. */
@@ -474,7 +474,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		err_free(err);
 	}
 	if (loop->beside && loop->beside->prompt && loop->n && !silent)
-		loop->knock = knock_new(exam->patient->target.socket, deadline_in_ms(OPEN_TIMEOUT_MS));
+		loop->knock = stream_wake_new(exam->patient->target.socket, deadline_in_ms(OPEN_TIMEOUT_MS));
 	if (loop->beside)
 		TRY(loop->beside->start(loop->beside->user));
 	exam->start_unix_ns = clock_real_ns();
@@ -490,7 +490,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		if (!loop->stopping && !loop->ended_ns && now >= loop->window_end_ns)
 			TRY(loop_stop(loop));
 		if (now >= loop_knock_ns(loop))
-			knock_give(loop->knock);
+			stream_wake_give(loop->knock);
 		loop_let_go(loop);
 		loop_reopen(loop);
 		loop_drop_silent(loop);
@@ -536,7 +536,7 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 	struct err *err = loop_run(&loop, window_ms);
 	for (size_t i = 0; i < n; i++)
 		live_close(&loop.live[i]);
-	knock_free(loop.knock);
+	stream_wake_free(loop.knock);
 	fd_closep(&loop.pidfd);
 	if (!err)
 		exam_keep_window(exam);

@@ -2,7 +2,7 @@
 #include "attach/attach.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "exam/look.h"
+#include "exam/image_exam.h"
 #include "exam/own_code.h"
 #include "exam/profiler.h"
 #include "version.h"
@@ -118,7 +118,7 @@ static struct err *choose_core(struct exam *exam, enum way wanted)
 static void check_look(const struct exam *exam, struct way_check *check)
 {
 	char *fix = NULL;
-	CLEANUP(err_freep) struct err *err = check->open ? exam_look_check(exam, &fix) : NULL;
+	CLEANUP(err_freep) struct err *err = check->open ? exam_image_check(exam, &fix) : NULL;
 	if (!err)
 		return;
 	way_check_fini(check);

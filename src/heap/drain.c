@@ -16,7 +16,7 @@ struct state {
 	struct roots roots;
 	struct heap_outline outline;
 	struct heap_walk *walk;
-	struct way *way;	       /* who gets the objects, or NULL: the writer */
+	struct root_path *way;	       /* who gets the objects, or NULL: the writer */
 	struct addresses chosen;       /* of only_to */
 	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
 	bool cut_statics;	       /* of the object at hand */
@@ -115,7 +115,7 @@ static void write_types(struct state *s)
 static void put_refs(struct state *s, const uint64_t *refs, size_t n)
 {
 	if (s->way)
-		way_refs(s->way, refs, n);
+		root_path_refs(s->way, refs, n);
 	else
 		heapgraph_write_refs(s->writer, refs, n);
 }
@@ -152,7 +152,7 @@ static bool holds_statics(struct state *s, const struct heap_found *f)
 static void put_object(struct state *s, const struct heap_found *f)
 {
 	if (s->way)
-		way_object(s->way, f);
+		root_path_object(s->way, f);
 	else
 		heapgraph_write_object(s->writer, f->address, f->size, f->type->index, shape_of(s, f->type));
 	s->cut_statics = f->type->kind == HEAP_ARRAY && holds_statics(s, f);
@@ -184,10 +184,10 @@ static struct err *put_all(struct state *s)
 static struct err *put_way(struct state *s)
 {
 	struct heap_found f;
-	s->way = way_new(&s->roots, &s->outline);
+	s->way = root_path_new(&s->roots, &s->outline);
 	TRY(put_all(s));
-	TRY(way_find(s->way, s->drain->only_to, &s->chosen));
-	way_free(s->way);
+	TRY(root_path_find(s->way, s->drain->only_to, &s->chosen));
+	root_path_free(s->way);
 	s->way = NULL;
 	s->next_static = 0;
 	vec_each(address, &s->chosen)
@@ -269,7 +269,7 @@ struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, 
 	struct err *err = drain_all(s);
 	heapgraph_writer_free(s->writer);
 	heap_walk_free(s->walk);
-	way_free(s->way);
+	root_path_free(s->way);
 	vec_free(&s->chosen);
 	heap_outline_free(&s->outline);
 	roots_free(&s->roots);

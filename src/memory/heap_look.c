@@ -64,7 +64,7 @@ static void on_outline(void *user, struct heap *h, const struct heap_outline *ou
 	vec_free(&stacks);
 }
 
-static struct err *drain(void *user, struct look *look, struct buf *out)
+static struct err *drain(void *user, struct image_exam *look, struct buf *out)
 {
 	struct heap_look *seen = user;
 	struct heap_drain heap_drain_ = { .on_progress = on_progress, .on_outline = on_outline };
@@ -95,7 +95,7 @@ static struct err *drain_gcdump(void *user, const void *file, size_t len, struct
 	return NULL;
 }
 
-static struct err *drain_events(void *user, struct exam *exam, struct buf *out, struct look_facts *ret_facts)
+static struct err *drain_events(void *user, struct exam *exam, struct buf *out, struct image_exam_facts *ret_facts)
 {
 	uint32_t threads_unread = 0;
 	(void)user;
@@ -117,13 +117,13 @@ static struct err *take(void *user, struct cursor *in)
 
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part)
 {
-	struct look_part p = {
+	struct image_exam_part p = {
 		.name = part, .version = HEAP_LOOK_VERSION, .heap = true, .drain = drain, .take = take, .user = look
 	};
 	look->exam = exam;
 	p.drain_gcdump = look->on_done ? NULL : drain_gcdump;
 	p.drain_events = look->on_done ? NULL : drain_events;
-	TRY(exam_look(exam, &p));
+	TRY(exam_image(exam, &p));
 	look->facts = p.facts;
 	return NULL;
 }

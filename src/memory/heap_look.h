@@ -4,14 +4,14 @@
 
 #include "heap/drain.h"
 #include "model/heapgraph.h"
-#include "exam/look.h"
+#include "exam/image_exam.h"
 
 #define HEAP_LOOK_VERSION 1
 
 struct heap_look {
 	struct exam *exam;
 	struct heapgraph *graph;
-	struct look_facts facts;
+	struct image_exam_facts facts;
 	uint32_t threads_unread;
 	/* More than the graph, for those who want it. NULL = nothing. */
 	void (*on_object)(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number);
@@ -27,7 +27,7 @@ static inline bool heap_look_alive_only(const struct heap_look *look)
 {
 	return look->facts.gcdump || look->facts.events;
 }
-/* "How it was measured" beside look_how(): how much was walked, and what was not. */
+/* "How it was measured" beside image_exam_how(): how much was walked, and what was not. */
 void heap_look_how(struct report *report, const struct heap_look *look);
 
 /* What the memory of a living process is used for, from the text of /proc/PID/smaps. stacks: one address in each

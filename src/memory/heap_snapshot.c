@@ -596,7 +596,7 @@ static struct err *allowed(const struct exam *exam)
 		fmt_duration_ns(ms * 1000000).s, (unsigned long long)limit_ms, (unsigned long long)enough_ms);
 }
 
-struct err *heap_snapshot(struct exam *exam, struct buf *out, struct look_facts *facts)
+struct err *heap_snapshot(struct exam *exam, struct buf *out, struct image_exam_facts *facts)
 {
 	size_t before = out->len;
 	struct err *refused = allowed(exam);
@@ -606,11 +606,11 @@ struct err *heap_snapshot(struct exam *exam, struct buf *out, struct look_facts 
 		CLEANUP(told_heap_freep) struct told_heap *s = told_heap_new();
 		uint64_t lost = 0, bytes = 0;
 		exam_progress(exam, -1, "the runtime collects and tells of its heap");
-		*facts = (struct look_facts){ .events = true,
-					      .again = exam_runtime_major(exam) < STOPS_IN_PEACE,
-					      .at_ns = clock_mono_ns(),
-					      .at_unix_ns = clock_real_ns(),
-					      .attempts = attempt };
+		*facts = (struct image_exam_facts){ .events = true,
+						    .again = exam_runtime_major(exam) < STOPS_IN_PEACE,
+						    .at_ns = clock_mono_ns(),
+						    .at_unix_ns = clock_real_ns(),
+						    .attempts = attempt };
 		TRY(listen_once(exam, FIRST_BUFFER_MB << (attempt - 1), s, &lost, &bytes));
 		facts->pause_ns = s->pause_ns;
 		facts->life_ns = clock_mono_ns() - facts->at_ns;

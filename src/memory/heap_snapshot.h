@@ -5,10 +5,10 @@
  * every object that survives, and the first session is read meanwhile, so that the target need not hold all of it. It
  * knows no garbage, no generations and no fields, and the process stands still for as long as the telling takes. */
 
-#include "exam/look.h"
+#include "exam/image_exam.h"
 
 /* A heap graph into out; whole, or an error: events that are lost make it begin again with more room, a few times. */
-struct err *heap_snapshot(struct exam *exam, struct buf *out, struct look_facts *facts) MUST_USE;
+struct err *heap_snapshot(struct exam *exam, struct buf *out, struct image_exam_facts *facts) MUST_USE;
 
 /* ---- for tests ---- */
 

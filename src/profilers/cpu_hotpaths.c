@@ -6,7 +6,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "exam/cpu_budget.h"
-#include "sampling/hot.h"
+#include "sampling/sample_summary.h"
 #include "exam/profiler.h"
 #include "sampling/sampling.h"
 #include "report/flame_svg.h"
@@ -35,7 +35,7 @@
 struct cpu {
 	struct samples *samples;
 	struct sampling_facts facts;
-	struct line_list lines;
+	struct sample_line_list lines;
 	struct cpu_budget budget;
 };
 
@@ -43,7 +43,7 @@ static void cpu_free(void *state)
 {
 	struct cpu *c = state;
 	samples_free(c->samples);
-	line_list_free(&c->lines);
+	sample_line_list_free(&c->lines);
 	mem_free(c);
 }
 
@@ -69,7 +69,7 @@ static struct err *run(struct exam *exam)
 
 struct view {
 	const struct cpu *cpu;
-	struct hot *hot;
+	struct sample_summary *hot;
 	uint64_t window_ns;
 	double cores;	    /* busy, on average */
 	double started;	    /* cores that processes used which it started meanwhile */
@@ -132,7 +132,7 @@ static const char *finding_of(const struct view *v)
 		return kind == FRAME_JIT ? "jit-heavy" : collects_by_hand(v) ? "gc-induced" : "gc-heavy";
 	if (!has_names(v))
 		return "no-names";
-	const struct hot_site *top = v->hot->sites.n ? &v->hot->sites.v[0] : NULL;
+	const struct summary_site *top = v->hot->sites.n ? &v->hot->sites.v[0] : NULL;
 	if (top && top->frame != UINT32_MAX && share(v, top->weight) >= HOT_SHARE)
 		return "hot-path";
 	return top && top->frame == UINT32_MAX && share(v, top->weight) > 0.5 ? "outside-your-code" : "spread-out";
@@ -140,7 +140,7 @@ static const char *finding_of(const struct view *v)
 
 /* "A → B" or "A → B → crc32_z"; when no leaf has nearly all of it, what B calls: "A → B → Regex.IsMatch", or "A → B
  * (60 % in Regex.IsMatch)". */
-static void add_path(const struct view *v, const struct hot_site *site, struct rich *text)
+static void add_path(const struct view *v, const struct summary_site *site, struct rich *text)
 {
 	if (site->caller != UINT32_MAX) {
 		rich_code(text, frame_name(v, site->caller));
@@ -163,7 +163,7 @@ static void add_path(const struct view *v, const struct hot_site *site, struct r
 
 static void add_story(const struct view *v, const char *finding, struct rich *text)
 {
-	const struct hot_site *top = &v->hot->sites.v[0];
+	const struct summary_site *top = &v->hot->sites.v[0];
 	enum frame_kind kind = heavy_kind(v);
 	/* Before it stands what it did not get. */
 	bool wanted = str_eq(finding, "starved") || str_eq(finding, "throttled");
@@ -184,7 +184,7 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 		return;
 	}
 	if (!has_names(v)) {
-		const struct hot_method *most = &v->hot->methods.v[0];
+		const struct summary_method *most = &v->hot->methods.v[0];
 		bool managed = v->cpu->samples->frames.v[most->frame].kind == FRAME_OTHER;
 		rich_strong(text, "%s", fmt_percent(share(v, most->self)).s);
 		rich_text(text, managed ? " %s is managed code. Its methods" : " %s is in ", of);
@@ -356,7 +356,7 @@ static void add_methods(const struct view *v, struct report *report)
 
 static int by_total(const void *a, const void *b)
 {
-	const struct hot_method *x = a, *y = b;
+	const struct summary_method *x = a, *y = b;
 	return x->total > y->total ? -1 : x->total < y->total ? 1 : x->frame < y->frame ? -1 : 1;
 }
 
@@ -366,7 +366,7 @@ static void add_inclusive(const struct view *v, struct report *report)
 	report_column(t, "Method", VALUE_CODE, 0);
 	report_column(t, "With callees", VALUE_RATIO, COLUMN_BAR | COLUMN_MAIN);
 	report_column(t, "Self", VALUE_RATIO, 0);
-	VEC(struct hot_method) list = { 0 };
+	VEC(struct summary_method) list = { 0 };
 	vec_each(m, &v->hot->methods) {
 		if (v->cpu->samples->frames.v[m->frame].kind == FRAME_CODE)
 			vec_push(&list, *m);
@@ -567,14 +567,14 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 static void add_artifacts(struct exam *exam, const struct view *v)
 {
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
-	hot_folded(v->hot, MAX(v->cpu->facts.period, (uint64_t)1), &folded);
+	sample_summary_folded(v->hot, MAX(v->cpu->facts.period, (uint64_t)1), &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
 	flame_svg(v->hot->down, "CPU time", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 
 /* What the process used and its living threads did not, and no sample shows. */
-static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
+static uint64_t unseen_ns(const struct cpu *c, const struct sample_summary *hot)
 {
 	const struct sampling_facts *f = &c->facts;
 	if (f->cpu_ns == UINT64_MAX || f->by_events || f->by_agent || f->per_cpu || f->lost || c->samples->dropped)
@@ -591,7 +591,7 @@ static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct cpu *c = exam->state;
-	CLEANUP(hot_freep) struct hot *hot = hot_new(c->samples, 1);
+	CLEANUP(sample_summary_freep) struct sample_summary *hot = sample_summary_new(c->samples, 1);
 	struct view v = { .cpu = c,
 			  .hot = hot,
 			  .window_ns = exam->end_ns - exam->start_ns,

@@ -2,7 +2,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "memory/places.h"
+#include "memory/retention_sites.h"
 #include "exam/profiler.h"
 #include "memory/string_values.h"
 #include <stdlib.h>
@@ -38,7 +38,7 @@ struct place_sum {
 	double wasted;
 };
 struct findings {
-	struct places *places;
+	struct retention_sites *places;
 	VEC(struct ranked) order;	/* most wasted first */
 	VEC(struct share) shares;	/* by value, most copies first */
 	VEC(struct place_sum) by_place; /* most wasted first */
@@ -53,7 +53,7 @@ static double part(double of, double whole)
 
 static void findings_free(struct findings *f)
 {
-	places_free(f->places);
+	retention_sites_free(f->places);
 	vec_free(&f->order);
 	vec_free(&f->shares);
 	vec_free(&f->by_place);
@@ -99,7 +99,7 @@ static void find_places(const struct string_values *s, const struct heapgraph *g
 {
 	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
 	uint32_t k = 0;
-	f->places = places_new(g);
+	f->places = retention_sites_new(g);
 	for (uint32_t i = 0; i < g->n; i++) {
 		if (g->types.v[g->type[i]].kind != GRAPH_STRING)
 			continue;
@@ -110,7 +110,7 @@ static void find_places(const struct string_values *s, const struct heapgraph *g
 		f->string_bytes += (uint64_t)g->units[i] * 8;
 		if (!value || (value - 1 != asked && s->values.v[value - 1].copies < 2))
 			continue;
-		uint32_t place = places_of(f->places, i);
+		uint32_t place = retention_sites_of(f->places, i);
 		bool fresh;
 		uint64_t *at = map_u64_put(&index, (uint64_t)value << 32 | place, &fresh);
 		if (fresh) {
@@ -133,7 +133,7 @@ static int worst_place_first(const void *a, const void *b)
 /* One copy of each value has to be: no place is better than another for it, so each carries its part. */
 static void sum_places(const struct string_values *s, struct findings *f)
 {
-	for (uint32_t i = 0; i < places_count(f->places); i++)
+	for (uint32_t i = 0; i < retention_sites_count(f->places); i++)
 		vec_push(&f->by_place, (struct place_sum){ .place = i });
 	vec_each(share, &f->shares) {
 		const struct string_value *v = &s->values.v[share->value];
@@ -192,8 +192,8 @@ static void say_place(const struct findings *f, struct rich *v)
 	CLEANUP(buf_free) struct buf field = { 0 }, holder = { 0 };
 	if (!top || top->wasted < MAIN_SHARE * (double)f->wasted)
 		return;
-	place_field(f->places, top->place, &field);
-	place_holder(f->places, top->place, &holder);
+	retention_site_field(f->places, top->place, &field);
+	retention_site_holder(f->places, top->place, &holder);
 	rich_text(v, " %s of that is in ", fmt_percent(part(top->wasted, (double)f->wasted)).s);
 	rich_code(v, buf_cstr(&field));
 	if (holder.len) {
@@ -253,7 +253,7 @@ static void add_lines(const struct findings *f, uint32_t value, struct report_ro
 			rest += shares[i].copies;
 			continue;
 		}
-		place_name(f->places, shares[i].place, &name);
+		retention_site_name(f->places, shares[i].place, &name);
 		report_row_line(row, VALUE_CODE, buf_cstr(&name), fmt_count(shares[i].copies).s);
 	}
 	if (rest) {
@@ -316,8 +316,8 @@ static void add_places(const struct findings *f, struct report *report)
 			rest.wasted += p->wasted;
 			continue;
 		}
-		place_field(f->places, p->place, &field);
-		place_holder(f->places, p->place, &holder);
+		retention_site_field(f->places, p->place, &field);
+		retention_site_holder(f->places, p->place, &holder);
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(p->values),
 							V_COUNT(p->copies), V_BYTES((uint64_t)(p->wasted + 0.5)),
@@ -372,8 +372,8 @@ static void add_paths(const struct findings *f, const struct share *shares, size
 			rest += shares[i].copies;
 			continue;
 		}
-		place_field(f->places, shares[i].place, &field);
-		place_path(f->places, shares[i].example, &path);
+		retention_site_field(f->places, shares[i].place, &field);
+		retention_site_path(f->places, shares[i].example, &path);
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(shares[i].copies) });
 		report_row_line(row, VALUE_CODE, buf_cstr(&path), NULL);
@@ -402,7 +402,7 @@ static void say_asked(const struct string_values *s, const struct findings *f, u
 	rich_strong(verdict, "%s, %s in all", fmt_plural(v->copies, "time", "times").s, fmt_bytes(v->bytes).s);
 	if (n) {
 		CLEANUP(buf_free) struct buf path = { 0 };
-		place_path(f->places, shares[0].example, &path);
+		retention_site_path(f->places, shares[0].example, &path);
 		rich_text(verdict, "; %s by ", n == 1 ? "all" : fmt_count(shares[0].copies).s);
 		rich_code(verdict, buf_cstr(&path));
 	}
@@ -445,7 +445,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_values(&s->strings, &f, &w, (size_t)params_int(exam->params, "top_count"), report);
 		add_places(&f, report);
 	}
-	look_how(report, &s->look.facts, 1);
+	image_exam_how(report, &s->look.facts, 1);
 	heap_look_how(report, &s->look);
 	if (f.garbage)
 		report_how(report, "Garbage", V_COUNT(f.garbage), "further copies that nobody holds; not counted");

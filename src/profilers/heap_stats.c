@@ -377,7 +377,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (!elsewhere)
 		add_areas(g, report);
 	add_gcdump(exam, g, report);
-	look_how(report, &look->facts, 1);
+	image_exam_how(report, &look->facts, 1);
 	heap_look_how(report, look);
 	vec_free(&sums);
 	return NULL;

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
-#include "sampling/hot.h"
+#include "sampling/sample_summary.h"
 #include "exam/profiler.h"
 #include "sampling/sampling.h"
 #include "sampling/switches.h"
@@ -501,11 +501,11 @@ static void add_flame(struct exam *exam, const struct off *o, struct report *rep
 				vec_push(&yours.list, *x);
 		}
 	}
-	CLEANUP(hot_freep) struct hot *hot = hot_new(&yours, UINT64_MAX);
+	CLEANUP(sample_summary_freep) struct sample_summary *hot = sample_summary_new(&yours, UINT64_MAX);
 	if (hot->weight)
 		report_flame(report, "Flame graph of the waiting", hot->down, VALUE_NS);
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
-	hot_folded(hot, 1000, &folded);
+	sample_summary_folded(hot, 1000, &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
 	flame_svg(hot->down, "Time waited", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);

@@ -3,9 +3,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "memory/places.h"
+#include "memory/retention_sites.h"
 #include "exam/profiler.h"
-#include "memory/room.h"
+#include "memory/collection_usage.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static const struct {
 
 struct state {
 	struct heap_look look;
-	struct room room;
+	struct collection_usage room;
 };
 
 /* Objects of one type that waste in the same way and are kept in the same field. */
@@ -44,8 +44,8 @@ struct group {
 };
 struct findings {
 	const struct heapgraph *g;
-	const struct room *room;
-	struct places *places;
+	const struct collection_usage *room;
+	struct retention_sites *places;
 	uint8_t *claimed; /* by object: belongs to a collection */
 	struct map_u64 index;
 	VEC(struct group) groups; /* most wasted first */
@@ -60,7 +60,7 @@ static double part(double of, double whole)
 
 static void findings_free(struct findings *f)
 {
-	places_free(f->places);
+	retention_sites_free(f->places);
 	mem_free(f->claimed);
 	map_u64_free(&f->index);
 	vec_free(&f->groups);
@@ -70,7 +70,7 @@ static void findings_free(struct findings *f)
 
 static void add(struct findings *f, enum waste waste, uint32_t object, uint64_t used, uint64_t room, double wasted)
 {
-	uint32_t type = f->g->type[object], place = places_of(f->places, object);
+	uint32_t type = f->g->type[object], place = retention_sites_of(f->places, object);
 	bool fresh;
 	uint64_t *at = map_u64_put(&f->index, ((uint64_t)type * WASTES + waste) << 32 | place, &fresh);
 	if (fresh) {
@@ -108,8 +108,8 @@ static uint64_t spare(const struct findings *f, uint32_t array, uint64_t used)
 
 static bool is_array(const struct findings *f, uint32_t object)
 {
-	uint32_t role = object != GRAPH_NONE ? f->room->types[f->g->type[object]].role : ROOM_NONE;
-	return role == ROOM_ARRAY || role == ROOM_REFS;
+	uint32_t role = object != GRAPH_NONE ? f->room->types[f->g->type[object]].role : USAGE_NONE;
+	return role == USAGE_ARRAY || role == USAGE_REFS;
 }
 
 static uint32_t array_in(const struct findings *f, uint32_t object, const char *field)
@@ -124,10 +124,10 @@ static uint32_t array_in(const struct findings *f, uint32_t object, const char *
 	return GRAPH_NONE;
 }
 
-static void look_at_collection(struct findings *f, uint32_t object, const struct room_rule *rule)
+static void look_at_collection(struct findings *f, uint32_t object, const struct collection_rule *rule)
 {
 	uint64_t n = f->room->numbers[object], room = 0, used = 0, spared = 0;
-	for (size_t i = 0; i < ROOM_ARRAYS && rule->arrays[i]; i++) {
+	for (size_t i = 0; i < USAGE_ARRAYS && rule->arrays[i]; i++) {
 		uint32_t array = array_in(f, object, rule->arrays[i]);
 		if (array == GRAPH_NONE)
 			continue;
@@ -162,14 +162,14 @@ static void look_at_array(struct findings *f, uint32_t array, uint32_t role)
 		add(f, WASTE_EMPTY, array, 0, 0, (double)size_of(f, array));
 		return;
 	}
-	if (role == ROOM_REFS)
+	if (role == USAGE_REFS)
 		used = MIN(8ull * (f->g->first[array + 1] - f->g->first[array]), room);
 	else
 		used = room - MIN((uint64_t)f->room->numbers[array], room);
 	empty = room - used;
-	if (empty < (role == ROOM_REFS ? 8 * MIN_NULLS : MIN_ZEROS) || used * 2 >= room)
+	if (empty < (role == USAGE_REFS ? 8 * MIN_NULLS : MIN_ZEROS) || used * 2 >= room)
 		return;
-	add(f, role == ROOM_REFS ? WASTE_NULLS : WASTE_ZEROS, array, used, room,
+	add(f, role == USAGE_REFS ? WASTE_NULLS : WASTE_ZEROS, array, used, room,
 	    (double)(used ? spare(f, array, used) : size_of(f, array)));
 }
 
@@ -179,11 +179,11 @@ static void look_at_boxes(struct findings *f)
 	const struct heapgraph *g = f->g;
 	uint32_t *copies = mem_zalloc(((size_t)f->room->n_boxes + 1) * sizeof(*copies));
 	for (uint32_t i = 0; i < g->n; i++)
-		if (f->room->types[g->type[i]].role == ROOM_BOX && heapgraph_reached(g, i))
+		if (f->room->types[g->type[i]].role == USAGE_BOX && heapgraph_reached(g, i))
 			copies[f->room->numbers[i]]++;
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t value = f->room->numbers[i];
-		if (f->room->types[g->type[i]].role != ROOM_BOX || !value || copies[value] < 2 ||
+		if (f->room->types[g->type[i]].role != USAGE_BOX || !value || copies[value] < 2 ||
 		    !heapgraph_reached(g, i))
 			continue;
 		add(f, WASTE_BOXES, i, 0, 0, (double)size_of(f, i) * (copies[value] - 1) / copies[value]);
@@ -202,17 +202,17 @@ static int most_wasted_first(const void *a, const void *b)
 static void find(struct findings *f)
 {
 	const struct heapgraph *g = f->g;
-	f->places = places_new(g);
+	f->places = retention_sites_new(g);
 	f->claimed = mem_zalloc((size_t)g->n + 1);
 	f->heap = g->reached_units * 8;
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t role = f->room->types[g->type[i]].role;
-		if (role >= ROOM_COLLECTION && heapgraph_reached(g, i))
-			look_at_collection(f, i, &room_rules[role - ROOM_COLLECTION]);
+		if (role >= USAGE_COLLECTION && heapgraph_reached(g, i))
+			look_at_collection(f, i, &collection_rules[role - USAGE_COLLECTION]);
 	}
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t role = f->room->types[g->type[i]].role;
-		if ((role == ROOM_ARRAY || role == ROOM_REFS) && !f->claimed[i] && heapgraph_reached(g, i))
+		if ((role == USAGE_ARRAY || role == USAGE_REFS) && !f->claimed[i] && heapgraph_reached(g, i))
 			look_at_array(f, i, role);
 	}
 	look_at_boxes(f);
@@ -240,7 +240,7 @@ static void say_group(const struct findings *f, const struct group *group, struc
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, field = { 0 };
 	what(f, group, &name);
-	place_field(f->places, group->place, &field);
+	retention_site_field(f->places, group->place, &field);
 	rich_text(v, "%s ", fmt_count(group->objects).s);
 	rich_code(v, buf_cstr(&name));
 	rich_text(v, " in ");
@@ -288,8 +288,8 @@ static void add_group(const struct findings *f, const struct group *group, struc
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, field = { 0 }, holder = { 0 };
 	what(f, group, &name);
-	place_field(f->places, group->place, &field);
-	place_holder(f->places, group->place, &holder);
+	retention_site_field(f->places, group->place, &field);
+	retention_site_holder(f->places, group->place, &holder);
 	struct value full = group->waste == WASTE_BOXES || !group->room
 				    ? V_NONE
 				    : V_RATIO(part((double)group->used, (double)group->room));
@@ -351,7 +351,7 @@ static void add_kinds(const struct findings *f, struct report *report)
 static struct err *run(struct exam *exam)
 {
 	struct state *s = exam->state = mem_zalloc(sizeof(*s));
-	room_watch(&s->room, &s->look);
+	collection_usage_watch(&s->room, &s->look);
 	return heap_look(&s->look, exam, "heap");
 }
 
@@ -368,7 +368,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		report_details(report);
 		add_kinds(&f, report);
 	}
-	look_how(report, &s->look.facts, 1);
+	image_exam_how(report, &s->look.facts, 1);
 	heap_look_how(report, &s->look);
 	return NULL;
 }
@@ -377,7 +377,7 @@ static void free_state(void *state)
 {
 	struct state *s = state;
 	heap_look_fini(&s->look);
-	room_fini(&s->room);
+	collection_usage_fini(&s->room);
 	mem_free(s);
 }
 

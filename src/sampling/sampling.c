@@ -23,7 +23,7 @@ static void hit_line(struct sampling *g, const struct record *r)
 	uint64_t address = u->n && r->has_regs ? u->ips[0] : 0;
 	const struct method *m = address ? methods_find(g->methods, address) : NULL;
 	if (m && method_kind(m->space) == FRAME_CODE)
-		lines_hit(g->lines, m, address, sampling_method_frame(g, m), r->period);
+		sample_lines_hit(g->lines, m, address, sampling_method_frame(g, m), r->period);
 }
 
 static void on_sample(struct sampling *g, const struct record *r)
@@ -68,7 +68,7 @@ static void on_code(void *user, const struct nettrace_event *event)
 	if (g->single_file)
 		jit_marks_event(&g->jit, event);
 	if (g->lines)
-		lines_event(g->lines, event);
+		sample_lines_event(g->lines, event);
 }
 
 /* All code there is. Asked for when the stream of new code is open, so that nothing falls in between; to ask again when
@@ -79,7 +79,7 @@ static struct err *list_code(struct sampling *g, const char *part)
 	s.name = part;
 	s.event = on_code;
 	s.user = g;
-	s.rundown = g->lines ? LINES_KEYWORDS : s.rundown;
+	s.rundown = g->lines ? SAMPLE_LINES_KEYWORDS : s.rundown;
 	exam_progress(g->exam, -1, "asking for method names");
 	return exam_rundown(g->exam, &s);
 }
@@ -260,8 +260,8 @@ static struct err *finish(struct sampling *g)
 	if (g->single_file && !g->switches)
 		jit_marks_apply(&g->jit, g->samples, g->gc.runtime, g->exam->start_ns);
 	if (g->lines && g->facts->named && !g->exam->cancelled) {
-		lines_resolve(g->lines, g->exam, g->options->lines);
-		lines_save(g->options->lines, g->samples, g->exam);
+		sample_lines_resolve(g->lines, g->exam, g->options->lines);
+		sample_lines_save(g->options->lines, g->samples, g->exam);
 	}
 	g->facts->kernel = f.kernel;
 	g->facts->kernel_names |= !g->kernel_seen;
@@ -313,7 +313,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, sampling_find_method, g);
 	if (options->lines)
-		g->lines = lines_new();
+		g->lines = sample_lines_new();
 	if (options->kind == SAMPLER_SWITCHES)
 		g->switches = switches_new(g->samples, 0);
 	facts->cpu_ns = UINT64_MAX;
@@ -330,7 +330,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	streams[0].event = on_code;
 	streams[0].user = g;
 	struct ipc_provider code = streams[0].providers[0];
-	code.keywords |= options->lines ? LINES_KEYWORDS : 0;
+	code.keywords |= options->lines ? SAMPLE_LINES_KEYWORDS : 0;
 	streams[0].providers = &code;
 	g->compiled = &streams[0];
 	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
@@ -350,7 +350,7 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	sampler_free(g->sampler);
 	agent_source_free(g->agent);
 	switches_free(g->switches);
-	lines_free(g->lines);
+	sample_lines_free(g->lines);
 	mem_free(g->stack);
 	unwinder_free(g->unwinder);
 	kernel_free(g->kernel);
@@ -378,7 +378,7 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
 		TRY(recorded_samples(exam->recording, ret, ret_facts));
 		if (options->lines)
-			lines_load(exam, *ret, options->lines);
+			sample_lines_load(exam, *ret, options->lines);
 		return NULL;
 	}
 	if (exam->way != WAY_EVENTS) {

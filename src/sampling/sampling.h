@@ -6,7 +6,7 @@
  * else works. Stacks are unwound while it runs; copies of them are not kept. */
 
 #include "exam/exam.h"
-#include "sampling/lines.h"
+#include "sampling/sample_lines.h"
 #include "sampling/samples.h"
 #include "sampler/sampler.h"
 
@@ -21,7 +21,7 @@ struct sampling_options {
 	 * list. now_ns is since the window's start. */
 	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);
 	void *user;
-	struct line_list *lines; /* where to put the lines of source that samples stand at; NULL = not wanted */
+	struct sample_line_list *lines; /* where to put the lines of source that samples stand at; NULL = not wanted */
 };
 
 /* What came of it; saved with the recording. */

@@ -11,8 +11,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "exam/events.h"
-#include "sampling/gc_marks.h"
-#include "sampling/jit_marks.h"
+#include "sampling/gc_frames.h"
+#include "sampling/jit_frames.h"
 #include "sampling/sampling.h"
 #include "sampling/switches.h"
 #include "sampler/unwind.h"
@@ -70,7 +70,7 @@ struct sampling {
 	struct map_u64 children_index;	 /* pid -> index in it + 1 */
 	uint64_t exec_ns;		 /* when it became another program, or 0: what comes later is not its own */
 	struct switches *switches;	 /* off-CPU only */
-	struct lines *lines;		 /* when wanted */
+	struct sample_lines *lines;	 /* when wanted */
 	double rate;			 /* of its switches, a second */
 	uint64_t rate_ns, rate_switches; /* when that was last looked at */
 	struct map_u64 first_runs;	 /* thread id -> how often it had been on a cpu when it started */

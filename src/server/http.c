@@ -628,7 +628,7 @@ void http_stop(struct http *http)
 	atomic_store(&http->stopping, true);
 	jobs_free(http->server->jobs);
 	http->server->jobs = NULL;
-	live_free(http->server->live);
+	sse_free(http->server->live);
 	http->server->live = NULL;
 	if (http->local_fd >= 0)
 		local_remove(http->server->home, http->port);

@@ -159,7 +159,7 @@ static void take_all(struct vitals *v)
 	pthread_mutex_unlock(&v->lock);
 	jsonw_array_end(&w);
 	patients_done(v->server->patients, view);
-	live_tell_vitals(v->server->live, buf_cstr(&text));
+	sse_tell_vitals(v->server->live, buf_cstr(&text));
 }
 
 static void *thread(void *user)
@@ -173,7 +173,7 @@ static void *thread(void *user)
 		take_all(v);
 		next.tv_sec += EVERY_S;
 		pthread_mutex_lock(&v->lock);
-		if (live_vitals_listeners(v->server->live))
+		if (sse_vitals_listeners(v->server->live))
 			v->asked_ns = clock_mono_ns();
 		while (!v->stopping && !pthread_cond_timedwait(&v->wake, &v->lock, &next))
 			;

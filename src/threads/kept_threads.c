@@ -139,7 +139,7 @@ static void write_kept(const struct kept_threads *k, struct buf *out)
 	}
 }
 
-void kept_threads_drain(struct look *look, struct buf *out)
+void kept_threads_drain(struct image_exam *look, struct buf *out)
 {
 	struct kept_threads kept = { 0 };
 	struct dac_threads threads = { 0 };

@@ -1,7 +1,7 @@
 #pragma once
 /* Thread objects whose thread has ended, and which static fields keep them. */
 
-#include "exam/look.h"
+#include "exam/image_exam.h"
 
 struct kept_holder {
 	char *name; /* "Shop.Jobs.History.Finished" */
@@ -14,5 +14,5 @@ struct kept_threads {
 };
 void kept_threads_free(struct kept_threads *k);
 /* Looks for them from static fields, a few steps deep; what cannot be read is left out. */
-void kept_threads_drain(struct look *look, struct buf *out);
+void kept_threads_drain(struct image_exam *look, struct buf *out);
 struct err *kept_threads_take(struct kept_threads *ret, struct cursor *in) MUST_USE;
