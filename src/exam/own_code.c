@@ -21,21 +21,21 @@
 static const char *const fact_keys[] = { [WHOSE_YOURS] = "yours", [WHOSE_PACKAGE] = "packages" };
 
 /* Where the program's files are: a folder below its root, or one file. */
-struct program {
+struct own_program {
 	char root[64];
 	char *folder;
 	int bundle_fd;
 	struct bundle bundle;
 };
 
-struct type {
+struct own_type {
 	uint32_t space, name;
 };
 /* The types of the assemblies, gathered first: a namespace may be of several. */
 struct types {
 	struct strtab texts;
 	VEC(uint8_t) in; /* by text, of namespaces: bit = whose */
-	VEC(struct type) list[WHOSE_PACKAGE + 1];
+	VEC(struct own_type) list[WHOSE_PACKAGE + 1];
 	enum whose reading;
 };
 
@@ -53,7 +53,7 @@ static void add_type(void *user, const char *space, const char *name)
 	/* "<Module>" and what else compilers make. */
 	if (*name == '<' || t->list[t->reading].n >= TYPES_MAX)
 		return;
-	struct type type = { text_id(t, space, strlen(space)), text_id(t, name, strcspn(name, "`")) };
+	struct own_type type = { text_id(t, space, strlen(space)), text_id(t, name, strcspn(name, "`")) };
 	t->in.v[type.space] |= (uint8_t)(1u << t->reading);
 	vec_push(&t->list[t->reading], type);
 }
@@ -100,7 +100,7 @@ static bool whose_assembly(const struct deps *deps, const struct deps_entry *e, 
 
 /* --- files of the program --- */
 
-static struct err *read_assembly(const struct program *p, const char *name, struct types *t)
+static struct err *read_assembly(const struct own_program *p, const char *name, struct types *t)
 {
 	CLEANUP(mem_freep)
 	char *file = mem_printf("%s%s%s.dll", p->folder ? p->folder : "", p->folder ? "/" : "", name);
@@ -122,7 +122,7 @@ static struct err *read_assembly(const struct program *p, const char *name, stru
 	return assembly_types(&(struct assembly_file){ fd, 0, (uint64_t)st.st_size }, add_type, t);
 }
 
-static struct err *read_deps(const struct program *p, const char *entry, struct deps *ret)
+static struct err *read_deps(const struct own_program *p, const char *entry, struct deps *ret)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	CLEANUP(mem_freep)
@@ -142,7 +142,7 @@ static struct err *read_deps(const struct program *p, const char *entry, struct 
 }
 
 /* Its entry assembly is mapped; where it is not, it is part of the program. */
-static struct err *find_program(pid_t pid, const char *entry, struct program *ret)
+static struct err *find_program(pid_t pid, const char *entry, struct own_program *ret)
 {
 	char path[64];
 	CLEANUP(buf_free) struct buf maps = { 0 };
@@ -162,7 +162,7 @@ static struct err *find_program(pid_t pid, const char *entry, struct program *re
 	return bundle_open(ret->bundle_fd, &ret->bundle);
 }
 
-static void gather(const struct program *p, const struct deps *deps, struct whose_names *names)
+static void gather(const struct own_program *p, const struct deps *deps, struct whose_names *names)
 {
 	struct types t = { 0 };
 	vec_each(e, deps) {
@@ -182,7 +182,7 @@ static void gather(const struct program *p, const struct deps *deps, struct whos
 }
 
 /* NULL: it does not say. */
-static struct whose_names *read_names(const struct program *p, const char *entry)
+static struct whose_names *read_names(const struct own_program *p, const char *entry)
 {
 	struct deps deps = { 0 };
 	struct whose_names *names = NULL;
@@ -198,7 +198,7 @@ static struct whose_names *read_names(const struct program *p, const char *entry
 
 static struct whose_names *read_process(const struct patient *patient)
 {
-	struct program p = { .bundle_fd = -1 };
+	struct own_program p = { .bundle_fd = -1 };
 	const char *entry = patient->info.entry_assembly;
 	if (!patient->target.pid || str_empty(entry) || strchr(entry, '/'))
 		return NULL;
@@ -218,7 +218,7 @@ static struct whose_names *read_beside(const char *assembly)
 		return NULL;
 	CLEANUP(mem_freep) char *folder = file_folder(assembly);
 	CLEANUP(mem_freep) char *entry = mem_strndup(slash + 1, strlen(slash + 1) - strlen(".dll"));
-	return read_names(&(struct program){ .folder = folder, .bundle_fd = -1 }, entry);
+	return read_names(&(struct own_program){ .folder = folder, .bundle_fd = -1 }, entry);
 }
 
 void own_code_learn(const struct patient *patient)

@@ -10,13 +10,13 @@
 #define FRAMES_EACH_MAX 128
 #define LINES_MAX 20
 
-struct entry {
+struct stack_entry {
 	uint32_t first, n;
 	uint32_t next; /* with the same hash; STACKS_NONE ends */
 };
 
 struct stacks {
-	VEC(struct entry) entries;
+	VEC(struct stack_entry) entries;
 	VEC(uint64_t) frames;
 	struct map_u64 by_hash;	   /* -> entry index */
 	struct map_u64 by_address; /* -> name id + 1 */
@@ -46,7 +46,7 @@ void stacks_free(struct stacks *s)
 	mem_free(s);
 }
 
-static bool same(const struct stacks *s, const struct entry *e, const uint64_t *frames, size_t n)
+static bool same(const struct stacks *s, const struct stack_entry *e, const uint64_t *frames, size_t n)
 {
 	return e->n == n && !memcmp(&s->frames.v[e->first], frames, n * sizeof(*frames));
 }
@@ -67,7 +67,7 @@ uint32_t stacks_add(struct stacks *s, const struct nettrace_event *event)
 		if (same(s, &s->entries.v[i], frames, n))
 			return i;
 	}
-	struct entry entry = { .first = (uint32_t)s->frames.n, .n = (uint32_t)n, .next = (uint32_t)*head };
+	struct stack_entry entry = { .first = (uint32_t)s->frames.n, .n = (uint32_t)n, .next = (uint32_t)*head };
 	for (size_t i = 0; i < n; i++)
 		vec_push(&s->frames, frames[i]);
 	*head = s->entries.n;
@@ -112,7 +112,7 @@ static uint32_t name_of(struct stacks *s, struct methods *methods, uint64_t addr
 
 struct stack_frame stacks_frame(struct stacks *s, struct methods *methods, uint32_t id, size_t i)
 {
-	const struct entry *e = &s->entries.v[id];
+	const struct stack_entry *e = &s->entries.v[id];
 	/* All but the leaf are return addresses: the call is just before. */
 	uint32_t name = name_of(s, methods, s->frames.v[e->first + i] - (i ? 1 : 0));
 	const char *space = strtab_get(&s->names, s->spaces.v[name]);

@@ -8,7 +8,7 @@
 #define MAX_NESTING 8 /* of structures in an object */
 #define MAX_SLOTS 4096
 
-struct state {
+struct drain_state {
 	struct heap *h;
 	struct dac *dac;
 	struct heap_drain *drain;
@@ -41,7 +41,7 @@ static size_t slots_of(struct heap *h, const struct heap_type *type, uint32_t sl
 	return n;
 }
 
-static struct graph_type *shape_of(struct state *s, const struct heap_type *type)
+static struct graph_type *shape_of(struct drain_state *s, const struct heap_type *type)
 {
 	while (s->shapes.n <= type->index)
 		vec_push(&s->shapes, (struct graph_type){ 0 });
@@ -67,8 +67,8 @@ static struct graph_type *shape_of(struct state *s, const struct heap_type *type
 }
 
 /* Names the slots that lie in the fields of a type; those in structures as "outer.inner". */
-static void name_slots(struct state *s, const struct heap_type *type, uint32_t base, const char *prefix, unsigned depth,
-		       const uint32_t *slots, size_t n, const char **names)
+static void name_slots(struct drain_state *s, const struct heap_type *type, uint32_t base, const char *prefix,
+		       unsigned depth, const uint32_t *slots, size_t n, const char **names)
 {
 	struct heap_fields fields = heap_fields(s->h, type);
 	for (size_t i = 0; i < fields.n; i++) {
@@ -90,7 +90,7 @@ static void name_slots(struct state *s, const struct heap_type *type, uint32_t b
 	}
 }
 
-static void write_types(struct state *s)
+static void write_types(struct drain_state *s)
 {
 	size_t n;
 	const uint32_t *order = heapgraph_type_order(s->writer, &n);
@@ -112,7 +112,7 @@ static void write_types(struct state *s)
 
 /* ---- objects ---- */
 
-static void put_refs(struct state *s, const uint64_t *refs, size_t n)
+static void put_refs(struct drain_state *s, const uint64_t *refs, size_t n)
 {
 	if (s->way)
 		root_path_refs(s->way, refs, n);
@@ -122,7 +122,7 @@ static void put_refs(struct state *s, const uint64_t *refs, size_t n)
 
 static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 {
-	struct state *s = user;
+	struct drain_state *s = user;
 	if (!s->cut_statics) {
 		put_refs(s, refs, n);
 		return;
@@ -141,7 +141,7 @@ static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 }
 
 /* Does the array hold static fields? Asked in order of addresses. */
-static bool holds_statics(struct state *s, const struct heap_found *f)
+static bool holds_statics(struct drain_state *s, const struct heap_found *f)
 {
 	const struct heap_statics *statics = &s->roots.statics;
 	while (s->next_static < statics->n && statics->v[s->next_static].slot < f->address)
@@ -149,7 +149,7 @@ static bool holds_statics(struct state *s, const struct heap_found *f)
 	return s->next_static < statics->n && statics->v[s->next_static].slot < f->address + f->size;
 }
 
-static void put_object(struct state *s, const struct heap_found *f)
+static void put_object(struct drain_state *s, const struct heap_found *f)
 {
 	if (s->way)
 		root_path_object(s->way, f);
@@ -159,7 +159,7 @@ static void put_object(struct state *s, const struct heap_found *f)
 	heap_walk_refs(s->walk, f, on_refs, s);
 }
 
-static struct err *put_all(struct state *s)
+static struct err *put_all(struct drain_state *s)
 {
 	struct heap_found f;
 	uint64_t whole = 0, done = 0, n = 0;
@@ -181,7 +181,7 @@ static struct err *put_all(struct state *s)
 	return NULL;
 }
 
-static struct err *put_way(struct state *s)
+static struct err *put_way(struct drain_state *s)
 {
 	struct heap_found f;
 	s->way = root_path_new(&s->roots, &s->outline);
@@ -198,7 +198,7 @@ static struct err *put_way(struct state *s)
 
 /* ---- all of it ---- */
 
-static struct err *make_outline(struct state *s)
+static struct err *make_outline(struct drain_state *s)
 {
 	struct dac_heaps heaps = { 0 };
 	struct dac_segments segments = { 0 };
@@ -212,7 +212,7 @@ static struct err *make_outline(struct state *s)
 	return err;
 }
 
-static void write_facts(struct state *s)
+static void write_facts(struct drain_state *s)
 {
 	struct heap_health health = heap_walk_health(s->walk);
 	struct graph_facts f = s->drain->memory;
@@ -235,7 +235,7 @@ static void write_facts(struct state *s)
 	heapgraph_write_facts(s->writer, &f);
 }
 
-static struct err *drain_all(struct state *s)
+static struct err *drain_all(struct drain_state *s)
 {
 	if (!heap_facts(s->h)->heap_valid)
 		return err_new(ERR_BUSY, "a garbage collection was at work: its heap is in disorder");
@@ -261,7 +261,7 @@ static struct err *drain_all(struct state *s)
 
 struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, struct buf *out)
 {
-	struct state *s = mem_zalloc(sizeof(*s));
+	struct drain_state *s = mem_zalloc(sizeof(*s));
 	s->h = h;
 	s->dac = d;
 	s->drain = drain;

@@ -10,7 +10,7 @@
 #define UNITS_AN_OBJECT 64
 #define AHEAD 8
 
-struct met {
+struct root_met {
 	uint32_t object, from; /* from: the one that leads there, by its place in the list; NONE = a root does */
 };
 
@@ -27,7 +27,7 @@ struct root_path {
 	uint64_t last, loader; /* the last object, and what it keeps alive by its type */
 	bool full;	       /* there are more references than can be counted */
 	/* While it searches: */
-	VEC(struct met) met;
+	VEC(struct root_met) met;
 	uint64_t *seen; /* a bit an object */
 };
 
@@ -150,7 +150,7 @@ static void meet(struct root_path *w, uint32_t object, uint32_t from)
 	if (object == NONE || w->seen[object / 64] >> object % 64 & 1)
 		return;
 	w->seen[object / 64] |= (uint64_t)1 << object % 64;
-	vec_push(&w->met, ((struct met){ object, from }));
+	vec_push(&w->met, ((struct root_met){ object, from }));
 }
 
 /* Has it been met? Then it is the last of them. */

@@ -17,13 +17,13 @@
 /* ---- the pool ---- */
 
 /* Things counted by what they are. */
-struct kind {
+struct queue_kind {
 	const char *name;
 	uint64_t n, first; /* first: one of them */
 };
 struct kinds {
 	struct strtab names;
-	VEC(struct kind) v; /* by string */
+	VEC(struct queue_kind) v; /* by string */
 };
 
 static void kinds_free(struct kinds *k)
@@ -36,13 +36,13 @@ static void count_kind(struct kinds *k, const struct buf *name, uint64_t object)
 {
 	uint32_t id = strtab_add(&k->names, name->len ? name->data : "?", name->len ? name->len : 1);
 	if (id == k->v.n)
-		vec_push(&k->v, ((struct kind){ .first = object }));
+		vec_push(&k->v, ((struct queue_kind){ .first = object }));
 	k->v.v[id].n++;
 }
 
 static int most_first(const void *a, const void *b)
 {
-	const struct kind *x = a, *y = b;
+	const struct queue_kind *x = a, *y = b;
 	return x->n > y->n ? -1 : x->n < y->n;
 }
 

@@ -95,19 +95,19 @@ struct err *inspect_locks(struct inspect *in, const char *const *words, size_t n
 
 /* ---- tasks ---- */
 
-struct group {
+struct chain_group {
 	const struct heap_type *machine;
 	int64_t state;
 	uint64_t n, first;
 };
-struct groups { /* a VEC */
-	struct group *v;
+struct chain_groups { /* a VEC */
+	struct chain_group *v;
 	size_t n, cap;
 };
 
 #define TASK_DONE 0x01600000 /* ran to its end, faulted, cancelled */
 
-static void take_task(struct inspect *in, uint64_t object, struct groups *groups)
+static void take_task(struct inspect *in, uint64_t object, struct chain_groups *groups)
 {
 	struct heap_value box, machine;
 	int64_t flags = 0, state = -1;
@@ -124,17 +124,17 @@ static void take_task(struct inspect *in, uint64_t object, struct groups *groups
 			g->n++;
 			return;
 		}
-	vec_push(groups, ((struct group){ machine.type, state, 1, object }));
+	vec_push(groups, ((struct chain_group){ machine.type, state, 1, object }));
 }
 
 static int by_count(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct chain_group *x = a, *y = b;
 	return x->n > y->n ? -1 : x->n < y->n;
 }
 
 /* The source line of an await: the state is its number, the PDB knows where in MoveNext it stands. */
-static void add_await(struct inspect *in, const struct group *g, struct buf *out)
+static void add_await(struct inspect *in, const struct chain_group *g, struct buf *out)
 {
 	struct dac_type_methods methods = { 0 };
 	struct pdb *pdb = g->state >= 0 ? dac_lines_pdb(in->look.lines, g->machine->module) : NULL;
@@ -179,7 +179,7 @@ struct err *inspect_tasks(struct inspect *in, const char *const *words, size_t n
 	const struct heap_outline *outline;
 	struct heap *heap;
 	struct heap_found found;
-	struct groups groups = { 0 };
+	struct chain_groups groups = { 0 };
 	uint64_t all = 0;
 	(void)words, (void)n;
 	TRY(inspect_outline(in, &outline));

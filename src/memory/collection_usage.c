@@ -49,7 +49,7 @@ struct role {
 	} counts[2];
 };
 
-struct box {
+struct usage_box {
 	uint32_t copies, number;
 };
 
@@ -60,7 +60,7 @@ struct usage_reader {
 	VEC(uint32_t) types;	/* that have a role, in order of their first object */
 	VEC(bool) is_box;	/* by number */
 	struct map_u64 values;	/* of boxes: by hash of type and bytes: index + 1 */
-	VEC(struct box) boxes;
+	VEC(struct usage_box) boxes;
 };
 
 static const struct collection_rule *rule_of(struct heap *h, const struct heap_type *type)
@@ -188,7 +188,7 @@ static uint32_t box_value(struct usage_reader *r, struct heap_walk *walk, const 
 	memcpy(key.bytes, p, len);
 	uint64_t *at = map_u64_put(&r->values, hash_bytes(&key, sizeof(key), hash_seed()), NULL);
 	if (!*at) {
-		vec_push(&r->boxes, (struct box){ 0 });
+		vec_push(&r->boxes, (struct usage_box){ 0 });
 		*at = r->boxes.n;
 	}
 	r->boxes.v[*at - 1].copies++;

@@ -18,7 +18,7 @@ const char *const heap_generation_names[GRAPH_GENERATIONS] = {
 	[GRAPH_ANYWHERE] = "not known",
 };
 
-struct mapping {
+struct area_mapping {
 	uint64_t start, end;
 	char perms[5];
 	const char *path;
@@ -26,7 +26,7 @@ struct mapping {
 };
 
 /* "7f12-7f13 rw-p 0 00:00 0   [heap]"; false for the lines below it, which say what is in it. */
-static bool parse_head(const char *line, size_t len, struct mapping *m)
+static bool parse_head(const char *line, size_t len, struct area_mapping *m)
 {
 	unsigned long long start, end;
 	int at = 0;
@@ -41,13 +41,13 @@ static bool parse_head(const char *line, size_t len, struct mapping *m)
 	return true;
 }
 
-static bool path_starts(const struct mapping *m, const char *prefix)
+static bool path_starts(const struct area_mapping *m, const char *prefix)
 {
 	return m->path_len >= strlen(prefix) && !memcmp(m->path, prefix, strlen(prefix));
 }
 
 /* With regions the collector has one reservation that nobody else lives in: all between its first and last region. */
-static bool is_heap(const struct mapping *m, const struct heap_outline *outline)
+static bool is_heap(const struct area_mapping *m, const struct heap_outline *outline)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 	vec_each(r, &outline->regions) {
@@ -62,7 +62,7 @@ static bool is_heap(const struct mapping *m, const struct heap_outline *outline)
 	return outline->uses_regions && m->start < high && m->end > low;
 }
 
-static enum graph_area area_of(const struct mapping *m, const struct heap_outline *outline, const uint64_t *stacks,
+static enum graph_area area_of(const struct area_mapping *m, const struct heap_outline *outline, const uint64_t *stacks,
 			       size_t n_stacks)
 {
 	if (path_starts(m, "/memfd:doublemapper"))
@@ -88,7 +88,7 @@ void heap_areas(const char *smaps, const struct heap_outline *outline, const uin
 	enum graph_area area = GRAPH_AREAS;
 	while (*smaps) {
 		size_t len = strcspn(smaps, "\n");
-		struct mapping m;
+		struct area_mapping m;
 		if (str_starts(smaps, "Rss:")) {
 			uint64_t bytes = strtoull(smaps + strlen("Rss:"), NULL, 10) * 1024;
 			if (area < GRAPH_AREAS) {

@@ -430,7 +430,7 @@ struct trigger {
 };
 #define STOPS_IN_PEACE 10 /* the first such version */
 
-struct listening {
+struct heap_listening {
 	struct exam *exam;
 	struct told_heap *heap;
 	struct trigger trigger;
@@ -440,13 +440,13 @@ struct listening {
 
 static void on_event(void *user, const struct nettrace_event *event)
 {
-	struct listening *l = user;
+	struct heap_listening *l = user;
 	told_heap_event(l->heap, event);
 }
 
 static void on_bytes(void *user, const void *data UNUSED, size_t len)
 {
-	struct listening *l = user;
+	struct heap_listening *l = user;
 	l->bytes += len;
 	l->last_byte_ns = clock_mono_ns();
 	if (l->heap->nodes.n > l->shown + PROGRESS_OBJECTS) {
@@ -487,7 +487,7 @@ static struct err *trigger_end(struct trigger *t, const char *socket)
 	return NULL;
 }
 
-static struct err *pump(struct listening *l, struct eventpipe_session *session)
+static struct err *pump(struct heap_listening *l, struct eventpipe_session *session)
 {
 	bool ended = false;
 	struct trigger *t = &l->trigger;
@@ -531,7 +531,7 @@ static struct err *listen_once(struct exam *exam, uint32_t buffer_mb, struct tol
 					    .providers = collects,
 					    .n_providers = ARRAY_SIZE(collects) };
 	struct nettrace_options options = { .unordered = true, .no_stacks = true };
-	struct listening l = { .exam = exam, .heap = heap, .trigger = { .fd = -1, .stop_fd = -1 } };
+	struct heap_listening l = { .exam = exam, .heap = heap, .trigger = { .fd = -1, .stop_fd = -1 } };
 	struct eventpipe_sink sink = { .callbacks = { .event = on_event }, .bytes = on_bytes, .user = &l };
 	CLEANUP(eventpipe_freep) struct eventpipe_session *session = NULL;
 	struct deadline deadline = deadline_in_ms(OPEN_TIMEOUT_MS);

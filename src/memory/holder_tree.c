@@ -11,24 +11,24 @@
 
 /* ---- what is below ---- */
 
-struct group {
+struct holder_group {
 	uint32_t type;
 	const char *field;
 	uint64_t units;
 	VEC(uint32_t) objects;
 };
-struct groups { /* a VEC */
-	struct group *v;
+struct holder_groups { /* a VEC */
+	struct holder_group *v;
 	size_t n, cap;
 };
 
 static int heaviest_group_first(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct holder_group *x = a, *y = b;
 	return x->units < y->units ? 1 : x->units > y->units ? -1 : 0;
 }
 
-static void groups_free(struct groups *gs)
+static void groups_free(struct holder_groups *gs)
 {
 	vec_each(group, gs)
 		vec_free(&group->objects);
@@ -52,7 +52,7 @@ static uint64_t left_of(const struct tree *t, uint32_t v)
 
 /* Children of all these, those of one type and field together. Fields are looked up for the first of a type only: all
  * the others of that type are held in the same way or it does not matter. */
-static void group_children(const struct tree *t, const uint32_t *parents, size_t n, struct groups *ret)
+static void group_children(const struct tree *t, const uint32_t *parents, size_t n, struct holder_groups *ret)
 {
 	const struct heapgraph *g = t->g;
 	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
@@ -66,8 +66,8 @@ static void group_children(const struct tree *t, const uint32_t *parents, size_t
 			uint64_t *at = map_u64_put(&index, g->type[c], &fresh);
 			if (fresh) {
 				*at = ret->n;
-				vec_push(ret, ((struct group){ .type = g->type[c],
-							       .field = heapgraph_step(g, parents[i], c) }));
+				vec_push(ret, ((struct holder_group){ .type = g->type[c],
+								      .field = heapgraph_step(g, parents[i], c) }));
 			}
 			ret->v[*at].units += left_of(t, c);
 			vec_push(&ret->v[*at].objects, c);
@@ -91,13 +91,13 @@ static struct report_row *add_row(const struct tree *t, struct report_row *paren
 static void add_below(const struct tree *t, struct report_row *parent, const uint32_t *parents, size_t n,
 		      unsigned depth, unsigned rows)
 {
-	struct groups groups = { 0 };
+	struct holder_groups groups = { 0 };
 	uint64_t rest_units = 0, rest_objects = 0;
 	if (depth >= t->max_depth || rows >= TREE_ROWS)
 		return;
 	group_children(t, parents, n, &groups);
 	for (size_t i = 0; i < groups.n; i++) {
-		const struct group *group = &groups.v[i];
+		const struct holder_group *group = &groups.v[i];
 		if (i >= TREE_WIDTH || (double)group->units < TREE_SHARE * (double)t->whole) {
 			rest_units += group->units;
 			rest_objects += group->objects.n;
@@ -121,13 +121,13 @@ static void add_below(const struct tree *t, struct report_row *parent, const uin
 
 /* ---- the holders ---- */
 
-struct vertices { /* a VEC */
+struct holder_vertices { /* a VEC */
 	uint32_t *v;
 	size_t n, cap;
 };
 
 /* All of a type below v, but not those inside of another of them. */
-static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struct vertices *ret)
+static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struct holder_vertices *ret)
 {
 	uint32_t v = g->child[top];
 	while (v != GRAPH_NONE && v != top) {
@@ -147,7 +147,7 @@ static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struc
 
 /* A holder stands for all objects of its type at its root; of those that several hold, for all that nobody alone does.
  */
-static void members_of(const struct heapgraph *g, const struct holder *h, struct vertices *ret)
+static void members_of(const struct heapgraph *g, const struct holder *h, struct holder_vertices *ret)
 {
 	if (h->vertex >= g->n || h->alike < 2) {
 		vec_push(ret, h->vertex);
@@ -164,7 +164,7 @@ static void members_of(const struct heapgraph *g, const struct holder *h, struct
 static void mark_holders(struct tree *t, const struct holders *hs)
 {
 	const struct heapgraph *g = t->g;
-	struct vertices all = { 0 };
+	struct holder_vertices all = { 0 };
 	vec_each(h, &hs->v)
 		if (!h->several)
 			members_of(g, h, &all);
@@ -191,7 +191,7 @@ struct report_table *holders_tree(const struct heapgraph *g, const struct holder
 	mark_holders(&t, hs);
 	for (size_t i = 0; i < hs->v.n && i < max_holders; i++) {
 		const struct holder *h = &hs->v.v[i];
-		struct vertices members = { 0 };
+		struct holder_vertices members = { 0 };
 		CLEANUP(buf_free) struct buf name = { 0 };
 		holder_name(g, h, &name);
 		t.whole = h->bytes / 8;

@@ -12,7 +12,7 @@
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
 #define WAY_STEPS 2	/* between a root and a holder that are named */
 
-struct vertices { /* a VEC */
+struct holders_vertices { /* a VEC */
 	uint32_t *v;
 	size_t n, cap;
 };
@@ -53,7 +53,7 @@ struct member {
 	uint32_t vertex, next;
 };
 
-struct search {
+struct holders_search {
 	const struct heapgraph *g;
 	struct holders *out;
 	uint64_t least; /* units */
@@ -67,7 +67,7 @@ struct search {
 	unsigned n_inside;
 };
 
-static void add_holder(struct search *s, uint32_t vertex, uint64_t units, uint64_t objects)
+static void add_holder(struct holders_search *s, uint32_t vertex, uint64_t units, uint64_t objects)
 {
 	if (s->out->v.n >= ROWS_MAX)
 		return;
@@ -81,7 +81,7 @@ static void add_holder(struct search *s, uint32_t vertex, uint64_t units, uint64
 					       .main_type = GRAPH_NONE }));
 }
 
-static void set_left(struct search *s, uint32_t v, uint64_t units, uint64_t objects)
+static void set_left(struct holders_search *s, uint32_t v, uint64_t units, uint64_t objects)
 {
 	*map_u64_put(&s->left_units, v, NULL) = units;
 	*map_u64_put(&s->left_objects, v, NULL) = objects;
@@ -106,7 +106,7 @@ enum depth_of_search {
 	TO_NAMED,    /* the first that is no plumbing, or has nothing below */
 };
 
-static bool stops_at(const struct search *s, enum depth_of_search depth, uint32_t v)
+static bool stops_at(const struct holders_search *s, enum depth_of_search depth, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
 	uint8_t flags = v < g->n ? s->flags[g->type[v]] : 0;
@@ -116,7 +116,7 @@ static bool stops_at(const struct search *s, enum depth_of_search depth, uint32_
 }
 
 /* Units of a vertex that no holder below it has taken; 0 = it is a holder itself. */
-static uint64_t left_of(const struct search *s, uint32_t v)
+static uint64_t left_of(const struct holders_search *s, uint32_t v)
 {
 	const uint64_t *left = s->g->retained[v] >= s->least ? map_u64_get(&s->left_units, v) : NULL;
 	return left ? *left : s->g->retained[v];
@@ -124,7 +124,7 @@ static uint64_t left_of(const struct search *s, uint32_t v)
 
 /* Adds up what lies below a vertex by type, but for what other holders have. A list, each in the one before, is as many
  * as it is long. */
-static void sum_content(struct search *s, uint32_t holder, enum depth_of_search depth)
+static void sum_content(struct holders_search *s, uint32_t holder, enum depth_of_search depth)
 {
 	const struct heapgraph *g = s->g;
 	uint32_t v = g->child[holder], list = GRAPH_NONE; /* the first of a list that we are in */
@@ -153,12 +153,12 @@ static void sum_content(struct search *s, uint32_t holder, enum depth_of_search 
 	}
 }
 
-static void clear_content(struct search *s)
+static void clear_content(struct holders_search *s)
 {
 	memset(s->by_type, 0, s->g->types.n * sizeof(*s->by_type));
 }
 
-static bool is_inside(const struct search *s, uint32_t type)
+static bool is_inside(const struct holders_search *s, uint32_t type)
 {
 	for (unsigned i = 0; i < s->n_inside; i++)
 		if (s->inside[i] == type)
@@ -168,7 +168,7 @@ static bool is_inside(const struct search *s, uint32_t type)
 
 /* A thing of which there is one is a part of the program: a service in a host, a cache in a service. Things of which
  * there are many are what somebody collects, and so is a list of them, each in the one before. */
-static void find_parts(struct search *s, uint32_t v, struct vertices *ret)
+static void find_parts(struct holders_search *s, uint32_t v, struct holders_vertices *ret)
 {
 	const struct heapgraph *g = s->g;
 	if (s->n_inside >= PARTS_DEPTH)
@@ -189,7 +189,7 @@ static uint32_t named_by_root(const struct heapgraph *g, uint32_t v)
 }
 
 /* What a part has is no longer in what lies between it and v. */
-static void take_from_above(struct search *s, uint32_t part, uint32_t v)
+static void take_from_above(struct holders_search *s, uint32_t part, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
 	for (uint32_t u = g->dominator[part]; u != v; u = g->dominator[u]) {
@@ -200,12 +200,12 @@ static void take_from_above(struct search *s, uint32_t part, uint32_t v)
 }
 
 /* Takes all that it has, but for what its parts have, who do the same. */
-static void explore_own(struct search *s, uint32_t v)
+static void explore_own(struct holders_search *s, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
 	uint64_t units = g->retained[v], objects = g->retained_objects[v];
 	uint32_t from = named_by_root(g, v);
-	struct vertices parts = { 0 };
+	struct holders_vertices parts = { 0 };
 	unsigned n_inside = s->n_inside;
 	if (from < g->n && n_inside < PARTS_DEPTH)
 		s->inside[s->n_inside++] = g->type[from];
@@ -224,7 +224,7 @@ static void explore_own(struct search *s, uint32_t v)
 }
 
 /* The first of the user's own on each way down takes all that it has. */
-static void explore(struct search *s, uint32_t v, unsigned depth)
+static void explore(struct holders_search *s, uint32_t v, unsigned depth)
 {
 	const struct heapgraph *g = s->g;
 	uint64_t units = g->retained[v], objects = g->retained_objects[v];
@@ -244,7 +244,7 @@ static void explore(struct search *s, uint32_t v, unsigned depth)
 }
 
 /* Lists and rings: the way comes to a type where it was before. */
-static bool was_there(const struct heapgraph *g, const struct vertices *way, uint32_t v)
+static bool was_there(const struct heapgraph *g, const struct holders_vertices *way, uint32_t v)
 {
 	for (size_t i = 0; v < g->n && i < way->n; i++)
 		if (way->v[i] < g->n && g->type[way->v[i]] == g->type[v])
@@ -260,10 +260,10 @@ static bool is_collection(const struct heapgraph *g, uint32_t v)
 
 /* What is left at v belongs to whatever has most of it, as far down as there is one and it has a name: that of what has
  * a collection rather than the collection's, unless there is but a stack or a handle above it. */
-static uint32_t settle_on(struct search *s, uint32_t v)
+static uint32_t settle_on(struct holders_search *s, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
-	struct vertices way = { 0 };
+	struct holders_vertices way = { 0 };
 	bool telling = v < g->n || g->roots.v[v - g->n].kind == GRAPH_STATIC ||
 		       g->roots.v[v - g->n].kind == GRAPH_THREAD_STATIC;
 	uint32_t named = v, collection = GRAPH_NONE;
@@ -292,7 +292,7 @@ static uint32_t settle_on(struct search *s, uint32_t v)
 	return telling || collection == GRAPH_NONE ? named : collection;
 }
 
-static void settle(struct search *s, uint32_t v)
+static void settle(struct holders_search *s, uint32_t v)
 {
 	uint64_t units = *map_u64_get(&s->left_units, v), objects = *map_u64_get(&s->left_objects, v);
 	uint32_t named = units >= s->least ? settle_on(s, v) : v;
@@ -323,7 +323,7 @@ static int largest_first(const void *a, const void *b)
 }
 
 /* Objects of one type at one root are one holder. */
-static void merge_alike(struct search *s, struct holders *h)
+static void merge_alike(struct holders_search *s, struct holders *h)
 {
 	const struct heapgraph *g = s->g;
 	CLEANUP(map_u64_free) struct map_u64 seen = { 0 };
@@ -353,7 +353,7 @@ static void merge_alike(struct search *s, struct holders *h)
 /* ---- what several hold at once ---- */
 
 /* Objects that hang on two roots belong to neither, and each may be small: those of one type are one holder. */
-static void add_shared(struct search *s)
+static void add_shared(struct holders_search *s)
 {
 	const struct heapgraph *g = s->g;
 	struct shared {
@@ -487,7 +487,7 @@ static void name_claimants(const struct heapgraph *g, struct holders *h)
 
 /* ---- what they hold ---- */
 
-static uint32_t heaviest(const struct search *s)
+static uint32_t heaviest(const struct holders_search *s)
 {
 	const struct content *by_type = s->by_type;
 	uint32_t best = GRAPH_NONE;
@@ -497,7 +497,7 @@ static uint32_t heaviest(const struct search *s)
 	return best;
 }
 
-static void find_main_at(struct search *s, struct holder *h, enum depth_of_search depth)
+static void find_main_at(struct holders_search *s, struct holder *h, enum depth_of_search depth)
 {
 	uint32_t at = h->vertex;
 	for (int step = 0; step < MAIN_STEPS; step++) {
@@ -519,7 +519,7 @@ static void find_main_at(struct search *s, struct holder *h, enum depth_of_searc
 }
 
 /* The user's own type that most of it is; without one, any. A single object leads on to what is in it. */
-static void find_main(struct search *s, struct holder *h)
+static void find_main(struct holders_search *s, struct holder *h)
 {
 	static const enum depth_of_search order[] = { THROUGH_OWN, TO_OWN, TO_NAMED };
 	for (size_t i = 0; i < ARRAY_SIZE(order) && h->main_type == GRAPH_NONE; i++)
@@ -551,7 +551,7 @@ static void name_roots(const struct heapgraph *g, struct holders *h)
 
 void holders_find(const struct heapgraph *g, uint64_t min_bytes, struct holders *ret)
 {
-	struct search s = { .g = g, .out = ret };
+	struct holders_search s = { .g = g, .out = ret };
 	s.least = MAX(min_bytes / 8, (uint64_t)1);
 	uint32_t top = heapgraph_top(g);
 	s.by_type = mem_array(g->types.n + 1, sizeof(*s.by_type));

@@ -10,22 +10,22 @@
 #define OBJECTS_MAX 300000u /* that lead to what is asked for */
 #define LINKS_MAX 2000000u
 
-struct link {
+struct names_link {
 	uint64_t to, from;
 };
 
-struct search {
+struct names_search {
 	const struct object_names *in;
 	struct map_u64 statics; /* object -> index in statics + 1 */
 	struct map_u64 met;	/* object -> step in which it was met + 1 */
 	struct map_u64 names;	/* object -> string + 1 */
-	VEC(struct link) links;
+	VEC(struct names_link) links;
 	uint64_t step, from; /* of the walk at work; from: the object whose references are read */
 	const struct heap_type *from_type;
 	bool more; /* something new was met */
 };
 
-static void set_name(struct search *x, uint64_t object, const char *name)
+static void set_name(struct names_search *x, uint64_t object, const char *name)
 {
 	*map_u64_put(&x->names, object, NULL) = strtab_add_cstr(x->in->strings, name) + 1ull;
 }
@@ -40,7 +40,7 @@ static bool is_own(const struct heap_type *type)
 	       !method_is_framework(type->name);
 }
 
-static bool name_static(struct search *x, uint64_t object)
+static bool name_static(struct names_search *x, uint64_t object)
 {
 	const uint64_t *index = map_u64_get(&x->statics, object);
 	if (!index)
@@ -55,7 +55,7 @@ static bool name_static(struct search *x, uint64_t object)
 }
 
 /* "Shop.Orders._waiting": the field of an own object in which the other lies. */
-static bool name_field(struct search *x, uint64_t from, const struct heap_type *type, uint64_t to)
+static bool name_field(struct names_search *x, uint64_t from, const struct heap_type *type, uint64_t to)
 {
 	struct heap_fields fields = heap_fields(x->in->heap, type);
 	for (size_t i = 0; i < fields.n; i++) {
@@ -85,7 +85,7 @@ static bool name_lambda(const struct heap_type *type, struct buf *out)
 	return true;
 }
 
-static bool name_itself(struct search *x, uint64_t object, const struct heap_type *type)
+static bool name_itself(struct names_search *x, uint64_t object, const struct heap_type *type)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	if (!(x->in->name && x->in->name(x->in->user, object, &name)) && !name_lambda(type, &name))
@@ -97,7 +97,7 @@ static bool name_itself(struct search *x, uint64_t object, const struct heap_typ
 /* ---- the search ---- */
 
 /* Referrers that end the search give a name; others are searched in the next step. */
-static void meet(struct search *x, uint64_t to)
+static void meet(struct names_search *x, uint64_t to)
 {
 	if (is_own(x->from_type) && name_field(x, x->from, x->from_type, to))
 		return;
@@ -105,7 +105,7 @@ static void meet(struct search *x, uint64_t to)
 		return;
 	bool new;
 	uint64_t *step = map_u64_put(&x->met, x->from, &new);
-	vec_push(&x->links, ((struct link){ to, x->from }));
+	vec_push(&x->links, ((struct names_link){ to, x->from }));
 	if (!new)
 		return;
 	*step = x->step + 2;
@@ -115,7 +115,7 @@ static void meet(struct search *x, uint64_t to)
 
 static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 {
-	struct search *x = user;
+	struct names_search *x = user;
 	(void)at;
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t *step = refs[i] ? map_u64_get(&x->met, refs[i]) : NULL;
@@ -126,7 +126,7 @@ static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 	}
 }
 
-static void walk(struct search *x)
+static void walk(struct names_search *x)
 {
 	struct heap_found found;
 	CLEANUP(heap_walk_freep) struct heap_walk *w = heap_walk_new(x->in->heap, x->in->outline);
@@ -139,10 +139,10 @@ static void walk(struct search *x)
 	}
 }
 
-static void hand_down_once(struct search *x)
+static void hand_down_once(struct names_search *x)
 {
 	for (size_t i = x->links.n; i-- > 0;) {
-		const struct link *l = &x->links.v[i];
+		const struct names_link *l = &x->links.v[i];
 		const uint64_t *name = map_u64_get(&x->names, l->from);
 		if (name && !map_u64_get(&x->names, l->to)) {
 			uint64_t string = *name;
@@ -152,7 +152,7 @@ static void hand_down_once(struct search *x)
 }
 /* Names go down again along the links: those met last were met farthest up. Lists hold each other, so that takes more
  * than once. */
-static void hand_down(struct search *x)
+static void hand_down(struct names_search *x)
 {
 	size_t before = x->names.n + 1;
 	for (size_t pass = 0; pass < PASSES_MAX && before != x->names.n; pass++) {
@@ -161,7 +161,7 @@ static void hand_down(struct search *x)
 	}
 }
 
-static bool all_named(const struct search *x, const struct object_name *v, size_t n)
+static bool all_named(const struct names_search *x, const struct object_name *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!map_u64_get(&x->names, v[i].object))
@@ -171,7 +171,7 @@ static bool all_named(const struct search *x, const struct object_name *v, size_
 
 void object_names_find(const struct object_names *in, struct object_name *v, size_t n)
 {
-	struct search x = { .in = in };
+	struct names_search x = { .in = in };
 	/* Fields of the platform tell nobody anything. */
 	for (size_t i = 0; i < in->statics->n; i++)
 		if (!method_is_framework(in->statics->v[i].type->name))

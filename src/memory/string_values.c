@@ -14,7 +14,7 @@
 
 /* ---- while the heap is walked ---- */
 
-struct met {
+struct string_met {
 	uint64_t first; /* address of the first one */
 	uint32_t length, copies;
 };
@@ -22,7 +22,7 @@ struct met {
 struct string_reader {
 	uint64_t seed;
 	struct map_u64 by_hash; /* index of a value + 1 */
-	VEC(struct met) values;
+	VEC(struct string_met) values;
 	VEC(uint32_t) of_string; /* index, or VALUE_NONE */
 	uint32_t unread;
 	bool has_wanted;
@@ -65,7 +65,7 @@ static void on_object(void *user, struct heap_walk *walk, const struct heap_foun
 	}
 	uint64_t *at = map_u64_put(&r->by_hash, hash, NULL);
 	if (!*at) {
-		vec_push(&r->values, ((struct met){ .first = found->address, .length = found->n }));
+		vec_push(&r->values, ((struct string_met){ .first = found->address, .length = found->n }));
 		*at = r->values.n;
 	}
 	r->values.v[*at - 1].copies++;
@@ -81,38 +81,38 @@ static void put(struct buf *out, uint64_t v)
 	buf_char(out, (char)v);
 }
 
-static uint64_t met_wasted(const struct met *v)
+static uint64_t met_wasted(const struct string_met *v)
 {
 	return (uint64_t)(v->copies - 1) * (v->length + 11ull);
 }
 
-struct ranked {
+struct string_ranked {
 	uint64_t wasted;
 	uint32_t value;
 };
 
 static int most_wasted_first(const void *a, const void *b)
 {
-	const struct ranked *x = a, *y = b;
+	const struct string_ranked *x = a, *y = b;
 	if (x->wasted != y->wasted)
 		return x->wasted < y->wasted ? 1 : -1;
 	return x->value < y->value ? -1 : x->value > y->value;
 }
 
-struct ranks { /* a VEC */
-	struct ranked *v;
+struct string_ranks { /* a VEC */
+	struct string_ranked *v;
 	size_t n, cap;
 };
 
 /* Those with copies; the one that was asked for comes first in any case. */
-static void rank(const struct string_reader *r, struct ranks *ret)
+static void rank(const struct string_reader *r, struct string_ranks *ret)
 {
 	const uint64_t *wanted = r->has_wanted ? map_u64_get(&r->by_hash, r->wanted) : NULL;
 	for (uint32_t i = 0; i < r->values.n; i++) {
 		if (wanted && *wanted - 1 == i)
-			vec_push(ret, ((struct ranked){ UINT64_MAX, i }));
+			vec_push(ret, ((struct string_ranked){ UINT64_MAX, i }));
 		else if (r->values.v[i].copies > 1)
-			vec_push(ret, ((struct ranked){ met_wasted(&r->values.v[i]), i }));
+			vec_push(ret, ((struct string_ranked){ met_wasted(&r->values.v[i]), i }));
 	}
 	vec_sort(ret, most_wasted_first);
 }
@@ -121,7 +121,7 @@ static void on_done(void *user, struct heap *h, struct buf *out)
 {
 	struct string_values *s = user;
 	struct string_reader *r = s->reader;
-	struct ranks ranks = { 0 };
+	struct string_ranks ranks = { 0 };
 	CLEANUP(buf_free) struct buf text = { 0 };
 	uint32_t tag = TAG;
 	rank(r, &ranks);
@@ -129,7 +129,7 @@ static void on_done(void *user, struct heap *h, struct buf *out)
 	put(out, ranks.n);
 	put(out, MIN(ranks.n, (size_t)STRING_TEXTS));
 	for (size_t i = 0; i < ranks.n && i < STRING_TEXTS; i++) {
-		const struct met *v = &r->values.v[ranks.v[i].value];
+		const struct string_met *v = &r->values.v[ranks.v[i].value];
 		buf_clear(&text);
 		heap_string(h, v->first, STRING_TEXT_UNITS, &text, NULL);
 		put(out, v->length);

@@ -10,7 +10,7 @@
 #define QUEUE_SHARE 0.2 /* so many of them at one lock are the verdict */
 #define CROWD_SHARE 0.5 /* of all that are not idle: then it is the verdict */
 
-struct merged {
+struct stacks_merged {
 	struct thread_snapshot *seen;
 	struct image_exam_facts facts;
 	uint64_t lost;
@@ -19,7 +19,7 @@ struct merged {
 
 static struct err *run(struct exam *exam)
 {
-	struct merged *m = exam->state = mem_zalloc(sizeof(*m));
+	struct stacks_merged *m = exam->state = mem_zalloc(sizeof(*m));
 	if (exam->way == WAY_EVENTS) {
 		m->by_events = true;
 		return thread_snapshot_by_events(exam, &m->seen, &m->lost);
@@ -145,7 +145,7 @@ static void add_groups(struct report *report, const struct thread_snapshot *s, c
 	}
 }
 
-static void add_how(struct report *report, const struct merged *m)
+static void add_how(struct report *report, const struct stacks_merged *m)
 {
 	size_t lost = 0;
 	if (m->by_events) {
@@ -163,7 +163,7 @@ static void add_how(struct report *report, const struct merged *m)
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	const struct merged *m = exam->state;
+	const struct stacks_merged *m = exam->state;
 	CLEANUP(thread_groups_free) struct thread_groups groups = { 0 };
 	thread_groups_make(m->seen, &groups);
 	add_verdict(exam, report, m->seen, &groups);
@@ -174,7 +174,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 
 static void free_state(void *state)
 {
-	struct merged *m = state;
+	struct stacks_merged *m = state;
 	thread_snapshot_free(m->seen);
 	mem_free(m);
 }

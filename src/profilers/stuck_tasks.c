@@ -300,7 +300,7 @@ static void add_lines(const struct async_chains *c, const struct async_chain *ch
 	}
 }
 
-struct ranked {
+struct tasks_ranked {
 	const struct async_chain *chain;
 	uint32_t unmoved;
 };
@@ -308,7 +308,7 @@ struct ranked {
 /* What stands, before what moves; then the oldest first. */
 static int by_age(const void *a, const void *b)
 {
-	const struct ranked *x = a, *y = b;
+	const struct tasks_ranked *x = a, *y = b;
 	if (!x->unmoved != !y->unmoved)
 		return x->unmoved ? -1 : 1;
 	if (x->chain->age != y->chain->age)
@@ -318,7 +318,7 @@ static int by_age(const void *a, const void *b)
 	return x->chain < y->chain ? -1 : x->chain > y->chain;
 }
 
-static void add_chain(struct report_table *table, const struct judged *j, const struct ranked *r)
+static void add_chain(struct report_table *table, const struct judged *j, const struct tasks_ranked *r)
 {
 	const struct async_chain *c = r->chain;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
@@ -331,11 +331,11 @@ static void add_chain(struct report_table *table, const struct judged *j, const 
 
 static void add_chains(struct report *report, const struct judged *j)
 {
-	VEC(struct ranked) own = { 0 };
+	VEC(struct tasks_ranked) own = { 0 };
 	uint64_t others = 0;
 	vec_each(c, &j->c->v) {
 		if (async_chain_is_own(j->c, c))
-			vec_push(&own, ((struct ranked){ c, unmoved(j, c) }));
+			vec_push(&own, ((struct tasks_ranked){ c, unmoved(j, c) }));
 		else
 			others += c->count;
 	}

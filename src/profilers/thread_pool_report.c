@@ -65,7 +65,7 @@ struct worker_site {
 	uint64_t seen;
 };
 
-struct view {
+struct pool_view {
 	uint64_t window_ns, p50, p95, pending;
 	double cores;		   /* used; negative = not known */
 	uint64_t busy, idle;	   /* workers, all looks together */
@@ -168,7 +168,7 @@ static int most_seen_first(const void *a, const void *b)
 	return x->seen < y->seen ? 1 : x->seen > y->seen ? -1 : 0;
 }
 
-static void add_activity(struct pool *p, struct view *v, const struct pool_seen *seen)
+static void add_activity(struct pool *p, struct pool_view *v, const struct pool_seen *seen)
 {
 	size_t site = stacks_site(p->stacks, p->methods, seen->stack);
 	struct worker_site now = { .method = stacks_frame(p->stacks, p->methods, seen->stack, site).name,
@@ -186,9 +186,9 @@ static void add_activity(struct pool *p, struct view *v, const struct pool_seen 
 	vec_push(&v->sites, now);
 }
 
-static void view_init(struct view *v, const struct exam *exam, struct pool *p)
+static void view_init(struct pool_view *v, const struct exam *exam, struct pool *p)
 {
-	*v = (struct view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
+	*v = (struct pool_view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
 	v->p50 = dist_quantile(p->waits, 0.5);
 	v->p95 = dist_quantile(p->waits, 0.95);
 	v->estimated = events_in_bursts(&p->streams[POOL_QUEUE], exam);
@@ -224,7 +224,7 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 }
 
 /* Do the workers wait rather than compute? */
-static bool mostly_blocked(const struct pool *p, const struct view *v)
+static bool mostly_blocked(const struct pool *p, const struct pool_view *v)
 {
 	if (!v->busy)
 		return p->injected > 0;
@@ -235,7 +235,7 @@ static bool mostly_blocked(const struct pool *p, const struct view *v)
 
 /* --- verdict --- */
 
-static const char *finding_of(const struct pool *p, const struct view *v)
+static const char *finding_of(const struct pool *p, const struct pool_view *v)
 {
 	if (!v->late && !v->stalled)
 		return v->frozen ? "workers-blocked" : v->crowd ? "many-blocked" : "nothing-found";
@@ -243,7 +243,7 @@ static const char *finding_of(const struct pool *p, const struct view *v)
 }
 
 /* More than the pool would have by itself: it has grown for them. */
-static void say_crowd(const struct pool *p, const struct view *v, struct rich *text)
+static void say_crowd(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	rich_strong(text, "%u workers of the pool are blocked", v->crowd);
 	rich_text(text, ": ");
@@ -252,7 +252,7 @@ static void say_crowd(const struct pool *p, const struct view *v, struct rich *t
 		  fmt_duration_ns(v->p95).s);
 }
 
-static void say_fine(const struct pool *p, const struct view *v, struct rich *text)
+static void say_fine(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
 	if (!p->dequeued && !p->enqueued) {
@@ -266,7 +266,7 @@ static void say_fine(const struct pool *p, const struct view *v, struct rich *te
 			  fmt_plural(p->injected, "thread", "threads").s);
 }
 
-static void say_workers(const struct pool *p, const struct view *v, struct rich *text)
+static void say_workers(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	if (v->sites.n) {
 		const struct worker_site *top = &v->sites.v[0];
@@ -286,7 +286,7 @@ static void say_workers(const struct pool *p, const struct view *v, struct rich 
 			  v->pending ? " and did not catch up" : "");
 }
 
-static void say_frozen(const struct view *v, struct rich *text)
+static void say_frozen(const struct pool_view *v, struct rich *text)
 {
 	rich_strong(text, "No work item ran in %s", fmt_duration_ns(v->window_ns).s);
 	rich_text(text, ": all %s of the pool are blocked, most in ",
@@ -296,7 +296,7 @@ static void say_frozen(const struct view *v, struct rich *text)
 		  worker_words[v->sites.v[0].state]);
 }
 
-static void add_verdict(const struct exam *exam, const struct pool *p, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	const char *finding = finding_of(p, v);
 	bool fine = str_eq(finding, "nothing-found"), starving = str_eq(finding, "starvation");
@@ -340,7 +340,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
 }
 
-static void add_figures(const struct pool *p, const struct view *v, struct report *report)
+static void add_figures(const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	bool any = dist_count(p->waits) > 0;
 	CLEANUP(mem_freep) char *p95 = mem_printf("p95 %s", fmt_duration_ns(v->p95).s);
@@ -367,7 +367,7 @@ static void add_figures(const struct pool *p, const struct view *v, struct repor
 
 /* --- tables and pictures --- */
 
-static void add_activities(struct pool *p, const struct view *v, struct report *report)
+static void add_activities(struct pool *p, const struct pool_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "What the workers do");
 	report_column(t, "In", VALUE_CODE, 0);
@@ -423,7 +423,7 @@ static void add_adjustments(const struct pool *p, struct report *report)
 	}
 }
 
-static void add_queue_chart(const struct pool *p, const struct view *v, struct report *report)
+static void add_queue_chart(const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	uint64_t at[TIMELINE_POINTS], width;
 	double waits[TIMELINE_POINTS];
@@ -439,7 +439,7 @@ static void add_queue_chart(const struct pool *p, const struct view *v, struct r
 	report_chart_line(chart, "longest wait of the items taken", at, waits, n);
 }
 
-static void add_workers_chart(const struct exam *exam, const struct pool *p, const struct view *v,
+static void add_workers_chart(const struct exam *exam, const struct pool *p, const struct pool_view *v,
 			      struct report *report)
 {
 	if (!p->workers.n)
@@ -463,7 +463,7 @@ static void add_workers_chart(const struct exam *exam, const struct pool *p, con
 	vec_free(&workers);
 }
 
-static void add_how(const struct pool *p, const struct view *v, struct report *report)
+static void add_how(const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	const struct events_stream *queue = &p->streams[POOL_QUEUE], *pool = &p->streams[POOL_EVENTS];
 	report_how(report, "Way", V_TEXT("events"),
@@ -503,7 +503,7 @@ static void add_how(const struct pool *p, const struct view *v, struct report *r
 struct err *pool_analyse(struct exam *exam, struct report *report)
 {
 	struct pool *p = exam->state;
-	struct view v;
+	struct pool_view v;
 	view_init(&v, exam, p);
 	add_verdict(exam, p, &v, report);
 	if (p->enqueued || p->dequeued || p->started || v.frozen) {

@@ -66,7 +66,7 @@ static bool only_waits(const char *method)
 	return false;
 }
 
-struct window {
+struct gc_window {
 	const struct gc_marks *marks;
 	uint64_t start_ns;
 	bool over;
@@ -74,20 +74,20 @@ struct window {
 
 static bool takes_sample(const void *user, const struct samples *s, const struct sample *x)
 {
-	const struct window *w = user;
+	const struct gc_window *w = user;
 	return in_pause(w->marks, w->start_ns + (uint64_t)x->time_us * 1000, w->over) ||
 	       is_gc_thread(samples_thread_show(s, x->thread));
 }
 
 static bool takes_module(const void *user, const char *module)
 {
-	const struct window *w = user;
+	const struct gc_window *w = user;
 	return str_starts(module, "libcoreclr") || (w->marks->runtime && str_eq(module, w->marks->runtime));
 }
 
 void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_ns, bool over)
 {
-	const struct window window = { m, start_ns, over };
+	const struct gc_window window = { m, start_ns, over };
 	samples_attribute(s, &(struct attribution){ "[garbage collection]", FRAME_GC, takes_sample, takes_module,
 						    only_waits, &window });
 }

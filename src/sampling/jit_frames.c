@@ -46,7 +46,7 @@ static bool compiles(const struct jit_marks *m, uint64_t thread, uint64_t time_n
 	return x && x->thread == thread && time_ns < x->to_ns;
 }
 
-struct window {
+struct jit_window {
 	const struct jit_marks *marks;
 	const char *file;
 	uint64_t start_ns;
@@ -54,19 +54,19 @@ struct window {
 
 static bool takes_sample(const void *user, const struct samples *s, const struct sample *x)
 {
-	const struct window *w = user;
+	const struct jit_window *w = user;
 	return compiles(w->marks, s->threads.v[x->thread].own_tid, w->start_ns + (uint64_t)x->time_us * 1000);
 }
 
 static bool takes_module(const void *user, const char *module)
 {
-	const struct window *w = user;
+	const struct jit_window *w = user;
 	return str_eq(module, w->file);
 }
 
 void jit_marks_apply(struct jit_marks *m, struct samples *s, const char *file, uint64_t start_ns)
 {
-	const struct window window = { m, file, start_ns };
+	const struct jit_window window = { m, file, start_ns };
 	vec_sort(&m->spans, by_thread);
 	samples_attribute(
 		s, &(struct attribution){ "[JIT compiler]", FRAME_JIT, takes_sample, takes_module, NULL, &window });

@@ -18,13 +18,13 @@
 #define MAPS_MAX 200000
 
 /* A file that is mapped; by its name in the recording. */
-struct object {
+struct perf_object {
 	char *path;
 	const char *name;
 	struct elf *elf, *debug; /* elf NULL: not there, or another build */
 	int kind;		 /* of our own symbol files; -1 */
 };
-struct mapping {
+struct perf_mapping {
 	uint32_t pid;
 	uint64_t start, end, offset;
 	uint32_t object; /* UINT32_MAX: memory without a file */
@@ -34,13 +34,13 @@ struct process {
 	struct methods *methods; /* NULL until asked for */
 };
 
-struct reading {
+struct perf_reading {
 	const char *dir;
 	struct samples *samples;
 	struct perf_samples_facts *facts;
-	VEC(struct object) objects;
+	VEC(struct perf_object) objects;
 	struct strtab object_index;
-	VEC(struct mapping) maps;
+	VEC(struct perf_mapping) maps;
 	VEC(struct process) processes;
 	struct kernel *kernel;
 	bool kernel_is_here;
@@ -88,7 +88,7 @@ static void build_id_text(const struct perf_item *m, char text[41])
 		snprintf(text + 2 * i, 3, "%02x", m->build_id[i]);
 }
 
-static uint32_t object_of(struct reading *g, const struct perf_item *m)
+static uint32_t object_of(struct perf_reading *g, const struct perf_item *m)
 {
 	/* "//anon", "[heap]", "/memfd:doublemapper (deleted)" */
 	if (!m->text_len || m->text[0] != '/' || !strncmp(m->text, "//", MIN(m->text_len, (size_t)2)) ||
@@ -97,7 +97,7 @@ static uint32_t object_of(struct reading *g, const struct perf_item *m)
 	uint32_t id = strtab_add(&g->object_index, m->text, m->text_len);
 	if (id < g->objects.n)
 		return id;
-	struct object o = { .path = mem_strndup(m->text, m->text_len) };
+	struct perf_object o = { .path = mem_strndup(m->text, m->text_len) };
 	char build_id[41];
 	build_id_text(m, build_id);
 	o.name = strrchr(o.path, '/') + 1;
@@ -113,20 +113,20 @@ static uint32_t object_of(struct reading *g, const struct perf_item *m)
 
 /* --- what happened before --- */
 
-static void on_mmap(struct reading *g, const struct perf_item *m)
+static void on_mmap(struct perf_reading *g, const struct perf_item *m)
 {
 	if (m->pid == UINT32_MAX || g->maps.n >= MAPS_MAX || m->size > UINT64_MAX - m->start)
 		return;
-	vec_push(&g->maps, ((struct mapping){ m->pid, m->start, m->start + m->size, m->offset, object_of(g, m) }));
+	vec_push(&g->maps, ((struct perf_mapping){ m->pid, m->start, m->start + m->size, m->offset, object_of(g, m) }));
 	map_u64_clear(&g->known);
 }
 
-static void on_fork(struct reading *g, const struct perf_item *f)
+static void on_fork(struct perf_reading *g, const struct perf_item *f)
 {
 	if (f->pid == f->ppid)
 		return;
 	for (size_t i = 0, n = g->maps.n; i < n && g->maps.n < MAPS_MAX; i++) {
-		struct mapping m = g->maps.v[i];
+		struct perf_mapping m = g->maps.v[i];
 		if (m.pid != f->ppid)
 			continue;
 		m.pid = f->pid;
@@ -134,7 +134,7 @@ static void on_fork(struct reading *g, const struct perf_item *f)
 	}
 }
 
-static void on_comm(struct reading *g, const struct perf_item *c)
+static void on_comm(struct perf_reading *g, const struct perf_item *c)
 {
 	bool new;
 	uint32_t thread = samples_thread(g->samples, c->tid, &new);
@@ -153,7 +153,7 @@ static void on_comm(struct reading *g, const struct perf_item *c)
 
 /* --- names --- */
 
-static struct methods *methods_of(struct reading *g, uint32_t pid)
+static struct methods *methods_of(struct perf_reading *g, uint32_t pid)
 {
 	vec_each(p, &g->processes) {
 		if (p->pid == pid)
@@ -166,7 +166,7 @@ static struct methods *methods_of(struct reading *g, uint32_t pid)
 	return p.methods;
 }
 
-static uint32_t managed_frame(struct reading *g, uint32_t pid, uint64_t ip)
+static uint32_t managed_frame(struct perf_reading *g, uint32_t pid, uint64_t ip)
 {
 	const struct method *m = methods_find(methods_of(g, pid), ip);
 	if (!m) {
@@ -178,9 +178,9 @@ static uint32_t managed_frame(struct reading *g, uint32_t pid, uint64_t ip)
 	return samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(m->space));
 }
 
-static uint32_t object_frame(struct reading *g, const struct mapping *m, uint64_t ip)
+static uint32_t object_frame(struct perf_reading *g, const struct perf_mapping *m, uint64_t ip)
 {
-	struct object *o = &g->objects.v[m->object];
+	struct perf_object *o = &g->objects.v[m->object];
 	uint64_t va;
 	const char *symbol =
 		o->elf && elf_va(o->elf, ip - m->start + m->offset, &va) ? elf_symbol(o->elf, o->debug, va) : NULL;
@@ -197,31 +197,31 @@ static uint32_t object_frame(struct reading *g, const struct mapping *m, uint64_
 }
 
 /* The JIT's memory has no file; precompiled code lies in a .dll. */
-static bool is_managed(struct reading *g, const struct mapping *m, uint32_t pid, uint64_t ip)
+static bool is_managed(struct perf_reading *g, const struct perf_mapping *m, uint32_t pid, uint64_t ip)
 {
 	if (m->object == UINT32_MAX)
 		return true;
 	return str_ends(g->objects.v[m->object].path, ".dll") && methods_find(methods_of(g, pid), ip);
 }
 
-static uint32_t user_frame(struct reading *g, uint32_t pid, uint64_t ip)
+static uint32_t user_frame(struct perf_reading *g, uint32_t pid, uint64_t ip)
 {
 	for (size_t i = g->maps.n; i-- > 0;) {
-		const struct mapping *m = &g->maps.v[i];
+		const struct perf_mapping *m = &g->maps.v[i];
 		if (m->pid == pid && ip >= m->start && ip < m->end)
 			return is_managed(g, m, pid, ip) ? managed_frame(g, pid, ip) : object_frame(g, m, ip);
 	}
 	return managed_frame(g, pid, ip);
 }
 
-static uint32_t kernel_frame(struct reading *g, uint64_t ip)
+static uint32_t kernel_frame(struct perf_reading *g, uint64_t ip)
 {
 	const char *name = g->kernel_is_here ? kernel_symbol(g->kernel, ip) : NULL;
 	g->facts->unnamed += !name;
 	return samples_frame(g->samples, name ? name : "[kernel]", "kernel", FRAME_KERNEL);
 }
 
-static uint32_t frame_of(struct reading *g, uint32_t pid, uint64_t ip, bool kernel)
+static uint32_t frame_of(struct perf_reading *g, uint32_t pid, uint64_t ip, bool kernel)
 {
 	bool new;
 	uint64_t key = hash_u64(ip) ^ pid ^ (uint64_t)kernel << 63;
@@ -234,7 +234,7 @@ static uint32_t frame_of(struct reading *g, uint32_t pid, uint64_t ip, bool kern
 	return frame;
 }
 
-static void on_sample(struct reading *g, const struct perf_item *s)
+static void on_sample(struct perf_reading *g, const struct perf_item *s)
 {
 	bool kernel = s->kernel, new;
 	size_t n = 0;
@@ -258,8 +258,8 @@ static void on_sample(struct reading *g, const struct perf_item *s)
 
 static void on_item(void *user, const struct perf_item *item)
 {
-	static void (*const on[])(struct reading *, const struct perf_item *) = { on_comm, on_fork, on_mmap,
-										  on_sample };
+	static void (*const on[])(struct perf_reading *, const struct perf_item *) = { on_comm, on_fork, on_mmap,
+										       on_sample };
 	on[item->kind](user, item);
 }
 
@@ -270,7 +270,7 @@ static bool same_kernel(const struct perf_file_facts *f)
 	return uname(&u) == 0 && str_eq(u.release, f->release) && str_eq(u.nodename, f->hostname);
 }
 
-static void reading_fini(struct reading *g)
+static void reading_fini(struct perf_reading *g)
 {
 	vec_each(o, &g->objects) {
 		mem_free(o->path);
@@ -300,7 +300,7 @@ static struct err *read_all(const char *dir, const void *bytes, size_t len, stru
 	/* What the head tells of the machine is needed for the first name. */
 	TRY(perf_file_read(bytes, len, ignore_item, NULL, &facts->file));
 	facts->timed = facts->file.type == PERF_TYPE_SOFTWARE && facts->file.config <= PERF_COUNT_SW_TASK_CLOCK;
-	struct reading *g = mem_zalloc(sizeof(*g));
+	struct perf_reading *g = mem_zalloc(sizeof(*g));
 	g->dir = dir;
 	g->facts = facts;
 	g->samples = samples_new();

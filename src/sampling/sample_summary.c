@@ -34,7 +34,7 @@ enum frame_kind sample_summary_stack_kind(const struct samples *s, uint32_t stac
 	return s->frames.v[s->stack_frames.v[k->first]].kind;
 }
 
-struct summing {
+struct summary_summing {
 	struct sample_summary *hot;
 	uint32_t *same;		       /* frame -> the first of its name */
 	uint32_t *down, *up;	       /* frame -> calltree frame + 1 */
@@ -77,7 +77,7 @@ static size_t site_of(const struct samples *s, const uint32_t *frames, size_t n)
 }
 
 /* Leaf first. */
-static void sum_site(struct summing *g, const uint32_t *frames, size_t n, uint64_t weight)
+static void sum_site(struct summary_summing *g, const uint32_t *frames, size_t n, uint64_t weight)
 {
 	const struct samples *s = g->hot->samples;
 	size_t i = site_of(s, frames, n);
@@ -99,7 +99,7 @@ static void sum_site(struct summing *g, const uint32_t *frames, size_t n, uint64
 	}
 }
 
-static void sum_stack(struct summing *g, uint32_t stack, uint32_t *frames, uint32_t *tree)
+static void sum_stack(struct summary_summing *g, uint32_t stack, uint32_t *frames, uint32_t *tree)
 {
 	const struct samples *s = g->hot->samples;
 	struct sample_summary *h = g->hot;
@@ -154,7 +154,7 @@ static void pick(struct sample_summary *h, const struct map_u64 *index, const st
 	}
 }
 
-static void make_sites(struct summing *g)
+static void make_sites(struct summary_summing *g)
 {
 	struct sample_summary *h = g->hot;
 	struct map_u64 index = { 0 };
@@ -186,13 +186,13 @@ struct sample_summary *sample_summary_new(const struct samples *samples, uint64_
 	h->up = calltree_new(TREE_NODES_MAX);
 	h->threads = mem_zalloc((samples->threads.n + 1) * sizeof(*h->threads));
 	h->stack_node = mem_zalloc(n_stacks * sizeof(*h->stack_node));
-	struct summing g = { .hot = h,
-			     .same = canonical_frames(samples),
-			     .down = mem_zalloc(n_frames * sizeof(uint32_t)),
-			     .up = mem_zalloc(n_frames * sizeof(uint32_t)),
-			     .seen = mem_zalloc(n_frames * sizeof(uint32_t)),
-			     .method = mem_zalloc(n_frames * sizeof(struct summary_method)),
-			     .stack_weight = mem_zalloc(n_stacks * sizeof(uint64_t)) };
+	struct summary_summing g = { .hot = h,
+				     .same = canonical_frames(samples),
+				     .down = mem_zalloc(n_frames * sizeof(uint32_t)),
+				     .up = mem_zalloc(n_frames * sizeof(uint32_t)),
+				     .seen = mem_zalloc(n_frames * sizeof(uint32_t)),
+				     .method = mem_zalloc(n_frames * sizeof(struct summary_method)),
+				     .stack_weight = mem_zalloc(n_stacks * sizeof(uint64_t)) };
 	vec_each(x, &samples->list) {
 		if (x->kind >= 64 || !(kinds >> x->kind & 1))
 			continue;

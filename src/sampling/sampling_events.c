@@ -20,7 +20,7 @@
 #define LOOKS_MAX (1u << 20)
 
 /* A thread used so much CPU between two looks. */
-struct look {
+struct event_sampling_look {
 	uint32_t thread;
 	uint64_t from_ns, to_ns, cpu_ns;
 };
@@ -31,7 +31,7 @@ struct watching {
 	struct methods *methods;
 	struct sampling_facts *facts;
 	struct map_u64 own; /* tid the thread knows itself by -> ours */
-	VEC(struct look) looks;
+	VEC(struct event_sampling_look) looks;
 	VEC(uint64_t) last_cpu, last_look; /* by thread */
 	VEC(uint64_t) times;		   /* of samples, by index */
 	uint64_t looked_ns;
@@ -76,7 +76,8 @@ static void look_at(struct watching *w, pid_t tid, bool first)
 	uint64_t before = w->last_cpu.v[thread], since = w->last_look.v[thread];
 	if (!first && cpu > before && w->looks.n < LOOKS_MAX) {
 		/* A thread that began in the window used all of its time in it. */
-		vec_push(&w->looks, ((struct look){ thread, since ? since : w->exam->start_ns, now, cpu - before }));
+		vec_push(&w->looks, ((struct event_sampling_look){ thread, since ? since : w->exam->start_ns, now,
+								   cpu - before }));
 		t->cpu_ns += cpu - before;
 	}
 	w->last_cpu.v[thread] = cpu;
@@ -113,26 +114,26 @@ static void on_sample(void *user, const struct nettrace_event *event)
 
 /* --- afterwards --- */
 
-struct order {
+struct event_sampling_order {
 	uint32_t thread, index;
 	uint64_t time;
 };
 
 static int by_thread_then_time(const void *a, const void *b)
 {
-	const struct order *x = a, *y = b;
+	const struct event_sampling_order *x = a, *y = b;
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
 /* The first sample of the thread at or after that time. */
-static size_t first_from(const struct order *list, size_t n, uint32_t thread, uint64_t time)
+static size_t first_from(const struct event_sampling_order *list, size_t n, uint32_t thread, uint64_t time)
 {
 	size_t low = 0, high = n;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		struct order key = { .thread = thread, .time = time };
+		struct event_sampling_order key = { .thread = thread, .time = time };
 		if (by_thread_then_time(&list[mid], &key) < 0)
 			low = mid + 1;
 		else
@@ -153,9 +154,9 @@ static void weigh(struct watching *w)
 {
 	struct samples *s = w->samples;
 	size_t n = s->list.n;
-	struct order *list = mem_array(n + 1, sizeof(*list));
+	struct event_sampling_order *list = mem_array(n + 1, sizeof(*list));
 	for (uint32_t i = 0; i < n; i++)
-		list[i] = (struct order){ s->list.v[i].thread, i, w->times.v[i] };
+		list[i] = (struct event_sampling_order){ s->list.v[i].thread, i, w->times.v[i] };
 	if (n > 1)
 		qsort(list, n, sizeof(*list), by_thread_then_time);
 	uint32_t frame = samples_frame(s, "[not in managed code]", NULL, FRAME_NATIVE);

@@ -22,7 +22,7 @@
 #define FINISH_GRACE_MS ((uint64_t)3600 * 1000)
 #define TIDY_EVERY_NS ((uint64_t)600 * 1000000000)
 
-struct entry {
+struct scheduler_entry {
 	char guid[STORE_GUID_LEN + 1];
 	struct scheduler *hub;
 	struct scheduler_order *order;
@@ -41,7 +41,7 @@ struct scheduler {
 	pthread_mutex_t lock;
 	/* In the order they came. New ones wait in `incoming`; only the main thread changes `entries` and the sessions
 	 * in them, under the lock, and so reads them without. */
-	VEC(struct entry *) incoming, entries;
+	VEC(struct scheduler_entry *) incoming, entries;
 	size_t on_their_way; /* admitted, and not yet in `incoming` */
 	int wake_fd, signal_fd;
 	bool stopping;
@@ -71,7 +71,7 @@ struct scheduler *scheduler_new(struct server *server)
 	return hub;
 }
 
-static void entry_free(struct entry *e)
+static void entry_free(struct scheduler_entry *e)
 {
 	session_free(e->session);
 	scheduler_order_free(e->order);
@@ -129,7 +129,7 @@ static void tell_session(struct scheduler *hub, const char *guid, const char *ev
 		sse_tell(hub->server->live, guid, event, buf_cstr(&text), ends);
 }
 
-static void tell_webhooks(struct scheduler *hub, const struct entry *e)
+static void tell_webhooks(struct scheduler *hub, const struct scheduler_entry *e)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	const char *urls[] = { e->order->webhook, hub->server->options->webhook };
@@ -142,7 +142,7 @@ static void tell_webhooks(struct scheduler *hub, const struct entry *e)
 
 static void on_state(void *user, enum store_state state)
 {
-	struct entry *e = user;
+	struct scheduler_entry *e = user;
 	/* The worker's last word comes with its end, when the row is final. */
 	if (!store_state_finished(state))
 		tell_session(e->hub, e->guid, "session", false);
@@ -150,7 +150,7 @@ static void on_state(void *user, enum store_state state)
 
 static void on_progress(void *user, double ratio, const char *what)
 {
-	struct entry *e = user;
+	struct scheduler_entry *e = user;
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, false);
 	pthread_mutex_lock(&e->hub->lock);
@@ -167,7 +167,7 @@ static void on_progress(void *user, double ratio, const char *what)
 
 static void on_log(void *user, const char *line)
 {
-	struct entry *e = user;
+	struct scheduler_entry *e = user;
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, false);
 	jsonw_object(&w, NULL);
@@ -207,7 +207,7 @@ static struct err *admit(struct scheduler *hub)
 struct err *scheduler_submit(struct scheduler *hub, struct scheduler_order *order, char ret_guid[STORE_GUID_LEN + 1])
 {
 	CLEANUP(scheduler_order_freep) struct scheduler_order *owned = order;
-	struct entry *e = mem_zalloc(sizeof(*e));
+	struct scheduler_entry *e = mem_zalloc(sizeof(*e));
 	struct session_spec spec;
 	spec_of(order, NULL, &spec);
 	pthread_mutex_lock(&hub->lock);
@@ -240,7 +240,7 @@ struct err *scheduler_submit(struct scheduler *hub, struct scheduler_order *orde
 	return NULL;
 }
 
-static struct entry *find(struct scheduler *hub, const char *guid)
+static struct scheduler_entry *find(struct scheduler *hub, const char *guid)
 {
 	vec_each(e, &hub->incoming)
 		if (str_eq((*e)->guid, guid))
@@ -254,7 +254,7 @@ static struct entry *find(struct scheduler *hub, const char *guid)
 struct err *scheduler_cancel(struct scheduler *hub, const char *guid)
 {
 	pthread_mutex_lock(&hub->lock);
-	struct entry *e = find(hub, guid);
+	struct scheduler_entry *e = find(hub, guid);
 	if (e)
 		e->cancel = true;
 	pthread_mutex_unlock(&hub->lock);
@@ -269,7 +269,7 @@ struct err *scheduler_cancel(struct scheduler *hub, const char *guid)
 bool scheduler_wait(struct scheduler *hub, const char *guid, struct request *r)
 {
 	pthread_mutex_lock(&hub->lock);
-	struct entry *e = find(hub, guid);
+	struct scheduler_entry *e = find(hub, guid);
 	if (e) {
 		request_park(r);
 		vec_push(&e->waiting, r);
@@ -281,7 +281,7 @@ bool scheduler_wait(struct scheduler *hub, const char *guid, struct request *r)
 bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200])
 {
 	pthread_mutex_lock(&hub->lock);
-	struct entry *e = find(hub, guid);
+	struct scheduler_entry *e = find(hub, guid);
 	if (e) {
 		*ret_ratio = e->ratio;
 		str_copy(ret_what, sizeof(e->what), e->what);
@@ -322,12 +322,12 @@ static bool is_intrusive(const struct scheduler_order *o)
 	return !o->core && (way == WAY_IMAGE || way == WAY_AGENT);
 }
 
-static bool may_start(const struct scheduler *hub, const struct entry *candidate, size_t running)
+static bool may_start(const struct scheduler *hub, const struct scheduler_entry *candidate, size_t running)
 {
 	if (running >= hub->server->options->max_running)
 		return false;
 	vec_each(p, &hub->entries) {
-		const struct entry *e = *p;
+		const struct scheduler_entry *e = *p;
 		if (e->session && is_intrusive(candidate->order) && is_intrusive(e->order) &&
 		    e->order->patient.target.id == candidate->order->patient.target.id)
 			return false;
@@ -345,7 +345,7 @@ static void count_end(struct scheduler *hub, enum store_state state)
 }
 
 /* Takes it off the list and tells how it ended. */
-static void retire(struct scheduler *hub, struct entry *e, enum store_state state)
+static void retire(struct scheduler *hub, struct scheduler_entry *e, enum store_state state)
 {
 	pthread_mutex_lock(&hub->lock);
 	size_t kept = 0;
@@ -362,7 +362,7 @@ static void retire(struct scheduler *hub, struct entry *e, enum store_state stat
 	entry_free(e);
 }
 
-static void end_unstarted(struct scheduler *hub, struct entry *e, enum store_state state, const char *reason)
+static void end_unstarted(struct scheduler *hub, struct scheduler_entry *e, enum store_state state, const char *reason)
 {
 	pthread_mutex_lock(&hub->server->store_lock);
 	struct err *err = session_unqueue(hub->server->store, e->guid, state, reason);
@@ -373,7 +373,7 @@ static void end_unstarted(struct scheduler *hub, struct entry *e, enum store_sta
 	retire(hub, e, state);
 }
 
-static void start(struct scheduler *hub, struct entry *e)
+static void start(struct scheduler *hub, struct scheduler_entry *e)
 {
 	struct session_spec spec;
 	struct session *session = NULL;
@@ -392,7 +392,7 @@ static void start(struct scheduler *hub, struct entry *e)
 	pthread_mutex_unlock(&hub->lock);
 }
 
-static void finish(struct scheduler *hub, struct entry *e)
+static void finish(struct scheduler *hub, struct scheduler_entry *e)
 {
 	const struct store_row *row = session_row(e->session);
 	enum store_state state = row->state;
@@ -404,7 +404,7 @@ static void finish(struct scheduler *hub, struct entry *e)
 	retire(hub, e, state);
 }
 
-static void pump(struct scheduler *hub, struct entry *e)
+static void pump(struct scheduler *hub, struct scheduler_entry *e)
 {
 	struct session_events events = {
 		.on_state = on_state, .on_progress = on_progress, .on_log = on_log, .user = e
@@ -432,7 +432,7 @@ static void turn(struct scheduler *hub)
 	pthread_mutex_unlock(&hub->lock);
 	for (size_t i = 0, running = 0; i < hub->entries.n;) {
 		pthread_mutex_lock(&hub->lock);
-		struct entry *e = hub->entries.v[i];
+		struct scheduler_entry *e = hub->entries.v[i];
 		bool cancel = e->cancel;
 		e->cancel = false;
 		size_t n = hub->entries.n;
@@ -487,7 +487,7 @@ static void pump_ready(struct scheduler *hub, const struct pollfds *fds, size_t 
 	for (size_t f = 2; f < children; f++) {
 		if (!fds->v[f].revents)
 			continue;
-		struct entry *ready = NULL;
+		struct scheduler_entry *ready = NULL;
 		vec_each(e, &hub->entries)
 			if ((*e)->session && session_fd((*e)->session) == fds->v[f].fd)
 				ready = *e;

@@ -19,7 +19,7 @@ void kept_threads_free(struct kept_threads *k)
 	vec_free(&k->holders);
 }
 
-struct search {
+struct kept_search {
 	struct heap *heap;
 	const struct heap_type *thread;
 	struct map_u64 living; /* managed ids */
@@ -29,7 +29,7 @@ struct search {
 	bool cut;
 };
 
-static void meet(struct search *x, uint64_t object)
+static void meet(struct kept_search *x, uint64_t object)
 {
 	struct heap_value value;
 	int64_t id;
@@ -47,7 +47,7 @@ static void meet(struct search *x, uint64_t object)
 	vec_push(&x->later, object);
 }
 
-static void meet_fields(struct search *x, struct heap_value value)
+static void meet_fields(struct kept_search *x, struct heap_value value)
 {
 	struct heap_fields fields = heap_fields(x->heap, value.type);
 	for (size_t i = 0; i < fields.n; i++) {
@@ -58,7 +58,7 @@ static void meet_fields(struct search *x, struct heap_value value)
 	}
 }
 
-static void meet_elements(struct search *x, const struct heap_array *array)
+static void meet_elements(struct kept_search *x, const struct heap_array *array)
 {
 	for (uint32_t i = 0; i < array->n && !x->cut; i++) {
 		uint64_t object;
@@ -73,7 +73,7 @@ static void meet_elements(struct search *x, const struct heap_array *array)
 }
 
 /* Dead threads that can be reached from an object in a few steps and that no field before it has reached. */
-static uint32_t count_from(struct search *x, uint64_t object)
+static uint32_t count_from(struct kept_search *x, uint64_t object)
 {
 	x->found = 0;
 	vec_clear(&x->later);
@@ -104,7 +104,7 @@ static int most_first(const void *a, const void *b)
 	return x->n > y->n ? -1 : x->n < y->n;
 }
 
-static void find_holders(struct search *x, struct kept_threads *ret)
+static void find_holders(struct kept_search *x, struct kept_threads *ret)
 {
 	struct heap_statics statics = { 0 };
 	struct err *err = heap_statics(x->heap, NULL, &statics);
@@ -143,7 +143,7 @@ void kept_threads_drain(struct image_exam *look, struct buf *out)
 {
 	struct kept_threads kept = { 0 };
 	struct dac_threads threads = { 0 };
-	struct search x = { 0 };
+	struct kept_search x = { 0 };
 	struct err *err = dac_threads(look->dac, &threads);
 	vec_each(t, &threads) {
 		if (!t->os_id && !(t->state & DAC_THREAD_UNSTARTED))

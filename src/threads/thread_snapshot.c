@@ -199,20 +199,20 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 }
 
 /* Threads stand in the same places: what a method is called and which line it is at is found out once. */
-struct places {
+struct frame_places {
 	struct map_u64 methods; /* description -> seen method */
 	struct map_u64 lines;	/* description and IL offset -> line, in strings */
 	struct strtab strings;
 };
 
-static void retention_sites_free(struct places *p)
+static void retention_sites_free(struct frame_places *p)
 {
 	map_u64_free(&p->methods);
 	map_u64_free(&p->lines);
 	strtab_free(&p->strings);
 }
 
-static const char *place_line(struct places *p, struct image_exam *look, const struct dac_frame *f)
+static const char *place_line(struct frame_places *p, struct image_exam *look, const struct dac_frame *f)
 {
 	struct pdb_line line;
 	bool new;
@@ -228,7 +228,8 @@ static const char *place_line(struct places *p, struct image_exam *look, const s
 	return strtab_get(&p->strings, (uint32_t)*place);
 }
 
-static void add_frame(struct thread_snapshot *s, struct places *p, struct image_exam *look, const struct dac_frame *f)
+static void add_frame(struct thread_snapshot *s, struct frame_places *p, struct image_exam *look,
+		      const struct dac_frame *f)
 {
 	bool new;
 	uint64_t *place = map_u64_put(&p->methods, f->method, &new);
@@ -249,7 +250,7 @@ static bool is_told(struct dac *dac, const struct dac_stack *stack)
 	return false;
 }
 
-static void take_thread(struct thread_snapshot *s, struct places *p, struct image_exam *look,
+static void take_thread(struct thread_snapshot *s, struct frame_places *p, struct image_exam *look,
 			const struct dac_thread *t, const struct dac_stack *stack)
 {
 	CLEANUP(buf_free) struct buf exception = { 0 };
@@ -351,7 +352,7 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 	(void)user;
 	CLEANUP(drained_fini) struct drained d = { 0 };
 	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
-	CLEANUP(retention_sites_free) struct places places = { 0 };
+	CLEANUP(retention_sites_free) struct frame_places places = { 0 };
 	TRY(dac_threads(look->dac, &d.threads));
 	TRY(read_stacks(look->dac, &d));
 	err_ignore(dac_name_threads(look->dac, &d.threads));

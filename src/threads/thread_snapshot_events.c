@@ -11,22 +11,22 @@
 #define IN_MANAGED_CODE 2
 
 /* Where a thread was last. */
-struct place {
+struct snapshot_events_place {
 	uint64_t tid;
 	uint32_t stack;
 	bool managed;
 };
 
-struct listening {
+struct snapshot_events_listening {
 	struct stacks *stacks;
 	struct methods *methods;
 	struct map_u64 by_tid; /* -> place */
-	VEC(struct place) places;
+	VEC(struct snapshot_events_place) places;
 };
 
 static void on_sample(void *user, const struct nettrace_event *event)
 {
-	struct listening *l = user;
+	struct snapshot_events_listening *l = user;
 	uint32_t mode = 0;
 	bool new;
 	if (!event->n_frames || l->places.n >= THREADS_MAX)
@@ -36,13 +36,13 @@ static void on_sample(void *user, const struct nettrace_event *event)
 	uint64_t *index = map_u64_put(&l->by_tid, event->thread_id, &new);
 	if (new) {
 		*index = l->places.n;
-		vec_push(&l->places, ((struct place){ .tid = event->thread_id }));
+		vec_push(&l->places, ((struct snapshot_events_place){ .tid = event->thread_id }));
 	}
 	l->places.v[*index].stack = stacks_add(l->stacks, event);
 	l->places.v[*index].managed = mode == IN_MANAGED_CODE;
 }
 
-static struct thread_snapshot *build(struct listening *l, const struct thread_names *names)
+static struct thread_snapshot *build(struct snapshot_events_listening *l, const struct thread_names *names)
 {
 	struct thread_snapshot *s = thread_snapshot_new();
 	vec_each(p, &l->places) {
@@ -66,7 +66,7 @@ static struct thread_snapshot *build(struct listening *l, const struct thread_na
 struct err *thread_snapshot_by_events(struct exam *exam, struct thread_snapshot **ret, uint64_t *ret_lost)
 {
 	static const struct ipc_provider provider = { .name = CLR_SAMPLE_PROVIDER, .keywords = 0, .level = 5 };
-	struct listening l = { .stacks = stacks_new(), .methods = methods_new() };
+	struct snapshot_events_listening l = { .stacks = stacks_new(), .methods = methods_new() };
 	struct thread_names names = { 0 };
 	struct events_stream streams[2] = {
 		{ .name = "sampled",

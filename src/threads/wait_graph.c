@@ -5,7 +5,7 @@
 /* A thread's state in the search, and how it was reached. */
 enum mark { NEW, OPEN, DONE };
 
-struct search {
+struct cycle_search {
 	const struct thread_snapshot *s;
 	struct circles *found;
 	uint8_t *marks;
@@ -21,7 +21,7 @@ static const struct wait_object *waits_in_the_end(const struct thread_snapshot *
 	return thing == SNAPSHOT_NONE ? NULL : wait_object_chain_end(s, &s->things.v[thing]);
 }
 
-static void push(struct search *x, uint32_t thread)
+static void push(struct cycle_search *x, uint32_t thread)
 {
 	const struct wait_object *thing = waits_in_the_end(x->s, thread);
 	x->marks[thread] = OPEN;
@@ -30,7 +30,7 @@ static void push(struct search *x, uint32_t thread)
 	vec_push(&x->next, 0);
 }
 
-static void take_circle(struct search *x, uint32_t thread)
+static void take_circle(struct cycle_search *x, uint32_t thread)
 {
 	size_t from = x->path.n;
 	while (from && x->path.v[from - 1].thread != thread)
@@ -49,7 +49,7 @@ static void take_circle(struct search *x, uint32_t thread)
 }
 
 /* Depth first without recursion: chains may be as long as there are threads. */
-static void search_from(struct search *x, uint32_t thread)
+static void search_from(struct cycle_search *x, uint32_t thread)
 {
 	push(x, thread);
 	while (x->path.n) {
@@ -106,7 +106,7 @@ static int by_weight(const void *a, const void *b)
 
 void circles_find(const struct thread_snapshot *s, struct circles *ret)
 {
-	struct search x = { .s = s, .found = ret };
+	struct cycle_search x = { .s = s, .found = ret };
 	*ret = (struct circles){ 0 };
 	x.marks = mem_zalloc(s->threads.n + 1);
 	x.taken = mem_zalloc((s->threads.n + 1) * sizeof(*x.taken));

@@ -23,7 +23,7 @@
 #define FUTEX 202
 #define NO_MAXIMUM INT32_MAX
 
-struct finder {
+struct wait_finder {
 	struct thread_snapshot *s;
 	const struct snapshot_source *raw;
 	struct heap *heap;
@@ -40,20 +40,20 @@ static uint64_t thread_key(enum tag tag, uint64_t id)
 	return hash_u64(id) ^ (uint64_t)tag;
 }
 
-static uint32_t find_thread(const struct finder *f, enum tag tag, uint64_t id)
+static uint32_t find_thread(const struct wait_finder *f, enum tag tag, uint64_t id)
 {
 	const uint64_t *index = id ? map_u64_get(&f->by_thread, thread_key(tag, id)) : NULL;
 	return index ? (uint32_t)(*index - 1) : SNAPSHOT_NONE;
 }
 
-static const struct dac_stack *stack_of(const struct finder *f, uint32_t thread)
+static const struct dac_stack *stack_of(const struct wait_finder *f, uint32_t thread)
 {
 	return &f->raw->stacks[f->raw->origin[thread]];
 }
 
 /* ---- types ---- */
 
-static bool is_a(struct finder *f, const struct heap_type *type, const char *name)
+static bool is_a(struct wait_finder *f, const struct heap_type *type, const char *name)
 {
 	for (size_t i = 0; type && i < PARENTS_MAX; i++) {
 		size_t len = strlen(name);
@@ -65,7 +65,7 @@ static bool is_a(struct finder *f, const struct heap_type *type, const char *nam
 	return false;
 }
 
-static bool object_is_a(struct finder *f, uint64_t object, const char *const *names)
+static bool object_is_a(struct wait_finder *f, uint64_t object, const char *const *names)
 {
 	const struct heap_type *type = object ? heap_type_of(f->heap, object) : NULL;
 	for (; type && *names; names++)
@@ -132,7 +132,7 @@ static enum wait_object_kind kind_of(enum activity doing, bool new_lock)
 /* ---- what a thread waits for ---- */
 
 /* The stack pointer of the innermost frame of the user's own code: what lies below it belongs to the platform. */
-static uint64_t site_sp(const struct finder *f, uint32_t thread)
+static uint64_t site_sp(const struct wait_finder *f, uint32_t thread)
 {
 	const struct snapshot_thread *t = &f->s->threads.v[thread];
 	const struct dac_stack *stack = stack_of(f, thread);
@@ -146,7 +146,7 @@ static uint64_t site_sp(const struct finder *f, uint32_t thread)
 	return UINT64_MAX;
 }
 
-static bool stands_in(const struct finder *f, uint32_t thread, const char *prefix)
+static bool stands_in(const struct wait_finder *f, uint32_t thread, const char *prefix)
 {
 	const struct snapshot_thread *t = &f->s->threads.v[thread];
 	for (size_t i = 0; i < snapshot_site(f->s, t); i++)
@@ -155,7 +155,7 @@ static bool stands_in(const struct finder *f, uint32_t thread, const char *prefi
 	return false;
 }
 
-static uint64_t waited_object(struct finder *f, uint32_t thread, const char *const *types)
+static uint64_t waited_object(struct wait_finder *f, uint32_t thread, const char *const *types)
 {
 	uint64_t below = site_sp(f, thread);
 	vec_each(r, &f->refs[thread]) {
@@ -175,13 +175,13 @@ static uint64_t waited_object(struct finder *f, uint32_t thread, const char *con
 
 /* ---- who has it ---- */
 
-static void add_holder(struct finder *f, uint32_t thread)
+static void add_holder(struct wait_finder *f, uint32_t thread)
 {
 	if (thread != SNAPSHOT_NONE)
 		vec_push(&f->s->holders, thread);
 }
 
-static void hold_monitor(struct finder *f, uint64_t object)
+static void hold_monitor(struct wait_finder *f, uint64_t object)
 {
 	struct heap_header header;
 	if (!heap_header(f->heap, object, &header))
@@ -193,7 +193,7 @@ static void hold_monitor(struct finder *f, uint64_t object)
 			add_holder(f, find_thread(f, BY_ADDRESS, sync->holding_thread));
 }
 
-static void hold_lock(struct finder *f, struct heap_value lock)
+static void hold_lock(struct wait_finder *f, struct heap_value lock)
 {
 	int64_t owner = 0, state = 0;
 	if (heap_get_int(f->heap, lock, "_owningThreadId", &owner) && heap_get_int(f->heap, lock, "_state", &state) &&
@@ -202,7 +202,7 @@ static void hold_lock(struct finder *f, struct heap_value lock)
 }
 
 /* Each reader keeps a list of the locks it has entered. */
-static bool reads(struct finder *f, const struct heap_type *type, uint64_t thread, int64_t lock_id)
+static bool reads(struct wait_finder *f, const struct heap_type *type, uint64_t thread, int64_t lock_id)
 {
 	struct heap_value entry;
 	if (!heap_static_object(f->heap, thread, type, "t_rwc", &entry))
@@ -218,7 +218,7 @@ static bool reads(struct finder *f, const struct heap_type *type, uint64_t threa
 	return false;
 }
 
-static void hold_rwlock(struct finder *f, struct heap_value lock)
+static void hold_rwlock(struct wait_finder *f, struct heap_value lock)
 {
 	int64_t writer = -1, upgrader = -1, id = 0;
 	heap_get_int(f->heap, lock, "_writeLockOwnerId", &writer);
@@ -239,7 +239,7 @@ static void hold_rwlock(struct finder *f, struct heap_value lock)
 }
 
 /* Does the user's own code of the thread have the object at hand, itself or in a field of something? */
-static bool has_at_hand(struct finder *f, uint32_t thread, uint64_t object)
+static bool has_at_hand(struct wait_finder *f, uint32_t thread, uint64_t object)
 {
 	uint64_t below = site_sp(f, thread);
 	vec_each(r, &f->refs[thread]) {
@@ -262,7 +262,7 @@ static bool has_at_hand(struct finder *f, uint32_t thread, uint64_t object)
 }
 
 /* Used as a lock or a limit, and none is left: how many there are; 0 = that is not so. */
-static uint32_t places_taken(struct finder *f, struct heap_value semaphore)
+static uint32_t places_taken(struct wait_finder *f, struct heap_value semaphore)
 {
 	int64_t count = -1, max = -1;
 	bool known = heap_get_int(f->heap, semaphore, "m_currentCount", &count) &&
@@ -270,7 +270,7 @@ static uint32_t places_taken(struct finder *f, struct heap_value semaphore)
 	return known && !count && max > 0 && max < NO_MAXIMUM ? (uint32_t)max : 0;
 }
 
-static bool guess_semaphore(struct finder *f, uint64_t object)
+static bool guess_semaphore(struct wait_finder *f, uint64_t object)
 {
 	size_t had = f->s->holders.n;
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
@@ -283,7 +283,8 @@ static bool guess_semaphore(struct finder *f, uint64_t object)
 	return f->s->holders.n > had;
 }
 
-static void hold_semaphore(struct finder *f, struct heap_value semaphore, struct wait_object *thing, struct buf *more)
+static void hold_semaphore(struct wait_finder *f, struct heap_value semaphore, struct wait_object *thing,
+			   struct buf *more)
 {
 	uint32_t places = places_taken(f, semaphore);
 	thing->taken = places > 0;
@@ -295,7 +296,7 @@ static void hold_semaphore(struct finder *f, struct heap_value semaphore, struct
 /* ---- tasks ---- */
 
 /* The frame of that stack pointer runs a task or its state machine. */
-static bool runs_tasks(struct finder *f, uint32_t thread, uint64_t source)
+static bool runs_tasks(struct wait_finder *f, uint32_t thread, uint64_t source)
 {
 	vec_each(frame, stack_of(f, thread)) {
 		if (frame->ip != source || !frame->method)
@@ -308,7 +309,7 @@ static bool runs_tasks(struct finder *f, uint32_t thread, uint64_t source)
 	return false;
 }
 
-static void hold_task(struct finder *f, uint64_t task)
+static void hold_task(struct wait_finder *f, uint64_t task)
 {
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
 		vec_each(r, &f->refs[i]) {
@@ -321,7 +322,7 @@ static void hold_task(struct finder *f, uint64_t task)
 }
 
 /* "Shop.Bank.Checkout.ConfirmAsync" of the box that is its task; else what it will call. */
-static void name_task(struct finder *f, struct heap_value task, struct buf *out)
+static void name_task(struct wait_finder *f, struct heap_value task, struct buf *out)
 {
 	struct heap_value action;
 	type_async_method(task.type->name, out);
@@ -329,7 +330,7 @@ static void name_task(struct finder *f, struct heap_value task, struct buf *out)
 		delegate_show(f->heap, f->raw->look->dac, f->raw->look->image, action, out);
 }
 
-static bool state_machine(struct finder *f, uint64_t box, struct heap_value *ret)
+static bool state_machine(struct wait_finder *f, uint64_t box, struct heap_value *ret)
 {
 	struct heap_value value;
 	return heap_object(f->heap, box, &value) && (heap_get_struct(f->heap, value, "StateMachine", ret) ||
@@ -337,7 +338,7 @@ static bool state_machine(struct finder *f, uint64_t box, struct heap_value *ret
 }
 
 /* The pending task that a state machine awaits; 0 = none. */
-static uint64_t awaited_task(struct finder *f, uint64_t box)
+static uint64_t awaited_task(struct wait_finder *f, uint64_t box)
 {
 	struct heap_value machine;
 	uint64_t object = state_machine(f, box, &machine) ? awaited_by_machine(f->heap, machine) : 0;
@@ -345,7 +346,7 @@ static uint64_t awaited_task(struct finder *f, uint64_t box)
 }
 
 /* Why a task that no thread runs is not done, as far as it says. */
-static void tell_task(struct finder *f, uint64_t object, struct heap_value task, struct buf *more)
+static void tell_task(struct wait_finder *f, uint64_t object, struct heap_value task, struct buf *more)
 {
 	uint64_t action = 0;
 	int64_t flags = 0, state = -1;
@@ -364,7 +365,7 @@ static void tell_task(struct finder *f, uint64_t object, struct heap_value task,
 }
 
 /* Of a barrier and a countdown: who is missing. */
-static void tell_meeting(struct finder *f, struct heap_value value, struct buf *more)
+static void tell_meeting(struct wait_finder *f, struct heap_value value, struct buf *more)
 {
 	int64_t counts, left;
 	if (heap_get_int(f->heap, value, "_currentTotalCount", &counts))
@@ -375,7 +376,7 @@ static void tell_meeting(struct finder *f, struct heap_value value, struct buf *
 
 /* ---- things ---- */
 
-static void show_type(struct finder *f, uint64_t object, struct buf *out)
+static void show_type(struct wait_finder *f, uint64_t object, struct buf *out)
 {
 	const struct heap_type *type = heap_type_of(f->heap, object);
 	if (type && strstr(type->name, "Task+DelayPromise"))
@@ -384,7 +385,7 @@ static void show_type(struct finder *f, uint64_t object, struct buf *out)
 		type_show(type->name, out);
 }
 
-static uint32_t new_thing(struct finder *f, uint64_t object, enum wait_object_kind kind)
+static uint32_t new_thing(struct wait_finder *f, uint64_t object, enum wait_object_kind kind)
 {
 	struct wait_object thing = { .address = object, .kind = kind, .next = SNAPSHOT_NONE };
 	CLEANUP(buf_free) struct buf type = { 0 }, name = { 0 }, more = { 0 };
@@ -419,14 +420,14 @@ static uint32_t new_thing(struct finder *f, uint64_t object, enum wait_object_ki
 	return index;
 }
 
-static uint32_t thing_of(struct finder *f, uint64_t object, enum wait_object_kind kind)
+static uint32_t thing_of(struct wait_finder *f, uint64_t object, enum wait_object_kind kind)
 {
 	const uint64_t *known = map_u64_get(&f->by_object, object);
 	return known ? (uint32_t)(*known - 1) : new_thing(f, object, kind);
 }
 
 /* Along a chain of tasks, each of which awaits the next, to one that is run by somebody or awaits no task. */
-static void follow_task(struct finder *f, uint32_t thing)
+static void follow_task(struct wait_finder *f, uint32_t thing)
 {
 	for (size_t i = 0; i < CHAIN_MAX; i++) {
 		struct wait_object *t = &f->s->things.v[thing];
@@ -450,7 +451,8 @@ static size_t init_type(const char *method)
 
 /* The thread that runs the static constructor another one waits for: of the type whose method that one is in, or the
  * only one that runs any. */
-static uint32_t find_init(struct finder *f, uint32_t thread, bool only_exact, const char **ret_type, size_t *ret_len)
+static uint32_t find_init(struct wait_finder *f, uint32_t thread, bool only_exact, const char **ret_type,
+			  size_t *ret_len)
 {
 	const struct snapshot_thread *t = &f->s->threads.v[thread];
 	size_t site = snapshot_site(f->s, t), others = 0;
@@ -474,7 +476,7 @@ static uint32_t find_init(struct finder *f, uint32_t thread, bool only_exact, co
 	return others > 1 ? SNAPSHOT_NONE : found;
 }
 
-static void find_init_thing(struct finder *f, uint32_t thread, bool only_exact)
+static void find_init_thing(struct wait_finder *f, uint32_t thread, bool only_exact)
 {
 	const char *type = "";
 	size_t len = 0;
@@ -498,7 +500,7 @@ static void find_init_thing(struct finder *f, uint32_t thread, bool only_exact)
 
 /* ---- what each waits for ---- */
 
-static uint64_t object_for(struct finder *f, uint32_t thread, enum activity doing, bool new_lock)
+static uint64_t object_for(struct wait_finder *f, uint32_t thread, enum activity doing, bool new_lock)
 {
 	uint64_t object = waited_object(f, thread, wanted_types(doing, new_lock));
 	/* Optimised code keeps only the event inside. */
@@ -506,7 +508,7 @@ static uint64_t object_for(struct finder *f, uint32_t thread, enum activity doin
 }
 
 /* A thread that serves a synchronization context has it at hand; what was awaited under it goes on there. */
-static bool serves_context(struct finder *f, uint32_t thread)
+static bool serves_context(struct wait_finder *f, uint32_t thread)
 {
 	vec_each(r, &f->refs[thread])
 		if (!(r->flags & DAC_REF_INTERIOR) && object_is_a(f, r->object, context_types))
@@ -516,7 +518,7 @@ static bool serves_context(struct finder *f, uint32_t thread)
 
 /* A thread that runs what may not run beside anything else lets nothing of the same scheduler begin before it ends. Of
  * a task that has begun and goes on later the scheduler is not written down. */
-static bool serves_scheduler(struct finder *f, uint32_t thread, const struct wait_object *task)
+static bool serves_scheduler(struct wait_finder *f, uint32_t thread, const struct wait_object *task)
 {
 	struct heap_value value, scheduler;
 	if (!snapshot_runs_exclusive(f->s, &f->s->threads.v[thread]))
@@ -527,7 +529,7 @@ static bool serves_scheduler(struct finder *f, uint32_t thread, const struct wai
 		strstr(scheduler.type->name, "ConcurrentExclusiveTaskScheduler"));
 }
 
-static void find_task(struct finder *f, uint32_t thread, uint32_t task)
+static void find_task(struct wait_finder *f, uint32_t thread, uint32_t task)
 {
 	follow_task(f, task);
 	size_t end = (size_t)(wait_object_chain_end(f->s, &f->s->things.v[task]) - f->s->things.v);
@@ -536,7 +538,7 @@ static void find_task(struct finder *f, uint32_t thread, uint32_t task)
 				    serves_scheduler(f, thread, last));
 }
 
-static void find_thing(struct finder *f, uint32_t thread)
+static void find_thing(struct wait_finder *f, uint32_t thread)
 {
 	struct snapshot_thread *t = &f->s->threads.v[thread];
 	enum activity doing = snapshot_activity(f->s, t);
@@ -557,7 +559,7 @@ static void find_thing(struct finder *f, uint32_t thread)
 
 /* ---- names ---- */
 
-static void set_name(struct finder *f, uint64_t object, const char *name)
+static void set_name(struct wait_finder *f, uint64_t object, const char *name)
 {
 	const uint64_t *index = map_u64_get(&f->by_object, object);
 	struct wait_object *thing = index ? &f->s->things.v[*index - 1] : NULL;
@@ -566,7 +568,7 @@ static void set_name(struct finder *f, uint64_t object, const char *name)
 }
 
 /* The fields of an object that hold things: they are called after the object. */
-static void name_fields(struct finder *f, uint64_t object, const char *owner)
+static void name_fields(struct wait_finder *f, uint64_t object, const char *owner)
 {
 	struct heap_value value;
 	if (!heap_object(f->heap, object, &value))
@@ -583,7 +585,7 @@ static void name_fields(struct finder *f, uint64_t object, const char *owner)
 	}
 }
 
-static void name_by_statics(struct finder *f)
+static void name_by_statics(struct wait_finder *f)
 {
 	struct heap_statics statics = { 0 };
 	struct err *err = heap_statics(f->heap, NULL, &statics);
@@ -606,7 +608,7 @@ static void name_by_statics(struct finder *f)
 }
 
 /* What the threads themselves have at hand: a field of some object on their stacks. */
-static void name_by_stacks(struct finder *f)
+static void name_by_stacks(struct wait_finder *f)
 {
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
 		vec_each(r, &f->refs[i]) {
@@ -624,12 +626,12 @@ static void name_by_stacks(struct finder *f)
 /* ---- all ---- */
 
 /* Of those that sleep or run too: they may run a task, or have what others wait for. */
-static bool wants_refs(const struct finder *f, const struct snapshot_thread *t)
+static bool wants_refs(const struct wait_finder *f, const struct snapshot_thread *t)
 {
 	return t->n && snapshot_activity(f->s, t) != ACTIVITY_IDLE;
 }
 
-static void read_refs(struct finder *f)
+static void read_refs(struct wait_finder *f)
 {
 	struct dac *dac = f->raw->look->dac;
 	VEC(uint32_t) ids = { 0 };
@@ -647,7 +649,7 @@ static void read_refs(struct finder *f)
 
 void thread_snapshot_find_wait_objects(struct thread_snapshot *s, const struct snapshot_source *raw)
 {
-	struct finder f = { .s = s, .raw = raw };
+	struct wait_finder f = { .s = s, .raw = raw };
 	size_t blocked = 0;
 	vec_each(t, &s->threads)
 		blocked += activity_is_blocked(snapshot_activity(s, t));
