@@ -423,8 +423,7 @@ static void test_a_circle_that_passes(void **state)
 	(void)state;
 	struct fixture f;
 	CLEANUP(thread_snapshot_freep)
-	struct thread_snapshot *s = deadlocked(false),
-			       *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	struct thread_snapshot *s = deadlocked(false), *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
 	has(later, WAIT_OBJECT_MONITOR, "Shop.Stock._gate", 0, false);
 	examine_twice(&f, later, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "nothing-found");
@@ -470,8 +469,7 @@ static void test_waits_for_itself(void **state)
 	(void)state;
 	struct fixture f;
 	CLEANUP(thread_snapshot_freep)
-	struct thread_snapshot *s = thread_snapshot_new(),
-			       *moved = thread_snapshot_new();
+	struct thread_snapshot *s = thread_snapshot_new(), *moved = thread_snapshot_new();
 	for (size_t i = 0; i < 2; i++) {
 		struct thread_snapshot *one = i ? moved : s;
 		add(one, (struct snapshot_thread){ .managed_id = 1, .os_id = 100, .name = "ui", .call = FUTEX },
@@ -549,8 +547,7 @@ static void test_pool_blocked(void **state)
 	(void)state;
 	struct fixture f;
 	CLEANUP(thread_snapshot_freep)
-	struct thread_snapshot *s = starved(4, false),
-			       *idle = starved(4, true), *one = starved(1, false);
+	struct thread_snapshot *s = starved(4, false), *idle = starved(4, true), *one = starved(1, false);
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "pool-blocked");
 	assert_true(fixture_says(f.report,
