@@ -80,12 +80,12 @@ void proc_task_name(int32_t pid, int32_t tid, char name[static 16]);
 /* Of text that ends at end: what follows the word, or NULL. */
 const char *proc_after(const char *text, const char *end, const char *word);
 /* As /proc numbers processes, which may be mounted for another namespace. */
-struct proc_stat {
+struct agent_proc_stat {
 	int32_t pid, parent;
 	char state;
 };
 /* Of this process: pid 0. False when it is gone. */
-bool proc_stat(int32_t pid, struct proc_stat *ret);
+bool proc_stat(int32_t pid, struct agent_proc_stat *ret);
 /* Is any thread of this process under a seccomp filter? When in doubt, yes. */
 bool proc_filtered(void);
 

@@ -18,7 +18,7 @@
 #define FILE_MAX_BYTES ((uint64_t)256 << 20)
 #define LOOK_BYTES ((uint64_t)16 << 20)
 
-struct copy {
+struct agent_copy {
 	const struct wire_agent_config *config;
 	const struct room *room;
 	int32_t parent;
@@ -36,9 +36,9 @@ __attribute__((noreturn)) static void leave(enum wire_agent_exit code)
 		SYS(exit_group, code);
 }
 
-static void leave_if_orphaned(const struct copy *c)
+static void leave_if_orphaned(const struct agent_copy *c)
 {
-	struct proc_stat stat;
+	struct agent_proc_stat stat;
 	if (!proc_stat(0, &stat) || stat.parent != c->room->pid_in_proc)
 		leave(WIRE_AGENT_EXIT_ORPHAN);
 }
@@ -65,13 +65,13 @@ static void own_descriptors(void)
 
 /* ---- sending ---- */
 
-static void send_all(struct copy *c, const void *data, size_t n)
+static void send_all(struct agent_copy *c, const void *data, size_t n)
 {
 	if (!line_send(c->fd, data, n))
 		leave(WIRE_AGENT_EXIT_SEND);
 }
 
-static void send_record(struct copy *c, enum wire_image_kind kind, uint64_t addr, uint64_t len)
+static void send_record(struct agent_copy *c, enum wire_image_kind kind, uint64_t addr, uint64_t len)
 {
 	struct wire_image_record record = { .kind = kind, .addr = addr, .len = len };
 	send_all(c, &record, sizeof(record));
@@ -79,7 +79,7 @@ static void send_record(struct copy *c, enum wire_image_kind kind, uint64_t addr
 }
 
 /* Straight from the pages. One that cannot be read (a file that has become shorter) goes as zeros. */
-static void send_pages(struct copy *c, uint64_t start, uint64_t len)
+static void send_pages(struct agent_copy *c, uint64_t start, uint64_t len)
 {
 	static const uint8_t zeros[4096];
 	send_record(c, WIRE_IMAGE_MEMORY, start, len);
@@ -107,7 +107,7 @@ static void send_pages(struct copy *c, uint64_t start, uint64_t len)
 	}
 }
 
-static void send_maps(struct copy *c)
+static void send_maps(struct agent_copy *c)
 {
 	/* The text that was read while the runtime stood still has told what to save, and is needed no more. */
 	long n = sys_read_file("/proc/self/maps", c->room->maps, c->room->maps_cap);
@@ -124,21 +124,21 @@ static void send_maps(struct copy *c)
 /* Threads are the process's own: the copy has one. What has ended since has no name. */
 static void send_thread(void *user, int tid)
 {
-	struct copy *c = user;
+	struct agent_copy *c = user;
 	struct wire_image_thread thread = { .tid = tid };
 	proc_task_name(c->parent, tid, thread.name);
 	send_record(c, WIRE_IMAGE_THREAD, 0, sizeof(thread));
 	send_all(c, &thread, sizeof(thread));
 }
 
-static void send_threads(struct copy *c)
+static void send_threads(struct agent_copy *c)
 {
 	char path[64];
 	proc_task_path(path, c->parent, 0, "");
 	proc_each_number(path, send_thread, c);
 }
 
-static void send_saved(struct copy *c)
+static void send_saved(struct agent_copy *c)
 {
 	const struct save *s = &c->room->save;
 	for (size_t i = 0; i < s->n; i++) {
@@ -167,7 +167,7 @@ static enum pages wanted(const struct map *m)
 }
 
 /* Our own buffers, by address: the kernel merges neighbours into one mapping. */
-static bool is_ours(const struct copy *c, uint64_t addr)
+static bool is_ours(const struct agent_copy *c, uint64_t addr)
 {
 	uint64_t base = (uint64_t)(uintptr_t)c->room->base;
 	return addr >= base && addr < base + c->room->size;
@@ -176,7 +176,7 @@ static bool is_ours(const struct copy *c, uint64_t addr)
 enum page { PAGE_NOT_SENT, PAGE_SENT, PAGE_ZERO };
 
 /* What was never touched is zero, unless there is a file behind it. */
-static enum page page_is(const struct copy *c, uint64_t entry, uint64_t addr, bool file)
+static enum page page_is(const struct agent_copy *c, uint64_t entry, uint64_t addr, bool file)
 {
 	if (is_ours(c, addr))
 		return PAGE_NOT_SENT;
@@ -185,7 +185,7 @@ static enum page page_is(const struct copy *c, uint64_t entry, uint64_t addr, bo
 	return file ? PAGE_NOT_SENT : PAGE_ZERO;
 }
 
-static void send_run(struct copy *c, enum page kind, uint64_t start, uint64_t len)
+static void send_run(struct agent_copy *c, enum page kind, uint64_t start, uint64_t len)
 {
 	if (kind == PAGE_SENT)
 		send_pages(c, start, len);
@@ -193,7 +193,7 @@ static void send_run(struct copy *c, enum page kind, uint64_t start, uint64_t le
 		send_record(c, WIRE_IMAGE_ZERO, start, len);
 }
 
-static void send_window(struct copy *c, uint64_t start, size_t n, bool file, bool first_page)
+static void send_window(struct agent_copy *c, uint64_t start, size_t n, bool file, bool first_page)
 {
 	uint64_t from = start, end = start + n * c->page;
 	enum page kind = PAGE_NOT_SENT;
@@ -210,7 +210,7 @@ static void send_window(struct copy *c, uint64_t start, size_t n, bool file, boo
 	send_run(c, kind, from, end - from);
 }
 
-static void send_own_pages(struct copy *c, const struct map *m)
+static void send_own_pages(struct agent_copy *c, const struct map *m)
 {
 	/* A private mapping of /dev/zero and the like has a path too, and is sent as far as it was touched. */
 	bool file = m->path_len && m->path[0] == '/';
@@ -227,7 +227,7 @@ static void send_own_pages(struct copy *c, const struct map *m)
 	}
 }
 
-static void send_memory(struct copy *c)
+static void send_memory(struct agent_copy *c)
 {
 	const char *p = c->maps, *end = c->maps + c->maps_len;
 	for (struct map m; map_next(&p, end, &m);) {
@@ -241,7 +241,7 @@ static void send_memory(struct copy *c)
 
 /* ---- the data-access library ---- */
 
-static void send_file(struct copy *c, const char *path, size_t path_len)
+static void send_file(struct agent_copy *c, const char *path, size_t path_len)
 {
 	struct wire_image_file head = { .path_len = (uint32_t)path_len };
 	int fd = sys_open(path, 0);
@@ -268,7 +268,7 @@ static void send_file(struct copy *c, const char *path, size_t path_len)
 }
 
 /* It lies beside the runtime. */
-static void send_dac(struct copy *c)
+static void send_dac(struct agent_copy *c)
 {
 	char path[1024];
 	const char *p = c->maps, *end = c->maps + c->maps_len;
@@ -295,7 +295,7 @@ static void put_file(const char *path, const char *text, size_t n)
 }
 
 /* Dies with the process, and has descriptors of its own only. */
-static void part(const struct copy *c)
+static void part(const struct agent_copy *c)
 {
 	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL);
 	agent_fault(c->config, 1);
@@ -306,7 +306,7 @@ static void part(const struct copy *c)
 /* The same by calls that the runtime makes. First the one that the process is to make once this copy has ended: should
  * the filter kill who makes it, this copy dies, and leaves no core file of all that memory. Its table of descriptors is
  * a copy, which it empties at once; and it looks for its parent again and again. */
-static void part_plainly(struct copy *c, uint32_t *step)
+static void part_plainly(struct agent_copy *c, uint32_t *step)
 {
 	int status;
 	put_file("/proc/self/coredump_filter", "0", 1);
@@ -323,7 +323,7 @@ static void part_plainly(struct copy *c, uint32_t *step)
 
 void copy_run(const struct wire_agent_config *config, const struct room *room, int32_t parent, uint32_t *step)
 {
-	struct copy c = { .config = config, .room = room, .parent = parent, .page = room->save.page };
+	struct agent_copy c = { .config = config, .room = room, .parent = parent, .page = room->save.page };
 	struct wire_image_head head = { .magic = WIRE_IMAGE_MAGIC, .version = WIRE_IMAGE_VERSION, .pid = parent };
 	SYS(prctl, PR_SET_NAME, COPY_NAME);
 	if (step)

@@ -15,14 +15,14 @@
 #define CLOCK_OF_PROCESS 2
 #define CLOCK_OF_THREAD 3
 
-struct cpu {
+struct agent_cpu {
 	struct agent *agent;
 	struct ticks *ticks;
 	uint64_t start_cpu_ns, own_cpu_ns;
 	bool sampling, gone;
 };
 
-static bool send_note(struct cpu *c, const struct wire_agent_note *note)
+static bool send_note(struct agent_cpu *c, const struct wire_agent_note *note)
 {
 	c->gone |= !line_send(c->agent->control, note, sizeof(*note));
 	return !c->gone;
@@ -44,7 +44,7 @@ static uint64_t delay_of(int32_t tid)
 	return value;
 }
 
-static void tell_thread(struct cpu *c, int32_t tid, uint64_t cpu_ns, bool last)
+static void tell_thread(struct agent_cpu *c, int32_t tid, uint64_t cpu_ns, bool last)
 {
 	struct {
 		struct wire_agent_note note;
@@ -62,7 +62,7 @@ static void on_thread(void *user, int32_t tid, uint64_t cpu_ns)
 
 static void on_last(void *user, int tid)
 {
-	const struct cpu *c = user;
+	const struct agent_cpu *c = user;
 	if (tid != (int)SYS(gettid) && !c->gone)
 		tell_thread(user, tid, sys_clock_ns((int)(~(uint32_t)tid << 3 | 6)), true);
 }
@@ -71,13 +71,13 @@ static void on_last(void *user, int tid)
 
 static bool send_sample(void *user, const struct ticks_slot *slot)
 {
-	struct cpu *c = user;
+	struct agent_cpu *c = user;
 	struct wire_agent_note note = { .kind = WIRE_AGENT_SAMPLE,
 					.code = (int32_t)(sizeof(slot->head) + slot->head.stack_len) };
 	return send_note(c, &note) && !(c->gone = !line_send(c->agent->control, slot, (size_t)note.code));
 }
 
-static void start(struct cpu *c)
+static void start(struct agent_cpu *c)
 {
 	struct wire_agent_note note = { .kind = WIRE_AGENT_STARTED };
 	struct ticks *t = c->ticks;
@@ -97,7 +97,7 @@ static void start(struct cpu *c)
 	send_note(c, &note);
 }
 
-static void stop(struct cpu *c)
+static void stop(struct agent_cpu *c)
 {
 	struct wire_agent_note note = { .kind = WIRE_AGENT_SAMPLED };
 	struct ticks *t = c->ticks;
@@ -124,7 +124,7 @@ static void stop(struct cpu *c)
 /* ---- requests ---- */
 
 /* With a descriptor, when there is one: drdotnet then reads what only the process itself could open. */
-static bool answer(struct cpu *c, int fd)
+static bool answer(struct agent_cpu *c, int fd)
 {
 	struct wire_agent_note note = { .kind = WIRE_AGENT_ANSWER, .code = fd < 0 ? -fd : 0 };
 	union {
@@ -144,13 +144,13 @@ static bool answer(struct cpu *c, int fd)
 	return !c->gone;
 }
 
-static bool receive(const struct cpu *c, void *to, size_t n)
+static bool receive(const struct agent_cpu *c, void *to, size_t n)
 {
 	return SYS(recvfrom, c->agent->control, to, n, MSG_WAITALL) == (long)n;
 }
 
 /* How much was there, or a negative errno; false in gone. */
-static long send_piece(struct cpu *c, int fd, uint64_t at, uint64_t len)
+static long send_piece(struct agent_cpu *c, int fd, uint64_t at, uint64_t len)
 {
 	struct {
 		struct wire_agent_note note;
@@ -163,7 +163,7 @@ static long send_piece(struct cpu *c, int fd, uint64_t at, uint64_t len)
 }
 
 /* To pass a descriptor is not among the calls that the runtime makes: all of its bytes, then. */
-static bool answer_bytes(struct cpu *c, int fd)
+static bool answer_bytes(struct agent_cpu *c, int fd)
 {
 	struct wire_agent_note note = { .kind = WIRE_AGENT_ANSWER, .code = fd < 0 ? -fd : 0 };
 	uint64_t at = 0;
@@ -174,7 +174,7 @@ static bool answer_bytes(struct cpu *c, int fd)
 	return send_note(c, &note);
 }
 
-static bool open_for(struct cpu *c, size_t len)
+static bool open_for(struct agent_cpu *c, size_t len)
 {
 	char path[PATH_BYTES];
 	if (len >= sizeof(path) || !receive(c, path, len))
@@ -186,7 +186,7 @@ static bool open_for(struct cpu *c, size_t len)
 	return answer(c, sys_open(path, 04000 /* O_NONBLOCK */));
 }
 
-static bool read_for(struct cpu *c, size_t len)
+static bool read_for(struct agent_cpu *c, size_t len)
 {
 	struct wire_agent_note note = { .kind = WIRE_AGENT_ANSWER };
 	struct wire_agent_range range;
@@ -203,7 +203,7 @@ static bool read_for(struct cpu *c, size_t len)
 }
 
 /* False: it is time to leave. */
-static bool serve(struct cpu *c)
+static bool serve(struct agent_cpu *c)
 {
 	struct wire_agent_request r;
 	if (!receive(c, &r, sizeof(r)))
@@ -227,7 +227,7 @@ static bool serve(struct cpu *c)
 
 /* ---- its life ---- */
 
-static void loop(struct cpu *c)
+static void loop(struct agent_cpu *c)
 {
 	while (!c->gone && sys_now_ns() < c->agent->end_ns) {
 		if (line_gone(c->agent->control, c->sampling ? ticks_wait_ms(c->ticks) : IDLE_MS) && !serve(c))
@@ -251,7 +251,7 @@ void cpu_run(struct agent *a)
 		     threads = TICKS_THREADS * sizeof(struct ticks_thread),
 		     all = slots + threads + sizeof(struct ticks);
 	struct wire_agent_note refused = { .kind = WIRE_AGENT_REFUSED, .why = WIRE_AGENT_NO_MEMORY };
-	struct cpu c = { .agent = a };
+	struct agent_cpu c = { .agent = a };
 	uint8_t *room = map(all);
 	if (!room || a->config.period_us < LEAST_PERIOD_US || a->config.stack_bytes > WIRE_AGENT_STACK_MAX) {
 		send_note(&c, &refused);

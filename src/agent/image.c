@@ -93,7 +93,7 @@ static long measure(uint64_t page, int file, uint64_t *ret_maps, uint64_t *ret_s
 
 static long make_room(struct room *r)
 {
-	struct proc_stat self;
+	struct agent_proc_stat self;
 	uint64_t maps, shared, page = page_size();
 	if (!proc_stat(0, &self))
 		return -ENOENT;
@@ -225,7 +225,7 @@ static com_hr take(const struct agent *a, struct room *room, int32_t pid, long *
  * calls. What cannot be buried stays as an entry in the table of processes until the process itself ends. */
 static bool bury(const struct agent *a, const struct room *room, long copy, int *status)
 {
-	struct proc_stat stat;
+	struct agent_proc_stat stat;
 	if (!a->plain || __atomic_load_n(room->step, __ATOMIC_ACQUIRE) == COPY_WAIT_ALLOWED) {
 		long ended = SYS(wait4, copy, status, WNOHANG | __WALL, 0);
 		return ended && ended != -EINTR;
@@ -255,7 +255,7 @@ static void look_for_unburied(void *user, int tid)
 {
 	char path[64], text[1024], name[16];
 	int32_t pid = 0;
-	struct proc_stat stat;
+	struct agent_proc_stat stat;
 	bool *found = user;
 	proc_task_path(path, SYS(getpid), tid, "/children");
 	long n = sys_read_file(path, text, sizeof(text));

@@ -13,7 +13,7 @@ static int number(const char *s)
 	return n;
 }
 
-struct entry { /* of getdents64 */
+struct proc_entry { /* of getdents64 */
 	uint64_t inode;
 	int64_t offset;
 	uint16_t len;
@@ -30,7 +30,7 @@ static bool each(const char *folder, bool descriptors, void (*on)(void *user, in
 		return false;
 	while ((n = SYS(getdents64, fd, text, sizeof(text))) > 0)
 		for (long at = 0; at < n;) {
-			const struct entry *e = (const struct entry *)(const void *)(text + at);
+			const struct proc_entry *e = (const struct proc_entry *)(const void *)(text + at);
 			int is = number(e->name);
 			if (is >= 0 && !(descriptors && is == fd))
 				on(user, is);
@@ -112,7 +112,7 @@ void proc_task_name(int32_t pid, int32_t tid, char name[static 16])
 }
 
 /* "pid (name) S parent ...": a name may hold anything. */
-bool proc_stat(int32_t pid, struct proc_stat *ret)
+bool proc_stat(int32_t pid, struct agent_proc_stat *ret)
 {
 	char path[64], text[512];
 	size_t at = put(path, "/proc/");
@@ -124,7 +124,7 @@ bool proc_stat(int32_t pid, struct proc_stat *ret)
 	if (i < 0 || i + 4 >= n)
 		return false;
 	text[n] = '\0';
-	*ret = (struct proc_stat){ .pid = number(text), .parent = number(text + i + 4), .state = text[i + 2] };
+	*ret = (struct agent_proc_stat){ .pid = number(text), .parent = number(text + i + 4), .state = text[i + 2] };
 	return true;
 }
 

@@ -6,7 +6,7 @@
 #include "image/fault.h"
 #include <stdlib.h>
 
-static struct err *receive(struct session *s, const struct attach_options *o, struct image **ret)
+static struct err *receive(struct attach_session *s, const struct attach_options *o, struct image **ret)
 {
 	const char *env = getenv("TMPDIR");
 	uint64_t patience_ms = o->patience_ms ? o->patience_ms : SESSION_CALL_MS;
@@ -45,7 +45,7 @@ struct err *attach_image(const struct patient *p, const struct attach_options *o
 					    .flags = o->send_dac ? WIRE_AGENT_SEND_DAC : 0,
 					    .max_pause_ns = pause_ms * 1000000 };
 	struct attach_facts facts = { 0 };
-	struct session s;
+	struct attach_session s;
 	uint64_t from_ns = clock_mono_ns();
 	struct err *err = session_begin(&s, p, o, &config, &facts);
 	if (!err) {

@@ -17,7 +17,7 @@
 #define TURNS_MAX 1000 /* at a time: whoever never stops sending does not keep us */
 
 struct attach_cpu {
-	struct session s;
+	struct attach_session s;
 	struct attach_facts unused;
 	struct notes notes;
 	int memory_fd;

@@ -71,7 +71,7 @@ struct err *attach_check(const struct patient *p, const struct attach_options *o
 }
 
 /* Under a seccomp filter code of ours runs only when it was proved to be harmless: wire/calls.h has the two proofs. */
-static struct err *prove(struct session *s)
+static struct err *prove(struct attach_session *s)
 {
 	static const unsigned copies[] = { CALLS_LOAD | CALLS_IMAGE, CALLS_LOAD | CALLS_PLAIN | CALLS_BURY },
 			      samples[] = { CALLS_LOAD | CALLS_CPU, CALLS_LOAD | CALLS_TICKS };
@@ -99,7 +99,7 @@ static struct err *prove(struct session *s)
 	return err;
 }
 
-static struct err *fill_config(struct session *s, const struct attach_options *o)
+static struct err *fill_config(struct attach_session *s, const struct attach_options *o)
 {
 	struct wire_agent_config *c = &s->config;
 	uint64_t life_ms = o->max_life_ms ? o->max_life_ms : IMAGE_MAX_LIFE_MS;
@@ -120,7 +120,7 @@ static struct err *fill_config(struct session *s, const struct attach_options *o
 
 /* ---- loading ---- */
 
-static struct err *load(struct session *s)
+static struct err *load(struct attach_session *s)
 {
 	uint32_t hresult = 0;
 	CLEANUP(mem_freep) char *path = mem_printf("%s/" WIRE_AGENT_LIBRARY, s->place.seen_as);
@@ -141,7 +141,7 @@ static struct err *load(struct session *s)
 /* ---- lines ---- */
 
 /* Somebody called: is it the library? Others are hung up on. */
-static void take_call(struct session *s)
+static void take_call(struct attach_session *s)
 {
 	struct wire_agent_hello hello;
 	int size = 1 << 20;
@@ -160,7 +160,7 @@ static void take_call(struct session *s)
 		*line = fd_steal(&fd);
 }
 
-static void take_values(struct session *s, const uint64_t *values)
+static void take_values(struct attach_session *s, const uint64_t *values)
 {
 	struct attach_facts *f = s->facts;
 	f->pause_ns = values[WIRE_AGENT_PAUSE_NS];
@@ -173,7 +173,7 @@ static void take_values(struct session *s, const uint64_t *values)
 	f->attempts = (uint32_t)values[WIRE_AGENT_ATTEMPTS];
 }
 
-static struct err *take_note(struct session *s)
+static struct err *take_note(struct attach_session *s)
 {
 	struct wire_agent_note note;
 	struct err *err = fd_read_full(s->control, &note, sizeof(note), deadline_in_ms(HELLO_MS));
@@ -203,7 +203,7 @@ static struct err *take_note(struct session *s)
 	return NULL;
 }
 
-struct err *session_listen(struct session *s, const int *line, struct deadline deadline)
+struct err *session_listen(struct attach_session *s, const int *line, struct deadline deadline)
 {
 	while (!s->left && (!line || *line < 0)) {
 		struct pollfd fds[] = { { .fd = s->place.listen_fd, .events = POLLIN },
@@ -222,17 +222,17 @@ struct err *session_listen(struct session *s, const int *line, struct deadline d
 
 /* ---- from begin to end ---- */
 
-struct err *session_begin(struct session *s, const struct patient *p, const struct attach_options *o,
+struct err *session_begin(struct attach_session *s, const struct patient *p, const struct attach_options *o,
 			  const struct wire_agent_config *config, struct attach_facts *facts)
 {
 	CLEANUP(mem_freep) char *library = library_path(o);
-	*s = (struct session){ .patient = p,
-			       .place = PLACE_NONE,
-			       .config = *config,
-			       .control = -1,
-			       .copy = -1,
-			       .lock = -1,
-			       .facts = facts };
+	*s = (struct attach_session){ .patient = p,
+				      .place = PLACE_NONE,
+				      .config = *config,
+				      .control = -1,
+				      .copy = -1,
+				      .lock = -1,
+				      .facts = facts };
 	TRY(attach_check(p, o));
 	struct image_turn turn = { .cookie = p->info.cookie,
 				   .deadline = deadline_in_ms(o->turn_ms),
@@ -251,7 +251,7 @@ struct err *session_begin(struct session *s, const struct patient *p, const stru
 	return err;
 }
 
-void session_end(struct session *s)
+void session_end(struct attach_session *s)
 {
 	fd_closep(&s->copy);
 	fd_closep(&s->control);

@@ -9,7 +9,7 @@
 #define SESSION_CALL_MS 10000 /* each answer of the library, once it is loaded */
 #define SESSION_LEAVE_MS 5000
 
-struct session {
+struct attach_session {
 	const struct patient *patient;
 	struct place place;
 	struct wire_agent_config config;
@@ -23,8 +23,8 @@ struct session {
 
 /* Loads the library with that configuration: its common part is filled in here. After a failure there is nothing to
  * end. */
-struct err *session_begin(struct session *s, const struct patient *p, const struct attach_options *o,
+struct err *session_begin(struct attach_session *s, const struct patient *p, const struct attach_options *o,
 			  const struct wire_agent_config *config, struct attach_facts *facts) MUST_USE;
 /* Calls and notes, until *line is there or the library has left. line NULL: until it has left. */
-struct err *session_listen(struct session *s, const int *line, struct deadline deadline) MUST_USE;
-void session_end(struct session *s);
+struct err *session_listen(struct attach_session *s, const int *line, struct deadline deadline) MUST_USE;
+void session_end(struct attach_session *s);

@@ -205,11 +205,11 @@ void utf8_encode(struct buf *out, uint32_t cp)
 	}
 }
 
-struct range {
+struct cp_range {
 	uint32_t from, to;
 };
 
-static bool in_ranges(uint32_t cp, const struct range *r, size_t n)
+static bool in_ranges(uint32_t cp, const struct cp_range *r, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (cp >= r[i].from && cp <= r[i].to)
@@ -221,7 +221,7 @@ static bool in_ranges(uint32_t cp, const struct range *r, size_t n)
 /* Control, bidi, zero-width, line and paragraph separators, variation selectors, tags: nothing a reader would see. */
 bool cp_is_invisible(uint32_t cp)
 {
-	static const struct range hidden[] = {
+	static const struct cp_range hidden[] = {
 		{ 0, 0x1f },	    { 0x7f, 0x9f },	{ 0xad, 0xad },	    { 0x61c, 0x61c },
 		{ 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
 		{ 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xfff0, 0xfffb }, { 0xe0000, 0xe0fff },
@@ -251,14 +251,14 @@ void str_add_visible(struct buf *out, const char *s, size_t len, size_t max_char
 
 size_t utf8_width(const char *s)
 {
-	static const struct range wide[] = {
+	static const struct cp_range wide[] = {
 		{ 0x1100, 0x115f },   { 0x2e80, 0x303e },   { 0x3041, 0xa4cf },	  { 0xac00, 0xd7a3 },
 		{ 0xf900, 0xfaff },   { 0xfe30, 0xfe6f },   { 0xff00, 0xff60 },	  { 0xffe0, 0xffe6 },
 		{ 0x1f300, 0x1f64f }, { 0x1f900, 0x1f9ff }, { 0x20000, 0x3fffd },
 	};
-	static const struct range zero[] = { { 0x300, 0x36f },	 { 0x483, 0x489 },   { 0x591, 0x5bd },
-					     { 0x610, 0x61a },	 { 0x64b, 0x65f },   { 0x1ab0, 0x1aff },
-					     { 0x1dc0, 0x1dff }, { 0x20d0, 0x20ff }, { 0xfe20, 0xfe2f } };
+	static const struct cp_range zero[] = { { 0x300, 0x36f },   { 0x483, 0x489 },	{ 0x591, 0x5bd },
+						{ 0x610, 0x61a },   { 0x64b, 0x65f },	{ 0x1ab0, 0x1aff },
+						{ 0x1dc0, 0x1dff }, { 0x20d0, 0x20ff }, { 0xfe20, 0xfe2f } };
 	size_t width = 0, len = strlen(s);
 	for (size_t i = 0; i < len;) {
 		uint32_t cp;

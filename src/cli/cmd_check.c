@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "dac/dac.h"
 #include "ipc/patient.h"
-#include "profilers/look.h"
+#include "exam/image_exam.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -107,7 +107,7 @@ static void check_agent(const struct patient *p, struct way_check *agent)
 	const char *fix = "install it beside drdotnet";
 	CLEANUP(err_freep) struct err *err = agent->open ? attach_check(p, NULL) : NULL;
 	if (!err && agent->open)
-		err = look_by_agent_check(p, NULL, &fix);
+		err = image_exam_by_agent_check(p, NULL, &fix);
 	if (!err)
 		return;
 	way_check_fini(agent);

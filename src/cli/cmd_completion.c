@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include <stdio.h>
 
 #define OPTIONS_MAX 64

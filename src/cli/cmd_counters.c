@@ -30,16 +30,16 @@
 
 /* ---- what is asked for ---- */
 
-struct group {
+struct asked_group {
 	char *text; /* owns the words */
 	const char **items;
 	struct counters_group group;
 };
-typedef VEC(struct group) groups_vec;
+typedef VEC(struct asked_group) groups_vec;
 
 enum form { FORM_PLAIN, FORM_SCREEN, FORM_JSON, FORM_PROMETHEUS, FORM_NONE };
 
-struct order {
+struct counters_order {
 	const char *target, *csv;
 	groups_vec counters, meters;
 	bool all, once;
@@ -56,7 +56,7 @@ static void groups_free(groups_vec *groups)
 	vec_free(groups);
 }
 
-static void order_fini(struct order *o)
+static void order_fini(struct counters_order *o)
 {
 	groups_free(&o->counters);
 	groups_free(&o->meters);
@@ -82,8 +82,8 @@ static struct err *add_group(groups_vec *groups, const char *option, const char 
 {
 	if (groups->n >= MAX_GROUPS)
 		return err_new(ERR_USAGE, "%s can be given %d times at most", option, MAX_GROUPS);
-	struct group *g = vec_add(groups);
-	*g = (struct group){ .text = mem_strdup(text) };
+	struct asked_group *g = vec_add(groups);
+	*g = (struct asked_group){ .text = mem_strdup(text) };
 	char *bracket = strchr(g->text, '['), *end = g->text + strlen(g->text) - 1;
 	if (bracket) {
 		if (*end != ']' || bracket == g->text)
@@ -119,7 +119,7 @@ static struct err *read_time(const struct args *args, const char *option, uint64
 	return NULL;
 }
 
-static struct err *choose_form(const struct args *args, struct order *o)
+static struct err *choose_form(const struct args *args, struct counters_order *o)
 {
 	bool json = args_has(args, "--json"), prometheus = args_has(args, "--prometheus"),
 	     plain = args_has(args, "--plain");
@@ -144,7 +144,7 @@ static struct err *choose_form(const struct args *args, struct order *o)
 	return NULL;
 }
 
-static struct err *order_read(const struct args *args, struct order *o)
+static struct err *order_read(const struct args *args, struct counters_order *o)
 {
 	o->target = args->words[0];
 	o->all = args_has(args, "--all");
@@ -167,7 +167,7 @@ static bool has_release(const struct patient *p, int release)
 }
 
 /* What that means for a runtime of this age. */
-static struct err *complete_order(struct order *o, const struct patient *p)
+static struct err *complete_order(struct counters_order *o, const struct patient *p)
 {
 	bool has_meter = has_release(p, FIRST_WITH_RUNTIME_METER);
 	if (o->all) {
@@ -181,8 +181,8 @@ static struct err *complete_order(struct order *o, const struct patient *p)
 
 /* ---- listening ---- */
 
-struct listening {
-	const struct order *order;
+struct counters_listening {
+	const struct counters_order *order;
 	struct patient patient;
 	struct counters *c;
 	struct counters_view view;
@@ -222,7 +222,7 @@ static void say_lines(const char *text)
 }
 
 /* On standard error, unless the screen shows them. */
-static void say_news(struct listening *l)
+static void say_news(struct counters_listening *l)
 {
 	for (const char *note; !l->screen && (note = counters_note(l->c, l->notes_said)); l->notes_said++)
 		say(note, strlen(note));
@@ -236,7 +236,7 @@ static void say_news(struct listening *l)
 
 /* Never blocks in a write: a reader that stands still must not keep us from hearing a signal. What poll calls writable
  * takes PIPE_BUF bytes at once. */
-static void write_out(struct listening *l, int fd, const struct buf *text)
+static void write_out(struct counters_listening *l, int fd, const struct buf *text)
 {
 	for (size_t done = 0; done < text->len && !l->broken;) {
 		struct pollfd fds[] = { { .fd = fd, .events = POLLOUT }, { .fd = l->signal_fd, .events = POLLIN } };
@@ -255,7 +255,7 @@ static void write_out(struct listening *l, int fd, const struct buf *text)
 	}
 }
 
-static void show_interval(struct listening *l)
+static void show_interval(struct counters_listening *l)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	CLEANUP(buf_free) struct buf csv = { 0 };
@@ -283,7 +283,7 @@ static void show_interval(struct listening *l)
 	l->first_done = true;
 }
 
-static void on_ticks(struct listening *l)
+static void on_ticks(struct counters_listening *l)
 {
 	if (l->ticks == counters_ticks(l->c))
 		return;
@@ -294,7 +294,7 @@ static void on_ticks(struct listening *l)
 }
 
 /* Until it is enough, the process ends, or somebody wants to stop. */
-static struct err *listen_on(struct listening *l)
+static struct err *listen_on(struct counters_listening *l)
 {
 	struct deadline end = l->order->duration_ms ? deadline_in_ms(l->order->duration_ms) : DEADLINE_NEVER;
 	bool ended = false;
@@ -327,7 +327,7 @@ static struct err *listen_on(struct listening *l)
 	return NULL;
 }
 
-static struct err *open_csv(struct listening *l)
+static struct err *open_csv(struct counters_listening *l)
 {
 	if (!l->order->csv)
 		return NULL;
@@ -357,7 +357,7 @@ static char *title_of(const struct patient *p)
 }
 
 /* Also when listening failed: the runtime must not be left with a session that ends at a bad moment. */
-static struct err *stop(struct listening *l, struct err *failed)
+static struct err *stop(struct counters_listening *l, struct err *failed)
 {
 	struct signalfd_siginfo info;
 	while (read(l->signal_fd, &info, sizeof(info)) > 0)
@@ -374,7 +374,7 @@ static struct err *stop(struct listening *l, struct err *failed)
 	return NULL;
 }
 
-static struct err *listen_to(struct listening *l, struct order *o)
+static struct err *listen_to(struct counters_listening *l, struct counters_order *o)
 {
 	VEC(struct counters_group) counters = { 0 }, meters = { 0 };
 	const struct counters_group instead = { .name = RUNTIME };
@@ -427,10 +427,10 @@ static struct err *silent(const struct patient *p)
 	return err;
 }
 
-static struct err *carry_out(struct order *o)
+static struct err *carry_out(struct counters_order *o)
 {
 	CLOSE_FD int signal_fd = -1;
-	struct listening l = { .order = o, .csv = -1 };
+	struct counters_listening l = { .order = o, .csv = -1 };
 	TRY(patient_find(o->target, FIND_TIMEOUT_MS, &l.patient));
 	struct err *err = l.patient.answered ? listen_to_signals(&signal_fd) : silent(&l.patient);
 	l.signal_fd = signal_fd;
@@ -449,7 +449,7 @@ static struct err *carry_out(struct order *o)
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
-	struct order o = { 0 };
+	struct counters_order o = { 0 };
 	struct err *err = order_read(args, &o);
 	if (!err)
 		err = carry_out(&o);

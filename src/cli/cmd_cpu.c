@@ -9,10 +9,10 @@
 #include "cli/cpu_folder.h"
 #include "cli/launched.h"
 #include "cli/progress.h"
-#include "profilers/perf_samples.h"
-#include "profilers/own_code.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
+#include "sampling/perf_samples.h"
+#include "exam/own_code.h"
+#include "profilers/registry.h"
+#include "sampling/sampling.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,21 +23,21 @@
 #define EXIT_CANCELLED 130
 #define NS 1000000000ull
 
-struct order {
+struct cpu_order {
 	const char *pid, *dir, *output;
 	uint64_t duration_ms, hz;
 	bool quiet;
 };
 
-static struct err *order_read(const struct args *args, struct order *o)
+static struct err *order_read(const struct args *args, struct cpu_order *o)
 {
 	const char *duration = args_value(args, "--duration"), *hz = args_value(args, "--frequency");
-	*o = (struct order){ .pid = args_value(args, "--pid"),
-			     .dir = args_value(args, "--dir"),
-			     .output = args_value(args, "--output"),
-			     .duration_ms = 30000,
-			     .hz = 99,
-			     .quiet = args_has(args, "--quiet") };
+	*o = (struct cpu_order){ .pid = args_value(args, "--pid"),
+				 .dir = args_value(args, "--dir"),
+				 .output = args_value(args, "--output"),
+				 .duration_ms = 30000,
+				 .hz = 99,
+				 .quiet = args_has(args, "--quiet") };
 	o->pid = o->pid ? o->pid : "1";
 	if (o->dir && o->output)
 		return err_new(ERR_USAGE, "a folder (--dir) or one file (-o), not both");
@@ -73,7 +73,8 @@ static void on_progress(void *user, double ratio, const char *what)
 }
 
 /* Chooses the way, which may take its turn, and samples. */
-static struct err *sample(const struct order *o, struct exam *exam, struct samples **ret, struct sampling_facts *facts)
+static struct err *sample(const struct cpu_order *o, struct exam *exam, struct samples **ret,
+			  struct sampling_facts *facts)
 {
 	struct sampling_options options = { .kind = SAMPLER_CPU, .period = NS / o->hz, .window_ms = o->duration_ms };
 	struct progress progress;
@@ -120,7 +121,7 @@ static struct err *keep_archive(const char *dir, const char *output, struct err 
 	return err;
 }
 
-static struct err *collect_from(const struct order *o, struct patient *patient, int signal_fd, int *ret_exit)
+static struct err *collect_from(const struct cpu_order *o, struct patient *patient, int signal_fd, int *ret_exit)
 {
 	const struct profiler *profiler;
 	TRY(profiler_find("cpu-hotpaths", &profiler));
@@ -165,7 +166,7 @@ static struct err *collect_from(const struct order *o, struct patient *patient, 
 
 static struct err *collect(const struct args *args, int *ret_exit)
 {
-	struct order o;
+	struct cpu_order o;
 	TRY(order_read(args, &o));
 	CLOSE_FD int signal_fd = -1;
 	TRY(signals_open(false, &signal_fd));

@@ -38,14 +38,14 @@ static char *default_path(const struct patient *p)
 	return mem_printf("dump-%d-%s.core", p->target.id, when);
 }
 
-struct watch {
+struct dump_watch {
 	struct progress *progress;
 	int signal_fd;
 };
 
 static bool on_progress(void *user, double ratio, const char *what)
 {
-	struct watch *w = user;
+	struct dump_watch *w = user;
 	bool typed;
 	progress_update(w->progress, ratio, what);
 	return !signals_take(w->signal_fd, &typed);
@@ -198,7 +198,7 @@ static struct err *collect(const struct args *args)
 	char *warning = o.agent	       ? mem_strdup("a library in it makes a copy")
 			: o.by_runtime ? mem_strdup("it stands still until the file is written")
 				       : mem_printf("it will stand still for about %s", fmt_duration_ns(pause_ns).s);
-	struct watch watch = { &progress, signal_fd };
+	struct dump_watch watch = { &progress, signal_fd };
 	o.on = on_progress;
 	o.user = &watch;
 	progress_state(&progress, STORE_RUNNING);

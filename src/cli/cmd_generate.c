@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include "server/openapi.h"
 #include "version.h"
 #include <stdio.h>

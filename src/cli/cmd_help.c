@@ -1,6 +1,6 @@
 #include "base/buf.h"
 #include "cli/commands.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include <stdio.h>
 
 static struct err *run(const struct args *args, int *ret_exit UNUSED)

@@ -10,7 +10,7 @@
 #include "cli/launched.h"
 #include "cli/prompt.h"
 #include "dump/dump.h"
-#include "profilers/own_code.h"
+#include "exam/own_code.h"
 #include "store/store.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ struct err *inspect_ask(const struct args *args, struct inspect *in)
 }
 
 /* Nobody keeps a copy alive while a person thinks: it goes into a file that has no name. */
-static struct err *take_to_disk(const struct patient *p, const struct image_limits *limits, struct look *ret)
+static struct err *take_to_disk(const struct patient *p, const struct image_limits *limits, struct image_exam *ret)
 {
 	CLEANUP(mem_freep) char *home = NULL;
 	TRY(home_path(&home));
@@ -53,7 +53,7 @@ static struct err *take_to_disk(const struct patient *p, const struct image_limi
 	uint64_t pause_ns;
 	TRY(dump_check(p, &order, &pause_ns));
 	TRY(dump_collect(p, &order, &result));
-	struct err *err = look_at_core(path, ret);
+	struct err *err = image_exam_of_core(path, ret);
 	unlink(path);
 	fprintf(stderr, "it stood still for %s; what follows is asked of a copy on disk (%s)\n",
 		fmt_duration_ns(result.held_ns).s, fmt_bytes(result.disk_bytes).s);
@@ -66,7 +66,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	CLEANUP(inspect_closep) struct inspect *in = NULL;
 	struct image_limits limits = { 0 };
-	struct look look = { 0 };
+	struct image_exam look = { 0 };
 	const char *pause = args_value(args, "--max-pause");
 	if (pause && (!str_to_duration_ms(pause, &limits.max_pause_ms) || !limits.max_pause_ms ||
 		      limits.max_pause_ms > MAX_PAUSE_LIMIT_MS))
@@ -76,7 +76,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	if (p.answered)
 		limits.cookie = p.info.cookie;
 	if (args_has(args, "--command"))
-		TRY_WRAP(look_at_patient(&p, &limits, &look), "%s (%d)", patient_name(&p), p.target.id);
+		TRY_WRAP(image_exam_of_patient(&p, &limits, &look), "%s (%d)", patient_name(&p), p.target.id);
 	else
 		TRY_WRAP(take_to_disk(&p, &limits, &look), "%s (%d)", patient_name(&p), p.target.id);
 	CLEANUP(mem_freep) char *source = mem_printf("%s (%d)", patient_name(&p), p.target.id);

@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/launched.h"
 #include "eventpipe/methods.h"
-#include "profilers/events.h"
-#include "profilers/profiler.h"
+#include "exam/events.h"
+#include "profilers/registry.h"
 #include "target/files.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #define FIND_TIMEOUT_MS 3000
 
-struct lines {
+struct perf_map_lines {
 	struct buf text;
 	struct buf name;
 	size_t n;
@@ -24,7 +24,7 @@ struct lines {
 
 static void add_line(void *user, const struct method *m)
 {
-	struct lines *l = user;
+	struct perf_map_lines *l = user;
 	buf_clear(&l->name);
 	method_show(m->space, m->name, &l->name);
 	buf_printf(&l->text, "%llx %x ", (unsigned long long)m->start, m->size);
@@ -98,7 +98,7 @@ static struct err *write_map(const struct patient *patient, const char *output, 
 {
 	CLEANUP(methods_freep) struct methods *methods = methods_new();
 	TRY(ask(patient, signal_fd, methods));
-	struct lines lines = { 0 };
+	struct perf_map_lines lines = { 0 };
 	CLEANUP(mem_freep) char *path = NULL;
 	methods_each(methods, add_line, &lines);
 	struct err *err = NULL;

@@ -1,7 +1,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include <stdio.h>
 
 static void add_profiler(struct jsonw *w, const struct profiler *p)

@@ -15,7 +15,7 @@
 /* Names are cut to this when the table is too wide for the screen. */
 #define NAME_COLUMNS 20
 
-enum column { ID, NAME, ASSEMBLY, RUNTIME, ARCH, USER, CONTAINER, UPTIME, CPU, RSS, REMARK, COLUMNS };
+enum ps_column { ID, NAME, ASSEMBLY, RUNTIME, ARCH, USER, CONTAINER, UPTIME, CPU, RSS, REMARK, COLUMNS };
 
 static const struct {
 	const char *title;
@@ -78,22 +78,22 @@ static struct row make_row(const struct patient *p, size_t name_max)
 			     } };
 }
 
-struct table {
+struct ps_table {
 	VEC(struct row) rows;
 	size_t widths[COLUMNS];
 	bool shown[COLUMNS];
 };
 
-static void table_fini(struct table *table)
+static void table_fini(struct ps_table *table)
 {
 	vec_each(row, &table->rows)
 		for (size_t c = 0; c < COLUMNS; c++)
 			mem_free(row->cells[c]);
 	vec_free(&table->rows);
-	*table = (struct table){ 0 };
+	*table = (struct ps_table){ 0 };
 }
 
-static void table_make(struct table *table, const struct patient_list *list, size_t name_max)
+static void table_make(struct ps_table *table, const struct patient_list *list, size_t name_max)
 {
 	table_fini(table);
 	for (size_t c = 0; c < COLUMNS; c++) {
@@ -110,7 +110,7 @@ static void table_make(struct table *table, const struct patient_list *list, siz
 	}
 }
 
-static size_t table_width(const struct table *table)
+static size_t table_width(const struct ps_table *table)
 {
 	size_t width = 0;
 	for (size_t c = 0; c < COLUMNS; c++)
@@ -119,7 +119,7 @@ static size_t table_width(const struct table *table)
 	return width;
 }
 
-static void add_line(struct buf *out, const struct table *table, char *const cells[])
+static void add_line(struct buf *out, const struct ps_table *table, char *const cells[])
 {
 	size_t start = out->len;
 	for (size_t c = 0; c < COLUMNS; c++) {
@@ -138,7 +138,7 @@ static void add_line(struct buf *out, const struct table *table, char *const cel
 /* Remarks stand in the last column, or below their rows when the screen is too narrow for that. */
 static void print_table(const struct patient_list *list)
 {
-	CLEANUP(table_fini) struct table table = { 0 };
+	CLEANUP(table_fini) struct ps_table table = { 0 };
 	CLEANUP(buf_free) struct buf out = { 0 };
 	table_make(&table, list, 0);
 	bool below = table.shown[REMARK] && table_width(&table) > SCREEN_COLUMNS;

@@ -7,7 +7,8 @@
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "profilers/look.h"
+#include "exam/image_exam.h"
+#include "profilers/registry.h"
 #include "session/session.h"
 #include <errno.h>
 #include <math.h>
@@ -76,7 +77,7 @@ static bool takes_samples(const struct profiler *profiler)
 }
 
 /* What the words ask for, checked as far as it can be without touching anyone. */
-struct order {
+struct run_order {
 	const struct args *args;
 	const struct profiler *profiler;
 	struct params *params;
@@ -88,7 +89,7 @@ struct order {
 };
 
 /* Some profilers look at an instant, and only they can look into a core file. */
-static struct err *check_instant(const struct order *o)
+static struct err *check_instant(const struct run_order *o)
 {
 	bool image = false;
 	for (const enum way *w = o->profiler->ways; *w; w++)
@@ -102,7 +103,7 @@ static struct err *check_instant(const struct order *o)
 	return NULL;
 }
 
-static struct err *order_read(const struct args *args, struct order *o)
+static struct err *order_read(const struct args *args, struct run_order *o)
 {
 	o->args = args;
 	TRY(profiler_find(args->words[0], &o->profiler));
@@ -140,7 +141,7 @@ static struct err *order_read(const struct args *args, struct order *o)
 	return output_check(&o->output);
 }
 
-struct watch {
+struct run_watch {
 	struct progress progress;
 	struct session *session;
 	struct launch *launch; /* or NULL */
@@ -151,17 +152,17 @@ struct watch {
 
 static void on_state(void *user, enum store_state state)
 {
-	progress_state(&((struct watch *)user)->progress, state);
+	progress_state(&((struct run_watch *)user)->progress, state);
 }
 
 static void on_progress(void *user, double ratio, const char *what)
 {
-	progress_update(&((struct watch *)user)->progress, ratio, what);
+	progress_update(&((struct run_watch *)user)->progress, ratio, what);
 }
 
 static void on_listening(void *user)
 {
-	struct watch *w = user;
+	struct run_watch *w = user;
 	struct err *err = w->launch ? launch_resume(w->launch) : NULL;
 	if (err)
 		progress_say(&w->progress, "drdotnet: %s", err_text(err));
@@ -169,7 +170,7 @@ static void on_listening(void *user)
 }
 
 /* First: stop looking, analyse what there is. Second: soon. Third: now. */
-static void interrupted(struct watch *w)
+static void interrupted(struct run_watch *w)
 {
 	bool typed;
 	int signal = signals_take(w->signal_fd, &typed);
@@ -192,7 +193,7 @@ static void interrupted(struct watch *w)
 	}
 }
 
-static struct err *watch_session(struct watch *w)
+static struct err *watch_session(struct run_watch *w)
 {
 	const struct session_events events = {
 		.on_state = on_state, .on_progress = on_progress, .on_listening = on_listening, .user = w
@@ -228,7 +229,7 @@ static void apply_retention(struct store *store)
 }
 
 /* The report of an ended session, and where it is kept. */
-static struct err *show(const struct order *o, struct store *store, const struct session *session, int *ret_exit)
+static struct err *show(const struct run_order *o, struct store *store, const struct session *session, int *ret_exit)
 {
 	const struct store_row *row = session_row(session);
 	struct err *failed = session_error(session);
@@ -255,10 +256,10 @@ static struct err *show(const struct order *o, struct store *store, const struct
 }
 
 /* launch: the program that was started for it and waits, or NULL. */
-static struct err *run_session(const struct order *o, struct store *store, const struct session_spec *spec,
+static struct err *run_session(const struct run_order *o, struct store *store, const struct session_spec *spec,
 			       struct launch *launch, int signal_fd, int *ret_exit)
 {
-	struct watch w = { .signal_fd = signal_fd, .launch = launch, .kill_at = DEADLINE_NEVER };
+	struct run_watch w = { .signal_fd = signal_fd, .launch = launch, .kill_at = DEADLINE_NEVER };
 	CLEANUP(session_freep) struct session *session = NULL;
 	TRY(session_start(store, spec, &session));
 	const struct store_row *row = session_row(session);
@@ -292,7 +293,7 @@ static struct err *recording_of(struct store *store, const char *guid, char **re
 	return NULL;
 }
 
-static struct err *examine(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
+static struct err *examine(const struct run_order *o, struct store *store, int signal_fd, int *ret_exit)
 {
 	CLEANUP(launch_freep) struct launch *launch = NULL;
 	struct patient patient = { 0 };
@@ -321,10 +322,10 @@ static struct err *examine(const struct order *o, struct store *store, int signa
 	return launched_error(err, ret_exit);
 }
 
-static struct err *examine_core(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
+static struct err *examine_core(const struct run_order *o, struct store *store, int signal_fd, int *ret_exit)
 {
 	CLEANUP(patient_fini) struct patient patient = { 0 };
-	TRY(look_core_patient(o->core, &patient));
+	TRY(image_exam_core_patient(o->core, &patient));
 	CLEANUP(mem_freep) char *path = realpath(o->core, NULL);
 	if (!path)
 		return err_errno(errno, "'%s'", o->core);
@@ -336,7 +337,7 @@ static struct err *examine_core(const struct order *o, struct store *store, int 
 	return run_session(o, store, &spec, NULL, signal_fd, ret_exit);
 }
 
-static struct err *replay(const struct order *o, struct store *store, int signal_fd, int *ret_exit)
+static struct err *replay(const struct run_order *o, struct store *store, int signal_fd, int *ret_exit)
 {
 	CLEANUP(mem_freep) char *path = NULL, *before = NULL;
 	CLEANUP(params_freep) struct params *params = params_new(o->profiler);
@@ -353,7 +354,7 @@ static struct err *replay(const struct order *o, struct store *store, int signal
 	return run_session(o, store, &spec, NULL, signal_fd, ret_exit);
 }
 
-static struct err *carry_out(const struct order *o, int *ret_exit)
+static struct err *carry_out(const struct run_order *o, int *ret_exit)
 {
 	CLEANUP(store_closep) struct store *store = NULL;
 	CLOSE_FD int signal_fd = -1;
@@ -368,7 +369,7 @@ static struct err *carry_out(const struct order *o, int *ret_exit)
 
 static struct err *run(const struct args *args, int *ret_exit)
 {
-	struct order o = { 0 };
+	struct run_order o = { 0 };
 	struct err *err = order_read(args, &o);
 	if (!err)
 		err = carry_out(&o, ret_exit);

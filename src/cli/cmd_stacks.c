@@ -3,8 +3,8 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "eventpipe/methods.h"
-#include "profilers/look.h"
-#include "profilers/seen.h"
+#include "exam/image_exam.h"
+#include "threads/thread_snapshot.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -21,14 +21,14 @@ struct thread_view {
 	struct err *failure; /* why it has no stack */
 };
 
-struct stacks {
+struct cmd_stacks {
 	const char *source; /* what was looked at, for the heading */
-	struct look look;
+	struct image_exam look;
 	struct dac_threads threads;
 	VEC(struct thread_view) seen; /* one for each thread */
 };
 
-static void stacks_fini(struct stacks *s)
+static void stacks_fini(struct cmd_stacks *s)
 {
 	vec_each(seen, &s->seen) {
 		dac_stack_free(&seen->stack);
@@ -37,12 +37,12 @@ static void stacks_fini(struct stacks *s)
 	}
 	vec_free(&s->seen);
 	dac_threads_free(&s->threads);
-	look_fini(&s->look);
+	image_exam_fini(&s->look);
 }
 
 /* ---- asking ---- */
 
-static struct err *learn_methods(struct stacks *s)
+static struct err *learn_methods(struct cmd_stacks *s)
 {
 	struct dac_addresses methods = { 0 };
 	vec_each(seen, &s->seen)
@@ -54,7 +54,7 @@ static struct err *learn_methods(struct stacks *s)
 	return err;
 }
 
-static void find_lines(struct stacks *s)
+static void find_lines(struct cmd_stacks *s)
 {
 	vec_each(seen, &s->seen)
 		vec_each(f, &seen->stack) {
@@ -69,7 +69,7 @@ static bool has_stack(const struct dac_thread *t)
 	return t->os_id && !(t->state & (DAC_THREAD_DEAD | DAC_THREAD_UNSTARTED));
 }
 
-static struct err *ask(struct stacks *s)
+static struct err *ask(struct cmd_stacks *s)
 {
 	const struct dac_modules *modules;
 	size_t wanted = 0, failed = 0;
@@ -101,7 +101,7 @@ static struct err *ask(struct stacks *s)
 /* ---- words ---- */
 
 /* "Shop.Orders.Place", as its author knows it; "" when the frame has no method. */
-static void show_method(const struct stacks *s, const struct dac_frame *f, struct buf *out)
+static void show_method(const struct cmd_stacks *s, const struct dac_frame *f, struct buf *out)
 {
 	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
 	if (!m || str_empty(m->name))
@@ -136,7 +136,7 @@ static const char *state_word(const struct dac_thread *t, size_t i)
 #define STATE_WORDS 7
 
 /* Why a stack ends too early, NULL when it does not. The caller frees. */
-static char *lost_reason(const struct stacks *s, const struct dac_stack *stack)
+static char *lost_reason(const struct cmd_stacks *s, const struct dac_stack *stack)
 {
 	if (!stack->lost)
 		return NULL;
@@ -179,12 +179,12 @@ static void add_exception(struct buf *out, const struct dac_exception *e)
 }
 
 /* Where the source lines of a stack stand: behind the widest name that has one, within reason. */
-static size_t line_column(const struct stacks *s, const struct thread_view *seen)
+static size_t line_column(const struct cmd_stacks *s, const struct thread_view *seen)
 {
 	size_t width = 0;
 	for (size_t i = 0; i < seen->stack.n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
-		if (!seen->lines.v[i].file || !seen_keeps_frame(&seen->stack, i))
+		if (!seen->lines.v[i].file || !thread_snapshot_keeps_frame(&seen->stack, i))
 			continue;
 		show_method(s, &seen->stack.v[i], &name);
 		width = MAX(width, utf8_width(buf_cstr(&name)));
@@ -192,7 +192,7 @@ static size_t line_column(const struct stacks *s, const struct thread_view *seen
 	return MIN(width, (size_t)MAX_LINE_COLUMN);
 }
 
-static void add_stack(struct buf *out, const struct stacks *s, const struct thread_view *seen)
+static void add_stack(struct buf *out, const struct cmd_stacks *s, const struct thread_view *seen)
 {
 	if (seen->failure) {
 		buf_str(out, "    (its stack could not be read: ");
@@ -202,7 +202,7 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct thre
 	}
 	size_t shown = 0, width = line_column(s, seen);
 	for (size_t i = 0; i < seen->stack.n; i++) {
-		if (!seen_keeps_frame(&seen->stack, i))
+		if (!thread_snapshot_keeps_frame(&seen->stack, i))
 			continue;
 		size_t start = out->len;
 		buf_str(out, "    ");
@@ -229,7 +229,7 @@ static void add_stack(struct buf *out, const struct stacks *s, const struct thre
 		buf_str(out, "    (and more)\n");
 }
 
-static void print_text(const struct stacks *s)
+static void print_text(const struct cmd_stacks *s)
 {
 	CLEANUP(buf_free) struct buf out = { 0 };
 	size_t living = 0, ended = 0;
@@ -274,7 +274,7 @@ static void add_address(struct jsonw *w, const char *key, uint64_t address)
 	jsonw_str(w, key, text);
 }
 
-static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct dac_frame *f,
+static void add_json_frame(struct jsonw *w, const struct cmd_stacks *s, const struct dac_frame *f,
 			   const struct pdb_line *line)
 {
 	const struct dac_method *m = f->method ? dac_method(s->look.dac, f->method) : NULL;
@@ -308,7 +308,7 @@ static void add_json_frame(struct jsonw *w, const struct stacks *s, const struct
 	jsonw_object_end(w);
 }
 
-static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
+static void add_json_thread(struct jsonw *w, const struct cmd_stacks *s, size_t i)
 {
 	const struct dac_thread *t = &s->threads.v[i];
 	const struct thread_view *seen = &s->seen.v[i];
@@ -342,7 +342,7 @@ static void add_json_thread(struct jsonw *w, const struct stacks *s, size_t i)
 	jsonw_object_end(w);
 }
 
-static void print_json(const struct stacks *s)
+static void print_json(const struct cmd_stacks *s)
 {
 	CLEANUP(buf_free) struct buf out = { 0 };
 	struct jsonw w = jsonw_make(&out, true);
@@ -369,23 +369,23 @@ static void print_json(const struct stacks *s)
 
 /* ---- the command ---- */
 
-static struct err *ask_and_end(struct stacks *s)
+static struct err *ask_and_end(struct cmd_stacks *s)
 {
-	struct err *err = ask(s), *lost = look_end(&s->look);
+	struct err *err = ask(s), *lost = image_exam_end(&s->look);
 	if (lost)
 		err_free(err);
 	return lost ? lost : err;
 }
 
-static struct err *open_core(const char *path, struct stacks *s)
+static struct err *open_core(const char *path, struct cmd_stacks *s)
 {
-	TRY(look_at_core(path, &s->look));
+	TRY(image_exam_of_core(path, &s->look));
 	s->source = path;
 	return ask_and_end(s);
 }
 
 /* The image when it is open, else the agent. */
-static struct err *look_in(const struct patient *p, enum way way, struct image_limits *limits, struct look *ret)
+static struct err *look_in(const struct patient *p, enum way way, struct image_limits *limits, struct image_exam *ret)
 {
 	struct way_check ways[WAY_COUNT] = { 0 };
 	if (way == WAY_AUTO)
@@ -396,23 +396,23 @@ static struct err *look_in(const struct patient *p, enum way way, struct image_l
 	for (size_t i = 0; i < WAY_COUNT; i++)
 		way_check_fini(&ways[i]);
 	if (way == WAY_AGENT)
-		return look_by_agent(p, limits, ret);
-	struct err *err = look_at_patient(p, limits, ret);
+		return image_exam_by_agent(p, limits, ret);
+	struct err *err = image_exam_of_patient(p, limits, ret);
 	/* What a seccomp filter forbids to us it may allow to our library. */
 	if (!err || !agent || image_filter(&p->target) == IMAGE_FILTER_NONE ||
 	    (err_kind(err) != ERR_UNSUPPORTED && err_kind(err) != ERR_DENIED))
 		return err;
 	err_free(err);
-	return look_by_agent(p, limits, ret);
+	return image_exam_by_agent(p, limits, ret);
 }
 
-static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct stacks *s)
+static struct err *look(const struct patient *p, enum way way, struct image_limits *limits, struct cmd_stacks *s)
 {
 	TRY(look_in(p, way, limits, &s->look));
 	return ask_and_end(s);
 }
 
-static struct err *open_target(const struct args *args, struct patient *p, struct stacks *s)
+static struct err *open_target(const struct args *args, struct patient *p, struct cmd_stacks *s)
 {
 	struct image_limits limits = { 0 };
 	enum way way = WAY_AUTO;
@@ -435,7 +435,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	const char *core = args_value(args, "--core");
 	if (!core == !args->n_words)
 		return err_new(ERR_USAGE, "'stacks' needs a TARGET or --core FILE");
-	CLEANUP(stacks_fini) struct stacks s = { 0 };
+	CLEANUP(stacks_fini) struct cmd_stacks s = { 0 };
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	CLEANUP(mem_freep) char *source = NULL;
 	if (core) {

@@ -8,9 +8,9 @@
 #include "cli/commands.h"
 #include "cli/launched.h"
 #include "cli/top_screen.h"
-#include "profilers/own_code.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
+#include "exam/own_code.h"
+#include "profilers/registry.h"
+#include "sampling/sampling.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

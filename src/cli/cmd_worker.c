@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "profilers/registry.h"
 #include "session/session.h"
 
 static struct err *run(const struct args *args, int *ret_exit)

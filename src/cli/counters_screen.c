@@ -48,14 +48,14 @@ void counters_screen_close(struct counters_screen *s)
 
 /* ---- drawing ---- */
 
-struct layout {
+struct screen_layout {
 	int name, now, max, total, spark; /* widths; 0 = not shown */
 };
 
 /* The name and the sparkline share what is left; the least important column goes first. */
-static struct layout lay_out(int columns)
+static struct screen_layout lay_out(int columns)
 {
-	struct layout l = { .now = NOW_COLUMNS, .max = MAX_COLUMNS, .total = TOTAL_COLUMNS };
+	struct screen_layout l = { .now = NOW_COLUMNS, .max = MAX_COLUMNS, .total = TOTAL_COLUMNS };
 	int left = columns - 1 - l.now - l.max - l.total;
 	if (left < NAME_MIN + SPARK_MIN) {
 		left += l.total;
@@ -114,7 +114,7 @@ static void put_label(const struct counters_row *row, int y, int x, int columns)
 	screen_put(y, x, columns, false, buf_cstr(&values));
 }
 
-static void draw_row(const struct counters_screen *s, const struct counters_row *row, int y, struct layout l)
+static void draw_row(const struct counters_screen *s, const struct counters_row *row, int y, struct screen_layout l)
 {
 	int indent = (int)row->indent * 2;
 	if (!row->s) {
@@ -139,7 +139,7 @@ static void draw_row(const struct counters_screen *s, const struct counters_row 
 	draw_spark(s, row, y, x + 1, MIN(l.spark, COLS - x - 1));
 }
 
-static void draw_head(const struct counters_screen *s, struct layout l)
+static void draw_head(const struct counters_screen *s, struct screen_layout l)
 {
 	CLEANUP(buf_free) struct buf line = { 0 };
 	int64_t from, to;
@@ -238,7 +238,7 @@ static int draw_notes(const struct counters_screen *s)
 void counters_screen_draw(struct counters_screen *s)
 {
 	struct counters_rows rows = { 0 };
-	struct layout l = lay_out(COLS);
+	struct screen_layout l = lay_out(COLS);
 	counters_rows_make(s->view, &rows);
 	erase();
 	draw_head(s, l);

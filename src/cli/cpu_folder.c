@@ -4,7 +4,7 @@
 #include "base/partfile.h"
 #include "export/perf.h"
 #include "export/tar.h"
-#include "profilers/hot.h"
+#include "sampling/sample_summary.h"
 #include "report/flame_svg.h"
 #include "session/profile.h"
 #include <errno.h>
@@ -72,9 +72,9 @@ static struct err *write_symbols(const char *dir, const struct profile *p)
 
 static struct err *write_pictures(const struct cpu_folder *f, const struct samples *samples)
 {
-	CLEANUP(hot_freep) struct hot *hot = hot_new(samples, UINT64_MAX);
+	CLEANUP(sample_summary_freep) struct sample_summary *hot = sample_summary_new(samples, UINT64_MAX);
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
-	hot_folded(hot, f->timed ? MAX(f->period_ns, (uint64_t)1) : 1, &folded);
+	sample_summary_folded(hot, f->timed ? MAX(f->period_ns, (uint64_t)1) : 1, &folded);
 	flame_svg(hot->down, f->timed ? "CPU time" : "Samples", f->timed ? VALUE_NS : VALUE_COUNT, &svg);
 	TRY(write_file(f->dir, "folded_stacks.out", &folded));
 	return write_file(f->dir, "flamegraph.svg", &svg);

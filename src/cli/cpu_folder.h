@@ -2,7 +2,7 @@
 /* A folder of CPU samples for other programs: perf.data with its symbols, perf_script.out, folded_stacks.out,
  * flamegraph.svg, and all of it as prof.tar.gz. */
 
-#include "profilers/samples.h"
+#include "sampling/samples.h"
 
 struct cpu_folder {
 	const char *dir;

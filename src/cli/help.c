@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include <string.h>
 
 #define COLUMNS 100

@@ -7,7 +7,7 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include "version.h"
 #include <locale.h>
 #include <signal.h>

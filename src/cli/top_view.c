@@ -1,6 +1,6 @@
 #include "cli/top_view.h"
 #include "base/str.h"
-#include "profilers/hot.h"
+#include "sampling/sample_summary.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ static void add_row(struct top_view *v, const char *name, struct top_row row)
 		vec_push(&v->rows, row);
 }
 
-static void add_methods(struct top_view *v, const struct hot *hot, double scale)
+static void add_methods(struct top_view *v, const struct sample_summary *hot, double scale)
 {
 	vec_each(m, &hot->methods)
 		add_row(v, samples_frame_name(v->samples, m->frame),
@@ -74,7 +74,7 @@ static void add_methods(struct top_view *v, const struct hot *hot, double scale)
 					  .total = (double)m->total * scale });
 }
 
-static void add_threads(struct top_view *v, const struct hot *hot, double scale)
+static void add_threads(struct top_view *v, const struct sample_summary *hot, double scale)
 {
 	for (uint32_t i = 0; i < v->samples->threads.n; i++) {
 		const char *name = samples_thread_show(v->samples, i);
@@ -95,7 +95,7 @@ void top_view_rows(struct top_view *v)
 	struct samples shown = *v->samples; /* borrows everything but the list */
 	shown.list.v = v->recent.v;
 	shown.list.n = v->recent.n;
-	CLEANUP(hot_freep) struct hot *hot = hot_new(&shown, UINT64_MAX);
+	CLEANUP(sample_summary_freep) struct sample_summary *hot = sample_summary_new(&shown, UINT64_MAX);
 	v->seen_ns = MIN(v->window_ns, MAX(v->newest_us, (uint64_t)1) * 1000);
 	double scale = 1.0 / (double)v->seen_ns;
 	v->cores = (double)hot->weight * scale;

@@ -1,7 +1,7 @@
 #pragma once
 /* What `top` shows, as rows: the hottest methods or threads of the last seconds. Knows no terminal. */
 
-#include "profilers/samples.h"
+#include "sampling/samples.h"
 
 enum top_what { TOP_METHODS, TOP_THREADS };
 enum top_sort { TOP_BY_SELF, TOP_BY_TOTAL };

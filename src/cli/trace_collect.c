@@ -31,7 +31,7 @@
 #define RUNDOWN 0x80020139ull
 #define EXIT_CANCELLED 130
 
-struct order {
+struct collect_request {
 	const struct args *args;
 	struct trace_config config;
 	struct trace_ids ids;
@@ -51,7 +51,7 @@ static struct err *take_time(const struct args *args, const char *option, uint64
 }
 
 /* Everything that can be known to be wrong before a process is looked for. */
-static struct err *order_read(struct order *o)
+static struct err *order_read(struct collect_request *o)
 {
 	static const char *const allowed[] = { "--output",     "--profile", "--providers", "--duration",
 					       "--buffer",     "--ring",    "--stop-on",   "--only-ids",
@@ -86,7 +86,7 @@ static struct err *order_read(struct order *o)
 }
 
 /* The rest, which depends on the runtime. */
-static struct err *order_finish(struct order *o, const struct patient *p)
+static struct err *order_finish(struct collect_request *o, const struct patient *p)
 {
 	unsigned major = p->info.runtime_version ? (unsigned)strtoul(p->info.runtime_version, NULL, 10) : 0;
 	bool any = o->config.providers.n > 0;
@@ -122,8 +122,8 @@ static char *default_path(const struct patient *p)
 
 /* --- while it goes on --- */
 
-struct watch {
-	const struct order *order;
+struct collect_watch {
+	const struct collect_request *order;
 	struct collector *collector;
 	struct launch *launch; /* NULL without */
 	int signal_fd, pidfd;
@@ -133,7 +133,7 @@ struct watch {
 	const char *why; /* it was stopped */
 };
 
-static void draw(struct watch *w, bool stay)
+static void draw(struct collect_watch *w, bool stay)
 {
 	if (w->order->quiet)
 		return;
@@ -158,7 +158,7 @@ static void draw(struct watch *w, bool stay)
 	buf_free(&line);
 }
 
-static void say(struct watch *w, const char *text)
+static void say(struct collect_watch *w, const char *text)
 {
 	if (w->order->quiet)
 		return;
@@ -167,7 +167,7 @@ static void say(struct watch *w, const char *text)
 }
 
 /* A runtime that cannot be asked any more is ending: its stream ends by itself. */
-static void stop(struct watch *w, const char *why)
+static void stop(struct collect_watch *w, const char *why)
 {
 	if (w->stop_asked)
 		return;
@@ -176,7 +176,7 @@ static void stop(struct watch *w, const char *why)
 	err_ignore(collector_stop(w->collector, deadline_in_ms(OPEN_TIMEOUT_MS)));
 }
 
-static void on_signal(struct watch *w, bool *ret_now)
+static void on_signal(struct collect_watch *w, bool *ret_now)
 {
 	bool typed;
 	int signal = signals_take(w->signal_fd, &typed);
@@ -196,7 +196,7 @@ static void on_signal(struct watch *w, bool *ret_now)
 	stop(w, "interrupted");
 }
 
-static struct err *watch_turn(struct watch *w, bool *ret_ended)
+static struct err *watch_turn(struct collect_watch *w, bool *ret_ended)
 {
 	struct pollfd fds[] = { { .fd = collector_fd(w->collector), .events = POLLIN },
 				{ .fd = w->signal_fd, .events = POLLIN },
@@ -228,7 +228,7 @@ static struct err *watch_turn(struct watch *w, bool *ret_ended)
 /* --- what came of it --- */
 
 /* A profile that finds nothing is an answer; a name that nobody answers to may be a typing error. */
-static void say_missing(const struct watch *w)
+static void say_missing(const struct collect_watch *w)
 {
 	const struct trace_config *config = &w->order->config;
 	for (size_t i = 0; i < w->order->n_named; i++) {
@@ -241,7 +241,7 @@ static void say_missing(const struct watch *w)
 	}
 }
 
-static void say_result(const struct watch *w, const struct collect_stats *s)
+static void say_result(const struct collect_watch *w, const struct collect_stats *s)
 {
 	if (s->ids_ignored)
 		fprintf(stderr,
@@ -272,7 +272,7 @@ static void say_result(const struct watch *w, const struct collect_stats *s)
 	fprintf(stderr, "Written to %s\n", w->order->path);
 }
 
-static struct err *finish(struct watch *w)
+static struct err *finish(struct collect_watch *w)
 {
 	bool ended = false;
 	struct err *err = NULL;
@@ -296,9 +296,9 @@ static struct err *finish(struct watch *w)
 	return err;
 }
 
-static struct err *collect(struct order *o, const struct patient *p, struct launch *launch, int signal_fd)
+static struct err *collect(struct collect_request *o, const struct patient *p, struct launch *launch, int signal_fd)
 {
-	struct watch w = { .order = o, .launch = launch, .signal_fd = signal_fd };
+	struct collect_watch w = { .order = o, .launch = launch, .signal_fd = signal_fd };
 	const char *path = args_value(o->args, "--output"), *term = getenv("TERM");
 	o->path = path ? mem_strdup(path) : default_path(p);
 	w.terminal = isatty(STDERR_FILENO) && !str_eq(term, "dumb");
@@ -329,7 +329,7 @@ static struct err *collect(struct order *o, const struct patient *p, struct laun
 	return finish(&w);
 }
 
-static struct err *run_program(struct order *o, int signal_fd, int *ret_exit)
+static struct err *run_program(struct collect_request *o, int signal_fd, int *ret_exit)
 {
 	CLEANUP(launch_freep) struct launch *launch = NULL;
 	struct patient patient = { 0 };
@@ -350,7 +350,7 @@ static struct err *run_program(struct order *o, int signal_fd, int *ret_exit)
 	return launched_error(err, ret_exit);
 }
 
-static struct err *run_target(struct order *o, int signal_fd)
+static struct err *run_target(struct collect_request *o, int signal_fd)
 {
 	struct patient patient = { 0 };
 	TRY(patient_find(o->args->words[1], FIND_TIMEOUT_MS, &patient));
@@ -368,7 +368,7 @@ static struct err *run_target(struct order *o, int signal_fd)
 
 struct err *trace_collect_run(const struct args *args, int *ret_exit)
 {
-	struct order o = { .args = args };
+	struct collect_request o = { .args = args };
 	CLOSE_FD int signal_fd = -1;
 	struct err *err = order_read(&o);
 	if (!err)

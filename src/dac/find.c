@@ -31,11 +31,11 @@
 
 /* ---- an exported name of a module in memory ---- */
 
-struct dynamic {
+struct dac_dynamic {
 	uint64_t symbols, strings, hash;
 };
 
-static bool read_dynamic(const struct image *img, uint64_t base, struct dynamic *ret)
+static bool read_dynamic(const struct image *img, uint64_t base, struct dac_dynamic *ret)
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr headers[MAX_HEADERS];
@@ -67,7 +67,8 @@ static bool read_dynamic(const struct image *img, uint64_t base, struct dynamic 
 	return ret->symbols && ret->strings && ret->hash;
 }
 
-static bool symbol_is(const struct image *img, const struct dynamic *d, uint32_t index, const char *name, uint64_t *ret)
+static bool symbol_is(const struct image *img, const struct dac_dynamic *d, uint32_t index, const char *name,
+		      uint64_t *ret)
 {
 	Elf64_Sym symbol;
 	char text[64];
@@ -83,7 +84,7 @@ static bool symbol_is(const struct image *img, const struct dynamic *d, uint32_t
 /* Address of an exported name; 0 = it has none. */
 static uint64_t find_export(const struct image *img, uint64_t base, const char *name)
 {
-	struct dynamic d = { 0 };
+	struct dac_dynamic d = { 0 };
 	uint32_t head[4], hash = 5381, index, link;
 	if (!read_dynamic(img, base, &d) || !image_read_all(img, d.hash, head, sizeof(head)) || !head[0])
 		return 0;
@@ -266,7 +267,7 @@ static bool fits(const struct dac_runtime *runtime, int library, int neighbour)
 }
 
 /* Packs as NuGet unpacks them, or any folder that holds such files. */
-struct search {
+struct dac_search {
 	const struct dac_runtime *runtime;
 	size_t left; /* entries still to look at */
 	int fd;
@@ -275,9 +276,9 @@ struct search {
 #define SEARCH_DEPTH 8
 #define SEARCH_ENTRIES 200000
 
-static void search_folder(struct search *s, const char *path, unsigned depth);
+static void search_folder(struct dac_search *s, const char *path, unsigned depth);
 
-static void search_entry(struct search *s, const char *folder, const struct dirent *e, unsigned depth)
+static void search_entry(struct dac_search *s, const char *folder, const struct dirent *e, unsigned depth)
 {
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", folder, e->d_name);
 	struct stat st;
@@ -298,7 +299,7 @@ static void search_entry(struct search *s, const char *folder, const struct dire
 	s->path = STEAL(path);
 }
 
-static void search_folder(struct search *s, const char *path, unsigned depth)
+static void search_folder(struct dac_search *s, const char *path, unsigned depth)
 {
 	DIR *dir = depth < SEARCH_DEPTH ? opendir(path) : NULL;
 	const struct dirent *e;
@@ -407,7 +408,7 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 	}
 	const char *packs = options->packs ? options->packs : getenv("DRDOTNET_RUNTIME_PACKS");
 	packs = str_empty(packs) ? NULL : packs;
-	struct search s = { .runtime = runtime, .left = SEARCH_ENTRIES, .fd = -1 };
+	struct dac_search s = { .runtime = runtime, .left = SEARCH_ENTRIES, .fd = -1 };
 	/* Without a build id to compare, any file of a pack would be a guess. */
 	if (packs && (runtime->build_id_len || runtime->dac_build_id_len))
 		search_folder(&s, packs, 0);

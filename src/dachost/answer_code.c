@@ -10,7 +10,7 @@
 
 static com_char text[HOST_NAME_MAX];
 
-com_hr answer_versions(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_versions(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct dacp_version versions[MAX_VERSIONS];
 	int32_t n = 0;
@@ -227,7 +227,7 @@ static void token_name(struct metadata_import *m, uint32_t token, unsigned depth
 	}
 }
 
-com_hr answer_token_names(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_token_names(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	struct metadata_import *metadata = q->n ? host_metadata(h, q->values[0]) : NULL;
@@ -245,7 +245,7 @@ com_hr answer_token_names(struct host *h, const struct question *q, struct answe
 	return COM_OK;
 }
 
-com_hr answer_token(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_token(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	uint64_t found = 0;
 	com_hr hr = COM_CALL(h->sos, GetMethodDescFromToken, q->values[0], (uint32_t)q->values[1], &found);
@@ -258,7 +258,7 @@ com_hr answer_token(struct host *h, const struct question *q, struct answer *a)
 
 struct clauses {
 	struct host *h;
-	struct answer *a;
+	struct host_answer *a;
 	struct buf name;
 	size_t n;
 };
@@ -300,7 +300,7 @@ static com_bool on_clause(uint32_t index, uint32_t n, struct dacp_clause *clause
 	return ++c->n < MAX_CLAUSES;
 }
 
-com_hr answer_clauses(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_clauses(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct clauses c = { .h = h, .a = a };
 	dacp_clause_fn callback = on_clause;
@@ -312,7 +312,7 @@ com_hr answer_clauses(struct host *h, const struct question *q, struct answer *a
 
 /* ---- IL ---- */
 
-com_hr answer_il(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_il(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct dacp_method_desc data = { 0 };
 	uint32_t needed = 0, parent, length, attributes, signature_length, rva = 0, flags;

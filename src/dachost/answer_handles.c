@@ -16,14 +16,14 @@
 #define ALIKE 32 /* bytes at the start of each table */
 #define RARE_KIND 8u
 
-struct trace {
+struct handle_trace {
 	struct data_target_read v[MAX_TRACE];
 	size_t n;
 };
-static struct trace before, after;
+static struct handle_trace before, after;
 
 /* Calls what reads the number of heaps. */
-static uint32_t heap_count(struct host *h, struct trace *t)
+static uint32_t heap_count(struct host *h, struct handle_trace *t)
 {
 	struct dacp_gc_heap heap = { 0 };
 	COM_CALL(h->process, Flush);
@@ -56,7 +56,7 @@ static uint64_t find_count(struct host *h, uint32_t *ret_count)
 }
 
 /* A walk over a kind of which there is hardly one: it reads the tables, and little in them. */
-static bool trace_walk(struct host *h, struct trace *t)
+static bool trace_walk(struct host *h, struct handle_trace *t)
 {
 	struct sos_handle_enum *handles = NULL;
 	struct dacp_handle one;
@@ -71,7 +71,7 @@ static bool trace_walk(struct host *h, struct trace *t)
 	return hr >= 0 && t->n < MAX_TRACE;
 }
 
-static bool was_read(const struct trace *t, const struct data_target_read *read)
+static bool was_read(const struct handle_trace *t, const struct data_target_read *read)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (t->v[i].start == read->start)
@@ -122,7 +122,7 @@ static void see_all_tables(struct host *h)
 	COM_CALL(h->process, Flush);
 }
 
-com_hr answer_handles(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_handles(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	struct sos_handle_enum *handles = NULL;

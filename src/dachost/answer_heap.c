@@ -80,7 +80,7 @@ static com_hr heap_of(struct host *h, uint64_t heap, bool server, struct wire_da
 	return COM_OK;
 }
 
-com_hr answer_heaps(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_heaps(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	static uint64_t heaps[MAX_HEAPS];
@@ -97,7 +97,7 @@ com_hr answer_heaps(struct host *h, const struct question *q, struct answer *a)
 }
 
 static void add_chain(struct host *h, const struct wire_dac_heap *heap, uint32_t heap_index, uint32_t generation,
-		      size_t *left, struct answer *a)
+		      size_t *left, struct host_answer *a)
 {
 	uint64_t address = heap->generations[generation].start_segment;
 	while (address && *left) {
@@ -122,7 +122,7 @@ static void add_chain(struct host *h, const struct wire_dac_heap *heap, uint32_t
 	}
 }
 
-com_hr answer_segments(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_segments(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	static uint64_t heaps[MAX_HEAPS];
@@ -143,7 +143,7 @@ com_hr answer_segments(struct host *h, const struct question *q, struct answer *
 	return hr;
 }
 
-com_hr answer_objects(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_objects(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	for (size_t i = 0; i < q->n; i++) {
 		struct dacp_object data = { 0 };
@@ -157,7 +157,7 @@ com_hr answer_objects(struct host *h, const struct question *q, struct answer *a
 	return COM_OK;
 }
 
-com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_sync_blocks(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	struct dacp_sync_block s = { 0 };
@@ -182,7 +182,7 @@ com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answe
 	return COM_OK;
 }
 
-com_hr answer_exception(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_exception(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct dacp_exception e = { 0 };
 	com_hr hr = h->sos2 ? COM_CALL(h->sos2, GetObjectExceptionData, q->values[0], &e) : COM_E_NOTIMPL;

@@ -38,7 +38,7 @@ static com_hr take_region(struct clr_regions_callback *self, uint64_t address, u
 	return COM_OK;
 }
 
-com_hr answer_memory(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_memory(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	static const struct clr_regions_callback_vtbl vtbl = { callback_query, callback_count, callback_count,
 							       take_region };
@@ -64,7 +64,7 @@ com_hr answer_memory(struct host *h, const struct question *q, struct answer *a)
 
 /* The library knows where the collector counts itself in and out; it does not tell, but it looks there when it is asked
  * whether the heap is in order. */
-com_hr answer_busy_word(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_busy_word(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct data_target_read reads[64];
 	struct dacp_gc_heap heap = { 0 };

@@ -81,7 +81,7 @@ static void old_thread_statics(struct host *h, uint64_t thread, const struct dac
 
 /* ---- questions ---- */
 
-com_hr answer_statics(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_statics(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	for (size_t i = 0; i < q->n; i++) {
 		struct dacp_method_table mt = { 0 };
@@ -97,7 +97,7 @@ com_hr answer_statics(struct host *h, const struct question *q, struct answer *a
 	return COM_OK;
 }
 
-com_hr answer_thread_statics(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_thread_statics(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	for (size_t i = 1; i < q->n; i++) {
 		struct dacp_method_table mt = { 0 };
@@ -115,7 +115,7 @@ com_hr answer_thread_statics(struct host *h, const struct question *q, struct an
 }
 
 /* The callback has no argument of ours. */
-static struct answer *heap_answer;
+static struct host_answer *heap_answer;
 
 static void on_block(uint64_t block, uint64_t size, uint32_t current)
 {
@@ -154,7 +154,7 @@ static com_hr find_heaps(struct host *h, uint64_t allocator, struct loader_heaps
 	return hr;
 }
 
-com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_loader_heaps(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct loader_heaps l;
 	dacp_heap_block_fn callback = on_block;
@@ -177,7 +177,7 @@ static void count_block(uint64_t block, uint64_t size, uint32_t current)
 	counted.blocks++;
 }
 
-static void add_named(struct answer *a, const char *name)
+static void add_named(struct host_answer *a, const char *name)
 {
 	counted.text_len = (uint32_t)strnlen(name, HOST_NAME_MAX);
 	answer_add(a, &counted, sizeof(counted));
@@ -185,7 +185,7 @@ static void add_named(struct answer *a, const char *name)
 }
 
 /* Of a loader heap in which code lies the library tells blocks as well; of others, where code begins and ends. */
-static com_hr code_heaps(struct host *h, struct answer *a)
+static com_hr code_heaps(struct host *h, struct host_answer *a)
 {
 	struct dacp_jit_manager managers[MAX_JITS];
 	static struct dacp_code_heap heaps[MAX_CODE_HEAPS];
@@ -218,7 +218,7 @@ static com_hr code_heaps(struct host *h, struct answer *a)
 	return COM_OK;
 }
 
-com_hr answer_named_heaps(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_named_heaps(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct loader_heaps l;
 	dacp_heap_block_fn callback = count_block;

@@ -12,7 +12,7 @@
 /* A walk's Request that gives the address of the explicit frame. */
 #define WALK_FRAME_DATA 0xF0000000u
 
-com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_runtime(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	struct dacp_globals globals = { 0 };
@@ -50,7 +50,7 @@ com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a
 	return COM_OK;
 }
 
-com_hr answer_threads(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_threads(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	struct dacp_thread_store store = { 0 };
@@ -124,7 +124,7 @@ static int32_t il_offset(const struct dacp_il_map *map, uint32_t n, uint64_t ip)
 
 static struct dacp_il_map il_buffer[MAX_IL];
 
-com_hr answer_il_map(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_il_map(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct dacp_code_header header = { 0 };
 	com_hr hr = COM_CALL(h->sos, GetCodeHeaderData, q->values[0], &header);
@@ -146,21 +146,21 @@ com_hr answer_il_map(struct host *h, const struct question *q, struct answer *a)
 }
 
 /* What is known of a code address; threads of a pool and recursion stand at the same ones again and again. */
-struct place {
+struct thread_place {
 	uint64_t ip;
 	bool is_caller;
 	uint64_t start;
 	int32_t il_offset;
 };
 
-static const struct place *place_of(struct host *h, uint64_t ip, bool is_caller)
+static const struct thread_place *place_of(struct host *h, uint64_t ip, bool is_caller)
 {
-	static struct place cache[1024];
-	struct place *p = &cache[(ip ^ ip >> 10) % 1024];
+	static struct thread_place cache[1024];
+	struct thread_place *p = &cache[(ip ^ ip >> 10) % 1024];
 	if (p->ip == ip && p->is_caller == is_caller)
 		return p;
 	struct dacp_code_header header = { 0 };
-	*p = (struct place){ .ip = ip, .is_caller = is_caller, .il_offset = WIRE_DAC_NO_IL };
+	*p = (struct thread_place){ .ip = ip, .is_caller = is_caller, .il_offset = WIRE_DAC_NO_IL };
 	if (COM_CALL(h->sos, GetCodeHeaderData, ip, &header) >= 0)
 		p->start = header.start;
 	/* A caller's address is that behind its call, which may belong to the next statement. */
@@ -188,7 +188,7 @@ static void managed_frame(struct host *h, struct wire_dac_frame *f, bool is_call
 		f->method = 0;
 		return;
 	}
-	const struct place *place = place_of(h, f->ip, is_caller);
+	const struct thread_place *place = place_of(h, f->ip, is_caller);
 	f->code_start = place->start;
 	f->il_offset = place->il_offset;
 	if (place->start && f->ip >= place->start && f->ip - place->start <= UINT32_MAX)
@@ -224,7 +224,7 @@ uint64_t walk_explicit(struct xclr_walk *walk)
 }
 
 /* Writes one frame; false when the walk cannot say where it is. */
-static bool walk_frame(struct host *h, struct xclr_walk *walk, size_t index, struct answer *a, struct buf *name)
+static bool walk_frame(struct host *h, struct xclr_walk *walk, size_t index, struct host_answer *a, struct buf *name)
 {
 	struct dacp_context context;
 	if (!walk_context(walk, &context))
@@ -246,7 +246,7 @@ static bool walk_frame(struct host *h, struct xclr_walk *walk, size_t index, str
 	return true;
 }
 
-com_hr answer_stack(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_stack(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	CLEANUP(walk_close) struct stack_walk w;
 	CLEANUP(buf_free) struct buf name = { 0 };
@@ -262,7 +262,7 @@ com_hr answer_stack(struct host *h, const struct question *q, struct answer *a)
 	return COM_OK;
 }
 
-com_hr answer_stack_refs(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_stack_refs(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct sos_ref_enum *refs = NULL;
 	com_hr hr = COM_CALL(h->sos, GetStackReferences, (uint32_t)q->values[0], &refs);
@@ -294,11 +294,11 @@ com_hr answer_stack_refs(struct host *h, const struct question *q, struct answer
 
 /* ---- many at once ---- */
 
-static com_hr answer_each(struct host *h, const struct question *q, struct answer *a, answer_fn one)
+static com_hr answer_each(struct host *h, const struct host_question *q, struct host_answer *a, answer_fn one)
 {
-	struct answer part = { .part = true };
+	struct host_answer part = { .part = true };
 	for (size_t i = 0; i < q->n; i++) {
-		struct question single = { .values = &q->values[i], .n = 1 };
+		struct host_question single = { .values = &q->values[i], .n = 1 };
 		buf_clear(&part.out);
 		if (one(h, &single, &part) < 0)
 			continue;
@@ -310,19 +310,19 @@ static com_hr answer_each(struct host *h, const struct question *q, struct answe
 	return COM_OK;
 }
 
-com_hr answer_stacks(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_stacks(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	return answer_each(h, q, a, answer_stack);
 }
 
-com_hr answer_stacks_refs(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_stacks_refs(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	return answer_each(h, q, a, answer_stack_refs);
 }
 
 /* ---- methods ---- */
 
-com_hr answer_methods(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_methods(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	static com_char text[HOST_NAME_MAX];
 	CLEANUP(buf_free) struct buf name = { 0 };

@@ -42,7 +42,7 @@ static void type_of(struct host *h, uint64_t address, struct wire_dac_type *t)
 	}
 }
 
-com_hr answer_types(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_types(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	for (size_t i = 0; i < q->n; i++) {
@@ -105,7 +105,7 @@ static com_hr own_fields(struct host *h, uint64_t type, uint64_t *ret_first, uin
 	return COM_OK;
 }
 
-com_hr answer_fields(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_fields(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct dacp_method_table data = { 0 };
 	uint64_t address = 0;
@@ -142,7 +142,7 @@ com_hr answer_fields(struct host *h, const struct question *q, struct answer *a)
 
 /* ---- modules ---- */
 
-static void add_module(struct host *h, uint64_t address, struct answer *a, struct buf *name)
+static void add_module(struct host *h, uint64_t address, struct host_answer *a, struct buf *name)
 {
 	struct dacp_module_data data = { 0 };
 	uint32_t needed = 0;
@@ -167,7 +167,7 @@ static void add_module(struct host *h, uint64_t address, struct answer *a, struc
 	answer_text(a, name->data, name->len);
 }
 
-static void domain_modules(struct host *h, uint64_t domain, struct answer *a, struct buf *name)
+static void domain_modules(struct host *h, uint64_t domain, struct host_answer *a, struct buf *name)
 {
 	static uint64_t assemblies[MAX_ASSEMBLIES];
 	int32_t n = 0;
@@ -183,7 +183,7 @@ static void domain_modules(struct host *h, uint64_t domain, struct answer *a, st
 	}
 }
 
-com_hr answer_modules(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_modules(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	(void)q;
 	uint64_t domains[MAX_DOMAINS];
@@ -203,7 +203,7 @@ static void on_module_type(uint32_t index, uint64_t type, void *user)
 	answer_add(user, &type, sizeof(type));
 }
 
-com_hr answer_module_types(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_module_types(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	dacp_module_map_fn on_type = on_module_type;
 	return COM_CALL(h->sos, TraverseModuleMap, 0, q->values[0], (void *)on_type, a);
@@ -214,7 +214,7 @@ com_hr answer_module_types(struct host *h, const struct question *q, struct answ
 #define MAX_METHODS 20000
 
 static void add_type_method(struct host *h, struct metadata_import *metadata, uint64_t module, uint32_t token,
-			    struct buf *name, struct answer *a)
+			    struct buf *name, struct host_answer *a)
 {
 	uint32_t class_token, length, attributes, signature_length, rva, flags, needed = 0;
 	const uint8_t *signature;
@@ -234,7 +234,7 @@ static void add_type_method(struct host *h, struct metadata_import *metadata, ui
 	answer_text(a, name->data, name->len);
 }
 
-com_hr answer_type_methods(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_type_methods(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct dacp_method_table data = { 0 };
 	CLEANUP(buf_free) struct buf name = { 0 };

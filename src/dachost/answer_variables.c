@@ -6,7 +6,7 @@
 #define MAX_FRAMES 2000
 #define MAX_VARIABLES 256 /* of one frame */
 
-static void add_variable(struct answer *a, uint64_t sp, uint32_t index, bool is_local, struct xclr_value *value,
+static void add_variable(struct host_answer *a, uint64_t sp, uint32_t index, bool is_local, struct xclr_value *value,
 			 const struct buf *name)
 {
 	struct wire_dac_variable v = {
@@ -35,7 +35,7 @@ static void add_variable(struct answer *a, uint64_t sp, uint32_t index, bool is_
 	answer_text(a, name->data, name->len);
 }
 
-static void add_frame(struct xclr_frame *frame, uint64_t sp, struct answer *a, struct buf *name)
+static void add_frame(struct xclr_frame *frame, uint64_t sp, struct host_answer *a, struct buf *name)
 {
 	static com_char units[HOST_NAME_MAX];
 	uint32_t n = 0, len;
@@ -64,7 +64,7 @@ static void add_frame(struct xclr_frame *frame, uint64_t sp, struct answer *a, s
 	}
 }
 
-static void visit(struct xclr_walk *walk, struct answer *a, struct buf *name)
+static void visit(struct xclr_walk *walk, struct host_answer *a, struct buf *name)
 {
 	struct dacp_context context;
 	struct xclr_frame *frame = NULL;
@@ -75,7 +75,7 @@ static void visit(struct xclr_walk *walk, struct answer *a, struct buf *name)
 	COM_RELEASE(frame);
 }
 
-com_hr answer_variables(struct host *h, const struct question *q, struct answer *a)
+com_hr answer_variables(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	CLEANUP(walk_close) struct stack_walk w;
 	CLEANUP(buf_free) struct buf name = { 0 };

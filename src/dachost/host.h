@@ -20,7 +20,7 @@ struct host {
 	uint32_t interfaces; /* bit n: numbered interface n */
 };
 
-struct answer {
+struct host_answer {
 	int fd;
 	uint32_t kind, id;
 	bool part; /* of a greater one: nothing is sent */
@@ -28,48 +28,48 @@ struct answer {
 };
 
 /* A record and its text (may be NULL). Sends what has piled up. */
-void answer_add(struct answer *a, const void *record, size_t len);
-void answer_text(struct answer *a, const char *text, size_t len);
+void answer_add(struct host_answer *a, const void *record, size_t len);
+void answer_text(struct host_answer *a, const char *text, size_t len);
 
 /* A request's body. */
-struct question {
+struct host_question {
 	const uint64_t *values;
 	size_t n;
 };
 /* Carries out one request and writes its records; what it returns decides how the answer ends. */
-typedef com_hr (*answer_fn)(struct host *h, const struct question *q, struct answer *a);
+typedef com_hr (*answer_fn)(struct host *h, const struct host_question *q, struct host_answer *a);
 
-com_hr answer_runtime(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_threads(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_stack(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_stacks(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_stacks_refs(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_stack_refs(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_il_map(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_methods(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_types(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_fields(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_modules(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_module_types(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_heaps(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_segments(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_handles(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_sync_blocks(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_memory(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_variables(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_busy_word(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_type_methods(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_exception(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_objects(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_statics(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_thread_statics(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_loader_heaps(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_named_heaps(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_versions(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_clauses(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_token(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_token_names(struct host *h, const struct question *q, struct answer *a);
-com_hr answer_il(struct host *h, const struct question *q, struct answer *a);
+com_hr answer_runtime(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_threads(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_stack(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_stacks(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_stacks_refs(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_stack_refs(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_il_map(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_methods(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_types(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_fields(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_modules(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_module_types(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_heaps(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_segments(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_handles(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_sync_blocks(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_memory(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_variables(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_busy_word(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_type_methods(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_exception(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_objects(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_statics(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_thread_statics(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_loader_heaps(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_named_heaps(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_versions(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_clauses(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_token(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_token_names(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_il(struct host *h, const struct host_question *q, struct host_answer *a);
 
 /* A thread's stack, frame by frame. *ret may be closed whatever comes of it. */
 struct stack_walk {

@@ -44,7 +44,7 @@ static bool receive_all(int fd, void *data, size_t len)
 	return true;
 }
 
-static void send_reply(struct answer *a, size_t len, uint16_t flags, com_hr hr)
+static void send_reply(struct host_answer *a, size_t len, uint16_t flags, com_hr hr)
 {
 	struct wire_dac_reply head = {
 		.length = (uint32_t)len, .kind = (uint16_t)a->kind, .flags = flags, .id = a->id, .hr = hr
@@ -54,26 +54,26 @@ static void send_reply(struct answer *a, size_t len, uint16_t flags, com_hr hr)
 	buf_consume(&a->out, len);
 }
 
-static void answer_flush(struct answer *a)
+static void answer_flush(struct host_answer *a)
 {
 	while (!a->part && a->out.len > WIRE_DAC_MAX_REPLY)
 		send_reply(a, WIRE_DAC_MAX_REPLY, 0, COM_OK);
 }
 
-void answer_add(struct answer *a, const void *record, size_t len)
+void answer_add(struct host_answer *a, const void *record, size_t len)
 {
 	buf_add(&a->out, record, len);
 	answer_flush(a);
 }
 
-void answer_text(struct answer *a, const char *text, size_t len)
+void answer_text(struct host_answer *a, const char *text, size_t len)
 {
 	buf_add(&a->out, text, len);
 	answer_flush(a);
 }
 
 /* The last reply: hr < 0 is a failure, whose text is the body. */
-static void end_answer(struct answer *a, com_hr hr, const char *failure)
+static void end_answer(struct host_answer *a, com_hr hr, const char *failure)
 {
 	if (hr < 0) {
 		buf_clear(&a->out);
@@ -96,7 +96,7 @@ void host_utf8(const com_char *name, size_t n, struct buf *out)
 
 static void hello(enum wire_dac_stage stage, com_hr hr, const char *text)
 {
-	struct answer a = { .fd = WIRE_DAC_FD_SOCKET, .kind = WIRE_DAC_HELLO };
+	struct host_answer a = { .fd = WIRE_DAC_FD_SOCKET, .kind = WIRE_DAC_HELLO };
 	size_t len = text ? strlen(text) : 0;
 	struct wire_dac_hello record = {
 		.version = WIRE_DAC_VERSION, .stage = stage, .hr = hr, .text_len = (uint32_t)len
@@ -220,9 +220,9 @@ static const struct {
 	[WIRE_DAC_NAMED_HEAPS] = { answer_named_heaps, 1 },
 };
 
-static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct answer *a)
+static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct host_answer *a)
 {
-	struct question q = { .values = values, .n = head->length / sizeof(uint64_t) };
+	struct host_question q = { .values = values, .n = head->length / sizeof(uint64_t) };
 	a->kind = head->kind;
 	a->id = head->id;
 	if (head->kind >= WIRE_DAC_KINDS || !answers[head->kind].answer ||
@@ -244,7 +244,7 @@ static void serve(struct host *h, const struct wire_dac_request *head, const uin
 int main(void)
 {
 	static struct host host;
-	struct answer a = { .fd = WIRE_DAC_FD_SOCKET };
+	struct host_answer a = { .fd = WIRE_DAC_FD_SOCKET };
 	int type;
 	socklen_t type_len = sizeof(type);
 	if (getsockopt(WIRE_DAC_FD_SOCKET, SOL_SOCKET, SO_TYPE, &type, &type_len)) {

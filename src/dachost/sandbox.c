@@ -109,30 +109,30 @@ static const int deadly[] = {
 };
 
 #define MAX_CODE 256
-struct program {
+struct bpf_program {
 	struct sock_filter code[MAX_CODE];
 	unsigned short n;
 };
 
-static void add(struct program *p, struct sock_filter op)
+static void add(struct bpf_program *p, struct sock_filter op)
 {
 	if (p->n < MAX_CODE)
 		p->code[p->n] = op;
 	p->n++;
 }
 
-static void add_return(struct program *p, uint32_t action)
+static void add_return(struct bpf_program *p, uint32_t action)
 {
 	add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
-static void add_load(struct program *p, size_t offset)
+static void add_load(struct bpf_program *p, size_t offset)
 {
 	add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
 /* If the number in the accumulator is nr: action. */
-static void add_call(struct program *p, int nr, uint32_t action)
+static void add_call(struct bpf_program *p, int nr, uint32_t action)
 {
 	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, 1));
 	add_return(p, action);
@@ -144,7 +144,7 @@ static size_t argument(unsigned i)
 }
 
 /* nr: allowed when the low word of an argument is (or, with want_mask, has none of the bits) value, else EPERM. */
-static void add_call_if(struct program *p, int nr, unsigned arg, uint32_t value, bool is_mask)
+static void add_call_if(struct bpf_program *p, int nr, unsigned arg, uint32_t value, bool is_mask)
 {
 	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, 4));
 	add_load(p, argument(arg));
@@ -156,7 +156,7 @@ static void add_call_if(struct program *p, int nr, unsigned arg, uint32_t value,
 	add_return(p, SECCOMP_RET_ERRNO | EPERM);
 }
 
-static void add_prologue(struct program *p)
+static void add_prologue(struct bpf_program *p)
 {
 	add_load(p, offsetof(struct seccomp_data, arch));
 	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
@@ -167,7 +167,7 @@ static void add_prologue(struct program *p)
 	add_return(p, SECCOMP_RET_KILL_PROCESS);
 }
 
-static bool install(const struct program *p)
+static bool install(const struct bpf_program *p)
 {
 	struct sock_fprog prog = { .len = p->n, .filter = (struct sock_filter *)(uintptr_t)p->code };
 	return p->n <= MAX_CODE && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0;
@@ -175,7 +175,7 @@ static bool install(const struct program *p)
 
 static bool filter_enter(void)
 {
-	struct program p = { 0 };
+	struct bpf_program p = { 0 };
 	add_prologue(&p);
 	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
 		add_call(&p, allowed[i], SECCOMP_RET_ALLOW);
@@ -193,7 +193,7 @@ static bool filter_enter(void)
 
 const char *sandbox_seal(void)
 {
-	struct program p = { 0 };
+	struct bpf_program p = { 0 };
 	add_prologue(&p);
 	add_call_if(&p, SYS_mmap, 2, PROT_EXEC, true);
 	add_call_if(&p, SYS_mprotect, 2, PROT_EXEC, true);

@@ -25,7 +25,7 @@
 #define BLOCK ((size_t)1 << 20)
 #define FILE_NAME "core"
 
-struct place {
+struct dump_place {
 	char *path;   /* of the file, as the target sees it */
 	int outside;  /* the folder in which we made one for it */
 	char *inside; /* the name of the one that was made */
@@ -34,12 +34,12 @@ struct place {
 	struct fsuser user;
 };
 
-static struct err *place_begin(const struct place *at, struct fsuser_held *ret)
+static struct err *place_begin(const struct dump_place *at, struct fsuser_held *ret)
 {
 	return at->fetch ? fsuser_begin(&at->user, ret) : NULL;
 }
 
-static void place_fini(struct place *at)
+static void place_fini(struct dump_place *at)
 {
 	FSUSER_HELD held = { 0 };
 	err_ignore(place_begin(at, &held));
@@ -57,7 +57,7 @@ static void place_fini(struct place *at)
 /* ---- where ---- */
 
 /* folder: what `outside` is to the target. */
-static struct err *make_folder(const char *folder, struct place *at)
+static struct err *make_folder(const char *folder, struct dump_place *at)
 {
 	FSUSER_HELD held = { 0 };
 	uint64_t chance;
@@ -73,7 +73,7 @@ static struct err *make_folder(const char *folder, struct place *at)
 	return NULL;
 }
 
-static struct err *place_beside(const char *path, struct place *ret)
+static struct err *place_beside(const char *path, struct dump_place *ret)
 {
 	CLEANUP(mem_freep) char *folder = file_folder(path);
 	char real[PATH_MAX];
@@ -85,7 +85,7 @@ static struct err *place_beside(const char *path, struct place *ret)
 	return make_folder(real, ret);
 }
 
-static struct err *place_inside(const struct patient *p, struct place *ret)
+static struct err *place_inside(const struct patient *p, struct dump_place *ret)
 {
 	CLEANUP(patient_folder_fini) struct patient_folder beside = PATIENT_FOLDER_NONE;
 	TRY(patient_folder_of_socket(&p->target, &beside));
@@ -97,7 +97,7 @@ static struct err *place_inside(const struct patient *p, struct place *ret)
 	return make_folder(beside.seen_as, ret);
 }
 
-static struct err *find_place(const struct patient *p, const struct dump_order *o, struct place *ret)
+static struct err *find_place(const struct patient *p, const struct dump_order *o, struct dump_place *ret)
 {
 	if (p->target.pid && !p->target.other_mount && !p->target.other_root && p->target.uid == geteuid())
 		return place_beside(o->path, ret);
@@ -107,7 +107,7 @@ static struct err *find_place(const struct patient *p, const struct dump_order *
 
 /* ---- while it writes ---- */
 
-static uint64_t file_size(const struct place *at)
+static uint64_t file_size(const struct dump_place *at)
 {
 	FSUSER_HELD held = { 0 };
 	struct stat st;
@@ -117,8 +117,8 @@ static uint64_t file_size(const struct place *at)
 
 /* Until the answer can be read. Once asked, the runtime cannot be stopped: killing its writer might leave the target
  * stopped for ever, so a wish to stop is kept until it has ended. */
-static struct err *wait_for_answer(int fd, const struct place *at, const struct patient *p, const struct dump_order *o,
-				   bool *ret_stopped)
+static struct err *wait_for_answer(int fd, const struct dump_place *at, const struct patient *p,
+				   const struct dump_order *o, bool *ret_stopped)
 {
 	uint64_t estimate = MAX(dump_estimate(p, o->type), (uint64_t)1), last = 0;
 	struct deadline stall = deadline_in_ms(STALL_MS);
@@ -142,7 +142,7 @@ static struct err *wait_for_answer(int fd, const struct place *at, const struct 
 	}
 }
 
-static struct err *ask(const struct patient *p, const struct dump_order *o, const struct place *at,
+static struct err *ask(const struct patient *p, const struct dump_order *o, const struct dump_place *at,
 		       uint64_t *ret_held_ns)
 {
 	static const enum ipc_dump_type types[] = { IPC_DUMP_MINI, IPC_DUMP_HEAP, IPC_DUMP_FULL };
@@ -202,7 +202,7 @@ static struct err *fetch(int from, uint64_t size, const struct dump_order *o)
 	return err;
 }
 
-static struct err *open_written(const struct place *at, int *ret_fd)
+static struct err *open_written(const struct dump_place *at, int *ret_fd)
 {
 	FSUSER_HELD held = { 0 };
 	TRY(place_begin(at, &held));
@@ -210,7 +210,7 @@ static struct err *open_written(const struct place *at, int *ret_fd)
 	return *ret_fd < 0 ? err_errno(errno, "what the runtime wrote") : NULL;
 }
 
-static struct err *take(const struct place *at, const struct dump_order *o, const struct patient *p,
+static struct err *take(const struct dump_place *at, const struct dump_order *o, const struct patient *p,
 			struct dump_result *ret)
 {
 	struct stat st;
@@ -230,7 +230,7 @@ static struct err *take(const struct place *at, const struct dump_order *o, cons
 
 struct err *runtime_collect(const struct patient *p, const struct dump_order *o, struct dump_result *ret)
 {
-	CLEANUP(place_fini) struct place at = { .folder = -1, .outside = -1 };
+	CLEANUP(place_fini) struct dump_place at = { .folder = -1, .outside = -1 };
 	TRY(find_place(p, o, &at));
 	TRY(ask(p, o, &at, &ret->held_ns));
 	TRY(take(&at, o, p, ret));

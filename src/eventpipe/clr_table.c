@@ -6,12 +6,12 @@
 #include "eventpipe/clr.h"
 #include <string.h>
 
-struct layout {
+struct clr_layout {
 	uint32_t id;
 	const char *name, *fields;
 };
 
-static const struct layout runtime_events[] = {
+static const struct clr_layout runtime_events[] = {
 	{ 1, "GCStart", "Count:u32 Depth:u32 Reason:u32 Type:u32 ClrInstanceID:u16 ClientSequenceNumber:u64" },
 	{ 2, "GCEnd", "Count:u32 Depth:u32 ClrInstanceID:u16" },
 	{ 3, "GCRestartEEEnd", "ClrInstanceID:u16" },
@@ -122,7 +122,7 @@ static const struct layout runtime_events[] = {
 	  "SampledByteOffset:u64" },
 };
 
-static const struct layout rundown_events[] = {
+static const struct clr_layout rundown_events[] = {
 	{ 10, "GCSettings", "" },
 	{ 143, "MethodDCStartVerbose",
 	  "MethodID:u64 ModuleID:u64 MethodStartAddress:u64 MethodSize:u32 MethodToken:u32 MethodFlags:u32 "
@@ -152,11 +152,11 @@ static const struct layout rundown_events[] = {
 	  "CommandLine:str" },
 };
 
-static const struct layout sample_events[] = { { 0, "ThreadSample", "Type:u32" } };
+static const struct clr_layout sample_events[] = { { 0, "ThreadSample", "Type:u32" } };
 
 static const struct {
 	const char *provider;
-	const struct layout *events;
+	const struct clr_layout *events;
 	size_t n;
 } providers[] = {
 	{ CLR_PROVIDER, runtime_events, ARRAY_SIZE(runtime_events) },
@@ -207,7 +207,7 @@ bool clr_describe(struct nettrace_meta *meta)
 		if (!str_eq(meta->provider, providers[p].provider))
 			continue;
 		for (size_t i = 0; i < providers[p].n; i++) {
-			const struct layout *layout = &providers[p].events[i];
+			const struct clr_layout *layout = &providers[p].events[i];
 			if (layout->id != meta->event_id)
 				continue;
 			if (!cache[p][i])

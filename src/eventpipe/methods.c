@@ -10,7 +10,7 @@
 #define METHODS_MAX 4000000
 #define NAME_BYTES_MAX ((size_t)1 << 30)
 
-struct range {
+struct code_range {
 	uint64_t start;
 	uint32_t size, flags;
 	uint32_t space, name, signature; /* in strings */
@@ -19,7 +19,7 @@ struct range {
 
 struct methods {
 	struct strtab strings;
-	VEC(struct range) ranges;
+	VEC(struct code_range) ranges;
 	bool sorted;
 	uint32_t arrivals;
 	struct buf text;
@@ -55,7 +55,7 @@ void methods_event(struct methods *m, const struct nettrace_event *event)
 		return;
 	if (m->ranges.n >= METHODS_MAX || m->strings.bytes >= NAME_BYTES_MAX)
 		return;
-	vec_push(&m->ranges, ((struct range){
+	vec_push(&m->ranges, ((struct code_range){
 				     .start = method.start,
 				     .size = method.size,
 				     .flags = method.flags,
@@ -71,12 +71,12 @@ void methods_add(struct methods *m, uint64_t start, uint32_t size, const char *s
 {
 	if (!size || m->ranges.n >= METHODS_MAX || m->strings.bytes >= NAME_BYTES_MAX)
 		return;
-	vec_push(&m->ranges, ((struct range){ .start = start,
-					      .size = size,
-					      .space = strtab_add_cstr(&m->strings, space),
-					      .name = strtab_add_cstr(&m->strings, name),
-					      .signature = strtab_add_cstr(&m->strings, ""),
-					      .order = m->arrivals++ }));
+	vec_push(&m->ranges, ((struct code_range){ .start = start,
+						   .size = size,
+						   .space = strtab_add_cstr(&m->strings, space),
+						   .name = strtab_add_cstr(&m->strings, name),
+						   .signature = strtab_add_cstr(&m->strings, ""),
+						   .order = m->arrivals++ }));
 	m->sorted = false;
 }
 
@@ -87,7 +87,7 @@ size_t methods_count(const struct methods *m)
 
 static int by_start_then_order(const void *a, const void *b)
 {
-	const struct range *x = a, *y = b;
+	const struct code_range *x = a, *y = b;
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
 	return x->order < y->order ? -1 : x->order > y->order;
@@ -99,7 +99,7 @@ static void sort(struct methods *m)
 	vec_sort(&m->ranges, by_start_then_order);
 	size_t n = 0;
 	for (size_t i = 0; i < m->ranges.n; i++) {
-		const struct range r = m->ranges.v[i];
+		const struct code_range r = m->ranges.v[i];
 		bool gone = false;
 		while (n && !gone && m->ranges.v[n - 1].start + m->ranges.v[n - 1].size > r.start) {
 			gone = m->ranges.v[n - 1].order > r.order;
@@ -112,7 +112,7 @@ static void sort(struct methods *m)
 	m->sorted = true;
 }
 
-static const struct method *show_range(struct methods *m, const struct range *r)
+static const struct method *show_range(struct methods *m, const struct code_range *r)
 {
 	m->found = (struct method){
 		.start = r->start,
@@ -148,6 +148,6 @@ const struct method *methods_find(struct methods *m, uint64_t address)
 	}
 	if (!low)
 		return NULL;
-	const struct range *r = &m->ranges.v[low - 1];
+	const struct code_range *r = &m->ranges.v[low - 1];
 	return address - r->start < r->size ? show_range(m, r) : NULL;
 }

@@ -6,7 +6,7 @@
 #include "export/formats.h"
 #include <stdio.h>
 
-struct writer {
+struct chromium_writer {
 	const struct profile *p;
 	const struct export_info *info;
 	struct out *out;
@@ -17,14 +17,14 @@ struct writer {
 };
 
 /* Exact to the nanosecond, which a double of this size is not when printed with few digits. */
-static void add_us(struct writer *x, const char *key, uint64_t ns)
+static void add_us(struct chromium_writer *x, const char *key, uint64_t ns)
 {
 	char text[40];
 	snprintf(text, sizeof(text), "%llu.%03u", (unsigned long long)(ns / 1000), (unsigned)(ns % 1000));
 	jsonw_raw(&x->w, key, text);
 }
 
-static void begin_event(struct writer *x, const char *phase, const char *name)
+static void begin_event(struct chromium_writer *x, const char *phase, const char *name)
 {
 	jsonw_object(&x->w, NULL);
 	jsonw_str(&x->w, "ph", phase);
@@ -33,7 +33,7 @@ static void begin_event(struct writer *x, const char *phase, const char *name)
 	jsonw_u64(&x->w, "tid", x->thread_id);
 }
 
-static void end_event(struct writer *x)
+static void end_event(struct chromium_writer *x)
 {
 	jsonw_object_end(&x->w);
 	out_turn(x->out);
@@ -46,7 +46,7 @@ static void on_open(void *user, uint32_t frame, uint64_t at_ns)
 
 static void on_close(void *user, uint32_t frame, uint64_t opened_ns, uint64_t at_ns)
 {
-	struct writer *x = user;
+	struct chromium_writer *x = user;
 	begin_event(x, "X", profile_frame(x->p, frame));
 	jsonw_str(&x->w, "cat", x->info->event);
 	add_us(x, "ts", opened_ns - x->start_ns);
@@ -56,7 +56,7 @@ static void on_close(void *user, uint32_t frame, uint64_t opened_ns, uint64_t at
 
 static void on_instant(void *user, const struct profile_sample *s)
 {
-	struct writer *x = user;
+	struct chromium_writer *x = user;
 	profile_path(x->p, s->stack, &x->path);
 	begin_event(x, "i", x->path.n ? profile_frame(x->p, x->path.v[0]) : x->info->event);
 	jsonw_str(&x->w, "cat", x->info->event);
@@ -71,7 +71,7 @@ static void on_instant(void *user, const struct profile_sample *s)
 	end_event(x);
 }
 
-static void write_name(struct writer *x, const char *what, const char *name)
+static void write_name(struct chromium_writer *x, const char *what, const char *name)
 {
 	begin_event(x, "M", what);
 	jsonw_object(&x->w, "args");
@@ -80,7 +80,7 @@ static void write_name(struct writer *x, const char *what, const char *name)
 	end_event(x);
 }
 
-static struct err *write_thread(struct writer *x, uint32_t thread)
+static struct err *write_thread(struct chromium_writer *x, uint32_t thread)
 {
 	struct spans spans = { .profile = x->p, .user = x, .open = on_open, .close = on_close };
 	x->thread_id = profile_thread_id(x->p, thread);
@@ -93,7 +93,7 @@ static struct err *write_thread(struct writer *x, uint32_t thread)
 
 struct err *chromium_write(const struct profile *p, const struct export_info *info, struct out *out)
 {
-	struct writer x = { .p = p, .info = info, .out = out, .start_ns = profile_start_ns(p) };
+	struct chromium_writer x = { .p = p, .info = info, .out = out, .start_ns = profile_start_ns(p) };
 	struct err *err = NULL;
 	x.w = jsonw_make(&out->buf, false);
 	jsonw_object(&x.w, NULL);

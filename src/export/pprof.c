@@ -11,14 +11,14 @@
 /* The first strings; frames follow, then threads. WEIGHT and its unit: time in nanoseconds, or space in bytes. */
 enum { S_EMPTY, S_SAMPLES, S_COUNT, S_WEIGHT, S_UNIT, S_THREAD, S_EVENT, S_COMMENT, S_FIRST };
 
-struct writer {
+struct pprof_writer {
 	const struct profile *p;
 	const struct export_info *info;
 	struct out *out;
 	struct buf text;
 };
 
-static void pack(struct writer *x, const Pprof__Profile *profile)
+static void pack(struct pprof_writer *x, const Pprof__Profile *profile)
 {
 	size_t size = pprof__profile__get_packed_size(profile);
 	uint8_t *room = buf_room(&x->out->buf, size);
@@ -29,7 +29,7 @@ static void pack(struct writer *x, const Pprof__Profile *profile)
 	out_turn(x->out);
 }
 
-static void pack_string(struct writer *x, const char *s)
+static void pack_string(struct pprof_writer *x, const char *s)
 {
 	Pprof__Profile piece = PPROF__PROFILE__INIT;
 	buf_clear(&x->text);
@@ -41,7 +41,7 @@ static void pack_string(struct writer *x, const char *s)
 	pack(x, &piece);
 }
 
-static void pack_strings(struct writer *x)
+static void pack_strings(struct pprof_writer *x)
 {
 	bool bytes = profile_unit(x->p) == PROFILE_BYTES;
 	pack_string(x, "");
@@ -59,12 +59,12 @@ static void pack_strings(struct writer *x)
 }
 
 /* Two values a sample: how many there were, and what they weigh. */
-static bool has_weight(const struct writer *x)
+static bool has_weight(const struct pprof_writer *x)
 {
 	return profile_unit(x->p) != PROFILE_COUNT;
 }
 
-static void pack_head(struct writer *x)
+static void pack_head(struct pprof_writer *x)
 {
 	bool weight = has_weight(x);
 	Pprof__Profile head = PPROF__PROFILE__INIT;
@@ -90,7 +90,7 @@ static void pack_head(struct writer *x)
 	pack(x, &head);
 }
 
-static void pack_frames(struct writer *x)
+static void pack_frames(struct pprof_writer *x)
 {
 	for (uint32_t i = 0; i < profile_n_frames(x->p); i++) {
 		Pprof__Profile piece = PPROF__PROFILE__INIT;
@@ -111,7 +111,7 @@ static void pack_frames(struct writer *x)
 	}
 }
 
-static void pack_sample(struct writer *x, const struct profile_sum *sum, const struct profile_path *path,
+static void pack_sample(struct pprof_writer *x, const struct profile_sum *sum, const struct profile_path *path,
 			uint64_t *locations)
 {
 	Pprof__Profile piece = PPROF__PROFILE__INIT;
@@ -137,7 +137,7 @@ static void pack_sample(struct writer *x, const struct profile_sum *sum, const s
 
 struct err *pprof_write(const struct profile *p, const struct export_info *info, struct out *out)
 {
-	struct writer x = { .p = p, .info = info, .out = out };
+	struct pprof_writer x = { .p = p, .info = info, .out = out };
 	struct profile_sums sums = { 0 };
 	struct profile_path path = { 0 };
 	VEC(uint64_t) locations = { 0 };

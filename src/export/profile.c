@@ -395,7 +395,7 @@ struct err *profile_read(const struct profile *p, uint32_t thread,
 	return NULL;
 }
 
-struct summing {
+struct profile_summing {
 	uint32_t thread;
 	struct map_u64 index; /* node -> place in sums */
 	struct profile_sums *sums;
@@ -403,7 +403,7 @@ struct summing {
 
 static void add_to_sum(void *user, const struct profile_sample *s)
 {
-	struct summing *x = user;
+	struct profile_summing *x = user;
 	bool new;
 	uint64_t *at = map_u64_put(&x->index, s->stack, &new);
 	if (new) {
@@ -417,7 +417,7 @@ static void add_to_sum(void *user, const struct profile_sample *s)
 struct err *profile_sum(const struct profile *p, struct profile_sums *ret)
 {
 	struct err *err = NULL;
-	struct summing x = { .sums = ret };
+	struct profile_summing x = { .sums = ret };
 	for (; x.thread < p->threads.n && !err; x.thread++) {
 		map_u64_clear(&x.index);
 		err = profile_read(p, x.thread, add_to_sum, &x);

@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include <string.h>
 
-struct writer {
+struct speedscope_writer {
 	const struct profile *p;
 	struct out *out;
 	struct jsonw w;
@@ -14,7 +14,7 @@ struct writer {
 	uint64_t start_ns, n;
 };
 
-static void write_event(struct writer *x, const char *type, uint32_t frame, uint64_t at_ns)
+static void write_event(struct speedscope_writer *x, const char *type, uint32_t frame, uint64_t at_ns)
 {
 	jsonw_object(&x->w, NULL);
 	jsonw_str(&x->w, "type", type);
@@ -35,7 +35,7 @@ static void on_close(void *user, uint32_t frame, uint64_t opened_ns, uint64_t at
 	write_event(user, "C", frame, at_ns);
 }
 
-static struct err *write_evented(struct writer *x, uint32_t thread)
+static struct err *write_evented(struct speedscope_writer *x, uint32_t thread)
 {
 	struct spans spans = { .profile = x->p, .user = x, .open = on_open, .close = on_close };
 	jsonw_str(&x->w, "type", "evented");
@@ -52,7 +52,7 @@ static struct err *write_evented(struct writer *x, uint32_t thread)
 
 static void on_stack(void *user, const struct profile_sample *s)
 {
-	struct writer *x = user;
+	struct speedscope_writer *x = user;
 	profile_path(x->p, s->stack, &x->path);
 	jsonw_array(&x->w, NULL);
 	vec_each(frame, &x->path)
@@ -64,12 +64,12 @@ static void on_stack(void *user, const struct profile_sample *s)
 
 static void on_weight(void *user, const struct profile_sample *s)
 {
-	struct writer *x = user;
+	struct speedscope_writer *x = user;
 	jsonw_u64(&x->w, NULL, s->weight);
 	out_turn(x->out);
 }
 
-static struct err *write_sampled(struct writer *x, uint32_t thread)
+static struct err *write_sampled(struct speedscope_writer *x, uint32_t thread)
 {
 	x->n = 0;
 	jsonw_str(&x->w, "type", "sampled");
@@ -105,7 +105,7 @@ static struct err *busiest_thread(const struct profile *p, uint32_t *ret)
 	return err;
 }
 
-static void write_frames(struct writer *x)
+static void write_frames(struct speedscope_writer *x)
 {
 	jsonw_object(&x->w, "shared");
 	jsonw_array(&x->w, "frames");
@@ -121,7 +121,7 @@ static void write_frames(struct writer *x)
 
 struct err *speedscope_write(const struct profile *p, const struct export_info *info, struct out *out)
 {
-	struct writer x = { .p = p, .out = out, .start_ns = profile_start_ns(p) };
+	struct speedscope_writer x = { .p = p, .out = out, .start_ns = profile_start_ns(p) };
 	uint32_t first;
 	struct err *err = busiest_thread(p, &first);
 	x.w = jsonw_make(&out->buf, false);

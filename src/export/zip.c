@@ -21,7 +21,7 @@
 #define NAME_LEN_MAX 128
 #define CHUNK_BYTES ((size_t)64 << 10)
 
-struct entry {
+struct zip_entry {
 	char *name;
 	uint32_t at, packed, size, sum;
 };
@@ -30,7 +30,7 @@ struct zip {
 	int fd;
 	uint64_t at; /* bytes written */
 	uint16_t date, time;
-	VEC(struct entry) entries;
+	VEC(struct zip_entry) entries;
 	z_stream deflate;
 	bool deflating;
 	uint8_t in[CHUNK_BYTES], out[CHUNK_BYTES];
@@ -118,7 +118,7 @@ static struct err *check_name(const struct zip *z, const char *name)
 }
 
 /* What local header and directory entry have in common. */
-static void add_common(const struct zip *z, const struct entry *e, struct buf *b)
+static void add_common(const struct zip *z, const struct zip_entry *e, struct buf *b)
 {
 	u16(b, ZIP_VERSION);
 	u16(b, ZIP_STREAMED);
@@ -135,7 +135,7 @@ static void add_common(const struct zip *z, const struct entry *e, struct buf *b
 static struct err *begin(struct zip *z, const char *name)
 {
 	TRY(check_name(z, name));
-	struct entry e = { .name = mem_strdup(name), .at = (uint32_t)z->at };
+	struct zip_entry e = { .name = mem_strdup(name), .at = (uint32_t)z->at };
 	vec_push(&z->entries, e);
 	struct buf b = { 0 };
 	u32(&b, 0x04034b50);
@@ -153,7 +153,7 @@ static struct err *begin(struct zip *z, const char *name)
 
 static struct err *feed(struct zip *z, const uint8_t *data, size_t len, int flush)
 {
-	struct entry *e = &vec_last(&z->entries);
+	struct zip_entry *e = &vec_last(&z->entries);
 	if ((uint64_t)e->size + len > ZIP_BYTES_MAX)
 		return err_new(ERR_UNSUPPORTED, "'%s' is larger than the 4 GB a zip can hold", e->name);
 	e->size += (uint32_t)len;
@@ -175,7 +175,7 @@ static struct err *feed(struct zip *z, const uint8_t *data, size_t len, int flus
 static struct err *end(struct zip *z)
 {
 	TRY(feed(z, z->in, 0, Z_FINISH));
-	const struct entry *e = &vec_last(&z->entries);
+	const struct zip_entry *e = &vec_last(&z->entries);
 	struct buf b = { 0 };
 	u32(&b, 0x08074b50);
 	u32(&b, e->sum);

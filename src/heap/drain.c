@@ -8,7 +8,7 @@
 #define MAX_NESTING 8 /* of structures in an object */
 #define MAX_SLOTS 4096
 
-struct state {
+struct drain_state {
 	struct heap *h;
 	struct dac *dac;
 	struct heap_drain *drain;
@@ -16,7 +16,7 @@ struct state {
 	struct roots roots;
 	struct heap_outline outline;
 	struct heap_walk *walk;
-	struct way *way;	       /* who gets the objects, or NULL: the writer */
+	struct root_path *way;	       /* who gets the objects, or NULL: the writer */
 	struct addresses chosen;       /* of only_to */
 	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
 	bool cut_statics;	       /* of the object at hand */
@@ -41,7 +41,7 @@ static size_t slots_of(struct heap *h, const struct heap_type *type, uint32_t sl
 	return n;
 }
 
-static struct graph_type *shape_of(struct state *s, const struct heap_type *type)
+static struct graph_type *shape_of(struct drain_state *s, const struct heap_type *type)
 {
 	while (s->shapes.n <= type->index)
 		vec_push(&s->shapes, (struct graph_type){ 0 });
@@ -67,8 +67,8 @@ static struct graph_type *shape_of(struct state *s, const struct heap_type *type
 }
 
 /* Names the slots that lie in the fields of a type; those in structures as "outer.inner". */
-static void name_slots(struct state *s, const struct heap_type *type, uint32_t base, const char *prefix, unsigned depth,
-		       const uint32_t *slots, size_t n, const char **names)
+static void name_slots(struct drain_state *s, const struct heap_type *type, uint32_t base, const char *prefix,
+		       unsigned depth, const uint32_t *slots, size_t n, const char **names)
 {
 	struct heap_fields fields = heap_fields(s->h, type);
 	for (size_t i = 0; i < fields.n; i++) {
@@ -90,7 +90,7 @@ static void name_slots(struct state *s, const struct heap_type *type, uint32_t b
 	}
 }
 
-static void write_types(struct state *s)
+static void write_types(struct drain_state *s)
 {
 	size_t n;
 	const uint32_t *order = heapgraph_type_order(s->writer, &n);
@@ -112,17 +112,17 @@ static void write_types(struct state *s)
 
 /* ---- objects ---- */
 
-static void put_refs(struct state *s, const uint64_t *refs, size_t n)
+static void put_refs(struct drain_state *s, const uint64_t *refs, size_t n)
 {
 	if (s->way)
-		way_refs(s->way, refs, n);
+		root_path_refs(s->way, refs, n);
 	else
 		heapgraph_write_refs(s->writer, refs, n);
 }
 
 static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 {
-	struct state *s = user;
+	struct drain_state *s = user;
 	if (!s->cut_statics) {
 		put_refs(s, refs, n);
 		return;
@@ -141,7 +141,7 @@ static void on_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 }
 
 /* Does the array hold static fields? Asked in order of addresses. */
-static bool holds_statics(struct state *s, const struct heap_found *f)
+static bool holds_statics(struct drain_state *s, const struct heap_found *f)
 {
 	const struct heap_statics *statics = &s->roots.statics;
 	while (s->next_static < statics->n && statics->v[s->next_static].slot < f->address)
@@ -149,17 +149,17 @@ static bool holds_statics(struct state *s, const struct heap_found *f)
 	return s->next_static < statics->n && statics->v[s->next_static].slot < f->address + f->size;
 }
 
-static void put_object(struct state *s, const struct heap_found *f)
+static void put_object(struct drain_state *s, const struct heap_found *f)
 {
 	if (s->way)
-		way_object(s->way, f);
+		root_path_object(s->way, f);
 	else
 		heapgraph_write_object(s->writer, f->address, f->size, f->type->index, shape_of(s, f->type));
 	s->cut_statics = f->type->kind == HEAP_ARRAY && holds_statics(s, f);
 	heap_walk_refs(s->walk, f, on_refs, s);
 }
 
-static struct err *put_all(struct state *s)
+static struct err *put_all(struct drain_state *s)
 {
 	struct heap_found f;
 	uint64_t whole = 0, done = 0, n = 0;
@@ -181,13 +181,13 @@ static struct err *put_all(struct state *s)
 	return NULL;
 }
 
-static struct err *put_way(struct state *s)
+static struct err *put_way(struct drain_state *s)
 {
 	struct heap_found f;
-	s->way = way_new(&s->roots, &s->outline);
+	s->way = root_path_new(&s->roots, &s->outline);
 	TRY(put_all(s));
-	TRY(way_find(s->way, s->drain->only_to, &s->chosen));
-	way_free(s->way);
+	TRY(root_path_find(s->way, s->drain->only_to, &s->chosen));
+	root_path_free(s->way);
 	s->way = NULL;
 	s->next_static = 0;
 	vec_each(address, &s->chosen)
@@ -198,7 +198,7 @@ static struct err *put_way(struct state *s)
 
 /* ---- all of it ---- */
 
-static struct err *make_outline(struct state *s)
+static struct err *make_outline(struct drain_state *s)
 {
 	struct dac_heaps heaps = { 0 };
 	struct dac_segments segments = { 0 };
@@ -212,7 +212,7 @@ static struct err *make_outline(struct state *s)
 	return err;
 }
 
-static void write_facts(struct state *s)
+static void write_facts(struct drain_state *s)
 {
 	struct heap_health health = heap_walk_health(s->walk);
 	struct graph_facts f = s->drain->memory;
@@ -235,7 +235,7 @@ static void write_facts(struct state *s)
 	heapgraph_write_facts(s->writer, &f);
 }
 
-static struct err *drain_all(struct state *s)
+static struct err *drain_all(struct drain_state *s)
 {
 	if (!heap_facts(s->h)->heap_valid)
 		return err_new(ERR_BUSY, "a garbage collection was at work: its heap is in disorder");
@@ -261,7 +261,7 @@ static struct err *drain_all(struct state *s)
 
 struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, struct buf *out)
 {
-	struct state *s = mem_zalloc(sizeof(*s));
+	struct drain_state *s = mem_zalloc(sizeof(*s));
 	s->h = h;
 	s->dac = d;
 	s->drain = drain;
@@ -269,7 +269,7 @@ struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, 
 	struct err *err = drain_all(s);
 	heapgraph_writer_free(s->writer);
 	heap_walk_free(s->walk);
-	way_free(s->way);
+	root_path_free(s->way);
 	vec_free(&s->chosen);
 	heap_outline_free(&s->outline);
 	roots_free(&s->roots);

@@ -30,17 +30,17 @@ void roots_free(struct roots *r);
 
 /* The shortest way from a root to one object. It is fed with all objects and their references, in order of addresses,
  * and keeps of each no more than where it is and where its references lead. */
-struct way;
+struct root_path;
 /* Both must outlive it. */
-struct way *way_new(const struct roots *r, const struct heap_outline *outline);
-void way_free(struct way *w);
-void way_object(struct way *w, const struct heap_found *found);
+struct root_path *root_path_new(const struct roots *r, const struct heap_outline *outline);
+void root_path_free(struct root_path *w);
+void root_path_object(struct root_path *w, const struct heap_found *found);
 /* Of the object given last. */
-void way_refs(struct way *w, const uint64_t *refs, size_t n);
+void root_path_refs(struct root_path *w, const uint64_t *refs, size_t n);
 struct addresses { /* a VEC */
 	uint64_t *v;
 	size_t n, cap;
 };
 /* Once all were given: the objects on it, in order of addresses, the last one too; only that one when nothing leads
  * there, none when it is no object. */
-struct err *way_find(struct way *w, uint64_t object, struct addresses *ret) MUST_USE;
+struct err *root_path_find(struct root_path *w, uint64_t object, struct addresses *ret) MUST_USE;

@@ -33,13 +33,13 @@ static const char *thread_label(struct roots *r, uint64_t address)
 }
 
 /* One thing that a stack holds: who holds it is a method's description, 0 = not known. */
-struct held {
+struct root_held {
 	uint64_t method, object;
 };
 
 static int by_method(const void *a, const void *b)
 {
-	const struct held *x = a, *y = b;
+	const struct root_held *x = a, *y = b;
 	if (x->method != y->method)
 		return x->method < y->method ? -1 : 1;
 	return x->object < y->object ? -1 : x->object > y->object;
@@ -54,7 +54,7 @@ static uint64_t method_of(const struct dac_stack *stack, const struct dac_ref *r
 }
 
 struct held_list { /* a VEC */
-	struct held *v;
+	struct root_held *v;
 	size_t n, cap;
 };
 
@@ -85,7 +85,7 @@ static struct err *thread_roots(struct roots *r, struct heapgraph_writer *w, con
 		err_ignore(dac_stack(r->dac, t->os_id, &stack));
 	vec_each(ref, &refs)
 		if (ref->object) {
-			struct held one = { method_of(&stack, ref), ref->object };
+			struct root_held one = { method_of(&stack, ref), ref->object };
 			vec_push(&held, one);
 			vec_push(&methods, one.method);
 		}

@@ -22,7 +22,7 @@
 #define FPREGS_LEN 512
 #define PROGRESS_BYTES ((uint64_t)16 << 20)
 
-struct writer {
+struct core_writer {
 	struct image *img;
 	int fd;
 	const char *path;
@@ -36,7 +36,7 @@ struct writer {
 	uint8_t *block;
 };
 
-static void writer_fini(struct writer *w)
+static void writer_fini(struct core_writer *w)
 {
 	buf_free(&w->notes);
 	vec_free(&w->parts);
@@ -61,7 +61,7 @@ static void add_note(struct buf *b, uint32_t type, const void *desc, size_t len)
 	pad4(b);
 }
 
-static void add_process(struct writer *w)
+static void add_process(struct core_writer *w)
 {
 	uint8_t info[PRPSINFO_LEN] = { 0 };
 	int32_t pid = w->img->pid;
@@ -80,7 +80,7 @@ static bool is_file(const struct image_mapping *m)
 	return m->path[0] == '/' && !str_starts(m->path, "/memfd:") && !str_starts(m->path, "/dev/");
 }
 
-static void add_files(struct writer *w)
+static void add_files(struct core_writer *w)
 {
 	CLEANUP(buf_free) struct buf rows = { 0 }, names = { 0 };
 	uint64_t n = 0;
@@ -100,7 +100,7 @@ static void add_files(struct writer *w)
 	add_note(&w->notes, NT_FILE, desc.data, desc.len);
 }
 
-static void add_thread(struct writer *w, const struct image_thread *t)
+static void add_thread(struct core_writer *w, const struct image_thread *t)
 {
 	uint8_t status[PRSTATUS_LEN] = { 0 };
 	int32_t tid = t->tid;
@@ -112,7 +112,7 @@ static void add_thread(struct writer *w, const struct image_thread *t)
 }
 
 /* Debuggers show the first thread first. */
-static void add_threads(struct writer *w)
+static void add_threads(struct core_writer *w)
 {
 	vec_each(t, &w->img->threads)
 		if (t->tid == w->img->pid)
@@ -129,7 +129,7 @@ static uint64_t page_up(uint64_t n)
 	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static void add_load(struct writer *w, const struct core_part *part, uint64_t *at)
+static void add_load(struct core_writer *w, const struct core_part *part, uint64_t *at)
 {
 	uint64_t len = part->end - part->start;
 	uint8_t prot = part->mapping->prot;
@@ -145,7 +145,7 @@ static void add_load(struct writer *w, const struct core_part *part, uint64_t *a
 	*at = page_up(*at + len);
 }
 
-static void lay_out(struct writer *w)
+static void lay_out(struct core_writer *w)
 {
 	add_process(w);
 	add_files(w);
@@ -165,7 +165,7 @@ static void lay_out(struct writer *w)
 
 /* ---- writing ---- */
 
-static struct err *put(struct writer *w, const void *data, size_t len, uint64_t at)
+static struct err *put(struct core_writer *w, const void *data, size_t len, uint64_t at)
 {
 	const char *p = data;
 	while (len) {
@@ -181,7 +181,7 @@ static struct err *put(struct writer *w, const void *data, size_t len, uint64_t 
 	return NULL;
 }
 
-static struct err *put_headers(struct writer *w)
+static struct err *put_headers(struct core_writer *w)
 {
 	bool many = w->segments.n >= PN_XNUM;
 	uint64_t at = sizeof(Elf64_Ehdr);
@@ -221,7 +221,7 @@ static bool all_zero(const uint8_t *p, size_t len)
 	return !len || (!p[0] && !memcmp(p, p + 1, len - 1));
 }
 
-static struct err *put_block(struct writer *w, size_t len, uint64_t at)
+static struct err *put_block(struct core_writer *w, size_t len, uint64_t at)
 {
 	for (size_t i = 0; i < len;) {
 		size_t n = MIN((size_t)PAGE, len - i), from = i;
@@ -236,7 +236,7 @@ static struct err *put_block(struct writer *w, size_t len, uint64_t at)
 	return NULL;
 }
 
-static struct err *put_run(struct writer *w, uint64_t addr, size_t len, uint64_t at)
+static struct err *put_run(struct core_writer *w, uint64_t addr, size_t len, uint64_t at)
 {
 	for (size_t done = 0, got; done < len; done += got) {
 		image_read(w->img, addr + done, w->block, len - done, &got);
@@ -252,7 +252,7 @@ static struct err *put_run(struct writer *w, uint64_t addr, size_t len, uint64_t
 	return NULL;
 }
 
-static struct err *tell(struct writer *w)
+static struct err *tell(struct core_writer *w)
 {
 	const char *reason;
 	if (w->done - w->told < PROGRESS_BYTES)
@@ -265,9 +265,9 @@ static struct err *tell(struct writer *w)
 	return NULL;
 }
 
-typedef struct err *(*run_fn)(struct writer *w, uint64_t addr, size_t len, uint64_t at);
+typedef struct err *(*run_fn)(struct core_writer *w, uint64_t addr, size_t len, uint64_t at);
 
-static struct err *count_run(struct writer *w, uint64_t addr, size_t len, uint64_t at)
+static struct err *count_run(struct core_writer *w, uint64_t addr, size_t len, uint64_t at)
 {
 	(void)addr;
 	(void)at;
@@ -276,7 +276,7 @@ static struct err *count_run(struct writer *w, uint64_t addr, size_t len, uint64
 }
 
 /* Every run of pages that can hold something, in address order. */
-static struct err *each_run(struct writer *w, const Elf64_Phdr *s, bool file, run_fn fn)
+static struct err *each_run(struct core_writer *w, const Elf64_Phdr *s, bool file, run_fn fn)
 {
 	bool present[BLOCK / PAGE];
 	uint64_t end = s->p_vaddr + s->p_memsz;
@@ -298,7 +298,7 @@ static struct err *each_run(struct writer *w, const Elf64_Phdr *s, bool file, ru
 	return NULL;
 }
 
-static struct err *each_segment(struct writer *w, run_fn fn)
+static struct err *each_segment(struct core_writer *w, run_fn fn)
 {
 	for (size_t i = 1; i < w->segments.n; i++) {
 		const struct image_mapping *m = w->parts.v[i - 1].mapping;
@@ -308,7 +308,7 @@ static struct err *each_segment(struct writer *w, run_fn fn)
 	return NULL;
 }
 
-static struct err *check_disk(const struct writer *w)
+static struct err *check_disk(const struct core_writer *w)
 {
 	struct statvfs fs;
 	if (fstatvfs(w->fd, &fs) < 0)
@@ -320,7 +320,7 @@ static struct err *check_disk(const struct writer *w)
 	return NULL;
 }
 
-static struct err *write_all(struct writer *w)
+static struct err *write_all(struct core_writer *w)
 {
 	const char *reason;
 	lay_out(w);
@@ -355,12 +355,12 @@ struct err *image_write_core_of(struct image *img, const char *path, const struc
 		return err_new(ERR_USAGE, "a core file has holes and cannot be written to '%s'; name a file", path);
 	}
 	CLEANUP(writer_fini)
-	struct writer w = { .img = img,
-			    .fd = file.fd,
-			    .path = path,
-			    .content = content,
-			    .progress = progress,
-			    .block = mem_alloc(BLOCK) };
+	struct core_writer w = { .img = img,
+				 .fd = file.fd,
+				 .path = path,
+				 .content = content,
+				 .progress = progress,
+				 .block = mem_alloc(BLOCK) };
 	struct err *err = write_all(&w);
 	if (!err && ret)
 		*ret = (struct image_core_written){ .bytes = w.done - w.unread,

@@ -50,40 +50,40 @@ void image_add_piece(struct image *img, struct image_piece piece)
 }
 
 /* A piece and when it was added: the earlier one wins. */
-struct ranked {
+struct image_ranked {
 	struct image_piece piece;
 	size_t rank;
 };
 
 static int compare_ranked(const void *a, const void *b)
 {
-	const struct ranked *x = a, *y = b;
+	const struct image_ranked *x = a, *y = b;
 	if (x->piece.start != y->piece.start)
 		return x->piece.start < y->piece.start ? -1 : 1;
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
 /* Pieces that hold the sweep's address, the earliest added on top. */
-struct heap {
-	struct ranked *v;
+struct image_heap {
+	struct image_ranked *v;
 	size_t n, cap;
 };
 
-static void heap_swap(struct heap *h, size_t a, size_t b)
+static void heap_swap(struct image_heap *h, size_t a, size_t b)
 {
-	struct ranked t = h->v[a];
+	struct image_ranked t = h->v[a];
 	h->v[a] = h->v[b];
 	h->v[b] = t;
 }
 
-static void heap_push(struct heap *h, struct ranked r)
+static void heap_push(struct image_heap *h, struct image_ranked r)
 {
 	vec_push(h, r);
 	for (size_t i = h->n - 1; i && h->v[i].rank < h->v[(i - 1) / 2].rank; i = (i - 1) / 2)
 		heap_swap(h, i, (i - 1) / 2);
 }
 
-static void heap_pop(struct heap *h)
+static void heap_pop(struct image_heap *h)
 {
 	h->v[0] = h->v[--h->n];
 	for (size_t i = 0;;) {
@@ -119,11 +119,11 @@ static void emit(struct image *img, const struct image_piece *whole, uint64_t st
 uint64_t image_seal_pieces(struct image *img)
 {
 	size_t n = img->pieces.n;
-	struct ranked *all = mem_array(MAX(n, (size_t)1), sizeof(*all));
-	struct heap open = { 0 };
+	struct image_ranked *all = mem_array(MAX(n, (size_t)1), sizeof(*all));
+	struct image_heap open = { 0 };
 	unsigned __int128 claimed = 0, got = 0;
 	for (size_t i = 0; i < n; i++) {
-		all[i] = (struct ranked){ img->pieces.v[i], i };
+		all[i] = (struct image_ranked){ img->pieces.v[i], i };
 		claimed += img->pieces.v[i].end - img->pieces.v[i].start;
 	}
 	if (n)

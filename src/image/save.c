@@ -8,21 +8,21 @@
 #define PAGE 4096u
 #define PAGES_AT_ONCE 512
 
-struct range {
+struct save_range {
 	struct maps_line line;
 	const struct tracer_file *file;
 };
-static struct range ranges[TRACER_SHARED_MAPS];
+static struct save_range ranges[TRACER_SHARED_MAPS];
 
 /* What the runtime cannot be read without comes first, a program's own large files last. */
-static int rank_of(const struct range *r)
+static int rank_of(const struct save_range *r)
 {
 	return maps_runtime(&r->line) ? 0 : r->file && !r->file->memory ? 2 : 1;
 }
 
 static int compare_ranges(const void *a, const void *b)
 {
-	const struct range *x = a, *y = b;
+	const struct save_range *x = a, *y = b;
 	if (rank_of(x) != rank_of(y))
 		return rank_of(x) - rank_of(y);
 	if (x->file != y->file)
@@ -44,7 +44,7 @@ static size_t find_ranges(const char *maps, size_t len, const struct tracer_file
 	const char *p = maps, *end = maps + len;
 	for (struct maps_line line; n < TRACER_SHARED_MAPS && maps_next(&p, end, &line);)
 		if (maps_shared(&line))
-			ranges[n++] = (struct range){ line, file_of(&line, files, n_files) };
+			ranges[n++] = (struct save_range){ line, file_of(&line, files, n_files) };
 	qsort(ranges, n, sizeof(*ranges), compare_ranges);
 	return n;
 }
@@ -67,7 +67,7 @@ uint64_t save_estimate(const char *maps, size_t len, const struct tracer_file *f
 	uint64_t sum = 0;
 	size_t n = find_ranges(maps, len, files, n_files);
 	for (size_t i = 0; i < n; i++) {
-		const struct range *r = &ranges[i];
+		const struct save_range *r = &ranges[i];
 		uint64_t end = r->line.offset + (r->line.end - r->line.start), part;
 		if (r->file)
 			for (uint64_t at = r->line.offset; next_data(r->file, &at, end, &part); at += part)
@@ -108,7 +108,7 @@ static uint64_t read_file(const struct tracer_file *f, uint8_t *to, uint64_t at,
 	return got;
 }
 
-static void save_file_range(struct tracer_job *job, const struct range *r, uint64_t from, uint64_t end,
+static void save_file_range(struct tracer_job *job, const struct save_range *r, uint64_t from, uint64_t end,
 			    struct deadline deadline)
 {
 	struct tracer_result *res = job->result;
@@ -127,7 +127,7 @@ static void save_file_range(struct tracer_job *job, const struct range *r, uint6
 }
 
 /* Without a descriptor of the file: what of it is in the process's page tables. */
-static void save_pages(struct tracer_job *job, const struct range *r, struct deadline deadline)
+static void save_pages(struct tracer_job *job, const struct save_range *r, struct deadline deadline)
 {
 	static uint64_t entries[PAGES_AT_ONCE];
 	struct tracer_result *res = job->result;
@@ -164,7 +164,7 @@ void save_shared(struct tracer_job *job, struct deadline deadline)
 	/* The same bytes are often mapped twice, once to write and once to run. */
 	uint64_t done = 0;
 	for (size_t i = 0; i < n; i++) {
-		const struct range *r = &ranges[i];
+		const struct save_range *r = &ranges[i];
 		if (!r->file) {
 			save_pages(job, r, deadline);
 			continue;

@@ -17,18 +17,18 @@
 #define STEPS_MAX 200000 /* of all paths through a filter that depend on what is not known */
 
 /* The machine of classic BPF as seccomp uses it, but that values may be unknown. */
-struct value {
+struct bpf_value {
 	uint32_t v;
 	bool unknown;
 };
-struct machine {
-	struct value a, x, mem[BPF_MEMWORDS];
+struct bpf_machine {
+	struct bpf_value a, x, mem[BPF_MEMWORDS];
 	struct seccomp_data data;
 	uint8_t unknown;
 };
 
 /* nr, arch, ip, six arguments. */
-static bool is_unknown(const struct machine *m, uint32_t at)
+static bool is_unknown(const struct bpf_machine *m, uint32_t at)
 {
 	if (at < offsetof(struct seccomp_data, instruction_pointer))
 		return false;
@@ -37,9 +37,9 @@ static bool is_unknown(const struct machine *m, uint32_t at)
 	return m->unknown >> (at - offsetof(struct seccomp_data, args)) / 8 & 1;
 }
 
-static bool load(struct machine *m, uint32_t mode, uint32_t k, struct value *ret)
+static bool load(struct bpf_machine *m, uint32_t mode, uint32_t k, struct bpf_value *ret)
 {
-	*ret = (struct value){ .v = k };
+	*ret = (struct bpf_value){ .v = k };
 	switch (mode) {
 	case BPF_ABS:
 		if (k % 4 || k > sizeof(m->data) - 4)
@@ -62,9 +62,9 @@ static bool load(struct machine *m, uint32_t mode, uint32_t k, struct value *ret
 	}
 }
 
-static bool compute(struct machine *m, uint16_t code, uint32_t k)
+static bool compute(struct bpf_machine *m, uint16_t code, uint32_t k)
 {
-	struct value by = BPF_SRC(code) == BPF_X ? m->x : (struct value){ .v = k };
+	struct bpf_value by = BPF_SRC(code) == BPF_X ? m->x : (struct bpf_value){ .v = k };
 	uint32_t b = by.v, *a = &m->a.v;
 	/* A bit that is masked away is known, but what is asked for then is the rest. */
 	m->a.unknown |= by.unknown && BPF_OP(code) != BPF_NEG;
@@ -107,9 +107,9 @@ static bool compute(struct machine *m, uint16_t code, uint32_t k)
 }
 
 /* How far to jump on: jt or jf; *ret_other is the other one when it cannot be known. False when it is no jump. */
-static bool jump(const struct machine *m, const struct sock_filter *i, uint32_t *ret, uint32_t *ret_other)
+static bool jump(const struct bpf_machine *m, const struct sock_filter *i, uint32_t *ret, uint32_t *ret_other)
 {
-	struct value by = BPF_SRC(i->code) == BPF_X ? m->x : (struct value){ .v = i->k };
+	struct bpf_value by = BPF_SRC(i->code) == BPF_X ? m->x : (struct bpf_value){ .v = i->k };
 	bool yes;
 	switch (BPF_OP(i->code)) {
 	case BPF_JA:
@@ -136,7 +136,7 @@ static bool jump(const struct machine *m, const struct sock_filter *i, uint32_t 
 }
 
 /* One instruction that is no jump; false when it is not one of the machine. */
-static bool step(struct machine *m, const struct sock_filter *i)
+static bool step(struct bpf_machine *m, const struct sock_filter *i)
 {
 	switch (BPF_CLASS(i->code)) {
 	case BPF_LD:
@@ -164,7 +164,7 @@ static bool step(struct machine *m, const struct sock_filter *i)
 	}
 }
 
-static enum seccomp_answer answer_of(struct value v)
+static enum seccomp_answer answer_of(struct bpf_value v)
 {
 	switch (v.unknown ? SECCOMP_RET_KILL_PROCESS : v.v & SECCOMP_RET_ACTION_FULL) {
 	case SECCOMP_RET_ALLOW:
@@ -178,7 +178,7 @@ static enum seccomp_answer answer_of(struct value v)
 }
 
 /* Jumps go forward only, so each path ends; both are taken where the way is not known. */
-static enum seccomp_answer run_from(struct machine m, const struct sock_filter *program, size_t len, size_t at,
+static enum seccomp_answer run_from(struct bpf_machine m, const struct sock_filter *program, size_t len, size_t at,
 				    size_t *steps)
 {
 	enum seccomp_answer worst = SECCOMP_ALLOWS;
@@ -186,7 +186,8 @@ static enum seccomp_answer run_from(struct machine m, const struct sock_filter *
 		const struct sock_filter *i = &program[at++];
 		uint32_t far, other;
 		if (BPF_CLASS(i->code) == BPF_RET)
-			return MAX(worst, answer_of(BPF_RVAL(i->code) == BPF_A ? m.a : (struct value){ .v = i->k }));
+			return MAX(worst,
+				   answer_of(BPF_RVAL(i->code) == BPF_A ? m.a : (struct bpf_value){ .v = i->k }));
 		if (BPF_CLASS(i->code) != BPF_JMP) {
 			if (!step(&m, i))
 				break;
@@ -206,7 +207,7 @@ static enum seccomp_answer run_from(struct machine m, const struct sock_filter *
 enum seccomp_answer seccomp_run(const struct sock_filter *program, size_t len, const struct seccomp_call *call)
 {
 	size_t steps = 0;
-	struct machine m = {
+	struct bpf_machine m = {
 		.data = { .nr = (int)call->nr, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = call->ip },
 		.unknown = call->unknown
 	};

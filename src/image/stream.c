@@ -26,7 +26,7 @@
 _Static_assert(sizeof(struct wire_image_thread) == 24 + 216 + 512, "no holes");
 _Static_assert(sizeof(struct image_regs) == 216, "the kernel's registers");
 
-struct reader {
+struct image_reader {
 	struct image *img;
 	int fd, spool; /* spool: -1 = memory stays where it is in fd */
 	uint64_t at;   /* in fd, when it is a file */
@@ -36,7 +36,7 @@ struct reader {
 	uint8_t *block;
 };
 
-static struct err *take(struct reader *r, void *data, uint64_t len)
+static struct err *take(struct image_reader *r, void *data, uint64_t len)
 {
 	char *p = data;
 	if (!r->file)
@@ -60,7 +60,7 @@ static struct err *bad(const char *what)
 }
 
 /* A record's bytes, NUL-terminated behind them. The caller frees. */
-static struct err *take_text(struct reader *r, uint64_t len, uint64_t max, char **ret)
+static struct err *take_text(struct image_reader *r, uint64_t len, uint64_t max, char **ret)
 {
 	if (len > max)
 		return bad("a record is larger than its kind can be");
@@ -75,7 +75,7 @@ static struct err *take_text(struct reader *r, uint64_t len, uint64_t max, char 
 	return NULL;
 }
 
-static struct err *take_maps(struct reader *r, uint64_t len)
+static struct err *take_maps(struct image_reader *r, uint64_t len)
 {
 	CLEANUP(mem_freep) char *text = NULL;
 	if (r->has_maps)
@@ -89,7 +89,7 @@ static struct err *take_maps(struct reader *r, uint64_t len)
 	return p == end ? NULL : bad("a mapping is not understood");
 }
 
-static struct err *take_thread(struct reader *r, uint64_t len)
+static struct err *take_thread(struct image_reader *r, uint64_t len)
 {
 	struct wire_image_thread w;
 	if (len != sizeof(w) || r->img->threads.n >= THREADS_MAX)
@@ -106,7 +106,7 @@ static struct err *take_thread(struct reader *r, uint64_t len)
 	return NULL;
 }
 
-static struct err *spool(struct reader *r, uint64_t len)
+static struct err *spool(struct image_reader *r, uint64_t len)
 {
 	while (len) {
 		size_t n = (size_t)MIN(len, (uint64_t)BLOCK);
@@ -124,7 +124,7 @@ static struct err *spool(struct reader *r, uint64_t len)
 	return NULL;
 }
 
-static struct err *take_memory(struct reader *r, const struct wire_image_record *rec, uint64_t size)
+static struct err *take_memory(struct image_reader *r, const struct wire_image_record *rec, uint64_t size)
 {
 	if (rec->len > UINT64_MAX - rec->addr)
 		return bad("memory beyond all addresses");
@@ -148,7 +148,7 @@ static struct err *take_memory(struct reader *r, const struct wire_image_record 
 	return NULL;
 }
 
-static struct err *take_file(struct reader *r, uint64_t len)
+static struct err *take_file(struct image_reader *r, uint64_t len)
 {
 	struct wire_image_file head;
 	CLEANUP(mem_freep) char *path = NULL;
@@ -174,7 +174,7 @@ static struct err *take_file(struct reader *r, uint64_t len)
 	return NULL;
 }
 
-static struct err *take_rest(struct reader *r, const struct wire_image_record *rec)
+static struct err *take_rest(struct image_reader *r, const struct wire_image_record *rec)
 {
 	CLEANUP(mem_freep) char *text = NULL;
 	if (rec->kind == WIRE_IMAGE_FILE)
@@ -194,7 +194,7 @@ static struct err *take_rest(struct reader *r, const struct wire_image_record *r
 	return NULL;
 }
 
-static struct err *read_records(struct reader *r, uint64_t size)
+static struct err *read_records(struct image_reader *r, uint64_t size)
 {
 	for (;;) {
 		struct wire_image_record rec;
@@ -220,7 +220,7 @@ static struct err *read_records(struct reader *r, uint64_t size)
 	}
 }
 
-static struct err *read_head(struct reader *r)
+static struct err *read_head(struct image_reader *r)
 {
 	struct wire_image_head head;
 	TRY(take(r, &head, sizeof(head)));
@@ -250,12 +250,12 @@ struct err *image_open_stream(int fd, const struct image_stream_limits *limits, 
 	struct stat st;
 	if (fstat(fd, &st) < 0)
 		return err_errno(errno, "read an image");
-	struct reader r = { .img = img,
-			    .fd = fd,
-			    .spool = -1,
-			    .file = S_ISREG(st.st_mode),
-			    .max_memory = l->max_bytes ? l->max_bytes : MEMORY_MAX,
-			    .timeout_ms = l->timeout_ms ? l->timeout_ms : TIMEOUT_MS };
+	struct image_reader r = { .img = img,
+				  .fd = fd,
+				  .spool = -1,
+				  .file = S_ISREG(st.st_mode),
+				  .max_memory = l->max_bytes ? l->max_bytes : MEMORY_MAX,
+				  .timeout_ms = l->timeout_ms ? l->timeout_ms : TIMEOUT_MS };
 	if (r.file) {
 		image_add_fd(img, fd_steal(&own));
 	} else {

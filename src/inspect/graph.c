@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "inspect/internal.h"
-#include "profilers/heap_look.h"
+#include "memory/heap_look.h"
 #include <string.h>
 
 #define SHOWN_HELD 20
@@ -56,14 +56,14 @@ struct err *inspect_roots(struct inspect *in, const char *const *words, size_t n
 	return NULL;
 }
 
-struct held {
+struct graph_held {
 	uint32_t vertex, units;
 };
 
 /* The largest of what hangs on it alone. */
 static void add_held(const struct heapgraph *g, uint32_t object, struct answer *a)
 {
-	struct held top[SHOWN_HELD] = { 0 };
+	struct graph_held top[SHOWN_HELD] = { 0 };
 	size_t n = 0, more = 0;
 	for (uint32_t c = g->child[object]; c != GRAPH_NONE; c = g->sibling[c]) {
 		size_t at = n;
@@ -76,7 +76,7 @@ static void add_held(const struct heapgraph *g, uint32_t object, struct answer *
 		more += n == SHOWN_HELD;
 		n = MIN(n + 1, (size_t)SHOWN_HELD);
 		memmove(top + at + 1, top + at, (n - at - 1) * sizeof(*top));
-		top[at] = (struct held){ c, g->retained[c] };
+		top[at] = (struct graph_held){ c, g->retained[c] };
 	}
 	answer_table(a, "What hangs on it alone", "retained", "object", "what");
 	for (size_t i = 0; i < n; i++) {

@@ -14,11 +14,11 @@
 
 /* ---- opening ---- */
 
-struct err *inspect_open(struct look *look, const char *source, struct inspect **ret)
+struct err *inspect_open(struct image_exam *look, const char *source, struct inspect **ret)
 {
 	struct inspect *in = mem_zalloc(sizeof(*in));
 	in->look = *look;
-	*look = (struct look){ 0 };
+	*look = (struct image_exam){ 0 };
 	in->source = mem_strdup(source);
 	in->cancel_fd = -1;
 	*ret = in;
@@ -27,9 +27,9 @@ struct err *inspect_open(struct look *look, const char *source, struct inspect *
 
 struct err *inspect_open_core(const char *path, struct inspect **ret)
 {
-	struct look look = { 0 };
-	TRY(look_at_core(path, &look));
-	look_learn_code(&look, NULL);
+	struct image_exam look = { 0 };
+	TRY(image_exam_of_core(path, &look));
+	image_exam_learn_code(&look, NULL);
 	return inspect_open(&look, path, ret);
 }
 
@@ -41,7 +41,7 @@ void inspect_close(struct inspect *in)
 	heap_outline_free(&in->outline);
 	heap_close(in->heap);
 	dac_threads_free(&in->threads);
-	look_fini(&in->look);
+	image_exam_fini(&in->look);
 	mem_free(in->source);
 	mem_free(in);
 }
@@ -542,7 +542,7 @@ struct err *inspect_run(struct inspect *in, const char *line, struct answer *ret
 		return unknown(words.v[0]);
 	if (words.n - 1 < c->min_words || words.n - 1 > c->max_words)
 		return err_new(ERR_USAGE, "%s %s", c->name, *c->words ? c->words : "takes no further words");
-	struct err *err = c->run(in, words.v + 1, words.n - 1, ret), *lost = look_whole(&in->look);
+	struct err *err = c->run(in, words.v + 1, words.n - 1, ret), *lost = image_exam_whole(&in->look);
 	if (lost)
 		err_free(err);
 	return lost ? lost : err;

@@ -6,11 +6,11 @@
  */
 
 #include "inspect/answer.h"
-#include "profilers/look.h"
+#include "exam/image_exam.h"
 
 struct inspect;
 /* Takes over the look (also on failure). source is what it is called in answers; copied. */
-struct err *inspect_open(struct look *look, const char *source, struct inspect **ret) MUST_USE;
+struct err *inspect_open(struct image_exam *look, const char *source, struct inspect **ret) MUST_USE;
 struct err *inspect_open_core(const char *path, struct inspect **ret) MUST_USE;
 void inspect_close(struct inspect *in);
 DEFINE_CLEANUP(inspect_close, struct inspect *)

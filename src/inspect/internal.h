@@ -8,7 +8,7 @@
 
 struct inspect {
 	char *source;
-	struct look look;
+	struct image_exam look;
 	struct heap *heap; /* opened by inspect_heap() */
 	struct dac_threads threads;
 	bool has_threads, has_outline;

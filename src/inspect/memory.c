@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "inspect/internal.h"
-#include "profilers/heap_look.h"
+#include "memory/heap_look.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -26,7 +26,7 @@ static inline const uint32_t *edges_of(const struct heapgraph *g, uint32_t verte
 	return g->root_targets + set->first;
 }
 
-struct search {
+struct dominator_search {
 	const struct heapgraph *g;
 	uint32_t n_vertices, n; /* n: reached */
 	uint32_t firm;		/* numbers below are reached without stacks */
@@ -39,7 +39,7 @@ struct search {
 	uint32_t *before_first, *before; /* predecessors of higher number */
 };
 
-static void visit(struct search *s, uint32_t vertex, uint32_t parent)
+static void visit(struct dominator_search *s, uint32_t vertex, uint32_t parent)
 {
 	s->number[vertex] = s->n;
 	s->vertex[s->n] = vertex;
@@ -56,7 +56,7 @@ static uint32_t root_at(const struct heapgraph *g, uint32_t i)
 }
 
 /* Depth first; the way back is the parents. */
-static void number_all(struct search *s)
+static void number_all(struct dominator_search *s)
 {
 	const struct heapgraph *g = s->g;
 	uint32_t top = heapgraph_top(g), at = 0;
@@ -84,7 +84,7 @@ static void number_all(struct search *s)
 }
 
 /* Calls for each edge between numbers: twice, to count and to fill. */
-static void turn_round(struct search *s, bool fill)
+static void turn_round(struct dominator_search *s, bool fill)
 {
 	for (uint32_t i = 1; i < s->n; i++) {
 		uint32_t n;
@@ -103,7 +103,7 @@ static void turn_round(struct search *s, bool fill)
 	}
 }
 
-static void link_predecessors(struct search *s)
+static void link_predecessors(struct dominator_search *s)
 {
 	uint64_t total = 0;
 	memcpy(s->semi, s->parent, (size_t)s->n * sizeof(uint32_t));
@@ -123,12 +123,12 @@ static void link_predecessors(struct search *s)
 
 /* The least semidominator between v and where its tree was linked; numbers above `limit` are, v too. The way is kept
  * in `path` (as large as the graph is deep, which is why it is not recursion). */
-struct vertices {
+struct dominator_vertices {
 	uint32_t *v;
 	size_t n, cap;
 };
 
-static uint32_t evaluate(struct search *s, uint32_t v, uint32_t limit, struct vertices *path)
+static uint32_t evaluate(struct dominator_search *s, uint32_t v, uint32_t limit, struct dominator_vertices *path)
 {
 	path->n = 0;
 	while (s->ancestor[v] > limit) {
@@ -145,9 +145,9 @@ static uint32_t evaluate(struct search *s, uint32_t v, uint32_t limit, struct ve
 	return s->best[v];
 }
 
-static void find_dominators(struct search *s)
+static void find_dominators(struct dominator_search *s)
 {
-	struct vertices path = { 0 };
+	struct dominator_vertices path = { 0 };
 	memcpy(s->ancestor, s->parent, (size_t)s->n * sizeof(uint32_t));
 	for (uint32_t i = s->n; i-- > 1;) {
 		uint32_t semi = s->semi[i];
@@ -167,7 +167,7 @@ static void find_dominators(struct search *s)
 
 /* ---- results ---- */
 
-static void keep(struct heapgraph *g, const struct search *s)
+static void keep(struct heapgraph *g, const struct dominator_search *s)
 {
 	uint32_t n = s->n_vertices;
 	g->dominator = mem_array(n, sizeof(uint32_t));
@@ -207,7 +207,7 @@ static void make_tree(struct heapgraph *g)
 void heapgraph_dominate(struct heapgraph *g)
 {
 	uint32_t n = heapgraph_top(g) + 1;
-	struct search s = { .g = g, .n_vertices = n };
+	struct dominator_search s = { .g = g, .n_vertices = n };
 	if (g->dominator)
 		return;
 	s.number = mem_array(n, sizeof(uint32_t));
@@ -238,7 +238,7 @@ uint32_t *heapgraph_shortest(const struct heapgraph *g)
 {
 	uint32_t n_vertices = heapgraph_top(g), *from = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
 	/* The vertices of one distance, and of the next: seldom more than a part of them all. */
-	struct vertices here = { 0 }, next = { 0 };
+	struct dominator_vertices here = { 0 }, next = { 0 };
 	memset(from, 0xFF, ((size_t)n_vertices + 1) * sizeof(uint32_t));
 	for (uint32_t root = g->n; root < n_vertices; root++)
 		vec_push(&here, root);
@@ -253,7 +253,7 @@ uint32_t *heapgraph_shortest(const struct heapgraph *g)
 					vec_push(&next, edges[k]);
 				}
 		}
-		struct vertices done = here;
+		struct dominator_vertices done = here;
 		here = next;
 		next = done;
 	}

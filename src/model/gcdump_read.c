@@ -10,16 +10,16 @@
 #define FIRST_ADDRESS 0x1000u
 #define MAX_BYTES ((uint64_t)UINT32_MAX * 8 - FIRST_ADDRESS - 8)
 
-struct dump_type {
+struct gcdump_type {
 	char *name, *module;
 	int32_t size;
 };
 
-struct reader {
+struct gcdump_reader {
 	struct cursor in;
 	struct gcdump_facts facts;
 	struct arena arena;
-	VEC(struct dump_type) types;
+	VEC(struct gcdump_type) types;
 	uint32_t n, root;
 	const uint8_t *labels; /* n of them */
 	const uint8_t *blob;
@@ -39,7 +39,7 @@ static struct err *damaged(const char *what)
 /* ---- the framing ---- */
 
 /* NULL for none, and when the cursor has gone bad. */
-static char *read_string(struct reader *r)
+static char *read_string(struct gcdump_reader *r)
 {
 	int32_t n = cursor_i32(&r->in);
 	CLEANUP(buf_free) struct buf units = { 0 };
@@ -69,7 +69,7 @@ static char *read_string(struct reader *r)
 }
 
 /* The beginning of an object up to its contents: its type's name and versions. NULL: it is none. */
-static const char *read_begin(struct reader *r, int32_t *ret_version, int32_t *ret_oldest)
+static const char *read_begin(struct gcdump_reader *r, int32_t *ret_version, int32_t *ret_oldest)
 {
 	static const uint8_t tags[] = { GCDUMP_BEGIN, GCDUMP_BEGIN, GCDUMP_NULL };
 	const void *found = cursor_take(&r->in, sizeof(tags));
@@ -96,13 +96,13 @@ bool gcdump_is(const void *data, size_t len)
 
 /* ---- the graph ---- */
 
-static struct err *read_types(struct reader *r)
+static struct err *read_types(struct gcdump_reader *r)
 {
 	int32_t n = cursor_i32(&r->in);
 	if (n < 0 || (size_t)n > cursor_left(&r->in) / 12)
 		return damaged("its types make no sense");
 	for (int32_t i = 0; i < n && !r->in.bad; i++) {
-		struct dump_type t = { .name = read_string(r) };
+		struct gcdump_type t = { .name = read_string(r) };
 		t.size = cursor_i32(&r->in);
 		t.module = read_string(r);
 		vec_push(&r->types, t);
@@ -110,7 +110,7 @@ static struct err *read_types(struct reader *r)
 	return r->in.bad ? damaged("its types are cut short") : NULL;
 }
 
-static struct err *read_places(struct reader *r)
+static struct err *read_places(struct gcdump_reader *r)
 {
 	int32_t n = cursor_i32(&r->in);
 	if (n <= 0 || (size_t)n > cursor_left(&r->in) / 4 || n >= INT32_MAX / 2)
@@ -139,7 +139,7 @@ static int32_t read_packed(struct cursor *in)
 	return (int32_t)v;
 }
 
-static bool read_node(struct reader *r, uint32_t node)
+static bool read_node(struct gcdump_reader *r, uint32_t node)
 {
 	uint32_t at;
 	memcpy(&at, r->labels + 4 * (size_t)node, sizeof(at));
@@ -166,7 +166,7 @@ static bool read_node(struct reader *r, uint32_t node)
 	return true;
 }
 
-static struct err *read_nodes(struct reader *r)
+static struct err *read_nodes(struct gcdump_reader *r)
 {
 	r->type = mem_array(r->n, sizeof(uint32_t));
 	r->size = mem_array(r->n, sizeof(uint32_t));
@@ -180,7 +180,7 @@ static struct err *read_nodes(struct reader *r)
 	return NULL;
 }
 
-static struct err *read_graph(struct reader *r, bool nodes)
+static struct err *read_graph(struct gcdump_reader *r, bool nodes)
 {
 	int32_t version = 0, oldest = 0;
 	const char *name = read_begin(r, &version, &oldest);
@@ -203,7 +203,7 @@ static struct err *read_graph(struct reader *r, bool nodes)
 }
 
 /* What stands behind the graph; as far as it can be understood. */
-static void read_facts(struct reader *r)
+static void read_facts(struct gcdump_reader *r)
 {
 	(void)cursor_u8(&r->in);
 	r->facts.count_multiplier = (double)cursor_f32(&r->in);
@@ -236,14 +236,14 @@ static void read_facts(struct reader *r)
 
 /* ---- roots ---- */
 
-static const char *type_name(const struct reader *r, uint32_t node)
+static const char *type_name(const struct gcdump_reader *r, uint32_t node)
 {
 	const char *name = r->types.v[r->type[node]].name;
 	return name ? name : "";
 }
 
 /* Nodes without a size that hang on the root by nothing but such nodes. */
-static void find_groups(struct reader *r)
+static void find_groups(struct gcdump_reader *r)
 {
 	VEC(uint32_t) open = { 0 };
 	r->group = mem_zalloc(r->n);
@@ -289,7 +289,7 @@ static enum graph_root root_kind(const char *name, char *out, size_t size)
 	return GRAPH_HANDLE;
 }
 
-static void write_roots(struct reader *r, struct heapgraph_writer *w)
+static void write_roots(struct gcdump_reader *r, struct heapgraph_writer *w)
 {
 	VEC(uint64_t) objects = { 0 };
 	for (uint32_t i = 0; i < r->n; i++) {
@@ -317,7 +317,7 @@ static uint8_t kind_of(const char *name)
 }
 
 /* dotnet-gcdump tells large objects of a type apart by words behind its name: here they are one type again. */
-static void clean_types(struct reader *r)
+static void clean_types(struct gcdump_reader *r)
 {
 	CLEANUP(strtab_free) struct strtab names = { 0 };
 	VEC(uint32_t) first = { 0 }; /* type by name */
@@ -342,7 +342,7 @@ static void clean_types(struct reader *r)
 	mem_free(same);
 }
 
-static uint64_t place_objects(struct reader *r)
+static uint64_t place_objects(struct gcdump_reader *r)
 {
 	uint64_t at = FIRST_ADDRESS;
 	r->address = mem_array(r->n, sizeof(uint64_t));
@@ -353,12 +353,12 @@ static uint64_t place_objects(struct reader *r)
 	return at;
 }
 
-static void write_types(struct reader *r, struct heapgraph_writer *w)
+static void write_types(struct gcdump_reader *r, struct heapgraph_writer *w)
 {
 	size_t n;
 	const uint32_t *order = heapgraph_type_order(w, &n);
 	for (size_t i = 0; i < n; i++) {
-		const struct dump_type *t = &r->types.v[order[i]];
+		const struct gcdump_type *t = &r->types.v[order[i]];
 		const char *name = t->name ? t->name : "";
 		heapgraph_write_type(w, &(struct graph_type){ .name = name,
 							      .module = t->module ? t->module : "",
@@ -367,7 +367,7 @@ static void write_types(struct reader *r, struct heapgraph_writer *w)
 	}
 }
 
-static struct err *write_graph(struct reader *r, struct buf *out)
+static struct err *write_graph(struct gcdump_reader *r, struct buf *out)
 {
 	CLEANUP(heapgraph_writer_freep) struct heapgraph_writer *w = NULL;
 	struct graph_facts facts = { .n_heaps = 1 };
@@ -400,7 +400,7 @@ static struct err *write_graph(struct reader *r, struct buf *out)
 
 /* ---- together ---- */
 
-static struct err *read_all(struct reader *r, struct buf *out)
+static struct err *read_all(struct gcdump_reader *r, struct buf *out)
 {
 	int32_t version = 0, oldest = 0;
 	char *magic = read_string(r);
@@ -421,7 +421,7 @@ static struct err *read_all(struct reader *r, struct buf *out)
 
 struct err *gcdump_read(const void *data, size_t len, struct gcdump_facts *facts, struct buf *out)
 {
-	struct reader r = { .in = cursor_make(data, len) };
+	struct gcdump_reader r = { .in = cursor_make(data, len) };
 	size_t before = out ? out->len : 0;
 	struct err *err = read_all(&r, out);
 	if (!err && facts)

@@ -10,7 +10,7 @@ static const char *const kind_names[GRAPH_ROOTS] = {
 };
 enum { FIRST_SET_TYPE = FIRST_KIND_TYPE + GRAPH_ROOTS };
 
-struct writer {
+struct gcdump_writer {
 	const struct heapgraph *g;
 	struct buf *out;
 	struct buf blob;
@@ -90,20 +90,20 @@ static void put_packed(struct buf *out, int32_t v)
 
 /* ---- nodes ---- */
 
-static void begin_node(struct writer *w, uint32_t type, uint32_t n_refs)
+static void begin_node(struct gcdump_writer *w, uint32_t type, uint32_t n_refs)
 {
 	vec_push(&w->labels, (uint32_t)w->blob.len);
 	put_packed(&w->blob, (int32_t)(type << 1));
 	put_packed(&w->blob, (int32_t)n_refs);
 }
 
-static void put_ref(struct writer *w, uint32_t to)
+static void put_ref(struct gcdump_writer *w, uint32_t to)
 {
 	put_packed(&w->blob, (int32_t)(to - (uint32_t)(w->labels.n - 1)));
 }
 
 /* The root, below it one for each kind, below these the sets. */
-static void add_roots(struct writer *w)
+static void add_roots(struct gcdump_writer *w)
 {
 	const struct heapgraph *g = w->g;
 	begin_node(w, ROOT_TYPE, GRAPH_ROOTS);
@@ -126,7 +126,7 @@ static void add_roots(struct writer *w)
 	}
 }
 
-static void add_object(struct writer *w, uint32_t object)
+static void add_object(struct gcdump_writer *w, uint32_t object)
 {
 	const struct heapgraph *g = w->g;
 	uint32_t type = FIRST_SET_TYPE + (uint32_t)g->roots.n + g->type[object], n = 0;
@@ -143,7 +143,7 @@ static void add_object(struct writer *w, uint32_t object)
 	w->bytes += size;
 }
 
-static void add_nodes(struct writer *w)
+static void add_nodes(struct gcdump_writer *w)
 {
 	const struct heapgraph *g = w->g;
 	uint32_t next = w->first_set + (uint32_t)g->roots.n;
@@ -180,7 +180,7 @@ static void root_name(const struct graph_root_set *set, struct buf *out)
 	buf_char(out, ']');
 }
 
-static void put_types(struct writer *w)
+static void put_types(struct gcdump_writer *w)
 {
 	const struct heapgraph *g = w->g;
 	put_i32(w->out, (int32_t)(FIRST_SET_TYPE + g->roots.n + g->types.n));
@@ -197,7 +197,7 @@ static void put_types(struct writer *w)
 		put_type(w->out, t->name, t->variable ? 0 : (uint64_t)t->units * 8, *t->module ? t->module : NULL);
 }
 
-static void put_graph(struct writer *w)
+static void put_graph(struct gcdump_writer *w)
 {
 	const struct heapgraph *g = w->g;
 	uint32_t first_object = w->first_set + (uint32_t)g->roots.n;
@@ -222,7 +222,7 @@ static void put_graph(struct writer *w)
 
 /* ---- the file ---- */
 
-static void put_facts(struct writer *w, const struct gcdump_facts *f, size_t start, uint32_t *ret_behind_region)
+static void put_facts(struct gcdump_writer *w, const struct gcdump_facts *f, size_t start, uint32_t *ret_behind_region)
 {
 	struct buf *out = w->out;
 	put_u8(out, 1);
@@ -248,7 +248,7 @@ static void put_facts(struct writer *w, const struct gcdump_facts *f, size_t sta
 
 void gcdump_write(const struct heapgraph *g, const struct gcdump_facts *facts, struct buf *out)
 {
-	struct writer w = { .g = g, .out = out, .blob = { .limit = INT32_MAX }, .first_set = 1 + GRAPH_ROOTS };
+	struct gcdump_writer w = { .g = g, .out = out, .blob = { .limit = INT32_MAX }, .first_set = 1 + GRAPH_ROOTS };
 	size_t start = out->len;
 	uint32_t behind_region;
 	w.node = mem_array((size_t)g->n + 1, sizeof(*w.node));

@@ -9,11 +9,11 @@
 #define MAX_UNITS ((uint64_t)UINT32_MAX - 1)
 #define TEXT_LIMIT 65536
 
-struct link {
+struct heapgraph_link {
 	uint32_t from, to;
 };
 
-struct reader {
+struct heapgraph_reader {
 	struct cursor *in;
 	struct heapgraph *g;
 	uint32_t n_all;	  /* objects and gaps that the stream claims */
@@ -22,11 +22,11 @@ struct reader {
 	size_t last_region;
 	VEC(uint64_t) root_addresses;
 	VEC(uint64_t) link_ends; /* from, to */
-	VEC(struct link) links;
+	VEC(struct heapgraph_link) links;
 	struct ranks places; /* positions of objects */
 };
 
-static inline uint64_t get(struct reader *r)
+static inline uint64_t get(struct heapgraph_reader *r)
 {
 	struct cursor *c = r->in;
 	if (c->p < c->end && *c->p < 0x80 && !c->bad)
@@ -34,7 +34,7 @@ static inline uint64_t get(struct reader *r)
 	return cursor_varu64(c);
 }
 
-static const char *get_text(struct reader *r)
+static const char *get_text(struct heapgraph_reader *r)
 {
 	uint64_t len = get(r);
 	if (len > TEXT_LIMIT)
@@ -44,7 +44,7 @@ static const char *get_text(struct reader *r)
 }
 
 /* A count of things that take at least a byte each. */
-static size_t get_count(struct reader *r)
+static size_t get_count(struct heapgraph_reader *r)
 {
 	uint64_t n = get(r);
 	if (n > cursor_left(r->in)) {
@@ -61,7 +61,7 @@ static struct err *misshapen(const char *what)
 
 /* ---- regions, roots, links ---- */
 
-static bool read_regions(struct reader *r)
+static bool read_regions(struct heapgraph_reader *r)
 {
 	size_t n = get_count(r);
 	uint64_t position = 0, end = 0;
@@ -85,7 +85,7 @@ static bool read_regions(struct reader *r)
 	return !r->in->bad;
 }
 
-static bool read_roots(struct reader *r)
+static bool read_roots(struct heapgraph_reader *r)
 {
 	size_t n = get_count(r);
 	for (size_t i = 0; i < n && !r->in->bad; i++) {
@@ -125,7 +125,7 @@ static const struct graph_region *region_at(const struct heapgraph *g, uint64_t 
 }
 
 /* Among the units of all regions, GRAPH_NONE when it is in none. */
-static uint32_t position_of(struct reader *r, uint64_t address)
+static uint32_t position_of(struct heapgraph_reader *r, uint64_t address)
 {
 	const struct graph_region *at = &r->g->regions.v[r->last_region];
 	if (address < at->start || address >= at->end) {
@@ -138,7 +138,7 @@ static uint32_t position_of(struct reader *r, uint64_t address)
 }
 
 /* One reference, as the position that it leads to. */
-static inline void put_edge(struct reader *r, uint64_t address, uint64_t code)
+static inline void put_edge(struct heapgraph_reader *r, uint64_t address, uint64_t code)
 {
 	uint32_t position = GRAPH_NONE;
 	if (code) {
@@ -152,7 +152,7 @@ static inline void put_edge(struct reader *r, uint64_t address, uint64_t code)
 		r->in->bad = true;
 }
 
-static bool read_shape(struct reader *r)
+static bool read_shape(struct heapgraph_reader *r)
 {
 	struct graph_type t = { .name = "", .module = "" };
 	uint64_t kind = get(r), variable = get(r);
@@ -169,7 +169,7 @@ static bool read_shape(struct reader *r)
 	return kind <= GRAPH_FREE && variable <= 1;
 }
 
-static void read_edges(struct reader *r, const struct graph_type *type, uint64_t address)
+static void read_edges(struct heapgraph_reader *r, const struct graph_type *type, uint64_t address)
 {
 	uint64_t code;
 	for (uint32_t i = 0; i < type->n_slots && !r->in->bad; i++)
@@ -179,7 +179,7 @@ static void read_edges(struct reader *r, const struct graph_type *type, uint64_t
 }
 
 /* false: the stream makes no sense. *left: units of the region. */
-static bool read_object(struct reader *r, struct graph_region *region, uint64_t tag, uint64_t *left)
+static bool read_object(struct heapgraph_reader *r, struct graph_region *region, uint64_t tag, uint64_t *left)
 {
 	struct heapgraph *g = r->g;
 	uint64_t number = tag - HEAPGRAPH_TYPES;
@@ -208,7 +208,7 @@ static bool read_object(struct reader *r, struct graph_region *region, uint64_t 
 	return !r->in->bad;
 }
 
-static bool read_region(struct reader *r, struct graph_region *region)
+static bool read_region(struct heapgraph_reader *r, struct graph_region *region)
 {
 	uint64_t left = (region->end - region->start) / 8, tag;
 	region->first = r->g->n;
@@ -225,7 +225,7 @@ static bool read_region(struct reader *r, struct graph_region *region)
 	return !r->in->bad;
 }
 
-static bool read_objects(struct reader *r, uint64_t objects, uint64_t references)
+static bool read_objects(struct heapgraph_reader *r, uint64_t objects, uint64_t references)
 {
 	struct heapgraph *g = r->g;
 	/* Each takes a byte at least. */
@@ -250,7 +250,7 @@ static bool read_objects(struct reader *r, uint64_t objects, uint64_t references
 
 /* ---- types and facts ---- */
 
-static bool read_types(struct reader *r)
+static bool read_types(struct heapgraph_reader *r)
 {
 	vec_each(t, &r->g->types) {
 		t->name = get_text(r);
@@ -265,7 +265,7 @@ static bool read_types(struct reader *r)
 	return !r->in->bad;
 }
 
-static bool read_facts(struct reader *r)
+static bool read_facts(struct heapgraph_reader *r)
 {
 	uint64_t values[HEAPGRAPH_FACTS];
 	if (get(r) != HEAPGRAPH_FACTS)
@@ -278,19 +278,19 @@ static bool read_facts(struct reader *r)
 
 /* ---- positions into objects ---- */
 
-static uint32_t object_at(const struct reader *r, uint32_t position)
+static uint32_t object_at(const struct heapgraph_reader *r, uint32_t position)
 {
 	_Static_assert(GRAPH_NONE == RANKS_NONE, "no position, no object");
 	return ranks_of(&r->places, position);
 }
 
-static uint32_t object_around(const struct reader *r, uint32_t position)
+static uint32_t object_around(const struct heapgraph_reader *r, uint32_t position)
 {
 	uint32_t object = position == GRAPH_NONE ? GRAPH_NONE : ranks_up_to(&r->places, position);
 	return object != GRAPH_NONE && position - r->g->position[object] < r->g->units[object] ? object : GRAPH_NONE;
 }
 
-static void resolve(struct reader *r)
+static void resolve(struct heapgraph_reader *r)
 {
 	struct heapgraph *g = r->g;
 	for (uint64_t i = 0; i < r->used; i++) {
@@ -319,17 +319,17 @@ static void resolve(struct reader *r)
 
 static int by_from(const void *a, const void *b)
 {
-	const struct link *x = a, *y = b;
+	const struct heapgraph_link *x = a, *y = b;
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-static void add_link(struct reader *r, uint32_t from, uint32_t to)
+static void add_link(struct heapgraph_reader *r, uint32_t from, uint32_t to)
 {
 	if (from != GRAPH_NONE && to != GRAPH_NONE)
-		vec_push(&r->links, ((struct link){ from, to }));
+		vec_push(&r->links, ((struct heapgraph_link){ from, to }));
 }
 
-static void gather_links(struct reader *r)
+static void gather_links(struct heapgraph_reader *r)
 {
 	struct heapgraph *g = r->g;
 	bool any = false;
@@ -346,7 +346,7 @@ static void gather_links(struct reader *r)
 }
 
 /* Links become the last references of their objects: everything behind moves up, from the end on. */
-static bool insert_links(struct reader *r)
+static bool insert_links(struct heapgraph_reader *r)
 {
 	struct heapgraph *g = r->g;
 	size_t left = r->links.n;
@@ -373,7 +373,7 @@ static bool insert_links(struct reader *r)
 
 /* ---- all of it ---- */
 
-static struct err *read_all(struct reader *r)
+static struct err *read_all(struct heapgraph_reader *r)
 {
 	uint32_t magic = cursor_u32(r->in);
 	uint64_t objects = cursor_u64(r->in), references = cursor_u64(r->in);
@@ -398,7 +398,7 @@ static struct err *read_all(struct reader *r)
 struct err *heapgraph_read(struct cursor *in, struct heapgraph **ret)
 {
 	CLEANUP(heapgraph_freep) struct heapgraph *g = mem_zalloc(sizeof(*g));
-	struct reader r = { .in = in, .g = g };
+	struct heapgraph_reader r = { .in = in, .g = g };
 	struct err *err = read_all(&r);
 	vec_free(&r.root_addresses);
 	vec_free(&r.link_ends);

@@ -157,13 +157,14 @@ static bool is_name(const uint8_t *name, size_t len, const char *want)
 	return len == strlen(want) && !memcmp(name, want, len);
 }
 
-struct object {
+struct nettrace_object {
 	uint32_t version, lowest;
 	const uint8_t *name;
 	uint32_t name_len;
 };
 
-static struct err *read_object(struct nettrace_reader *r, const struct object *o, const uint8_t *body, size_t len)
+static struct err *read_object(struct nettrace_reader *r, const struct nettrace_object *o, const uint8_t *body,
+			       size_t len)
 {
 	if (!r->has_header)
 		return nettrace_bad(r, body, "expected the object 'Trace' first, found '%.*s'", (int)o->name_len,
@@ -188,7 +189,8 @@ static struct err *read_object(struct nettrace_reader *r, const struct object *o
 }
 
 /* The head of an object up to its payload; r->need tells how much of it must be there. */
-static struct err *read_object_head(struct nettrace_reader *r, const uint8_t *p, size_t avail, struct object *o)
+static struct err *read_object_head(struct nettrace_reader *r, const uint8_t *p, size_t avail,
+				    struct nettrace_object *o)
 {
 	r->need = 1;
 	if (p[0] != TAG_BEGIN)
@@ -218,7 +220,7 @@ static struct err *read_object_head(struct nettrace_reader *r, const uint8_t *p,
 
 static struct err *step_object(struct nettrace_reader *r, const uint8_t *p, size_t avail, size_t *ret_used)
 {
-	struct object o = { 0 };
+	struct nettrace_object o = { 0 };
 	set_body(r, p, p);
 	if (p[0] == TAG_END) {
 		r->state = NETTRACE_AT_END;

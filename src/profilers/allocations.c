@@ -12,7 +12,7 @@
 #include "profilers/allocations.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <math.h>
 #include <stdlib.h>
 

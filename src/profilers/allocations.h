@@ -4,8 +4,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "eventpipe/methods.h"
-#include "profilers/events.h"
-#include "profilers/stacks.h"
+#include "exam/events.h"
+#include "exam/stacks.h"
 
 #define ALLOC_BINS 120
 

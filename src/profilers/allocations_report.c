@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "model/calltree.h"
 #include "profilers/allocations.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define MB (1024.0 * 1024)
@@ -209,23 +209,23 @@ static void add_table(struct allocations *a, const struct alloc_view *v, const s
 }
 
 /* What one type, or one method, has in all. */
-struct group {
+struct allocation_group {
 	const char *method;
 	uint32_t type;
 	struct alloc_sum sum;
 };
-struct groups {
-	struct group *v;
+struct allocation_groups {
+	struct allocation_group *v;
 	size_t n, cap;
 };
 
 static int group_heaviest_first(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct allocation_group *x = a, *y = b;
 	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : 0;
 }
 
-static void group_by_place(const struct alloc_sites *sites, struct groups *groups)
+static void group_by_place(const struct alloc_sites *sites, struct allocation_groups *groups)
 {
 	struct map_u64 index = { 0 };
 	vec_each(site, sites) {
@@ -234,7 +234,7 @@ static void group_by_place(const struct alloc_sites *sites, struct groups *group
 		uint64_t *i = map_u64_put(&index, (uint64_t)(uintptr_t)site->method, &new);
 		if (new) {
 			*i = groups->n;
-			vec_push(groups, ((struct group){ .method = site->method }));
+			vec_push(groups, ((struct allocation_group){ .method = site->method }));
 		}
 		alloc_sum_add(&groups->v[*i].sum, &site->sum, 1);
 	}
@@ -242,17 +242,17 @@ static void group_by_place(const struct alloc_sites *sites, struct groups *group
 }
 
 /* Not from the sites: every sample was counted, also those whose stack was not seen. */
-static void group_by_type(const struct allocations *a, const struct alloc_view *v, struct groups *groups)
+static void group_by_type(const struct allocations *a, const struct alloc_view *v, struct allocation_groups *groups)
 {
 	for (uint32_t t = 0; t < a->types.n; t++) {
 		if (a->types.v[t].bytes <= 0)
 			continue;
-		vec_push(groups, ((struct group){ .type = t }));
+		vec_push(groups, ((struct allocation_group){ .type = t }));
 		alloc_sum_add(&vec_last(groups).sum, &a->types.v[t], v->scale);
 	}
 }
 
-static void add_groups(const struct allocations *a, const struct alloc_view *v, const struct groups *groups,
+static void add_groups(const struct allocations *a, const struct alloc_view *v, const struct allocation_groups *groups,
 		       bool by_type, struct report *report)
 {
 	struct report_table *t = report_table(report, by_type ? "By type" : "By place");
@@ -264,7 +264,7 @@ static void add_groups(const struct allocations *a, const struct alloc_view *v, 
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	struct buf name = { 0 };
 	for (size_t i = 0; i < MIN(groups->n, (size_t)ROWS); i++) {
-		const struct group *g = &groups->v[i];
+		const struct allocation_group *g = &groups->v[i];
 		if (by_type)
 			show_type(a, g->type, &name);
 		struct value first = by_type	 ? V_CODE(buf_cstr(&name))
@@ -282,7 +282,7 @@ static void add_group_tables(const struct allocations *a, const struct alloc_vie
 			     struct report *report)
 {
 	for (int by_type = 1; by_type >= 0; by_type--) {
-		struct groups groups = { 0 };
+		struct allocation_groups groups = { 0 };
 		if (by_type)
 			group_by_type(a, v, &groups);
 		else

@@ -5,10 +5,10 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/cpu_budget.h"
-#include "profilers/hot.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
+#include "exam/cpu_budget.h"
+#include "sampling/sample_summary.h"
+#include "exam/profiler.h"
+#include "sampling/sampling.h"
 #include "report/flame_svg.h"
 #include <stdlib.h>
 
@@ -32,24 +32,24 @@
 /* A little longer than whole milliseconds, so as not to march in step with timers of the target. */
 #define OFF_STEP 1.01
 
-struct cpu {
+struct cpu_state {
 	struct samples *samples;
 	struct sampling_facts facts;
-	struct line_list lines;
+	struct sample_line_list lines;
 	struct cpu_budget budget;
 };
 
 static void cpu_free(void *state)
 {
-	struct cpu *c = state;
+	struct cpu_state *c = state;
 	samples_free(c->samples);
-	line_list_free(&c->lines);
+	sample_line_list_free(&c->lines);
 	mem_free(c);
 }
 
 static struct err *run(struct exam *exam)
 {
-	struct cpu *c = exam->state = mem_zalloc(sizeof(*c));
+	struct cpu_state *c = exam->state = mem_zalloc(sizeof(*c));
 	double interval_ms = (double)params_int(exam->params, "time_interval_ms");
 	struct sampling_options options = {
 		.kind = SAMPLER_CPU,
@@ -67,9 +67,9 @@ static struct err *run(struct exam *exam)
 
 /* --- report --- */
 
-struct view {
-	const struct cpu *cpu;
-	struct hot *hot;
+struct cpu_view {
+	const struct cpu_state *cpu;
+	struct sample_summary *hot;
 	uint64_t window_ns;
 	double cores;	    /* busy, on average */
 	double started;	    /* cores that processes used which it started meanwhile */
@@ -77,12 +77,12 @@ struct view {
 	size_t max_rows;
 };
 
-static double share(const struct view *v, uint64_t weight)
+static double share(const struct cpu_view *v, uint64_t weight)
 {
 	return v->hot->weight ? (double)weight / (double)v->hot->weight : 0;
 }
 
-static const char *frame_name(const struct view *v, uint32_t frame)
+static const char *frame_name(const struct cpu_view *v, uint32_t frame)
 {
 	return samples_frame_name(v->cpu->samples, frame);
 }
@@ -91,7 +91,7 @@ static const char *const kind_words[] = { "your code", "framework", "garbage col
 					  "kernel",    "other" };
 
 /* The subsystem that is the story, or FRAME_CODE. */
-static enum frame_kind heavy_kind(const struct view *v)
+static enum frame_kind heavy_kind(const struct cpu_view *v)
 {
 	static const enum frame_kind kinds[] = { FRAME_GC, FRAME_JIT };
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -102,19 +102,19 @@ static enum frame_kind heavy_kind(const struct view *v)
 }
 
 /* Whose code it is nobody can say where managed methods have no names. */
-static bool has_names(const struct view *v)
+static bool has_names(const struct cpu_view *v)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
 	return f->named || f->from_files || f->by_events;
 }
 
 /* Then less garbage would not help. */
-static bool collects_by_hand(const struct view *v)
+static bool collects_by_hand(const struct cpu_view *v)
 {
 	return v->cpu->facts.induced * 2 > v->cpu->facts.collections;
 }
 
-static const char *finding_of(const struct view *v)
+static const char *finding_of(const struct cpu_view *v)
 {
 	if (cpu_budget_too_small(&v->cpu->budget) && v->cores >= IDLE_CORES)
 		return "throttled";
@@ -132,7 +132,7 @@ static const char *finding_of(const struct view *v)
 		return kind == FRAME_JIT ? "jit-heavy" : collects_by_hand(v) ? "gc-induced" : "gc-heavy";
 	if (!has_names(v))
 		return "no-names";
-	const struct hot_site *top = v->hot->sites.n ? &v->hot->sites.v[0] : NULL;
+	const struct summary_site *top = v->hot->sites.n ? &v->hot->sites.v[0] : NULL;
 	if (top && top->frame != UINT32_MAX && share(v, top->weight) >= HOT_SHARE)
 		return "hot-path";
 	return top && top->frame == UINT32_MAX && share(v, top->weight) > 0.5 ? "outside-your-code" : "spread-out";
@@ -140,7 +140,7 @@ static const char *finding_of(const struct view *v)
 
 /* "A → B" or "A → B → crc32_z"; when no leaf has nearly all of it, what B calls: "A → B → Regex.IsMatch", or "A → B
  * (60 % in Regex.IsMatch)". */
-static void add_path(const struct view *v, const struct hot_site *site, struct rich *text)
+static void add_path(const struct cpu_view *v, const struct summary_site *site, struct rich *text)
 {
 	if (site->caller != UINT32_MAX) {
 		rich_code(text, frame_name(v, site->caller));
@@ -161,9 +161,9 @@ static void add_path(const struct view *v, const struct hot_site *site, struct r
 	rich_text(text, nearly_all ? "" : ")");
 }
 
-static void add_story(const struct view *v, const char *finding, struct rich *text)
+static void add_story(const struct cpu_view *v, const char *finding, struct rich *text)
 {
-	const struct hot_site *top = &v->hot->sites.v[0];
+	const struct summary_site *top = &v->hot->sites.v[0];
 	enum frame_kind kind = heavy_kind(v);
 	/* Before it stands what it did not get. */
 	bool wanted = str_eq(finding, "starved") || str_eq(finding, "throttled");
@@ -184,7 +184,7 @@ static void add_story(const struct view *v, const char *finding, struct rich *te
 		return;
 	}
 	if (!has_names(v)) {
-		const struct hot_method *most = &v->hot->methods.v[0];
+		const struct summary_method *most = &v->hot->methods.v[0];
 		bool managed = v->cpu->samples->frames.v[most->frame].kind == FRAME_OTHER;
 		rich_strong(text, "%s", fmt_percent(share(v, most->self)).s);
 		rich_text(text, managed ? " %s is managed code. Its methods" : " %s is in ", of);
@@ -226,13 +226,13 @@ static void add_next(const struct exam *exam, const char *finding, struct report
 }
 
 /* Of a process that starts others, a few samples of its own are no story. */
-static bool is_idle(const struct view *v, const char *finding)
+static bool is_idle(const struct cpu_view *v, const char *finding)
 {
 	return str_eq(finding, "idle") || (str_eq(finding, "other-processes") && v->cores < IDLE_CORES);
 }
 
 /* What of its work is none of its threads'. */
-static void add_started(const struct view *v, struct rich *text)
+static void add_started(const struct cpu_view *v, struct rich *text)
 {
 	if (v->started < IDLE_CORES || v->started < HOT_SHARE * v->cores)
 		return;
@@ -246,7 +246,7 @@ static void add_started(const struct view *v, struct rich *text)
 	rich_text(text, ".");
 }
 
-static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, const struct cpu_view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
 	const struct cpu_budget *budget = &v->cpu->budget;
@@ -281,9 +281,9 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 	add_next(exam, finding, report);
 }
 
-static void add_figures(const struct view *v, struct report *report)
+static void add_figures(const struct cpu_view *v, struct report *report)
 {
-	const struct cpu *c = v->cpu;
+	const struct cpu_state *c = v->cpu;
 	CLEANUP(mem_freep) char *of = mem_printf("of %s", cpu_budget_words(&c->budget).s);
 	report_figure(report, "Cores busy", V_NUMBER(v->cores), of);
 	CLEANUP(mem_freep) char *in = mem_printf("in %s", fmt_duration_ns(v->window_ns).s);
@@ -298,7 +298,7 @@ static void add_figures(const struct view *v, struct report *report)
 			      "of the CPU time, itself");
 }
 
-static void add_subsystems(const struct view *v, struct report *report)
+static void add_subsystems(const struct cpu_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "By subsystem");
 	report_column(t, "Subsystem", VALUE_TEXT, 0);
@@ -312,7 +312,7 @@ static void add_subsystems(const struct view *v, struct report *report)
 }
 
 /* The lines of a method that have most of its time, of the whole time. */
-static void add_lines(const struct view *v, uint32_t frame, struct report_row *row)
+static void add_lines(const struct cpu_view *v, uint32_t frame, struct report_row *row)
 {
 	const struct samples *s = v->cpu->samples;
 	size_t shown = 0;
@@ -326,7 +326,7 @@ static void add_lines(const struct view *v, uint32_t frame, struct report_row *r
 	}
 }
 
-static void add_methods(const struct view *v, struct report *report)
+static void add_methods(const struct cpu_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Hottest methods");
 	report_column(t, "Method", VALUE_CODE, 0);
@@ -356,17 +356,17 @@ static void add_methods(const struct view *v, struct report *report)
 
 static int by_total(const void *a, const void *b)
 {
-	const struct hot_method *x = a, *y = b;
+	const struct summary_method *x = a, *y = b;
 	return x->total > y->total ? -1 : x->total < y->total ? 1 : x->frame < y->frame ? -1 : 1;
 }
 
-static void add_inclusive(const struct view *v, struct report *report)
+static void add_inclusive(const struct cpu_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Your methods with all they call");
 	report_column(t, "Method", VALUE_CODE, 0);
 	report_column(t, "With callees", VALUE_RATIO, COLUMN_BAR | COLUMN_MAIN);
 	report_column(t, "Self", VALUE_RATIO, 0);
-	VEC(struct hot_method) list = { 0 };
+	VEC(struct summary_method) list = { 0 };
 	vec_each(m, &v->hot->methods) {
 		if (v->cpu->samples->frames.v[m->frame].kind == FRAME_CODE)
 			vec_push(&list, *m);
@@ -380,7 +380,7 @@ static void add_inclusive(const struct view *v, struct report *report)
 }
 
 struct walk {
-	const struct view *v;
+	const struct cpu_view *v;
 	const struct calltree *tree;
 	struct report_table *table;
 	size_t rows;
@@ -399,7 +399,7 @@ static void add_node(struct walk *w, uint32_t node, struct report_row *parent, u
 	}
 }
 
-static void add_tree(const struct view *v, const struct calltree *tree, const char *title, const char *what,
+static void add_tree(const struct cpu_view *v, const struct calltree *tree, const char *title, const char *what,
 		     struct report *report)
 {
 	struct walk w = { .v = v, .tree = tree, .table = report_tree(report, title) };
@@ -411,7 +411,7 @@ static void add_tree(const struct view *v, const struct calltree *tree, const ch
 	add_node(&w, 0, NULL, 0);
 }
 
-static void add_flame(const struct view *v, struct report *report)
+static void add_flame(const struct cpu_view *v, struct report *report)
 {
 	const struct samples *s = v->cpu->samples;
 	CLEANUP(mem_freep) struct report_moment *times = mem_array(s->list.n + 1, sizeof(*times));
@@ -435,7 +435,7 @@ static int busiest_first(const void *a, const void *b)
 	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->thread < y->thread ? -1 : 1;
 }
 
-static void add_threads(const struct view *v, bool all, struct report *report)
+static void add_threads(const struct cpu_view *v, bool all, struct report *report)
 {
 	const struct samples *s = v->cpu->samples;
 	VEC(struct by_thread) list = { 0 };
@@ -462,7 +462,7 @@ static void add_threads(const struct view *v, bool all, struct report *report)
 	vec_free(&list);
 }
 
-static void add_how_by_events(const struct exam *exam, const struct view *v, struct report *report)
+static void add_how_by_events(const struct exam *exam, const struct cpu_view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)),
@@ -513,7 +513,7 @@ static const char *way_words(const struct sampling_facts *f)
 }
 
 /* The rate as it was, and what it cost: timers fire at the kernel's ticks only, so it is never above them. */
-static void add_cost(const struct view *v, struct report *report)
+static void add_cost(const struct cpu_view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
 	if (!f->by_agent || !f->handled)
@@ -528,7 +528,7 @@ static void add_cost(const struct view *v, struct report *report)
 			   "they block the signal, or had no timer left");
 }
 
-static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+static void add_how(const struct exam *exam, const struct cpu_view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)), way_words(f));
@@ -564,17 +564,17 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
-static void add_artifacts(struct exam *exam, const struct view *v)
+static void add_artifacts(struct exam *exam, const struct cpu_view *v)
 {
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
-	hot_folded(v->hot, MAX(v->cpu->facts.period, (uint64_t)1), &folded);
+	sample_summary_folded(v->hot, MAX(v->cpu->facts.period, (uint64_t)1), &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
 	flame_svg(v->hot->down, "CPU time", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
 }
 
 /* What the process used and its living threads did not, and no sample shows. */
-static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
+static uint64_t unseen_ns(const struct cpu_state *c, const struct sample_summary *hot)
 {
 	const struct sampling_facts *f = &c->facts;
 	if (f->cpu_ns == UINT64_MAX || f->by_events || f->by_agent || f->per_cpu || f->lost || c->samples->dropped)
@@ -590,12 +590,12 @@ static uint64_t unseen_ns(const struct cpu *c, const struct hot *hot)
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	const struct cpu *c = exam->state;
-	CLEANUP(hot_freep) struct hot *hot = hot_new(c->samples, 1);
-	struct view v = { .cpu = c,
-			  .hot = hot,
-			  .window_ns = exam->end_ns - exam->start_ns,
-			  .max_rows = (size_t)params_int(exam->params, "max_stacks") };
+	const struct cpu_state *c = exam->state;
+	CLEANUP(sample_summary_freep) struct sample_summary *hot = sample_summary_new(c->samples, 1);
+	struct cpu_view v = { .cpu = c,
+			      .hot = hot,
+			      .window_ns = exam->end_ns - exam->start_ns,
+			      .max_rows = (size_t)params_int(exam->params, "max_stacks") };
 	v.unseen_ns = unseen_ns(c, hot);
 	v.cores = v.window_ns ? (double)(hot->weight + v.unseen_ns) / (double)v.window_ns : 0;
 	v.started = v.window_ns ? (double)c->facts.started_ns / (double)v.window_ns : 0;

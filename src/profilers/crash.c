@@ -3,7 +3,7 @@
 #include "profilers/crash.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 struct crash {
 	json_t *seen;
-	struct look_facts facts;
+	struct image_exam_facts facts;
 };
 
 static struct err *take(void *user, struct cursor *in)
@@ -25,10 +25,10 @@ static struct err *take(void *user, struct cursor *in)
 static struct err *run(struct exam *exam)
 {
 	struct crash *c = exam->state = mem_zalloc(sizeof(*c));
-	struct look_part part = {
+	struct image_exam_part part = {
 		.name = "crash", .version = CRASH_VERSION, .drain = crash_drain, .take = take, .user = c
 	};
-	TRY(exam_look(exam, &part));
+	TRY(exam_image(exam, &part));
 	c->facts = part.facts;
 	return NULL;
 }
@@ -393,7 +393,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	add_exceptions(report, c->seen);
 	add_stack(report, c->seen);
 	add_others(report, c->seen);
-	look_how(report, &c->facts, 1);
+	image_exam_how(report, &c->facts, 1);
 	json_array_foreach(json_object_get(c->seen, "noLines"), i, why)
 		report_how(report, "No source lines", V_TEXT(json_is_string(why) ? json_string_value(why) : "?"), NULL);
 	return NULL;

@@ -2,11 +2,11 @@
 /* What a core file says about the death of its process, between the look and the report. Private to crash. */
 
 #include "base/json.h"
-#include "profilers/look.h"
+#include "exam/image_exam.h"
 
 #define CRASH_VERSION 1
 
-/* For struct look_part: writes one JSON object:
+/* For struct image_exam_part: writes one JSON object:
  *
  *   signal      {number, code, address, tid}, or null: it was alive
  *   native      {function, module} where the signal struck outside of managed code, or null
@@ -20,4 +20,4 @@
  *
  * frames: [{name, file, line, framework, times, run}]; times > 1: this frame and the run - 1 below it are there so many
  * times. */
-struct err *crash_drain(void *user, struct look *look, struct buf *out) MUST_USE;
+struct err *crash_drain(void *user, struct image_exam *look, struct buf *out) MUST_USE;

@@ -20,7 +20,7 @@
 
 /* ---- frames ---- */
 
-static void add_frame(struct jsonw *w, struct look *look, const struct dac_frame *f, size_t times, size_t run)
+static void add_frame(struct jsonw *w, struct image_exam *look, const struct dac_frame *f, size_t times, size_t run)
 {
 	const struct dac_method *m = dac_method(look->dac, f->method);
 	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
@@ -62,7 +62,7 @@ static bool is_shown(const struct dac_stack *stack, size_t i)
 }
 
 /* Innermost first; a recursion once, with how often. */
-static void add_frames(struct jsonw *w, struct look *look, const struct dac_stack *stack)
+static void add_frames(struct jsonw *w, struct image_exam *look, const struct dac_stack *stack)
 {
 	struct dac_stack v = { 0 };
 	for (size_t i = 0; i < stack->n; i++)
@@ -106,7 +106,7 @@ static void add_type(struct jsonw *w, const char *name)
 	jsonw_str(w, "type", buf_cstr(&shown));
 }
 
-static void add_exceptions(struct jsonw *w, struct look *look, uint64_t object)
+static void add_exceptions(struct jsonw *w, struct image_exam *look, uint64_t object)
 {
 	struct dac_exception e;
 	jsonw_array(w, "exceptions");
@@ -127,7 +127,7 @@ static void add_exceptions(struct jsonw *w, struct look *look, uint64_t object)
 	jsonw_array_end(w);
 }
 
-static void add_others(struct jsonw *w, struct look *look, const struct dac_threads *threads,
+static void add_others(struct jsonw *w, struct image_exam *look, const struct dac_threads *threads,
 		       const struct dac_thread *dead)
 {
 	jsonw_array(w, "others");
@@ -148,13 +148,13 @@ static void add_others(struct jsonw *w, struct look *look, const struct dac_thre
 
 /* ---- Environment.FailFast ---- */
 
-static bool is_fail_fast(struct look *look, const struct dac_frame *f)
+static bool is_fail_fast(struct image_exam *look, const struct dac_frame *f)
 {
 	const struct dac_method *m = f->method ? dac_method(look->dac, f->method) : NULL;
 	return m && str_starts(m->name, "System.Environment.FailFast(");
 }
 
-static bool read_string(struct look *look, uint64_t object, uint64_t string_type, struct buf *out)
+static bool read_string(struct image_exam *look, uint64_t object, uint64_t string_type, struct buf *out)
 {
 	uint64_t type;
 	uint32_t n;
@@ -173,7 +173,7 @@ static bool read_string(struct look *look, uint64_t object, uint64_t string_type
  * of its first character, which went to native code. */
 #define FIRST_CHARACTER 12
 #define FRAME_ROOM 256
-static void add_fail_fast(struct jsonw *w, struct look *look, const struct dac_stack *stack)
+static void add_fail_fast(struct jsonw *w, struct image_exam *look, const struct dac_stack *stack)
 {
 	struct dac_facts facts;
 	CLEANUP(buf_free) struct buf text = { 0 };
@@ -200,7 +200,7 @@ static void add_fail_fast(struct jsonw *w, struct look *look, const struct dac_s
  * again, by which it is found. The core was written from inside the handler. */
 #define UCONTEXT_BYTES 304
 #define UCONTEXT_RIP (40 + 16 * 8)
-static uint64_t interrupted_at(const struct look *look, const struct image_signal *s, uint64_t rsp)
+static uint64_t interrupted_at(const struct image_exam *look, const struct image_signal *s, uint64_t rsp)
 {
 	const struct image_mapping *stack = image_mapping_at(look->image, rsp);
 	size_t want = stack ? (size_t)MIN(stack->end - rsp, (uint64_t)SCAN_BYTES) : 0, got = 0;
@@ -221,7 +221,7 @@ static uint64_t interrupted_at(const struct look *look, const struct image_signa
 	return 0;
 }
 
-static bool function_name(const struct look *look, const struct image_mapping *m, uint64_t ip, struct buf *out)
+static bool function_name(const struct image_exam *look, const struct image_mapping *m, uint64_t ip, struct buf *out)
 {
 	size_t n;
 	const struct image_module *all = image_modules(look->image, &n), *module = NULL;
@@ -242,7 +242,7 @@ static bool function_name(const struct look *look, const struct image_mapping *m
 	return symbol;
 }
 
-static void add_native(struct jsonw *w, struct look *look, const struct image_signal *s)
+static void add_native(struct jsonw *w, struct image_exam *look, const struct image_signal *s)
 {
 	size_t n;
 	const struct image_thread *threads = image_threads(look->image, &n);
@@ -267,7 +267,7 @@ static void add_native(struct jsonw *w, struct look *look, const struct image_si
 	jsonw_object_end(w);
 }
 
-static void add_signal(struct jsonw *w, struct look *look, bool there, const struct image_signal *s)
+static void add_signal(struct jsonw *w, struct image_exam *look, bool there, const struct image_signal *s)
 {
 	char address[20];
 	if (!there) {
@@ -287,7 +287,7 @@ static void add_signal(struct jsonw *w, struct look *look, bool there, const str
 
 /* ---- the heap ---- */
 
-static void add_heap(struct jsonw *w, struct look *look)
+static void add_heap(struct jsonw *w, struct image_exam *look)
 {
 	struct dac_facts facts;
 	struct dac_segments segments = { 0 };
@@ -327,7 +327,7 @@ static const struct dac_thread *find_dead(const struct dac_threads *threads, boo
 	return throwing;
 }
 
-static struct err *add_thread(struct jsonw *w, struct look *look, const struct dac_thread *t)
+static struct err *add_thread(struct jsonw *w, struct image_exam *look, const struct dac_thread *t)
 {
 	struct dac_stack stack = { 0 };
 	struct dac_addresses methods = { 0 };
@@ -363,7 +363,7 @@ static size_t count_living(const struct dac_threads *threads)
 	return n;
 }
 
-struct err *crash_drain(void *user, struct look *look, struct buf *out)
+struct err *crash_drain(void *user, struct image_exam *look, struct buf *out)
 {
 	struct dac_threads threads = { 0 };
 	struct image_signal s = { 0 };

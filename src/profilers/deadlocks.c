@@ -2,8 +2,8 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/profiler.h"
-#include "profilers/waitgraph.h"
+#include "exam/profiler.h"
+#include "threads/wait_graph.h"
 
 #define MANY 10 /* threads that wait */
 #define FIRST "threads"
@@ -14,23 +14,25 @@
 #define OPEN_SHOWN 30 /* things of which nobody knows who has them */
 
 struct deadlocks {
-	struct seen *seen[2]; /* the second may be NULL */
-	struct look_facts facts[2];
+	struct thread_snapshot *seen[2]; /* the second may be NULL */
+	struct image_exam_facts facts[2];
 	size_t looks;
 };
 
-static struct look_part part(const char *name, struct seen **seen)
+static struct image_exam_part part(const char *name, struct thread_snapshot **seen)
 {
-	return (struct look_part){
-		.name = name, .version = SEEN_VERSION, .drain = seen_drain, .take = seen_take, .user = seen
-	};
+	return (struct image_exam_part){ .name = name,
+					 .version = THREAD_SNAPSHOT_VERSION,
+					 .drain = thread_snapshot_drain,
+					 .take = thread_snapshot_take,
+					 .user = seen };
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct deadlocks *d = exam->state = mem_zalloc(sizeof(*d));
-	struct look_part parts[2] = { part(FIRST, &d->seen[0]), part(SECOND, &d->seen[1]) };
-	struct err *err = exam_look_twice(exam, parts, &d->looks);
+	struct image_exam_part parts[2] = { part(FIRST, &d->seen[0]), part(SECOND, &d->seen[1]) };
+	struct err *err = exam_image_twice(exam, parts, &d->looks);
 	for (size_t i = 0; i < d->looks; i++)
 		d->facts[i] = parts[i].facts;
 	return err;
@@ -38,32 +40,33 @@ static struct err *run(struct exam *exam)
 
 /* ---- circles ---- */
 
-static void say_step(struct rich *v, const struct seen *s, const struct circles *cs, const struct circle *c, uint32_t i)
+static void say_step(struct rich *v, const struct thread_snapshot *s, const struct circles *cs, const struct circle *c,
+		     uint32_t i)
 {
 	const struct circle_step *step = &cs->steps.v[c->first + i];
 	const struct circle_step *before = &cs->steps.v[c->first + (i + c->n - 1) % c->n];
-	const struct seen_thing *has = &s->things.v[before->thing], *wants = &s->things.v[step->thing];
+	const struct wait_object *has = &s->things.v[before->thing], *wants = &s->things.v[step->thing];
 	CLEANUP(buf_free) struct buf who = { 0 }, what = { 0 }, other = { 0 };
-	seen_thread_words(&s->threads.v[step->thread], &who);
-	seen_thing_words(s, has, &what);
-	seen_thing_words(s, wants, &other);
+	snapshot_thread_words(&s->threads.v[step->thread], &who);
+	wait_object_words(s, has, &what);
+	wait_object_words(s, wants, &other);
 	rich_text(v, "%s ", buf_cstr(&who));
-	if (has->kind == THING_TASK || has->kind == THING_INIT)
+	if (has->kind == WAIT_OBJECT_TASK || has->kind == WAIT_OBJECT_INIT)
 		rich_text(v, "runs ");
-	else if (has->kind != THING_THREAD)
+	else if (has->kind != WAIT_OBJECT_THREAD)
 		rich_text(v, has->guessed ? "probably has " : "has ");
-	if (has->kind != THING_THREAD) {
+	if (has->kind != WAIT_OBJECT_THREAD) {
 		rich_code(v, buf_cstr(&what));
 		rich_text(v, " and ");
 	}
-	rich_text(v, wants->kind == THING_TASK	   ? "blocks on "
-		     : wants->kind == THING_THREAD ? "waits for the end of "
-						   : "waits for ");
+	rich_text(v, wants->kind == WAIT_OBJECT_TASK	 ? "blocks on "
+		     : wants->kind == WAIT_OBJECT_THREAD ? "waits for the end of "
+							 : "waits for ");
 	rich_code(v, buf_cstr(&other));
 }
 
-static void say_circle(struct rich *v, const struct seen *s, const struct circles *cs, const struct circle *c,
-		       bool confirmed)
+static void say_circle(struct rich *v, const struct thread_snapshot *s, const struct circles *cs,
+		       const struct circle *c, bool confirmed)
 {
 	rich_strong(v, c->guessed ? "Probably a deadlock: " : "Deadlock: ");
 	rich_text(v, "%s %s for each other%s. ", fmt_plural(c->n, "thread", "threads").s, c->n == 1 ? "waits" : "wait",
@@ -81,25 +84,26 @@ static void say_circle(struct rich *v, const struct seen *s, const struct circle
 }
 
 /* From what the user's own code called, outwards. */
-static void add_stack(const struct seen *s, const struct seen_thread *t, const char *waits, struct report_row *row)
+static void add_stack(const struct thread_snapshot *s, const struct snapshot_thread *t, const char *waits,
+		      struct report_row *row)
 {
-	size_t end = t->n, site = seen_site(s, t);
-	while (end && seen_frame(s, t, end - 1)->framework)
+	size_t end = t->n, site = snapshot_site(s, t);
+	while (end && snapshot_frame(s, t, end - 1)->framework)
 		end--;
 	for (size_t i = site && end ? site - 1 : 0; i < (end ? end : t->n); i++) {
-		report_row_line(row, VALUE_CODE, seen_frame(s, t, i)->name, waits ? waits : seen_line(s, t, i));
+		report_row_line(row, VALUE_CODE, snapshot_frame(s, t, i)->name, waits ? waits : snapshot_line(s, t, i));
 		waits = NULL;
 	}
 }
 
-static const char *site_name(const struct seen *s, const struct seen_thread *t)
+static const char *site_name(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
-	size_t site = seen_site(s, t);
-	return site < t->n ? seen_frame(s, t, site)->name : t->n ? seen_frame(s, t, 0)->name : "";
+	size_t site = snapshot_site(s, t);
+	return site < t->n ? snapshot_frame(s, t, site)->name : t->n ? snapshot_frame(s, t, 0)->name : "";
 }
 
-static void add_circle(struct report *report, const struct seen *s, const struct circles *cs, const struct circle *c,
-		       size_t number)
+static void add_circle(struct report *report, const struct thread_snapshot *s, const struct circles *cs,
+		       const struct circle *c, size_t number)
 {
 	CLEANUP(mem_freep)
 	char *title = cs->v.n > 1 ? mem_printf("The circle %zu", number) : mem_strdup("The circle");
@@ -111,11 +115,11 @@ static void add_circle(struct report *report, const struct seen *s, const struct
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct circle_step *step = &cs->steps.v[c->first + i];
 		const struct circle_step *before = &cs->steps.v[c->first + (i + c->n - 1) % c->n];
-		const struct seen_thread *t = &s->threads.v[step->thread];
+		const struct snapshot_thread *t = &s->threads.v[step->thread];
 		CLEANUP(buf_free) struct buf who = { 0 }, has = { 0 }, wants = { 0 };
-		seen_thread_brief(t, &who);
-		seen_thing_brief(s, &s->things.v[before->thing], &has);
-		seen_thing_brief(s, &s->things.v[step->thing], &wants);
+		snapshot_thread_brief(t, &who);
+		wait_object_brief(s, &s->things.v[before->thing], &has);
+		wait_object_brief(s, &s->things.v[step->thing], &wants);
 		CLEANUP(mem_freep) char *waits = mem_printf("waits for %s", buf_cstr(&wants));
 		struct value cells[] = { V_TEXT(buf_cstr(&who)), V_CODE(buf_cstr(&has)), V_CODE(buf_cstr(&wants)),
 					 V_CODE(site_name(s, t)) };
@@ -130,14 +134,14 @@ static uint64_t between_ns(const struct deadlocks *d)
 	return d->looks > 1 ? d->facts[1].at_ns - MIN(d->facts[1].at_ns, d->facts[0].at_ns) : 0;
 }
 
-static const struct seen_thread *holder_of(const struct seen *s, const struct seen_thing *thing)
+static const struct snapshot_thread *holder_of(const struct thread_snapshot *s, const struct wait_object *thing)
 {
 	return &s->threads.v[s->holders.v[thing->first]];
 }
 
 /* The same lock of the same owner in the other look: objects may have moved meanwhile, names do not. */
-static const struct seen_thread *same_holder(const struct seen *s, const struct seen_thing *thing,
-					     const struct seen *other)
+static const struct snapshot_thread *same_holder(const struct thread_snapshot *s, const struct wait_object *thing,
+						 const struct thread_snapshot *other)
 {
 	vec_each(t, &other->things)
 		if (t->kind == thing->kind && t->n &&
@@ -148,33 +152,34 @@ static const struct seen_thread *same_holder(const struct seen *s, const struct 
 }
 
 /* Has it had the lock all the time? Sure when it did not run meanwhile. */
-static bool kept_it(const struct seen *s, const struct seen_thing *thing, const struct seen *before)
+static bool kept_it(const struct thread_snapshot *s, const struct wait_object *thing,
+		    const struct thread_snapshot *before)
 {
-	const struct seen_thread *then = same_holder(s, thing, before), *now = holder_of(s, thing);
-	return then && seen_stood_still(then, now);
+	const struct snapshot_thread *then = same_holder(s, thing, before), *now = holder_of(s, thing);
+	return then && snapshot_stood_still(then, now);
 }
 
-static bool is_lock(const struct seen_thing *t)
+static bool is_lock(const struct wait_object *t)
 {
-	return t->kind <= THING_RWLOCK && t->n && !t->guessed;
+	return t->kind <= WAIT_OBJECT_RWLOCK && t->n && !t->guessed;
 }
 
 /* By class of things that are alike: threads that wait for one of them. The caller frees. */
-static uint32_t *count_waiting(const struct seen *s)
+static uint32_t *count_waiting(const struct thread_snapshot *s)
 {
-	CLEANUP(mem_freep) uint32_t *classes = seen_thing_classes(s);
+	CLEANUP(mem_freep) uint32_t *classes = wait_object_classes(s);
 	uint32_t *n = mem_zalloc((s->things.n + 1) * sizeof(*n));
 	vec_each(t, &s->threads)
-		if (t->waits_for != SEEN_NONE)
+		if (t->waits_for != SNAPSHOT_NONE)
 			n[classes[t->waits_for]]++;
 	return n;
 }
 
 /* The lock that most wait for and that its owner has had from one look to the other; NULL = none. */
-static const struct seen_thing *held_long(const struct deadlocks *d, uint32_t *ret_waiting)
+static const struct wait_object *held_long(const struct deadlocks *d, uint32_t *ret_waiting)
 {
-	const struct seen *s = d->seen[d->looks - 1];
-	const struct seen_thing *best = NULL;
+	const struct thread_snapshot *s = d->seen[d->looks - 1];
+	const struct wait_object *best = NULL;
 	*ret_waiting = 0;
 	for (uint32_t i = 0; i < s->things.n && d->looks > 1; i++) {
 		uint32_t waiting = thing_waiting(s, i);
@@ -198,22 +203,22 @@ static void begin_locks(struct report *report, struct report_table **table)
 }
 
 /* Those of which nobody knows who has them or will end the wait: alike ones together. */
-static void add_open(struct report *report, struct report_table **table, const struct seen *s)
+static void add_open(struct report *report, struct report_table **table, const struct thread_snapshot *s)
 {
 	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
 	uint64_t others = 0;
 	size_t shown = 0;
 	for (uint32_t i = 0; i < s->things.n; i++) {
-		const struct seen_thing *thing = &s->things.v[i];
-		if (thing->n || !waiting[i] || seen_chain_end(s, thing)->n)
+		const struct wait_object *thing = &s->things.v[i];
+		if (thing->n || !waiting[i] || wait_object_chain_end(s, thing)->n)
 			continue;
 		if (shown++ >= OPEN_SHOWN) {
 			others += waiting[i];
 			continue;
 		}
-		const char *more = seen_chain_end(s, thing)->more;
+		const char *more = wait_object_chain_end(s, thing)->more;
 		CLEANUP(buf_free) struct buf name = { 0 };
-		seen_class_words(s, i, true, &name);
+		wait_object_class_words(s, i, true, &name);
 		begin_locks(report, table);
 		report_row(*table, (struct value[]){ V_COUNT(waiting[i]), V_CODE(buf_cstr(&name)), V_NONE,
 						     more ? V_TEXT(more) : V_NONE });
@@ -223,29 +228,29 @@ static void add_open(struct report *report, struct report_table **table, const s
 }
 
 /* Stacks only when no circle has shown them. */
-static void add_locks(struct report *report, const struct deadlocks *d, const struct seen *s, bool stacks)
+static void add_locks(struct report *report, const struct deadlocks *d, const struct thread_snapshot *s, bool stacks)
 {
 	struct report_table *table = NULL;
 	for (uint32_t i = 0; i < s->things.n; i++) {
-		const struct seen_thing *thing = &s->things.v[i];
+		const struct wait_object *thing = &s->things.v[i];
 		uint32_t waiting = thing_waiting(s, i);
-		if (!waiting || !thing->n || thing->kind == THING_THREAD)
+		if (!waiting || !thing->n || thing->kind == WAIT_OBJECT_THREAD)
 			continue;
 		begin_locks(report, &table);
-		const struct seen_thread *holder = holder_of(s, thing);
+		const struct snapshot_thread *holder = holder_of(s, thing);
 		CLEANUP(buf_free) struct buf name = { 0 }, who = { 0 }, does = { 0 };
-		seen_thing_brief(s, thing, &name);
+		wait_object_brief(s, thing, &name);
 		if (thing->guessed)
 			buf_str(&who, "probably ");
-		seen_thread_brief(holder, &who);
+		snapshot_thread_brief(holder, &who);
 		if (thing->n > 1)
 			buf_printf(&who, " and %u more", thing->n - 1);
-		seen_waits_words(s, holder, WORDS_BRIEF, &does);
+		snapshot_waits_words(s, holder, WORDS_BRIEF, &does);
 		struct value cells[] = { V_COUNT(waiting), V_CODE(buf_cstr(&name)), V_TEXT(buf_cstr(&who)),
 					 V_TEXT(buf_cstr(&does)) };
 		struct report_row *row = report_row(table, cells);
 		CLEANUP(buf_free) struct buf line = { 0 };
-		seen_thread_words(holder, &line);
+		snapshot_thread_words(holder, &line);
 		if (d->looks > 1 && kept_it(s, thing, d->seen[0]))
 			buf_printf(&line, ", has had it for at least %s", fmt_duration_ns(between_ns(d)).s);
 		else if (d->looks > 1 && same_holder(s, thing, d->seen[0]))
@@ -261,20 +266,20 @@ static void add_locks(struct report *report, const struct deadlocks *d, const st
 /* ---- the report ---- */
 
 /* It waits itself until somebody signals it: perhaps one of those who wait for what it has. */
-static bool waits_for_signal(const struct seen *s, const struct seen_thread *t)
+static bool waits_for_signal(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
-	enum doing doing = seen_doing(s, t);
-	return doing_is_blocked(doing) && doing != DOING_LOCK && doing != DOING_RWLOCK;
+	enum activity doing = snapshot_activity(s, t);
+	return activity_is_blocked(doing) && doing != ACTIVITY_LOCK && doing != ACTIVITY_RWLOCK;
 }
 
-static void say_held(struct rich *v, const struct deadlocks *d, const struct seen *s, const struct seen_thing *thing,
-		     uint32_t waiting)
+static void say_held(struct rich *v, const struct deadlocks *d, const struct thread_snapshot *s,
+		     const struct wait_object *thing, uint32_t waiting)
 {
-	const struct seen_thread *holder = holder_of(s, thing);
+	const struct snapshot_thread *holder = holder_of(s, thing);
 	CLEANUP(buf_free) struct buf name = { 0 }, who = { 0 }, does = { 0 };
-	seen_thing_words(s, thing, &name);
-	seen_thread_words(holder, &who);
-	seen_waits_words(s, holder, 0, &does);
+	wait_object_words(s, thing, &name);
+	snapshot_thread_words(holder, &who);
+	snapshot_waits_words(s, holder, 0, &does);
 	bool signal = waits_for_signal(s, holder);
 	rich_text(v, signal ? "Perhaps a deadlock: " : "No deadlock, but ");
 	rich_strong(v, "%s", fmt_plural(waiting, "thread waits", "threads wait").s);
@@ -289,23 +294,23 @@ static void say_held(struct rich *v, const struct deadlocks *d, const struct see
 /* Threads that wait for semaphores of which nobody knows who took them, and have not run since the first look. */
 struct open_question {
 	uint32_t threads, semaphores;
-	const struct seen_thing *first;
+	const struct wait_object *first;
 };
 
-static struct open_question unanswered(const struct deadlocks *d, const struct seen *s)
+static struct open_question unanswered(const struct deadlocks *d, const struct thread_snapshot *s)
 {
 	struct open_question q = { 0 };
 	for (uint32_t i = 0; i < s->things.n; i++) {
-		const struct seen_thing *thing = &s->things.v[i];
+		const struct wait_object *thing = &s->things.v[i];
 		uint32_t waiting = 0;
 		if (!thing->taken || thing->n)
 			continue;
 		vec_each(t, &s->threads) {
-			const struct seen_thread *then = NULL;
+			const struct snapshot_thread *then = NULL;
 			for (size_t k = 0; k < d->seen[0]->threads.n && t->waits_for == i && d->looks > 1; k++)
 				if (d->seen[0]->threads.v[k].managed_id == t->managed_id)
 					then = &d->seen[0]->threads.v[k];
-			waiting += t->waits_for == i && (d->looks < 2 || (then && seen_stood_still(then, t)));
+			waiting += t->waits_for == i && (d->looks < 2 || (then && snapshot_stood_still(then, t)));
 		}
 		if (!waiting)
 			continue;
@@ -316,10 +321,11 @@ static struct open_question unanswered(const struct deadlocks *d, const struct s
 	return q;
 }
 
-static void say_question(struct rich *v, const struct deadlocks *d, const struct seen *s, struct open_question q)
+static void say_question(struct rich *v, const struct deadlocks *d, const struct thread_snapshot *s,
+			 struct open_question q)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
-	seen_thing_words(s, q.first, &name);
+	wait_object_words(s, q.first, &name);
 	rich_text(v, "No circle was found, but ");
 	rich_strong(v, "%s", fmt_plural(q.threads, "thread waits", "threads wait").s);
 	rich_text(v, " for ");
@@ -333,11 +339,11 @@ static void say_question(struct rich *v, const struct deadlocks *d, const struct
 	rich_text(v, ". A semaphore does not say who took it, so a deadlock cannot be ruled out.");
 }
 
-/* What most threads wait for, and how many do; SEEN_NONE = it is known of none. */
-static uint32_t most_waited(const struct seen *s, uint32_t *ret_waiting)
+/* What most threads wait for, and how many do; SNAPSHOT_NONE = it is known of none. */
+static uint32_t most_waited(const struct thread_snapshot *s, uint32_t *ret_waiting)
 {
 	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
-	uint32_t best = SEEN_NONE;
+	uint32_t best = SNAPSHOT_NONE;
 	*ret_waiting = 0;
 	for (uint32_t i = 0; i < s->things.n; i++) {
 		if (waiting[i] <= *ret_waiting)
@@ -349,15 +355,16 @@ static uint32_t most_waited(const struct seen *s, uint32_t *ret_waiting)
 }
 
 /* A thread that waits for what only itself would run; NULL = none. In both looks, when there were two. */
-static const struct seen_thread *waits_for_itself(const struct deadlocks *d, const struct seen *s)
+static const struct snapshot_thread *waits_for_itself(const struct deadlocks *d, const struct thread_snapshot *s)
 {
 	vec_each(t, &s->threads) {
-		bool posted = t->waits_for != SEEN_NONE && seen_chain_end(s, &s->things.v[t->waits_for])->posted;
+		bool posted =
+			t->waits_for != SNAPSHOT_NONE && wait_object_chain_end(s, &s->things.v[t->waits_for])->posted;
 		if (posted && d->looks < 2)
 			return t;
 		for (size_t i = 0; posted && i < d->seen[0]->threads.n; i++) {
-			const struct seen_thread *then = &d->seen[0]->threads.v[i];
-			if (then->managed_id == t->managed_id && seen_stood_still(then, t))
+			const struct snapshot_thread *then = &d->seen[0]->threads.v[i];
+			if (then->managed_id == t->managed_id && snapshot_stood_still(then, t))
 				return t;
 		}
 	}
@@ -365,38 +372,38 @@ static const struct seen_thread *waits_for_itself(const struct deadlocks *d, con
 }
 
 /* The pool's own machinery counts as its threads too. */
-static bool is_worker(const struct seen *s, const struct seen_thread *t)
+static bool is_worker(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		if (str_starts(seen_frame(s, t, i)->name, "System.Threading.PortableThreadPool.GateThread.") ||
-		    str_starts(seen_frame(s, t, i)->name, "System.Threading.PortableThreadPool.WaitThread."))
+		if (str_starts(snapshot_frame(s, t, i)->name, "System.Threading.PortableThreadPool.GateThread.") ||
+		    str_starts(snapshot_frame(s, t, i)->name, "System.Threading.PortableThreadPool.WaitThread."))
 			return false;
 	return t->state & DAC_THREAD_POOL;
 }
 
 /* How many threads the pool has, if each blocks on a task that needs a thread of the pool to go on; else 0. */
-static uint32_t blocked_pool(const struct deadlocks *d, const struct seen *s)
+static uint32_t blocked_pool(const struct deadlocks *d, const struct thread_snapshot *s)
 {
 	uint32_t n = 0;
 	vec_each(t, &s->threads) {
-		const struct seen_thing *end =
-			t->waits_for == SEEN_NONE ? NULL : seen_chain_end(s, &s->things.v[t->waits_for]);
+		const struct wait_object *end =
+			t->waits_for == SNAPSHOT_NONE ? NULL : wait_object_chain_end(s, &s->things.v[t->waits_for]);
 		bool still = d->looks < 2;
 		if (!is_worker(s, t))
 			continue;
-		if (!end || end->kind != THING_TASK || end->n ||
-		    (!str_eq(end->more, SEEN_NOT_BEGUN) && !str_eq(end->more, SEEN_NEXT_PART)))
+		if (!end || end->kind != WAIT_OBJECT_TASK || end->n ||
+		    (!str_eq(end->more, WAIT_OBJECT_NOT_BEGUN) && !str_eq(end->more, WAIT_OBJECT_NEXT_PART)))
 			return 0;
 		for (size_t i = 0; !still && i < d->seen[0]->threads.n; i++)
 			still = d->seen[0]->threads.v[i].managed_id == t->managed_id &&
-				seen_stood_still(&d->seen[0]->threads.v[i], t);
+				snapshot_stood_still(&d->seen[0]->threads.v[i], t);
 		/* One that the pool has added meanwhile changes nothing: it blocks as well. */
 		n += still;
 	}
 	return n >= POOL_LEAST ? n : 0;
 }
 
-static void say_pool(struct rich *v, const struct deadlocks *d, const struct seen *s, uint32_t n)
+static void say_pool(struct rich *v, const struct deadlocks *d, const struct thread_snapshot *s, uint32_t n)
 {
 	uint32_t waiting, most = most_waited(s, &waiting);
 	CLEANUP(buf_free) struct buf what = { 0 };
@@ -404,19 +411,19 @@ static void say_pool(struct rich *v, const struct deadlocks *d, const struct see
 	rich_text(v, " block on tasks that only a thread of the pool could run");
 	if (d->looks > 1)
 		rich_text(v, ", and did not run for %s", fmt_duration_ns(between_ns(d)).s);
-	if (most != SEEN_NONE) {
-		seen_class_words(s, most, false, &what);
+	if (most != SNAPSHOT_NONE) {
+		wait_object_class_words(s, most, false, &what);
 		rich_text(v, ": ");
 		rich_code(v, buf_cstr(&what));
 	}
 	rich_text(v, ". The pool adds a thread now and then up to its limit; at the limit this is a deadlock.");
 }
 
-static void say_itself(struct rich *v, const struct seen *s, const struct seen_thread *t)
+static void say_itself(struct rich *v, const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
 	CLEANUP(buf_free) struct buf who = { 0 }, what = { 0 };
-	seen_thread_words(t, &who);
-	seen_thing_words(s, &s->things.v[t->waits_for], &what);
+	snapshot_thread_words(t, &who);
+	wait_object_words(s, &s->things.v[t->waits_for], &what);
 	rich_strong(v, "Probably a deadlock: ");
 	rich_text(v, "%s blocks in ", buf_cstr(&who));
 	rich_code(v, site_name(s, t));
@@ -424,22 +431,22 @@ static void say_itself(struct rich *v, const struct seen *s, const struct seen_t
 	rich_code(v, buf_cstr(&what));
 	rich_text(
 		v,
-		seen_runs_exclusive(s, t)
+		snapshot_runs_exclusive(s, t)
 			? ", which waits for its turn at a ConcurrentExclusiveSchedulerPair, and that very thread has "
 			  "the turn."
 			: ", whose next part waits to be run, and that very thread serves the synchronization context "
 			  "that would run it.");
 }
 
-static size_t count_blocked(const struct seen *s)
+static size_t count_blocked(const struct thread_snapshot *s)
 {
 	size_t blocked = 0;
 	vec_each(t, &s->threads)
-		blocked += doing_is_blocked(seen_doing(s, t));
+		blocked += activity_is_blocked(snapshot_activity(s, t));
 	return blocked;
 }
 
-static void say_nothing(struct rich *v, const struct seen *s)
+static void say_nothing(struct rich *v, const struct thread_snapshot *s)
 {
 	size_t blocked = count_blocked(s);
 	rich_text(v, "No deadlock: no threads wait for each other in a circle.");
@@ -453,11 +460,11 @@ static void say_nothing(struct rich *v, const struct seen *s)
 		rich_text(v, "; for what is not known.");
 		return;
 	}
-	const struct seen_thread *one = NULL;
+	const struct snapshot_thread *one = NULL;
 	unsigned alike = 0;
-	CLEANUP(mem_freep) uint32_t *classes = seen_thing_classes(s);
+	CLEANUP(mem_freep) uint32_t *classes = wait_object_classes(s);
 	vec_each(t, &s->threads) {
-		if (t->waits_for == SEEN_NONE || classes[t->waits_for] != most)
+		if (t->waits_for == SNAPSHOT_NONE || classes[t->waits_for] != most)
 			continue;
 		one = one ? one : t;
 		alike |= t->waits_for != one->waits_for ? WORDS_ALIKE : 0;
@@ -465,23 +472,23 @@ static void say_nothing(struct rich *v, const struct seen *s)
 	if (!one)
 		return;
 	CLEANUP(buf_free) struct buf words = { 0 };
-	seen_waits_words(s, one, (waiting > 1 ? WORDS_SEVERAL : 0) | alike, &words);
+	snapshot_waits_words(s, one, (waiting > 1 ? WORDS_SEVERAL : 0) | alike, &words);
 	if (waiting < blocked)
 		rich_text(v, "; %u of them %s.", waiting, buf_cstr(&words));
 	else
 		rich_text(v, blocked == 1 ? ": it %s." : ": they %s.", buf_cstr(&words));
 }
 
-static bool has_init(const struct seen *s, const struct circles *cs)
+static bool has_init(const struct thread_snapshot *s, const struct circles *cs)
 {
 	for (uint32_t i = 0; cs->v.n && i < cs->v.v[0].n; i++)
-		if (s->things.v[cs->steps.v[cs->v.v[0].first + i].thing].kind == THING_INIT)
+		if (s->things.v[cs->steps.v[cs->v.v[0].first + i].thing].kind == WAIT_OBJECT_INIT)
 			return true;
 	return false;
 }
 
 /* Only circles that are there in both looks, when there were two. */
-static void keep_lasting(const struct deadlocks *d, const struct seen *s, struct circles *cs)
+static void keep_lasting(const struct deadlocks *d, const struct thread_snapshot *s, struct circles *cs)
 {
 	CLEANUP(circles_free) struct circles before = { 0 };
 	if (d->looks < 2)
@@ -497,13 +504,13 @@ static void keep_lasting(const struct deadlocks *d, const struct seen *s, struct
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct deadlocks *d = exam->state;
-	const struct seen *s = d->seen[d->looks - 1];
+	const struct thread_snapshot *s = d->seen[d->looks - 1];
 	CLEANUP(circles_free) struct circles cs = { 0 };
 	uint32_t waiting;
 	circles_find(s, &cs);
 	keep_lasting(d, s, &cs);
-	const struct seen_thing *held = cs.v.n ? NULL : held_long(d, &waiting);
-	const struct seen_thread *itself = cs.v.n ? NULL : waits_for_itself(d, s);
+	const struct wait_object *held = cs.v.n ? NULL : held_long(d, &waiting);
+	const struct snapshot_thread *itself = cs.v.n ? NULL : waits_for_itself(d, s);
 	uint32_t pool = cs.v.n || itself ? 0 : blocked_pool(d, s);
 	bool found = cs.v.n || held || itself || pool;
 	struct open_question question = found ? (struct open_question){ 0 } : unanswered(d, s);
@@ -541,7 +548,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	for (size_t i = 0; i < cs.v.n && i < CIRCLES_SHOWN; i++)
 		add_circle(report, s, &cs, &cs.v.v[i], i + 1);
 	add_locks(report, d, s, !cs.v.n);
-	look_how(report, d->facts, d->looks);
+	image_exam_how(report, d->facts, d->looks);
 	report_how(report, "Threads", V_COUNT(s->threads.n), NULL);
 	return NULL;
 }
@@ -549,8 +556,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 static void free_state(void *state)
 {
 	struct deadlocks *d = state;
-	seen_free(d->seen[0]);
-	seen_free(d->seen[1]);
+	thread_snapshot_free(d->seen[0]);
+	thread_snapshot_free(d->seen[1]);
 	mem_free(d);
 }
 

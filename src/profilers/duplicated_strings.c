@@ -2,9 +2,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/places.h"
-#include "profilers/profiler.h"
-#include "profilers/string_values.h"
+#include "memory/retention_sites.h"
+#include "exam/profiler.h"
+#include "memory/string_values.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,17 +19,17 @@
 #define PATHS 20 /* places of a given string */
 #define VERDICT_CHARS 40
 
-struct state {
+struct strings_state {
 	struct heap_look look;
 	struct string_values strings;
 };
 
-struct ranked {
+struct strings_ranked {
 	uint32_t value;
 	uint64_t wasted;
 };
 /* Copies of one value that are kept in one way. */
-struct share {
+struct strings_share {
 	uint32_t value, place, copies, example;
 };
 struct place_sum {
@@ -37,11 +37,11 @@ struct place_sum {
 	uint64_t copies, values;
 	double wasted;
 };
-struct findings {
-	struct places *places;
-	VEC(struct ranked) order;	/* most wasted first */
-	VEC(struct share) shares;	/* by value, most copies first */
-	VEC(struct place_sum) by_place; /* most wasted first */
+struct strings_findings {
+	struct retention_sites *places;
+	VEC(struct strings_ranked) order; /* most wasted first */
+	VEC(struct strings_share) shares; /* by value, most copies first */
+	VEC(struct place_sum) by_place;	  /* most wasted first */
 	uint64_t wasted, copies, garbage;
 	uint64_t strings, string_bytes, heap; /* that are held */
 };
@@ -51,9 +51,9 @@ static double part(double of, double whole)
 	return whole > 0 ? of / whole : 0;
 }
 
-static void findings_free(struct findings *f)
+static void findings_free(struct strings_findings *f)
 {
-	places_free(f->places);
+	retention_sites_free(f->places);
 	vec_free(&f->order);
 	vec_free(&f->shares);
 	vec_free(&f->by_place);
@@ -63,13 +63,13 @@ static void findings_free(struct findings *f)
 
 static int most_wasted_first(const void *a, const void *b)
 {
-	const struct ranked *x = a, *y = b;
+	const struct strings_ranked *x = a, *y = b;
 	if (x->wasted != y->wasted)
 		return x->wasted < y->wasted ? 1 : -1;
 	return x->value < y->value ? -1 : x->value > y->value;
 }
 
-static void rank_values(const struct string_values *s, struct findings *f)
+static void rank_values(const struct string_values *s, struct strings_findings *f)
 {
 	for (uint32_t i = 0; i < s->values.n; i++) {
 		const struct string_value *v = &s->values.v[i];
@@ -77,7 +77,7 @@ static void rank_values(const struct string_values *s, struct findings *f)
 		f->garbage += v->copies + v->garbage > 1 ? v->garbage : 0;
 		if (!wasted)
 			continue;
-		vec_push(&f->order, ((struct ranked){ i, wasted }));
+		vec_push(&f->order, ((struct strings_ranked){ i, wasted }));
 		f->wasted += wasted;
 		f->copies += v->copies;
 	}
@@ -86,7 +86,7 @@ static void rank_values(const struct string_values *s, struct findings *f)
 
 static int by_value(const void *a, const void *b)
 {
-	const struct share *x = a, *y = b;
+	const struct strings_share *x = a, *y = b;
 	if (x->value != y->value)
 		return x->value < y->value ? -1 : 1;
 	if (x->copies != y->copies)
@@ -95,11 +95,12 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Who keeps each copy. */
-static void find_places(const struct string_values *s, const struct heapgraph *g, uint32_t asked, struct findings *f)
+static void find_places(const struct string_values *s, const struct heapgraph *g, uint32_t asked,
+			struct strings_findings *f)
 {
 	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
 	uint32_t k = 0;
-	f->places = places_new(g);
+	f->places = retention_sites_new(g);
 	for (uint32_t i = 0; i < g->n; i++) {
 		if (g->types.v[g->type[i]].kind != GRAPH_STRING)
 			continue;
@@ -110,12 +111,13 @@ static void find_places(const struct string_values *s, const struct heapgraph *g
 		f->string_bytes += (uint64_t)g->units[i] * 8;
 		if (!value || (value - 1 != asked && s->values.v[value - 1].copies < 2))
 			continue;
-		uint32_t place = places_of(f->places, i);
+		uint32_t place = retention_sites_of(f->places, i);
 		bool fresh;
 		uint64_t *at = map_u64_put(&index, (uint64_t)value << 32 | place, &fresh);
 		if (fresh) {
 			*at = f->shares.n;
-			vec_push(&f->shares, ((struct share){ .value = value - 1, .place = place, .example = i }));
+			vec_push(&f->shares,
+				 ((struct strings_share){ .value = value - 1, .place = place, .example = i }));
 		}
 		f->shares.v[*at].copies++;
 	}
@@ -131,9 +133,9 @@ static int worst_place_first(const void *a, const void *b)
 }
 
 /* One copy of each value has to be: no place is better than another for it, so each carries its part. */
-static void sum_places(const struct string_values *s, struct findings *f)
+static void sum_places(const struct string_values *s, struct strings_findings *f)
 {
-	for (uint32_t i = 0; i < places_count(f->places); i++)
+	for (uint32_t i = 0; i < retention_sites_count(f->places); i++)
 		vec_push(&f->by_place, (struct place_sum){ .place = i });
 	vec_each(share, &f->shares) {
 		const struct string_value *v = &s->values.v[share->value];
@@ -147,7 +149,7 @@ static void sum_places(const struct string_values *s, struct findings *f)
 	vec_sort(&f->by_place, worst_place_first);
 }
 
-static const struct share *shares_of(const struct findings *f, uint32_t value, size_t *ret_n)
+static const struct strings_share *shares_of(const struct strings_findings *f, uint32_t value, size_t *ret_n)
 {
 	size_t lo = 0, hi = f->shares.n;
 	while (lo < hi) {
@@ -181,19 +183,19 @@ static void add_value(const struct words *w, const struct string_value *v, size_
 		string_mask(v, max_chars, out);
 }
 
-static bool is_worth(const struct findings *f)
+static bool is_worth(const struct strings_findings *f)
 {
 	return f->wasted >= WORTH_BYTES && part((double)f->wasted, (double)f->heap) >= WORTH_SHARE;
 }
 
-static void say_place(const struct findings *f, struct rich *v)
+static void say_place(const struct strings_findings *f, struct rich *v)
 {
 	const struct place_sum *top = f->by_place.n ? &f->by_place.v[0] : NULL;
 	CLEANUP(buf_free) struct buf field = { 0 }, holder = { 0 };
 	if (!top || top->wasted < MAIN_SHARE * (double)f->wasted)
 		return;
-	place_field(f->places, top->place, &field);
-	place_holder(f->places, top->place, &holder);
+	retention_site_field(f->places, top->place, &field);
+	retention_site_holder(f->places, top->place, &holder);
 	rich_text(v, " %s of that is in ", fmt_percent(part(top->wasted, (double)f->wasted)).s);
 	rich_code(v, buf_cstr(&field));
 	if (holder.len) {
@@ -203,7 +205,7 @@ static void say_place(const struct findings *f, struct rich *v)
 	rich_text(v, ".");
 }
 
-static void add_verdict(const struct exam *exam, const struct string_values *s, const struct findings *f,
+static void add_verdict(const struct exam *exam, const struct string_values *s, const struct strings_findings *f,
 			const struct words *w, struct report *report)
 {
 	bool worth = is_worth(f);
@@ -232,7 +234,7 @@ static void add_verdict(const struct exam *exam, const struct string_values *s, 
 		  w->show ? "" : " Letters and digits are masked here; show_values=true shows the values.");
 }
 
-static void add_figures(const struct heapgraph *g, const struct findings *f, struct report *report)
+static void add_figures(const struct heapgraph *g, const struct strings_findings *f, struct report *report)
 {
 	CLEANUP(mem_freep) char *values = mem_printf("in %s", fmt_plural(f->order.n, "value", "values").s);
 	report_figure(report, "Wasted", V_BYTES(f->wasted), values);
@@ -242,10 +244,10 @@ static void add_figures(const struct heapgraph *g, const struct findings *f, str
 
 /* ---- tables ---- */
 
-static void add_lines(const struct findings *f, uint32_t value, struct report_row *row)
+static void add_lines(const struct strings_findings *f, uint32_t value, struct report_row *row)
 {
 	size_t n;
-	const struct share *shares = shares_of(f, value, &n);
+	const struct strings_share *shares = shares_of(f, value, &n);
 	uint64_t rest = 0;
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(buf_free) struct buf name = { 0 };
@@ -253,7 +255,7 @@ static void add_lines(const struct findings *f, uint32_t value, struct report_ro
 			rest += shares[i].copies;
 			continue;
 		}
-		place_name(f->places, shares[i].place, &name);
+		retention_site_name(f->places, shares[i].place, &name);
 		report_row_line(row, VALUE_CODE, buf_cstr(&name), fmt_count(shares[i].copies).s);
 	}
 	if (rest) {
@@ -262,8 +264,8 @@ static void add_lines(const struct findings *f, uint32_t value, struct report_ro
 	}
 }
 
-static void add_values(const struct string_values *s, const struct findings *f, const struct words *w, size_t max_rows,
-		       struct report *report)
+static void add_values(const struct string_values *s, const struct strings_findings *f, const struct words *w,
+		       size_t max_rows, struct report *report)
 {
 	struct report_table *t = report_table(report, "Values");
 	uint64_t rest_values = 0, rest_copies = 0, rest_wasted = 0;
@@ -296,7 +298,7 @@ static void add_values(const struct string_values *s, const struct findings *f, 
 	}
 }
 
-static void add_places(const struct findings *f, struct report *report)
+static void add_places(const struct strings_findings *f, struct report *report)
 {
 	struct report_table *t = report_table(report, "Where they are kept");
 	struct place_sum rest = { 0 };
@@ -316,8 +318,8 @@ static void add_places(const struct findings *f, struct report *report)
 			rest.wasted += p->wasted;
 			continue;
 		}
-		place_field(f->places, p->place, &field);
-		place_holder(f->places, p->place, &holder);
+		retention_site_field(f->places, p->place, &field);
+		retention_site_holder(f->places, p->place, &holder);
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(p->values),
 							V_COUNT(p->copies), V_BYTES((uint64_t)(p->wasted + 0.5)),
@@ -360,7 +362,8 @@ static void say_absent(const struct exam *exam, const struct string_values *s, c
 		  fmt_count(MIN(s->values.n, (size_t)STRING_TEXTS)).s);
 }
 
-static void add_paths(const struct findings *f, const struct share *shares, size_t n, struct report *report)
+static void add_paths(const struct strings_findings *f, const struct strings_share *shares, size_t n,
+		      struct report *report)
 {
 	struct report_table *t = report_table(report, "Who keeps it");
 	uint64_t rest = 0;
@@ -372,8 +375,8 @@ static void add_paths(const struct findings *f, const struct share *shares, size
 			rest += shares[i].copies;
 			continue;
 		}
-		place_field(f->places, shares[i].place, &field);
-		place_path(f->places, shares[i].example, &path);
+		retention_site_field(f->places, shares[i].place, &field);
+		retention_site_path(f->places, shares[i].example, &path);
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(shares[i].copies) });
 		report_row_line(row, VALUE_CODE, buf_cstr(&path), NULL);
@@ -384,12 +387,12 @@ static void add_paths(const struct findings *f, const struct share *shares, size
 	}
 }
 
-static void say_asked(const struct string_values *s, const struct findings *f, uint32_t asked, const char *text,
+static void say_asked(const struct string_values *s, const struct strings_findings *f, uint32_t asked, const char *text,
 		      struct report *report)
 {
 	const struct string_value *v = &s->values.v[asked];
 	size_t n;
-	const struct share *shares = shares_of(f, asked, &n);
+	const struct strings_share *shares = shares_of(f, asked, &n);
 	struct rich *verdict = report_verdict(report, REPORT_INFO, v->copies ? "string-held" : "string-garbage");
 	rich_text(verdict, "The string ");
 	rich_code(verdict, text);
@@ -402,7 +405,7 @@ static void say_asked(const struct string_values *s, const struct findings *f, u
 	rich_strong(verdict, "%s, %s in all", fmt_plural(v->copies, "time", "times").s, fmt_bytes(v->bytes).s);
 	if (n) {
 		CLEANUP(buf_free) struct buf path = { 0 };
-		place_path(f->places, shares[0].example, &path);
+		retention_site_path(f->places, shares[0].example, &path);
 		rich_text(verdict, "; %s by ", n == 1 ? "all" : fmt_count(shares[0].copies).s);
 		rich_code(verdict, buf_cstr(&path));
 	}
@@ -414,16 +417,16 @@ static void say_asked(const struct string_values *s, const struct findings *f, u
 
 static struct err *run(struct exam *exam)
 {
-	struct state *s = exam->state = mem_zalloc(sizeof(*s));
+	struct strings_state *s = exam->state = mem_zalloc(sizeof(*s));
 	string_values_watch(&s->strings, &s->look, params_text(exam->params, "string"));
 	return heap_look(&s->look, exam, "heap");
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	struct state *s = exam->state;
+	struct strings_state *s = exam->state;
 	struct heapgraph *g = s->look.graph;
-	CLEANUP(findings_free) struct findings f = { 0 };
+	CLEANUP(findings_free) struct strings_findings f = { 0 };
 	struct words w = { .show = params_bool(exam->params, "show_values"),
 			   .max_chars = (size_t)params_int(exam->params, "max_string_display_size") };
 	const char *text = params_text(exam->params, "string");
@@ -445,7 +448,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_values(&s->strings, &f, &w, (size_t)params_int(exam->params, "top_count"), report);
 		add_places(&f, report);
 	}
-	look_how(report, &s->look.facts, 1);
+	image_exam_how(report, &s->look.facts, 1);
 	heap_look_how(report, &s->look);
 	if (f.garbage)
 		report_how(report, "Garbage", V_COUNT(f.garbage), "further copies that nobody holds; not counted");
@@ -456,7 +459,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 
 static void free_state(void *state)
 {
-	struct state *s = state;
+	struct strings_state *s = state;
 	heap_look_fini(&s->look);
 	string_values_fini(&s->strings);
 	mem_free(s);

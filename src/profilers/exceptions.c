@@ -13,9 +13,9 @@
 #include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "nettrace/fields.h"
-#include "profilers/events.h"
-#include "profilers/profiler.h"
-#include "profilers/stacks.h"
+#include "exam/events.h"
+#include "exam/profiler.h"
+#include "exam/stacks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@
 #define NEARLY_ALL 0.95
 #define NEARLY_AS_MANY 0.9
 
-struct type {
+struct exceptions_type {
 	char *name;
 	uint64_t count, stacked, rethrown, with_inner;
 	uint64_t first_ns, last_ns;
@@ -59,8 +59,8 @@ struct site_count {
 };
 
 struct exceptions {
-	struct strtab units;	/* names of types as the runtime sends them, by index */
-	VEC(struct type) types; /* likewise */
+	struct strtab units;		   /* names of types as the runtime sends them, by index */
+	VEC(struct exceptions_type) types; /* likewise */
 	uint64_t count, over_limit;
 	uint64_t start_ns, bin_ns;
 	uint64_t bins[RATE_BINS];
@@ -94,7 +94,7 @@ static uint32_t type_of(struct exceptions *x, struct utf16_span name)
 	id = strtab_add(&x->units, units, bytes);
 	buf_clear(&x->text);
 	utf16_add(&x->text, name.units, bytes / 2);
-	vec_push(&x->types, ((struct type){ .name = mem_strdup(buf_cstr(&x->text)) }));
+	vec_push(&x->types, ((struct exceptions_type){ .name = mem_strdup(buf_cstr(&x->text)) }));
 	return id;
 }
 
@@ -113,7 +113,7 @@ static void count_bin(struct exceptions *x, uint64_t time)
 }
 
 /* An exception with an inner one wraps what its thread threw just before. */
-static void note_inner(struct exceptions *x, struct type *type, uint64_t thread)
+static void note_inner(struct exceptions *x, struct exceptions_type *type, uint64_t thread)
 {
 	const uint64_t *before = map_u64_get(&x->last_on_thread, thread);
 	if (before && *before)
@@ -133,7 +133,7 @@ static void on_count(void *user, const struct nettrace_event *event)
 		x->over_limit++;
 		return;
 	}
-	struct type *t = &x->types.v[index];
+	struct exceptions_type *t = &x->types.v[index];
 	/* Threads come one after the other, not in order of time. */
 	t->first_ns = t->count++ ? MIN(t->first_ns, event->time) : event->time;
 	t->last_ns = MAX(t->last_ns, event->time);
@@ -275,7 +275,7 @@ static void unite_streams(struct exceptions *x)
 }
 
 /* Throws of one type from one method. */
-struct site {
+struct exceptions_site {
 	uint32_t type;
 	const char *method; /* NULL: no stack was seen for this type */
 	uint32_t stack;	    /* the most frequent one */
@@ -286,7 +286,7 @@ struct site {
 };
 
 /* The whole, as far as it was heard. */
-struct view {
+struct exceptions_view {
 	uint64_t total, window_ns;
 	double sum; /* the total before it was rounded: what shares are of */
 	double rate;
@@ -301,7 +301,7 @@ static bool in_bursts(const struct events_stream *s, uint64_t window_ns)
 }
 
 /* A number of throws as it is told: two digits of an estimate, which is no better than that. */
-static double told(const struct view *v, double throws)
+static double told(const struct exceptions_view *v, double throws)
 {
 	double unit = 1;
 	while (v->estimated && throws / unit >= 100)
@@ -309,10 +309,10 @@ static double told(const struct view *v, double throws)
 	return round(throws / unit) * unit;
 }
 
-static struct view view_of(const struct exam *exam, const struct exceptions *x)
+static struct exceptions_view view_of(const struct exam *exam, const struct exceptions *x)
 {
 	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
-	struct view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
+	struct exceptions_view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
 	v.estimated = x->old && in_bursts(s, v.window_ns);
 	v.counter = v.estimated && x->counted_s > 0 && x->counted > 0 && x->count;
 	if (v.counter)
@@ -327,14 +327,14 @@ static struct view view_of(const struct exam *exam, const struct exceptions *x)
 	return v;
 }
 
-struct sites {
-	struct site *v;
+struct exceptions_sites {
+	struct exceptions_site *v;
 	size_t n, cap;
 };
 
 static int most_first(const void *a, const void *b)
 {
-	const struct site *x = a, *y = b;
+	const struct exceptions_site *x = a, *y = b;
 	return x->estimate < y->estimate ? 1 : x->estimate > y->estimate ? -1 : (int)x->type - (int)y->type;
 }
 
@@ -357,7 +357,7 @@ static bool thrown_again(struct exceptions *x, uint32_t stack)
 static const char unknown_place[] = "code without a name";
 
 /* Groups the stacks by type and method, and spreads the exact counts of each type over its sites. */
-static void find_sites(struct exceptions *x, double scale, struct sites *sites)
+static void find_sites(struct exceptions *x, double scale, struct exceptions_sites *sites)
 {
 	struct map_u64 index = { 0 };
 	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((x->types.n + 1) * sizeof(*seen));
@@ -370,12 +370,12 @@ static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 		uint64_t *i = map_u64_put(&index, key, &new);
 		if (new) {
 			*i = sites->n;
-			vec_push(sites, ((struct site){ .type = s->type,
-							.method = name,
-							.own = frame.known && !frame.framework,
-							.again = again }));
+			vec_push(sites, ((struct exceptions_site){ .type = s->type,
+								   .method = name,
+								   .own = frame.known && !frame.framework,
+								   .again = again }));
 		}
-		struct site *site = &sites->v[*i];
+		struct exceptions_site *site = &sites->v[*i];
 		site->count += s->count;
 		seen[s->type] += s->count;
 		if (s->count > site->stack_count) {
@@ -388,7 +388,8 @@ static void find_sites(struct exceptions *x, double scale, struct sites *sites)
 			(double)site->count * (double)x->types.v[site->type].count * scale / (double)seen[site->type];
 	for (uint32_t t = 0; t < x->types.n; t++) {
 		if (!seen[t])
-			vec_push(sites, ((struct site){ .type = t, .estimate = (double)x->types.v[t].count * scale }));
+			vec_push(sites, ((struct exceptions_site){ .type = t,
+								   .estimate = (double)x->types.v[t].count * scale }));
 	}
 	map_u64_free(&index);
 	vec_sort(sites, most_first);
@@ -400,7 +401,7 @@ static void show_type(struct exceptions *x, uint32_t type, struct buf *out)
 	type_show(x->types.v[type].name, out);
 }
 
-static const char *finding_of(const struct view *v)
+static const char *finding_of(const struct exceptions_view *v)
 {
 	if (!v->total)
 		return "nothing-found";
@@ -421,7 +422,7 @@ static double count_once(struct exceptions *x, double scale)
 			began[s->type] += (double)s->count;
 	}
 	for (uint32_t t = 0; t < x->types.n; t++) {
-		const struct type *type = &x->types.v[t];
+		const struct exceptions_type *type = &x->types.v[t];
 		double seen = MAX(began[t], again[t]), all = (double)type->count * scale;
 		sum += type->stacked ? seen * all / (double)type->stacked : all;
 	}
@@ -429,9 +430,9 @@ static double count_once(struct exceptions *x, double scale)
 }
 
 /* What to look at first: where most begin. Of two that are about as many, the cause rather than what wraps it. */
-static const struct site *main_site(const struct exceptions *x, const struct sites *sites)
+static const struct exceptions_site *main_site(const struct exceptions *x, const struct exceptions_sites *sites)
 {
-	const struct site *best = NULL;
+	const struct exceptions_site *best = NULL;
 	vec_each(site, sites) {
 		if (site->again)
 			continue;
@@ -445,8 +446,8 @@ static const struct site *main_site(const struct exceptions *x, const struct sit
 }
 
 /* What is thrown in one place only says the same, as a rule. */
-static void add_message(const struct exceptions *x, const struct sites *sites, const struct site *top,
-			struct rich *text)
+static void add_message(const struct exceptions *x, const struct exceptions_sites *sites,
+			const struct exceptions_site *top, struct rich *text)
 {
 	const char *message = x->types.v[top->type].message;
 	size_t places = 0, len = 0, n = 0;
@@ -460,9 +461,9 @@ static void add_message(const struct exceptions *x, const struct sites *sites, c
 }
 
 /* Where what the platform throws comes to the user's own code. */
-static void add_receiver(const struct sites *sites, const struct site *top, struct rich *text)
+static void add_receiver(const struct exceptions_sites *sites, const struct exceptions_site *top, struct rich *text)
 {
-	const struct site *best = NULL;
+	const struct exceptions_site *best = NULL;
 	vec_each(site, sites)
 		if (site->again && site->own && site->type == top->type && (!best || site->estimate > best->estimate))
 			best = site;
@@ -473,18 +474,18 @@ static void add_receiver(const struct sites *sites, const struct site *top, stru
 }
 
 /* Something outside fails: the network, a file, what a library talks to. */
-static bool is_failed_call(const struct exceptions *x, const struct site *top)
+static bool is_failed_call(const struct exceptions *x, const struct exceptions_site *top)
 {
 	const char *name = x->types.v[top->type].name;
 	return str_starts(name, "System.Net.") || str_starts(name, "System.IO.") || whose_code(name) == WHOSE_LIBRARY;
 }
 
 /* "10 % are X, thrown in Y." about the most frequent ones. */
-static void add_top(struct exceptions *x, const struct view *v, const struct sites *sites, double once,
-		    struct rich *text)
+static void add_top(struct exceptions *x, const struct exceptions_view *v, const struct exceptions_sites *sites,
+		    double once, struct rich *text)
 {
 	struct buf name = { 0 };
-	const struct site *top = main_site(x, sites);
+	const struct exceptions_site *top = main_site(x, sites);
 	show_type(x, top->type, &name);
 	double share = MIN(top->estimate / once, 1.0);
 	/* The table counts throws. */
@@ -509,8 +510,8 @@ static void add_top(struct exceptions *x, const struct view *v, const struct sit
 	buf_free(&name);
 }
 
-static void add_verdict(const struct exam *exam, struct exceptions *x, const struct view *v, const struct sites *sites,
-			struct report *report)
+static void add_verdict(const struct exam *exam, struct exceptions *x, const struct exceptions_view *v,
+			const struct exceptions_sites *sites, struct report *report)
 {
 	const char *finding = finding_of(v);
 	/* Few are no alarm, yet which they are is what may have been asked for. */
@@ -545,7 +546,7 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 }
 
 /* Of the busiest second. */
-static double peak_rate(const struct exceptions *x, const struct view *v)
+static double peak_rate(const struct exceptions *x, const struct exceptions_view *v)
 {
 	size_t width = MAX((size_t)1, (size_t)(NS_PER_S / x->bin_ns));
 	size_t bins = MIN((size_t)RATE_BINS, (size_t)(v->window_ns / x->bin_ns));
@@ -559,7 +560,7 @@ static double peak_rate(const struct exceptions *x, const struct view *v)
 	return (double)peak * 1e9 / (double)(width * x->bin_ns);
 }
 
-static void add_figures(const struct exceptions *x, const struct view *v, struct report *report)
+static void add_figures(const struct exceptions *x, const struct exceptions_view *v, struct report *report)
 {
 	uint64_t rethrown = 0, inner = 0;
 	vec_each(t, &x->types) {
@@ -579,7 +580,8 @@ static void add_figures(const struct exceptions *x, const struct view *v, struct
 }
 
 /* "wraps FormatException": what was mostly thrown just before on the same thread. */
-static void add_inner_line(struct exceptions *x, const struct view *v, const struct type *type, struct report_row *row)
+static void add_inner_line(struct exceptions *x, const struct exceptions_view *v, const struct exceptions_type *type,
+			   struct report_row *row)
 {
 	uint64_t best = 0, best_type = 0;
 	size_t pos = 0;
@@ -605,10 +607,10 @@ static void add_inner_line(struct exceptions *x, const struct view *v, const str
 	buf_free(&line);
 }
 
-static void add_lines(struct exceptions *x, const struct exam *exam, const struct view *v, const struct site *site,
-		      struct report_row *row)
+static void add_lines(struct exceptions *x, const struct exam *exam, const struct exceptions_view *v,
+		      const struct exceptions_site *site, struct report_row *row)
 {
-	const struct type *type = &x->types.v[site->type];
+	const struct exceptions_type *type = &x->types.v[site->type];
 	if (type->message) {
 		CLEANUP(mem_freep) char *message = mem_printf("“%s”", type->message);
 		report_row_line(row, VALUE_TEXT, message, NULL);
@@ -630,8 +632,8 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 		stacks_lines(x->stacks, x->methods, site->stack, first_frame(x, site->stack), row);
 }
 
-static void add_table(struct exceptions *x, const struct exam *exam, const struct view *v, const struct sites *sites,
-		      struct report *report)
+static void add_table(struct exceptions *x, const struct exam *exam, const struct exceptions_view *v,
+		      const struct exceptions_sites *sites, struct report *report)
 {
 	struct report_table *t = report_table(report, "By type and place");
 	report_column(t, "Exception", VALUE_CODE, 0);
@@ -680,7 +682,7 @@ static void add_chart(const struct exam *exam, const struct exceptions *x, struc
 	report_chart_line(chart, "exceptions", at, rate, n);
 }
 
-static void add_how(const struct exceptions *x, const struct view *v, struct report *report)
+static void add_how(const struct exceptions *x, const struct exceptions_view *v, struct report *report)
 {
 	const struct events_stream *stacks = &x->streams[STACKS], *counts = x->old ? stacks : &x->streams[COUNTS];
 	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
@@ -709,8 +711,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 {
 	struct exceptions *x = exam->state;
 	unite_streams(x);
-	struct view v = view_of(exam, x);
-	struct sites sites = { 0 };
+	struct exceptions_view v = view_of(exam, x);
+	struct exceptions_sites sites = { 0 };
 	find_sites(x, v.scale, &sites);
 	add_verdict(exam, x, &v, &sites, report);
 	if (v.total) {

@@ -10,7 +10,7 @@
 
 #include "profilers/gc_stats.h"
 #include "base/str.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define CALLS_MAX 100000

@@ -2,9 +2,9 @@
 /* What gc-stats collects and works out; what its report is made from. Internal to the profiler. */
 
 #include "eventpipe/methods.h"
-#include "profilers/events.h"
+#include "exam/events.h"
 #include "profilers/gc_log.h"
-#include "profilers/stacks.h"
+#include "exam/stacks.h"
 
 /* Someone asked for a GC. */
 struct gc_call {

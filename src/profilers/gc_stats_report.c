@@ -1,7 +1,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/gc_stats.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 
 #define NS_PER_MS 1000000ull
 #define MB (1024.0 * 1024)

@@ -2,9 +2,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/heap_look.h"
-#include "profilers/holders.h"
-#include "profilers/profiler.h"
+#include "memory/heap_look.h"
+#include "memory/holders.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define ROWS 25
@@ -270,7 +270,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_table(g, &hs, params_bool(exam->params, "sort_by_size"), report);
 		add_tree(g, &hs, depth, report);
 	}
-	look_how(report, &look->facts, 1);
+	image_exam_how(report, &look->facts, 1);
 	heap_look_how(report, look);
 	holders_free(&hs);
 	return NULL;

@@ -4,8 +4,8 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "model/gcdump.h"
-#include "profilers/heap_look.h"
-#include "profilers/profiler.h"
+#include "memory/heap_look.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define MB ((uint64_t)1 << 20)
@@ -266,13 +266,13 @@ static void add_types(const struct heapgraph *g, const struct type_sums *sums, s
 	}
 }
 
-struct place {
+struct heap_stats_place {
 	uint64_t objects, bytes, free, committed;
 };
 
-static struct place place_of(const struct heapgraph *g, uint8_t generation, uint32_t heap)
+static struct heap_stats_place place_of(const struct heapgraph *g, uint8_t generation, uint32_t heap)
 {
-	struct place p = { 0 };
+	struct heap_stats_place p = { 0 };
 	vec_each(r, &g->regions) {
 		if (r->generation != generation || (heap != GRAPH_NONE && r->heap != heap))
 			continue;
@@ -294,7 +294,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 	report_column(t, "Committed", VALUE_BYTES, 0);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (unsigned generation = 0; generation < GRAPH_GENERATIONS; generation++) {
-		struct place p = place_of(g, (uint8_t)generation, GRAPH_NONE);
+		struct heap_stats_place p = place_of(g, (uint8_t)generation, GRAPH_NONE);
 		if (generation == GRAPH_ANYWHERE)
 			continue;
 		/* Without regions the young share a segment with the old: what it takes is counted there. */
@@ -304,7 +304,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 							V_BYTES(p.bytes), V_BYTES(p.free), committed,
 							V_RATIO(part(p.bytes, g->facts.bytes)) });
 		for (uint32_t heap = 0; g->facts.n_heaps > 1 && heap < g->facts.n_heaps; heap++) {
-			struct place one = place_of(g, (uint8_t)generation, heap);
+			struct heap_stats_place one = place_of(g, (uint8_t)generation, heap);
 			CLEANUP(mem_freep) char *name = mem_printf("heap %u", heap);
 			if (!one.objects && !one.free)
 				continue;
@@ -377,7 +377,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (!elsewhere)
 		add_areas(g, report);
 	add_gcdump(exam, g, report);
-	look_how(report, &look->facts, 1);
+	image_exam_how(report, &look->facts, 1);
 	heap_look_how(report, look);
 	vec_free(&sums);
 	return NULL;

@@ -7,7 +7,7 @@
 #include "profilers/jit.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <ctype.h>
 #include <string.h>
 

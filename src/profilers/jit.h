@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "eventpipe/clr.h"
-#include "profilers/events.h"
+#include "exam/events.h"
 
 #define JIT_SLOT_NS 500000000ull
 #define JIT_BINS 120

@@ -1,7 +1,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/jit.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 /* Of the time. A program that has started compiles next to nothing. What is compiled in the background makes nobody
@@ -17,7 +17,7 @@
 
 #define ROWS 40
 
-struct view {
+struct jit_view {
 	uint64_t window_ns;
 	double share;		       /* of the time; may exceed 1 with several threads */
 	uint64_t own_ns;	       /* on threads that wait for it */
@@ -46,9 +46,9 @@ static bool made_again(const struct jit_group *g, uint64_t window_ns)
 	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && g->slots >= AGAIN_SLOTS * slots;
 }
 
-static struct view view_of(const struct exam *exam, const struct jit *j)
+static struct jit_view view_of(const struct exam *exam, const struct jit *j)
 {
-	struct view v = { .window_ns = exam->end_ns - exam->start_ns };
+	struct jit_view v = { .window_ns = exam->end_ns - exam->start_ns };
 	v.share = v.window_ns ? (double)j->all.ns / (double)v.window_ns : 0;
 	for (unsigned t = 0; t < CLR_TIERS; t++)
 		v.own_ns += in_background(t) ? 0 : j->tiers[t].ns;
@@ -64,7 +64,7 @@ static struct view view_of(const struct exam *exam, const struct jit *j)
 	return v;
 }
 
-static const char *finding_of(const struct jit *j, const struct view *v)
+static const char *finding_of(const struct jit *j, const struct jit_view *v)
 {
 	if (v->again)
 		return v->again->dynamic ? "code-made-again" : "generics-made-again";
@@ -74,7 +74,7 @@ static const char *finding_of(const struct jit *j, const struct view *v)
 	return waiting >= SHARE_MUCH || v->share >= SHARE_VERY_MUCH ? "much-compilation" : "nothing-found";
 }
 
-static void add_reason(const struct jit *j, const struct view *v, const char *finding, struct rich *text)
+static void add_reason(const struct jit *j, const struct jit_view *v, const char *finding, struct rich *text)
 {
 	if (v->again && str_ends(finding, "-made-again")) {
 		rich_text(text, " New code is made all the time: ");
@@ -94,7 +94,7 @@ static void add_reason(const struct jit *j, const struct view *v, const char *fi
 	}
 }
 
-static void add_verdict(const struct exam *exam, const struct jit *j, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, const struct jit *j, const struct jit_view *v, struct report *report)
 {
 	const char *finding = finding_of(j, v);
 	bool found = !str_eq(finding, "nothing-found");
@@ -123,7 +123,7 @@ static void add_verdict(const struct exam *exam, const struct jit *j, const stru
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct jit *j, const struct view *v, struct report *report)
+static void add_figures(const struct jit *j, const struct jit_view *v, struct report *report)
 {
 	double seconds = (double)v->window_ns / 1e9;
 	report_figure(report, "Methods", V_COUNT(j->all.count),
@@ -184,7 +184,7 @@ static void add_lines(const struct jit_group *g, struct report_row *row)
 	buf_free(&line);
 }
 
-static void add_methods(const struct jit *j, const struct view *v, struct report *report)
+static void add_methods(const struct jit *j, const struct jit_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "By method");
 	report_column(t, "Method", VALUE_CODE, 0);
@@ -215,7 +215,7 @@ static void add_methods(const struct jit *j, const struct view *v, struct report
 	}
 }
 
-static void add_chart(const struct jit *j, const struct view *v, struct report *report)
+static void add_chart(const struct jit *j, const struct jit_view *v, struct report *report)
 {
 	uint64_t at[JIT_BINS];
 	double share[JIT_BINS];
@@ -245,7 +245,7 @@ static void add_how(const struct jit *j, struct report *report)
 struct err *jit_report(struct exam *exam, struct report *report)
 {
 	struct jit *j = exam->state;
-	struct view v = view_of(exam, j);
+	struct jit_view v = view_of(exam, j);
 	add_verdict(exam, j, &v, report);
 	if (j->all.count) {
 		add_figures(j, &v, report);

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include "target/threads.h"
 #include <ctype.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/timeline.h"
-#include "profilers/events.h"
-#include "profilers/stacks.h"
+#include "exam/events.h"
+#include "exam/stacks.h"
 #include "report/report.h"
 
 #define LOADER_NO_CONTEXT UINT32_MAX

@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/loader.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,26 +22,26 @@
 #define THREADS_RATE_MANY 5 /* a second: a pool would have kept them */
 #define NS_PER_S 1000000000ull
 
-struct place {
+struct loader_place {
 	const char *kind, *method;
 	uint32_t stack;
 	uint64_t stack_count, count, bytes;
 };
-struct places {
-	struct place *v;
+struct loader_places {
+	struct loader_place *v;
 	size_t n, cap;
 };
 
-struct view {
+struct loader_view {
 	uint64_t window_ns, loads;
 	uint64_t contexts, contexts_gone;
-	uint64_t copies, copies_gone;	/* assemblies that were loaded again and again */
-	uint64_t before_gc, stayed;	/* of the copies: there before a full collection, and after it */
-	uint64_t fixed;			/* of the copies of main_copy: can never go, since not collectible */
-	uint32_t main_copy;		/* the assembly with most of them */
-	struct places dynamics, starts; /* most first */
-	size_t slices;			/* tenths of the window with new dynamic code */
-	uint64_t pool_starts;		/* threads that the pool started */
+	uint64_t copies, copies_gone;	       /* assemblies that were loaded again and again */
+	uint64_t before_gc, stayed;	       /* of the copies: there before a full collection, and after it */
+	uint64_t fixed;			       /* of the copies of main_copy: can never go, since not collectible */
+	uint32_t main_copy;		       /* the assembly with most of them */
+	struct loader_places dynamics, starts; /* most first */
+	size_t slices;			       /* tenths of the window with new dynamic code */
+	uint64_t pool_starts;		       /* threads that the pool started */
 };
 
 static const char *simple_name(const struct loader *l, uint32_t assembly)
@@ -68,24 +68,24 @@ static bool started_by_pool(struct loader *l, uint32_t stack)
 
 static int place_most_first(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct loader_place *x = a, *y = b;
 	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
 }
 
-static struct place *place_of(struct places *places, const char *kind, const char *method)
+static struct loader_place *place_of(struct loader_places *places, const char *kind, const char *method)
 {
 	vec_each(p, places) {
 		if (p->method == method && str_eq(p->kind, kind))
 			return p;
 	}
-	vec_push(places, ((struct place){ .kind = kind, .method = method, .stack = STACKS_NONE }));
+	vec_push(places, ((struct loader_place){ .kind = kind, .method = method, .stack = STACKS_NONE }));
 	return &vec_last(places);
 }
 
-static void place_add(struct loader *l, struct places *places, const char *kind, uint32_t stack, uint64_t count,
+static void place_add(struct loader *l, struct loader_places *places, const char *kind, uint32_t stack, uint64_t count,
 		      uint64_t bytes)
 {
-	struct place *p = place_of(places, kind, site_name(l, stack));
+	struct loader_place *p = place_of(places, kind, site_name(l, stack));
 	p->count += count;
 	p->bytes += bytes;
 	if (count > p->stack_count) {
@@ -117,7 +117,7 @@ static bool in_own_context(const struct loader *l, const struct loaded *a)
 	return a->context != LOADER_NO_CONTEXT && !str_eq(strtab_get(&l->contexts, a->context), "Default");
 }
 
-static void count_contexts(const struct loader *l, struct view *v)
+static void count_contexts(const struct loader *l, struct loader_view *v)
 {
 	struct map_u64 here = { 0 }; /* context -> assemblies in it that are not gone, plus one */
 	vec_each(a, &l->loaded) {
@@ -145,7 +145,7 @@ static uint64_t settled_gc(const struct loader *l, const struct exam *exam)
 	return last;
 }
 
-static void count_copies(const struct loader *l, const struct exam *exam, struct view *v)
+static void count_copies(const struct loader *l, const struct exam *exam, struct loader_view *v)
 {
 	uint64_t most = 0, gc_ns = settled_gc(l, exam);
 	for (uint32_t i = 0; i < l->assemblies.n; i++) {
@@ -169,9 +169,9 @@ static void count_copies(const struct loader *l, const struct exam *exam, struct
 		v->fixed += v->copies && a->name == v->main_copy && !a->collectible;
 }
 
-static void view_init(struct view *v, const struct exam *exam, struct loader *l)
+static void view_init(struct loader_view *v, const struct exam *exam, struct loader *l)
 {
-	*v = (struct view){ .window_ns = exam->end_ns - exam->start_ns };
+	*v = (struct loader_view){ .window_ns = exam->end_ns - exam->start_ns };
 	vec_each(a, &l->assemblies)
 		v->loads += a->loads;
 	count_contexts(l, v);
@@ -197,7 +197,7 @@ static void view_init(struct view *v, const struct exam *exam, struct loader *l)
 
 /* --- verdict --- */
 
-static const char *finding_of(const struct loader *l, const struct view *v)
+static const char *finding_of(const struct loader *l, const struct loader_view *v)
 {
 	if (v->copies) {
 		if (v->fixed >= COPIES_MANY)
@@ -235,7 +235,7 @@ static uint32_t stack_of_copies(const struct loader *l, uint32_t assembly)
 	return STACKS_NONE;
 }
 
-static void say_contexts(struct loader *l, const struct view *v, const char *finding, struct rich *text)
+static void say_contexts(struct loader *l, const struct loader_view *v, const char *finding, struct rich *text)
 {
 	const struct assembly *a = &l->assemblies.v[v->main_copy];
 	const char *method = site_name(l, stack_of_copies(l, v->main_copy));
@@ -265,9 +265,9 @@ static void say_contexts(struct loader *l, const struct view *v, const char *fin
 		rich_text(text, " %s are loaded now.", fmt_count(a->alive).s);
 }
 
-static void say_dynamic(const struct loader *l, const struct view *v, struct rich *text)
+static void say_dynamic(const struct loader *l, const struct loader_view *v, struct rich *text)
 {
-	const struct place *top = v->dynamics.n ? &v->dynamics.v[0] : NULL;
+	const struct loader_place *top = v->dynamics.n ? &v->dynamics.v[0] : NULL;
 	rich_strong(text, "%s were compiled in %s", fmt_plural(l->dynamic_loads, "dynamic method", "dynamic methods").s,
 		    fmt_duration_ns(v->window_ns).s);
 	rich_text(text, ", %s went again", l->dynamic_gone ? fmt_count(l->dynamic_gone).s : "none");
@@ -286,7 +286,7 @@ static void say_dynamic(const struct loader *l, const struct view *v, struct ric
 	rich_text(text, ".");
 }
 
-static void say_loads(const struct loader *l, const struct view *v, struct rich *text)
+static void say_loads(const struct loader *l, const struct loader_view *v, struct rich *text)
 {
 	if (!v->loads && !l->dynamic_loads) {
 		rich_text(text, "no assembly was loaded and no dynamic code made in %s.",
@@ -298,7 +298,7 @@ static void say_loads(const struct loader *l, const struct view *v, struct rich 
 		  fmt_plural(l->dynamic_loads, "dynamic method", "dynamic methods").s, fmt_duration_ns(v->window_ns).s);
 }
 
-static void say_threads(const struct loader *l, const struct view *v, struct rich *text)
+static void say_threads(const struct loader *l, const struct loader_view *v, struct rich *text)
 {
 	uint64_t own = l->threads_started - v->pool_starts;
 	rich_strong(text, "%s were started in %s", fmt_plural(own, "thread", "threads").s,
@@ -317,7 +317,7 @@ static void say_threads(const struct loader *l, const struct view *v, struct ric
 	rich_text(text, ".");
 }
 
-static void add_verdict(const struct exam *exam, struct loader *l, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, struct loader *l, const struct loader_view *v, struct report *report)
 {
 	const char *finding = finding_of(l, v);
 	struct rich *text = report_verdict(report, health_of(finding), finding);
@@ -339,7 +339,7 @@ static void add_verdict(const struct exam *exam, struct loader *l, const struct 
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct loader *l, const struct view *v, struct report *report)
+static void add_figures(const struct loader *l, const struct loader_view *v, struct report *report)
 {
 	CLEANUP(mem_freep)
 	char *gone = l->listed ? mem_printf("%s unloaded; %s now", fmt_count(l->unloads).s, fmt_count(l->alive).s)
@@ -431,7 +431,7 @@ static void add_assemblies(struct loader *l, const struct exam *exam, struct rep
 	vec_free(&order);
 }
 
-static void add_dynamics(struct loader *l, const struct view *v, struct report *report)
+static void add_dynamics(struct loader *l, const struct loader_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Dynamic code");
 	report_column(t, "Asked for in", VALUE_CODE, 0);
@@ -441,7 +441,7 @@ static void add_dynamics(struct loader *l, const struct view *v, struct report *
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	uint64_t rest = 0;
 	for (size_t i = 0; i < v->dynamics.n; i++) {
-		const struct place *p = &v->dynamics.v[i];
+		const struct loader_place *p = &v->dynamics.v[i];
 		if (i >= TABLE_ROWS) {
 			rest += p->count;
 			continue;
@@ -457,14 +457,14 @@ static void add_dynamics(struct loader *l, const struct view *v, struct report *
 						 V_RATIO((double)rest / (double)l->dynamic_loads) });
 }
 
-static void add_starts(struct loader *l, const struct view *v, struct report *report)
+static void add_starts(struct loader *l, const struct loader_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Threads started");
 	report_column(t, "Started in", VALUE_CODE, 0);
 	report_column(t, "By", VALUE_TEXT, 0);
 	report_column(t, "Threads", VALUE_COUNT, COLUMN_MAIN | COLUMN_BAR);
 	for (size_t i = 0; i < MIN(v->starts.n, (size_t)TABLE_ROWS); i++) {
-		const struct place *p = &v->starts.v[i];
+		const struct loader_place *p = &v->starts.v[i];
 		struct report_row *row = report_row(t, (struct value[]){ p->method ? V_CODE(p->method) : V_NONE,
 									 V_TEXT(*p->kind ? p->kind : "the program"),
 									 V_COUNT(p->count) });
@@ -473,7 +473,7 @@ static void add_starts(struct loader *l, const struct view *v, struct report *re
 	}
 }
 
-static void add_chart(const struct loader *l, const struct view *v, struct report *report)
+static void add_chart(const struct loader *l, const struct loader_view *v, struct report *report)
 {
 	uint64_t at[TIMELINE_POINTS], width;
 	double assemblies[TIMELINE_POINTS], dynamics[TIMELINE_POINTS];
@@ -507,7 +507,7 @@ static void add_how(const struct loader *l, struct report *report)
 struct err *loader_analyse(struct exam *exam, struct report *report)
 {
 	struct loader *l = exam->state;
-	struct view v;
+	struct loader_view v;
 	view_init(&v, exam, l);
 	add_verdict(exam, l, &v, report);
 	if (v.loads || l->unloads || l->dynamic_loads || l->threads_started)

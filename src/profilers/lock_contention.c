@@ -7,7 +7,7 @@
 #include "profilers/lock_contention.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define LOCKS_MAX 100000

@@ -4,9 +4,9 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/dist.h"
-#include "profilers/events.h"
-#include "profilers/stacks.h"
-#include "profilers/thread_names.h"
+#include "exam/events.h"
+#include "exam/stacks.h"
+#include "exam/thread_names.h"
 #include "report/report.h"
 
 #define LOCK_NONE UINT32_MAX

@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/lock_contention.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define TABLE_ROWS 20
@@ -19,7 +19,7 @@
 #define CONVOY_SHARE 0.5
 
 /* Waits in one method: for one lock, or for all. */
-struct site {
+struct lock_site {
 	uint32_t lock;
 	const char *method;
 	uint32_t stack; /* the one most time was spent in */
@@ -27,13 +27,13 @@ struct site {
 	double waits, sum_ns; /* estimates where only part of the stacks was seen */
 	uint64_t max_ns;
 };
-struct sites {
-	struct site *v;
+struct lock_sites {
+	struct lock_site *v;
 	size_t n, cap;
 	struct map_u64 index; /* hash of lock and method -> index */
 };
 
-struct view {
+struct lock_view {
 	uint64_t window_ns, heard_ns, max_ns, still;
 	double waits, sum_ns, scale;
 	double waiting; /* threads, at any moment */
@@ -41,21 +41,21 @@ struct view {
 	struct {
 		uint32_t *v;
 		size_t n, cap;
-	} order;		/* locks that were waited for, most waiting first */
-	struct sites sites;	/* by lock and method, most waiting first */
-	struct map_u64 numbers; /* lock -> the number it is called by */
+	} order;		 /* locks that were waited for, most waiting first */
+	struct lock_sites sites; /* by lock and method, most waiting first */
+	struct map_u64 numbers;	 /* lock -> the number it is called by */
 	uint64_t with_stack;
 };
 
 /* --- sums --- */
 
-static struct site *site_of(struct sites *sites, uint32_t lock, const char *method)
+static struct lock_site *site_of(struct lock_sites *sites, uint32_t lock, const char *method)
 {
 	bool new;
 	uint64_t *i = map_u64_put(&sites->index, hash_u64((uint64_t)(uintptr_t)method ^ (uint64_t)lock << 48), &new);
 	if (new) {
 		*i = sites->n;
-		vec_push(sites, ((struct site){ .lock = lock, .method = method, .stack = STACKS_NONE }));
+		vec_push(sites, ((struct lock_site){ .lock = lock, .method = method, .stack = STACKS_NONE }));
 	}
 	return &sites->v[*i];
 }
@@ -67,19 +67,19 @@ static const char *method_of(struct locks *l, uint32_t stack)
 
 static int site_most_first(const void *a, const void *b)
 {
-	const struct site *x = a, *y = b;
+	const struct lock_site *x = a, *y = b;
 	return x->sum_ns < y->sum_ns ? 1 : x->sum_ns > y->sum_ns ? -1 : 0;
 }
 
 /* Groups the waits whose stack was seen, then lets them stand for all waits of their lock. */
-static void find_sites(struct locks *l, struct view *v)
+static void find_sites(struct locks *l, struct lock_view *v)
 {
 	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((l->list.n + 1) * sizeof(*seen));
 	CLEANUP(mem_freep) uint64_t *seen_ns = mem_zalloc((l->list.n + 1) * sizeof(*seen_ns));
 	vec_each(w, &l->waits) {
 		if (w->stack == STACKS_NONE)
 			continue;
-		struct site *site = site_of(&v->sites, w->lock, method_of(l, w->stack));
+		struct lock_site *site = site_of(&v->sites, w->lock, method_of(l, w->stack));
 		site->waits++;
 		site->sum_ns += (double)w->length_ns;
 		site->max_ns = MAX(site->max_ns, w->length_ns);
@@ -101,7 +101,7 @@ static void find_sites(struct locks *l, struct view *v)
 		const struct lock *lock = &l->list.v[i];
 		if (!lock->waits || seen[i])
 			continue;
-		struct site *site = site_of(&v->sites, i, NULL);
+		struct lock_site *site = site_of(&v->sites, i, NULL);
 		site->waits = (double)lock->waits * v->scale;
 		site->sum_ns = (double)lock->sum_ns * v->scale;
 		site->max_ns = lock->max_ns;
@@ -128,10 +128,12 @@ static double two_digits(double n)
 	return (double)(uint64_t)(n / unit + 0.5) * unit;
 }
 
-static void view_init(struct view *v, const struct exam *exam, struct locks *l)
+static void view_init(struct lock_view *v, const struct exam *exam, struct locks *l)
 {
 	const struct events_stream *s = &l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS];
-	*v = (struct view){ .window_ns = exam->end_ns - exam->start_ns, .max_ns = dist_max(l->lengths), .scale = 1 };
+	*v = (struct lock_view){ .window_ns = exam->end_ns - exam->start_ns,
+				 .max_ns = dist_max(l->lengths),
+				 .scale = 1 };
 	v->estimated = events_in_bursts(s, exam);
 	v->heard_ns = v->estimated ? s->open_ns : v->window_ns;
 	uint64_t waits = dist_count(l->lengths), sum = dist_sum(l->lengths);
@@ -158,7 +160,7 @@ static void view_init(struct view *v, const struct exam *exam, struct locks *l)
 		*map_u64_put(&v->numbers, v->order.v[i], NULL) = i + 1;
 }
 
-static void view_fini(struct view *v)
+static void view_fini(struct lock_view *v)
 {
 	vec_free(&v->order);
 	vec_free(&v->sites);
@@ -166,7 +168,7 @@ static void view_fini(struct view *v)
 	map_u64_free(&v->numbers);
 }
 
-static const struct site *main_site(const struct view *v, uint32_t lock)
+static const struct lock_site *main_site(const struct lock_view *v, uint32_t lock)
 {
 	vec_each(site, &v->sites) {
 		if (site->lock == lock)
@@ -175,13 +177,13 @@ static const struct site *main_site(const struct view *v, uint32_t lock)
 	return NULL;
 }
 
-static double queue_share(const struct view *v, const struct lock *lock)
+static double queue_share(const struct lock_view *v, const struct lock *lock)
 {
 	return v->heard_ns ? MIN(1.0, (double)lock->queue_ns / (double)v->heard_ns) : 0;
 }
 
 /* The stack knows what kind of lock it is; without one nobody does. */
-static const char *kind_of(struct locks *l, const struct site *site)
+static const char *kind_of(struct locks *l, const struct lock_site *site)
 {
 	if (!site || site->stack == STACKS_NONE)
 		return "lock";
@@ -197,7 +199,7 @@ static const char *kind_of(struct locks *l, const struct site *site)
 
 /* --- verdict --- */
 
-static const char *finding_of(const struct locks *l, const struct view *v)
+static const char *finding_of(const struct locks *l, const struct lock_view *v)
 {
 	if (v->order.n && v->waiting >= WAITING_MUCH && queue_share(v, &l->list.v[v->order.v[0]]) >= CONVOY_SHARE)
 		return "convoy";
@@ -206,22 +208,22 @@ static const char *finding_of(const struct locks *l, const struct view *v)
 	return v->max_ns >= LONG_NS ? "long-waits" : "nothing-found";
 }
 
-static enum report_health health_of(const struct view *v, const char *finding)
+static enum report_health health_of(const struct lock_view *v, const char *finding)
 {
 	if (str_eq(finding, "nothing-found"))
 		return REPORT_OK;
 	return v->waiting >= WAITING_VERY_MUCH || v->max_ns >= VERY_LONG_NS ? REPORT_BAD : REPORT_WARN;
 }
 
-static struct fmt_text waits_text(const struct view *v)
+static struct fmt_text waits_text(const struct lock_view *v)
 {
 	return fmt_plural((uint64_t)(v->waits + 0.5), "wait", "waits");
 }
 
-static void say_main_lock(const struct locks *l, const struct view *v, bool convoy, struct rich *text)
+static void say_main_lock(const struct locks *l, const struct lock_view *v, bool convoy, struct rich *text)
 {
 	const struct lock *lock = &l->list.v[v->order.v[0]];
-	const struct site *site = main_site(v, v->order.v[0]);
+	const struct lock_site *site = main_site(v, v->order.v[0]);
 	double share = v->sum_ns > 0 ? (double)lock->sum_ns * v->scale / v->sum_ns : 1;
 	if (v->order.n == 1)
 		rich_text(text, "All of it is one lock");
@@ -240,7 +242,8 @@ static void say_main_lock(const struct locks *l, const struct view *v, bool conv
 	rich_text(text, ".");
 }
 
-static void add_verdict(const struct exam *exam, const struct locks *l, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, const struct locks *l, const struct lock_view *v,
+			struct report *report)
 {
 	const char *finding = finding_of(l, v);
 	enum report_health health = health_of(v, finding);
@@ -273,7 +276,7 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct locks *l, const struct view *v, struct report *report)
+static void add_figures(const struct locks *l, const struct lock_view *v, struct report *report)
 {
 	CLEANUP(mem_freep)
 	char *rate = mem_printf("%s%s", fmt_rate(v->waits * 1e9 / (double)v->window_ns).s,
@@ -376,7 +379,7 @@ static void add_owner_place(struct locks *l, uint32_t lock, struct report_row *r
 
 /* --- tables --- */
 
-static void add_queue_line(const struct view *v, const struct lock *lock, struct report_row *row)
+static void add_queue_line(const struct lock_view *v, const struct lock *lock, struct report_row *row)
 {
 	CLEANUP(mem_freep)
 	char *line = mem_printf("up to %s at once, two or more %s of the time; it changed hands %s times",
@@ -403,7 +406,7 @@ static void add_open_line(const struct locks *l, uint32_t lock, struct report_ro
 	report_row_line(row, VALUE_TEXT, line, NULL);
 }
 
-static void add_by_lock(struct locks *l, const struct view *v, struct report *report)
+static void add_by_lock(struct locks *l, const struct lock_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "By lock");
 	report_column(t, "Waited for in", VALUE_CODE, 0);
@@ -423,7 +426,7 @@ static void add_by_lock(struct locks *l, const struct view *v, struct report *re
 			rest_waits += waits;
 			continue;
 		}
-		const struct site *site = main_site(v, index);
+		const struct lock_site *site = main_site(v, index);
 		CLEANUP(mem_freep) char *name = mem_printf("#%zu %s", i + 1, kind_of(l, site));
 		struct report_row *row = report_row(
 			t, (struct value[]){ site && site->method ? V_CODE(site->method) : V_NONE, V_TEXT(name),
@@ -449,10 +452,10 @@ static size_t first_frame(struct locks *l, uint32_t stack)
 }
 
 /* The same waits by method, whatever the lock. */
-static void find_places(const struct view *v, struct sites *places)
+static void find_places(const struct lock_view *v, struct lock_sites *places)
 {
 	vec_each(site, &v->sites) {
-		struct site *place = site_of(places, 0, site->method);
+		struct lock_site *place = site_of(places, 0, site->method);
 		if (place->sum_ns > 0 && place->lock != site->lock)
 			place->lock = LOCK_NONE; /* several */
 		else
@@ -468,9 +471,9 @@ static void find_places(const struct view *v, struct sites *places)
 	vec_sort(places, site_most_first);
 }
 
-static void add_by_place(struct locks *l, const struct view *v, struct report *report)
+static void add_by_place(struct locks *l, const struct lock_view *v, struct report *report)
 {
-	struct sites places = { 0 };
+	struct lock_sites places = { 0 };
 	find_places(v, &places);
 	struct report_table *t = report_table(report, "By place");
 	report_column(t, "Waits in", VALUE_CODE, 0);
@@ -481,7 +484,7 @@ static void add_by_place(struct locks *l, const struct view *v, struct report *r
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	double rest_ns = 0, rest_waits = 0;
 	for (size_t i = 0; i < places.n; i++) {
-		const struct site *place = &places.v[i];
+		const struct lock_site *place = &places.v[i];
 		if (i >= TABLE_ROWS) {
 			rest_ns += place->sum_ns;
 			rest_waits += place->waits;
@@ -509,7 +512,7 @@ static void add_by_place(struct locks *l, const struct view *v, struct report *r
 
 /* --- pictures --- */
 
-static void add_chart(const struct exam *exam, const struct locks *l, const struct view *v, struct report *report)
+static void add_chart(const struct exam *exam, const struct locks *l, const struct lock_view *v, struct report *report)
 {
 	uint64_t bin_ns = v->window_ns / CHART_BINS + 1;
 	uint64_t at[CHART_BINS];
@@ -535,7 +538,7 @@ static void add_histogram(const struct locks *l, struct report *report)
 		report_bucket(h, (double)buckets[i].from, (double)buckets[i].to, buckets[i].count);
 }
 
-static void add_how(const struct locks *l, const struct view *v, struct report *report)
+static void add_how(const struct locks *l, const struct lock_view *v, struct report *report)
 {
 	const struct events_stream *stacks = &l->streams[LOCKS_STACKS];
 	const struct events_stream *counts = l->old ? stacks : &l->streams[LOCKS_COUNTS];
@@ -564,7 +567,7 @@ static void add_how(const struct locks *l, const struct view *v, struct report *
 struct err *locks_analyse(struct exam *exam, struct report *report)
 {
 	struct locks *l = exam->state;
-	struct view v;
+	struct lock_view v;
 	view_init(&v, exam, l);
 	add_verdict(exam, l, &v, report);
 	if (v.order.n) {

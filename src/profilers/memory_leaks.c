@@ -6,10 +6,10 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/heap_look.h"
-#include "profilers/holders.h"
-#include "profilers/profiler.h"
-#include "profilers/same_objects.h"
+#include "memory/heap_look.h"
+#include "memory/holders.h"
+#include "exam/profiler.h"
+#include "memory/same_objects.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ struct growers { /* a VEC */
 
 struct leaks {
 	struct heap_look look; /* the one at hand */
-	struct look_facts facts[LOOKS_MAX];
+	struct image_exam_facts facts[LOOKS_MAX];
 	struct sum alive[LOOKS_MAX];
 	uint64_t garbage[LOOKS_MAX];			       /* bytes */
 	uint64_t rss[LOOKS_MAX], area[GRAPH_AREAS][LOOKS_MAX]; /* 0 = not known */
@@ -219,7 +219,7 @@ static struct err *run(struct exam *exam)
 	for (unsigned i = 0; i < looks; i++) {
 		char part[32];
 		snprintf(part, sizeof(part), "heap-%u", i + 1);
-		if (i && !exam_look_again(exam, wait_ms, part))
+		if (i && !exam_image_again(exam, wait_ms, part))
 			break;
 		struct err *err = take_look(l, exam, part);
 		/* What was seen before is worth telling. */
@@ -566,7 +566,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_types(l, report);
 		add_areas(l, report);
 	}
-	look_how(report, l->facts, l->n);
+	image_exam_how(report, l->facts, l->n);
 	if (l->n > 1)
 		how_same(l, report);
 	report_how(report, "Objects walked", V_COUNT(l->walked),

@@ -2,32 +2,34 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/groups.h"
-#include "profilers/profiler.h"
+#include "threads/thread_groups.h"
+#include "exam/profiler.h"
 
 #define TITLE "Threads that do the same"
 #define MANY 3		/* threads at one place are worth a word */
 #define QUEUE_SHARE 0.2 /* so many of them at one lock are the verdict */
 #define CROWD_SHARE 0.5 /* of all that are not idle: then it is the verdict */
 
-struct merged {
-	struct seen *seen;
-	struct look_facts facts;
+struct stacks_merged {
+	struct thread_snapshot *seen;
+	struct image_exam_facts facts;
 	uint64_t lost;
 	bool by_events;
 };
 
 static struct err *run(struct exam *exam)
 {
-	struct merged *m = exam->state = mem_zalloc(sizeof(*m));
+	struct stacks_merged *m = exam->state = mem_zalloc(sizeof(*m));
 	if (exam->way == WAY_EVENTS) {
 		m->by_events = true;
-		return seen_by_events(exam, &m->seen, &m->lost);
+		return thread_snapshot_by_events(exam, &m->seen, &m->lost);
 	}
-	struct look_part part = {
-		.name = "threads", .version = SEEN_VERSION, .drain = seen_drain, .take = seen_take, .user = &m->seen
-	};
-	TRY(exam_look(exam, &part));
+	struct image_exam_part part = { .name = "threads",
+					.version = THREAD_SNAPSHOT_VERSION,
+					.drain = thread_snapshot_drain,
+					.take = thread_snapshot_take,
+					.user = &m->seen };
+	TRY(exam_image(exam, &part));
 	m->facts = part.facts;
 	return NULL;
 }
@@ -36,40 +38,41 @@ struct counts {
 	size_t all, idle, running, blocked, pool, pool_blocked, pool_sockets;
 };
 
-static struct counts count(const struct seen *s)
+static struct counts count(const struct thread_snapshot *s)
 {
 	struct counts c = { .all = s->threads.n };
 	vec_each(t, &s->threads) {
-		enum doing doing = seen_doing(s, t);
-		bool pool = t->state & DAC_THREAD_POOL && doing != DOING_IDLE;
-		c.idle += doing == DOING_IDLE;
-		c.running += doing == DOING_RUNS;
-		c.blocked += doing_is_blocked(doing);
+		enum activity doing = snapshot_activity(s, t);
+		bool pool = t->state & DAC_THREAD_POOL && doing != ACTIVITY_IDLE;
+		c.idle += doing == ACTIVITY_IDLE;
+		c.running += doing == ACTIVITY_RUNS;
+		c.blocked += activity_is_blocked(doing);
 		c.pool += pool;
-		c.pool_blocked += pool && doing_keeps_worker(doing);
-		c.pool_sockets += pool && doing == DOING_SOCKET;
+		c.pool_blocked += pool && activity_keeps_worker(doing);
+		c.pool_sockets += pool && doing == ACTIVITY_SOCKET;
 	}
 	return c;
 }
 
-static void say_group(struct rich *v, const struct seen *s, const struct groups *gs, const struct group *g)
+static void say_group(struct rich *v, const struct thread_snapshot *s, const struct thread_groups *gs,
+		      const struct thread_group *g)
 {
 	CLEANUP(buf_free) struct buf words = { 0 };
-	group_words(s, gs, g, false, &words);
+	thread_group_words(s, gs, g, false, &words);
 	rich_strong(v, "%s", fmt_plural(g->n, "thread", "threads").s);
 	rich_text(v, " in ");
-	rich_code(v, group_site(s, g));
+	rich_code(v, thread_group_site(s, g));
 	rich_text(v, " %s.", buf_cstr(&words));
 }
 
-/* The lock that most threads wait for, and how many; SEEN_NONE when nobody does. */
-static uint32_t busiest_lock(const struct seen *s, uint32_t *ret_waiting)
+/* The lock that most threads wait for, and how many; SNAPSHOT_NONE when nobody does. */
+static uint32_t busiest_lock(const struct thread_snapshot *s, uint32_t *ret_waiting)
 {
-	uint32_t best = SEEN_NONE;
+	uint32_t best = SNAPSHOT_NONE;
 	*ret_waiting = 0;
 	for (uint32_t i = 0; i < s->things.n; i++) {
 		uint32_t waiting = 0;
-		if (s->things.v[i].kind > THING_RWLOCK || !s->things.v[i].n)
+		if (s->things.v[i].kind > WAIT_OBJECT_RWLOCK || !s->things.v[i].n)
 			continue;
 		vec_each(t, &s->threads)
 			waiting += t->waits_for == i;
@@ -81,22 +84,23 @@ static uint32_t busiest_lock(const struct seen *s, uint32_t *ret_waiting)
 	return best;
 }
 
-static void say_lock(struct rich *v, const struct seen *s, uint32_t lock, uint32_t waiting)
+static void say_lock(struct rich *v, const struct thread_snapshot *s, uint32_t lock, uint32_t waiting)
 {
-	const struct seen_thing *thing = &s->things.v[lock];
+	const struct wait_object *thing = &s->things.v[lock];
 	CLEANUP(buf_free) struct buf name = { 0 }, holder = { 0 };
-	seen_thing_words(s, thing, &name);
-	seen_thread_words(&s->threads.v[s->holders.v[thing->first]], &holder);
+	wait_object_words(s, thing, &name);
+	snapshot_thread_words(&s->threads.v[s->holders.v[thing->first]], &holder);
 	rich_strong(v, "%s", fmt_plural(waiting, "thread", "threads").s);
 	rich_text(v, " wait for ");
 	rich_code(v, buf_cstr(&name));
 	rich_text(v, ", which %s %s. ", buf_cstr(&holder), thing->guessed ? "probably has" : "has");
 }
 
-static void add_verdict(struct exam *exam, struct report *report, const struct seen *s, const struct groups *gs)
+static void add_verdict(struct exam *exam, struct report *report, const struct thread_snapshot *s,
+			const struct thread_groups *gs)
 {
 	struct counts c = count(s);
-	const struct group *top = gs->v.n && gs->v.v[0].doing != DOING_IDLE ? &gs->v.v[0] : NULL;
+	const struct thread_group *top = gs->v.n && gs->v.v[0].doing != ACTIVITY_IDLE ? &gs->v.v[0] : NULL;
 	size_t awake = c.all - c.idle;
 	uint32_t waiting, lock = busiest_lock(s, &waiting);
 	bool queue = waiting >= MANY && (double)waiting >= QUEUE_SHARE * (double)awake;
@@ -127,7 +131,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	report_figure(report, "Idle", V_COUNT(c.idle), "the runtime's own");
 }
 
-static void add_groups(struct report *report, const struct seen *s, const struct groups *gs)
+static void add_groups(struct report *report, const struct thread_snapshot *s, const struct thread_groups *gs)
 {
 	struct report_table *table = report_table(report, TITLE);
 	report_column(table, "Threads", VALUE_COUNT, 0);
@@ -135,13 +139,13 @@ static void add_groups(struct report *report, const struct seen *s, const struct
 	report_column(table, "What", VALUE_TEXT, COLUMN_MAIN);
 	vec_each(g, &gs->v) {
 		CLEANUP(buf_free) struct buf words = { 0 };
-		group_words(s, gs, g, true, &words);
-		struct value cells[] = { V_COUNT(g->n), V_CODE(group_site(s, g)), V_TEXT(buf_cstr(&words)) };
-		group_lines(s, gs, g, report_row(table, cells));
+		thread_group_words(s, gs, g, true, &words);
+		struct value cells[] = { V_COUNT(g->n), V_CODE(thread_group_site(s, g)), V_TEXT(buf_cstr(&words)) };
+		thread_group_lines(s, gs, g, report_row(table, cells));
 	}
 }
 
-static void add_how(struct report *report, const struct merged *m)
+static void add_how(struct report *report, const struct stacks_merged *m)
 {
 	size_t lost = 0;
 	if (m->by_events) {
@@ -150,7 +154,7 @@ static void add_how(struct report *report, const struct merged *m)
 		report_how(report, "Lost", V_COUNT(m->lost), NULL);
 		return;
 	}
-	look_how(report, &m->facts, 1);
+	image_exam_how(report, &m->facts, 1);
 	vec_each(t, &m->seen->threads)
 		lost += t->lost;
 	if (lost)
@@ -159,9 +163,9 @@ static void add_how(struct report *report, const struct merged *m)
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	const struct merged *m = exam->state;
-	CLEANUP(groups_free) struct groups groups = { 0 };
-	groups_make(m->seen, &groups);
+	const struct stacks_merged *m = exam->state;
+	CLEANUP(thread_groups_free) struct thread_groups groups = { 0 };
+	thread_groups_make(m->seen, &groups);
 	add_verdict(exam, report, m->seen, &groups);
 	add_groups(report, m->seen, &groups);
 	add_how(report, m);
@@ -170,8 +174,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 
 static void free_state(void *state)
 {
-	struct merged *m = state;
-	seen_free(m->seen);
+	struct stacks_merged *m = state;
+	thread_snapshot_free(m->seen);
 	mem_free(m);
 }
 

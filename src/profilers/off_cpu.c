@@ -8,10 +8,10 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
-#include "profilers/hot.h"
-#include "profilers/profiler.h"
-#include "profilers/sampling.h"
-#include "profilers/switches.h"
+#include "sampling/sample_summary.h"
+#include "exam/profiler.h"
+#include "sampling/sampling.h"
+#include "sampling/switches.h"
 #include "report/flame_svg.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static struct err *run(struct exam *exam)
 /* --- what it adds up to --- */
 
 /* Waits of one kind at one place of the user's code. */
-struct place {
+struct off_cpu_place {
 	uint32_t frame, caller; /* UINT32_MAX: none of the user's code; no caller */
 	uint32_t called;	/* what of the framework it called to wait, of the longest; UINT32_MAX: nothing */
 	unsigned kind;
@@ -76,26 +76,26 @@ struct place {
 	uint32_t stack;		      /* of the longest */
 };
 
-struct view {
+struct off_cpu_view {
 	const struct off *off;
-	VEC(struct place) places;
+	VEC(struct off_cpu_place) places;
 	uint64_t window_ns;
-	uint64_t yours, others, cpu; /* waits below the user's code that came or went; without any; for a cpu */
-	uint64_t still, still_ns;    /* waits below the user's code that did neither */
-	uint64_t held;		     /* of these: for a lock that nobody got meanwhile */
-	const struct place *alike;   /* of these: where most are, when there are many */
+	uint64_t yours, others, cpu;	   /* waits below the user's code that came or went; without any; for a cpu */
+	uint64_t still, still_ns;	   /* waits below the user's code that did neither */
+	uint64_t held;			   /* of these: for a lock that nobody got meanwhile */
+	const struct off_cpu_place *alike; /* of these: where most are, when there are many */
 	uint64_t by_kind[WAIT_KINDS];
 	bool thinned;  /* not each wait has its stack */
 	bool in_turns; /* nor was each heard */
 };
 
-static const char *frame_name(const struct view *v, uint32_t frame)
+static const char *frame_name(const struct off_cpu_view *v, uint32_t frame)
 {
 	return samples_frame_name(v->off->samples, frame);
 }
 
 /* A handler may be inlined in what was made to call it. */
-static void find_compiled(const struct samples *s, const struct samples_stack *k, struct place *ret)
+static void find_compiled(const struct samples *s, const struct samples_stack *k, struct off_cpu_place *ret)
 {
 	uint32_t called = UINT32_MAX;
 	for (uint32_t i = 0; i < k->n && ret->frame == UINT32_MAX; i++) {
@@ -110,7 +110,7 @@ static void find_compiled(const struct samples *s, const struct samples_stack *k
 	ret->called = called;
 }
 
-static void find_place(const struct samples *s, uint32_t stack, struct place *ret)
+static void find_place(const struct samples *s, uint32_t stack, struct off_cpu_place *ret)
 {
 	const struct samples_stack *k = &s->stacks.v[stack];
 	ret->frame = ret->caller = ret->called = UINT32_MAX;
@@ -133,7 +133,7 @@ static void find_place(const struct samples *s, uint32_t stack, struct place *re
 
 static int longest_first(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct off_cpu_place *x = a, *y = b;
 	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
 }
 
@@ -152,17 +152,17 @@ static bool gave_way(const struct samples *s, uint32_t stack)
 }
 
 /* Where some got it, it is contended, not held. */
-static bool is_held(const struct place *p)
+static bool is_held(const struct off_cpu_place *p)
 {
 	return p->kind == WAIT_LOCK && p->whole && p->whole_weight == p->weight;
 }
 
-static void add_up(struct view *v)
+static void add_up(struct off_cpu_view *v)
 {
 	const struct samples *s = v->off->samples;
 	struct map_u64 index = { 0 };
 	vec_each(x, &s->list) {
-		struct place p = { .kind = x->kind & (WAIT_WHOLE - 1), .stack = x->stack };
+		struct off_cpu_place p = { .kind = x->kind & (WAIT_WHOLE - 1), .stack = x->stack };
 		if (!p.kind || p.kind >= WAIT_KINDS)
 			p.kind = WAIT_OTHER;
 		if (p.kind == WAIT_CPU) {
@@ -183,7 +183,7 @@ static void add_up(struct view *v)
 			*i = v->places.n;
 			vec_push(&v->places, p);
 		}
-		struct place *place = &v->places.v[*i];
+		struct off_cpu_place *place = &v->places.v[*i];
 		place->weight += x->weight;
 		place->count++;
 		place->whole += (x->kind & WAIT_WHOLE) != 0;
@@ -205,17 +205,17 @@ static void add_up(struct view *v)
 
 /* --- report --- */
 
-static double threads_of(const struct view *v, uint64_t ns)
+static double threads_of(const struct off_cpu_view *v, uint64_t ns)
 {
 	return v->window_ns ? (double)ns / (double)v->window_ns : 0;
 }
 
-static double share(const struct view *v, uint64_t ns)
+static double share(const struct off_cpu_view *v, uint64_t ns)
 {
 	return v->yours ? (double)ns / (double)v->yours : 0;
 }
 
-static const char *finding_of(const struct view *v)
+static const char *finding_of(const struct off_cpu_view *v)
 {
 	const struct sampling_facts *f = &v->off->facts;
 	uint64_t used = f->cpu_ns == UINT64_MAX ? 0 : f->cpu_ns;
@@ -245,7 +245,7 @@ static const char *short_call(const char *name)
 }
 
 /* The call says more than its kind does, but for a sleep and an ordinary lock. */
-static const char *telling_call(const struct view *v, const struct place *p)
+static const char *telling_call(const struct off_cpu_view *v, const struct off_cpu_place *p)
 {
 	if (p->called == UINT32_MAX || p->kind == WAIT_SLEEP || p->kind == WAIT_GC)
 		return NULL;
@@ -255,7 +255,7 @@ static const char *telling_call(const struct view *v, const struct place *p)
 	return ordinary ? NULL : short_call(name);
 }
 
-static void add_place(const struct view *v, const struct place *p, struct rich *text)
+static void add_place(const struct off_cpu_view *v, const struct off_cpu_place *p, struct rich *text)
 {
 	if (p->caller != UINT32_MAX) {
 		rich_code(text, frame_name(v, p->caller));
@@ -275,15 +275,16 @@ static void add_place(const struct view *v, const struct place *p, struct rich *
 
 /* In waits that began or ended while we looked: one that does neither is as a rule a main thread or a loop without
  * work. */
-static uint64_t moving_ns(const struct place *p)
+static uint64_t moving_ns(const struct off_cpu_place *p)
 {
 	return p->weight - p->whole_weight;
 }
 
 /* The story: the most time. But a sleep is meant, as a rule, by a loop that looks after something. */
-static const struct place *top_place(const struct view *v, unsigned kind, const struct place *but)
+static const struct off_cpu_place *top_place(const struct off_cpu_view *v, unsigned kind,
+					     const struct off_cpu_place *but)
 {
-	const struct place *top = NULL;
+	const struct off_cpu_place *top = NULL;
 	double most = 0;
 	vec_each(p, &v->places) {
 		double interest = (double)moving_ns(p) * (p->kind == WAIT_SLEEP ? SLEEP_INTEREST : 1);
@@ -296,12 +297,12 @@ static const struct place *top_place(const struct view *v, unsigned kind, const 
 }
 
 /* kind: of the finding, 0 = any. */
-static void add_top(const struct view *v, unsigned kind, struct rich *text)
+static void add_top(const struct off_cpu_view *v, unsigned kind, struct rich *text)
 {
-	const struct place *top = top_place(v, kind, NULL);
+	const struct off_cpu_place *top = top_place(v, kind, NULL);
 	if (!top)
 		return;
-	const struct place *next = kind ? NULL : top_place(v, 0, top);
+	const struct off_cpu_place *next = kind ? NULL : top_place(v, 0, top);
 	rich_strong(text, "%s", fmt_percent(share(v, moving_ns(top))).s);
 	rich_text(text, " of that is in ");
 	add_place(v, top, text);
@@ -313,9 +314,9 @@ static void add_top(const struct view *v, unsigned kind, struct rich *text)
 }
 
 /* To wait all the time for work, a signal or the clock is ordinary; for a lock it is not. */
-static void add_held(const struct view *v, struct rich *text)
+static void add_held(const struct off_cpu_view *v, struct rich *text)
 {
-	const struct place *most = NULL;
+	const struct off_cpu_place *most = NULL;
 	vec_each(p, &v->places) {
 		if (is_held(p) && (!most || p->whole > most->whole))
 			most = p;
@@ -329,9 +330,9 @@ static void add_held(const struct view *v, struct rich *text)
 }
 
 /* One that waits all the time is a main thread or a loop without work. Many in the same place may be requests. */
-static void add_alike(const struct view *v, struct rich *text)
+static void add_alike(const struct off_cpu_view *v, struct rich *text)
 {
-	const struct place *p = v->alike;
+	const struct off_cpu_place *p = v->alike;
 	if (!p)
 		return;
 	rich_strong(text, "%llu threads waited all the time", (unsigned long long)p->whole);
@@ -344,7 +345,7 @@ static void add_alike(const struct view *v, struct rich *text)
 	rich_text(text, v->yours ? ". " : ".");
 }
 
-static void add_verdict(const struct exam *exam, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, const struct off_cpu_view *v, struct report *report)
 {
 	const char *finding = finding_of(v);
 	bool bad = str_starts(finding, "lock-") || str_eq(finding, "cpu-starved") || str_eq(finding, "gc-waits");
@@ -377,7 +378,7 @@ static void add_verdict(const struct exam *exam, const struct view *v, struct re
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct view *v, struct report *report)
+static void add_figures(const struct off_cpu_view *v, struct report *report)
 {
 	CLEANUP(mem_freep) char *in = mem_printf("in %s, all threads together", fmt_duration_ns(v->window_ns).s);
 	report_figure(report, "Your code waited", V_NS(v->yours), in);
@@ -395,7 +396,7 @@ static bool is_managed(uint8_t kind)
 	return kind == FRAME_CODE || kind == FRAME_FRAMEWORK;
 }
 
-static void add_stack(const struct view *v, uint32_t stack, struct report_row *row)
+static void add_stack(const struct off_cpu_view *v, uint32_t stack, struct report_row *row)
 {
 	const struct samples *s = v->off->samples;
 	CLEANUP(mem_freep) uint32_t *frames = mem_array(s->stacks.v[stack].n, sizeof(*frames));
@@ -408,7 +409,7 @@ static void add_stack(const struct view *v, uint32_t stack, struct report_row *r
 		report_row_line(row, VALUE_CODE, frame_name(v, frames[i]), NULL);
 }
 
-static void add_places(const struct exam *exam, const struct view *v, struct report *report)
+static void add_places(const struct exam *exam, const struct off_cpu_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "Where your code waits");
 	report_column(t, "Method", VALUE_CODE, 0);
@@ -420,7 +421,7 @@ static void add_places(const struct exam *exam, const struct view *v, struct rep
 		report_column(t, "All the time", VALUE_COUNT, 0);
 	size_t rows = (size_t)params_int(exam->params, "rows");
 	for (size_t i = 0; i < v->places.n && i < rows; i++) {
-		const struct place *p = &v->places.v[i];
+		const struct off_cpu_place *p = &v->places.v[i];
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_CODE(frame_name(v, p->frame)),
 							V_TEXT(wait_kind_words((enum wait_kind)p->kind)),
@@ -430,7 +431,7 @@ static void add_places(const struct exam *exam, const struct view *v, struct rep
 	}
 }
 
-static void add_kinds(const struct view *v, struct report *report)
+static void add_kinds(const struct off_cpu_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "By what it waits for");
 	report_column(t, "Waits for", VALUE_TEXT, 0);
@@ -443,7 +444,7 @@ static void add_kinds(const struct view *v, struct report *report)
 	}
 }
 
-static void add_how_by_events(const struct exam *exam, const struct view *v, struct report *report)
+static void add_how_by_events(const struct exam *exam, const struct off_cpu_view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->off->facts;
 	bool handles = exam_runtime_major(exam) >= 9;
@@ -456,7 +457,7 @@ static void add_how_by_events(const struct exam *exam, const struct view *v, str
 	report_how(report, "Left behind", V_TEXT("nothing"), NULL);
 }
 
-static void add_how(const struct exam *exam, const struct view *v, struct report *report)
+static void add_how(const struct exam *exam, const struct off_cpu_view *v, struct report *report)
 {
 	const struct sampling_facts *f = &v->off->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)),
@@ -483,7 +484,7 @@ static void add_how(const struct exam *exam, const struct view *v, struct report
 
 static bool below_your_code(const struct samples *s, const struct sample *x)
 {
-	struct place p;
+	struct off_cpu_place p;
 	find_place(s, x->stack, &p);
 	return p.frame != UINT32_MAX && (x->kind & (WAIT_WHOLE - 1)) != WAIT_CPU;
 }
@@ -501,11 +502,11 @@ static void add_flame(struct exam *exam, const struct off *o, struct report *rep
 				vec_push(&yours.list, *x);
 		}
 	}
-	CLEANUP(hot_freep) struct hot *hot = hot_new(&yours, UINT64_MAX);
+	CLEANUP(sample_summary_freep) struct sample_summary *hot = sample_summary_new(&yours, UINT64_MAX);
 	if (hot->weight)
 		report_flame(report, "Flame graph of the waiting", hot->down, VALUE_NS);
 	CLEANUP(buf_free) struct buf folded = { 0 }, svg = { 0 };
-	hot_folded(hot, 1000, &folded);
+	sample_summary_folded(hot, 1000, &folded);
 	exam_artifact(exam, "folded_stacks.out", folded.data, folded.len);
 	flame_svg(hot->down, "Time waited", VALUE_NS, &svg);
 	exam_artifact(exam, "flamegraph.svg", svg.data, svg.len);
@@ -515,7 +516,7 @@ static void add_flame(struct exam *exam, const struct off *o, struct report *rep
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct off *o = exam->state;
-	struct view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns };
+	struct off_cpu_view v = { .off = o, .window_ns = exam->end_ns - exam->start_ns };
 	v.in_turns = o->facts.listened_ns && o->facts.listened_ns < v.window_ns / 10 * 9;
 	v.thinned = o->facts.period > 1 || v.in_turns;
 	add_up(&v);

@@ -1,6 +1,5 @@
 #include "base/str.h"
-#include "profilers/profiler.h"
-#include <math.h>
+#include "profilers/registry.h"
 
 #define CPU "CPU and waiting"
 #define THREADS "Threads and tasks"
@@ -69,44 +68,6 @@ struct err *profiler_find(const char *name, const struct profiler **ret)
 	return err;
 }
 
-const char *profiler_next(const struct profiler *p, const char *finding)
-{
-	for (size_t i = 0; i < p->n_advice; i++) {
-		if (str_eq(p->advice[i].finding, finding))
-			return p->advice[i].next;
-	}
-	return NULL;
-}
-
-const struct param *profiler_param(const struct profiler *p, const char *key)
-{
-	for (size_t i = 0; i < p->n_params; i++) {
-		if (str_eq(p->params[i].key, key))
-			return &p->params[i];
-	}
-	return NULL;
-}
-
-struct err *profiler_check_way(const struct profiler *p, enum way way)
-{
-	if (way == WAY_AUTO)
-		return NULL;
-	CLEANUP(buf_free) struct buf known = { 0 };
-	for (const enum way *w = p->ways; *w; w++) {
-		if (*w == way)
-			return NULL;
-		buf_printf(&known, "%s%s", !known.len ? "" : w[1] ? ", " : " or ", way_name(*w));
-	}
-	return err_new(ERR_USAGE, "%s works by %s, not by '%s'", p->id, buf_cstr(&known), way_name(way));
-}
-
-const struct param *profiler_duration(const struct profiler *p)
-{
-	const struct param *duration = profiler_param(p, "duration");
-	duration = duration ? duration : profiler_param(p, "duration_seconds");
-	return duration && str_eq(duration->unit, "s") ? duration : NULL;
-}
-
 void profiler_json(struct jsonw *w, const struct profiler *p)
 {
 	jsonw_str(w, "uuid", p->uuid);
@@ -121,21 +82,5 @@ void profiler_json(struct jsonw *w, const struct profiler *p)
 	jsonw_array(w, "ways");
 	for (const enum way *way = p->ways; *way; way++)
 		jsonw_str(w, NULL, way_name(*way));
-	jsonw_array_end(w);
-}
-
-void param_json(struct jsonw *w, const struct param *p)
-{
-	bool number = p->type == PARAM_INT || p->type == PARAM_FLOAT;
-	jsonw_str(w, "key", p->key);
-	jsonw_str(w, "name", p->name);
-	jsonw_str(w, "description", p->description ? p->description : "");
-	jsonw_str(w, "unit", p->unit);
-	/* What is no number is not measured: null. */
-	jsonw_num(w, "min", number ? p->min : NAN);
-	jsonw_num(w, "max", number ? p->max : NAN);
-	jsonw_array(w, "choices");
-	for (const char *const *c = p->choices; c && *c; c++)
-		jsonw_str(w, NULL, *c);
 	jsonw_array_end(w);
 }

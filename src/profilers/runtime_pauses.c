@@ -6,9 +6,9 @@
 #include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "model/dist.h"
-#include "profilers/events.h"
+#include "exam/events.h"
 #include "profilers/gc_log.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include <stdlib.h>
 
 #define NS_PER_MS 1000000ull
@@ -130,15 +130,15 @@ static void causes_free(struct causes *causes)
 	vec_free(causes);
 }
 
-struct view {
+struct pauses_view {
 	uint64_t count, sum_ns, max_ns, window_ns;
 	double share;
 	bool slow_stop; /* the stopping, not the work, takes most of the time */
 };
 
-static struct view view_of(const struct pauses *p, const struct exam *exam)
+static struct pauses_view view_of(const struct pauses *p, const struct exam *exam)
 {
-	struct view v = {
+	struct pauses_view v = {
 		.count = dist_count(p->lengths),
 		.sum_ns = dist_sum(p->lengths),
 		.max_ns = dist_max(p->lengths),
@@ -149,7 +149,7 @@ static struct view view_of(const struct pauses *p, const struct exam *exam)
 	return v;
 }
 
-static const char *finding_of(const struct view *v, const struct causes *causes)
+static const char *finding_of(const struct pauses_view *v, const struct causes *causes)
 {
 	if (!v->count || !causes->n)
 		return "no-pause";
@@ -167,15 +167,15 @@ static const char *finding_of(const struct view *v, const struct causes *causes)
 	return top->full ? "frequent-full-pauses" : "frequent-pauses";
 }
 
-static enum report_health health_of(const struct view *v, const char *finding)
+static enum report_health health_of(const struct pauses_view *v, const char *finding)
 {
 	if (str_eq(finding, "no-pause") || str_eq(finding, "nothing-found"))
 		return REPORT_OK;
 	return v->max_ns >= VERY_LONG_NS || v->share >= SHARE_VERY_MUCH ? REPORT_BAD : REPORT_WARN;
 }
 
-static void add_verdict(const struct exam *exam, struct pauses *p, const struct view *v, const struct causes *causes,
-			struct report *report)
+static void add_verdict(const struct exam *exam, struct pauses *p, const struct pauses_view *v,
+			const struct causes *causes, struct report *report)
 {
 	const char *finding = finding_of(v, causes);
 	enum report_health health = health_of(v, finding);
@@ -210,7 +210,7 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(struct pauses *p, const struct view *v, struct report *report)
+static void add_figures(struct pauses *p, const struct pauses_view *v, struct report *report)
 {
 	CLEANUP(mem_freep) char *rate = mem_printf("%s", fmt_rate((double)v->count * 1e9 / (double)v->window_ns).s);
 	report_figure(report, "Pauses", V_COUNT(v->count), rate);
@@ -224,7 +224,7 @@ static void add_figures(struct pauses *p, const struct view *v, struct report *r
 	report_figure(report, "Longest", V_NS(v->max_ns), stop);
 }
 
-static void add_causes(const struct view *v, const struct causes *causes, struct report *report)
+static void add_causes(const struct pauses_view *v, const struct causes *causes, struct report *report)
 {
 	struct report_table *t = report_table(report, "What for");
 	report_column(t, "Reason", VALUE_TEXT, 0);
@@ -276,7 +276,7 @@ static void add_worst(const struct pauses *p, const struct exam *exam, struct re
 	vec_free(&sorted);
 }
 
-static void add_pictures(struct pauses *p, const struct exam *exam, const struct view *v, struct report *report)
+static void add_pictures(struct pauses *p, const struct exam *exam, const struct pauses_view *v, struct report *report)
 {
 	struct report_chart *chart = report_chart(report, "When", VALUE_NS, v->window_ns);
 	/* Only the longest where there are more than a picture can show. */
@@ -318,7 +318,7 @@ static void add_how(const struct pauses *p, struct report *report)
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	struct pauses *p = exam->state;
-	struct view v = view_of(p, exam);
+	struct pauses_view v = view_of(p, exam);
 	struct causes causes = { 0 };
 	find_causes(p, &causes);
 	add_verdict(exam, p, &v, &causes, report);

@@ -3,8 +3,8 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/chains.h"
-#include "profilers/profiler.h"
+#include "threads/async_chains.h"
+#include "exam/profiler.h"
 
 #define FIRST "tasks"
 #define SECOND "tasks-2"
@@ -13,27 +13,27 @@
 #define MANY 10		     /* alike, unmoved, and waiting for somebody in the process: that is no coincidence */
 
 struct stuck {
-	struct chains *chains[2];
-	struct look_facts facts[2];
+	struct async_chains *chains[2];
+	struct image_exam_facts facts[2];
 	size_t looks;
 };
 
-static struct look_part part(const char *name, struct chains **chains)
+static struct image_exam_part part(const char *name, struct async_chains **chains)
 {
-	return (struct look_part){ .name = name,
-				   .version = CHAINS_VERSION,
-				   .heap = true,
-				   .drain = chains_drain,
-				   .take = chains_take,
-				   .user = chains };
+	return (struct image_exam_part){ .name = name,
+					 .version = ASYNC_CHAINS_VERSION,
+					 .heap = true,
+					 .drain = async_chains_drain,
+					 .take = async_chains_take,
+					 .user = chains };
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
-	struct look_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
-	parts[0].drain = chains_drain_brief;
-	struct err *err = exam_look_twice(exam, parts, &k->looks);
+	struct image_exam_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
+	parts[0].drain = async_chains_drain_brief;
+	struct err *err = exam_image_twice(exam, parts, &k->looks);
 	for (size_t i = 0; i < k->looks; i++)
 		k->facts[i] = parts[i].facts;
 	return err;
@@ -42,24 +42,24 @@ static struct err *run(struct exam *exam)
 /* ---- what is stuck ---- */
 
 struct judged {
-	const struct chains *c;
+	const struct async_chains *c;
 	struct map_u64 before; /* marks of the first look */
 	bool twice;
 	uint64_t own, unmoved; /* operations of the user's own code */
 	uint64_t until_cancelled;
-	const struct chain *worst;
+	const struct async_chain *worst;
 	uint32_t worst_unmoved;
-	const struct chain *most; /* of those that moved */
+	const struct async_chain *most; /* of those that moved */
 };
 
-static uint32_t unmoved(const struct judged *j, const struct chain *c)
+static uint32_t unmoved(const struct judged *j, const struct async_chain *c)
 {
-	return j->twice ? chain_unmoved(j->c, c, &j->before) : 0;
+	return j->twice ? async_chain_unmoved(j->c, c, &j->before) : 0;
 }
 
 /* Somebody in the process must act: not the clock, not the other end of a connection. Of those that nobody can end any
  * more one is enough. */
-static unsigned suspicion(const struct chain *c)
+static unsigned suspicion(const struct async_chain *c)
 {
 	if (c->gone)
 		return 2;
@@ -67,9 +67,9 @@ static unsigned suspicion(const struct chain *c)
 }
 
 /* Task.Delay(-1, token): a program waits so for its end, which is nothing to tell of; many that do are. */
-static bool waits_for_cancel(const struct chain *c)
+static bool waits_for_cancel(const struct async_chain *c)
 {
-	return c->awaits == AWAITS_TIMER && c->longest_ms == CHAIN_ENDLESS && c->count == 1;
+	return c->awaits == AWAITS_TIMER && c->longest_ms == ASYNC_CHAIN_ENDLESS && c->count == 1;
 }
 
 static void judge(const struct stuck *k, struct judged *j)
@@ -79,7 +79,7 @@ static void judge(const struct stuck *k, struct judged *j)
 		map_u64_put(&j->before, k->chains[0]->marks.v[i], NULL);
 	vec_each(c, &j->c->v) {
 		uint32_t n = unmoved(j, c);
-		if (!chain_is_own(j->c, c))
+		if (!async_chain_is_own(j->c, c))
 			continue;
 		j->own += c->count;
 		j->unmoved += n;
@@ -99,12 +99,12 @@ static void judge(const struct stuck *k, struct judged *j)
 	}
 }
 
-static const struct chain_step *step_at(const struct chains *c, const struct chain *chain, uint32_t i)
+static const struct async_chain_step *step_at(const struct async_chains *c, const struct async_chain *chain, uint32_t i)
 {
 	return &c->steps.v[chain->first + i];
 }
 
-static const char *step_name(const struct chains *c, const struct chain *chain, uint32_t i)
+static const char *step_name(const struct async_chains *c, const struct async_chain *chain, uint32_t i)
 {
 	return c->methods.v[step_at(c, chain, i)->method].name;
 }
@@ -113,19 +113,19 @@ static const char *step_name(const struct chains *c, const struct chain *chain, 
 
 /* It has awaited before and now waits for a semaphore that somebody has taken: perhaps with another one in its hands.
  */
-static bool may_hold_another(const struct judged *j, const struct chain *c)
+static bool may_hold_another(const struct judged *j, const struct async_chain *c)
 {
-	return c->awaits == AWAITS_SEMAPHORE && c->taken && *c->what && unmoved(j, c) && chain_is_own(j->c, c) &&
-	       step_at(j->c, c, chain_site(j->c, c))->await > 0;
+	return c->awaits == AWAITS_SEMAPHORE && c->taken && *c->what && unmoved(j, c) && async_chain_is_own(j->c, c) &&
+	       step_at(j->c, c, async_chain_site(j->c, c))->await > 0;
 }
 
 /* Is one of the method that waits there further on by now, at something else than a semaphore? Then it has it, and will
  * give it back. */
-static bool somebody_has(const struct judged *j, const struct chain *waits)
+static bool somebody_has(const struct judged *j, const struct async_chain *waits)
 {
-	const struct chain_step *at = step_at(j->c, waits, chain_site(j->c, waits));
+	const struct async_chain_step *at = step_at(j->c, waits, async_chain_site(j->c, waits));
 	for (size_t k = 0; k < MIN(j->c->v.n, (size_t)CHAINS_SEARCHED); k++) {
-		const struct chain *c = &j->c->v.v[k];
+		const struct async_chain *c = &j->c->v.v[k];
 		for (uint32_t i = 0; c->awaits != AWAITS_SEMAPHORE && i < c->n; i++)
 			if (step_at(j->c, c, i)->method == at->method && step_at(j->c, c, i)->await > at->await)
 				return true;
@@ -144,7 +144,7 @@ static bool somebody_has_any(const struct judged *j, const char *what)
 }
 
 /* Two operations, each far enough to have a semaphore and waiting for another one. */
-static bool find_circle(const struct judged *j, const struct chain *ret[2])
+static bool find_circle(const struct judged *j, const struct async_chain *ret[2])
 {
 	size_t looked = 0;
 	ret[0] = NULL;
@@ -162,9 +162,9 @@ static bool find_circle(const struct judged *j, const struct chain *ret[2])
 	return false;
 }
 
-static void say_party(struct rich *v, const struct judged *j, const struct chain *c)
+static void say_party(struct rich *v, const struct judged *j, const struct async_chain *c)
 {
-	uint32_t site = chain_site(j->c, c);
+	uint32_t site = async_chain_site(j->c, c);
 	const char *line = step_at(j->c, c, site)->line;
 	rich_code(v, step_name(j->c, c, site));
 	rich_text(v, " waits for ");
@@ -173,7 +173,7 @@ static void say_party(struct rich *v, const struct judged *j, const struct chain
 		rich_text(v, " (%s)", line);
 }
 
-static void say_circle(struct rich *v, const struct judged *j, const struct chain *const pair[2])
+static void say_circle(struct rich *v, const struct judged *j, const struct async_chain *const pair[2])
 {
 	rich_strong(v, "Probably a deadlock of async methods: ");
 	say_party(v, j, pair[0]);
@@ -191,11 +191,11 @@ static uint64_t between_ns(const struct stuck *k)
 
 static void say_worst(struct rich *v, const struct stuck *k, const struct judged *j)
 {
-	const struct chain *w = j->worst;
-	uint32_t start = chain_start(j->c, w), site = chain_site(j->c, w), between = site - start;
+	const struct async_chain *w = j->worst;
+	uint32_t start = async_chain_start(j->c, w), site = async_chain_site(j->c, w), between = site - start;
 	const char *line = step_at(j->c, w, site)->line;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
-	chain_awaits_words(w, &awaits);
+	async_chain_awaits_words(w, &awaits);
 	rich_strong(v, "%s", fmt_plural(j->worst_unmoved, "async operation", "async operations").s);
 	if (j->twice)
 		rich_text(v, " did not move for %s: ", fmt_duration_ns(between_ns(k)).s);
@@ -219,7 +219,7 @@ static void say_worst(struct rich *v, const struct stuck *k, const struct judged
 
 static const char *finding_of(const struct judged *j, bool circle)
 {
-	const struct chain *w = j->worst;
+	const struct async_chain *w = j->worst;
 	if (circle)
 		return "deadlock-likely";
 	if (!w)
@@ -253,15 +253,15 @@ static void say_nothing(struct rich *v, const struct judged *j)
 	if (!j->most || j->most->count < 2)
 		return;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
-	chain_awaits_words(j->most, &awaits);
+	async_chain_awaits_words(j->most, &awaits);
 	rich_text(v, " %u of them are in ", j->most->count);
-	rich_code(v, step_name(j->c, j->most, chain_site(j->c, j->most)));
+	rich_code(v, step_name(j->c, j->most, async_chain_site(j->c, j->most)));
 	rich_text(v, ", awaiting %s.", buf_cstr(&awaits));
 }
 
 static void add_verdict(struct exam *exam, struct report *report, const struct stuck *k, const struct judged *j)
 {
-	const struct chain *pair[2];
+	const struct async_chain *pair[2];
 	bool circle = j->twice && find_circle(j, pair);
 	const char *finding = finding_of(j, circle);
 	bool bad = circle || (j->worst && suspicion(j->worst) && !str_eq(finding, "waiting"));
@@ -285,10 +285,10 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 
 /* ---- tables ---- */
 
-static void add_lines(const struct chains *c, const struct chain *chain, struct report_row *row)
+static void add_lines(const struct async_chains *c, const struct async_chain *chain, struct report_row *row)
 {
-	for (uint32_t i = chain_start(c, chain); i < chain->n; i++) {
-		const struct chain_step *step = &c->steps.v[chain->first + i];
+	for (uint32_t i = async_chain_start(c, chain); i < chain->n; i++) {
+		const struct async_chain_step *step = &c->steps.v[chain->first + i];
 		CLEANUP(buf_free) struct buf right = { 0 };
 		if (step->times > 1)
 			buf_printf(&right, step->any ? "the first of %u; " : "%u of them together; ", step->times);
@@ -300,15 +300,15 @@ static void add_lines(const struct chains *c, const struct chain *chain, struct 
 	}
 }
 
-struct ranked {
-	const struct chain *chain;
+struct tasks_ranked {
+	const struct async_chain *chain;
 	uint32_t unmoved;
 };
 
 /* What stands, before what moves; then the oldest first. */
 static int by_age(const void *a, const void *b)
 {
-	const struct ranked *x = a, *y = b;
+	const struct tasks_ranked *x = a, *y = b;
 	if (!x->unmoved != !y->unmoved)
 		return x->unmoved ? -1 : 1;
 	if (x->chain->age != y->chain->age)
@@ -318,24 +318,24 @@ static int by_age(const void *a, const void *b)
 	return x->chain < y->chain ? -1 : x->chain > y->chain;
 }
 
-static void add_chain(struct report_table *table, const struct judged *j, const struct ranked *r)
+static void add_chain(struct report_table *table, const struct judged *j, const struct tasks_ranked *r)
 {
-	const struct chain *c = r->chain;
+	const struct async_chain *c = r->chain;
 	CLEANUP(buf_free) struct buf awaits = { 0 };
-	chain_awaits_brief(c, &awaits);
+	async_chain_awaits_brief(c, &awaits);
 	struct value cells[] = { V_COUNT(c->count), j->twice ? V_COUNT(r->unmoved) : V_NONE,
-				 c->age ? V_COUNT(c->age - 1) : V_NONE, V_CODE(step_name(j->c, c, chain_site(j->c, c))),
-				 V_TEXT(buf_cstr(&awaits)) };
+				 c->age ? V_COUNT(c->age - 1) : V_NONE,
+				 V_CODE(step_name(j->c, c, async_chain_site(j->c, c))), V_TEXT(buf_cstr(&awaits)) };
 	add_lines(j->c, c, report_row(table, cells));
 }
 
 static void add_chains(struct report *report, const struct judged *j)
 {
-	VEC(struct ranked) own = { 0 };
+	VEC(struct tasks_ranked) own = { 0 };
 	uint64_t others = 0;
 	vec_each(c, &j->c->v) {
-		if (chain_is_own(j->c, c))
-			vec_push(&own, ((struct ranked){ c, unmoved(j, c) }));
+		if (async_chain_is_own(j->c, c))
+			vec_push(&own, ((struct tasks_ranked){ c, unmoved(j, c) }));
 		else
 			others += c->count;
 	}
@@ -357,7 +357,7 @@ static void add_chains(struct report *report, const struct judged *j)
 	vec_free(&own);
 }
 
-static void add_methods(struct report *report, const struct chains *c)
+static void add_methods(struct report *report, const struct async_chains *c)
 {
 	struct report_table *table = NULL;
 	vec_each(m, &c->methods) {
@@ -380,7 +380,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	add_verdict(exam, report, k, &j);
 	add_chains(report, &j);
 	add_methods(report, j.c);
-	look_how(report, k->facts, k->looks);
+	image_exam_how(report, k->facts, k->looks);
 	report_how(report, "Objects looked at", V_COUNT(j.c->objects), NULL);
 	if (j.c->lost_bytes)
 		report_how(report, "Not readable", V_BYTES(j.c->lost_bytes),
@@ -394,8 +394,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 static void free_state(void *state)
 {
 	struct stuck *k = state;
-	chains_free(k->chains[0]);
-	chains_free(k->chains[1]);
+	async_chains_free(k->chains[0]);
+	async_chains_free(k->chains[1]);
 	mem_free(k);
 }
 

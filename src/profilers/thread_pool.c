@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
-#include "profilers/seen.h"
+#include "exam/profiler.h"
+#include "threads/thread_snapshot.h"
 #include "target/threads.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -243,7 +243,7 @@ static void pool_free(void *state)
 	vec_free(&p->items);
 	vec_free(&p->workers);
 	vec_free(&p->seen);
-	seen_free(p->in_memory);
+	thread_snapshot_free(p->in_memory);
 	map_u64_free(&p->by_id);
 	map_u64_free(&p->looked);
 	dist_free(p->waits);
@@ -291,19 +291,19 @@ static void describe_streams(struct pool *p)
 static void look_into_memory(struct pool *p)
 {
 	struct exam *exam = p->exam;
-	struct look_part part = { .name = "workers",
-				  .version = SEEN_VERSION,
-				  .beside = true,
-				  .drain = seen_drain,
-				  .take = seen_take,
-				  .user = &p->in_memory };
-	if (exam->replay ? !exam_look_again(exam, 0, part.name) : !p->looks || exam->cancelled || exam->partial)
+	struct image_exam_part part = { .name = "workers",
+					.version = THREAD_SNAPSHOT_VERSION,
+					.beside = true,
+					.drain = thread_snapshot_drain,
+					.take = thread_snapshot_take,
+					.user = &p->in_memory };
+	if (exam->replay ? !exam_image_again(exam, 0, part.name) : !p->looks || exam->cancelled || exam->partial)
 		return;
 	char *fix = NULL;
-	struct err *err = exam->replay ? NULL : exam_look_check(exam, &fix);
+	struct err *err = exam->replay ? NULL : exam_image_check(exam, &fix);
 	mem_free(fix);
 	if (!err)
-		err = exam_look(exam, &part);
+		err = exam_image(exam, &part);
 	if (err)
 		exam_log(exam, "no look into memory: %s", err_text(err));
 	err_free(err);

@@ -5,11 +5,11 @@
 #include "base/vec.h"
 #include "model/dist.h"
 #include "model/timeline.h"
-#include "profilers/events.h"
-#include "profilers/look.h"
-#include "profilers/cpu_budget.h"
-#include "profilers/stacks.h"
-#include "profilers/thread_names.h"
+#include "exam/events.h"
+#include "exam/image_exam.h"
+#include "exam/cpu_budget.h"
+#include "exam/stacks.h"
+#include "exam/thread_names.h"
 #include "report/report.h"
 
 /* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds
@@ -34,7 +34,7 @@ struct pool_seen {
 	bool managed; /* in managed code, not in a call that waits or leaves it */
 };
 
-struct seen;
+struct thread_snapshot;
 
 struct pool {
 	struct exam *exam;
@@ -71,8 +71,8 @@ struct pool {
 	VEC(struct pool_seen) seen;
 
 	/* One look into memory after that, where it is open: what the workers wait for. */
-	struct seen *in_memory; /* NULL = none */
-	struct look_facts in_memory_facts;
+	struct thread_snapshot *in_memory; /* NULL = none */
+	struct image_exam_facts in_memory_facts;
 
 	struct stacks *stacks;
 	struct methods *methods;

@@ -3,7 +3,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include "profilers/thread_pool.h"
 #include <stdlib.h>
 #include <string.h>
@@ -20,43 +20,52 @@
 #define IDLE_CORES 0.1 /* of all: who uses less does not compute, not even in native calls */
 
 /* What a worker is at, in the order of what explains most. */
-enum doing { DOING_TASK, DOING_SLEEP, DOING_IO, DOING_LOCK, DOING_SIGNAL, DOING_NATIVE, DOING_WORK, DOING_COUNT };
-
-static const char *const doing_words[DOING_COUNT] = {
-	[DOING_TASK] = "waits for a task",
-	[DOING_SLEEP] = "sleeps",
-	[DOING_IO] = "waits for I/O",
-	[DOING_LOCK] = "waits for a lock",
-	[DOING_SIGNAL] = "waits for a signal",
-	[DOING_NATIVE] = "is in a lock or native call",
-	[DOING_WORK] = "runs",
+enum worker_state {
+	WORKER_TASK,
+	WORKER_SLEEP,
+	WORKER_IO,
+	WORKER_LOCK,
+	WORKER_SIGNAL,
+	WORKER_NATIVE,
+	WORKER_WORK,
+	WORKER_COUNT
 };
-static const char *const doing_advice[DOING_COUNT] = {
-	[DOING_TASK] = "Await that task instead of blocking on it (.Result, .Wait(), GetAwaiter().GetResult()): its "
-		       "continuation needs a worker too, and there is none left. Until then, ThreadPool.SetMinThreads "
-		       "buys time.",
-	[DOING_SLEEP] =
+
+static const char *const worker_words[WORKER_COUNT] = {
+	[WORKER_TASK] = "waits for a task",
+	[WORKER_SLEEP] = "sleeps",
+	[WORKER_IO] = "waits for I/O",
+	[WORKER_LOCK] = "waits for a lock",
+	[WORKER_SIGNAL] = "waits for a signal",
+	[WORKER_NATIVE] = "is in a lock or native call",
+	[WORKER_WORK] = "runs",
+};
+static const char *const worker_advice[WORKER_COUNT] = {
+	[WORKER_TASK] = "Await that task instead of blocking on it (.Result, .Wait(), GetAwaiter().GetResult()): its "
+			"continuation needs a worker too, and there is none left. Until then, ThreadPool.SetMinThreads "
+			"buys time.",
+	[WORKER_SLEEP] =
 		"Use await Task.Delay instead of Thread.Sleep in pool work, or give the sleeper a thread of its own.",
-	[DOING_IO] =
+	[WORKER_IO] =
 		"Use the asynchronous form of that call (ReadAsync, SendAsync ...) and await it, or move it to threads "
 		"of its own.",
-	[DOING_NATIVE] =
+	[WORKER_NATIVE] =
 		"Look at that call: it waits for a lock (run lock-contention), or is native code that blocks or "
 		"computes.",
-	[DOING_LOCK] = "Run lock-contention to see who has the lock; hold it shorter.",
-	[DOING_SIGNAL] =
+	[WORKER_LOCK] = "Run lock-contention to see who has the lock; hold it shorter.",
+	[WORKER_SIGNAL] =
 		"Await an asynchronous signal instead (SemaphoreSlim.WaitAsync, a TaskCompletionSource, a Channel), "
 		"or give the waiter a thread of its own.",
 };
 
-struct activity {
+struct worker_site {
 	const char *method;
-	enum doing doing;
+	enum worker_state state;
 	uint32_t stack;
 	uint64_t seen;
 };
 
-struct view {
+struct pool_view {
 	uint64_t window_ns, p50, p95, pending;
 	double cores;		   /* used; negative = not known */
 	uint64_t busy, idle;	   /* workers, all looks together */
@@ -65,9 +74,9 @@ struct view {
 	uint32_t crowd; /* blocked workers, when they are many */
 	bool late, stalled, frozen, estimated;
 	struct {
-		struct activity *v;
+		struct worker_site *v;
 		size_t n, cap;
-	} activities; /* most first */
+	} sites; /* most first */
 };
 
 /* --- what workers do --- */
@@ -81,7 +90,7 @@ static bool starts_any(const char *name, const char *const *prefixes)
 	return false;
 }
 
-static enum doing doing_of_frame(const char *name)
+static enum worker_state worker_state_of_frame(const char *name)
 {
 	static const char *const io[] = { "System.Net.",     "System.IO.",   "Interop.Sys.",	   "Interop.OpenSsl",
 					  "Microsoft.Data.", "System.Data.", "System.ConsolePal.", NULL };
@@ -100,13 +109,13 @@ static enum doing doing_of_frame(const char *name)
 	bool task = str_starts(name, "System.Threading.Tasks.Task") &&
 		    (strstr(name, "Wait") || strstr(name, "GetResultCore"));
 	if (task || str_starts(name, "System.Runtime.CompilerServices.TaskAwaiter"))
-		return DOING_TASK;
+		return WORKER_TASK;
 	if (str_starts(name, "System.Threading.Thread.Sleep"))
-		return DOING_SLEEP;
-	return starts_any(name, io)	  ? DOING_IO
-	       : starts_any(name, lock)	  ? DOING_LOCK
-	       : starts_any(name, signal) ? DOING_SIGNAL
-					  : DOING_COUNT;
+		return WORKER_SLEEP;
+	return starts_any(name, io)	  ? WORKER_IO
+	       : starts_any(name, lock)	  ? WORKER_LOCK
+	       : starts_any(name, signal) ? WORKER_SIGNAL
+					  : WORKER_COUNT;
 }
 
 /* Calls that do nothing but wait. A thread in one is blocked, whatever the runtime noted about its mode: that may still
@@ -123,20 +132,20 @@ static bool only_waits(const char *name)
 }
 
 /* From the leaf up to the user's own code: what explains most. */
-static enum doing doing_of(struct pool *p, const struct pool_seen *seen)
+static enum worker_state worker_state_of(struct pool *p, const struct pool_seen *seen)
 {
-	enum doing best = DOING_COUNT;
+	enum worker_state best = WORKER_COUNT;
 	bool blocked = !seen->managed;
 	for (size_t i = 0; i < stacks_depth(p->stacks, seen->stack); i++) {
 		struct stack_frame f = stacks_frame(p->stacks, p->methods, seen->stack, i);
 		if (!f.framework)
 			break;
 		blocked |= i == 0 && only_waits(f.name);
-		best = MIN(best, doing_of_frame(f.name));
+		best = MIN(best, worker_state_of_frame(f.name));
 	}
 	if (!blocked)
-		return DOING_WORK;
-	return best == DOING_COUNT ? DOING_NATIVE : best;
+		return WORKER_WORK;
+	return best == WORKER_COUNT ? WORKER_NATIVE : best;
 }
 
 /* A thread of the pool; *ret_busy when it is at a work item. */
@@ -155,31 +164,31 @@ static bool is_worker(struct pool *p, uint32_t stack, bool *ret_busy)
 
 static int most_seen_first(const void *a, const void *b)
 {
-	const struct activity *x = a, *y = b;
+	const struct worker_site *x = a, *y = b;
 	return x->seen < y->seen ? 1 : x->seen > y->seen ? -1 : 0;
 }
 
-static void add_activity(struct pool *p, struct view *v, const struct pool_seen *seen)
+static void add_activity(struct pool *p, struct pool_view *v, const struct pool_seen *seen)
 {
 	size_t site = stacks_site(p->stacks, p->methods, seen->stack);
-	struct activity now = { .method = stacks_frame(p->stacks, p->methods, seen->stack, site).name,
-				.doing = doing_of(p, seen),
-				.stack = seen->stack,
-				.seen = 1 };
-	v->blocked += now.doing != DOING_WORK;
-	v->perhaps += now.doing == DOING_NATIVE;
-	vec_each(a, &v->activities) {
-		if (str_eq(a->method, now.method) && a->doing == now.doing) {
+	struct worker_site now = { .method = stacks_frame(p->stacks, p->methods, seen->stack, site).name,
+				   .state = worker_state_of(p, seen),
+				   .stack = seen->stack,
+				   .seen = 1 };
+	v->blocked += now.state != WORKER_WORK;
+	v->perhaps += now.state == WORKER_NATIVE;
+	vec_each(a, &v->sites) {
+		if (str_eq(a->method, now.method) && a->state == now.state) {
 			a->seen++;
 			return;
 		}
 	}
-	vec_push(&v->activities, now);
+	vec_push(&v->sites, now);
 }
 
-static void view_init(struct view *v, const struct exam *exam, struct pool *p)
+static void view_init(struct pool_view *v, const struct exam *exam, struct pool *p)
 {
-	*v = (struct view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
+	*v = (struct pool_view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
 	v->p50 = dist_quantile(p->waits, 0.5);
 	v->p95 = dist_quantile(p->waits, 0.95);
 	v->estimated = events_in_bursts(&p->streams[POOL_QUEUE], exam);
@@ -202,7 +211,7 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 		if (busy)
 			add_activity(p, v, seen);
 	}
-	vec_sort(&v->activities, most_seen_first);
+	vec_sort(&v->sites, most_seen_first);
 	const struct pool_item *oldest = pool_oldest(p);
 	v->late = v->p95 >= POOL_LATE_NS && p->late >= LATE_LEAST;
 	v->stalled = oldest && exam->end_ns > oldest->queued_ns + STALLED_NS &&
@@ -215,7 +224,7 @@ static void view_init(struct view *v, const struct exam *exam, struct pool *p)
 }
 
 /* Do the workers wait rather than compute? */
-static bool mostly_blocked(const struct pool *p, const struct view *v)
+static bool mostly_blocked(const struct pool *p, const struct pool_view *v)
 {
 	if (!v->busy)
 		return p->injected > 0;
@@ -226,7 +235,7 @@ static bool mostly_blocked(const struct pool *p, const struct view *v)
 
 /* --- verdict --- */
 
-static const char *finding_of(const struct pool *p, const struct view *v)
+static const char *finding_of(const struct pool *p, const struct pool_view *v)
 {
 	if (!v->late && !v->stalled)
 		return v->frozen ? "workers-blocked" : v->crowd ? "many-blocked" : "nothing-found";
@@ -234,7 +243,7 @@ static const char *finding_of(const struct pool *p, const struct view *v)
 }
 
 /* More than the pool would have by itself: it has grown for them. */
-static void say_crowd(const struct pool *p, const struct view *v, struct rich *text)
+static void say_crowd(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	rich_strong(text, "%u workers of the pool are blocked", v->crowd);
 	rich_text(text, ": ");
@@ -243,7 +252,7 @@ static void say_crowd(const struct pool *p, const struct view *v, struct rich *t
 		  fmt_duration_ns(v->p95).s);
 }
 
-static void say_fine(const struct pool *p, const struct view *v, struct rich *text)
+static void say_fine(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
 	if (!p->dequeued && !p->enqueued) {
@@ -257,19 +266,19 @@ static void say_fine(const struct pool *p, const struct view *v, struct rich *te
 			  fmt_plural(p->injected, "thread", "threads").s);
 }
 
-static void say_workers(const struct pool *p, const struct view *v, struct rich *text)
+static void say_workers(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
-	if (v->activities.n) {
-		const struct activity *top = &v->activities.v[0];
+	if (v->sites.n) {
+		const struct worker_site *top = &v->sites.v[0];
 		double share = (double)top->seen / (double)v->busy;
 		rich_text(text, share > 0.995 ? " All workers" : " %s of the workers at work", fmt_percent(share).s);
 		rich_text(text, " %s in ",
-			  top->doing == DOING_WORK     ? "run"
-			  : top->doing == DOING_NATIVE ? "are"
-						       : "are blocked");
+			  top->state == WORKER_WORK	? "run"
+			  : top->state == WORKER_NATIVE ? "are"
+							: "are blocked");
 		rich_code(text, top->method);
-		if (top->doing != DOING_WORK)
-			rich_text(text, " (%s)", doing_words[top->doing]);
+		if (top->state != WORKER_WORK)
+			rich_text(text, " (%s)", worker_words[top->state]);
 		rich_text(text, ".");
 	}
 	if (p->injected && p->started)
@@ -277,17 +286,17 @@ static void say_workers(const struct pool *p, const struct view *v, struct rich 
 			  v->pending ? " and did not catch up" : "");
 }
 
-static void say_frozen(const struct view *v, struct rich *text)
+static void say_frozen(const struct pool_view *v, struct rich *text)
 {
 	rich_strong(text, "No work item ran in %s", fmt_duration_ns(v->window_ns).s);
 	rich_text(text, ": all %s of the pool are blocked, most in ",
 		  fmt_plural(v->busy / v->looks, "worker", "workers").s);
-	rich_code(text, v->activities.v[0].method);
+	rich_code(text, v->sites.v[0].method);
 	rich_text(text, " (%s). Whether work waits behind them the runtime does not say until a worker is free.",
-		  doing_words[v->activities.v[0].doing]);
+		  worker_words[v->sites.v[0].state]);
 }
 
-static void add_verdict(const struct exam *exam, const struct pool *p, const struct view *v, struct report *report)
+static void add_verdict(const struct exam *exam, const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	const char *finding = finding_of(p, v);
 	bool fine = str_eq(finding, "nothing-found"), starving = str_eq(finding, "starvation");
@@ -326,12 +335,12 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			  fmt_number(v->cores).s, cpu_budget_words(&p->budget).s);
 	rich_text(text, ".");
 	say_workers(p, v, text);
-	enum doing doing = v->activities.n ? v->activities.v[0].doing : DOING_WORK;
-	const char *next = starving || doing == DOING_NATIVE ? doing_advice[doing] : NULL;
+	enum worker_state state = v->sites.n ? v->sites.v[0].state : WORKER_WORK;
+	const char *next = starving || state == WORKER_NATIVE ? worker_advice[state] : NULL;
 	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
 }
 
-static void add_figures(const struct pool *p, const struct view *v, struct report *report)
+static void add_figures(const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	bool any = dist_count(p->waits) > 0;
 	CLEANUP(mem_freep) char *p95 = mem_printf("p95 %s", fmt_duration_ns(v->p95).s);
@@ -358,7 +367,7 @@ static void add_figures(const struct pool *p, const struct view *v, struct repor
 
 /* --- tables and pictures --- */
 
-static void add_activities(struct pool *p, const struct view *v, struct report *report)
+static void add_activities(struct pool *p, const struct pool_view *v, struct report *report)
 {
 	struct report_table *t = report_table(report, "What the workers do");
 	report_column(t, "In", VALUE_CODE, 0);
@@ -366,14 +375,14 @@ static void add_activities(struct pool *p, const struct view *v, struct report *
 	report_column(t, "Seen", VALUE_COUNT, COLUMN_MAIN);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	uint64_t rest = 0;
-	for (size_t i = 0; i < v->activities.n; i++) {
-		const struct activity *a = &v->activities.v[i];
+	for (size_t i = 0; i < v->sites.n; i++) {
+		const struct worker_site *a = &v->sites.v[i];
 		if (i >= TABLE_ROWS) {
 			rest += a->seen;
 			continue;
 		}
 		struct report_row *row = report_row(
-			t, (struct value[]){ V_CODE(a->method), V_TEXT(doing_words[a->doing]), V_COUNT(a->seen),
+			t, (struct value[]){ V_CODE(a->method), V_TEXT(worker_words[a->state]), V_COUNT(a->seen),
 					     V_RATIO((double)a->seen / (double)(v->busy + v->idle)) });
 		stacks_lines(p->stacks, p->methods, a->stack, 0, row);
 	}
@@ -414,7 +423,7 @@ static void add_adjustments(const struct pool *p, struct report *report)
 	}
 }
 
-static void add_queue_chart(const struct pool *p, const struct view *v, struct report *report)
+static void add_queue_chart(const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	uint64_t at[TIMELINE_POINTS], width;
 	double waits[TIMELINE_POINTS];
@@ -430,7 +439,7 @@ static void add_queue_chart(const struct pool *p, const struct view *v, struct r
 	report_chart_line(chart, "longest wait of the items taken", at, waits, n);
 }
 
-static void add_workers_chart(const struct exam *exam, const struct pool *p, const struct view *v,
+static void add_workers_chart(const struct exam *exam, const struct pool *p, const struct pool_view *v,
 			      struct report *report)
 {
 	if (!p->workers.n)
@@ -454,7 +463,7 @@ static void add_workers_chart(const struct exam *exam, const struct pool *p, con
 	vec_free(&workers);
 }
 
-static void add_how(const struct pool *p, const struct view *v, struct report *report)
+static void add_how(const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	const struct events_stream *queue = &p->streams[POOL_QUEUE], *pool = &p->streams[POOL_EVENTS];
 	report_how(report, "Way", V_TEXT("events"),
@@ -494,7 +503,7 @@ static void add_how(const struct pool *p, const struct view *v, struct report *r
 struct err *pool_analyse(struct exam *exam, struct report *report)
 {
 	struct pool *p = exam->state;
-	struct view v;
+	struct pool_view v;
 	view_init(&v, exam, p);
 	add_verdict(exam, p, &v, report);
 	if (p->enqueued || p->dequeued || p->started || v.frozen) {
@@ -509,6 +518,6 @@ struct err *pool_analyse(struct exam *exam, struct report *report)
 		add_adjustments(p, report);
 	}
 	add_how(p, &v, report);
-	vec_free(&v.activities);
+	vec_free(&v.sites);
 	return NULL;
 }

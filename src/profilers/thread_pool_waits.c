@@ -1,17 +1,17 @@
-#include "profilers/groups.h"
+#include "threads/thread_groups.h"
 #include "profilers/thread_pool.h"
 
 uint32_t pool_blocked(const struct pool *p, struct rich *text)
 {
-	const struct seen *s = p->in_memory;
-	CLEANUP(groups_free) struct groups gs = { 0 };
-	const struct group *top = NULL;
+	const struct thread_snapshot *s = p->in_memory;
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
+	const struct thread_group *top = NULL;
 	uint32_t blocked = 0;
 	if (!s)
 		return 0;
-	groups_make(s, &gs);
+	thread_groups_make(s, &gs);
 	vec_each(g, &gs.v) {
-		if (!g->pool || !doing_keeps_worker(g->doing))
+		if (!g->pool || !activity_keeps_worker(g->doing))
 			continue;
 		blocked += g->pool;
 		top = !top || g->pool > top->pool ? g : top;
@@ -19,21 +19,21 @@ uint32_t pool_blocked(const struct pool *p, struct rich *text)
 	if (!top || !text)
 		return blocked;
 	CLEANUP(buf_free) struct buf words = { 0 };
-	group_words(s, &gs, top, false, &words);
+	thread_group_words(s, &gs, top, false, &words);
 	rich_text(text, "%u in ", top->pool);
-	rich_code(text, group_site(s, top));
+	rich_code(text, thread_group_site(s, top));
 	rich_text(text, " %s", buf_cstr(&words));
 	return blocked;
 }
 
 void pool_add_waits(const struct pool *p, struct report *report)
 {
-	const struct seen *s = p->in_memory;
-	CLEANUP(groups_free) struct groups gs = { 0 };
+	const struct thread_snapshot *s = p->in_memory;
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	struct report_table *table = NULL;
-	groups_make(s, &gs);
+	thread_groups_make(s, &gs);
 	vec_each(g, &gs.v) {
-		if (!g->pool || !doing_keeps_worker(g->doing))
+		if (!g->pool || !activity_keeps_worker(g->doing))
 			continue;
 		if (!table) {
 			table = report_table(report, "What blocked workers wait for");
@@ -42,8 +42,8 @@ void pool_add_waits(const struct pool *p, struct report *report)
 			report_column(table, "They", VALUE_TEXT, 0);
 		}
 		CLEANUP(buf_free) struct buf words = { 0 };
-		group_words(s, &gs, g, true, &words);
-		struct value cells[] = { V_COUNT(g->pool), V_CODE(group_site(s, g)), V_TEXT(buf_cstr(&words)) };
-		group_lines(s, &gs, g, report_row(table, cells));
+		thread_group_words(s, &gs, g, true, &words);
+		struct value cells[] = { V_COUNT(g->pool), V_CODE(thread_group_site(s, g)), V_TEXT(buf_cstr(&words)) };
+		thread_group_lines(s, &gs, g, report_row(table, cells));
 	}
 }

@@ -3,9 +3,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/places.h"
-#include "profilers/profiler.h"
-#include "profilers/room.h"
+#include "memory/retention_sites.h"
+#include "exam/profiler.h"
+#include "memory/collection_usage.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,26 +29,26 @@ static const struct {
 	[WASTE_BOXES] = { "boxed-duplicates", "equal values in several boxes" },
 };
 
-struct state {
+struct waste_state {
 	struct heap_look look;
-	struct room room;
+	struct collection_usage room;
 };
 
 /* Objects of one type that waste in the same way and are kept in the same field. */
-struct group {
+struct waste_group {
 	enum waste waste;
 	uint32_t type, place;
 	uint64_t objects;
 	uint64_t used, room; /* bytes */
 	double wasted;
 };
-struct findings {
+struct waste_findings {
 	const struct heapgraph *g;
-	const struct room *room;
-	struct places *places;
+	const struct collection_usage *room;
+	struct retention_sites *places;
 	uint8_t *claimed; /* by object: belongs to a collection */
 	struct map_u64 index;
-	VEC(struct group) groups; /* most wasted first */
+	VEC(struct waste_group) groups; /* most wasted first */
 	double wasted, by_waste[WASTES];
 	uint64_t objects[WASTES], heap;
 };
@@ -58,9 +58,9 @@ static double part(double of, double whole)
 	return whole > 0 ? of / whole : 0;
 }
 
-static void findings_free(struct findings *f)
+static void findings_free(struct waste_findings *f)
 {
-	places_free(f->places);
+	retention_sites_free(f->places);
 	mem_free(f->claimed);
 	map_u64_free(&f->index);
 	vec_free(&f->groups);
@@ -68,16 +68,17 @@ static void findings_free(struct findings *f)
 
 /* ---- finding it ---- */
 
-static void add(struct findings *f, enum waste waste, uint32_t object, uint64_t used, uint64_t room, double wasted)
+static void add(struct waste_findings *f, enum waste waste, uint32_t object, uint64_t used, uint64_t room,
+		double wasted)
 {
-	uint32_t type = f->g->type[object], place = places_of(f->places, object);
+	uint32_t type = f->g->type[object], place = retention_sites_of(f->places, object);
 	bool fresh;
 	uint64_t *at = map_u64_put(&f->index, ((uint64_t)type * WASTES + waste) << 32 | place, &fresh);
 	if (fresh) {
 		*at = f->groups.n;
-		vec_push(&f->groups, ((struct group){ .waste = waste, .type = type, .place = place }));
+		vec_push(&f->groups, ((struct waste_group){ .waste = waste, .type = type, .place = place }));
 	}
-	struct group *group = &f->groups.v[*at];
+	struct waste_group *group = &f->groups.v[*at];
 	group->objects++;
 	group->used += used;
 	group->room += room;
@@ -87,32 +88,32 @@ static void add(struct findings *f, enum waste waste, uint32_t object, uint64_t 
 	f->objects[waste]++;
 }
 
-static uint64_t size_of(const struct findings *f, uint32_t object)
+static uint64_t size_of(const struct waste_findings *f, uint32_t object)
 {
 	return (uint64_t)f->g->units[object] * 8;
 }
 
 /* Bytes for elements. */
-static uint64_t room_of(const struct findings *f, uint32_t array)
+static uint64_t room_of(const struct waste_findings *f, uint32_t array)
 {
 	uint64_t base = f->room->types[f->g->type[array]].base, size = size_of(f, array);
 	return size > base ? size - base : 0;
 }
 
 /* What an array would take less if it had room for `used` bytes of elements only. */
-static uint64_t spare(const struct findings *f, uint32_t array, uint64_t used)
+static uint64_t spare(const struct waste_findings *f, uint32_t array, uint64_t used)
 {
 	uint64_t needed = (f->room->types[f->g->type[array]].base + used + 7) & ~(uint64_t)7, size = size_of(f, array);
 	return size > needed ? size - needed : 0;
 }
 
-static bool is_array(const struct findings *f, uint32_t object)
+static bool is_array(const struct waste_findings *f, uint32_t object)
 {
-	uint32_t role = object != GRAPH_NONE ? f->room->types[f->g->type[object]].role : ROOM_NONE;
-	return role == ROOM_ARRAY || role == ROOM_REFS;
+	uint32_t role = object != GRAPH_NONE ? f->room->types[f->g->type[object]].role : USAGE_NONE;
+	return role == USAGE_ARRAY || role == USAGE_REFS;
 }
 
-static uint32_t array_in(const struct findings *f, uint32_t object, const char *field)
+static uint32_t array_in(const struct waste_findings *f, uint32_t object, const char *field)
 {
 	const struct heapgraph *g = f->g;
 	const struct graph_type *t = &g->types.v[g->type[object]];
@@ -124,10 +125,10 @@ static uint32_t array_in(const struct findings *f, uint32_t object, const char *
 	return GRAPH_NONE;
 }
 
-static void look_at_collection(struct findings *f, uint32_t object, const struct room_rule *rule)
+static void look_at_collection(struct waste_findings *f, uint32_t object, const struct collection_rule *rule)
 {
 	uint64_t n = f->room->numbers[object], room = 0, used = 0, spared = 0;
-	for (size_t i = 0; i < ROOM_ARRAYS && rule->arrays[i]; i++) {
+	for (size_t i = 0; i < USAGE_ARRAYS && rule->arrays[i]; i++) {
 		uint32_t array = array_in(f, object, rule->arrays[i]);
 		if (array == GRAPH_NONE)
 			continue;
@@ -152,7 +153,7 @@ static bool is_of_runtime(const struct heapgraph *g, uint32_t object)
 	return d >= g->n && (d == heapgraph_top(g) || g->roots.v[d - g->n].kind == GRAPH_HANDLE);
 }
 
-static void look_at_array(struct findings *f, uint32_t array, uint32_t role)
+static void look_at_array(struct waste_findings *f, uint32_t array, uint32_t role)
 {
 	uint64_t room = room_of(f, array);
 	uint64_t used, empty;
@@ -162,28 +163,28 @@ static void look_at_array(struct findings *f, uint32_t array, uint32_t role)
 		add(f, WASTE_EMPTY, array, 0, 0, (double)size_of(f, array));
 		return;
 	}
-	if (role == ROOM_REFS)
+	if (role == USAGE_REFS)
 		used = MIN(8ull * (f->g->first[array + 1] - f->g->first[array]), room);
 	else
 		used = room - MIN((uint64_t)f->room->numbers[array], room);
 	empty = room - used;
-	if (empty < (role == ROOM_REFS ? 8 * MIN_NULLS : MIN_ZEROS) || used * 2 >= room)
+	if (empty < (role == USAGE_REFS ? 8 * MIN_NULLS : MIN_ZEROS) || used * 2 >= room)
 		return;
-	add(f, role == ROOM_REFS ? WASTE_NULLS : WASTE_ZEROS, array, used, room,
+	add(f, role == USAGE_REFS ? WASTE_NULLS : WASTE_ZEROS, array, used, room,
 	    (double)(used ? spare(f, array, used) : size_of(f, array)));
 }
 
 /* One box of each value has to be: all of them carry their part. */
-static void look_at_boxes(struct findings *f)
+static void look_at_boxes(struct waste_findings *f)
 {
 	const struct heapgraph *g = f->g;
 	uint32_t *copies = mem_zalloc(((size_t)f->room->n_boxes + 1) * sizeof(*copies));
 	for (uint32_t i = 0; i < g->n; i++)
-		if (f->room->types[g->type[i]].role == ROOM_BOX && heapgraph_reached(g, i))
+		if (f->room->types[g->type[i]].role == USAGE_BOX && heapgraph_reached(g, i))
 			copies[f->room->numbers[i]]++;
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t value = f->room->numbers[i];
-		if (f->room->types[g->type[i]].role != ROOM_BOX || !value || copies[value] < 2 ||
+		if (f->room->types[g->type[i]].role != USAGE_BOX || !value || copies[value] < 2 ||
 		    !heapgraph_reached(g, i))
 			continue;
 		add(f, WASTE_BOXES, i, 0, 0, (double)size_of(f, i) * (copies[value] - 1) / copies[value]);
@@ -193,26 +194,26 @@ static void look_at_boxes(struct findings *f)
 
 static int most_wasted_first(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct waste_group *x = a, *y = b;
 	if (x->wasted != y->wasted)
 		return x->wasted < y->wasted ? 1 : -1;
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static void find(struct findings *f)
+static void find(struct waste_findings *f)
 {
 	const struct heapgraph *g = f->g;
-	f->places = places_new(g);
+	f->places = retention_sites_new(g);
 	f->claimed = mem_zalloc((size_t)g->n + 1);
 	f->heap = g->reached_units * 8;
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t role = f->room->types[g->type[i]].role;
-		if (role >= ROOM_COLLECTION && heapgraph_reached(g, i))
-			look_at_collection(f, i, &room_rules[role - ROOM_COLLECTION]);
+		if (role >= USAGE_COLLECTION && heapgraph_reached(g, i))
+			look_at_collection(f, i, &collection_rules[role - USAGE_COLLECTION]);
 	}
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t role = f->room->types[g->type[i]].role;
-		if ((role == ROOM_ARRAY || role == ROOM_REFS) && !f->claimed[i] && heapgraph_reached(g, i))
+		if ((role == USAGE_ARRAY || role == USAGE_REFS) && !f->claimed[i] && heapgraph_reached(g, i))
 			look_at_array(f, i, role);
 	}
 	look_at_boxes(f);
@@ -222,7 +223,7 @@ static void find(struct findings *f)
 /* ---- words ---- */
 
 /* "empty List<Tag>", "boxed Int32". */
-static void what(const struct findings *f, const struct group *group, struct buf *out)
+static void what(const struct waste_findings *f, const struct waste_group *group, struct buf *out)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	heap_type_short(f->g, group->type, &name);
@@ -236,11 +237,11 @@ static void what(const struct findings *f, const struct group *group, struct buf
 	buf_str(out, s);
 }
 
-static void say_group(const struct findings *f, const struct group *group, struct rich *v)
+static void say_group(const struct waste_findings *f, const struct waste_group *group, struct rich *v)
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, field = { 0 };
 	what(f, group, &name);
-	place_field(f->places, group->place, &field);
+	retention_site_field(f->places, group->place, &field);
 	rich_text(v, "%s ", fmt_count(group->objects).s);
 	rich_code(v, buf_cstr(&name));
 	rich_text(v, " in ");
@@ -255,7 +256,7 @@ static void say_group(const struct findings *f, const struct group *group, struc
 	rich_text(v, ".");
 }
 
-static void add_verdict(const struct exam *exam, const struct findings *f, struct report *report)
+static void add_verdict(const struct exam *exam, const struct waste_findings *f, struct report *report)
 {
 	bool worth = f->groups.n && f->wasted >= WORTH_BYTES && part(f->wasted, (double)f->heap) >= WORTH_SHARE;
 	const char *finding = worth ? wastes[f->groups.v[0].waste].finding : "nothing-found";
@@ -273,7 +274,7 @@ static void add_verdict(const struct exam *exam, const struct findings *f, struc
 		rich_text(report_next(report), "%s", next);
 }
 
-static void add_figures(const struct findings *f, struct report *report)
+static void add_figures(const struct waste_findings *f, struct report *report)
 {
 	report_figure(report, "Wasted", V_BYTES((uint64_t)(f->wasted + 0.5)),
 		      fmt_percent(part(f->wasted, (double)f->heap)).s);
@@ -284,12 +285,12 @@ static void add_figures(const struct findings *f, struct report *report)
 
 /* ---- tables ---- */
 
-static void add_group(const struct findings *f, const struct group *group, struct report_table *t)
+static void add_group(const struct waste_findings *f, const struct waste_group *group, struct report_table *t)
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, field = { 0 }, holder = { 0 };
 	what(f, group, &name);
-	place_field(f->places, group->place, &field);
-	place_holder(f->places, group->place, &holder);
+	retention_site_field(f->places, group->place, &field);
+	retention_site_holder(f->places, group->place, &holder);
 	struct value full = group->waste == WASTE_BOXES || !group->room
 				    ? V_NONE
 				    : V_RATIO(part((double)group->used, (double)group->room));
@@ -303,10 +304,10 @@ static void add_group(const struct findings *f, const struct group *group, struc
 	}
 }
 
-static void add_groups(const struct findings *f, struct report *report)
+static void add_groups(const struct waste_findings *f, struct report *report)
 {
 	struct report_table *t = report_table(report, "Where it is");
-	struct group rest = { 0 };
+	struct waste_group rest = { 0 };
 	uint64_t n_rest = 0;
 	report_column(t, "Field", VALUE_CODE, 0);
 	report_column(t, "What", VALUE_CODE, 0);
@@ -315,7 +316,7 @@ static void add_groups(const struct findings *f, struct report *report)
 	report_column(t, "Wasted", VALUE_BYTES, COLUMN_MAIN);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (size_t i = 0; i < f->groups.n; i++) {
-		const struct group *group = &f->groups.v[i];
+		const struct waste_group *group = &f->groups.v[i];
 		if (i < ROWS && group->wasted >= ROW_SHARE * f->wasted) {
 			add_group(f, group, t);
 			continue;
@@ -332,7 +333,7 @@ static void add_groups(const struct findings *f, struct report *report)
 	}
 }
 
-static void add_kinds(const struct findings *f, struct report *report)
+static void add_kinds(const struct waste_findings *f, struct report *report)
 {
 	struct report_table *t = report_table(report, "Kinds");
 	report_column(t, "What", VALUE_TEXT, 0);
@@ -350,15 +351,15 @@ static void add_kinds(const struct findings *f, struct report *report)
 
 static struct err *run(struct exam *exam)
 {
-	struct state *s = exam->state = mem_zalloc(sizeof(*s));
-	room_watch(&s->room, &s->look);
+	struct waste_state *s = exam->state = mem_zalloc(sizeof(*s));
+	collection_usage_watch(&s->room, &s->look);
 	return heap_look(&s->look, exam, "heap");
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	struct state *s = exam->state;
-	CLEANUP(findings_free) struct findings f = { .g = s->look.graph, .room = &s->room };
+	struct waste_state *s = exam->state;
+	CLEANUP(findings_free) struct waste_findings f = { .g = s->look.graph, .room = &s->room };
 	heapgraph_dominate(s->look.graph);
 	find(&f);
 	add_verdict(exam, &f, report);
@@ -368,16 +369,16 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		report_details(report);
 		add_kinds(&f, report);
 	}
-	look_how(report, &s->look.facts, 1);
+	image_exam_how(report, &s->look.facts, 1);
 	heap_look_how(report, &s->look);
 	return NULL;
 }
 
 static void free_state(void *state)
 {
-	struct state *s = state;
+	struct waste_state *s = state;
 	heap_look_fini(&s->look);
-	room_fini(&s->room);
+	collection_usage_fini(&s->room);
 	mem_free(s);
 }
 

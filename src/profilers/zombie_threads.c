@@ -3,9 +3,9 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/groups.h"
-#include "profilers/kept_threads.h"
-#include "profilers/profiler.h"
+#include "threads/thread_groups.h"
+#include "threads/kept_threads.h"
+#include "exam/profiler.h"
 
 #define FIRST "zombies"
 #define SECOND "zombies-2"
@@ -15,9 +15,9 @@
 #define MAIN_THREAD 1 /* managed id */
 
 struct one_look {
-	struct seen *seen;
+	struct thread_snapshot *seen;
 	struct kept_threads kept;
-	struct look_facts facts;
+	struct image_exam_facts facts;
 };
 
 struct zombies {
@@ -25,9 +25,9 @@ struct zombies {
 	size_t n;
 };
 
-static struct err *drain(void *user, struct look *look, struct buf *out)
+static struct err *drain(void *user, struct image_exam *look, struct buf *out)
 {
-	TRY(seen_drain(user, look, out));
+	TRY(thread_snapshot_drain(user, look, out));
 	kept_threads_drain(look, out);
 	return NULL;
 }
@@ -35,20 +35,20 @@ static struct err *drain(void *user, struct look *look, struct buf *out)
 static struct err *take(void *user, struct cursor *in)
 {
 	struct one_look *l = user;
-	TRY(seen_take(&l->seen, in));
+	TRY(thread_snapshot_take(&l->seen, in));
 	return kept_threads_take(&l->kept, in);
 }
 
-static struct look_part part(const char *name, struct one_look *look)
+static struct image_exam_part part(const char *name, struct one_look *look)
 {
-	return (struct look_part){ .name = name, .version = VERSION, .drain = drain, .take = take, .user = look };
+	return (struct image_exam_part){ .name = name, .version = VERSION, .drain = drain, .take = take, .user = look };
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct zombies *z = exam->state = mem_zalloc(sizeof(*z));
-	struct look_part parts[2] = { part(FIRST, &z->looks[0]), part(SECOND, &z->looks[1]) };
-	struct err *err = exam_look_twice(exam, parts, &z->n);
+	struct image_exam_part parts[2] = { part(FIRST, &z->looks[0]), part(SECOND, &z->looks[1]) };
+	struct err *err = exam_image_twice(exam, parts, &z->n);
 	for (size_t i = 0; i < z->n; i++)
 		z->looks[i].facts = parts[i].facts;
 	return err;
@@ -56,7 +56,7 @@ static struct err *run(struct exam *exam)
 
 /* ---- who stood still ---- */
 
-static const struct seen_thread *earlier(const struct zombies *z, const struct seen_thread *t)
+static const struct snapshot_thread *earlier(const struct zombies *z, const struct snapshot_thread *t)
 {
 	if (z->n < 2)
 		return NULL;
@@ -72,26 +72,26 @@ struct still {
 };
 
 /* A core is one instant: then all that wait are suspects. */
-static bool stood_still(const struct zombies *z, const struct seen *s, const struct seen_thread *t)
+static bool stood_still(const struct zombies *z, const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
-	enum doing doing = seen_doing(s, t);
-	const struct seen_thread *then = earlier(z, t);
-	if (doing == DOING_IDLE || doing == DOING_RUNS || !t->n)
+	enum activity doing = snapshot_activity(s, t);
+	const struct snapshot_thread *then = earlier(z, t);
+	if (doing == ACTIVITY_IDLE || doing == ACTIVITY_RUNS || !t->n)
 		return false;
-	return z->n < 2 ? doing_is_blocked(doing) : then && seen_stood_still(then, t);
+	return z->n < 2 ? activity_is_blocked(doing) : then && snapshot_stood_still(then, t);
 }
 
-static bool is_foreground(const struct seen_thread *t)
+static bool is_foreground(const struct snapshot_thread *t)
 {
 	return !(t->state & (DAC_THREAD_BACKGROUND | DAC_THREAD_POOL)) && t->managed_id != MAIN_THREAD;
 }
 
 static struct still find_still(const struct zombies *z)
 {
-	const struct seen *s = z->looks[z->n - 1].seen;
+	const struct thread_snapshot *s = z->looks[z->n - 1].seen;
 	struct still still = { .is = mem_zalloc((s->threads.n + 1) * sizeof(bool)) };
 	for (size_t i = 0; i < s->threads.n; i++) {
-		const struct seen_thread *t = &s->threads.v[i];
+		const struct snapshot_thread *t = &s->threads.v[i];
 		still.new += z->n > 1 && !earlier(z, t);
 		/* Whoever waits for the process's end or for its threads does what he shall. */
 		still.is[i] = t->managed_id != MAIN_THREAD && stood_still(z, s, t);
@@ -115,15 +115,17 @@ static size_t grown(const struct zombies *z)
 	size_t n[2] = { 0 };
 	for (size_t i = 0; i < z->n && z->n > 1; i++)
 		vec_each(t, &z->looks[i].seen->threads)
-			n[i] += !(t->state & DAC_THREAD_POOL) && seen_doing(z->looks[i].seen, t) != DOING_IDLE;
+			n[i] += !(t->state & DAC_THREAD_POOL) &&
+				snapshot_activity(z->looks[i].seen, t) != ACTIVITY_IDLE;
 	return n[1] > n[0] ? n[1] - n[0] : 0;
 }
 
 /* The largest group with such threads among those that stand still; NULL = none. */
-static const struct group *largest(const struct seen *s, const struct groups *gs, const struct still *still,
-				   bool (*want)(const struct seen_thread *t), size_t *ret_n)
+static const struct thread_group *largest(const struct thread_snapshot *s, const struct thread_groups *gs,
+					  const struct still *still, bool (*want)(const struct snapshot_thread *t),
+					  size_t *ret_n)
 {
-	const struct group *best = NULL;
+	const struct thread_group *best = NULL;
 	*ret_n = 0;
 	vec_each(g, &gs->v) {
 		size_t n = 0;
@@ -139,26 +141,26 @@ static const struct group *largest(const struct seen *s, const struct groups *gs
 	return best;
 }
 
-static bool is_pool(const struct seen_thread *t)
+static bool is_pool(const struct snapshot_thread *t)
 {
 	return t->state & DAC_THREAD_POOL;
 }
 
-static bool is_any(const struct seen_thread *t)
+static bool is_any(const struct snapshot_thread *t)
 {
 	(void)t;
 	return true;
 }
 
-static void say_place(struct rich *v, const struct seen *s, const struct groups *gs, const struct still *still,
-		      bool (*want)(const struct seen_thread *t), size_t of)
+static void say_place(struct rich *v, const struct thread_snapshot *s, const struct thread_groups *gs,
+		      const struct still *still, bool (*want)(const struct snapshot_thread *t), size_t of)
 {
 	size_t n;
-	const struct group *g = largest(s, gs, still, want, &n);
+	const struct thread_group *g = largest(s, gs, still, want, &n);
 	if (!g)
 		return;
 	rich_text(v, n < of ? ", %zu of them in " : " in ", n);
-	rich_code(v, group_site(s, g));
+	rich_code(v, thread_group_site(s, g));
 }
 
 static void say_since(struct rich *v, size_t n, const char *since)
@@ -169,9 +171,9 @@ static void say_since(struct rich *v, size_t n, const char *since)
 		rich_text(v, n == 1 ? " is blocked" : " are blocked");
 }
 
-static void say_all(struct rich *v, const struct zombies *z, const struct groups *gs, const struct still *still)
+static void say_all(struct rich *v, const struct zombies *z, const struct thread_groups *gs, const struct still *still)
 {
-	const struct seen *s = z->looks[z->n - 1].seen;
+	const struct thread_snapshot *s = z->looks[z->n - 1].seen;
 	const struct kept_threads *kept = &z->looks[z->n - 1].kept;
 	CLEANUP(mem_freep)
 	char *since = z->n > 1 ? mem_printf("not run for %s", fmt_duration_ns(between_ns(z)).s) : NULL;
@@ -223,8 +225,8 @@ static const char *finding_of(const struct zombies *z, const struct still *still
 	return still->all ? "no-progress" : "nothing-found";
 }
 
-static void add_verdict(struct exam *exam, struct report *report, const struct zombies *z, const struct groups *gs,
-			const struct still *still)
+static void add_verdict(struct exam *exam, struct report *report, const struct zombies *z,
+			const struct thread_groups *gs, const struct still *still)
 {
 	const char *finding = finding_of(z, still);
 	bool nothing = str_eq(finding, "nothing-found");
@@ -249,7 +251,8 @@ static void add_verdict(struct exam *exam, struct report *report, const struct z
 
 /* ---- tables ---- */
 
-static void add_still(struct report *report, const struct seen *s, const struct groups *gs, const struct still *still)
+static void add_still(struct report *report, const struct thread_snapshot *s, const struct thread_groups *gs,
+		      const struct still *still)
 {
 	struct report_table *table = NULL;
 	vec_each(g, &gs->v) {
@@ -270,12 +273,12 @@ static void add_still(struct report *report, const struct seen *s, const struct 
 			report_column(table, "Of", VALUE_TEXT, 0);
 		}
 		CLEANUP(buf_free) struct buf words = { 0 };
-		group_words(s, gs, g, true, &words);
-		struct value cells[] = { V_COUNT(n), V_CODE(group_site(s, g)), V_TEXT(buf_cstr(&words)),
+		thread_group_words(s, gs, g, true, &words);
+		struct value cells[] = { V_COUNT(n), V_CODE(thread_group_site(s, g)), V_TEXT(buf_cstr(&words)),
 					 V_TEXT(pool	     ? "the pool"
 						: foreground ? "foreground"
 							     : "background") };
-		group_lines(s, gs, g, report_row(table, cells));
+		thread_group_lines(s, gs, g, report_row(table, cells));
 	}
 }
 
@@ -294,14 +297,14 @@ static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct zombies *z = exam->state;
 	const struct one_look *last = &z->looks[z->n - 1];
-	struct look_facts facts[2] = { z->looks[0].facts, z->looks[1].facts };
-	CLEANUP(groups_free) struct groups gs = { 0 };
+	struct image_exam_facts facts[2] = { z->looks[0].facts, z->looks[1].facts };
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	struct still still = find_still(z);
-	groups_make(last->seen, &gs);
+	thread_groups_make(last->seen, &gs);
 	add_verdict(exam, report, z, &gs, &still);
 	add_still(report, last->seen, &gs, &still);
 	add_kept(report, &last->kept);
-	look_how(report, facts, z->n);
+	image_exam_how(report, facts, z->n);
 	if (last->kept.dead && last->kept.cut)
 		report_how(report, "Holders", V_TEXT("not all"), "the search from static fields has a limit");
 	mem_free(still.is);
@@ -312,7 +315,7 @@ static void free_state(void *state)
 {
 	struct zombies *z = state;
 	for (size_t i = 0; i < ARRAY_SIZE(z->looks); i++) {
-		seen_free(z->looks[i].seen);
+		thread_snapshot_free(z->looks[i].seen);
 		kept_threads_free(&z->looks[i].kept);
 	}
 	mem_free(z);

@@ -28,7 +28,7 @@ struct changes { /* a VEC */
 };
 
 /* One table on both sides, and its columns that are compared. */
-struct pair {
+struct compare_pair {
 	const struct report_table *before, *after;
 	size_t name_before, name_after, value_before, value_after;
 };
@@ -71,12 +71,13 @@ static const struct block *find_block(const struct report *r, enum block_kind ki
 	return NULL;
 }
 
-static bool make_pair(const struct report *before, const struct block *b, struct pair *ret)
+static bool make_pair(const struct report *before, const struct block *b, struct compare_pair *ret)
 {
 	const struct block *other = is_table(b) ? find_block(before, b->kind, b->title) : NULL;
 	if (!other)
 		return false;
-	*ret = (struct pair){ .before = (const struct report_table *)other, .after = (const struct report_table *)b };
+	*ret = (struct compare_pair){ .before = (const struct report_table *)other,
+				      .after = (const struct report_table *)b };
 	ret->name_before = table_name_column(ret->before);
 	ret->name_after = table_name_column(ret->after);
 	return numbers_column(ret->before, &ret->value_before) && numbers_column(ret->after, &ret->value_after) &&
@@ -128,7 +129,7 @@ static int largest_first(const void *pa, const void *pb)
 	return strcmp(a->name, b->name);
 }
 
-static void find_changes(const struct pair *p, struct changes *list)
+static void find_changes(const struct compare_pair *p, struct changes *list)
 {
 	struct strtab names = { 0 };
 	add_rows(p->before, p->name_before, p->value_before, false, &names, list);
@@ -157,7 +158,7 @@ static struct value number(enum value_kind kind, bool known, double n)
 	return known ? (struct value){ .kind = kind, .number = n } : V_NONE;
 }
 
-static void add_table(struct report *r, const struct pair *p, const struct changes *list)
+static void add_table(struct report *r, const struct compare_pair *p, const struct changes *list)
 {
 	const struct column *value = &p->after->columns[p->value_after];
 	CLEANUP(mem_freep)
@@ -208,14 +209,14 @@ static void add_figures(struct report *r, const struct report *before, const str
 
 /* --- flame graphs --- */
 
-struct merged {
+struct compare_merged {
 	uint32_t frame, parent;
 	uint64_t before;
 };
 struct merging {
 	struct strtab names; /* name and kind -> frame */
 	VEC(struct flame_frame) frames;
-	VEC(struct merged) nodes;
+	VEC(struct compare_merged) nodes;
 	struct map_u64 edges; /* parent and frame -> node */
 };
 
@@ -240,7 +241,7 @@ static void merge_flame(struct merging *m, const struct report_flame *f)
 			uint64_t *at = map_u64_put(&m->edges, (uint64_t)parent << 32 | frame, &new);
 			if (new) {
 				*at = m->nodes.n;
-				vec_push(&m->nodes, ((struct merged){ .frame = frame, .parent = parent }));
+				vec_push(&m->nodes, ((struct compare_merged){ .frame = frame, .parent = parent }));
 			}
 			node = (uint32_t)*at;
 		}
@@ -253,7 +254,7 @@ static void merge_flame(struct merging *m, const struct report_flame *f)
 static void add_flame(struct report *r, const struct report_flame *before, const struct report_flame *after)
 {
 	struct merging m = { 0 };
-	vec_push(&m.nodes, ((struct merged){ 0 }));
+	vec_push(&m.nodes, ((struct compare_merged){ 0 }));
 	merge_flame(&m, before);
 	CLEANUP(mem_freep) char *title = mem_printf("%s: what changed", after->block.title);
 	struct report_flame *f = flame_new(r, title, after->weight_kind);
@@ -305,7 +306,7 @@ static void add_number(struct rich *text, const struct report *r, enum value_kin
 	rich_strong(text, "%s", buf_cstr(&s));
 }
 
-static void add_verdict(struct report *r, const struct pair *p, const struct changes *list)
+static void add_verdict(struct report *r, const struct compare_pair *p, const struct changes *list)
 {
 	enum value_kind kind = p ? p->after->columns[p->value_after].kind : VALUE_NUMBER;
 	const struct change *c = p && list->n && list->v[0].size > 0 ? &list->v[0] : NULL;
@@ -363,7 +364,7 @@ struct err *report_compare(const struct report *before, const struct report *aft
 	CLEANUP(report_freep) struct report *r = report_new();
 	bool first = true;
 	for (const struct block *b = after->first_block; b; b = b->next) {
-		struct pair p;
+		struct compare_pair p;
 		struct changes list = { 0 };
 		if (make_pair(before, b, &p)) {
 			find_changes(&p, &list);

@@ -19,20 +19,20 @@
 #define LABEL_HEIGHT 18
 #define TWO_LINES 34
 
-struct box {
+struct treemap_box {
 	double x, y, w, h; /* shares of the whole picture */
 };
-struct part {
+struct treemap_part {
 	const struct report_row *row; /* or NULL, and then what it is in words */
 	const char *words;
 	double number;
-	struct box box;
+	struct treemap_box box;
 };
-struct parts { /* a VEC */
-	struct part *v;
+struct treemap_parts { /* a VEC */
+	struct treemap_part *v;
 	size_t n, cap;
 };
-struct map {
+struct treemap_map {
 	const struct html *h;
 	const struct report_table *t;
 	size_t name, column;
@@ -44,12 +44,12 @@ struct map {
 
 static int largest_first(const void *a, const void *b)
 {
-	const struct part *x = a, *y = b;
+	const struct treemap_part *x = a, *y = b;
 	return x->number < y->number ? 1 : x->number > y->number ? -1 : 0;
 }
 
 /* How far from a square the worst of these is when they fill a strip of that length (pixels). */
-static double worst_shape(const struct part *v, size_t n, double pixels_each, double length)
+static double worst_shape(const struct treemap_part *v, size_t n, double pixels_each, double length)
 {
 	double sum = 0, worst = 1;
 	for (size_t i = 0; i < n; i++)
@@ -63,7 +63,7 @@ static double worst_shape(const struct part *v, size_t n, double pixels_each, do
 }
 
 /* One strip of the first n along the shorter side of the box, which is left with what remains. */
-static void place_strip(struct part *v, size_t n, double left, struct box *box)
+static void place_strip(struct treemap_part *v, size_t n, double left, struct treemap_box *box)
 {
 	bool upright = box->w * WIDTH >= box->h * HEIGHT;
 	double sum = 0, at = 0;
@@ -72,15 +72,15 @@ static void place_strip(struct part *v, size_t n, double left, struct box *box)
 	double depth = (upright ? box->w : box->h) * MIN(sum / left, 1.0);
 	for (size_t i = 0; i < n; i++) {
 		double share = v[i].number / sum;
-		v[i].box = upright ? (struct box){ box->x, box->y + at * box->h, depth, share * box->h }
-				   : (struct box){ box->x + at * box->w, box->y, share * box->w, depth };
+		v[i].box = upright ? (struct treemap_box){ box->x, box->y + at * box->h, depth, share * box->h }
+				   : (struct treemap_box){ box->x + at * box->w, box->y, share * box->w, depth };
 		at += share;
 	}
 	*(upright ? &box->x : &box->y) += depth;
 	*(upright ? &box->w : &box->h) -= depth;
 }
 
-static void place(struct parts *parts, struct box box)
+static void place(struct treemap_parts *parts, struct treemap_box box)
 {
 	double left = 0;
 	vec_sort(parts, largest_first);
@@ -113,22 +113,22 @@ static double number_of(const struct value *cells, size_t column)
 	return v->missing || kind_is_text(v->kind) || v->number <= 0 ? 0 : v->number;
 }
 
-static void add_words(const struct map *m, const char *words, double number, struct parts *ret)
+static void add_words(const struct treemap_map *m, const char *words, double number, struct treemap_parts *ret)
 {
 	if (number >= LEAST_AREA * m->whole)
-		vec_push(ret, ((struct part){ .words = words, .number = number }));
+		vec_push(ret, ((struct treemap_part){ .words = words, .number = number }));
 }
 
 /* Children of a row and what it has beside them; of the table, its rows and the rest. */
-static void parts_of(const struct map *m, const struct report_row *first, const struct report_row *parent, double whole,
-		     struct parts *ret)
+static void parts_of(const struct treemap_map *m, const struct report_row *first, const struct report_row *parent,
+		     double whole, struct treemap_parts *ret)
 {
 	double sum = 0, small = 0;
 	for (const struct report_row *row = first; row; row = row->next) {
 		double number = number_of(row->cells, m->column);
 		sum += number;
 		if (number >= LEAST_AREA * m->whole)
-			vec_push(ret, ((struct part){ .row = row, .number = number }));
+			vec_push(ret, ((struct treemap_part){ .row = row, .number = number }));
 		else
 			small += number;
 	}
@@ -138,9 +138,9 @@ static void parts_of(const struct map *m, const struct report_row *first, const 
 
 /* ---- drawing ---- */
 
-static void box_open(const struct map *m, const struct part *p, unsigned depth, const char *class)
+static void box_open(const struct treemap_map *m, const struct treemap_part *p, unsigned depth, const char *class)
 {
-	const struct box *b = &p->box;
+	const struct treemap_box *b = &p->box;
 	buf_printf(m->h->out,
 		   "<svg class=\"%s\" x=\"%.3f%%\" y=\"%.3f%%\" width=\"%.3f%%\" height=\"%.3f%%\" data-x=\"%.6f\" "
 		   "data-y=\"%.6f\" data-w=\"%.6f\" data-h=\"%.6f\" data-d=\"%u\" data-n=\"",
@@ -149,7 +149,8 @@ static void box_open(const struct map *m, const struct part *p, unsigned depth, 
 	buf_printf(m->h->out, ", %s\"><title>", fmt_percent(p->number / m->whole).s);
 }
 
-static void box_name(const struct map *m, const struct part *p, const struct report_row *parent, bool brief)
+static void box_name(const struct treemap_map *m, const struct treemap_part *p, const struct report_row *parent,
+		     bool brief)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	const struct report_row *row = p->row ? p->row : parent;
@@ -164,7 +165,8 @@ static void box_name(const struct map *m, const struct part *p, const struct rep
 		buf_printf(m->h->out, "%s %s", brief ? "" : ",", p->words);
 }
 
-static void tile(const struct map *m, const struct part *p, const struct report_row *parent, unsigned depth)
+static void tile(const struct treemap_map *m, const struct treemap_part *p, const struct report_row *parent,
+		 unsigned depth)
 {
 	double w = p->box.w * WIDTH, h = p->box.h * HEIGHT;
 	bool rest = !p->row && !parent, whole = p->row && p->row->first_child;
@@ -184,14 +186,14 @@ static void tile(const struct map *m, const struct part *p, const struct report_
 	buf_str(m->h->out, "</text></svg>\n");
 }
 
-static void draw(struct map *m, const struct report_row *first, const struct report_row *parent, double whole,
-		 struct box box, unsigned depth)
+static void draw(struct treemap_map *m, const struct report_row *first, const struct report_row *parent, double whole,
+		 struct treemap_box box, unsigned depth)
 {
-	struct parts parts = { 0 };
+	struct treemap_parts parts = { 0 };
 	parts_of(m, first, parent, whole, &parts);
 	place(&parts, box);
 	for (size_t i = 0; i < parts.n; i++) {
-		const struct part *p = &parts.v[i];
+		const struct treemap_part *p = &parts.v[i];
 		bool branch = p->row && p->row->first_child;
 		if (!depth)
 			m->main = p->row && p->row == table_first(m->t);
@@ -212,7 +214,7 @@ static void draw(struct map *m, const struct report_row *first, const struct rep
 	vec_free(&parts);
 }
 
-static void sentence(const struct map *m)
+static void sentence(const struct treemap_map *m)
 {
 	const struct report_row *first = table_first(m->t);
 	html_text(m->h, m->t->block.title);
@@ -227,7 +229,7 @@ static void sentence(const struct map *m)
 	}
 }
 
-static void legend(const struct map *m)
+static void legend(const struct treemap_map *m)
 {
 	const struct report_row *first = table_first(m->t);
 	CLEANUP(buf_free) struct buf name = { 0 };
@@ -244,7 +246,7 @@ static void legend(const struct map *m)
 
 void html_treemap(const struct html *h, const struct report_table *t)
 {
-	struct map m = { .h = h, .t = t, .name = table_name_column(t), .column = t->n_columns };
+	struct treemap_map m = { .h = h, .t = t, .name = table_name_column(t), .column = t->n_columns };
 	for (size_t i = t->n_columns; i-- > 0;)
 		if (t->columns[i].flags & COLUMN_AREA && !kind_is_text(t->columns[i].kind))
 			m.column = i;
@@ -261,7 +263,7 @@ void html_treemap(const struct html *h, const struct report_table *t)
 	buf_str(h->out, " in all.</p><div class=\"tm\"><svg role=\"group\" aria-label=\"");
 	sentence(&m);
 	buf_printf(h->out, "\" height=\"%d\">\n", (int)HEIGHT);
-	draw(&m, table_first(t), NULL, m.whole, (struct box){ 0, 0, 1, 1 }, 0);
+	draw(&m, table_first(t), NULL, m.whole, (struct treemap_box){ 0, 0, 1, 1 }, 0);
 	buf_str(h->out, "</svg>");
 	legend(&m);
 	buf_str(h->out, "</div></figure>\n");

@@ -39,7 +39,7 @@ struct line {
 	char *prefix; /* of the first cell: branches of a tree */
 };
 
-struct layout {
+struct text_layout {
 	const struct text_out *t;
 	const struct report_table *table;
 	VEC(struct line) lines;
@@ -48,7 +48,7 @@ struct layout {
 	double bar_whole;
 };
 
-static void line_add(struct layout *l, const struct report_row *row, const struct value *cells, char *prefix)
+static void line_add(struct text_layout *l, const struct report_row *row, const struct value *cells, char *prefix)
 {
 	vec_push(&l->lines, ((struct line){ cells, row, prefix }));
 }
@@ -58,7 +58,7 @@ static char *more_words(const struct text_out *t, const char *prefix, uint64_t n
 	return mem_printf("%s%s%s more", prefix, t->ascii ? "... " : "…", fmt_count(n).s);
 }
 
-static void table_lines(struct layout *l)
+static void table_lines(struct text_layout *l)
 {
 	size_t shown = 0;
 	for (const struct report_row *row = table_first(l->table); row && shown < TABLE_ROWS; row = row->next, shown++)
@@ -79,7 +79,7 @@ static size_t count_below(const struct report_row *row)
 }
 
 /* Heaviest first and depth first, so that what the room allows is the heaviest path. */
-static void tree_lines(struct layout *l, const struct report_row *first, const char *prefix)
+static void tree_lines(struct text_layout *l, const struct report_row *first, const char *prefix)
 {
 	bool ascii = l->t->ascii, top = !first->depth;
 	size_t shown = 0, most = top ? TREE_ROWS : TREE_CHILDREN;
@@ -108,7 +108,7 @@ static bool is_empty(const struct line *line, size_t column)
 	return !line->row && line->cells[column].missing;
 }
 
-static size_t cell_width(const struct layout *l, const struct line *line, size_t column)
+static size_t cell_width(const struct text_layout *l, const struct line *line, size_t column)
 {
 	struct buf s = { 0 };
 	if (column == l->name)
@@ -120,7 +120,7 @@ static size_t cell_width(const struct layout *l, const struct line *line, size_t
 	return width;
 }
 
-static size_t header_width(const struct layout *l, size_t column)
+static size_t header_width(const struct text_layout *l, size_t column)
 {
 	struct buf s = { 0 };
 	text_show(l->t, l->table->columns[column].name, &s);
@@ -130,7 +130,7 @@ static size_t header_width(const struct layout *l, size_t column)
 }
 
 /* With every text column as narrow as it may be. */
-static size_t least_width(const struct layout *l)
+static size_t least_width(const struct text_layout *l)
 {
 	size_t sum = 2 + (l->bar_width ? GAP + l->bar_width : 0);
 	for (size_t i = 0, first = 1; i < l->table->n_columns; i++) {
@@ -142,7 +142,7 @@ static size_t least_width(const struct layout *l)
 	return sum;
 }
 
-static void measure_column(struct layout *l, size_t i)
+static void measure_column(struct text_layout *l, size_t i)
 {
 	l->widths[i] = l->least[i] = header_width(l, i);
 	vec_each(line, &l->lines) {
@@ -156,7 +156,7 @@ static void measure_column(struct layout *l, size_t i)
 }
 
 /* What is left of the line goes to the columns that could use it, evenly. */
-static void share_room(struct layout *l)
+static void share_room(struct text_layout *l)
 {
 	size_t room = l->t->columns - MIN(l->t->columns, least_width(l));
 	size_t want[COLUMNS_MAX];
@@ -184,7 +184,7 @@ static void share_room(struct layout *l)
 }
 
 /* Narrow: shorter names, then no bar, then fewer columns from the right; the main one and the name stay longest. */
-static void measure(struct layout *l)
+static void measure(struct text_layout *l)
 {
 	const struct report_table *t = l->table;
 	l->name = table_name_column(t);
@@ -210,7 +210,7 @@ static void measure(struct layout *l)
 	share_room(l);
 }
 
-static void print_cell(const struct layout *l, size_t column, enum value_kind kind, struct buf *s, enum ink ink)
+static void print_cell(const struct text_layout *l, size_t column, enum value_kind kind, struct buf *s, enum ink ink)
 {
 	size_t width = l->widths[column];
 	text_fit(l->t, kind, s, width);
@@ -229,7 +229,7 @@ static void trim(struct buf *out)
 		out->data[--out->len] = '\0';
 }
 
-static void print_header(const struct layout *l)
+static void print_header(const struct text_layout *l)
 {
 	text_pad(l->t, 2);
 	for (size_t i = 0, first = 1; i < l->table->n_columns; i++) {
@@ -246,7 +246,7 @@ static void print_header(const struct layout *l)
 	buf_char(l->t->out, '\n');
 }
 
-static void print_name(const struct layout *l, const struct line *line, struct buf *s)
+static void print_name(const struct text_layout *l, const struct line *line, struct buf *s)
 {
 	/* The branches stay whole; only the name behind them is shortened. */
 	size_t prefix = utf8_width(line->prefix), width = l->widths[l->name];
@@ -260,7 +260,7 @@ static void print_name(const struct layout *l, const struct line *line, struct b
 	buf_free(&name);
 }
 
-static void print_line(const struct layout *l, const struct line *line)
+static void print_line(const struct text_layout *l, const struct line *line)
 {
 	enum ink ink = line->row ? INK_PLAIN : INK_DIM;
 	text_pad(l->t, 2);
@@ -335,7 +335,7 @@ static void print_row_lines(const struct text_out *t, const struct report_row *r
 	}
 }
 
-static void say_hidden(struct layout *l)
+static void say_hidden(struct text_layout *l)
 {
 	struct text_wrap w = text_wrap_begin(l->t, 2);
 	bool any = false;
@@ -364,7 +364,7 @@ static void say_hidden(struct layout *l)
 
 static void table(const struct text_out *t, const struct report_table *table)
 {
-	struct layout l = { .t = t, .table = table };
+	struct text_layout l = { .t = t, .table = table };
 	heading(t, table->block.title);
 	if (!table->n_columns)
 		return;

@@ -384,14 +384,14 @@ bool cfi_find(const struct elf *elf, uint64_t va, struct cfi_row *ret)
 
 /* --- expressions --- */
 
-struct machine {
+struct cfi_machine {
 	const struct cfi_values *values;
 	uint64_t stack[EXPR_STACK];
 	size_t n;
 	bool bad;
 };
 
-static void push(struct machine *m, uint64_t v)
+static void push(struct cfi_machine *m, uint64_t v)
 {
 	if (m->n == EXPR_STACK)
 		m->bad = true;
@@ -399,7 +399,7 @@ static void push(struct machine *m, uint64_t v)
 		m->stack[m->n++] = v;
 }
 
-static uint64_t pop(struct machine *m)
+static uint64_t pop(struct cfi_machine *m)
 {
 	if (!m->n) {
 		m->bad = true;
@@ -408,7 +408,7 @@ static uint64_t pop(struct machine *m)
 	return m->stack[--m->n];
 }
 
-static void load(struct machine *m, size_t size)
+static void load(struct cfi_machine *m, size_t size)
 {
 	uint64_t v = 0, at = pop(m);
 	if (size > 8 || !m->values->read(m->values->user, at, &v, size))
@@ -421,7 +421,7 @@ static uint64_t shift(uint64_t v, uint64_t by, bool left)
 	return by > 63 ? 0 : left ? v << by : v >> by;
 }
 
-static void push_register(struct machine *m, unsigned reg, int64_t offset)
+static void push_register(struct cfi_machine *m, unsigned reg, int64_t offset)
 {
 	uint64_t v = 0;
 	if (!m->values->reg(m->values->user, reg, &v))
@@ -429,7 +429,7 @@ static void push_register(struct machine *m, unsigned reg, int64_t offset)
 	push(m, v + (uint64_t)offset);
 }
 
-static uint64_t binary(struct machine *m, uint8_t op, uint64_t a, uint64_t b)
+static uint64_t binary(struct cfi_machine *m, uint8_t op, uint64_t a, uint64_t b)
 {
 	int64_t x = (int64_t)a, y = (int64_t)b;
 	switch (op) {
@@ -475,7 +475,7 @@ static uint64_t binary(struct machine *m, uint8_t op, uint64_t a, uint64_t b)
 	}
 }
 
-static void constant(struct machine *m, uint8_t op, struct cursor *c)
+static void constant(struct cfi_machine *m, uint8_t op, struct cursor *c)
 {
 	switch (op) {
 	case 0x03:
@@ -509,7 +509,7 @@ static void constant(struct machine *m, uint8_t op, struct cursor *c)
 	}
 }
 
-static void shuffle(struct machine *m, uint8_t op, struct cursor *c)
+static void shuffle(struct cfi_machine *m, uint8_t op, struct cursor *c)
 {
 	size_t depth = op == 0x12 ? 0 : op == 0x14 ? 1 : op == 0x15 ? cursor_u8(c) : 2;
 	if (op == 0x13) {
@@ -529,7 +529,7 @@ static void shuffle(struct machine *m, uint8_t op, struct cursor *c)
 	}
 }
 
-static void unary(struct machine *m, uint8_t op, struct cursor *c)
+static void unary(struct cfi_machine *m, uint8_t op, struct cursor *c)
 {
 	uint64_t v = pop(m);
 	switch (op) {
@@ -548,7 +548,7 @@ static void unary(struct machine *m, uint8_t op, struct cursor *c)
 }
 
 /* A jump, relative to the end of its own operand. */
-static void jump(struct machine *m, struct cursor *c, const uint8_t *start, bool always)
+static void jump(struct cfi_machine *m, struct cursor *c, const uint8_t *start, bool always)
 {
 	int16_t by = (int16_t)cursor_u16(c);
 	if (!always && !pop(m))
@@ -559,7 +559,7 @@ static void jump(struct machine *m, struct cursor *c, const uint8_t *start, bool
 		c->p += by;
 }
 
-static void step_expr(struct machine *m, uint8_t op, struct cursor *c, const uint8_t *start)
+static void step_expr(struct cfi_machine *m, uint8_t op, struct cursor *c, const uint8_t *start)
 {
 	if (op >= 0x30 && op <= 0x4f)
 		push(m, op - 0x30u);
@@ -588,7 +588,7 @@ static void step_expr(struct machine *m, uint8_t op, struct cursor *c, const uin
 
 bool cfi_eval(const struct cfi_rule *rule, const struct cfi_values *values, const uint64_t *cfa, uint64_t *ret)
 {
-	struct machine m = { .values = values };
+	struct cfi_machine m = { .values = values };
 	struct cursor c = cursor_make(rule->expr, rule->len);
 	if (cfa)
 		push(&m, *cfa);

@@ -27,18 +27,18 @@ struct build_id {
 	const uint8_t *id;
 	size_t len;
 };
-struct place {
+struct perf_file_place {
 	uint64_t time, offset;
 };
 
-struct reader {
+struct perf_file_reader {
 	const uint8_t *bytes;
 	size_t len;
 	struct cursor data;
 	VEC(struct attr) attrs;
 	struct map_u64 by_id; /* -> attr */
 	VEC(struct build_id) build_ids;
-	VEC(struct place) places;
+	VEC(struct perf_file_place) places;
 	struct perf_file_facts *facts;
 	void (*item)(void *user, const struct perf_item *item);
 	void *user;
@@ -59,7 +59,7 @@ static struct section take_section(struct cursor *c)
 }
 
 /* An empty cursor that is bad when the section is not inside the file. */
-static struct cursor section_cursor(const struct reader *r, struct section s)
+static struct cursor section_cursor(const struct perf_file_reader *r, struct section s)
 {
 	if (s.offset > r->len || s.size > r->len - s.offset) {
 		struct cursor none = cursor_make(r->bytes, 0);
@@ -69,7 +69,7 @@ static struct cursor section_cursor(const struct reader *r, struct section s)
 	return cursor_make(r->bytes + s.offset, s.size);
 }
 
-static void read_attr(struct reader *r, struct cursor *entry, size_t attr_bytes)
+static void read_attr(struct perf_file_reader *r, struct cursor *entry, size_t attr_bytes)
 {
 	struct perf_event_attr attr = { 0 };
 	const uint8_t *bytes = cursor_take(entry, attr_bytes);
@@ -89,7 +89,7 @@ static void read_attr(struct reader *r, struct cursor *entry, size_t attr_bytes)
 	vec_push(&r->attrs, ((struct attr){ attr.sample_type, attr.read_format, attr.sample_id_all }));
 }
 
-static void read_text(const struct reader *r, struct section s, char *out, size_t size)
+static void read_text(const struct perf_file_reader *r, struct section s, char *out, size_t size)
 {
 	struct cursor c = section_cursor(r, s);
 	size_t n = cursor_u32(&c);
@@ -100,7 +100,7 @@ static void read_text(const struct reader *r, struct section s, char *out, size_
 }
 
 /* header, i32 pid, 20 bytes of id and its length, path */
-static void read_build_ids(struct reader *r, struct section s)
+static void read_build_ids(struct perf_file_reader *r, struct section s)
 {
 	struct cursor c = section_cursor(r, s);
 	while (cursor_left(&c) >= 8) {
@@ -124,7 +124,7 @@ static void read_build_ids(struct reader *r, struct section s)
 	}
 }
 
-static struct err *read_features(struct reader *r, const uint64_t bits[4], struct section data)
+static struct err *read_features(struct perf_file_reader *r, const uint64_t bits[4], struct section data)
 {
 	struct section first = { data.offset + data.size, 0 };
 	if (first.offset < data.offset || first.offset > r->len)
@@ -150,7 +150,7 @@ static struct err *read_features(struct reader *r, const uint64_t bits[4], struc
 	return NULL;
 }
 
-static struct err *read_head(struct reader *r)
+static struct err *read_head(struct perf_file_reader *r)
 {
 	struct cursor c = cursor_make(r->bytes, r->len);
 	const uint8_t *magic = cursor_take(&c, 8);
@@ -184,7 +184,7 @@ static struct err *read_head(struct reader *r)
 
 /* --- records --- */
 
-static const struct attr *attr_of(const struct reader *r, uint64_t id)
+static const struct attr *attr_of(const struct perf_file_reader *r, uint64_t id)
 {
 	const uint64_t *at = map_u64_get(&r->by_id, id);
 	return &r->attrs.v[at ? *at : 0];
@@ -206,7 +206,7 @@ static void skip_read(struct cursor *c, uint64_t format)
 	cursor_take(c, n * each + times);
 }
 
-static bool parse_sample(const struct reader *r, struct cursor *c, uint16_t misc, struct perf_item *s)
+static bool parse_sample(const struct perf_file_reader *r, struct cursor *c, uint16_t misc, struct perf_item *s)
 {
 	const struct attr *a = &r->attrs.v[0];
 	if (a->sample_type & PERF_SAMPLE_IDENTIFIER)
@@ -242,7 +242,7 @@ static bool parse_sample(const struct reader *r, struct cursor *c, uint16_t misc
 }
 
 /* The time at the end of a record that is no sample; 0 when records have none. */
-static uint64_t trailer_time(const struct reader *r, struct cursor *c)
+static uint64_t trailer_time(const struct perf_file_reader *r, struct cursor *c)
 {
 	const struct attr *a = &r->attrs.v[0];
 	if (!a->sample_id_all)
@@ -266,7 +266,7 @@ static uint64_t trailer_time(const struct reader *r, struct cursor *c)
 	return time;
 }
 
-static void find_build_id(const struct reader *r, struct perf_item *m)
+static void find_build_id(const struct perf_file_reader *r, struct perf_item *m)
 {
 	vec_each(b, &r->build_ids) {
 		if (b->name_len == m->text_len && !memcmp(b->name, m->text, m->text_len)) {
@@ -277,7 +277,8 @@ static void find_build_id(const struct reader *r, struct perf_item *m)
 	}
 }
 
-static bool parse_mmap(const struct reader *r, struct cursor *c, uint32_t type, uint16_t misc, struct perf_item *m)
+static bool parse_mmap(const struct perf_file_reader *r, struct cursor *c, uint32_t type, uint16_t misc,
+		       struct perf_item *m)
 {
 	m->kind = PERF_ITEM_MMAP;
 	m->pid = cursor_u32(c);
@@ -304,7 +305,7 @@ static bool parse_mmap(const struct reader *r, struct cursor *c, uint32_t type, 
 }
 
 /* False for what is damaged or of no interest. */
-static bool parse(const struct reader *r, const uint8_t *at, struct perf_item *ret)
+static bool parse(const struct perf_file_reader *r, const uint8_t *at, struct perf_item *ret)
 {
 	struct perf_event_header h;
 	memcpy(&h, at, sizeof(h));
@@ -345,13 +346,13 @@ static bool parse(const struct reader *r, const uint8_t *at, struct perf_item *r
 /* Rings are written one after the other: only their times tell the order. */
 static int by_time(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct perf_file_place *x = a, *y = b;
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static struct err *find_places(struct reader *r)
+static struct err *find_places(struct perf_file_reader *r)
 {
 	struct cursor c = r->data;
 	while (cursor_left(&c) >= sizeof(struct perf_event_header)) {
@@ -369,7 +370,7 @@ static struct err *find_places(struct reader *r)
 			if (r->places.n == RECORDS_MAX)
 				return err_new(ERR_UNSUPPORTED, "the perf.data holds more than %u records",
 					       RECORDS_MAX);
-			vec_push(&r->places, ((struct place){ item.time, (uint64_t)(c.p - r->bytes) }));
+			vec_push(&r->places, ((struct perf_file_place){ item.time, (uint64_t)(c.p - r->bytes) }));
 		}
 		c.p += h.size;
 	}
@@ -377,7 +378,7 @@ static struct err *find_places(struct reader *r)
 	return NULL;
 }
 
-static void give(struct reader *r)
+static void give(struct perf_file_reader *r)
 {
 	uint64_t lost = r->facts->lost;
 	vec_each(p, &r->places) {
@@ -397,7 +398,7 @@ struct err *perf_file_read(const void *bytes, size_t len, void (*item)(void *use
 			   void *user, struct perf_file_facts *ret)
 {
 	*ret = (struct perf_file_facts){ 0 };
-	struct reader r = { .bytes = bytes, .len = len, .facts = ret, .item = item, .user = user };
+	struct perf_file_reader r = { .bytes = bytes, .len = len, .facts = ret, .item = item, .user = user };
 	struct err *err = read_head(&r);
 	if (!err)
 		err = find_places(&r);

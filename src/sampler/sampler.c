@@ -24,7 +24,7 @@
 #define PASSES_MAX 16
 #define RECORD_BYTES_MAX 65536
 
-struct ring {
+struct sampler_ring {
 	int fd, cpu; /* a silent event of our own that owns the memory */
 	struct perf_event_mmap_page *page;
 	uint8_t *data;
@@ -37,7 +37,7 @@ struct sampler {
 	struct sampler_config config;
 	struct sampler_facts facts;
 	bool exclude_kernel;
-	VEC(struct ring) rings;
+	VEC(struct sampler_ring) rings;
 	VEC(int) events;
 	struct map_u64 threads;
 	int epoll;
@@ -84,7 +84,7 @@ static struct perf_event_attr event_attr(const struct sampler *s)
 
 /* --- rings --- */
 
-static struct err *ring_map(struct ring *r, size_t want)
+static struct err *ring_map(struct sampler_ring *r, size_t want)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	for (size_t size = want; size >= RING_BYTES_MIN; size /= 2) {
@@ -110,7 +110,7 @@ static struct err *ring_open(struct sampler *s, int cpu, size_t want)
 	a.exclude_kernel = a.exclude_callchain_kernel = 1;
 	a.watermark = 1;
 	a.wakeup_watermark = (uint32_t)(want / 2);
-	struct ring r = { .fd = perf_open(&a, 0, cpu), .cpu = cpu };
+	struct sampler_ring r = { .fd = perf_open(&a, 0, cpu), .cpu = cpu };
 	if (r.fd < 0 && errno == ENODEV) /* offline */
 		return NULL;
 	if (r.fd < 0)
@@ -145,7 +145,7 @@ static struct err *rings_open(struct sampler *s)
 	return s->rings.n ? NULL : err_new(ERR_UNSUPPORTED, "no cpu can be sampled");
 }
 
-static void ring_close(struct sampler *s, struct ring *r)
+static void ring_close(struct sampler *s, struct sampler_ring *r)
 {
 	munmap(r->page, r->size + (size_t)sysconf(_SC_PAGESIZE));
 	closer_take(s->closer, &r->fd, 1);
@@ -381,7 +381,7 @@ const struct sampler_facts *sampler_facts(const struct sampler *s)
 /* --- draining --- */
 
 /* The next record in one piece, or NULL. */
-static const uint8_t *ring_peek(struct ring *r, size_t *ret_len)
+static const uint8_t *ring_peek(struct sampler_ring *r, size_t *ret_len)
 {
 	uint64_t tail = r->page->data_tail;
 	if (r->head - tail < sizeof(struct perf_event_header))
@@ -402,15 +402,15 @@ static const uint8_t *ring_peek(struct ring *r, size_t *ret_len)
 	return r->whole;
 }
 
-static void ring_advance(struct ring *r, size_t len)
+static void ring_advance(struct sampler_ring *r, size_t len)
 {
 	__atomic_store_n(&r->page->data_tail, r->page->data_tail + len, __ATOMIC_RELEASE);
 }
 
 /* The oldest record of all rings. */
-static struct ring *next_ring(struct sampler *s, struct record *ret, size_t *ret_len)
+static struct sampler_ring *next_ring(struct sampler *s, struct record *ret, size_t *ret_len)
 {
-	struct ring *first = NULL;
+	struct sampler_ring *first = NULL;
 	bool (*parse)(const uint8_t *, size_t, struct record *) =
 		s->config.kind == SAMPLER_SWITCHES ? record_parse_counted : record_parse;
 	vec_each(r, &s->rings) {
@@ -430,7 +430,7 @@ static struct ring *next_ring(struct sampler *s, struct record *ret, size_t *ret
 	return first;
 }
 
-static bool filling(const struct ring *r)
+static bool filling(const struct sampler_ring *r)
 {
 	return r->head - r->page->data_tail > r->size / 2;
 }
@@ -450,7 +450,7 @@ void sampler_drain(struct sampler *s, uint64_t until_ns, void (*record)(void *us
 	}
 	struct record next;
 	size_t len;
-	for (struct ring *r; (r = next_ring(s, &next, &len));) {
+	for (struct sampler_ring *r; (r = next_ring(s, &next, &len));) {
 		if (next.time > until_ns && !full)
 			break;
 		count(s, &next);

@@ -16,13 +16,13 @@ static const uint8_t FROM_DWARF[16] = { 0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12
 #define LEAF_CACHE 4096
 
 /* A compiled method: its pieces (itself and its funclets), each with unwind data. */
-struct piece {
+struct unwind_piece {
 	uint32_t begin, end; /* from the method's start */
 	uint32_t unwind;     /* in data */
 	uint16_t unwind_len;
 };
 struct code {
-	struct piece *pieces; /* NULL: the runtime's data could not be read */
+	struct unwind_piece *pieces; /* NULL: the runtime's data could not be read */
 	size_t n;
 	uint8_t *data;
 	uint8_t prologue[PROLOGUE_BYTES];
@@ -106,7 +106,7 @@ static bool read_pieces(struct unwinder *u, const struct unwind_method *m, const
 	const uint8_t *pieces = header + at + 4;
 	if (at + 4 + 12ull * n > len)
 		return false;
-	CLEANUP(mem_freep) struct piece *list = mem_array(n, sizeof(*list));
+	CLEANUP(mem_freep) struct unwind_piece *list = mem_array(n, sizeof(*list));
 	CLEANUP(mem_freep) uint8_t *data = mem_array(n, 4 + 2 * 256);
 	size_t used = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -119,7 +119,7 @@ static bool read_pieces(struct unwinder *u, const struct unwind_method *m, const
 		if ((head[0] & 7) < 1 || (head[0] & 7) > 2 ||
 		    !space_read(u->space, base + piece[2], data + used, bytes))
 			return false;
-		list[i] = (struct piece){ (uint32_t)begin, (uint32_t)end, (uint32_t)used, (uint16_t)bytes };
+		list[i] = (struct unwind_piece){ (uint32_t)begin, (uint32_t)end, (uint32_t)used, (uint16_t)bytes };
 		used += bytes;
 	}
 	ret->pieces = STEAL(list);
@@ -173,7 +173,7 @@ static const struct code *code_of(struct unwinder *u, const struct unwind_method
 
 /* --- steps: each makes the caller's registers of a frame's, or fails and leaves them --- */
 
-struct frame {
+struct unwind_frame {
 	struct managed_frame regs;
 	bool exact; /* at the instruction itself */
 	bool ended; /* it has no caller */
@@ -191,7 +191,7 @@ static const uint8_t *leaf_code(struct unwinder *u, uint64_t ip, uint32_t versio
 	return l->code;
 }
 
-static bool step_epilogue(struct unwinder *u, uint32_t version, uint64_t end, struct frame *f)
+static bool step_epilogue(struct unwinder *u, uint32_t version, uint64_t end, struct unwind_frame *f)
 {
 	if (!f->exact)
 		return false;
@@ -200,22 +200,22 @@ static bool step_epilogue(struct unwinder *u, uint32_t version, uint64_t end, st
 	return managed_epilogue(code, MIN((uint64_t)len, end - f->regs.ip), read_stack, u, &f->regs);
 }
 
-static const struct piece *piece_at(const struct code *c, uint64_t into, struct managed_unwind *ret)
+static const struct unwind_piece *piece_at(const struct code *c, uint64_t into, struct managed_unwind *ret)
 {
 	for (size_t i = 0; i < c->n; i++) {
-		const struct piece *p = &c->pieces[i];
+		const struct unwind_piece *p = &c->pieces[i];
 		if (into >= p->begin && into < p->end && managed_unwind_parse(c->data + p->unwind, p->unwind_len, ret))
 			return p;
 	}
 	return NULL;
 }
 
-static bool step_jit(struct unwinder *u, const struct unwind_method *m, uint64_t look, struct frame *f)
+static bool step_jit(struct unwinder *u, const struct unwind_method *m, uint64_t look, struct unwind_frame *f)
 {
 	const struct code *c = code_of(u, m);
 	uint64_t into = look - m->start;
 	struct managed_unwind info;
-	const struct piece *p = piece_at(c, into, &info);
+	const struct unwind_piece *p = piece_at(c, into, &info);
 	if (p) {
 		/* In the prologue and before it, the first instruction's bytes may look like an epilogue's. */
 		uint64_t done = f->regs.ip - m->start - p->begin;
@@ -231,7 +231,7 @@ static bool step_jit(struct unwinder *u, const struct unwind_method *m, uint64_t
 }
 
 static bool step_r2r(struct unwinder *u, const struct space_map *map, const struct pe *pe, uint64_t look,
-		     struct frame *f)
+		     struct unwind_frame *f)
 {
 	uint32_t rva;
 	struct pe_function fn;
@@ -250,7 +250,7 @@ static bool step_r2r(struct unwinder *u, const struct space_map *map, const stru
 
 struct native {
 	struct unwinder *u;
-	const struct frame *f;
+	const struct unwind_frame *f;
 };
 
 static bool native_reg(void *user, unsigned dwarf, uint64_t *ret)
@@ -296,7 +296,7 @@ static bool apply_rule(struct unwinder *u, const struct cfi_rule *rule, const st
 }
 
 static bool step_native(struct unwinder *u, const struct space_map *map, const struct elf *elf, uint64_t look,
-			struct frame *f)
+			struct unwind_frame *f)
 {
 	uint64_t va, cfa;
 	struct cfi_row row;
@@ -316,7 +316,7 @@ static bool step_native(struct unwinder *u, const struct space_map *map, const s
 	} else {
 		cfa += (uint64_t)row.cfa.value;
 	}
-	struct frame caller = *f;
+	struct unwind_frame caller = *f;
 	for (unsigned i = 0; i < 16; i++) {
 		uint64_t *value = &caller.regs.r[FROM_DWARF[i]];
 		/* Without a rule the stack pointer is the CFA by definition. */
@@ -365,7 +365,7 @@ static bool is_return_address(struct unwinder *u, uint64_t address)
 }
 
 /* A leaf without a frame of its own, as stubs and write barriers are: the return address is on top. */
-static bool step_stub(struct unwinder *u, struct frame *f)
+static bool step_stub(struct unwinder *u, struct unwind_frame *f)
 {
 	uint64_t ra;
 	if (!f->exact || !read_stack(u, f->regs.r[RSP], &ra) || !is_return_address(u, ra))
@@ -376,7 +376,7 @@ static bool step_stub(struct unwinder *u, struct frame *f)
 }
 
 /* Is the frame pointer that of a compiled method which called from here, with no frame in between? */
-static bool called_from(struct unwinder *u, const struct frame *caller)
+static bool called_from(struct unwinder *u, const struct unwind_frame *caller)
 {
 	struct unwind_method m;
 	struct managed_unwind info;
@@ -385,15 +385,15 @@ static bool called_from(struct unwinder *u, const struct frame *caller)
 	    !piece_at(code_of(u, &m), look - m.start, &info) ||
 	    managed_body_sp(&info, &caller->regs) != caller->regs.r[RSP])
 		return false;
-	struct frame next = *caller;
+	struct unwind_frame next = *caller;
 	return step_jit(u, &m, look, &next) && next.regs.r[RSP] == bp + 16;
 }
 
 /* Code without a frame pointer leaves that of the method which called it: the chain would go past this method. */
-static bool step_caller(struct unwinder *u, struct frame *f)
+static bool step_caller(struct unwinder *u, struct unwind_frame *f)
 {
 	uint64_t bp = f->regs.r[RBP], at = f->regs.r[RSP];
-	struct frame caller = { .regs = f->regs };
+	struct unwind_frame caller = { .regs = f->regs };
 	for (size_t i = 0; i < SCAN_SLOTS && at < bp && read_stack(u, at, &caller.regs.ip); i++, at += 8) {
 		caller.regs.r[RSP] = at + 8;
 		if (!called_from(u, &caller))
@@ -406,7 +406,7 @@ static bool step_caller(struct unwinder *u, struct frame *f)
 	return false;
 }
 
-static bool step_chain(struct unwinder *u, struct frame *f)
+static bool step_chain(struct unwinder *u, struct unwind_frame *f)
 {
 	uint64_t bp = f->regs.r[RBP], next, ra;
 	if (bp < f->regs.r[RSP] || !read_stack(u, bp, &next) || !read_stack(u, bp + 8, &ra) ||
@@ -418,7 +418,7 @@ static bool step_chain(struct unwinder *u, struct frame *f)
 	return true;
 }
 
-static bool step_scan(struct unwinder *u, struct frame *f)
+static bool step_scan(struct unwinder *u, struct unwind_frame *f)
 {
 	uint64_t value;
 	for (size_t i = 0; i < SCAN_SLOTS; i++) {
@@ -438,7 +438,7 @@ static bool step_scan(struct unwinder *u, struct frame *f)
 	return false;
 }
 
-static bool step_by_rule(struct unwinder *u, struct frame *f)
+static bool step_by_rule(struct unwinder *u, struct unwind_frame *f)
 {
 	uint64_t look = f->exact ? f->regs.ip : f->regs.ip - 1;
 	struct unwind_method m;
@@ -459,9 +459,9 @@ static bool step_by_rule(struct unwinder *u, struct frame *f)
 }
 
 /* A caller is believed when its code is code and its frame lies above. */
-static bool step(struct unwinder *u, struct frame *f, unsigned *guessed)
+static bool step(struct unwinder *u, struct unwind_frame *f, unsigned *guessed)
 {
-	struct frame before = *f;
+	struct unwind_frame before = *f;
 	bool ruled = step_by_rule(u, f);
 	if (ruled && f->ended)
 		return true;
@@ -481,7 +481,7 @@ static bool step(struct unwinder *u, struct frame *f, unsigned *guessed)
 
 void unwind(struct unwinder *u, const struct unwind_regs *regs, const struct unwind_stack *stack, struct unwound *ret)
 {
-	struct frame f = { .exact = true };
+	struct unwind_frame f = { .exact = true };
 	memcpy(f.regs.r, regs->r, sizeof(f.regs.r));
 	f.regs.ip = regs->ip;
 	u->stack = stack;

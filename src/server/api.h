@@ -57,7 +57,7 @@ struct err *api_unshare(struct request *r) MUST_USE;
 /* Shared by them, and tried by the tests. */
 struct err *api_guid(const char *text, char ret[STORE_GUID_LEN + 1]) MUST_USE;
 struct err *api_row(struct request *r, const char *guid_text, struct store_row *ret) MUST_USE;
-struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid) MUST_USE;
+struct err *api_order_read(const json_t *body, struct scheduler_order *o, int *ret_pid) MUST_USE;
 struct err *api_find_patient(const char *id, struct patient *ret) MUST_USE;
 /* Can a kept core file be called so? */
 bool api_core_name(const char *name);

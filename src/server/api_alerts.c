@@ -2,6 +2,7 @@
 
 #include "server/api.h"
 #include "base/str.h"
+#include "profilers/registry.h"
 #include <string.h>
 
 #define ALERTS_MAX 20
@@ -15,7 +16,7 @@ static const char *word_of(const json_t *alert, const char *name)
 
 static struct err *begin(struct request *r, const json_t *alert, char ret_guid[STORE_GUID_LEN + 1])
 {
-	CLEANUP(hub_order_freep) struct hub_order *order = mem_zalloc(sizeof(*order));
+	CLEANUP(scheduler_order_freep) struct scheduler_order *order = mem_zalloc(sizeof(*order));
 	const char *profiler = word_of(alert, "drdotnet_profiler"), *target = word_of(alert, "drdotnet_target"),
 		   *duration = word_of(alert, "drdotnet_duration");
 	if (!profiler || !target)
@@ -29,7 +30,7 @@ static struct err *begin(struct request *r, const json_t *alert, char ret_guid[S
 		TRY(params_set(order->params, key, duration));
 	TRY(patient_find(target, FIND_TIMEOUT_MS, &order->patient));
 	CLEANUP(mem_freep) char *who = mem_printf("%s (%d)", patient_name(&order->patient), order->patient.target.id);
-	TRY(hub_submit(r->server->hub, STEAL(order), ret_guid));
+	TRY(scheduler_submit(r->server->hub, STEAL(order), ret_guid));
 	log_line(r->server->log, LOG_INFO, "audit: an alert from %s starts %s on %s, session %s", r->client, profiler,
 		 who, ret_guid);
 	return NULL;

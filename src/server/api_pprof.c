@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "export/formats.h"
+#include "profilers/registry.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static struct err *choose_patient(struct request *r, struct patient *ret)
 
 static struct err *begin(struct request *r, const char *profiler, const char *seconds)
 {
-	CLEANUP(hub_order_freep) struct hub_order *order = mem_zalloc(sizeof(*order));
+	CLEANUP(scheduler_order_freep) struct scheduler_order *order = mem_zalloc(sizeof(*order));
 	char guid[STORE_GUID_LEN + 1];
 	TRY(profiler_find(profiler, &order->profiler));
 	order->params = params_new(order->profiler);
@@ -50,9 +51,9 @@ static struct err *begin(struct request *r, const char *profiler, const char *se
 	TRY(choose_patient(r, &order->patient));
 	log_line(r->server->log, LOG_INFO, "audit: %s starts %s on %s (%d) by pprof", r->client, profiler,
 		 patient_name(&order->patient), order->patient.target.id);
-	TRY(hub_submit(r->server->hub, STEAL(order), guid));
+	TRY(scheduler_submit(r->server->hub, STEAL(order), guid));
 	r->params[0] = arena_strdup(&r->arena, guid);
-	return hub_wait(r->server->hub, guid, r) ? NULL : err_new(ERR_IO, "session %s was over too soon", guid);
+	return scheduler_wait(r->server->hub, guid, r) ? NULL : err_new(ERR_IO, "session %s was over too soon", guid);
 }
 
 /* One line: "root;...;leaf COUNT". */

@@ -1,6 +1,7 @@
 /* Processes, profilers, and the server itself. */
 
 #include "server/api.h"
+#include "profilers/registry.h"
 #include "server/auth.h"
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -83,7 +84,7 @@ struct err *api_server(struct request *r)
 {
 	char host[256] = "";
 	gethostname(host, sizeof(host) - 1);
-	struct hub_counts counts = hub_counts(r->server->hub);
+	struct scheduler_counts counts = scheduler_counts(r->server->hub);
 	struct jsonw w = respond_json(r, 200);
 	jsonw_object(&w, NULL);
 	jsonw_str(&w, "version", DRDOTNET_VERSION);
@@ -137,7 +138,7 @@ static uint64_t rss_bytes(void)
 struct err *api_metrics(struct request *r)
 {
 	struct server *s = r->server;
-	struct hub_counts c = hub_counts(s->hub);
+	struct scheduler_counts c = scheduler_counts(s->hub);
 	const struct {
 		const char *name, *type, *help;
 		double value;
@@ -152,7 +153,7 @@ struct err *api_metrics(struct request *r)
 		{ "drdotnet_http_requests_total", "counter", "Requests.", (double)http_requests(s->http) },
 		{ "drdotnet_http_connections", "gauge", "Open connections.", (double)http_connections(s->http) },
 		{ "drdotnet_live_listeners", "gauge", "Clients that listen to live events.",
-		  (double)live_listeners(s->live) },
+		  (double)sse_listeners(s->live) },
 		{ "drdotnet_uptime_seconds", "gauge", "Since the server started.",
 		  (double)(clock_mono_ns() - s->start_ns) / 1e9 },
 		{ "process_resident_memory_bytes", "gauge", "Memory of the server itself.", (double)rss_bytes() },

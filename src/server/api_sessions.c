@@ -1,6 +1,7 @@
 /* Sessions: list, start, watch, cancel, delete, and what is in their folders. */
 
 #include "server/internal.h"
+#include "profilers/registry.h"
 #include "server/api.h"
 #include "server/compare.h"
 #include "base/fd.h"
@@ -247,7 +248,7 @@ static struct err *parameter_value(const json_t *p, const struct param *param, c
 	return err_new(ERR_USAGE, "parameter '%s' has no value", param->key);
 }
 
-static struct err *set_parameter(struct hub_order *o, const json_t *p)
+static struct err *set_parameter(struct scheduler_order *o, const json_t *p)
 {
 	static const char *const known[] = { "key",	     "name",	   "description",  "type",
 					     "value",	     "valueInt32", "valueFloat32", "valueBoolean",
@@ -270,7 +271,7 @@ static struct err *set_parameter(struct hub_order *o, const json_t *p)
 	return NULL;
 }
 
-static struct err *read_core(const json_t *core, const json_t *pid, struct hub_order *o)
+static struct err *read_core(const json_t *core, const json_t *pid, struct scheduler_order *o)
 {
 	if (pid && !json_is_null(pid))
 		return err_new(ERR_USAGE, "give either 'processId' or 'core'");
@@ -281,7 +282,7 @@ static struct err *read_core(const json_t *core, const json_t *pid, struct hub_o
 }
 
 /* Everything of the body that can be judged without looking for the process. */
-struct err *api_order_read(const json_t *body, struct hub_order *o, int *ret_pid)
+struct err *api_order_read(const json_t *body, struct scheduler_order *o, int *ret_pid)
 {
 	static const char *const known[] = { "profilerGuid", "processId",     "core",	 "parameters",
 					     "way",	     "keepRecording", "webhook", NULL };
@@ -343,7 +344,7 @@ struct err *api_find_patient(const char *id, struct patient *ret)
 }
 
 /* All that is said of it now is its name: who it was is found out by the worker, since cores may mean ill. */
-static struct err *use_core(struct request *r, struct hub_order *o)
+static struct err *use_core(struct request *r, struct scheduler_order *o)
 {
 	CLOSE_FD int fd = -1;
 	char *path = NULL;
@@ -355,7 +356,7 @@ static struct err *use_core(struct request *r, struct hub_order *o)
 
 struct err *api_session_start(struct request *r)
 {
-	CLEANUP(hub_order_freep) struct hub_order *order = mem_zalloc(sizeof(*order));
+	CLEANUP(scheduler_order_freep) struct scheduler_order *order = mem_zalloc(sizeof(*order));
 	CLEANUP(json_decrefp) json_t *body = NULL;
 	int pid = 0;
 	TRY(request_json(r, &body));
@@ -367,7 +368,7 @@ struct err *api_session_start(struct request *r)
 	TRY(order->core ? use_core(r, order) : api_find_patient(id, &order->patient));
 	CLEANUP(mem_freep) char *who = mem_printf("%s (%d)", patient_name(&order->patient), order->patient.target.id);
 	const char *profiler = order->profiler->id;
-	TRY(hub_submit(r->server->hub, STEAL(order), guid));
+	TRY(scheduler_submit(r->server->hub, STEAL(order), guid));
 	log_line(r->server->log, LOG_INFO, "audit: %s starts %s on %s, session %s", r->client, profiler, who, guid);
 	struct store_row row;
 	TRY(api_row(r, guid, &row));
@@ -386,7 +387,7 @@ struct err *api_session_cancel(struct request *r)
 	TRY(api_row(r, r->params[0], &row));
 	struct err *err = store_state_finished(row.state)
 				  ? err_new(ERR_BUSY, "session %s is %s already", row.guid, store_state_name(row.state))
-				  : hub_cancel(r->server->hub, row.guid);
+				  : scheduler_cancel(r->server->hub, row.guid);
 	if (!err) {
 		log_line(r->server->log, LOG_INFO, "audit: %s cancels session %s", r->client, row.guid);
 		struct jsonw w = respond_json(r, 202);
@@ -409,7 +410,7 @@ struct err *api_session_delete(struct request *r)
 		jsonw_object(&w, NULL);
 		jsonw_str(&w, "guid", row.guid);
 		jsonw_object_end(&w);
-		live_tell(r->server->live, row.guid, "deleted", buf_cstr(&text), true);
+		sse_tell(r->server->live, row.guid, "deleted", buf_cstr(&text), true);
 		log_line(r->server->log, LOG_INFO, "audit: %s deletes session %s", r->client, row.guid);
 		respond(r, 204, NULL);
 	}
@@ -566,7 +567,7 @@ struct err *api_session_download(struct request *r)
 
 static struct err *listen_to(struct request *r, const char *guid, bool vitals)
 {
-	r->response.stream = live_listen(r->server->live, guid, vitals);
+	r->response.stream = sse_listen(r->server->live, guid, vitals);
 	if (!r->response.stream) {
 		r->error_status = 503;
 		return err_new(ERR_BUSY, "too many listen already");
@@ -582,7 +583,7 @@ static void greet(struct request *r, const struct store_row *row)
 	CLEANUP(buf_free) struct buf json = { 0 }, text = { 0 };
 	struct jsonw w = jsonw_make(&json, false);
 	json_session(r->server, &w, row);
-	live_event(&text, "session", buf_cstr(&json));
+	sse_event(&text, "session", buf_cstr(&json));
 	stream_write(r->response.stream, text.data, text.len);
 }
 
@@ -605,7 +606,7 @@ static void replay_log(struct request *r, const char *guid)
 		jsonw_strn(&w, "text", line + time + (line[time] == ' '),
 			   (size_t)(end - line) - time - (line[time] == ' '));
 		jsonw_object_end(&w);
-		live_event(&text, "log", buf_cstr(&json));
+		sse_event(&text, "log", buf_cstr(&json));
 		stream_write(r->response.stream, text.data, text.len);
 	}
 	err_free(err);

@@ -16,7 +16,7 @@
 #define TRACES_MAX 16
 #define SECONDS_MAX 86400
 
-struct trace {
+struct api_trace {
 	char id[STORE_GUID_LEN + 1];
 	int process_id;
 	char *process, *what;
@@ -27,7 +27,7 @@ struct trace {
 
 struct traces {
 	pthread_mutex_t lock;
-	VEC(struct trace *) list;
+	VEC(struct api_trace *) list;
 };
 
 struct traces *traces_new(void)
@@ -37,7 +37,7 @@ struct traces *traces_new(void)
 	return t;
 }
 
-static void trace_free(struct trace *t)
+static void trace_free(struct api_trace *t)
 {
 	child_unref(t->child);
 	mem_free(t->process);
@@ -56,7 +56,7 @@ void traces_free(struct traces *t)
 	mem_free(t);
 }
 
-static void json_trace(struct jsonw *w, const struct trace *t)
+static void json_trace(struct jsonw *w, const struct api_trace *t)
 {
 	jsonw_object(w, NULL);
 	jsonw_str(w, "id", t->id);
@@ -69,7 +69,7 @@ static void json_trace(struct jsonw *w, const struct trace *t)
 	jsonw_object_end(w);
 }
 
-static struct trace *find(struct traces *t, const char *id)
+static struct api_trace *find(struct traces *t, const char *id)
 {
 	vec_each(each, &t->list)
 		if (str_eq((*each)->id, id))
@@ -77,7 +77,7 @@ static struct trace *find(struct traces *t, const char *id)
 	return NULL;
 }
 
-static void take_off(struct traces *t, const struct trace *trace)
+static void take_off(struct traces *t, const struct api_trace *trace)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < t->list.n; i++)
@@ -156,7 +156,7 @@ struct err *api_trace_start(struct request *r)
 		struct err *err = child_error(r->child);
 		return err ? err : err_new(ERR_IO, "the trace was over at once");
 	}
-	struct trace *t = mem_zalloc(sizeof(*t));
+	struct api_trace *t = mem_zalloc(sizeof(*t));
 	store_guid_new(t->id);
 	t->process_id = atoi(r->params[0]);
 	t->process = mem_strdup(r->params[1]);
@@ -197,7 +197,7 @@ struct err *api_traces_list(struct request *r)
 /* ---- stop ---- */
 
 /* Whoever stops it gets it, and nobody else. */
-static struct trace *claim(struct request *r, struct err **ret_err)
+static struct api_trace *claim(struct request *r, struct err **ret_err)
 {
 	struct traces *all = r->server->traces;
 	char id[STORE_GUID_LEN + 1];
@@ -207,7 +207,7 @@ static struct trace *claim(struct request *r, struct err **ret_err)
 		return NULL;
 	}
 	pthread_mutex_lock(&all->lock);
-	struct trace *t = find(all, id);
+	struct api_trace *t = find(all, id);
 	if (!t)
 		err = err_new(ERR_NOT_FOUND, "No trace found with id '%s'", r->params[0]);
 	else if (t->stopping)
@@ -219,7 +219,7 @@ static struct trace *claim(struct request *r, struct err **ret_err)
 	return err ? NULL : t;
 }
 
-static void drop(struct request *r, struct trace *t)
+static void drop(struct request *r, struct api_trace *t)
 {
 	pthread_mutex_lock(&r->server->traces->lock);
 	take_off(r->server->traces, t);
@@ -233,7 +233,7 @@ struct err *api_trace_stop(struct request *r)
 	if (r->round)
 		return api_answer_file(r, r->child, "trace.nettrace", "application/octet-stream");
 	struct err *err;
-	struct trace *t = claim(r, &err);
+	struct api_trace *t = claim(r, &err);
 	if (!t)
 		return err;
 	drop(r, t);
@@ -246,7 +246,7 @@ struct err *api_trace_stop(struct request *r)
 struct err *api_trace_delete(struct request *r)
 {
 	struct err *err;
-	struct trace *t = claim(r, &err);
+	struct api_trace *t = claim(r, &err);
 	if (!t)
 		return err;
 	child_stop(t->child, SIGTERM);

@@ -23,7 +23,7 @@
 #define SHARES_BYTES_MAX ((size_t)1 << 20)
 #define DAY_NS ((int64_t)86400 * 1000000000)
 
-struct share {
+struct auth_share {
 	char token[TOKEN_LEN + 1], guid[37];
 	int64_t created_ns, expires_ns;
 };
@@ -35,7 +35,7 @@ struct auth {
 	bool tls, check_host;
 	char *shares_path;
 	pthread_mutex_t lock; /* of all below */
-	VEC(struct share) shares;
+	VEC(struct auth_share) shares;
 	uint64_t failures_since_ns;
 	unsigned failures;
 };
@@ -65,8 +65,8 @@ static void read_shares(struct auth *a)
 	err_free(err);
 	for (size_t i = 0; i < json_array_size(j) && i < SHARES_MAX; i++) {
 		const json_t *o = json_array_get(j, i);
-		struct share s = { .created_ns = json_get_int(o, "createdUnixNs", 0),
-				   .expires_ns = json_get_int(o, "expiresUnixNs", 0) };
+		struct auth_share s = { .created_ns = json_get_int(o, "createdUnixNs", 0),
+					.expires_ns = json_get_int(o, "expiresUnixNs", 0) };
 		str_copy(s.token, sizeof(s.token), json_get_str(o, "token", ""));
 		str_copy(s.guid, sizeof(s.guid), json_get_str(o, "guid", ""));
 		if (strlen(s.token) == TOKEN_LEN)
@@ -103,7 +103,7 @@ static void forget_expired(struct auth *a)
 	a->shares.n = kept;
 }
 
-static void json_share(struct jsonw *w, const struct share *s)
+static void json_share(struct jsonw *w, const struct auth_share *s)
 {
 	CLEANUP(mem_freep) char *path = mem_printf("/share/%s", s->token);
 	jsonw_object(w, NULL);
@@ -117,7 +117,7 @@ static void json_share(struct jsonw *w, const struct share *s)
 
 struct err *auth_share(struct auth *a, const char *guid, uint64_t days, struct jsonw *w)
 {
-	struct share s = { .created_ns = clock_real_ns() };
+	struct auth_share s = { .created_ns = clock_real_ns() };
 	s.expires_ns = s.created_ns + (int64_t)days * DAY_NS;
 	str_copy(s.guid, sizeof(s.guid), guid);
 	TRY(token_make(s.token));

@@ -47,18 +47,18 @@ void client_free(struct client *c)
 
 /* ---- where ---- */
 
-struct place {
+struct client_place {
 	bool tls, usual_port;
 	char host[256], port[8]; /* names of hosts are shorter */
 	char *prefix;
 };
 
-static void place_fini(struct place *p)
+static void place_fini(struct client_place *p)
 {
 	mem_free(p->prefix);
 }
 
-static struct err *read_url(const char *url, struct place *p)
+static struct err *read_url(const char *url, struct client_place *p)
 {
 	p->tls = str_starts(url, "https://");
 	if (!p->tls && !str_starts(url, "http://"))
@@ -103,7 +103,7 @@ static struct err *connect_one(const struct addrinfo *a, struct deadline deadlin
 	return NULL;
 }
 
-static struct err *connect_to(const struct place *p, struct deadline deadline, int *ret)
+static struct err *connect_to(const struct client_place *p, struct deadline deadline, int *ret)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
 	int rc = getaddrinfo(p->host, p->port, &hints, &found);
@@ -124,7 +124,7 @@ static bool is_loopback(const char *host)
 }
 
 /* *ret stays -1 when the network is to be used. */
-static struct err *connect_local(const struct place *p, enum client_way way, struct deadline deadline, int *ret)
+static struct err *connect_local(const struct client_place *p, enum client_way way, struct deadline deadline, int *ret)
 {
 	if (way == CLIENT_NETWORK || !is_loopback(p->host))
 		return NULL;
@@ -142,7 +142,8 @@ static struct err *tls_error(int rc)
 	return err_new(ERR_IO, "TLS: %s", gnutls_strerror(rc));
 }
 
-static struct err *start_tls(struct client *c, const struct place *p, const char *ca_file, struct deadline deadline)
+static struct err *start_tls(struct client *c, const struct client_place *p, const char *ca_file,
+			     struct deadline deadline)
 {
 	TRY(tls_load());
 	int rc = gnutls_certificate_allocate_credentials(&c->credentials);
@@ -224,7 +225,7 @@ static struct err *receive(struct client *c, struct deadline deadline, int wake_
 
 /* ---- HTTP ---- */
 
-static struct err *send_request(struct client *c, const struct client_order *o, const struct place *p,
+static struct err *send_request(struct client *c, const struct client_order *o, const struct client_place *p,
 				struct deadline deadline)
 {
 	CLEANUP(buf_free) struct buf head = { 0 };
@@ -288,7 +289,7 @@ static struct err *read_head(struct client *c, struct deadline deadline)
 struct err *client_open(const struct client_order *o, struct deadline deadline, struct client **ret)
 {
 	CLEANUP(client_freep) struct client *c = mem_zalloc(sizeof(*c));
-	CLEANUP(place_fini) struct place p = { 0 };
+	CLEANUP(place_fini) struct client_place p = { 0 };
 	c->fd = -1;
 	TRY(read_url(o->url, &p));
 	TRY(connect_local(&p, o->way, deadline, &c->fd));

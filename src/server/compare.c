@@ -79,17 +79,17 @@ static void add_figures(struct jsonw *w, const json_t *before, const json_t *aft
 
 /* ---- tables ---- */
 
-struct entry {
+struct compare_entry {
 	const json_t *row; /* of either side, for its names */
 	double before, after;
 	size_t order; /* as they came, where nothing else decides */
 };
 
-struct table {
+struct compare_table {
 	const json_t *columns;
 	size_t main; /* the column that counts */
 	struct strtab keys;
-	VEC(struct entry) rows; /* by key */
+	VEC(struct compare_entry) rows; /* by key */
 };
 
 /* The column the report draws its order from; else the first number. */
@@ -110,14 +110,14 @@ static bool find_main(const json_t *columns, size_t *ret)
 	return false;
 }
 
-static bool is_name(const struct table *t, size_t column)
+static bool is_name(const struct compare_table *t, size_t column)
 {
 	const char *kind = json_get_str(json_array_get(t->columns, column), "kind", "text");
 	return str_eq(kind, "code") || (str_eq(kind, "text") && column == 0);
 }
 
 /* What a row is about: its names, without ids and numbers that differ from run to run. */
-static void row_key(const struct table *t, const json_t *row, struct buf *out)
+static void row_key(const struct compare_table *t, const json_t *row, struct buf *out)
 {
 	const json_t *cells = json_object_get(row, "cells");
 	for (size_t i = 0; i < json_array_size(cells); i++) {
@@ -127,7 +127,7 @@ static void row_key(const struct table *t, const json_t *row, struct buf *out)
 	}
 }
 
-static void take_rows(struct table *t, const json_t *block, bool after)
+static void take_rows(struct compare_table *t, const json_t *block, bool after)
 {
 	const json_t *rows = json_object_get(block, "rows");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -139,8 +139,8 @@ static void take_rows(struct table *t, const json_t *block, bool after)
 			continue;
 		uint32_t id = strtab_add(&t->keys, key.data, key.len);
 		if (id == t->rows.n)
-			vec_push(&t->rows, ((struct entry){ row, NAN, NAN, t->rows.n }));
-		struct entry *e = &t->rows.v[id];
+			vec_push(&t->rows, ((struct compare_entry){ row, NAN, NAN, t->rows.n }));
+		struct compare_entry *e = &t->rows.v[id];
 		double *side = after ? &e->after : &e->before;
 		*side = isfinite(*side) ? *side + value : value;
 	}
@@ -148,16 +148,16 @@ static void take_rows(struct table *t, const json_t *block, bool after)
 
 static int by_change(const void *pa, const void *pb)
 {
-	const struct entry *a = pa, *b = pb;
+	const struct compare_entry *a = pa, *b = pb;
 	double ca = fabs(change_of(a->before, a->after)), cb = fabs(change_of(b->before, b->after));
 	return ca != cb ? (ca < cb) - (ca > cb) : (a->order > b->order) - (a->order < b->order);
 }
 
-static void add_rows(struct jsonw *w, const struct table *t)
+static void add_rows(struct jsonw *w, const struct compare_table *t)
 {
 	jsonw_array(w, "rows");
 	for (size_t i = 0; i < t->rows.n && i < ROWS_MAX; i++) {
-		const struct entry *e = &t->rows.v[i];
+		const struct compare_entry *e = &t->rows.v[i];
 		const json_t *cells = json_object_get(e->row, "cells");
 		jsonw_object(w, NULL);
 		jsonw_array(w, "names");
@@ -174,7 +174,7 @@ static void add_rows(struct jsonw *w, const struct table *t)
 
 static void add_table(struct jsonw *w, const json_t *before, const json_t *after)
 {
-	struct table t = { .columns = json_object_get(after, "columns") };
+	struct compare_table t = { .columns = json_object_get(after, "columns") };
 	if (!find_main(t.columns, &t.main))
 		return;
 	take_rows(&t, before, false);

@@ -212,7 +212,7 @@ void http_dismiss_idle(struct http *http)
 
 /* ---- requests ---- */
 
-struct copy {
+struct http_copy {
 	struct request *r;
 	struct pairs *to;
 	size_t max;
@@ -221,7 +221,7 @@ struct copy {
 static enum MHD_Result copy_value(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	(void)kind;
-	struct copy *c = user;
+	struct http_copy *c = user;
 	if (c->to->n >= c->max)
 		return MHD_NO;
 	struct pair pair = { arena_strdup(&c->r->arena, name), arena_strdup(&c->r->arena, value ? value : "") };
@@ -252,9 +252,9 @@ static struct request *open_request(struct http *http, struct MHD_Connection *co
 	r->method = method_parse(method);
 	r->start_ns = clock_mono_ns();
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
-				  &(struct copy){ r, &r->headers, REQUEST_HEADERS_MAX });
+				  &(struct http_copy){ r, &r->headers, REQUEST_HEADERS_MAX });
 	MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value,
-				  &(struct copy){ r, &r->query, REQUEST_QUERY_MAX });
+				  &(struct http_copy){ r, &r->query, REQUEST_QUERY_MAX });
 	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	r->connection_fd = fd ? fd->connect_fd : -1;
 	uid_t uid;
@@ -628,7 +628,7 @@ void http_stop(struct http *http)
 	atomic_store(&http->stopping, true);
 	jobs_free(http->server->jobs);
 	http->server->jobs = NULL;
-	live_free(http->server->live);
+	sse_free(http->server->live);
 	http->server->live = NULL;
 	if (http->local_fd >= 0)
 		local_remove(http->server->home, http->port);

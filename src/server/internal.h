@@ -2,7 +2,7 @@
 /* What the parts of the server share. */
 
 #include "ipc/patient.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 #include "server/request.h"
 #include "server/route.h"
 #include "server/server.h"
@@ -16,9 +16,9 @@ struct server {
 	struct store *store;
 	char *home;
 	pthread_mutex_t store_lock; /* a store is for one thread at a time */
-	struct hub *hub;
+	struct scheduler *hub;
 	struct jobs *jobs;
-	struct live *live;
+	struct sse *live;
 	struct patients *patients;
 	struct watches *watches;
 	struct vitals *vitals;
@@ -64,19 +64,19 @@ void jobs_free(struct jobs *jobs); /* waits for all of them */
 bool jobs_add(struct jobs *jobs, struct request *r);
 
 /* live.c: server-sent events. Any thread. */
-struct live *live_new(void);
-void live_free(struct live *l);
+struct sse *sse_new(void);
+void sse_free(struct sse *l);
 /* A stream of the events of one session, or of all (NULL). NULL when there are too many listeners. The caller owns. */
-struct stream *live_listen(struct live *l, const char *guid, bool vitals);
+struct stream *sse_listen(struct sse *l, const char *guid, bool vitals);
 /* json: one line. ends: those who listen to that session only hear nothing more. */
-void live_tell(struct live *l, const char *guid, const char *event, const char *json, bool ends);
-void live_heartbeat(struct live *l); /* now and then: how a listener that went away is noticed */
-size_t live_listeners(struct live *l);
+void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, bool ends);
+void sse_heartbeat(struct sse *l); /* now and then: how a listener that went away is noticed */
+size_t sse_listeners(struct sse *l);
 /* Only to those who asked for them. */
-void live_tell_vitals(struct live *l, const char *json);
-bool live_vitals_listeners(struct live *l);
+void sse_tell_vitals(struct sse *l, const char *json);
+bool sse_vitals_listeners(struct sse *l);
 /* One event as it goes over the wire. */
-void live_event(struct buf *out, const char *event, const char *json);
+void sse_event(struct buf *out, const char *event, const char *json);
 
 /* patients.c: who is there. One look at /proc serves everybody for a second; targets are not asked more often. */
 struct patients_view { /* read only */
@@ -106,7 +106,7 @@ struct traces *traces_new(void);
 void traces_free(struct traces *t);
 
 /* hub.c: the sessions that run or wait for their turn, and the loop of the main thread. */
-struct hub_order { /* owned by the hub once submitted */
+struct scheduler_order { /* owned by the hub once submitted */
 	const struct profiler *profiler;
 	struct params *params;
 	struct patient patient;
@@ -116,26 +116,27 @@ struct hub_order { /* owned by the hub once submitted */
 	char *core;		  /* a core file instead of a process: its name, then its path; NULL = none */
 	const char *at_parameter; /* the key of the one that is wrong, while it is read */
 };
-void hub_order_free(struct hub_order *o);
-DEFINE_CLEANUP(hub_order_free, struct hub_order *)
-struct hub *hub_new(struct server *server);
-void hub_free(struct hub *hub);
+void scheduler_order_free(struct scheduler_order *o);
+DEFINE_CLEANUP(scheduler_order_free, struct scheduler_order *)
+struct scheduler *scheduler_new(struct server *server);
+void scheduler_free(struct scheduler *hub);
 /* Makes the session and lets it wait for its turn. Takes the order, also when it fails. */
-struct err *hub_submit(struct hub *hub, struct hub_order *order, char ret_guid[STORE_GUID_LEN + 1]) MUST_USE;
+struct err *scheduler_submit(struct scheduler *hub, struct scheduler_order *order, char ret_guid[STORE_GUID_LEN + 1])
+	MUST_USE;
 /* Any session of this home that is not finished, whoever started it. */
-struct err *hub_cancel(struct hub *hub, const char *guid) MUST_USE;
+struct err *scheduler_cancel(struct scheduler *hub, const char *guid) MUST_USE;
 /* What is known beyond the row; false when the session is not ours. what: "" when nothing is said. */
-bool hub_progress(struct hub *hub, const char *guid, double *ret_ratio, char ret_what[200]);
+bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200]);
 /* Parks the request until the session has ended; false when it has already. */
-bool hub_wait(struct hub *hub, const char *guid, struct request *r);
-void hub_wake(void *hub);
-struct hub_counts {
+bool scheduler_wait(struct scheduler *hub, const char *guid, struct request *r);
+void scheduler_wake(void *hub);
+struct scheduler_counts {
 	size_t running, queued;
 	uint64_t started, done, failed, cancelled;
 };
-struct hub_counts hub_counts(struct hub *hub);
+struct scheduler_counts scheduler_counts(struct scheduler *hub);
 /* Until a signal asks to stop. */
-struct err *hub_run(struct hub *hub) MUST_USE;
+struct err *scheduler_run(struct scheduler *hub) MUST_USE;
 
 /* http.c */
 /* Sets server->http, also when it fails. */

@@ -12,19 +12,19 @@
 
 #define BACKLOG 64
 
-struct place {
+struct local_place {
 	int folder;
 	char name[32];
 	struct sockaddr_un address;
 };
 
-static void place_fini(struct place *p)
+static void place_fini(struct local_place *p)
 {
 	fd_closep(&p->folder);
 }
 
 /* By the descriptor of the folder: an address has 108 bytes only, and a home may be longer. */
-static struct err *place_open(const char *home, unsigned port, struct place *p)
+static struct err *place_open(const char *home, unsigned port, struct local_place *p)
 {
 	p->folder = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (p->folder < 0)
@@ -35,7 +35,7 @@ static struct err *place_open(const char *home, unsigned port, struct place *p)
 	return NULL;
 }
 
-static int connect_place(const struct place *p)
+static int connect_place(const struct local_place *p)
 {
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&p->address, sizeof(p->address)) < 0)
@@ -44,7 +44,7 @@ static int connect_place(const struct place *p)
 }
 
 /* What a server that was killed left behind. */
-static struct err *clear(const struct place *p, const char *home)
+static struct err *clear(const struct local_place *p, const char *home)
 {
 	struct stat st;
 	if (fstatat(p->folder, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -60,7 +60,7 @@ static struct err *clear(const struct place *p, const char *home)
 
 struct err *local_listen(const char *home, unsigned port, int *ret)
 {
-	CLEANUP(place_fini) struct place p = { .folder = -1 };
+	CLEANUP(place_fini) struct local_place p = { .folder = -1 };
 	TRY(place_open(home, port, &p));
 	TRY(clear(&p, home));
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -97,7 +97,7 @@ enum local_peer local_peer(int fd, uid_t *ret_uid)
 struct err *local_connect(unsigned port, struct deadline deadline, int *ret)
 {
 	CLEANUP(mem_freep) char *home = NULL;
-	CLEANUP(place_fini) struct place p = { .folder = -1 };
+	CLEANUP(place_fini) struct local_place p = { .folder = -1 };
 	uid_t uid;
 	TRY(home_path(&home));
 	TRY(place_open(home, port, &p));

@@ -13,7 +13,7 @@
 #define FILE_BYTES_MAX ((uint64_t)4 << 20)
 #define LINE_CHARS_MAX 1000
 
-struct entry {
+struct log_entry {
 	int64_t when_ns;
 	enum log_level level;
 	char *text;
@@ -26,7 +26,7 @@ struct log {
 	int fd; /* of the file, -1 = none */
 	uint64_t file_bytes;
 	uint64_t said; /* lines ever; the last KEPT are kept */
-	struct entry kept[KEPT];
+	struct log_entry kept[KEPT];
 };
 
 struct log *log_new(bool to_stderr, bool json)
@@ -87,7 +87,7 @@ static void write_file(struct log *log, const struct buf *line)
 		log->file_bytes += line->len;
 }
 
-static void entry_line(const struct log *log, const struct entry *e, struct buf *out)
+static void entry_line(const struct log *log, const struct log_entry *e, struct buf *out)
 {
 	if (log->json) {
 		struct jsonw w = jsonw_make(out, false);
@@ -112,9 +112,9 @@ void log_line(struct log *log, enum log_level level, const char *fmt, ...)
 	struct buf text = { 0 };
 	str_add_visible(&text, raw, strlen(raw), LINE_CHARS_MAX);
 	pthread_mutex_lock(&log->lock);
-	struct entry *e = &log->kept[log->said++ % KEPT];
+	struct log_entry *e = &log->kept[log->said++ % KEPT];
 	mem_free(e->text);
-	*e = (struct entry){ clock_real_ns(), level, buf_steal(&text) };
+	*e = (struct log_entry){ clock_real_ns(), level, buf_steal(&text) };
 	CLEANUP(buf_free) struct buf line = { 0 };
 	entry_line(log, e, &line);
 	if (log->to_stderr)
@@ -129,7 +129,7 @@ void log_json(struct log *log, uint64_t since, struct jsonw *w)
 	pthread_mutex_lock(&log->lock);
 	uint64_t first = log->said > KEPT ? log->said - KEPT : 0;
 	for (uint64_t i = MAX(first, since); i < log->said; i++) {
-		const struct entry *e = &log->kept[i % KEPT];
+		const struct log_entry *e = &log->kept[i % KEPT];
 		jsonw_object(w, NULL);
 		jsonw_u64(w, "number", i + 1);
 		jsonw_str(w, "time", fmt_time_iso(e->when_ns).s);

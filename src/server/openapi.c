@@ -1,6 +1,7 @@
 /* The OpenAPI document and the reference page, both made from the tables of routes, objects and profilers. */
 
 #include "server/api.h"
+#include "profilers/registry.h"
 #include "server/openapi.h"
 #include "server/schema.h"
 #include "base/str.h"
@@ -11,14 +12,14 @@
 
 /* ---- types ---- */
 
-struct type {
+struct openapi_type {
 	char name[60];
 	bool array, null, optional;
 };
 
-static struct type type_parse(const char *text)
+static struct openapi_type type_parse(const char *text)
 {
-	struct type t = { 0 };
+	struct openapi_type t = { 0 };
 	str_copy(t.name, sizeof(t.name), text);
 	size_t len = strlen(t.name);
 	if (len && t.name[len - 1] == '*') {
@@ -55,7 +56,7 @@ static void add_simple(struct jsonw *w, const char *name)
 }
 
 /* As members of the open object. */
-static void add_type(struct jsonw *w, const struct type *t)
+static void add_type(struct jsonw *w, const struct openapi_type *t)
 {
 	if (t->array) {
 		jsonw_str(w, "type", "array");
@@ -76,7 +77,7 @@ static void add_schema(struct jsonw *w, const struct schema *s)
 	jsonw_str(w, "description", s->help);
 	jsonw_object(w, "properties");
 	for (const struct schema_field *f = s->fields; f->name; f++) {
-		struct type t = type_parse(f->type);
+		struct openapi_type t = type_parse(f->type);
 		jsonw_object(w, f->name);
 		add_type(w, &t);
 		if (f->help[0] && (t.array || !is_schema(t.name)))
@@ -131,7 +132,7 @@ static void add_parameters(struct jsonw *w, const struct route *r)
 
 static void add_content_type(struct jsonw *w, const char *type, const char *schema)
 {
-	struct type t = type_parse(schema);
+	struct openapi_type t = type_parse(schema);
 	jsonw_object(w, type);
 	jsonw_object(w, "schema");
 	add_type(w, &t);

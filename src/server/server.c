@@ -27,8 +27,8 @@ static void server_fini(struct server *s)
 	traces_free(s->traces);
 	children_free(s->children);
 	watches_free(s->watches);
-	hub_free(s->hub);
-	live_free(s->live);
+	scheduler_free(s->hub);
+	sse_free(s->live);
 	patients_free(s->patients);
 	if (s->work_dir)
 		err_ignore(dir_remove(s->work_dir));
@@ -140,7 +140,7 @@ struct err *server_run(const struct server_options *options)
 	CLEANUP(server_fini) struct server s = { .options = options, .start_ns = clock_mono_ns(), .work_lock = -1 };
 	init_lock(&s.store_lock);
 	s.log = log_new(!options->quiet, options->log_json);
-	s.live = live_new();
+	s.live = sse_new();
 	s.patients = patients_new();
 	s.watches = watches_new();
 	s.vitals = vitals_new(&s);
@@ -151,10 +151,10 @@ struct err *server_run(const struct server_options *options)
 		TRY(open_log_file(&s));
 	s.webhooks = webhooks_new(&s);
 	s.traces = traces_new();
-	s.hub = hub_new(&s);
-	s.children = children_new(hub_wake, s.hub);
+	s.hub = scheduler_new(&s);
+	s.children = children_new(scheduler_wake, s.hub);
 	TRY(http_start(&s));
 	tell_ready(&s);
 	server_notify("READY=1\nSTATUS=listening");
-	return hub_run(s.hub);
+	return scheduler_run(s.hub);
 }

@@ -18,7 +18,7 @@ enum { CPU, RSS, HEAP, EXCEPTIONS, GC, VALUES };
 static const char *const names[VALUES] = { "cpuPercent", "rssBytes", "gcHeapBytes", "exceptionsPerSecond",
 					   "gcPercent" };
 
-struct point {
+struct vitals_point {
 	int64_t when_ms;
 	double values[VALUES];
 };
@@ -27,7 +27,7 @@ struct history {
 	int id;
 	uint64_t start_ticks;
 	size_t n, first; /* a ring */
-	struct point points[POINTS];
+	struct vitals_point points[POINTS];
 };
 
 struct vitals {
@@ -86,7 +86,7 @@ static struct history *history_of(struct vitals *v, const struct patient *p)
 	return h;
 }
 
-static void add_point(struct history *h, const struct point *p)
+static void add_point(struct history *h, const struct vitals_point *p)
 {
 	h->points[(h->first + h->n) % POINTS] = *p;
 	if (h->n < POINTS)
@@ -107,7 +107,7 @@ static void forget_ended(struct vitals *v, const struct patients_view *view)
 	v->list.n = kept;
 }
 
-static void take_one(struct vitals *v, const struct patient *p, struct point *point)
+static void take_one(struct vitals *v, const struct patient *p, struct vitals_point *point)
 {
 	const struct target *t = &p->target;
 	struct watch_vitals w = watches_vitals(v->server->watches, p);
@@ -120,7 +120,7 @@ static void take_one(struct vitals *v, const struct patient *p, struct point *po
 		point->values[i] = values[i];
 }
 
-static void add_values(struct jsonw *w, const struct point *p)
+static void add_values(struct jsonw *w, const struct vitals_point *p)
 {
 	jsonw_array(w, NULL);
 	jsonw_i64(w, NULL, p->when_ms);
@@ -139,7 +139,7 @@ static void take_all(struct vitals *v)
 	}
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, false);
-	struct point point = { .when_ms = clock_real_ns() / 1000000 };
+	struct vitals_point point = { .when_ms = clock_real_ns() / 1000000 };
 	jsonw_array(&w, NULL);
 	pthread_mutex_lock(&v->lock);
 	forget_ended(v, view);
@@ -159,7 +159,7 @@ static void take_all(struct vitals *v)
 	pthread_mutex_unlock(&v->lock);
 	jsonw_array_end(&w);
 	patients_done(v->server->patients, view);
-	live_tell_vitals(v->server->live, buf_cstr(&text));
+	sse_tell_vitals(v->server->live, buf_cstr(&text));
 }
 
 static void *thread(void *user)
@@ -173,7 +173,7 @@ static void *thread(void *user)
 		take_all(v);
 		next.tv_sec += EVERY_S;
 		pthread_mutex_lock(&v->lock);
-		if (live_vitals_listeners(v->server->live))
+		if (sse_vitals_listeners(v->server->live))
 			v->asked_ns = clock_mono_ns();
 		while (!v->stopping && !pthread_cond_timedwait(&v->wake, &v->lock, &next))
 			;
@@ -215,7 +215,7 @@ void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w)
 		jsonw_i64(w, "id", h->id);
 		jsonw_array(w, "points");
 		for (size_t i = 0; i < h->n; i++) {
-			const struct point *p = &h->points[(h->first + i) % POINTS];
+			const struct vitals_point *p = &h->points[(h->first + i) % POINTS];
 			if (p->when_ms > since_ms)
 				add_values(w, p);
 		}

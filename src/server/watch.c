@@ -23,7 +23,7 @@
 #define OF_ONE_PROCESS_MAX 6
 #define FIRST_WITH_WILDCARD 9
 
-struct watch {
+struct server_watch {
 	unsigned refs; /* under the list's lock */
 	struct target_id {
 		int id;
@@ -47,7 +47,7 @@ struct watch {
 struct watches {
 	pthread_mutex_t lock;
 	pthread_cond_t gone;
-	VEC(struct watch *) list;
+	VEC(struct server_watch *) list;
 	size_t threads;
 	bool stopping;
 };
@@ -78,7 +78,7 @@ bool watches_usual(const char *provider)
 }
 
 /* Providers that are not there are not missed, unless somebody named one. */
-static void want_counters(struct watch *watch)
+static void want_counters(struct server_watch *watch)
 {
 	watch->groups = mem_array(COUNTERS_USUAL_MAX, sizeof(*watch->groups));
 	if (watch->what == WATCH_PROVIDER)
@@ -90,9 +90,9 @@ static void want_counters(struct watch *watch)
 		watch->groups[watch->n_groups++] = (struct counters_group){ .name = *name, .optional = true };
 }
 
-static struct watch *watch_new(const struct patient *p, const struct watch_query *q)
+static struct server_watch *watch_new(const struct patient *p, const struct watch_query *q)
 {
-	struct watch *watch = mem_zalloc(sizeof(*watch));
+	struct server_watch *watch = mem_zalloc(sizeof(*watch));
 	pthread_mutex_init(&watch->lock, NULL);
 	init_cond(&watch->news);
 	watch->refs = 1;
@@ -107,7 +107,7 @@ static struct watch *watch_new(const struct patient *p, const struct watch_query
 	return watch;
 }
 
-static void watch_free(struct watch *watch)
+static void watch_free(struct server_watch *watch)
 {
 	counters_free(watch->counters);
 	err_free(watch->failure);
@@ -122,7 +122,7 @@ static void watch_free(struct watch *watch)
 
 /* ---- the listener ---- */
 
-static struct err *listen_until_idle(struct watch *watch)
+static struct err *listen_until_idle(struct server_watch *watch)
 {
 	bool ended = false;
 	uint64_t ticks = 0;
@@ -148,10 +148,10 @@ static struct err *listen_until_idle(struct watch *watch)
 
 struct start {
 	struct watches *watches;
-	struct watch *watch;
+	struct server_watch *watch;
 };
 
-static void release(struct watches *w, struct watch *watch)
+static void release(struct watches *w, struct server_watch *watch)
 {
 	pthread_mutex_lock(&w->lock);
 	bool last = --watch->refs == 0;
@@ -161,7 +161,7 @@ static void release(struct watches *w, struct watch *watch)
 }
 
 /* Nobody finds it any more; who has it keeps it. */
-static void unlist(struct watches *w, struct watch *watch)
+static void unlist(struct watches *w, struct server_watch *watch)
 {
 	pthread_mutex_lock(&w->lock);
 	size_t kept = 0;
@@ -175,7 +175,7 @@ static void unlist(struct watches *w, struct watch *watch)
 static void *thread(void *user)
 {
 	struct start start = *(struct start *)user;
-	struct watch *watch = start.watch;
+	struct server_watch *watch = start.watch;
 	mem_free(user);
 	const struct counters_want want = { .counters = watch->groups,
 					    .n_counters = watch->n_groups,
@@ -207,7 +207,7 @@ static void *thread(void *user)
 	return NULL;
 }
 
-static bool start_thread(struct watches *w, struct watch *watch)
+static bool start_thread(struct watches *w, struct server_watch *watch)
 {
 	struct start *start = mem_alloc(sizeof(*start));
 	pthread_attr_t attr;
@@ -226,7 +226,7 @@ static bool start_thread(struct watches *w, struct watch *watch)
 
 /* ---- asking ---- */
 
-static bool serves(const struct watch *watch, const struct watch_query *q)
+static bool serves(const struct server_watch *watch, const struct watch_query *q)
 {
 	if (watch->what == WATCH_USUAL && q->what == WATCH_RUNTIME)
 		return true;
@@ -234,11 +234,12 @@ static bool serves(const struct watch *watch, const struct watch_query *q)
 }
 
 /* *ret_others: how many listen to this process for something else. */
-static struct watch *find(struct watches *w, const struct patient *p, const struct watch_query *q, size_t *ret_others)
+static struct server_watch *find(struct watches *w, const struct patient *p, const struct watch_query *q,
+				 size_t *ret_others)
 {
 	*ret_others = 0;
 	vec_each(each, &w->list) {
-		struct watch *watch = *each;
+		struct server_watch *watch = *each;
 		if (watch->target.id != p->target.id || watch->target.start_ticks != p->target.start_ticks)
 			continue;
 		if (serves(watch, q))
@@ -249,8 +250,8 @@ static struct watch *find(struct watches *w, const struct patient *p, const stru
 }
 
 /* The caller releases it. NULL and the reason when there is none. */
-static struct watch *acquire(struct watches *w, const struct patient *p, const struct watch_query *q,
-			     struct err **ret_err)
+static struct server_watch *acquire(struct watches *w, const struct patient *p, const struct watch_query *q,
+				    struct err **ret_err)
 {
 	if (!p->answered || !p->target.socket) {
 		*ret_err = err_new(ERR_UNSUPPORTED, "%s (%d) has no counters to listen to: %s", patient_name(p),
@@ -260,7 +261,7 @@ static struct watch *acquire(struct watches *w, const struct patient *p, const s
 	struct err *err = NULL;
 	pthread_mutex_lock(&w->lock);
 	size_t others;
-	struct watch *watch = find(w, p, q, &others);
+	struct server_watch *watch = find(w, p, q, &others);
 	if (!watch && others >= OF_ONE_PROCESS_MAX) {
 		err = err_new(ERR_BUSY,
 			      "so many different counters of %s (%d) are listened to already; ask again in a minute",
@@ -286,7 +287,7 @@ static struct watch *acquire(struct watches *w, const struct patient *p, const s
 }
 
 /* A rate needs two intervals; what does not come in time does not come now. */
-static void wait_for_values(struct watch *watch, uint64_t wait_ms)
+static void wait_for_values(struct server_watch *watch, uint64_t wait_ms)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
@@ -363,7 +364,7 @@ static bool is_asked(const struct series *s, const struct watch_query *q)
 	       (!q->name || str_eq_nocase(q->name, s->key.name));
 }
 
-static void add_watch(struct jsonw *out, const struct watch *watch, const struct watch_query *q)
+static void add_watch(struct jsonw *out, const struct server_watch *watch, const struct watch_query *q)
 {
 	struct counters *c = watch->counters;
 	const struct series_set *set = c ? counters_series(c) : NULL;
@@ -385,7 +386,8 @@ static void add_watch(struct jsonw *out, const struct watch *watch, const struct
 }
 
 /* *ret_over: it ended for want of questions just now; a new one must be asked. */
-static struct err *read_watch(struct watch *watch, const struct watch_query *q, struct jsonw *out, bool *ret_over)
+static struct err *read_watch(struct server_watch *watch, const struct watch_query *q, struct jsonw *out,
+			      bool *ret_over)
 {
 	watch->asked_ns = clock_mono_ns();
 	wait_for_values(watch, q->wait_ms);
@@ -401,7 +403,7 @@ struct err *watches_json(struct watches *w, const struct patient *p, const struc
 {
 	for (bool over = true; over;) {
 		struct err *err = NULL;
-		struct watch *watch = acquire(w, p, q, &err);
+		struct server_watch *watch = acquire(w, p, q, &err);
 		if (!watch)
 			return err;
 		pthread_mutex_lock(&watch->lock);
@@ -423,7 +425,7 @@ struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 {
 	struct watch_vitals v = { NAN, NAN, NAN };
 	struct err *err = NULL;
-	struct watch *watch = acquire(w, p, &(struct watch_query){ .what = WATCH_RUNTIME }, &err);
+	struct server_watch *watch = acquire(w, p, &(struct watch_query){ .what = WATCH_RUNTIME }, &err);
 	if (!watch) {
 		err_free(err);
 		return v;

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "export/formats.h"
-#include "profilers/sampling.h"
+#include "sampling/sampling.h"
 #include "session/internal.h"
 #include "version.h"
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "ipc/patient.h"
-#include "profilers/profiler.h"
+#include "profilers/registry.h"
 #include "store/store.h"
 
 /* The store of this user's home, swept: sessions whose worker is gone are failed, folders without a row are indexed,

@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "profilers/exam.h"
-#include "profilers/look.h"
+#include "exam/exam.h"
+#include "exam/image_exam.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -219,7 +219,7 @@ static struct err *begin(struct worker *w, const char *guid)
 static struct err *identify_core(struct worker *w)
 {
 	struct patient found;
-	TRY(look_core_patient(w->spec.core, &found));
+	TRY(image_exam_core_patient(w->spec.core, &found));
 	patient_fini(&w->patient);
 	w->patient = found;
 	store_set(&w->row.process, patient_name(&found));

@@ -25,12 +25,12 @@ static enum deps_origin origin_of(const json_t *libraries, const char *key)
 	return DEPS_UNKNOWN;
 }
 
-struct reading {
+struct deps_reading {
 	struct deps *deps;
 	struct strtab names; /* id = index */
 };
 
-static void add(struct reading *r, const char *asset, const char *key, enum deps_origin origin)
+static void add(struct deps_reading *r, const char *asset, const char *key, enum deps_origin origin)
 {
 	const char *slash = strrchr(asset, '/'), *file = slash ? slash + 1 : asset;
 	size_t len = strlen(file), library = strcspn(key, "/");
@@ -59,7 +59,7 @@ struct err *deps_parse(const char *text, size_t len, struct deps *ret)
 	if (!json_is_object(targets) || !json_is_object(libraries))
 		return err_new(ERR_BAD_DATA, "no targets, or no libraries");
 	struct deps deps = { 0 };
-	struct reading r = { .deps = &deps };
+	struct deps_reading r = { .deps = &deps };
 	const char *framework, *key, *asset;
 	json_t *target, *library, *facts;
 	json_object_foreach(targets, framework, target) json_object_foreach(target, key, library)

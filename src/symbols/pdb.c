@@ -34,7 +34,7 @@ enum {
 	TABLES = METADATA_TABLES,
 };
 
-struct table {
+struct pdb_table {
 	const uint8_t *rows;
 	uint32_t n, row_size;
 };
@@ -44,8 +44,8 @@ struct pdb {
 	size_t len;
 	const uint8_t *id;
 	struct metadata streams;
-	struct table tables[8];	 /* 0x30 ... */
-	uint32_t counts[TABLES]; /* rows, of the assembly's tables too */
+	struct pdb_table tables[8]; /* 0x30 ... */
+	uint32_t counts[TABLES];    /* rows, of the assembly's tables too */
 	bool wide_strings, wide_guids, wide_blobs;
 	struct strtab names; /* of documents and variables */
 	struct map_u64 documents;
@@ -113,7 +113,7 @@ static bool find_tables(struct pdb *p, struct span stream)
 	if (!metadata_counts(&c, valid, p->counts, DOCUMENT, CUSTOM + 1))
 		return false;
 	for (unsigned i = DOCUMENT; i <= CUSTOM; i++) {
-		struct table *t = &p->tables[i - DOCUMENT];
+		struct pdb_table *t = &p->tables[i - DOCUMENT];
 		t->row_size = row_size(p, i);
 		t->n = p->counts[i];
 		t->rows = cursor_take(&c, (size_t)t->n * t->row_size);
@@ -220,7 +220,7 @@ static uint32_t row_column(struct cursor *row, const struct pdb *p, unsigned tab
 /* Bad when there is no such row. */
 static struct cursor row_at(const struct pdb *p, unsigned table, uint32_t number)
 {
-	const struct table *t = &p->tables[table - DOCUMENT];
+	const struct pdb_table *t = &p->tables[table - DOCUMENT];
 	if (!number || number > t->n)
 		return (struct cursor){ .bad = true };
 	return cursor_make(t->rows + (size_t)(number - 1) * t->row_size, t->row_size);
@@ -297,12 +297,12 @@ static struct points points_of(const struct pdb *p, uint32_t method)
 	return s;
 }
 
-struct point {
+struct pdb_point {
 	uint32_t il, line, column, document;
 	bool hidden;
 };
 
-static bool next_point(struct points *s, struct point *ret)
+static bool next_point(struct points *s, struct pdb_point *ret)
 {
 	while (cursor_ok(&s->c) && cursor_left(&s->c) && s->left--) {
 		uint32_t il = compressed_u32(&s->c);
@@ -314,7 +314,7 @@ static bool next_point(struct points *s, struct point *ret)
 		s->any = true;
 		uint32_t lines = compressed_u32(&s->c);
 		int32_t columns = lines ? compressed_i32(&s->c) : (int32_t)compressed_u32(&s->c);
-		*ret = (struct point){ .il = s->il, .hidden = !lines && !columns };
+		*ret = (struct pdb_point){ .il = s->il, .hidden = !lines && !columns };
 		if (!ret->hidden) {
 			if (s->any_visible) {
 				s->line += (uint32_t)compressed_i32(&s->c);
@@ -337,7 +337,7 @@ static bool next_point(struct points *s, struct point *ret)
 bool pdb_line(struct pdb *p, uint32_t method, uint32_t il_offset, struct pdb_line *ret)
 {
 	struct points all = points_of(p, method_row(method));
-	struct point at, best = { .hidden = true };
+	struct pdb_point at, best = { .hidden = true };
 	while (next_point(&all, &at)) {
 		/* A method may begin with code that nobody wrote: then its first line has to do. */
 		if (at.il > il_offset && !best.hidden)
@@ -425,11 +425,11 @@ static const char *string_at(struct pdb *p, uint32_t at)
 }
 
 /* One scope of a method: rows [variables, end) of the variables are declared in it. */
-struct scope {
+struct pdb_scope {
 	uint32_t method, variables, end, il, len;
 };
 
-static bool scope_at(const struct pdb *p, uint32_t number, struct scope *ret)
+static bool scope_at(const struct pdb *p, uint32_t number, struct pdb_scope *ret)
 {
 	struct cursor row = row_at(p, LOCAL_SCOPE, number);
 	ret->method = column(&row, method_wide(p));
@@ -453,7 +453,7 @@ const char *pdb_local(struct pdb *p, uint32_t method_token, uint32_t il_offset, 
 {
 	uint32_t method = method_row(method_token);
 	const char *name = NULL;
-	struct scope s;
+	struct pdb_scope s;
 	if (!method)
 		return NULL;
 	/* Outer scopes come first: the last that fits is the innermost. */

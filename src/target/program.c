@@ -8,7 +8,7 @@
 /* Programs with a runtime inside export few names. */
 #define NAMES_MAX ((uint64_t)1 << 20)
 
-struct program {
+struct target_program {
 	int fd;
 	size_t n;
 	Elf64_Phdr segments[SEGMENTS_MAX];
@@ -21,7 +21,7 @@ static bool read_at(int fd, void *data, size_t len, uint64_t offset)
 	return pread(fd, data, len, (off_t)offset) == (ssize_t)len;
 }
 
-static bool read_segments(struct program *p)
+static bool read_segments(struct target_program *p)
 {
 	Elf64_Ehdr head;
 	if (!read_at(p->fd, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -33,7 +33,7 @@ static bool read_segments(struct program *p)
 }
 
 /* Where in the file the memory at that address comes from; false when it does not. */
-static bool file_offset(const struct program *p, uint64_t address, uint64_t len, uint64_t *ret)
+static bool file_offset(const struct target_program *p, uint64_t address, uint64_t len, uint64_t *ret)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		const Elf64_Phdr *s = &p->segments[i];
@@ -46,7 +46,7 @@ static bool file_offset(const struct program *p, uint64_t address, uint64_t len,
 }
 
 /* The names of dynamic symbols: what the loader reads, so it is in memory already, and no strip removes it. */
-static bool find_names(const struct program *p, uint64_t *ret_offset, uint64_t *ret_len)
+static bool find_names(const struct target_program *p, uint64_t *ret_offset, uint64_t *ret_len)
 {
 	Elf64_Dyn entries[DYNAMIC_MAX];
 	uint64_t address = 0, len = 0;
@@ -80,7 +80,7 @@ static bool has_name(const char *names, size_t len, const char *name)
 
 enum program_runtime program_runtime(int fd)
 {
-	struct program p = { .fd = fd };
+	struct target_program p = { .fd = fd };
 	uint64_t offset, len;
 	if (!read_segments(&p) || !find_names(&p, &offset, &len))
 		return PROGRAM_RUNTIME_NONE;

@@ -34,7 +34,7 @@ struct file_id {
 };
 
 /* What one pass over /proc compares against and remembers. */
-struct look {
+struct target_look {
 	struct stat root;
 	char mount_ns[64], time_ns[64];
 	uint64_t ticks_per_second, boot_ns;
@@ -62,16 +62,17 @@ static bool read_link(int dir, const char *name, char *ret, size_t size)
 	return n > 0;
 }
 
-static void look_init(struct look *l)
+static void look_init(struct target_look *l)
 {
-	*l = (struct look){ .ticks_per_second = (uint64_t)sysconf(_SC_CLK_TCK), .boot_ns = clock_ns(CLOCK_BOOTTIME) };
+	*l = (struct target_look){ .ticks_per_second = (uint64_t)sysconf(_SC_CLK_TCK),
+				   .boot_ns = clock_ns(CLOCK_BOOTTIME) };
 	if (stat("/", &l->root) < 0)
 		l->root = (struct stat){ 0 };
 	read_link(AT_FDCWD, "/proc/self/ns/mnt", l->mount_ns, sizeof(l->mount_ns));
 	read_link(AT_FDCWD, "/proc/self/ns/time", l->time_ns, sizeof(l->time_ns));
 }
 
-static void look_fini(struct look *l)
+static void look_fini(struct target_look *l)
 {
 	vec_each(u, &l->users)
 		mem_free(u->name);
@@ -81,7 +82,7 @@ static void look_fini(struct look *l)
 }
 
 /* The text of a file of the process in l->text; NULL when it cannot be read. */
-static const char *read_text(struct look *l, int dir, const char *name, size_t max)
+static const char *read_text(struct target_look *l, int dir, const char *name, size_t max)
 {
 	buf_clear(&l->text);
 	struct err *err = file_read_at(dir, name, max, &l->text);
@@ -91,7 +92,7 @@ static const char *read_text(struct look *l, int dir, const char *name, size_t m
 }
 
 /* The same for texts that the kernel makes in one piece: one read, which halves the cost of a pass. */
-static const char *read_short(struct look *l, int dir, const char *name)
+static const char *read_short(struct target_look *l, int dir, const char *name)
 {
 	buf_clear(&l->text);
 	CLOSE_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -104,7 +105,7 @@ static const char *read_short(struct look *l, int dir, const char *name)
 	return room;
 }
 
-static const char *user_name(struct look *l, uid_t uid)
+static const char *user_name(struct target_look *l, uid_t uid)
 {
 	vec_each(u, &l->users)
 		if (u->uid == uid)
@@ -130,7 +131,7 @@ static char *process_name(int dir, const char *comm)
 	return mem_strdup(str_starts(file, comm) ? file : comm);
 }
 
-static char *container_of(struct look *l, int dir)
+static char *container_of(struct target_look *l, int dir)
 {
 	char id[PROC_CONTAINER_DIGITS + 1];
 	const char *text = read_text(l, dir, "cgroup", TEXT_MAX);
@@ -146,14 +147,14 @@ static char *container_of(struct look *l, int dir)
 }
 
 /* Nanoseconds of CPU; the ticks of stat are 10 ms wide. */
-static uint64_t cpu_time(const struct look *l, pid_t pid, uint64_t ticks)
+static uint64_t cpu_time(const struct target_look *l, pid_t pid, uint64_t ticks)
 {
 	clockid_t clock;
 	uint64_t ns = clock_getcpuclockid(pid, &clock) ? 0 : clock_ns(clock);
 	return ns ? ns : ticks * (1000000000 / l->ticks_per_second);
 }
 
-static void fill_times(struct look *l, const struct proc_stat *stat, struct target *t)
+static void fill_times(struct target_look *l, const struct proc_stat *stat, struct target *t)
 {
 	uint64_t start_ns = t->start_ticks * (1000000000 / l->ticks_per_second);
 	t->uptime_ns = l->boot_ns > start_ns ? l->boot_ns - start_ns : 0;
@@ -174,7 +175,7 @@ static void fill_state(const struct proc_stat *stat, const struct proc_status *s
 }
 
 /* The slower part, for what will be shown. */
-static void fill_words(struct look *l, int dir, const struct proc_stat *stat, struct target *t)
+static void fill_words(struct target_look *l, int dir, const struct proc_stat *stat, struct target *t)
 {
 	t->name = process_name(dir, stat->comm);
 	t->user = mem_strdup(user_name(l, t->uid));
@@ -186,7 +187,7 @@ static void fill_words(struct look *l, int dir, const struct proc_stat *stat, st
 /* ---- its socket ---- */
 
 /* Whether its paths mean what ours mean. */
-static void compare_roots(struct look *l, int dir, struct target *t)
+static void compare_roots(struct target_look *l, int dir, struct target *t)
 {
 	char link[64];
 	struct stat root;
@@ -296,13 +297,13 @@ static bool is_socket(const char *path, struct file_id *ret)
 }
 
 /* A process in a time namespace of its own writes another start time into the name than we read. */
-static bool other_time(const struct look *l, int dir)
+static bool other_time(const struct target_look *l, int dir)
 {
 	char link[64];
 	return read_link(dir, "ns/time", link, sizeof(link)) && l->time_ns[0] && !str_eq(link, l->time_ns);
 }
 
-static bool find_socket(struct look *l, int dir, const char *tmpdir, struct target *t)
+static bool find_socket(struct target_look *l, int dir, const char *tmpdir, struct target *t)
 {
 	CLEANUP(mem_freep) char *folder = temp_folder(t, tmpdir);
 	if (!folder)
@@ -331,7 +332,7 @@ struct runtime_threads {
 };
 
 /* Names of threads are open to everybody, also for processes that are otherwise hidden from us. */
-static struct runtime_threads look_at_threads(struct look *l, int dir)
+static struct runtime_threads look_at_threads(struct target_look *l, int dir)
 {
 	struct runtime_threads ret = { 0 };
 	int fd = openat(dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -375,7 +376,7 @@ static enum program_runtime linked_runtime(int dir)
 
 /* Why there is none; TARGET_SOCKET_NONE when it is no .NET process. NativeAOT programs need not have a thread with a
  * telling name; all others have. */
-static enum target_socket explain_no_socket(struct look *l, int dir, bool off)
+static enum target_socket explain_no_socket(struct target_look *l, int dir, bool off)
 {
 	struct runtime_threads threads = look_at_threads(l, dir);
 	enum program_runtime linked = linked_runtime(dir);
@@ -396,7 +397,7 @@ static enum target_socket explain_no_socket(struct look *l, int dir, bool off)
 
 /* Looks at one process. Not .NET: *ret has socket_state TARGET_SOCKET_NONE and no words unless `any` asks for them.
  * False when it is gone. What it returns is to be finished with target_fini. */
-static bool look_at(struct look *l, int dir, pid_t pid, bool any, struct target *ret)
+static bool look_at(struct target_look *l, int dir, pid_t pid, bool any, struct target *ret)
 {
 	struct proc_stat stat;
 	struct proc_status status;
@@ -441,7 +442,7 @@ static int open_process(pid_t pid)
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static struct err *look_at_all(struct look *l, struct target_list *list)
+static struct err *look_at_all(struct target_look *l, struct target_list *list)
 {
 	DIR *proc = opendir("/proc");
 	if (!proc)
@@ -463,7 +464,7 @@ static struct err *look_at_all(struct look *l, struct target_list *list)
 	return NULL;
 }
 
-static bool is_known(struct look *l, struct file_id id)
+static bool is_known(struct target_look *l, struct file_id id)
 {
 	vec_each(s, &l->sockets)
 		if (s->dev == id.dev && s->ino == id.ino)
@@ -472,7 +473,7 @@ static bool is_known(struct look *l, struct file_id id)
 }
 
 /* Sockets of processes that we do not see: the runtime in another container that shares the folder with us. */
-static void look_at_folder(struct look *l, const char *folder, const struct target_probe *probe,
+static void look_at_folder(struct target_look *l, const char *folder, const struct target_probe *probe,
 			   struct target_list *list)
 {
 	DIR *dir = opendir(folder);
@@ -515,7 +516,7 @@ static bool same_folder(const char *a, const char *b)
 
 struct err *target_find_all(const struct target_probe *probe, struct target_list *ret)
 {
-	CLEANUP(look_fini) struct look l;
+	CLEANUP(look_fini) struct target_look l;
 	CLEANUP(target_list_free) struct target_list list = { 0 };
 	look_init(&l);
 	TRY(look_at_all(&l, &list));
@@ -530,7 +531,7 @@ struct err *target_find_all(const struct target_probe *probe, struct target_list
 
 struct err *target_find_pid(pid_t pid, struct target *ret)
 {
-	CLEANUP(look_fini) struct look l;
+	CLEANUP(look_fini) struct target_look l;
 	look_init(&l);
 	CLOSE_FD int dir = pid > 0 ? open_process(pid) : -1;
 	struct target t = { 0 };
@@ -565,7 +566,7 @@ void target_list_free(struct target_list *list)
 /* Its folder in /proc, checked to be the same process still; -1 when it is gone. */
 static int open_same(const struct target *t)
 {
-	struct look l = { 0 };
+	struct target_look l = { 0 };
 	struct proc_stat stat;
 	int dir = t->pid > 0 ? open_process(t->pid) : -1;
 	const char *text = dir < 0 ? NULL : read_short(&l, dir, "stat");
@@ -648,7 +649,7 @@ struct err *target_runtime_path(const struct target *t, char **ret)
 
 char *target_env(const struct target *t, const char *name)
 {
-	struct look l = { 0 };
+	struct target_look l = { 0 };
 	CLOSE_FD int dir = open_same(t);
 	const char *env = dir < 0 ? NULL : read_text(&l, dir, "environ", TEXT_MAX);
 	const char *value = env ? proc_env(env, l.text.len, name) : NULL;

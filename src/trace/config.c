@@ -15,7 +15,7 @@
 #define KEYWORD_WAIT_HANDLE 0x40000000000ull
 #define KEYWORD_ALLOCATION_SAMPLING 0x80000000000ull
 
-struct part {
+struct config_part {
 	const char *provider;
 	uint64_t keywords;
 	uint32_t level;
@@ -25,7 +25,7 @@ struct part {
 
 struct profile_def {
 	const char *name, *help;
-	struct part parts[4];
+	struct config_part parts[4];
 };
 
 static const struct profile_def defs[] = {
@@ -117,7 +117,7 @@ static struct err *unknown_profile(const char *name, size_t len)
 
 static struct err *add_profile(struct trace_config *c, const struct profile_def *def, unsigned major)
 {
-	for (const struct part *p = def->parts; p->provider; p++) {
+	for (const struct config_part *p = def->parts; p->provider; p++) {
 		/* Not known: the events that every version has. */
 		if ((p->from && major < p->from) || (p->before && major >= p->before))
 			continue;

@@ -9,7 +9,7 @@
 
 #define PAYLOAD_BYTES ((size_t)16 << 10) /* of JSON, for one event */
 
-struct lines {
+struct jsonl_lines {
 	const struct trace_ids *ids;
 	struct methods *methods;
 	struct nettrace_header header;
@@ -24,7 +24,7 @@ static void on_method(void *user, const struct nettrace_event *event)
 
 static void on_header(void *user, const struct nettrace_header *header)
 {
-	((struct lines *)user)->header = *header;
+	((struct jsonl_lines *)user)->header = *header;
 }
 
 static void on_meta(void *user, struct nettrace_meta *meta)
@@ -33,7 +33,7 @@ static void on_meta(void *user, struct nettrace_meta *meta)
 	clr_describe(meta);
 }
 
-static void add_time(struct jsonw *w, const struct lines *l, uint64_t ticks)
+static void add_time(struct jsonw *w, const struct jsonl_lines *l, uint64_t ticks)
 {
 	int64_t ns = trace_unix_ns(&l->header, ticks);
 	char text[64];
@@ -53,7 +53,7 @@ static void add_guid(struct jsonw *w, const char *key, const uint8_t *g)
 	jsonw_str(w, key, text);
 }
 
-static void add_stack(struct jsonw *w, struct lines *l, const struct nettrace_event *event)
+static void add_stack(struct jsonw *w, struct jsonl_lines *l, const struct nettrace_event *event)
 {
 	if (!event->n_frames)
 		return;
@@ -68,7 +68,7 @@ static void add_stack(struct jsonw *w, struct lines *l, const struct nettrace_ev
 
 static void on_event(void *user, const struct nettrace_event *event)
 {
-	struct lines *l = user;
+	struct jsonl_lines *l = user;
 	const struct nettrace_meta *meta = event->meta;
 	if (out_failed(l->out) || (l->ids && !trace_ids_take(l->ids, meta->provider, meta->event_id)))
 		return;
@@ -106,7 +106,7 @@ struct err *trace_jsonl(const char *path, const struct trace_ids *ids, struct ou
 	static const struct nettrace_callbacks callbacks = { .header = on_header, .meta = on_meta, .event = on_event };
 	static const struct nettrace_options ordered = { 0 };
 	CLEANUP(methods_freep) struct methods *methods = methods_new();
-	struct lines l = { .ids = ids, .methods = methods, .out = out };
+	struct jsonl_lines l = { .ids = ids, .methods = methods, .out = out };
 	if (!str_eq(path, "-"))
 		TRY(read_names(path, methods));
 	struct err *err = trace_read(path, &ordered, &callbacks, &l, ret);

@@ -12,7 +12,7 @@
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define GROWING_NS 3000000000ll /* a file without an end that was written to so recently is not finished */
 
-struct reading {
+struct source_reading {
 	const char *path;
 	int fd;
 	uint64_t size_before;
@@ -20,7 +20,7 @@ struct reading {
 	uint8_t *chunk;
 };
 
-static struct err *pour(struct reading *r)
+static struct err *pour(struct source_reading *r)
 {
 	for (;;) {
 		ssize_t n = read(r->fd, r->chunk, CHUNK_BYTES);
@@ -34,7 +34,7 @@ static struct err *pour(struct reading *r)
 	}
 }
 
-static bool is_growing(const struct reading *r)
+static bool is_growing(const struct source_reading *r)
 {
 	struct stat st;
 	if (fstat(r->fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -44,7 +44,7 @@ static bool is_growing(const struct reading *r)
 }
 
 /* Whatever it is, people hand us the wrong file more often than a broken one. */
-static struct err *no_trace(const struct reading *r, struct err *why)
+static struct err *no_trace(const struct source_reading *r, struct err *why)
 {
 	uint8_t head[8] = { 0 };
 	ssize_t n = pread(r->fd, head, sizeof(head), 0);
@@ -65,7 +65,7 @@ static struct err *no_trace(const struct reading *r, struct err *why)
 	return err_new(ERR_BAD_DATA, "'%s' is no nettrace file: %s", r->path, is);
 }
 
-static struct err *settle(const struct reading *r, struct err *err, struct trace_source *s)
+static struct err *settle(const struct source_reading *r, struct err *err, struct trace_source *s)
 {
 	struct stat st;
 	const struct nettrace_header *header = nettrace_reader_header(r->reader);
@@ -96,7 +96,7 @@ struct err *trace_read(const char *path, const struct nettrace_options *options,
 	struct stat st;
 	*ret = (struct trace_source){ 0 };
 	CLOSE_FD int own_fd = in ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	struct reading r = { .path = in ? "standard input" : path, .fd = in ? STDIN_FILENO : own_fd };
+	struct source_reading r = { .path = in ? "standard input" : path, .fd = in ? STDIN_FILENO : own_fd };
 	if (r.fd < 0 || fstat(r.fd, &st) < 0)
 		return err_errno(errno, "cannot open '%s'", r.path);
 	if (S_ISDIR(st.st_mode))

@@ -19,7 +19,7 @@
 #define FLAME_NODES 20000
 #define LOST_MUCH 0.01
 
-struct kind {
+struct trace_kind {
 	uint32_t provider; /* in names */
 	uint32_t id;
 	char *name;
@@ -31,7 +31,7 @@ struct summary {
 	struct nettrace_header header;
 	struct trace_sampler *sampler;
 	struct strtab names; /* of providers */
-	VEC(struct kind) kinds;
+	VEC(struct trace_kind) kinds;
 	struct map_u64 by_meta;
 	struct strtab keys; /* provider, id, name -> kind */
 	const struct nettrace_meta *last_meta;
@@ -62,9 +62,9 @@ static size_t kind_of(struct summary *s, const struct nettrace_meta *meta)
 		return *at = SIZE_MAX;
 	if (key == STRTAB_NONE) {
 		key = strtab_add(&s->keys, buf_cstr(&s->text), s->text.len);
-		vec_push(&s->kinds, ((struct kind){ .provider = strtab_add_cstr(&s->names, meta->provider),
-						    .id = meta->event_id,
-						    .name = mem_strdup(meta->name) }));
+		vec_push(&s->kinds, ((struct trace_kind){ .provider = strtab_add_cstr(&s->names, meta->provider),
+							  .id = meta->event_id,
+							  .name = mem_strdup(meta->name) }));
 	}
 	return *at = key;
 }
@@ -86,7 +86,7 @@ static void count(struct summary *s, const struct nettrace_event *event)
 		s->over_limit++;
 		return;
 	}
-	struct kind *kind = &s->kinds.v[s->last_kind];
+	struct trace_kind *kind = &s->kinds.v[s->last_kind];
 	kind->count++;
 	kind->bytes += event->payload_size;
 	kind->stacks += event->n_frames > 0;
@@ -206,7 +206,7 @@ static void add_verdict(const struct summary *s, const struct trace_source *sour
 
 static int most_kinds(const void *a, const void *b)
 {
-	const struct kind *x = a, *y = b;
+	const struct trace_kind *x = a, *y = b;
 	return x->count < y->count ? 1 : x->count > y->count ? -1 : x->id < y->id ? -1 : x->id > y->id;
 }
 
@@ -225,7 +225,7 @@ static void add_kinds(struct summary *s, struct report *r)
 	report_column(t, "With stack", VALUE_COUNT, 0);
 	uint64_t rest_count = s->over_limit, rest_bytes = 0, rest = 0;
 	for (size_t i = 0; i < s->kinds.n; i++) {
-		const struct kind *k = &s->kinds.v[i];
+		const struct trace_kind *k = &s->kinds.v[i];
 		if (i >= KIND_ROWS) {
 			rest++;
 			rest_count += k->count;

@@ -3,7 +3,7 @@
 
 #include "base/fd.h"
 #include "build_elf.h"
-#include "profilers/samples.h"
+#include "sampling/samples.h"
 #include "sampler/records.h"
 #include <linux/perf_event.h>
 #include <stdio.h>

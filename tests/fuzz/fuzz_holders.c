@@ -1,7 +1,7 @@
 /* A heap's recording, and who holds what of it, in words. */
 
 #include "model/heapgraph.h"
-#include "profilers/holders.h"
+#include "memory/holders.h"
 #include "report/report.h"
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void try_body(const char *text, size_t size)
 {
 	struct request *r = request_new(NULL);
-	struct hub_order *order = mem_zalloc(sizeof(*order));
+	struct scheduler_order *order = mem_zalloc(sizeof(*order));
 	json_t *body = NULL;
 	int pid = 0;
 	vec_push(&r->headers, ((struct pair){ "Content-Type", "application/json" }));
@@ -25,7 +25,7 @@ static void try_body(const char *text, size_t size)
 		respond_error(r, err);
 	err_free(err);
 	json_decref(body);
-	hub_order_free(order);
+	scheduler_order_free(order);
 	request_free(r);
 }
 

@@ -1,7 +1,7 @@
 /* Any bytes as recorded samples, summed up and written as a flame graph. */
 
-#include "profilers/hot.h"
-#include "profilers/switches.h"
+#include "sampling/sample_summary.h"
+#include "sampling/switches.h"
 #include "report/flame_svg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -12,13 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct err *err = samples_read(data, size, &s);
 	if (!err) {
 		struct buf out = { 0 };
-		struct hot *h = hot_new(s, UINT64_MAX);
-		hot_folded(h, 1, &out);
+		struct sample_summary *h = sample_summary_new(s, UINT64_MAX);
+		sample_summary_folded(h, 1, &out);
 		flame_svg(h->down, "x", VALUE_NS, &out);
 		for (uint32_t i = 0; i < s->stacks.n; i++)
 			wait_kind_of(s, i, -1);
 		samples_write(s, &out);
-		hot_free(h);
+		sample_summary_free(h);
 		buf_free(&out);
 	}
 	err_free(err);

@@ -1,7 +1,7 @@
 /* The runtime's events of a heap, into a graph: { u8 event, u16 length, payload } ... */
 
 #include "model/heapgraph.h"
-#include "profilers/heap_snapshot.h"
+#include "memory/heap_snapshot.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
+#include "profilers/registry.h"
 #include <unistd.h>
 
 void fixture_window(struct recording *r, uint64_t length_ns)

@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "build_nettrace.h"
-#include "profilers/profiler.h"
+#include "exam/profiler.h"
 
 #define MS 1000000ull
 #define WINDOW_START 1000000000ull /* of the target's clock */

@@ -85,7 +85,7 @@ void seen_read(struct seen *s, const void *data, size_t len, size_t chunk, const
 		nettrace_reader_free(r);
 }
 
-void seen_free(struct seen *s)
+void thread_snapshot_free(struct seen *s)
 {
 	vec_free(&s->events);
 	vec_free(&s->metas);

@@ -29,7 +29,7 @@ void seen_read(struct seen *s, const void *data, size_t len, size_t chunk, const
 	       struct nettrace_reader **ret_reader);
 /* In one chunk. */
 void seen_read_built(struct seen *s, const struct build_nettrace *b, const struct nettrace_options *options);
-void seen_free(struct seen *s);
+void thread_snapshot_free(struct seen *s);
 
 /* Fill a struct seen. */
 extern const struct nettrace_callbacks seen_callbacks;

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "eventpipe/knock.h"
+#include "eventpipe/stream_wake.h"
 #include "eventpipe/methods.h"
 #include "fake_runtime.h"
 #include <sched.h>
@@ -424,28 +424,28 @@ static void a_knock_is_given_once(void **state UNUSED)
 	snprintf(path, sizeof(path), "%s/s", dir);
 	for (int given = 0; given < 2; given++) {
 		struct fake_runtime *f = fake_runtime_start(path, (struct fake_config){ .release = 8 });
-		struct knock *k = knock_new(path, deadline_in_ms(5000));
+		struct stream_wake *k = stream_wake_new(path, deadline_in_ms(5000));
 		assert_non_null(k);
 		assert_int_equal(requests(f, 2, 1), 0);
 		if (given) {
-			knock_give(k);
-			assert_true(knock_given(k));
-			knock_give(k);
+			stream_wake_give(k);
+			assert_true(stream_wake_given(k));
+			stream_wake_give(k);
 		}
-		knock_free(k); /* one that was not given is stopped now */
+		stream_wake_free(k); /* one that was not given is stopped now */
 		for (struct deadline d = deadline_in_ms(5000); !requests(f, 2, 1) && !deadline_passed(d);)
 			sched_yield();
 		assert_int_equal(requests(f, 2, 1), 1);
 		fake_runtime_stop(f);
 	}
 	/* Nobody there, or nobody who answers. */
-	assert_null(knock_new(path, deadline_in_ms(5000)));
+	assert_null(stream_wake_new(path, deadline_in_ms(5000)));
 	struct fake_runtime *f = fake_runtime_start(path, (struct fake_config){ .release = 8, .mood = FAKE_SILENT });
-	assert_null(knock_new(path, deadline_in_ms(50)));
+	assert_null(stream_wake_new(path, deadline_in_ms(50)));
 	fake_runtime_stop(f);
 	assert_ok(dir_remove(dir));
-	knock_give(NULL);
-	knock_free(NULL);
+	stream_wake_give(NULL);
+	stream_wake_free(NULL);
 }
 
 int main(void)

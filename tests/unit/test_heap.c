@@ -637,27 +637,27 @@ static void build_town(struct town *t, struct shop *s)
 static void feed_refs(void *user, uint64_t at, const uint64_t *refs, size_t n)
 {
 	(void)at;
-	way_refs(user, refs, n);
+	root_path_refs(user, refs, n);
 }
 
 static void find_way(struct shop *s, struct town *t, uint64_t object, struct addresses *ret)
 {
 	struct heap_outline outline = build_outline(s->b);
 	struct heap_walk *walk = heap_walk_new(s->h, &outline);
-	struct way *way = way_new(&t->roots, &outline);
+	struct root_path *way = root_path_new(&t->roots, &outline);
 	struct heap_found f;
 	vec_clear(ret);
 	while (heap_walk_next(walk, &f)) {
-		way_object(way, &f);
+		root_path_object(way, &f);
 		heap_walk_refs(walk, &f, feed_refs, way);
 	}
-	assert_ok(way_find(way, object, ret));
+	assert_ok(root_path_find(way, object, ret));
 	vec_each(address, ret) {
 		assert_true(heap_walk_again(walk, *address, &f));
 		assert_int_equal(f.address, *address);
 	}
 	assert_false(heap_walk_again(walk, 0x7000, &f));
-	way_free(way);
+	root_path_free(way);
 	heap_walk_free(walk);
 	heap_outline_free(&outline);
 }

@@ -207,7 +207,7 @@ static void contents(void **state)
 		assert_int_equal(s.stats.bytes, b.out.len);
 		assert_int_equal(nettrace_reader_header(reader)->format, variants[i].format);
 		nettrace_reader_free(reader);
-		seen_free(&s);
+		thread_snapshot_free(&s);
 		build_nettrace_free(&b);
 	}
 }
@@ -227,7 +227,7 @@ static void every_chunk_size(void **state)
 				assert_null(s.err);
 				digest = digest ? digest : s.digest;
 				assert_int_equal(s.digest, digest);
-				seen_free(&s);
+				thread_snapshot_free(&s);
 			}
 		}
 		build_nettrace_free(&b);
@@ -250,7 +250,7 @@ static void every_truncation(void **state)
 			/* More bytes never give fewer events. */
 			assert_true(s.events.n >= events);
 			events = s.events.n;
-			seen_free(&s);
+			thread_snapshot_free(&s);
 		}
 		assert_int_equal(events, 7);
 		build_nettrace_free(&b);
@@ -277,7 +277,7 @@ static void every_flip(void **state)
 			assert_true(s.heap_peak < s.heap_start + (2 << 20));
 			assert_true(s.events.n < b.out.len);
 			errors += s.err != NULL;
-			seen_free(&s);
+			thread_snapshot_free(&s);
 		}
 		build_nettrace_free(&b);
 	}
@@ -341,7 +341,7 @@ static void order_across_threads(void **state)
 		assert_int_equal(s.stats.early, 0);
 		for (size_t i = 0; i < all.n; i++)
 			assert_int_equal(s.events.v[i].ev.sequence, all.v[i].sequence);
-		seen_free(&s);
+		thread_snapshot_free(&s);
 	}
 	vec_free(&all);
 	build_nettrace_free(&b);
@@ -379,7 +379,7 @@ static void order_is_prompt(void **state)
 	assert_int_equal(s.events.n, 6);
 	assert_err(nettrace_reader_finish(r), ERR_BAD_DATA);
 	nettrace_reader_free(r);
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(&b);
 }
 
@@ -406,7 +406,7 @@ static void order_gives_way_to_memory(void **state)
 	assert_true(s.stats.early > 3000 && s.stats.early < 4000);
 	for (size_t i = 0; i < s.events.n; i++)
 		assert_int_equal(s.events.v[i].ev.sequence, i + 1);
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(&b);
 }
 
@@ -467,7 +467,7 @@ static void unordered_copies_nothing(void **state)
 	static const uint64_t times[] = { 100, 110, 120, 105, 110, 130, 150 };
 	for (size_t i = 0; i < 7; i++)
 		assert_int_equal(s.events.v[i].ev.time, times[i]);
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(&b);
 }
 
@@ -481,7 +481,7 @@ static uint64_t lost_of(struct build_nettrace *b)
 	if (s.err)
 		fail_msg("%s", err_text(s.err));
 	uint64_t lost = s.stats.lost;
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(b);
 	return lost;
 }
@@ -572,7 +572,7 @@ static void errors_deliver_what_came(void **state)
 		seen_read_built(&s, &b, NULL);
 		assert_non_null(s.err);
 		assert_int_equal(s.events.n, 7);
-		seen_free(&s);
+		thread_snapshot_free(&s);
 		build_nettrace_free(&b);
 	}
 }
@@ -603,7 +603,7 @@ static void sparse_stacks(void **state)
 		assert_int_equal(nettrace_event_frame(&s.events.v[i].ev, 0), ids[i]);
 	}
 	assert_int_equal(s.events.v[5].ev.n_frames, 0);
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(&b);
 }
 
@@ -630,7 +630,7 @@ static void v6_flushes(void **state)
 	assert_int_equal(s.events.v[1].ev.thread_id, 0); /* nobody introduced it again */
 	assert_int_equal(s.stats.orphans, 1);
 	assert_int_equal(s.stats.lost, 0);
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(&b);
 }
 
@@ -655,7 +655,7 @@ static void v6_threads_come_and_go(void **state)
 	assert_int_equal(s.events.v[0].ev.thread_id, 11); /* time 1 */
 	for (uint64_t i = 2; i < 5000; i++)
 		assert_int_equal(s.events.v[i - 1].ev.thread_id, i + 100000);
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(&b);
 }
 

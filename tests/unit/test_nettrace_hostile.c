@@ -19,7 +19,7 @@ static void fails_with(struct build_nettrace *b, const struct nettrace_options *
 	if (!strstr(err_text(s.err), part))
 		fail_msg("'%s' does not say '%s'", err_text(s.err), part);
 	assert_true(s.heap_peak < s.heap_start + (2 << 20));
-	seen_free(&s);
+	thread_snapshot_free(&s);
 	build_nettrace_free(b);
 }
 

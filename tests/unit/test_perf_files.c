@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "export/perf.h"
 #include "export/tar.h"
-#include "profilers/perf_samples.h"
+#include "sampling/perf_samples.h"
 #include "sampler/perf_file.h"
 #include "session/profile.h"
 #include "symbols/code_map.h"

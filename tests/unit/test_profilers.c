@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
+#include "profilers/registry.h"
 
 /* --- the registry --- */
 

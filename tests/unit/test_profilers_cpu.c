@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "exam_fixture.h"
-#include "profilers/sampling.h"
+#include "sampling/sampling.h"
 #include <stdio.h>
 
 /* A window of two seconds in which these samples were taken. */

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "exam_fixture.h"
 #include "profilers/crash.h"
+#include "profilers/registry.h"
 
 #define FRAME(name, times) "{\"name\":\"" name "\",\"file\":\"/src/Shop.cs\",\"line\":7,\"times\":" times ",\"run\":1}"
 #define THREAD(frames) "\"thread\":{\"id\":4,\"tid\":77,\"name\":\"auditor\",\"frames\":[" frames "],\"deep\":9}"

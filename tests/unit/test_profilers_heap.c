@@ -5,8 +5,8 @@
 
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/heap_look.h"
-#include "profilers/holders.h"
+#include "memory/heap_look.h"
+#include "memory/holders.h"
 
 /* ---- heaps ---- */
 

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "build_graph.h"
-#include "profilers/holders.h"
+#include "memory/holders.h"
 
 /* Two arrays, each in a root of its own, share all nodes: they belong to neither alone. */
 static void what_two_hold_is_one_holder_that_names_both(void **state UNUSED)

@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "build_graph.h"
-#include "profilers/places.h"
-#include "profilers/room.h"
-#include "profilers/string_values.h"
+#include "memory/retention_sites.h"
+#include "memory/collection_usage.h"
+#include "memory/string_values.h"
 
 static const struct built_edge edges[] = {
 	{ BUILT_ROOT(0), 0 }, { 0, 1 }, { 0, 3 }, { 0, 5 }, { 2, 4 },
@@ -115,13 +115,13 @@ static void test_values_are_masked(void **state)
 static bool take_room(const char *data, size_t len)
 {
 	struct heap_look look = { .graph = built() };
-	struct room room = { 0 };
+	struct collection_usage room = { 0 };
 	struct cursor in = cursor_make(data, len);
-	room_watch(&room, &look);
+	collection_usage_watch(&room, &look);
 	struct err *err = look.take_more(look.user, &in);
 	bool ok = !err;
 	err_free(err);
-	room_fini(&room);
+	collection_usage_fini(&room);
 	heap_look_fini(&look);
 	return ok;
 }
@@ -133,16 +133,16 @@ static void test_room_kept(void **state)
 	static const char kept[] = "COLL\x02\x00\x04\x20\x00\x01\x01\x18\x01\x00\x06\x07\x08\x09\x0A\x0B\x0C";
 	struct buf whole = { 0 };
 	struct heap_look look = { .graph = built() };
-	struct room room = { 0 };
+	struct collection_usage room = { 0 };
 	buf_add(&whole, kept, sizeof(kept) - 1);
 	struct cursor in = cursor_make(whole.data, whole.len);
-	room_watch(&room, &look);
+	collection_usage_watch(&room, &look);
 	assert_ok(look.take_more(look.user, &in));
-	assert_int_equal(room.types[look.graph->type[0]].role, ROOM_COLLECTION);
+	assert_int_equal(room.types[look.graph->type[0]].role, USAGE_COLLECTION);
 	assert_int_equal(room.types[look.graph->type[1]].component, 1);
 	for (uint32_t i = 0; i < 6; i++)
 		assert_int_equal(room.numbers[i], 7 + i);
-	room_fini(&room);
+	collection_usage_fini(&room);
 	heap_look_fini(&look);
 	bend(&whole, take_room);
 	buf_free(&whole);
@@ -154,19 +154,19 @@ static void test_places_are_shared(void **state)
 {
 	(void)state;
 	struct heapgraph *g = built();
-	struct places *p = places_new(g);
+	struct retention_sites *p = retention_sites_new(g);
 	struct buf name = { 0 };
-	uint32_t first = places_of(p, 1);
-	assert_int_equal(places_of(p, 1), first);
-	assert_true(places_of(p, 0) != first);
-	assert_true(places_count(p) >= 2);
-	place_name(p, first, &name);
+	uint32_t first = retention_sites_of(p, 1);
+	assert_int_equal(retention_sites_of(p, 1), first);
+	assert_true(retention_sites_of(p, 0) != first);
+	assert_true(retention_sites_count(p) >= 2);
+	retention_site_name(p, first, &name);
 	assert_true(name.len > 0);
 	buf_clear(&name);
-	place_path(p, 1, &name);
+	retention_site_path(p, 1, &name);
 	assert_non_null(strstr(buf_cstr(&name), " → "));
 	buf_free(&name);
-	places_free(p);
+	retention_sites_free(p);
 	heapgraph_free(g);
 }
 

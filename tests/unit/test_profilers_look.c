@@ -5,7 +5,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/look.h"
+#include "exam/image_exam.h"
+#include "profilers/registry.h"
 #include <string.h>
 
 #define VERSION 3
@@ -84,17 +85,17 @@ static void test_replay(void **state)
 	recording_set_fact(f.recording, "look-one", fact);
 	json_decref(fact);
 	replay(&f);
-	struct look_part part = { .name = "one", .version = VERSION, .take = take, .user = &seen };
-	assert_ok(exam_look(&f.exam, &part));
+	struct image_exam_part part = { .name = "one", .version = VERSION, .take = take, .user = &seen };
+	assert_ok(exam_image(&f.exam, &part));
 	assert_int_equal(seen, 4711);
 	assert_int_equal(part.facts.pause_ns, 7 * MS);
 	assert_int_equal(part.facts.attempts, 2);
 	assert_false(part.facts.core);
 	assert_int_equal(f.exam.end_ns - f.exam.start_ns, 2000 * MS);
-	assert_true(exam_look_again(&f.exam, 100000, "one"));
-	assert_false(exam_look_again(&f.exam, 100000, "two"));
+	assert_true(exam_image_again(&f.exam, 100000, "one"));
+	assert_false(exam_image_again(&f.exam, 100000, "two"));
 	part.name = "two";
-	assert_err(exam_look(&f.exam, &part), ERR_NOT_FOUND);
+	assert_err(exam_image(&f.exam, &part), ERR_NOT_FOUND);
 	buf_free(&bytes);
 	fixture_end(&f);
 }
@@ -111,8 +112,8 @@ static void test_hostile_parts(void **state)
 		fixture_window(f.recording, 0);
 		add_part(f.recording, "one", bytes.data, cut);
 		replay(&f);
-		struct look_part part = { .name = "one", .version = VERSION, .take = take, .user = &seen };
-		assert_err(exam_look(&f.exam, &part), ERR_BAD_DATA);
+		struct image_exam_part part = { .name = "one", .version = VERSION, .take = take, .user = &seen };
+		assert_err(exam_image(&f.exam, &part), ERR_BAD_DATA);
 		fixture_end(&f);
 	}
 	for (size_t at = 0; at < HEADER; at++) {
@@ -124,8 +125,8 @@ static void test_hostile_parts(void **state)
 		add_part(f.recording, "one", bytes.data, bytes.len);
 		bytes.data[at] ^= 0x40;
 		replay(&f);
-		struct look_part part = { .name = "one", .version = VERSION, .take = take, .user = &seen };
-		assert_err(exam_look(&f.exam, &part), at < 8 ? ERR_BAD_DATA : ERR_UNSUPPORTED);
+		struct image_exam_part part = { .name = "one", .version = VERSION, .take = take, .user = &seen };
+		assert_err(exam_image(&f.exam, &part), at < 8 ? ERR_BAD_DATA : ERR_UNSUPPORTED);
 		assert_int_equal(seen, 0);
 		fixture_end(&f);
 	}
@@ -139,9 +140,9 @@ static void test_cores(void **state)
 	struct patient patient = { 0 };
 	unit_temp_dir(dir, sizeof(dir));
 	CLEANUP(mem_freep) char *path = mem_printf("%s/core", dir);
-	assert_err(look_core_patient(path, &patient), ERR_NOT_FOUND);
+	assert_err(image_exam_core_patient(path, &patient), ERR_NOT_FOUND);
 	assert_ok(file_write_atomic(path, "hello", 5, 0600));
-	assert_err(look_core_patient(path, &patient), ERR_BAD_DATA);
+	assert_err(image_exam_core_patient(path, &patient), ERR_BAD_DATA);
 	assert_ok(dir_remove(dir));
 
 	const struct profiler *pauses;
@@ -152,7 +153,7 @@ static void test_cores(void **state)
 	assert_ok(exam_choose_way(&exam, WAY_AUTO));
 	assert_int_equal(exam.way, WAY_IMAGE);
 	assert_err(exam_choose_way(&exam, WAY_EVENTS), ERR_USAGE);
-	assert_false(exam_look_again(&exam, 100000, "two"));
+	assert_false(exam_image_again(&exam, 100000, "two"));
 }
 
 static void test_a_cut_wait(void **state)
@@ -163,7 +164,7 @@ static void test_a_cut_wait(void **state)
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	struct patient patient = { 0 };
 	struct exam exam = { .profiler = &looker, .patient = &patient, .cancel_fd = ends[0] };
-	assert_false(exam_look_again(&exam, 100000, "two"));
+	assert_false(exam_image_again(&exam, 100000, "two"));
 	assert_true(exam.cancelled);
 	assert_string_equal(exam.partial, "cancelled before the second look");
 	exam_fini(&exam);
@@ -175,18 +176,20 @@ static void test_how(void **state)
 {
 	(void)state;
 	struct report *r = report_new();
-	struct look_facts two[] = { { .pause_ns = 4 * MS, .life_ns = 100 * MS, .copied = 1 << 20 },
-				    { .pause_ns = 9 * MS, .life_ns = 50 * MS, .copied = 1 << 20, .dac_deaths = 1 } };
+	struct image_exam_facts two[] = {
+		{ .pause_ns = 4 * MS, .life_ns = 100 * MS, .copied = 1 << 20 },
+		{ .pause_ns = 9 * MS, .life_ns = 50 * MS, .copied = 1 << 20, .dac_deaths = 1 }
+	};
 	rich_text(report_verdict(r, REPORT_INFO, "seen"), "Seen.");
-	look_how(r, two, 2);
+	image_exam_how(r, two, 2);
 	assert_true(fixture_says(r, "9 ms"));
 	assert_true(fixture_says(r, "2 copies of its memory, read for 150 ms; meanwhile the process had to copy 2 MB"));
 	assert_true(fixture_says(r, "did not survive"));
 	report_free(r);
 	r = report_new();
-	struct look_facts core = { .core = true, .bytes = 3 << 20, .missing = 1 << 20 };
+	struct image_exam_facts core = { .core = true, .bytes = 3 << 20, .missing = 1 << 20 };
 	rich_text(report_verdict(r, REPORT_INFO, "seen"), "Seen.");
-	look_how(r, &core, 1);
+	image_exam_how(r, &core, 1);
 	assert_true(fixture_says(r, "core file"));
 	assert_true(fixture_says(r, "the file is cut short"));
 	assert_false(fixture_says(r, "paused"));

@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "build_program.h"
 #include "eventpipe/whose.h"
-#include "profilers/own_code.h"
+#include "exam/own_code.h"
 #include "unit.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "build_heap.h"
-#include "profilers/owners.h"
+#include "memory/object_names.h"
 
 struct stage {
 	struct built_heap *b;
@@ -63,15 +63,15 @@ static bool only_waits(void *user, uint64_t from, uint64_t to)
 	return from == ((struct stage *)user)->waits;
 }
 
-static void find(struct stage *s, struct owned *v, size_t n)
+static void find(struct stage *s, struct object_name *v, size_t n)
 {
-	const struct owners owners = { .heap = s->h,
-				       .outline = &s->outline,
-				       .statics = &s->statics,
-				       .strings = &s->strings,
-				       .skip = only_waits,
-				       .user = s };
-	owners_find(&owners, v, n);
+	const struct object_names owners = { .heap = s->h,
+					     .outline = &s->outline,
+					     .statics = &s->statics,
+					     .strings = &s->strings,
+					     .skip = only_waits,
+					     .user = s };
+	object_names_find(&owners, v, n);
 }
 
 static void test_names(void **state)
@@ -91,9 +91,9 @@ static void test_names(void **state)
 	stage_open(&s);
 	vec_push(&s.statics,
 		 ((struct heap_static){ .type = heap_type(s.h, s.flow), .field = &s.pending, .object = sources[2] }));
-	struct owned v[6];
+	struct object_name v[6];
 	for (size_t i = 0; i < 6; i++)
-		v[i] = (struct owned){ .object = sources[i] };
+		v[i] = (struct object_name){ .object = sources[i] };
 	find(&s, v, 6);
 	assert_string_equal(v[0].name, "Shop.Hub.Waiting");
 	assert_string_equal(v[1].name, "Shop.Hub.Waiting");
@@ -121,13 +121,13 @@ static void test_far(void **state)
 	uint64_t lonely = build_object(s.b, s.source, 0), a = holding(&s, s.node, lonely, 0);
 	build_put_u64(s.b, a + 16, holding(&s, s.node, a, 0));
 	stage_open(&s);
-	struct owned v[2] = { { .object = lonely }, { .object = at + 8 } };
+	struct object_name v[2] = { { .object = lonely }, { .object = at + 8 } };
 	find(&s, v, 2);
 	assert_null(v[0].name);
 	assert_true(v[0].referred);
 	assert_null(v[1].name);
 	/* Every node refers to it, so the last one is near. */
-	v[0] = (struct owned){ .object = source };
+	v[0] = (struct object_name){ .object = source };
 	find(&s, v, 1);
 	assert_string_equal(v[0].name, "Shop.Hub.Waiting");
 	stage_end(&s);

@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
-#include "profilers/seen.h"
+#include "threads/thread_snapshot.h"
 
 enum { WORKER_START = 50, ADJUSTMENT = 55 };
 enum { META_ENQUEUE = 1, META_DEQUEUE, META_SAMPLE };
@@ -69,23 +69,23 @@ static void add_memory(struct fixture *f, uint32_t workers)
 	static const char *const frames[] = { "System.Threading.ManualResetEventSlim.Wait",
 					      "System.Threading.Tasks.Task.InternalWait",
 					      "DynamicClass.lambda_method35", "Microsoft.AspNetCore.Routing.Invoke" };
-	struct seen *s = seen_new();
+	struct thread_snapshot *s = thread_snapshot_new();
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	struct recording_part *part;
-	uint32_t version = SEEN_VERSION;
+	uint32_t version = THREAD_SNAPSHOT_VERSION;
 	for (uint32_t i = 0; i < workers; i++) {
 		for (size_t k = i % 2; k < ARRAY_SIZE(frames); k++)
-			seen_add_frame_at(s, seen_method(s, frames[k], true), NULL);
-		seen_add_thread(s, &(struct seen_thread){ .managed_id = 10 + i,
-							  .os_id = 100 + i,
-							  .state = DAC_THREAD_POOL,
-							  .call = 202,
-							  .waits_for = SEEN_NONE });
+			thread_snapshot_add_frame_at(s, thread_snapshot_method(s, frames[k], true), NULL);
+		thread_snapshot_add_thread(s, &(struct snapshot_thread){ .managed_id = 10 + i,
+									 .os_id = 100 + i,
+									 .state = DAC_THREAD_POOL,
+									 .call = 202,
+									 .waits_for = SNAPSHOT_NONE });
 	}
 	buf_add(&bytes, "DRLOOK\0", 8);
 	buf_add(&bytes, &version, 4);
-	seen_write(s, &bytes);
-	seen_free(s);
+	thread_snapshot_write(s, &bytes);
+	thread_snapshot_free(s);
 	assert_ok(recording_part_new(f->recording, "workers", "look", &part));
 	recording_part_write(part, bytes.data, bytes.len);
 	recording_part_close(part, true);

@@ -5,8 +5,8 @@
 
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "profilers/heap_snapshot.h"
-#include "profilers/same_objects.h"
+#include "memory/heap_snapshot.h"
+#include "memory/same_objects.h"
 
 enum { TYPE = 15, ROOT = 16, LINK = 17, NODE = 18, EDGE = 19, STATIC = 38 };
 enum { T_LIST = 0x1000, T_ORDER = 0x2000, T_ARRAY = 0x3000, T_STRING = 0x4000, T_CACHE = 0x5000 };

@@ -4,28 +4,28 @@
 
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/chains.h"
-#include "profilers/kept_threads.h"
+#include "threads/async_chains.h"
+#include "threads/kept_threads.h"
 
 /* Two methods; `count` operations of PlaceAsync that await ConfirmAsync, which awaits something. */
-static struct chains *orders(enum awaits awaits, const char *what, uint32_t count, uint64_t first_mark)
+static struct async_chains *orders(enum awaits awaits, const char *what, uint32_t count, uint64_t first_mark)
 {
-	struct chains *c = chains_new();
+	struct async_chains *c = async_chains_new();
 	c->boxes = 2ull * count;
 	c->objects = 1000;
-	vec_push(&c->methods, ((struct chain_method){ "Shop.PlaceAsync", false, count }));
-	vec_push(&c->methods, ((struct chain_method){ "Shop.ConfirmAsync", false, count }));
-	vec_push(&c->methods, ((struct chain_method){ "System.Net.LoopAsync", true, 1 }));
-	vec_push(&c->steps, ((struct chain_step){ .method = 0, .await = 0, .times = 1 }));
-	vec_push(&c->steps, ((struct chain_step){ .method = 1, .await = 2, .times = 3 }));
-	vec_push(&c->steps, ((struct chain_step){ .method = 2, .await = 0, .times = 1 }));
-	vec_push(&c->v, ((struct chain){ .n = 2,
-					 .awaits = awaits,
-					 .what = what,
-					 .longest_ms = 60000,
-					 .due_ms = CHAIN_UNKNOWN,
-					 .count = count }));
-	vec_push(&c->v, ((struct chain){ .first = 2, .n = 1, .awaits = AWAITS_SOCKET, .what = "", .count = 1 }));
+	vec_push(&c->methods, ((struct async_chain_method){ "Shop.PlaceAsync", false, count }));
+	vec_push(&c->methods, ((struct async_chain_method){ "Shop.ConfirmAsync", false, count }));
+	vec_push(&c->methods, ((struct async_chain_method){ "System.Net.LoopAsync", true, 1 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 0, .await = 0, .times = 1 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 1, .await = 2, .times = 3 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 2, .await = 0, .times = 1 }));
+	vec_push(&c->v, ((struct async_chain){ .n = 2,
+					       .awaits = awaits,
+					       .what = what,
+					       .longest_ms = 60000,
+					       .due_ms = ASYNC_CHAIN_UNKNOWN,
+					       .count = count }));
+	vec_push(&c->v, ((struct async_chain){ .first = 2, .n = 1, .awaits = AWAITS_SOCKET, .what = "", .count = 1 }));
 	for (uint32_t i = 0; i < count; i++)
 		vec_push(&c->marks, first_mark + i);
 	c->v.v[0].marks_n = c->v.v[1].marks_first = count;
@@ -35,46 +35,46 @@ static struct chains *orders(enum awaits awaits, const char *what, uint32_t coun
 static void test_kept(void **state)
 {
 	(void)state;
-	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_TIMER, "", 5, 100), *back = NULL;
+	CLEANUP(async_chains_freep) struct async_chains *c = orders(AWAITS_TIMER, "", 5, 100), *back = NULL;
 	CLEANUP(buf_free) struct buf bytes = { 0 }, again = { 0 }, words = { 0 };
-	chains_write(c, &bytes);
+	async_chains_write(c, &bytes);
 	struct cursor in = cursor_make(bytes.data, bytes.len);
-	assert_ok(chains_take(&back, &in));
-	chains_write(back, &again);
+	assert_ok(async_chains_take(&back, &in));
+	async_chains_write(back, &again);
 	assert_int_equal(again.len, bytes.len);
 	assert_memory_equal(again.data, bytes.data, bytes.len);
-	chain_awaits_words(&back->v.v[0], &words);
+	async_chain_awaits_words(&back->v.v[0], &words);
 	assert_string_equal(buf_cstr(&words), "a timer of up to 1 min");
-	assert_true(chain_is_own(back, &back->v.v[0]));
-	assert_false(chain_is_own(back, &back->v.v[1]));
+	assert_true(async_chain_is_own(back, &back->v.v[0]));
+	assert_false(async_chain_is_own(back, &back->v.v[1]));
 }
 
 static void test_hostile(void **state)
 {
 	(void)state;
-	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_SOURCE, "", 5, 100);
+	CLEANUP(async_chains_freep) struct async_chains *c = orders(AWAITS_SOURCE, "", 5, 100);
 	CLEANUP(buf_free) struct buf bytes = { 0 };
-	chains_write(c, &bytes);
+	async_chains_write(c, &bytes);
 	for (size_t cut = 0; cut < bytes.len; cut++) {
-		CLEANUP(chains_freep) struct chains *back = NULL;
+		CLEANUP(async_chains_freep) struct async_chains *back = NULL;
 		struct cursor in = cursor_make(bytes.data, cut);
-		assert_err(chains_take(&back, &in), ERR_BAD_DATA);
+		assert_err(async_chains_take(&back, &in), ERR_BAD_DATA);
 		assert_null(back);
 	}
 	size_t whole = 0;
 	for (size_t bit = 0; bit < bytes.len * 8; bit++) {
-		CLEANUP(chains_freep) struct chains *back = NULL;
+		CLEANUP(async_chains_freep) struct async_chains *back = NULL;
 		CLEANUP(buf_free) struct buf out = { 0 };
 		bytes.data[bit / 8] ^= (char)(1 << bit % 8);
 		struct cursor in = cursor_make(bytes.data, bytes.len);
-		err_ignore(chains_take(&back, &in));
+		err_ignore(async_chains_take(&back, &in));
 		bytes.data[bit / 8] ^= (char)(1 << bit % 8);
 		if (!back)
 			continue;
 		whole++;
 		vec_each(chain, &back->v) {
-			chain_awaits_words(chain, &out);
-			chain_is_own(back, chain);
+			async_chain_awaits_words(chain, &out);
+			async_chain_is_own(back, chain);
 		}
 	}
 	assert_true(whole > 0);
@@ -103,15 +103,15 @@ static void test_hostile_kept_threads(void **state)
 	assert_int_equal(kept.holders.v[0].n, 1000);
 }
 
-static void add_part(struct fixture *f, const struct chains *c, const char *name, uint64_t at_ns)
+static void add_part(struct fixture *f, const struct async_chains *c, const char *name, uint64_t at_ns)
 {
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	CLEANUP(mem_freep) char *key = mem_printf("look-%s", name);
 	struct recording_part *part;
-	uint32_t version = CHAINS_VERSION;
+	uint32_t version = ASYNC_CHAINS_VERSION;
 	buf_add(&bytes, "DRLOOK\0", 8);
 	buf_add(&bytes, &version, 4);
-	chains_write(c, &bytes);
+	async_chains_write(c, &bytes);
 	assert_ok(recording_part_new(f->recording, name, "look", &part));
 	recording_part_write(part, bytes.data, bytes.len);
 	recording_part_close(part, true);
@@ -120,7 +120,7 @@ static void add_part(struct fixture *f, const struct chains *c, const char *name
 	json_decref(fact);
 }
 
-static void examine(struct fixture *f, const struct chains *first, const struct chains *second)
+static void examine(struct fixture *f, const struct async_chains *first, const struct async_chains *second)
 {
 	fixture_begin(f);
 	fixture_window(f->recording, 2000 * MS);
@@ -135,8 +135,8 @@ static void test_stuck(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(chains_freep)
-	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100), *later = orders(AWAITS_SOURCE, "", 14, 102);
+	CLEANUP(async_chains_freep)
+	struct async_chains *c = orders(AWAITS_SOURCE, "", 12, 100), *later = orders(AWAITS_SOURCE, "", 14, 102);
 	examine(&f, c, later);
 	assert_string_equal(report_finding(f.report), "stuck");
 	assert_true(fixture_says(f.report,
@@ -152,12 +152,12 @@ static void test_oldest_first(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_SOURCE, "", 12, 100);
+	CLEANUP(async_chains_freep) struct async_chains *c = orders(AWAITS_SOURCE, "", 12, 100);
 	CLEANUP(buf_free) struct buf text = { 0 };
-	vec_push(&c->methods, ((struct chain_method){ "Shop.OldAsync", false, 1 }));
-	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 0, .times = 1 }));
-	vec_push(&c->v,
-		 ((struct chain){ .first = 3, .n = 1, .awaits = AWAITS_CHANNEL, .what = "", .count = 1, .age = 3 }));
+	vec_push(&c->methods, ((struct async_chain_method){ "Shop.OldAsync", false, 1 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 3, .await = 0, .times = 1 }));
+	vec_push(&c->v, ((struct async_chain){
+				.first = 3, .n = 1, .awaits = AWAITS_CHANNEL, .what = "", .count = 1, .age = 3 }));
 	vec_push(&c->marks, 7);
 	c->v.v[2].marks_first = (uint32_t)c->marks.n - 1;
 	c->v.v[2].marks_n = 1;
@@ -176,11 +176,11 @@ static void test_user_code_is_named(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(chains_freep) struct chains *c = orders(AWAITS_SOCKET, "", 12, 100);
+	CLEANUP(async_chains_freep) struct async_chains *c = orders(AWAITS_SOCKET, "", 12, 100);
 	c->steps.n = c->v.v[1].first;
 	c->v.n = 1;
-	vec_push(&c->methods, ((struct chain_method){ "Npgsql.Pool.RentAsync", true, 12 }));
-	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 0, .times = 1 }));
+	vec_push(&c->methods, ((struct async_chain_method){ "Npgsql.Pool.RentAsync", true, 12 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 3, .await = 0, .times = 1 }));
 	c->steps.v[0].method = 2;
 	c->v.v[0].n = 3;
 	examine(&f, c, c);
@@ -194,27 +194,27 @@ static void test_not_stuck(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(chains_freep)
-	struct chains *c = orders(AWAITS_SOURCE, "", 12, 100), *moved = orders(AWAITS_SOURCE, "", 12, 500);
+	CLEANUP(async_chains_freep)
+	struct async_chains *c = orders(AWAITS_SOURCE, "", 12, 100), *moved = orders(AWAITS_SOURCE, "", 12, 500);
 	examine(&f, c, moved);
 	assert_string_equal(report_finding(f.report), "nothing-found");
 	assert_true(fixture_says(f.report, "12 async operations are under way, and all moved between the looks. 12 of "
 					   "them are in Shop.ConfirmAsync, awaiting a TaskCompletionSource."));
 	fixture_end(&f);
 	/* A program that waits for its end; twelve that do are something else. */
-	CLEANUP(chains_freep) struct chains *main = orders(AWAITS_TIMER, "", 1, 100);
-	main->v.v[0].longest_ms = CHAIN_ENDLESS;
+	CLEANUP(async_chains_freep) struct async_chains *main = orders(AWAITS_TIMER, "", 1, 100);
+	main->v.v[0].longest_ms = ASYNC_CHAIN_ENDLESS;
 	examine(&f, main, main);
 	assert_string_equal(report_finding(f.report), "nothing-found");
 	assert_true(fixture_says(f.report, "Nothing is stuck: 1 async operation waits until it is cancelled."));
 	fixture_end(&f);
-	CLEANUP(chains_freep) struct chains *twelve = orders(AWAITS_TIMER, "", 12, 100);
-	twelve->v.v[0].longest_ms = CHAIN_ENDLESS;
+	CLEANUP(async_chains_freep) struct async_chains *twelve = orders(AWAITS_TIMER, "", 12, 100);
+	twelve->v.v[0].longest_ms = ASYNC_CHAIN_ENDLESS;
 	examine(&f, twelve, twelve);
 	assert_string_equal(report_finding(f.report), "waiting");
 	fixture_end(&f);
 	/* The clock and the network are not ours to blame. */
-	CLEANUP(chains_freep) struct chains *timers = orders(AWAITS_TIMER, "", 12, 100);
+	CLEANUP(async_chains_freep) struct async_chains *timers = orders(AWAITS_TIMER, "", 12, 100);
 	examine(&f, timers, timers);
 	assert_string_equal(report_finding(f.report), "waiting");
 	assert_int_equal(report_health(f.report), REPORT_INFO);
@@ -225,9 +225,9 @@ static void test_not_stuck(void **state)
 	fixture_end(&f);
 }
 
-static struct chains *one_chain(enum awaits awaits, const char *what, int32_t await, bool gone)
+static struct async_chains *one_chain(enum awaits awaits, const char *what, int32_t await, bool gone)
 {
-	struct chains *c = orders(awaits, what, 1, 100);
+	struct async_chains *c = orders(awaits, what, 1, 100);
 	c->steps.v[1].await = await;
 	c->steps.v[1].line = "Shop.cs:12";
 	c->v.v[0].gone = gone;
@@ -240,7 +240,7 @@ static void test_gone(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(chains_freep) struct chains *c = one_chain(AWAITS_SOURCE, "", 2, true);
+	CLEANUP(async_chains_freep) struct async_chains *c = one_chain(AWAITS_SOURCE, "", 2, true);
 	examine(&f, c, c);
 	assert_string_equal(report_finding(f.report), "source-gone");
 	assert_int_equal(report_health(f.report), REPORT_WARN);
@@ -254,28 +254,28 @@ static void test_gone(void **state)
 }
 
 /* Another chain, of a method of its own. */
-static void add_second(struct chains *c, const char *what, int32_t await)
+static void add_second(struct async_chains *c, const char *what, int32_t await)
 {
 	uint32_t first = (uint32_t)c->steps.n, mark = (uint32_t)c->marks.n;
-	vec_push(&c->methods, ((struct chain_method){ "Shop.RefundAsync", false, 1 }));
-	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = await, .times = 1 }));
+	vec_push(&c->methods, ((struct async_chain_method){ "Shop.RefundAsync", false, 1 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 3, .await = await, .times = 1 }));
 	vec_push(&c->marks, 900);
-	vec_push(&c->v, ((struct chain){ .first = first,
-					 .n = 1,
-					 .awaits = AWAITS_SEMAPHORE,
-					 .what = what,
-					 .taken = true,
-					 .due_ms = CHAIN_UNKNOWN,
-					 .count = 1,
-					 .marks_first = mark,
-					 .marks_n = 1 }));
+	vec_push(&c->v, ((struct async_chain){ .first = first,
+					       .n = 1,
+					       .awaits = AWAITS_SEMAPHORE,
+					       .what = what,
+					       .taken = true,
+					       .due_ms = ASYNC_CHAIN_UNKNOWN,
+					       .count = 1,
+					       .marks_first = mark,
+					       .marks_n = 1 }));
 }
 
 static void test_semaphores(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(chains_freep) struct chains *c = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
+	CLEANUP(async_chains_freep) struct async_chains *c = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
 	add_second(c, "Shop.Right", 1);
 	examine(&f, c, c);
 	assert_string_equal(report_finding(f.report), "deadlock-likely");
@@ -283,23 +283,23 @@ static void test_semaphores(void **state)
 					   "for Shop.Right"));
 	fixture_end(&f);
 	/* One of the same method is further on and waits for the clock: it has the semaphore, and will give it back. */
-	vec_push(&c->steps, ((struct chain_step){ .method = 3, .await = 2, .times = 1 }));
-	vec_push(&c->v, ((struct chain){ .first = (uint32_t)c->steps.n - 1,
-					 .n = 1,
-					 .awaits = AWAITS_TIMER,
-					 .what = "",
-					 .due_ms = CHAIN_UNKNOWN,
-					 .count = 1 }));
+	vec_push(&c->steps, ((struct async_chain_step){ .method = 3, .await = 2, .times = 1 }));
+	vec_push(&c->v, ((struct async_chain){ .first = (uint32_t)c->steps.n - 1,
+					       .n = 1,
+					       .awaits = AWAITS_TIMER,
+					       .what = "",
+					       .due_ms = ASYNC_CHAIN_UNKNOWN,
+					       .count = 1 }));
 	examine(&f, c, c);
 	assert_string_equal(report_finding(f.report), "waiting");
 	fixture_end(&f);
 	/* Whoever waits for its first one has none; two for the same one are a queue. */
-	CLEANUP(chains_freep) struct chains *first = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
+	CLEANUP(async_chains_freep) struct async_chains *first = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
 	add_second(first, "Shop.Right", 0);
 	examine(&f, first, first);
 	assert_string_equal(report_finding(f.report), "waiting");
 	fixture_end(&f);
-	CLEANUP(chains_freep) struct chains *queue = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
+	CLEANUP(async_chains_freep) struct async_chains *queue = one_chain(AWAITS_SEMAPHORE, "Shop.Left", 1, false);
 	add_second(queue, "Shop.Left", 1);
 	examine(&f, queue, queue);
 	assert_string_equal(report_finding(f.report), "waiting");
@@ -318,7 +318,7 @@ static void test_other_ends(void **state)
 		      { AWAITS_SOCKET, "no-answer", REPORT_INFO },
 		      { AWAITS_CHANNEL, "waiting", REPORT_INFO } };
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CLEANUP(chains_freep) struct chains *c = orders(cases[i].awaits, "Shop.Feed.News", 12, 100);
+		CLEANUP(async_chains_freep) struct async_chains *c = orders(cases[i].awaits, "Shop.Feed.News", 12, 100);
 		examine(&f, c, c);
 		assert_string_equal(report_finding(f.report), cases[i].finding);
 		assert_int_equal(report_health(f.report), cases[i].health);
@@ -334,14 +334,17 @@ static void test_words(void **state)
 {
 	(void)state;
 	static const struct {
-		struct chain chain;
+		struct async_chain chain;
 		const char *words;
 	} cases[] = {
 		{ { .awaits = AWAITS_TIMER, .what = "", .longest_ms = 5000, .due_ms = 0 },
 		  "a timer of up to 5 s, due now" },
 		{ { .awaits = AWAITS_TIMER, .what = "", .longest_ms = 5000, .due_ms = 2000 },
 		  "a timer of up to 5 s, due in 2 s" },
-		{ { .awaits = AWAITS_TIMER, .what = "", .longest_ms = CHAIN_ENDLESS, .due_ms = CHAIN_UNKNOWN },
+		{ { .awaits = AWAITS_TIMER,
+		    .what = "",
+		    .longest_ms = ASYNC_CHAIN_ENDLESS,
+		    .due_ms = ASYNC_CHAIN_UNKNOWN },
 		  "a delay that only its CancellationToken ends" },
 		{ { .awaits = AWAITS_SOURCE, .what = "Shop.Hub._waiting" },
 		  "a TaskCompletionSource kept by Hub._waiting" },
@@ -349,7 +352,7 @@ static void test_words(void **state)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		CLEANUP(buf_free) struct buf words = { 0 };
-		chain_awaits_brief(&cases[i].chain, &words);
+		async_chain_awaits_brief(&cases[i].chain, &words);
 		assert_string_equal(buf_cstr(&words), cases[i].words);
 	}
 }

@@ -4,39 +4,39 @@
 
 #include "base/str.h"
 #include "exam_fixture.h"
-#include "profilers/groups.h"
-#include "profilers/waitgraph.h"
+#include "threads/thread_groups.h"
+#include "threads/wait_graph.h"
 
 #define FUTEX 202
 
 /* A thread with these frames, innermost first; names that begin with "Shop." are the user's. */
-static void add(struct seen *s, struct seen_thread thread, const char *const *frames)
+static void add(struct thread_snapshot *s, struct snapshot_thread thread, const char *const *frames)
 {
 	for (; *frames; frames++)
-		seen_add_frame_at(s, seen_method(s, *frames, !str_starts(*frames, "Shop.")),
-				  str_starts(*frames, "Shop.") ? "Shop.cs:29" : NULL);
-	thread.waits_for = SEEN_NONE;
-	thread.before = thread.after = (struct seen_times){ UINT64_MAX, UINT64_MAX };
-	seen_add_thread(s, &thread);
+		thread_snapshot_add_frame_at(s, thread_snapshot_method(s, *frames, !str_starts(*frames, "Shop.")),
+					     str_starts(*frames, "Shop.") ? "Shop.cs:29" : NULL);
+	thread.waits_for = SNAPSHOT_NONE;
+	thread.before = thread.after = (struct snapshot_times){ UINT64_MAX, UINT64_MAX };
+	thread_snapshot_add_thread(s, &thread);
 }
 #define FRAMES(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #define NO_FRAMES ((const char *const[]){ NULL })
 
-static struct seen *shop(void)
+static struct thread_snapshot *shop(void)
 {
-	struct seen *s = seen_new();
+	struct thread_snapshot *s = thread_snapshot_new();
 	for (uint32_t i = 0; i < 4; i++) {
 		CLEANUP(mem_freep) char *name = mem_printf("hand-%u", i);
-		add(s, (struct seen_thread){ .managed_id = 10 + i, .os_id = 100 + i, .name = name, .call = FUTEX },
+		add(s, (struct snapshot_thread){ .managed_id = 10 + i, .os_id = 100 + i, .name = name, .call = FUTEX },
 		    FRAMES("System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait", "Shop.Hall.Wait",
 			   i % 2 ? "Shop.Hall.Odd" : "Shop.Hall.Even", "System.Threading.Thread.StartCallback"));
 	}
 	add(s,
-	    (struct seen_thread){
-		    .managed_id = 1, .os_id = 99, .call = SEEN_RUNS, .exception = "Shop.NoStock: none left" },
+	    (struct snapshot_thread){
+		    .managed_id = 1, .os_id = 99, .call = SNAPSHOT_RUNS, .exception = "Shop.NoStock: none left" },
 	    FRAMES("Shop.Program.Main"));
-	add(s, (struct seen_thread){ .managed_id = 2, .os_id = 98, .finalizer = true, .call = FUTEX }, NO_FRAMES);
-	add(s, (struct seen_thread){ .managed_id = 3, .os_id = 97, .os_name = ".NET Tiered Com", .call = FUTEX },
+	add(s, (struct snapshot_thread){ .managed_id = 2, .os_id = 98, .finalizer = true, .call = FUTEX }, NO_FRAMES);
+	add(s, (struct snapshot_thread){ .managed_id = 3, .os_id = 97, .os_name = ".NET Tiered Com", .call = FUTEX },
 	    NO_FRAMES);
 	s->ended = 7;
 	return s;
@@ -45,22 +45,22 @@ static struct seen *shop(void)
 static void test_kept(void **state)
 {
 	(void)state;
-	CLEANUP(seen_freep) struct seen *s = shop(), *back = NULL;
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = shop(), *back = NULL;
 	CLEANUP(buf_free) struct buf bytes = { 0 }, again = { 0 };
-	seen_write(s, &bytes);
+	thread_snapshot_write(s, &bytes);
 	struct cursor in = cursor_make(bytes.data, bytes.len);
-	assert_ok(seen_take(&back, &in));
+	assert_ok(thread_snapshot_take(&back, &in));
 	assert_int_equal(back->threads.n, 7);
 	assert_int_equal(back->ended, 7);
 	assert_string_equal(back->threads.v[2].name, "hand-2");
 	assert_null(back->threads.v[4].name);
 	assert_string_equal(back->threads.v[4].exception, "Shop.NoStock: none left");
-	assert_int_equal(back->threads.v[4].call, SEEN_RUNS);
+	assert_int_equal(back->threads.v[4].call, SNAPSHOT_RUNS);
 	assert_true(back->threads.v[5].finalizer);
-	assert_string_equal(seen_frame(back, &back->threads.v[1], 3)->name, "Shop.Hall.Odd");
-	assert_string_equal(seen_line(back, &back->threads.v[1], 3), "Shop.cs:29");
-	assert_null(seen_line(back, &back->threads.v[1], 0));
-	seen_write(back, &again);
+	assert_string_equal(snapshot_frame(back, &back->threads.v[1], 3)->name, "Shop.Hall.Odd");
+	assert_string_equal(snapshot_line(back, &back->threads.v[1], 3), "Shop.cs:29");
+	assert_null(snapshot_line(back, &back->threads.v[1], 0));
+	thread_snapshot_write(back, &again);
 	assert_int_equal(again.len, bytes.len);
 	assert_memory_equal(again.data, bytes.data, bytes.len);
 }
@@ -68,27 +68,27 @@ static void test_kept(void **state)
 static void test_hostile(void **state)
 {
 	(void)state;
-	CLEANUP(seen_freep) struct seen *s = shop();
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = shop();
 	CLEANUP(buf_free) struct buf bytes = { 0 };
-	seen_write(s, &bytes);
+	thread_snapshot_write(s, &bytes);
 	for (size_t cut = 0; cut < bytes.len; cut++) {
-		CLEANUP(seen_freep) struct seen *back = NULL;
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *back = NULL;
 		struct cursor in = cursor_make(bytes.data, cut);
-		assert_err(seen_take(&back, &in), ERR_BAD_DATA);
+		assert_err(thread_snapshot_take(&back, &in), ERR_BAD_DATA);
 		assert_null(back);
 	}
 	size_t whole = 0;
 	for (size_t bit = 0; bit < bytes.len * 8; bit++) {
-		CLEANUP(seen_freep) struct seen *back = NULL;
-		CLEANUP(groups_free) struct groups groups = { 0 };
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *back = NULL;
+		CLEANUP(thread_groups_free) struct thread_groups groups = { 0 };
 		bytes.data[bit / 8] ^= (char)(1 << bit % 8);
 		struct cursor in = cursor_make(bytes.data, bytes.len);
-		err_ignore(seen_take(&back, &in));
+		err_ignore(thread_snapshot_take(&back, &in));
 		bytes.data[bit / 8] ^= (char)(1 << bit % 8);
 		if (!back)
 			continue;
 		whole++;
-		groups_make(back, &groups);
+		thread_groups_make(back, &groups);
 		assert_int_equal(groups.members.n, back->threads.n);
 	}
 	assert_true(whole > 0);
@@ -97,18 +97,18 @@ static void test_hostile(void **state)
 static void test_deep(void **state)
 {
 	(void)state;
-	CLEANUP(seen_freep) struct seen *s = seen_new(), *back = NULL;
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new(), *back = NULL;
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	for (size_t i = 0; i < 20000; i++)
-		seen_add_frame(s, seen_method(s, "Shop.Tree.Walk", false));
-	seen_add_thread(s, &(struct seen_thread){ .managed_id = 1, .waits_for = SEEN_NONE });
-	add(s, (struct seen_thread){ .managed_id = 2 }, FRAMES("Shop.Other"));
+		thread_snapshot_add_frame(s, thread_snapshot_method(s, "Shop.Tree.Walk", false));
+	thread_snapshot_add_thread(s, &(struct snapshot_thread){ .managed_id = 1, .waits_for = SNAPSHOT_NONE });
+	add(s, (struct snapshot_thread){ .managed_id = 2 }, FRAMES("Shop.Other"));
 	assert_true(s->threads.v[0].cut);
 	assert_true(s->threads.v[0].n < 1000);
-	assert_string_equal(seen_frame(s, &s->threads.v[1], 0)->name, "Shop.Other");
-	seen_write(s, &bytes);
+	assert_string_equal(snapshot_frame(s, &s->threads.v[1], 0)->name, "Shop.Other");
+	thread_snapshot_write(s, &bytes);
 	struct cursor in = cursor_make(bytes.data, bytes.len);
-	assert_ok(seen_take(&back, &in));
+	assert_ok(thread_snapshot_take(&back, &in));
 	assert_true(back->threads.v[0].cut);
 }
 
@@ -116,70 +116,72 @@ static void test_doing(void **state)
 {
 	(void)state;
 	const struct {
-		enum doing want;
+		enum activity want;
 		int32_t call;
 		const char *frames[6];
 	} cases[] = {
-		{ DOING_RUNS, SEEN_RUNS, { "Shop.A" } },
-		{ DOING_RUNS, SEEN_RUNS, { "System.Threading.Monitor.Enter", "Shop.A" } },
-		{ DOING_LOCK, FUTEX, { "System.Threading.Monitor.Enter_Slowpath", "Shop.A" } },
-		{ DOING_LOCK, FUTEX, { "System.Threading.Lock.EnterSlow", "Shop.A" } },
-		{ DOING_PULSE,
+		{ ACTIVITY_RUNS, SNAPSHOT_RUNS, { "Shop.A" } },
+		{ ACTIVITY_RUNS, SNAPSHOT_RUNS, { "System.Threading.Monitor.Enter", "Shop.A" } },
+		{ ACTIVITY_LOCK, FUTEX, { "System.Threading.Monitor.Enter_Slowpath", "Shop.A" } },
+		{ ACTIVITY_LOCK, FUTEX, { "System.Threading.Lock.EnterSlow", "Shop.A" } },
+		{ ACTIVITY_PULSE,
 		  FUTEX,
 		  { "System.Threading.Monitor.ObjWait", "System.Threading.Monitor.Wait", "Shop.A" } },
-		{ DOING_SEMAPHORE,
+		{ ACTIVITY_SEMAPHORE,
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait", "Shop.A" } },
-		{ DOING_TASK,
+		{ ACTIVITY_TASK,
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.ManualResetEventSlim.Wait",
 		    "System.Threading.Tasks.Task.SpinThenBlockingWait", "System.Threading.Tasks.Task.InternalWaitCore",
 		    "Shop.A" } },
-		{ DOING_QUEUE,
+		{ ACTIVITY_QUEUE,
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait",
 		    "System.Collections.Concurrent.BlockingCollection<Int32>.TryTake", "Shop.A" } },
-		{ DOING_ROOM,
+		{ ACTIVITY_ROOM,
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.SemaphoreSlim.Wait",
 		    "System.Collections.Concurrent.BlockingCollection<Int32>.TryAddWithNoTimeValidation", "Shop.A" } },
-		{ DOING_SOCKET,
+		{ ACTIVITY_SOCKET,
 		  FUTEX,
 		  { "System.Threading.Monitor.Wait", "System.Threading.ManualResetEventSlim.Wait",
 		    "System.Net.Sockets.SocketAsyncContext.PerformSyncOperation",
 		    "System.Net.Sockets.NetworkStream.Read", "Shop.A" } },
-		{ DOING_INIT, FUTEX, { "System.Runtime.CompilerServices.InitHelpers.InitClassSlow", "Shop.A" } },
+		{ ACTIVITY_INIT, FUTEX, { "System.Runtime.CompilerServices.InitHelpers.InitClassSlow", "Shop.A" } },
 		/* What stands below the user's code does not count. */
-		{ DOING_SLEEP,
+		{ ACTIVITY_SLEEP,
 		  230,
 		  { "System.Threading.Thread.Sleep", "Shop.A", "System.Threading.Tasks.Task.InternalWait", "Shop.B" } },
-		{ DOING_IDLE,
+		{ ACTIVITY_IDLE,
 		  FUTEX,
 		  { "System.Threading.LowLevelLifoSemaphore.WaitNative",
 		    "System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart" } },
-		{ DOING_IDLE,
-		  SEEN_RUNS,
+		{ ACTIVITY_IDLE,
+		  SNAPSHOT_RUNS,
 		  { "System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart",
 		    "System.Threading.Thread.StartCallback" } },
-		{ DOING_SOCKET, 47, { "Interop.Sys.ReceiveMessage", "System.Net.Sockets.Socket.Receive", "Shop.A" } },
-		{ DOING_FILE, 0, { "Interop.Sys.Read", "System.IO.RandomAccess.ReadAtOffset", "Shop.A" } },
-		{ DOING_CONSOLE, 0, { "Interop.Sys.Read", "System.ConsolePal.Read", "Shop.A" } },
-		{ DOING_SLEEP, 230, { "Shop.Native.Sleep" } },
-		{ DOING_RUNS, 228, { "Shop.Clock.Read" } },
-		{ DOING_CALL, 232, { "Shop.Native.Epoll" } },
-		{ DOING_CALL, 999, { "Shop.Native.New" } },
-		{ DOING_NATIVE, SEEN_UNKNOWN, { "Shop.Native.Call" } },
-		{ DOING_LOCK, SEEN_UNKNOWN, { "System.Threading.Monitor.Enter", "Shop.A" } },
+		{ ACTIVITY_SOCKET,
+		  47,
+		  { "Interop.Sys.ReceiveMessage", "System.Net.Sockets.Socket.Receive", "Shop.A" } },
+		{ ACTIVITY_FILE, 0, { "Interop.Sys.Read", "System.IO.RandomAccess.ReadAtOffset", "Shop.A" } },
+		{ ACTIVITY_CONSOLE, 0, { "Interop.Sys.Read", "System.ConsolePal.Read", "Shop.A" } },
+		{ ACTIVITY_SLEEP, 230, { "Shop.Native.Sleep" } },
+		{ ACTIVITY_RUNS, 228, { "Shop.Clock.Read" } },
+		{ ACTIVITY_CALL, 232, { "Shop.Native.Epoll" } },
+		{ ACTIVITY_CALL, 999, { "Shop.Native.New" } },
+		{ ACTIVITY_NATIVE, SNAPSHOT_UNKNOWN, { "Shop.Native.Call" } },
+		{ ACTIVITY_LOCK, SNAPSHOT_UNKNOWN, { "System.Threading.Monitor.Enter", "Shop.A" } },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CLEANUP(seen_freep) struct seen *s = seen_new();
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
 		CLEANUP(buf_free) struct buf one = { 0 }, many = { 0 };
-		add(s, (struct seen_thread){ .managed_id = 1, .call = cases[i].call }, cases[i].frames);
-		enum doing doing = seen_doing(s, &s->threads.v[0]);
+		add(s, (struct snapshot_thread){ .managed_id = 1, .call = cases[i].call }, cases[i].frames);
+		enum activity doing = snapshot_activity(s, &s->threads.v[0]);
 		if (doing != cases[i].want)
 			fail_msg("case %zu: %d instead of %d", i, doing, cases[i].want);
-		doing_words(doing, &s->threads.v[0], false, &one);
-		doing_words(doing, &s->threads.v[0], true, &many);
+		activity_words(doing, &s->threads.v[0], false, &one);
+		activity_words(doing, &s->threads.v[0], true, &many);
 		assert_true(one.len > 3 && many.len > 2);
 		assert_string_not_equal(buf_cstr(&one), buf_cstr(&many));
 	}
@@ -188,28 +190,28 @@ static void test_doing(void **state)
 static void test_groups(void **state)
 {
 	(void)state;
-	CLEANUP(seen_freep) struct seen *s = shop();
-	CLEANUP(groups_free) struct groups gs = { 0 };
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = shop();
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	CLEANUP(buf_free) struct buf names = { 0 };
-	groups_make(s, &gs);
+	thread_groups_make(s, &gs);
 	assert_int_equal(gs.v.n, 3);
 	assert_int_equal(gs.v.v[0].n, 4);
-	assert_string_equal(group_site(s, &gs.v.v[0]), "Shop.Hall.Wait");
-	assert_int_equal(gs.v.v[1].doing, DOING_RUNS);
-	assert_int_equal(gs.v.v[2].doing, DOING_IDLE);
+	assert_string_equal(thread_group_site(s, &gs.v.v[0]), "Shop.Hall.Wait");
+	assert_int_equal(gs.v.v[1].doing, ACTIVITY_RUNS);
+	assert_int_equal(gs.v.v[2].doing, ACTIVITY_IDLE);
 	assert_int_equal(gs.v.v[2].n, 2);
-	group_names(s, &gs, &gs.v.v[0], &names);
+	thread_group_names(s, &gs, &gs.v.v[0], &names);
 	assert_string_equal(buf_cstr(&names), "'hand-…' ×4");
 }
 
-static void add_part(struct fixture *f, const struct seen *s, const char *name)
+static void add_part(struct fixture *f, const struct thread_snapshot *s, const char *name)
 {
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	struct recording_part *part;
-	uint32_t version = SEEN_VERSION;
+	uint32_t version = THREAD_SNAPSHOT_VERSION;
 	buf_add(&bytes, "DRLOOK\0", 8);
 	buf_add(&bytes, &version, 4);
-	seen_write(s, &bytes);
+	thread_snapshot_write(s, &bytes);
 	assert_ok(recording_part_new(f->recording, name, "look", &part));
 	recording_part_write(part, bytes.data, bytes.len);
 	recording_part_close(part, true);
@@ -220,7 +222,8 @@ static void add_part(struct fixture *f, const struct seen *s, const char *name)
 }
 
 /* Replays what one look left, or two. */
-static void examine_twice(struct fixture *f, const struct seen *s, const struct seen *second, const char *profiler)
+static void examine_twice(struct fixture *f, const struct thread_snapshot *s, const struct thread_snapshot *second,
+			  const char *profiler)
 {
 	fixture_begin(f);
 	fixture_window(f->recording, 0);
@@ -231,7 +234,7 @@ static void examine_twice(struct fixture *f, const struct seen *s, const struct 
 	fixture_examine(f, profiler);
 }
 
-static void examine(struct fixture *f, const struct seen *s, const char *profiler)
+static void examine(struct fixture *f, const struct thread_snapshot *s, const char *profiler)
 {
 	examine_twice(f, s, NULL, profiler);
 }
@@ -240,7 +243,7 @@ static void test_merged(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = shop();
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = shop();
 	examine(&f, s, "merged-call-stacks");
 	assert_string_equal(report_finding(f.report), "crowd");
 	assert_int_equal((int)fixture_figure(f.report, "Threads"), 7);
@@ -261,11 +264,11 @@ static void test_blocked_pool(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = seen_new();
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
 	for (uint32_t i = 0; i < 5; i++)
-		add(s, (struct seen_thread){ .managed_id = i, .state = DAC_THREAD_POOL, .call = FUTEX },
+		add(s, (struct snapshot_thread){ .managed_id = i, .state = DAC_THREAD_POOL, .call = FUTEX },
 		    FRAMES("System.Threading.Tasks.Task.InternalWait", i < 4 ? "Shop.Api.Handle" : "Shop.Api.Other"));
-	add(s, (struct seen_thread){ .managed_id = 9, .state = DAC_THREAD_POOL, .call = SEEN_RUNS },
+	add(s, (struct snapshot_thread){ .managed_id = 9, .state = DAC_THREAD_POOL, .call = SNAPSHOT_RUNS },
 	    FRAMES("Shop.Api.Handle"));
 	examine(&f, s, "merged-call-stacks");
 	assert_string_equal(report_finding(f.report), "pool-blocked");
@@ -273,9 +276,9 @@ static void test_blocked_pool(void **state)
 					   "Shop.Api.Handle block on a task."));
 	fixture_end(&f);
 	/* A blocking read of the database is no better. */
-	CLEANUP(seen_freep) struct seen *reads = seen_new();
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *reads = thread_snapshot_new();
 	for (uint32_t i = 0; i < 5; i++)
-		add(reads, (struct seen_thread){ .managed_id = i, .state = DAC_THREAD_POOL, .call = FUTEX },
+		add(reads, (struct snapshot_thread){ .managed_id = i, .state = DAC_THREAD_POOL, .call = FUTEX },
 		    FRAMES("System.Threading.ManualResetEventSlim.Wait",
 			   "System.Net.Sockets.SocketAsyncContext.PerformSyncOperation", "Npgsql.NpgsqlCommand.Execute",
 			   "Shop.Api.Handle"));
@@ -289,42 +292,42 @@ static void test_blocked_pool(void **state)
 /* ---- who waits for whom ---- */
 
 /* Threads 'a', 'b', ... each of which waits for a thing (its index + 1) or for none (0). */
-static struct seen *waiting(const uint32_t *waits, size_t n)
+static struct thread_snapshot *waiting(const uint32_t *waits, size_t n)
 {
-	struct seen *s = seen_new();
+	struct thread_snapshot *s = thread_snapshot_new();
 	for (uint32_t i = 0; i < n; i++) {
 		char name[2] = { (char)('a' + i), 0 };
-		add(s, (struct seen_thread){ .managed_id = i + 1, .os_id = 100 + i, .name = name, .call = FUTEX },
+		add(s, (struct snapshot_thread){ .managed_id = i + 1, .os_id = 100 + i, .name = name, .call = FUTEX },
 		    FRAMES("System.Threading.Monitor.Enter", "Shop.Stock.Take", "Shop.Main"));
 		s->threads.v[i].waits_for = waits[i] - 1;
 	}
 	return s;
 }
 
-static void has(struct seen *s, enum thing_kind kind, const char *name, uint32_t holder, bool guessed)
+static void has(struct thread_snapshot *s, enum wait_object_kind kind, const char *name, uint32_t holder, bool guessed)
 {
-	if (holder != SEEN_NONE)
+	if (holder != SNAPSHOT_NONE)
 		vec_push(&s->holders, holder);
-	seen_add_thing(s, &(struct seen_thing){ .address = 0x1000 + s->things.n,
-						.kind = kind,
-						.type = "System.Object",
-						.name = name,
-						.guessed = guessed,
-						.next = SEEN_NONE });
+	thread_snapshot_add_wait_object(s, &(struct wait_object){ .address = 0x1000 + s->things.n,
+								  .kind = kind,
+								  .type = "System.Object",
+								  .name = name,
+								  .guessed = guessed,
+								  .next = SNAPSHOT_NONE });
 }
 
 static void test_circles(void **state)
 {
 	(void)state;
 	/* a -> b -> c -> a; d and e behind them; f waits for its own; g waits for nobody's. */
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 2, 3, 1, 4, 5, 6, 0 }, 8);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 1, 2, 3, 1, 4, 5, 6, 0 }, 8);
 	CLEANUP(circles_free) struct circles found = { 0 };
-	has(s, THING_MONITOR, "Shop.One", 1, false);
-	has(s, THING_LOCK, "Shop.Two", 2, false);
-	has(s, THING_RWLOCK, "Shop.Three", 0, false);
-	has(s, THING_MONITOR, "Shop.Four", 3, false);
-	has(s, THING_MONITOR, "Shop.Five", 5, false);
-	has(s, THING_OTHER, "Shop.Bell", SEEN_NONE, false);
+	has(s, WAIT_OBJECT_MONITOR, "Shop.One", 1, false);
+	has(s, WAIT_OBJECT_LOCK, "Shop.Two", 2, false);
+	has(s, WAIT_OBJECT_RWLOCK, "Shop.Three", 0, false);
+	has(s, WAIT_OBJECT_MONITOR, "Shop.Four", 3, false);
+	has(s, WAIT_OBJECT_MONITOR, "Shop.Five", 5, false);
+	has(s, WAIT_OBJECT_OTHER, "Shop.Bell", SNAPSHOT_NONE, false);
 	circles_find(s, &found);
 	assert_int_equal(found.v.n, 1);
 	assert_int_equal(found.v.v[0].n, 3);
@@ -340,16 +343,16 @@ static void test_circle_through_tasks(void **state)
 {
 	(void)state;
 	/* a blocks on a task that awaits another, which b runs; b waits for what a has. */
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 3 }, 2);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 1, 3 }, 2);
 	CLEANUP(circles_free) struct circles found = { 0 };
-	has(s, THING_TASK, "Shop.OuterAsync", SEEN_NONE, false);
-	has(s, THING_TASK, "Shop.InnerAsync", 1, false);
-	has(s, THING_MONITOR, "Shop.Gate", 0, false);
+	has(s, WAIT_OBJECT_TASK, "Shop.OuterAsync", SNAPSHOT_NONE, false);
+	has(s, WAIT_OBJECT_TASK, "Shop.InnerAsync", 1, false);
+	has(s, WAIT_OBJECT_MONITOR, "Shop.Gate", 0, false);
 	s->things.v[0].next = 1;
 	circles_find(s, &found);
 	assert_int_equal(found.v.n, 1);
 	CLEANUP(buf_free) struct buf words = { 0 };
-	seen_waits_words(s, &s->threads.v[0], 0, &words);
+	snapshot_waits_words(s, &s->threads.v[0], 0, &words);
 	assert_string_equal(buf_cstr(&words),
 			    "blocks on the task of Shop.OuterAsync, which in the end awaits the task of "
 			    "Shop.InnerAsync, run by 'b' (tid 101)");
@@ -364,26 +367,26 @@ static void test_circle_through_tasks(void **state)
 static void test_many(void **state)
 {
 	(void)state;
-	CLEANUP(seen_freep) struct seen *s = seen_new();
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
 	CLEANUP(circles_free) struct circles found = { 0 };
 	const uint32_t n = 20000;
 	for (uint32_t i = 0; i < n; i++) {
-		add(s, (struct seen_thread){ .managed_id = i + 1, .call = FUTEX },
+		add(s, (struct snapshot_thread){ .managed_id = i + 1, .call = FUTEX },
 		    FRAMES("System.Threading.Monitor.Enter"));
 		s->threads.v[i].waits_for = i;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		has(s, THING_MONITOR, NULL, (i + 1) % n, false);
+		has(s, WAIT_OBJECT_MONITOR, NULL, (i + 1) % n, false);
 	circles_find(s, &found);
 	assert_int_equal(found.v.n, 1);
 	assert_int_equal(found.v.v[0].n, n);
 }
 
-static struct seen *deadlocked(bool guessed)
+static struct thread_snapshot *deadlocked(bool guessed)
 {
-	struct seen *s = waiting((uint32_t[]){ 2, 1, 1 }, 3);
-	has(s, guessed ? THING_SEMAPHORE : THING_MONITOR, "Shop.Stock._gate", 0, guessed);
-	has(s, THING_LOCK, "Shop.Ledger._gate", 1, false);
+	struct thread_snapshot *s = waiting((uint32_t[]){ 2, 1, 1 }, 3);
+	has(s, guessed ? WAIT_OBJECT_SEMAPHORE : WAIT_OBJECT_MONITOR, "Shop.Stock._gate", 0, guessed);
+	has(s, WAIT_OBJECT_LOCK, "Shop.Ledger._gate", 1, false);
 	return s;
 }
 
@@ -391,7 +394,7 @@ static void test_deadlock_report(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = deadlocked(false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = deadlocked(false);
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "deadlock");
 	assert_int_equal(report_health(f.report), REPORT_BAD);
@@ -407,7 +410,7 @@ static void test_likely_deadlock(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = deadlocked(true);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = deadlocked(true);
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "deadlock-likely");
 	assert_int_equal(report_health(f.report), REPORT_WARN);
@@ -419,8 +422,9 @@ static void test_a_circle_that_passes(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = deadlocked(false), *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
-	has(later, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	CLEANUP(thread_snapshot_freep)
+	struct thread_snapshot *s = deadlocked(false), *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	has(later, WAIT_OBJECT_MONITOR, "Shop.Stock._gate", 0, false);
 	examine_twice(&f, later, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "nothing-found");
 	fixture_end(&f);
@@ -439,16 +443,16 @@ static void test_held_while_waiting(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = seen_new();
-	add(s, (struct seen_thread){ .managed_id = 1, .os_id = 100, .name = "a", .call = FUTEX },
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+	add(s, (struct snapshot_thread){ .managed_id = 1, .os_id = 100, .name = "a", .call = FUTEX },
 	    FRAMES("System.Threading.ManualResetEventSlim.Wait", "Shop.Till.Close"));
-	add(s, (struct seen_thread){ .managed_id = 2, .os_id = 101, .name = "b", .call = FUTEX },
+	add(s, (struct snapshot_thread){ .managed_id = 2, .os_id = 101, .name = "b", .call = FUTEX },
 	    FRAMES("System.Threading.Monitor.Enter", "Shop.Till.Count"));
 	s->threads.v[0].waits_for = 1;
 	s->threads.v[1].waits_for = 0;
-	s->threads.v[0].before = s->threads.v[0].after = (struct seen_times){ 5, 7 };
-	has(s, THING_MONITOR, "Shop.Till.Gate", 0, false);
-	has(s, THING_OTHER, "Shop.Till.Counted", SEEN_NONE, false);
+	s->threads.v[0].before = s->threads.v[0].after = (struct snapshot_times){ 5, 7 };
+	has(s, WAIT_OBJECT_MONITOR, "Shop.Till.Gate", 0, false);
+	has(s, WAIT_OBJECT_OTHER, "Shop.Till.Counted", SNAPSHOT_NONE, false);
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "held-waiting");
 	assert_int_equal(report_health(f.report), REPORT_WARN);
@@ -464,19 +468,20 @@ static void test_waits_for_itself(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = seen_new(), *moved = seen_new();
+	CLEANUP(thread_snapshot_freep)
+	struct thread_snapshot *s = thread_snapshot_new(), *moved = thread_snapshot_new();
 	for (size_t i = 0; i < 2; i++) {
-		struct seen *one = i ? moved : s;
-		add(one, (struct seen_thread){ .managed_id = 1, .os_id = 100, .name = "ui", .call = FUTEX },
+		struct thread_snapshot *one = i ? moved : s;
+		add(one, (struct snapshot_thread){ .managed_id = 1, .os_id = 100, .name = "ui", .call = FUTEX },
 		    FRAMES("System.Threading.Tasks.Task.InternalWait", "Shop.Form.Click"));
 		one->threads.v[0].waits_for = 0;
-		one->threads.v[0].before = one->threads.v[0].after = (struct seen_times){ 5 + i, 7 + i };
-		seen_add_thing(one, &(struct seen_thing){ .address = 0x1000,
-							  .kind = THING_TASK,
-							  .name = "Shop.Form.LoadAsync",
-							  .more = "its next part waits to be run",
-							  .posted = true,
-							  .next = SEEN_NONE });
+		one->threads.v[0].before = one->threads.v[0].after = (struct snapshot_times){ 5 + i, 7 + i };
+		thread_snapshot_add_wait_object(one, &(struct wait_object){ .address = 0x1000,
+									    .kind = WAIT_OBJECT_TASK,
+									    .name = "Shop.Form.LoadAsync",
+									    .more = "its next part waits to be run",
+									    .posted = true,
+									    .next = SNAPSHOT_NONE });
 	}
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "deadlock-itself");
@@ -484,18 +489,18 @@ static void test_waits_for_itself(void **state)
 		fixture_says(f.report, "'ui' (tid 100) blocks in Shop.Form.Click on the task of Shop.Form.LoadAsync"));
 	fixture_end(&f);
 	/* The same where tasks take turns. */
-	CLEANUP(seen_freep) struct seen *turns = seen_new();
-	add(turns, (struct seen_thread){ .managed_id = 1, .os_id = 100, .state = DAC_THREAD_POOL, .call = FUTEX },
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *turns = thread_snapshot_new();
+	add(turns, (struct snapshot_thread){ .managed_id = 1, .os_id = 100, .state = DAC_THREAD_POOL, .call = FUTEX },
 	    FRAMES("System.Threading.Tasks.Task.InternalWait", "Shop.Desk.Serve",
 		   "System.Threading.Tasks.ConcurrentExclusiveSchedulerPair.ProcessExclusiveTasks"));
 	turns->threads.v[0].waits_for = 0;
-	seen_add_thing(turns, &(struct seen_thing){ .address = 0x1000,
-						    .kind = THING_TASK,
-						    .name = "Shop.Desk.WriteBook",
-						    .more = SEEN_NOT_BEGUN,
-						    .posted = true,
-						    .next = SEEN_NONE });
-	turns->threads.v[0].before = turns->threads.v[0].after = (struct seen_times){ 5, 7 };
+	thread_snapshot_add_wait_object(turns, &(struct wait_object){ .address = 0x1000,
+								      .kind = WAIT_OBJECT_TASK,
+								      .name = "Shop.Desk.WriteBook",
+								      .more = WAIT_OBJECT_NOT_BEGUN,
+								      .posted = true,
+								      .next = SNAPSHOT_NONE });
+	turns->threads.v[0].before = turns->threads.v[0].after = (struct snapshot_times){ 5, 7 };
 	examine_twice(&f, turns, turns, "deadlocks");
 	assert_string_equal(report_finding(f.report), "deadlock-itself");
 	assert_true(fixture_says(f.report,
@@ -512,26 +517,26 @@ static void test_waits_for_itself(void **state)
 }
 
 /* Every thread of the pool blocks on a task that needs one. */
-static struct seen *starved(uint32_t n, bool one_idle)
+static struct thread_snapshot *starved(uint32_t n, bool one_idle)
 {
-	struct seen *s = seen_new();
+	struct thread_snapshot *s = thread_snapshot_new();
 	for (uint32_t i = 0; i < n; i++) {
 		bool idle = one_idle && !i;
 		add(s,
-		    (struct seen_thread){
+		    (struct snapshot_thread){
 			    .managed_id = i + 1, .os_id = 100 + i, .state = DAC_THREAD_POOL, .call = FUTEX },
 		    idle ? FRAMES("System.Threading.LowLevelLifoSemaphore.WaitForSignal")
 			 : FRAMES("System.Threading.Tasks.Task.InternalWait", "Shop.Api.Handle"));
-		s->threads.v[i].before = s->threads.v[i].after = (struct seen_times){ 5, 7 };
-		s->threads.v[i].waits_for = idle ? SEEN_NONE : i - (one_idle ? 1 : 0);
+		s->threads.v[i].before = s->threads.v[i].after = (struct snapshot_times){ 5, 7 };
+		s->threads.v[i].waits_for = idle ? SNAPSHOT_NONE : i - (one_idle ? 1 : 0);
 		if (!idle)
-			seen_add_thing(s, &(struct seen_thing){ .address = 0x1000 + i,
-								.kind = THING_TASK,
-								.name = "Shop.Api.LoadAsync",
-								.more = SEEN_NEXT_PART,
-								.next = SEEN_NONE });
+			thread_snapshot_add_wait_object(s, &(struct wait_object){ .address = 0x1000 + i,
+										  .kind = WAIT_OBJECT_TASK,
+										  .name = "Shop.Api.LoadAsync",
+										  .more = WAIT_OBJECT_NEXT_PART,
+										  .next = SNAPSHOT_NONE });
 	}
-	add(s, (struct seen_thread){ .managed_id = 99, .state = DAC_THREAD_POOL, .call = FUTEX },
+	add(s, (struct snapshot_thread){ .managed_id = 99, .state = DAC_THREAD_POOL, .call = FUTEX },
 	    FRAMES("System.Threading.WaitHandle.WaitOneNoCheck",
 		   "System.Threading.PortableThreadPool.GateThread.Start"));
 	return s;
@@ -541,7 +546,8 @@ static void test_pool_blocked(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = starved(4, false), *idle = starved(4, true), *one = starved(1, false);
+	CLEANUP(thread_snapshot_freep)
+	struct thread_snapshot *s = starved(4, false), *idle = starved(4, true), *one = starved(1, false);
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "pool-blocked");
 	assert_true(fixture_says(f.report,
@@ -560,9 +566,9 @@ static void test_static_constructor(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 2, 1 }, 2);
-	has(s, THING_INIT, "Shop.Registry", 0, false);
-	has(s, THING_THREAD, NULL, 1, false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 2, 1 }, 2);
+	has(s, WAIT_OBJECT_INIT, "Shop.Registry", 0, false);
+	has(s, WAIT_OBJECT_THREAD, NULL, 1, false);
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "deadlock");
 	assert_true(fixture_says(f.report,
@@ -577,8 +583,8 @@ static void test_held_long(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 0, 1, 1 }, 3);
-	has(s, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	has(s, WAIT_OBJECT_MONITOR, "Shop.Stock._gate", 0, false);
 	s->threads.v[0].before.turns = s->threads.v[0].after.turns = 7;
 	examine_twice(&f, s, s, "deadlocks");
 	assert_string_equal(report_finding(f.report), "held-long");
@@ -586,8 +592,8 @@ static void test_held_long(void **state)
 				 "2 threads wait for Shop.Stock._gate, which 'a' (tid 100) has had for at least 2 s"));
 	fixture_end(&f);
 	/* It ran between the looks: who knows what it did. */
-	CLEANUP(seen_freep) struct seen *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
-	has(later, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *later = waiting((uint32_t[]){ 0, 1, 1 }, 3);
+	has(later, WAIT_OBJECT_MONITOR, "Shop.Stock._gate", 0, false);
 	later->threads.v[0].before.turns = later->threads.v[0].after.turns = 8;
 	examine_twice(&f, s, later, "deadlocks");
 	assert_string_equal(report_finding(f.report), "nothing-found");
@@ -599,9 +605,9 @@ static void test_open_question(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 1, 2 }, 3);
-	has(s, THING_SEMAPHORE, "Shop.Stock._slot", SEEN_NONE, false);
-	has(s, THING_SEMAPHORE, "Shop.Cafe.Table", SEEN_NONE, false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 1, 1, 2 }, 3);
+	has(s, WAIT_OBJECT_SEMAPHORE, "Shop.Stock._slot", SNAPSHOT_NONE, false);
+	has(s, WAIT_OBJECT_SEMAPHORE, "Shop.Cafe.Table", SNAPSHOT_NONE, false);
 	s->things.v[0].taken = true;
 	for (size_t i = 0; i < 3; i++)
 		s->threads.v[i].before.turns = s->threads.v[i].after.turns = 7;
@@ -611,9 +617,9 @@ static void test_open_question(void **state)
 				 "No circle was found, but 2 threads wait for Shop.Stock._slot and did not run for "
 				 "2 s. A semaphore does not say who took it"));
 	fixture_end(&f);
-	CLEANUP(seen_freep) struct seen *later = waiting((uint32_t[]){ 1, 1, 2 }, 3);
-	has(later, THING_SEMAPHORE, "Shop.Stock._slot", SEEN_NONE, false);
-	has(later, THING_SEMAPHORE, "Shop.Cafe.Table", SEEN_NONE, false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *later = waiting((uint32_t[]){ 1, 1, 2 }, 3);
+	has(later, WAIT_OBJECT_SEMAPHORE, "Shop.Stock._slot", SNAPSHOT_NONE, false);
+	has(later, WAIT_OBJECT_SEMAPHORE, "Shop.Cafe.Table", SNAPSHOT_NONE, false);
 	later->things.v[0].taken = true;
 	examine_twice(&f, s, later, "deadlocks");
 	assert_string_equal(report_finding(f.report), "nothing-found");
@@ -624,15 +630,15 @@ static void test_open_question(void **state)
 static void test_alike(void **state)
 {
 	(void)state;
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 1, 2, 3 }, 3);
-	CLEANUP(groups_free) struct groups gs = { 0 };
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 1, 2, 3 }, 3);
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	CLEANUP(buf_free) struct buf words = { 0 };
 	for (uint32_t i = 0; i < 3; i++)
-		has(s, THING_TASK, "Shop.Api.FetchAsync", SEEN_NONE, false);
-	groups_make(s, &gs);
+		has(s, WAIT_OBJECT_TASK, "Shop.Api.FetchAsync", SNAPSHOT_NONE, false);
+	thread_groups_make(s, &gs);
 	assert_int_equal(gs.v.n, 1);
 	assert_int_equal(gs.v.v[0].n, 3);
-	group_words(s, &gs, &gs.v.v[0], false, &words);
+	thread_group_words(s, &gs, &gs.v.v[0], false, &words);
 	assert_string_equal(buf_cstr(&words), "block on tasks of Shop.Api.FetchAsync");
 }
 
@@ -640,8 +646,8 @@ static void test_lock_queue(void **state)
 {
 	(void)state;
 	struct fixture f;
-	CLEANUP(seen_freep) struct seen *s = waiting((uint32_t[]){ 0, 1, 1, 1 }, 4);
-	has(s, THING_MONITOR, "Shop.Stock._gate", 0, false);
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = waiting((uint32_t[]){ 0, 1, 1, 1 }, 4);
+	has(s, WAIT_OBJECT_MONITOR, "Shop.Stock._gate", 0, false);
 	examine(&f, s, "merged-call-stacks");
 	assert_string_equal(report_finding(f.report), "lock-queue");
 	assert_true(fixture_says(f.report, "3 threads wait for Shop.Stock._gate, which 'a' (tid 100) has."));

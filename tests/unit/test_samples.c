@@ -1,11 +1,11 @@
 #include "eventpipe/whose.h"
 #include "eventpipe/clr.h"
-#include "profilers/gc_marks.h"
-#include "profilers/jit_marks.h"
-#include "profilers/hot.h"
-#include "profilers/samples.h"
-#include "profilers/sampling_parts.h"
-#include "profilers/switches.h"
+#include "sampling/gc_frames.h"
+#include "sampling/jit_frames.h"
+#include "sampling/sample_summary.h"
+#include "sampling/samples.h"
+#include "sampling/sampling_parts.h"
+#include "sampling/switches.h"
 #include "report/flame_svg.h"
 #include "unit.h"
 #include <pthread.h>
@@ -107,7 +107,7 @@ static void damage_is_refused(void **state)
 			part[at] = (char)v;
 			struct err *err = samples_read(part, bytes.len, &got);
 			if (!err)
-				hot_free(hot_new(got, UINT64_MAX));
+				sample_summary_free(sample_summary_new(got, UINT64_MAX));
 			err_free(err);
 			samples_free(got);
 		}
@@ -123,7 +123,7 @@ static void sums(void **state)
 {
 	(void)state;
 	struct samples *s = build();
-	struct hot *h = hot_new(s, 1);
+	struct sample_summary *h = sample_summary_new(s, 1);
 	assert_int_equal(h->weight, 1000);
 	assert_int_equal(h->count, 2);
 	assert_int_equal(h->by_kind[FRAME_CODE], 700);
@@ -138,10 +138,10 @@ static void sums(void **state)
 	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "B");
 	assert_string_equal(samples_frame_name(s, h->sites.v[1].below), "do_syscall_64");
 	struct buf folded = { 0 };
-	hot_folded(h, 100, &folded);
+	sample_summary_folded(h, 100, &folded);
 	assert_string_equal(buf_cstr(&folded), "Main;A;Leaf 7\nMain;B;do_syscall_64 3\n");
 	buf_free(&folded);
-	hot_free(h);
+	sample_summary_free(h);
 	samples_free(s);
 }
 
@@ -157,12 +157,12 @@ static void compiled_code_stands_for_what_is_inlined_in_it(void **state)
 			      samples_frame(s, "Shop.Main", NULL, FRAME_CODE) };
 	samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, frames, 3, UNWIND_ROOT, false), 10, 0);
 	samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, frames, 4, UNWIND_ROOT, false), 5, 0);
-	struct hot *h = hot_new(s, 1);
+	struct sample_summary *h = sample_summary_new(s, 1);
 	assert_int_equal(h->sites.n, 2);
 	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "dynamicClass.lambda_method41");
 	assert_string_equal(samples_frame_name(s, h->sites.v[0].called), "System.Text.RegularExpressions.Regex.Match");
 	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "Shop.Main");
-	hot_free(h);
+	sample_summary_free(h);
 	samples_free(s);
 }
 
@@ -182,13 +182,13 @@ static void a_package_stands_where_there_is_nothing_of_the_users(void **state)
 	for (uint32_t n = 2; n <= 4; n++)
 		samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, frames, n, UNWIND_ROOT, false), 5 * n,
 			    0);
-	struct hot *h = hot_new(s, 1);
+	struct sample_summary *h = sample_summary_new(s, 1);
 	assert_int_equal(h->sites.n, 3);
 	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "Shop.Main");
 	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "Zeta.Kernel.Burn");
 	assert_int_equal(h->sites.v[2].frame, UINT32_MAX);
 	whose_use(NULL);
-	hot_free(h);
+	sample_summary_free(h);
 	samples_free(s);
 }
 
@@ -199,9 +199,9 @@ static void hostile_names_stay_in_their_place(void **state)
 	bool new;
 	uint32_t evil = code(s, "a;b\n]]></script><svg onload=\"x\">&");
 	samples_add(s, 0, samples_thread(s, 1, &new), samples_stack(s, &evil, 1, UNWIND_ROOT, false), 10, 0);
-	struct hot *h = hot_new(s, 1);
+	struct sample_summary *h = sample_summary_new(s, 1);
 	struct buf folded = { 0 }, svg = { 0 };
-	hot_folded(h, 1, &folded);
+	sample_summary_folded(h, 1, &folded);
 	assert_null(strchr(buf_cstr(&folded), ';'));
 	assert_ptr_equal(strchr(folded.data, '\n'), folded.data + folded.len - 1);
 	flame_svg(h->down, "CPU <time>", VALUE_NS, &svg);
@@ -210,7 +210,7 @@ static void hostile_names_stay_in_their_place(void **state)
 	assert_non_null(strstr(svg.data, "&lt;svg onload"));
 	buf_free(&folded);
 	buf_free(&svg);
-	hot_free(h);
+	sample_summary_free(h);
 	samples_free(s);
 }
 

@@ -221,9 +221,9 @@ static void a_contract_404_is_a_sentence(void **state UNUSED)
 
 /* ---- orders ---- */
 
-static struct err *read_order(const char *text, struct hub_order **ret)
+static struct err *read_order(const char *text, struct scheduler_order **ret)
 {
-	CLEANUP(hub_order_freep) struct hub_order *order = mem_zalloc(sizeof(*order));
+	CLEANUP(scheduler_order_freep) struct scheduler_order *order = mem_zalloc(sizeof(*order));
 	CLEANUP(json_decrefp) json_t *body = NULL;
 	int pid = 0;
 	assert_ok(json_parse(text, strlen(text), 65536, &body));
@@ -258,11 +258,11 @@ static void good_orders_are_taken(void **state UNUSED)
 		  "6" },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct hub_order *order = NULL;
+		struct scheduler_order *order = NULL;
 		assert_ok(read_order(cases[i].body, &order));
 		assert_string_equal(order->profiler->id, "exceptions");
 		assert_string_equal(params_text(order->params, "duration"), cases[i].duration);
-		hub_order_free(order);
+		scheduler_order_free(order);
 	}
 }
 
@@ -305,7 +305,7 @@ static void bad_orders_are_refused_before_anything_is_touched(void **state UNUSE
 		  ERR_USAGE },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct hub_order *order = NULL;
+		struct scheduler_order *order = NULL;
 		assert_err(read_order(cases[i].body, &order), cases[i].kind);
 	}
 }
@@ -835,12 +835,12 @@ static void a_stream_is_bounded_and_wakes_its_reader(void **state UNUSED)
 static void listeners_hear_what_concerns_them(void **state UNUSED)
 {
 	static const char a[] = "805a308b-061c-47f3-9b30-f785c3186e82", b[] = "905a308b-061c-47f3-9b30-f785c3186e82";
-	struct live *live = live_new();
-	struct stream *all = live_listen(live, NULL, false), *one = live_listen(live, a, false);
+	struct sse *live = sse_new();
+	struct stream *all = sse_listen(live, NULL, false), *one = sse_listen(live, a, false);
 	char data[200];
 	size_t n = 0;
-	live_tell(live, b, "progress", "{}", false);
-	live_tell(live, a, "session", "{\"x\":1}", true);
+	sse_tell(live, b, "progress", "{}", false);
+	sse_tell(live, a, "session", "{\"x\":1}", true);
 	assert_int_equal(stream_read(one, data, sizeof(data), &n), STREAM_DATA);
 	data[n] = '\0';
 	assert_string_equal(data, "event: session\ndata: {\"x\":1}\n\n");
@@ -849,13 +849,13 @@ static void listeners_hear_what_concerns_them(void **state UNUSED)
 	data[n] = '\0';
 	assert_non_null(strstr(data, "progress"));
 	assert_non_null(strstr(data, "session"));
-	assert_int_equal(live_listeners(live), 1);
+	assert_int_equal(sse_listeners(live), 1);
 	stream_detach(all);
-	live_heartbeat(live);
-	assert_int_equal(live_listeners(live), 0);
+	sse_heartbeat(live);
+	assert_int_equal(sse_listeners(live), 0);
 	stream_unref(all);
 	stream_unref(one);
-	live_free(live);
+	sse_free(live);
 }
 
 static void check_body(const char *schema, const char *text, const char *words)

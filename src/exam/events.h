@@ -1,0 +1,83 @@
+#pragma once
+/* The events instrument as profilers use it: streams of runtime events over the window of an exam, live or replayed.
+ *
+ * A stream is one EventPipe session, or a series of short ones (bursts) where its events are dear. Each is also a part
+ * of the recording, so a replay delivers the same events in the same order. */
+
+#include "eventpipe/methods.h"
+#include "ipc/ipc.h"
+#include "nettrace/nettrace.h"
+#include "exam/exam.h"
+
+struct events_stream {
+	/* What is asked for. */
+	const char *name; /* of the recording's part: "gc" */
+	const struct ipc_provider *providers;
+	size_t n_providers;
+	bool stacks, unordered;
+	uint32_t buffer_mb; /* 0 = 64 */
+	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
+	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
+	const struct events_stream *after;
+	/* Opened whenever this says so (asked ten times a second), and stopped at once: one look at something that is
+	 * dear to watch, such as all threads. Not asked when replaying. */
+	bool (*when)(void *user, uint64_t now_ns);
+	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
+	const struct events_stream *beside;
+	/* Share 0: one session over the whole window. Else, when so many events or more come per second, the session is
+	 * stopped and opened again so that it listens at most that share of the time; at lower rates it simply stays
+	 * open. */
+	double burst_rate, burst_share;
+	uint32_t burst_least_ms; /* a burst lasts at least so long */
+	bool scaled;		 /* its bursts stand for the window: what they hear outside of open_ns is left out */
+	bool anytime;		 /* the event() below also gets what happened before and after the window */
+	bool optional;		 /* when it cannot be opened the window goes on without it */
+	/* Once all of the window has come, the stream's own end is not waited for: for what no replay needs. */
+	bool brief;
+	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
+	void (*event)(void *user, const struct nettrace_event *event);
+	void *user;
+
+	/* What came of it. */
+	uint64_t events, lost, bytes;
+	uint64_t open_ns; /* how long it was listening, all bursts together */
+	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
+	bool stacks_refused, damaged;
+	bool bursting; /* at least once it had to be stopped for its rate */
+};
+
+/* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
+ * so and the result is what was seen). Fills in the exam's window. */
+struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms) MUST_USE;
+/* Did it listen only part of the window, because its events came too fast? Ask after the window. */
+bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
+/* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
+ * target is gone; the reason is logged. */
+struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
+/* Another instrument that runs in the same window. start() is called when the streams are open and the window is about
+ * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do,
+ * and stopped(), which may be NULL, when they have been asked to. */
+struct events_beside {
+	struct err *(*start)(void *user);
+	int (*fd)(void *user);
+	void (*turn)(void *user);
+	void (*stop)(void *user);
+	void (*stopped)(void *user);
+	void *user;
+	const char *doing; /* shown as progress */
+	bool prompt;	   /* the streams shall end soon after the window does, see knock.h */
+};
+/* The same with another instrument beside; there may be no streams at all. */
+struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
+			       const struct events_beside *beside) MUST_USE;
+/* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
+ * even when the target ends. */
+struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
+/* A stream of the methods that are compiled during the window: hot code moves to new addresses (tiered compilation),
+ * and when the target ends there is nobody left to ask. */
+struct events_stream exam_compiled_stream(struct methods *methods);
+/* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
+ * reason is logged. */
+struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;
+/* The same now, before or in the middle of a window; `part` names its recording. */
+struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part) MUST_USE;

@@ -1,0 +1,55 @@
+/* The streams that bring names of methods. */
+
+#include "eventpipe/clr.h"
+#include "exam/events.h"
+#include "exam/profiler.h"
+
+static void on_method(void *user, const struct nettrace_event *event)
+{
+	methods_event(user, event);
+}
+
+/* A session of no length: all we want is the rundown that the runtime sends when it stops. */
+struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods)
+{
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER, .keywords = CLR_JIT, .level = 1 };
+	return (struct events_stream){
+		.name = "names",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
+		.rundown = CLR_JIT | CLR_NGEN,
+		.after = after,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+struct events_stream exam_compiled_stream(struct methods *methods)
+{
+	/* Loads are told at level 5 only, though the manifest says 4. */
+	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
+						      .keywords = CLR_JIT | CLR_NGEN,
+						      .level = 5 };
+	return (struct events_stream){
+		.name = "compiled",
+		.providers = &provider,
+		.n_providers = 1,
+		.unordered = true,
+		.event = on_method,
+		.user = methods,
+	};
+}
+
+struct err *exam_methods(struct exam *exam, struct methods *methods)
+{
+	return exam_methods_now(exam, methods, "late-names");
+}
+
+struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part)
+{
+	struct events_stream s = exam_methods_stream(NULL, methods);
+	s.name = part;
+	exam_progress(exam, -1, "asking for method names");
+	return exam_rundown(exam, &s);
+}

@@ -1,0 +1,125 @@
+#pragma once
+/* The image instrument as profilers use it: a look into memory at one instant, of the living patient (a copy, taken in
+ * a pause of milliseconds) or of a core file, live or replayed.
+ *
+ * What a look found is written down by drain() while the copy lives, and understood by take() afterwards; the bytes
+ * between are a part of the recording. So a replay sees exactly what the analysis of the living process saw, and the
+ * copy lives no longer than reading takes.
+ *
+ *	struct image_exam_part part = { .name = "threads", .version = 1, .drain = drain, .take = take, .user = state };
+ *	TRY(exam_image(exam, &part));
+ *	...
+ *	if (exam_image_again(exam, 2000, "threads-2"))
+ *		TRY(exam_image(exam, &second)); */
+
+#include "base/cursor.h"
+#include "dac/dac.h"
+#include "dac/lines.h"
+#include "image/image.h"
+#include "exam/exam.h"
+#include "report/report.h"
+#include "target/threads.h"
+
+/* ---- one look ---- */
+
+struct image_exam_facts {
+	bool core;	    /* a core file: nobody was paused */
+	bool gcdump;	    /* a .gcdump file: core is set as well */
+	bool events;	    /* told by the runtime in events: nothing but what a collection left alive is known */
+	bool agent;	    /* by our library in the process, which sent a copy of itself */
+	bool again;	    /* by events of a runtime that collects again when they end */
+	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
+	int64_t at_unix_ns; /* of a core: when its file was last written */
+	uint64_t pause_ns;  /* from the first thread's stop to the last one's start */
+	uint64_t life_ns;   /* of the copy */
+	uint64_t copied;    /* bytes that the process had to copy because the copy shared them */
+	uint64_t missing;   /* bytes that a core cut short lacks, or too large to be saved from a living process */
+	uint64_t bytes;	    /* of a core file, or that an agent sent */
+	uint64_t unproven;  /* bytes of assemblies read from disk, because the core lacks them: perhaps of another build
+			     */
+	uint32_t attempts;  /* stops until one fitted */
+	uint32_t dac_deaths; /* how often the runtime's library died of a question */
+};
+
+struct image_exam {
+	struct image *image;	      /* reads fail once the look has ended */
+	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
+	const struct target *target;  /* of the living process; NULL of a core */
+	struct target_threads before; /* of a living process, right before it stood still */
+	struct dac_lines *lines;      /* asked for source lines before the look ends */
+	struct image_exam_facts facts;
+	bool ended;
+};
+
+/* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
+ * or what an attempt that failed left there; image_exam_fini in any case. */
+struct err *image_exam_of_patient(const struct patient *p, struct image_limits *limits, struct image_exam *ret)
+	MUST_USE;
+/* The same by our library in the process, for when only its socket and a folder are within reach. Refused for what
+ * image_exam_by_agent_check says. The copy has been sent, and is gone, when this returns. */
+struct err *image_exam_by_agent(const struct patient *p, const struct image_limits *limits, struct image_exam *ret)
+	MUST_USE;
+/* Does the process's own state (too little room, too long a pause, a debugger) forbid that? Reads only. ret_fix: what
+ * would help, or NULL. */
+struct err *image_exam_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
+	MUST_USE;
+struct err *image_exam_of_core(const char *path, struct image_exam *ret) MUST_USE;
+/* Whose code its program's is, where the files still lie where they were (exam/own_code.h); exam may be NULL. */
+void image_exam_learn_code(struct image_exam *core, struct exam *exam);
+/* ERR_IO when the copy is gone, or the core file was cut short: what was read may be short. */
+struct err *image_exam_whole(const struct image_exam *look) MUST_USE;
+/* No more memory is needed: the copy goes now, and what it cost is known. Fails as image_exam_whole()
+ * does. Once is enough; exam_image does it after drain(). */
+struct err *image_exam_end(struct image_exam *look) MUST_USE;
+void image_exam_fini(struct image_exam *look);
+/* Who a core is of, as far as it says: name, process id, runtime. Also: can it be read at all? */
+struct err *image_exam_core_patient(const char *path, struct patient *ret) MUST_USE;
+
+/* ---- looks of an exam ---- */
+
+/* The parameter that every profiler of this way has. */
+#define PARAM_MAX_PAUSE                                                                                                \
+	{                                                                                                              \
+		.key = "max_pause_ms", .name = "Longest pause",                                                        \
+		.description = "Refuse when the process would stand still for longer.", .type = PARAM_INT,             \
+		.unit = "ms", .default_value = "100", .min = 1, .max = 60000                                           \
+	}
+
+/* Of those that look twice: exam_image_twice() waits so long in between. */
+#define PARAM_INTERVAL(seconds, about)                                                                                 \
+	{                                                                                                              \
+		.key = "interval", .name = "Time between the looks", .description = (about), .type = PARAM_INT,        \
+		.unit = "s", .default_value = (seconds), .min = 1, .max = 3600                                         \
+	}
+
+struct image_exam_part {
+	const char *name; /* of the part: "threads"; each look of an exam has its own */
+	uint32_t version; /* of what drain() writes: a recording of another one is refused */
+	bool heap;	  /* the heap must be in order: looks again when a collection was at work */
+	bool beside;	  /* another instrument has the window: this look does not change it */
+	/* Reads what it needs and writes it down. Not called when replaying. */
+	struct err *(*drain)(void *user, struct image_exam *look, struct buf *out);
+	/* The same out of a .gcdump file's bytes; NULL = that is not enough. */
+	struct err *(*drain_gcdump)(void *user, const void *file, size_t len, struct buf *out);
+	/* The same by the runtime's events; NULL = that is not enough. */
+	struct err *(*drain_events)(void *user, struct exam *exam, struct buf *out, struct image_exam_facts *ret_facts);
+	/* Understands what drain() wrote, which may be hostile. After the copy is gone. */
+	struct err *(*take)(void *user, struct cursor *in);
+	void *user;
+
+	struct image_exam_facts facts; /* what came of it */
+};
+/* Fills in the exam's window: an instant, or from the first look to the last. */
+struct err *exam_image(struct exam *exam, struct image_exam_part *part) MUST_USE;
+/* Waits so long and says whether there is another look to take: not when the exam is cancelled or the target has ended
+ * (then the exam is cut), never of a core. When replaying: is the part there? */
+bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part);
+/* Two looks, PARAM_INTERVAL apart; *ret_n is how many came of it. One is worth something too: when there is no second,
+ * or it fails, the exam is cut and goes on. */
+struct err *exam_image_twice(struct exam *exam, struct image_exam_part parts[2], size_t *ret_n) MUST_USE;
+/* Would a look be refused? Reads only. ret_fix: what would help, in words, or NULL; the caller frees. */
+struct err *exam_image_check(const struct exam *exam, char **ret_fix) MUST_USE;
+/* The same by our library in the process. */
+struct err *exam_agent_check(const struct exam *exam, const char **ret_fix) MUST_USE;
+/* "How it was measured", of all looks of the exam together. */
+void image_exam_how(struct report *report, const struct image_exam_facts *looks, size_t n);

@@ -1,0 +1,76 @@
+#pragma once
+/* A profiler answers one symptom. One const struct each, one file each, one list: help, REST, forms and docs all read
+ * it. A new one: write src/profilers/<id>.c, add its name to PROFILERS in profilers/registry.c. */
+
+#include "base/err.h"
+#include "base/json.h"
+#include "exam/exam.h"
+#include "report/report.h"
+
+/* Numbers of the REST contract. */
+enum param_type { PARAM_STRING = 1, PARAM_INT = 2, PARAM_FLOAT = 3, PARAM_BOOL = 4 };
+
+struct param {
+	const char *key, *name, *description;
+	enum param_type type;
+	const char *unit;	    /* "s", "ms", "bytes"; NULL without */
+	const char *default_value;  /* as text, always valid */
+	double min, max;	    /* of numbers, inclusive */
+	const char *const *choices; /* of strings, NULL-terminated; NULL = any text up to 256 bytes */
+};
+
+/* How long to listen, in whole seconds: the parameter that nearly every profiler has. */
+#define PARAM_DURATION(seconds)                                                                                        \
+	{                                                                                                              \
+		.key = "duration", .name = "Duration", .description = "How long to listen.", .type = PARAM_INT,        \
+		.unit = "s", .default_value = (seconds), .min = 1, .max = 86400                                        \
+	}
+
+/* What to do next for a finding the profiler can make. Also the guide's table. */
+struct advice {
+	const char *finding, *next;
+};
+
+struct profiler {
+	const char *id;		 /* "runtime-pauses": command, file name, URL */
+	const char *uuid;	 /* of the Dr-Dotnet contract, or our own */
+	const char *name;	 /* "Runtime pauses" */
+	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
+	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
+	const char *cost;	 /* for the target, in a few words: "no stop; well under 1 % of its CPU" */
+	const struct param *params;
+	size_t n_params;
+	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
+	bool experimental;
+	bool for_core;	     /* asks a core file; of a living process it can only say that it lives */
+	bool two_recordings; /* can compare one with an earlier one: exam->before */
+	const struct advice *advice;
+	size_t n_advice;
+	/* Collects until the window ends, the target ends or the exam is cancelled. Cut short is no error: it marks the
+	 * exam partial. */
+	struct err *(*run)(struct exam *exam);
+	/* From what run kept in exam->state, also when it was cut short. */
+	struct err *(*analyse)(struct exam *exam, struct report *report);
+	void (*free_state)(void *state);
+};
+
+/* Members of an open object: a parameter, without its type and default, which each list has in a form of its own. */
+void param_json(struct jsonw *w, const struct param *p);
+/* ERR_USAGE names the ways it has; any takes WAY_AUTO. */
+struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
+const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
+const struct param *profiler_param(const struct profiler *p, const char *key);
+/* The parameter that says for how many seconds it listens; NULL = it looks once. */
+const struct param *profiler_duration(const struct profiler *p);
+
+/* Checked values, one for each parameter of the profiler. Texts are valid by construction. */
+struct params;
+struct params *params_new(const struct profiler *profiler); /* all defaults */
+void params_free(struct params *p);
+DEFINE_CLEANUP(params_free, struct params *)
+/* ERR_USAGE says what is wrong and what is accepted. */
+struct err *params_set(struct params *p, const char *key, const char *value) MUST_USE;
+bool params_is_default(const struct params *p, const char *key);
+const char *params_text(const struct params *p, const char *key);
+int64_t params_int(const struct params *p, const char *key);
+bool params_bool(const struct params *p, const char *key);

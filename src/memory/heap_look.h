@@ -1,0 +1,57 @@
+#pragma once
+/* A look at the managed heap: every object, who holds it, and where the rest of the memory is. Shared by the profilers
+ * of memory; a recording of one replays for the others of the same format. */
+
+#include "heap/drain.h"
+#include "model/heapgraph.h"
+#include "exam/image_exam.h"
+
+#define HEAP_LOOK_VERSION 1
+
+struct heap_look {
+	struct exam *exam;
+	struct heapgraph *graph;
+	struct image_exam_facts facts;
+	uint32_t threads_unread;
+	/* More than the graph, for those who want it. NULL = nothing. */
+	void (*on_object)(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number);
+	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
+	struct err *(*take_more)(void *user, struct cursor *in);      /* what on_done wrote */
+	void *user;
+};
+/* Part is the name of this look in the recording: "heap". The graph is dominated already. */
+struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part) MUST_USE;
+void heap_look_fini(struct heap_look *look);
+/* Only what a collection left alive is known: no garbage, free room, generations and fields. */
+static inline bool heap_look_alive_only(const struct heap_look *look)
+{
+	return look->facts.gcdump || look->facts.events;
+}
+/* "How it was measured" beside image_exam_how(): how much was walked, and what was not. */
+void heap_look_how(struct report *report, const struct heap_look *look);
+
+/* What the memory of a living process is used for, from the text of /proc/PID/smaps. stacks: one address in each
+ * thread's stack. */
+void heap_areas(const char *smaps, const struct heap_outline *outline, const uint64_t *stacks, size_t n_stacks,
+		struct graph_facts *facts);
+extern const char *const heap_area_names[GRAPH_AREAS];
+extern const char *const heap_generation_names[GRAPH_GENERATIONS];
+
+/* ---- names, all appended ---- */
+
+/* "Dictionary<Int32, Order>" with its namespaces; "async Shop.Bank.PayAsync", "Shop.Bank.(closure)". */
+void heap_type_name(const struct heapgraph *g, uint32_t type, struct buf *out);
+/* The same without namespaces, for tables. */
+void heap_type_short(const struct heapgraph *g, uint32_t type, struct buf *out);
+/* "static Shop.Cache._orders", "stack of thread 'mailer' in Shop.Mail.Send", "strong handles"; without its kind
+ * "Shop.Cache._orders". */
+void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, struct buf *out);
+/* The author's name of a field: "Price" of "<Price>k__BackingField". */
+void heap_field_name(const char *field, struct buf *out);
+/* Which types have the text in their name, upper or lower case; all have "". Returns how many; ret by type. */
+size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret);
+/* Is it of the user's own code: a type that is neither the platform's nor an array; a static field of such a type? */
+bool heap_type_is_own(const struct heapgraph *g, uint32_t type);
+bool heap_root_is_own(const struct heapgraph *g, uint32_t root);
+/* Captured variables of a lambda, which the compiler keeps in a class of its own. */
+bool heap_type_is_closure(const struct heapgraph *g, uint32_t type);

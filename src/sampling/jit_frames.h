@@ -1,0 +1,25 @@
+#pragma once
+/* Which CPU samples of a single-file program are the JIT compiler's.
+ *
+ * Elsewhere it is a library of its own, known by its name. In one file with the rest of the runtime, functions without
+ * names, the runtime's events tell: from "about to be compiled" until the code is there, its thread compiles. Samples
+ * are marked afterwards, as events come late. */
+
+#include "base/vec.h"
+#include "nettrace/nettrace.h"
+#include "sampling/samples.h"
+
+struct jit_span {
+	uint64_t thread; /* as it sees itself */
+	uint64_t from_ns, to_ns;
+};
+struct jit_marks {
+	VEC(struct jit_span) spans;
+	struct map_u64 open; /* thread -> when it began */
+};
+
+void jit_marks_event(struct jit_marks *m, const struct nettrace_event *event);
+/* Samples of a window that began at start_ns: frames of that file above the first managed one become the compiler's.
+ * Once, when all events are there. */
+void jit_marks_apply(struct jit_marks *m, struct samples *s, const char *file, uint64_t start_ns);
+void jit_marks_fini(struct jit_marks *m);

@@ -1,0 +1,38 @@
+#pragma once
+/* Lines of source that CPU samples stand at: the leaf's place in the user's own methods, the runtime's map from native
+ * code to IL, and the portable PDB beside the assembly.
+ *
+ * Only the leaf: what a caller's line says stands in the call tree already. Bounded; what does not fit is left out. */
+
+#include "eventpipe/clr.h"
+#include "eventpipe/methods.h"
+#include "exam/exam.h"
+#include "sampling/samples.h"
+
+struct sample_lines;
+struct sample_lines *sample_lines_new(void);
+void sample_lines_free(struct sample_lines *l);
+DEFINE_CLEANUP(sample_lines_free, struct sample_lines *)
+/* A sample whose leaf is in that method. frame is of the samples. */
+void sample_lines_hit(struct sample_lines *l, const struct method *method, uint64_t address, uint32_t frame,
+		      uint64_t weight);
+
+struct sample_line {
+	uint32_t frame, line;
+	char *file; /* its last part */
+	uint64_t weight;
+};
+struct sample_line_list { /* a VEC, heaviest first */
+	struct sample_line *v;
+	size_t n, cap;
+};
+void sample_line_list_free(struct sample_line_list *list);
+/* Takes what the runtime tells of methods, modules and IL maps: a rundown of these keywords, then what is new, of the
+ * same ones. */
+#define SAMPLE_LINES_KEYWORDS (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
+void sample_lines_event(struct sample_lines *l, const struct nettrace_event *event);
+/* What the lists said, as lines. Nothing where there is no PDB of that build. */
+void sample_lines_resolve(struct sample_lines *l, const struct exam *exam, struct sample_line_list *ret);
+/* Kept with the recording as a fact. */
+void sample_lines_save(const struct sample_line_list *list, const struct samples *samples, struct exam *exam);
+void sample_lines_load(const struct exam *exam, struct samples *samples, struct sample_line_list *ret);

@@ -1,0 +1,245 @@
+/* The part, little endian, strings as u32 length and bytes:
+ *
+ *   u64 boxes, objects, left out, lost bytes
+ *   u32 n methods: string name, u8 framework, u32 pending
+ *   u32 n chains:  u8 awaits, u8 gone | taken << 1 | age << 2, string what, u64 longest ms, u64 due ms, u32 count,
+ *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each */
+
+#include "threads/async_chains.h"
+#include "base/fmt.h"
+#include "base/str.h"
+#include "threads/thread_snapshot.h"
+#include <string.h>
+
+#define METHODS_MAX 100000u
+#define CHAINS_MAX 20000u
+#define STEPS_MAX 64u
+#define MARKS_MAX 1000000u
+#define TEXT_MAX 1000u
+#define MS_MAX 1000000000000ull
+
+struct async_chains *async_chains_new(void)
+{
+	return mem_zalloc(sizeof(struct async_chains));
+}
+
+void async_chains_free(struct async_chains *c)
+{
+	if (!c)
+		return;
+	strtab_free(&c->strings);
+	vec_free(&c->methods);
+	vec_free(&c->steps);
+	vec_free(&c->v);
+	vec_free(&c->marks);
+	mem_free(c);
+}
+
+/* ---- as bytes ---- */
+
+static void put_u32(struct buf *out, uint32_t v)
+{
+	buf_add(out, &v, sizeof(v));
+}
+
+static void put_u64(struct buf *out, uint64_t v)
+{
+	buf_add(out, &v, sizeof(v));
+}
+
+static void put_text(struct buf *out, const char *text)
+{
+	size_t len = strnlen(text, TEXT_MAX);
+	put_u32(out, (uint32_t)len);
+	buf_add(out, text, len);
+}
+
+void async_chains_write(const struct async_chains *c, struct buf *out)
+{
+	put_u64(out, c->boxes);
+	put_u64(out, c->objects);
+	put_u64(out, c->left_out);
+	put_u64(out, c->lost_bytes);
+	put_u32(out, (uint32_t)c->methods.n);
+	vec_each(m, &c->methods) {
+		put_text(out, m->name);
+		buf_char(out, m->framework);
+		put_u32(out, m->pending);
+	}
+	put_u32(out, (uint32_t)c->v.n);
+	vec_each(chain, &c->v) {
+		buf_char(out, (char)chain->awaits);
+		buf_char(out, (char)(chain->gone | chain->taken << 1 | (chain->age & 3) << 2));
+		put_text(out, chain->what);
+		put_u64(out, chain->longest_ms);
+		put_u64(out, chain->due_ms);
+		put_u32(out, chain->count);
+		put_u32(out, chain->n);
+		for (uint32_t i = 0; i < chain->n; i++) {
+			const struct async_chain_step *step = &c->steps.v[chain->first + i];
+			put_u32(out, step->method);
+			put_u32(out, (uint32_t)step->await);
+			put_u32(out, step->times);
+			buf_char(out, step->any);
+			put_text(out, step->line ? step->line : "");
+		}
+		put_u32(out, chain->marks_n);
+		for (uint32_t i = 0; i < chain->marks_n; i++)
+			put_u64(out, c->marks.v[chain->marks_first + i]);
+	}
+}
+
+static const char *get_text(struct async_chains *c, struct cursor *in)
+{
+	uint32_t len = cursor_u32(in);
+	const uint8_t *text = len <= TEXT_MAX ? cursor_take(in, len) : NULL;
+	in->bad |= !text;
+	return text ? strtab_get(&c->strings, strtab_add(&c->strings, (const char *)text, len)) : "";
+}
+
+static void get_chain(struct async_chains *c, struct cursor *in)
+{
+	struct async_chain chain = { .first = (uint32_t)c->steps.n, .marks_first = (uint32_t)c->marks.n };
+	uint8_t awaits = cursor_u8(in);
+	uint8_t flags = cursor_u8(in);
+	chain.awaits = awaits;
+	chain.gone = flags & 1;
+	chain.taken = flags & 2;
+	chain.age = flags >> 2 & 3;
+	chain.what = get_text(c, in);
+	chain.longest_ms = cursor_u64(in);
+	chain.due_ms = cursor_u64(in);
+	chain.count = cursor_u32(in);
+	chain.n = cursor_u32(in);
+	in->bad |= awaits >= AWAITS_KINDS || chain.n > STEPS_MAX;
+	for (uint32_t i = 0; i < chain.n && cursor_ok(in); i++) {
+		struct async_chain_step step = { .method = cursor_u32(in) };
+		step.await = cursor_i32(in);
+		step.times = cursor_u32(in);
+		step.any = cursor_u8(in);
+		step.line = get_text(c, in);
+		in->bad |= step.method >= c->methods.n;
+		vec_push(&c->steps, step);
+	}
+	chain.marks_n = cursor_u32(in);
+	in->bad |= chain.marks_n > MARKS_MAX || chain.marks_n > chain.count;
+	for (uint32_t i = 0; i < chain.marks_n && cursor_ok(in); i++)
+		vec_push(&c->marks, cursor_u64(in));
+	if (cursor_ok(in))
+		vec_push(&c->v, chain);
+}
+
+struct err *async_chains_take(void *user, struct cursor *in)
+{
+	CLEANUP(async_chains_freep) struct async_chains *c = async_chains_new();
+	c->boxes = cursor_u64(in);
+	c->objects = cursor_u64(in);
+	c->left_out = cursor_u64(in);
+	c->lost_bytes = cursor_u64(in);
+	uint32_t n = cursor_u32(in);
+	in->bad |= n > METHODS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
+		struct async_chain_method m = { .name = get_text(c, in) };
+		m.framework = cursor_u8(in);
+		m.pending = cursor_u32(in);
+		vec_push(&c->methods, m);
+	}
+	n = cursor_u32(in);
+	in->bad |= n > CHAINS_MAX;
+	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
+		get_chain(c, in);
+	if (!cursor_ok(in))
+		return err_new(ERR_BAD_DATA, "the recording's list of async operations is damaged");
+	async_chains_free(*(struct async_chains **)user);
+	*(struct async_chains **)user = STEAL(c);
+	return NULL;
+}
+
+/* ---- words ---- */
+
+static void timer_words(const struct async_chain *c, struct buf *out)
+{
+	if (c->longest_ms == ASYNC_CHAIN_ENDLESS) {
+		buf_str(out, "a delay that only its CancellationToken ends");
+		return;
+	}
+	buf_str(out, "a timer");
+	if (c->longest_ms)
+		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, MS_MAX) * 1000000).s);
+	if (!c->due_ms)
+		buf_str(out, ", due now");
+	else if (c->due_ms != ASYNC_CHAIN_UNKNOWN)
+		buf_printf(out, ", due in %s", fmt_duration_ns(MIN(c->due_ms, MS_MAX) * 1000000).s);
+}
+
+static void awaits_words(const struct async_chain *c, bool brief, struct buf *out)
+{
+	static const char *const words[AWAITS_KINDS] = {
+		[AWAITS_SOURCE] = "a TaskCompletionSource",
+		[AWAITS_SEMAPHORE] = "a semaphore",
+		[AWAITS_CHANNEL] = "a channel",
+		[AWAITS_ROOM] = "room in a full channel",
+		[AWAITS_SOCKET] = "a socket",
+		[AWAITS_WORK] = "a task with work to do",
+		[AWAITS_OTHER] = "something else",
+		[AWAITS_POOL] = "a thread to run on, or runs",
+	};
+	if (c->awaits == AWAITS_TIMER) {
+		timer_words(c, out);
+		return;
+	}
+	if (c->awaits == AWAITS_OTHER && *c->what) {
+		buf_printf(out, "a %s", brief ? name_brief(c->what) : c->what);
+		return;
+	}
+	buf_str(out, words[c->awaits]);
+	if (c->gone)
+		buf_str(out, brief ? " that is gone" : " that is gone: nobody can complete it any more");
+	else if (*c->what)
+		buf_printf(out, c->awaits == AWAITS_SOURCE ? " kept by %s" : ": %s",
+			   brief ? name_brief(c->what) : c->what);
+}
+
+void async_chain_awaits_words(const struct async_chain *c, struct buf *out)
+{
+	awaits_words(c, false, out);
+}
+
+void async_chain_awaits_brief(const struct async_chain *c, struct buf *out)
+{
+	awaits_words(c, true, out);
+}
+
+static bool step_is_own(const struct async_chains *all, const struct async_chain *c, uint32_t i)
+{
+	return !all->methods.v[all->steps.v[c->first + i].method].framework;
+}
+
+uint32_t async_chain_start(const struct async_chains *all, const struct async_chain *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (step_is_own(all, c, i))
+			return i;
+	return 0;
+}
+
+uint32_t async_chain_site(const struct async_chains *all, const struct async_chain *c)
+{
+	for (uint32_t i = c->n; i-- > 0;)
+		if (step_is_own(all, c, i))
+			return i;
+	return c->n ? c->n - 1 : 0;
+}
+
+bool async_chain_is_own(const struct async_chains *all, const struct async_chain *c)
+{
+	return c->n && step_is_own(all, c, async_chain_start(all, c));
+}
+
+uint32_t async_chain_unmoved(const struct async_chains *all, const struct async_chain *c, const struct map_u64 *before)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < c->marks_n; i++)
+		n += map_u64_get(before, all->marks.v[c->marks_first + i]) != NULL;
+	return n;
+}

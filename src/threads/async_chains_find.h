@@ -1,0 +1,49 @@
+#pragma once
+/* The inside of async_chains_drain: the boxes of async methods that were found in a heap, and what each awaits. */
+
+#include "heap/walk.h"
+#include "threads/awaiters.h"
+#include "threads/async_chains.h"
+
+#define ASYNC_CHAINS_NONE UINT32_MAX
+
+struct box {
+	uint64_t address, awaited; /* awaited: the object, 0 = none */
+	uint64_t machine;	   /* object that is the state machine; 0 = it lies in the box */
+	uint64_t continuation;	   /* what goes on when it ends; 0 = nothing */
+	uint64_t end;		   /* what it waits for in the end, when that is no box; 0 = nothing */
+	uint32_t method;
+	int32_t await;
+	uint32_t inner;	 /* the box that it awaits; ASYNC_CHAINS_NONE = none */
+	uint32_t inners; /* how many (WhenAll, WhenAny) */
+	bool any;	 /* the first of them is enough */
+	bool has_outer;	 /* somebody of ours awaits it */
+};
+
+struct finder {
+	struct image_exam *look;
+	struct heap *heap;
+	struct async_chains *c;
+	struct heap_outline outline;
+	struct heap_statics statics;
+	VEC(struct box) boxes;
+	VEC(uint8_t) kinds;			/* by index of type: what it is to us */
+	VEC(const struct heap_type *) machines; /* by method */
+	struct map_u64 box_at;			/* address of a box, or of its state machine -> box + 1 */
+	struct map_u64 by_promise;		/* a task that others continue into -> first such box + 1 */
+	struct map_u64 promised;		/* -> how many */
+	struct map_u64 leaf_of;			/* -> a task without a box that continues into it */
+	struct map_u64 source_of;		/* task -> its TaskCompletionSource */
+	struct map_u64 method_index;		/* type -> method */
+	struct map_u64 semaphore_of;		/* node of its waiters -> semaphore */
+	struct map_u64 known;			/* object -> string + 1: by what name the application knows it */
+	struct map_u64 calls;			/* where a delegate points to -> string + 1: what that is */
+	struct map_u64 lost;			/* tasks that nobody can complete any more */
+};
+
+/* Links boxes to what they await, through tasks that only pass on the end of others. */
+void async_chains_link(struct finder *f);
+/* Names for what the innermost boxes wait for. */
+void async_chains_name(struct finder *f);
+/* What the chain whose innermost box this is waits for: fills in awaits, what and the rest. */
+void async_chains_tell(struct finder *f, const struct box *innermost, struct async_chain *ret, struct buf *what);
