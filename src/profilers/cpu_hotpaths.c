@@ -14,6 +14,7 @@
 
 /* Below this many cores there is nothing to explain. */
 #define IDLE_CORES 0.05
+#define WARM_UP_CORES 0.25 /* below that, code that is being compiled is the ordinary beginning of a process */
 /* Of a path: then what it leads to is the same story. */
 #define NEARLY_ALL 0.9
 /* A share of the CPU that makes a path, or a subsystem, the story. */
@@ -90,15 +91,24 @@ static const char *frame_name(const struct cpu_view *v, uint32_t frame)
 static const char *const kind_words[] = { "your code", "framework", "garbage collection", "JIT compiler", "native",
 					  "kernel",    "other" };
 
+/* Cores of the JIT compiler. */
+static double compiling(const struct cpu_view *v)
+{
+	return v->cores * share(v, v->hot->by_kind[FRAME_JIT]);
+}
+
+static bool is_warm_up(const struct cpu_view *v)
+{
+	return v->cores < WARM_UP_CORES && share(v, v->hot->by_kind[FRAME_JIT]) >= SUBSYSTEM_SHARE;
+}
+
 /* The subsystem that is the story, or FRAME_CODE. */
 static enum frame_kind heavy_kind(const struct cpu_view *v)
 {
-	static const enum frame_kind kinds[] = { FRAME_GC, FRAME_JIT };
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (share(v, v->hot->by_kind[kinds[i]]) >= SUBSYSTEM_SHARE)
-			return kinds[i];
-	}
-	return FRAME_CODE;
+	if (share(v, v->hot->by_kind[FRAME_GC]) >= SUBSYSTEM_SHARE)
+		return FRAME_GC;
+	bool jit = share(v, v->hot->by_kind[FRAME_JIT]) >= SUBSYSTEM_SHARE;
+	return jit && !is_warm_up(v) ? FRAME_JIT : FRAME_CODE;
 }
 
 /* Whose code it is nobody can say where managed methods have no names. */
@@ -123,7 +133,7 @@ static const char *finding_of(const struct cpu_view *v)
 		return "starved";
 	if (v->started >= IDLE_CORES && v->started > v->cores)
 		return "other-processes";
-	if (v->cores < IDLE_CORES)
+	if (v->cores - (is_warm_up(v) ? compiling(v) : 0) < IDLE_CORES)
 		return "idle";
 	if (v->unseen_ns)
 		return "short-lived-threads";
@@ -256,8 +266,8 @@ static void add_verdict(const struct exam *exam, const struct cpu_view *v, struc
 	if (idle) {
 		rich_text(text, "Idle: ");
 		rich_strong(text, "%s", v->hot->weight ? fmt_percent(v->cores).s : "nothing");
-		rich_text(text, " of one core was used in %s. There is no hot path to show.",
-			  fmt_duration_ns(v->window_ns).s);
+		rich_text(text, " of one core was used in %s%s. There is no hot path to show.",
+			  fmt_duration_ns(v->window_ns).s, is_warm_up(v) ? ", much of it by the JIT compiler" : "");
 		add_started(v, text);
 		add_next(exam, finding, report);
 		return;

@@ -263,6 +263,23 @@ class Load:
         return json.loads(body)
 
 
+def run_delay_ns(pid):
+    """How long its threads were able to run but had no cpu, by the kernel's own count."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return total
+
+
+def cpu_ns(pid):
+    """CPU time of all its threads, those that have ended too, in the kernel's ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
 def _environment(server_gc, extra):
     environment = {**os.environ, "DOTNET_gcServer": "1" if server_gc else "0",
                    "DOTNET_GCgen0size": GEN0_SIZE}

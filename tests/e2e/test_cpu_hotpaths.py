@@ -12,7 +12,7 @@ from pathlib import Path
 
 import oracle
 from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, wait_until
-from patient import FRAMEWORKS, PATIENTS, Patient
+from patient import FRAMEWORKS, PATIENTS, Patient, cpu_ns, run_delay_ns
 
 FX = FRAMEWORKS[-1]
 METHODS, YOURS, THREADS = "Hottest methods", "Your methods with all they call", "By thread"
@@ -261,8 +261,13 @@ class Special(unittest.TestCase):
     def test_idle_is_idle(self):
         for sickness in ("healthy", "blocked"):
             with self.subTest(sickness), Patient(sickness) as patient:
-                before = run_delay_ns(patient.pid)
+                before, cpu_before = run_delay_ns(patient.pid), cpu_ns(patient.pid)
                 report = examine(self.home, "cpu-hotpaths", patient.pid, 2)
+                used = (cpu_ns(patient.pid) - cpu_before) / 2e9
+                if used >= 0.05:  # it has only just begun, and code is still compiled: that is no alarm either
+                    self.assertNotIn(report.finding, ("jit-heavy", "gc-heavy"), report.verdict)
+                    self.assertIn(report.health, ("ok", "info"))
+                    continue
                 if report.finding == "starved":  # others use this machine: then the kernel must say so too
                     self.assertGreater(run_delay_ns(patient.pid) - before, 0.4e9)
                     continue
@@ -387,17 +392,6 @@ class Special(unittest.TestCase):
                 wait_until(lambda: states.add(state(patient.pid)) or job.poll_within(0.01) is not None, "the end")
                 job.finish()
         self.assertEqual(states & {"t", "T"}, set())
-
-
-def run_delay_ns(pid):
-    """How long its threads were able to run but had no cpu, by the kernel's own count."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((task / "schedstat").read_text().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return total
 
 
 def descriptors(pid):

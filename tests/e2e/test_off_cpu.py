@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from drdotnet import DEADLINE_SECONDS, PROGRAM, Home, examine, for_each_result
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, run_delay_ns
 
 GATE_CLOSE = Path(PROGRAM).parent / "tests" / "libgate_close.so"
 PLACES = "Where your code waits"
@@ -28,17 +28,6 @@ class Result:
 def times(report, method):
     """Waits for -> time."""
     return {row["Waits for"]: row["Time"] for row in report.rows(PLACES) if row["Method"] == method}
-
-
-def run_delay_ns(pid):
-    """How long its threads were able to run but had no cpu, by the kernel's own count."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((task / "schedstat").read_text().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return total
 
 
 def closers_at(gate):
