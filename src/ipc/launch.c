@@ -111,16 +111,20 @@ static void end_watcher(struct launch *l)
 /* --- the program --- */
 
 /* Between fork and exec: system calls only. Waits for the word to go: if we die before there is a watcher, nothing was
- * started. */
-static NORETURN void become(char *const *argv, char *const *environment, int go_fd, int error_fd)
+ * started, and what we made is removed. */
+static NORETURN void become(const struct reverse *port, char *const *argv, char *const *environment, int go_fd,
+			    int error_fd)
 {
 	sigset_t none;
 	char word;
 	ssize_t n;
 	while ((n = read(go_fd, &word, 1)) < 0 && errno == EINTR)
 		;
-	if (n != 1)
+	if (n != 1) {
+		unlink(port->path);
+		rmdir(port->folder);
 		_exit(127);
+	}
 	sigemptyset(&none);
 	signal(SIGPIPE, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -175,7 +179,7 @@ static struct err *spawn(struct launch *l, char *const *argv, struct strings *s)
 	l->pid = fork();
 	if (l->pid == 0) {
 		close(s->go[1]);
-		become(argv, environment, s->go[0], s->error[1]);
+		become(&l->port, argv, environment, s->go[0], s->error[1]);
 	}
 	int errnum = errno;
 	while (last[1])
@@ -212,8 +216,9 @@ static struct err *listen_to(struct launch *l, int fd)
 static struct err *begin(struct launch *l, char *const *argv)
 {
 	CLEANUP(strings_closep) struct strings strings = { { -1, -1 }, { -1, -1 } };
-	TRY(reverse_open(&l->port));
+	TRY(reverse_choose(&l->port));
 	TRY(spawn(l, argv, &strings));
+	TRY(reverse_listen(&l->port));
 	l->pidfd = (int)syscall(SYS_pidfd_open, l->pid, 0);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (l->pidfd < 0 || l->epoll < 0)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,7 +15,7 @@
 #define BACKLOG 64
 
 /* Short paths only: a unix address holds 108 bytes, and the runtime has to fit it too. */
-static char *make_folder(void)
+static const char *choose_base(void)
 {
 	const char *candidates[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
 	for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
@@ -22,29 +23,36 @@ static char *make_folder(void)
 		/* Commas and semicolons are the setting's own. */
 		if (str_empty(base) || base[0] != '/' || strlen(base) > 60 || strpbrk(base, ",;"))
 			continue;
-		char *folder = mem_printf("%s/drdotnet-XXXXXX", base);
-		if (mkdtemp(folder))
-			return folder;
-		mem_free(folder);
+		if (access(base, W_OK | X_OK) == 0)
+			return base;
 	}
 	return NULL;
 }
 
-struct err *reverse_open(struct reverse *ret)
+struct err *reverse_choose(struct reverse *ret)
+{
+	uint64_t random;
+	const char *base = choose_base();
+	if (!base)
+		return err_errno(errno, "cannot make a private folder in /tmp for the program to call us");
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return err_errno(errno, "a random name");
+	*ret = (struct reverse){ .fd = -1 };
+	ret->folder = mem_printf("%s/drdotnet-%016llx", base, (unsigned long long)random);
+	ret->path = mem_printf("%s/port", ret->folder);
+	return NULL;
+}
+
+struct err *reverse_listen(struct reverse *r)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	*ret = (struct reverse){ .fd = -1, .folder = make_folder() };
-	if (!ret->folder)
-		return err_errno(errno, "cannot make a private folder in /tmp for the program to call us");
-	ret->path = mem_printf("%s/port", ret->folder);
-	str_copy(address.sun_path, sizeof(address.sun_path), ret->path);
-	ret->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (ret->fd >= 0 && bind(ret->fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    listen(ret->fd, BACKLOG) == 0)
+	str_copy(address.sun_path, sizeof(address.sun_path), r->path);
+	if (mkdir(r->folder, 0700) < 0)
+		return err_errno(errno, "cannot make the folder '%s' for the program to call us", r->folder);
+	r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (r->fd >= 0 && bind(r->fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(r->fd, BACKLOG) == 0)
 		return NULL;
-	struct err *err = err_errno(errno, "cannot listen at '%s'", ret->path);
-	reverse_close(ret);
-	return err;
+	return err_errno(errno, "cannot listen at '%s'", r->path);
 }
 
 void reverse_close(struct reverse *r)

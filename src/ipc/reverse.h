@@ -12,7 +12,11 @@ struct reverse {
 	char *folder, *path;
 	int fd; /* poll for POLLIN */
 };
-struct err *reverse_open(struct reverse *ret) MUST_USE;
+/* Chooses a place that nobody else has. Nothing is made yet: who shall remove it whatever becomes of us can be told
+ * before. */
+struct err *reverse_choose(struct reverse *ret) MUST_USE;
+/* Makes the folder and listens. */
+struct err *reverse_listen(struct reverse *r) MUST_USE;
 void reverse_close(struct reverse *r);
 
 struct reverse_call {
