@@ -32,7 +32,7 @@ demo: all patients
 test: setup patients
 	@tools/configure $(BUILD) $(MESON_ARGS)
 	@ninja -C $(BUILD) --quiet
-	@tests/run --build $(BUILD)
+	@tests/run --build $(BUILD) $(TEST_ARGS)
 
 # Only what needs no .NET: seconds.
 unit: configure

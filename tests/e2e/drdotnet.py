@@ -174,7 +174,10 @@ class Report:
         self.how = {f["label"]: f for f in data["how"]}
 
     def block(self, title):
-        return next(b for b in self.data["blocks"] if b["title"] == title)
+        found = [b for b in self.data["blocks"] if b["title"] == title]
+        if not found:
+            raise AssertionError(f"no block '{title}' among {[b['title'] for b in self.data['blocks']]}: {self.verdict} {self.how}")
+        return found[0]
 
     def rows(self, title):
         """The rows of a table, each as column -> value; its lines stand under "lines"."""
