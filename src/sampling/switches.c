@@ -279,8 +279,10 @@ static void went_out(struct switches *w, struct thread_state *t, uint64_t time_n
 static void came_in(struct switches *w, uint32_t thread, uint64_t time_ns)
 {
 	struct thread_state *t = &w->threads.v[thread];
+	/* It may have left while the events were opened, before it is listened: only what lies in that time stands for the
+	 * rest. */
 	if (t->waiting)
-		add_wait(w, thread, t->out_ns, time_ns, t->stack,
+		add_wait(w, thread, MAX(t->out_ns, w->from_ns), time_ns, t->stack,
 			 !t->has_stack	? 0
 			 : t->preempted ? (unsigned)WAIT_CPU
 					: (unsigned)kind_of(w, t->stack));

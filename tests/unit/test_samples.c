@@ -656,6 +656,28 @@ static void who_gives_its_cpu_away_lacks_none(void **state)
 	assert_int_equal(sampling_lacked_ns(0, 90000000, 0), 90000000);		/* never */
 }
 
+static void a_wait_that_began_before_it_was_listened_counts_from_then(void **state UNUSED)
+{
+	uint32_t stack;
+	bool new;
+	struct samples *s = with_wait("ep_poll", "Shop.A", FRAME_CODE, &stack);
+	samples_thread(s, 0, &new);
+	struct switches *w = switches_new(s, 0);
+	switches_rest(w, 1000);
+	/* Its events were opened first, and told of a switch before all of them were. */
+	switches_go_on(w, 9000);
+	switches_sample(w, 0, 8000, stack);
+	switches_switch(w, 0, 8000, true, false);
+	switches_rest(w, 9100);
+	switches_finish(w, 10000);
+	uint64_t sum = 0;
+	vec_each(x, &s->list)
+		sum += x->weight;
+	assert_int_equal(sum, 1000); /* all of the last 1000, for which 100 stand */
+	switches_free(w);
+	samples_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -680,6 +702,7 @@ int main(void)
 		cmocka_unit_test(sampled_waits_stand_for_all_of_their_thread),
 		cmocka_unit_test(processes_that_it_started_are_none_of_its_own),
 		cmocka_unit_test(threads_that_end_soon_are_noticed),
+		cmocka_unit_test(a_wait_that_began_before_it_was_listened_counts_from_then),
 		cmocka_unit_test(who_gives_its_cpu_away_lacks_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
