@@ -170,7 +170,9 @@ static void grow(struct sampling *g)
 		return;
 	}
 	exam_log(g->exam, "sampling could not go on with larger copies: %s", err_text(err));
-	exam_cut(g->exam, "sampling ended after %s", fmt_duration_ns(clock_mono_ns() - g->exam->start_ns).s);
+	/* The end of the process is said by the window's loop, which is about to see it. */
+	if (err_kind(err) != ERR_NOT_FOUND)
+		exam_cut(g->exam, "sampling ended after %s", fmt_duration_ns(clock_mono_ns() - g->exam->start_ns).s);
 	err_free(err);
 }
 
