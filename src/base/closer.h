@@ -1,5 +1,5 @@
 #pragma once
-/* A process that closes descriptors, so that nobody waits for it.
+/* A child process that closes descriptors, so that this process does not wait until the kernel has closed them.
  *
  * To close the last descriptor of a perf event the kernel has to reach the thread that the event counts. Where that
  * thread switches often, or the machine is busy or virtual, this takes anything up to seconds for each. The closer gets

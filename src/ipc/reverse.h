@@ -12,8 +12,8 @@ struct reverse {
 	char *folder, *path;
 	int fd; /* poll for POLLIN */
 };
-/* Chooses a place that nobody else has. Nothing is made yet: who shall remove it whatever becomes of us can be told
- * before. */
+/* Chooses names for the folder and the socket, and makes nothing yet: a child process that removes them after our death
+ * can be started first. */
 struct err *reverse_choose(struct reverse *ret) MUST_USE;
 /* Makes the folder and listens. */
 struct err *reverse_listen(struct reverse *r) MUST_USE;
