@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/counters_export.h"
 #include "cli/counters_screen.h"
+#include "eventpipe/settle.h"
 #include "ipc/patient.h"
 #include <ctype.h>
 #include <errno.h>
@@ -393,7 +394,9 @@ static struct err *listen_to(struct counters_listening *l, struct counters_order
 					    .wildcard = has_release(&l->patient, FIRST_WITH_WILDCARD),
 					    .instead = runtime ? &instead : NULL,
 					    .interval_ms = o->interval_ms };
-	struct err *err = counters_open(l->patient.target.socket, &want, deadline_in_ms(OPEN_TIMEOUT_MS), &l->c);
+	struct err *err = settle_wait(l->patient.target.socket, NULL, l->signal_fd);
+	if (!err)
+		err = counters_open(l->patient.target.socket, &want, deadline_in_ms(OPEN_TIMEOUT_MS), &l->c);
 	if (!err) {
 		l->view = (struct counters_view){ .c = l->c, .title = title_of(&l->patient), .filter = "" };
 		if (o->form == FORM_SCREEN && !(l->screen = counters_screen_open(&l->view)))

@@ -307,6 +307,7 @@ static struct err *examine(const struct run_order *o, struct store *store, int s
 				     : patient_find(o->target, FIND_TIMEOUT_MS, &patient);
 	if (err)
 		return o->program ? launched_error(err, ret_exit) : err;
+	spec.launched = launch;
 	err = run_session(o, store, &spec, launch, signal_fd, ret_exit);
 	patient_fini(&patient);
 	if (!launch)

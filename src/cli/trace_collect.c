@@ -8,6 +8,7 @@
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/trace.h"
+#include "eventpipe/settle.h"
 #include "trace/collect.h"
 #include <errno.h>
 #include <poll.h>
@@ -304,6 +305,7 @@ static struct err *collect(struct collect_request *o, const struct patient *p, s
 	w.terminal = isatty(STDERR_FILENO) && !str_eq(term, "dumb");
 	struct collect_order order = {
 		.socket = p->target.socket,
+		.at_start = launch,
 		.config = &o->config,
 		.path = o->path,
 		.buffer_mb = o->buffer_mb,
@@ -312,6 +314,11 @@ static struct err *collect(struct collect_request *o, const struct patient *p, s
 		.ring_max_bytes = RING_BYTES_MAX,
 	};
 	CLEANUP(collector_freep) struct collector *collector = NULL;
+	if (!launch)
+		TRY(settle_wait(order.socket,
+				&(struct ipc_trace_config){ .providers = o->config.providers.v,
+							    .n_providers = o->config.providers.n },
+				signal_fd));
 	TRY(collector_open(&order, deadline_in_ms(OPEN_TIMEOUT_MS), &collector));
 	w.collector = collector;
 	w.start_ns = w.said_ns = clock_mono_ns();

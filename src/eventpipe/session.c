@@ -1,6 +1,7 @@
 #include "eventpipe/session.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "eventpipe/settle.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@ static struct err *open_session(const char *socket, const struct ipc_trace_confi
 	s->trace.fd = s->stop_fd = -1;
 	s->sink = *sink;
 	s->socket = mem_strdup(socket);
+	TRY(settle_wait(socket, config, -1));
 	TRY(ipc_trace_glance(socket, config, deadline, &s->trace, stop ? &s->stop_fd : NULL));
 	int flags = fcntl(s->trace.fd, F_GETFL);
 	if (flags < 0 || fcntl(s->trace.fd, F_SETFL, flags | O_NONBLOCK) < 0)

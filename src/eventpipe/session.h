@@ -2,7 +2,8 @@
 /* One EventPipe session: opened over ipc, its bytes fed to a nettrace reader (and to a tee, for recordings), stopped
  * while it is being drained. The target's side ends with our socket, whatever happens to us.
  *
- * Never blocks except in open (until the runtime answers). The caller polls the fd and calls pump. One thread. */
+ * Never blocks except in open: until the runtime answers, and until a program that has just started can bear it (settle.h; a caller that
+ * can be cancelled waits for that beforehand). The caller polls the fd and calls pump. One thread. */
 
 #include "ipc/ipc.h"
 #include "nettrace/nettrace.h"

@@ -6,6 +6,7 @@
 #include "eventpipe/clr.h"
 #include "eventpipe/stream_wake.h"
 #include "eventpipe/session.h"
+#include "eventpipe/settle.h"
 #include "exam/profiler.h"
 #include <errno.h>
 #include <poll.h>
@@ -83,17 +84,24 @@ static void on_bytes(void *user, const void *data, size_t len)
 
 static const struct nettrace_callbacks callbacks = { .header = on_header, .event = on_event };
 
-/* glance: it is stopped at once, too. */
-static struct err *live_open(struct live *l, bool glance)
+static struct ipc_trace_config live_config(const struct live *l)
 {
-	struct events_stream *s = l->stream;
-	struct ipc_trace_config config = {
+	const struct events_stream *s = l->stream;
+	return (struct ipc_trace_config){
 		.buffer_mb = s->buffer_mb ? s->buffer_mb : DEFAULT_BUFFER_MB,
 		.stacks = s->stacks,
 		.rundown = s->rundown,
 		.providers = s->providers,
 		.n_providers = s->n_providers,
+		.at_start = l->exam->launched && !l->exam->start_ns,
 	};
+}
+
+/* glance: it is stopped at once, too. */
+static struct err *live_open(struct live *l, bool glance)
+{
+	struct events_stream *s = l->stream;
+	struct ipc_trace_config config = live_config(l);
 	struct nettrace_options options = { .unordered = s->unordered };
 	struct eventpipe_sink sink = { .callbacks = callbacks, .bytes = on_bytes, .user = l };
 	if (l->exam->recording) {
@@ -425,7 +433,11 @@ static void loop_reopen(struct loop *loop)
 		struct live *l = &loop->live[i];
 		if (!due(l))
 			continue;
-		l->next_open_ns = 0;
+		struct ipc_trace_config config = live_config(l);
+		uint64_t left_ms = settle_left_ms(loop->exam->patient->target.socket, &config);
+		l->next_open_ns = left_ms ? clock_mono_ns() + left_ms * NS_PER_MS : 0;
+		if (left_ms)
+			continue;
 		l->closed_by_us = false;
 		struct err *err = live_open(l, l->stream->after);
 		/* A look at threads needs the time that a stop takes. */
@@ -456,9 +468,21 @@ static void loop_drop_silent(struct loop *loop)
 	}
 }
 
+/* Before the first stream is opened, since it would not be read meanwhile. */
+static struct err *loop_settle(struct loop *loop)
+{
+	const struct exam *exam = loop->exam;
+	for (size_t i = 0; i < loop->n; i++) {
+		struct ipc_trace_config config = live_config(&loop->live[i]);
+		TRY(settle_wait(exam->patient->target.socket, &config, exam->cancel_fd));
+	}
+	return NULL;
+}
+
 static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 {
 	struct exam *exam = loop->exam;
+	TRY(loop_settle(loop));
 	bool silent = false; /* a runtime that did not answer once is not asked again for what we can do without */
 	for (size_t i = 0; i < loop->n; i++) {
 		struct live *l = &loop->live[i];

@@ -25,6 +25,7 @@ struct exam {
 	struct recording *before; /* an earlier one to compare with, when replaying; or NULL */
 	const char *session;	  /* guid, or NULL */
 	int cancel_fd;		  /* readable once someone asks to stop; -1 without */
+	bool launched;		  /* the program was started for this exam and waits until on_listening is told */
 
 	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);

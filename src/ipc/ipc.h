@@ -32,6 +32,7 @@ struct ipc_trace_config {
 	uint64_t rundown; /* keywords of the rundown at the end, 0 = none; before .NET 9 any but 0 means all of it */
 	const struct ipc_provider *providers;
 	size_t n_providers;
+	bool at_start; /* the runtime was told to wait for us: none of the program's code has run */
 };
 
 struct ipc_trace {

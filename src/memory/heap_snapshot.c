@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "eventpipe/clr_heap.h"
 #include "eventpipe/session.h"
+#include "eventpipe/settle.h"
 #include "model/heapgraph.h"
 #include "exam/profiler.h"
 #include <errno.h>
@@ -536,6 +537,7 @@ static struct err *listen_once(struct exam *exam, uint32_t buffer_mb, struct tol
 	CLEANUP(eventpipe_freep) struct eventpipe_session *session = NULL;
 	struct deadline deadline = deadline_in_ms(OPEN_TIMEOUT_MS);
 	const char *socket = exam->patient->target.socket;
+	TRY(settle_wait(socket, &collect, exam->cancel_fd));
 	TRY(eventpipe_open(socket, &listen_to, &options, &sink, deadline, &session));
 	TRY(ipc_trace_ask(socket, &collect, deadline, &l.trigger.fd));
 	l.trigger.goes_last = exam_runtime_major(exam) < STOPS_IN_PEACE;

@@ -17,6 +17,7 @@ struct worker_spec {
 	const char *home, *profiler, *recording, *before, *core; /* into json */
 	enum way way;
 	bool keep_recording;
+	bool launched;
 	int target_id;
 	pid_t pid;
 	uint64_t start_ticks;

@@ -24,6 +24,7 @@ struct session_spec {
 	const struct params *params;
 	const struct patient *patient; /* NULL when a recording is analysed again */
 	enum way way;
+	bool launched;	       /* the patient waits at its start until the session listens */
 	bool keep_recording;   /* even when it is large */
 	const char *recording; /* its folder, instead of a patient */
 	const char *before;    /* folder of an earlier recording to compare that with; or NULL */

@@ -47,6 +47,7 @@ void spec_write(const struct session_spec *spec, const char *home, struct buf *o
 	jsonw_str(&w, "home", home);
 	jsonw_str(&w, "profiler", spec->profiler->id);
 	jsonw_str(&w, "way", way_name(spec->way));
+	jsonw_bool(&w, "launched", spec->launched);
 	jsonw_bool(&w, "keepRecording", spec->keep_recording);
 	jsonw_str(&w, "recording", spec->recording);
 	jsonw_str(&w, "before", spec->before);
@@ -79,6 +80,7 @@ struct err *spec_read(const char *text, size_t len, struct worker_spec *ret)
 	s.before = json_get_str(s.json, "before", NULL);
 	s.core = json_get_str(s.json, "core", NULL);
 	s.keep_recording = json_get_bool(s.json, "keepRecording", false);
+	s.launched = json_get_bool(s.json, "launched", false);
 	s.target_id = (int)json_get_int(target, "id", 0);
 	s.pid = (pid_t)json_get_int(target, "pid", 0);
 	s.start_ticks = (uint64_t)json_get_int(target, "startTicks", 0);

@@ -263,6 +263,7 @@ static struct err *open_live(struct worker *w)
 	keep_fact(w, "parameters", spec_parameters(w->profiler, w->params));
 	w->exam.patient = &w->patient;
 	w->exam.recording = w->recording;
+	w->exam.launched = w->spec.launched;
 	TRY(exam_choose_way(&w->exam, w->spec.way));
 	keep_fact(w, "way", json_string(way_name(w->exam.way)));
 	if (w->exam.way_reason)

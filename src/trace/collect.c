@@ -140,6 +140,7 @@ struct err *collector_open(const struct collect_order *order, struct deadline de
 		.rundown = order->rundown,
 		.providers = order->config->providers.v,
 		.n_providers = order->config->providers.n,
+		.at_start = order->at_start,
 	};
 	/* What strikes is judged in order of time; otherwise only the counts are looked at. */
 	struct nettrace_options options = { .unordered = !order->config->triggers.n, .no_stacks = true };

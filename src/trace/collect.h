@@ -9,6 +9,7 @@
 struct collect_order {
 	const char *socket;
 	const struct trace_config *config;
+	bool at_start;	  /* see struct ipc_trace_config */
 	const char *path; /* of the file; grows as PATH.partial */
 	uint32_t buffer_mb;
 	uint64_t rundown; /* keywords, 0 = none */

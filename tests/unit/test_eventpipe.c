@@ -6,10 +6,16 @@
 #include "eventpipe/clr.h"
 #include "eventpipe/stream_wake.h"
 #include "eventpipe/methods.h"
+#include "eventpipe/settle.h"
 #include "fake_runtime.h"
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 /* An event of the runtime with a payload built by the test. */
 struct made {
@@ -448,6 +454,54 @@ static void a_knock_is_given_once(void **state UNUSED)
 	stream_wake_free(NULL);
 }
 
+/* ---- not while a program starts ---- */
+
+static void made_ago(const char *path, time_t seconds)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_sec -= seconds;
+	assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){ now, now }, 0), 0);
+}
+
+static void managed_sources_wait_for_a_start(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/drdotnet-settle-XXXXXX";
+	CLOSE_FD int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	const struct ipc_provider own[] = { { .name = CLR_PROVIDER }, { .name = CLR_SAMPLE_PROVIDER } };
+	const struct ipc_provider mixed[] = { { .name = CLR_PROVIDER }, { .name = "System.Runtime" } };
+	struct ipc_trace_config of_runtime = { .providers = own, .n_providers = 2 };
+	struct ipc_trace_config of_both = { .providers = mixed, .n_providers = 2 };
+	struct ipc_trace_config at_start = { .providers = mixed, .n_providers = 2, .at_start = true };
+	made_ago(path, 1);
+	assert_true(settle_left_ms(path, &of_both) > 0 && settle_left_ms(path, &of_both) < SETTLE_MS);
+	assert_true(settle_left_ms(path, NULL) > 0);
+	assert_int_equal(settle_left_ms(path, &of_runtime), 0);
+	assert_int_equal(settle_left_ms(path, &at_start), 0);
+	made_ago(path, -3600); /* a clock that was set back: as long as for one that began now, and not longer */
+	assert_int_equal(settle_left_ms(path, &of_both), SETTLE_MS);
+	made_ago(path, SETTLE_MS / 1000 + 1);
+	assert_int_equal(settle_left_ms(path, &of_both), 0);
+	unlink(path);
+}
+
+static void waiting_for_a_start_can_be_cancelled(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/drdotnet-settle-XXXXXX";
+	CLOSE_FD int fd = mkstemp(path);
+	CLOSE_FD int cancel = eventfd(1, EFD_CLOEXEC);
+	assert_true(fd >= 0 && cancel >= 0);
+	struct err *err = settle_wait(path, NULL, cancel);
+	assert_int_equal(err_kind(err), ERR_CANCELLED);
+	err_free(err);
+	made_ago(path, 60);
+	assert_null(settle_wait(path, NULL, cancel));
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +518,8 @@ int main(void)
 		cmocka_unit_test(tables_describe_native_events),
 		cmocka_unit_test(allocations_decode),
 		cmocka_unit_test(a_knock_is_given_once),
+		cmocka_unit_test(managed_sources_wait_for_a_start),
+		cmocka_unit_test(waiting_for_a_start_can_be_cancelled),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
