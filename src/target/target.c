@@ -154,10 +154,15 @@ static uint64_t cpu_time(const struct target_look *l, pid_t pid, uint64_t ticks)
 	return ns ? ns : ticks * (1000000000 / l->ticks_per_second);
 }
 
-static void fill_times(struct target_look *l, const struct proc_stat *stat, struct target *t)
+static uint64_t uptime_ns(const struct target_look *l, const struct target *t)
 {
 	uint64_t start_ns = t->start_ticks * (1000000000 / l->ticks_per_second);
-	t->uptime_ns = l->boot_ns > start_ns ? l->boot_ns - start_ns : 0;
+	return l->boot_ns > start_ns ? l->boot_ns - start_ns : 0;
+}
+
+static void fill_times(struct target_look *l, const struct proc_stat *stat, struct target *t)
+{
+	t->uptime_ns = uptime_ns(l, t);
 	t->cpu_ns = cpu_time(l, t->pid, stat->cpu_ticks);
 	t->seen_ns = clock_mono_ns();
 	t->cpu_ratio = t->uptime_ns ? (double)t->cpu_ns / (double)t->uptime_ns : -1;
@@ -265,26 +270,41 @@ static char *temp_folder(const struct target *t, const char *tmpdir)
 	return resolve_below(root, path);
 }
 
-/* The one socket of that pid in the folder, whatever its start time; NULL when there are none or several. */
-static char *only_socket_of(const char *folder, pid_t ns_pid)
+/* A second is more than the clocks of files and of processes differ by. */
+static bool older_than(const char *path, uint64_t age_ns)
+{
+	struct stat st;
+	if (lstat(path, &st) < 0)
+		return true;
+	int64_t made_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return made_ns + (int64_t)age_ns + 1000000000 < clock_real_ns();
+}
+
+/* The one socket of its pid in the folder, whatever the start time in the name. Of several, those older than the process were left
+ * behind by others that had the same pid and were killed. NULL when none is left, or more than one. */
+static char *only_socket_of(const struct target_look *l, const char *folder, const struct target *t)
 {
 	DIR *dir = opendir(*folder ? folder : "/");
-	char *found = NULL;
-	size_t n = 0;
+	char *found[2] = { 0 }; /* of any age; not older than the process */
+	size_t n[2] = { 0 };
 	for (struct dirent *e; dir && (e = readdir(dir));) {
 		uint64_t pid, start;
-		if (!proc_socket_name(e->d_name, &pid, &start) || pid != (uint64_t)ns_pid)
+		if (!proc_socket_name(e->d_name, &pid, &start) || pid != (uint64_t)t->ns_pid)
 			continue;
-		if (!n++)
-			found = mem_printf("%s/%s", folder, e->d_name);
+		CLEANUP(mem_freep) char *path = mem_printf("%s/%s", folder, e->d_name);
+		bool younger = !older_than(path, uptime_ns(l, t));
+		for (size_t i = 0; i < (younger ? 2 : 1); i++)
+			if (!n[i]++)
+				found[i] = mem_strdup(path);
 	}
 	if (dir)
 		closedir(dir);
-	if (n != 1) {
-		mem_free(found);
-		return NULL;
-	}
-	return found;
+	size_t which = n[0] == 1 ? 0 : 1;
+	mem_free(found[!which]);
+	if (n[which] == 1)
+		return found[which];
+	mem_free(found[which]);
+	return NULL;
 }
 
 static bool is_socket(const char *path, struct file_id *ret)
@@ -315,7 +335,7 @@ static bool find_socket(struct target_look *l, int dir, const char *tmpdir, stru
 	bool found = is_socket(path, &id);
 	if (!found && other_time(l, dir)) {
 		mem_free(path);
-		path = only_socket_of(folder, t->ns_pid);
+		path = only_socket_of(l, folder, t);
 		found = path && is_socket(path, &id);
 	}
 	if (!found)

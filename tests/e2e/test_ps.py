@@ -312,6 +312,13 @@ class Hidden(unittest.TestCase):
         with Patient("healthy", fx=FX, prefix=prefix) as patient:
             row = self.assert_found(patient)
             self.addCleanup(Path(row["socket"]).unlink, missing_ok=True)
+            # One that an earlier process of this pid left behind is not taken for its own.
+            with socket.socket(socket.AF_UNIX) as other:
+                stale = f"/tmp/dotnet-diagnostic-{patient.pid}-1-socket"
+                other.bind(stale)
+                self.addCleanup(os.unlink, stale)
+                os.utime(stale, (0, 0))
+                self.assertEqual(self.assert_found(patient)["socket"], row["socket"])
             started = Path(f"/proc/{patient.pid}/stat").read_text().rpartition(")")[2].split()[19]
             self.assertNotIn(f"-{started}-", row["socket"])
 
