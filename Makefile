@@ -4,14 +4,14 @@
 #   make demo       start a sick .NET app, examine it, print the reports, leave nothing running
 #   make test       every test; ends with "N passed, N failed"
 #   make image      the container image drdotnet/web (needs Docker)
-#   make lint asan fuzz soak bench golden docs examples install clean
+#   make lint asan coverage matrix fuzz soak bench golden docs examples install clean
 
 BUILD ?= build
 PREFIX ?= /usr/local
 # No terminal, no questions.
 export DEBIAN_FRONTEND = noninteractive
 
-.PHONY: all setup configure demo test unit lint asan fuzz soak bench golden docs examples install install-desktop image clean patients
+.PHONY: all setup configure demo test unit lint asan coverage fuzz soak bench golden docs examples install install-desktop image clean patients
 all: configure
 	@ninja -C $(BUILD) drdotnet drdotnet-dachost libdrdotnet-agent.so --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
@@ -55,6 +55,15 @@ asan: patients
 		LSAN_OPTIONS=suppressions=$(abspath tests/leaks.supp):print_suppressions=0 \
 		DRDOTNET_PATIENTS=$(abspath $(BUILD))/patients \
 		tests/run --build build-asan
+
+# What the tests reach; a program that is killed leaves no counts, and counts that others' users may not write are lost.
+coverage: patients
+	@tools/setup build test coverage
+	@tools/configure build-coverage -Db_coverage=true
+	@ninja -C build-coverage --quiet
+	@find build-coverage -name '*.gcda' -delete
+	@DRDOTNET_PATIENTS=$(abspath $(BUILD))/patients tests/run --build build-coverage $(TEST_ARGS); code=$$?; \
+		tools/coverage build-coverage; exit $$code
 
 fuzz:
 	@tools/setup build lint
@@ -109,4 +118,4 @@ image: all
 	@deploy/image $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan build-fuzz build-clang
+	rm -rf $(BUILD) build-asan build-coverage build-fuzz build-clang
