@@ -3,7 +3,7 @@
 import unittest
 
 from drdotnet import Home, Report, examine, examine_exactly, side_by_side, wait_until
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient
 
 TABLE = "By type and place"
 SAMPLE_BYTES = 100 * 1024
@@ -26,7 +26,8 @@ class Truth(unittest.TestCase):
 
     @classmethod
     def examined(cls, fx):
-        with Patient("allocations", fx=fx, rate_mb=150) as patient:
+        # Of a budget of 256 KB the runtime counts an eighth too much: what is left of each thread's piece at a collection.
+        with Patient("allocations", fx=fx, rate_mb=150, env=ROOM_FOR_ANSWERS) as patient:
             return examine_exactly(cls.home, "allocations", patient,
                                    lambda truth: truth["allocations"]["bytes"] > 1.1e9)
 

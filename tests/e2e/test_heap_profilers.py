@@ -180,8 +180,8 @@ class Leaks(unittest.TestCase):
 
     def test_what_grows_and_how_fast(self):
         reports = []
-        for fx in FRAMEWORKS:
-            with self.subTest(fx), Patient("leak", fx=fx, initial=1000) as patient:
+        for fx, rate in zip(FRAMEWORKS, (200, 500, 1250)):  # so that they differ
+            with self.subTest(fx), Patient("leak", fx=fx, initial=1000, rate=rate) as patient:
                 before = patient.truth()["leak"]["holders"]
                 report = examine(self.home, "memory-leaks", patient.pid, 3)
                 after = patient.truth()["leak"]["holders"]
