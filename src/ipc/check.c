@@ -115,6 +115,9 @@ static bool close_for_socket(const struct patient *p, const struct rights *r, st
 		close_way(c, "its runtime listens, but the socket is no longer in its temporary folder",
 			  "restart it, and keep cleaners of /tmp away from dotnet-diagnostic-*");
 		return true;
+	case TARGET_SOCKET_STARTING:
+		close_way(c, "it began a moment ago and does not listen yet", "try again in a second");
+		return true;
 	case TARGET_SOCKET_HIDDEN:
 		close_for_rights(p, r, c);
 		return true;

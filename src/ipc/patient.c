@@ -73,6 +73,9 @@ static void remark_socket(struct patient *p)
 	case TARGET_SOCKET_MISSING:
 		remark(p, "its diagnostics socket is missing");
 		break;
+	case TARGET_SOCKET_STARTING:
+		remark(p, "it began a moment ago and does not listen yet");
+		break;
 	case TARGET_SOCKET_HIDDEN:
 		p->failure = ERR_DENIED;
 		remark_denied(p);

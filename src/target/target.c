@@ -22,6 +22,7 @@
 #define SHORT_TEXT 8192
 #define MAPS_MAX ((size_t)64 << 20)
 #define COMMAND_LINE_MAX 4096
+#define STARTING_NS 2000000000ull /* a runtime that listens at all does so before this age */
 /* The runtime's own threads are among the first it starts. */
 #define THREADS_LOOKED_AT 16
 /* Files of one temporary folder that we are ready to try. */
@@ -396,7 +397,7 @@ static enum program_runtime linked_runtime(int dir)
 
 /* Why there is none; TARGET_SOCKET_NONE when it is no .NET process. NativeAOT programs need not have a thread with a
  * telling name; all others have. */
-static enum target_socket explain_no_socket(struct target_look *l, int dir, bool off)
+static enum target_socket explain_no_socket(struct target_look *l, int dir, const struct target *t, bool off)
 {
 	struct runtime_threads threads = look_at_threads(l, dir);
 	enum program_runtime linked = linked_runtime(dir);
@@ -410,7 +411,9 @@ static enum target_socket explain_no_socket(struct target_look *l, int dir, bool
 	CLEANUP(mem_freep) char *coreclr = proc_mapped_file(maps, "libcoreclr.so");
 	if (!coreclr && linked != PROGRAM_RUNTIME_CORECLR)
 		return TARGET_SOCKET_NONE;
-	return off || !threads.listener ? TARGET_SOCKET_DISABLED : TARGET_SOCKET_MISSING;
+	if (!off && threads.listener)
+		return TARGET_SOCKET_MISSING;
+	return !off && uptime_ns(l, t) < STARTING_NS ? TARGET_SOCKET_STARTING : TARGET_SOCKET_DISABLED;
 }
 
 /* ---- the pass ---- */
@@ -446,7 +449,7 @@ static bool look_at(struct target_look *l, int dir, pid_t pid, bool any, struct 
 		if (value)
 			tmpdir = mem_strdup(value);
 		ret->socket_state =
-			find_socket(l, dir, tmpdir, ret) ? TARGET_SOCKET_PRESENT : explain_no_socket(l, dir, off);
+			find_socket(l, dir, tmpdir, ret) ? TARGET_SOCKET_PRESENT : explain_no_socket(l, dir, ret, off);
 	}
 	if (any || ret->socket_state != TARGET_SOCKET_NONE) {
 		fill_words(l, dir, &stat, ret);

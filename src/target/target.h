@@ -12,7 +12,8 @@ enum target_socket {
 	TARGET_SOCKET_PRESENT,
 	TARGET_SOCKET_DISABLED, /* the runtime was told not to listen (DOTNET_EnableDiagnostics=0) */
 	TARGET_SOCKET_AOT,	/* NativeAOT without EventPipe support */
-	TARGET_SOCKET_MISSING,	/* it should be there, and is not (deleted, other TMPDIR, not yet started) */
+	TARGET_SOCKET_MISSING,	/* it should be there, and is not (deleted, other TMPDIR) */
+	TARGET_SOCKET_STARTING, /* it began a moment ago and does not listen yet */
 	TARGET_SOCKET_HIDDEN,	/* we lack the right to look */
 	TARGET_SOCKET_NONE,	/* not a .NET process (only target_find_pid shows such) */
 };

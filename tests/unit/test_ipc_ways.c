@@ -72,6 +72,7 @@ static void test_judge_events(void **state)
 		{ TARGET_SOCKET_DISABLED, "switched off", "DOTNET_EnableDiagnostics=0" },
 		{ TARGET_SOCKET_AOT, "NativeAOT", "EventSourceSupport" },
 		{ TARGET_SOCKET_MISSING, "no longer", "restart" },
+		{ TARGET_SOCKET_STARTING, "a moment ago", "try again" },
 		{ TARGET_SOCKET_HIDDEN, "file system", "SYS_PTRACE" },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(sockets); i++) {
