@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/commands.h"
-#include "server/client.h"
+#include "http/client.h"
 #include "server/server.h"
 #include <stdio.h>
 #include <stdlib.h>

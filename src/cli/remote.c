@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "cli/launched.h"
 #include "cli/output.h"
-#include "server/client.h"
+#include "http/client.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

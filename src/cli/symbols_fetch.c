@@ -2,7 +2,7 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "server/client.h"
+#include "http/client.h"
 #include <errno.h>
 #include <string.h>
 

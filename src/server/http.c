@@ -3,7 +3,7 @@
 
 #include "server/internal.h"
 #include "server/auth.h"
-#include "server/tls.h"
+#include "http/tls.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include "base/buf.h"
 #include "base/json.h"
-#include "server/local.h"
+#include "http/local.h"
 #include "server/stream.h"
 
 struct server;

@@ -1,7 +1,7 @@
 /* Tells an address that a session has ended: its SessionInfo, by POST, from a thread of its own. */
 
 #include "server/internal.h"
-#include "server/client.h"
+#include "http/client.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "server/api.h"
 #include "server/auth.h"
-#include "server/local.h"
+#include "http/local.h"
 #include "server/token.h"
 #include "server/compare.h"
 #include "server/openapi.h"

@@ -1,4 +1,4 @@
-#include "server/local.h"
+#include "http/local.h"
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/str.h"

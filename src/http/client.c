@@ -1,8 +1,8 @@
-#include "server/client.h"
+#include "http/client.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "server/local.h"
-#include "server/tls.h"
+#include "http/local.h"
+#include "http/tls.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 struct client;
 enum client_way {
 	CLIENT_NETWORK,
-	CLIENT_LOCAL_FIRST, /* on a loopback address by the socket in our home (server/local.h), where there is one */
+	CLIENT_LOCAL_FIRST, /* on a loopback address by the socket in our home (http/local.h), where there is one */
 	CLIENT_LOCAL_ONLY,  /* ERR_NOT_FOUND where there is none */
 };
 struct client_order {
