@@ -52,7 +52,7 @@ static const char *path_of(const char *address)
 	return host + strcspn(host, "/?");
 }
 
-static struct err *ask(const struct fetch *f, const char *address, struct client **ret)
+static struct err *ask(const struct fetch *f, const char *address, struct http_client **ret)
 {
 	const char *path = path_of(address);
 	for (const char *p = path; *p; p++)
@@ -60,8 +60,8 @@ static struct err *ask(const struct fetch *f, const char *address, struct client
 			return err_new(ERR_BAD_DATA, "it sends us to an address that is none");
 	CLEANUP(mem_freep) char *site = mem_strndup(address, (size_t)(path - address));
 	CLEANUP(mem_freep) char *slashed = mem_printf("%s%s", *path == '/' ? "" : "/", path);
-	struct client_order order = { .url = site, .method = "GET", .path = slashed, .ca_file = f->ca_file };
-	return client_open(&order, deadline_in_ms(ANSWER_MS), ret);
+	struct http_order order = { .url = site, .method = "GET", .path = slashed, .ca_file = f->ca_file };
+	return http_open(&order, deadline_in_ms(ANSWER_MS), ret);
 }
 
 /* Where an answer sends us; never from a protected connection to an open one. */
@@ -83,30 +83,30 @@ static bool is_redirect(int status)
 }
 
 /* The answer behind all that send us on. */
-static struct err *open_address(const struct fetch *f, const char *url, const char *path, struct client **ret)
+static struct err *open_address(const struct fetch *f, const char *url, const char *path, struct http_client **ret)
 {
 	CLEANUP(mem_freep) char *address = mem_printf("%s/%s", url, path);
 	for (int hop = 0; address && hop < HOPS_MAX; hop++) {
-		CLEANUP(client_freep) struct client *c = NULL;
+		CLEANUP(http_freep) struct http_client *c = NULL;
 		char *next = NULL;
 		TRY(ask(f, address, &c));
-		if (!is_redirect(client_status(c))) {
+		if (!is_redirect(http_status(c))) {
 			*ret = STEAL(c);
 			return NULL;
 		}
-		TRY(follow(address, client_header(c, "Location"), &next));
+		TRY(follow(address, http_header(c, "Location"), &next));
 		mem_free(address);
 		address = next;
 	}
 	return err_new(ERR_BAD_DATA, "it sends us on and on");
 }
 
-static struct err *download(const struct fetch *f, struct client *c, int fd, uint64_t *ret_bytes)
+static struct err *download(const struct fetch *f, struct http_client *c, int fd, uint64_t *ret_bytes)
 {
 	CLEANUP(mem_freep) char *piece = mem_alloc(PIECE_BYTES);
 	*ret_bytes = 0;
 	for (size_t n = 1; n;) {
-		TRY(client_read(c, piece, PIECE_BYTES, deadline_in_ms(SILENCE_MS), f->cancel_fd, &n));
+		TRY(http_read(c, piece, PIECE_BYTES, deadline_in_ms(SILENCE_MS), f->cancel_fd, &n));
 		*ret_bytes += n;
 		if (*ret_bytes > FILE_BYTES_MAX)
 			return err_new(ERR_BAD_DATA, "it is larger than %s", fmt_bytes(FILE_BYTES_MAX).s);
@@ -122,7 +122,8 @@ static struct err *download(const struct fetch *f, struct client *c, int fd, uin
 
 /* ---- one file ---- */
 
-static struct err *keep(const struct fetch *f, const struct symbol_file *file, struct client *c, uint64_t *ret_bytes)
+static struct err *keep(const struct fetch *f, const struct symbol_file *file, struct http_client *c,
+			uint64_t *ret_bytes)
 {
 	CLEANUP(mem_freep) char *path = NULL;
 	CLOSE_FD int fd = -1;
@@ -139,7 +140,7 @@ static struct err *try_server(const struct fetch *f, struct fetch_server *s, con
 			      bool *ret_there, uint64_t *ret_bytes)
 {
 	CLEANUP(buf_free) struct buf path = { 0 };
-	CLEANUP(client_freep) struct client *c = NULL;
+	CLEANUP(http_freep) struct http_client *c = NULL;
 	*ret_there = false;
 	if (!s->debuginfod)
 		symbol_key(file, &path);
@@ -150,7 +151,7 @@ static struct err *try_server(const struct fetch *f, struct fetch_server *s, con
 		s->silent = mem_strdup(err_text(err));
 		return err;
 	}
-	int status = client_status(c);
+	int status = http_status(c);
 	if (status == 404 || status == 410)
 		return NULL;
 	if (status != 200)

@@ -6,13 +6,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-struct client;
-enum client_way {
-	CLIENT_NETWORK,
-	CLIENT_LOCAL_FIRST, /* on a loopback address by the socket in our home (http/local.h), where there is one */
-	CLIENT_LOCAL_ONLY,  /* ERR_NOT_FOUND where there is none */
+struct http_client;
+enum http_way {
+	HTTP_NETWORK,
+	HTTP_LOCAL_FIRST, /* on a loopback address by the socket in our home (http/local.h), where there is one */
+	HTTP_LOCAL_ONLY,  /* ERR_NOT_FOUND where there is none */
 };
-struct client_order {
+struct http_order {
 	const char *url; /* "http://host:9292", without or with a path that goes before `path` */
 	const char *method, *path;
 	const char *token; /* or NULL */
@@ -20,18 +20,18 @@ struct client_order {
 	const char *body;  /* or NULL */
 	size_t body_len;
 	const char *ca_file; /* NULL = the system's */
-	enum client_way way;
+	enum http_way way;
 };
 /* Sends it and reads the head of the response. ERR_TIMEOUT, ERR_IO when it cannot be reached. */
-struct err *client_open(const struct client_order *order, struct deadline deadline, struct client **ret) MUST_USE;
-void client_free(struct client *c);
-DEFINE_CLEANUP(client_free, struct client *)
+struct err *http_open(const struct http_order *order, struct deadline deadline, struct http_client **ret) MUST_USE;
+void http_free(struct http_client *c);
+DEFINE_CLEANUP(http_free, struct http_client *)
 
-int client_status(const struct client *c);
-const char *client_header(const struct client *c, const char *name); /* NULL without */
+int http_status(const struct http_client *c);
+const char *http_header(const struct http_client *c, const char *name); /* NULL without */
 /* Some of the body, at least a byte; 0 at its end. Waits until the deadline, or until wake_fd (-1 = none) is readable:
  * then ERR_CANCELLED, and it may be called again. */
-struct err *client_read(struct client *c, void *data, size_t max, struct deadline deadline, int wake_fd, size_t *ret)
+struct err *http_read(struct http_client *c, void *data, size_t max, struct deadline deadline, int wake_fd, size_t *ret)
 	MUST_USE;
 /* All of it, at most max bytes. */
-struct err *client_read_all(struct client *c, size_t max, struct deadline deadline, struct buf *out) MUST_USE;
+struct err *http_read_all(struct http_client *c, size_t max, struct deadline deadline, struct buf *out) MUST_USE;

@@ -59,15 +59,15 @@ static struct err *deliver(const struct delivery *d)
 	const char *rest = strstr(d->url, "://") + 3, *path = rest + strcspn(rest, "/?#");
 	CLEANUP(mem_freep) char *base = mem_strndup(d->url, (size_t)(path - d->url));
 	CLEANUP(mem_freep) char *where = mem_printf("%s%.*s", *path == '/' ? "" : "/", (int)strcspn(path, "#"), path);
-	struct client_order order = { .url = base,
-				      .method = "POST",
-				      .path = where,
-				      .type = "application/json",
-				      .body = d->body,
-				      .body_len = strlen(d->body) };
-	CLEANUP(client_freep) struct client *client = NULL;
-	TRY(client_open(&order, deadline_in_ms(DELIVERY_MS), &client));
-	int status = client_status(client);
+	struct http_order order = { .url = base,
+				    .method = "POST",
+				    .path = where,
+				    .type = "application/json",
+				    .body = d->body,
+				    .body_len = strlen(d->body) };
+	CLEANUP(http_freep) struct http_client *client = NULL;
+	TRY(http_open(&order, deadline_in_ms(DELIVERY_MS), &client));
+	int status = http_status(client);
 	return status >= 200 && status < 300 ? NULL : err_new(ERR_IO, "it answered %d", status);
 }
 

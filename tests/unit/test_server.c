@@ -389,7 +389,7 @@ static struct auth *make_auth(bool loopback, bool off, const char *token)
 
 struct ask {
 	const char *method, *path, *host, *origin, *bearer, *cookie, *site, *mode;
-	enum local_peer peer;
+	enum http_local_peer peer;
 };
 
 /* The status, 0 when it may pass. */
@@ -455,7 +455,7 @@ static void loopback_needs_a_token_and_a_name_of_ours(void **state UNUSED)
 static void the_socket_in_the_home_needs_no_token(void **state UNUSED)
 {
 	struct auth *a = make_auth(true, false, NULL);
-	struct ask start = { .method = "POST", .path = "/api/sessions", .host = "any", .peer = LOCAL_TRUSTED };
+	struct ask start = { .method = "POST", .path = "/api/sessions", .host = "any", .peer = HTTP_LOCAL_TRUSTED };
 	assert_int_equal(check(a, start), 0);
 	/* A token narrows what one may do also here; and no page of another site gets in this way. */
 	start.bearer = "Bearer " READ_TOKEN;
@@ -464,7 +464,7 @@ static void the_socket_in_the_home_needs_no_token(void **state UNUSED)
 	start.origin = "http://evil.example.com";
 	assert_int_equal(check(a, start), 403);
 	start.origin = NULL;
-	start.peer = LOCAL_STRANGER;
+	start.peer = HTTP_LOCAL_STRANGER;
 	assert_int_equal(check(a, start), 401);
 	auth_free(a);
 }
@@ -474,13 +474,13 @@ static void the_kernel_says_who_connects(void **state UNUSED)
 	int pair[2];
 	uid_t uid = 12345;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	assert_int_equal(local_peer(pair[0], &uid), LOCAL_TRUSTED);
+	assert_int_equal(http_local_peer(pair[0], &uid), HTTP_LOCAL_TRUSTED);
 	assert_int_equal(uid, geteuid());
 	close(pair[0]);
 	close(pair[1]);
 	int tcp = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(local_peer(tcp, &uid), LOCAL_NONE);
-	assert_int_equal(local_peer(-1, &uid), LOCAL_NONE);
+	assert_int_equal(http_local_peer(tcp, &uid), HTTP_LOCAL_NONE);
+	assert_int_equal(http_local_peer(-1, &uid), HTTP_LOCAL_NONE);
 	close(tcp);
 }
 
@@ -495,23 +495,23 @@ static void one_server_has_the_socket_of_a_port(void **state UNUSED)
 	CLEANUP(mem_freep) char *path = mem_printf("%s/9292.sock", home);
 	assert_ok(dir_make(home, 0700));
 	setenv("DRDOTNET_HOME", home, 1);
-	assert_err(local_connect(9292, deadline_in_ms(1000), &client), ERR_NOT_FOUND);
-	assert_ok(local_listen(home, 9292, &first));
+	assert_err(http_local_connect(9292, deadline_in_ms(1000), &client), ERR_NOT_FOUND);
+	assert_ok(http_local_listen(home, 9292, &first));
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode, S_IFSOCK | 0600);
-	assert_err(local_listen(home, 9292, &second), ERR_BUSY);
-	assert_ok(local_connect(9292, deadline_in_ms(1000), &client));
+	assert_err(http_local_listen(home, 9292, &second), ERR_BUSY);
+	assert_ok(http_local_connect(9292, deadline_in_ms(1000), &client));
 	close(client);
 	/* It dies, and its name stays. */
 	close(first);
-	assert_err(local_connect(9292, deadline_in_ms(1000), &client), ERR_NOT_FOUND);
-	assert_ok(local_listen(home, 9292, &second));
-	local_remove(home, 9292);
+	assert_err(http_local_connect(9292, deadline_in_ms(1000), &client), ERR_NOT_FOUND);
+	assert_ok(http_local_listen(home, 9292, &second));
+	http_local_remove(home, 9292);
 	assert_int_equal(stat(path, &st), -1);
 	close(second);
 	/* What is no socket is nobody's to remove. */
 	assert_ok(file_put(path, "x", 1, 0600));
-	assert_err(local_listen(home, 9292, &first), ERR_DENIED);
+	assert_err(http_local_listen(home, 9292, &first), ERR_DENIED);
 	assert_int_equal(stat(path, &st), 0);
 	unsetenv("DRDOTNET_HOME");
 	assert_ok(dir_remove(dir));
