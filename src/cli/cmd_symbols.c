@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "cli/launched.h"
 #include "cli/progress.h"
-#include "cli/symbols_fetch.h"
-#include "cli/symbols_missing.h"
+#include "dac/missing.h"
+#include "symbols/fetch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/symbols_fetch.h"
+#include "symbols/fetch.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"

@@ -1,4 +1,4 @@
-#include "cli/symbols_missing.h"
+#include "dac/missing.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "dac/dac.h"
