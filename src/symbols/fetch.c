@@ -13,7 +13,7 @@
 #define FILE_BYTES_MAX ((uint64_t)4 << 30)
 #define SERVERS_MAX 16
 
-struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod)
+struct err *symbol_fetch_add_servers(struct symbol_fetch *f, const char *text, bool debuginfod)
 {
 	for (const char *p = text; *p;) {
 		size_t len = strcspn(p, " ,;\t\n");
@@ -26,7 +26,7 @@ struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod
 					       url);
 			for (size_t n = strlen(url); url[n - 1] == '/'; n--)
 				url[n - 1] = '\0';
-			vec_push(&f->servers, ((struct fetch_server){ .url = STEAL(url), .debuginfod = debuginfod }));
+			vec_push(&f->servers, ((struct symbol_server){ .url = STEAL(url), .debuginfod = debuginfod }));
 		}
 		p += len;
 		p += strspn(p, " ,;\t\n");
@@ -34,7 +34,7 @@ struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod
 	return NULL;
 }
 
-void fetch_fini(struct fetch *f)
+void symbol_fetch_fini(struct symbol_fetch *f)
 {
 	vec_each(s, &f->servers) {
 		mem_free(s->url);
@@ -52,7 +52,7 @@ static const char *path_of(const char *address)
 	return host + strcspn(host, "/?");
 }
 
-static struct err *ask(const struct fetch *f, const char *address, struct http_client **ret)
+static struct err *ask(const struct symbol_fetch *f, const char *address, struct http_client **ret)
 {
 	const char *path = path_of(address);
 	for (const char *p = path; *p; p++)
@@ -83,7 +83,8 @@ static bool is_redirect(int status)
 }
 
 /* The answer behind all that send us on. */
-static struct err *open_address(const struct fetch *f, const char *url, const char *path, struct http_client **ret)
+static struct err *open_address(const struct symbol_fetch *f, const char *url, const char *path,
+				struct http_client **ret)
 {
 	CLEANUP(mem_freep) char *address = mem_printf("%s/%s", url, path);
 	for (int hop = 0; address && hop < HOPS_MAX; hop++) {
@@ -101,7 +102,7 @@ static struct err *open_address(const struct fetch *f, const char *url, const ch
 	return err_new(ERR_BAD_DATA, "it sends us on and on");
 }
 
-static struct err *download(const struct fetch *f, struct http_client *c, int fd, uint64_t *ret_bytes)
+static struct err *download(const struct symbol_fetch *f, struct http_client *c, int fd, uint64_t *ret_bytes)
 {
 	CLEANUP(mem_freep) char *piece = mem_alloc(PIECE_BYTES);
 	*ret_bytes = 0;
@@ -122,7 +123,7 @@ static struct err *download(const struct fetch *f, struct http_client *c, int fd
 
 /* ---- one file ---- */
 
-static struct err *keep(const struct fetch *f, const struct symbol_file *file, struct http_client *c,
+static struct err *keep(const struct symbol_fetch *f, const struct symbol_file *file, struct http_client *c,
 			uint64_t *ret_bytes)
 {
 	CLEANUP(mem_freep) char *path = NULL;
@@ -136,7 +137,7 @@ static struct err *keep(const struct fetch *f, const struct symbol_file *file, s
 }
 
 /* *ret_there: false when this server does not have it. */
-static struct err *try_server(const struct fetch *f, struct fetch_server *s, const struct symbol_file *file,
+static struct err *try_server(const struct symbol_fetch *f, struct symbol_server *s, const struct symbol_file *file,
 			      bool *ret_there, uint64_t *ret_bytes)
 {
 	CLEANUP(buf_free) struct buf path = { 0 };
@@ -162,27 +163,29 @@ static struct err *try_server(const struct fetch *f, struct fetch_server *s, con
 	return NULL;
 }
 
-struct err *fetch_file(struct fetch *f, const struct symbol_file *file, struct fetched *ret)
+struct err *symbol_fetch_file(struct symbol_fetch *f, const struct symbol_file *file, struct symbol_fetched *ret)
 {
-	*ret = (struct fetched){ .end = FETCH_NOT_THERE };
+	*ret = (struct symbol_fetched){ .end = SYMBOL_FETCH_NOT_THERE };
 	vec_each(s, &f->servers) {
 		bool there = false;
 		if (s->silent) {
-			ret->end = FETCH_FAILED;
+			ret->end = SYMBOL_FETCH_FAILED;
 			continue;
 		}
 		struct err *err = try_server(f, s, file, &there, &ret->bytes);
 		if (err && err_kind(err) == ERR_CANCELLED)
 			return err;
 		if (err) {
-			ret->end = FETCH_FAILED;
+			ret->end = SYMBOL_FETCH_FAILED;
 			mem_free(ret->why);
 			ret->why = mem_strdup(err_text(err));
 			err_free(err);
 		}
 		if (there) {
 			mem_free(ret->why);
-			*ret = (struct fetched){ .end = FETCH_DONE, .server = s->url, .bytes = ret->bytes };
+			*ret = (struct symbol_fetched){ .end = SYMBOL_FETCH_DONE,
+							.server = s->url,
+							.bytes = ret->bytes };
 			return NULL;
 		}
 	}
