@@ -38,6 +38,9 @@ struct profiler {
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
 	const char *cost;	 /* for the target, in a few words: "no stop; well under 1 % of its CPU" */
+	/* The name under which clients of the Dr-Dotnet contract look for the report, beside our own; its ending says in
+	 * which format: "summary.md". NULL = none. */
+	const char *contract_file;
 	const struct param *params;
 	size_t n_params;
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */

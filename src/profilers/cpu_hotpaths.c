@@ -642,6 +642,7 @@ const struct profiler profiler_cpu_hotpaths = {
 		"hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
 		"that wait are never counted.",
 	.cost = "no stop; about 10 µs of its CPU a sample, well under 1 % at the default rate",
+	.contract_file = "cpu_hotpaths.html",
 	.params =
 		(const struct param[]){
 			{ .key = "duration_seconds",

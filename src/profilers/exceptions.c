@@ -735,6 +735,7 @@ const struct profiler profiler_exceptions = {
 		"Counts every exception that is thrown, handled or not: by type and by the method that throws it, "
 		"with a message, the stack and the rate over time.",
 	.cost = "no stop; stacks only in short bursts when the rate is high",
+	.contract_file = "summary.md",
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("10"),
