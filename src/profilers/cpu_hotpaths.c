@@ -636,6 +636,7 @@ const struct profiler profiler_cpu_hotpaths = {
 	.id = "cpu-hotpaths",
 	.uuid = "805A308B-061C-47F3-9B30-A485B2056E71",
 	.name = "CPU hotpaths",
+	.chapter = CHAPTER_CPU,
 	.symptom = "the CPU is high, or a request is slow and something computes",
 	.description =
 		"Samples what the processor works on, with whole stacks through managed, native and kernel code: the "

@@ -393,6 +393,7 @@ const struct profiler profiler_heap_stats = {
 	.id = "heap-stats",
 	.uuid = "ae9f229f-19d4-4e8e-a79b-f13abf957b1e",
 	.name = "Heap statistics",
+	.chapter = CHAPTER_MEMORY,
 	.symptom = "memory is high: what is on the heap, and is it the heap at all?",
 	.description = "Counts every object of the managed heap by type, with what each type keeps alive, by "
 		       "generation and GC "

@@ -346,6 +346,7 @@ const struct profiler profiler_thread_pool = {
 	.id = "thread-pool",
 	.uuid = "9BB20A54-E1FB-4F35-A4CC-134FCD6CA7E0",
 	.name = "Thread pool",
+	.chapter = CHAPTER_THREADS,
 	.symptom = "requests are slow or time out though the CPU is idle; the thread count creeps up",
 	.description =
 		"Measures how long work waits in the thread pool's queue, says whether the pool starves, how many "

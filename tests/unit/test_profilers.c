@@ -16,7 +16,7 @@ static void every_profiler_is_complete(void **state UNUSED)
 		const struct profiler *p = all[i];
 		const struct profiler *found = NULL;
 		assert_false(str_empty(p->symptom) || str_empty(p->description) || str_empty(p->name) ||
-			     str_empty(p->cost));
+			     str_empty(p->cost) || str_empty(p->chapter));
 		assert_int_equal(strlen(p->uuid), 36);
 		assert_true(p->ways[0] != WAY_AUTO && p->run && p->analyse);
 		assert_ok(profiler_find(p->uuid, &found));
