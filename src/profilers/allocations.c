@@ -147,7 +147,7 @@ static struct err *run(struct exam *exam)
 	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	a->exam = exam;
-	a->stacks = stacks_new();
+	a->stacks = stacks_new(exam->whose);
 	a->methods = methods_new();
 	a->bin_ns = window_ms * 1000000 / ALLOC_BINS;
 	a->ticks = exam_runtime_major(exam) < 10;

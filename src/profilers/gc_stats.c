@@ -60,7 +60,7 @@ static struct err *run(struct exam *exam)
 	};
 	struct gc_stats *s = exam->state = mem_zalloc(sizeof(*s));
 	gc_log_init(&s->log);
-	s->stacks = stacks_new();
+	s->stacks = stacks_new(exam->whose);
 	s->methods = methods_new();
 	s->one_stream = exam_runtime_major(exam) < 10;
 	s->streams[GC_STATS_LOG] = (struct events_stream){

@@ -146,7 +146,7 @@ static void say_own(const struct heapgraph *g, const struct type_sums *sums, con
 	const struct type_sum *most = NULL;
 	CLEANUP(buf_free) struct buf name = { 0 };
 	vec_each(s, sums)
-		if (s->objects >= OWN_MANY && heap_type_is_own(g, s->type) && !heap_type_is_closure(g, s->type) &&
+		if (s->objects >= OWN_MANY && g->types.v[s->type].own && !heap_type_is_closure(g, s->type) &&
 		    (!most || s->retained > most->retained))
 			most = s;
 	if (!most || most == &sums->v[0] || part(most->retained, t->bytes) < OWN_SHARE)

@@ -357,7 +357,7 @@ static struct err *run(struct exam *exam)
 	struct loader *l = exam->state = mem_zalloc(sizeof(*l));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	l->exam = exam;
-	l->stacks = stacks_new();
+	l->stacks = stacks_new(exam->whose);
 	l->methods = methods_new();
 	describe_streams(l);
 	if (!exam->replay)

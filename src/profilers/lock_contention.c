@@ -211,7 +211,7 @@ static struct err *run(struct exam *exam)
 	struct locks *l = exam->state = mem_zalloc(sizeof(*l));
 	const char *version = exam->patient->info.runtime_version;
 	l->lengths = dist_new(WAITS_MAX / 10);
-	l->stacks = stacks_new();
+	l->stacks = stacks_new(exam->whose);
 	l->methods = methods_new();
 	l->old = !version || strtoul(version, NULL, 10) < 9;
 	l->streams[LOCKS_COUNTS] = (struct events_stream){

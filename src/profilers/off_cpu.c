@@ -251,7 +251,7 @@ static const char *telling_call(const struct off_cpu_view *v, const struct off_c
 		return NULL;
 	const char *name = frame_name(v, p->called);
 	bool ordinary = str_starts(name, "System.Threading.Monitor.") || str_starts(name, "System.Threading.Lock.") ||
-			(!str_starts(name, "System.") && !method_is_library(name));
+			(!str_starts(name, "System.") && !method_is_library(v->off->samples->whose, name));
 	return ordinary ? NULL : short_call(name);
 }
 

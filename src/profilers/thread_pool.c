@@ -317,7 +317,7 @@ static struct err *run(struct exam *exam)
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000, cpu_before = 0, cpu_after = 0;
 	p->exam = exam;
 	p->waits = dist_new(WAITS_MAX);
-	p->stacks = stacks_new();
+	p->stacks = stacks_new(exam->whose);
 	p->methods = methods_new();
 	p->longest.highest = true;
 	p->old = !version || strtoul(version, NULL, 10) < 9;

@@ -22,7 +22,7 @@ static void hit_line(struct sampling *g, const struct record *r)
 	const struct unwound *u = &g->unwound;
 	uint64_t address = u->n && r->has_regs ? u->ips[0] : 0;
 	const struct method *m = address ? methods_find(g->methods, address) : NULL;
-	if (m && method_kind(m->space) == FRAME_CODE)
+	if (m && method_kind(g->exam->whose, m->space) == FRAME_CODE)
 		sample_lines_hit(g->lines, m, address, sampling_method_frame(g, m), r->period);
 }
 
@@ -308,6 +308,7 @@ static struct sampling *sampling_new(struct exam *exam, const struct sampling_op
 	facts->cpu_ns = UINT64_MAX;
 	facts->named = exam->patient->answered && exam->patient->target.socket;
 	g->samples = samples_new();
+	g->samples->whose = exam->whose;
 	g->samples->lock_frames = exam_runtime_major(exam) >= 10;
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
@@ -316,7 +317,7 @@ static struct sampling *sampling_new(struct exam *exam, const struct sampling_op
 	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, sampling_find_method, g);
-	g->lines = options->lines ? sample_lines_new() : NULL;
+	g->lines = options->lines ? sample_lines_new(exam->whose) : NULL;
 	g->switches = options->kind == SAMPLER_SWITCHES ? switches_new(g->samples, 0) : NULL;
 	return g;
 }
@@ -395,6 +396,7 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 	if (exam->replay) {
 		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
 		TRY(recorded_samples(exam->recording, ret, ret_facts));
+		(*ret)->whose = exam->whose;
 		if (options->lines)
 			sample_lines_load(exam, *ret, options->lines);
 		return NULL;

@@ -19,6 +19,7 @@ static struct heapgraph *built(void)
 	build_graph(&b, 6, 1, edges, ARRAY_SIZE(edges));
 	struct cursor in = cursor_make(b.data, b.len);
 	assert_ok(heapgraph_read(&in, &g));
+	heap_mark_own(g, NULL);
 	heapgraph_dominate(g);
 	buf_free(&b);
 	return g;
