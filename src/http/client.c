@@ -47,6 +47,18 @@ void http_free(struct http_client *c)
 
 /* ---- where ---- */
 
+bool http_is_address(const char *text)
+{
+	return str_starts(text, "http://") || str_starts(text, "https://");
+}
+
+void http_split(const char *address, char **ret_site, char **ret_path)
+{
+	const char *host = address + (str_starts(address, "https://") ? 8 : 7), *rest = host + strcspn(host, "/?#");
+	*ret_site = mem_strndup(address, (size_t)(rest - address));
+	*ret_path = mem_printf("%s%.*s", *rest == '/' ? "" : "/", (int)strcspn(rest, "#"), rest);
+}
+
 struct http_place {
 	bool tls, usual_port;
 	char host[256], port[8]; /* names of hosts are shorter */
@@ -61,7 +73,7 @@ static void place_fini(struct http_place *p)
 static struct err *read_url(const char *url, struct http_place *p)
 {
 	p->tls = str_starts(url, "https://");
-	if (!p->tls && !str_starts(url, "http://"))
+	if (!http_is_address(url))
 		return err_new(ERR_USAGE, "'%s' is no address such as http://host:9292", url);
 	const char *host = url + (p->tls ? 8 : 7);
 	size_t all = strcspn(host, "/?#"), len = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");

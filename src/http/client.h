@@ -6,6 +6,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+/* Does it begin as an address does: "http://", "https://"? */
+bool http_is_address(const char *text);
+/* An address in two: "https://host:9292", and the rest from its "/" on without a fragment. The caller frees both. */
+void http_split(const char *address, char **ret_site, char **ret_path);
+
 struct http_client;
 enum http_way {
 	HTTP_NETWORK,

@@ -47,21 +47,18 @@ void webhooks_free(struct webhooks *w)
 
 struct err *server_check_webhook(const char *url)
 {
-	if ((!str_starts(url, "http://") && !str_starts(url, "https://")) || strpbrk(url, " \t\r\n") ||
-	    strlen(url) > 2000)
+	if (!http_is_address(url) || strpbrk(url, " \t\r\n") || strlen(url) > 2000)
 		return err_new(ERR_USAGE, "a webhook is an http:// or https:// address, not '%s'", url);
 	return NULL;
 }
 
-/* "http://host/path?query" as the client wants it: the server, and what stands behind it. */
 static struct err *deliver(const struct delivery *d)
 {
-	const char *rest = strstr(d->url, "://") + 3, *path = rest + strcspn(rest, "/?#");
-	CLEANUP(mem_freep) char *base = mem_strndup(d->url, (size_t)(path - d->url));
-	CLEANUP(mem_freep) char *where = mem_printf("%s%.*s", *path == '/' ? "" : "/", (int)strcspn(path, "#"), path);
-	struct http_order order = { .url = base,
+	CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+	http_split(d->url, &site, &path);
+	struct http_order order = { .url = site,
 				    .method = "POST",
-				    .path = where,
+				    .path = path,
 				    .type = "application/json",
 				    .body = d->body,
 				    .body_len = strlen(d->body) };

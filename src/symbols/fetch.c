@@ -21,7 +21,7 @@ struct err *symbol_fetch_add_servers(struct symbol_fetch *f, const char *text, b
 			return err_new(ERR_USAGE, "more than %d symbol servers", SERVERS_MAX);
 		if (len) {
 			CLEANUP(mem_freep) char *url = mem_strndup(p, len);
-			if (!str_starts(url, "http://") && !str_starts(url, "https://"))
+			if (!http_is_address(url))
 				return err_new(ERR_USAGE, "'%s' is no address such as https://symbols.example.com",
 					       url);
 			for (size_t n = strlen(url); url[n - 1] == '/'; n--)
@@ -45,35 +45,28 @@ void symbol_fetch_fini(struct symbol_fetch *f)
 
 /* ---- one address ---- */
 
-/* Where "/path?query" of "https://host/path?query" begins. */
-static const char *path_of(const char *address)
-{
-	const char *host = address + (str_starts(address, "https://") ? 8 : 7);
-	return host + strcspn(host, "/?");
-}
-
 static struct err *ask(const struct symbol_fetch *f, const char *address, struct http_client **ret)
 {
-	const char *path = path_of(address);
+	CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+	http_split(address, &site, &path);
 	for (const char *p = path; *p; p++)
 		if (*p <= ' ' || *p >= 127)
 			return err_new(ERR_BAD_DATA, "it sends us to an address that is none");
-	CLEANUP(mem_freep) char *site = mem_strndup(address, (size_t)(path - address));
-	CLEANUP(mem_freep) char *slashed = mem_printf("%s%s", *path == '/' ? "" : "/", path);
-	struct http_order order = { .url = site, .method = "GET", .path = slashed, .ca_file = f->ca_file };
+	struct http_order order = { .url = site, .method = "GET", .path = path, .ca_file = f->ca_file };
 	return http_open(&order, deadline_in_ms(ANSWER_MS), ret);
 }
 
 /* Where an answer sends us; never from a protected connection to an open one. */
 static struct err *follow(const char *address, const char *location, char **ret)
 {
-	bool whole = location && (str_starts(location, "https://") || str_starts(location, "http://"));
+	bool whole = location && http_is_address(location);
 	if (!location || (!whole && location[0] != '/'))
 		return err_new(ERR_BAD_DATA, "it sends us to an address that is none");
 	if (whole && str_starts(address, "https://") && !str_starts(location, "https://"))
 		return err_new(ERR_DENIED, "it sends us from https to http");
-	*ret = whole ? mem_strdup(location)
-		     : mem_printf("%.*s%s", (int)(path_of(address) - address), address, location);
+	CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+	http_split(address, &site, &path);
+	*ret = whole ? mem_strdup(location) : mem_printf("%s%s", site, location);
 	return NULL;
 }
 

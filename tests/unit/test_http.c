@@ -228,6 +228,26 @@ static void what_is_no_address_is_said(void **state UNUSED)
 	}
 }
 
+static void addresses_are_taken_apart(void **state UNUSED)
+{
+	static const char *const cases[][3] = {
+		{ "http://host", "http://host", "/" },
+		{ "https://host:9292/a/b?c=/d", "https://host:9292", "/a/b?c=/d" },
+		{ "http://host?x", "http://host", "/?x" },
+		{ "http://[::1]:80/a#b?c", "http://[::1]:80", "/a" },
+		{ "https://host#top", "https://host", "/" },
+		{ "http://", "http://", "/" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+		assert_true(http_is_address(cases[i][0]));
+		http_split(cases[i][0], &site, &path);
+		assert_string_equal(site, cases[i][1]);
+		assert_string_equal(path, cases[i][2]);
+	}
+	assert_false(http_is_address("ftp://host") || http_is_address("http:/host") || http_is_address(""));
+}
+
 /* ---- waiting ---- */
 
 static void reading_can_be_interrupted_and_goes_on(void **state UNUSED)
@@ -364,6 +384,7 @@ int main(void)
 		cmocka_unit_test(headers_are_found_in_any_case),
 		cmocka_unit_test(a_request_is_what_was_ordered),
 		cmocka_unit_test(what_is_no_address_is_said),
+		cmocka_unit_test(addresses_are_taken_apart),
 		cmocka_unit_test(reading_can_be_interrupted_and_goes_on),
 		cmocka_unit_test(who_does_not_answer_is_not_waited_for),
 		cmocka_unit_test(the_home_is_asked_first_or_alone),
