@@ -138,7 +138,7 @@ static struct err *collect_from(const struct cpu_order *o, struct patient *patie
 		exam_fini(&exam);
 		return err;
 	}
-	own_code_learn(patient);
+	exam.whose = own_code_of_process(patient);
 	err = sample(o, &exam, &samples, &facts);
 	if (err) {
 		rmdir(dir);

@@ -10,6 +10,7 @@
 #include "cli/launched.h"
 #include "cli/prompt.h"
 #include "dump/dump.h"
+#include "eventpipe/whose.h"
 #include "exam/own_code.h"
 #include "store/store.h"
 #include <errno.h>
@@ -64,6 +65,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
 	CLEANUP(patient_fini) struct patient p = { 0 };
+	CLEANUP(whose_names_freep) struct whose_names *whose = NULL;
 	CLEANUP(inspect_closep) struct inspect *in = NULL;
 	struct image_limits limits = { 0 };
 	struct image_exam look = { 0 };
@@ -72,13 +74,14 @@ static struct err *run(const struct args *args, int *ret_exit)
 		      limits.max_pause_ms > MAX_PAUSE_LIMIT_MS))
 		return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", pause);
 	TRY(patient_look(args->words[0], FIND_TIMEOUT_MS, &p));
-	own_code_learn(&p);
+	whose = own_code_of_process(&p);
 	if (p.answered)
 		limits.cookie = p.info.cookie;
 	if (args_has(args, "--command"))
 		TRY_WRAP(image_exam_of_patient(&p, &limits, &look), "%s (%d)", patient_name(&p), p.target.id);
 	else
 		TRY_WRAP(take_to_disk(&p, &limits, &look), "%s (%d)", patient_name(&p), p.target.id);
+	look.whose = whose;
 	CLEANUP(mem_freep) char *source = mem_printf("%s (%d)", patient_name(&p), p.target.id);
 	TRY(inspect_open(&look, source, &in));
 	return inspect_ask(args, in);

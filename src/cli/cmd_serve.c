@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/commands.h"
-#include "server/client.h"
+#include "http/client.h"
 #include "server/server.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,16 +95,16 @@ static struct err *print_link(const char *listen)
 {
 	const char *colon = strrchr(listen, ':');
 	CLEANUP(mem_freep) char *url = mem_printf("http://localhost%s", colon ? colon : "");
-	CLEANUP(client_freep) struct client *client = NULL;
+	CLEANUP(http_freep) struct http_client *client = NULL;
 	CLEANUP(buf_free) struct buf text = { 0 };
 	CLEANUP(json_decrefp) json_t *answer = NULL;
-	struct client_order order = { .url = url, .method = "GET", .path = "/api/link", .way = CLIENT_LOCAL_ONLY };
+	struct http_order order = { .url = url, .method = "GET", .path = "/api/link", .way = HTTP_LOCAL_ONLY };
 	struct deadline deadline = deadline_in_ms(LINK_MS);
-	TRY(client_open(&order, deadline, &client));
-	TRY(client_read_all(client, LINK_BYTES_MAX, deadline, &text));
+	TRY(http_open(&order, deadline, &client));
+	TRY(http_read_all(client, LINK_BYTES_MAX, deadline, &text));
 	TRY(json_parse(buf_cstr(&text), text.len, LINK_BYTES_MAX, &answer));
 	const char *link = json_get_str(answer, "link", NULL);
-	if (client_status(client) != 200 || !link)
+	if (http_status(client) != 200 || !link)
 		return err_new(ERR_IO, "the server does not tell its link: %s", json_get_str(answer, "detail", ""));
 	printf("%s\n", link);
 	return NULL;

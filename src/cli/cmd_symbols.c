@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "cli/launched.h"
 #include "cli/progress.h"
-#include "cli/symbols_fetch.h"
-#include "cli/symbols_missing.h"
+#include "dac/missing.h"
+#include "symbols/fetch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +20,15 @@
 
 /* ---- which servers, which files ---- */
 
-static struct err *add_all(struct fetch *f, const struct args *args, const char *option, bool debuginfod)
+static struct err *add_all(struct symbol_fetch *f, const struct args *args, const char *option, bool debuginfod)
 {
 	for (size_t i = 0; i < args->n_given; i++)
 		if (str_eq(args->given[i].option->name, option))
-			TRY(fetch_add_servers(f, args->given[i].value, debuginfod));
+			TRY(symbol_fetch_add_servers(f, args->given[i].value, debuginfod));
 	return NULL;
 }
 
-static struct err *choose_servers(struct fetch *f, const struct args *args)
+static struct err *choose_servers(struct symbol_fetch *f, const struct args *args)
 {
 	const char *configured = getenv("DRDOTNET_SYMBOL_SERVERS"), *debuginfod = getenv("DEBUGINFOD_URLS");
 	f->ca_file = args_value(args, "--ca-certificates");
@@ -36,14 +36,14 @@ static struct err *choose_servers(struct fetch *f, const struct args *args)
 	TRY(add_all(f, args, "--debuginfod", true));
 	if (f->servers.n)
 		return NULL;
-	TRY_WRAP(fetch_add_servers(f, str_empty(configured) ? PUBLIC_SERVER : configured, false),
+	TRY_WRAP(symbol_fetch_add_servers(f, str_empty(configured) ? PUBLIC_SERVER : configured, false),
 		 "DRDOTNET_SYMBOL_SERVERS");
 	if (!str_empty(debuginfod))
-		TRY_WRAP(fetch_add_servers(f, debuginfod, true), "DEBUGINFOD_URLS");
+		TRY_WRAP(symbol_fetch_add_servers(f, debuginfod, true), "DEBUGINFOD_URLS");
 	return NULL;
 }
 
-static void choose_kinds(struct missing *m, const struct args *args)
+static void choose_kinds(struct dac_missing *m, const struct args *args)
 {
 	for (int k = 0; k < SYMBOL_KINDS; k++) {
 		m->wanted[k] = !args_has(args, "--only");
@@ -59,7 +59,7 @@ static bool is_file(const char *word)
 	return strchr(word, '/') || (stat(word, &st) == 0 && S_ISREG(st.st_mode));
 }
 
-static struct err *find_missing(const struct args *args, struct missing *m, char **ret_title)
+static struct err *find_missing(const struct args *args, struct dac_missing *m, char **ret_title)
 {
 	const char *core = args_value(args, "--core"), *word = args->n_words > 1 ? args->words[1] : NULL;
 	if (!core == !word)
@@ -67,16 +67,16 @@ static struct err *find_missing(const struct args *args, struct missing *m, char
 	choose_kinds(m, args);
 	*ret_title = mem_strdup(core ? core : word);
 	if (!word)
-		return missing_of_core(m, core);
+		return dac_missing_of_core(m, core);
 	if (is_file(word))
-		return missing_of_file(m, word);
+		return dac_missing_of_file(m, word);
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	TRY(patient_look(word, FIND_TIMEOUT_MS, &p));
 	if (!p.target.pid)
 		return err_new(ERR_UNSUPPORTED, "its process is not visible from here");
 	mem_free(*ret_title);
 	*ret_title = mem_printf("%s (%d)", patient_name(&p), p.target.id);
-	return missing_of_process(m, &p.target);
+	return dac_missing_of_process(m, &p.target);
 }
 
 /* ---- what came of it ---- */
@@ -91,9 +91,9 @@ static void add_name(struct buf *out, const struct symbol_file *f)
 
 struct result {
 	const char *title;
-	const struct missing *missing;
-	const struct fetch *fetch;
-	struct fetched *each; /* by file */
+	const struct dac_missing *missing;
+	const struct symbol_fetch *fetch;
+	struct symbol_fetched *each; /* by file */
 	size_t done, not_there, failed;
 	uint64_t bytes;
 	char *folder;
@@ -104,7 +104,7 @@ static void say_not_there(const struct result *r, struct buf *out)
 	size_t shown = 0;
 	buf_printf(out, "not on any server: ");
 	for (size_t i = 0; i < r->missing->files.n; i++) {
-		if (r->each[i].end != FETCH_NOT_THERE || shown++ >= NAMES_SHOWN)
+		if (r->each[i].end != SYMBOL_FETCH_NOT_THERE || shown++ >= NAMES_SHOWN)
 			continue;
 		buf_str(out, shown > 1 ? ", " : "");
 		add_name(out, &r->missing->files.v[i]);
@@ -125,12 +125,12 @@ static void print_text(const struct result *r)
 		buf_printf(&out, ": %s missing, %s fetched (%s)\n", fmt_plural(n, "file", "files").s,
 			   fmt_count(r->done).s, fmt_bytes(r->bytes).s);
 	for (size_t i = 0; i < n; i++) {
-		const struct fetched *f = &r->each[i];
-		if (f->end == FETCH_NOT_THERE || (f->end == FETCH_FAILED && !f->why))
+		const struct symbol_fetched *f = &r->each[i];
+		if (f->end == SYMBOL_FETCH_NOT_THERE || (f->end == SYMBOL_FETCH_FAILED && !f->why))
 			continue;
 		buf_str(&out, "  ");
 		add_name(&out, &r->missing->files.v[i]);
-		if (f->end == FETCH_DONE)
+		if (f->end == SYMBOL_FETCH_DONE)
 			buf_printf(&out, ", %s, from %s\n", fmt_bytes(f->bytes).s, f->server);
 		else
 			buf_printf(&out, ": %s\n", f->why);
@@ -161,7 +161,7 @@ static void print_json(const struct result *r)
 		jsonw_str(&w, "kind", symbol_kind_word(f->kind));
 		jsonw_str(&w, "key", buf_cstr(&key));
 		jsonw_str(&w, "state", ends[r->each[i].end]);
-		if (r->each[i].end == FETCH_DONE) {
+		if (r->each[i].end == SYMBOL_FETCH_DONE) {
 			jsonw_u64(&w, "bytes", r->each[i].bytes);
 			jsonw_str(&w, "server", r->each[i].server);
 		}
@@ -191,21 +191,23 @@ static struct err *verdict(const struct result *r)
 		       buf_cstr(&servers));
 }
 
-static struct err *fetch_all(struct fetch *f, const struct missing *m, struct result *r, struct progress *progress)
+static struct err *fetch_all(struct symbol_fetch *f, const struct dac_missing *m, struct result *r,
+			     struct progress *progress)
 {
 	for (size_t i = 0; i < m->files.n; i++) {
 		progress_update(progress, (double)i / (double)m->files.n, "asking servers");
 		progress_draw(progress);
-		TRY(fetch_file(f, &m->files.v[i], &r->each[i]));
-		r->done += r->each[i].end == FETCH_DONE;
-		r->not_there += r->each[i].end == FETCH_NOT_THERE;
-		r->failed += r->each[i].end == FETCH_FAILED;
+		TRY(symbol_fetch_file(f, &m->files.v[i], &r->each[i]));
+		r->done += r->each[i].end == SYMBOL_FETCH_DONE;
+		r->not_there += r->each[i].end == SYMBOL_FETCH_NOT_THERE;
+		r->failed += r->each[i].end == SYMBOL_FETCH_FAILED;
 		r->bytes += r->each[i].bytes;
 	}
 	return NULL;
 }
 
-static struct err *fetch_and_tell(const struct args *args, struct fetch *f, const struct missing *m, const char *title)
+static struct err *fetch_and_tell(const struct args *args, struct symbol_fetch *f, const struct dac_missing *m,
+				  const char *title)
 {
 	struct result r = { .title = title, .missing = m, .fetch = f };
 	struct progress progress;
@@ -233,8 +235,8 @@ static struct err *fetch_and_tell(const struct args *args, struct fetch *f, cons
 
 static struct err *run(const struct args *args, int *ret_exit UNUSED)
 {
-	CLEANUP(missing_free) struct missing missing = { 0 };
-	CLEANUP(fetch_fini) struct fetch fetch = { 0 };
+	CLEANUP(dac_missing_fini) struct dac_missing missing = { 0 };
+	CLEANUP(symbol_fetch_fini) struct symbol_fetch fetch = { 0 };
 	CLEANUP(mem_freep) char *title = NULL;
 	if (!str_eq(args->words[0], "fetch"))
 		return err_new(ERR_USAGE, "'symbols %s' is unknown; there is 'symbols fetch'", args->words[0]);

@@ -107,9 +107,11 @@ static struct err *sample(struct top *t, bool *ret_ended)
 	TRY(profiler_find("cpu-hotpaths", &profiler));
 	CLEANUP(samples_freep) struct samples *samples = NULL;
 	struct sampling_facts facts;
-	struct exam exam = {
-		.profiler = profiler, .patient = &t->patient, .way = WAY_SAMPLES, .cancel_fd = t->stop_fd
-	};
+	struct exam exam = { .profiler = profiler,
+			     .patient = &t->patient,
+			     .way = WAY_SAMPLES,
+			     .whose = own_code_of_process(&t->patient),
+			     .cancel_fd = t->stop_fd };
 	struct sampling_options options = {
 		.kind = SAMPLER_CPU, .period = PERIOD_NS, .window_ms = AGAIN_MS, .on_samples = on_samples, .user = t
 	};
@@ -125,7 +127,6 @@ static struct err *sample(struct top *t, bool *ret_ended)
 static struct err *watch(struct top *t)
 {
 	bool ended = false;
-	own_code_learn(&t->patient);
 	while (!t->quit && !ended)
 		TRY(sample(t, &ended));
 	return NULL;

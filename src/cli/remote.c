@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "cli/launched.h"
 #include "cli/output.h"
-#include "server/client.h"
+#include "http/client.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ struct err *remote_take(int *argc, char **argv, struct remote *ret, bool *ret_gi
 }
 
 struct stream_in {
-	struct client *client;
+	struct http_client *client;
 	struct partfile file;
 	const char *path; /* of -o, or NULL */
 	mode_t mode;
@@ -144,12 +144,12 @@ static void add_arguments(struct jsonw *w, int argc, char **argv, const char *pa
 	jsonw_array_end(w);
 }
 
-static struct err *problem(struct client *c)
+static struct err *problem(struct http_client *c)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	json_t *j = NULL;
-	int status = client_status(c);
-	err_ignore(client_read_all(c, 65536, deadline_in_ms(OPEN_MS), &text));
+	int status = http_status(c);
+	err_ignore(http_read_all(c, 65536, deadline_in_ms(OPEN_MS), &text));
 	err_ignore(json_parse(buf_cstr(&text), text.len, 65536, &j));
 	enum err_kind kind = status == 400				       ? ERR_USAGE
 			     : status == 404				       ? ERR_NOT_FOUND
@@ -217,22 +217,22 @@ static struct err *take(struct stream_in *s, const char *data, size_t n)
 }
 
 /* What Ctrl-C does here is done there. */
-static void interrupt(const struct remote *r, const struct client *c)
+static void interrupt(const struct remote *r, const struct http_client *c)
 {
-	const char *id = client_header(c, "X-Drdotnet-Command");
-	CLEANUP(client_freep) struct client *ask = NULL;
+	const char *id = http_header(c, "X-Drdotnet-Command");
+	CLEANUP(http_freep) struct http_client *ask = NULL;
 	if (!id)
 		return;
 	CLEANUP(mem_freep) char *path = mem_printf("/api/commands/%s/interrupt", id);
-	struct client_order order = { .url = r->url,
-				      .method = "POST",
-				      .path = path,
-				      .token = r->token,
-				      .ca_file = r->ca_file,
-				      .way = r->token ? CLIENT_NETWORK : CLIENT_LOCAL_FIRST,
-				      .type = "application/json",
-				      .body = "" };
-	err_ignore(client_open(&order, deadline_in_ms(INTERRUPT_MS), &ask));
+	struct http_order order = { .url = r->url,
+				    .method = "POST",
+				    .path = path,
+				    .token = r->token,
+				    .ca_file = r->ca_file,
+				    .way = r->token ? HTTP_NETWORK : HTTP_LOCAL_FIRST,
+				    .type = "application/json",
+				    .body = "" };
+	err_ignore(http_open(&order, deadline_in_ms(INTERRUPT_MS), &ask));
 }
 
 static struct err *receive(const struct remote *r, struct stream_in *s)
@@ -243,7 +243,7 @@ static struct err *receive(const struct remote *r, struct stream_in *s)
 	TRY(signals_open(false, &signal_fd));
 	while (!s->ended) {
 		size_t n;
-		struct err *err = client_read(s->client, data, sizeof(data), DEADLINE_NEVER, signal_fd, &n);
+		struct err *err = http_read(s->client, data, sizeof(data), DEADLINE_NEVER, signal_fd, &n);
 		bool typed;
 		if (err && err_kind(err) == ERR_CANCELLED && signals_take(signal_fd, &typed)) {
 			if (++signals > 2)
@@ -276,18 +276,18 @@ struct err *remote_run(const struct remote *r, int argc, char **argv, int *ret_e
 	jsonw_bool(&w, "colour",
 		   isatty(STDOUT_FILENO) && str_empty(getenv("NO_COLOR")) && !str_eq(getenv("TERM"), "dumb"));
 	jsonw_object_end(&w);
-	struct client_order order = { .url = r->url,
-				      .method = "POST",
-				      .path = "/api/commands",
-				      .token = r->token,
-				      .ca_file = r->ca_file,
-				      .way = r->token ? CLIENT_NETWORK : CLIENT_LOCAL_FIRST,
-				      .type = "application/json",
-				      .body = body.data,
-				      .body_len = body.len };
-	CLEANUP(client_freep) struct client *client = NULL;
-	TRY(client_open(&order, deadline_in_ms(OPEN_MS), &client));
-	if (client_status(client) != 200)
+	struct http_order order = { .url = r->url,
+				    .method = "POST",
+				    .path = "/api/commands",
+				    .token = r->token,
+				    .ca_file = r->ca_file,
+				    .way = r->token ? HTTP_NETWORK : HTTP_LOCAL_FIRST,
+				    .type = "application/json",
+				    .body = body.data,
+				    .body_len = body.len };
+	CLEANUP(http_freep) struct http_client *client = NULL;
+	TRY(http_open(&order, deadline_in_ms(OPEN_MS), &client));
+	if (http_status(client) != 200)
 		return problem(client);
 	s.client = client;
 	struct err *err = receive(r, &s);

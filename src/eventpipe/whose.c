@@ -11,9 +11,6 @@ struct whose_names {
 	VEC(uint8_t) whose; /* by id */
 };
 
-/* Those of the one program that this process examines. */
-static struct whose_names *known;
-
 struct whose_names *whose_names_new(void)
 {
 	return mem_zalloc(sizeof(struct whose_names));
@@ -47,12 +44,6 @@ const char *whose_names_get(const struct whose_names *n, size_t i, enum whose *r
 {
 	*ret = (enum whose)n->whose.v[i];
 	return strtab_get(&n->names, (uint32_t)i);
-}
-
-void whose_use(struct whose_names *names)
-{
-	whose_names_free(known);
-	known = names;
 }
 
 static bool is_below(const char *space, const char *const *roots, size_t n)
@@ -128,7 +119,7 @@ static bool is_platform(const char *space)
 	return is_below(space, roots, ARRAY_SIZE(roots));
 }
 
-enum whose whose_by_list(const char *space)
+static enum whose by_list(const char *space)
 {
 	if (is_platform(space))
 		return WHOSE_PLATFORM;
@@ -150,21 +141,21 @@ static bool find(const struct whose_names *n, const char *space, enum whose *ret
 	return false;
 }
 
-enum whose whose_code(const char *space)
+enum whose whose_code(const struct whose_names *names, const char *space)
 {
 	enum whose whose;
 	const char *in = str_starts(space, "lambda ") ? strstr(space, " in ") : NULL;
 	space = in ? in + 4 : space;
-	return known && find(known, space, &whose) ? whose : whose_by_list(space);
+	return names && find(names, space, &whose) ? whose : by_list(space);
 }
 
-bool method_is_framework(const char *space)
+bool method_is_framework(const struct whose_names *names, const char *space)
 {
-	return whose_code(space) != WHOSE_YOURS;
+	return whose_code(names, space) != WHOSE_YOURS;
 }
 
-bool method_is_library(const char *space)
+bool method_is_library(const struct whose_names *names, const char *space)
 {
-	enum whose whose = whose_code(space);
+	enum whose whose = whose_code(names, space);
 	return whose == WHOSE_PACKAGE || whose == WHOSE_LIBRARY;
 }

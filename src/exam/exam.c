@@ -2,6 +2,7 @@
 #include "attach/attach.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "eventpipe/whose.h"
 #include "exam/image_exam.h"
 #include "exam/own_code.h"
 #include "exam/profiler.h"
@@ -277,7 +278,7 @@ static void free_state(struct exam *exam)
 
 struct err *exam_run(struct exam *exam)
 {
-	own_code_learn_exam(exam);
+	own_code_learn(exam);
 	for (;;) {
 		struct err *err = exam->profiler->run(exam);
 		if (!err)
@@ -334,6 +335,8 @@ struct err *exam_analyse(struct exam *exam, struct report *report)
 void exam_fini(struct exam *exam)
 {
 	free_state(exam);
+	whose_names_free(exam->whose);
+	exam->whose = NULL;
 	mem_free(exam->partial);
 	mem_free(exam->way_reason);
 	for (size_t i = 0; i < WAY_COUNT; i++) {

@@ -10,6 +10,7 @@
 struct params;
 struct profiler;
 struct report;
+struct whose_names;
 
 struct exam {
 	const struct profiler *profiler;
@@ -22,10 +23,11 @@ struct exam {
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
-	struct recording *before; /* an earlier one to compare with, when replaying; or NULL */
-	const char *session;	  /* guid, or NULL */
-	int cancel_fd;		  /* readable once someone asks to stop; -1 without */
-	bool launched;		  /* the program was started for this exam and waits until on_listening is told */
+	struct recording *before;  /* an earlier one to compare with, when replaying; or NULL */
+	struct whose_names *whose; /* of its program (exam/own_code.h); NULL = not known */
+	const char *session;	   /* guid, or NULL */
+	int cancel_fd;		   /* readable once someone asks to stop; -1 without */
+	bool launched;		   /* the program was started for this exam and waits until on_listening is told */
 
 	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);

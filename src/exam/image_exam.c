@@ -248,11 +248,10 @@ static const char *entry_assembly(struct dac *dac)
 	return NULL;
 }
 
-void image_exam_learn_code(struct image_exam *core, struct exam *exam)
+struct whose_names *image_exam_own_code(struct image_exam *core)
 {
 	const char *path = entry_assembly(core->dac);
-	if (path)
-		own_code_learn_core(path, exam);
+	return path ? own_code_of_core(path) : NULL;
 }
 
 struct err *image_exam_core_patient(const char *path, struct patient *ret)
@@ -387,7 +386,8 @@ static struct err *open_look(struct exam *exam, bool heap, struct image_exam *re
 				       .turn_ms = EXAM_TURN_MS };
 	if (exam->core) {
 		TRY(image_exam_of_core(exam->core, ret));
-		image_exam_learn_code(ret, exam);
+		if (!exam->whose)
+			own_code_use(exam, image_exam_own_code(ret));
 		return NULL;
 	}
 	if (heap)
@@ -416,6 +416,7 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
 		TRY(open_look(exam, part->heap, &look));
+		look.whose = exam->whose;
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");

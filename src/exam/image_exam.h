@@ -42,11 +42,12 @@ struct image_exam_facts {
 };
 
 struct image_exam {
-	struct image *image;	      /* reads fail once the look has ended */
-	struct dac *dac;	      /* what it has learnt stays; questions fail once the look has ended */
-	const struct target *target;  /* of the living process; NULL of a core */
-	struct target_threads before; /* of a living process, right before it stood still */
-	struct dac_lines *lines;      /* asked for source lines before the look ends */
+	struct image *image;		 /* reads fail once the look has ended */
+	struct dac *dac;		 /* what it has learnt stays; questions fail once the look has ended */
+	const struct target *target;	 /* of the living process; NULL of a core */
+	struct target_threads before;	 /* of a living process, right before it stood still */
+	struct dac_lines *lines;	 /* asked for source lines before the look ends */
+	const struct whose_names *whose; /* somebody else's; NULL = not known */
 	struct image_exam_facts facts;
 	bool ended;
 };
@@ -64,8 +65,9 @@ struct err *image_exam_by_agent(const struct patient *p, const struct image_limi
 struct err *image_exam_by_agent_check(const struct patient *p, const struct image_limits *limits, const char **ret_fix)
 	MUST_USE;
 struct err *image_exam_of_core(const char *path, struct image_exam *ret) MUST_USE;
-/* Whose code its program's is, where the files still lie where they were (exam/own_code.h); exam may be NULL. */
-void image_exam_learn_code(struct image_exam *core, struct exam *exam);
+/* Whose code its program's is, where the files still lie where they were (exam/own_code.h); NULL = not known. The caller
+ * frees. */
+struct whose_names *image_exam_own_code(struct image_exam *core);
 /* ERR_IO when the copy is gone, or the core file was cut short: what was read may be short. */
 struct err *image_exam_whole(const struct image_exam *look) MUST_USE;
 /* No more memory is needed: the copy goes now, and what it cost is known. Fails as image_exam_whole()

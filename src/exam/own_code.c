@@ -63,7 +63,7 @@ static void add_names(const struct types *t, enum whose whose, struct whose_name
 {
 	vec_each(type, &t->list[whose]) {
 		const char *space = strtab_get(&t->texts, type->space);
-		bool shared = t->in.v[type->space] != 1u << whose, famous = whose_by_list(space) != WHOSE_YOURS;
+		bool shared = t->in.v[type->space] != 1u << whose, famous = whose_code(NULL, space) != WHOSE_YOURS;
 		if (*space && !shared && !famous) {
 			whose_names_add(names, space, whose);
 		} else if (whose == WHOSE_YOURS ? *space || shared : !famous) {
@@ -92,7 +92,7 @@ static bool is_of_a_project(const struct deps *deps, const char *package)
 /* False: the list of well-known names decides. */
 static bool whose_assembly(const struct deps *deps, const struct deps_entry *e, enum whose *ret)
 {
-	bool famous = whose_by_list(e->assembly) != WHOSE_YOURS;
+	bool famous = whose_code(NULL, e->assembly) != WHOSE_YOURS;
 	bool yours = e->origin == DEPS_PROJECT || (e->origin == DEPS_PACKAGE && is_of_a_project(deps, e->library));
 	*ret = yours ? WHOSE_YOURS : WHOSE_PACKAGE;
 	return e->origin == DEPS_PROJECT || (e->origin == DEPS_PACKAGE && !famous);
@@ -196,7 +196,7 @@ static struct whose_names *read_names(const struct own_program *p, const char *e
 	return names;
 }
 
-static struct whose_names *read_process(const struct patient *patient)
+struct whose_names *own_code_of_process(const struct patient *patient)
 {
 	struct own_program p = { .bundle_fd = -1 };
 	const char *entry = patient->info.entry_assembly;
@@ -211,7 +211,7 @@ static struct whose_names *read_process(const struct patient *patient)
 	return names;
 }
 
-static struct whose_names *read_beside(const char *assembly)
+struct whose_names *own_code_of_core(const char *assembly)
 {
 	const char *slash = strrchr(assembly, '/');
 	if (!slash || !str_ends(slash, ".dll"))
@@ -219,11 +219,6 @@ static struct whose_names *read_beside(const char *assembly)
 	CLEANUP(mem_freep) char *folder = file_folder(assembly);
 	CLEANUP(mem_freep) char *entry = mem_strndup(slash + 1, strlen(slash + 1) - strlen(".dll"));
 	return read_names(&(struct own_program){ .folder = folder, .bundle_fd = -1 }, entry);
-}
-
-void own_code_learn(const struct patient *patient)
-{
-	whose_use(read_process(patient));
 }
 
 /* --- recordings --- */
@@ -259,24 +254,18 @@ static struct whose_names *recall(const struct recording *r)
 	return names;
 }
 
-static void use(struct exam *exam, struct whose_names *names)
+void own_code_use(struct exam *exam, struct whose_names *names)
 {
-	if (names && exam && exam->recording && !exam->replay)
+	if (names && exam->recording && !exam->replay)
 		keep(exam->recording, names);
-	whose_use(names);
+	whose_names_free(exam->whose);
+	exam->whose = names;
 }
 
-void own_code_learn_core(const char *assembly, struct exam *exam)
+void own_code_learn(struct exam *exam)
 {
-	use(exam, read_beside(assembly));
-}
-
-void own_code_learn_exam(struct exam *exam)
-{
-	struct whose_names *names = NULL;
 	if (exam->replay)
-		names = recall(exam->recording);
+		own_code_use(exam, recall(exam->recording));
 	else if (!exam->core)
-		names = read_process(exam->patient);
-	use(exam, names);
+		own_code_use(exam, own_code_of_process(exam->patient));
 }

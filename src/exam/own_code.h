@@ -5,9 +5,12 @@
 
 #include "exam/exam.h"
 
-/* Of a living process; nothing of an earlier one stays. */
-void own_code_learn(const struct patient *patient);
-/* Of the exam's program, alive or recorded; kept in its recording. */
-void own_code_learn_exam(struct exam *exam);
-/* Of a core, whose program's assembly lay at that path and may still; exam: kept in its recording, or NULL. */
-void own_code_learn_core(const char *assembly, struct exam *exam);
+struct whose_names;
+/* Of a living process. NULL = nothing was learnt. The caller frees. */
+struct whose_names *own_code_of_process(const struct patient *patient);
+/* Of a core, whose program's assembly lay at that path and may still. */
+struct whose_names *own_code_of_core(const char *assembly);
+/* Of the exam's program, alive or recorded: exam->whose. A core is asked when it is open. */
+void own_code_learn(struct exam *exam);
+/* Takes them for exam->whose, and keeps them in its recording. */
+void own_code_use(struct exam *exam, struct whose_names *names);

@@ -1,6 +1,6 @@
 #pragma once
 /* A profiler answers one symptom. One const struct each, one file each, one list: help, REST, forms and docs all read
- * it. A new one: write src/profilers/<id>.c, add its name to PROFILERS in profilers/registry.c. */
+ * it. A new one: write src/profilers/<id>.c, add its name to the list in profilers/meson.build. */
 
 #include "base/err.h"
 #include "base/json.h"
@@ -31,13 +31,23 @@ struct advice {
 	const char *finding, *next;
 };
 
+/* Headings of long lists. */
+#define CHAPTER_CPU "CPU and waiting"
+#define CHAPTER_THREADS "Threads and tasks"
+#define CHAPTER_MEMORY "Memory"
+#define CHAPTER_RUNTIME "Runtime"
+
 struct profiler {
 	const char *id;		 /* "runtime-pauses": command, file name, URL */
 	const char *uuid;	 /* of the Dr-Dotnet contract, or our own */
 	const char *name;	 /* "Runtime pauses" */
+	const char *chapter;	 /* what it is about: CHAPTER_... */
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
 	const char *cost;	 /* for the target, in a few words: "no stop; well under 1 % of its CPU" */
+	/* The name under which clients of the Dr-Dotnet contract look for the report, beside our own; its ending says in
+	 * which format: "summary.md". NULL = none. */
+	const char *contract_file;
 	const struct param *params;
 	size_t n_params;
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */

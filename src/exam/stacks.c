@@ -16,6 +16,7 @@ struct stack_entry {
 };
 
 struct stacks {
+	const struct whose_names *whose;
 	VEC(struct stack_entry) entries;
 	VEC(uint64_t) frames;
 	struct map_u64 by_hash;	   /* -> entry index */
@@ -26,9 +27,11 @@ struct stacks {
 	struct buf text;
 };
 
-struct stacks *stacks_new(void)
+struct stacks *stacks_new(const struct whose_names *whose)
 {
-	return mem_zalloc(sizeof(struct stacks));
+	struct stacks *s = mem_zalloc(sizeof(*s));
+	s->whose = whose;
+	return s;
 }
 
 void stacks_free(struct stacks *s)
@@ -120,7 +123,7 @@ struct stack_frame stacks_frame(struct stacks *s, struct methods *methods, uint3
 		.name = strtab_get(&s->names, name),
 		.space = space,
 		.known = s->known.v[name],
-		.framework = s->known.v[name] && method_is_framework(space),
+		.framework = s->known.v[name] && method_is_framework(s->whose, space),
 	};
 }
 
@@ -143,7 +146,7 @@ size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id)
 		struct stack_frame f = stacks_frame(s, methods, id, i);
 		if (!f.framework && f.known && !str_eq(f.space, "dynamicClass"))
 			return i;
-		size_t *first = f.framework ? &of[whose_code(f.space)] : &perhaps;
+		size_t *first = f.framework ? &of[whose_code(s->whose, f.space)] : &perhaps;
 		*first = MIN(*first, i);
 	}
 	size_t library = of[WHOSE_PACKAGE] != SIZE_MAX ? of[WHOSE_PACKAGE] : of[WHOSE_LIBRARY];

@@ -6,7 +6,8 @@
 #include "report/report.h"
 
 struct stacks;
-struct stacks *stacks_new(void);
+/* whose is the caller's; NULL = not known. */
+struct stacks *stacks_new(const struct whose_names *whose);
 void stacks_free(struct stacks *s);
 DEFINE_CLEANUP(stacks_free, struct stacks *)
 

@@ -29,8 +29,11 @@ struct err *inspect_open_core(const char *path, struct inspect **ret)
 {
 	struct image_exam look = { 0 };
 	TRY(image_exam_of_core(path, &look));
-	image_exam_learn_code(&look, NULL);
-	return inspect_open(&look, path, ret);
+	struct whose_names *whose = image_exam_own_code(&look);
+	look.whose = whose;
+	TRY(inspect_open(&look, path, ret));
+	(*ret)->whose = whose;
+	return NULL;
 }
 
 void inspect_close(struct inspect *in)
@@ -42,6 +45,7 @@ void inspect_close(struct inspect *in)
 	heap_close(in->heap);
 	dac_threads_free(&in->threads);
 	image_exam_fini(&in->look);
+	whose_names_free(in->whose);
 	mem_free(in->source);
 	mem_free(in);
 }

@@ -9,7 +9,8 @@
 struct inspect {
 	char *source;
 	struct image_exam look;
-	struct heap *heap; /* opened by inspect_heap() */
+	struct whose_names *whose; /* of a core that it opened itself */
+	struct heap *heap;	   /* opened by inspect_heap() */
 	struct dac_threads threads;
 	bool has_threads, has_outline;
 	struct heap_outline outline;

@@ -127,7 +127,7 @@ static bool is_own(struct inspect *in, const struct dac_frame *f)
 	if (!m || str_empty(m->name))
 		return false;
 	dac_split_name(m->name, &space, &member);
-	return !method_is_framework(buf_cstr(&space));
+	return !method_is_framework(in->look.whose, buf_cstr(&space));
 }
 
 static void add_where(struct inspect *in, const struct dac_frame *f, struct buf *method, struct buf *line)

@@ -109,6 +109,7 @@ static struct err *take(void *user, struct cursor *in)
 	struct heap_look *seen = user;
 	exam_progress(seen->exam, -1, "finding out who holds what");
 	TRY(heapgraph_read(in, &seen->graph));
+	heap_mark_own(seen->graph, seen->exam->whose);
 	seen->threads_unread = cursor_u32(in);
 	if (!cursor_ok(in))
 		return err_new(ERR_BAD_DATA, "the heap's recording is cut short");

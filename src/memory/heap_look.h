@@ -50,8 +50,8 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 void heap_field_name(const char *field, struct buf *out);
 /* Which types have the text in their name, upper or lower case; all have "". Returns how many; ret by type. */
 size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret);
-/* Is it of the user's own code: a type that is neither the platform's nor an array; a static field of such a type? */
-bool heap_type_is_own(const struct heapgraph *g, uint32_t type);
-bool heap_root_is_own(const struct heapgraph *g, uint32_t root);
+/* Marks what is of the user's own code: types that are neither the platform's nor arrays, static fields of such types.
+ * heap_look() has done it for its graph. */
+void heap_mark_own(struct heapgraph *g, const struct whose_names *whose);
 /* Captured variables of a lambda, which the compiler keeps in a class of its own. */
 bool heap_type_is_closure(const struct heapgraph *g, uint32_t type);

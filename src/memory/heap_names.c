@@ -133,44 +133,52 @@ size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
 }
 
 /* A nested type may come without the namespace of the one around it: then its file tells. */
-static bool is_framework(const struct graph_type *t)
+static bool is_framework(const struct whose_names *whose, const struct graph_type *t)
 {
 	bool placed = memchr(t->name, '.', strcspn(t->name, "[")) != NULL;
-	return method_is_framework(t->name) ||
+	return method_is_framework(whose, t->name) ||
 	       (!placed && (str_starts(t->module, "System.") || str_starts(t->module, "Microsoft.")));
 }
 
-bool heap_type_is_own(const struct heapgraph *g, uint32_t type)
+static bool type_is_own(const struct whose_names *whose, const struct graph_type *t)
 {
-	const struct graph_type *t = &g->types.v[type];
 	CLEANUP(buf_free) struct buf method = { 0 };
 	if (t->kind != GRAPH_OBJECT || !*t->name)
 		return false;
-	return !is_framework(t) || (type_async_method(t->name, &method) && !method_is_framework(buf_cstr(&method)));
+	return !is_framework(whose, t) ||
+	       (type_async_method(t->name, &method) && !method_is_framework(whose, buf_cstr(&method)));
 }
 
 /* Made for something of the user's own: "List`1[[Shop.Order, Shop]]", "Dictionary`2[System.Int32,Shop.Order]"? */
-static bool is_made_for_own(const struct graph_type *t)
+static bool is_made_for_own(const struct whose_names *whose, const struct graph_type *t)
 {
 	const char *s = t->name + strcspn(t->name, "[");
 	while (*s) {
 		s += strspn(s, "[],");
 		/* Behind a blank stands the file. */
-		if (*s && *s != ' ' && !method_is_framework(s))
+		if (*s && *s != ' ' && !method_is_framework(whose, s))
 			return true;
 		s += strcspn(s, "[],");
 	}
 	return false;
 }
 
-bool heap_root_is_own(const struct heapgraph *g, uint32_t root)
+/* The types of the graph are marked already. */
+static bool root_is_own(const struct whose_names *whose, const struct heapgraph *g, const struct graph_root_set *set)
 {
-	const struct graph_root_set *set = &g->roots.v[root];
 	if (set->kind != GRAPH_STATIC && set->kind != GRAPH_THREAD_STATIC)
 		return false;
 	if (static_split(set->name))
-		return !method_is_framework(set->name);
+		return !method_is_framework(whose, set->name);
 	/* Whose field it is was not told; what is in it tells as well. */
 	uint32_t type = set->n ? g->type[g->root_targets[set->first]] : GRAPH_NONE;
-	return type != GRAPH_NONE && (heap_type_is_own(g, type) || is_made_for_own(&g->types.v[type]));
+	return type != GRAPH_NONE && (g->types.v[type].own || is_made_for_own(whose, &g->types.v[type]));
+}
+
+void heap_mark_own(struct heapgraph *g, const struct whose_names *whose)
+{
+	vec_each(t, &g->types)
+		t->own = type_is_own(whose, t);
+	vec_each(set, &g->roots)
+		set->own = root_is_own(whose, g, set);
 }

@@ -21,7 +21,7 @@ struct holders_vertices { /* a VEC */
 
 static bool is_own(const struct heapgraph *g, uint32_t v)
 {
-	return v < g->n ? heap_type_is_own(g, g->type[v]) : heap_root_is_own(g, v - g->n);
+	return v < g->n ? g->types.v[g->type[v]].own : g->roots.v[v - g->n].own;
 }
 
 /* What of that is a type's alone, once for all: asked for every object. */
@@ -92,7 +92,7 @@ static uint8_t *flags_of(const struct heapgraph *g)
 	uint8_t *flags = mem_zalloc(g->types.n + 1);
 	for (uint32_t t = 0; t < g->types.n; t++) {
 		const struct graph_type *type = &g->types.v[t];
-		bool own = heap_type_is_own(g, t), inner = type->kind == GRAPH_OBJECT && strchr(type->name, '+');
+		bool own = type->own, inner = type->kind == GRAPH_OBJECT && strchr(type->name, '+');
 		flags[t] = (uint8_t)((own ? OWN : 0) | (own && heap_type_is_closure(g, t) ? CLOSURE : 0) |
 				     (type->kind == GRAPH_ARRAY || (inner && !own) ? PLUMBING : 0));
 	}

@@ -33,11 +33,11 @@ static void set_name(struct names_search *x, uint64_t object, const char *name)
 /* ---- names ---- */
 
 /* The application's own and written by a person: lambdas and state machines have names that nobody knows. */
-static bool is_own(const struct heap_type *type)
+static bool is_own(const struct names_search *x, const struct heap_type *type)
 {
 	size_t plain = strcspn(type->name, "`[");
 	return type->kind == HEAP_OBJECT && *type->name && !memchr(type->name, '<', plain) &&
-	       !method_is_framework(type->name);
+	       !method_is_framework(x->in->whose, type->name);
 }
 
 static bool name_static(struct names_search *x, uint64_t object)
@@ -74,10 +74,10 @@ static bool name_field(struct names_search *x, uint64_t from, const struct heap_
 }
 
 /* What a lambda keeps lies in an object that the compiler made: the method it was written in is all that is known. */
-static bool name_lambda(const struct heap_type *type, struct buf *out)
+static bool name_lambda(const struct names_search *x, const struct heap_type *type, struct buf *out)
 {
 	const char *made = strstr(type->name, "+<>c__DisplayClass");
-	if (!made || method_is_framework(type->name))
+	if (!made || method_is_framework(x->in->whose, type->name))
 		return false;
 	CLEANUP(mem_freep) char *within = mem_strndup(type->name, (size_t)(made - type->name));
 	buf_str(out, "a lambda of ");
@@ -88,7 +88,7 @@ static bool name_lambda(const struct heap_type *type, struct buf *out)
 static bool name_itself(struct names_search *x, uint64_t object, const struct heap_type *type)
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
-	if (!(x->in->name && x->in->name(x->in->user, object, &name)) && !name_lambda(type, &name))
+	if (!(x->in->name && x->in->name(x->in->user, object, &name)) && !name_lambda(x, type, &name))
 		return false;
 	set_name(x, object, buf_cstr(&name));
 	return true;
@@ -99,7 +99,7 @@ static bool name_itself(struct names_search *x, uint64_t object, const struct he
 /* Referrers that end the search give a name; others are searched in the next step. */
 static void meet(struct names_search *x, uint64_t to)
 {
-	if (is_own(x->from_type) && name_field(x, x->from, x->from_type, to))
+	if (is_own(x, x->from_type) && name_field(x, x->from, x->from_type, to))
 		return;
 	if (x->links.n >= LINKS_MAX || x->met.n >= OBJECTS_MAX)
 		return;
@@ -174,7 +174,7 @@ void object_names_find(const struct object_names *in, struct object_name *v, siz
 	struct names_search x = { .in = in };
 	/* Fields of the platform tell nobody anything. */
 	for (size_t i = 0; i < in->statics->n; i++)
-		if (!method_is_framework(in->statics->v[i].type->name))
+		if (!method_is_framework(in->whose, in->statics->v[i].type->name))
 			*map_u64_put(&x.statics, in->statics->v[i].object, NULL) = i + 1;
 	for (size_t i = 0; i < n && x.met.n < OBJECTS_MAX; i++) {
 		*map_u64_put(&x.met, v[i].object, NULL) = 1;

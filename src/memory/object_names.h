@@ -6,6 +6,7 @@
  * found within these bounds has no name. Everything read may be hostile. */
 
 #include "base/map.h"
+#include "eventpipe/whose.h"
 #include "heap/walk.h"
 
 struct object_name {
@@ -14,6 +15,7 @@ struct object_name {
 	bool referred;	  /* found: somebody that was not skipped refers to it */
 };
 struct object_names {
+	const struct whose_names *whose; /* NULL = not known */
 	struct heap *heap;
 	const struct heap_outline *outline;
 	const struct heap_statics *statics;

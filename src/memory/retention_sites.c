@@ -25,7 +25,7 @@ struct retention_sites {
 
 static bool is_own(const struct heapgraph *g, uint32_t v)
 {
-	return v < g->n ? heap_type_is_own(g, g->type[v]) : v < heapgraph_top(g) && heap_root_is_own(g, v - g->n);
+	return v < g->n ? g->types.v[g->type[v]].own : v < heapgraph_top(g) && g->roots.v[v - g->n].own;
 }
 
 static uint32_t *unknown(size_t n)

@@ -59,12 +59,14 @@ struct graph_type {
 	uint64_t loader;	   /* address of what its instances keep alive, 0 = nothing */
 	uint8_t kind;
 	bool variable;	    /* instances differ in size */
+	bool own;	    /* of the user's own code: false until who can tell marks it (memory/heap_look.h) */
 	uint32_t units;	    /* of an instance, when they do not */
 	uint32_t n_slots;   /* references of an instance, null ones too, when not variable */
 	const char **slots; /* their field names; "" = not known */
 };
 struct graph_root_set {
 	uint8_t kind;
+	bool own;	    /* as of types */
 	const char *name;   /* "Shop.Cache._orders", "strong handles", a method */
 	const char *thread; /* of stacks and thread statics: "mailer" or "1234"; else "" */
 	uint32_t first, n;  /* of root_targets */

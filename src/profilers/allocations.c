@@ -147,7 +147,7 @@ static struct err *run(struct exam *exam)
 	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	a->exam = exam;
-	a->stacks = stacks_new();
+	a->stacks = stacks_new(exam->whose);
 	a->methods = methods_new();
 	a->bin_ns = window_ms * 1000000 / ALLOC_BINS;
 	a->ticks = exam_runtime_major(exam) < 10;
@@ -266,6 +266,7 @@ const struct profiler profiler_allocations = {
 	.id = "allocations",
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E84",
 	.name = "Allocations",
+	.chapter = CHAPTER_MEMORY,
 	.symptom = "the GC runs often, or memory is used up fast: who allocates?",
 	.description = "Estimates what is allocated, by type and by the method that does it: bytes, objects, rate, and "
 		       "how much goes to the large object heap. Needs no GC to happen.",

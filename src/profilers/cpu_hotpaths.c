@@ -636,12 +636,14 @@ const struct profiler profiler_cpu_hotpaths = {
 	.id = "cpu-hotpaths",
 	.uuid = "805A308B-061C-47F3-9B30-A485B2056E71",
 	.name = "CPU hotpaths",
+	.chapter = CHAPTER_CPU,
 	.symptom = "the CPU is high, or a request is slow and something computes",
 	.description =
 		"Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
 		"hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
 		"that wait are never counted.",
 	.cost = "no stop; about 10 µs of its CPU a sample, well under 1 % at the default rate",
+	.contract_file = "cpu_hotpaths.html",
 	.params =
 		(const struct param[]){
 			{ .key = "duration_seconds",

@@ -403,6 +403,7 @@ const struct profiler profiler_crash = {
 	.id = "crash",
 	.uuid = "5d2f1c84-7b0e-4f6a-9a3c-1e8d4b7f2c90",
 	.name = "Crash",
+	.chapter = CHAPTER_RUNTIME,
 	.symptom = "it died and left a core file: why?",
 	.description =
 		"Reads a core file and says what the process died of: an exception that nobody caught, with those that "

@@ -36,7 +36,7 @@ static void add_frame(struct jsonw *w, struct image_exam *look, const struct dac
 	jsonw_str(w, "name", buf_cstr(&shown));
 	jsonw_str(w, "file", known ? line.file : NULL);
 	jsonw_u64(w, "line", known ? line.line : 0);
-	jsonw_bool(w, "framework", method_is_framework(buf_cstr(&space)));
+	jsonw_bool(w, "framework", method_is_framework(look->whose, buf_cstr(&space)));
 	jsonw_u64(w, "times", times);
 	jsonw_u64(w, "run", run);
 	jsonw_object_end(w);

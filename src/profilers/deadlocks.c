@@ -565,6 +565,7 @@ const struct profiler profiler_deadlocks = {
 	.id = "deadlocks",
 	.uuid = "3C8F0F4E-5E0B-4A3B-9C35-6F0F5D7B1C52",
 	.name = "Deadlocks",
+	.chapter = CHAPTER_THREADS,
 	.symptom = "it hangs, or some requests never end",
 	.description =
 		"Follows what every blocked thread waits for to who has it: lock and Monitor, System.Threading.Lock, "

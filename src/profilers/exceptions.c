@@ -227,7 +227,7 @@ static struct err *run(struct exam *exam)
 	struct exceptions *x = exam->state = mem_zalloc(sizeof(*x));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	x->exam = exam;
-	x->stacks = stacks_new();
+	x->stacks = stacks_new(exam->whose);
 	x->methods = methods_new();
 	x->bin_ns = FIRST_BIN_NS;
 	x->old = exam_runtime_major(exam) < 9;
@@ -477,7 +477,8 @@ static void add_receiver(const struct exceptions_sites *sites, const struct exce
 static bool is_failed_call(const struct exceptions *x, const struct exceptions_site *top)
 {
 	const char *name = x->types.v[top->type].name;
-	return str_starts(name, "System.Net.") || str_starts(name, "System.IO.") || whose_code(name) == WHOSE_LIBRARY;
+	return str_starts(name, "System.Net.") || str_starts(name, "System.IO.") ||
+	       whose_code(x->exam->whose, name) == WHOSE_LIBRARY;
 }
 
 /* "10 % are X, thrown in Y." about the most frequent ones. */
@@ -730,11 +731,13 @@ const struct profiler profiler_exceptions = {
 	.id = "exceptions",
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E82",
 	.name = "Thrown exceptions",
+	.chapter = CHAPTER_RUNTIME,
 	.symptom = "exceptions are many, or errors appear that nobody logs",
 	.description =
 		"Counts every exception that is thrown, handled or not: by type and by the method that throws it, "
 		"with a message, the stack and the rate over time.",
 	.cost = "no stop; stacks only in short bursts when the rate is high",
+	.contract_file = "summary.md",
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("10"),

@@ -60,7 +60,7 @@ static struct err *run(struct exam *exam)
 	};
 	struct gc_stats *s = exam->state = mem_zalloc(sizeof(*s));
 	gc_log_init(&s->log);
-	s->stacks = stacks_new();
+	s->stacks = stacks_new(exam->whose);
 	s->methods = methods_new();
 	s->one_stream = exam_runtime_major(exam) < 10;
 	s->streams[GC_STATS_LOG] = (struct events_stream){
@@ -276,6 +276,7 @@ const struct profiler profiler_gc_stats = {
 	.id = "gc-stats",
 	.uuid = "9B7E1655-BF13-4720-A749-8296EF7EEA3C",
 	.name = "GC statistics",
+	.chapter = CHAPTER_RUNTIME,
 	.symptom = "much time goes into garbage collection, or there are too many collections",
 	.description = "Counts the collections by generation and reason, and says what they cost: share of the time, "
 		       "allocation rate, what survives, how full of holes the heap is, and who calls GC.Collect.",

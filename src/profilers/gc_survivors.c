@@ -288,6 +288,7 @@ const struct profiler profiler_gc_survivors = {
 	.id = "gc-survivors",
 	.uuid = "805A307B-061C-47F3-9B30-F795C3186E86",
 	.name = "GC survivors",
+	.chapter = CHAPTER_MEMORY,
 	.symptom = "memory is high and does not come back: who holds it?",
 	.description = "Finds every object that a collection would leave alive and groups them by who alone keeps "
 		       "them: a static "

@@ -146,7 +146,7 @@ static void say_own(const struct heapgraph *g, const struct type_sums *sums, con
 	const struct type_sum *most = NULL;
 	CLEANUP(buf_free) struct buf name = { 0 };
 	vec_each(s, sums)
-		if (s->objects >= OWN_MANY && heap_type_is_own(g, s->type) && !heap_type_is_closure(g, s->type) &&
+		if (s->objects >= OWN_MANY && g->types.v[s->type].own && !heap_type_is_closure(g, s->type) &&
 		    (!most || s->retained > most->retained))
 			most = s;
 	if (!most || most == &sums->v[0] || part(most->retained, t->bytes) < OWN_SHARE)
@@ -393,6 +393,7 @@ const struct profiler profiler_heap_stats = {
 	.id = "heap-stats",
 	.uuid = "ae9f229f-19d4-4e8e-a79b-f13abf957b1e",
 	.name = "Heap statistics",
+	.chapter = CHAPTER_MEMORY,
 	.symptom = "memory is high: what is on the heap, and is it the heap at all?",
 	.description = "Counts every object of the managed heap by type, with what each type keeps alive, by "
 		       "generation and GC "

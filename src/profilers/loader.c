@@ -357,7 +357,7 @@ static struct err *run(struct exam *exam)
 	struct loader *l = exam->state = mem_zalloc(sizeof(*l));
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	l->exam = exam;
-	l->stacks = stacks_new();
+	l->stacks = stacks_new(exam->whose);
 	l->methods = methods_new();
 	describe_streams(l);
 	if (!exam->replay)
@@ -381,6 +381,7 @@ const struct profiler profiler_loader = {
 	.id = "loader",
 	.uuid = "7A672A87-EC24-4519-A980-61DE369D9F2F",
 	.name = "Loaded code",
+	.chapter = CHAPTER_RUNTIME,
 	.symptom = "slow start, or memory that creeps up with every request though the GC heap does not",
 	.description =
 		"Counts the code that comes into the process while it runs: assemblies and load contexts, dynamic "

@@ -211,7 +211,7 @@ static struct err *run(struct exam *exam)
 	struct locks *l = exam->state = mem_zalloc(sizeof(*l));
 	const char *version = exam->patient->info.runtime_version;
 	l->lengths = dist_new(WAITS_MAX / 10);
-	l->stacks = stacks_new();
+	l->stacks = stacks_new(exam->whose);
 	l->methods = methods_new();
 	l->old = !version || strtoul(version, NULL, 10) < 9;
 	l->streams[LOCKS_COUNTS] = (struct events_stream){
@@ -284,6 +284,7 @@ const struct profiler profiler_lock_contention = {
 	.id = "lock-contention",
 	.uuid = "7E5A8046-D8C3-44AB-A91E-CA3648928E92",
 	.name = "Lock contention",
+	.chapter = CHAPTER_CPU,
 	.symptom = "slow under load though the CPU is not busy; threads wait for each other",
 	.description =
 		"Measures every wait for a lock (lock, Monitor, System.Threading.Lock) that another thread has: by "

@@ -251,7 +251,7 @@ static const char *telling_call(const struct off_cpu_view *v, const struct off_c
 		return NULL;
 	const char *name = frame_name(v, p->called);
 	bool ordinary = str_starts(name, "System.Threading.Monitor.") || str_starts(name, "System.Threading.Lock.") ||
-			(!str_starts(name, "System.") && !method_is_library(name));
+			(!str_starts(name, "System.") && !method_is_library(v->off->samples->whose, name));
 	return ordinary ? NULL : short_call(name);
 }
 
@@ -540,6 +540,7 @@ const struct profiler profiler_off_cpu = {
 	.id = "off-cpu",
 	.uuid = "4C5D1B0E-8F0A-4B53-9C2E-6A1E7D0F3B21",
 	.name = "Off-CPU",
+	.chapter = CHAPTER_CPU,
 	.symptom = "it is slow, but the CPU is idle: what do threads wait for?",
 	.description =
 		"Times every wait of every thread and shows where your code waits and for what: locks, events, sleeps, "

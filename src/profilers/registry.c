@@ -1,54 +1,17 @@
-#include "base/str.h"
 #include "profilers/registry.h"
+#include "base/str.h"
+#include "profilers/list.h"
 
-#define CPU "CPU and waiting"
-#define THREADS "Threads and tasks"
-#define MEMORY "Memory"
-#define RUNTIME "Runtime"
-
-/* Stable order: help, pages and docs show them like this. And what each is about, for long lists. */
-#define PROFILERS(X)                                                                                                   \
-	X(cpu_hotpaths, CPU)                                                                                           \
-	X(off_cpu, CPU)                                                                                                \
-	X(runtime_pauses, RUNTIME)                                                                                     \
-	X(exceptions, RUNTIME)                                                                                         \
-	X(lock_contention, CPU)                                                                                        \
-	X(thread_pool, THREADS)                                                                                        \
-	X(merged_call_stacks, THREADS)                                                                                 \
-	X(deadlocks, THREADS)                                                                                          \
-	X(stuck_tasks, THREADS)                                                                                        \
-	X(zombie_threads, THREADS)                                                                                     \
-	X(gc_survivors, MEMORY)                                                                                        \
-	X(memory_leaks, MEMORY)                                                                                        \
-	X(heap_stats, MEMORY)                                                                                          \
-	X(duplicated_strings, MEMORY)                                                                                  \
-	X(wasted_collections, MEMORY)                                                                                  \
-	X(gc_stats, RUNTIME)                                                                                           \
-	X(allocations, MEMORY)                                                                                         \
-	X(jit, RUNTIME)                                                                                                \
-	X(loader, RUNTIME)                                                                                             \
-	X(crash, RUNTIME)
-
-#define PROFILER_EXTERN(name, chapter) extern const struct profiler profiler_##name;
+#define PROFILER_EXTERN(name) extern const struct profiler profiler_##name;
 PROFILERS(PROFILER_EXTERN)
 
-#define PROFILER_ENTRY(name, chapter) &profiler_##name,
+#define PROFILER_ENTRY(name) &profiler_##name,
 static const struct profiler *const all_profilers[] = { PROFILERS(PROFILER_ENTRY) };
-#define PROFILER_CHAPTER(name, chapter) chapter,
-static const char *const chapters[] = { PROFILERS(PROFILER_CHAPTER) };
 
 const struct profiler *const *profiler_all(size_t *ret_n)
 {
 	*ret_n = ARRAY_SIZE(all_profilers);
 	return all_profilers;
-}
-
-const char *profiler_chapter(const struct profiler *p)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(all_profilers); i++)
-		if (all_profilers[i] == p)
-			return chapters[i];
-	return "Other";
 }
 
 struct err *profiler_find(const char *name, const struct profiler **ret)
@@ -76,7 +39,7 @@ void profiler_json(struct jsonw *w, const struct profiler *p)
 	jsonw_str(w, "symptom", p->symptom);
 	jsonw_str(w, "description", p->description);
 	jsonw_str(w, "cost", p->cost);
-	jsonw_str(w, "chapter", profiler_chapter(p));
+	jsonw_str(w, "chapter", p->chapter);
 	jsonw_bool(w, "experimental", p->experimental);
 	jsonw_bool(w, "forCore", p->for_core);
 	jsonw_array(w, "ways");

@@ -337,10 +337,12 @@ const struct profiler profiler_runtime_pauses = {
 	.id = "runtime-pauses",
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E85",
 	.name = "Runtime pauses",
+	.chapter = CHAPTER_RUNTIME,
 	.symptom = "p95 or p99 latency spikes; everything stands still for moments",
 	.description = "Lists every moment in which the runtime stopped all managed code: for how long, how long the "
 		       "stopping itself took, and what for (which GC, of which generation, why).",
 	.cost = "no stop; a few events a GC",
+	.contract_file = "summary.md",
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("20"),

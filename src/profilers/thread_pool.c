@@ -317,7 +317,7 @@ static struct err *run(struct exam *exam)
 	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000, cpu_before = 0, cpu_after = 0;
 	p->exam = exam;
 	p->waits = dist_new(WAITS_MAX);
-	p->stacks = stacks_new();
+	p->stacks = stacks_new(exam->whose);
 	p->methods = methods_new();
 	p->longest.highest = true;
 	p->old = !version || strtoul(version, NULL, 10) < 9;
@@ -346,6 +346,7 @@ const struct profiler profiler_thread_pool = {
 	.id = "thread-pool",
 	.uuid = "9BB20A54-E1FB-4F35-A4CC-134FCD6CA7E0",
 	.name = "Thread pool",
+	.chapter = CHAPTER_THREADS,
 	.symptom = "requests are slow or time out though the CPU is idle; the thread count creeps up",
 	.description =
 		"Measures how long work waits in the thread pool's queue, says whether the pool starves, how many "

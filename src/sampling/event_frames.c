@@ -46,7 +46,7 @@ void event_frames_name(struct event_frames *f, struct methods *methods)
 			continue;
 		buf_clear(&f->text);
 		method_show(m->space, m->name, &f->text);
-		uint32_t same = samples_frame(s, buf_cstr(&f->text), NULL, method_kind(m->space));
+		uint32_t same = samples_frame(s, buf_cstr(&f->text), NULL, method_kind(s->whose, m->space));
 		s->frames.v[i] = s->frames.v[same];
 	}
 }

@@ -175,7 +175,7 @@ static uint32_t managed_frame(struct perf_reading *g, uint32_t pid, uint64_t ip)
 	}
 	buf_clear(&g->text);
 	method_show(m->space, m->name, &g->text);
-	return samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(m->space));
+	return samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(NULL, m->space));
 }
 
 static uint32_t object_frame(struct perf_reading *g, const struct perf_mapping *m, uint64_t ip)

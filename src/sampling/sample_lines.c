@@ -37,6 +37,7 @@ struct module {
 };
 
 struct sample_lines {
+	const struct whose_names *whose;
 	VEC(struct hit) hits;
 	struct map_u64 by_address; /* -> hit + 1 */
 	/* In a rundown the map stands before the method it belongs to, of new code behind it. Which methods were hit
@@ -52,9 +53,11 @@ struct sample_lines {
 	struct buf text;
 };
 
-struct sample_lines *sample_lines_new(void)
+struct sample_lines *sample_lines_new(const struct whose_names *whose)
 {
-	return mem_zalloc(sizeof(struct sample_lines));
+	struct sample_lines *l = mem_zalloc(sizeof(*l));
+	l->whose = whose;
+	return l;
 }
 
 void sample_lines_free(struct sample_lines *l)
@@ -172,7 +175,7 @@ static struct listed *keep_method(struct sample_lines *l, const struct clr_metho
 {
 	buf_clear(&l->text);
 	utf16_add(&l->text, m->space.units, MIN(m->space.n, (size_t)256));
-	if (l->listed.n >= METHODS_MAX || method_is_framework(buf_cstr(&l->text)))
+	if (l->listed.n >= METHODS_MAX || method_is_framework(l->whose, buf_cstr(&l->text)))
 		return NULL;
 	vec_push(&l->listed,
 		 ((struct listed){ .start = m->start, .module = m->module, .size = m->size, .token = m->token }));

@@ -10,7 +10,8 @@
 #include "sampling/samples.h"
 
 struct sample_lines;
-struct sample_lines *sample_lines_new(void);
+/* whose is the caller's; NULL = not known. */
+struct sample_lines *sample_lines_new(const struct whose_names *whose);
 void sample_lines_free(struct sample_lines *l);
 DEFINE_CLEANUP(sample_lines_free, struct sample_lines *)
 /* A sample whose leaf is in that method. frame is of the samples. */

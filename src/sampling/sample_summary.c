@@ -56,7 +56,8 @@ static uint32_t tree_frame(struct calltree *t, const struct samples *s, uint32_t
 
 static bool is_package(const struct samples *s, uint32_t frame)
 {
-	return s->frames.v[frame].kind == FRAME_FRAMEWORK && whose_code(samples_frame_name(s, frame)) == WHOSE_PACKAGE;
+	return s->frames.v[frame].kind == FRAME_FRAMEWORK &&
+	       whose_code(s->whose, samples_frame_name(s, frame)) == WHOSE_PACKAGE;
 }
 
 /* The innermost of the user's own; without one, what was compiled to call it, in which it may be inlined; else that of

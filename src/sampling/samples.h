@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "eventpipe/whose.h"
 #include "model/calltree.h"
 #include "sampler/unwind.h"
 
@@ -52,7 +53,8 @@ struct samples {
 	VEC(uint32_t) stack_frames;
 	struct map_u64 stack_index; /* hash -> first stack */
 	VEC(struct sample) list;
-	uint64_t dropped; /* samples beyond what we keep */
+	uint64_t dropped;		 /* samples beyond what we keep */
+	const struct whose_names *whose; /* of its program; somebody else's, not kept. NULL = not known */
 	bool lock_frames; /* live only: a lock statement that waits has a frame of its own (from .NET 10 on) */
 };
 

@@ -22,7 +22,7 @@ static void hit_line(struct sampling *g, const struct record *r)
 	const struct unwound *u = &g->unwound;
 	uint64_t address = u->n && r->has_regs ? u->ips[0] : 0;
 	const struct method *m = address ? methods_find(g->methods, address) : NULL;
-	if (m && method_kind(m->space) == FRAME_CODE)
+	if (m && method_kind(g->exam->whose, m->space) == FRAME_CODE)
 		sample_lines_hit(g->lines, m, address, sampling_method_frame(g, m), r->period);
 }
 
@@ -297,58 +297,35 @@ static char *runtime_file(const struct exam *exam)
 	return slash ? mem_strdup(slash + 1) : NULL;
 }
 
-static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
-				struct sampling_facts *facts)
+static struct sampling *sampling_new(struct exam *exam, const struct sampling_options *options,
+				     struct sampling_facts *facts)
 {
 	struct sampling *g = mem_zalloc(sizeof(*g));
 	g->exam = exam;
 	g->options = options;
 	g->facts = facts;
+	facts->by_agent = exam->way == WAY_AGENT;
+	facts->cpu_ns = UINT64_MAX;
+	facts->named = exam->patient->answered && exam->patient->target.socket;
 	g->samples = samples_new();
+	g->samples->whose = exam->whose;
 	g->samples->lock_frames = exam_runtime_major(exam) >= 10;
 	g->methods = methods_new();
 	g->gc.runtime = runtime_file(exam);
 	g->single_file = g->gc.runtime && !str_starts(g->gc.runtime, "libcoreclr");
-	facts->by_agent = exam->way == WAY_AGENT;
 	g->agent = facts->by_agent ? agent_source_new() : NULL;
 	g->space = g->agent ? agent_source_space(g->agent) : space_new(exam->patient->target.pid);
 	g->kernel = kernel_new();
 	g->unwinder = unwinder_new(g->space, sampling_find_method, g);
-	if (options->lines)
-		g->lines = sample_lines_new();
-	if (options->kind == SAMPLER_SWITCHES)
-		g->switches = switches_new(g->samples, 0);
-	facts->cpu_ns = UINT64_MAX;
-	facts->named = exam->patient->answered && exam->patient->target.socket;
-	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
-	struct events_stream streams[] = {
-		exam_compiled_stream(g->methods),
-		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
-	};
-	streams[0].anytime = streams[0].optional = true;
-	streams[1].anytime = streams[1].optional = true;
-	/* The end of the first is an event in the second, which shows that nothing older is missing there. */
-	streams[1].brief = true;
-	streams[0].event = on_code;
-	streams[0].user = g;
-	struct ipc_provider code = streams[0].providers[0];
-	code.keywords |= options->lines ? SAMPLE_LINES_KEYWORDS : 0;
-	streams[0].providers = &code;
-	g->compiled = &streams[0];
-	size_t n_streams = facts->named ? ARRAY_SIZE(streams) : 0;
-	struct events_beside beside = { .start = start,
-					.fd = fd,
-					.turn = turn,
-					.stop = stop,
-					.stopped = stopped,
-					.user = g,
-					.doing = "sampling",
-					.prompt = true };
-	struct err *err = exam_events_beside(exam, streams, n_streams, options->window_ms, &beside);
-	if (!err)
-		err = finish(g);
-	if (!err)
-		*ret = STEAL(g->samples);
+	g->lines = options->lines ? sample_lines_new(exam->whose) : NULL;
+	g->switches = options->kind == SAMPLER_SWITCHES ? switches_new(g->samples, 0) : NULL;
+	return g;
+}
+
+static void sampling_free(struct sampling *g)
+{
+	if (!g)
+		return;
 	sampler_free(g->sampler);
 	agent_source_free(g->agent);
 	switches_free(g->switches);
@@ -369,7 +346,47 @@ static struct err *samples_live(struct exam *exam, const struct sampling_options
 	jit_marks_fini(&g->jit);
 	buf_free(&g->text);
 	mem_free(g);
-	return err;
+}
+DEFINE_CLEANUP(sampling_free, struct sampling *)
+
+/* New code, and pauses for the collector; both only help. */
+static struct err *run_window(struct sampling *g)
+{
+	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
+	struct events_stream streams[] = {
+		exam_compiled_stream(g->methods),
+		{ .name = "pauses", .providers = &gc, .n_providers = 1, .event = on_gc_event, .user = g },
+	};
+	struct ipc_provider code = streams[0].providers[0];
+	code.keywords |= g->lines ? SAMPLE_LINES_KEYWORDS : 0;
+	streams[0].providers = &code;
+	streams[0].event = on_code;
+	streams[0].user = g;
+	streams[0].anytime = streams[0].optional = true;
+	streams[1].anytime = streams[1].optional = true;
+	/* The end of the first is an event in the second, which shows that nothing older is missing there. */
+	streams[1].brief = true;
+	g->compiled = &streams[0];
+	struct events_beside beside = { .start = start,
+					.fd = fd,
+					.turn = turn,
+					.stop = stop,
+					.stopped = stopped,
+					.user = g,
+					.doing = "sampling",
+					.prompt = true };
+	TRY(exam_events_beside(g->exam, streams, g->facts->named ? ARRAY_SIZE(streams) : 0, g->options->window_ms,
+			       &beside));
+	return finish(g);
+}
+
+static struct err *samples_live(struct exam *exam, const struct sampling_options *options, struct samples **ret,
+				struct sampling_facts *facts)
+{
+	CLEANUP(sampling_freep) struct sampling *g = sampling_new(exam, options, facts);
+	TRY(run_window(g));
+	*ret = STEAL(g->samples);
+	return NULL;
 }
 
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
@@ -379,6 +396,7 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 	if (exam->replay) {
 		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
 		TRY(recorded_samples(exam->recording, ret, ret_facts));
+		(*ret)->whose = exam->whose;
 		if (options->lines)
 			sample_lines_load(exam, *ret, options->lines);
 		return NULL;

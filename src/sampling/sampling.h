@@ -51,7 +51,7 @@ struct sampling_facts {
 };
 
 /* Whose code a namespace is, and a native library. */
-enum frame_kind method_kind(const char *space);
+enum frame_kind method_kind(const struct whose_names *whose, const char *space);
 enum frame_kind native_code_kind(const char *library);
 
 /* CPU samples without perf, see sampling_events.c; exam_samples() comes here when the exam's way is events. */

@@ -220,6 +220,7 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 		return err_new(ERR_UNSUPPORTED,
 			       "the process is not visible in our /proc, so nobody says what uses the CPU");
 	struct watching w = { .exam = exam, .samples = samples_new(), .methods = methods_new(), .facts = facts };
+	w.samples->whose = exam->whose;
 	w.frames.samples = w.samples;
 	struct events_stream streams[] = {
 		exam_compiled_stream(w.methods),

@@ -13,11 +13,11 @@ bool sampling_find_method(void *user, uint64_t address, struct unwind_method *re
 	return true;
 }
 
-enum frame_kind method_kind(const char *space)
+enum frame_kind method_kind(const struct whose_names *whose, const char *space)
 {
 	/* No space, or this one: stubs that the runtime compiles for calls out of managed code. */
 	bool stub = !*space || str_eq(space, "dynamicClass");
-	return stub || method_is_framework(space) ? FRAME_FRAMEWORK : FRAME_CODE;
+	return stub || method_is_framework(whose, space) ? FRAME_FRAMEWORK : FRAME_CODE;
 }
 
 uint32_t sampling_method_frame(struct sampling *g, const struct method *m)
@@ -28,7 +28,7 @@ uint32_t sampling_method_frame(struct sampling *g, const struct method *m)
 		return (uint32_t)*place;
 	buf_clear(&g->text);
 	method_show(m->space, m->name, &g->text);
-	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(m->space));
+	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(g->exam->whose, m->space));
 	*map_u64_put(&g->by_method, hash_u64(m->start) ^ m->order, NULL) = frame;
 	return frame;
 }

@@ -165,7 +165,7 @@ static enum wait_kind managed_kind(const struct samples *s, const struct samples
 		timed |= f->kind == FRAME_NATIVE && strstr(name, "cond_timedwait");
 		if (f->kind != FRAME_FRAMEWORK)
 			continue;
-		bool straight = !wrapped && method_is_library(name);
+		bool straight = !wrapped && method_is_library(s->whose, name);
 		if (starts_any(name, locks) || (straight && !timed && !s->lock_frames))
 			return WAIT_LOCK;
 		if (str_starts(name, "System.Net.Sockets.SocketAsyncContext."))

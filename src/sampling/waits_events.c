@@ -71,6 +71,7 @@ struct err *exam_waits_by_events(struct exam *exam, const struct sampling_option
 						      .keywords = CLR_CONTENTION | CLR_WAIT_HANDLE,
 						      .level = 5 };
 	struct hearing w = { .exam = exam, .samples = samples_new(), .methods = methods_new(), .facts = facts };
+	w.samples->whose = exam->whose;
 	w.frames.samples = w.samples;
 	struct events_stream streams[] = {
 		{ .name = "waits",

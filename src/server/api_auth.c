@@ -37,7 +37,7 @@ struct err *api_logout(struct request *r)
 /* For whoever could read the file of the token anyway; over TCP nobody is told what he has shown already. */
 struct err *api_link(struct request *r)
 {
-	if (r->peer != LOCAL_TRUSTED)
+	if (r->peer != HTTP_LOCAL_TRUSTED)
 		return err_new(ERR_DENIED, "the link is told by the socket in the home only: 'drdotnet serve --link'");
 	CLEANUP(mem_freep) char *link = server_link(r->server);
 	struct jsonw w = respond_json(r, 200);

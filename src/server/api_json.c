@@ -57,6 +57,7 @@ static void json_forgotten_profiler(struct jsonw *w, const char *key, const stru
 	struct profiler p = { .id = row->profiler ? row->profiler : "",
 			      .uuid = row->profiler_uuid ? row->profiler_uuid : "",
 			      .name = row->profiler ? row->profiler : "",
+			      .chapter = "Other",
 			      .symptom = "",
 			      .description = "",
 			      .cost = "" };

@@ -94,7 +94,7 @@ struct err *api_server(struct request *r)
 	jsonw_str(&w, "scope", r->scope == SCOPE_FULL ? "full" : "read");
 	static const char *const modes[] = { [AUTH_TOKEN] = "token", [AUTH_OFF] = "off" };
 	jsonw_i64(&w, "cores", sysconf(_SC_NPROCESSORS_ONLN));
-	jsonw_bool(&w, "exposed", http_exposed(r->server->http));
+	jsonw_bool(&w, "exposed", connections_exposed(r->server->connections));
 	jsonw_str(&w, "auth", modes[auth_mode(r->server->auth)]);
 	jsonw_str(&w, "warning",
 		  auth_mode(r->server->auth) == AUTH_OFF ? "This server asks nobody for a token: whoever can reach it "
@@ -150,8 +150,10 @@ struct err *api_metrics(struct request *r)
 		{ "drdotnet_sessions_failed_total", "counter", "Sessions that failed.", (double)c.failed },
 		{ "drdotnet_sessions_cancelled_total", "counter", "Sessions that were cancelled.",
 		  (double)c.cancelled },
-		{ "drdotnet_http_requests_total", "counter", "Requests.", (double)http_requests(s->http) },
-		{ "drdotnet_http_connections", "gauge", "Open connections.", (double)http_connections(s->http) },
+		{ "drdotnet_http_requests_total", "counter", "Requests.",
+		  (double)connections_requests(s->connections) },
+		{ "drdotnet_http_connections", "gauge", "Open connections.",
+		  (double)connections_count(s->connections) },
 		{ "drdotnet_live_listeners", "gauge", "Clients that listen to live events.",
 		  (double)sse_listeners(s->live) },
 		{ "drdotnet_uptime_seconds", "gauge", "Since the server started.",

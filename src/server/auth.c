@@ -379,7 +379,7 @@ static void identify(struct auth *a, struct request *r)
 {
 	const char *token = shown_token(r);
 	enum scope given = scope_of(a, token ? token : cookie(r, COOKIE));
-	bool known = a->mode == AUTH_OFF || r->peer == LOCAL_TRUSTED;
+	bool known = a->mode == AUTH_OFF || r->peer == HTTP_LOCAL_TRUSTED;
 	/* A token may still narrow what one does. */
 	r->scope = !known ? given : given == SCOPE_READ ? SCOPE_READ : SCOPE_FULL;
 	if (token && given == SCOPE_NONE && !known)
@@ -390,7 +390,7 @@ void auth_check(struct auth *a, struct request *r)
 {
 	bool open = !r->route || r->route->scope == SCOPE_NONE;
 	identify(a, r);
-	if (a->check_host && r->peer == LOCAL_NONE && !auth_host_ok(a, request_header(r, "Host"))) {
+	if (a->check_host && r->peer == HTTP_LOCAL_NONE && !auth_host_ok(a, request_header(r, "Host"))) {
 		refuse(r, 421,
 		       "this name is not known as one of ours (DNS rebinding?): use an IP address or localhost, or "
 		       "start the server with --allow-host NAME");

@@ -1,6 +1,6 @@
 #pragma once
 /* Who may do what. Over TCP a token is needed on every address, loopback too: every user of the machine, and containers
- * on its network, reach that one, and we see more than they do. By the socket in the home (server/local.h) come root
+ * on its network, reach that one, and we see more than they do. By the socket in the home (http/local.h) come root
  * and our own user, who need none. Browsers are the danger in between: pages of other sites can make them send requests
  * here.
  *

@@ -27,7 +27,7 @@ struct server {
 	struct auth *auth;
 	struct webhooks *webhooks;
 	struct log *log;
-	struct http *http;
+	struct connections *connections;
 	char *work_dir; /* for what commands write on the way: in the home, since it is large and secret */
 	int work_lock;
 	uint64_t start_ns;
@@ -138,16 +138,16 @@ struct scheduler_counts scheduler_counts(struct scheduler *hub);
 /* Until a signal asks to stop. */
 struct err *scheduler_run(struct scheduler *hub) MUST_USE;
 
-/* http.c */
-/* Sets server->http, also when it fails. */
-struct err *http_start(struct server *server) MUST_USE;
-void http_stop(struct http *http);
-bool http_exposed(const struct http *http);
+/* connections.c */
+/* Sets server->connections, also when it fails. */
+struct err *connections_start(struct server *server) MUST_USE;
+void connections_stop(struct connections *connections);
+bool connections_exposed(const struct connections *connections);
 /* Closes connections that have been waited for too long. */
-void http_dismiss_idle(struct http *http);
-const char *http_url(const struct http *http);
-size_t http_connections(struct http *http);
-uint64_t http_requests(struct http *http);
+void connections_dismiss_idle(struct connections *connections);
+const char *connections_url(const struct connections *connections);
+size_t connections_count(struct connections *connections);
+uint64_t connections_requests(struct connections *connections);
 
 /* pages.c: the UI. */
 bool pages_respond(struct request *r);

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include "base/buf.h"
 #include "base/json.h"
-#include "server/local.h"
+#include "http/local.h"
 #include "server/stream.h"
 
 struct server;
@@ -51,12 +51,12 @@ struct request {
 	struct pairs headers, query;
 	struct buf body;
 	enum scope scope;
-	enum local_peer peer; /* by the socket in the home: root and our own user need no token */
+	enum http_local_peer peer; /* by the socket in the home: root and our own user need no token */
 	bool too_large;
 	const char *error_parameter; /* the key of the parameter that is wrong, or NULL */
 	int error_status;	     /* of the next error, instead of what its kind says; 0 = that */
 	struct response response;
-	/* Of http.c. */
+	/* Of connections.c. */
 	void *connection;
 	int connection_fd;
 	bool dispatched;

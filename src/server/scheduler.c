@@ -555,7 +555,7 @@ struct err *scheduler_run(struct scheduler *hub)
 		if (clock_mono_ns() - beat_ns >= (uint64_t)HEARTBEAT_MS * 1000000) {
 			beat_ns = clock_mono_ns();
 			sse_heartbeat(hub->server->live);
-			http_dismiss_idle(hub->server->http);
+			connections_dismiss_idle(hub->server->connections);
 			tidy(hub);
 		}
 		signal = taken_signal(hub);

@@ -22,7 +22,7 @@
 static void server_fini(struct server *s)
 {
 	vitals_free(s->vitals);
-	http_stop(s->http);
+	connections_stop(s->connections);
 	webhooks_free(s->webhooks);
 	traces_free(s->traces);
 	children_free(s->children);
@@ -105,13 +105,13 @@ void server_notify(const char *text)
 
 char *server_link(const struct server *s)
 {
-	const char *url = http_url(s->http), *token = auth_token(s->auth);
+	const char *url = connections_url(s->connections), *token = auth_token(s->auth);
 	return token ? mem_printf("%s/?token=%s", url, token) : mem_strdup(url);
 }
 
 static void tell_ready(struct server *s)
 {
-	const char *url = http_url(s->http), *token = auth_token(s->auth);
+	const char *url = connections_url(s->connections), *token = auth_token(s->auth);
 	/* The token is for whoever started us, not for the log; one that was given is known already. */
 	CLEANUP(mem_freep) char *link = s->options->token ? mem_strdup(url) : server_link(s);
 	log_line(s->log, LOG_INFO, "listening on %s%s", url, token ? ", with a token" : "");
@@ -153,7 +153,7 @@ struct err *server_run(const struct server_options *options)
 	s.traces = traces_new();
 	s.hub = scheduler_new(&s);
 	s.children = children_new(scheduler_wake, s.hub);
-	TRY(http_start(&s));
+	TRY(connections_start(&s));
 	tell_ready(&s);
 	server_notify("READY=1\nSTATUS=listening");
 	return scheduler_run(s.hub);

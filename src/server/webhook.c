@@ -1,7 +1,7 @@
 /* Tells an address that a session has ended: its SessionInfo, by POST, from a thread of its own. */
 
 #include "server/internal.h"
-#include "server/client.h"
+#include "http/client.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include <string.h>
@@ -47,27 +47,24 @@ void webhooks_free(struct webhooks *w)
 
 struct err *server_check_webhook(const char *url)
 {
-	if ((!str_starts(url, "http://") && !str_starts(url, "https://")) || strpbrk(url, " \t\r\n") ||
-	    strlen(url) > 2000)
+	if (!http_is_address(url) || strpbrk(url, " \t\r\n") || strlen(url) > 2000)
 		return err_new(ERR_USAGE, "a webhook is an http:// or https:// address, not '%s'", url);
 	return NULL;
 }
 
-/* "http://host/path?query" as the client wants it: the server, and what stands behind it. */
 static struct err *deliver(const struct delivery *d)
 {
-	const char *rest = strstr(d->url, "://") + 3, *path = rest + strcspn(rest, "/?#");
-	CLEANUP(mem_freep) char *base = mem_strndup(d->url, (size_t)(path - d->url));
-	CLEANUP(mem_freep) char *where = mem_printf("%s%.*s", *path == '/' ? "" : "/", (int)strcspn(path, "#"), path);
-	struct client_order order = { .url = base,
-				      .method = "POST",
-				      .path = where,
-				      .type = "application/json",
-				      .body = d->body,
-				      .body_len = strlen(d->body) };
-	CLEANUP(client_freep) struct client *client = NULL;
-	TRY(client_open(&order, deadline_in_ms(DELIVERY_MS), &client));
-	int status = client_status(client);
+	CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+	http_split(d->url, &site, &path);
+	struct http_order order = { .url = site,
+				    .method = "POST",
+				    .path = path,
+				    .type = "application/json",
+				    .body = d->body,
+				    .body_len = strlen(d->body) };
+	CLEANUP(http_freep) struct http_client *client = NULL;
+	TRY(http_open(&order, deadline_in_ms(DELIVERY_MS), &client));
+	int status = http_status(client);
 	return status >= 200 && status < 300 ? NULL : err_new(ERR_IO, "it answered %d", status);
 }
 

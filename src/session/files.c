@@ -11,15 +11,6 @@
 
 #define REPORT_BYTES_MAX ((size_t)256 << 20)
 
-/* File names that clients of the Dr-Dotnet contract look for, beside our own. */
-static const struct {
-	const char *uuid, *name, *source;
-} contract_files[] = {
-	{ "805A308B-061C-47F3-9B30-F785C3186E82", "summary.md", "md" }, /* thrown exceptions */
-	{ "805A308B-061C-47F3-9B30-F785C3186E85", "summary.md", "md" }, /* runtime pauses */
-	{ "805A308B-061C-47F3-9B30-A485B2056E71", "cpu_hotpaths.html", "html" },
-};
-
 static struct err *save(const char *dir, const char *name, const struct buf *text)
 {
 	if (text->overflow)
@@ -49,10 +40,8 @@ static struct err *save_format(const char *dir, const struct profiler *profiler,
 	char name[16];
 	snprintf(name, sizeof(name), "report.%s", ext);
 	TRY(save(dir, name, text));
-	for (size_t i = 0; i < ARRAY_SIZE(contract_files); i++)
-		if (str_eq_nocase(contract_files[i].uuid, profiler->uuid) && str_eq(contract_files[i].source, ext))
-			TRY(save(dir, contract_files[i].name, text));
-	return NULL;
+	const char *contract = profiler->contract_file;
+	return contract && str_ends(contract, ext) ? save(dir, contract, text) : NULL;
 }
 
 struct err *files_save_report(const char *dir, const struct profiler *profiler, const struct report *report)

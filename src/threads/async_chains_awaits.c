@@ -135,7 +135,8 @@ void async_chains_name(struct finder *f)
 		if (new)
 			vec_push(&asked, ((struct object_name){ .object = object }));
 	}
-	const struct object_names owners = { .heap = f->heap,
+	const struct object_names owners = { .whose = f->look->whose,
+					     .heap = f->heap,
 					     .outline = &f->outline,
 					     .statics = &f->statics,
 					     .strings = &f->c->strings,

@@ -61,7 +61,7 @@ static uint32_t method_of(struct finder *f, const struct heap_type *machine)
 	vec_push(&f->c->methods,
 		 ((struct async_chain_method){
 			 .name = strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&name))),
-			 .framework = method_is_framework(machine->name) }));
+			 .framework = method_is_framework(f->look->whose, machine->name) }));
 	vec_push(&f->machines, machine);
 	*map_u64_put(&f->method_index, machine->address, NULL) = index;
 	return index;

@@ -20,6 +20,7 @@ void kept_threads_free(struct kept_threads *k)
 }
 
 struct kept_search {
+	const struct whose_names *whose;
 	struct heap *heap;
 	const struct heap_type *thread;
 	struct map_u64 living; /* managed ids */
@@ -110,7 +111,7 @@ static void find_holders(struct kept_search *x, struct kept_threads *ret)
 	struct err *err = heap_statics(x->heap, NULL, &statics);
 	vec_each(st, &statics) {
 		/* Those of the platform know all threads anyway. */
-		if (method_is_framework(st->type->name))
+		if (method_is_framework(x->whose, st->type->name))
 			continue;
 		uint32_t n = count_from(x, st->object);
 		if (!n)
@@ -143,7 +144,7 @@ void kept_threads_drain(struct image_exam *look, struct buf *out)
 {
 	struct kept_threads kept = { 0 };
 	struct dac_threads threads = { 0 };
-	struct kept_search x = { 0 };
+	struct kept_search x = { .whose = look->whose };
 	struct err *err = dac_threads(look->dac, &threads);
 	vec_each(t, &threads) {
 		if (!t->os_id && !(t->state & DAC_THREAD_UNSTARTED))

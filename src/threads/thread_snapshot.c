@@ -139,9 +139,9 @@ bool thread_snapshot_keeps_frame(const struct dac_stack *stack, size_t i)
 	return !below && !above;
 }
 
-static uint32_t method_of(struct thread_snapshot *s, struct dac *dac, const struct dac_frame *f)
+static uint32_t method_of(struct thread_snapshot *s, const struct image_exam *look, const struct dac_frame *f)
 {
-	const struct dac_method *m = f->method ? dac_method(dac, f->method) : NULL;
+	const struct dac_method *m = f->method ? dac_method(look->dac, f->method) : NULL;
 	if (!m || str_empty(m->name))
 		return thread_snapshot_method(s, "[code without a name]", true);
 	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
@@ -149,7 +149,7 @@ static uint32_t method_of(struct thread_snapshot *s, struct dac *dac, const stru
 	method_show(buf_cstr(&space), buf_cstr(&member), &shown);
 	bool made = m->dynamic || !space.len || str_eq(buf_cstr(&space), "ILStubClass") ||
 		    str_eq(buf_cstr(&space), "dynamicClass") || str_ends(buf_cstr(&member), "__PInvoke");
-	return thread_snapshot_method(s, buf_cstr(&shown), made || method_is_framework(buf_cstr(&space)));
+	return thread_snapshot_method(s, buf_cstr(&shown), made || method_is_framework(look->whose, buf_cstr(&space)));
 }
 
 #define RESTART_CALL 219
@@ -234,7 +234,7 @@ static void add_frame(struct thread_snapshot *s, struct frame_places *p, struct 
 	bool new;
 	uint64_t *place = map_u64_put(&p->methods, f->method, &new);
 	if (new)
-		*place = method_of(s, look->dac, f);
+		*place = method_of(s, look, f);
 	uint32_t method = (uint32_t)*place;
 	thread_snapshot_add_frame_at(s, method, place_line(p, look, f));
 }

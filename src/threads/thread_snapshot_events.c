@@ -66,7 +66,7 @@ static struct thread_snapshot *build(struct snapshot_events_listening *l, const 
 struct err *thread_snapshot_by_events(struct exam *exam, struct thread_snapshot **ret, uint64_t *ret_lost)
 {
 	static const struct ipc_provider provider = { .name = CLR_SAMPLE_PROVIDER, .keywords = 0, .level = 5 };
-	struct snapshot_events_listening l = { .stacks = stacks_new(), .methods = methods_new() };
+	struct snapshot_events_listening l = { .stacks = stacks_new(exam->whose), .methods = methods_new() };
 	struct thread_names names = { 0 };
 	struct events_stream streams[2] = {
 		{ .name = "sampled",

@@ -617,7 +617,8 @@ static void name_by_stacks(struct wait_finder *f)
 				continue;
 			show_type(f, r->object, &type);
 			/* Of lambdas and the platform's own insides nobody knows the names. */
-			if (type.len && !strchr(buf_cstr(&type), '<') && !method_is_framework(buf_cstr(&type)))
+			if (type.len && !strchr(buf_cstr(&type), '<') &&
+			    !method_is_framework(f->raw->look->whose, buf_cstr(&type)))
 				name_fields(f, r->object, buf_cstr(&type));
 		}
 	}

@@ -231,7 +231,7 @@ enum frame_kind trace_frame_name(struct methods *methods, uint64_t address, stru
 		return FRAME_OTHER;
 	}
 	method_show(m->space, m->name, out);
-	return method_is_framework(m->space) ? FRAME_FRAMEWORK : FRAME_CODE;
+	return method_is_framework(NULL, m->space) ? FRAME_FRAMEWORK : FRAME_CODE;
 }
 
 static enum frame_kind name_place(void *user, uint64_t place, struct buf *out)

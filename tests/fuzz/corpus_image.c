@@ -7,8 +7,7 @@
 
 static void keep(const char *folder, const char *name, struct buf *b)
 {
-	char path[512];
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", folder, name);
 	FILE *f = fopen(path, "w");
 	if (!f || fwrite(b->data, 1, b->len, f) != b->len || fclose(f))
 		abort();
@@ -28,7 +27,14 @@ int main(int argc, char **argv)
 	const struct core_file files[] = { { 0x7f0000000000, 0x7f0000001000, 0, "/lib/a.so" },
 					   { 0x7f0000001000, 0x7f0000002000, 1, "/lib/a.so" } };
 	const struct core_thread threads[] = { { 7, 1, 2 }, { 8, 3, 4 } };
-	struct core_spec spec = { segments, 3, files, 2, threads, 2, 7, "shop", 0, 0 };
+	struct core_spec spec = { .segments = segments,
+				  .n_segments = 3,
+				  .files = files,
+				  .n_files = 2,
+				  .threads = threads,
+				  .n_threads = 2,
+				  .pid = 7,
+				  .command = "shop" };
 	struct buf b = { 0 };
 	build_core(&b, &spec);
 	keep(argv[1], "core/plain", &b);

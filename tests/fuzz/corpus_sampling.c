@@ -7,6 +7,7 @@
 #include "sampler/records.h"
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *folder;
 

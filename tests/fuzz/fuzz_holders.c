@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		err_free(err);
 		return 0;
 	}
+	heap_mark_own(g, NULL);
 	heapgraph_dominate(g);
 	holders_find(g, 8, &hs);
 	struct report *report = report_new();

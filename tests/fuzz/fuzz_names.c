@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	type_show(space, &out);
 	type_show(name, &out);
 	type_async_method(space, &out);
-	(void)method_is_framework(space);
+	(void)method_is_framework(NULL, space);
 	(void)method_is_compiled(buf_cstr(&out));
 	buf_free(&out);
 	mem_free(space);

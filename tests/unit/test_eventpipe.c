@@ -230,24 +230,43 @@ static void deep_names_cost_no_more_than_long_ones(void **state UNUSED)
 
 static void framework_is_told_from_user_code(void **state UNUSED)
 {
-	assert_true(method_is_framework("System.String"));
-	assert_true(method_is_framework("<StartupCode$FSharp-Core>.$Async+Sleep@1809-3"));
-	assert_false(method_is_framework("<StartupCode$Pharmacy>.$Program"));
-	assert_true(method_is_framework("Microsoft.AspNetCore.Http.HttpContext"));
-	assert_true(method_is_framework("Interop+Sys"));
-	assert_true(method_is_framework("Npgsql.NpgsqlConnection"));
-	assert_true(method_is_framework("Dapper.SqlMapper+<QueryAsync>d__1`1"));
-	assert_true(method_is_library("Newtonsoft.Json.JsonConvert"));
-	assert_false(method_is_library("System.String"));
+	assert_true(method_is_framework(NULL, "System.String"));
+	assert_true(method_is_framework(NULL, "<StartupCode$FSharp-Core>.$Async+Sleep@1809-3"));
+	assert_false(method_is_framework(NULL, "<StartupCode$Pharmacy>.$Program"));
+	assert_true(method_is_framework(NULL, "Microsoft.AspNetCore.Http.HttpContext"));
+	assert_true(method_is_framework(NULL, "Interop+Sys"));
+	assert_true(method_is_framework(NULL, "Npgsql.NpgsqlConnection"));
+	assert_true(method_is_framework(NULL, "Dapper.SqlMapper+<QueryAsync>d__1`1"));
+	assert_true(method_is_library(NULL, "Newtonsoft.Json.JsonConvert"));
+	assert_false(method_is_library(NULL, "System.String"));
 	assert_true(method_is_compiled("dynamicClass.lambda_method35"));
 	assert_true(method_is_compiled("DynamicClass.lambda_method35"));
 	assert_false(method_is_compiled("dynamicClass.IL_STUB_PInvoke"));
 	assert_false(method_is_compiled(""));
-	assert_false(method_is_framework("NpgsqlBackups.Program"));
-	assert_false(method_is_framework("Google.Maps.Own"));
-	assert_false(method_is_framework("Systematic.Thing"));
-	assert_false(method_is_framework("Shop.System.Thing"));
-	assert_false(method_is_framework(""));
+	assert_false(method_is_framework(NULL, "NpgsqlBackups.Program"));
+	assert_false(method_is_framework(NULL, "Google.Maps.Own"));
+	assert_false(method_is_framework(NULL, "Systematic.Thing"));
+	assert_false(method_is_framework(NULL, "Shop.System.Thing"));
+	assert_false(method_is_framework(NULL, ""));
+}
+
+/* Two programs in one process: what one says of its code is nothing to the other, nor to who has asked neither. */
+static void programs_do_not_know_of_each_other(void **state UNUSED)
+{
+	CLEANUP(whose_names_freep) struct whose_names *shop = whose_names_new(), *bank = whose_names_new();
+	whose_names_add(shop, "Zeta", WHOSE_PACKAGE);
+	whose_names_add(shop, "Microsoft.Contoso", WHOSE_YOURS);
+	assert_int_equal(whose_code(shop, "Zeta.Kernel"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(bank, "Zeta.Kernel"), WHOSE_YOURS);
+	assert_int_equal(whose_code(NULL, "Zeta.Kernel"), WHOSE_YOURS);
+	whose_names_add(bank, "Zeta.Kernel", WHOSE_LIBRARY);
+	assert_int_equal(whose_code(shop, "Zeta.Kernel"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(bank, "Zeta.Kernel"), WHOSE_LIBRARY);
+	assert_false(method_is_framework(shop, "Microsoft.Contoso.Prices"));
+	assert_true(method_is_framework(bank, "Microsoft.Contoso.Prices"));
+	whose_names_free(STEAL(shop));
+	assert_int_equal(whose_code(bank, "Zeta.Kernel"), WHOSE_LIBRARY);
+	assert_int_equal(whose_code(bank, "Npgsql.NpgsqlConnection"), WHOSE_LIBRARY);
 }
 
 static void addresses_find_their_method(void **state UNUSED)
@@ -510,6 +529,7 @@ int main(void)
 		cmocka_unit_test(no_name_makes_trouble),
 		cmocka_unit_test(deep_names_cost_no_more_than_long_ones),
 		cmocka_unit_test(framework_is_told_from_user_code),
+		cmocka_unit_test(programs_do_not_know_of_each_other),
 		cmocka_unit_test(addresses_find_their_method),
 		cmocka_unit_test(a_place_is_used_again),
 		cmocka_unit_test(short_payloads_are_refused),

@@ -16,7 +16,7 @@ static void every_profiler_is_complete(void **state UNUSED)
 		const struct profiler *p = all[i];
 		const struct profiler *found = NULL;
 		assert_false(str_empty(p->symptom) || str_empty(p->description) || str_empty(p->name) ||
-			     str_empty(p->cost));
+			     str_empty(p->cost) || str_empty(p->chapter));
 		assert_int_equal(strlen(p->uuid), 36);
 		assert_true(p->ways[0] != WAY_AUTO && p->run && p->analyse);
 		assert_ok(profiler_find(p->uuid, &found));
@@ -29,6 +29,24 @@ static void every_profiler_is_complete(void **state UNUSED)
 			assert_true(params_is_default(params, p->params[k].key));
 		}
 		params_free(params);
+	}
+}
+
+/* What clients of the Dr-Dotnet contract find, and no more. */
+static void the_contract_names_three_files(void **state UNUSED)
+{
+	static const char *const named[][2] = { { "805A308B-061C-47F3-9B30-F785C3186E82", "summary.md" },
+						{ "805A308B-061C-47F3-9B30-F785C3186E85", "summary.md" },
+						{ "805A308B-061C-47F3-9B30-A485B2056E71", "cpu_hotpaths.html" } };
+	size_t n, with_file = 0;
+	const struct profiler *const *all = profiler_all(&n);
+	const struct profiler *p = NULL;
+	for (size_t i = 0; i < n; i++)
+		with_file += all[i]->contract_file != NULL;
+	assert_int_equal(with_file, ARRAY_SIZE(named));
+	for (size_t i = 0; i < ARRAY_SIZE(named); i++) {
+		assert_ok(profiler_find(named[i][0], &p));
+		assert_string_equal(p->contract_file, named[i][1]);
 	}
 }
 
@@ -378,6 +396,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_profiler_is_complete),
+		cmocka_unit_test(the_contract_names_three_files),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
 		cmocka_unit_test(what_to_do_depends_on_the_generation),
 		cmocka_unit_test(pauses_are_measured_exactly),

@@ -20,6 +20,7 @@ static void what_two_hold_is_one_holder_that_names_both(void **state UNUSED)
 	struct cursor in = cursor_make(bytes.data, bytes.len);
 	CLEANUP(heapgraph_freep) struct heapgraph *g = NULL;
 	assert_ok(heapgraph_read(&in, &g));
+	heap_mark_own(g, NULL);
 	heapgraph_dominate(g);
 	struct holders hs;
 	holders_find(g, (uint64_t)NODES / 2 * BUILT_SIZE, &hs);
@@ -51,6 +52,7 @@ static void what_one_holds_alone_stays_its_own(void **state UNUSED)
 	struct cursor in = cursor_make(bytes.data, bytes.len);
 	CLEANUP(heapgraph_freep) struct heapgraph *g = NULL;
 	assert_ok(heapgraph_read(&in, &g));
+	heap_mark_own(g, NULL);
 	heapgraph_dominate(g);
 	struct holders hs;
 	uint64_t bytes_of_all = 0, objects = 0;
@@ -86,6 +88,7 @@ static void each_object_is_counted_once(void **state UNUSED)
 		struct cursor in = cursor_make(bytes.data, bytes.len);
 		CLEANUP(heapgraph_freep) struct heapgraph *g = NULL;
 		assert_ok(heapgraph_read(&in, &g));
+		heap_mark_own(g, NULL);
 		heapgraph_dominate(g);
 		struct holders hs;
 		holders_find(g, 1, &hs);
@@ -173,6 +176,7 @@ static struct heapgraph *random_heap(uint32_t n, uint32_t reach)
 	heapgraph_writer_free(w);
 	struct cursor in = cursor_make(bytes.data, bytes.len);
 	assert_ok(heapgraph_read(&in, &g));
+	heap_mark_own(g, NULL);
 	heapgraph_dominate(g);
 	return g;
 }

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "build_graph.h"
+#include "eventpipe/whose.h"
 #include "memory/retention_sites.h"
 #include "memory/collection_usage.h"
 #include "memory/string_values.h"
@@ -19,6 +20,7 @@ static struct heapgraph *built(void)
 	build_graph(&b, 6, 1, edges, ARRAY_SIZE(edges));
 	struct cursor in = cursor_make(b.data, b.len);
 	assert_ok(heapgraph_read(&in, &g));
+	heap_mark_own(g, NULL);
 	heapgraph_dominate(g);
 	buf_free(&b);
 	return g;
@@ -148,6 +150,23 @@ static void test_room_kept(void **state)
 	buf_free(&whole);
 }
 
+/* ---- whose it is ---- */
+
+static void test_each_program_has_its_own_code(void **state)
+{
+	(void)state;
+	struct heapgraph *g = built();
+	CLEANUP(whose_names_freep) struct whose_names *names = whose_names_new();
+	whose_names_add(names, "Shop", WHOSE_PACKAGE);
+	const struct graph_type *node = &g->types.v[g->type[0]], *array = &g->types.v[g->type[1]];
+	assert_true(node->own && !array->own && g->roots.v[0].own);
+	heap_mark_own(g, names);
+	assert_false(node->own || array->own || g->roots.v[0].own);
+	heap_mark_own(g, NULL);
+	assert_true(node->own && !array->own && g->roots.v[0].own);
+	heapgraph_free(g);
+}
+
 /* ---- places ---- */
 
 static void test_places_are_shared(void **state)
@@ -173,9 +192,8 @@ static void test_places_are_shared(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strings_kept),
-		cmocka_unit_test(test_values_are_masked),
-		cmocka_unit_test(test_room_kept),
+		cmocka_unit_test(test_strings_kept),	  cmocka_unit_test(test_values_are_masked),
+		cmocka_unit_test(test_room_kept),	  cmocka_unit_test(test_each_program_has_its_own_code),
 		cmocka_unit_test(test_places_are_shared),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,6 @@ static int make_program(void **state UNUSED)
 
 static int remove_program(void **state UNUSED)
 {
-	whose_use(NULL);
 	munmap(mapped, 4096);
 	assert_ok(dir_remove(folder));
 	return 0;
@@ -70,43 +69,61 @@ static struct patient self(void)
 	return (struct patient){ .target.pid = getpid(), .info.entry_assembly = entry };
 }
 
-static void assert_learnt(void)
+static void assert_learnt(const struct whose_names *names)
 {
-	assert_int_equal(whose_code("Program"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Contoso.Host.Startup+<>c"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Microsoft.Contoso.Prices`1[System.Int32]"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Microsoft.Contoso.Others"), WHOSE_PLATFORM);
-	assert_int_equal(whose_code("Both.Mine"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Both.Theirs.Call"), WHOSE_PACKAGE);
-	assert_int_equal(whose_code("Ganz.Anders.Kernel"), WHOSE_PACKAGE);
-	assert_int_equal(whose_code("lambda 2 in Ganz.Anders.Kernel.Burn"), WHOSE_PACKAGE);
-	assert_int_equal(whose_code("Ganz.Allein.Kernel"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Loose"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(names, "Program"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Contoso.Host.Startup+<>c"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Microsoft.Contoso.Prices`1[System.Int32]"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Microsoft.Contoso.Others"), WHOSE_PLATFORM);
+	assert_int_equal(whose_code(names, "Both.Mine"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Both.Theirs.Call"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(names, "Ganz.Anders.Kernel"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(names, "lambda 2 in Ganz.Anders.Kernel.Burn"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(names, "Ganz.Allein.Kernel"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Loose"), WHOSE_PACKAGE);
 	/* The package of their own house; one that is not there; one that everybody knows. */
-	assert_int_equal(whose_code("Haus.Werk.Tool"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Gone.Away.Far"), WHOSE_PACKAGE);
-	assert_int_equal(whose_code("Npgsql.NpgsqlConnection"), WHOSE_LIBRARY);
-	assert_int_equal(whose_code("System.String"), WHOSE_PLATFORM);
-	assert_true(method_is_framework("Ganz.Anders.Kernel") && method_is_library("Ganz.Anders.Kernel"));
-	assert_false(method_is_framework("Microsoft.Contoso.Prices`1"));
+	assert_int_equal(whose_code(names, "Haus.Werk.Tool"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Gone.Away.Far"), WHOSE_PACKAGE);
+	assert_int_equal(whose_code(names, "Npgsql.NpgsqlConnection"), WHOSE_LIBRARY);
+	assert_int_equal(whose_code(names, "System.String"), WHOSE_PLATFORM);
+	assert_true(method_is_framework(names, "Ganz.Anders.Kernel") && method_is_library(names, "Ganz.Anders.Kernel"));
+	assert_false(method_is_framework(names, "Microsoft.Contoso.Prices`1"));
 }
 
-static void assert_by_list(void)
+static void assert_by_list(const struct whose_names *names)
 {
-	assert_int_equal(whose_code("Ganz.Anders.Kernel"), WHOSE_YOURS);
-	assert_int_equal(whose_code("Microsoft.Contoso.Prices`1"), WHOSE_PLATFORM);
-	assert_int_equal(whose_code("lambda in Npgsql.NpgsqlConnection.Open"), WHOSE_LIBRARY);
+	assert_int_equal(whose_code(names, "Ganz.Anders.Kernel"), WHOSE_YOURS);
+	assert_int_equal(whose_code(names, "Microsoft.Contoso.Prices`1"), WHOSE_PLATFORM);
+	assert_int_equal(whose_code(names, "lambda in Npgsql.NpgsqlConnection.Open"), WHOSE_LIBRARY);
+}
+
+/* What a living program says, checked and freed. */
+static void check_process(const struct patient *p, void (*check)(const struct whose_names *names))
+{
+	CLEANUP(whose_names_freep) struct whose_names *names = own_code_of_process(p);
+	check(names);
+}
+
+static void check_core(const char *assembly, void (*check)(const struct whose_names *names))
+{
+	CLEANUP(whose_names_freep) struct whose_names *names = own_code_of_core(assembly);
+	check(names);
+}
+
+static void check_exam(struct exam exam, void (*check)(const struct whose_names *names))
+{
+	own_code_learn(&exam);
+	check(exam.whose);
+	exam_fini(&exam);
 }
 
 static void a_living_program(void **state UNUSED)
 {
 	struct patient p = self();
-	own_code_learn(&p);
-	assert_learnt();
+	check_process(&p, assert_learnt);
 	/* The next one says nothing. */
 	p.info.entry_assembly = NULL;
-	own_code_learn(&p);
-	assert_by_list();
+	check_process(&p, assert_by_list);
 }
 
 static void without_deps_the_list_decides(void **state UNUSED)
@@ -114,19 +131,15 @@ static void without_deps_the_list_decides(void **state UNUSED)
 	static char others[] = "other", up[] = "../contoso";
 	struct patient p = self();
 	write_file("contoso.deps.json", "{", 1);
-	own_code_learn(&p);
-	assert_by_list();
+	check_process(&p, assert_by_list);
 	write_file("contoso.deps.json", deps, strlen(deps));
 	p.info.entry_assembly = others;
-	own_code_learn(&p);
-	assert_by_list();
+	check_process(&p, assert_by_list);
 	p.info.entry_assembly = up;
-	own_code_learn(&p);
-	assert_by_list();
+	check_process(&p, assert_by_list);
 	p = self();
 	p.target.pid = 0;
-	own_code_learn(&p);
-	assert_by_list();
+	check_process(&p, assert_by_list);
 }
 
 static void a_recording_remembers(void **state UNUSED)
@@ -135,27 +148,21 @@ static void a_recording_remembers(void **state UNUSED)
 	struct patient p = self(), gone = { 0 };
 	CLEANUP(recording_freep) struct recording *r = NULL;
 	assert_ok(recording_create(dir, 0, &r));
-	own_code_learn_exam(&(struct exam){ .patient = &p, .recording = r });
-	assert_learnt();
+	check_exam((struct exam){ .patient = &p, .recording = r }, assert_learnt);
 	assert_ok(recording_seal(r));
 	recording_free(STEAL(r));
-	own_code_learn_exam(&(struct exam){ .patient = &gone });
-	assert_by_list();
+	check_exam((struct exam){ .patient = &gone }, assert_by_list);
 	assert_ok(recording_open(dir, &r));
-	own_code_learn_exam(&(struct exam){ .patient = &gone, .recording = r, .replay = true });
-	assert_learnt();
+	check_exam((struct exam){ .patient = &gone, .recording = r, .replay = true }, assert_learnt);
 }
 
 static void a_core_of_it(void **state UNUSED)
 {
 	CLEANUP(mem_freep) char *path = mem_printf("%s/contoso.dll", folder);
-	own_code_learn_core(path, NULL);
-	assert_learnt();
+	check_core(path, assert_learnt);
 	/* Of another machine, or of one that was a single file. */
-	own_code_learn_core("/nowhere/contoso.dll", NULL);
-	assert_by_list();
-	own_code_learn_core("contoso", NULL);
-	assert_by_list();
+	check_core("/nowhere/contoso.dll", assert_by_list);
+	check_core("contoso", assert_by_list);
 }
 
 int main(void)

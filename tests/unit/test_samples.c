@@ -171,10 +171,10 @@ static void a_package_stands_where_there_is_nothing_of_the_users(void **state)
 {
 	(void)state;
 	struct samples *s = samples_new();
-	struct whose_names *names = whose_names_new();
+	CLEANUP(whose_names_freep) struct whose_names *names = whose_names_new();
 	bool new;
 	whose_names_add(names, "Zeta", WHOSE_PACKAGE);
-	whose_use(names);
+	s->whose = names;
 	uint32_t frames[] = { samples_frame(s, "System.Math.Sin", NULL, FRAME_FRAMEWORK),
 			      samples_frame(s, "Npgsql.Reader.Read", NULL, FRAME_FRAMEWORK),
 			      samples_frame(s, "Zeta.Kernel.Burn", NULL, FRAME_FRAMEWORK),
@@ -187,7 +187,6 @@ static void a_package_stands_where_there_is_nothing_of_the_users(void **state)
 	assert_string_equal(samples_frame_name(s, h->sites.v[0].frame), "Shop.Main");
 	assert_string_equal(samples_frame_name(s, h->sites.v[1].frame), "Zeta.Kernel.Burn");
 	assert_int_equal(h->sites.v[2].frame, UINT32_MAX);
-	whose_use(NULL);
 	sample_summary_free(h);
 	samples_free(s);
 }

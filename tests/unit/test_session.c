@@ -58,10 +58,11 @@ static struct err *fake_analyse(struct exam *exam, struct report *report)
 
 static const struct profiler fake = {
 	.id = "fake",
-	.uuid = "805A308B-061C-47F3-9B30-F785C3186E82", /* of the contract, for its file names */
+	.uuid = "805A308B-061C-47F3-9B30-F785C3186E82",
 	.name = "Fake",
 	.symptom = "nothing",
 	.description = "Nothing.",
+	.contract_file = "summary.md",
 	.params =
 		(const struct param[]){
 			{ .key = "mode", .name = "Mode", .type = PARAM_STRING, .default_value = "plain" } },

@@ -1,8 +1,8 @@
-#include "cli/symbols_fetch.h"
+#include "symbols/fetch.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "server/client.h"
+#include "http/client.h"
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define FILE_BYTES_MAX ((uint64_t)4 << 30)
 #define SERVERS_MAX 16
 
-struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod)
+struct err *symbol_fetch_add_servers(struct symbol_fetch *f, const char *text, bool debuginfod)
 {
 	for (const char *p = text; *p;) {
 		size_t len = strcspn(p, " ,;\t\n");
@@ -21,12 +21,12 @@ struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod
 			return err_new(ERR_USAGE, "more than %d symbol servers", SERVERS_MAX);
 		if (len) {
 			CLEANUP(mem_freep) char *url = mem_strndup(p, len);
-			if (!str_starts(url, "http://") && !str_starts(url, "https://"))
+			if (!http_is_address(url))
 				return err_new(ERR_USAGE, "'%s' is no address such as https://symbols.example.com",
 					       url);
 			for (size_t n = strlen(url); url[n - 1] == '/'; n--)
 				url[n - 1] = '\0';
-			vec_push(&f->servers, ((struct fetch_server){ .url = STEAL(url), .debuginfod = debuginfod }));
+			vec_push(&f->servers, ((struct symbol_server){ .url = STEAL(url), .debuginfod = debuginfod }));
 		}
 		p += len;
 		p += strspn(p, " ,;\t\n");
@@ -34,7 +34,7 @@ struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod
 	return NULL;
 }
 
-void fetch_fini(struct fetch *f)
+void symbol_fetch_fini(struct symbol_fetch *f)
 {
 	vec_each(s, &f->servers) {
 		mem_free(s->url);
@@ -45,35 +45,28 @@ void fetch_fini(struct fetch *f)
 
 /* ---- one address ---- */
 
-/* Where "/path?query" of "https://host/path?query" begins. */
-static const char *path_of(const char *address)
+static struct err *ask(const struct symbol_fetch *f, const char *address, struct http_client **ret)
 {
-	const char *host = address + (str_starts(address, "https://") ? 8 : 7);
-	return host + strcspn(host, "/?");
-}
-
-static struct err *ask(const struct fetch *f, const char *address, struct client **ret)
-{
-	const char *path = path_of(address);
+	CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+	http_split(address, &site, &path);
 	for (const char *p = path; *p; p++)
 		if (*p <= ' ' || *p >= 127)
 			return err_new(ERR_BAD_DATA, "it sends us to an address that is none");
-	CLEANUP(mem_freep) char *site = mem_strndup(address, (size_t)(path - address));
-	CLEANUP(mem_freep) char *slashed = mem_printf("%s%s", *path == '/' ? "" : "/", path);
-	struct client_order order = { .url = site, .method = "GET", .path = slashed, .ca_file = f->ca_file };
-	return client_open(&order, deadline_in_ms(ANSWER_MS), ret);
+	struct http_order order = { .url = site, .method = "GET", .path = path, .ca_file = f->ca_file };
+	return http_open(&order, deadline_in_ms(ANSWER_MS), ret);
 }
 
 /* Where an answer sends us; never from a protected connection to an open one. */
 static struct err *follow(const char *address, const char *location, char **ret)
 {
-	bool whole = location && (str_starts(location, "https://") || str_starts(location, "http://"));
+	bool whole = location && http_is_address(location);
 	if (!location || (!whole && location[0] != '/'))
 		return err_new(ERR_BAD_DATA, "it sends us to an address that is none");
 	if (whole && str_starts(address, "https://") && !str_starts(location, "https://"))
 		return err_new(ERR_DENIED, "it sends us from https to http");
-	*ret = whole ? mem_strdup(location)
-		     : mem_printf("%.*s%s", (int)(path_of(address) - address), address, location);
+	CLEANUP(mem_freep) char *site = NULL, *path = NULL;
+	http_split(address, &site, &path);
+	*ret = whole ? mem_strdup(location) : mem_printf("%s%s", site, location);
 	return NULL;
 }
 
@@ -83,30 +76,31 @@ static bool is_redirect(int status)
 }
 
 /* The answer behind all that send us on. */
-static struct err *open_address(const struct fetch *f, const char *url, const char *path, struct client **ret)
+static struct err *open_address(const struct symbol_fetch *f, const char *url, const char *path,
+				struct http_client **ret)
 {
 	CLEANUP(mem_freep) char *address = mem_printf("%s/%s", url, path);
 	for (int hop = 0; address && hop < HOPS_MAX; hop++) {
-		CLEANUP(client_freep) struct client *c = NULL;
+		CLEANUP(http_freep) struct http_client *c = NULL;
 		char *next = NULL;
 		TRY(ask(f, address, &c));
-		if (!is_redirect(client_status(c))) {
+		if (!is_redirect(http_status(c))) {
 			*ret = STEAL(c);
 			return NULL;
 		}
-		TRY(follow(address, client_header(c, "Location"), &next));
+		TRY(follow(address, http_header(c, "Location"), &next));
 		mem_free(address);
 		address = next;
 	}
 	return err_new(ERR_BAD_DATA, "it sends us on and on");
 }
 
-static struct err *download(const struct fetch *f, struct client *c, int fd, uint64_t *ret_bytes)
+static struct err *download(const struct symbol_fetch *f, struct http_client *c, int fd, uint64_t *ret_bytes)
 {
 	CLEANUP(mem_freep) char *piece = mem_alloc(PIECE_BYTES);
 	*ret_bytes = 0;
 	for (size_t n = 1; n;) {
-		TRY(client_read(c, piece, PIECE_BYTES, deadline_in_ms(SILENCE_MS), f->cancel_fd, &n));
+		TRY(http_read(c, piece, PIECE_BYTES, deadline_in_ms(SILENCE_MS), f->cancel_fd, &n));
 		*ret_bytes += n;
 		if (*ret_bytes > FILE_BYTES_MAX)
 			return err_new(ERR_BAD_DATA, "it is larger than %s", fmt_bytes(FILE_BYTES_MAX).s);
@@ -122,7 +116,8 @@ static struct err *download(const struct fetch *f, struct client *c, int fd, uin
 
 /* ---- one file ---- */
 
-static struct err *keep(const struct fetch *f, const struct symbol_file *file, struct client *c, uint64_t *ret_bytes)
+static struct err *keep(const struct symbol_fetch *f, const struct symbol_file *file, struct http_client *c,
+			uint64_t *ret_bytes)
 {
 	CLEANUP(mem_freep) char *path = NULL;
 	CLOSE_FD int fd = -1;
@@ -135,11 +130,11 @@ static struct err *keep(const struct fetch *f, const struct symbol_file *file, s
 }
 
 /* *ret_there: false when this server does not have it. */
-static struct err *try_server(const struct fetch *f, struct fetch_server *s, const struct symbol_file *file,
+static struct err *try_server(const struct symbol_fetch *f, struct symbol_server *s, const struct symbol_file *file,
 			      bool *ret_there, uint64_t *ret_bytes)
 {
 	CLEANUP(buf_free) struct buf path = { 0 };
-	CLEANUP(client_freep) struct client *c = NULL;
+	CLEANUP(http_freep) struct http_client *c = NULL;
 	*ret_there = false;
 	if (!s->debuginfod)
 		symbol_key(file, &path);
@@ -150,7 +145,7 @@ static struct err *try_server(const struct fetch *f, struct fetch_server *s, con
 		s->silent = mem_strdup(err_text(err));
 		return err;
 	}
-	int status = client_status(c);
+	int status = http_status(c);
 	if (status == 404 || status == 410)
 		return NULL;
 	if (status != 200)
@@ -161,27 +156,29 @@ static struct err *try_server(const struct fetch *f, struct fetch_server *s, con
 	return NULL;
 }
 
-struct err *fetch_file(struct fetch *f, const struct symbol_file *file, struct fetched *ret)
+struct err *symbol_fetch_file(struct symbol_fetch *f, const struct symbol_file *file, struct symbol_fetched *ret)
 {
-	*ret = (struct fetched){ .end = FETCH_NOT_THERE };
+	*ret = (struct symbol_fetched){ .end = SYMBOL_FETCH_NOT_THERE };
 	vec_each(s, &f->servers) {
 		bool there = false;
 		if (s->silent) {
-			ret->end = FETCH_FAILED;
+			ret->end = SYMBOL_FETCH_FAILED;
 			continue;
 		}
 		struct err *err = try_server(f, s, file, &there, &ret->bytes);
 		if (err && err_kind(err) == ERR_CANCELLED)
 			return err;
 		if (err) {
-			ret->end = FETCH_FAILED;
+			ret->end = SYMBOL_FETCH_FAILED;
 			mem_free(ret->why);
 			ret->why = mem_strdup(err_text(err));
 			err_free(err);
 		}
 		if (there) {
 			mem_free(ret->why);
-			*ret = (struct fetched){ .end = FETCH_DONE, .server = s->url, .bytes = ret->bytes };
+			*ret = (struct symbol_fetched){ .end = SYMBOL_FETCH_DONE,
+							.server = s->url,
+							.bytes = ret->bytes };
 			return NULL;
 		}
 	}

@@ -10,15 +10,15 @@
 
 struct target;
 
-struct missing {
+struct dac_missing {
 	VEC(struct symbol_file) files;
 	size_t here; /* of the same kinds, that are there */
 	bool wanted[SYMBOL_KINDS];
 	struct strtab keys;
 };
-void missing_free(struct missing *m);
+void dac_missing_fini(struct dac_missing *m);
 
-struct err *missing_of_process(struct missing *m, const struct target *target) MUST_USE;
+struct err *dac_missing_of_process(struct dac_missing *m, const struct target *target) MUST_USE;
 /* A library, a program, an assembly or a core. */
-struct err *missing_of_file(struct missing *m, const char *path) MUST_USE;
-struct err *missing_of_core(struct missing *m, const char *path) MUST_USE;
+struct err *dac_missing_of_file(struct dac_missing *m, const char *path) MUST_USE;
+struct err *dac_missing_of_core(struct dac_missing *m, const char *path) MUST_USE;

@@ -3,7 +3,7 @@
 
 #include "server/internal.h"
 #include "server/auth.h"
-#include "server/tls.h"
+#include "http/tls.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -40,7 +40,7 @@ struct guest {
 	struct guest *next, *before;
 };
 
-struct http {
+struct connections {
 	struct server *server;
 	struct MHD_Daemon *daemon, *local; /* over TCP, and by the socket in the home */
 	int listen_fd, local_fd;
@@ -137,26 +137,26 @@ static enum MHD_Result answer(struct request *r)
  * Who opens connections and sends nothing, or a request byte by byte, must neither fill our memory nor keep others out:
  * after a while, or when there are too many, the one that has been idle for longest is closed. */
 
-static void guest_link(struct http *http, struct guest *g)
+static void guest_link(struct connections *connections, struct guest *g)
 {
 	g->since_ns = clock_mono_ns();
 	g->next = NULL;
-	g->before = http->newest;
-	*(http->newest ? &http->newest->next : &http->oldest) = g;
-	http->newest = g;
+	g->before = connections->newest;
+	*(connections->newest ? &connections->newest->next : &connections->oldest) = g;
+	connections->newest = g;
 }
 
-static void guest_unlink(struct http *http, struct guest *g)
+static void guest_unlink(struct connections *connections, struct guest *g)
 {
-	*(g->before ? &g->before->next : &http->oldest) = g->next;
-	*(g->next ? &g->next->before : &http->newest) = g->before;
+	*(g->before ? &g->before->next : &connections->oldest) = g->next;
+	*(g->next ? &g->next->before : &connections->newest) = g->before;
 	g->next = g->before = NULL;
 }
 
 /* The library sees the end of the connection and closes it. */
-static void guest_dismiss(struct http *http, struct guest *g)
+static void guest_dismiss(struct connections *connections, struct guest *g)
 {
-	guest_unlink(http, g);
+	guest_unlink(connections, g);
 	g->working = true;
 	shutdown(g->fd, SHUT_RDWR);
 }
@@ -164,55 +164,55 @@ static void guest_dismiss(struct http *http, struct guest *g)
 static void on_connection(void *user, struct MHD_Connection *connection, void **context,
 			  enum MHD_ConnectionNotificationCode code)
 {
-	struct http *http = user;
+	struct connections *connections = user;
 	struct guest *g = *context;
-	pthread_mutex_lock(&http->guests_lock);
+	pthread_mutex_lock(&connections->guests_lock);
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		const union MHD_ConnectionInfo *fd =
 			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 		*context = g = mem_zalloc(sizeof(*g));
 		g->fd = fd ? fd->connect_fd : -1;
-		guest_link(http, g);
-		http->guests++;
-		if (http->guests > GUESTS_MAX && http->oldest != g)
-			guest_dismiss(http, http->oldest);
+		guest_link(connections, g);
+		connections->guests++;
+		if (connections->guests > GUESTS_MAX && connections->oldest != g)
+			guest_dismiss(connections, connections->oldest);
 	} else if (g) {
 		if (!g->working)
-			guest_unlink(http, g);
-		http->guests--;
+			guest_unlink(connections, g);
+		connections->guests--;
 		mem_free(g);
 		*context = NULL;
 	}
-	pthread_mutex_unlock(&http->guests_lock);
+	pthread_mutex_unlock(&connections->guests_lock);
 }
 
-static void set_working(struct http *http, struct MHD_Connection *connection, bool working)
+static void set_working(struct connections *connections, struct MHD_Connection *connection, bool working)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct guest *g = info ? info->socket_context : NULL;
-	pthread_mutex_lock(&http->guests_lock);
+	pthread_mutex_lock(&connections->guests_lock);
 	if (g && g->working != working) {
 		if (working)
-			guest_unlink(http, g);
+			guest_unlink(connections, g);
 		else
-			guest_link(http, g);
+			guest_link(connections, g);
 		g->working = working;
 	}
-	pthread_mutex_unlock(&http->guests_lock);
+	pthread_mutex_unlock(&connections->guests_lock);
 }
 
-void http_dismiss_idle(struct http *http)
+void connections_dismiss_idle(struct connections *connections)
 {
-	pthread_mutex_lock(&http->guests_lock);
+	pthread_mutex_lock(&connections->guests_lock);
 	uint64_t now_ns = clock_mono_ns();
-	while (http->oldest && now_ns - http->oldest->since_ns > PATIENCE_NS)
-		guest_dismiss(http, http->oldest);
-	pthread_mutex_unlock(&http->guests_lock);
+	while (connections->oldest && now_ns - connections->oldest->since_ns > PATIENCE_NS)
+		guest_dismiss(connections, connections->oldest);
+	pthread_mutex_unlock(&connections->guests_lock);
 }
 
 /* ---- requests ---- */
 
-struct http_copy {
+struct request_copy {
 	struct request *r;
 	struct pairs *to;
 	size_t max;
@@ -221,7 +221,7 @@ struct http_copy {
 static enum MHD_Result copy_value(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	(void)kind;
-	struct http_copy *c = user;
+	struct request_copy *c = user;
 	if (c->to->n >= c->max)
 		return MHD_NO;
 	struct pair pair = { arena_strdup(&c->r->arena, name), arena_strdup(&c->r->arena, value ? value : "") };
@@ -242,25 +242,25 @@ static const char *client_of(struct request *r)
 	return arena_strdup(&r->arena, host);
 }
 
-static struct request *open_request(struct http *http, struct MHD_Connection *connection, const char *url,
+static struct request *open_request(struct connections *connections, struct MHD_Connection *connection, const char *url,
 				    const char *method)
 {
-	struct request *r = request_new(http->server);
+	struct request *r = request_new(connections->server);
 	r->connection = connection;
 	r->path = arena_strdup(&r->arena, url);
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
 	r->start_ns = clock_mono_ns();
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
-				  &(struct http_copy){ r, &r->headers, REQUEST_HEADERS_MAX });
+				  &(struct request_copy){ r, &r->headers, REQUEST_HEADERS_MAX });
 	MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value,
-				  &(struct http_copy){ r, &r->query, REQUEST_QUERY_MAX });
+				  &(struct request_copy){ r, &r->query, REQUEST_QUERY_MAX });
 	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	r->connection_fd = fd ? fd->connect_fd : -1;
 	uid_t uid;
-	r->peer = local_peer(r->connection_fd, &uid);
-	r->client = r->peer == LOCAL_NONE ? client_of(r) : arena_printf(&r->arena, "uid %u", (unsigned)uid);
-	atomic_fetch_add(&http->requests, 1);
+	r->peer = http_local_peer(r->connection_fd, &uid);
+	r->client = r->peer == HTTP_LOCAL_NONE ? client_of(r) : arena_printf(&r->arena, "uid %u", (unsigned)uid);
+	atomic_fetch_add(&connections->requests, 1);
 	return r;
 }
 
@@ -295,7 +295,7 @@ static void check_head(struct request *r)
 	const char *length = request_header(r, "Content-Length");
 	uint64_t bytes;
 	unsigned allowed;
-	if (r->peer == LOCAL_STRANGER) {
+	if (r->peer == HTTP_LOCAL_STRANGER) {
 		respond_problem(r, 403,
 				"this socket is for root and the user of the server: use its address and a token");
 		return;
@@ -390,7 +390,7 @@ static enum MHD_Result dispatch(struct request *r)
 		work(r);
 		return answer(r);
 	}
-	if (atomic_load(&r->server->http->stopping)) {
+	if (atomic_load(&r->server->connections->stopping)) {
 		respond_problem(r, 503, "the server is stopping");
 		return answer(r);
 	}
@@ -463,14 +463,15 @@ static size_t unescape(void *user, struct MHD_Connection *connection, char *text
 static void on_message(void *user, const char *fmt, va_list ap) PRINTF(2, 0);
 static void on_message(void *user, const char *fmt, va_list ap)
 {
-	struct http *http = user;
+	struct connections *connections = user;
 	/* Mostly about clients that went away; a thousand of them are told once. */
-	uint64_t now_ns = clock_mono_ns(), said_ns = atomic_load(&http->said_ns);
-	if (now_ns - said_ns < MESSAGE_EVERY_NS || !atomic_compare_exchange_strong(&http->said_ns, &said_ns, now_ns))
+	uint64_t now_ns = clock_mono_ns(), said_ns = atomic_load(&connections->said_ns);
+	if (now_ns - said_ns < MESSAGE_EVERY_NS ||
+	    !atomic_compare_exchange_strong(&connections->said_ns, &said_ns, now_ns))
 		return;
 	CLEANUP(mem_freep) char *text = mem_vprintf(fmt, ap);
 	text[strcspn(text, "\n")] = '\0';
-	log_line(http->server->log, LOG_WARN, "http: %s", text);
+	log_line(connections->server->log, LOG_WARN, "http: %s", text);
 }
 
 static struct err *split_address(const char *listen, char **ret_host, char **ret_port)
@@ -505,7 +506,7 @@ static struct err *open_socket(const struct addrinfo *a, const char *listen_text
 	return NULL;
 }
 
-static struct err *open_listener(struct http *http, const char *text)
+static struct err *open_listener(struct connections *connections, const char *text)
 {
 	CLEANUP(mem_freep) char *host = NULL, *port = NULL;
 	TRY(split_address(text, &host, &port));
@@ -514,7 +515,7 @@ static struct err *open_listener(struct http *http, const char *text)
 	int rc = getaddrinfo(name_of, port, &hints, &found);
 	if (rc)
 		return err_new(ERR_USAGE, "cannot listen on '%s': %s", text, gai_strerror(rc));
-	struct err *err = open_socket(found, text, &http->listen_fd);
+	struct err *err = open_socket(found, text, &connections->listen_fd);
 	freeaddrinfo(found);
 	TRY(err);
 	union {
@@ -525,23 +526,23 @@ static struct err *open_listener(struct http *http, const char *text)
 	memset(&at, 0, sizeof(at));
 	socklen_t len = sizeof(at);
 	char number[NI_MAXSERV] = "", name[NI_MAXHOST] = "";
-	if (getsockname(http->listen_fd, &at.any, &len) < 0 ||
+	if (getsockname(connections->listen_fd, &at.any, &len) < 0 ||
 	    getnameinfo(&at.any, len, name, sizeof(name), number, sizeof(number), NI_NUMERICHOST | NI_NUMERICSERV))
 		return err_errno(errno, "listen on %s", text);
 	bool v6 = at.any.sa_family == AF_INET6;
-	http->port = ntohs(v6 ? at.v6.sin6_port : at.v4.sin_port);
-	http->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr) : ntohl(at.v4.sin_addr.s_addr) >> 24 == 127;
-	http->url = mem_printf("%s://%s%s%s:%s", http->server->options->tls_cert ? "https" : "http", v6 ? "[" : "",
-			       name, v6 ? "]" : "", number);
+	connections->port = ntohs(v6 ? at.v6.sin6_port : at.v4.sin_port);
+	connections->loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr) : ntohl(at.v4.sin_addr.s_addr) >> 24 == 127;
+	connections->url = mem_printf("%s://%s%s%s:%s", connections->server->options->tls_cert ? "https" : "http",
+				      v6 ? "[" : "", name, v6 ? "]" : "", number);
 	return NULL;
 }
 
-static struct err *open_auth(struct http *http)
+static struct err *open_auth(struct connections *connections)
 {
-	const struct server_options *o = http->server->options;
-	CLEANUP(mem_freep) char *shares = mem_printf("%s/shares.json", http->server->home);
-	CLEANUP(mem_freep) char *token = mem_printf("%s/token", http->server->home);
-	struct auth_options a = { .loopback = http->loopback,
+	const struct server_options *o = connections->server->options;
+	CLEANUP(mem_freep) char *shares = mem_printf("%s/shares.json", connections->server->home);
+	CLEANUP(mem_freep) char *token = mem_printf("%s/token", connections->server->home);
+	struct auth_options a = { .loopback = connections->loopback,
 				  .off = o->no_auth,
 				  .token = o->token,
 				  .read_token = o->read_token,
@@ -549,27 +550,28 @@ static struct err *open_auth(struct http *http)
 				  .tls = o->tls_cert != NULL,
 				  .token_path = token,
 				  .shares_path = shares };
-	return auth_new(&a, &http->server->auth);
+	return auth_new(&a, &connections->server->auth);
 }
 
-static struct MHD_Daemon *start_daemon(struct http *http, int fd, unsigned more_flags, struct MHD_OptionItem *more)
+static struct MHD_Daemon *start_daemon(struct connections *connections, int fd, unsigned more_flags,
+				       struct MHD_OptionItem *more)
 {
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | more_flags;
 	return MHD_start_daemon(
-		flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, http,
+		flags, 0, NULL, NULL, on_request, connections, MHD_OPTION_EXTERNAL_LOGGER, on_message, connections,
 		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
 		(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, connections, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+		connections, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
-static struct err *start_tcp(struct http *http)
+static struct err *start_tcp(struct connections *connections)
 {
-	const struct server_options *o = http->server->options;
+	const struct server_options *o = connections->server->options;
 	CLEANUP(buf_free) struct buf cert = { 0 }, key = { 0 };
 	if (o->tls_cert) {
-		TRY(tls_load());
+		TRY(http_tls_load());
 		TRY_WRAP(file_read(o->tls_cert, PEM_BYTES_MAX, &cert), "the certificate");
 		TRY_WRAP(file_read(o->tls_key, PEM_BYTES_MAX, &key), "the key");
 	}
@@ -577,37 +579,39 @@ static struct err *start_tcp(struct http *http)
 					{ MHD_OPTION_HTTPS_MEM_KEY, 0, key.data },
 					{ MHD_OPTION_END, 0, NULL } };
 	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
-	http->daemon = start_daemon(http, http->listen_fd, o->tls_cert ? MHD_USE_TLS : 0, o->tls_cert ? tls : none);
-	if (http->daemon)
+	connections->daemon = start_daemon(connections, connections->listen_fd, o->tls_cert ? MHD_USE_TLS : 0,
+					   o->tls_cert ? tls : none);
+	if (connections->daemon)
 		return NULL;
 	return err_new(o->tls_cert ? ERR_USAGE : ERR_IO, "the HTTP server could not be started%s",
 		       o->tls_cert ? ": the certificate and the key must be PEM files that belong together" : "");
 }
 
 /* A home that cannot have a socket, as on some network file systems, costs its users the token, no more. */
-static void start_local(struct http *http)
+static void start_local(struct connections *connections)
 {
 	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
-	struct err *err = local_listen(http->server->home, http->port, &http->local_fd);
-	if (!err && !(http->local = start_daemon(http, http->local_fd, 0, none)))
+	struct err *err = http_local_listen(connections->server->home, connections->port, &connections->local_fd);
+	if (!err && !(connections->local = start_daemon(connections, connections->local_fd, 0, none)))
 		err = err_new(ERR_IO, "the HTTP server could not be started");
 	if (err)
-		log_line(http->server->log, LOG_WARN, "clients on this machine need the token, too: %s", err_text(err));
+		log_line(connections->server->log, LOG_WARN, "clients on this machine need the token, too: %s",
+			 err_text(err));
 	err_free(err);
 }
 
-struct err *http_start(struct server *server)
+struct err *connections_start(struct server *server)
 {
-	struct http *http = mem_zalloc(sizeof(*http));
-	http->server = server;
-	http->listen_fd = http->local_fd = -1;
-	pthread_mutex_init(&http->guests_lock, NULL);
+	struct connections *connections = mem_zalloc(sizeof(*connections));
+	connections->server = server;
+	connections->listen_fd = connections->local_fd = -1;
+	pthread_mutex_init(&connections->guests_lock, NULL);
 	server->jobs = jobs_new(work_and_resume);
-	server->http = http;
-	TRY(open_listener(http, server->options->listen));
-	TRY(open_auth(http));
-	TRY(start_tcp(http));
-	start_local(http);
+	server->connections = connections;
+	TRY(open_listener(connections, server->options->listen));
+	TRY(open_auth(connections));
+	TRY(start_tcp(connections));
+	start_local(connections);
 	return NULL;
 }
 
@@ -620,44 +624,44 @@ static void stop_daemon(struct MHD_Daemon *daemon, int *fd)
 		fd_closep(fd);
 }
 
-void http_stop(struct http *http)
+void connections_stop(struct connections *connections)
 {
-	if (!http)
+	if (!connections)
 		return;
 	/* Suspended connections would keep the daemon from ending: jobs and listeners first. */
-	atomic_store(&http->stopping, true);
-	jobs_free(http->server->jobs);
-	http->server->jobs = NULL;
-	sse_free(http->server->live);
-	http->server->live = NULL;
-	if (http->local_fd >= 0)
-		local_remove(http->server->home, http->port);
-	stop_daemon(http->daemon, &http->listen_fd);
-	stop_daemon(http->local, &http->local_fd);
-	pthread_mutex_destroy(&http->guests_lock);
-	mem_free(http->url);
-	mem_free(http);
+	atomic_store(&connections->stopping, true);
+	jobs_free(connections->server->jobs);
+	connections->server->jobs = NULL;
+	sse_free(connections->server->live);
+	connections->server->live = NULL;
+	if (connections->local_fd >= 0)
+		http_local_remove(connections->server->home, connections->port);
+	stop_daemon(connections->daemon, &connections->listen_fd);
+	stop_daemon(connections->local, &connections->local_fd);
+	pthread_mutex_destroy(&connections->guests_lock);
+	mem_free(connections->url);
+	mem_free(connections);
 }
 
-const char *http_url(const struct http *http)
+const char *connections_url(const struct connections *connections)
 {
-	return http->url;
+	return connections->url;
 }
 
-size_t http_connections(struct http *http)
+size_t connections_count(struct connections *connections)
 {
-	pthread_mutex_lock(&http->guests_lock);
-	size_t n = http->guests;
-	pthread_mutex_unlock(&http->guests_lock);
+	pthread_mutex_lock(&connections->guests_lock);
+	size_t n = connections->guests;
+	pthread_mutex_unlock(&connections->guests_lock);
 	return n;
 }
 
-uint64_t http_requests(struct http *http)
+uint64_t connections_requests(struct connections *connections)
 {
-	return atomic_load(&http->requests);
+	return atomic_load(&connections->requests);
 }
 
-bool http_exposed(const struct http *http)
+bool connections_exposed(const struct connections *connections)
 {
-	return !http->loopback;
+	return !connections->loopback;
 }

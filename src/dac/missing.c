@@ -1,4 +1,4 @@
-#include "cli/symbols_missing.h"
+#include "dac/missing.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "dac/dac.h"
@@ -18,13 +18,13 @@
 #define PAGE_BYTES ((uint64_t)4096)
 #define ASSEMBLY_BYTES_MAX ((uint64_t)256 << 20)
 
-void missing_free(struct missing *m)
+void dac_missing_fini(struct dac_missing *m)
 {
 	vec_free(&m->files);
 	strtab_free(&m->keys);
 }
 
-static void add(struct missing *m, const struct symbol_file *f)
+static void add(struct dac_missing *m, const struct symbol_file *f)
 {
 	CLEANUP(buf_free) struct buf key = { 0 };
 	symbol_key(f, &key);
@@ -35,7 +35,7 @@ static void add(struct missing *m, const struct symbol_file *f)
 
 /* ---- files ---- */
 
-static void look_at_elf(struct missing *m, const char *root, const char *path, const struct elf *elf)
+static void look_at_elf(struct dac_missing *m, const char *root, const char *path, const struct elf *elf)
 {
 	struct symbol_file f;
 	if (!m->wanted[SYMBOL_DEBUG] || elf_has_symtab(elf))
@@ -48,7 +48,7 @@ static void look_at_elf(struct missing *m, const char *root, const char *path, c
 	elf_free(debug);
 }
 
-static enum pdb_state look_at_assembly(struct missing *m, const struct pdb_assembly *a)
+static enum pdb_state look_at_assembly(struct dac_missing *m, const struct pdb_assembly *a)
 {
 	struct symbol_file f;
 	enum pdb_state state = m->wanted[SYMBOL_PDB] ? pdb_state(a, &f) : PDB_NONE;
@@ -58,7 +58,7 @@ static enum pdb_state look_at_assembly(struct missing *m, const struct pdb_assem
 	return state;
 }
 
-static void look_at(struct missing *m, const char *root, const char *path)
+static void look_at(struct dac_missing *m, const char *root, const char *path)
 {
 	CLOSE_FD int fd = file_open_below(root, path, O_RDONLY);
 	CLEANUP(elf_freep) struct elf *elf = NULL;
@@ -70,7 +70,7 @@ static void look_at(struct missing *m, const char *root, const char *path)
 	err_ignore(err);
 }
 
-struct err *missing_of_process(struct missing *m, const struct target *target)
+struct err *dac_missing_of_process(struct dac_missing *m, const struct target *target)
 {
 	CLEANUP(space_freep) struct space *space = space_new(target->pid);
 	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root", (int)target->pid);
@@ -87,7 +87,7 @@ struct err *missing_of_process(struct missing *m, const struct target *target)
 }
 
 /* The runtime's own neighbour. */
-static void look_beside(struct missing *m, const char *path, const struct elf *elf)
+static void look_beside(struct dac_missing *m, const char *path, const struct elf *elf)
 {
 	const char *slash = strrchr(path, '/');
 	struct symbol_file f;
@@ -105,7 +105,7 @@ static bool is_core(int fd)
 	return pread(fd, &h, sizeof(h), 0) == sizeof(h) && !memcmp(h.e_ident, ELFMAG, SELFMAG) && h.e_type == ET_CORE;
 }
 
-struct err *missing_of_file(struct missing *m, const char *path)
+struct err *dac_missing_of_file(struct dac_missing *m, const char *path)
 {
 	CLEANUP(mem_freep) char *full = realpath(path, NULL);
 	CLOSE_FD int fd = full ? file_open_below(NULL, full, O_RDONLY) : -1;
@@ -114,7 +114,7 @@ struct err *missing_of_file(struct missing *m, const char *path)
 	if (fd < 0)
 		return err_errno(errno, "'%s'", path);
 	if (is_core(fd))
-		return missing_of_core(m, path);
+		return dac_missing_of_core(m, path);
 	struct err *err = elf_open(fd, &elf);
 	if (!err) {
 		look_at_elf(m, "", full, elf);
@@ -140,7 +140,7 @@ static bool has_build(int fd, const struct image_module *mod)
 	return len && len == mod->build_id_len && !memcmp(id, mod->build_id, len);
 }
 
-static void look_at_module(struct missing *m, const struct image_module *mod)
+static void look_at_module(struct dac_missing *m, const struct image_module *mod)
 {
 	struct symbol_file library, debug;
 	if (!symbol_of_build(SYMBOL_LIBRARY, mod->path, mod->build_id, mod->build_id_len, &library) ||
@@ -185,7 +185,8 @@ static uint8_t *copy_assembly(const struct image *img, const struct image_mappin
 }
 
 /* The assembly is not on this machine: its memory says what its PDB is called. */
-static void look_at_absent(struct missing *m, const struct image *img, const struct image_mapping *first, size_t left)
+static void look_at_absent(struct dac_missing *m, const struct image *img, const struct image_mapping *first,
+			   size_t left)
 {
 	size_t len;
 	CLEANUP(mem_freep) uint8_t *bytes = copy_assembly(img, first, left, &len);
@@ -204,7 +205,7 @@ static void look_at_absent(struct missing *m, const struct image *img, const str
 		add(m, &f);
 }
 
-static void look_at_assemblies(struct missing *m, const struct image *img)
+static void look_at_assemblies(struct dac_missing *m, const struct image *img)
 {
 	size_t n;
 	const struct image_mapping *maps = image_mappings(img, &n);
@@ -220,7 +221,7 @@ static void look_at_assemblies(struct missing *m, const struct image *img)
 }
 
 /* Is what understands its runtime here? */
-static void look_for_reader(struct missing *m, const struct image *img)
+static void look_for_reader(struct dac_missing *m, const struct image *img)
 {
 	CLEANUP(mem_freep) char *library = NULL;
 	CLOSE_FD int fd = -1;
@@ -235,7 +236,7 @@ static void look_for_reader(struct missing *m, const struct image *img)
 	err_free(err);
 }
 
-struct err *missing_of_core(struct missing *m, const char *path)
+struct err *dac_missing_of_core(struct dac_missing *m, const char *path)
 {
 	CLEANUP(image_closep) struct image *img = NULL;
 	size_t n;

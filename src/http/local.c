@@ -1,4 +1,4 @@
-#include "server/local.h"
+#include "http/local.h"
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/str.h"
@@ -12,19 +12,19 @@
 
 #define BACKLOG 64
 
-struct local_place {
+struct http_local_place {
 	int folder;
 	char name[32];
 	struct sockaddr_un address;
 };
 
-static void place_fini(struct local_place *p)
+static void place_fini(struct http_local_place *p)
 {
 	fd_closep(&p->folder);
 }
 
 /* By the descriptor of the folder: an address has 108 bytes only, and a home may be longer. */
-static struct err *place_open(const char *home, unsigned port, struct local_place *p)
+static struct err *place_open(const char *home, unsigned port, struct http_local_place *p)
 {
 	p->folder = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (p->folder < 0)
@@ -35,7 +35,7 @@ static struct err *place_open(const char *home, unsigned port, struct local_plac
 	return NULL;
 }
 
-static int connect_place(const struct local_place *p)
+static int connect_place(const struct http_local_place *p)
 {
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&p->address, sizeof(p->address)) < 0)
@@ -44,7 +44,7 @@ static int connect_place(const struct local_place *p)
 }
 
 /* What a server that was killed left behind. */
-static struct err *clear(const struct local_place *p, const char *home)
+static struct err *clear(const struct http_local_place *p, const char *home)
 {
 	struct stat st;
 	if (fstatat(p->folder, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -58,9 +58,9 @@ static struct err *clear(const struct local_place *p, const char *home)
 	return NULL;
 }
 
-struct err *local_listen(const char *home, unsigned port, int *ret)
+struct err *http_local_listen(const char *home, unsigned port, int *ret)
 {
-	CLEANUP(place_fini) struct local_place p = { .folder = -1 };
+	CLEANUP(place_fini) struct http_local_place p = { .folder = -1 };
 	TRY(place_open(home, port, &p));
 	TRY(clear(&p, home));
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -72,32 +72,32 @@ struct err *local_listen(const char *home, unsigned port, int *ret)
 	return NULL;
 }
 
-void local_remove(const char *home, unsigned port)
+void http_local_remove(const char *home, unsigned port)
 {
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%u.sock", home, port);
 	unlink(path);
 }
 
-enum local_peer local_peer(int fd, uid_t *ret_uid)
+enum http_local_peer http_local_peer(int fd, uid_t *ret_uid)
 {
 	struct ucred peer;
 	int domain = 0;
 	socklen_t len = sizeof(domain);
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain != AF_UNIX)
-		return LOCAL_NONE;
+		return HTTP_LOCAL_NONE;
 	len = sizeof(peer);
 	*ret_uid = (uid_t)-1;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return LOCAL_STRANGER;
+		return HTTP_LOCAL_STRANGER;
 	*ret_uid = peer.uid;
 	/* A process that we do not see has the pid 0; its root is not ours. */
-	return peer.pid > 0 && (peer.uid == 0 || peer.uid == geteuid()) ? LOCAL_TRUSTED : LOCAL_STRANGER;
+	return peer.pid > 0 && (peer.uid == 0 || peer.uid == geteuid()) ? HTTP_LOCAL_TRUSTED : HTTP_LOCAL_STRANGER;
 }
 
-struct err *local_connect(unsigned port, struct deadline deadline, int *ret)
+struct err *http_local_connect(unsigned port, struct deadline deadline, int *ret)
 {
 	CLEANUP(mem_freep) char *home = NULL;
-	CLEANUP(place_fini) struct local_place p = { .folder = -1 };
+	CLEANUP(place_fini) struct http_local_place p = { .folder = -1 };
 	uid_t uid;
 	TRY(home_path(&home));
 	TRY(place_open(home, port, &p));
@@ -105,7 +105,7 @@ struct err *local_connect(unsigned port, struct deadline deadline, int *ret)
 	if (fd < 0)
 		return err_new(ERR_NOT_FOUND, "no server of the home '%s' listens on port %u", home, port);
 	TRY(fd_wait(fd, POLLOUT, deadline));
-	if (local_peer(fd, &uid) != LOCAL_TRUSTED)
+	if (http_local_peer(fd, &uid) != HTTP_LOCAL_TRUSTED)
 		return err_new(ERR_NOT_FOUND, "'%s/%s' is no server of ours", home, p.name);
 	*ret = fd_steal(&fd);
 	return NULL;

@@ -8,15 +8,15 @@
 #include <sys/types.h>
 
 /* Non-blocking. ERR_BUSY when another server of this home has the name. */
-struct err *local_listen(const char *home, unsigned port, int *ret) MUST_USE;
-void local_remove(const char *home, unsigned port);
+struct err *http_local_listen(const char *home, unsigned port, int *ret) MUST_USE;
+void http_local_remove(const char *home, unsigned port);
 /* To the server of our own home that listens on this port; ERR_NOT_FOUND when there is none. */
-struct err *local_connect(unsigned port, struct deadline deadline, int *ret) MUST_USE;
+struct err *http_local_connect(unsigned port, struct deadline deadline, int *ret) MUST_USE;
 
-enum local_peer {
-	LOCAL_NONE,	/* the socket is no Unix one */
-	LOCAL_TRUSTED,	/* root or our own user */
-	LOCAL_STRANGER, /* everybody else, and who connects from another pid namespace: another container */
+enum http_local_peer {
+	HTTP_LOCAL_NONE,     /* the socket is no Unix one */
+	HTTP_LOCAL_TRUSTED,  /* root or our own user */
+	HTTP_LOCAL_STRANGER, /* everybody else, and who connects from another pid namespace: another container */
 };
 /* Who is at the other end of a connected socket. *ret_uid when it is a Unix one. */
-enum local_peer local_peer(int fd, uid_t *ret_uid);
+enum http_local_peer http_local_peer(int fd, uid_t *ret_uid);

@@ -5,4 +5,4 @@
 #include "base/err.h"
 
 /* Before anything of GnuTLS is used, also by libmicrohttpd. ERR_NOT_FOUND when the library is not there. */
-struct err *tls_load(void) MUST_USE;
+struct err *http_tls_load(void) MUST_USE;

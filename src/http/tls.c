@@ -1,7 +1,7 @@
 /* libmicrohttpd is part of our program and names GnuTLS's functions whether TLS is spoken or not. Here they are, each
- * passing on to the library of that name once tls_load() has found it; nobody calls one earlier. */
+ * passing on to the library of that name once http_tls_load() has found it; nobody calls one earlier. */
 
-#include "server/tls.h"
+#include "http/tls.h"
 #include "base/lazy.h"
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
@@ -88,7 +88,7 @@ void gnutls_global_deinit(void)
 
 gnutls_alloc_function gnutls_malloc = malloc;
 
-struct err *tls_load(void)
+struct err *http_tls_load(void)
 {
 	return lazy_load(SO_GNUTLS, names, ARRAY_SIZE(names), &tls);
 }

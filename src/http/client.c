@@ -1,8 +1,8 @@
-#include "server/client.h"
+#include "http/client.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "server/local.h"
-#include "server/tls.h"
+#include "http/local.h"
+#include "http/tls.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define HEAD_BYTES_MAX ((size_t)64 << 10)
 #define READ_BYTES 16384
 
-struct client {
+struct http_client {
 	int fd;
 	gnutls_session_t tls;
 	gnutls_certificate_credentials_t credentials;
@@ -31,7 +31,7 @@ struct client {
 	bool chunk_open;
 };
 
-void client_free(struct client *c)
+void http_free(struct http_client *c)
 {
 	if (!c)
 		return;
@@ -47,21 +47,33 @@ void client_free(struct client *c)
 
 /* ---- where ---- */
 
-struct client_place {
+bool http_is_address(const char *text)
+{
+	return str_starts(text, "http://") || str_starts(text, "https://");
+}
+
+void http_split(const char *address, char **ret_site, char **ret_path)
+{
+	const char *host = address + (str_starts(address, "https://") ? 8 : 7), *rest = host + strcspn(host, "/?#");
+	*ret_site = mem_strndup(address, (size_t)(rest - address));
+	*ret_path = mem_printf("%s%.*s", *rest == '/' ? "" : "/", (int)strcspn(rest, "#"), rest);
+}
+
+struct http_place {
 	bool tls, usual_port;
 	char host[256], port[8]; /* names of hosts are shorter */
 	char *prefix;
 };
 
-static void place_fini(struct client_place *p)
+static void place_fini(struct http_place *p)
 {
 	mem_free(p->prefix);
 }
 
-static struct err *read_url(const char *url, struct client_place *p)
+static struct err *read_url(const char *url, struct http_place *p)
 {
 	p->tls = str_starts(url, "https://");
-	if (!p->tls && !str_starts(url, "http://"))
+	if (!http_is_address(url))
 		return err_new(ERR_USAGE, "'%s' is no address such as http://host:9292", url);
 	const char *host = url + (p->tls ? 8 : 7);
 	size_t all = strcspn(host, "/?#"), len = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
@@ -103,7 +115,7 @@ static struct err *connect_one(const struct addrinfo *a, struct deadline deadlin
 	return NULL;
 }
 
-static struct err *connect_to(const struct client_place *p, struct deadline deadline, int *ret)
+static struct err *connect_to(const struct http_place *p, struct deadline deadline, int *ret)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
 	int rc = getaddrinfo(p->host, p->port, &hints, &found);
@@ -124,12 +136,12 @@ static bool is_loopback(const char *host)
 }
 
 /* *ret stays -1 when the network is to be used. */
-static struct err *connect_local(const struct client_place *p, enum client_way way, struct deadline deadline, int *ret)
+static struct err *connect_local(const struct http_place *p, enum http_way way, struct deadline deadline, int *ret)
 {
-	if (way == CLIENT_NETWORK || !is_loopback(p->host))
+	if (way == HTTP_NETWORK || !is_loopback(p->host))
 		return NULL;
-	struct err *err = local_connect((unsigned)atoi(p->port), deadline, ret);
-	if (way == CLIENT_LOCAL_ONLY)
+	struct err *err = http_local_connect((unsigned)atoi(p->port), deadline, ret);
+	if (way == HTTP_LOCAL_ONLY)
 		return err;
 	err_free(err);
 	return NULL;
@@ -142,10 +154,10 @@ static struct err *tls_error(int rc)
 	return err_new(ERR_IO, "TLS: %s", gnutls_strerror(rc));
 }
 
-static struct err *start_tls(struct client *c, const struct client_place *p, const char *ca_file,
+static struct err *start_tls(struct http_client *c, const struct http_place *p, const char *ca_file,
 			     struct deadline deadline)
 {
-	TRY(tls_load());
+	TRY(http_tls_load());
 	int rc = gnutls_certificate_allocate_credentials(&c->credentials);
 	if (rc >= 0)
 		rc = ca_file ? gnutls_certificate_set_x509_trust_file(c->credentials, ca_file, GNUTLS_X509_FMT_PEM)
@@ -170,7 +182,7 @@ static struct err *start_tls(struct client *c, const struct client_place *p, con
 	return NULL;
 }
 
-static struct err *send_all(struct client *c, const char *data, size_t len, struct deadline deadline)
+static struct err *send_all(struct http_client *c, const char *data, size_t len, struct deadline deadline)
 {
 	if (!c->tls)
 		return fd_write_full(c->fd, data, len, deadline);
@@ -188,7 +200,7 @@ static struct err *send_all(struct client *c, const char *data, size_t len, stru
 	return NULL;
 }
 
-static struct err *wait_for_bytes(struct client *c, struct deadline deadline, int wake_fd)
+static struct err *wait_for_bytes(struct http_client *c, struct deadline deadline, int wake_fd)
 {
 	struct pollfd fds[] = { { .fd = c->fd, .events = POLLIN }, { .fd = wake_fd, .events = POLLIN } };
 	int n = poll(fds, 2, deadline_poll_ms(deadline));
@@ -200,7 +212,7 @@ static struct err *wait_for_bytes(struct client *c, struct deadline deadline, in
 }
 
 /* Adds to c->in; *ret_ended when the other side has closed. */
-static struct err *receive(struct client *c, struct deadline deadline, int wake_fd, bool *ret_ended)
+static struct err *receive(struct http_client *c, struct deadline deadline, int wake_fd, bool *ret_ended)
 {
 	char *room = buf_room(&c->in, READ_BYTES);
 	if (!room)
@@ -225,7 +237,7 @@ static struct err *receive(struct client *c, struct deadline deadline, int wake_
 
 /* ---- HTTP ---- */
 
-static struct err *send_request(struct client *c, const struct client_order *o, const struct client_place *p,
+static struct err *send_request(struct http_client *c, const struct http_order *o, const struct http_place *p,
 				struct deadline deadline)
 {
 	CLEANUP(buf_free) struct buf head = { 0 };
@@ -243,7 +255,7 @@ static struct err *send_request(struct client *c, const struct client_order *o, 
 	return send_all(c, head.data, head.len, deadline);
 }
 
-const char *client_header(const struct client *c, const char *name)
+const char *http_header(const struct http_client *c, const char *name)
 {
 	size_t len = strlen(name);
 	for (const char *p = c->head.data, *end = p + c->head.len; p && p < end; p += strlen(p) + 1)
@@ -252,7 +264,7 @@ const char *client_header(const struct client *c, const char *name)
 	return NULL;
 }
 
-static struct err *parse_head(struct client *c, size_t len)
+static struct err *parse_head(struct http_client *c, size_t len)
 {
 	buf_add(&c->head, c->in.data, len);
 	for (char *p = c->head.data; p < c->head.data + len; p++)
@@ -263,7 +275,7 @@ static struct err *parse_head(struct client *c, size_t len)
 	if (!str_starts(first, "HTTP/1.") || strlen(first) < 12)
 		return err_new(ERR_BAD_DATA, "this is no web server");
 	c->status = atoi(first + 9);
-	const char *length = client_header(c, "Content-Length"), *coding = client_header(c, "Transfer-Encoding");
+	const char *length = http_header(c, "Content-Length"), *coding = http_header(c, "Transfer-Encoding");
 	c->chunked = coding && str_contains_nocase(coding, "chunked");
 	c->until_close = !c->chunked && !length;
 	if (length && !str_to_u64(length, &c->left))
@@ -272,7 +284,7 @@ static struct err *parse_head(struct client *c, size_t len)
 	return NULL;
 }
 
-static struct err *read_head(struct client *c, struct deadline deadline)
+static struct err *read_head(struct http_client *c, struct deadline deadline)
 {
 	bool ended = false;
 	for (;;) {
@@ -286,10 +298,10 @@ static struct err *read_head(struct client *c, struct deadline deadline)
 	}
 }
 
-struct err *client_open(const struct client_order *o, struct deadline deadline, struct client **ret)
+struct err *http_open(const struct http_order *o, struct deadline deadline, struct http_client **ret)
 {
-	CLEANUP(client_freep) struct client *c = mem_zalloc(sizeof(*c));
-	CLEANUP(place_fini) struct client_place p = { 0 };
+	CLEANUP(http_freep) struct http_client *c = mem_zalloc(sizeof(*c));
+	CLEANUP(place_fini) struct http_place p = { 0 };
 	c->fd = -1;
 	TRY(read_url(o->url, &p));
 	TRY(connect_local(&p, o->way, deadline, &c->fd));
@@ -304,13 +316,13 @@ struct err *client_open(const struct client_order *o, struct deadline deadline, 
 	return NULL;
 }
 
-int client_status(const struct client *c)
+int http_status(const struct http_client *c)
 {
 	return c->status;
 }
 
 /* The line before a chunk, when it is whole. */
-static struct err *next_chunk(struct client *c, bool *ret_more)
+static struct err *next_chunk(struct http_client *c, bool *ret_more)
 {
 	char *end;
 	*ret_more = false;
@@ -333,7 +345,7 @@ static struct err *next_chunk(struct client *c, bool *ret_more)
 	return NULL;
 }
 
-struct err *client_read(struct client *c, void *data, size_t max, struct deadline deadline, int wake_fd, size_t *ret)
+struct err *http_read(struct http_client *c, void *data, size_t max, struct deadline deadline, int wake_fd, size_t *ret)
 {
 	bool closed = false, more = false;
 	*ret = 0;
@@ -362,11 +374,11 @@ struct err *client_read(struct client *c, void *data, size_t max, struct deadlin
 	return NULL;
 }
 
-struct err *client_read_all(struct client *c, size_t max, struct deadline deadline, struct buf *out)
+struct err *http_read_all(struct http_client *c, size_t max, struct deadline deadline, struct buf *out)
 {
 	char data[READ_BYTES];
 	for (size_t n = 1; n;) {
-		TRY(client_read(c, data, sizeof(data), deadline, -1, &n));
+		TRY(http_read(c, data, sizeof(data), deadline, -1, &n));
 		if (out->len + n > max)
 			return err_new(ERR_BAD_DATA, "the server says too much");
 		buf_add(out, data, n);

@@ -7,25 +7,26 @@
 #include "base/vec.h"
 #include "symbols/cache.h"
 
-struct fetch_server {
+struct symbol_server {
 	char *url;
 	bool debuginfod;
 	char *silent; /* why it is not asked any more, or NULL */
 };
-struct fetch {
-	VEC(struct fetch_server) servers;
+struct symbol_fetch {
+	VEC(struct symbol_server) servers;
 	const char *ca_file; /* NULL = the system's certificates */
 	int cancel_fd;
 };
 /* Several addresses may stand in one text, between blanks, commas or semicolons. ERR_USAGE. */
-struct err *fetch_add_servers(struct fetch *f, const char *text, bool debuginfod) MUST_USE;
-void fetch_fini(struct fetch *f);
+struct err *symbol_fetch_add_servers(struct symbol_fetch *f, const char *text, bool debuginfod) MUST_USE;
+void symbol_fetch_fini(struct symbol_fetch *f);
 
-struct fetched {
-	enum { FETCH_DONE, FETCH_NOT_THERE, FETCH_FAILED } end;
+struct symbol_fetched {
+	enum { SYMBOL_FETCH_DONE, SYMBOL_FETCH_NOT_THERE, SYMBOL_FETCH_FAILED } end;
 	const char *server; /* who had it */
 	uint64_t bytes;
 	char *why; /* of one that failed; the caller frees */
 };
 /* ERR_CANCELLED and what the cache itself has to say end it all; the rest is an end of this file. */
-struct err *fetch_file(struct fetch *f, const struct symbol_file *file, struct fetched *ret) MUST_USE;
+struct err *symbol_fetch_file(struct symbol_fetch *f, const struct symbol_file *file, struct symbol_fetched *ret)
+	MUST_USE;
