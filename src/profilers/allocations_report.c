@@ -122,9 +122,7 @@ static void add_verdict(const struct exam *exam, const struct allocations *a, co
 	}
 	add_top(a, v, main_site(sites, large), large, text);
 	bool rented = is_rented(a, main_site(sites, large));
-	const char *next = profiler_next(exam->profiler, rented ? "rented" : finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, rented ? "rented" : finding);
 }
 
 static void add_figures(const struct allocations *a, const struct alloc_view *v, struct report *report)

@@ -228,13 +228,6 @@ static void add_story(const struct cpu_view *v, const char *finding, struct rich
 	rich_text(text, ".");
 }
 
-static void add_next(const struct exam *exam, const char *finding, struct report *report)
-{
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
-}
-
 /* Of a process that starts others, a few samples of its own are no story. */
 static bool is_idle(const struct cpu_view *v, const char *finding)
 {
@@ -269,7 +262,7 @@ static void add_verdict(const struct exam *exam, const struct cpu_view *v, struc
 		rich_text(text, " of one core was used in %s%s. There is no hot path to show.",
 			  fmt_duration_ns(v->window_ns).s, is_warm_up(v) ? ", much of it by the JIT compiler" : "");
 		add_started(v, text);
-		add_next(exam, finding, report);
+		report_advice(report, exam->profiler, finding);
 		return;
 	}
 	rich_strong(text, "%s", fmt_number(v->cores).s);
@@ -288,7 +281,7 @@ static void add_verdict(const struct exam *exam, const struct cpu_view *v, struc
 	if (v->hot->sites.n)
 		add_story(v, finding, text);
 	add_started(v, text);
-	add_next(exam, finding, report);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct cpu_view *v, struct report *report)

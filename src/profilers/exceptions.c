@@ -540,9 +540,7 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 	rich_text(text, ". ");
 	add_top(x, v, sites, once, text);
 	bool failed = str_eq(finding, "many-exceptions") && is_failed_call(x, main_site(x, sites));
-	const char *next = profiler_next(exam->profiler, failed ? "failed-calls" : finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, failed ? "failed-calls" : finding);
 }
 
 /* Of the busiest second. */

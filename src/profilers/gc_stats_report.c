@@ -109,9 +109,7 @@ static void add_verdict(const struct exam *exam, const struct gc_view *v, const 
 			  fmt_percent(v->free_share).s);
 	else
 		add_main_kind(v, kinds, text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct gc_view *v, struct report *report)

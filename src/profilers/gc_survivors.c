@@ -101,7 +101,7 @@ static void add_no_type(const struct exam *exam, const struct heapgraph *g, stru
 	rich_text(v, "None of the %s on the heap has ", fmt_plural(g->types.n, "type", "types").s);
 	rich_code(v, params_text(exam->params, "type"));
 	rich_text(v, " in its name.");
-	rich_text(report_next(report), "%s", profiler_next(exam->profiler, "no-such-type"));
+	report_advice(report, exam->profiler, "no-such-type");
 }
 
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs,
@@ -127,9 +127,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		say_holder(g, &hs->v.v[1], v);
 		rich_text(v, ".");
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 /* all: no object was left out, so that what is not alive is garbage. */

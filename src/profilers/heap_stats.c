@@ -192,7 +192,7 @@ static void add_asked(const struct exam *exam, const struct heapgraph *g, const 
 	rich_text(v, " in %s name.", sums->n == 1 || !sums->n ? "its" : "their");
 	if (sums->n)
 		say_top(g, sums, &(struct totals){ .bytes = bytes }, v);
-	rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct type_sums *sums,
@@ -223,9 +223,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 	if (str_eq(finding, "mostly-garbage"))
 		rich_text(v, " %s of it is garbage that waits for a collection.",
 			  fmt_percent(part(t.garbage, t.bytes)).s);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Objects", V_BYTES(t.bytes), fmt_count(f->objects).s);
 	const struct heap_look *look = exam->state;
 	bool known = !heap_look_alive_only(look);

@@ -118,9 +118,7 @@ static void add_verdict(const struct exam *exam, const struct jit *j, const stru
 	rich_text(text, " (%s of the time), %s of it on threads that wait for the code.", fmt_percent(v->share).s,
 		  fmt_duration_ns(v->own_ns).s);
 	add_reason(j, v, finding, text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct jit *j, const struct jit_view *v, struct report *report)

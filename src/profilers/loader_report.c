@@ -334,9 +334,7 @@ static void add_verdict(const struct exam *exam, struct loader *l, const struct 
 		rich_text(text, "No problem here: ");
 		say_loads(l, v, text);
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct loader *l, const struct loader_view *v, struct report *report)

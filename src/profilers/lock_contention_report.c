@@ -271,9 +271,7 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 	rich_strong(text, "%s", fmt_duration_ns(v->max_ns).s);
 	rich_text(text, ". ");
 	say_main_lock(l, v, str_eq(finding, "convoy"), text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct locks *l, const struct lock_view *v, struct report *report)

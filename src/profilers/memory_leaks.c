@@ -450,9 +450,7 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 			say_area(l, elsewhere, v);
 		}
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_holders(const struct leaks *l, struct report *report)

@@ -373,9 +373,7 @@ static void add_verdict(const struct exam *exam, const struct off_cpu_view *v, s
 			  str_eq(threads.s, "1") ? "thread" : "threads");
 		add_top(v, str_eq(finding, "lock-waits") ? WAIT_LOCK : str_eq(finding, "gc-waits") ? WAIT_GC : 0, text);
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct off_cpu_view *v, struct report *report)

@@ -205,9 +205,7 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 	if (v->slow_stop)
 		rich_text(text, " Most of it, %s, went by before all threads had stopped.",
 			  fmt_duration_ns(dist_sum(p->to_suspend)).s);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(struct pauses *p, const struct pauses_view *v, struct report *report)

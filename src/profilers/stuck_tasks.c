@@ -275,9 +275,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	if (j->worst && j->own > j->worst_unmoved)
 		rich_text(v, "In all %s under way.",
 			  fmt_plural(j->own, "async operation is", "async operations are").s);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Operations", V_COUNT(j->own), "chains of the application's async methods");
 	report_figure(report, "Unmoved", j->twice ? V_COUNT(j->unmoved) : V_NONE, "between the looks, at least");
 	report_figure(report, "Async methods", V_COUNT(j->c->boxes), "that have not ended");

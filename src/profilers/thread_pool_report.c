@@ -315,7 +315,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			say_crowd(p, v, text);
 		else
 			say_frozen(v, text);
-		rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
+		report_advice(report, exam->profiler, finding);
 		return;
 	}
 	rich_text(text, starving ? "The thread pool starves: " : "Work waits too long in the thread pool: ");
@@ -337,7 +337,10 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	say_workers(p, v, text);
 	enum worker_state state = v->sites.n ? v->sites.v[0].state : WORKER_WORK;
 	const char *next = starving || state == WORKER_NATIVE ? worker_advice[state] : NULL;
-	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
+	if (next)
+		rich_text(report_next(report), "%s", next);
+	else
+		report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct pool *p, const struct pool_view *v, struct report *report)

@@ -269,9 +269,7 @@ static void add_verdict(const struct exam *exam, const struct waste_findings *f,
 		return;
 	rich_text(v, " ");
 	say_group(f, &f->groups.v[0], v);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct waste_findings *f, struct report *report)

@@ -53,6 +53,26 @@ static void bad_parameters_are_refused_in_words(void **state UNUSED)
 	params_free(params);
 }
 
+static void advice_is_the_next_step_of_its_finding(void **state UNUSED)
+{
+	const struct profiler p = { .advice = (const struct advice[]){ { "a", "Do 100 %s." }, { "b", "Do that." } },
+				    .n_advice = 2 };
+	static const struct {
+		const char *finding, *next;
+	} cases[] = { { "a", "Do 100 %s." }, { "b", "Do that." }, { "nothing-found", NULL } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct report *report = report_new();
+		rich_text(report_verdict(report, REPORT_WARN, cases[i].finding), "So it is.");
+		report_advice(report, &p, cases[i].finding);
+		json_t *j = fixture_json(report);
+		const json_t *next = json_object_get(j, "next");
+		const char *text = json_string_value(json_object_get(json_array_get(next, 0), "text"));
+		assert_true(str_eq(text, cases[i].next));
+		json_decref(j);
+		report_free(report);
+	}
+}
+
 /* --- examinations of recordings built here --- */
 
 /* --- runtime pauses --- */
@@ -379,6 +399,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_profiler_is_complete),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
+		cmocka_unit_test(advice_is_the_next_step_of_its_finding),
 		cmocka_unit_test(what_to_do_depends_on_the_generation),
 		cmocka_unit_test(pauses_are_measured_exactly),
 		cmocka_unit_test(short_pauses_are_no_problem),
