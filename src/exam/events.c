@@ -122,6 +122,15 @@ static void live_close(struct live *l)
 	l->session = NULL;
 }
 
+/* It listened from when it was opened until then, as far as that lies in the window: events before it, while other
+ * streams were still being opened, are not counted either. */
+static void count_open(struct live *l, uint64_t until_ns)
+{
+	uint64_t from = MAX(l->opened_at_ns, l->exam->start_ns);
+	uint64_t to = l->exam->end_ns ? MIN(until_ns, l->exam->end_ns) : until_ns;
+	l->stream->open_ns += to - MIN(from, to);
+}
+
 /* Asks for the end of the stream; time from here on does not count as listening. */
 static struct err *live_stop(struct live *l)
 {
@@ -129,7 +138,7 @@ static struct err *live_stop(struct live *l)
 		return NULL;
 	l->closed_by_us = true;
 	l->stopped_at_ns = clock_mono_ns();
-	l->stream->open_ns += l->stopped_at_ns - l->opened_at_ns;
+	count_open(l, l->stopped_at_ns);
 	if (l->bursts)
 		json_array_append_new(l->bursts,
 				      json_pack("[I, I]", (json_int_t)l->opened_at_ns, (json_int_t)l->stopped_at_ns));
@@ -198,7 +207,7 @@ static struct err *live_pump(struct live *l)
 	}
 	if (ended) {
 		if (!l->closed_by_us)
-			l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
+			count_open(l, clock_mono_ns());
 		live_close(l);
 		burst_judge(l);
 		return NULL;
@@ -589,7 +598,10 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 	struct live l = { .exam = exam, .stream = s };
 	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
 	const json_t *fact = recording_fact(exam->recording, key), *bursts = json_object_get(fact, "bursts");
-	s->bursting = json_array_size(bursts) > 0;
+	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
+	/* Older recordings do not keep the bounds of each. */
+	bool reopened = s->burst_share > 0 && json_get_int(fact, "opened", 0) > 1;
+	s->bursting = s->open_ns && (reopened || json_array_size(bursts) > 0);
 	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
 		struct recording_part_info part = recording_part_info(exam->recording, i);
 		if (!part_of_stream(part.name, s->name))
@@ -604,7 +616,6 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 		l.stopped_at_ns = (uint64_t)json_integer_value(json_array_get(burst, 1));
 		TRY(replay_part(&l, part.name));
 	}
-	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
 	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
 	return NULL;
@@ -631,10 +642,10 @@ struct err *exam_events_beside(struct exam *exam, struct events_stream *streams,
 	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms, beside);
 }
 
-bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
+double events_scale(const struct events_stream *s, const struct exam *exam)
 {
 	uint64_t window_ns = exam->end_ns - exam->start_ns;
-	return s->burst_share > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
+	return s->bursting ? MAX(1.0, (double)window_ns / (double)s->open_ns) : 1;
 }
 
 /* --- one look --- */

@@ -166,6 +166,7 @@ static struct err *run(struct exam *exam)
 		.stacks = true,
 		.burst_rate = BURST_RATE,
 		.burst_share = BURST_SHARE,
+		.scaled = a->old,
 		.event = a->old ? on_both : on_stack,
 		.user = a,
 	};
@@ -192,10 +193,9 @@ double alloc_error(const struct allocations *a, const struct alloc_view *v, cons
 struct alloc_view alloc_view(const struct allocations *a)
 {
 	const struct events_stream *counts = &a->streams[a->old ? ALLOC_STACKS : ALLOC_COUNTS];
-	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns, .scale = 1 };
-	v.in_bursts = counts->opened > 1 && counts->open_ns && counts->open_ns < v.window_ns;
-	if (v.in_bursts)
-		v.scale = (double)v.window_ns / (double)counts->open_ns;
+	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns,
+				.scale = events_scale(counts, a->exam),
+				.estimated = counts->bursting };
 	alloc_sum_add(&v.all, &a->all, v.scale);
 	v.rate = v.window_ns ? v.all.bytes * 1e9 / (double)v.window_ns : 0;
 	v.error = alloc_error(a, &v, &v.all);

@@ -61,9 +61,9 @@ struct alloc_view {
 	uint64_t window_ns;
 	double scale; /* above 1 only where counting was in bursts */
 	struct alloc_sum all;
-	double rate;  /* bytes a second */
-	double error; /* of all bytes, a ratio; 95 % of estimates are within it */
-	bool in_bursts;
+	double rate;	/* bytes a second */
+	double error;	/* of all bytes, a ratio; 95 % of estimates are within it */
+	bool estimated; /* from bursts */
 };
 
 void alloc_sum_add(struct alloc_sum *to, const struct alloc_sum *sum, double scale);

@@ -108,7 +108,7 @@ static void add_verdict(const struct exam *exam, const struct allocations *a, co
 		}
 		return;
 	}
-	rich_text(text, "The program allocates %s", v->in_bursts ? "about " : "");
+	rich_text(text, "The program allocates %s", v->estimated ? "about " : "");
 	rich_strong(text, "%s a second", rate.s);
 	rich_text(text, " (%s in %s", all.s, window.s);
 	if (large) {
@@ -138,7 +138,7 @@ static void add_figures(const struct allocations *a, const struct alloc_view *v,
 	report_figure(report, "Large objects", V_RATIO(v->all.large_bytes / v->all.bytes), large);
 	report_figure(report, "Types", V_COUNT(a->types.n), "that were met");
 	CLEANUP(mem_freep)
-	char *error = v->in_bursts ? mem_strdup("heard in bursts and scaled up")
+	char *error = v->estimated ? mem_strdup("heard in bursts and scaled up")
 		      : a->ticks   ? mem_strdup("the sum is exact, shares are estimates")
 				   : mem_printf("sum within ±%s", fmt_percent(v->error).s);
 	report_figure(report, "Samples", V_COUNT(v->all.samples), error);
@@ -338,9 +338,10 @@ static void add_how(const struct allocations *a, const struct alloc_view *v, str
 	CLEANUP(mem_freep) char *heard = mem_printf("of %s samples", fmt_count(a->all.samples).s);
 	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
 	CLEANUP(mem_freep)
-	char *bursts = mem_printf("in %u bursts, %s of the time%s", stacks->opened, fmt_percent(share).s,
+	char *bursts = mem_printf("in %s, %s of the time%s", fmt_plural(stacks->opened, "burst", "bursts").s,
+				  fmt_percent(share).s,
 				  a->old ? "; all figures are scaled up" : ", so places are estimated from these");
-	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->opened > 1 ? bursts : heard);
+	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->bursting ? bursts : heard);
 	if (v->all.samples)
 		report_how(report, "±", V_TEXT("95 of 100 estimates are within it"), "from the number of samples");
 }
@@ -358,7 +359,7 @@ struct err *alloc_report(struct exam *exam, struct report *report)
 		add_group_tables(a, &v, &sites, report);
 		if (a->by_stack.n)
 			add_flame(a, report);
-		if (!v.in_bursts) /* between bursts nothing was heard, which is not the same as nothing */
+		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
 			add_chart(a, &v, report);
 	}
 	add_how(a, &v, report);

@@ -247,6 +247,7 @@ static struct err *run(struct exam *exam)
 		.stacks = true,
 		.burst_rate = BURST_RATE,
 		.burst_share = x->old ? OLD_BURST_SHARE : BURST_SHARE,
+		.scaled = x->old,
 		.event = x->old ? on_both : on_stack,
 		.user = x,
 	};
@@ -294,12 +295,6 @@ struct exceptions_view {
 	bool estimated, counter; /* by the runtime's own counter */
 };
 
-/* Did it listen only part of the time? */
-static bool in_bursts(const struct events_stream *s, uint64_t window_ns)
-{
-	return s->open_ns && s->open_ns < window_ns / 50 * 49;
-}
-
 /* A number of throws as it is told: two digits of an estimate, which is no better than that. */
 static double told(const struct exceptions_view *v, double throws)
 {
@@ -312,13 +307,12 @@ static double told(const struct exceptions_view *v, double throws)
 static struct exceptions_view view_of(const struct exam *exam, const struct exceptions *x)
 {
 	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
-	struct exceptions_view v = { .window_ns = exam->end_ns - exam->start_ns, .scale = 1 };
-	v.estimated = x->old && in_bursts(s, v.window_ns);
+	struct exceptions_view v = { .window_ns = exam->end_ns - exam->start_ns,
+				     .scale = events_scale(s, exam),
+				     .estimated = s->bursting };
 	v.counter = v.estimated && x->counted_s > 0 && x->counted > 0 && x->count;
 	if (v.counter)
 		v.scale = x->counted / x->counted_s * (double)v.window_ns / 1e9 / (double)x->count;
-	else if (v.estimated)
-		v.scale = (double)v.window_ns / (double)s->open_ns;
 	v.sum = (double)x->count * v.scale;
 	v.total = (uint64_t)told(&v, v.sum);
 	v.rate = v.window_ns ? v.sum * 1e9 / (double)v.window_ns : 0;
@@ -692,12 +686,12 @@ static void add_how(const struct exceptions *x, const struct exceptions_view *v,
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep) char *heard = NULL;
-	if (in_bursts(stacks, v->window_ns))
+	if (stacks->bursting)
 		heard = mem_printf("in %s, %s of the time: counts by place are estimates",
 				   fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s);
 	else
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
-	if (x->with_stack != x->count || in_bursts(stacks, v->window_ns))
+	if (x->with_stack != x->count || stacks->bursting)
 		report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
 	if (!x->old)
 		report_how(report, "Not counted", V_TEXT("rethrows"), ".NET 9 and later do not tell of them");

@@ -192,7 +192,7 @@ static void locks_free(void *state)
 /* What still waits when the window ends has waited so long at least. In bursts nobody knows. */
 static void close_open_waits(struct locks *l, const struct exam *exam)
 {
-	bool bursts = events_in_bursts(&l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS], exam);
+	bool bursts = l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS].bursting;
 	vec_each(t, &l->threads) {
 		if (t->lock == LOCK_NONE)
 			continue;

@@ -133,13 +133,12 @@ static void view_init(struct lock_view *v, const struct exam *exam, struct locks
 	const struct events_stream *s = &l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS];
 	*v = (struct lock_view){ .window_ns = exam->end_ns - exam->start_ns,
 				 .max_ns = dist_max(l->lengths),
-				 .scale = 1 };
-	v->estimated = events_in_bursts(s, exam);
+				 .scale = events_scale(s, exam) };
+	v->estimated = s->bursting;
 	v->heard_ns = v->estimated ? s->open_ns : v->window_ns;
 	uint64_t waits = dist_count(l->lengths), sum = dist_sum(l->lengths);
 	if (v->estimated) {
 		/* Between bursts ends are missed as often as begins; together they are unbiased. */
-		v->scale = (double)v->window_ns / (double)s->open_ns;
 		waits += l->unpaired;
 		sum += l->before_ns;
 	}

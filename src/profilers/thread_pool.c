@@ -271,6 +271,7 @@ static void describe_streams(struct pool *p)
 		.burst_rate = p->old ? OLD_QUEUE_RATE : QUEUE_RATE,
 		.burst_share = QUEUE_SHARE,
 		.burst_least_ms = QUEUE_LEAST_MS,
+		.scaled = true,
 		.event = on_queue,
 		.user = p,
 	};

@@ -191,7 +191,7 @@ static void view_init(struct pool_view *v, const struct exam *exam, struct pool 
 	*v = (struct pool_view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
 	v->p50 = dist_quantile(p->waits, 0.5);
 	v->p95 = dist_quantile(p->waits, 0.95);
-	v->estimated = events_in_bursts(&p->streams[POOL_QUEUE], exam);
+	v->estimated = p->streams[POOL_QUEUE].bursting;
 	for (size_t i = p->head; i < p->items.n; i++)
 		v->pending += !p->items.v[i].gone;
 	if (p->cpu_ns && v->window_ns)

@@ -357,6 +357,33 @@ static void exceptions_are_counted_by_type_and_place(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void begin_burst(struct build_nettrace *b)
+{
+	build_nettrace_begin(b, 4);
+	build_nettrace_meta(b, &(struct nettrace_meta){
+				       .id = 1, .event_id = 80, .provider = CLR_PROVIDER, .name = "", .version = 1 });
+	build_nettrace_stack(b, 5, (uint64_t[]){ 0x1010 }, 1);
+}
+
+static void throw_one(struct build_nettrace *b, uint64_t at_ns)
+{
+	exception_event(b, at_ns, "Shop.Oops", "", 0, 5);
+}
+
+/* Before .NET 9 the stream of stacks counts, too; here without the runtime's own counter. */
+static void bursts_stand_for_the_window(void **state UNUSED)
+{
+	for (size_t i = 0; i < FIXTURE_BURSTS; i++) {
+		const struct fixture_bursts *bursts = &fixture_bursts[i];
+		struct fixture f;
+		fixture_begin_bursts(&f, bursts, "stacks", begin_burst, throw_one);
+		fixture_examine(&f, "exceptions");
+		assert_int_equal((int)fixture_figure(f.report, "Throws"), bursts->stand_for);
+		assert_int_equal(fixture_says(f.report, "heard in bursts and scaled up"), bursts->n > 0);
+		fixture_end(&f);
+	}
+}
+
 static void a_damaged_recording_is_partial(void **state UNUSED)
 {
 	struct build_nettrace counts = { 0 };
@@ -407,6 +434,7 @@ int main(void)
 		cmocka_unit_test(only_the_window_counts),
 		cmocka_unit_test(exceptions_are_counted_by_type_and_place),
 		cmocka_unit_test(what_fails_outside_is_told_by_who_gets_it),
+		cmocka_unit_test(bursts_stand_for_the_window),
 		cmocka_unit_test(a_damaged_recording_is_partial),
 		cmocka_unit_test(a_recording_without_a_window_is_refused),
 	};
