@@ -8,6 +8,7 @@
 #include "ipc/ipc.h"
 #include "nettrace/nettrace.h"
 #include "exam/exam.h"
+#include "exam/stacks.h"
 
 struct events_stream {
 	/* What is asked for. */
@@ -80,5 +81,7 @@ struct events_stream exam_compiled_stream(struct methods *methods);
 /* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;
+/* The same where frames of these stacks have no name yet. */
+struct err *exam_methods_of(struct exam *exam, struct stacks *stacks, struct methods *methods) MUST_USE;
 /* The same now, before or in the middle of a window; `part` names its recording. */
 struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part) MUST_USE;

@@ -68,6 +68,11 @@ struct err *exam_recall_window(struct exam *exam)
 	return NULL;
 }
 
+uint64_t exam_duration_ms(const struct exam *exam)
+{
+	return (uint64_t)params_int(exam->params, profiler_duration(exam->profiler)->key) * 1000;
+}
+
 unsigned exam_runtime_major(const struct exam *exam)
 {
 	const char *version = exam->patient->info.runtime_version;

@@ -57,6 +57,8 @@ void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 void exam_keep_window(struct exam *exam);
 struct err *exam_recall_window(struct exam *exam) MUST_USE;
 
+/* The parameter that says how long to listen; the profiler has one. */
+uint64_t exam_duration_ms(const struct exam *exam);
 /* 8, 9, 10 ...; 0 when the runtime does not say. */
 unsigned exam_runtime_major(const struct exam *exam);
 /* Adds a file to the session, during analyse. The name is one of ours, never made from input. */

@@ -106,7 +106,7 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	sum_sample(a, &e, &sum);
 	if (sum.bytes <= 0)
 		return;
-	uint32_t type = type_of(a, e.type), stack = stacks_add(a->stacks, event);
+	uint32_t type = type_of(a, e.type), stack = stacks_add(a->events.stacks, event);
 	if (stack == STACKS_NONE)
 		return;
 	bool new;
@@ -119,21 +119,14 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	a->with_stack++;
 }
 
-static void on_both(void *user, const struct nettrace_event *event)
-{
-	on_count(user, event);
-	on_stack(user, event);
-}
-
 static void allocations_free(void *state)
 {
 	struct allocations *a = state;
 	strtab_free(&a->names);
 	vec_free(&a->types);
-	stacks_free(a->stacks);
 	map_u64_free(&a->stack_index);
 	vec_free(&a->by_stack);
-	methods_free(a->methods);
+	counted_events_fini(&a->events);
 	buf_free(&a->text);
 	mem_free(a);
 }
@@ -145,37 +138,19 @@ static struct err *run(struct exam *exam)
 						     .level = 4 };
 	static const struct ipc_provider ticks = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 5 };
 	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	a->exam = exam;
-	a->stacks = stacks_new();
-	a->methods = methods_new();
-	a->bin_ns = window_ms * 1000000 / ALLOC_BINS;
+	a->bin_ns = exam_duration_ms(exam) * 1000000 / ALLOC_BINS;
 	a->ticks = exam_runtime_major(exam) < 10;
-	a->old = exam_runtime_major(exam) < 9;
-	a->streams[ALLOC_COUNTS] = (struct events_stream){
-		.name = "counts",
-		.providers = a->ticks ? &ticks : &samples,
-		.n_providers = 1,
-		.event = on_count,
-		.user = a,
-	};
-	a->streams[ALLOC_STACKS] = (struct events_stream){
-		.name = "stacks",
-		.providers = a->ticks ? &ticks : &samples,
-		.n_providers = 1,
-		.stacks = true,
-		.burst_rate = BURST_RATE,
-		.burst_share = BURST_SHARE,
-		.scaled = a->old,
-		.event = a->old ? on_both : on_stack,
-		.user = a,
-	};
-	a->streams[ALLOC_NAMES] = exam_methods_stream(&a->streams[ALLOC_STACKS], a->methods);
-	a->streams[ALLOC_COMPILED] = exam_compiled_stream(a->methods);
-	TRY(exam_events(exam, a->streams, a->old ? ALLOC_COUNTS : ALLOC_STREAMS, window_ms));
-	if (stacks_unknown(a->stacks, a->methods))
-		TRY(exam_methods(exam, a->methods));
-	return NULL;
+	counted_events_init(&a->events, exam);
+	TRY(counted_events_run(&a->events, exam,
+			       &(struct counted_wanted){ .provider = a->ticks ? &ticks : &samples,
+							 .burst_rate = BURST_RATE,
+							 .burst_share = BURST_SHARE,
+							 .compiled = true,
+							 .count = on_count,
+							 .stack = on_stack,
+							 .user = a }));
+	return counted_events_names(&a->events, exam);
 }
 
 /* --- estimating --- */
@@ -192,7 +167,7 @@ double alloc_error(const struct allocations *a, const struct alloc_view *v, cons
 
 struct alloc_view alloc_view(const struct allocations *a)
 {
-	const struct events_stream *counts = &a->streams[a->old ? ALLOC_STACKS : ALLOC_COUNTS];
+	const struct events_stream *counts = counted_events_by(&a->events);
 	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns,
 				.scale = events_scale(counts, a->exam),
 				.estimated = counts->bursting };
@@ -216,8 +191,8 @@ static void merge_stacks(struct allocations *a, struct alloc_sites *sites)
 	struct map_u64 index = { 0 };
 	struct strtab methods = { 0 };
 	vec_each(s, &a->by_stack) {
-		size_t at = stacks_site(a->stacks, a->methods, s->stack);
-		struct stack_frame frame = stacks_frame(a->stacks, a->methods, s->stack, at);
+		size_t at = stacks_site(a->events.stacks, a->events.methods, s->stack);
+		struct stack_frame frame = stacks_frame(a->events.stacks, a->events.methods, s->stack, at);
 		const char *name = frame.known ? frame.name : unknown_place;
 		bool new;
 		uint64_t *i = map_u64_put(&index, (uint64_t)s->type << 32 | strtab_add_cstr(&methods, name), &new);

@@ -3,9 +3,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "eventpipe/methods.h"
-#include "exam/events.h"
-#include "exam/stacks.h"
+#include "exam/counted_events.h"
 
 #define ALLOC_BINS 120
 
@@ -22,26 +20,20 @@ struct alloc_stack {
 	struct alloc_sum sum;
 };
 
-/* Counts are missing where stacks cannot be left out. */
-enum { ALLOC_NAMES, ALLOC_COMPILED, ALLOC_STACKS, ALLOC_COUNTS, ALLOC_STREAMS };
-
 struct allocations {
 	struct strtab names;
 	VEC(struct alloc_sum) types; /* by name id */
 	struct alloc_sum all;
-	struct stacks *stacks;
 	struct map_u64 stack_index; /* type << 32 | stack -> index in by_stack */
 	VEC(struct alloc_stack) by_stack;
 	uint64_t with_stack;
-	struct methods *methods;
 	uint64_t bin_ns;
 	double bins[ALLOC_BINS]; /* bytes */
 	struct buf text;
 	const struct exam *exam;
 	bool ticks;	    /* told by AllocationTick: before .NET 10 */
 	bool sizes_unknown; /* ticks that do not tell the size of the object */
-	bool old;	    /* one stream for counts and stacks: before .NET 9 */
-	struct events_stream streams[ALLOC_STREAMS];
+	struct counted_events events;
 };
 
 /* Allocations of one type from one method. */

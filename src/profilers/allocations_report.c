@@ -73,8 +73,8 @@ static void add_top(const struct allocations *a, const struct alloc_view *v, con
 /* A pool makes new buffers when those that were rented do not come back. */
 static bool is_rented(const struct allocations *a, const struct alloc_site *site)
 {
-	for (size_t i = 0; site->method && i < stacks_depth(a->stacks, site->stack); i++) {
-		const char *name = stacks_frame(a->stacks, a->methods, site->stack, i).name;
+	for (size_t i = 0; site->method && i < stacks_depth(a->events.stacks, site->stack); i++) {
+		const char *name = stacks_frame(a->events.stacks, a->events.methods, site->stack, i).name;
 		if (str_starts(name, "System.Buffers.SharedArrayPool") ||
 		    str_starts(name, "System.Buffers.ConfigurableArrayPool"))
 			return true;
@@ -146,9 +146,10 @@ static void add_figures(const struct allocations *a, const struct alloc_view *v,
 
 static void add_stack_lines(struct allocations *a, const struct alloc_site *site, struct report_row *row)
 {
-	size_t depth = stacks_depth(a->stacks, site->stack), end = MIN(depth, (size_t)STACK_LINES);
+	size_t depth = stacks_depth(a->events.stacks, site->stack), end = MIN(depth, (size_t)STACK_LINES);
 	for (size_t i = 0; i < end; i++)
-		report_row_line(row, VALUE_CODE, stacks_frame(a->stacks, a->methods, site->stack, i).name, NULL);
+		report_row_line(row, VALUE_CODE, stacks_frame(a->events.stacks, a->events.methods, site->stack, i).name,
+				NULL);
 	if (depth > end) {
 		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
 		report_row_line(row, VALUE_TEXT, more, NULL);
@@ -310,9 +311,9 @@ static void add_flame(struct allocations *a, struct report *report)
 	CLEANUP(calltree_freep) struct calltree *tree = calltree_new(FLAME_NODES);
 	vec_each(s, &a->by_stack) {
 		uint32_t frames[FRAMES_MAX];
-		size_t n = MIN(stacks_depth(a->stacks, s->stack), (size_t)FRAMES_MAX);
+		size_t n = MIN(stacks_depth(a->events.stacks, s->stack), (size_t)FRAMES_MAX);
 		for (size_t i = 0; i < n; i++) {
-			struct stack_frame f = stacks_frame(a->stacks, a->methods, s->stack, n - 1 - i);
+			struct stack_frame f = stacks_frame(a->events.stacks, a->events.methods, s->stack, n - 1 - i);
 			frames[i] = calltree_frame(tree, f.name,
 						   !f.known	 ? FRAME_OTHER
 						   : f.framework ? FRAME_FRAMEWORK
@@ -326,8 +327,8 @@ static void add_flame(struct allocations *a, struct report *report)
 
 static void add_how(const struct allocations *a, const struct alloc_view *v, struct report *report)
 {
-	const struct events_stream *stacks = &a->streams[ALLOC_STACKS];
-	const struct events_stream *counts = a->old ? stacks : &a->streams[ALLOC_COUNTS];
+	const struct events_stream *stacks = &a->events.streams[COUNTED_STACKS];
+	const struct events_stream *counts = counted_events_by(&a->events);
 	report_how(report, "Way", V_TEXT("events"),
 		   a->ticks ? "AllocationTick: the runtime tells after about every 100 KB on a heap what it is "
 			      "allocating (from .NET 10 on it draws without bias)"
@@ -338,9 +339,9 @@ static void add_how(const struct allocations *a, const struct alloc_view *v, str
 	CLEANUP(mem_freep) char *heard = mem_printf("of %s samples", fmt_count(a->all.samples).s);
 	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
 	CLEANUP(mem_freep)
-	char *bursts = mem_printf("in %s, %s of the time%s", fmt_plural(stacks->opened, "burst", "bursts").s,
-				  fmt_percent(share).s,
-				  a->old ? "; all figures are scaled up" : ", so places are estimated from these");
+	char *bursts = mem_printf(
+		"in %s, %s of the time%s", fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s,
+		a->events.old ? "; all figures are scaled up" : ", so places are estimated from these");
 	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->bursting ? bursts : heard);
 	if (v->all.samples)
 		report_how(report, "±", V_TEXT("95 of 100 estimates are within it"), "from the number of samples");

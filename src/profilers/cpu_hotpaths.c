@@ -55,7 +55,7 @@ static struct err *run(struct exam *exam)
 	struct sampling_options options = {
 		.kind = SAMPLER_CPU,
 		.period = (uint64_t)(interval_ms * 1e6 * OFF_STEP),
-		.window_ms = (uint64_t)params_int(exam->params, "duration_seconds") * 1000,
+		.window_ms = exam_duration_ms(exam),
 		.lines = &c->lines,
 	};
 	cpu_budget_begin(exam, &c->budget);

@@ -13,9 +13,8 @@
 #include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "nettrace/fields.h"
-#include "exam/events.h"
+#include "exam/counted_events.h"
 #include "exam/profiler.h"
-#include "exam/stacks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,20 +64,14 @@ struct exceptions {
 	uint64_t start_ns, bin_ns;
 	uint64_t bins[RATE_BINS];
 	struct map_u64 last_on_thread; /* thread -> type index + 1 */
-	struct stacks *stacks;
-	struct map_u64 site_index; /* type << 32 | stack -> index in sites */
+	struct map_u64 site_index;     /* type << 32 | stack -> index in sites */
 	VEC(struct site_count) sites;
 	uint64_t with_stack;
-	struct methods *methods;
 	struct buf text;
 	const struct exam *exam;
-	bool old;		   /* one stream for both */
+	struct counted_events events;
 	double counted, counted_s; /* by the runtime's own counter, and over how many seconds */
-	struct events_stream streams[4];
 };
-
-/* On old runtimes "counts" is the runtime's own counter, asked only when the stacks come in bursts. */
-enum { NAMES, COMPILED, STACKS, COUNTS };
 
 /* Index of the type, or UINT32_MAX past the limit. */
 static uint32_t type_of(struct exceptions *x, struct utf16_span name)
@@ -159,7 +152,7 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	struct clr_exception e;
 	if (clr_event(event) != CLR_EXCEPTION_THROWN || !clr_decode_exception(event, &e))
 		return;
-	uint32_t type = type_of(x, e.type), stack = stacks_add(x->stacks, event);
+	uint32_t type = type_of(x, e.type), stack = stacks_add(x->events.stacks, event);
 	if (type == UINT32_MAX || stack == STACKS_NONE)
 		return;
 	x->with_stack++;
@@ -171,12 +164,6 @@ static void on_stack(void *user, const struct nettrace_event *event)
 		vec_push(&x->sites, ((struct site_count){ .type = type, .stack = stack }));
 	}
 	x->sites.v[*index].count++;
-}
-
-static void on_both(void *user, const struct nettrace_event *event)
-{
-	on_count(user, event);
-	on_stack(user, event);
 }
 
 /* The runtime's own counter of throws: no types, no times, but every throw at no cost. */
@@ -211,8 +198,7 @@ static void exceptions_free(void *state)
 	strtab_free(&x->units);
 	map_u64_free(&x->last_on_thread);
 	map_u64_free(&x->site_index);
-	stacks_free(x->stacks);
-	methods_free(x->methods);
+	counted_events_fini(&x->events);
 	buf_free(&x->text);
 	mem_free(x);
 }
@@ -225,38 +211,26 @@ static struct err *run(struct exam *exam)
 		.name = "System.Runtime", .keywords = ~0ull, .level = 4, .args = "EventCounterIntervalSec=" COUNTER_S
 	};
 	struct exceptions *x = exam->state = mem_zalloc(sizeof(*x));
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	const struct events_stream counter = { .name = "counts",
+					       .providers = &counters,
+					       .n_providers = 1,
+					       .unordered = true,
+					       .event = on_counter,
+					       .user = x };
 	x->exam = exam;
-	x->stacks = stacks_new();
-	x->methods = methods_new();
 	x->bin_ns = FIRST_BIN_NS;
-	x->old = exam_runtime_major(exam) < 9;
-	x->streams[COUNTS] = (struct events_stream){
-		.name = "counts",
-		.providers = x->old ? &counters : &throws,
-		.n_providers = 1,
-		.unordered = true,
-		.beside = x->old ? &x->streams[STACKS] : NULL,
-		.event = x->old ? on_counter : on_count,
-		.user = x,
-	};
-	x->streams[STACKS] = (struct events_stream){
-		.name = "stacks",
-		.providers = &throws,
-		.n_providers = 1,
-		.stacks = true,
-		.burst_rate = BURST_RATE,
-		.burst_share = x->old ? OLD_BURST_SHARE : BURST_SHARE,
-		.scaled = x->old,
-		.event = x->old ? on_both : on_stack,
-		.user = x,
-	};
-	x->streams[NAMES] = exam_methods_stream(&x->streams[STACKS], x->methods);
-	x->streams[COMPILED] = exam_compiled_stream(x->methods);
-	TRY(exam_events(exam, x->streams, COUNTS + 1, window_ms));
-	if (stacks_unknown(x->stacks, x->methods))
-		TRY(exam_methods(exam, x->methods));
-	return NULL;
+	counted_events_init(&x->events, exam);
+	TRY(counted_events_run(&x->events, exam,
+			       &(struct counted_wanted){ .provider = &throws,
+							 .burst_rate = BURST_RATE,
+							 .burst_share = x->events.old ? OLD_BURST_SHARE : BURST_SHARE,
+							 .unordered = true,
+							 .compiled = true,
+							 .counter = &counter,
+							 .count = on_count,
+							 .stack = on_stack,
+							 .user = x }));
+	return counted_events_names(&x->events, exam);
 }
 
 /* --- report --- */
@@ -265,7 +239,7 @@ static struct err *run(struct exam *exam)
  * of them heard happened. */
 static void unite_streams(struct exceptions *x)
 {
-	if (x->old)
+	if (x->events.old)
 		return;
 	vec_each(t, &x->types) {
 		if (t->stacked > t->count) {
@@ -306,7 +280,7 @@ static double told(const struct exceptions_view *v, double throws)
 
 static struct exceptions_view view_of(const struct exam *exam, const struct exceptions *x)
 {
-	const struct events_stream *s = &x->streams[x->old ? STACKS : COUNTS];
+	const struct events_stream *s = counted_events_by(&x->events);
 	struct exceptions_view v = { .window_ns = exam->end_ns - exam->start_ns,
 				     .scale = events_scale(s, exam),
 				     .estimated = s->bursting };
@@ -335,8 +309,9 @@ static int most_first(const void *a, const void *b)
 /* Behind the runtime's own throwing code, which is managed from .NET 9 on. */
 static size_t first_frame(struct exceptions *x, uint32_t stack)
 {
-	size_t i = 0, depth = stacks_depth(x->stacks, stack);
-	while (i + 1 < depth && str_eq(stacks_frame(x->stacks, x->methods, stack, i).space, "System.Runtime.EH"))
+	size_t i = 0, depth = stacks_depth(x->events.stacks, stack);
+	while (i + 1 < depth &&
+	       str_eq(stacks_frame(x->events.stacks, x->events.methods, stack, i).space, "System.Runtime.EH"))
 		i++;
 	return i;
 }
@@ -344,7 +319,7 @@ static size_t first_frame(struct exceptions *x, uint32_t stack)
 static bool thrown_again(struct exceptions *x, uint32_t stack)
 {
 	size_t first = first_frame(x, stack);
-	struct stack_frame leaf = stacks_frame(x->stacks, x->methods, stack, first);
+	struct stack_frame leaf = stacks_frame(x->events.stacks, x->events.methods, stack, first);
 	return str_starts(leaf.name, "System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw");
 }
 
@@ -356,8 +331,8 @@ static void find_sites(struct exceptions *x, double scale, struct exceptions_sit
 	struct map_u64 index = { 0 };
 	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((x->types.n + 1) * sizeof(*seen));
 	vec_each(s, &x->sites) {
-		size_t at = MAX(stacks_site(x->stacks, x->methods, s->stack), first_frame(x, s->stack));
-		struct stack_frame frame = stacks_frame(x->stacks, x->methods, s->stack, at);
+		size_t at = MAX(stacks_site(x->events.stacks, x->events.methods, s->stack), first_frame(x, s->stack));
+		struct stack_frame frame = stacks_frame(x->events.stacks, x->events.methods, s->stack, at);
 		const char *name = frame.known ? frame.name : unknown_place;
 		bool again = thrown_again(x, s->stack), new;
 		uint64_t key = hash_u64((uint64_t)(uintptr_t)name ^ (uint64_t)s->type << 48 ^ (uint64_t)again << 47);
@@ -621,7 +596,7 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 	}
 	add_inner_line(x, v, type, row);
 	if (site->method)
-		stacks_lines(x->stacks, x->methods, site->stack, first_frame(x, site->stack), row);
+		stacks_lines(x->events.stacks, x->events.methods, site->stack, first_frame(x, site->stack), row);
 }
 
 static void add_table(struct exceptions *x, const struct exam *exam, const struct exceptions_view *v,
@@ -676,7 +651,8 @@ static void add_chart(const struct exam *exam, const struct exceptions *x, struc
 
 static void add_how(const struct exceptions *x, const struct exceptions_view *v, struct report *report)
 {
-	const struct events_stream *stacks = &x->streams[STACKS], *counts = x->old ? stacks : &x->streams[COUNTS];
+	const struct events_stream *stacks = &x->events.streams[COUNTED_STACKS],
+				   *counts = counted_events_by(&x->events);
 	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
 	report_how(report, "Way", V_TEXT("events"),
 		   !v->estimated ? "every throw was counted"
@@ -693,7 +669,7 @@ static void add_how(const struct exceptions *x, const struct exceptions_view *v,
 		heard = mem_printf("of %s exceptions", fmt_count(x->count).s);
 	if (x->with_stack != x->count || stacks->bursting)
 		report_how(report, "Stacks seen", V_COUNT(x->with_stack), heard);
-	if (!x->old)
+	if (!x->events.old)
 		report_how(report, "Not counted", V_TEXT("rethrows"), ".NET 9 and later do not tell of them");
 	if (x->over_limit)
 		report_how(report, "Not listed", V_COUNT(x->over_limit), "exceptions of types beyond the first 2,000");

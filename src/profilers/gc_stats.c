@@ -74,8 +74,7 @@ static struct err *run(struct exam *exam)
 	s->streams[GC_STATS_CALLS] = (struct events_stream){
 		.name = "calls", .providers = &calls, .n_providers = 1, .stacks = true, .event = on_call, .user = s
 	};
-	TRY(exam_events(exam, s->streams, s->one_stream ? GC_STATS_CALLS : GC_STATS_STREAMS,
-			(uint64_t)params_int(exam->params, "duration") * 1000));
+	TRY(exam_events(exam, s->streams, s->one_stream ? GC_STATS_CALLS : GC_STATS_STREAMS, exam_duration_ms(exam)));
 	/* Names cost more than all the rest, so they are asked for only when there is someone to name. */
 	if (stacks_count(s->stacks))
 		TRY(exam_methods(exam, s->methods));

@@ -202,7 +202,7 @@ static struct err *run(struct exam *exam)
 						      .only_ids = ids,
 						      .n_only_ids = ARRAY_SIZE(ids) };
 	struct jit *j = exam->state = mem_zalloc(sizeof(*j));
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	uint64_t window_ms = exam_duration_ms(exam);
 	j->exam = exam;
 	j->bin_ns = window_ms * 1000000 / JIT_BINS;
 	/* Order matters only within a thread. */

@@ -140,10 +140,16 @@ static void new_burst(struct locks *l, uint64_t now)
 static void on_count(void *user, const struct nettrace_event *event)
 {
 	struct exam *exam = user;
+	struct locks *l = exam->state;
+	uint32_t burst = counted_events_by(&l->events)->opened;
+	if (l->burst != burst) {
+		l->burst = burst;
+		new_burst(l, event->time);
+	}
 	if (clr_event(event) == CLR_CONTENTION_START)
-		on_start(exam->state, event);
+		on_start(l, event);
 	else if (clr_event(event) == CLR_CONTENTION_STOP)
-		on_stop(exam->state, event, exam->start_ns);
+		on_stop(l, event, exam->start_ns);
 }
 
 static void on_stack(void *user, const struct nettrace_event *event)
@@ -152,7 +158,7 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	struct clr_contention c;
 	if (clr_event(event) != CLR_CONTENTION_START || !clr_decode_contention_start(event, &c))
 		return;
-	uint32_t stack = stacks_add(l->stacks, event);
+	uint32_t stack = stacks_add(l->events.stacks, event);
 	const struct lock *lock = lock_of(l, c.lock);
 	if (stack == STACKS_NONE || !lock || l->starts.n >= STARTS_MAX)
 		return;
@@ -160,17 +166,6 @@ static void on_stack(void *user, const struct nettrace_event *event)
 						   .thread = (uint32_t)event->thread_id,
 						   .stack = stack,
 						   .lock = (uint32_t)(lock - l->list.v) }));
-}
-
-static void on_both(void *user, const struct nettrace_event *event)
-{
-	struct locks *l = ((struct exam *)user)->state;
-	if (l->burst != l->streams[LOCKS_STACKS].opened) {
-		l->burst = l->streams[LOCKS_STACKS].opened;
-		new_burst(l, event->time);
-	}
-	on_count(user, event);
-	on_stack(user, event);
 }
 
 static void locks_free(void *state)
@@ -183,8 +178,7 @@ static void locks_free(void *state)
 	map_u64_free(&l->by_id);
 	map_u64_free(&l->by_tid);
 	dist_free(l->lengths);
-	stacks_free(l->stacks);
-	methods_free(l->methods);
+	counted_events_fini(&l->events);
 	thread_names_free(&l->names);
 	mem_free(l);
 }
@@ -192,7 +186,7 @@ static void locks_free(void *state)
 /* What still waits when the window ends has waited so long at least. In bursts nobody knows. */
 static void close_open_waits(struct locks *l, const struct exam *exam)
 {
-	bool bursts = l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS].bursting;
+	bool bursts = counted_events_by(&l->events)->bursting;
 	vec_each(t, &l->threads) {
 		if (t->lock == LOCK_NONE)
 			continue;
@@ -209,36 +203,22 @@ static struct err *run(struct exam *exam)
 {
 	static const struct ipc_provider contention = { .name = CLR_PROVIDER, .keywords = CLR_CONTENTION, .level = 4 };
 	struct locks *l = exam->state = mem_zalloc(sizeof(*l));
-	const char *version = exam->patient->info.runtime_version;
 	l->lengths = dist_new(WAITS_MAX / 10);
-	l->stacks = stacks_new();
-	l->methods = methods_new();
-	l->old = !version || strtoul(version, NULL, 10) < 9;
-	l->streams[LOCKS_COUNTS] = (struct events_stream){
-		.name = "counts", .providers = &contention, .n_providers = 1, .event = on_count, .user = exam
-	};
-	l->streams[LOCKS_STACKS] = (struct events_stream){
-		.name = "stacks",
-		.providers = &contention,
-		.n_providers = 1,
-		.stacks = true,
-		.burst_rate = l->old ? OLD_BURST_RATE : BURST_RATE,
-		.burst_share = l->old ? OLD_BURST_SHARE : BURST_SHARE,
-		.scaled = l->old,
-		.event = l->old ? on_both : on_stack,
-		.user = exam,
-	};
-	l->streams[LOCKS_NAMES] = exam_methods_stream(&l->streams[LOCKS_STACKS], l->methods);
+	counted_events_init(&l->events, exam);
 	thread_names_look(&l->names, exam);
-	TRY(exam_events(exam, l->streams, l->old ? LOCKS_COUNTS : LOCKS_COUNTS + 1,
-			(uint64_t)params_int(exam->params, "duration") * 1000));
+	bool old = l->events.old;
+	TRY(counted_events_run(&l->events, exam,
+			       &(struct counted_wanted){ .provider = &contention,
+							 .burst_rate = old ? OLD_BURST_RATE : BURST_RATE,
+							 .burst_share = old ? OLD_BURST_SHARE : BURST_SHARE,
+							 .count = on_count,
+							 .stack = on_stack,
+							 .user = exam }));
 	if (!exam->replay)
 		thread_names_look(&l->names, exam);
 	thread_names_save(&l->names, exam);
 	close_open_waits(l, exam);
-	if (stacks_unknown(l->stacks, l->methods))
-		TRY(exam_methods(exam, l->methods));
-	return NULL;
+	return counted_events_names(&l->events, exam);
 }
 
 static int wait_by_thread_and_time(const void *a, const void *b)

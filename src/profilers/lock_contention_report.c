@@ -62,7 +62,9 @@ static struct lock_site *site_of(struct lock_sites *sites, uint32_t lock, const 
 
 static const char *method_of(struct locks *l, uint32_t stack)
 {
-	return stacks_frame(l->stacks, l->methods, stack, stacks_site(l->stacks, l->methods, stack)).name;
+	return stacks_frame(l->events.stacks, l->events.methods, stack,
+			    stacks_site(l->events.stacks, l->events.methods, stack))
+		.name;
 }
 
 static int site_most_first(const void *a, const void *b)
@@ -130,7 +132,7 @@ static double two_digits(double n)
 
 static void view_init(struct lock_view *v, const struct exam *exam, struct locks *l)
 {
-	const struct events_stream *s = &l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS];
+	const struct events_stream *s = counted_events_by(&l->events);
 	*v = (struct lock_view){ .window_ns = exam->end_ns - exam->start_ns,
 				 .max_ns = dist_max(l->lengths),
 				 .scale = events_scale(s, exam) };
@@ -186,8 +188,8 @@ static const char *kind_of(struct locks *l, const struct lock_site *site)
 {
 	if (!site || site->stack == STACKS_NONE)
 		return "lock";
-	for (size_t i = 0; i < stacks_depth(l->stacks, site->stack); i++) {
-		struct stack_frame f = stacks_frame(l->stacks, l->methods, site->stack, i);
+	for (size_t i = 0; i < stacks_depth(l->events.stacks, site->stack); i++) {
+		struct stack_frame f = stacks_frame(l->events.stacks, l->events.methods, site->stack, i);
 		if (str_eq(f.space, "System.Threading.Lock"))
 			return "Lock";
 		if (!f.framework)
@@ -444,8 +446,8 @@ static void add_by_lock(struct locks *l, const struct lock_view *v, struct repor
 /* Behind the runtime's telling of it. */
 static size_t first_frame(struct locks *l, uint32_t stack)
 {
-	const char *leaf = stacks_frame(l->stacks, l->methods, stack, 0).space;
-	return stacks_depth(l->stacks, stack) > 1 && str_starts(leaf, "System.Diagnostics.Tracing.") ? 1 : 0;
+	const char *leaf = stacks_frame(l->events.stacks, l->events.methods, stack, 0).space;
+	return stacks_depth(l->events.stacks, stack) > 1 && str_starts(leaf, "System.Diagnostics.Tracing.") ? 1 : 0;
 }
 
 /* The same waits by method, whatever the lock. */
@@ -496,7 +498,8 @@ static void add_by_place(struct locks *l, const struct lock_view *v, struct repo
 							V_NS(place->sum_ns),
 							V_RATIO(v->sum_ns > 0 ? place->sum_ns / v->sum_ns : 0) });
 		if (place->stack != STACKS_NONE)
-			stacks_lines(l->stacks, l->methods, place->stack, first_frame(l, place->stack), row);
+			stacks_lines(l->events.stacks, l->events.methods, place->stack, first_frame(l, place->stack),
+				     row);
 	}
 	if (places.n > TABLE_ROWS) {
 		CLEANUP(mem_freep) char *words = mem_printf("%s more places", fmt_count(places.n - TABLE_ROWS).s);
@@ -537,8 +540,7 @@ static void add_histogram(const struct locks *l, struct report *report)
 
 static void add_how(const struct locks *l, const struct lock_view *v, struct report *report)
 {
-	const struct events_stream *stacks = &l->streams[LOCKS_STACKS];
-	const struct events_stream *counts = l->old ? stacks : &l->streams[LOCKS_COUNTS];
+	const struct events_stream *counts = counted_events_by(&l->events);
 	report_how(report, "Way", V_TEXT("events"),
 		   v->estimated ? "heard in bursts and scaled up: this runtime walks a stack for every wait it tells of"
 				: "every wait that began in the window; the runtime does not tell names of locks");

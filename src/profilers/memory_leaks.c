@@ -210,7 +210,7 @@ static struct err *run(struct exam *exam)
 {
 	struct leaks *l = exam->state = mem_zalloc(sizeof(*l));
 	unsigned looks = (unsigned)params_int(exam->params, "looks");
-	uint64_t wait_ms = (uint64_t)params_int(exam->params, "duration") * 1000 / (looks - 1);
+	uint64_t wait_ms = exam_duration_ms(exam) / (looks - 1);
 	if (exam->core)
 		return err_new(ERR_USAGE,
 			       "memory-leaks compares several looks, and a core file is one: use gc-survivors");

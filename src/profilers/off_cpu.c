@@ -45,7 +45,7 @@ static struct err *run(struct exam *exam)
 		.kind = SAMPLER_SWITCHES,
 		.period = 1,
 		.stack_bytes = STACK_BYTES,
-		.window_ms = (uint64_t)params_int(exam->params, "duration") * 1000,
+		.window_ms = exam_duration_ms(exam),
 	};
 	struct err *err = exam_samples(exam, &options, &o->samples, &o->facts);
 	if (!err || err_kind(err) != ERR_DENIED || exam->way != WAY_SAMPLES || exam->way_named ||

@@ -64,7 +64,7 @@ static struct err *run(struct exam *exam)
 	p->stream = (struct events_stream){
 		.name = "gc", .providers = &gc_events, .n_providers = 1, .event = on_event, .user = &p->log
 	};
-	return exam_events(exam, &p->stream, 1, (uint64_t)params_int(exam->params, "duration") * 1000);
+	return exam_events(exam, &p->stream, 1, exam_duration_ms(exam));
 }
 
 /* --- report --- */

@@ -314,14 +314,13 @@ static void look_into_memory(struct pool *p)
 static struct err *run(struct exam *exam)
 {
 	struct pool *p = exam->state = mem_zalloc(sizeof(*p));
-	const char *version = exam->patient->info.runtime_version;
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000, cpu_before = 0, cpu_after = 0;
+	uint64_t window_ms = exam_duration_ms(exam), cpu_before = 0, cpu_after = 0;
 	p->exam = exam;
 	p->waits = dist_new(WAITS_MAX);
 	p->stacks = stacks_new();
 	p->methods = methods_new();
 	p->longest.highest = true;
-	p->old = !version || strtoul(version, NULL, 10) < 9;
+	p->old = exam_runtime_major(exam) < 9;
 	describe_streams(p);
 	if (!exam->replay)
 		p->workers_before = count_workers(p);
@@ -338,9 +337,7 @@ static struct err *run(struct exam *exam)
 		save_facts(p);
 	}
 	look_into_memory(p);
-	if (stacks_unknown(p->stacks, p->methods))
-		TRY(exam_methods(exam, p->methods));
-	return NULL;
+	return exam_methods_of(exam, p->stacks, p->methods);
 }
 
 const struct profiler profiler_thread_pool = {
