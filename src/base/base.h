@@ -31,6 +31,13 @@
 		max_a_ > max_b_ ? max_a_ : max_b_;                                                                     \
 	})
 
+/* part / whole as a double; 0 when there is no whole. */
+#define ratio(part, whole) ratio_of((double)(part), (double)(whole))
+static inline double ratio_of(double part, double whole)
+{
+	return whole > 0 ? part / whole : 0;
+}
+
 /* Hands the pointer on and forgets it, so that a CLEANUP of the variable does nothing. */
 #define STEAL(p)                                                                                                       \
 	({                                                                                                             \

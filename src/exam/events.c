@@ -17,7 +17,6 @@
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
 #define DEFAULT_BUFFER_MB 64
-#define NS_PER_MS 1000000ull
 #define MAX_STREAMS 6
 #define BURST_LEAST 500.0 /* events, or those of a second, before a rate is taken for what it seems */
 /* The first burst lasts until its bytes come, a tenth of a second or so; the next ones need not wait for that. Many
@@ -25,7 +24,7 @@
 #define BURST_MS 20
 #define BURSTS_MAX 200 /* in one window: each is a part of the recording */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
-#define CLOCK_SKEW_NS 30000000000ll
+#define CLOCK_SKEW_NS (30 * NS_PER_S)
 
 /* A stream while it runs. */
 struct live {
@@ -49,7 +48,7 @@ static void on_header(void *user, const struct nettrace_header *header)
 {
 	struct live *l = user;
 	int64_t offset = (int64_t)(l->opened_at_ns - header->sync_time);
-	if (header->ticks_per_second == 1000000000 && l->opened_at_ns && llabs(offset) > CLOCK_SKEW_NS)
+	if (header->ticks_per_second == NS_PER_S && l->opened_at_ns && llabs(offset) > CLOCK_SKEW_NS)
 		l->clock_offset_ns = offset;
 }
 
@@ -154,7 +153,7 @@ static bool only_looks(const struct events_stream *s)
 static bool too_fast(const struct live *l, double least, uint64_t listened_ns)
 {
 	double seen = (double)l->burst_seen;
-	return seen >= least && seen * 1e9 >= (double)listened_ns * l->stream->burst_rate;
+	return seen >= least && seen * NS_PER_S >= (double)listened_ns * l->stream->burst_rate;
 }
 
 static uint64_t burst_least_ns(const struct events_stream *s)
@@ -229,8 +228,8 @@ struct loop {
 	struct stream_wake *knock;	    /* may be NULL */
 };
 
-#define BESIDE_TURN_NS 50000000ull
-#define PROGRAM_LOOK_NS 100000000ull
+#define BESIDE_TURN_NS (50 * NS_PER_MS)
+#define PROGRAM_LOOK_NS (100 * NS_PER_MS)
 
 static void beside_stop(const struct loop *loop)
 {
@@ -265,7 +264,7 @@ static uint64_t loop_knock_ns(const struct loop *loop)
 {
 	if (!loop->knock || loop->stopping || loop->ended_ns || stream_wake_given(loop->knock))
 		return UINT64_MAX;
-	return loop->window_end_ns - MIN(loop->window_end_ns, STREAM_WAKE_BEFORE_NS);
+	return loop->window_end_ns - MIN(loop->window_end_ns, (uint64_t)STREAM_WAKE_BEFORE_NS);
 }
 
 /* Closes streams of which nothing is missing, though their end may be far. */
@@ -292,7 +291,7 @@ static bool loop_done(const struct loop *loop)
 
 static uint64_t loop_wake_ns(const struct loop *loop)
 {
-	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
+	uint64_t now = clock_mono_ns(), wake = now + 100 * NS_PER_MS; /* progress ten times a second */
 	if (!loop->stopping && !loop->ended_ns)
 		wake = MIN(wake, loop->window_end_ns);
 	wake = MIN(wake, loop_knock_ns(loop));
@@ -488,7 +487,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		TRY(loop->beside->start(loop->beside->user));
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
-	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	loop->window_end_ns = exam->start_ns + window_ms * NS_PER_MS;
 	if (exam->on_listening)
 		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
@@ -504,7 +503,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		loop_reopen(loop);
 		loop_drop_silent(loop);
 		if (!loop->stopping)
-			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000), "%s",
+			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * NS_PER_MS), "%s",
 				      loop->beside ? loop->beside->doing : "listening");
 	}
 	if (!exam->end_ns)

@@ -140,7 +140,7 @@ struct err *image_exam_of_core(const char *path, struct image_exam *ret)
 		return err_wrap(lost ? lost : err, "'%s'", path);
 	}
 	if (stat(path, &st) == 0) {
-		look.facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		look.facts.at_unix_ns = timespec_ns(st.st_mtim);
 		look.facts.bytes = (uint64_t)st.st_size;
 	}
 	look.facts.missing = facts.missing_bytes;
@@ -227,7 +227,7 @@ static struct err *drain_gcdump(const struct exam *exam, struct image_exam_part 
 	TRY_WRAP(part->drain_gcdump(part->user, file.data, file.len, out), "'%s'", exam->core);
 	part->facts = (struct image_exam_facts){ .core = true, .gcdump = true, .bytes = file.len };
 	if (stat(exam->core, &st) == 0)
-		part->facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		part->facts.at_unix_ns = timespec_ns(st.st_mtim);
 	return NULL;
 }
 
@@ -541,7 +541,7 @@ bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part)
 			exam_keep_window(exam);
 			return false;
 		}
-		exam_progress(exam, (double)(clock_mono_ns() - from_ns) / (double)(wait_ms * 1000000),
+		exam_progress(exam, (double)(clock_mono_ns() - from_ns) / (double)(wait_ms * NS_PER_MS),
 			      "waiting for the next look");
 	}
 	return true;

@@ -1,4 +1,5 @@
 #include "export/perf.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include <elf.h>
@@ -99,8 +100,8 @@ struct err *perf_script_write(const struct profile *p, const struct perf_info *i
 		/* The readers take the first word with a digit behind it for the ids. */
 		buf_printf(&out->buf, "%s %u/%llu %llu.%06llu: %10llu %s: \n", *comm ? comm : "?", info->pid,
 			   (unsigned long long)profile_thread_id(p, s->thread),
-			   (unsigned long long)(s->time_ns / 1000000000),
-			   (unsigned long long)(s->time_ns / 1000 % 1000000), (unsigned long long)s->weight,
+			   (unsigned long long)(s->time_ns / NS_PER_S),
+			   (unsigned long long)(s->time_ns / NS_PER_US % 1000000), (unsigned long long)s->weight,
 			   info->event);
 		profile_path(p, s->node, &path);
 		for (size_t i = path.n; i-- > 0;) {

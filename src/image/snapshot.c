@@ -1,5 +1,6 @@
 #include "image/snapshot.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/fault.h"
@@ -34,7 +35,7 @@
 #define UNSTUCK_MS 300
 #define LOOK_MS 20
 /* Above what the tracer itself allows for. */
-#define WATCHDOG_SLACK_NS 1000000000ull
+#define WATCHDOG_SLACK_NS NS_PER_S
 #define DROP_MS 15000
 
 struct snapshot {
@@ -480,9 +481,9 @@ static struct snapshot *snapshot_new(enum tracer_mode mode, const struct target 
 		.pid = t->pid,
 		.start_ticks = t->start_ticks,
 		.busy_word = limits ? limits->busy_word : 0,
-		.stop_ns = stop_ms * 1000000,
-		.call_ns = call_ms * 1000000,
-		.max_life_ns = life_ms * 1000000,
+		.stop_ns = stop_ms * NS_PER_MS,
+		.call_ns = call_ms * NS_PER_MS,
+		.max_life_ns = life_ms * NS_PER_MS,
 		.pidfd = -1,
 		.maps_fd = -1,
 		.mem_fd = -1,

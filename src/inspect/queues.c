@@ -1,5 +1,6 @@
 /* pool, timers, handles, finalizers, loader: what the runtime keeps for later. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "inspect/internal.h"
@@ -200,8 +201,8 @@ static void add_timer(struct inspect *in, struct heap_value timer, struct answer
 	if (heap_get_object(in->heap, timer, "_timerCallback", &callback))
 		inspect_add_delegate(in, callback, &what);
 	bool again = period > 0 && period != UINT32_MAX;
-	ANSWER_ROW(a, C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)due * 1000000).s),
-		   again ? C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)period * 1000000).s) : C_NONE,
+	ANSWER_ROW(a, C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)due * NS_PER_MS).s),
+		   again ? C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)period * NS_PER_MS).s) : C_NONE,
 		   C_ADDRESS(timer.fields - 8), C_TEXT(buf_cstr(&what)));
 }
 

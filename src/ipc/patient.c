@@ -1,4 +1,5 @@
 #include "ipc/patient.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/map.h"
@@ -88,7 +89,7 @@ static void remark_error(struct patient *p, const struct err *err, uint64_t time
 	p->failure = err_kind(err);
 	switch (err_kind(err)) {
 	case ERR_TIMEOUT:
-		remark(p, "does not answer (waited %s)", fmt_duration_ns(timeout_ms * 1000000).s);
+		remark(p, "does not answer (waited %s)", fmt_duration_ns(timeout_ms * NS_PER_MS).s);
 		break;
 	case ERR_DENIED:
 		remark_denied(p);

@@ -506,7 +506,7 @@ static struct err *pump(struct heap_listening *l, struct eventpipe_session *sess
 		if (t->goes_last ? t->answered : t->ended)
 			TRY(eventpipe_stop(session, deadline_in_ms(OPEN_TIMEOUT_MS)));
 		TRY(eventpipe_pump(session, &ended));
-		if (!ended && clock_mono_ns() - l->last_byte_ns > SILENCE_TIMEOUT_MS * 1000000ull)
+		if (!ended && clock_mono_ns() - l->last_byte_ns > SILENCE_TIMEOUT_MS * NS_PER_MS)
 			return err_new(ERR_TIMEOUT, "the runtime fell silent while it told of its heap");
 	}
 	return NULL;
@@ -593,7 +593,7 @@ static struct err *allowed(const struct exam *exam)
 		ERR_UNSUPPORTED,
 		"by events the process would stand still for up to %s while its runtime tells of its heap; the limit "
 		"is %llu ms, and max_pause_ms=%llu allows it",
-		fmt_duration_ns(ms * 1000000).s, (unsigned long long)limit_ms, (unsigned long long)enough_ms);
+		fmt_duration_ns(ms * NS_PER_MS).s, (unsigned long long)limit_ms, (unsigned long long)enough_ms);
 }
 
 struct err *heap_snapshot(struct exam *exam, struct buf *out, struct image_exam_facts *facts)

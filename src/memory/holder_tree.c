@@ -84,7 +84,7 @@ static struct report_row *add_row(const struct tree *t, struct report_row *paren
 				  uint64_t units)
 {
 	return report_child(parent, (struct value[]){ V_CODE(name), V_COUNT(objects), V_BYTES(units * 8),
-						      V_RATIO(t->all ? (double)units / (double)t->all : 0) });
+						      V_RATIO(ratio(units, t->all)) });
 }
 
 /* depth counts the steps that tell something: through single objects the way leads on. */
@@ -196,9 +196,9 @@ struct report_table *holders_tree(const struct heapgraph *g, const struct holder
 		holder_name(g, h, &name);
 		t.whole = h->bytes / 8;
 		members_of(g, h, &members);
-		struct report_row *row = report_row(
-			table, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(h->objects), V_BYTES(h->bytes),
-						 V_RATIO(t.all ? (double)t.whole / (double)t.all : 0) });
+		struct report_row *row =
+			report_row(table, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(h->objects),
+							    V_BYTES(h->bytes), V_RATIO(ratio(t.whole, t.all)) });
 		add_below(&t, row, members.v, members.n, 0, 0);
 		vec_free(&members);
 	}

@@ -1,6 +1,7 @@
 #include "model/timeline.h"
+#include "base/clock.h"
 
-#define FIRST_BIN_NS 1000000ull
+#define FIRST_BIN_NS NS_PER_MS
 
 static double join(const struct timeline *t, double a, double b)
 {

@@ -10,6 +10,7 @@
  * high rates. Before .NET 9 stacks cannot be left out, and one stream does both. */
 
 #include "profilers/allocations.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
@@ -34,7 +35,7 @@ static void sum_sample(const struct allocations *a, const struct clr_allocation 
 	if (a->ticks) {
 		double rest = (double)e->tick_bytes - MIN(size, (double)e->tick_bytes);
 		ret->bytes = (double)e->tick_bytes;
-		ret->objects = size > 0 ? ret->bytes / size : 0;
+		ret->objects = ratio(ret->bytes, size);
 		ret->variance = rest * rest;
 	} else {
 		double chance = -expm1(size * log1p(-1 / SAMPLING_MEAN));
@@ -139,7 +140,7 @@ static struct err *run(struct exam *exam)
 	static const struct ipc_provider ticks = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 5 };
 	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
 	a->exam = exam;
-	a->bin_ns = exam_duration_ms(exam) * 1000000 / ALLOC_BINS;
+	a->bin_ns = exam_duration_ms(exam) * NS_PER_MS / ALLOC_BINS;
 	a->ticks = exam_runtime_major(exam) < 10;
 	counted_events_init(&a->events, exam);
 	TRY(counted_events_run(&a->events, exam,
@@ -172,7 +173,7 @@ struct alloc_view alloc_view(const struct allocations *a)
 				.scale = events_scale(counts, a->exam),
 				.estimated = counts->bursting };
 	alloc_sum_add(&v.all, &a->all, v.scale);
-	v.rate = v.window_ns ? v.all.bytes * 1e9 / (double)v.window_ns : 0;
+	v.rate = per_second(v.all.bytes, v.window_ns);
 	v.error = alloc_error(a, &v, &v.all);
 	return v;
 }

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "model/calltree.h"
@@ -34,7 +35,7 @@ static struct value objects_value(const struct allocations *a, double objects)
 
 static const char *finding_of(const struct alloc_view *v)
 {
-	double large_rate = v->window_ns ? v->all.large_bytes * 1e9 / (double)v->window_ns : 0;
+	double large_rate = per_second(v->all.large_bytes, v->window_ns);
 	if (large_rate >= LARGE_RATE_HIGH && v->all.large_bytes >= LARGE_SHARE_HIGH * v->all.bytes)
 		return "large-objects";
 	return v->rate >= RATE_HIGH ? "high-allocation-rate" : "nothing-found";
@@ -129,9 +130,8 @@ static void add_figures(const struct allocations *a, const struct alloc_view *v,
 {
 	CLEANUP(mem_freep) char *all = mem_printf("%s in all", fmt_bytes((uint64_t)v->all.bytes).s);
 	report_figure(report, "Per second", V_BYTES(v->rate), all);
-	double seconds = (double)v->window_ns / 1e9;
 	CLEANUP(mem_freep)
-	char *objects = mem_printf("about %s", fmt_rate(seconds > 0 ? v->all.objects / seconds : 0).s);
+	char *objects = mem_printf("about %s", fmt_rate(per_second(v->all.objects, v->window_ns)).s);
 	report_figure(report, "Objects", objects_value(a, v->all.objects),
 		      a->sizes_unknown ? "not told by this runtime" : objects);
 	CLEANUP(mem_freep) char *large = mem_printf("%s in all", fmt_bytes((uint64_t)v->all.large_bytes).s);
@@ -159,12 +159,12 @@ static void add_stack_lines(struct allocations *a, const struct alloc_site *site
 static void add_lines(struct allocations *a, const struct alloc_view *v, const struct alloc_site *site,
 		      struct report_row *row)
 {
-	double per_second = v->window_ns ? site->sum.bytes * 1e9 / (double)v->window_ns : 0;
+	double rate = per_second(site->sum.bytes, v->window_ns);
 	const char *large = site->sum.large_bytes <= 0			      ? ""
 			    : site->sum.large_bytes > 0.999 * site->sum.bytes ? "; all large objects"
 									      : "; some large objects";
 	CLEANUP(mem_freep)
-	char *line = mem_printf("%s a second, from %s%s", fmt_bytes((uint64_t)per_second).s,
+	char *line = mem_printf("%s a second, from %s%s", fmt_bytes((uint64_t)rate).s,
 				fmt_plural(site->sum.samples, "sample", "samples").s, large);
 	report_row_line(row, VALUE_TEXT, line, NULL);
 	if (site->method)
@@ -300,7 +300,7 @@ static void add_chart(const struct allocations *a, const struct alloc_view *v, s
 	size_t n = 0;
 	for (; n < ALLOC_BINS && n * a->bin_ns < v->window_ns; n++) {
 		at[n] = n * a->bin_ns;
-		rate[n] = a->bins[n] * 1e9 / (double)MIN(a->bin_ns, v->window_ns - at[n]);
+		rate[n] = per_second(a->bins[n], MIN(a->bin_ns, v->window_ns - at[n]));
 	}
 	struct report_chart *chart = report_chart(report, "Allocated per second", VALUE_BYTES, v->window_ns);
 	report_chart_line(chart, "allocated", at, rate, n);
@@ -337,7 +337,7 @@ static void add_how(const struct allocations *a, const struct alloc_view *v, str
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep) char *heard = mem_printf("of %s samples", fmt_count(a->all.samples).s);
-	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
+	double share = MIN(1.0, ratio(stacks->open_ns, v->window_ns));
 	CLEANUP(mem_freep)
 	char *bursts = mem_printf(
 		"in %s, %s of the time%s", fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s,

@@ -3,6 +3,7 @@
  * Samples of CPU time with whole stacks (managed, native, kernel): a thread that waits is never counted. Weights are
  * the CPU time between two samples, so shares are shares of CPU time and their sum is how many cores were busy. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "exam/cpu_budget.h"
@@ -24,7 +25,7 @@
 #define SUBSYSTEM_SHARE 0.30
 /* Of its CPU time by the kernel's clock without a sample: from here on samples alone would tell too little. */
 #define UNSEEN_SHARE 0.30
-#define UNSEEN_NS_LEAST 100000000
+#define UNSEEN_NS_LEAST (100 * NS_PER_MS)
 #define BUSY_SHARE 0.80 /* of all cores */
 #define LINES_SHOWN 5	/* of a method */
 #define TREE_SHARE 0.01
@@ -80,7 +81,7 @@ struct cpu_view {
 
 static double share(const struct cpu_view *v, uint64_t weight)
 {
-	return v->hot->weight ? (double)weight / (double)v->hot->weight : 0;
+	return ratio(weight, v->hot->weight);
 }
 
 static const char *frame_name(const struct cpu_view *v, uint32_t frame)
@@ -128,7 +129,7 @@ static const char *finding_of(const struct cpu_view *v)
 {
 	if (cpu_budget_too_small(&v->cpu->budget) && v->cores >= IDLE_CORES)
 		return "throttled";
-	double wanted = v->window_ns ? (double)v->cpu->facts.delay_ns / (double)v->window_ns : 0;
+	double wanted = ratio(v->cpu->facts.delay_ns, v->window_ns);
 	if (wanted > STARVED_CORES && wanted > 3 * v->cores)
 		return "starved";
 	if (v->started >= IDLE_CORES && v->started > v->cores)
@@ -600,8 +601,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			      .window_ns = exam->end_ns - exam->start_ns,
 			      .max_rows = (size_t)params_int(exam->params, "max_stacks") };
 	v.unseen_ns = unseen_ns(c, hot);
-	v.cores = v.window_ns ? (double)(hot->weight + v.unseen_ns) / (double)v.window_ns : 0;
-	v.started = v.window_ns ? (double)c->facts.started_ns / (double)v.window_ns : 0;
+	v.cores = ratio(hot->weight + v.unseen_ns, v.window_ns);
+	v.started = ratio(c->facts.started_ns, v.window_ns);
 	add_verdict(exam, &v, report);
 	if (hot->weight && !is_idle(&v, report_finding(report))) {
 		bool callers_first = params_bool(exam->params, "caller_to_callee");

@@ -7,6 +7,7 @@
  * slows down whoever throws). Names come early (as soon as one exception was seen), so that they are
  * there when the process dies of the next one. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -24,11 +25,10 @@
 #define SAID_LETTERS 100 /* of it in the verdict */
 #define THREADS_MAX 100000
 #define RATE_BINS 512
-#define FIRST_BIN_NS 2000000
+#define FIRST_BIN_NS (2 * NS_PER_MS)
 #define CHART_POINTS 120
 #define CHART_LEAST 12
 #define POINT_THROWS 10
-#define NS_PER_S 1000000000ull
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
 #define BURST_SHARE 0.05
@@ -286,10 +286,10 @@ static struct exceptions_view view_of(const struct exam *exam, const struct exce
 				     .estimated = s->bursting };
 	v.counter = v.estimated && x->counted_s > 0 && x->counted > 0 && x->count;
 	if (v.counter)
-		v.scale = x->counted / x->counted_s * (double)v.window_ns / 1e9 / (double)x->count;
+		v.scale = x->counted / x->counted_s * ((double)v.window_ns / NS_PER_S) / (double)x->count;
 	v.sum = (double)x->count * v.scale;
 	v.total = (uint64_t)told(&v, v.sum);
-	v.rate = v.window_ns ? v.sum * 1e9 / (double)v.window_ns : 0;
+	v.rate = per_second(v.sum, v.window_ns);
 	if (v.estimated)
 		v.rate = told(&v, v.rate);
 	return v;
@@ -524,7 +524,7 @@ static double peak_rate(const struct exceptions *x, const struct exceptions_view
 			sum -= x->bins[i - width];
 		peak = MAX(peak, sum);
 	}
-	return (double)peak * 1e9 / (double)(width * x->bin_ns);
+	return per_second(peak, width * x->bin_ns);
 }
 
 static void add_figures(const struct exceptions *x, const struct exceptions_view *v, struct report *report)
@@ -582,7 +582,7 @@ static void add_lines(struct exceptions *x, const struct exam *exam, const struc
 		CLEANUP(mem_freep) char *message = mem_printf("“%s”", type->message);
 		report_row_line(row, VALUE_TEXT, message, NULL);
 	}
-	double rate = v->window_ns ? site->estimate * 1e9 / (double)v->window_ns : 0;
+	double rate = per_second(site->estimate, v->window_ns);
 	CLEANUP(mem_freep)
 	char *seen = mem_printf("%s; first after %s, last after %s", fmt_rate(v->estimated ? told(v, rate) : rate).s,
 				fmt_duration_ns(type->first_ns - MIN(type->first_ns, exam->start_ns)).s,
@@ -643,7 +643,7 @@ static void add_chart(const struct exam *exam, const struct exceptions *x, struc
 		for (size_t i = n * join; i < MIN((n + 1) * join, used); i++)
 			sum += x->bins[i];
 		at[n] = n * width;
-		rate[n] = (double)sum * 1e9 / (double)MIN(width, window - at[n]);
+		rate[n] = per_second(sum, MIN(width, window - at[n]));
 	}
 	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, window);
 	report_chart_line(chart, "exceptions", at, rate, n);
@@ -653,7 +653,7 @@ static void add_how(const struct exceptions *x, const struct exceptions_view *v,
 {
 	const struct events_stream *stacks = &x->events.streams[COUNTED_STACKS],
 				   *counts = counted_events_by(&x->events);
-	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
+	double share = MIN(1.0, ratio(stacks->open_ns, v->window_ns));
 	report_how(report, "Way", V_TEXT("events"),
 		   !v->estimated ? "every throw was counted"
 		   : v->counter	 ? "total by the runtime's own counter, types and places from bursts"

@@ -9,6 +9,7 @@
  * one left: in generation 0, and among large and pinned objects. */
 
 #include "profilers/gc_stats.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
@@ -164,14 +165,11 @@ struct gc_view gc_stats_view(const struct exam *exam, const struct gc_stats *s)
 	if (v.last && v.last->has_history) {
 		uint64_t size = v.last->size[2] + v.last->size[3];
 		v.free_bytes = MIN(size, v.last->free[2] + v.last->free[3]);
-		v.free_share = size ? (double)v.free_bytes / (double)size : 0;
+		v.free_share = ratio(v.free_bytes, size);
 	}
-	double seconds = (double)v.window_ns / 1e9;
-	if (seconds > 0) {
-		v.share = (double)v.pause_ns / (double)v.window_ns;
-		v.rate = (double)v.count / seconds;
-		v.full_rate = (double)v.full / seconds;
-	}
+	v.share = ratio(v.pause_ns, v.window_ns);
+	v.rate = per_second(v.count, v.window_ns);
+	v.full_rate = per_second(v.full, v.window_ns);
 	return v;
 }
 

@@ -5,6 +5,7 @@
  * were made for, so that code which is made again and again is one line. Events come without stacks. */
 
 #include "profilers/jit.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "exam/profiler.h"
@@ -204,7 +205,7 @@ static struct err *run(struct exam *exam)
 	struct jit *j = exam->state = mem_zalloc(sizeof(*j));
 	uint64_t window_ms = exam_duration_ms(exam);
 	j->exam = exam;
-	j->bin_ns = window_ms * 1000000 / JIT_BINS;
+	j->bin_ns = window_ms * NS_PER_MS / JIT_BINS;
 	/* Order matters only within a thread. */
 	j->stream = (struct events_stream){
 		.name = "jit", .providers = &provider, .n_providers = 1, .unordered = true, .event = on_event, .user = j

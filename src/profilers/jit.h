@@ -1,12 +1,13 @@
 #pragma once
 /* What the jit profiler collects; what its report is made from. Internal to the profiler. */
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "exam/events.h"
 
-#define JIT_SLOT_NS 500000000ull
+#define JIT_SLOT_NS (500 * NS_PER_MS)
 #define JIT_BINS 120
 
 struct jit_sum {

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/jit.h"
@@ -41,7 +42,7 @@ static int slowest_first(const void *a, const void *b)
 
 static bool made_again(const struct jit_group *g, uint64_t window_ns)
 {
-	double rate = window_ns ? (double)g->sum.count * 1e9 / (double)window_ns : 0;
+	double rate = per_second(g->sum.count, window_ns);
 	double slots = (double)window_ns / JIT_SLOT_NS;
 	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && g->slots >= AGAIN_SLOTS * slots;
 }
@@ -49,7 +50,7 @@ static bool made_again(const struct jit_group *g, uint64_t window_ns)
 static struct jit_view view_of(const struct exam *exam, const struct jit *j)
 {
 	struct jit_view v = { .window_ns = exam->end_ns - exam->start_ns };
-	v.share = v.window_ns ? (double)j->all.ns / (double)v.window_ns : 0;
+	v.share = ratio(j->all.ns, v.window_ns);
 	for (unsigned t = 0; t < CLR_TIERS; t++)
 		v.own_ns += in_background(t) ? 0 : j->tiers[t].ns;
 	v.sorted = mem_array(j->groups.n + 1, sizeof(*v.sorted));
@@ -70,7 +71,7 @@ static const char *finding_of(const struct jit *j, const struct jit_view *v)
 		return v->again->dynamic ? "code-made-again" : "generics-made-again";
 	if (j->rejected >= REJECTED_MANY && (double)j->rejected >= REJECTED_SHARE * (double)j->all.count)
 		return "precompiled-code-rejected";
-	double waiting = v->window_ns ? (double)v->own_ns / (double)v->window_ns : 0;
+	double waiting = ratio(v->own_ns, v->window_ns);
 	return waiting >= SHARE_MUCH || v->share >= SHARE_VERY_MUCH ? "much-compilation" : "nothing-found";
 }
 
@@ -81,7 +82,7 @@ static void add_reason(const struct jit *j, const struct jit_view *v, const char
 		rich_code(text, strtab_get(&j->names, v->again->name));
 		rich_text(text, "%s was compiled ", v->again->dynamic ? ", a dynamic method," : "");
 		rich_strong(text, "%s times", fmt_count(v->again->sum.count).s);
-		rich_text(text, " (%s).", fmt_rate((double)v->again->sum.count * 1e9 / (double)v->window_ns).s);
+		rich_text(text, " (%s).", fmt_rate(per_second(v->again->sum.count, v->window_ns)).s);
 	} else if (str_eq(finding, "precompiled-code-rejected")) {
 		rich_text(text, " For ");
 		rich_strong(text, "%s of them", fmt_count(j->rejected).s);
@@ -123,9 +124,7 @@ static void add_verdict(const struct exam *exam, const struct jit *j, const stru
 
 static void add_figures(const struct jit *j, const struct jit_view *v, struct report *report)
 {
-	double seconds = (double)v->window_ns / 1e9;
-	report_figure(report, "Methods", V_COUNT(j->all.count),
-		      fmt_rate(seconds > 0 ? (double)j->all.count / seconds : 0).s);
+	report_figure(report, "Methods", V_COUNT(j->all.count), fmt_rate(per_second(j->all.count, v->window_ns)).s);
 	CLEANUP(mem_freep) char *share = mem_printf("%s of the time", fmt_percent(v->share).s);
 	report_figure(report, "Compiling", V_NS(j->all.ns), share);
 	CLEANUP(mem_freep)
@@ -141,7 +140,7 @@ static void add_figures(const struct jit *j, const struct jit_view *v, struct re
 
 static struct value share_of(const struct jit *j, uint64_t ns)
 {
-	return V_RATIO(j->all.ns ? (double)ns / (double)j->all.ns : 0);
+	return V_RATIO(ratio(ns, j->all.ns));
 }
 
 static void add_tiers(const struct jit *j, struct report *report)

@@ -1,5 +1,6 @@
 /* What came in, who asked for it, and does it go again? */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/loader.h"
@@ -12,7 +13,7 @@
 /* The same assembly so often is no start-up any more. */
 #define COPIES_MANY 3
 /* Unloading follows a collection by finalizers; give them time. */
-#define AFTER_GC_NS 1000000000ull
+#define AFTER_GC_NS NS_PER_S
 #define STAYED_SHARE 0.5
 #define DYNAMIC_MANY 20
 #define DYNAMIC_SLICES 5
@@ -20,7 +21,6 @@
 #define THREADS_LISTED 3
 #define THREADS_MANY 20
 #define THREADS_RATE_MANY 5 /* a second: a pool would have kept them */
-#define NS_PER_S 1000000000ull
 
 struct loader_place {
 	const char *kind, *method;
@@ -303,7 +303,7 @@ static void say_threads(const struct loader *l, const struct loader_view *v, str
 	uint64_t own = l->threads_started - v->pool_starts;
 	rich_strong(text, "%s were started in %s", fmt_plural(own, "thread", "threads").s,
 		    fmt_duration_ns(v->window_ns).s);
-	rich_text(text, " (%s)", fmt_rate((double)own * 1e9 / (double)v->window_ns).s);
+	rich_text(text, " (%s)", fmt_rate(per_second(own, v->window_ns)).s);
 	vec_each(p, &v->starts) {
 		if (str_eq(p->kind, "") && p->method) {
 			rich_text(text, ", %s in ", fmt_percent((double)p->count / (double)own).s);

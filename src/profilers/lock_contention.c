@@ -5,6 +5,7 @@
  * the stacks out: there is one stream, and at very high rates its bursts are an estimate of the counts too. */
 
 #include "profilers/lock_contention.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
@@ -21,7 +22,7 @@
 #define OLD_BURST_SHARE 0.20
 
 /* The same begin of a wait is told to both streams within one call, unless its thread is put aside in between. */
-#define JOIN_NS 20000000ull
+#define JOIN_NS (20 * NS_PER_MS)
 
 static struct lock *lock_of(struct locks *l, uint64_t id)
 {

@@ -1,5 +1,6 @@
 /* What the waits say: by lock, by place, behind whom, and whether threads queue up. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/lock_contention.h"
@@ -13,8 +14,8 @@
 /* Threads that wait for locks on average: a fifth of one is ordinary. */
 #define WAITING_MUCH 0.2
 #define WAITING_VERY_MUCH 1.0
-#define LONG_NS 250000000ull
-#define VERY_LONG_NS 1000000000ull
+#define LONG_NS (250 * NS_PER_MS)
+#define VERY_LONG_NS NS_PER_S
 /* Two or more behind one lock for half of the time: it is the narrow place, whoever has it. */
 #define CONVOY_SHARE 0.5
 
@@ -146,7 +147,7 @@ static void view_init(struct lock_view *v, const struct exam *exam, struct locks
 	}
 	v->waits = v->estimated ? two_digits((double)waits * v->scale) : (double)waits;
 	v->sum_ns = (double)sum * v->scale;
-	v->waiting = v->window_ns ? v->sum_ns / (double)v->window_ns : 0;
+	v->waiting = ratio(v->sum_ns, v->window_ns);
 	vec_each(w, &l->waits)
 		v->still += w->open;
 	locks_join(l);
@@ -180,7 +181,7 @@ static const struct lock_site *main_site(const struct lock_view *v, uint32_t loc
 
 static double queue_share(const struct lock_view *v, const struct lock *lock)
 {
-	return v->heard_ns ? MIN(1.0, (double)lock->queue_ns / (double)v->heard_ns) : 0;
+	return MIN(1.0, ratio(lock->queue_ns, v->heard_ns));
 }
 
 /* The stack knows what kind of lock it is; without one nobody does. */
@@ -278,8 +279,8 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 static void add_figures(const struct locks *l, const struct lock_view *v, struct report *report)
 {
 	CLEANUP(mem_freep)
-	char *rate = mem_printf("%s%s", fmt_rate(v->waits * 1e9 / (double)v->window_ns).s,
-				v->estimated ? ", estimated" : "");
+	char *rate =
+		mem_printf("%s%s", fmt_rate(per_second(v->waits, v->window_ns)).s, v->estimated ? ", estimated" : "");
 	report_figure(report, "Waits", V_COUNT((uint64_t)(v->waits + 0.5)), rate);
 	CLEANUP(mem_freep) char *mean = mem_printf("%s threads on average", fmt_number(v->waiting).s);
 	report_figure(report, "Waiting in all", V_NS(v->sum_ns), mean);
@@ -430,7 +431,7 @@ static void add_by_lock(struct locks *l, const struct lock_view *v, struct repor
 		struct report_row *row = report_row(
 			t, (struct value[]){ site && site->method ? V_CODE(site->method) : V_NONE, V_TEXT(name),
 					     V_COUNT((uint64_t)(waits + 0.5)), V_NS(lock->max_ns), V_NS(sum),
-					     V_RATIO(v->sum_ns > 0 ? sum / v->sum_ns : 0) });
+					     V_RATIO(ratio(sum, v->sum_ns)) });
 		add_queue_line(v, lock, row);
 		add_open_line(l, index, row);
 		add_owner_line(l, index, row);
@@ -492,11 +493,10 @@ static void add_by_place(struct locks *l, const struct lock_view *v, struct repo
 		const uint64_t *number = place->lock == LOCK_NONE ? NULL : map_u64_get(&v->numbers, place->lock);
 		CLEANUP(mem_freep)
 		char *lock = number ? mem_printf("#%llu", (unsigned long long)*number) : mem_strdup("several");
-		struct report_row *row =
-			report_row(t, (struct value[]){ place->method ? V_CODE(place->method) : V_NONE, V_TEXT(lock),
-							V_COUNT((uint64_t)(place->waits + 0.5)), V_NS(place->max_ns),
-							V_NS(place->sum_ns),
-							V_RATIO(v->sum_ns > 0 ? place->sum_ns / v->sum_ns : 0) });
+		struct report_row *row = report_row(
+			t, (struct value[]){ place->method ? V_CODE(place->method) : V_NONE, V_TEXT(lock),
+					     V_COUNT((uint64_t)(place->waits + 0.5)), V_NS(place->max_ns),
+					     V_NS(place->sum_ns), V_RATIO(ratio(place->sum_ns, v->sum_ns)) });
 		if (place->stack != STACKS_NONE)
 			stacks_lines(l->events.stacks, l->events.methods, place->stack, first_frame(l, place->stack),
 				     row);

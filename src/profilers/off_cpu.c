@@ -207,12 +207,12 @@ static void add_up(struct off_cpu_view *v)
 
 static double threads_of(const struct off_cpu_view *v, uint64_t ns)
 {
-	return v->window_ns ? (double)ns / (double)v->window_ns : 0;
+	return ratio(ns, v->window_ns);
 }
 
 static double share(const struct off_cpu_view *v, uint64_t ns)
 {
-	return v->yours ? (double)ns / (double)v->yours : 0;
+	return ratio(ns, v->yours);
 }
 
 static const char *finding_of(const struct off_cpu_view *v)

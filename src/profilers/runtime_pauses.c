@@ -1,5 +1,6 @@
 /* Runtime pauses: every suspension of managed code, from "please stop" to "all run again", and what it was for. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -11,7 +12,6 @@
 #include "exam/profiler.h"
 #include <stdlib.h>
 
-#define NS_PER_MS 1000000ull
 #define CHART_BARS_MAX 2000
 #define TABLE_ROWS 200
 
@@ -144,7 +144,7 @@ static struct pauses_view view_of(const struct pauses *p, const struct exam *exa
 		.max_ns = dist_max(p->lengths),
 		.window_ns = exam->end_ns - exam->start_ns,
 	};
-	v.share = v.window_ns ? (double)v.sum_ns / (double)v.window_ns : 0;
+	v.share = ratio(v.sum_ns, v.window_ns);
 	v.slow_stop = dist_sum(p->to_suspend) * 2 > v.sum_ns && dist_max(p->to_suspend) > LONG_NS / 5;
 	return v;
 }
@@ -210,7 +210,7 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 
 static void add_figures(struct pauses *p, const struct pauses_view *v, struct report *report)
 {
-	CLEANUP(mem_freep) char *rate = mem_printf("%s", fmt_rate((double)v->count * 1e9 / (double)v->window_ns).s);
+	CLEANUP(mem_freep) char *rate = mem_printf("%s", fmt_rate(per_second(v->count, v->window_ns)).s);
 	report_figure(report, "Pauses", V_COUNT(v->count), rate);
 	CLEANUP(mem_freep) char *share = mem_printf("%s of the time", fmt_percent(v->share).s);
 	report_figure(report, "Standing still", V_NS(v->sum_ns), share);

@@ -6,6 +6,7 @@
  * block a worker, on every runtime, where events of waits know neither Thread.Sleep nor blocking I/O. */
 
 #include "profilers/thread_pool.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
@@ -24,9 +25,9 @@
 #define OLD_QUEUE_RATE 1000.0
 #define QUEUE_LEAST_MS 500 /* shorter would not see longer waits than that */
 #define LOOKS_MAX 3
-#define LOOK_EVERY_NS 1000000000ull
-#define SLOW_NS 200000000ull
-#define STALLED_NS 500000000ull
+#define LOOK_EVERY_NS NS_PER_S
+#define SLOW_NS (200 * NS_PER_MS)
+#define STALLED_NS (500 * NS_PER_MS)
 #define SUSPENDED_FOR_GC 1
 
 /* --- the queue --- */

@@ -1,5 +1,6 @@
 /* What the queue and the looks say: is the pool starving, and who holds its workers? */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
@@ -9,11 +10,10 @@
 #include <string.h>
 
 #define TABLE_ROWS 20
-#define NS_PER_S 1000000000ull
 
 #define LATE_LEAST 3 /* items: one or two say nothing about the pool */
-#define VERY_LATE_NS 1000000000ull
-#define STALLED_NS 500000000ull
+#define VERY_LATE_NS NS_PER_S
+#define STALLED_NS (500 * NS_PER_MS)
 #define MOSTLY_BLOCKED 0.5
 #define CROWD_LEAST 8 /* blocked workers */
 #define CROWD_A_CORE 2.0
@@ -351,12 +351,11 @@ static void add_figures(const struct pool *p, const struct pool_view *v, struct 
 	CLEANUP(mem_freep)
 	char *longest = p->longest_is_older ? mem_strdup("or more: it was queued before we listened") : NULL;
 	report_figure(report, "Longest", any ? V_NS(p->longest_ns) : V_NONE, longest);
-	double seconds = (double)(v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns) / 1e9;
+	double rate = per_second(p->dequeued, v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns);
 	CLEANUP(mem_freep)
 	char *flow = v->late || v->stalled
-			     ? mem_printf("%s; %s still queued", fmt_rate((double)p->dequeued / seconds).s,
-					  fmt_count(v->pending).s)
-			     : mem_printf("%s", fmt_rate((double)p->dequeued / seconds).s);
+			     ? mem_printf("%s; %s still queued", fmt_rate(rate).s, fmt_count(v->pending).s)
+			     : mem_printf("%s", fmt_rate(rate).s);
 	report_figure(report, "Items taken", V_COUNT(p->dequeued), flow);
 	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
 	CLEANUP(mem_freep)

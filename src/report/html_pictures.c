@@ -233,7 +233,7 @@ void html_histogram(const struct html *h, const struct report_histogram *g)
 		buf_str(h->out, " – ");
 		html_number(h, g->x_kind, b->to);
 		buf_printf(h->out, "</td><td class=\"num\">%s</td><td>", fmt_count(b->count).s);
-		html_bar(h, max ? (double)b->count / (double)max : 0);
+		html_bar(h, ratio(b->count, max));
 		buf_str(h->out, "</td></tr>");
 	}
 	if (!g->n)

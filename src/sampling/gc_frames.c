@@ -1,4 +1,5 @@
 #include "sampling/gc_frames.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "sampling/frame_attribution.h"
@@ -8,7 +9,7 @@
 #define SUSPEND_GC 1
 #define SUSPEND_GC_PREP 6
 /* Who asks for a collection begins to wait a little before the others are stopped. */
-#define BEFORE_NS 5000000
+#define BEFORE_NS (5 * NS_PER_MS)
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 {

@@ -20,7 +20,7 @@
 #define LISTEN_LEAST 0.005 /* of the time */
 #define OWN_SHARE 0.05	   /* of our own time, to make ready for it */
 #define FIRST_LOOK_MS 50
-#define RATE_LOOK_NS 200000000ull
+#define RATE_LOOK_NS (200 * NS_PER_MS)
 
 /* --- what threads wait in --- */
 
@@ -137,7 +137,7 @@ static uint64_t process_switches(struct sampling *g)
 static void look_at_rate(struct sampling *g)
 {
 	uint64_t now = clock_mono_ns(), n = process_switches(g), since = now - g->rate_ns;
-	g->rate = n > g->rate_switches && since ? (double)(n - g->rate_switches) * 1e9 / (double)since : 0;
+	g->rate = n > g->rate_switches ? per_second(n - g->rate_switches, since) : 0;
 	g->rate_ns = now;
 	g->rate_switches = n;
 }
@@ -234,7 +234,7 @@ static void take_turns(struct sampling *g)
 		listen_once(g);
 	} else if (!g->resting && g->share < 1) {
 		fall_silent(g);
-		rest(g, (uint64_t)g->listen_ms * 1000000, 0);
+		rest(g, (uint64_t)g->listen_ms * NS_PER_MS, 0);
 	}
 }
 

@@ -52,7 +52,7 @@ static uint64_t clock_ns(clockid_t clock)
 	struct timespec t;
 	if (clock_gettime(clock, &t) < 0)
 		return 0;
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)timespec_ns(t);
 }
 
 static bool read_link(int dir, const char *name, char *ret, size_t size)
@@ -151,12 +151,12 @@ static uint64_t cpu_time(const struct target_look *l, pid_t pid, uint64_t ticks)
 {
 	clockid_t clock;
 	uint64_t ns = clock_getcpuclockid(pid, &clock) ? 0 : clock_ns(clock);
-	return ns ? ns : ticks * (1000000000 / l->ticks_per_second);
+	return ns ? ns : ticks * (NS_PER_S / l->ticks_per_second);
 }
 
 static void fill_times(struct target_look *l, const struct proc_stat *stat, struct target *t)
 {
-	uint64_t start_ns = t->start_ticks * (1000000000 / l->ticks_per_second);
+	uint64_t start_ns = t->start_ticks * (NS_PER_S / l->ticks_per_second);
 	t->uptime_ns = l->boot_ns > start_ns ? l->boot_ns - start_ns : 0;
 	t->cpu_ns = cpu_time(l, t->pid, stat->cpu_ticks);
 	t->seen_ns = clock_mono_ns();

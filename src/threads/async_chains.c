@@ -6,6 +6,7 @@
  *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each */
 
 #include "threads/async_chains.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "threads/thread_snapshot.h"
@@ -165,11 +166,11 @@ static void timer_words(const struct async_chain *c, struct buf *out)
 	}
 	buf_str(out, "a timer");
 	if (c->longest_ms)
-		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, MS_MAX) * 1000000).s);
+		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, MS_MAX) * NS_PER_MS).s);
 	if (!c->due_ms)
 		buf_str(out, ", due now");
 	else if (c->due_ms != ASYNC_CHAIN_UNKNOWN)
-		buf_printf(out, ", due in %s", fmt_duration_ns(MIN(c->due_ms, MS_MAX) * 1000000).s);
+		buf_printf(out, ", due in %s", fmt_duration_ns(MIN(c->due_ms, MS_MAX) * NS_PER_MS).s);
 }
 
 static void awaits_words(const struct async_chain *c, bool brief, struct buf *out)

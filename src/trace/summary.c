@@ -173,7 +173,7 @@ static void on_meta(void *user, struct nettrace_meta *meta)
 static double lost_share(const struct nettrace_stats *stats)
 {
 	uint64_t all = stats->events + stats->lost;
-	return all ? (double)stats->lost / (double)all : 0;
+	return ratio(stats->lost, all);
 }
 
 static void add_verdict(const struct summary *s, const struct trace_source *source, struct report *r)

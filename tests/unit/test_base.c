@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/closer.h"
 #include "base/cursor.h"
 #include "base/fd.h"
@@ -30,6 +31,17 @@ static void errors_wrap_and_keep_their_kind(void **state UNUSED)
 	assert_int_equal(err_kind(e), ERR_NOT_FOUND);
 	assert_string_equal(err_text(e), "look at 7: open 'x': No such file or directory");
 	err_free(e);
+}
+
+static void shares_of_nothing_are_nothing(void **state UNUSED)
+{
+	uint64_t part = 3, whole = 4, none = 0;
+	assert_true(ratio(part, whole) == 0.75);
+	assert_true(ratio(part, none) == 0);
+	assert_true(per_second(100, 1 * NS_PER_S) == 100);
+	assert_true(per_second(1, 500 * NS_PER_US) == 2000);
+	assert_true(per_second(100, none) == 0);
+	assert_int_equal(timespec_ns((struct timespec){ .tv_sec = -1, .tv_nsec = 5 }), 5 - NS_PER_S);
 }
 
 static void buf_stops_at_its_limit(void **state UNUSED)
@@ -735,6 +747,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_str_distance),
 		cmocka_unit_test(errors_wrap_and_keep_their_kind),
+		cmocka_unit_test(shares_of_nothing_are_nothing),
 		cmocka_unit_test(buf_stops_at_its_limit),
 		cmocka_unit_test(maps_hold_many_keys),
 		cmocka_unit_test(strings_are_interned_once),
