@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define OPEN_TIMEOUT_MS 10000
 #define STOP_GRACE_MS 2000
 #define MAX_GROUPS 64

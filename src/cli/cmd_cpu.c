@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define EXIT_CANCELLED 130
 
 struct cpu_order {

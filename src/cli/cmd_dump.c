@@ -14,7 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define MAX_PAUSE_LIMIT_MS 60000
 
 /* ---- collect ---- */

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define AGAIN_MS 1800000 /* then sampling begins anew */
 #define WINDOW_NS (5 * NS_PER_S)
 #define DRAW_NS NS_PER_S

@@ -19,7 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define OPEN_TIMEOUT_MS 30000
 #define SILENCE_NS (15 * NS_PER_S) /* after the stop nothing came for so long: we let go */
 #define TICK_MS 250

@@ -4,6 +4,9 @@
 #include "ipc/ipc.h"
 #include "target/target.h"
 
+/* How long a runtime is waited for that somebody named. */
+#define FIND_TIMEOUT_MS 3000
+
 struct patient {
 	struct target target;
 	struct ipc_process_info info; /* zero when it did not answer */
