@@ -35,9 +35,7 @@ static void take(void *user, const struct profile_sample *s)
 static int by_time(const void *a, const void *b)
 {
 	const struct one *x = a, *y = b;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	return CMP(x->time_ns, y->time_ns) ?: CMP(x->thread, y->thread);
 }
 
 static struct err *take_all(struct all *a)

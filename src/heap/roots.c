@@ -40,9 +40,7 @@ struct root_held {
 static int by_method(const void *a, const void *b)
 {
 	const struct root_held *x = a, *y = b;
-	if (x->method != y->method)
-		return x->method < y->method ? -1 : 1;
-	return x->object < y->object ? -1 : x->object > y->object;
+	return CMP(x->method, y->method) ?: CMP(x->object, y->object);
 }
 
 static uint64_t method_of(const struct dac_stack *stack, const struct dac_ref *ref)

@@ -58,9 +58,7 @@ struct image_ranked {
 static int compare_ranked(const void *a, const void *b)
 {
 	const struct image_ranked *x = a, *y = b;
-	if (x->piece.start != y->piece.start)
-		return x->piece.start < y->piece.start ? -1 : 1;
-	return x->rank < y->rank ? -1 : x->rank > y->rank;
+	return CMP(x->piece.start, y->piece.start) ?: CMP(x->rank, y->rank);
 }
 
 /* Pieces that hold the sweep's address, the earliest added on top. */

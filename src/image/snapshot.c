@@ -200,7 +200,7 @@ static void find_files(struct snapshot *s, pid_t pid, const char *maps, size_t l
 static int compare_names(const void *a, const void *b)
 {
 	const struct tracer_name *x = a, *y = b;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return CMP(x->tid, y->tid);
 }
 
 static void read_name(pid_t pid, pid_t tid, char ret[16])
@@ -353,12 +353,7 @@ static struct err *await_tracer(struct snapshot *s, int cancel_fd)
 static int compare_saved(const void *a, const void *b)
 {
 	const struct tracer_saved *x = a, *y = b;
-	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	if (x->ino != y->ino)
-		return x->ino < y->ino ? -1 : 1;
-	uint64_t p = x->addr + x->offset, q = y->addr + y->offset;
-	return p < q ? -1 : p > q;
+	return CMP(x->dev, y->dev) ?: CMP(x->ino, y->ino) ?: CMP(x->addr + x->offset, y->addr + y->offset);
 }
 
 /* Saved bytes of files come by file and offset, those without a file by address (dev and ino 0). */

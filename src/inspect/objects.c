@@ -52,7 +52,7 @@ static struct tally *tally_of(struct tallies *all, const struct heap_type *type,
 static int by_bytes(const void *a, const void *b)
 {
 	const struct tally *x = a, *y = b;
-	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+	return CMP(y->bytes, x->bytes);
 }
 
 static void add_tallies(struct inspect *in, struct tallies *all, bool fitting, struct answer *a)

@@ -44,7 +44,7 @@ static void count_kind(struct kinds *k, const struct buf *name, uint64_t object)
 static int most_first(const void *a, const void *b)
 {
 	const struct queue_kind *x = a, *y = b;
-	return x->n > y->n ? -1 : x->n < y->n;
+	return CMP(y->n, x->n);
 }
 
 static void add_kinds(struct kinds *k, const char *title, const char *what, struct answer *a)
@@ -337,7 +337,7 @@ struct loader_row {
 static int biggest_first(const void *a, const void *b)
 {
 	const struct loader_row *x = a, *y = b;
-	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+	return CMP(y->bytes, x->bytes);
 }
 
 struct loader_rows { /* a VEC */

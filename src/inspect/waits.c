@@ -130,7 +130,7 @@ static void take_task(struct inspect *in, uint64_t object, struct chain_groups *
 static int by_count(const void *a, const void *b)
 {
 	const struct chain_group *x = a, *y = b;
-	return x->n > y->n ? -1 : x->n < y->n;
+	return CMP(y->n, x->n);
 }
 
 /* The source line of an await: the state is its number, the PDB knows where in MoveNext it stands. */

@@ -269,7 +269,7 @@ static void drop_the_gone(struct patient_list *list, const pid_t *peers)
 static int by_id(const void *a, const void *b)
 {
 	const struct patient *x = a, *y = b;
-	return (x->target.id > y->target.id) - (x->target.id < y->target.id);
+	return CMP(x->target.id, y->target.id);
 }
 
 /* Without the right to ask nobody can tell whether one is there, and most such sockets are left-overs. */

@@ -242,7 +242,7 @@ void told_heap_event(struct told_heap *s, const struct nettrace_event *event)
 static int by_address(const void *a, const void *b)
 {
 	const struct node *x = a, *y = b;
-	return x->object < y->object ? -1 : x->object > y->object;
+	return CMP(x->object, y->object);
 }
 
 /* All of it there, and apart? */

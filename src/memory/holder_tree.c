@@ -25,7 +25,7 @@ struct holder_groups { /* a VEC */
 static int heaviest_group_first(const void *a, const void *b)
 {
 	const struct holder_group *x = a, *y = b;
-	return x->units < y->units ? 1 : x->units > y->units ? -1 : 0;
+	return CMP(y->units, x->units);
 }
 
 static void groups_free(struct holder_groups *gs)

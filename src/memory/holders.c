@@ -317,9 +317,7 @@ static void settle(struct holders_search *s, uint32_t v)
 static int largest_first(const void *a, const void *b)
 {
 	const struct holder *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	return x->vertex < y->vertex ? -1 : x->vertex > y->vertex;
+	return CMP(y->bytes, x->bytes) ?: CMP(x->vertex, y->vertex);
 }
 
 /* Objects of one type at one root are one holder. */
@@ -407,9 +405,7 @@ struct claim {
 static int most_claims_first(const void *a, const void *b)
 {
 	const struct claim *x = a, *y = b;
-	if (x->n != y->n)
-		return x->n < y->n ? 1 : -1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return CMP(y->n, x->n) ?: CMP(x->key, y->key);
 }
 
 static void claim(struct map_u64 *claims, uint64_t holder, uint32_t who)

@@ -94,9 +94,7 @@ struct string_ranked {
 static int most_wasted_first(const void *a, const void *b)
 {
 	const struct string_ranked *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->value < y->value ? -1 : x->value > y->value;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->value, y->value);
 }
 
 struct string_ranks { /* a VEC */

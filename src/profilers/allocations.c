@@ -181,7 +181,7 @@ struct alloc_view alloc_view(const struct allocations *a)
 static int heaviest_first(const void *a, const void *b)
 {
 	const struct alloc_site *x = a, *y = b;
-	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : (int)x->type - (int)y->type;
+	return CMP(y->sum.bytes, x->sum.bytes) ?: CMP(x->type, y->type);
 }
 
 static const char unknown_place[] = "code without a name";

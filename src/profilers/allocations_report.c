@@ -221,7 +221,7 @@ struct allocation_groups {
 static int group_heaviest_first(const void *a, const void *b)
 {
 	const struct allocation_group *x = a, *y = b;
-	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : 0;
+	return CMP(y->sum.bytes, x->sum.bytes);
 }
 
 static void group_by_place(const struct alloc_sites *sites, struct allocation_groups *groups)

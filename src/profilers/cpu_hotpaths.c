@@ -361,7 +361,7 @@ static void add_methods(const struct cpu_view *v, struct report *report)
 static int by_total(const void *a, const void *b)
 {
 	const struct summary_method *x = a, *y = b;
-	return x->total > y->total ? -1 : x->total < y->total ? 1 : x->frame < y->frame ? -1 : 1;
+	return CMP(y->total, x->total) ?: CMP(x->frame, y->frame);
 }
 
 static void add_inclusive(const struct cpu_view *v, struct report *report)
@@ -436,7 +436,7 @@ struct by_thread {
 static int busiest_first(const void *a, const void *b)
 {
 	const struct by_thread *x = a, *y = b;
-	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->thread < y->thread ? -1 : 1;
+	return CMP(y->weight, x->weight) ?: CMP(x->thread, y->thread);
 }
 
 static void add_threads(const struct cpu_view *v, bool all, struct report *report)

@@ -59,9 +59,7 @@ static void findings_free(struct strings_findings *f)
 static int most_wasted_first(const void *a, const void *b)
 {
 	const struct strings_ranked *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->value < y->value ? -1 : x->value > y->value;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->value, y->value);
 }
 
 static void rank_values(const struct string_values *s, struct strings_findings *f)
@@ -82,11 +80,7 @@ static void rank_values(const struct string_values *s, struct strings_findings *
 static int by_value(const void *a, const void *b)
 {
 	const struct strings_share *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value < y->value ? -1 : 1;
-	if (x->copies != y->copies)
-		return x->copies < y->copies ? 1 : -1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(x->value, y->value) ?: CMP(y->copies, x->copies) ?: CMP(x->place, y->place);
 }
 
 /* Who keeps each copy. */
@@ -122,9 +116,7 @@ static void find_places(const struct string_values *s, const struct heapgraph *g
 static int worst_place_first(const void *a, const void *b)
 {
 	const struct place_sum *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->place, y->place);
 }
 
 /* One copy of each value has to be: no place is better than another for it, so each carries its part. */

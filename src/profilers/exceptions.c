@@ -303,7 +303,7 @@ struct exceptions_sites {
 static int most_first(const void *a, const void *b)
 {
 	const struct exceptions_site *x = a, *y = b;
-	return x->estimate < y->estimate ? 1 : x->estimate > y->estimate ? -1 : (int)x->type - (int)y->type;
+	return CMP(y->estimate, x->estimate) ?: CMP(x->type, y->type);
 }
 
 /* Behind the runtime's own throwing code, which is managed from .NET 9 on. */

@@ -93,7 +93,7 @@ struct ordered {
 static int by_ns(const void *a, const void *b)
 {
 	const struct ordered *x = a, *y = b;
-	return x->ns < y->ns ? -1 : x->ns > y->ns;
+	return CMP(x->ns, y->ns);
 }
 
 static uint64_t grown(uint64_t before, uint64_t now)
@@ -176,7 +176,7 @@ struct gc_view gc_stats_view(const struct exam *exam, const struct gc_stats *s)
 static int most_pause_first(const void *a, const void *b)
 {
 	const struct gc_kind *x = a, *y = b;
-	return x->pause_ns < y->pause_ns ? 1 : x->pause_ns > y->pause_ns ? -1 : 0;
+	return CMP(y->pause_ns, x->pause_ns);
 }
 
 void gc_stats_kinds(const struct gc_stats *s, struct gc_kinds *kinds)
@@ -205,15 +205,13 @@ void gc_stats_kinds(const struct gc_stats *s, struct gc_kinds *kinds)
 static int caller_first(const void *a, const void *b)
 {
 	const struct gc_caller *x = a, *y = b;
-	if (x->pause_ns != y->pause_ns)
-		return x->pause_ns < y->pause_ns ? 1 : -1;
-	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
+	return CMP(y->pause_ns, x->pause_ns) ?: CMP(y->count, x->count);
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct gc_call *x = a, *y = b;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return CMP(x->time, y->time);
 }
 
 static struct gc_caller *caller_of(struct gc_stats *s, const struct gc_call *call, struct strtab *names,

@@ -150,7 +150,7 @@ static struct value main_value(const struct heapgraph *g, const struct holder *h
 static int most_objects_first(const void *a, const void *b)
 {
 	const struct holder *x = a, *y = b;
-	return x->objects < y->objects ? 1 : x->objects > y->objects ? -1 : 0;
+	return CMP(y->objects, x->objects);
 }
 
 static const char *rest_words(const struct holders *hs)

@@ -73,9 +73,7 @@ static void sum_retained(const struct heapgraph *g, struct type_sum *sums)
 static int most_bytes_first(const void *a, const void *b)
 {
 	const struct type_sum *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	return x->type < y->type ? -1 : x->type > y->type;
+	return CMP(y->bytes, x->bytes) ?: CMP(x->type, y->type);
 }
 
 /* Types that have the same name (of several load contexts) are one row. Only those with the text in their name. */

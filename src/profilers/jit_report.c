@@ -35,9 +35,7 @@ static bool in_background(unsigned tier)
 static int slowest_first(const void *a, const void *b)
 {
 	const struct jit_group *x = a, *y = b;
-	if (x->sum.ns != y->sum.ns)
-		return x->sum.ns < y->sum.ns ? 1 : -1;
-	return x->sum.count < y->sum.count ? 1 : x->sum.count > y->sum.count ? -1 : 0;
+	return CMP(y->sum.ns, x->sum.ns) ?: CMP(y->sum.count, x->sum.count);
 }
 
 static bool made_again(const struct jit_group *g, uint64_t window_ns)

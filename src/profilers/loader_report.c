@@ -69,7 +69,7 @@ static bool started_by_pool(struct loader *l, uint32_t stack)
 static int place_most_first(const void *a, const void *b)
 {
 	const struct loader_place *x = a, *y = b;
-	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
+	return CMP(y->count, x->count);
 }
 
 static struct loader_place *place_of(struct loader_places *places, const char *kind, const char *method)
@@ -365,9 +365,7 @@ static int assembly_most_first(const void *a, const void *b)
 {
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	const struct assembly *x = &sorting->assemblies.v[i], *y = &sorting->assemblies.v[k];
-	if (x->loads != y->loads)
-		return x->loads < y->loads ? 1 : -1;
-	return i < k ? -1 : i > k;
+	return CMP(y->loads, x->loads) ?: CMP(i, k);
 }
 
 static void add_assembly_lines(struct loader *l, const struct exam *exam, uint32_t assembly, struct report_row *row)

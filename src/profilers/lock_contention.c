@@ -225,17 +225,13 @@ static struct err *run(struct exam *exam)
 static int wait_by_thread_and_time(const void *a, const void *b)
 {
 	const struct lock_wait *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return CMP(x->thread, y->thread) ?: CMP(x->start_ns, y->start_ns);
 }
 
 static int start_by_thread_and_time(const void *a, const void *b)
 {
 	const struct lock_start *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return CMP(x->thread, y->thread) ?: CMP(x->time_ns, y->time_ns);
 }
 
 static uint64_t apart(uint64_t a, uint64_t b)

@@ -71,7 +71,7 @@ static const char *method_of(struct locks *l, uint32_t stack)
 static int site_most_first(const void *a, const void *b)
 {
 	const struct lock_site *x = a, *y = b;
-	return x->sum_ns < y->sum_ns ? 1 : x->sum_ns > y->sum_ns ? -1 : 0;
+	return CMP(y->sum_ns, x->sum_ns);
 }
 
 /* Groups the waits whose stack was seen, then lets them stand for all waits of their lock. */
@@ -117,9 +117,7 @@ static const struct locks *sorting; /* qsort has no user pointer; a worker has o
 static int lock_most_first(const void *a, const void *b)
 {
 	const struct lock *x = &sorting->list.v[*(const uint32_t *)a], *y = &sorting->list.v[*(const uint32_t *)b];
-	if (x->sum_ns != y->sum_ns)
-		return x->sum_ns < y->sum_ns ? 1 : -1;
-	return x < y ? -1 : x > y;
+	return CMP(y->sum_ns, x->sum_ns) ?: CMP(x, y);
 }
 
 /* An estimate is no better than that. */
@@ -302,7 +300,7 @@ struct owner {
 static int owner_most_first(const void *a, const void *b)
 {
 	const struct owner *x = a, *y = b;
-	return x->waits < y->waits ? 1 : x->waits > y->waits ? -1 : (int)(x->tid > y->tid) - (int)(x->tid < y->tid);
+	return CMP(y->waits, x->waits) ?: CMP(x->tid, y->tid);
 }
 
 /* "behind thread 'a' (12) 60 %, thread 'b' (13) 40 %": who had the lock when waits began. */
@@ -342,7 +340,7 @@ static void add_owner_line(const struct locks *l, uint32_t lock, struct report_r
 static int wait_by_time(const void *a, const void *b)
 {
 	const struct lock_wait *x = a, *y = b;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return CMP(x->start_ns, y->start_ns);
 }
 
 /* The runtime says who has the lock, not since where. An owner that had waited for it itself took it there. */

@@ -307,9 +307,7 @@ static int leaks_first(const void *a, const void *b)
 	const struct grower *x = a, *y = b;
 	bool lx = is_leak(sorting, x), ly = is_leak(sorting, y);
 	int64_t gx = growth(sorting, x), gy = growth(sorting, y);
-	if (lx != ly)
-		return lx ? -1 : 1;
-	return gx < gy ? 1 : gx > gy ? -1 : strcmp(x->name, y->name);
+	return CMP(ly, lx) ?: CMP(gy, gx) ?: strcmp(x->name, y->name);
 }
 
 /* ---- words ---- */

@@ -134,7 +134,7 @@ static void find_place(const struct samples *s, uint32_t stack, struct off_cpu_p
 static int longest_first(const void *a, const void *b)
 {
 	const struct off_cpu_place *x = a, *y = b;
-	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
+	return CMP(y->weight, x->weight) ?: CMP(x->frame, y->frame);
 }
 
 /* Idle workers of the pool and locks spin: they give their cpu away, over and over, and miss nothing. */

@@ -72,7 +72,7 @@ static struct err *run(struct exam *exam)
 static int longest_first(const void *a, const void *b)
 {
 	uint64_t x = gc_pause_ns(a), y = gc_pause_ns(b);
-	return x < y ? 1 : x > y ? -1 : 0;
+	return CMP(y, x);
 }
 
 static void describe(const struct pauses *p, const struct gc_pause *pause, struct buf *out)
@@ -92,7 +92,7 @@ struct cause {
 static int cause_heaviest_first(const void *a, const void *b)
 {
 	const struct cause *x = a, *y = b;
-	return x->sum_ns < y->sum_ns ? 1 : x->sum_ns > y->sum_ns ? -1 : 0;
+	return CMP(y->sum_ns, x->sum_ns);
 }
 
 struct causes {

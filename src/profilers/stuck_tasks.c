@@ -307,13 +307,8 @@ struct tasks_ranked {
 static int by_age(const void *a, const void *b)
 {
 	const struct tasks_ranked *x = a, *y = b;
-	if (!x->unmoved != !y->unmoved)
-		return x->unmoved ? -1 : 1;
-	if (x->chain->age != y->chain->age)
-		return x->chain->age > y->chain->age ? -1 : 1;
-	if (x->chain->count != y->chain->count)
-		return x->chain->count > y->chain->count ? -1 : 1;
-	return x->chain < y->chain ? -1 : x->chain > y->chain;
+	return CMP(!x->unmoved, !y->unmoved) ?: CMP(y->chain->age, x->chain->age) ?:
+	       CMP(y->chain->count, x->chain->count) ?: CMP(x->chain, y->chain);
 }
 
 static void add_chain(struct report_table *table, const struct judged *j, const struct tasks_ranked *r)

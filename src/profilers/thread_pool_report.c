@@ -165,7 +165,7 @@ static bool is_worker(struct pool *p, uint32_t stack, bool *ret_busy)
 static int most_seen_first(const void *a, const void *b)
 {
 	const struct worker_site *x = a, *y = b;
-	return x->seen < y->seen ? 1 : x->seen > y->seen ? -1 : 0;
+	return CMP(y->seen, x->seen);
 }
 
 static void add_activity(struct pool *p, struct pool_view *v, const struct pool_seen *seen)

@@ -190,9 +190,7 @@ static void look_at_boxes(struct waste_findings *f)
 static int most_wasted_first(const void *a, const void *b)
 {
 	const struct waste_group *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->place, y->place);
 }
 
 static void find(struct waste_findings *f)

@@ -207,9 +207,7 @@ struct heavy {
 static int lightest_first(const void *pa, const void *pb)
 {
 	const struct heavy *a = pa, *b = pb;
-	if (a->total != b->total)
-		return a->total < b->total ? -1 : 1;
-	return strcmp(b->name, a->name);
+	return CMP(a->total, b->total) ?: strcmp(b->name, a->name);
 }
 
 /* Preorder with a stack of our own: trees may be deeper than ours. */
@@ -263,11 +261,7 @@ static void place_all(struct flame_copy *c)
 static int by_time(const void *pa, const void *pb)
 {
 	const struct heat_cell *a = pa, *b = pb;
-	if (a->column != b->column)
-		return a->column < b->column ? -1 : 1;
-	if (a->row != b->row)
-		return a->row < b->row ? -1 : 1;
-	return a->node < b->node ? -1 : a->node > b->node;
+	return CMP(a->column, b->column) ?: CMP(a->row, b->row) ?: CMP(a->node, b->node);
 }
 
 static void add_heat(struct flame_copy *c, const struct report_moment *samples, size_t n, uint64_t window_ns)

@@ -45,7 +45,7 @@ struct treemap_map {
 static int largest_first(const void *a, const void *b)
 {
 	const struct treemap_part *x = a, *y = b;
-	return x->number < y->number ? 1 : x->number > y->number ? -1 : 0;
+	return CMP(y->number, x->number);
 }
 
 /* How far from a square the worst of these is when they fill a strip of that length (pixels). */

@@ -26,9 +26,7 @@ void jit_marks_event(struct jit_marks *m, const struct nettrace_event *event)
 static int by_thread(const void *pa, const void *pb)
 {
 	const struct jit_span *a = pa, *b = pb;
-	if (a->thread != b->thread)
-		return a->thread < b->thread ? -1 : 1;
-	return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+	return CMP(a->thread, b->thread) ?: CMP(a->from_ns, b->from_ns);
 }
 
 static bool compiles(const struct jit_marks *m, uint64_t thread, uint64_t time_ns)

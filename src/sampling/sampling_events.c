@@ -122,9 +122,7 @@ struct event_sampling_order {
 static int by_thread_then_time(const void *a, const void *b)
 {
 	const struct event_sampling_order *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return CMP(x->thread, y->thread) ?: CMP(x->time, y->time);
 }
 
 /* The first sample of the thread at or after that time. */

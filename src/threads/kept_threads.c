@@ -101,7 +101,7 @@ static uint32_t count_from(struct kept_search *x, uint64_t object)
 static int most_first(const void *a, const void *b)
 {
 	const struct kept_holder *x = a, *y = b;
-	return x->n > y->n ? -1 : x->n < y->n;
+	return CMP(y->n, x->n);
 }
 
 static void find_holders(struct kept_search *x, struct kept_threads *ret)

@@ -33,6 +33,14 @@ static void errors_wrap_and_keep_their_kind(void **state UNUSED)
 	err_free(e);
 }
 
+static void numbers_compare_without_overflow(void **state UNUSED)
+{
+	assert_int_equal(CMP(1u, UINT32_MAX), -1);
+	assert_int_equal(CMP(UINT64_MAX, (uint64_t)0), 1);
+	assert_int_equal(CMP(INT64_MIN, INT64_MAX), -1);
+	assert_int_equal(CMP(0.5, 0.5) ?: CMP(2, 1), 1);
+}
+
 static void shares_of_nothing_are_nothing(void **state UNUSED)
 {
 	uint64_t part = 3, whole = 4, none = 0;
@@ -747,6 +755,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_str_distance),
 		cmocka_unit_test(errors_wrap_and_keep_their_kind),
+		cmocka_unit_test(numbers_compare_without_overflow),
 		cmocka_unit_test(shares_of_nothing_are_nothing),
 		cmocka_unit_test(buf_stops_at_its_limit),
 		cmocka_unit_test(maps_hold_many_keys),
