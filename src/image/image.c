@@ -1,6 +1,7 @@
 #include "image/internal.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "image/snapshot.h"
 #include <stdlib.h>
 #include <string.h>
@@ -62,10 +63,7 @@ static int compare_ranked(const void *a, const void *b)
 }
 
 /* Pieces that hold the sweep's address, the earliest added on top. */
-struct image_heap {
-	struct image_ranked *v;
-	size_t n, cap;
-};
+VEC_TYPE(image_heap, struct image_ranked);
 
 static void heap_swap(struct image_heap *h, size_t a, size_t b)
 {

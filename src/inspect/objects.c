@@ -2,6 +2,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "eventpipe/methods.h"
 #include "inspect/internal.h"
 #include <stdio.h>
@@ -30,10 +31,7 @@ struct tally {
 	uint64_t n, bytes;
 	bool fits;
 };
-struct tallies { /* a VEC, by the type's index */
-	struct tally *v;
-	size_t n, cap;
-};
+VEC_TYPE(tallies, struct tally); /* by the type's index */
 
 static struct tally *tally_of(struct tallies *all, const struct heap_type *type, const char *wanted)
 {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "inspect/internal.h"
 #include "threads/delegates.h"
 #include <string.h>
@@ -340,10 +341,7 @@ static int biggest_first(const void *a, const void *b)
 	return CMP(y->bytes, x->bytes);
 }
 
-struct loader_rows { /* a VEC */
-	struct loader_row *v;
-	size_t n, cap;
-};
+VEC_TYPE(loader_rows, struct loader_row);
 
 /* Names are interned by the dac: the same name is the same pointer. */
 static struct err *add_loader(struct inspect *in, uint64_t allocator, struct loader_rows *rows)

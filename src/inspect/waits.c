@@ -2,6 +2,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "inspect/internal.h"
 #include "threads/async_chains.h"
 #include <stdio.h>
@@ -100,10 +101,7 @@ struct chain_group {
 	int64_t state;
 	uint64_t n, first;
 };
-struct chain_groups { /* a VEC */
-	struct chain_group *v;
-	size_t n, cap;
-};
+VEC_TYPE(chain_groups, struct chain_group);
 
 #define TASK_DONE 0x01600000 /* ran to its end, faulted, cancelled */
 

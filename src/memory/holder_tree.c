@@ -1,6 +1,7 @@
 /* The tree of dominators below the holders: what would go if each of them let go, objects of one type together. */
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "memory/holders.h"
 #include <stdlib.h>
 
@@ -17,10 +18,7 @@ struct holder_group {
 	uint64_t units;
 	VEC(uint32_t) objects;
 };
-struct holder_groups { /* a VEC */
-	struct holder_group *v;
-	size_t n, cap;
-};
+VEC_TYPE(holder_groups, struct holder_group);
 
 static int heaviest_group_first(const void *a, const void *b)
 {
@@ -121,10 +119,7 @@ static void add_below(const struct tree *t, struct report_row *parent, const uin
 
 /* ---- the holders ---- */
 
-struct holder_vertices { /* a VEC */
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(holder_vertices, uint32_t);
 
 /* All of a type below v, but not those inside of another of them. */
 static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struct holder_vertices *ret)

@@ -1,6 +1,7 @@
 #include "memory/holders.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,7 @@
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
 #define WAY_STEPS 2	/* between a root and a holder that are named */
 
-struct holders_vertices { /* a VEC */
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(holders_vertices, uint32_t);
 
 /* ---- what is whose ---- */
 

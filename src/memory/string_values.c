@@ -4,6 +4,7 @@
 #include "memory/string_values.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,10 +98,7 @@ static int most_wasted_first(const void *a, const void *b)
 	return CMP(y->wasted, x->wasted) ?: CMP(x->value, y->value);
 }
 
-struct string_ranks { /* a VEC */
-	struct string_ranked *v;
-	size_t n, cap;
-};
+VEC_TYPE(string_ranks, struct string_ranked);
 
 /* Those with copies; the one that was asked for comes first in any case. */
 static void rank(const struct string_reader *r, struct string_ranks *ret)

@@ -44,10 +44,7 @@ struct alloc_site {
 	double stack_bytes;
 	struct alloc_sum sum;
 };
-struct alloc_sites {
-	struct alloc_site *v;
-	size_t n, cap;
-};
+VEC_TYPE(alloc_sites, struct alloc_site);
 
 struct alloc_view {
 	uint64_t window_ns;

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "model/calltree.h"
 #include "profilers/allocations.h"
 #include "exam/profiler.h"
@@ -213,10 +214,7 @@ struct allocation_group {
 	uint32_t type;
 	struct alloc_sum sum;
 };
-struct allocation_groups {
-	struct allocation_group *v;
-	size_t n, cap;
-};
+VEC_TYPE(allocation_groups, struct allocation_group);
 
 static int group_heaviest_first(const void *a, const void *b)
 {

@@ -295,10 +295,7 @@ static struct exceptions_view view_of(const struct exam *exam, const struct exce
 	return v;
 }
 
-struct exceptions_sites {
-	struct exceptions_site *v;
-	size_t n, cap;
-};
+VEC_TYPE(exceptions_sites, struct exceptions_site);
 
 static int most_first(const void *a, const void *b)
 {

@@ -3,6 +3,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "model/gcdump.h"
 #include "memory/heap_look.h"
 #include "exam/profiler.h"
@@ -29,10 +30,7 @@ struct type_sum {
 	uint32_t type;
 	uint64_t objects, bytes, garbage, retained;
 };
-struct type_sums { /* a VEC */
-	struct type_sum *v;
-	size_t n, cap;
-};
+VEC_TYPE(type_sums, struct type_sum);
 
 /* ---- sums ---- */
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "profilers/loader.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
@@ -27,10 +28,7 @@ struct loader_place {
 	uint32_t stack;
 	uint64_t stack_count, count, bytes;
 };
-struct loader_places {
-	struct loader_place *v;
-	size_t n, cap;
-};
+VEC_TYPE(loader_places, struct loader_place);
 
 struct loader_view {
 	uint64_t window_ns, loads;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "profilers/lock_contention.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
@@ -39,10 +40,7 @@ struct lock_view {
 	double waits, sum_ns, scale;
 	double waiting; /* threads, at any moment */
 	bool estimated;
-	struct {
-		uint32_t *v;
-		size_t n, cap;
-	} order;		 /* locks that were waited for, most waiting first */
+	VEC(uint32_t) order;	 /* locks that were waited for, most waiting first */
 	struct lock_sites sites; /* by lock and method, most waiting first */
 	struct map_u64 numbers;	 /* lock -> the number it is called by */
 	uint64_t with_stack;

@@ -95,10 +95,7 @@ static int cause_heaviest_first(const void *a, const void *b)
 	return CMP(y->sum_ns, x->sum_ns);
 }
 
-struct causes {
-	struct cause *v;
-	size_t n, cap;
-};
+VEC_TYPE(causes, struct cause);
 
 static void find_causes(const struct pauses *p, struct causes *causes)
 {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
 #include "profilers/thread_pool.h"
@@ -73,10 +74,7 @@ struct pool_view {
 	uint32_t looks;
 	uint32_t crowd; /* blocked workers, when they are many */
 	bool late, stalled, frozen, estimated;
-	struct {
-		struct worker_site *v;
-		size_t n, cap;
-	} sites; /* most first */
+	VEC(struct worker_site) sites; /* most first */
 };
 
 /* --- what workers do --- */

@@ -28,10 +28,7 @@ struct treemap_part {
 	double number;
 	struct treemap_box box;
 };
-struct treemap_parts { /* a VEC */
-	struct treemap_part *v;
-	size_t n, cap;
-};
+VEC_TYPE(treemap_parts, struct treemap_part);
 struct treemap_map {
 	const struct html *h;
 	const struct report_table *t;
