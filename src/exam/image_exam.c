@@ -353,20 +353,6 @@ static uint64_t max_pause_ms(const struct exam *exam)
 	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
 }
 
-/* Waits without looking; true when the exam is cancelled. */
-static bool pause_exam(const struct exam *exam, uint64_t ms)
-{
-	struct deadline deadline = deadline_in_ms(ms);
-	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
-	while (!deadline_passed(deadline)) {
-		if (poll(&fd, 1, deadline_poll_ms(deadline)) < 0 && errno != EINTR)
-			break;
-		if (fd.revents & POLLIN)
-			return true;
-	}
-	return false;
-}
-
 /* Before it is touched: what it is in for. */
 static void announce(struct exam *exam)
 {
@@ -401,7 +387,7 @@ static struct err *open_look(struct exam *exam, bool heap, struct image_exam *re
 			return err;
 		exam_log(exam, "%s; once more", err_text(err));
 		err_free(err);
-		if (pause_exam(exam, STOP_RETRY_MS))
+		if (exam_wait_ms(exam, STOP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled before it stood still");
 	}
 }
@@ -434,7 +420,7 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 		look.before = (struct target_threads){ 0 };
 		image_exam_fini(&look);
 		look.before = before;
-		if (pause_exam(exam, HEAP_RETRY_MS))
+		if (exam_wait_ms(exam, HEAP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
 	}
 }

@@ -4,7 +4,6 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include <poll.h>
 #include <stdio.h>
 
 #define SMAPS_MAX ((size_t)64 << 20)
@@ -17,12 +16,6 @@ struct draining {
 	double shown;
 };
 
-static bool asked_to_stop(const struct exam *exam)
-{
-	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
-	return exam->cancel_fd >= 0 && poll(&fd, 1, 0) > 0;
-}
-
 static bool on_progress(void *user, double ratio)
 {
 	struct draining *d = user;
@@ -31,7 +24,7 @@ static bool on_progress(void *user, double ratio)
 		exam_progress(exam, ratio, "reading the heap");
 		d->shown = ratio;
 	}
-	return !asked_to_stop(exam);
+	return !exam_cancelled(exam);
 }
 
 static void on_object(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number)

@@ -2,7 +2,6 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "sampling/sampling_parts.h"
-#include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -221,8 +220,7 @@ static void listen_once(struct sampling *g)
 	if (g->share >= 1)
 		return;
 	uint64_t from = clock_mono_ns();
-	struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
-	poll(&cancel, 1, g->listen_ms);
+	exam_wait_ms(g->exam, (uint64_t)g->listen_ms);
 	uint64_t to = clock_mono_ns();
 	fall_silent(g);
 	rest(g, to - from, from - began + clock_mono_ns() - to);
@@ -242,8 +240,7 @@ void switching_begin(struct sampling *g)
 {
 	/* What is heard before that is known may already be too much. */
 	look_at_rate(g);
-	struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
-	poll(&cancel, 1, FIRST_LOOK_MS);
+	exam_wait_ms(g->exam, FIRST_LOOK_MS);
 	look_at_rate(g);
 	g->share = share_heard(g->rate);
 	g->listen_ms = listen_ms(g->rate);

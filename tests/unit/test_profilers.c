@@ -4,6 +4,7 @@
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
 #include "profilers/registry.h"
+#include <unistd.h>
 
 /* --- the registry --- */
 
@@ -71,6 +72,21 @@ static void advice_is_the_next_step_of_its_finding(void **state UNUSED)
 		json_decref(j);
 		report_free(report);
 	}
+}
+
+static void a_wait_ends_when_someone_asks_to_stop(void **state UNUSED)
+{
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	struct exam exam = { .cancel_fd = ends[0] }, alone = { .cancel_fd = -1 };
+	assert_false(exam_cancelled(&exam) || exam_wait_ms(&exam, 1));
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_true(exam_cancelled(&exam));
+	assert_true(exam_wait_ms(&exam, 3600000));
+	assert_true(exam_cancelled(&exam));
+	assert_false(exam_cancelled(&alone) || exam_wait_ms(&alone, 1));
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* --- examinations of recordings built here --- */
@@ -427,6 +443,7 @@ int main(void)
 		cmocka_unit_test(every_profiler_is_complete),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
 		cmocka_unit_test(advice_is_the_next_step_of_its_finding),
+		cmocka_unit_test(a_wait_ends_when_someone_asks_to_stop),
 		cmocka_unit_test(what_to_do_depends_on_the_generation),
 		cmocka_unit_test(pauses_are_measured_exactly),
 		cmocka_unit_test(short_pauses_are_no_problem),
