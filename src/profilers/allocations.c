@@ -91,10 +91,8 @@ static void on_count(void *user, const struct nettrace_event *event)
 	alloc_sum_add(&a->types.v[type], &sum, 1);
 	alloc_sum_add(&a->all, &sum, 1);
 	a->sizes_unknown |= !e.object_bytes;
-	if (event->time >= a->exam->start_ns) {
-		uint64_t bin = (event->time - a->exam->start_ns) / a->bin_ns;
-		a->bins[MIN(bin, (uint64_t)ALLOC_BINS - 1)] += sum.bytes;
-	}
+	if (event->time >= a->exam->start_ns)
+		timeline_add(&a->bytes, event->time - a->exam->start_ns, sum.bytes);
 }
 
 static void on_stack(void *user, const struct nettrace_event *event)
@@ -140,7 +138,6 @@ static struct err *run(struct exam *exam)
 	static const struct ipc_provider ticks = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 5 };
 	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
 	a->exam = exam;
-	a->bin_ns = exam_duration_ms(exam) * NS_PER_MS / ALLOC_BINS;
 	a->ticks = exam_runtime_major(exam) < 10;
 	counted_events_init(&a->events, exam);
 	TRY(counted_events_run(&a->events, exam,

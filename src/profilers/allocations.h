@@ -3,9 +3,8 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "model/timeline.h"
 #include "exam/counted_events.h"
-
-#define ALLOC_BINS 120
 
 /* What the samples of something stand for. */
 struct alloc_sum {
@@ -27,8 +26,7 @@ struct allocations {
 	struct map_u64 stack_index; /* type << 32 | stack -> index in by_stack */
 	VEC(struct alloc_stack) by_stack;
 	uint64_t with_stack;
-	uint64_t bin_ns;
-	double bins[ALLOC_BINS]; /* bytes */
+	struct timeline bytes;
 	struct buf text;
 	const struct exam *exam;
 	bool ticks;	    /* told by AllocationTick: before .NET 10 */

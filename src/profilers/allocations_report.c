@@ -293,13 +293,9 @@ static void add_group_tables(const struct allocations *a, const struct alloc_vie
 
 static void add_chart(const struct allocations *a, const struct alloc_view *v, struct report *report)
 {
-	uint64_t at[ALLOC_BINS];
-	double rate[ALLOC_BINS];
-	size_t n = 0;
-	for (; n < ALLOC_BINS && n * a->bin_ns < v->window_ns; n++) {
-		at[n] = n * a->bin_ns;
-		rate[n] = per_second(a->bins[n], MIN(a->bin_ns, v->window_ns - at[n]));
-	}
+	uint64_t at[TIMELINE_POINTS];
+	double rate[TIMELINE_POINTS];
+	size_t n = timeline_rates(&a->bytes, v->window_ns, TIMELINE_POINTS, at, rate);
 	struct report_chart *chart = report_chart(report, "Allocated per second", VALUE_BYTES, v->window_ns);
 	report_chart_line(chart, "allocated", at, rate, n);
 }

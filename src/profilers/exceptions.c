@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "model/timeline.h"
 #include "eventpipe/clr.h"
 #include "nettrace/fields.h"
 #include "exam/counted_events.h"
@@ -24,10 +25,7 @@
 #define MESSAGE_UNITS 400
 #define SAID_LETTERS 100 /* of it in the verdict */
 #define THREADS_MAX 100000
-#define RATE_BINS 512
-#define FIRST_BIN_NS (2 * NS_PER_MS)
-#define CHART_POINTS 120
-#define CHART_LEAST 12
+#define CHART_LEAST 24
 #define POINT_THROWS 10
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
@@ -61,8 +59,7 @@ struct exceptions {
 	struct strtab units;		   /* names of types as the runtime sends them, by index */
 	VEC(struct exceptions_type) types; /* likewise */
 	uint64_t count, over_limit;
-	uint64_t start_ns, bin_ns;
-	uint64_t bins[RATE_BINS];
+	struct timeline throws;
 	struct map_u64 last_on_thread; /* thread -> type index + 1 */
 	struct map_u64 site_index;     /* type << 32 | stack -> index in sites */
 	VEC(struct site_count) sites;
@@ -91,20 +88,6 @@ static uint32_t type_of(struct exceptions *x, struct utf16_span name)
 	return id;
 }
 
-/* Bins are narrow at first and join in pairs as time goes on: nobody knows when the window will end. */
-static void count_bin(struct exceptions *x, uint64_t time)
-{
-	if (time < x->exam->start_ns)
-		return;
-	uint64_t since = time - x->exam->start_ns;
-	while (since / x->bin_ns >= RATE_BINS) {
-		for (size_t i = 0; i < RATE_BINS; i++)
-			x->bins[i] = i < RATE_BINS / 2 ? x->bins[2 * i] + x->bins[2 * i + 1] : 0;
-		x->bin_ns *= 2;
-	}
-	x->bins[since / x->bin_ns]++;
-}
-
 /* An exception with an inner one wraps what its thread threw just before. */
 static void note_inner(struct exceptions *x, struct exceptions_type *type, uint64_t thread)
 {
@@ -120,7 +103,8 @@ static void on_count(void *user, const struct nettrace_event *event)
 	if (clr_event(event) != CLR_EXCEPTION_THROWN || !clr_decode_exception(event, &e))
 		return;
 	x->count++;
-	count_bin(x, event->time);
+	if (event->time >= x->exam->start_ns)
+		timeline_add(&x->throws, event->time - x->exam->start_ns, 1);
 	uint32_t index = type_of(x, e.type);
 	if (index == UINT32_MAX) {
 		x->over_limit++;
@@ -218,7 +202,6 @@ static struct err *run(struct exam *exam)
 					       .event = on_counter,
 					       .user = x };
 	x->exam = exam;
-	x->bin_ns = FIRST_BIN_NS;
 	counted_events_init(&x->events, exam);
 	TRY(counted_events_run(&x->events, exam,
 			       &(struct counted_wanted){ .provider = &throws,
@@ -509,21 +492,6 @@ static void add_verdict(const struct exam *exam, struct exceptions *x, const str
 	report_advice(report, exam->profiler, failed ? "failed-calls" : finding);
 }
 
-/* Of the busiest second. */
-static double peak_rate(const struct exceptions *x, const struct exceptions_view *v)
-{
-	size_t width = MAX((size_t)1, (size_t)(NS_PER_S / x->bin_ns));
-	size_t bins = MIN((size_t)RATE_BINS, (size_t)(v->window_ns / x->bin_ns));
-	uint64_t sum = 0, peak = 0;
-	for (size_t i = 0; i < bins; i++) {
-		sum += x->bins[i];
-		if (i >= width)
-			sum -= x->bins[i - width];
-		peak = MAX(peak, sum);
-	}
-	return per_second(peak, width * x->bin_ns);
-}
-
 static void add_figures(const struct exceptions *x, const struct exceptions_view *v, struct report *report)
 {
 	uint64_t rethrown = 0, inner = 0;
@@ -534,7 +502,7 @@ static void add_figures(const struct exceptions *x, const struct exceptions_view
 	CLEANUP(mem_freep)
 	char *window = mem_printf("in %s%s", fmt_duration_ns(v->window_ns).s, v->estimated ? ", estimated" : "");
 	report_figure(report, "Throws", V_COUNT(v->total), window);
-	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(peak_rate(x, v)).s);
+	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_rate(timeline_peak(&x->throws, v->window_ns)).s);
 	report_figure(report, "Rate", V_RATE(v->rate), v->estimated || v->window_ns < 2 * NS_PER_S ? NULL : most);
 	report_figure(report, "Types", V_COUNT(x->types.n), NULL);
 	if (rethrown)
@@ -618,31 +586,14 @@ static void add_table(struct exceptions *x, const struct exam *exam, const struc
 	buf_free(&name);
 }
 
-/* How many bins make one point: few enough points for a picture, and some throws in each, for single ones are no rate.
- */
-static size_t bins_joined(const struct exceptions *x, size_t used)
+static void add_chart(const struct exceptions *x, const struct exceptions_view *v, struct report *report)
 {
-	size_t join = (used + CHART_POINTS - 1) / CHART_POINTS;
-	while (join < used / CHART_LEAST && x->count * join < (uint64_t)POINT_THROWS * used)
-		join++;
-	return MAX(join, (size_t)1);
-}
-
-static void add_chart(const struct exam *exam, const struct exceptions *x, struct report *report)
-{
-	uint64_t window = exam->end_ns - exam->start_ns;
-	uint64_t at[RATE_BINS];
-	double rate[RATE_BINS];
-	size_t n = 0, used = (size_t)MIN(window / x->bin_ns + 1, (uint64_t)RATE_BINS), join = bins_joined(x, used);
-	uint64_t width = x->bin_ns * join;
-	for (; n * join < used && n * width < window; n++) {
-		uint64_t sum = 0;
-		for (size_t i = n * join; i < MIN((n + 1) * join, used); i++)
-			sum += x->bins[i];
-		at[n] = n * width;
-		rate[n] = per_second(sum, MIN(width, window - at[n]));
-	}
-	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, window);
+	uint64_t at[TIMELINE_POINTS];
+	double rate[TIMELINE_POINTS];
+	/* Some throws in each point, for single ones are no rate. */
+	size_t points = MAX((size_t)(x->count / POINT_THROWS), (size_t)CHART_LEAST);
+	size_t n = timeline_rates(&x->throws, v->window_ns, points, at, rate);
+	struct report_chart *chart = report_chart(report, "Rate over time", VALUE_RATE, v->window_ns);
 	report_chart_line(chart, "exceptions", at, rate, n);
 }
 
@@ -684,7 +635,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_figures(x, &v, report);
 		add_table(x, exam, &v, &sites, report);
 		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
-			add_chart(exam, x, report);
+			add_chart(x, &v, report);
 	}
 	add_how(x, &v, report);
 	vec_free(&sites);

@@ -212,13 +212,11 @@ static void add_methods(const struct jit *j, const struct jit_view *v, struct re
 
 static void add_chart(const struct jit *j, const struct jit_view *v, struct report *report)
 {
-	uint64_t at[JIT_BINS];
-	double share[JIT_BINS];
-	size_t n = 0;
-	for (; n < JIT_BINS && n * j->bin_ns < v->window_ns; n++) {
-		at[n] = n * j->bin_ns;
-		share[n] = (double)j->bins[n] / (double)MIN(j->bin_ns, v->window_ns - at[n]);
-	}
+	uint64_t at[TIMELINE_POINTS];
+	double share[TIMELINE_POINTS];
+	size_t n = timeline_rates(&j->spent, v->window_ns, TIMELINE_POINTS, at, share);
+	for (size_t i = 0; i < n; i++)
+		share[i] /= NS_PER_S;
 	struct report_chart *chart =
 		report_chart(report, "Share of the time spent compiling", VALUE_RATIO, v->window_ns);
 	report_chart_line(chart, "compiling", at, share, n);

@@ -183,10 +183,10 @@ static void view_init(struct loader_view *v, const struct exam *exam, struct loa
 	}
 	vec_sort(&v->dynamics, place_most_first);
 	vec_sort(&v->starts, place_most_first);
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double made[TIMELINE_POINTS];
 	bool had[SLICES] = { false };
-	size_t n = timeline_points(&l->dynamic_made, v->window_ns, at, made, &width);
+	size_t n = timeline_points(&l->dynamic_made, v->window_ns, TIMELINE_POINTS, at, made);
 	for (size_t i = 0; i < n; i++)
 		had[i * SLICES / n] |= made[i] > 0;
 	for (size_t i = 0; i < SLICES; i++)
@@ -469,10 +469,10 @@ static void add_starts(struct loader *l, const struct loader_view *v, struct rep
 
 static void add_chart(const struct loader *l, const struct loader_view *v, struct report *report)
 {
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double assemblies[TIMELINE_POINTS], dynamics[TIMELINE_POINTS];
-	timeline_points(&l->assembly_growth, v->window_ns, at, assemblies, &width);
-	size_t n = timeline_points(&l->dynamic_growth, v->window_ns, at, dynamics, &width);
+	timeline_points(&l->assembly_growth, v->window_ns, TIMELINE_POINTS, at, assemblies);
+	size_t n = timeline_points(&l->dynamic_growth, v->window_ns, TIMELINE_POINTS, at, dynamics);
 	for (size_t i = 1; i < n; i++) {
 		assemblies[i] += assemblies[i - 1];
 		dynamics[i] += dynamics[i - 1];

@@ -4,13 +4,13 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "model/timeline.h"
 #include "profilers/lock_contention.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
 
 #define TABLE_ROWS 20
 #define OWNERS_SHOWN 3
-#define CHART_BINS 120
 
 /* Threads that wait for locks on average: a fifth of one is ordinary. */
 #define WAITING_MUCH 0.2
@@ -510,19 +510,18 @@ static void add_by_place(struct locks *l, const struct lock_view *v, struct repo
 
 static void add_chart(const struct exam *exam, const struct locks *l, const struct lock_view *v, struct report *report)
 {
-	uint64_t bin_ns = v->window_ns / CHART_BINS + 1;
-	uint64_t at[CHART_BINS];
-	double waiting[CHART_BINS] = { 0 };
-	for (size_t i = 0; i < CHART_BINS; i++)
-		at[i] = i * bin_ns;
+	struct timeline spent = { 0 };
+	uint64_t at[TIMELINE_POINTS];
+	double waiting[TIMELINE_POINTS];
 	vec_each(w, &l->waits) {
 		uint64_t from = w->start_ns - MIN(w->start_ns, exam->start_ns);
-		uint64_t to = MIN(from + w->length_ns, v->window_ns);
-		for (uint64_t b = from / bin_ns; b < CHART_BINS && b * bin_ns < to; b++)
-			waiting[b] += (double)(MIN(to, (b + 1) * bin_ns) - MAX(from, b * bin_ns)) / (double)bin_ns;
+		timeline_add_span(&spent, from, MIN(from + w->length_ns, v->window_ns));
 	}
+	size_t n = timeline_rates(&spent, v->window_ns, TIMELINE_POINTS, at, waiting);
+	for (size_t i = 0; i < n; i++)
+		waiting[i] /= NS_PER_S;
 	struct report_chart *chart = report_chart(report, "Threads waiting over time", VALUE_NUMBER, v->window_ns);
-	report_chart_line(chart, "threads waiting for a lock", at, waiting, CHART_BINS);
+	report_chart_line(chart, "threads waiting for a lock", at, waiting, n);
 }
 
 static void add_histogram(const struct locks *l, struct report *report)

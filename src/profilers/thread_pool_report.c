@@ -425,9 +425,9 @@ static void add_adjustments(const struct pool *p, struct report *report)
 
 static void add_queue_chart(const struct pool *p, const struct pool_view *v, struct report *report)
 {
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double waits[TIMELINE_POINTS];
-	size_t all = timeline_points(&p->longest, v->window_ns, at, waits, &width), n = 0;
+	size_t all = timeline_points(&p->longest, v->window_ns, TIMELINE_POINTS, at, waits), n = 0;
 	for (size_t i = 0; i < all; i++) {
 		if (waits[i] <= 0) /* nothing was taken, which is not the same as no wait */
 			continue;
