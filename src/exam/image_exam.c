@@ -455,7 +455,7 @@ static struct err *look_live(struct exam *exam, struct image_exam_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
 	buf_add(&bytes, part_magic, sizeof(part_magic));
-	buf_add(&bytes, &part->version, sizeof(part->version));
+	buf_u32(&bytes, part->version);
 	TRY(drain(exam, part, &bytes));
 	if (bytes.overflow)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
