@@ -134,6 +134,14 @@ struct fmt_text fmt_percent(double ratio)
 	return t;
 }
 
+double fmt_estimate(double n)
+{
+	double unit = 1;
+	while (n / unit >= 100)
+		unit *= 10;
+	return round(n / unit) * unit;
+}
+
 struct fmt_text fmt_rate(double per_second)
 {
 	struct fmt_text t = { "" }, n;

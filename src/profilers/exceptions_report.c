@@ -54,13 +54,10 @@ struct exceptions_view {
 	bool estimated, counter; /* by the runtime's own counter */
 };
 
-/* A number of throws as it is told: two digits of an estimate, which is no better than that. */
+/* A number of throws as it is told. */
 static double told(const struct exceptions_view *v, double throws)
 {
-	double unit = 1;
-	while (v->estimated && throws / unit >= 100)
-		unit *= 10;
-	return round(throws / unit) * unit;
+	return v->estimated ? fmt_estimate(throws) : round(throws);
 }
 
 static struct exceptions_view view_of(const struct exam *exam, const struct exceptions *x)

@@ -118,15 +118,6 @@ static int lock_most_first(const void *a, const void *b)
 	return CMP(y->sum_ns, x->sum_ns) ?: CMP(x, y);
 }
 
-/* An estimate is no better than that. */
-static double two_digits(double n)
-{
-	double unit = 1;
-	while (n / unit >= 100)
-		unit *= 10;
-	return (double)(uint64_t)(n / unit + 0.5) * unit;
-}
-
 static void view_init(struct lock_view *v, const struct exam *exam, struct locks *l)
 {
 	const struct events_stream *s = counted_events_by(&l->events);
@@ -141,7 +132,7 @@ static void view_init(struct lock_view *v, const struct exam *exam, struct locks
 		waits += l->unpaired;
 		sum += l->before_ns;
 	}
-	v->waits = v->estimated ? two_digits((double)waits * v->scale) : (double)waits;
+	v->waits = v->estimated ? fmt_estimate((double)waits * v->scale) : (double)waits;
 	v->sum_ns = (double)sum * v->scale;
 	v->waiting = ratio(v->sum_ns, v->window_ns);
 	vec_each(w, &l->waits)

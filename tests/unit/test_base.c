@@ -52,6 +52,14 @@ static void shares_of_nothing_are_nothing(void **state UNUSED)
 	assert_int_equal(timespec_ns((struct timespec){ .tv_sec = -1, .tv_nsec = 5 }), 5 - NS_PER_S);
 }
 
+static void estimates_have_two_digits(void **state UNUSED)
+{
+	static const double cases[][2] = { { 0, 0 },	 { 7.4, 7 },	 { 99.4, 99 },
+					   { 104, 100 }, { 1251, 1300 }, { 5e15, 5e15 } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_true(fmt_estimate(cases[i][0]) == cases[i][1]);
+}
+
 static void buf_stops_at_its_limit(void **state UNUSED)
 {
 	struct buf b = { .limit = 10 };
@@ -795,6 +803,7 @@ int main(void)
 		cmocka_unit_test(errors_wrap_and_keep_their_kind),
 		cmocka_unit_test(numbers_compare_without_overflow),
 		cmocka_unit_test(shares_of_nothing_are_nothing),
+		cmocka_unit_test(estimates_have_two_digits),
 		cmocka_unit_test(buf_stops_at_its_limit),
 		cmocka_unit_test(what_a_buf_writes_a_cursor_reads),
 		cmocka_unit_test(maps_hold_many_keys),
