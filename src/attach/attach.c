@@ -43,7 +43,7 @@ struct err *attach_image(const struct patient *p, const struct attach_options *o
 	uint64_t pause_ms = o->max_pause_ms ? o->max_pause_ms : IMAGE_MAX_PAUSE_MS;
 	struct wire_agent_config config = { .mode = WIRE_AGENT_IMAGE,
 					    .flags = o->send_dac ? WIRE_AGENT_SEND_DAC : 0,
-					    .max_pause_ns = pause_ms * 1000000 };
+					    .max_pause_ns = pause_ms * NS_PER_MS };
 	struct attach_facts facts = { 0 };
 	struct attach_session s;
 	uint64_t from_ns = clock_mono_ns();

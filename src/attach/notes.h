@@ -7,11 +7,8 @@
 #include "wire/agent.h"
 
 struct notes {
-	struct buf in;	     /* not yet a whole note */
-	struct notes_queue { /* a VEC */
-		struct note_item *v;
-		size_t n, cap;
-	} queue;
+	struct buf in; /* not yet a whole note */
+	VEC_TYPE(notes_queue, struct note_item) queue;
 	size_t at; /* in the queue */
 	size_t queued_bytes;
 	uint64_t overflow; /* samples for which there was no room */

@@ -31,6 +31,21 @@
 		max_a_ > max_b_ ? max_a_ : max_b_;                                                                     \
 	})
 
+/* For sorting: below, equal or above 0. Further keys follow with ?: */
+#define CMP(a, b)                                                                                                      \
+	({                                                                                                             \
+		typeof(a) cmp_a_ = (a);                                                                                \
+		typeof(b) cmp_b_ = (b);                                                                                \
+		(cmp_a_ > cmp_b_) - (cmp_a_ < cmp_b_);                                                                 \
+	})
+
+/* part / whole as a double; 0 when there is no whole. */
+#define ratio(part, whole) ratio_of((double)(part), (double)(whole))
+static inline double ratio_of(double part, double whole)
+{
+	return whole > 0 ? part / whole : 0;
+}
+
 /* Hands the pointer on and forgets it, so that a CLEANUP of the variable does nothing. */
 #define STEAL(p)                                                                                                       \
 	({                                                                                                             \

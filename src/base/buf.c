@@ -68,6 +68,18 @@ void buf_varu64(struct buf *b, uint64_t v)
 	buf_add(b, bytes, put_varu64(bytes, v));
 }
 
+void buf_text(struct buf *b, const char *s, size_t len)
+{
+	buf_u32(b, (uint32_t)len);
+	buf_add(b, s, len);
+}
+
+void buf_vartext(struct buf *b, const char *s, size_t len)
+{
+	buf_varu64(b, len);
+	buf_add(b, s, len);
+}
+
 void buf_str(struct buf *b, const char *s)
 {
 	buf_add(b, s, strlen(s));

@@ -22,8 +22,26 @@ void buf_char(struct buf *b, char c);
 void buf_repeat(struct buf *b, const char *s, size_t times);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) PRINTF(2, 0);
-/* LEB128, which cursor_varu64() reads. */
-void buf_varu64(struct buf *b, uint64_t v);
+
+/* Numbers and texts as bytes, little endian: each is what the cursor's function of the same name reads. */
+#define BUF_WRITE(name, type)                                                                                          \
+	static inline void name(struct buf *b, type v)                                                                 \
+	{                                                                                                              \
+		buf_add(b, &v, sizeof(v));                                                                             \
+	}
+BUF_WRITE(buf_u8, uint8_t)
+BUF_WRITE(buf_u16, uint16_t)
+BUF_WRITE(buf_u32, uint32_t)
+BUF_WRITE(buf_u64, uint64_t)
+BUF_WRITE(buf_i32, int32_t)
+BUF_WRITE(buf_i64, int64_t)
+BUF_WRITE(buf_f32, float)
+BUF_WRITE(buf_f64, double)
+void buf_varu64(struct buf *b, uint64_t v); /* LEB128 */
+/* Its length as u32, or as LEB128, then its bytes. */
+void buf_text(struct buf *b, const char *s, size_t len);
+void buf_vartext(struct buf *b, const char *s, size_t len);
+
 /* Room for n more bytes at data + len, for reading into; NULL past the limit. Then add to len. */
 void *buf_room(struct buf *b, size_t n);
 /* Drops n bytes from the front. */

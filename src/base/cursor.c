@@ -29,6 +29,23 @@ uint64_t cursor_varu64(struct cursor *c)
 	return varint(c, 64);
 }
 
+static const char *take_text(struct cursor *c, uint64_t len, size_t max, size_t *ret_len)
+{
+	c->bad |= len > max;
+	*ret_len = c->bad ? 0 : (size_t)len;
+	return (const char *)cursor_take(c, *ret_len);
+}
+
+const char *cursor_text(struct cursor *c, size_t max, size_t *ret_len)
+{
+	return take_text(c, cursor_u32(c), max, ret_len);
+}
+
+const char *cursor_vartext(struct cursor *c, size_t max, size_t *ret_len)
+{
+	return take_text(c, cursor_varu64(c), max, ret_len);
+}
+
 /* Four units at once until one of them is zero (the borrow reaches the top bit of a zero unit). */
 static const uint8_t *skip_units(const uint8_t *p, const uint8_t *end)
 {

@@ -59,6 +59,10 @@ CURSOR_READ(cursor_f64, double)
 uint32_t cursor_varu32(struct cursor *c);
 uint64_t cursor_varu64(struct cursor *c);
 
+/* A text behind its length; NULL (and bad) when that is more than max. Not terminated. */
+const char *cursor_text(struct cursor *c, size_t max, size_t *ret_len);
+const char *cursor_vartext(struct cursor *c, size_t max, size_t *ret_len);
+
 /* A NUL-terminated UTF-16LE string: its units without the NUL. */
 struct utf16_span {
 	const uint8_t *units;

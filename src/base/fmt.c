@@ -1,4 +1,5 @@
 #include "base/fmt.h"
+#include "base/clock.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,13 +96,13 @@ struct fmt_text fmt_bytes(uint64_t bytes)
 struct fmt_text fmt_duration_ns(uint64_t ns)
 {
 	struct fmt_text t = { "" };
-	double s = (double)ns / 1e9;
+	double s = (double)ns / NS_PER_S;
 	if (ns < 1000)
 		return with_unit((double)ns, "ns");
 	if (ns < 999500)
-		return with_unit((double)ns / 1e3, "µs");
+		return with_unit((double)ns / NS_PER_US, "µs");
 	if (ns < 999500000)
-		return with_unit((double)ns / 1e6, "ms");
+		return with_unit((double)ns / NS_PER_MS, "ms");
 	if (s < 59.95)
 		return with_unit(s, "s");
 	uint64_t whole = (uint64_t)(s + 0.5);
@@ -133,6 +134,14 @@ struct fmt_text fmt_percent(double ratio)
 	return t;
 }
 
+double fmt_estimate(double n)
+{
+	double unit = 1;
+	while (n / unit >= 100)
+		unit *= 10;
+	return round(n / unit) * unit;
+}
+
 struct fmt_text fmt_rate(double per_second)
 {
 	struct fmt_text t = { "" }, n;
@@ -145,7 +154,7 @@ struct fmt_text fmt_rate(double per_second)
 static struct fmt_text time_text(int64_t unix_ns, bool iso)
 {
 	struct fmt_text t = { "" };
-	time_t seconds = (time_t)(unix_ns / 1000000000);
+	time_t seconds = (time_t)(unix_ns / NS_PER_S);
 	struct tm tm;
 	if (!gmtime_r(&seconds, &tm) || !(iso ? strftime(t.s, sizeof(t.s), "%Y-%m-%dT%H:%M:%S", &tm)
 					      : strftime(t.s, sizeof(t.s), "%Y-%m-%d %H:%M:%S", &tm))) {
@@ -154,7 +163,7 @@ static struct fmt_text time_text(int64_t unix_ns, bool iso)
 	}
 	size_t len = strlen(t.s);
 	if (iso)
-		snprintf(t.s + len, sizeof(t.s) - len, ".%03uZ", (unsigned)(unix_ns / 1000000 % 1000));
+		snprintf(t.s + len, sizeof(t.s) - len, ".%03uZ", (unsigned)(unix_ns / NS_PER_MS % 1000));
 	else
 		snprintf(t.s + len, sizeof(t.s) - len, "Z");
 	return t;

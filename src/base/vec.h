@@ -5,11 +5,13 @@
 
 #include "base/base.h"
 
-#define VEC(type)                                                                                                      \
-	struct {                                                                                                       \
+/* `VEC_TYPE(rows, struct row);` is struct rows, for a parameter or a member of another header. */
+#define VEC_TYPE(name, type)                                                                                           \
+	struct name {                                                                                                  \
 		type *v;                                                                                               \
 		size_t n, cap;                                                                                         \
 	}
+#define VEC(type) VEC_TYPE(, type)
 
 #define vec_reserve(vec, want)                                                                                         \
 	do {                                                                                                           \

@@ -1,6 +1,7 @@
 /* drdotnet counters: live numbers of one process, for people (a screen, lines) and for programs (JSON, CSV,
  * Prometheus). Keeps no session: what is seen is not stored unless it is written to a file. */
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -19,7 +20,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define OPEN_TIMEOUT_MS 10000
 #define STOP_GRACE_MS 2000
 #define MAX_GROUPS 64
@@ -115,7 +115,7 @@ static struct err *read_time(const struct args *args, const char *option, uint64
 		return NULL;
 	if (!str_to_duration_ms(text, &ms) || ms < min_ms || ms > max_ms)
 		return err_new(ERR_USAGE, "%s takes a time from %s to %s, such as 1s or 2m, not '%s'", option,
-			       fmt_duration_ns(min_ms * 1000000).s, fmt_duration_ns(max_ms * 1000000).s, text);
+			       fmt_duration_ns(min_ms * NS_PER_MS).s, fmt_duration_ns(max_ms * NS_PER_MS).s, text);
 	*ret = ms;
 	return NULL;
 }

@@ -19,9 +19,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define EXIT_CANCELLED 130
-#define NS 1000000000ull
 
 struct cpu_order {
 	const char *pid, *dir, *output;
@@ -54,7 +52,7 @@ static struct err *order_read(const struct args *args, struct cpu_order *o)
 /* A new folder named after the time, as profcpu did: "%H-%M-%S_%F". NULL and the reason when it cannot be made. */
 static char *make_folder(const char *parent, struct err **ret_err)
 {
-	time_t now = (time_t)(clock_real_ns() / (int64_t)NS);
+	time_t now = (time_t)(clock_real_ns() / NS_PER_S);
 	struct tm tm;
 	char name[64];
 	localtime_r(&now, &tm);
@@ -76,7 +74,9 @@ static void on_progress(void *user, double ratio, const char *what)
 static struct err *sample(const struct cpu_order *o, struct exam *exam, struct samples **ret,
 			  struct sampling_facts *facts)
 {
-	struct sampling_options options = { .kind = SAMPLER_CPU, .period = NS / o->hz, .window_ms = o->duration_ms };
+	struct sampling_options options = { .kind = SAMPLER_CPU,
+					    .period = NS_PER_S / o->hz,
+					    .window_ms = o->duration_ms };
 	struct progress progress;
 	CLEANUP(mem_freep)
 	char *title = mem_printf("cpu on %s (%d)", patient_name(exam->patient), exam->patient->target.id);
@@ -149,7 +149,7 @@ static struct err *collect_from(const struct cpu_order *o, struct patient *patie
 				     .pid = (uint32_t)patient->target.pid,
 				     .process = patient->target.name ? patient->target.name : "dotnet",
 				     .event = "cpu-clock",
-				     .period_ns = NS / o->hz,
+				     .period_ns = NS_PER_S / o->hz,
 				     .timed = true };
 	err = cpu_folder_write(&folder, samples);
 	if (o->output)

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define MAX_PAUSE_LIMIT_MS 60000
 
 /* ---- collect ---- */
@@ -31,7 +30,7 @@ static struct err *max_pause(const struct args *args, uint64_t *ret)
 static char *default_path(const struct patient *p)
 {
 	char when[20];
-	time_t now = (time_t)(clock_real_ns() / 1000000000);
+	time_t now = (time_t)(clock_real_ns() / NS_PER_S);
 	struct tm tm;
 	gmtime_r(&now, &tm);
 	strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
@@ -93,15 +92,15 @@ static void print_json(const struct dump_order *o, const struct patient *p, cons
 	jsonw_str(&w, "type", dump_type_name(o->type));
 	jsonw_str(&w, "by", r->by_runtime ? "runtime" : o->agent ? "agent" : "copy");
 	jsonw_u64(&w, "diskBytes", r->disk_bytes);
-	jsonw_num(&w, "pauseMs", (double)r->held_ns / 1e6);
+	jsonw_num(&w, "pauseMs", (double)r->held_ns / NS_PER_MS);
 	if (!r->by_runtime) {
 		jsonw_u64(&w, "memoryBytes", r->bytes);
 		jsonw_u64(&w, "unreadBytes", r->unread_bytes);
 		jsonw_u64(&w, "leftBytes", c->left_bytes);
-		jsonw_num(&w, "copyLifetimeMs", (double)c->lifetime_ns / 1e6);
+		jsonw_num(&w, "copyLifetimeMs", (double)c->lifetime_ns / NS_PER_MS);
 	}
 	if (!r->by_runtime && !o->agent) {
-		jsonw_num(&w, "predictedPauseMs", (double)c->predicted_ns / 1e6);
+		jsonw_num(&w, "predictedPauseMs", (double)c->predicted_ns / NS_PER_MS);
 		jsonw_u64(&w, "copiedBytes", c->copied_bytes);
 		jsonw_u64(&w, "threads", c->threads);
 	}

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define MAX_PAUSE_LIMIT_MS 60000
 
 struct err *inspect_ask(const struct args *args, struct inspect *in)

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIND_TIMEOUT_MS 3000
-
 struct perf_map_lines {
 	struct buf text;
 	struct buf name;

@@ -182,16 +182,16 @@ static void add_numbers(struct jsonw *w, const struct target *t)
 			jsonw_null(w, keys[i]);
 		return;
 	}
-	jsonw_num(w, "uptimeSeconds", (double)t->uptime_ns / 1e9);
+	jsonw_num(w, "uptimeSeconds", (double)t->uptime_ns / NS_PER_S);
 	if (t->cpu_ratio < 0)
 		jsonw_null(w, "cpuPercent");
 	else
 		jsonw_num(w, "cpuPercent", t->cpu_ratio * 100);
 	if (t->cpu_window_ns)
-		jsonw_num(w, "cpuWindowMs", (double)t->cpu_window_ns / 1e6);
+		jsonw_num(w, "cpuWindowMs", (double)t->cpu_window_ns / NS_PER_MS);
 	else
 		jsonw_null(w, "cpuWindowMs");
-	jsonw_num(w, "cpuSeconds", (double)t->cpu_ns / 1e9);
+	jsonw_num(w, "cpuSeconds", (double)t->cpu_ns / NS_PER_S);
 	jsonw_u64(w, "rssBytes", t->rss_bytes);
 }
 

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define GRACE_MS 2000
 #define TICK_MS 100
 #define EXIT_CANCELLED 130

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -350,7 +351,7 @@ static void print_json(const struct cmd_stacks *s)
 	jsonw_str(&w, "source", s->source);
 	jsonw_str(&w, "runtime", dac_runtime(s->look.dac)->version);
 	if (!s->look.facts.core)
-		jsonw_num(&w, "pauseMs", (double)s->look.facts.pause_ns / 1e6);
+		jsonw_num(&w, "pauseMs", (double)s->look.facts.pause_ns / NS_PER_MS);
 	else
 		jsonw_null(&w, "pauseMs");
 	jsonw_array(&w, "noSourceLines");

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define PUBLIC_SERVER "https://msdl.microsoft.com/download/symbols"
 #define NAMES_SHOWN 8
 

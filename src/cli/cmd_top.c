@@ -16,10 +16,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define AGAIN_MS 1800000 /* then sampling begins anew */
-#define WINDOW_NS 5000000000ull
-#define DRAW_NS 1000000000ull
+#define WINDOW_NS (5 * NS_PER_S)
+#define DRAW_NS NS_PER_S
 #define PERIOD_NS 10100000ull
 #define PLAIN_ROWS 15
 
@@ -47,7 +46,7 @@ static void print_plain(struct top *t)
 	const struct top_view *v = &t->view;
 	printf("%s%s  %s of %s busy, last %s\n", t->told ? "\n" : "", v->title, fmt_number(v->cores).s,
 	       fmt_plural(v->cpus, "core", "cores").s,
-	       fmt_duration_ns((v->seen_ns + 50000000) / 100000000 * 100000000).s);
+	       fmt_duration_ns((v->seen_ns + 50 * NS_PER_MS) / (100 * NS_PER_MS) * (100 * NS_PER_MS)).s);
 	printf("%7s  %7s  %s\n", v->what == TOP_METHODS ? "self" : "cpu", v->what == TOP_METHODS ? "callees" : "id",
 	       v->what == TOP_METHODS ? "method" : "thread");
 	for (size_t i = 0; i < v->rows.n && i < PLAIN_ROWS; i++) {

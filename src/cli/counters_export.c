@@ -247,7 +247,7 @@ static int by_name(const void *pa, const void *pb)
 {
 	const struct metric *a = pa, *b = pb;
 	int by = strcmp(a->name, b->name);
-	return by ? by : (a->s->kind > b->s->kind) - (a->s->kind < b->s->kind);
+	return by ?: CMP(a->s->kind, b->s->kind);
 }
 
 static void add_metric(struct buf *out, const struct metric *m, bool first)

@@ -1,4 +1,5 @@
 #include "cli/counters_screen.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/output.h"
@@ -83,7 +84,7 @@ static void draw_spark(const struct counters_screen *s, const struct counters_ro
 	if (s->view->until_ns)
 		to = MIN(to, s->view->until_ns);
 	/* A young window grows from the left, a cell an interval, until the cells must be shared. */
-	int64_t interval_ns = (int64_t)counters_interval_ms(s->view->c) * 1000000;
+	int64_t interval_ns = (int64_t)counters_interval_ms(s->view->c) * NS_PER_MS;
 	int64_t width_ns = MAX(to - from + 1, interval_ns * columns);
 	series_cells(row->s, row->column, from, from + width_ns, cells, (size_t)columns);
 	CLEANUP(buf_free) struct buf line = { 0 };
@@ -144,9 +145,9 @@ static void draw_head(const struct counters_screen *s, struct screen_layout l)
 	CLEANUP(buf_free) struct buf line = { 0 };
 	int64_t from, to;
 	buf_printf(&line, "%s  every %s", s->view->title,
-		   fmt_duration_ns(counters_interval_ms(s->view->c) * 1000000).s);
+		   fmt_duration_ns(counters_interval_ms(s->view->c) * NS_PER_MS).s);
 	if (series_window(counters_series(s->view->c), &from, &to))
-		buf_printf(&line, "  window %s", fmt_duration_ns((uint64_t)((to - from) / 1000000000) * 1000000000).s);
+		buf_printf(&line, "  window %s", fmt_duration_ns((uint64_t)((to - from) / NS_PER_S) * NS_PER_S).s);
 	if (counters_lost(s->view->c))
 		buf_printf(&line, "  lost %s", fmt_plural(counters_lost(s->view->c), "event", "events").s);
 	attron(A_BOLD);

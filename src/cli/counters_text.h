@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/fmt.h"
+#include "base/vec.h"
 #include "counters/source.h"
 
 enum counters_sort { COUNTERS_BY_NAME, COUNTERS_BY_VALUE };
@@ -21,10 +22,7 @@ struct counters_row {
 	unsigned indent;
 	char *label; /* safe to show */
 };
-struct counters_rows { /* a VEC */
-	struct counters_row *v;
-	size_t n, cap;
-};
+VEC_TYPE(counters_rows, struct counters_row);
 
 /* A heading per provider, a row per series; those with tags stand below their name, quantiles below their histogram. */
 void counters_rows_make(const struct counters_view *view, struct counters_rows *ret);

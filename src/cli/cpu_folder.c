@@ -92,7 +92,7 @@ static struct err *add_to_tar(struct out *out, const char *dir, const char *name
 static struct err *fill_tar(const char *dir, struct out *out)
 {
 	static const char *const names[] = { "perf.data", "perf_script.out", "folded_stacks.out", "flamegraph.svg" };
-	int64_t now = clock_real_ns() / 1000000000;
+	int64_t now = clock_real_ns() / NS_PER_S;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		TRY(add_to_tar(out, dir, names[i], now));
 	for (enum frame_kind k = 0; k <= FRAME_OTHER; k++) {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#define FIND_TIMEOUT_MS 10000
+#define STARTED_TIMEOUT_MS 10000
 
 struct err *signals_open(bool usr1, int *ret_fd)
 {
@@ -70,7 +70,7 @@ struct err *launched_start(char *const *argv, int signal_fd, struct launch **ret
 	}
 	char id[16];
 	snprintf(id, sizeof(id), "%d", (int)launch_runtime(l));
-	TRY(patient_find(id, FIND_TIMEOUT_MS, ret_patient));
+	TRY(patient_find(id, STARTED_TIMEOUT_MS, ret_patient));
 	*ret = STEAL(l);
 	return NULL;
 }

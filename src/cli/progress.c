@@ -61,10 +61,10 @@ static void draw_bar(const struct progress *p, struct buf *line)
 /* Always one decimal, so that the line does not jump. */
 static void add_elapsed(uint64_t ns, struct buf *line)
 {
-	if (ns < 60000000000)
-		buf_printf(line, "%.1f s", (double)ns / 1e9);
+	if (ns < 60 * NS_PER_S)
+		buf_printf(line, "%.1f s", (double)ns / NS_PER_S);
 	else
-		buf_str(line, fmt_duration_ns(ns / 1000000000 * 1000000000).s);
+		buf_str(line, fmt_duration_ns(ns / NS_PER_S * NS_PER_S).s);
 }
 
 void progress_draw(struct progress *p)
@@ -78,7 +78,7 @@ void progress_draw(struct progress *p)
 	add_elapsed(elapsed_ns, &line);
 	if (p->state == STORE_RUNNING && p->ratio >= LEFT_FROM_RATIO && p->ratio < 1) {
 		double left_ns = (double)elapsed_ns * (1 - p->ratio) / p->ratio;
-		buf_printf(&line, ", %s left", fmt_duration_ns((uint64_t)(left_ns / 1e9 + 0.5) * 1000000000).s);
+		buf_printf(&line, ", %s left", fmt_duration_ns((uint64_t)(left_ns / NS_PER_S + 0.5) * NS_PER_S).s);
 	}
 	buf_printf(&line, "  %s", doing(p));
 	str_add_visible(&cut, buf_cstr(&line), line.len, output_columns(STDERR_FILENO) - 2);

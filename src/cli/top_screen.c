@@ -1,4 +1,5 @@
 #include "cli/top_screen.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "cli/output.h"
@@ -56,7 +57,7 @@ static void draw_head(const struct top_screen *s)
 	CLEANUP(buf_free) struct buf line = { 0 };
 	buf_printf(&line, "%s  %s of %s busy, last %s", v->title, fmt_number(v->cores).s,
 		   fmt_plural(v->cpus, "core", "cores").s,
-		   fmt_duration_ns((v->seen_ns + 50000000) / 100000000 * 100000000).s);
+		   fmt_duration_ns((v->seen_ns + 50 * NS_PER_MS) / (100 * NS_PER_MS) * (100 * NS_PER_MS)).s);
 	if (v->lost)
 		buf_printf(&line, "  lost %s", fmt_plural(v->lost, "sample", "samples").s);
 	attron(A_BOLD);

@@ -40,15 +40,13 @@ static void clear_rows(struct top_view *v)
 static int by_self(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;
-	if (x->self != y->self)
-		return x->self > y->self ? -1 : 1;
-	return x->total > y->total ? -1 : x->total < y->total ? 1 : strcmp(x->name, y->name);
+	return CMP(y->self, x->self) ?: CMP(y->total, x->total) ?: strcmp(x->name, y->name);
 }
 
 static int by_total(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;
-	return x->total > y->total ? -1 : x->total < y->total ? 1 : by_self(a, b);
+	return CMP(y->total, x->total) ?: by_self(a, b);
 }
 
 static void add_row(struct top_view *v, const char *name, struct top_row row)

@@ -20,11 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIND_TIMEOUT_MS 3000
 #define OPEN_TIMEOUT_MS 30000
-#define SILENCE_NS 15000000000ull /* after the stop nothing came for so long: we let go */
+#define SILENCE_NS (15 * NS_PER_S) /* after the stop nothing came for so long: we let go */
 #define TICK_MS 250
-#define PLAIN_EVERY_NS 10000000000ull
+#define PLAIN_EVERY_NS (10 * NS_PER_S)
 #define BUFFER_MB 256
 #define RING_BYTES_MAX ((size_t)256 << 20)
 #define RING_MARGIN_MS 2000 /* what strikes is noticed a little later than it happens */
@@ -144,7 +143,7 @@ static void draw(struct collect_watch *w, bool stay)
 	w->said_ns = now;
 	struct collect_stats s = collector_stats(w->collector);
 	struct buf line = { 0 };
-	buf_printf(&line, "%s  %s, %s", fmt_duration_ns((now - w->start_ns) / 100000000 * 100000000).s,
+	buf_printf(&line, "%s  %s, %s", fmt_duration_ns((now - w->start_ns) / (100 * NS_PER_MS) * (100 * NS_PER_MS)).s,
 		   fmt_plural(s.events, "event", "events").s, fmt_bytes(s.bytes).s);
 	if (s.lost)
 		buf_printf(&line, ", %s lost (%s)", fmt_count(s.lost).s,
@@ -203,8 +202,8 @@ static struct err *watch_turn(struct collect_watch *w, bool *ret_ended)
 				{ .fd = w->signal_fd, .events = POLLIN },
 				{ .fd = w->launch ? launch_fd(w->launch) : -1, .events = POLLIN } };
 	uint64_t end_ns =
-		w->order->duration_ms && !w->stop_asked ? w->start_ns + w->order->duration_ms * 1000000 : UINT64_MAX;
-	uint64_t wake_ns = MIN(end_ns, clock_mono_ns() + TICK_MS * 1000000ull);
+		w->order->duration_ms && !w->stop_asked ? w->start_ns + w->order->duration_ms * NS_PER_MS : UINT64_MAX;
+	uint64_t wake_ns = MIN(end_ns, clock_mono_ns() + TICK_MS * NS_PER_MS);
 	if (poll(fds, ARRAY_SIZE(fds), deadline_poll_ms((struct deadline){ wake_ns })) < 0 && errno != EINTR)
 		return err_errno(errno, "poll");
 	if (fds[2].revents)

@@ -1,4 +1,5 @@
 #include "counters/source.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -14,9 +15,9 @@
 #define BUFFER_MB 16
 #define MAX_NAMES 4000 /* names remembered to tell what there is */
 #define MAX_NOTES 32
-#define LIST_MAX 24	   /* names in one sentence */
-#define QUIET_NS 150000000 /* the counters of a provider come in one go */
-#define LEVEL_COUNTERS 1   /* EventCounters are written always; nothing else of that provider is asked for */
+#define LIST_MAX 24		   /* names in one sentence */
+#define QUIET_NS (150 * NS_PER_MS) /* the counters of a provider come in one go */
+#define LEVEL_COUNTERS 1	   /* EventCounters are written always; nothing else of that provider is asked for */
 #define KEYWORD_COUNTERS ((uint64_t)1 << 43)
 #define LEVEL_METERS 4
 #define STOP_MS 4000
@@ -138,7 +139,7 @@ static void keep(struct counters *c, const struct counters_event *e)
 		return;
 	double seconds = e->meter ? c->collection_s : e->interval_s;
 	if (!(seconds > 0))
-		seconds = (double)c->interval_ns / 1e9;
+		seconds = (double)c->interval_ns / NS_PER_S;
 	double v[SERIES_COLUMNS_MAX] = { NAN, NAN, NAN, NAN, NAN };
 	if (e->type == COUNTERS_RATE) {
 		v[SERIES_PER_SECOND] = e->delta / seconds;
@@ -180,7 +181,7 @@ static void begin_collection(struct counters *c, const struct counters_event *e)
 	c->collection_when_ns = clock_real_ns();
 	/* Whoever listened first decides how often. */
 	if (e->interval_s >= 0.05 && e->interval_s < 86400)
-		c->interval_ns = (uint64_t)(e->interval_s * 1e9);
+		c->interval_ns = (uint64_t)(e->interval_s * NS_PER_S);
 }
 
 static void end_collection(struct counters *c)
@@ -363,7 +364,7 @@ static bool meters_lead(const struct counters *c)
 /* When an interval passes for over although nothing says so. */
 static uint64_t silent_at(const struct counters *c)
 {
-	return c->ticked_ns + c->interval_ns * 3 / 2 + 500000000;
+	return c->ticked_ns + c->interval_ns * 3 / 2 + 500 * NS_PER_MS;
 }
 
 static uint64_t quiet_at(const struct counters *c)
@@ -423,7 +424,7 @@ static bool may_stop(const struct counters *c)
 {
 	if (!c->meters || c->meters_ended || c->refused)
 		return true;
-	uint64_t since = clock_mono_ns() - c->collected_ns, second = 1000000000;
+	uint64_t since = clock_mono_ns() - c->collected_ns, second = NS_PER_S;
 	uint64_t room = MAX(c->interval_ns / 2, c->interval_ns > second ? c->interval_ns - second : 0);
 	return c->enumerated && c->collections > 0 && !c->collecting && since < room;
 }
@@ -491,7 +492,7 @@ struct err *counters_open(const char *socket, const struct counters_want *want, 
 	c->socket = mem_strdup(socket);
 	c->set = series_set_new(NULL);
 	c->opened_ns = c->ticked_ns = clock_mono_ns();
-	c->interval_ns = want->interval_ms * 1000000;
+	c->interval_ns = want->interval_ms * NS_PER_MS;
 	c->collection_s = NAN;
 	snprintf(c->client, sizeof(c->client), "drdotnet-%d-%llx", (int)getpid(), (unsigned long long)c->opened_ns);
 	if (want->all_meters && !want->wildcard)
@@ -526,7 +527,7 @@ static bool all_optional(const struct counters_want *w)
 
 bool counters_complete(const struct counters *c)
 {
-	bool waited = clock_mono_ns() > c->opened_ns + 3 * c->interval_ns + 2000000000;
+	bool waited = clock_mono_ns() > c->opened_ns + 3 * c->interval_ns + 2 * NS_PER_S;
 	bool meters = !c->meters || c->refused || c->collections >= 2;
 	bool counters = !c->counters || c->batches > 0 || all_optional(c->want);
 	return c->ticks && (waited || (meters && counters));
@@ -534,7 +535,7 @@ bool counters_complete(const struct counters *c)
 
 uint64_t counters_interval_ms(const struct counters *c)
 {
-	return (c->interval_ns + 500000) / 1000000;
+	return (c->interval_ns + NS_PER_MS / 2) / NS_PER_MS;
 }
 
 bool counters_fresh(const struct counters *c, const struct series *s)

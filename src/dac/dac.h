@@ -99,10 +99,7 @@ struct dac_thread {
 	bool finalizer;
 	const char *name; /* Thread.Name; NULL = none, or dac_name_threads was not called */
 };
-struct dac_threads { /* a VEC */
-	struct dac_thread *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_threads, struct dac_thread);
 struct err *dac_threads(struct dac *d, struct dac_threads *ret) MUST_USE;
 void dac_threads_free(struct dac_threads *threads);
 /* Looks the managed names up, through the handles that hold the Thread objects. */
@@ -161,10 +158,7 @@ struct dac_type_method {
 	uint32_t token;
 	const char *name; /* of the method alone: "MoveNext" */
 };
-struct dac_type_methods { /* a VEC */
-	struct dac_type_method *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_type_methods, struct dac_type_method);
 /* Those that a type declares itself. Of generic types code is that of one instantiation, if any. */
 struct err *dac_type_methods(struct dac *d, uint64_t type, struct dac_type_methods *ret) MUST_USE;
 void dac_type_methods_free(struct dac_type_methods *methods);
@@ -175,10 +169,7 @@ struct dac_field {
 	bool is_static, is_thread_static;
 	const char *name;
 };
-struct dac_fields { /* a VEC */
-	struct dac_field *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_fields, struct dac_field);
 /* Those it declares itself. */
 struct err *dac_fields(struct dac *d, uint64_t type, struct dac_fields *ret) MUST_USE;
 void dac_fields_free(struct dac_fields *fields);
@@ -188,18 +179,12 @@ struct dac_module {
 	bool reflection;
 	const char *path; /* "" = in memory only */
 };
-struct dac_modules { /* a VEC */
-	struct dac_module *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_modules, struct dac_module);
 /* Asked once, then remembered; owned by the dac. */
 struct err *dac_modules(struct dac *d, const struct dac_modules **ret) MUST_USE;
 /* Of an address; NULL when not listed. Call dac_modules first. */
 const struct dac_module *dac_module(const struct dac *d, uint64_t address);
-struct dac_addresses { /* a VEC */
-	uint64_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_addresses, uint64_t);
 /* Method tables of all types that a module defines and that are loaded. */
 struct err *dac_module_types(struct dac *d, uint64_t module, struct dac_addresses *ret) MUST_USE;
 void dac_addresses_free(struct dac_addresses *list);
@@ -209,10 +194,7 @@ void dac_addresses_free(struct dac_addresses *list);
 struct dac_statics {
 	uint64_t type, gc, non_gc;
 };
-struct dac_statics_list { /* a VEC */
-	struct dac_statics *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_statics_list, struct dac_statics);
 /* Of many types, in their order; thread 0 = plain statics, else those of that thread (dac_thread.address). */
 struct err *dac_statics(struct dac *d, uint64_t thread, const uint64_t *types, size_t n, struct dac_statics_list *ret)
 	MUST_USE;
@@ -221,10 +203,7 @@ void dac_statics_free(struct dac_statics_list *list);
 struct dac_range {
 	uint64_t start, size;
 };
-struct dac_ranges { /* a VEC */
-	struct dac_range *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_ranges, struct dac_range);
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
@@ -244,10 +223,7 @@ struct dac_heap {
 	} generations[DAC_MAX_GENERATIONS]; /* 0, 1, 2, large, pinned */
 	uint64_t fill_pointers[DAC_MAX_GENERATIONS];
 };
-struct dac_heaps { /* a VEC */
-	struct dac_heap *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_heaps, struct dac_heap);
 struct err *dac_heaps(struct dac *d, struct dac_heaps *ret) MUST_USE;
 void dac_heaps_free(struct dac_heaps *heaps);
 
@@ -256,20 +232,14 @@ struct dac_segment {
 	uint32_t generation; /* of the chain it hangs in: without regions the young ones are the end of 2's */
 	uint32_t heap_index;
 };
-struct dac_segments { /* a VEC */
-	struct dac_segment *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_segments, struct dac_segment);
 struct err *dac_segments(struct dac *d, struct dac_segments *ret) MUST_USE;
 void dac_segments_free(struct dac_segments *segments);
 
 struct dac_object {
 	uint64_t object, type, size; /* type 0 = no object there */
 };
-struct dac_objects { /* a VEC */
-	struct dac_object *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_objects, struct dac_object);
 /* Many at once, in their order. Slow: for checking what was read by other means. */
 struct err *dac_objects(struct dac *d, const uint64_t *objects, size_t n, struct dac_objects *ret) MUST_USE;
 void dac_objects_free(struct dac_objects *objects);
@@ -291,10 +261,7 @@ struct dac_handle {
 	uint32_t type, ref_count;
 	bool strong;
 };
-struct dac_handles { /* a VEC */
-	struct dac_handle *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_handles, struct dac_handle);
 struct err *dac_handles(struct dac *d, struct dac_handles *ret) MUST_USE;
 void dac_handles_free(struct dac_handles *handles);
 
@@ -305,10 +272,7 @@ struct dac_ref {
 	uint64_t stack_pointer;
 	uint32_t flags;
 };
-struct dac_refs { /* a VEC */
-	struct dac_ref *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_refs, struct dac_ref);
 /* What a thread's stack keeps alive. */
 struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret) MUST_USE;
 /* As dac_learn_stacks. */
@@ -328,10 +292,7 @@ struct dac_variable {
 };
 /* Flags: a number; a structure; an object. */
 enum { DAC_VARIABLE_PRIMITIVE = 1, DAC_VARIABLE_STRUCT = 2, DAC_VARIABLE_OBJECT = 4 | 8 | 16 };
-struct dac_variables { /* a VEC */
-	struct dac_variable *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_variables, struct dac_variable);
 /* Arguments and local variables of all managed frames of a thread. Optimised code has few. */
 struct err *dac_variables(struct dac *d, uint32_t os_id, struct dac_variables *ret) MUST_USE;
 void dac_variables_free(struct dac_variables *variables);
@@ -366,10 +327,7 @@ struct dac_version {
 	uint64_t code;
 	enum dac_tier tier;
 };
-struct dac_versions { /* a VEC */
-	struct dac_version *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_versions, struct dac_version);
 /* All code that a method has, the oldest first. */
 struct err *dac_versions(struct dac *d, uint64_t method, struct dac_versions *ret) MUST_USE;
 void dac_versions_free(struct dac_versions *versions);
@@ -381,10 +339,7 @@ struct dac_clause { /* offsets are from the code's start */
 	bool any;	     /* it catches everything */
 	const char *catches; /* in the runtime's words; "" = not known, or it does not catch by type */
 };
-struct dac_clauses { /* a VEC */
-	struct dac_clause *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_clauses, struct dac_clause);
 /* Exception handlers of the code around an address, the innermost first. */
 struct err *dac_clauses(struct dac *d, uint64_t ip, struct dac_clauses *ret) MUST_USE;
 void dac_clauses_free(struct dac_clauses *clauses);
@@ -397,10 +352,7 @@ struct dac_token_name {
 	uint32_t token;
 	const char *name; /* of a string: its text in quotes; "" = not known */
 };
-struct dac_token_names { /* a VEC */
-	struct dac_token_name *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_token_names, struct dac_token_name);
 /* What tokens of a module are called, in their order. */
 struct err *dac_token_names(struct dac *d, uint64_t module, const uint32_t *tokens, size_t n,
 			    struct dac_token_names *ret) MUST_USE;
@@ -411,10 +363,7 @@ struct dac_named_heap {
 	uint32_t blocks;
 	const char *name;
 };
-struct dac_named_heaps { /* a VEC */
-	struct dac_named_heap *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_named_heaps, struct dac_named_heap);
 /* Memory of a loader allocator by what it is for; 0 = compiled code of all. */
 struct err *dac_named_heaps(struct dac *d, uint64_t loader_allocator, struct dac_named_heaps *ret) MUST_USE;
 void dac_named_heaps_free(struct dac_named_heaps *heaps);
@@ -424,10 +373,7 @@ struct dac_sync {
 	uint32_t index, recursion, waiting;
 	bool held;
 };
-struct dac_syncs { /* a VEC */
-	struct dac_sync *v;
-	size_t n, cap;
-};
+VEC_TYPE(dac_syncs, struct dac_sync);
 struct err *dac_syncs(struct dac *d, struct dac_syncs *ret) MUST_USE;
 void dac_syncs_free(struct dac_syncs *syncs);
 

@@ -69,13 +69,7 @@ bool decode_parts(const struct buf *in, struct parts *ret);
 bool parts_find(const struct parts *parts, uint64_t value, struct buf *ret_view);
 void parts_free(struct parts *parts);
 
-struct method_list { /* a VEC */
-	struct dac_method *v;
-	size_t n, cap;
-};
-struct type_list { /* a VEC */
-	struct dac_type *v;
-	size_t n, cap;
-};
+VEC_TYPE(method_list, struct dac_method);
+VEC_TYPE(type_list, struct dac_type);
 bool decode_methods(const struct buf *in, struct strtab *texts, struct method_list *ret);
 bool decode_types(const struct buf *in, struct strtab *texts, struct type_list *ret);

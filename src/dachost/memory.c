@@ -22,7 +22,7 @@ static int compare_tids(const void *a, const void *b, void *user)
 {
 	const struct wire_dac_regs *threads = user;
 	uint32_t x = threads[*(const uint32_t *)a].tid, y = threads[*(const uint32_t *)b].tid;
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 static void sort_threads(struct memory *m)

@@ -1,4 +1,5 @@
 #include "eventpipe/counters.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "nettrace/fields.h"
 #include <math.h>
@@ -184,7 +185,7 @@ static bool read_metrics(const struct nettrace_event *event, struct fields *f)
 	e->type = metrics_events[id].type;
 	e->meter = true;
 	if (f->end_ns > f->start_ns && f->start_ns > 0)
-		e->interval_s = (double)(f->end_ns - f->start_ns) / 1e9;
+		e->interval_s = (double)(f->end_ns - f->start_ns) / NS_PER_S;
 	if (e->type == COUNTERS_HISTOGRAM)
 		read_quantiles(f->quantiles, e->quantiles);
 	bool about_instrument = e->news == COUNTERS_VALUE || e->news == COUNTERS_PUBLISHED ||

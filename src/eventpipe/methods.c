@@ -88,9 +88,7 @@ size_t methods_count(const struct methods *m)
 static int by_start_then_order(const void *a, const void *b)
 {
 	const struct code_range *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return CMP(x->start, y->start) ?: CMP(x->order, y->order);
 }
 
 /* Two methods cannot be at one place at the same time: where ranges overlap, the older code has been unloaded. */

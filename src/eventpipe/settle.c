@@ -28,8 +28,8 @@ uint64_t settle_age_ms(const char *socket)
 	struct stat st;
 	if (lstat(socket, &st) < 0)
 		return 0;
-	int64_t made_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec, now_ns = clock_real_ns();
-	return now_ns > made_ns ? (uint64_t)(now_ns - made_ns) / 1000000 : 0;
+	int64_t made_ns = timespec_ns(st.st_mtim), now_ns = clock_real_ns();
+	return now_ns > made_ns ? (uint64_t)(now_ns - made_ns) / NS_PER_MS : 0;
 }
 
 uint64_t settle_left_ms(const char *socket, const struct ipc_trace_config *config)

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 
 /* How long before the streams are asked to end it is to be given. */
-#define STREAM_WAKE_BEFORE_NS 190000000ull
+#define STREAM_WAKE_BEFORE_NS (190 * NS_PER_MS)
 
 struct stream_wake;
 /* NULL when it could not be made ready. */

@@ -18,7 +18,6 @@
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
 #define DEFAULT_BUFFER_MB 64
-#define NS_PER_MS 1000000ull
 #define MAX_STREAMS 6
 #define BURST_LEAST 500.0 /* events, or those of a second, before a rate is taken for what it seems */
 /* The first burst lasts until its bytes come, a tenth of a second or so; the next ones need not wait for that. Many
@@ -26,7 +25,7 @@
 #define BURST_MS 20
 #define BURSTS_MAX 200 /* in one window: each is a part of the recording */
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
-#define CLOCK_SKEW_NS 30000000000ll
+#define CLOCK_SKEW_NS (30 * NS_PER_S)
 
 /* A stream while it runs. */
 struct live {
@@ -50,7 +49,7 @@ static void on_header(void *user, const struct nettrace_header *header)
 {
 	struct live *l = user;
 	int64_t offset = (int64_t)(l->opened_at_ns - header->sync_time);
-	if (header->ticks_per_second == 1000000000 && l->opened_at_ns && llabs(offset) > CLOCK_SKEW_NS)
+	if (header->ticks_per_second == NS_PER_S && l->opened_at_ns && llabs(offset) > CLOCK_SKEW_NS)
 		l->clock_offset_ns = offset;
 }
 
@@ -130,6 +129,15 @@ static void live_close(struct live *l)
 	l->session = NULL;
 }
 
+/* It listened from when it was opened until then, as far as that lies in the window: events before it, while other
+ * streams were still being opened, are not counted either. */
+static void count_open(struct live *l, uint64_t until_ns)
+{
+	uint64_t from = MAX(l->opened_at_ns, l->exam->start_ns);
+	uint64_t to = l->exam->end_ns ? MIN(until_ns, l->exam->end_ns) : until_ns;
+	l->stream->open_ns += to - MIN(from, to);
+}
+
 /* Asks for the end of the stream; time from here on does not count as listening. */
 static struct err *live_stop(struct live *l)
 {
@@ -137,7 +145,7 @@ static struct err *live_stop(struct live *l)
 		return NULL;
 	l->closed_by_us = true;
 	l->stopped_at_ns = clock_mono_ns();
-	l->stream->open_ns += l->stopped_at_ns - l->opened_at_ns;
+	count_open(l, l->stopped_at_ns);
 	if (l->bursts)
 		json_array_append_new(l->bursts,
 				      json_pack("[I, I]", (json_int_t)l->opened_at_ns, (json_int_t)l->stopped_at_ns));
@@ -153,7 +161,7 @@ static bool only_looks(const struct events_stream *s)
 static bool too_fast(const struct live *l, double least, uint64_t listened_ns)
 {
 	double seen = (double)l->burst_seen;
-	return seen >= least && seen * 1e9 >= (double)listened_ns * l->stream->burst_rate;
+	return seen >= least && seen * NS_PER_S >= (double)listened_ns * l->stream->burst_rate;
 }
 
 static uint64_t burst_least_ns(const struct events_stream *s)
@@ -206,7 +214,7 @@ static struct err *live_pump(struct live *l)
 	}
 	if (ended) {
 		if (!l->closed_by_us)
-			l->stream->open_ns += clock_mono_ns() - l->opened_at_ns;
+			count_open(l, clock_mono_ns());
 		live_close(l);
 		burst_judge(l);
 		return NULL;
@@ -228,8 +236,8 @@ struct loop {
 	struct stream_wake *knock;	    /* may be NULL */
 };
 
-#define BESIDE_TURN_NS 50000000ull
-#define PROGRAM_LOOK_NS 100000000ull
+#define BESIDE_TURN_NS (50 * NS_PER_MS)
+#define PROGRAM_LOOK_NS (100 * NS_PER_MS)
 
 static void beside_stop(const struct loop *loop)
 {
@@ -264,7 +272,7 @@ static uint64_t loop_knock_ns(const struct loop *loop)
 {
 	if (!loop->knock || loop->stopping || loop->ended_ns || stream_wake_given(loop->knock))
 		return UINT64_MAX;
-	return loop->window_end_ns - MIN(loop->window_end_ns, STREAM_WAKE_BEFORE_NS);
+	return loop->window_end_ns - MIN(loop->window_end_ns, (uint64_t)STREAM_WAKE_BEFORE_NS);
 }
 
 /* Closes streams of which nothing is missing, though their end may be far. */
@@ -291,7 +299,7 @@ static bool loop_done(const struct loop *loop)
 
 static uint64_t loop_wake_ns(const struct loop *loop)
 {
-	uint64_t now = clock_mono_ns(), wake = now + 100000000; /* progress ten times a second */
+	uint64_t now = clock_mono_ns(), wake = now + 100 * NS_PER_MS; /* progress ten times a second */
 	if (!loop->stopping && !loop->ended_ns)
 		wake = MIN(wake, loop->window_end_ns);
 	wake = MIN(wake, loop_knock_ns(loop));
@@ -503,7 +511,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		TRY(loop->beside->start(loop->beside->user));
 	exam->start_unix_ns = clock_real_ns();
 	exam->start_ns = clock_mono_ns();
-	loop->window_end_ns = exam->start_ns + window_ms * 1000000;
+	loop->window_end_ns = exam->start_ns + window_ms * NS_PER_MS;
 	if (exam->on_listening)
 		exam->on_listening(exam->user);
 	while (!loop_done(loop)) {
@@ -519,7 +527,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		loop_reopen(loop);
 		loop_drop_silent(loop);
 		if (!loop->stopping)
-			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * 1000000), "%s",
+			exam_progress(exam, (double)(now - exam->start_ns) / (double)(window_ms * NS_PER_MS), "%s",
 				      loop->beside ? loop->beside->doing : "listening");
 	}
 	if (!exam->end_ns)
@@ -613,7 +621,10 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 	struct live l = { .exam = exam, .stream = s };
 	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
 	const json_t *fact = recording_fact(exam->recording, key), *bursts = json_object_get(fact, "bursts");
-	s->bursting = json_array_size(bursts) > 0;
+	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
+	/* Older recordings do not keep the bounds of each. */
+	bool reopened = s->burst_share > 0 && json_get_int(fact, "opened", 0) > 1;
+	s->bursting = s->open_ns && (reopened || json_array_size(bursts) > 0);
 	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
 		struct recording_part_info part = recording_part_info(exam->recording, i);
 		if (!part_of_stream(part.name, s->name))
@@ -628,7 +639,6 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 		l.stopped_at_ns = (uint64_t)json_integer_value(json_array_get(burst, 1));
 		TRY(replay_part(&l, part.name));
 	}
-	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
 	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
 	return NULL;
@@ -655,10 +665,10 @@ struct err *exam_events_beside(struct exam *exam, struct events_stream *streams,
 	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms, beside);
 }
 
-bool events_in_bursts(const struct events_stream *s, const struct exam *exam)
+double events_scale(const struct events_stream *s, const struct exam *exam)
 {
 	uint64_t window_ns = exam->end_ns - exam->start_ns;
-	return s->burst_share > 0 && s->open_ns && (s->opened > 1 || s->open_ns < window_ns - window_ns / 50);
+	return s->bursting ? MAX(1.0, (double)window_ns / (double)s->open_ns) : 1;
 }
 
 /* --- one look --- */

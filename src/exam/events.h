@@ -8,6 +8,7 @@
 #include "ipc/ipc.h"
 #include "nettrace/nettrace.h"
 #include "exam/exam.h"
+#include "exam/stacks.h"
 
 struct events_stream {
 	/* What is asked for. */
@@ -40,17 +41,18 @@ struct events_stream {
 
 	/* What came of it. */
 	uint64_t events, lost, bytes;
-	uint64_t open_ns; /* how long it was listening, all bursts together */
+	uint64_t open_ns; /* how long it was listening in the window, all bursts together */
 	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;
-	bool bursting; /* at least once it had to be stopped for its rate */
+	bool bursting; /* at least once it was stopped for its rate: it heard only part of the window */
 };
 
 /* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
  * so and the result is what was seen). Fills in the exam's window. */
 struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms) MUST_USE;
-/* Did it listen only part of the window, because its events came too fast? Ask after the window. */
-bool events_in_bursts(const struct events_stream *s, const struct exam *exam);
+/* How many events of the window one that was heard stands for: 1, or more when a scaled stream was in bursts. Ask after
+ * the window. */
+double events_scale(const struct events_stream *s, const struct exam *exam);
 /* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
  * target is gone; the reason is logged. */
 struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
@@ -79,5 +81,7 @@ struct events_stream exam_compiled_stream(struct methods *methods);
 /* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;
+/* The same where frames of these stacks have no name yet. */
+struct err *exam_methods_of(struct exam *exam, struct stacks *stacks, struct methods *methods) MUST_USE;
 /* The same now, before or in the middle of a window; `part` names its recording. */
 struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part) MUST_USE;

@@ -46,6 +46,11 @@ struct err *exam_methods(struct exam *exam, struct methods *methods)
 	return exam_methods_now(exam, methods, "late-names");
 }
 
+struct err *exam_methods_of(struct exam *exam, struct stacks *stacks, struct methods *methods)
+{
+	return stacks_unknown(stacks, methods) ? exam_methods(exam, methods) : NULL;
+}
+
 struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part)
 {
 	struct events_stream s = exam_methods_stream(NULL, methods);

@@ -1,5 +1,6 @@
 #include "exam/exam.h"
 #include "attach/attach.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/whose.h"
@@ -7,10 +8,10 @@
 #include "exam/own_code.h"
 #include "exam/profiler.h"
 #include "version.h"
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define CHECK_TIMEOUT_MS 3000
 
 void exam_progress(struct exam *exam, double ratio, const char *fmt, ...)
 {
@@ -44,6 +45,25 @@ void exam_cut(struct exam *exam, const char *fmt, ...)
 	va_end(ap);
 }
 
+bool exam_cancelled(const struct exam *exam)
+{
+	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
+	return poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN);
+}
+
+bool exam_wait_ms(const struct exam *exam, uint64_t ms)
+{
+	struct deadline deadline = deadline_in_ms(ms);
+	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
+	while (!deadline_passed(deadline)) {
+		if (poll(&fd, 1, deadline_poll_ms(deadline)) < 0 && errno != EINTR)
+			break;
+		if (fd.revents & POLLIN)
+			return true;
+	}
+	return false;
+}
+
 void exam_keep_window(struct exam *exam)
 {
 	if (!exam->recording)
@@ -67,6 +87,11 @@ struct err *exam_recall_window(struct exam *exam)
 	if (partial)
 		exam_cut(exam, "%s", partial);
 	return NULL;
+}
+
+uint64_t exam_duration_ms(const struct exam *exam)
+{
+	return (uint64_t)params_int(exam->params, profiler_duration(exam->profiler)->key) * 1000;
 }
 
 unsigned exam_runtime_major(const struct exam *exam)
@@ -196,7 +221,7 @@ static void close_failed(const struct exam *exam, struct way_check *checks)
 static struct err *check_ways(struct exam *exam, enum way wanted, struct deadline turn, struct way_check *checks,
 			      bool *ret_waited)
 {
-	patient_check(exam->patient, CHECK_TIMEOUT_MS, checks);
+	patient_check(exam->patient, FIND_TIMEOUT_MS, checks);
 	bool rights = checks[WAY_IMAGE].open;
 	enum way best = best_way(exam, checks, wanted);
 	*ret_waited = false;

@@ -56,10 +56,17 @@ void exam_log(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 /* The window was cut short; the first reason stays. */
 void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 
+/* Has someone asked to stop? Once so, always so. */
+bool exam_cancelled(const struct exam *exam);
+/* Waits so long, or until someone asks to stop: then it is true. */
+bool exam_wait_ms(const struct exam *exam, uint64_t ms);
+
 /* The window as the recording keeps it; for instruments. */
 void exam_keep_window(struct exam *exam);
 struct err *exam_recall_window(struct exam *exam) MUST_USE;
 
+/* The parameter that says how long to listen; the profiler has one. */
+uint64_t exam_duration_ms(const struct exam *exam);
 /* 8, 9, 10 ...; 0 when the runtime does not say. */
 unsigned exam_runtime_major(const struct exam *exam);
 /* Adds a file to the session, during analyse. The name is one of ours, never made from input. */

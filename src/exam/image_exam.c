@@ -140,7 +140,7 @@ struct err *image_exam_of_core(const char *path, struct image_exam *ret)
 		return err_wrap(lost ? lost : err, "'%s'", path);
 	}
 	if (stat(path, &st) == 0) {
-		look.facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		look.facts.at_unix_ns = timespec_ns(st.st_mtim);
 		look.facts.bytes = (uint64_t)st.st_size;
 	}
 	look.facts.missing = facts.missing_bytes;
@@ -227,7 +227,7 @@ static struct err *drain_gcdump(const struct exam *exam, struct image_exam_part 
 	TRY_WRAP(part->drain_gcdump(part->user, file.data, file.len, out), "'%s'", exam->core);
 	part->facts = (struct image_exam_facts){ .core = true, .gcdump = true, .bytes = file.len };
 	if (stat(exam->core, &st) == 0)
-		part->facts.at_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		part->facts.at_unix_ns = timespec_ns(st.st_mtim);
 	return NULL;
 }
 
@@ -352,20 +352,6 @@ static uint64_t max_pause_ms(const struct exam *exam)
 	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
 }
 
-/* Waits without looking; true when the exam is cancelled. */
-static bool pause_exam(const struct exam *exam, uint64_t ms)
-{
-	struct deadline deadline = deadline_in_ms(ms);
-	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
-	while (!deadline_passed(deadline)) {
-		if (poll(&fd, 1, deadline_poll_ms(deadline)) < 0 && errno != EINTR)
-			break;
-		if (fd.revents & POLLIN)
-			return true;
-	}
-	return false;
-}
-
 /* Before it is touched: what it is in for. */
 static void announce(struct exam *exam)
 {
@@ -401,7 +387,7 @@ static struct err *open_look(struct exam *exam, bool heap, struct image_exam *re
 			return err;
 		exam_log(exam, "%s; once more", err_text(err));
 		err_free(err);
-		if (pause_exam(exam, STOP_RETRY_MS))
+		if (exam_wait_ms(exam, STOP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled before it stood still");
 	}
 }
@@ -435,7 +421,7 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 		look.before = (struct target_threads){ 0 };
 		image_exam_fini(&look);
 		look.before = before;
-		if (pause_exam(exam, HEAP_RETRY_MS))
+		if (exam_wait_ms(exam, HEAP_RETRY_MS))
 			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
 	}
 }
@@ -470,7 +456,7 @@ static struct err *look_live(struct exam *exam, struct image_exam_part *part)
 {
 	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
 	buf_add(&bytes, part_magic, sizeof(part_magic));
-	buf_add(&bytes, &part->version, sizeof(part->version));
+	buf_u32(&bytes, part->version);
 	TRY(drain(exam, part, &bytes));
 	if (bytes.overflow)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
@@ -542,7 +528,7 @@ bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part)
 			exam_keep_window(exam);
 			return false;
 		}
-		exam_progress(exam, (double)(clock_mono_ns() - from_ns) / (double)(wait_ms * 1000000),
+		exam_progress(exam, (double)(clock_mono_ns() - from_ns) / (double)(wait_ms * NS_PER_MS),
 			      "waiting for the next look");
 	}
 	return true;

@@ -14,6 +14,13 @@ const char *profiler_next(const struct profiler *p, const char *finding)
 	return NULL;
 }
 
+void report_advice(struct report *report, const struct profiler *p, const char *finding)
+{
+	const char *next = profiler_next(p, finding);
+	if (next)
+		rich_text(report_next(report), "%s", next);
+}
+
 const struct param *profiler_param(const struct profiler *p, const char *key)
 {
 	for (size_t i = 0; i < p->n_params; i++) {

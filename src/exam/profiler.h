@@ -69,6 +69,8 @@ void param_json(struct jsonw *w, const struct param *p);
 /* ERR_USAGE names the ways it has; any takes WAY_AUTO. */
 struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
+/* The report's next step: the profiler's advice for the finding; none without. */
+void report_advice(struct report *report, const struct profiler *p, const char *finding);
 const struct param *profiler_param(const struct profiler *p, const char *key);
 /* The parameter that says for how many seconds it listens; NULL = it looks once. */
 const struct param *profiler_duration(const struct profiler *p);

@@ -1,6 +1,7 @@
 #pragma once
 /* A sealed profile as a file that other programs open. */
 
+#include "base/vec.h"
 #include "export/out.h"
 #include "export/profile.h"
 
@@ -44,10 +45,7 @@ struct spans {
 	void (*open)(void *user, uint32_t frame, uint64_t at_ns);
 	void (*close)(void *user, uint32_t frame, uint64_t opened_ns, uint64_t at_ns);
 	struct profile_path path, next;
-	struct {
-		uint64_t *v;
-		size_t n, cap;
-	} opened;
+	VEC(uint64_t) opened;
 	uint32_t node;
 	uint64_t end_ns;
 };

@@ -1,4 +1,5 @@
 #include "export/perf.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include <elf.h>
@@ -34,9 +35,7 @@ static void take(void *user, const struct profile_sample *s)
 static int by_time(const void *a, const void *b)
 {
 	const struct one *x = a, *y = b;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	return CMP(x->time_ns, y->time_ns) ?: CMP(x->thread, y->thread);
 }
 
 static struct err *take_all(struct all *a)
@@ -99,8 +98,8 @@ struct err *perf_script_write(const struct profile *p, const struct perf_info *i
 		/* The readers take the first word with a digit behind it for the ids. */
 		buf_printf(&out->buf, "%s %u/%llu %llu.%06llu: %10llu %s: \n", *comm ? comm : "?", info->pid,
 			   (unsigned long long)profile_thread_id(p, s->thread),
-			   (unsigned long long)(s->time_ns / 1000000000),
-			   (unsigned long long)(s->time_ns / 1000 % 1000000), (unsigned long long)s->weight,
+			   (unsigned long long)(s->time_ns / NS_PER_S),
+			   (unsigned long long)(s->time_ns / NS_PER_US % 1000000), (unsigned long long)s->weight,
 			   info->event);
 		profile_path(p, s->node, &path);
 		for (size_t i = path.n; i-- > 0;) {
@@ -117,16 +116,6 @@ struct err *perf_script_write(const struct profile *p, const struct perf_info *i
 }
 
 /* --- perf.data --- */
-
-static void put32(struct buf *out, uint32_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
-static void put64(struct buf *out, uint64_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
 
 static size_t begin(struct buf *out, uint32_t type)
 {
@@ -154,16 +143,16 @@ static void put_text(struct buf *out, const char *s, size_t max)
 /* What every record but a sample ends with. */
 static void put_trailer(struct buf *out, uint32_t pid, uint32_t tid)
 {
-	put32(out, pid);
-	put32(out, tid);
-	put64(out, 0);
+	buf_u32(out, pid);
+	buf_u32(out, tid);
+	buf_u64(out, 0);
 }
 
 static void put_comm(struct buf *out, uint32_t pid, uint32_t tid, const char *comm)
 {
 	size_t at = begin(out, PERF_RECORD_COMM);
-	put32(out, pid);
-	put32(out, tid);
+	buf_u32(out, pid);
+	buf_u32(out, tid);
 	put_text(out, comm, COMM_BYTES - 1);
 	put_trailer(out, pid, tid);
 	end(out, at);
@@ -173,16 +162,16 @@ static void put_mmap(struct buf *out, const struct perf_info *info, enum frame_k
 {
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%s.elf", info->symbols_dir, frame_kind_ids[kind]);
 	size_t at = begin(out, PERF_RECORD_MMAP2);
-	put32(out, info->pid);
-	put32(out, info->pid);
-	put64(out, PERF_KIND_SPAN * (kind + 1ull));
-	put64(out, (n_frames * PERF_FRAME_SPAN + 0xfff) & ~0xfffull);
-	put64(out, TEXT_AT);
-	put64(out, 0); /* device */
-	put64(out, 0); /* inode and its generation: not ours to know */
-	put64(out, 0);
-	put32(out, 5); /* to read and to execute */
-	put32(out, 2); /* private */
+	buf_u32(out, info->pid);
+	buf_u32(out, info->pid);
+	buf_u64(out, PERF_KIND_SPAN * (kind + 1ull));
+	buf_u64(out, (n_frames * PERF_FRAME_SPAN + 0xfff) & ~0xfffull);
+	buf_u64(out, TEXT_AT);
+	buf_u64(out, 0); /* device */
+	buf_u64(out, 0); /* inode and its generation: not ours to know */
+	buf_u64(out, 0);
+	buf_u32(out, 5); /* to read and to execute */
+	buf_u32(out, 2); /* private */
 	put_text(out, path, 4096);
 	put_trailer(out, info->pid, info->pid);
 	end(out, at);
@@ -193,15 +182,15 @@ static void put_sample(struct buf *out, const struct profile *p, const uint32_t 
 {
 	size_t n = MIN(path->n, (size_t)FRAMES_MAX);
 	size_t at = begin(out, PERF_RECORD_SAMPLE);
-	put64(out, path->n ? address_of(p, slots, path->v[path->n - 1]) : 0);
-	put32(out, pid);
-	put32(out, (uint32_t)profile_thread_id(p, s->thread));
-	put64(out, s->time_ns);
-	put64(out, s->weight);
-	put64(out, n + 1);
-	put64(out, (uint64_t)PERF_CONTEXT_USER);
+	buf_u64(out, path->n ? address_of(p, slots, path->v[path->n - 1]) : 0);
+	buf_u32(out, pid);
+	buf_u32(out, (uint32_t)profile_thread_id(p, s->thread));
+	buf_u64(out, s->time_ns);
+	buf_u64(out, s->weight);
+	buf_u64(out, n + 1);
+	buf_u64(out, (uint64_t)PERF_CONTEXT_USER);
 	for (size_t i = 0; i < n; i++)
-		put64(out, address_of(p, slots, path->v[path->n - 1 - i]));
+		buf_u64(out, address_of(p, slots, path->v[path->n - 1 - i]));
 	end(out, at);
 }
 
@@ -210,14 +199,14 @@ static void put_head(struct buf *out, const struct perf_info *info, uint64_t dat
 {
 	enum { HEAD = 104, ATTR = ATTR_BYTES + 16 };
 	buf_str(out, "PERFILE2");
-	put64(out, HEAD);
-	put64(out, ATTR);
-	put64(out, HEAD);
-	put64(out, ATTR);
-	put64(out, HEAD + ATTR);
-	put64(out, data_bytes);
+	buf_u64(out, HEAD);
+	buf_u64(out, ATTR);
+	buf_u64(out, HEAD);
+	buf_u64(out, ATTR);
+	buf_u64(out, HEAD + ATTR);
+	buf_u64(out, data_bytes);
 	for (size_t i = 0; i < 6; i++)
-		put64(out, 0); /* event types, and no features */
+		buf_u64(out, 0); /* event types, and no features */
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
 		.size = ATTR_BYTES,
@@ -232,8 +221,8 @@ static void put_head(struct buf *out, const struct perf_info *info, uint64_t dat
 		.exclude_guest = 1,
 	};
 	buf_add(out, &attr, ATTR_BYTES);
-	put64(out, 0); /* no ids */
-	put64(out, 0);
+	buf_u64(out, 0); /* no ids */
+	buf_u64(out, 0);
 }
 
 struct err *perf_data_write(const struct profile *p, const struct perf_info *info, struct out *out)

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "model/calltree.h"
 
 #define PROFILE_NODES_MAX ((size_t)8 << 20)
@@ -54,10 +55,7 @@ struct profile_node {
 };
 struct profile_node profile_node(const struct profile *p, uint32_t node);
 /* The frames of a node, root first, into *ret (grown as needed, the caller's vector). */
-struct profile_path {
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(profile_path, uint32_t);
 void profile_path(const struct profile *p, uint32_t node, struct profile_path *ret);
 size_t profile_n_threads(const struct profile *p);
 const char *profile_thread_text(const struct profile *p, uint32_t thread);
@@ -75,8 +73,5 @@ struct profile_sum {
 	uint32_t thread, node;
 	uint64_t count, weight;
 };
-struct profile_sums { /* a VEC */
-	struct profile_sum *v;
-	size_t n, cap;
-};
+VEC_TYPE(profile_sums, struct profile_sum);
 struct err *profile_sum(const struct profile *p, struct profile_sums *ret) MUST_USE;

@@ -84,18 +84,6 @@ static struct err *emit(struct zip *z, const void *data, size_t len)
 	return NULL;
 }
 
-static void u16(struct buf *b, unsigned v)
-{
-	uint8_t bytes[2] = { (uint8_t)v, (uint8_t)(v >> 8) };
-	buf_add(b, bytes, 2);
-}
-
-static void u32(struct buf *b, uint32_t v)
-{
-	u16(b, v & 0xffff);
-	u16(b, v >> 16);
-}
-
 static struct err *emit_buf(struct zip *z, struct buf *b)
 {
 	struct err *err = emit(z, b->data, b->len);
@@ -120,16 +108,16 @@ static struct err *check_name(const struct zip *z, const char *name)
 /* What local header and directory entry have in common. */
 static void add_common(const struct zip *z, const struct zip_entry *e, struct buf *b)
 {
-	u16(b, ZIP_VERSION);
-	u16(b, ZIP_STREAMED);
-	u16(b, ZIP_DEFLATED);
-	u16(b, z->time);
-	u16(b, z->date);
-	u32(b, e->sum);
-	u32(b, e->packed);
-	u32(b, e->size);
-	u16(b, (unsigned)strlen(e->name));
-	u16(b, 0);
+	buf_u16(b, ZIP_VERSION);
+	buf_u16(b, ZIP_STREAMED);
+	buf_u16(b, ZIP_DEFLATED);
+	buf_u16(b, z->time);
+	buf_u16(b, z->date);
+	buf_u32(b, e->sum);
+	buf_u32(b, e->packed);
+	buf_u32(b, e->size);
+	buf_u16(b, (uint16_t)strlen(e->name));
+	buf_u16(b, 0);
 }
 
 static struct err *begin(struct zip *z, const char *name)
@@ -138,7 +126,7 @@ static struct err *begin(struct zip *z, const char *name)
 	struct zip_entry e = { .name = mem_strdup(name), .at = (uint32_t)z->at };
 	vec_push(&z->entries, e);
 	struct buf b = { 0 };
-	u32(&b, 0x04034b50);
+	buf_u32(&b, 0x04034b50);
 	add_common(z, &e, &b);
 	buf_str(&b, name);
 	TRY(emit_buf(z, &b));
@@ -177,10 +165,10 @@ static struct err *end(struct zip *z)
 	TRY(feed(z, z->in, 0, Z_FINISH));
 	const struct zip_entry *e = &vec_last(&z->entries);
 	struct buf b = { 0 };
-	u32(&b, 0x08074b50);
-	u32(&b, e->sum);
-	u32(&b, e->packed);
-	u32(&b, e->size);
+	buf_u32(&b, 0x08074b50);
+	buf_u32(&b, e->sum);
+	buf_u32(&b, e->packed);
+	buf_u32(&b, e->size);
 	return emit_buf(z, &b);
 }
 
@@ -215,24 +203,24 @@ struct err *zip_finish(struct zip *z)
 	uint32_t at = (uint32_t)z->at;
 	vec_each(e, &z->entries) {
 		struct buf b = { 0 };
-		u32(&b, 0x02014b50);
-		u16(&b, 3 << 8 | ZIP_VERSION); /* made on Unix: the mode below counts */
+		buf_u32(&b, 0x02014b50);
+		buf_u16(&b, 3 << 8 | ZIP_VERSION); /* made on Unix: the mode below counts */
 		add_common(z, e, &b);
-		u16(&b, 0);
-		u16(&b, 0);
-		u16(&b, 0);
-		u32(&b, 0100644u << 16);
-		u32(&b, e->at);
+		buf_u16(&b, 0);
+		buf_u16(&b, 0);
+		buf_u16(&b, 0);
+		buf_u32(&b, 0100644u << 16);
+		buf_u32(&b, e->at);
 		buf_str(&b, e->name);
 		TRY(emit_buf(z, &b));
 	}
 	struct buf b = { 0 };
-	u32(&b, 0x06054b50);
-	u32(&b, 0);
-	u16(&b, (unsigned)z->entries.n);
-	u16(&b, (unsigned)z->entries.n);
-	u32(&b, (uint32_t)z->at - at);
-	u32(&b, at);
-	u16(&b, 0);
+	buf_u32(&b, 0x06054b50);
+	buf_u32(&b, 0);
+	buf_u16(&b, (uint16_t)z->entries.n);
+	buf_u16(&b, (uint16_t)z->entries.n);
+	buf_u32(&b, (uint32_t)z->at - at);
+	buf_u32(&b, at);
+	buf_u16(&b, 0);
 	return emit_buf(z, &b);
 }

@@ -175,7 +175,7 @@ static struct err *put_all(struct drain_state *s)
 		}
 		done += f.size;
 		if (++n % PROGRESS_OBJECTS == 0 && s->drain->on_progress &&
-		    !s->drain->on_progress(s->drain->user, whole ? (double)done / (double)whole : 0))
+		    !s->drain->on_progress(s->drain->user, ratio(done, whole)))
 			return err_new(ERR_CANCELLED, "cancelled while the heap was read");
 	}
 	return NULL;

@@ -37,10 +37,7 @@ void root_path_free(struct root_path *w);
 void root_path_object(struct root_path *w, const struct heap_found *found);
 /* Of the object given last. */
 void root_path_refs(struct root_path *w, const uint64_t *refs, size_t n);
-struct addresses { /* a VEC */
-	uint64_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(addresses, uint64_t);
 /* Once all were given: the objects on it, in order of addresses, the last one too; only that one when nothing leads
  * there, none when it is no object. */
 struct err *root_path_find(struct root_path *w, uint64_t object, struct addresses *ret) MUST_USE;

@@ -77,10 +77,7 @@ struct emitted_type {
 	uint64_t method_table;
 	const char *name;
 };
-struct emitted { /* a VEC */
-	struct emitted_type *v;
-	size_t n, cap;
-};
+VEC_TYPE(emitted, struct emitted_type);
 bool emitted_is_builder(const struct heap_type *type);
 void emitted_note(struct heap *h, uint64_t builder, struct emitted *list);
 /* Gives the names to those types that were met and have none. */

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "dac/dac.h"
 #include "image/image.h"
 
@@ -157,10 +158,7 @@ struct heap_static {
 	uint64_t slot, thread; /* thread: dac_thread.address, or 0 */
 	uint64_t object;       /* in it now, never 0; a structure is in a box */
 };
-struct heap_statics { /* a VEC */
-	struct heap_static *v;
-	size_t n, cap;
-};
+VEC_TYPE(heap_statics, struct heap_static);
 /* All that hold something, of all loaded types, in order of their slots. threads may be NULL = plain ones only. */
 struct err *heap_statics(struct heap *h, const struct dac_threads *threads, struct heap_statics *ret) MUST_USE;
 void heap_statics_free(struct heap_statics *statics);

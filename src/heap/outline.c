@@ -79,13 +79,13 @@ static void add_heap(struct heap_outline *o, const struct dac_heap *heap)
 static int by_start(const void *a, const void *b)
 {
 	const struct heap_region *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return CMP(x->start, y->start);
 }
 
 static int by_ptr(const void *a, const void *b)
 {
 	const struct heap_context *x = a, *y = b;
-	return x->ptr < y->ptr ? -1 : x->ptr > y->ptr;
+	return CMP(x->ptr, y->ptr);
 }
 
 /* Of regions that overlap the first is believed. */

@@ -34,7 +34,7 @@ struct root_path {
 static int by_from(const void *a, const void *b)
 {
 	const struct heap_link *x = a, *y = b;
-	return x->from < y->from ? -1 : x->from > y->from;
+	return CMP(x->from, y->from);
 }
 
 struct root_path *root_path_new(const struct roots *r, const struct heap_outline *outline)
@@ -191,7 +191,7 @@ static bool search(struct root_path *w, uint32_t wanted)
 static int by_address(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 struct err *root_path_find(struct root_path *w, uint64_t object, struct addresses *ret)

@@ -3,6 +3,7 @@
 #include "heap/internal.h"
 #include "heap/drain_internal.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +41,7 @@ struct root_held {
 static int by_method(const void *a, const void *b)
 {
 	const struct root_held *x = a, *y = b;
-	if (x->method != y->method)
-		return x->method < y->method ? -1 : 1;
-	return x->object < y->object ? -1 : x->object > y->object;
+	return CMP(x->method, y->method) ?: CMP(x->object, y->object);
 }
 
 static uint64_t method_of(const struct dac_stack *stack, const struct dac_ref *ref)
@@ -53,10 +52,7 @@ static uint64_t method_of(const struct dac_stack *stack, const struct dac_ref *r
 	return 0;
 }
 
-struct held_list { /* a VEC */
-	struct root_held *v;
-	size_t n, cap;
-};
+VEC_TYPE(held_list, struct root_held);
 
 static void write_held(struct roots *r, struct heapgraph_writer *w, const struct held_list *held, const char *thread)
 {

@@ -288,7 +288,7 @@ static struct err *statics_of(struct heap *h, uint64_t thread, const struct dac_
 static int by_slot(const void *a, const void *b)
 {
 	const struct heap_static *x = a, *y = b;
-	return x->slot < y->slot ? -1 : x->slot > y->slot;
+	return CMP(x->slot, y->slot);
 }
 
 struct err *heap_statics(struct heap *h, const struct dac_threads *threads, struct heap_statics *ret)

@@ -1,6 +1,7 @@
 /* Types and their fields, each asked once. */
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "heap/internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -279,10 +280,7 @@ size_t heap_element_size(enum heap_element element)
 	}
 }
 
-struct field_list { /* a VEC */
-	struct heap_field *v;
-	size_t n, cap;
-};
+VEC_TYPE(field_list, struct heap_field);
 
 /* Adds what a type declares itself, the static ones or the others. What would lie outside of an instance is not
  * believed. */

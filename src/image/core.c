@@ -269,7 +269,7 @@ static struct err *read_header(struct core *c, uint64_t *ret_at, uint64_t *ret_n
 static int compare_starts(const void *a, const void *b)
 {
 	const struct image_mapping *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return CMP(x->start, y->start);
 }
 
 static void add_mapping(struct image *img, struct image_mapping m, uint64_t start, uint64_t end)

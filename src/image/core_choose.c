@@ -99,7 +99,7 @@ static void choose_heap(const struct image *img, struct core_parts *parts)
 static int compare_ranges(const void *a, const void *b)
 {
 	const struct image_range *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return CMP(x->start, y->start);
 }
 
 static void want(struct image_ranges *wanted, uint64_t start, uint64_t end)

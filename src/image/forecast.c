@@ -1,5 +1,6 @@
 /* Would a snapshot be taken, and what would it cost? Asked before anything is touched, and by those who only want to
  * know. */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "image/image.h"
@@ -97,7 +98,7 @@ static struct err *judge_room(const struct limits_watch *w, const struct limits_
 static struct err *judge_pause(const struct image_limits *limits, struct image_forecast *f)
 {
 	uint64_t max_ms = limits && limits->max_pause_ms ? limits->max_pause_ms : IMAGE_MAX_PAUSE_MS;
-	if (f->pause_ns <= max_ms * 1000000)
+	if (f->pause_ns <= max_ms * NS_PER_MS)
 		return NULL;
 	return refuse(f, "allow a longer pause",
 		      err_new(ERR_UNSUPPORTED, "it would stand still for about %s; the limit is %llu ms",

@@ -1,6 +1,7 @@
 #include "image/internal.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "image/snapshot.h"
 #include <stdlib.h>
 #include <string.h>
@@ -58,16 +59,11 @@ struct image_ranked {
 static int compare_ranked(const void *a, const void *b)
 {
 	const struct image_ranked *x = a, *y = b;
-	if (x->piece.start != y->piece.start)
-		return x->piece.start < y->piece.start ? -1 : 1;
-	return x->rank < y->rank ? -1 : x->rank > y->rank;
+	return CMP(x->piece.start, y->piece.start) ?: CMP(x->rank, y->rank);
 }
 
 /* Pieces that hold the sweep's address, the earliest added on top. */
-struct image_heap {
-	struct image_ranked *v;
-	size_t n, cap;
-};
+VEC_TYPE(image_heap, struct image_ranked);
 
 static void heap_swap(struct image_heap *h, size_t a, size_t b)
 {

@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/vec.h"
 
 struct target;
 struct image;
@@ -167,10 +168,7 @@ struct image_core_content {
 /* content NULL = full. */
 struct err *image_write_core_of(struct image *img, const char *path, const struct image_core_content *content,
 				const struct image_progress *progress, struct image_core_written *ret) MUST_USE;
-struct image_ranges { /* a VEC */
-	struct image_range *v;
-	size_t n, cap;
-};
+VEC_TYPE(image_ranges, struct image_range);
 /* From now on all that is read is noted there; NULL ends it. Not while several threads read. */
 void image_watch_reads(struct image *img, struct image_ranges *into);
 

@@ -1,5 +1,6 @@
 #include "image/limits.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -14,7 +15,7 @@
 #define NO_LIMIT_V1 ((uint64_t)1 << 62)
 
 /* Measured (bench/image.py): stopping and starting a thread, and copying the page tables of a MB. */
-#define PAUSE_BASE_NS 2000000
+#define PAUSE_BASE_NS (2 * NS_PER_MS)
 #define PAUSE_THREAD_NS 27000
 #define PAUSE_MB_NS 24000
 

@@ -70,9 +70,7 @@ static bool read_image(void *user, uint64_t addr, void *buf, size_t len)
 static int compare_mappings(const void *a, const void *b)
 {
 	const struct image_mapping *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->end < y->end ? -1 : x->end > y->end;
+	return CMP(x->start, y->start) ?: CMP(x->end, y->end);
 }
 
 /* Of mappings that claim the same addresses the lower one keeps them. */

@@ -25,9 +25,7 @@ static int compare_ranges(const void *a, const void *b)
 	const struct save_range *x = a, *y = b;
 	if (rank_of(x) != rank_of(y))
 		return rank_of(x) - rank_of(y);
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	return x->line.offset < y->line.offset ? -1 : x->line.offset > y->line.offset;
+	return CMP(x->file, y->file) ?: CMP(x->line.offset, y->line.offset);
 }
 
 static const struct tracer_file *file_of(const struct maps_line *l, const struct tracer_file *files, size_t n)

@@ -1,5 +1,6 @@
 #include "image/snapshot.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/fault.h"
@@ -34,7 +35,7 @@
 #define UNSTUCK_MS 300
 #define LOOK_MS 20
 /* Above what the tracer itself allows for. */
-#define WATCHDOG_SLACK_NS 1000000000ull
+#define WATCHDOG_SLACK_NS NS_PER_S
 #define DROP_MS 15000
 
 struct snapshot {
@@ -199,7 +200,7 @@ static void find_files(struct snapshot *s, pid_t pid, const char *maps, size_t l
 static int compare_names(const void *a, const void *b)
 {
 	const struct tracer_name *x = a, *y = b;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return CMP(x->tid, y->tid);
 }
 
 static void read_name(pid_t pid, pid_t tid, char ret[16])
@@ -352,12 +353,7 @@ static struct err *await_tracer(struct snapshot *s, int cancel_fd)
 static int compare_saved(const void *a, const void *b)
 {
 	const struct tracer_saved *x = a, *y = b;
-	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	if (x->ino != y->ino)
-		return x->ino < y->ino ? -1 : 1;
-	uint64_t p = x->addr + x->offset, q = y->addr + y->offset;
-	return p < q ? -1 : p > q;
+	return CMP(x->dev, y->dev) ?: CMP(x->ino, y->ino) ?: CMP(x->addr + x->offset, y->addr + y->offset);
 }
 
 /* Saved bytes of files come by file and offset, those without a file by address (dev and ino 0). */
@@ -480,9 +476,9 @@ static struct snapshot *snapshot_new(enum tracer_mode mode, const struct target 
 		.pid = t->pid,
 		.start_ticks = t->start_ticks,
 		.busy_word = limits ? limits->busy_word : 0,
-		.stop_ns = stop_ms * 1000000,
-		.call_ns = call_ms * 1000000,
-		.max_life_ns = life_ms * 1000000,
+		.stop_ns = stop_ms * NS_PER_MS,
+		.call_ns = call_ms * NS_PER_MS,
+		.max_life_ns = life_ms * NS_PER_MS,
 		.pidfd = -1,
 		.maps_fd = -1,
 		.mem_fd = -1,

@@ -1,4 +1,5 @@
 #include "image/stop.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/fault.h"
@@ -77,7 +78,7 @@ static void wait_for_report(struct deadline deadline)
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	uint64_t now = clock_mono_ns(), left = deadline.at_ns > now ? deadline.at_ns - now : 0;
-	struct timespec t = { .tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000) };
+	struct timespec t = { .tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S) };
 	sigtimedwait(&set, NULL, &t);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "eventpipe/methods.h"
 #include "inspect/internal.h"
 #include <stdio.h>
@@ -30,10 +31,7 @@ struct tally {
 	uint64_t n, bytes;
 	bool fits;
 };
-struct tallies { /* a VEC, by the type's index */
-	struct tally *v;
-	size_t n, cap;
-};
+VEC_TYPE(tallies, struct tally); /* by the type's index */
 
 static struct tally *tally_of(struct tallies *all, const struct heap_type *type, const char *wanted)
 {
@@ -52,7 +50,7 @@ static struct tally *tally_of(struct tallies *all, const struct heap_type *type,
 static int by_bytes(const void *a, const void *b)
 {
 	const struct tally *x = a, *y = b;
-	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+	return CMP(y->bytes, x->bytes);
 }
 
 static void add_tallies(struct inspect *in, struct tallies *all, bool fitting, struct answer *a)

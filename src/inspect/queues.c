@@ -1,7 +1,9 @@
 /* pool, timers, handles, finalizers, loader: what the runtime keeps for later. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "inspect/internal.h"
 #include "threads/delegates.h"
 #include <string.h>
@@ -43,7 +45,7 @@ static void count_kind(struct kinds *k, const struct buf *name, uint64_t object)
 static int most_first(const void *a, const void *b)
 {
 	const struct queue_kind *x = a, *y = b;
-	return x->n > y->n ? -1 : x->n < y->n;
+	return CMP(y->n, x->n);
 }
 
 static void add_kinds(struct kinds *k, const char *title, const char *what, struct answer *a)
@@ -200,8 +202,8 @@ static void add_timer(struct inspect *in, struct heap_value timer, struct answer
 	if (heap_get_object(in->heap, timer, "_timerCallback", &callback))
 		inspect_add_delegate(in, callback, &what);
 	bool again = period > 0 && period != UINT32_MAX;
-	ANSWER_ROW(a, C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)due * 1000000).s),
-		   again ? C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)period * 1000000).s) : C_NONE,
+	ANSWER_ROW(a, C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)due * NS_PER_MS).s),
+		   again ? C_TEXT(fmt_duration_ns((uint64_t)(uint32_t)period * NS_PER_MS).s) : C_NONE,
 		   C_ADDRESS(timer.fields - 8), C_TEXT(buf_cstr(&what)));
 }
 
@@ -336,13 +338,10 @@ struct loader_row {
 static int biggest_first(const void *a, const void *b)
 {
 	const struct loader_row *x = a, *y = b;
-	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+	return CMP(y->bytes, x->bytes);
 }
 
-struct loader_rows { /* a VEC */
-	struct loader_row *v;
-	size_t n, cap;
-};
+VEC_TYPE(loader_rows, struct loader_row);
 
 /* Names are interned by the dac: the same name is the same pointer. */
 static struct err *add_loader(struct inspect *in, uint64_t allocator, struct loader_rows *rows)

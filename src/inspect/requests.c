@@ -262,9 +262,7 @@ static struct err *find(struct requests *r)
 static int most_first(const void *a, const void *b)
 {
 	const struct alike *x = a, *y = b;
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return x->one < y->one ? -1 : x->one > y->one;
+	return CMP(y->n, x->n) ?: CMP(x->one, y->one);
 }
 
 static void show(struct requests *r, bool incoming, struct answer *a)

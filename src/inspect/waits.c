@@ -2,6 +2,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "inspect/internal.h"
 #include "threads/async_chains.h"
 #include <stdio.h>
@@ -100,10 +101,7 @@ struct chain_group {
 	int64_t state;
 	uint64_t n, first;
 };
-struct chain_groups { /* a VEC */
-	struct chain_group *v;
-	size_t n, cap;
-};
+VEC_TYPE(chain_groups, struct chain_group);
 
 #define TASK_DONE 0x01600000 /* ran to its end, faulted, cancelled */
 
@@ -130,7 +128,7 @@ static void take_task(struct inspect *in, uint64_t object, struct chain_groups *
 static int by_count(const void *a, const void *b)
 {
 	const struct chain_group *x = a, *y = b;
-	return x->n > y->n ? -1 : x->n < y->n;
+	return CMP(y->n, x->n);
 }
 
 /* The source line of an await: the state is its number, the PDB knows where in MoveNext it stands. */

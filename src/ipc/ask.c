@@ -16,10 +16,7 @@ struct call {
 	int fd, version;
 	struct buf reply;
 };
-struct calls {
-	struct call *v;
-	size_t n, cap;
-};
+VEC_TYPE(calls, struct call);
 
 static struct err *send_question(struct call *call)
 {

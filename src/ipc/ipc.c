@@ -65,7 +65,7 @@ static struct err *session_of(const uint8_t *payload, size_t len, uint64_t *ret)
 static struct err *stop_request(uint64_t session_id, struct buf *request)
 {
 	wire_begin(request, WIRE_SET_TRACING, WIRE_STOP_TRACING);
-	wire_u64(request, session_id);
+	buf_u64(request, session_id);
 	return wire_end(request);
 }
 
@@ -168,8 +168,8 @@ struct err *ipc_dump_start(const char *socket, const char *path, enum ipc_dump_t
 	CLEANUP(buf_free) struct buf request = { 0 };
 	wire_begin(&request, WIRE_SET_DUMP, (uint8_t)(WIRE_CORE_DUMP + version - 1));
 	wire_string(&request, path);
-	wire_u32(&request, type);
-	wire_u32(&request, 0);
+	buf_u32(&request, type);
+	buf_u32(&request, 0);
 	TRY(wire_end(&request));
 	TRY_WRAP(send_to(socket, &request, deadline, ret_fd), "ask the runtime for a dump");
 	return NULL;
@@ -205,10 +205,10 @@ struct err *ipc_attach_profiler(const char *socket, const struct ipc_attach *att
 	size_t len;
 	uint32_t refused;
 	wire_begin(&request, WIRE_SET_PROFILER, WIRE_ATTACH_PROFILER);
-	wire_u32(&request, attach->timeout_ms);
+	buf_u32(&request, attach->timeout_ms);
 	buf_add(&request, attach->clsid, sizeof(attach->clsid));
 	wire_string(&request, attach->path);
-	wire_u32(&request, (uint32_t)attach->len);
+	buf_u32(&request, (uint32_t)attach->len);
 	buf_add(&request, attach->data, attach->len);
 	TRY(wire_end(&request));
 	TRY(send_to(socket, &request, deadline, &fd));

@@ -1,4 +1,5 @@
 #include "ipc/patient.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/map.h"
@@ -91,7 +92,7 @@ static void remark_error(struct patient *p, const struct err *err, uint64_t time
 	p->failure = err_kind(err);
 	switch (err_kind(err)) {
 	case ERR_TIMEOUT:
-		remark(p, "does not answer (waited %s)", fmt_duration_ns(timeout_ms * 1000000).s);
+		remark(p, "does not answer (waited %s)", fmt_duration_ns(timeout_ms * NS_PER_MS).s);
 		break;
 	case ERR_DENIED:
 		remark_denied(p);
@@ -271,7 +272,7 @@ static void drop_the_gone(struct patient_list *list, const pid_t *peers)
 static int by_id(const void *a, const void *b)
 {
 	const struct patient *x = a, *y = b;
-	return (x->target.id > y->target.id) - (x->target.id < y->target.id);
+	return CMP(x->target.id, y->target.id);
 }
 
 /* Without the right to ask nobody can tell whether one is there, and most such sockets are left-overs. */

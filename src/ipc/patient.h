@@ -1,8 +1,12 @@
 #pragma once
 /* A patient: a target whose runtime was asked who it is. What the rest of the program works with. */
 
+#include "base/vec.h"
 #include "ipc/ipc.h"
 #include "target/target.h"
+
+/* How long a runtime is waited for that somebody named. */
+#define FIND_TIMEOUT_MS 3000
 
 struct patient {
 	struct target target;
@@ -12,10 +16,7 @@ struct patient {
 		failure; /* why it did not answer: ERR_DENIED we lack the right to ask; 0 = it did or was not asked */
 	char *remark;	 /* in words, when something is not as usual: "stopped (SIGSTOP), does not answer"; else NULL */
 };
-struct patient_list { /* a VEC */
-	struct patient *v;
-	size_t n, cap;
-};
+VEC_TYPE(patient_list, struct patient);
 
 /* All of them, sorted by id; each runtime gets timeout_ms to answer, all are asked side by side. Sockets without a
  * process that nobody listens on are left out. */

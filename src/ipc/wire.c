@@ -5,21 +5,6 @@
 
 static const char magic[14] = "DOTNET_IPC_V1";
 
-void wire_u8(struct buf *b, uint8_t v)
-{
-	buf_add(b, &v, sizeof(v));
-}
-
-void wire_u32(struct buf *b, uint32_t v)
-{
-	buf_add(b, &v, sizeof(v));
-}
-
-void wire_u64(struct buf *b, uint64_t v)
-{
-	buf_add(b, &v, sizeof(v));
-}
-
 void wire_string(struct buf *b, const char *s)
 {
 	CLEANUP(buf_free) struct buf units = { 0 };
@@ -27,7 +12,7 @@ void wire_string(struct buf *b, const char *s)
 		utf16_from_utf8(&units, s);
 		buf_add(&units, "\0", 2);
 	}
-	wire_u32(b, (uint32_t)(units.len / 2));
+	buf_u32(b, (uint32_t)(units.len / 2));
 	buf_add(b, buf_cstr(&units), units.len);
 }
 
@@ -36,8 +21,8 @@ void wire_begin(struct buf *b, uint8_t set, uint8_t id)
 	buf_clear(b);
 	buf_add(b, magic, sizeof(magic));
 	buf_add(b, "\0", 2);
-	wire_u8(b, set);
-	wire_u8(b, id);
+	buf_u8(b, set);
+	buf_u8(b, id);
 	buf_add(b, "\0", 2);
 }
 
@@ -172,16 +157,16 @@ struct err *wire_process_info(int version, const uint8_t *payload, size_t len, s
 
 static void add_provider(struct buf *b, int version, const struct ipc_provider *p)
 {
-	wire_u64(b, p->keywords);
-	wire_u32(b, p->level);
+	buf_u64(b, p->keywords);
+	buf_u32(b, p->level);
 	wire_string(b, p->name);
 	wire_string(b, p->args);
 	if (version < 5)
 		return;
-	wire_u8(b, p->n_only_ids > 0 && !p->skip_ids);
-	wire_u32(b, (uint32_t)p->n_only_ids);
+	buf_u8(b, p->n_only_ids > 0 && !p->skip_ids);
+	buf_u32(b, (uint32_t)p->n_only_ids);
 	for (size_t i = 0; i < p->n_only_ids; i++)
-		wire_u32(b, p->only_ids[i]);
+		buf_u32(b, p->only_ids[i]);
 }
 
 /* Each version adds to the one before:
@@ -195,19 +180,19 @@ struct err *wire_collect_tracing(int version, const struct ipc_trace_config *con
 {
 	wire_begin(b, WIRE_SET_TRACING, (uint8_t)(WIRE_COLLECT_TRACING + version - 1));
 	if (version >= 5)
-		wire_u32(b, 0); /* streamed to us */
-	wire_u32(b, config->buffer_mb);
-	wire_u32(b, 1); /* nettrace */
+		buf_u32(b, 0); /* streamed to us */
+	buf_u32(b, config->buffer_mb);
+	buf_u32(b, 1); /* nettrace */
 	if (version >= 4)
-		wire_u64(b, config->rundown);
+		buf_u64(b, config->rundown);
 	else if (version >= 2)
-		wire_u8(b, config->rundown != 0);
+		buf_u8(b, config->rundown != 0);
 	if (version >= 3)
-		wire_u8(b, config->stacks);
-	wire_u32(b, (uint32_t)config->n_providers);
+		buf_u8(b, config->stacks);
+	buf_u32(b, (uint32_t)config->n_providers);
 	for (size_t i = 0; i < config->n_providers; i++)
 		add_provider(b, version, &config->providers[i]);
 	if (version >= 6)
-		wire_u32(b, 0); /* drop events: never block the target */
+		buf_u32(b, 0); /* drop events: never block the target */
 	return wire_end(b);
 }

@@ -39,9 +39,6 @@ enum wire_id {
 
 /* Appends a message; wire_end sets its size and refuses one that is too long. */
 void wire_begin(struct buf *b, uint8_t set, uint8_t id);
-void wire_u8(struct buf *b, uint8_t v);
-void wire_u32(struct buf *b, uint32_t v);
-void wire_u64(struct buf *b, uint64_t v);
 void wire_string(struct buf *b, const char *s); /* NULL = none */
 struct err *wire_end(struct buf *b) MUST_USE;
 

@@ -220,36 +220,29 @@ static void on_object(void *user, struct heap_walk *walk, const struct heap_foun
 
 /* ---- writing it down ---- */
 
-static void put(struct buf *out, uint64_t v)
-{
-	for (; v > 0x7F; v >>= 7)
-		buf_char(out, (char)(0x80 | (v & 0x7F)));
-	buf_char(out, (char)v);
-}
-
 static void on_done(void *user, struct heap *h, struct buf *out)
 {
 	struct usage_reader *r = ((struct collection_usage *)user)->reader;
-	uint32_t tag = TAG, n_boxes = 0;
+	uint32_t n_boxes = 0;
 	(void)h;
-	buf_add(out, &tag, sizeof(tag));
-	put(out, r->types.n);
+	buf_u32(out, TAG);
+	buf_varu64(out, r->types.n);
 	vec_each(t, &r->types) {
 		const struct role *role = &r->roles.v[*t];
-		put(out, role->first);
-		put(out, role->type.role);
-		put(out, role->type.base);
-		put(out, role->type.component);
+		buf_varu64(out, role->first);
+		buf_varu64(out, role->type.role);
+		buf_varu64(out, role->type.base);
+		buf_varu64(out, role->type.component);
 	}
 	vec_each(b, &r->boxes)
 		b->number = b->copies > 1 ? ++n_boxes : 0;
-	put(out, n_boxes);
-	put(out, r->numbers.n);
+	buf_varu64(out, n_boxes);
+	buf_varu64(out, r->numbers.n);
 	for (size_t i = 0; i < r->numbers.n; i++) {
 		uint32_t n = r->numbers.v[i];
 		if (r->is_box.v[i])
 			n = n == BOX_NONE ? 0 : r->boxes.v[n].number;
-		put(out, n);
+		buf_varu64(out, n);
 	}
 }
 

@@ -4,7 +4,6 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include <poll.h>
 #include <stdio.h>
 
 #define SMAPS_MAX ((size_t)64 << 20)
@@ -17,12 +16,6 @@ struct draining {
 	double shown;
 };
 
-static bool asked_to_stop(const struct exam *exam)
-{
-	struct pollfd fd = { .fd = exam->cancel_fd, .events = POLLIN };
-	return exam->cancel_fd >= 0 && poll(&fd, 1, 0) > 0;
-}
-
 static bool on_progress(void *user, double ratio)
 {
 	struct draining *d = user;
@@ -31,7 +24,7 @@ static bool on_progress(void *user, double ratio)
 		exam_progress(exam, ratio, "reading the heap");
 		d->shown = ratio;
 	}
-	return !asked_to_stop(exam);
+	return !exam_cancelled(exam);
 }
 
 static void on_object(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number)
@@ -74,7 +67,7 @@ static struct err *drain(void *user, struct image_exam *look, struct buf *out)
 	heap_drain_.on_object = seen->on_object ? on_object : NULL;
 	TRY(heap_open(look->image, look->dac, &h));
 	TRY(heap_drain(h, look->dac, &heap_drain_, out));
-	buf_add(out, &heap_drain_.threads_unread, sizeof(heap_drain_.threads_unread));
+	buf_u32(out, heap_drain_.threads_unread);
 	if (seen->on_done)
 		seen->on_done(seen->user, h, out);
 	return NULL;
@@ -85,22 +78,20 @@ static struct err *drain(void *user, struct image_exam *look, struct buf *out)
 static struct err *drain_gcdump(void *user, const void *file, size_t len, struct buf *out)
 {
 	CLEANUP(gcdump_facts_fini) struct gcdump_facts facts = { 0 };
-	uint32_t threads_unread = 0;
 	(void)user;
 	TRY(gcdump_read(file, len, &facts, out));
 	if (facts.count_multiplier > SAMPLED)
 		return err_new(ERR_UNSUPPORTED, "only one of %s objects is in it",
 			       fmt_number(facts.count_multiplier).s);
-	buf_add(out, &threads_unread, sizeof(threads_unread));
+	buf_u32(out, 0); /* threads unread */
 	return NULL;
 }
 
 static struct err *drain_events(void *user, struct exam *exam, struct buf *out, struct image_exam_facts *ret_facts)
 {
-	uint32_t threads_unread = 0;
 	(void)user;
 	TRY(heap_snapshot(exam, out, ret_facts));
-	buf_add(out, &threads_unread, sizeof(threads_unread));
+	buf_u32(out, 0); /* threads unread */
 	return NULL;
 }
 

@@ -243,7 +243,7 @@ void told_heap_event(struct told_heap *s, const struct nettrace_event *event)
 static int by_address(const void *a, const void *b)
 {
 	const struct node *x = a, *y = b;
-	return x->object < y->object ? -1 : x->object > y->object;
+	return CMP(x->object, y->object);
 }
 
 /* All of it there, and apart? */
@@ -507,7 +507,7 @@ static struct err *pump(struct heap_listening *l, struct eventpipe_session *sess
 		if (t->goes_last ? t->answered : t->ended)
 			TRY(eventpipe_stop(session, deadline_in_ms(OPEN_TIMEOUT_MS)));
 		TRY(eventpipe_pump(session, &ended));
-		if (!ended && clock_mono_ns() - l->last_byte_ns > SILENCE_TIMEOUT_MS * 1000000ull)
+		if (!ended && clock_mono_ns() - l->last_byte_ns > SILENCE_TIMEOUT_MS * NS_PER_MS)
 			return err_new(ERR_TIMEOUT, "the runtime fell silent while it told of its heap");
 	}
 	return NULL;
@@ -595,7 +595,7 @@ static struct err *allowed(const struct exam *exam)
 		ERR_UNSUPPORTED,
 		"by events the process would stand still for up to %s while its runtime tells of its heap; the limit "
 		"is %llu ms, and max_pause_ms=%llu allows it",
-		fmt_duration_ns(ms * 1000000).s, (unsigned long long)limit_ms, (unsigned long long)enough_ms);
+		fmt_duration_ns(ms * NS_PER_MS).s, (unsigned long long)limit_ms, (unsigned long long)enough_ms);
 }
 
 struct err *heap_snapshot(struct exam *exam, struct buf *out, struct image_exam_facts *facts)

@@ -1,6 +1,7 @@
 /* The tree of dominators below the holders: what would go if each of them let go, objects of one type together. */
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "memory/holders.h"
 #include <stdlib.h>
 
@@ -17,15 +18,12 @@ struct holder_group {
 	uint64_t units;
 	VEC(uint32_t) objects;
 };
-struct holder_groups { /* a VEC */
-	struct holder_group *v;
-	size_t n, cap;
-};
+VEC_TYPE(holder_groups, struct holder_group);
 
 static int heaviest_group_first(const void *a, const void *b)
 {
 	const struct holder_group *x = a, *y = b;
-	return x->units < y->units ? 1 : x->units > y->units ? -1 : 0;
+	return CMP(y->units, x->units);
 }
 
 static void groups_free(struct holder_groups *gs)
@@ -84,7 +82,7 @@ static struct report_row *add_row(const struct tree *t, struct report_row *paren
 				  uint64_t units)
 {
 	return report_child(parent, (struct value[]){ V_CODE(name), V_COUNT(objects), V_BYTES(units * 8),
-						      V_RATIO(t->all ? (double)units / (double)t->all : 0) });
+						      V_RATIO(ratio(units, t->all)) });
 }
 
 /* depth counts the steps that tell something: through single objects the way leads on. */
@@ -121,10 +119,7 @@ static void add_below(const struct tree *t, struct report_row *parent, const uin
 
 /* ---- the holders ---- */
 
-struct holder_vertices { /* a VEC */
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(holder_vertices, uint32_t);
 
 /* All of a type below v, but not those inside of another of them. */
 static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struct holder_vertices *ret)
@@ -196,9 +191,9 @@ struct report_table *holders_tree(const struct heapgraph *g, const struct holder
 		holder_name(g, h, &name);
 		t.whole = h->bytes / 8;
 		members_of(g, h, &members);
-		struct report_row *row = report_row(
-			table, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(h->objects), V_BYTES(h->bytes),
-						 V_RATIO(t.all ? (double)t.whole / (double)t.all : 0) });
+		struct report_row *row =
+			report_row(table, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(h->objects),
+							    V_BYTES(h->bytes), V_RATIO(ratio(t.whole, t.all)) });
 		add_below(&t, row, members.v, members.n, 0, 0);
 		vec_free(&members);
 	}

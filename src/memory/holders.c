@@ -1,6 +1,7 @@
 #include "memory/holders.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,7 @@
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
 #define WAY_STEPS 2	/* between a root and a holder that are named */
 
-struct holders_vertices { /* a VEC */
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(holders_vertices, uint32_t);
 
 /* ---- what is whose ---- */
 
@@ -317,9 +315,7 @@ static void settle(struct holders_search *s, uint32_t v)
 static int largest_first(const void *a, const void *b)
 {
 	const struct holder *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	return x->vertex < y->vertex ? -1 : x->vertex > y->vertex;
+	return CMP(y->bytes, x->bytes) ?: CMP(x->vertex, y->vertex);
 }
 
 /* Objects of one type at one root are one holder. */
@@ -407,9 +403,7 @@ struct claim {
 static int most_claims_first(const void *a, const void *b)
 {
 	const struct claim *x = a, *y = b;
-	if (x->n != y->n)
-		return x->n < y->n ? 1 : -1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return CMP(y->n, x->n) ?: CMP(x->key, y->key);
 }
 
 static void claim(struct map_u64 *claims, uint64_t holder, uint32_t who)

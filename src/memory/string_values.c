@@ -4,6 +4,7 @@
 #include "memory/string_values.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,13 +75,6 @@ static void on_object(void *user, struct heap_walk *walk, const struct heap_foun
 
 /* ---- writing it down ---- */
 
-static void put(struct buf *out, uint64_t v)
-{
-	for (; v > 0x7F; v >>= 7)
-		buf_char(out, (char)(0x80 | (v & 0x7F)));
-	buf_char(out, (char)v);
-}
-
 static uint64_t met_wasted(const struct string_met *v)
 {
 	return (uint64_t)(v->copies - 1) * (v->length + 11ull);
@@ -94,15 +88,10 @@ struct string_ranked {
 static int most_wasted_first(const void *a, const void *b)
 {
 	const struct string_ranked *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->value < y->value ? -1 : x->value > y->value;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->value, y->value);
 }
 
-struct string_ranks { /* a VEC */
-	struct string_ranked *v;
-	size_t n, cap;
-};
+VEC_TYPE(string_ranks, struct string_ranked);
 
 /* Those with copies; the one that was asked for comes first in any case. */
 static void rank(const struct string_reader *r, struct string_ranks *ret)
@@ -123,28 +112,26 @@ static void on_done(void *user, struct heap *h, struct buf *out)
 	struct string_reader *r = s->reader;
 	struct string_ranks ranks = { 0 };
 	CLEANUP(buf_free) struct buf text = { 0 };
-	uint32_t tag = TAG;
 	rank(r, &ranks);
-	buf_add(out, &tag, sizeof(tag));
-	put(out, ranks.n);
-	put(out, MIN(ranks.n, (size_t)STRING_TEXTS));
+	buf_u32(out, TAG);
+	buf_varu64(out, ranks.n);
+	buf_varu64(out, MIN(ranks.n, (size_t)STRING_TEXTS));
 	for (size_t i = 0; i < ranks.n && i < STRING_TEXTS; i++) {
 		const struct string_met *v = &r->values.v[ranks.v[i].value];
 		buf_clear(&text);
 		heap_string(h, v->first, STRING_TEXT_UNITS, &text, NULL);
-		put(out, v->length);
-		put(out, text.len);
-		buf_add(out, text.data, text.len);
+		buf_varu64(out, v->length);
+		buf_vartext(out, text.data, text.len);
 	}
-	put(out, r->unread);
+	buf_varu64(out, r->unread);
 	/* From here on a value's place in the order is its number. */
 	vec_each(v, &r->values)
 		v->copies = 0;
 	for (size_t i = 0; i < ranks.n; i++)
 		r->values.v[ranks.v[i].value].copies = (uint32_t)i + 1;
-	put(out, r->of_string.n);
+	buf_varu64(out, r->of_string.n);
 	vec_each(v, &r->of_string)
-		put(out, *v == VALUE_NONE ? 0 : r->values.v[*v].copies);
+		buf_varu64(out, *v == VALUE_NONE ? 0 : r->values.v[*v].copies);
 	vec_free(&ranks);
 }
 
@@ -153,14 +140,13 @@ static void on_done(void *user, struct heap *h, struct buf *out)
 static bool take_texts(struct string_values *s, struct cursor *in, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		uint64_t length = cursor_varu64(in), bytes = cursor_varu64(in);
-		if (bytes > 4 * STRING_TEXT_UNITS || length > UINT32_MAX)
-			return false;
-		const uint8_t *text = cursor_take(in, (size_t)bytes);
-		if (!cursor_ok(in))
+		size_t bytes;
+		uint64_t length = cursor_varu64(in);
+		const char *text = cursor_vartext(in, 4 * STRING_TEXT_UNITS, &bytes);
+		if (!text || length > UINT32_MAX)
 			return false;
 		s->values.v[i].length = (uint32_t)length;
-		s->values.v[i].text = arena_dup(&s->arena, bytes ? (const char *)text : "", (size_t)bytes);
+		s->values.v[i].text = arena_dup(&s->arena, text, bytes);
 		s->values.v[i].text_len = (uint32_t)bytes;
 	}
 	return true;

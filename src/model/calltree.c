@@ -97,10 +97,8 @@ struct by_weight {
 static int heaviest_first(const void *pa, const void *pb)
 {
 	const struct by_weight *a = pa, *b = pb;
-	if (a->total != b->total)
-		return a->total > b->total ? -1 : 1;
 	/* Equal ones by name, so that the same stacks give the same report. */
-	return strcmp(a->name, b->name);
+	return CMP(b->total, a->total) ?: strcmp(a->name, b->name);
 }
 
 void calltree_sort(struct calltree *t)

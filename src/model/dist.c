@@ -74,7 +74,7 @@ bool dist_exact(const struct dist *d)
 static int ascending(const void *pa, const void *pb)
 {
 	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-	return (a > b) - (a < b);
+	return CMP(a, b);
 }
 
 uint64_t dist_quantile(struct dist *d, double q)

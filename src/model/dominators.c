@@ -11,6 +11,7 @@
  * Heaps are large, so memory counts: an edge that leads to a higher number comes from an ancestor, and of those only
  * the least matters, which is one word. Only edges to lower numbers are turned round, and they are few. */
 
+#include "base/vec.h"
 #include "model/heapgraph_internal.h"
 #include <string.h>
 
@@ -123,10 +124,7 @@ static void link_predecessors(struct dominator_search *s)
 
 /* The least semidominator between v and where its tree was linked; numbers above `limit` are, v too. The way is kept
  * in `path` (as large as the graph is deep, which is why it is not recursion). */
-struct dominator_vertices {
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(dominator_vertices, uint32_t);
 
 static uint32_t evaluate(struct dominator_search *s, uint32_t v, uint32_t limit, struct dominator_vertices *path)
 {

@@ -22,60 +22,40 @@ struct gcdump_writer {
 
 /* ---- values ---- */
 
-static void put_u8(struct buf *out, uint8_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
-static void put_i32(struct buf *out, int32_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
-static void put_i64(struct buf *out, int64_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
-static void put_f32(struct buf *out, float v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
 static void put_string(struct buf *out, const char *s)
 {
 	CLEANUP(buf_free) struct buf valid = { 0 }, units = { 0 };
 	if (!s) {
-		put_i32(out, -1);
+		buf_i32(out, -1);
 		return;
 	}
 	utf8_add_valid(&valid, s, strlen(s));
 	utf16_from_utf8(&units, buf_cstr(&valid));
-	put_i32(out, (int32_t)(units.len / 2));
+	buf_i32(out, (int32_t)(units.len / 2));
 	for (size_t i = 0; i + 1 < units.len; i += 2) {
 		uint32_t c = (uint8_t)units.data[i] | (uint32_t)(uint8_t)units.data[i + 1] << 8;
 		if (c < 0x80) {
-			put_u8(out, (uint8_t)c);
+			buf_u8(out, (uint8_t)c);
 		} else if (c < 0x800) {
-			put_u8(out, (uint8_t)(0xC0 | c >> 6));
-			put_u8(out, (uint8_t)(0x80 | (c & 0x3F)));
+			buf_u8(out, (uint8_t)(0xC0 | c >> 6));
+			buf_u8(out, (uint8_t)(0x80 | (c & 0x3F)));
 		} else {
-			put_u8(out, (uint8_t)(0xE0 | c >> 12));
-			put_u8(out, (uint8_t)(0x80 | (c >> 6 & 0x3F)));
-			put_u8(out, (uint8_t)(0x80 | (c & 0x3F)));
+			buf_u8(out, (uint8_t)(0xE0 | c >> 12));
+			buf_u8(out, (uint8_t)(0x80 | (c >> 6 & 0x3F)));
+			buf_u8(out, (uint8_t)(0x80 | (c & 0x3F)));
 		}
 	}
 }
 
 static void put_begin(struct buf *out, const char *type, int32_t version, int32_t oldest)
 {
-	put_u8(out, GCDUMP_BEGIN);
-	put_u8(out, GCDUMP_BEGIN);
-	put_u8(out, GCDUMP_NULL);
-	put_i32(out, version);
-	put_i32(out, oldest);
+	buf_u8(out, GCDUMP_BEGIN);
+	buf_u8(out, GCDUMP_BEGIN);
+	buf_u8(out, GCDUMP_NULL);
+	buf_i32(out, version);
+	buf_i32(out, oldest);
 	put_string(out, type);
-	put_u8(out, GCDUMP_END);
+	buf_u8(out, GCDUMP_END);
 }
 
 static void put_packed(struct buf *out, int32_t v)
@@ -84,8 +64,8 @@ static void put_packed(struct buf *out, int32_t v)
 	while (more < 4 && (v >> (7 * more + 6)) != 0 && (v >> (7 * more + 6)) != -1)
 		more++;
 	for (; more > 0; more--)
-		put_u8(out, (uint8_t)((v >> (7 * more)) | 0x80));
-	put_u8(out, (uint8_t)(v & 0x7F));
+		buf_u8(out, (uint8_t)((v >> (7 * more)) | 0x80));
+	buf_u8(out, (uint8_t)(v & 0x7F));
 }
 
 /* ---- nodes ---- */
@@ -163,7 +143,7 @@ static void add_nodes(struct gcdump_writer *w)
 static void put_type(struct buf *out, const char *name, uint64_t size, const char *module)
 {
 	put_string(out, name);
-	put_i32(out, (int32_t)MIN(size, (uint64_t)INT32_MAX));
+	buf_i32(out, (int32_t)MIN(size, (uint64_t)INT32_MAX));
 	put_string(out, module);
 }
 
@@ -183,7 +163,7 @@ static void root_name(const struct graph_root_set *set, struct buf *out)
 static void put_types(struct gcdump_writer *w)
 {
 	const struct heapgraph *g = w->g;
-	put_i32(w->out, (int32_t)(FIRST_SET_TYPE + g->roots.n + g->types.n));
+	buf_i32(w->out, (int32_t)(FIRST_SET_TYPE + g->roots.n + g->types.n));
 	put_type(w->out, "UNDEFINED", 0, NULL);
 	put_type(w->out, "[.NET Roots]", 0, NULL);
 	for (uint32_t k = 0; k < GRAPH_ROOTS; k++)
@@ -202,22 +182,22 @@ static void put_graph(struct gcdump_writer *w)
 	const struct heapgraph *g = w->g;
 	uint32_t first_object = w->first_set + (uint32_t)g->roots.n;
 	put_begin(w->out, GCDUMP_GRAPH, 1, 0);
-	put_i64(w->out, (int64_t)w->bytes);
-	put_i32(w->out, 0);
+	buf_i64(w->out, (int64_t)w->bytes);
+	buf_i32(w->out, 0);
 	put_types(w);
-	put_i32(w->out, (int32_t)w->labels.n);
+	buf_i32(w->out, (int32_t)w->labels.n);
 	buf_add(w->out, w->labels.v, w->labels.n * sizeof(*w->labels.v));
-	put_i32(w->out, (int32_t)w->blob.len);
+	buf_i32(w->out, (int32_t)w->blob.len);
 	buf_add(w->out, w->blob.data, w->blob.len);
-	put_i32(w->out, (int32_t)w->labels.n);
+	buf_i32(w->out, (int32_t)w->labels.n);
 	for (uint32_t i = 0; i < first_object; i++)
-		put_i64(w->out, 0);
+		buf_i64(w->out, 0);
 	for (uint32_t i = 0; i < g->n; i++)
 		if (w->node[i] != GRAPH_NONE)
-			put_i64(w->out, (int64_t)heapgraph_address(g, i));
-	put_u8(w->out, GCDUMP_BYTE);
-	put_u8(w->out, 1);
-	put_u8(w->out, GCDUMP_END);
+			buf_i64(w->out, (int64_t)heapgraph_address(g, i));
+	buf_u8(w->out, GCDUMP_BYTE);
+	buf_u8(w->out, 1);
+	buf_u8(w->out, GCDUMP_END);
 }
 
 /* ---- the file ---- */
@@ -225,24 +205,24 @@ static void put_graph(struct gcdump_writer *w)
 static void put_facts(struct gcdump_writer *w, const struct gcdump_facts *f, size_t start, uint32_t *ret_behind_region)
 {
 	struct buf *out = w->out;
-	put_u8(out, 1);
-	put_f32(out, 1);
-	put_f32(out, 1);
-	put_u8(out, GCDUMP_NULL);
-	put_u8(out, GCDUMP_NULL);
+	buf_u8(out, 1);
+	buf_f32(out, 1);
+	buf_f32(out, 1);
+	buf_u8(out, GCDUMP_NULL);
+	buf_u8(out, GCDUMP_NULL);
 	put_string(out, NULL);
-	put_i64(out, f->when_unix_ns / 100 + GCDUMP_TICKS_1970);
+	buf_i64(out, f->when_unix_ns / 100 + GCDUMP_TICKS_1970);
 	put_string(out, NULL);
 	put_string(out, f->process);
-	put_i32(out, f->pid);
-	put_i64(out, (int64_t)w->g->facts.committed);
-	put_i64(out, (int64_t)w->g->facts.rss);
-	put_i32(out, 0);
-	put_u8(out, GCDUMP_REGION);
-	put_i32(out, 0); /* the first forward reference: where it ends */
-	put_u8(out, GCDUMP_NULL);
+	buf_i32(out, f->pid);
+	buf_i64(out, (int64_t)w->g->facts.committed);
+	buf_i64(out, (int64_t)w->g->facts.rss);
+	buf_i32(out, 0);
+	buf_u8(out, GCDUMP_REGION);
+	buf_i32(out, 0); /* the first forward reference: where it ends */
+	buf_u8(out, GCDUMP_NULL);
 	*ret_behind_region = (uint32_t)(out->len - start);
-	put_u8(out, GCDUMP_STRING);
+	buf_u8(out, GCDUMP_STRING);
 	put_string(out, "drdotnet");
 }
 
@@ -257,14 +237,14 @@ void gcdump_write(const struct heapgraph *g, const struct gcdump_facts *facts, s
 	put_begin(out, GCDUMP_ENTRY, GCDUMP_VERSION, GCDUMP_OLDEST_READER);
 	put_graph(&w);
 	put_facts(&w, facts, start, &behind_region);
-	put_u8(out, GCDUMP_END);
-	put_u8(out, GCDUMP_END); /* of all objects */
+	buf_u8(out, GCDUMP_END);
+	buf_u8(out, GCDUMP_END); /* of all objects */
 	uint32_t table = (uint32_t)(out->len - start);
-	put_i32(out, 1);
-	put_i32(out, (int32_t)behind_region);
+	buf_i32(out, 1);
+	buf_i32(out, (int32_t)behind_region);
 	uint32_t trailer = (uint32_t)(out->len - start);
-	put_i32(out, (int32_t)table);
-	put_i32(out, (int32_t)trailer);
+	buf_i32(out, (int32_t)table);
+	buf_i32(out, (int32_t)trailer);
 	out->overflow |= w.blob.overflow || out->len - start > INT32_MAX;
 	buf_free(&w.blob);
 	vec_free(&w.labels);

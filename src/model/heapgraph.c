@@ -320,7 +320,7 @@ static void resolve(struct heapgraph_reader *r)
 static int by_from(const void *a, const void *b)
 {
 	const struct heapgraph_link *x = a, *y = b;
-	return x->from < y->from ? -1 : x->from > y->from;
+	return CMP(x->from, y->from);
 }
 
 static void add_link(struct heapgraph_reader *r, uint32_t from, uint32_t to)

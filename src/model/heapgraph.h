@@ -159,10 +159,7 @@ static inline bool heapgraph_reached(const struct heapgraph *g, uint32_t vertex)
  * for roots. The caller frees (mem_free). */
 uint32_t *heapgraph_shortest(const struct heapgraph *g);
 /* The root's vertex first, the object last. */
-struct graph_path {
-	uint32_t *v;
-	size_t n, cap;
-};
+VEC_TYPE(graph_path, uint32_t);
 void heapgraph_path(const struct heapgraph *g, const uint32_t *shortest, uint32_t object, struct graph_path *ret);
 /* The reference of `from` that leads to `to`, its name or "". from may be a root. */
 const char *heapgraph_step(const struct heapgraph *g, uint32_t from, uint32_t to);

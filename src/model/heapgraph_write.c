@@ -35,17 +35,14 @@ struct heapgraph_writer {
 
 static void put_text(struct buf *out, const char *s)
 {
-	size_t n = s ? strlen(s) : 0;
-	buf_varu64(out, n);
-	buf_add(out, s, n);
+	buf_vartext(out, s, s ? strlen(s) : 0);
 }
 
 struct heapgraph_writer *heapgraph_writer_new(struct buf *out)
 {
 	struct heapgraph_writer *w = mem_zalloc(sizeof(*w));
-	uint32_t magic = HEAPGRAPH_MAGIC;
 	w->out = out;
-	buf_add(out, &magic, sizeof(magic));
+	buf_u32(out, HEAPGRAPH_MAGIC);
 	w->counts_at = out->len;
 	buf_add(out, (uint64_t[2]){ 0 }, 2 * sizeof(uint64_t));
 	return w;

@@ -13,6 +13,13 @@ struct timeline {
 	double v[TIMELINE_BINS];
 };
 void timeline_add(struct timeline *t, uint64_t since_start_ns, double value);
-/* At most TIMELINE_POINTS of them over the window, each *ret_width_ns wide and evenly spaced; returns how many. */
-size_t timeline_points(const struct timeline *t, uint64_t window_ns, uint64_t at_ns[TIMELINE_POINTS],
-		       double values[TIMELINE_POINTS], uint64_t *ret_width_ns);
+/* Adds the nanoseconds of that time, to each bin as many as lie in it. */
+void timeline_add_span(struct timeline *t, uint64_t from_ns, uint64_t to_ns);
+/* The window in evenly spaced points, at most `max` of them, which is at most TIMELINE_POINTS; returns how many. */
+size_t timeline_points(const struct timeline *t, uint64_t window_ns, size_t max, uint64_t at_ns[TIMELINE_POINTS],
+		       double values[TIMELINE_POINTS]);
+/* The same as rates: what was added in a second. */
+size_t timeline_rates(const struct timeline *t, uint64_t window_ns, size_t max, uint64_t at_ns[TIMELINE_POINTS],
+		      double values[TIMELINE_POINTS]);
+/* The rate of the busiest second of the window. */
+double timeline_peak(const struct timeline *t, uint64_t window_ns);

@@ -9,6 +9,7 @@
  * A unit (header, object, block) is read where it stands when a chunk holds all of it, otherwise it is put together
  * in `in` first, which holds one unit only and grows with the bytes that came. */
 
+#include "base/clock.h"
 #include "nettrace/internal.h"
 
 #define MAX_NAME 64
@@ -63,7 +64,7 @@ bool nettrace_systemtime_ns(struct cursor *c, int64_t *ret_ns)
 	    hour > 23 || minute > 59 || second > 60 || ms > 999)
 		return false;
 	int64_t seconds = days_from_date(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
-	*ret_ns = seconds * 1000000000 + (int64_t)ms * 1000000;
+	*ret_ns = seconds * NS_PER_S + (int64_t)ms * NS_PER_MS;
 	return true;
 }
 

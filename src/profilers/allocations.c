@@ -10,6 +10,7 @@
  * high rates. Before .NET 9 stacks cannot be left out, and one stream does both. */
 
 #include "profilers/allocations.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
@@ -34,7 +35,7 @@ static void sum_sample(const struct allocations *a, const struct clr_allocation 
 	if (a->ticks) {
 		double rest = (double)e->tick_bytes - MIN(size, (double)e->tick_bytes);
 		ret->bytes = (double)e->tick_bytes;
-		ret->objects = size > 0 ? ret->bytes / size : 0;
+		ret->objects = ratio(ret->bytes, size);
 		ret->variance = rest * rest;
 	} else {
 		double chance = -expm1(size * log1p(-1 / SAMPLING_MEAN));
@@ -90,10 +91,8 @@ static void on_count(void *user, const struct nettrace_event *event)
 	alloc_sum_add(&a->types.v[type], &sum, 1);
 	alloc_sum_add(&a->all, &sum, 1);
 	a->sizes_unknown |= !e.object_bytes;
-	if (event->time >= a->exam->start_ns) {
-		uint64_t bin = (event->time - a->exam->start_ns) / a->bin_ns;
-		a->bins[MIN(bin, (uint64_t)ALLOC_BINS - 1)] += sum.bytes;
-	}
+	if (event->time >= a->exam->start_ns)
+		timeline_add(&a->bytes, event->time - a->exam->start_ns, sum.bytes);
 }
 
 static void on_stack(void *user, const struct nettrace_event *event)
@@ -106,7 +105,7 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	sum_sample(a, &e, &sum);
 	if (sum.bytes <= 0)
 		return;
-	uint32_t type = type_of(a, e.type), stack = stacks_add(a->stacks, event);
+	uint32_t type = type_of(a, e.type), stack = stacks_add(a->events.stacks, event);
 	if (stack == STACKS_NONE)
 		return;
 	bool new;
@@ -119,21 +118,14 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	a->with_stack++;
 }
 
-static void on_both(void *user, const struct nettrace_event *event)
-{
-	on_count(user, event);
-	on_stack(user, event);
-}
-
 static void allocations_free(void *state)
 {
 	struct allocations *a = state;
 	strtab_free(&a->names);
 	vec_free(&a->types);
-	stacks_free(a->stacks);
 	map_u64_free(&a->stack_index);
 	vec_free(&a->by_stack);
-	methods_free(a->methods);
+	counted_events_fini(&a->events);
 	buf_free(&a->text);
 	mem_free(a);
 }
@@ -145,36 +137,18 @@ static struct err *run(struct exam *exam)
 						     .level = 4 };
 	static const struct ipc_provider ticks = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 5 };
 	struct allocations *a = exam->state = mem_zalloc(sizeof(*a));
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
 	a->exam = exam;
-	a->stacks = stacks_new(exam->whose);
-	a->methods = methods_new();
-	a->bin_ns = window_ms * 1000000 / ALLOC_BINS;
 	a->ticks = exam_runtime_major(exam) < 10;
-	a->old = exam_runtime_major(exam) < 9;
-	a->streams[ALLOC_COUNTS] = (struct events_stream){
-		.name = "counts",
-		.providers = a->ticks ? &ticks : &samples,
-		.n_providers = 1,
-		.event = on_count,
-		.user = a,
-	};
-	a->streams[ALLOC_STACKS] = (struct events_stream){
-		.name = "stacks",
-		.providers = a->ticks ? &ticks : &samples,
-		.n_providers = 1,
-		.stacks = true,
-		.burst_rate = BURST_RATE,
-		.burst_share = BURST_SHARE,
-		.event = a->old ? on_both : on_stack,
-		.user = a,
-	};
-	a->streams[ALLOC_NAMES] = exam_methods_stream(&a->streams[ALLOC_STACKS], a->methods);
-	a->streams[ALLOC_COMPILED] = exam_compiled_stream(a->methods);
-	TRY(exam_events(exam, a->streams, a->old ? ALLOC_COUNTS : ALLOC_STREAMS, window_ms));
-	if (stacks_unknown(a->stacks, a->methods))
-		TRY(exam_methods(exam, a->methods));
-	return NULL;
+	counted_events_init(&a->events, exam);
+	TRY(counted_events_run(&a->events, exam,
+			       &(struct counted_wanted){ .provider = a->ticks ? &ticks : &samples,
+							 .burst_rate = BURST_RATE,
+							 .burst_share = BURST_SHARE,
+							 .compiled = true,
+							 .count = on_count,
+							 .stack = on_stack,
+							 .user = a }));
+	return counted_events_names(&a->events, exam);
 }
 
 /* --- estimating --- */
@@ -191,13 +165,12 @@ double alloc_error(const struct allocations *a, const struct alloc_view *v, cons
 
 struct alloc_view alloc_view(const struct allocations *a)
 {
-	const struct events_stream *counts = &a->streams[a->old ? ALLOC_STACKS : ALLOC_COUNTS];
-	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns, .scale = 1 };
-	v.in_bursts = counts->opened > 1 && counts->open_ns && counts->open_ns < v.window_ns;
-	if (v.in_bursts)
-		v.scale = (double)v.window_ns / (double)counts->open_ns;
+	const struct events_stream *counts = counted_events_by(&a->events);
+	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns,
+				.scale = events_scale(counts, a->exam),
+				.estimated = counts->bursting };
 	alloc_sum_add(&v.all, &a->all, v.scale);
-	v.rate = v.window_ns ? v.all.bytes * 1e9 / (double)v.window_ns : 0;
+	v.rate = per_second(v.all.bytes, v.window_ns);
 	v.error = alloc_error(a, &v, &v.all);
 	return v;
 }
@@ -205,7 +178,7 @@ struct alloc_view alloc_view(const struct allocations *a)
 static int heaviest_first(const void *a, const void *b)
 {
 	const struct alloc_site *x = a, *y = b;
-	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : (int)x->type - (int)y->type;
+	return CMP(y->sum.bytes, x->sum.bytes) ?: CMP(x->type, y->type);
 }
 
 static const char unknown_place[] = "code without a name";
@@ -216,8 +189,8 @@ static void merge_stacks(struct allocations *a, struct alloc_sites *sites)
 	struct map_u64 index = { 0 };
 	struct strtab methods = { 0 };
 	vec_each(s, &a->by_stack) {
-		size_t at = stacks_site(a->stacks, a->methods, s->stack);
-		struct stack_frame frame = stacks_frame(a->stacks, a->methods, s->stack, at);
+		size_t at = stacks_site(a->events.stacks, a->events.methods, s->stack);
+		struct stack_frame frame = stacks_frame(a->events.stacks, a->events.methods, s->stack, at);
 		const char *name = frame.known ? frame.name : unknown_place;
 		bool new;
 		uint64_t *i = map_u64_put(&index, (uint64_t)s->type << 32 | strtab_add_cstr(&methods, name), &new);

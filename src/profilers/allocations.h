@@ -3,11 +3,8 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "eventpipe/methods.h"
-#include "exam/events.h"
-#include "exam/stacks.h"
-
-#define ALLOC_BINS 120
+#include "model/timeline.h"
+#include "exam/counted_events.h"
 
 /* What the samples of something stand for. */
 struct alloc_sum {
@@ -22,26 +19,19 @@ struct alloc_stack {
 	struct alloc_sum sum;
 };
 
-/* Counts are missing where stacks cannot be left out. */
-enum { ALLOC_NAMES, ALLOC_COMPILED, ALLOC_STACKS, ALLOC_COUNTS, ALLOC_STREAMS };
-
 struct allocations {
 	struct strtab names;
 	VEC(struct alloc_sum) types; /* by name id */
 	struct alloc_sum all;
-	struct stacks *stacks;
 	struct map_u64 stack_index; /* type << 32 | stack -> index in by_stack */
 	VEC(struct alloc_stack) by_stack;
 	uint64_t with_stack;
-	struct methods *methods;
-	uint64_t bin_ns;
-	double bins[ALLOC_BINS]; /* bytes */
+	struct timeline bytes;
 	struct buf text;
 	const struct exam *exam;
 	bool ticks;	    /* told by AllocationTick: before .NET 10 */
 	bool sizes_unknown; /* ticks that do not tell the size of the object */
-	bool old;	    /* one stream for counts and stacks: before .NET 9 */
-	struct events_stream streams[ALLOC_STREAMS];
+	struct counted_events events;
 };
 
 /* Allocations of one type from one method. */
@@ -52,18 +42,15 @@ struct alloc_site {
 	double stack_bytes;
 	struct alloc_sum sum;
 };
-struct alloc_sites {
-	struct alloc_site *v;
-	size_t n, cap;
-};
+VEC_TYPE(alloc_sites, struct alloc_site);
 
 struct alloc_view {
 	uint64_t window_ns;
 	double scale; /* above 1 only where counting was in bursts */
 	struct alloc_sum all;
-	double rate;  /* bytes a second */
-	double error; /* of all bytes, a ratio; 95 % of estimates are within it */
-	bool in_bursts;
+	double rate;	/* bytes a second */
+	double error;	/* of all bytes, a ratio; 95 % of estimates are within it */
+	bool estimated; /* from bursts */
 };
 
 void alloc_sum_add(struct alloc_sum *to, const struct alloc_sum *sum, double scale);

@@ -1,5 +1,7 @@
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "model/calltree.h"
 #include "profilers/allocations.h"
 #include "exam/profiler.h"
@@ -34,7 +36,7 @@ static struct value objects_value(const struct allocations *a, double objects)
 
 static const char *finding_of(const struct alloc_view *v)
 {
-	double large_rate = v->window_ns ? v->all.large_bytes * 1e9 / (double)v->window_ns : 0;
+	double large_rate = per_second(v->all.large_bytes, v->window_ns);
 	if (large_rate >= LARGE_RATE_HIGH && v->all.large_bytes >= LARGE_SHARE_HIGH * v->all.bytes)
 		return "large-objects";
 	return v->rate >= RATE_HIGH ? "high-allocation-rate" : "nothing-found";
@@ -73,8 +75,8 @@ static void add_top(const struct allocations *a, const struct alloc_view *v, con
 /* A pool makes new buffers when those that were rented do not come back. */
 static bool is_rented(const struct allocations *a, const struct alloc_site *site)
 {
-	for (size_t i = 0; site->method && i < stacks_depth(a->stacks, site->stack); i++) {
-		const char *name = stacks_frame(a->stacks, a->methods, site->stack, i).name;
+	for (size_t i = 0; site->method && i < stacks_depth(a->events.stacks, site->stack); i++) {
+		const char *name = stacks_frame(a->events.stacks, a->events.methods, site->stack, i).name;
 		if (str_starts(name, "System.Buffers.SharedArrayPool") ||
 		    str_starts(name, "System.Buffers.ConfigurableArrayPool"))
 			return true;
@@ -108,7 +110,7 @@ static void add_verdict(const struct exam *exam, const struct allocations *a, co
 		}
 		return;
 	}
-	rich_text(text, "The program allocates %s", v->in_bursts ? "about " : "");
+	rich_text(text, "The program allocates %s", v->estimated ? "about " : "");
 	rich_strong(text, "%s a second", rate.s);
 	rich_text(text, " (%s in %s", all.s, window.s);
 	if (large) {
@@ -122,25 +124,22 @@ static void add_verdict(const struct exam *exam, const struct allocations *a, co
 	}
 	add_top(a, v, main_site(sites, large), large, text);
 	bool rented = is_rented(a, main_site(sites, large));
-	const char *next = profiler_next(exam->profiler, rented ? "rented" : finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, rented ? "rented" : finding);
 }
 
 static void add_figures(const struct allocations *a, const struct alloc_view *v, struct report *report)
 {
 	CLEANUP(mem_freep) char *all = mem_printf("%s in all", fmt_bytes((uint64_t)v->all.bytes).s);
 	report_figure(report, "Per second", V_BYTES(v->rate), all);
-	double seconds = (double)v->window_ns / 1e9;
 	CLEANUP(mem_freep)
-	char *objects = mem_printf("about %s", fmt_rate(seconds > 0 ? v->all.objects / seconds : 0).s);
+	char *objects = mem_printf("about %s", fmt_rate(per_second(v->all.objects, v->window_ns)).s);
 	report_figure(report, "Objects", objects_value(a, v->all.objects),
 		      a->sizes_unknown ? "not told by this runtime" : objects);
 	CLEANUP(mem_freep) char *large = mem_printf("%s in all", fmt_bytes((uint64_t)v->all.large_bytes).s);
 	report_figure(report, "Large objects", V_RATIO(v->all.large_bytes / v->all.bytes), large);
 	report_figure(report, "Types", V_COUNT(a->types.n), "that were met");
 	CLEANUP(mem_freep)
-	char *error = v->in_bursts ? mem_strdup("heard in bursts and scaled up")
+	char *error = v->estimated ? mem_strdup("heard in bursts and scaled up")
 		      : a->ticks   ? mem_strdup("the sum is exact, shares are estimates")
 				   : mem_printf("sum within ±%s", fmt_percent(v->error).s);
 	report_figure(report, "Samples", V_COUNT(v->all.samples), error);
@@ -148,9 +147,10 @@ static void add_figures(const struct allocations *a, const struct alloc_view *v,
 
 static void add_stack_lines(struct allocations *a, const struct alloc_site *site, struct report_row *row)
 {
-	size_t depth = stacks_depth(a->stacks, site->stack), end = MIN(depth, (size_t)STACK_LINES);
+	size_t depth = stacks_depth(a->events.stacks, site->stack), end = MIN(depth, (size_t)STACK_LINES);
 	for (size_t i = 0; i < end; i++)
-		report_row_line(row, VALUE_CODE, stacks_frame(a->stacks, a->methods, site->stack, i).name, NULL);
+		report_row_line(row, VALUE_CODE, stacks_frame(a->events.stacks, a->events.methods, site->stack, i).name,
+				NULL);
 	if (depth > end) {
 		CLEANUP(mem_freep) char *more = mem_printf("%zu more frames", depth - end);
 		report_row_line(row, VALUE_TEXT, more, NULL);
@@ -160,12 +160,12 @@ static void add_stack_lines(struct allocations *a, const struct alloc_site *site
 static void add_lines(struct allocations *a, const struct alloc_view *v, const struct alloc_site *site,
 		      struct report_row *row)
 {
-	double per_second = v->window_ns ? site->sum.bytes * 1e9 / (double)v->window_ns : 0;
+	double rate = per_second(site->sum.bytes, v->window_ns);
 	const char *large = site->sum.large_bytes <= 0			      ? ""
 			    : site->sum.large_bytes > 0.999 * site->sum.bytes ? "; all large objects"
 									      : "; some large objects";
 	CLEANUP(mem_freep)
-	char *line = mem_printf("%s a second, from %s%s", fmt_bytes((uint64_t)per_second).s,
+	char *line = mem_printf("%s a second, from %s%s", fmt_bytes((uint64_t)rate).s,
 				fmt_plural(site->sum.samples, "sample", "samples").s, large);
 	report_row_line(row, VALUE_TEXT, line, NULL);
 	if (site->method)
@@ -214,15 +214,12 @@ struct allocation_group {
 	uint32_t type;
 	struct alloc_sum sum;
 };
-struct allocation_groups {
-	struct allocation_group *v;
-	size_t n, cap;
-};
+VEC_TYPE(allocation_groups, struct allocation_group);
 
 static int group_heaviest_first(const void *a, const void *b)
 {
 	const struct allocation_group *x = a, *y = b;
-	return x->sum.bytes < y->sum.bytes ? 1 : x->sum.bytes > y->sum.bytes ? -1 : 0;
+	return CMP(y->sum.bytes, x->sum.bytes);
 }
 
 static void group_by_place(const struct alloc_sites *sites, struct allocation_groups *groups)
@@ -296,13 +293,9 @@ static void add_group_tables(const struct allocations *a, const struct alloc_vie
 
 static void add_chart(const struct allocations *a, const struct alloc_view *v, struct report *report)
 {
-	uint64_t at[ALLOC_BINS];
-	double rate[ALLOC_BINS];
-	size_t n = 0;
-	for (; n < ALLOC_BINS && n * a->bin_ns < v->window_ns; n++) {
-		at[n] = n * a->bin_ns;
-		rate[n] = a->bins[n] * 1e9 / (double)MIN(a->bin_ns, v->window_ns - at[n]);
-	}
+	uint64_t at[TIMELINE_POINTS];
+	double rate[TIMELINE_POINTS];
+	size_t n = timeline_rates(&a->bytes, v->window_ns, TIMELINE_POINTS, at, rate);
 	struct report_chart *chart = report_chart(report, "Allocated per second", VALUE_BYTES, v->window_ns);
 	report_chart_line(chart, "allocated", at, rate, n);
 }
@@ -312,9 +305,9 @@ static void add_flame(struct allocations *a, struct report *report)
 	CLEANUP(calltree_freep) struct calltree *tree = calltree_new(FLAME_NODES);
 	vec_each(s, &a->by_stack) {
 		uint32_t frames[FRAMES_MAX];
-		size_t n = MIN(stacks_depth(a->stacks, s->stack), (size_t)FRAMES_MAX);
+		size_t n = MIN(stacks_depth(a->events.stacks, s->stack), (size_t)FRAMES_MAX);
 		for (size_t i = 0; i < n; i++) {
-			struct stack_frame f = stacks_frame(a->stacks, a->methods, s->stack, n - 1 - i);
+			struct stack_frame f = stacks_frame(a->events.stacks, a->events.methods, s->stack, n - 1 - i);
 			frames[i] = calltree_frame(tree, f.name,
 						   !f.known	 ? FRAME_OTHER
 						   : f.framework ? FRAME_FRAMEWORK
@@ -328,8 +321,8 @@ static void add_flame(struct allocations *a, struct report *report)
 
 static void add_how(const struct allocations *a, const struct alloc_view *v, struct report *report)
 {
-	const struct events_stream *stacks = &a->streams[ALLOC_STACKS];
-	const struct events_stream *counts = a->old ? stacks : &a->streams[ALLOC_COUNTS];
+	const struct events_stream *stacks = &a->events.streams[COUNTED_STACKS];
+	const struct events_stream *counts = counted_events_by(&a->events);
 	report_how(report, "Way", V_TEXT("events"),
 		   a->ticks ? "AllocationTick: the runtime tells after about every 100 KB on a heap what it is "
 			      "allocating (from .NET 10 on it draws without bias)"
@@ -338,11 +331,12 @@ static void add_how(const struct allocations *a, const struct alloc_view *v, str
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep) char *heard = mem_printf("of %s samples", fmt_count(a->all.samples).s);
-	double share = v->window_ns ? MIN(1.0, (double)stacks->open_ns / (double)v->window_ns) : 0;
+	double share = MIN(1.0, ratio(stacks->open_ns, v->window_ns));
 	CLEANUP(mem_freep)
-	char *bursts = mem_printf("in %u bursts, %s of the time%s", stacks->opened, fmt_percent(share).s,
-				  a->old ? "; all figures are scaled up" : ", so places are estimated from these");
-	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->opened > 1 ? bursts : heard);
+	char *bursts = mem_printf(
+		"in %s, %s of the time%s", fmt_plural(stacks->opened, "burst", "bursts").s, fmt_percent(share).s,
+		a->events.old ? "; all figures are scaled up" : ", so places are estimated from these");
+	report_how(report, "Stacks seen", V_COUNT(a->with_stack), stacks->bursting ? bursts : heard);
 	if (v->all.samples)
 		report_how(report, "±", V_TEXT("95 of 100 estimates are within it"), "from the number of samples");
 }
@@ -360,7 +354,7 @@ struct err *alloc_report(struct exam *exam, struct report *report)
 		add_group_tables(a, &v, &sites, report);
 		if (a->by_stack.n)
 			add_flame(a, report);
-		if (!v.in_bursts) /* between bursts nothing was heard, which is not the same as nothing */
+		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
 			add_chart(a, &v, report);
 	}
 	add_how(a, &v, report);

@@ -271,13 +271,12 @@ static const struct {
 
 static void add_verdict(struct exam *exam, struct report *report, const json_t *seen)
 {
-	const char *finding = finding_of(seen), *next = profiler_next(exam->profiler, finding);
+	const char *finding = finding_of(seen);
 	struct rich *v = report_verdict(report, str_eq(finding, "alive") ? REPORT_INFO : REPORT_BAD, finding);
 	for (size_t i = 0; i < ARRAY_SIZE(deaths); i++)
 		if (str_eq(deaths[i].finding, finding))
 			deaths[i].say(v, seen);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 /* ---- the proof ---- */

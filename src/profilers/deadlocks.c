@@ -540,11 +540,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (cs.v.n > 1)
 		rich_text(v, " %s.", fmt_plural(cs.v.n - 1, "more circle", "more circles").s);
 	bool many = str_eq(finding, "nothing-found") && count_blocked(s) >= MANY;
-	const char *next = profiler_next(exam->profiler, has_init(s, &cs) ? "deadlock-init"
-							 : many		  ? "many-wait"
-									  : finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, has_init(s, &cs) ? "deadlock-init" : many ? "many-wait" : finding);
 	for (size_t i = 0; i < cs.v.n && i < CIRCLES_SHOWN; i++)
 		add_circle(report, s, &cs, &cs.v.v[i], i + 1);
 	add_locks(report, d, s, !cs.v.n);

@@ -46,11 +46,6 @@ struct strings_findings {
 	uint64_t strings, string_bytes, heap; /* that are held */
 };
 
-static double part(double of, double whole)
-{
-	return whole > 0 ? of / whole : 0;
-}
-
 static void findings_free(struct strings_findings *f)
 {
 	retention_sites_free(f->places);
@@ -64,9 +59,7 @@ static void findings_free(struct strings_findings *f)
 static int most_wasted_first(const void *a, const void *b)
 {
 	const struct strings_ranked *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->value < y->value ? -1 : x->value > y->value;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->value, y->value);
 }
 
 static void rank_values(const struct string_values *s, struct strings_findings *f)
@@ -87,11 +80,7 @@ static void rank_values(const struct string_values *s, struct strings_findings *
 static int by_value(const void *a, const void *b)
 {
 	const struct strings_share *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value < y->value ? -1 : 1;
-	if (x->copies != y->copies)
-		return x->copies < y->copies ? 1 : -1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(x->value, y->value) ?: CMP(y->copies, x->copies) ?: CMP(x->place, y->place);
 }
 
 /* Who keeps each copy. */
@@ -127,9 +116,7 @@ static void find_places(const struct string_values *s, const struct heapgraph *g
 static int worst_place_first(const void *a, const void *b)
 {
 	const struct place_sum *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->place, y->place);
 }
 
 /* One copy of each value has to be: no place is better than another for it, so each carries its part. */
@@ -185,7 +172,7 @@ static void add_value(const struct words *w, const struct string_value *v, size_
 
 static bool is_worth(const struct strings_findings *f)
 {
-	return f->wasted >= WORTH_BYTES && part((double)f->wasted, (double)f->heap) >= WORTH_SHARE;
+	return f->wasted >= WORTH_BYTES && ratio(f->wasted, f->heap) >= WORTH_SHARE;
 }
 
 static void say_place(const struct strings_findings *f, struct rich *v)
@@ -196,7 +183,7 @@ static void say_place(const struct strings_findings *f, struct rich *v)
 		return;
 	retention_site_field(f->places, top->place, &field);
 	retention_site_holder(f->places, top->place, &holder);
-	rich_text(v, " %s of that is in ", fmt_percent(part(top->wasted, (double)f->wasted)).s);
+	rich_text(v, " %s of that is in ", fmt_percent(ratio(top->wasted, f->wasted)).s);
 	rich_code(v, buf_cstr(&field));
 	if (holder.len) {
 		rich_text(v, ", held by ");
@@ -214,16 +201,14 @@ static void add_verdict(const struct exam *exam, const struct string_values *s, 
 	if (!worth) {
 		rich_text(v, "No problem here: copies of equal strings take ");
 		rich_strong(v, "%s", fmt_bytes(f->wasted).s);
-		rich_text(v, ", %s of what is alive on the heap.",
-			  fmt_percent(part((double)f->wasted, (double)f->heap)).s);
+		rich_text(v, ", %s of what is alive on the heap.", fmt_percent(ratio(f->wasted, f->heap)).s);
 		return;
 	}
 	const struct string_value *top = &s->values.v[f->order.v[0].value];
 	CLEANUP(buf_free) struct buf text = { 0 };
 	add_value(w, top, VERDICT_CHARS, &text);
 	rich_text(v, "Copies of equal strings take ");
-	rich_strong(v, "%s, %s of the heap", fmt_bytes(f->wasted).s,
-		    fmt_percent(part((double)f->wasted, (double)f->heap)).s);
+	rich_strong(v, "%s, %s of the heap", fmt_bytes(f->wasted).s, fmt_percent(ratio(f->wasted, f->heap)).s);
 	rich_text(v, ": %s kept %s times in all, the worst ", fmt_plural(f->order.n, "value is", "values are").s,
 		  fmt_count(f->copies).s);
 	rich_code(v, buf_cstr(&text));
@@ -284,17 +269,17 @@ static void add_values(const struct string_values *s, const struct strings_findi
 			continue;
 		}
 		add_value(w, v, w->max_chars, &text);
-		struct report_row *row = report_row(
-			t, (struct value[]){ V_CODE(buf_cstr(&text)), v->text ? V_COUNT(v->length) : V_NONE,
-					     V_COUNT(v->copies), V_BYTES(f->order.v[i].wasted),
-					     V_RATIO(part((double)f->order.v[i].wasted, (double)f->wasted)) });
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(buf_cstr(&text)), v->text ? V_COUNT(v->length) : V_NONE,
+							V_COUNT(v->copies), V_BYTES(f->order.v[i].wasted),
+							V_RATIO(ratio(f->order.v[i].wasted, f->wasted)) });
 		add_lines(f, f->order.v[i].value, row);
 	}
 	if (rest_copies) {
 		CLEANUP(mem_freep)
 		char *words = mem_printf("%s", fmt_plural(rest_values, "smaller value", "smaller values").s);
 		report_rest(t, (struct value[]){ V_TEXT(words), V_NONE, V_COUNT(rest_copies), V_BYTES(rest_wasted),
-						 V_RATIO(part((double)rest_wasted, (double)f->wasted)) });
+						 V_RATIO(ratio(rest_wasted, f->wasted)) });
 	}
 }
 
@@ -323,7 +308,7 @@ static void add_places(const struct strings_findings *f, struct report *report)
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_COUNT(p->values),
 							V_COUNT(p->copies), V_BYTES((uint64_t)(p->wasted + 0.5)),
-							V_RATIO(part(p->wasted, (double)f->wasted)) });
+							V_RATIO(ratio(p->wasted, f->wasted)) });
 		if (holder.len) {
 			CLEANUP(mem_freep) char *line = mem_printf("in %s", buf_cstr(&holder));
 			report_row_line(row, VALUE_CODE, line, NULL);
@@ -334,7 +319,7 @@ static void add_places(const struct strings_findings *f, struct report *report)
 		char *words = mem_printf("%s", fmt_plural(rest.values, "smaller place", "smaller places").s);
 		report_rest(t, (struct value[]){ V_TEXT(words), V_NONE, V_COUNT(rest.copies),
 						 V_BYTES((uint64_t)(rest.wasted + 0.5)),
-						 V_RATIO(part(rest.wasted, (double)f->wasted)) });
+						 V_RATIO(ratio(rest.wasted, f->wasted)) });
 	}
 }
 

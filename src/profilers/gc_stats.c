@@ -9,6 +9,7 @@
  * one left: in generation 0, and among large and pinned objects. */
 
 #include "profilers/gc_stats.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
@@ -74,8 +75,7 @@ static struct err *run(struct exam *exam)
 	s->streams[GC_STATS_CALLS] = (struct events_stream){
 		.name = "calls", .providers = &calls, .n_providers = 1, .stacks = true, .event = on_call, .user = s
 	};
-	TRY(exam_events(exam, s->streams, s->one_stream ? GC_STATS_CALLS : GC_STATS_STREAMS,
-			(uint64_t)params_int(exam->params, "duration") * 1000));
+	TRY(exam_events(exam, s->streams, s->one_stream ? GC_STATS_CALLS : GC_STATS_STREAMS, exam_duration_ms(exam)));
 	/* Names cost more than all the rest, so they are asked for only when there is someone to name. */
 	if (stacks_count(s->stacks))
 		TRY(exam_methods(exam, s->methods));
@@ -93,7 +93,7 @@ struct ordered {
 static int by_ns(const void *a, const void *b)
 {
 	const struct ordered *x = a, *y = b;
-	return x->ns < y->ns ? -1 : x->ns > y->ns;
+	return CMP(x->ns, y->ns);
 }
 
 static uint64_t grown(uint64_t before, uint64_t now)
@@ -165,21 +165,18 @@ struct gc_view gc_stats_view(const struct exam *exam, const struct gc_stats *s)
 	if (v.last && v.last->has_history) {
 		uint64_t size = v.last->size[2] + v.last->size[3];
 		v.free_bytes = MIN(size, v.last->free[2] + v.last->free[3]);
-		v.free_share = size ? (double)v.free_bytes / (double)size : 0;
+		v.free_share = ratio(v.free_bytes, size);
 	}
-	double seconds = (double)v.window_ns / 1e9;
-	if (seconds > 0) {
-		v.share = (double)v.pause_ns / (double)v.window_ns;
-		v.rate = (double)v.count / seconds;
-		v.full_rate = (double)v.full / seconds;
-	}
+	v.share = ratio(v.pause_ns, v.window_ns);
+	v.rate = per_second(v.count, v.window_ns);
+	v.full_rate = per_second(v.full, v.window_ns);
 	return v;
 }
 
 static int most_pause_first(const void *a, const void *b)
 {
 	const struct gc_kind *x = a, *y = b;
-	return x->pause_ns < y->pause_ns ? 1 : x->pause_ns > y->pause_ns ? -1 : 0;
+	return CMP(y->pause_ns, x->pause_ns);
 }
 
 void gc_stats_kinds(const struct gc_stats *s, struct gc_kinds *kinds)
@@ -208,15 +205,13 @@ void gc_stats_kinds(const struct gc_stats *s, struct gc_kinds *kinds)
 static int caller_first(const void *a, const void *b)
 {
 	const struct gc_caller *x = a, *y = b;
-	if (x->pause_ns != y->pause_ns)
-		return x->pause_ns < y->pause_ns ? 1 : -1;
-	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
+	return CMP(y->pause_ns, x->pause_ns) ?: CMP(y->count, x->count);
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct gc_call *x = a, *y = b;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return CMP(x->time, y->time);
 }
 
 static struct gc_caller *caller_of(struct gc_stats *s, const struct gc_call *call, struct strtab *names,

@@ -1,6 +1,7 @@
 #pragma once
 /* What gc-stats collects and works out; what its report is made from. Internal to the profiler. */
 
+#include "base/vec.h"
 #include "eventpipe/methods.h"
 #include "exam/events.h"
 #include "profilers/gc_log.h"
@@ -29,10 +30,7 @@ struct gc_kind {
 	uint64_t count, pause_ns, longest_ns, promoted, survived_from;
 	bool survival_known;
 };
-struct gc_kinds {
-	struct gc_kind *v;
-	size_t n, cap;
-};
+VEC_TYPE(gc_kinds, struct gc_kind);
 
 /* Calls that came from one method. */
 struct gc_caller {
@@ -40,10 +38,7 @@ struct gc_caller {
 	uint32_t stack, reason;
 	uint64_t count, gcs, pause_ns;
 };
-struct gc_callers {
-	struct gc_caller *v;
-	size_t n, cap;
-};
+VEC_TYPE(gc_callers, struct gc_caller);
 
 struct gc_view {
 	uint64_t window_ns, count, full, induced;

@@ -1,9 +1,9 @@
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/gc_stats.h"
 #include "exam/profiler.h"
 
-#define NS_PER_MS 1000000ull
 #define MB (1024.0 * 1024)
 
 /* What is a problem: a share of the time that a program should not miss, collections so frequent that objects have no
@@ -29,9 +29,9 @@ static const char *const generation_names[CLR_GENERATIONS] = { "generation 0", "
 static const char *finding_of(const struct gc_view *v, const struct gc_kinds *kinds)
 {
 	bool full = v->full_rate >= FULL_RATE_HIGH && v->full > 1;
-	double seconds = (double)v->window_ns / 1e9;
-	double induced_share = v->window_ns ? (double)v->induced_pause_ns / (double)v->window_ns : 0;
-	if (v->induced > 1 && ((double)v->induced >= INDUCED_RATE * seconds || induced_share >= INDUCED_SHARE) &&
+	double induced_rate = per_second(v->induced, v->window_ns);
+	double induced_share = ratio(v->induced_pause_ns, v->window_ns);
+	if (v->induced > 1 && (induced_rate >= INDUCED_RATE || induced_share >= INDUCED_SHARE) &&
 	    v->induced_pause_ns * 2 >= v->pause_ns)
 		return "induced-collections";
 	/* What makes full collections frequent is another thing than what makes young ones so. */
@@ -56,8 +56,7 @@ static void add_main_kind(const struct gc_view *v, const struct gc_kinds *kinds,
 		rich_text(text, v->count == 1 ? " It is a " : " All are of one kind: ");
 		rich_strong(text, "%s", buf_cstr(&name));
 	} else {
-		rich_text(text, " %s of the pause time is one kind: ",
-			  fmt_percent(v->pause_ns ? (double)k->pause_ns / (double)v->pause_ns : 0).s);
+		rich_text(text, " %s of the pause time is one kind: ", fmt_percent(ratio(k->pause_ns, v->pause_ns)).s);
 		rich_strong(text, "%s", buf_cstr(&name));
 		rich_text(text, " (%s)", fmt_count(k->count).s);
 	}
@@ -109,9 +108,7 @@ static void add_verdict(const struct exam *exam, const struct gc_view *v, const 
 			  fmt_percent(v->free_share).s);
 	else
 		add_main_kind(v, kinds, text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct gc_view *v, struct report *report)
@@ -124,7 +121,7 @@ static void add_figures(const struct gc_view *v, struct report *report)
 	char *background = mem_printf("%s beside the program", fmt_plural(v->background, "GC", "GCs").s);
 	report_figure(report, "In the background", V_NS(v->background_ns), background);
 	report_figure(report, "Allocated per second",
-		      v->allocated_over ? V_BYTES((double)v->allocated * 1e9 / (double)v->allocated_over) : V_NONE,
+		      v->allocated_over ? V_BYTES(per_second(v->allocated, v->allocated_over)) : V_NONE,
 		      v->allocated_over ? "about, from what each GC found" : "takes two collections to know");
 	CLEANUP(mem_freep) char *most = mem_printf("at most %s", fmt_bytes(v->heap_most).s);
 	report_figure(report, "Heap after a GC", v->last ? V_BYTES(gc_after(v->last)) : V_NONE, v->last ? most : NULL);
@@ -151,7 +148,7 @@ static void add_kinds(const struct gc_view *v, const struct gc_kinds *kinds, str
 		}
 		report_row(t, (struct value[]){ V_TEXT(buf_cstr(&name)), V_COUNT(k->count), V_NS(k->longest_ns),
 						V_NS(k->pause_ns), V_BYTES(k->promoted), survived,
-						V_RATIO(v->pause_ns ? (double)k->pause_ns / (double)v->pause_ns : 0) });
+						V_RATIO(ratio(k->pause_ns, v->pause_ns)) });
 	}
 	buf_free(&name);
 }
@@ -177,10 +174,10 @@ static void add_callers(struct gc_stats *s, const struct gc_view *v, const struc
 	report_column(t, "Paused", VALUE_NS, COLUMN_MAIN);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	vec_each(c, callers) {
-		struct report_row *row = report_row(
-			t, (struct value[]){ c->method ? V_CODE(c->method) : V_NONE, V_TEXT(clr_gc_reason(c->reason)),
-					     V_COUNT(c->count), V_NS(c->pause_ns),
-					     V_RATIO(v->pause_ns ? (double)c->pause_ns / (double)v->pause_ns : 0) });
+		struct report_row *row =
+			report_row(t, (struct value[]){ c->method ? V_CODE(c->method) : V_NONE,
+							V_TEXT(clr_gc_reason(c->reason)), V_COUNT(c->count),
+							V_NS(c->pause_ns), V_RATIO(ratio(c->pause_ns, v->pause_ns)) });
 		if (c->method)
 			add_caller_lines(s, c, row);
 	}

@@ -36,11 +36,6 @@ static size_t weigh_types(struct heapgraph *g, const char *text)
 
 /* ---- words ---- */
 
-static double part(uint64_t of, uint64_t whole)
-{
-	return whole ? (double)of / (double)whole : 0;
-}
-
 /* When the holder is a root itself, of which kind; GRAPH_ROOTS = it is an object. */
 static enum graph_root root_kind(const struct heapgraph *g, const struct holder *h)
 {
@@ -101,7 +96,7 @@ static void add_no_type(const struct exam *exam, const struct heapgraph *g, stru
 	rich_text(v, "None of the %s on the heap has ", fmt_plural(g->types.n, "type", "types").s);
 	rich_code(v, params_text(exam->params, "type"));
 	rich_text(v, " in its name.");
-	rich_text(report_next(report), "%s", profiler_next(exam->profiler, "no-such-type"));
+	report_advice(report, exam->profiler, "no-such-type");
 }
 
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs,
@@ -109,7 +104,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 {
 	const struct holder *top = hs->v.n ? &hs->v.v[0] : NULL;
 	bool little = !top || (hs->bytes < LITTLE && !*params_text(exam->params, "type"));
-	const char *finding = little ? "nothing-held" : finding_of(g, top, part(top->bytes, hs->bytes));
+	const char *finding = little ? "nothing-held" : finding_of(g, top, ratio(top->bytes, hs->bytes));
 	struct rich *v = report_verdict(report, little ? REPORT_OK : REPORT_INFO, finding);
 	if (little) {
 		rich_text(v, "No problem here: only %s in %s would survive a collection.", fmt_bytes(hs->bytes).s,
@@ -127,9 +122,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		say_holder(g, &hs->v.v[1], v);
 		rich_text(v, ".");
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 /* all: no object was left out, so that what is not alive is garbage. */
@@ -157,7 +150,7 @@ static struct value main_value(const struct heapgraph *g, const struct holder *h
 static int most_objects_first(const void *a, const void *b)
 {
 	const struct holder *x = a, *y = b;
-	return x->objects < y->objects ? 1 : x->objects > y->objects ? -1 : 0;
+	return CMP(y->objects, x->objects);
 }
 
 static const char *rest_words(const struct holders *hs)
@@ -189,13 +182,13 @@ static void add_table(const struct heapgraph *g, struct holders *hs, bool by_siz
 		holder_detail(g, h, &detail);
 		struct report_row *row = report_row(
 			t, (struct value[]){ V_CODE(buf_cstr(&name)), main_value(g, h, &keeps), V_COUNT(h->objects),
-					     V_BYTES(h->bytes), V_RATIO(part(h->bytes, hs->bytes)) });
+					     V_BYTES(h->bytes), V_RATIO(ratio(h->bytes, hs->bytes)) });
 		if (detail.len)
 			report_row_line(row, VALUE_CODE, buf_cstr(&detail), NULL);
 	}
 	if (rest_bytes)
 		report_rest(t, (struct value[]){ V_TEXT(rest_words(hs)), V_NONE, V_COUNT(rest_objects),
-						 V_BYTES(rest_bytes), V_RATIO(part(rest_bytes, hs->bytes)) });
+						 V_BYTES(rest_bytes), V_RATIO(ratio(rest_bytes, hs->bytes)) });
 }
 
 static void add_tree(const struct heapgraph *g, const struct holders *hs, unsigned depth, struct report *report)
@@ -208,7 +201,7 @@ static void add_tree(const struct heapgraph *g, const struct holders *hs, unsign
 	}
 	if (rest_bytes)
 		report_rest(t, (struct value[]){ V_TEXT(rest_words(hs)), V_COUNT(rest_objects), V_BYTES(rest_bytes),
-						 V_RATIO(part(rest_bytes, hs->bytes)) });
+						 V_RATIO(ratio(rest_bytes, hs->bytes)) });
 }
 
 /* ---- the profiler ---- */
@@ -232,7 +225,7 @@ static void drop_few(struct holders *hs, uint64_t min_objects)
 {
 	size_t n = 0;
 	vec_each(h, &hs->v) {
-		if (h->objects >= min_objects || part(h->bytes, hs->bytes) >= WORTH_A_TREE) {
+		if (h->objects >= min_objects || ratio(h->bytes, hs->bytes) >= WORTH_A_TREE) {
 			hs->v.v[n++] = *h;
 			continue;
 		}

@@ -3,6 +3,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "model/gcdump.h"
 #include "memory/heap_look.h"
 #include "exam/profiler.h"
@@ -29,10 +30,7 @@ struct type_sum {
 	uint32_t type;
 	uint64_t objects, bytes, garbage, retained;
 };
-struct type_sums { /* a VEC */
-	struct type_sum *v;
-	size_t n, cap;
-};
+VEC_TYPE(type_sums, struct type_sum);
 
 /* ---- sums ---- */
 
@@ -73,9 +71,7 @@ static void sum_retained(const struct heapgraph *g, struct type_sum *sums)
 static int most_bytes_first(const void *a, const void *b)
 {
 	const struct type_sum *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	return x->type < y->type ? -1 : x->type > y->type;
+	return CMP(y->bytes, x->bytes) ?: CMP(x->type, y->type);
 }
 
 /* Types that have the same name (of several load contexts) are one row. Only those with the text in their name. */
@@ -122,19 +118,14 @@ static struct totals totals_of(const struct heapgraph *g)
 	return t;
 }
 
-static double part(uint64_t of, uint64_t whole)
-{
-	return whole ? (double)of / (double)whole : 0;
-}
-
 static const char *finding_of(const struct heapgraph *g, const struct totals *t)
 {
 	const struct graph_facts *f = &g->facts;
-	if (f->rss >= RSS_LARGE && part(f->area[GRAPH_AREA_HEAP], f->rss) < HEAP_SMALL_SHARE)
+	if (f->rss >= RSS_LARGE && ratio(f->area[GRAPH_AREA_HEAP], f->rss) < HEAP_SMALL_SHARE)
 		return "memory-is-elsewhere";
-	if (t->free >= FREE_BYTES && part(t->free, t->heap) >= FREE_SHARE)
+	if (t->free >= FREE_BYTES && ratio(t->free, t->heap) >= FREE_SHARE)
 		return "fragmented";
-	if (t->garbage >= GARBAGE_BYTES && part(t->garbage, t->bytes) >= GARBAGE_SHARE)
+	if (t->garbage >= GARBAGE_BYTES && ratio(t->garbage, t->bytes) >= GARBAGE_SHARE)
 		return "mostly-garbage";
 	return "seen";
 }
@@ -149,7 +140,7 @@ static void say_own(const struct heapgraph *g, const struct type_sums *sums, con
 		if (s->objects >= OWN_MANY && g->types.v[s->type].own && !heap_type_is_closure(g, s->type) &&
 		    (!most || s->retained > most->retained))
 			most = s;
-	if (!most || most == &sums->v[0] || part(most->retained, t->bytes) < OWN_SHARE)
+	if (!most || most == &sums->v[0] || ratio(most->retained, t->bytes) < OWN_SHARE)
 		return;
 	heap_type_name(g, most->type, &name);
 	rich_text(v, " Of the application's own, ");
@@ -162,10 +153,10 @@ static void say_top(const struct heapgraph *g, const struct type_sums *sums, con
 {
 	CLEANUP(buf_free) struct buf name = { 0 };
 	const struct type_sum *top = sums->n ? &sums->v[0] : NULL;
-	if (!top || part(top->bytes, t->bytes) < TOP_SHARE)
+	if (!top || ratio(top->bytes, t->bytes) < TOP_SHARE)
 		return;
 	heap_type_name(g, top->type, &name);
-	rich_text(v, " %s of it is ", fmt_percent(part(top->bytes, t->bytes)).s);
+	rich_text(v, " %s of it is ", fmt_percent(ratio(top->bytes, t->bytes)).s);
 	rich_code(v, buf_cstr(&name));
 	rich_text(v, ".");
 }
@@ -183,7 +174,7 @@ static void add_asked(const struct exam *exam, const struct heapgraph *g, const 
 	}
 	if (sums->n) {
 		rich_strong(v, "%s in %s", fmt_bytes(bytes).s, fmt_plural(objects, "object", "objects").s);
-		rich_text(v, ", %s of the heap, are of the %s that have ", fmt_percent(part(bytes, g->facts.bytes)).s,
+		rich_text(v, ", %s of the heap, are of the %s that have ", fmt_percent(ratio(bytes, g->facts.bytes)).s,
 			  fmt_plural(sums->n, "type", "types").s);
 	} else {
 		rich_text(v, "None of the %s on the heap has ", fmt_plural(g->types.n, "type", "types").s);
@@ -192,7 +183,7 @@ static void add_asked(const struct exam *exam, const struct heapgraph *g, const 
 	rich_text(v, " in %s name.", sums->n == 1 || !sums->n ? "its" : "their");
 	if (sums->n)
 		say_top(g, sums, &(struct totals){ .bytes = bytes }, v);
-	rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct type_sums *sums,
@@ -222,10 +213,8 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 			  fmt_bytes(t.free).s);
 	if (str_eq(finding, "mostly-garbage"))
 		rich_text(v, " %s of it is garbage that waits for a collection.",
-			  fmt_percent(part(t.garbage, t.bytes)).s);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+			  fmt_percent(ratio(t.garbage, t.bytes)).s);
+	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Objects", V_BYTES(t.bytes), fmt_count(f->objects).s);
 	const struct heap_look *look = exam->state;
 	bool known = !heap_look_alive_only(look);
@@ -257,12 +246,12 @@ static void add_types(const struct heapgraph *g, const struct type_sums *sums, s
 		buf_clear(&name);
 		heap_type_name(g, s->type, &name);
 		report_row(t, (struct value[]){ V_CODE(buf_cstr(&name)), V_COUNT(s->objects), V_BYTES(s->bytes),
-						V_BYTES(s->retained), V_RATIO(part(s->bytes, g->facts.bytes)) });
+						V_BYTES(s->retained), V_RATIO(ratio(s->bytes, g->facts.bytes)) });
 	}
 	if (rest.objects) {
 		CLEANUP(mem_freep) char *words = mem_printf("%s more types", fmt_count(sums->n - TYPE_ROWS).s);
 		report_rest(t, (struct value[]){ V_TEXT(words), V_COUNT(rest.objects), V_BYTES(rest.bytes), V_NONE,
-						 V_RATIO(part(rest.bytes, g->facts.bytes)) });
+						 V_RATIO(ratio(rest.bytes, g->facts.bytes)) });
 	}
 }
 
@@ -302,7 +291,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 		struct report_row *row =
 			report_row(t, (struct value[]){ V_TEXT(heap_generation_names[generation]), V_COUNT(p.objects),
 							V_BYTES(p.bytes), V_BYTES(p.free), committed,
-							V_RATIO(part(p.bytes, g->facts.bytes)) });
+							V_RATIO(ratio(p.bytes, g->facts.bytes)) });
 		for (uint32_t heap = 0; g->facts.n_heaps > 1 && heap < g->facts.n_heaps; heap++) {
 			struct heap_stats_place one = place_of(g, (uint8_t)generation, heap);
 			CLEANUP(mem_freep) char *name = mem_printf("heap %u", heap);
@@ -310,7 +299,7 @@ static void add_generations(const struct heapgraph *g, struct report *report)
 				continue;
 			report_child(row, (struct value[]){ V_TEXT(name), V_COUNT(one.objects), V_BYTES(one.bytes),
 							    V_BYTES(one.free), V_BYTES(one.committed),
-							    V_RATIO(part(one.bytes, g->facts.bytes)) });
+							    V_RATIO(ratio(one.bytes, g->facts.bytes)) });
 		}
 	}
 }
@@ -327,7 +316,7 @@ static void add_areas(const struct heapgraph *g, struct report *report)
 	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
 		if (f->area[a])
 			report_row(t, (struct value[]){ V_TEXT(heap_area_names[a]), V_BYTES(f->area[a]),
-							V_RATIO(part(f->area[a], f->rss)) });
+							V_RATIO(ratio(f->area[a], f->rss)) });
 }
 
 /* ---- for other tools ---- */

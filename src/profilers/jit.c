@@ -5,6 +5,7 @@
  * were made for, so that code which is made again and again is one line. Events come without stacks. */
 
 #include "profilers/jit.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "exam/profiler.h"
@@ -112,13 +113,12 @@ static void add(struct jit_sum *sum, uint64_t ns, uint64_t il_bytes, uint64_t co
 	sum->code_bytes += code_bytes;
 }
 
-/* The time of a compilation, in the part of the chart where it ended. */
 static void count_time(struct jit *j, struct jit_group *g, uint64_t time, uint64_t ns)
 {
 	if (time < j->exam->start_ns)
 		return;
 	uint64_t at = time - j->exam->start_ns;
-	j->bins[MIN(at / j->bin_ns, (uint64_t)JIT_BINS - 1)] += ns;
+	timeline_add_span(&j->spent, at - MIN(at, ns), at);
 	/* Half seconds, not parts of the window: it may end before its time. */
 	uint32_t slot = (uint32_t)(at / JIT_SLOT_NS) + 1;
 	if (slot > g->last_slot) {
@@ -202,9 +202,8 @@ static struct err *run(struct exam *exam)
 						      .only_ids = ids,
 						      .n_only_ids = ARRAY_SIZE(ids) };
 	struct jit *j = exam->state = mem_zalloc(sizeof(*j));
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	uint64_t window_ms = exam_duration_ms(exam);
 	j->exam = exam;
-	j->bin_ns = window_ms * 1000000 / JIT_BINS;
 	/* Order matters only within a thread. */
 	j->stream = (struct events_stream){
 		.name = "jit", .providers = &provider, .n_providers = 1, .unordered = true, .event = on_event, .user = j

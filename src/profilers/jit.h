@@ -1,13 +1,14 @@
 #pragma once
 /* What the jit profiler collects; what its report is made from. Internal to the profiler. */
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "model/timeline.h"
 #include "eventpipe/clr.h"
 #include "exam/events.h"
 
-#define JIT_SLOT_NS 500000000ull
-#define JIT_BINS 120
+#define JIT_SLOT_NS (500 * NS_PER_MS)
 
 struct jit_sum {
 	uint64_t count, ns, il_bytes, code_bytes;
@@ -42,8 +43,8 @@ struct jit {
 	VEC(struct jit_group) groups; /* by name id */
 	struct jit_sum all, dynamic, tiers[CLR_TIERS];
 	uint64_t rejected, precompiled, unloaded;
-	uint64_t untimed; /* compiled, but the beginning was not seen */
-	uint64_t bins[JIT_BINS], bin_ns;
+	uint64_t untimed;      /* compiled, but the beginning was not seen */
+	struct timeline spent; /* compiling */
 	struct buf shown;
 	const struct exam *exam;
 	struct events_stream stream;

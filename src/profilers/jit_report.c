@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/jit.h"
@@ -34,14 +35,12 @@ static bool in_background(unsigned tier)
 static int slowest_first(const void *a, const void *b)
 {
 	const struct jit_group *x = a, *y = b;
-	if (x->sum.ns != y->sum.ns)
-		return x->sum.ns < y->sum.ns ? 1 : -1;
-	return x->sum.count < y->sum.count ? 1 : x->sum.count > y->sum.count ? -1 : 0;
+	return CMP(y->sum.ns, x->sum.ns) ?: CMP(y->sum.count, x->sum.count);
 }
 
 static bool made_again(const struct jit_group *g, uint64_t window_ns)
 {
-	double rate = window_ns ? (double)g->sum.count * 1e9 / (double)window_ns : 0;
+	double rate = per_second(g->sum.count, window_ns);
 	double slots = (double)window_ns / JIT_SLOT_NS;
 	return g->sum.count >= AGAIN_COUNT && rate >= AGAIN_RATE && g->slots >= AGAIN_SLOTS * slots;
 }
@@ -49,7 +48,7 @@ static bool made_again(const struct jit_group *g, uint64_t window_ns)
 static struct jit_view view_of(const struct exam *exam, const struct jit *j)
 {
 	struct jit_view v = { .window_ns = exam->end_ns - exam->start_ns };
-	v.share = v.window_ns ? (double)j->all.ns / (double)v.window_ns : 0;
+	v.share = ratio(j->all.ns, v.window_ns);
 	for (unsigned t = 0; t < CLR_TIERS; t++)
 		v.own_ns += in_background(t) ? 0 : j->tiers[t].ns;
 	v.sorted = mem_array(j->groups.n + 1, sizeof(*v.sorted));
@@ -70,7 +69,7 @@ static const char *finding_of(const struct jit *j, const struct jit_view *v)
 		return v->again->dynamic ? "code-made-again" : "generics-made-again";
 	if (j->rejected >= REJECTED_MANY && (double)j->rejected >= REJECTED_SHARE * (double)j->all.count)
 		return "precompiled-code-rejected";
-	double waiting = v->window_ns ? (double)v->own_ns / (double)v->window_ns : 0;
+	double waiting = ratio(v->own_ns, v->window_ns);
 	return waiting >= SHARE_MUCH || v->share >= SHARE_VERY_MUCH ? "much-compilation" : "nothing-found";
 }
 
@@ -81,7 +80,7 @@ static void add_reason(const struct jit *j, const struct jit_view *v, const char
 		rich_code(text, strtab_get(&j->names, v->again->name));
 		rich_text(text, "%s was compiled ", v->again->dynamic ? ", a dynamic method," : "");
 		rich_strong(text, "%s times", fmt_count(v->again->sum.count).s);
-		rich_text(text, " (%s).", fmt_rate((double)v->again->sum.count * 1e9 / (double)v->window_ns).s);
+		rich_text(text, " (%s).", fmt_rate(per_second(v->again->sum.count, v->window_ns)).s);
 	} else if (str_eq(finding, "precompiled-code-rejected")) {
 		rich_text(text, " For ");
 		rich_strong(text, "%s of them", fmt_count(j->rejected).s);
@@ -118,16 +117,12 @@ static void add_verdict(const struct exam *exam, const struct jit *j, const stru
 	rich_text(text, " (%s of the time), %s of it on threads that wait for the code.", fmt_percent(v->share).s,
 		  fmt_duration_ns(v->own_ns).s);
 	add_reason(j, v, finding, text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct jit *j, const struct jit_view *v, struct report *report)
 {
-	double seconds = (double)v->window_ns / 1e9;
-	report_figure(report, "Methods", V_COUNT(j->all.count),
-		      fmt_rate(seconds > 0 ? (double)j->all.count / seconds : 0).s);
+	report_figure(report, "Methods", V_COUNT(j->all.count), fmt_rate(per_second(j->all.count, v->window_ns)).s);
 	CLEANUP(mem_freep) char *share = mem_printf("%s of the time", fmt_percent(v->share).s);
 	report_figure(report, "Compiling", V_NS(j->all.ns), share);
 	CLEANUP(mem_freep)
@@ -143,7 +138,7 @@ static void add_figures(const struct jit *j, const struct jit_view *v, struct re
 
 static struct value share_of(const struct jit *j, uint64_t ns)
 {
-	return V_RATIO(j->all.ns ? (double)ns / (double)j->all.ns : 0);
+	return V_RATIO(ratio(ns, j->all.ns));
 }
 
 static void add_tiers(const struct jit *j, struct report *report)
@@ -217,13 +212,11 @@ static void add_methods(const struct jit *j, const struct jit_view *v, struct re
 
 static void add_chart(const struct jit *j, const struct jit_view *v, struct report *report)
 {
-	uint64_t at[JIT_BINS];
-	double share[JIT_BINS];
-	size_t n = 0;
-	for (; n < JIT_BINS && n * j->bin_ns < v->window_ns; n++) {
-		at[n] = n * j->bin_ns;
-		share[n] = (double)j->bins[n] / (double)MIN(j->bin_ns, v->window_ns - at[n]);
-	}
+	uint64_t at[TIMELINE_POINTS];
+	double share[TIMELINE_POINTS];
+	size_t n = timeline_rates(&j->spent, v->window_ns, TIMELINE_POINTS, at, share);
+	for (size_t i = 0; i < n; i++)
+		share[i] /= NS_PER_S;
 	struct report_chart *chart =
 		report_chart(report, "Share of the time spent compiling", VALUE_RATIO, v->window_ns);
 	report_chart_line(chart, "compiling", at, share, n);

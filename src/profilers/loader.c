@@ -355,7 +355,7 @@ static void describe_streams(struct loader *l)
 static struct err *run(struct exam *exam)
 {
 	struct loader *l = exam->state = mem_zalloc(sizeof(*l));
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000;
+	uint64_t window_ms = exam_duration_ms(exam);
 	l->exam = exam;
 	l->stacks = stacks_new(exam->whose);
 	l->methods = methods_new();
@@ -372,9 +372,7 @@ static struct err *run(struct exam *exam)
 	list.event = on_listed;
 	list.user = l;
 	TRY(exam_rundown(exam, &list));
-	if (stacks_unknown(l->stacks, l->methods))
-		TRY(exam_methods(exam, l->methods));
-	return NULL;
+	return exam_methods_of(exam, l->stacks, l->methods);
 }
 
 const struct profiler profiler_loader = {

@@ -1,7 +1,9 @@
 /* What came in, who asked for it, and does it go again? */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "profilers/loader.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 /* The same assembly so often is no start-up any more. */
 #define COPIES_MANY 3
 /* Unloading follows a collection by finalizers; give them time. */
-#define AFTER_GC_NS 1000000000ull
+#define AFTER_GC_NS NS_PER_S
 #define STAYED_SHARE 0.5
 #define DYNAMIC_MANY 20
 #define DYNAMIC_SLICES 5
@@ -20,17 +22,13 @@
 #define THREADS_LISTED 3
 #define THREADS_MANY 20
 #define THREADS_RATE_MANY 5 /* a second: a pool would have kept them */
-#define NS_PER_S 1000000000ull
 
 struct loader_place {
 	const char *kind, *method;
 	uint32_t stack;
 	uint64_t stack_count, count, bytes;
 };
-struct loader_places {
-	struct loader_place *v;
-	size_t n, cap;
-};
+VEC_TYPE(loader_places, struct loader_place);
 
 struct loader_view {
 	uint64_t window_ns, loads;
@@ -69,7 +67,7 @@ static bool started_by_pool(struct loader *l, uint32_t stack)
 static int place_most_first(const void *a, const void *b)
 {
 	const struct loader_place *x = a, *y = b;
-	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
+	return CMP(y->count, x->count);
 }
 
 static struct loader_place *place_of(struct loader_places *places, const char *kind, const char *method)
@@ -185,10 +183,10 @@ static void view_init(struct loader_view *v, const struct exam *exam, struct loa
 	}
 	vec_sort(&v->dynamics, place_most_first);
 	vec_sort(&v->starts, place_most_first);
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double made[TIMELINE_POINTS];
 	bool had[SLICES] = { false };
-	size_t n = timeline_points(&l->dynamic_made, v->window_ns, at, made, &width);
+	size_t n = timeline_points(&l->dynamic_made, v->window_ns, TIMELINE_POINTS, at, made);
 	for (size_t i = 0; i < n; i++)
 		had[i * SLICES / n] |= made[i] > 0;
 	for (size_t i = 0; i < SLICES; i++)
@@ -303,7 +301,7 @@ static void say_threads(const struct loader *l, const struct loader_view *v, str
 	uint64_t own = l->threads_started - v->pool_starts;
 	rich_strong(text, "%s were started in %s", fmt_plural(own, "thread", "threads").s,
 		    fmt_duration_ns(v->window_ns).s);
-	rich_text(text, " (%s)", fmt_rate((double)own * 1e9 / (double)v->window_ns).s);
+	rich_text(text, " (%s)", fmt_rate(per_second(own, v->window_ns)).s);
 	vec_each(p, &v->starts) {
 		if (str_eq(p->kind, "") && p->method) {
 			rich_text(text, ", %s in ", fmt_percent((double)p->count / (double)own).s);
@@ -334,9 +332,7 @@ static void add_verdict(const struct exam *exam, struct loader *l, const struct 
 		rich_text(text, "No problem here: ");
 		say_loads(l, v, text);
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct loader *l, const struct loader_view *v, struct report *report)
@@ -367,9 +363,7 @@ static int assembly_most_first(const void *a, const void *b)
 {
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	const struct assembly *x = &sorting->assemblies.v[i], *y = &sorting->assemblies.v[k];
-	if (x->loads != y->loads)
-		return x->loads < y->loads ? 1 : -1;
-	return i < k ? -1 : i > k;
+	return CMP(y->loads, x->loads) ?: CMP(i, k);
 }
 
 static void add_assembly_lines(struct loader *l, const struct exam *exam, uint32_t assembly, struct report_row *row)
@@ -475,10 +469,10 @@ static void add_starts(struct loader *l, const struct loader_view *v, struct rep
 
 static void add_chart(const struct loader *l, const struct loader_view *v, struct report *report)
 {
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double assemblies[TIMELINE_POINTS], dynamics[TIMELINE_POINTS];
-	timeline_points(&l->assembly_growth, v->window_ns, at, assemblies, &width);
-	size_t n = timeline_points(&l->dynamic_growth, v->window_ns, at, dynamics, &width);
+	timeline_points(&l->assembly_growth, v->window_ns, TIMELINE_POINTS, at, assemblies);
+	size_t n = timeline_points(&l->dynamic_growth, v->window_ns, TIMELINE_POINTS, at, dynamics);
 	for (size_t i = 1; i < n; i++) {
 		assemblies[i] += assemblies[i - 1];
 		dynamics[i] += dynamics[i - 1];

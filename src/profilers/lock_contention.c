@@ -5,6 +5,7 @@
  * the stacks out: there is one stream, and at very high rates its bursts are an estimate of the counts too. */
 
 #include "profilers/lock_contention.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
@@ -21,7 +22,7 @@
 #define OLD_BURST_SHARE 0.20
 
 /* The same begin of a wait is told to both streams within one call, unless its thread is put aside in between. */
-#define JOIN_NS 20000000ull
+#define JOIN_NS (20 * NS_PER_MS)
 
 static struct lock *lock_of(struct locks *l, uint64_t id)
 {
@@ -140,10 +141,16 @@ static void new_burst(struct locks *l, uint64_t now)
 static void on_count(void *user, const struct nettrace_event *event)
 {
 	struct exam *exam = user;
+	struct locks *l = exam->state;
+	uint32_t burst = counted_events_by(&l->events)->opened;
+	if (l->burst != burst) {
+		l->burst = burst;
+		new_burst(l, event->time);
+	}
 	if (clr_event(event) == CLR_CONTENTION_START)
-		on_start(exam->state, event);
+		on_start(l, event);
 	else if (clr_event(event) == CLR_CONTENTION_STOP)
-		on_stop(exam->state, event, exam->start_ns);
+		on_stop(l, event, exam->start_ns);
 }
 
 static void on_stack(void *user, const struct nettrace_event *event)
@@ -152,7 +159,7 @@ static void on_stack(void *user, const struct nettrace_event *event)
 	struct clr_contention c;
 	if (clr_event(event) != CLR_CONTENTION_START || !clr_decode_contention_start(event, &c))
 		return;
-	uint32_t stack = stacks_add(l->stacks, event);
+	uint32_t stack = stacks_add(l->events.stacks, event);
 	const struct lock *lock = lock_of(l, c.lock);
 	if (stack == STACKS_NONE || !lock || l->starts.n >= STARTS_MAX)
 		return;
@@ -160,17 +167,6 @@ static void on_stack(void *user, const struct nettrace_event *event)
 						   .thread = (uint32_t)event->thread_id,
 						   .stack = stack,
 						   .lock = (uint32_t)(lock - l->list.v) }));
-}
-
-static void on_both(void *user, const struct nettrace_event *event)
-{
-	struct locks *l = ((struct exam *)user)->state;
-	if (l->burst != l->streams[LOCKS_STACKS].opened) {
-		l->burst = l->streams[LOCKS_STACKS].opened;
-		new_burst(l, event->time);
-	}
-	on_count(user, event);
-	on_stack(user, event);
 }
 
 static void locks_free(void *state)
@@ -183,8 +179,7 @@ static void locks_free(void *state)
 	map_u64_free(&l->by_id);
 	map_u64_free(&l->by_tid);
 	dist_free(l->lengths);
-	stacks_free(l->stacks);
-	methods_free(l->methods);
+	counted_events_fini(&l->events);
 	thread_names_free(&l->names);
 	mem_free(l);
 }
@@ -192,7 +187,7 @@ static void locks_free(void *state)
 /* What still waits when the window ends has waited so long at least. In bursts nobody knows. */
 static void close_open_waits(struct locks *l, const struct exam *exam)
 {
-	bool bursts = events_in_bursts(&l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS], exam);
+	bool bursts = counted_events_by(&l->events)->bursting;
 	vec_each(t, &l->threads) {
 		if (t->lock == LOCK_NONE)
 			continue;
@@ -209,52 +204,34 @@ static struct err *run(struct exam *exam)
 {
 	static const struct ipc_provider contention = { .name = CLR_PROVIDER, .keywords = CLR_CONTENTION, .level = 4 };
 	struct locks *l = exam->state = mem_zalloc(sizeof(*l));
-	const char *version = exam->patient->info.runtime_version;
 	l->lengths = dist_new(WAITS_MAX / 10);
-	l->stacks = stacks_new(exam->whose);
-	l->methods = methods_new();
-	l->old = !version || strtoul(version, NULL, 10) < 9;
-	l->streams[LOCKS_COUNTS] = (struct events_stream){
-		.name = "counts", .providers = &contention, .n_providers = 1, .event = on_count, .user = exam
-	};
-	l->streams[LOCKS_STACKS] = (struct events_stream){
-		.name = "stacks",
-		.providers = &contention,
-		.n_providers = 1,
-		.stacks = true,
-		.burst_rate = l->old ? OLD_BURST_RATE : BURST_RATE,
-		.burst_share = l->old ? OLD_BURST_SHARE : BURST_SHARE,
-		.scaled = l->old,
-		.event = l->old ? on_both : on_stack,
-		.user = exam,
-	};
-	l->streams[LOCKS_NAMES] = exam_methods_stream(&l->streams[LOCKS_STACKS], l->methods);
+	counted_events_init(&l->events, exam);
 	thread_names_look(&l->names, exam);
-	TRY(exam_events(exam, l->streams, l->old ? LOCKS_COUNTS : LOCKS_COUNTS + 1,
-			(uint64_t)params_int(exam->params, "duration") * 1000));
+	bool old = l->events.old;
+	TRY(counted_events_run(&l->events, exam,
+			       &(struct counted_wanted){ .provider = &contention,
+							 .burst_rate = old ? OLD_BURST_RATE : BURST_RATE,
+							 .burst_share = old ? OLD_BURST_SHARE : BURST_SHARE,
+							 .count = on_count,
+							 .stack = on_stack,
+							 .user = exam }));
 	if (!exam->replay)
 		thread_names_look(&l->names, exam);
 	thread_names_save(&l->names, exam);
 	close_open_waits(l, exam);
-	if (stacks_unknown(l->stacks, l->methods))
-		TRY(exam_methods(exam, l->methods));
-	return NULL;
+	return counted_events_names(&l->events, exam);
 }
 
 static int wait_by_thread_and_time(const void *a, const void *b)
 {
 	const struct lock_wait *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return CMP(x->thread, y->thread) ?: CMP(x->start_ns, y->start_ns);
 }
 
 static int start_by_thread_and_time(const void *a, const void *b)
 {
 	const struct lock_start *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return CMP(x->thread, y->thread) ?: CMP(x->time_ns, y->time_ns);
 }
 
 static uint64_t apart(uint64_t a, uint64_t b)

@@ -4,8 +4,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/dist.h"
-#include "exam/events.h"
-#include "exam/stacks.h"
+#include "exam/counted_events.h"
 #include "exam/thread_names.h"
 #include "report/report.h"
 
@@ -53,15 +52,10 @@ struct locks {
 	struct dist *lengths;
 	uint64_t before, before_ns;  /* waits that ended in the window but began before it, or in a pause of hearing */
 	uint64_t not_kept, unpaired; /* beyond our limits; begun twice without an end */
-	struct stacks *stacks;
-	struct methods *methods;
 	struct thread_names names;
-	bool old; /* one stream for both */
-	uint32_t
-		burst; /* that events now come from; of "counts", which has only one, or of old runtimes' only stream */
-	struct events_stream streams[3];
+	struct counted_events events;
+	uint32_t burst; /* of the stream that counts: the one that events now come from */
 };
-enum { LOCKS_NAMES, LOCKS_STACKS, LOCKS_COUNTS }; /* the last is missing on old runtimes */
 
 /* Puts the stacks to their waits; waits of one thread are one after the other, so the nearest start is the one. */
 void locks_join(struct locks *l);

@@ -1,20 +1,22 @@
 /* What the waits say: by lock, by place, behind whom, and whether threads queue up. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
+#include "model/timeline.h"
 #include "profilers/lock_contention.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
 
 #define TABLE_ROWS 20
 #define OWNERS_SHOWN 3
-#define CHART_BINS 120
 
 /* Threads that wait for locks on average: a fifth of one is ordinary. */
 #define WAITING_MUCH 0.2
 #define WAITING_VERY_MUCH 1.0
-#define LONG_NS 250000000ull
-#define VERY_LONG_NS 1000000000ull
+#define LONG_NS (250 * NS_PER_MS)
+#define VERY_LONG_NS NS_PER_S
 /* Two or more behind one lock for half of the time: it is the narrow place, whoever has it. */
 #define CONVOY_SHARE 0.5
 
@@ -38,10 +40,7 @@ struct lock_view {
 	double waits, sum_ns, scale;
 	double waiting; /* threads, at any moment */
 	bool estimated;
-	struct {
-		uint32_t *v;
-		size_t n, cap;
-	} order;		 /* locks that were waited for, most waiting first */
+	VEC(uint32_t) order;	 /* locks that were waited for, most waiting first */
 	struct lock_sites sites; /* by lock and method, most waiting first */
 	struct map_u64 numbers;	 /* lock -> the number it is called by */
 	uint64_t with_stack;
@@ -62,13 +61,15 @@ static struct lock_site *site_of(struct lock_sites *sites, uint32_t lock, const 
 
 static const char *method_of(struct locks *l, uint32_t stack)
 {
-	return stacks_frame(l->stacks, l->methods, stack, stacks_site(l->stacks, l->methods, stack)).name;
+	return stacks_frame(l->events.stacks, l->events.methods, stack,
+			    stacks_site(l->events.stacks, l->events.methods, stack))
+		.name;
 }
 
 static int site_most_first(const void *a, const void *b)
 {
 	const struct lock_site *x = a, *y = b;
-	return x->sum_ns < y->sum_ns ? 1 : x->sum_ns > y->sum_ns ? -1 : 0;
+	return CMP(y->sum_ns, x->sum_ns);
 }
 
 /* Groups the waits whose stack was seen, then lets them stand for all waits of their lock. */
@@ -114,38 +115,26 @@ static const struct locks *sorting; /* qsort has no user pointer; a worker has o
 static int lock_most_first(const void *a, const void *b)
 {
 	const struct lock *x = &sorting->list.v[*(const uint32_t *)a], *y = &sorting->list.v[*(const uint32_t *)b];
-	if (x->sum_ns != y->sum_ns)
-		return x->sum_ns < y->sum_ns ? 1 : -1;
-	return x < y ? -1 : x > y;
-}
-
-/* An estimate is no better than that. */
-static double two_digits(double n)
-{
-	double unit = 1;
-	while (n / unit >= 100)
-		unit *= 10;
-	return (double)(uint64_t)(n / unit + 0.5) * unit;
+	return CMP(y->sum_ns, x->sum_ns) ?: CMP(x, y);
 }
 
 static void view_init(struct lock_view *v, const struct exam *exam, struct locks *l)
 {
-	const struct events_stream *s = &l->streams[l->old ? LOCKS_STACKS : LOCKS_COUNTS];
+	const struct events_stream *s = counted_events_by(&l->events);
 	*v = (struct lock_view){ .window_ns = exam->end_ns - exam->start_ns,
 				 .max_ns = dist_max(l->lengths),
-				 .scale = 1 };
-	v->estimated = events_in_bursts(s, exam);
+				 .scale = events_scale(s, exam) };
+	v->estimated = s->bursting;
 	v->heard_ns = v->estimated ? s->open_ns : v->window_ns;
 	uint64_t waits = dist_count(l->lengths), sum = dist_sum(l->lengths);
 	if (v->estimated) {
 		/* Between bursts ends are missed as often as begins; together they are unbiased. */
-		v->scale = (double)v->window_ns / (double)s->open_ns;
 		waits += l->unpaired;
 		sum += l->before_ns;
 	}
-	v->waits = v->estimated ? two_digits((double)waits * v->scale) : (double)waits;
+	v->waits = v->estimated ? fmt_estimate((double)waits * v->scale) : (double)waits;
 	v->sum_ns = (double)sum * v->scale;
-	v->waiting = v->window_ns ? v->sum_ns / (double)v->window_ns : 0;
+	v->waiting = ratio(v->sum_ns, v->window_ns);
 	vec_each(w, &l->waits)
 		v->still += w->open;
 	locks_join(l);
@@ -179,7 +168,7 @@ static const struct lock_site *main_site(const struct lock_view *v, uint32_t loc
 
 static double queue_share(const struct lock_view *v, const struct lock *lock)
 {
-	return v->heard_ns ? MIN(1.0, (double)lock->queue_ns / (double)v->heard_ns) : 0;
+	return MIN(1.0, ratio(lock->queue_ns, v->heard_ns));
 }
 
 /* The stack knows what kind of lock it is; without one nobody does. */
@@ -187,8 +176,8 @@ static const char *kind_of(struct locks *l, const struct lock_site *site)
 {
 	if (!site || site->stack == STACKS_NONE)
 		return "lock";
-	for (size_t i = 0; i < stacks_depth(l->stacks, site->stack); i++) {
-		struct stack_frame f = stacks_frame(l->stacks, l->methods, site->stack, i);
+	for (size_t i = 0; i < stacks_depth(l->events.stacks, site->stack); i++) {
+		struct stack_frame f = stacks_frame(l->events.stacks, l->events.methods, site->stack, i);
 		if (str_eq(f.space, "System.Threading.Lock"))
 			return "Lock";
 		if (!f.framework)
@@ -271,16 +260,14 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 	rich_strong(text, "%s", fmt_duration_ns(v->max_ns).s);
 	rich_text(text, ". ");
 	say_main_lock(l, v, str_eq(finding, "convoy"), text);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct locks *l, const struct lock_view *v, struct report *report)
 {
 	CLEANUP(mem_freep)
-	char *rate = mem_printf("%s%s", fmt_rate(v->waits * 1e9 / (double)v->window_ns).s,
-				v->estimated ? ", estimated" : "");
+	char *rate =
+		mem_printf("%s%s", fmt_rate(per_second(v->waits, v->window_ns)).s, v->estimated ? ", estimated" : "");
 	report_figure(report, "Waits", V_COUNT((uint64_t)(v->waits + 0.5)), rate);
 	CLEANUP(mem_freep) char *mean = mem_printf("%s threads on average", fmt_number(v->waiting).s);
 	report_figure(report, "Waiting in all", V_NS(v->sum_ns), mean);
@@ -302,7 +289,7 @@ struct owner {
 static int owner_most_first(const void *a, const void *b)
 {
 	const struct owner *x = a, *y = b;
-	return x->waits < y->waits ? 1 : x->waits > y->waits ? -1 : (int)(x->tid > y->tid) - (int)(x->tid < y->tid);
+	return CMP(y->waits, x->waits) ?: CMP(x->tid, y->tid);
 }
 
 /* "behind thread 'a' (12) 60 %, thread 'b' (13) 40 %": who had the lock when waits began. */
@@ -342,7 +329,7 @@ static void add_owner_line(const struct locks *l, uint32_t lock, struct report_r
 static int wait_by_time(const void *a, const void *b)
 {
 	const struct lock_wait *x = a, *y = b;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return CMP(x->start_ns, y->start_ns);
 }
 
 /* The runtime says who has the lock, not since where. An owner that had waited for it itself took it there. */
@@ -431,7 +418,7 @@ static void add_by_lock(struct locks *l, const struct lock_view *v, struct repor
 		struct report_row *row = report_row(
 			t, (struct value[]){ site && site->method ? V_CODE(site->method) : V_NONE, V_TEXT(name),
 					     V_COUNT((uint64_t)(waits + 0.5)), V_NS(lock->max_ns), V_NS(sum),
-					     V_RATIO(v->sum_ns > 0 ? sum / v->sum_ns : 0) });
+					     V_RATIO(ratio(sum, v->sum_ns)) });
 		add_queue_line(v, lock, row);
 		add_open_line(l, index, row);
 		add_owner_line(l, index, row);
@@ -447,8 +434,8 @@ static void add_by_lock(struct locks *l, const struct lock_view *v, struct repor
 /* Behind the runtime's telling of it. */
 static size_t first_frame(struct locks *l, uint32_t stack)
 {
-	const char *leaf = stacks_frame(l->stacks, l->methods, stack, 0).space;
-	return stacks_depth(l->stacks, stack) > 1 && str_starts(leaf, "System.Diagnostics.Tracing.") ? 1 : 0;
+	const char *leaf = stacks_frame(l->events.stacks, l->events.methods, stack, 0).space;
+	return stacks_depth(l->events.stacks, stack) > 1 && str_starts(leaf, "System.Diagnostics.Tracing.") ? 1 : 0;
 }
 
 /* The same waits by method, whatever the lock. */
@@ -493,13 +480,13 @@ static void add_by_place(struct locks *l, const struct lock_view *v, struct repo
 		const uint64_t *number = place->lock == LOCK_NONE ? NULL : map_u64_get(&v->numbers, place->lock);
 		CLEANUP(mem_freep)
 		char *lock = number ? mem_printf("#%llu", (unsigned long long)*number) : mem_strdup("several");
-		struct report_row *row =
-			report_row(t, (struct value[]){ place->method ? V_CODE(place->method) : V_NONE, V_TEXT(lock),
-							V_COUNT((uint64_t)(place->waits + 0.5)), V_NS(place->max_ns),
-							V_NS(place->sum_ns),
-							V_RATIO(v->sum_ns > 0 ? place->sum_ns / v->sum_ns : 0) });
+		struct report_row *row = report_row(
+			t, (struct value[]){ place->method ? V_CODE(place->method) : V_NONE, V_TEXT(lock),
+					     V_COUNT((uint64_t)(place->waits + 0.5)), V_NS(place->max_ns),
+					     V_NS(place->sum_ns), V_RATIO(ratio(place->sum_ns, v->sum_ns)) });
 		if (place->stack != STACKS_NONE)
-			stacks_lines(l->stacks, l->methods, place->stack, first_frame(l, place->stack), row);
+			stacks_lines(l->events.stacks, l->events.methods, place->stack, first_frame(l, place->stack),
+				     row);
 	}
 	if (places.n > TABLE_ROWS) {
 		CLEANUP(mem_freep) char *words = mem_printf("%s more places", fmt_count(places.n - TABLE_ROWS).s);
@@ -514,19 +501,18 @@ static void add_by_place(struct locks *l, const struct lock_view *v, struct repo
 
 static void add_chart(const struct exam *exam, const struct locks *l, const struct lock_view *v, struct report *report)
 {
-	uint64_t bin_ns = v->window_ns / CHART_BINS + 1;
-	uint64_t at[CHART_BINS];
-	double waiting[CHART_BINS] = { 0 };
-	for (size_t i = 0; i < CHART_BINS; i++)
-		at[i] = i * bin_ns;
+	struct timeline spent = { 0 };
+	uint64_t at[TIMELINE_POINTS];
+	double waiting[TIMELINE_POINTS];
 	vec_each(w, &l->waits) {
 		uint64_t from = w->start_ns - MIN(w->start_ns, exam->start_ns);
-		uint64_t to = MIN(from + w->length_ns, v->window_ns);
-		for (uint64_t b = from / bin_ns; b < CHART_BINS && b * bin_ns < to; b++)
-			waiting[b] += (double)(MIN(to, (b + 1) * bin_ns) - MAX(from, b * bin_ns)) / (double)bin_ns;
+		timeline_add_span(&spent, from, MIN(from + w->length_ns, v->window_ns));
 	}
+	size_t n = timeline_rates(&spent, v->window_ns, TIMELINE_POINTS, at, waiting);
+	for (size_t i = 0; i < n; i++)
+		waiting[i] /= NS_PER_S;
 	struct report_chart *chart = report_chart(report, "Threads waiting over time", VALUE_NUMBER, v->window_ns);
-	report_chart_line(chart, "threads waiting for a lock", at, waiting, CHART_BINS);
+	report_chart_line(chart, "threads waiting for a lock", at, waiting, n);
 }
 
 static void add_histogram(const struct locks *l, struct report *report)
@@ -540,8 +526,7 @@ static void add_histogram(const struct locks *l, struct report *report)
 
 static void add_how(const struct locks *l, const struct lock_view *v, struct report *report)
 {
-	const struct events_stream *stacks = &l->streams[LOCKS_STACKS];
-	const struct events_stream *counts = l->old ? stacks : &l->streams[LOCKS_COUNTS];
+	const struct events_stream *counts = counted_events_by(&l->events);
 	report_how(report, "Way", V_TEXT("events"),
 		   v->estimated ? "heard in bursts and scaled up: this runtime walks a stack for every wait it tells of"
 				: "every wait that began in the window; the runtime does not tell names of locks");

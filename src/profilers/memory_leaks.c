@@ -210,7 +210,7 @@ static struct err *run(struct exam *exam)
 {
 	struct leaks *l = exam->state = mem_zalloc(sizeof(*l));
 	unsigned looks = (unsigned)params_int(exam->params, "looks");
-	uint64_t wait_ms = (uint64_t)params_int(exam->params, "duration") * 1000 / (looks - 1);
+	uint64_t wait_ms = exam_duration_ms(exam) / (looks - 1);
 	if (exam->core)
 		return err_new(ERR_USAGE,
 			       "memory-leaks compares several looks, and a core file is one: use gc-survivors");
@@ -307,9 +307,7 @@ static int leaks_first(const void *a, const void *b)
 	const struct grower *x = a, *y = b;
 	bool lx = is_leak(sorting, x), ly = is_leak(sorting, y);
 	int64_t gx = growth(sorting, x), gy = growth(sorting, y);
-	if (lx != ly)
-		return lx ? -1 : 1;
-	return gx < gy ? 1 : gx > gy ? -1 : strcmp(x->name, y->name);
+	return CMP(ly, lx) ?: CMP(gy, gx) ?: strcmp(x->name, y->name);
 }
 
 /* ---- words ---- */
@@ -450,9 +448,7 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 			say_area(l, elsewhere, v);
 		}
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_holders(const struct leaks *l, struct report *report)

@@ -120,9 +120,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct t
 							    : " by a socket");
 	if (top && top->n >= MANY && !queue)
 		say_group(v, s, gs, top);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Threads", V_COUNT(c.all), NULL);
 	report_figure(report, "Blocked", V_COUNT(c.blocked), "until another thread acts");
 	report_figure(report, "Running", V_COUNT(c.running), NULL);

@@ -45,7 +45,7 @@ static struct err *run(struct exam *exam)
 		.kind = SAMPLER_SWITCHES,
 		.period = 1,
 		.stack_bytes = STACK_BYTES,
-		.window_ms = (uint64_t)params_int(exam->params, "duration") * 1000,
+		.window_ms = exam_duration_ms(exam),
 	};
 	struct err *err = exam_samples(exam, &options, &o->samples, &o->facts);
 	if (!err || err_kind(err) != ERR_DENIED || exam->way != WAY_SAMPLES || exam->way_named ||
@@ -134,7 +134,7 @@ static void find_place(const struct samples *s, uint32_t stack, struct off_cpu_p
 static int longest_first(const void *a, const void *b)
 {
 	const struct off_cpu_place *x = a, *y = b;
-	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
+	return CMP(y->weight, x->weight) ?: CMP(x->frame, y->frame);
 }
 
 /* Idle workers of the pool and locks spin: they give their cpu away, over and over, and miss nothing. */
@@ -207,12 +207,12 @@ static void add_up(struct off_cpu_view *v)
 
 static double threads_of(const struct off_cpu_view *v, uint64_t ns)
 {
-	return v->window_ns ? (double)ns / (double)v->window_ns : 0;
+	return ratio(ns, v->window_ns);
 }
 
 static double share(const struct off_cpu_view *v, uint64_t ns)
 {
-	return v->yours ? (double)ns / (double)v->yours : 0;
+	return ratio(ns, v->yours);
 }
 
 static const char *finding_of(const struct off_cpu_view *v)
@@ -373,9 +373,7 @@ static void add_verdict(const struct exam *exam, const struct off_cpu_view *v, s
 			  str_eq(threads.s, "1") ? "thread" : "threads");
 		add_top(v, str_eq(finding, "lock-waits") ? WAIT_LOCK : str_eq(finding, "gc-waits") ? WAIT_GC : 0, text);
 	}
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct off_cpu_view *v, struct report *report)

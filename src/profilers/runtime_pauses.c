@@ -1,5 +1,6 @@
 /* Runtime pauses: every suspension of managed code, from "please stop" to "all run again", and what it was for. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -11,7 +12,6 @@
 #include "exam/profiler.h"
 #include <stdlib.h>
 
-#define NS_PER_MS 1000000ull
 #define CHART_BARS_MAX 2000
 #define TABLE_ROWS 200
 
@@ -64,7 +64,7 @@ static struct err *run(struct exam *exam)
 	p->stream = (struct events_stream){
 		.name = "gc", .providers = &gc_events, .n_providers = 1, .event = on_event, .user = &p->log
 	};
-	return exam_events(exam, &p->stream, 1, (uint64_t)params_int(exam->params, "duration") * 1000);
+	return exam_events(exam, &p->stream, 1, exam_duration_ms(exam));
 }
 
 /* --- report --- */
@@ -72,7 +72,7 @@ static struct err *run(struct exam *exam)
 static int longest_first(const void *a, const void *b)
 {
 	uint64_t x = gc_pause_ns(a), y = gc_pause_ns(b);
-	return x < y ? 1 : x > y ? -1 : 0;
+	return CMP(y, x);
 }
 
 static void describe(const struct pauses *p, const struct gc_pause *pause, struct buf *out)
@@ -92,13 +92,10 @@ struct cause {
 static int cause_heaviest_first(const void *a, const void *b)
 {
 	const struct cause *x = a, *y = b;
-	return x->sum_ns < y->sum_ns ? 1 : x->sum_ns > y->sum_ns ? -1 : 0;
+	return CMP(y->sum_ns, x->sum_ns);
 }
 
-struct causes {
-	struct cause *v;
-	size_t n, cap;
-};
+VEC_TYPE(causes, struct cause);
 
 static void find_causes(const struct pauses *p, struct causes *causes)
 {
@@ -144,7 +141,7 @@ static struct pauses_view view_of(const struct pauses *p, const struct exam *exa
 		.max_ns = dist_max(p->lengths),
 		.window_ns = exam->end_ns - exam->start_ns,
 	};
-	v.share = v.window_ns ? (double)v.sum_ns / (double)v.window_ns : 0;
+	v.share = ratio(v.sum_ns, v.window_ns);
 	v.slow_stop = dist_sum(p->to_suspend) * 2 > v.sum_ns && dist_max(p->to_suspend) > LONG_NS / 5;
 	return v;
 }
@@ -205,14 +202,12 @@ static void add_verdict(const struct exam *exam, struct pauses *p, const struct 
 	if (v->slow_stop)
 		rich_text(text, " Most of it, %s, went by before all threads had stopped.",
 			  fmt_duration_ns(dist_sum(p->to_suspend)).s);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(struct pauses *p, const struct pauses_view *v, struct report *report)
 {
-	CLEANUP(mem_freep) char *rate = mem_printf("%s", fmt_rate((double)v->count * 1e9 / (double)v->window_ns).s);
+	CLEANUP(mem_freep) char *rate = mem_printf("%s", fmt_rate(per_second(v->count, v->window_ns)).s);
 	report_figure(report, "Pauses", V_COUNT(v->count), rate);
 	CLEANUP(mem_freep) char *share = mem_printf("%s of the time", fmt_percent(v->share).s);
 	report_figure(report, "Standing still", V_NS(v->sum_ns), share);

@@ -275,9 +275,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct s
 	if (j->worst && j->own > j->worst_unmoved)
 		rich_text(v, "In all %s under way.",
 			  fmt_plural(j->own, "async operation is", "async operations are").s);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Operations", V_COUNT(j->own), "chains of the application's async methods");
 	report_figure(report, "Unmoved", j->twice ? V_COUNT(j->unmoved) : V_NONE, "between the looks, at least");
 	report_figure(report, "Async methods", V_COUNT(j->c->boxes), "that have not ended");
@@ -309,13 +307,8 @@ struct tasks_ranked {
 static int by_age(const void *a, const void *b)
 {
 	const struct tasks_ranked *x = a, *y = b;
-	if (!x->unmoved != !y->unmoved)
-		return x->unmoved ? -1 : 1;
-	if (x->chain->age != y->chain->age)
-		return x->chain->age > y->chain->age ? -1 : 1;
-	if (x->chain->count != y->chain->count)
-		return x->chain->count > y->chain->count ? -1 : 1;
-	return x->chain < y->chain ? -1 : x->chain > y->chain;
+	return CMP(!x->unmoved, !y->unmoved) ?: CMP(y->chain->age, x->chain->age) ?:
+	       CMP(y->chain->count, x->chain->count) ?: CMP(x->chain, y->chain);
 }
 
 static void add_chain(struct report_table *table, const struct judged *j, const struct tasks_ranked *r)

@@ -6,6 +6,7 @@
  * block a worker, on every runtime, where events of waits know neither Thread.Sleep nor blocking I/O. */
 
 #include "profilers/thread_pool.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
@@ -24,9 +25,9 @@
 #define OLD_QUEUE_RATE 1000.0
 #define QUEUE_LEAST_MS 500 /* shorter would not see longer waits than that */
 #define LOOKS_MAX 3
-#define LOOK_EVERY_NS 1000000000ull
-#define SLOW_NS 200000000ull
-#define STALLED_NS 500000000ull
+#define LOOK_EVERY_NS NS_PER_S
+#define SLOW_NS (200 * NS_PER_MS)
+#define STALLED_NS (500 * NS_PER_MS)
 #define SUSPENDED_FOR_GC 1
 
 /* --- the queue --- */
@@ -271,6 +272,7 @@ static void describe_streams(struct pool *p)
 		.burst_rate = p->old ? OLD_QUEUE_RATE : QUEUE_RATE,
 		.burst_share = QUEUE_SHARE,
 		.burst_least_ms = QUEUE_LEAST_MS,
+		.scaled = true,
 		.event = on_queue,
 		.user = p,
 	};
@@ -313,14 +315,13 @@ static void look_into_memory(struct pool *p)
 static struct err *run(struct exam *exam)
 {
 	struct pool *p = exam->state = mem_zalloc(sizeof(*p));
-	const char *version = exam->patient->info.runtime_version;
-	uint64_t window_ms = (uint64_t)params_int(exam->params, "duration") * 1000, cpu_before = 0, cpu_after = 0;
+	uint64_t window_ms = exam_duration_ms(exam), cpu_before = 0, cpu_after = 0;
 	p->exam = exam;
 	p->waits = dist_new(WAITS_MAX);
 	p->stacks = stacks_new(exam->whose);
 	p->methods = methods_new();
 	p->longest.highest = true;
-	p->old = !version || strtoul(version, NULL, 10) < 9;
+	p->old = exam_runtime_major(exam) < 9;
 	describe_streams(p);
 	if (!exam->replay)
 		p->workers_before = count_workers(p);
@@ -337,9 +338,7 @@ static struct err *run(struct exam *exam)
 		save_facts(p);
 	}
 	look_into_memory(p);
-	if (stacks_unknown(p->stacks, p->methods))
-		TRY(exam_methods(exam, p->methods));
-	return NULL;
+	return exam_methods_of(exam, p->stacks, p->methods);
 }
 
 const struct profiler profiler_thread_pool = {

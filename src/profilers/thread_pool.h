@@ -1,6 +1,7 @@
 #pragma once
 /* The thread pool in two halves: the collector (thread_pool.c) and the report (thread_pool_report.c). */
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/dist.h"
@@ -14,7 +15,7 @@
 
 /* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds
  * are nothing. */
-#define POOL_LATE_NS 100000000ull
+#define POOL_LATE_NS (100 * NS_PER_MS)
 #define POOL_REASONS 9 /* of adjustments, see clr_pool_reason() */
 #define POOL_WORKER_NAME ".NET TP Worker"
 

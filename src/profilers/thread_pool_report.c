@@ -1,7 +1,9 @@
 /* What the queue and the looks say: is the pool starving, and who holds its workers? */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
 #include "profilers/thread_pool.h"
@@ -9,11 +11,10 @@
 #include <string.h>
 
 #define TABLE_ROWS 20
-#define NS_PER_S 1000000000ull
 
 #define LATE_LEAST 3 /* items: one or two say nothing about the pool */
-#define VERY_LATE_NS 1000000000ull
-#define STALLED_NS 500000000ull
+#define VERY_LATE_NS NS_PER_S
+#define STALLED_NS (500 * NS_PER_MS)
 #define MOSTLY_BLOCKED 0.5
 #define CROWD_LEAST 8 /* blocked workers */
 #define CROWD_A_CORE 2.0
@@ -73,10 +74,7 @@ struct pool_view {
 	uint32_t looks;
 	uint32_t crowd; /* blocked workers, when they are many */
 	bool late, stalled, frozen, estimated;
-	struct {
-		struct worker_site *v;
-		size_t n, cap;
-	} sites; /* most first */
+	VEC(struct worker_site) sites; /* most first */
 };
 
 /* --- what workers do --- */
@@ -165,7 +163,7 @@ static bool is_worker(struct pool *p, uint32_t stack, bool *ret_busy)
 static int most_seen_first(const void *a, const void *b)
 {
 	const struct worker_site *x = a, *y = b;
-	return x->seen < y->seen ? 1 : x->seen > y->seen ? -1 : 0;
+	return CMP(y->seen, x->seen);
 }
 
 static void add_activity(struct pool *p, struct pool_view *v, const struct pool_seen *seen)
@@ -191,7 +189,7 @@ static void view_init(struct pool_view *v, const struct exam *exam, struct pool 
 	*v = (struct pool_view){ .window_ns = exam->end_ns - exam->start_ns, .cores = -1 };
 	v->p50 = dist_quantile(p->waits, 0.5);
 	v->p95 = dist_quantile(p->waits, 0.95);
-	v->estimated = events_in_bursts(&p->streams[POOL_QUEUE], exam);
+	v->estimated = p->streams[POOL_QUEUE].bursting;
 	for (size_t i = p->head; i < p->items.n; i++)
 		v->pending += !p->items.v[i].gone;
 	if (p->cpu_ns && v->window_ns)
@@ -315,7 +313,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			say_crowd(p, v, text);
 		else
 			say_frozen(v, text);
-		rich_text(report_next(report), "%s", profiler_next(exam->profiler, finding));
+		report_advice(report, exam->profiler, finding);
 		return;
 	}
 	rich_text(text, starving ? "The thread pool starves: " : "Work waits too long in the thread pool: ");
@@ -337,7 +335,10 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	say_workers(p, v, text);
 	enum worker_state state = v->sites.n ? v->sites.v[0].state : WORKER_WORK;
 	const char *next = starving || state == WORKER_NATIVE ? worker_advice[state] : NULL;
-	rich_text(report_next(report), "%s", next ? next : profiler_next(exam->profiler, finding));
+	if (next)
+		rich_text(report_next(report), "%s", next);
+	else
+		report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct pool *p, const struct pool_view *v, struct report *report)
@@ -348,12 +349,11 @@ static void add_figures(const struct pool *p, const struct pool_view *v, struct 
 	CLEANUP(mem_freep)
 	char *longest = p->longest_is_older ? mem_strdup("or more: it was queued before we listened") : NULL;
 	report_figure(report, "Longest", any ? V_NS(p->longest_ns) : V_NONE, longest);
-	double seconds = (double)(v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns) / 1e9;
+	double rate = per_second(p->dequeued, v->estimated ? p->streams[POOL_QUEUE].open_ns : v->window_ns);
 	CLEANUP(mem_freep)
 	char *flow = v->late || v->stalled
-			     ? mem_printf("%s; %s still queued", fmt_rate((double)p->dequeued / seconds).s,
-					  fmt_count(v->pending).s)
-			     : mem_printf("%s", fmt_rate((double)p->dequeued / seconds).s);
+			     ? mem_printf("%s; %s still queued", fmt_rate(rate).s, fmt_count(v->pending).s)
+			     : mem_printf("%s", fmt_rate(rate).s);
 	report_figure(report, "Items taken", V_COUNT(p->dequeued), flow);
 	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
 	CLEANUP(mem_freep)
@@ -425,9 +425,9 @@ static void add_adjustments(const struct pool *p, struct report *report)
 
 static void add_queue_chart(const struct pool *p, const struct pool_view *v, struct report *report)
 {
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double waits[TIMELINE_POINTS];
-	size_t all = timeline_points(&p->longest, v->window_ns, at, waits, &width), n = 0;
+	size_t all = timeline_points(&p->longest, v->window_ns, TIMELINE_POINTS, at, waits), n = 0;
 	for (size_t i = 0; i < all; i++) {
 		if (waits[i] <= 0) /* nothing was taken, which is not the same as no wait */
 			continue;

@@ -53,11 +53,6 @@ struct waste_findings {
 	uint64_t objects[WASTES], heap;
 };
 
-static double part(double of, double whole)
-{
-	return whole > 0 ? of / whole : 0;
-}
-
 static void findings_free(struct waste_findings *f)
 {
 	retention_sites_free(f->places);
@@ -195,9 +190,7 @@ static void look_at_boxes(struct waste_findings *f)
 static int most_wasted_first(const void *a, const void *b)
 {
 	const struct waste_group *x = a, *y = b;
-	if (x->wasted != y->wasted)
-		return x->wasted < y->wasted ? 1 : -1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(y->wasted, x->wasted) ?: CMP(x->place, y->place);
 }
 
 static void find(struct waste_findings *f)
@@ -252,32 +245,29 @@ static void say_group(const struct waste_findings *f, const struct waste_group *
 	else if (!group->used && group->waste != WASTE_EMPTY)
 		rich_text(v, ", being all %s", group->waste == WASTE_NULLS ? "null" : "zeros");
 	else if (group->waste != WASTE_EMPTY)
-		rich_text(v, ", being %s full", fmt_percent(part((double)group->used, (double)group->room)).s);
+		rich_text(v, ", being %s full", fmt_percent(ratio(group->used, group->room)).s);
 	rich_text(v, ".");
 }
 
 static void add_verdict(const struct exam *exam, const struct waste_findings *f, struct report *report)
 {
-	bool worth = f->groups.n && f->wasted >= WORTH_BYTES && part(f->wasted, (double)f->heap) >= WORTH_SHARE;
+	bool worth = f->groups.n && f->wasted >= WORTH_BYTES && ratio(f->wasted, f->heap) >= WORTH_SHARE;
 	const char *finding = worth ? wastes[f->groups.v[0].waste].finding : "nothing-found";
 	struct rich *v = report_verdict(report, worth ? REPORT_WARN : REPORT_OK, finding);
 	rich_text(v, worth ? "Room that nothing uses takes " : "No problem here: room that nothing uses takes ");
 	rich_strong(v, "%s, %s of the heap", fmt_bytes((uint64_t)f->wasted).s,
-		    fmt_percent(part(f->wasted, (double)f->heap)).s);
+		    fmt_percent(ratio(f->wasted, f->heap)).s);
 	rich_text(v, ".");
 	if (!worth)
 		return;
 	rich_text(v, " ");
 	say_group(f, &f->groups.v[0], v);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct waste_findings *f, struct report *report)
 {
-	report_figure(report, "Wasted", V_BYTES((uint64_t)(f->wasted + 0.5)),
-		      fmt_percent(part(f->wasted, (double)f->heap)).s);
+	report_figure(report, "Wasted", V_BYTES((uint64_t)(f->wasted + 0.5)), fmt_percent(ratio(f->wasted, f->heap)).s);
 	report_figure(report, "Empty", V_COUNT(f->objects[WASTE_EMPTY]), "collections and arrays");
 	report_figure(report, "Oversized", V_COUNT(f->objects[WASTE_OVERSIZED]), "collections, less than half full");
 	report_figure(report, "Alive", V_BYTES(f->heap), fmt_plural(f->g->reached_objects, "object", "objects").s);
@@ -291,13 +281,12 @@ static void add_group(const struct waste_findings *f, const struct waste_group *
 	what(f, group, &name);
 	retention_site_field(f->places, group->place, &field);
 	retention_site_holder(f->places, group->place, &holder);
-	struct value full = group->waste == WASTE_BOXES || !group->room
-				    ? V_NONE
-				    : V_RATIO(part((double)group->used, (double)group->room));
+	struct value full =
+		group->waste == WASTE_BOXES || !group->room ? V_NONE : V_RATIO(ratio(group->used, group->room));
 	struct report_row *row =
 		report_row(t, (struct value[]){ V_CODE(buf_cstr(&field)), V_CODE(buf_cstr(&name)),
 						V_COUNT(group->objects), full, V_BYTES((uint64_t)(group->wasted + 0.5)),
-						V_RATIO(part(group->wasted, f->wasted)) });
+						V_RATIO(ratio(group->wasted, f->wasted)) });
 	if (holder.len) {
 		CLEANUP(mem_freep) char *line = mem_printf("in %s", buf_cstr(&holder));
 		report_row_line(row, VALUE_CODE, line, NULL);
@@ -329,7 +318,7 @@ static void add_groups(const struct waste_findings *f, struct report *report)
 		CLEANUP(mem_freep) char *words = mem_strdup(fmt_plural(n_rest, "smaller one", "smaller ones").s);
 		report_rest(t, (struct value[]){ V_TEXT(words), V_NONE, V_COUNT(rest.objects), V_NONE,
 						 V_BYTES((uint64_t)(rest.wasted + 0.5)),
-						 V_RATIO(part(rest.wasted, f->wasted)) });
+						 V_RATIO(ratio(rest.wasted, f->wasted)) });
 	}
 }
 
@@ -344,7 +333,7 @@ static void add_kinds(const struct waste_findings *f, struct report *report)
 		if (f->objects[w])
 			report_row(t, (struct value[]){ V_TEXT(wastes[w].kind), V_COUNT(f->objects[w]),
 							V_BYTES((uint64_t)(f->by_waste[w] + 0.5)),
-							V_RATIO(part(f->by_waste[w], f->wasted)) });
+							V_RATIO(ratio(f->by_waste[w], f->wasted)) });
 }
 
 /* ---- the profiler ---- */

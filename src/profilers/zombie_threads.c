@@ -238,9 +238,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct z
 			     "kept in number.");
 	else
 		say_all(v, z, gs, still);
-	const char *next = profiler_next(exam->profiler, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Threads", V_COUNT(last->seen->threads.n), NULL);
 	report_figure(report, z->n > 1 ? "Did not run" : "Blocked", V_COUNT(still->all),
 		      "without idle ones of the runtime");

@@ -1,6 +1,7 @@
 /* Building of the blocks that become pictures: time charts, histograms, flame graphs. */
 
 #include "report/doc.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/calltree.h"
@@ -206,9 +207,7 @@ struct heavy {
 static int lightest_first(const void *pa, const void *pb)
 {
 	const struct heavy *a = pa, *b = pb;
-	if (a->total != b->total)
-		return a->total < b->total ? -1 : 1;
-	return strcmp(b->name, a->name);
+	return CMP(a->total, b->total) ?: strcmp(b->name, a->name);
 }
 
 /* Preorder with a stack of our own: trees may be deeper than ours. */
@@ -262,28 +261,24 @@ static void place_all(struct flame_copy *c)
 static int by_time(const void *pa, const void *pb)
 {
 	const struct heat_cell *a = pa, *b = pb;
-	if (a->column != b->column)
-		return a->column < b->column ? -1 : 1;
-	if (a->row != b->row)
-		return a->row < b->row ? -1 : 1;
-	return a->node < b->node ? -1 : a->node > b->node;
+	return CMP(a->column, b->column) ?: CMP(a->row, b->row) ?: CMP(a->node, b->node);
 }
 
 static void add_heat(struct flame_copy *c, const struct report_moment *samples, size_t n, uint64_t window_ns)
 {
-	enum { ROW_NS = 1000000000 / HEAT_ROWS };
+	enum { ROW_NS = NS_PER_S / HEAT_ROWS };
 	struct report_flame *f = c->flame;
 	/* A window is a little longer than was asked for: no column for a tenth of a second. */
-	uint64_t seconds = MAX((window_ns + 900000000) / 1000000000, (uint64_t)1);
+	uint64_t seconds = MAX((window_ns + 900 * NS_PER_MS) / NS_PER_S, (uint64_t)1);
 	VEC(struct heat_cell) cells = { 0 };
 	f->heat_seconds = MAX((seconds + HEAT_COLUMNS_MAX - 1) / HEAT_COLUMNS_MAX, (uint64_t)1);
 	f->heat_columns = (seconds + f->heat_seconds - 1) / f->heat_seconds;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t time_ns = MIN(samples[i].time_ns, seconds * 1000000000 - 1), second = time_ns / 1000000000;
+		uint64_t time_ns = MIN(samples[i].time_ns, seconds * NS_PER_S - 1), second = time_ns / NS_PER_S;
 		if (samples[i].node < calltree_n_nodes(c->tree))
 			vec_push(&cells,
 				 ((struct heat_cell){ .column = (uint16_t)(second / f->heat_seconds),
-						      .row = (uint16_t)(time_ns % 1000000000 / ROW_NS),
+						      .row = (uint16_t)(time_ns % NS_PER_S / ROW_NS),
 						      .node = c->places[samples[i].node],
 						      .weight = MIN(samples[i].weight, (uint64_t)INT64_MAX / 4096) }));
 	}
@@ -349,10 +344,10 @@ void flame_sum(struct report_flame *f)
 double flame_change(const struct report_flame *f, size_t i)
 {
 	double all = (double)f->nodes[0].before;
-	return f->compared ? flame_share(f, i) - (all > 0 ? (double)f->nodes[i].before / all : 0) : 0;
+	return f->compared ? flame_share(f, i) - ratio(f->nodes[i].before, all) : 0;
 }
 
 double flame_share(const struct report_flame *f, size_t i)
 {
-	return f->nodes[0].total ? (double)f->nodes[i].total / (double)f->nodes[0].total : 0;
+	return ratio(f->nodes[i].total, f->nodes[0].total);
 }

@@ -22,10 +22,7 @@ struct change {
 	double before, after;
 	double size; /* what it is sorted by */
 };
-struct changes { /* a VEC */
-	struct change *v;
-	size_t n, cap;
-};
+VEC_TYPE(changes, struct change);
 
 /* One table on both sides, and its columns that are compared. */
 struct compare_pair {

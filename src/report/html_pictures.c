@@ -125,7 +125,7 @@ static void numbers_open(const struct html *h, const char *what)
 static int by_height(const void *pa, const void *pb)
 {
 	const struct chart_bar *a = pa, *b = pb;
-	return a->y != b->y ? (a->y < b->y ? 1 : -1) : (a->x_ns > b->x_ns) - (a->x_ns < b->x_ns);
+	return CMP(b->y, a->y) ?: CMP(a->x_ns, b->x_ns);
 }
 
 static void bar_numbers(const struct html *h, const struct report_chart *c)
@@ -233,7 +233,7 @@ void html_histogram(const struct html *h, const struct report_histogram *g)
 		buf_str(h->out, " – ");
 		html_number(h, g->x_kind, b->to);
 		buf_printf(h->out, "</td><td class=\"num\">%s</td><td>", fmt_count(b->count).s);
-		html_bar(h, max ? (double)b->count / (double)max : 0);
+		html_bar(h, ratio(b->count, max));
 		buf_str(h->out, "</td></tr>");
 	}
 	if (!g->n)
@@ -396,7 +396,7 @@ struct frame_weight {
 static int heaviest_first(const void *pa, const void *pb)
 {
 	const struct frame_weight *a = pa, *b = pb;
-	return a->self != b->self ? (a->self < b->self ? 1 : -1) : (a->frame > b->frame) - (a->frame < b->frame);
+	return CMP(b->self, a->self) ?: CMP(a->frame, b->frame);
 }
 
 static void flame_numbers(const struct html *h, const struct report_flame *f)

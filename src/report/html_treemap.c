@@ -28,10 +28,7 @@ struct treemap_part {
 	double number;
 	struct treemap_box box;
 };
-struct treemap_parts { /* a VEC */
-	struct treemap_part *v;
-	size_t n, cap;
-};
+VEC_TYPE(treemap_parts, struct treemap_part);
 struct treemap_map {
 	const struct html *h;
 	const struct report_table *t;
@@ -45,7 +42,7 @@ struct treemap_map {
 static int largest_first(const void *a, const void *b)
 {
 	const struct treemap_part *x = a, *y = b;
-	return x->number < y->number ? 1 : x->number > y->number ? -1 : 0;
+	return CMP(y->number, x->number);
 }
 
 /* How far from a square the worst of these is when they fill a strip of that length (pixels). */

@@ -1,4 +1,5 @@
 #include "report/doc.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include <math.h>
@@ -529,7 +530,7 @@ void value_add(struct buf *out, const struct report *r, const struct value *v)
 		buf_str(out, v->text);
 	} else if (v->kind == VALUE_TIME) {
 		int64_t at = (int64_t)MIN(MAX(v->number, -9.2e18), 9.2e18);
-		at = (at + 500000) / 1000000 * 1000000; /* a double is not exact to the last digits */
+		at = (at + NS_PER_MS / 2) / NS_PER_MS * NS_PER_MS; /* a double is not exact to the last digits */
 		struct fmt_text t = fmt_time_iso(at), day = fmt_time_iso(r->facts.when_unix_ns);
 		bool same_day = r->facts.when_unix_ns && at > 0 && !memcmp(t.s, day.s, 11);
 		buf_str(out, same_day ? t.s + 11 : fmt_time_utc(at).s);

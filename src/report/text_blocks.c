@@ -423,7 +423,7 @@ static void print_strip(const struct text_out *t, const double *heights, size_t 
 {
 	struct buf s = { 0 };
 	for (size_t i = 0; i < n; i++)
-		buf_str(&s, heights[i] <= 0 ? " " : text_spark(t, max > 0 ? heights[i] / max : 0));
+		buf_str(&s, heights[i] <= 0 ? " " : text_spark(t, ratio(heights[i], max)));
 	trim(&s);
 	text_ink(t, INK_DATA, buf_cstr(&s));
 	buf_char(t->out, '\n');

@@ -347,9 +347,7 @@ static bool parse(const struct perf_file_reader *r, const uint8_t *at, struct pe
 static int by_time(const void *a, const void *b)
 {
 	const struct perf_file_place *x = a, *y = b;
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
+	return CMP(x->time, y->time) ?: CMP(x->offset, y->offset);
 }
 
 static struct err *find_places(struct perf_file_reader *r)

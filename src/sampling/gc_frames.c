@@ -1,14 +1,14 @@
 #include "sampling/gc_frames.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "sampling/frame_attribution.h"
 #include "sampling/switches.h"
 
 #define PAUSES_MAX 1000000
 #define SUSPEND_GC 1
 #define SUSPEND_GC_PREP 6
 /* Who asks for a collection begins to wait a little before the others are stopped. */
-#define BEFORE_NS 5000000
+#define BEFORE_NS (5 * NS_PER_MS)
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 {
@@ -17,7 +17,7 @@ void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 	struct clr_suspend suspend;
 	if (kind == CLR_SUSPEND_BEGIN && !open && m->pauses.n < PAUSES_MAX && clr_decode_suspend(event, &suspend) &&
 	    (suspend.reason == SUSPEND_GC || suspend.reason == SUSPEND_GC_PREP))
-		vec_push(&m->pauses, ((struct gc_standstill){ .from_ns = event->time }));
+		vec_push(&m->pauses, ((struct attributed_span){ .from_ns = event->time }));
 	else if (kind == CLR_RESTART_END && open)
 		vec_last(&m->pauses).to_ns = event->time;
 	struct clr_gc_start start;
@@ -29,18 +29,8 @@ void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)
 
 static bool in_pause(const struct gc_marks *m, uint64_t time_ns, bool over)
 {
-	size_t low = 0, high = m->pauses.n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (m->pauses.v[mid].from_ns <= time_ns)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (!low)
-		return false;
-	const struct gc_standstill *p = &m->pauses.v[low - 1];
-	return p->to_ns ? time_ns < p->to_ns : over;
+	const struct attributed_span *p = attributed_span_at(&m->pauses, 0, time_ns);
+	return p && (p->to_ns ? time_ns < p->to_ns : over);
 }
 
 static bool is_gc_thread(const char *name)

@@ -6,18 +6,15 @@
  * runtime's events come late: how a pause ended may be told seconds after its beginning, when the next event comes. So
  * samples are marked afterwards. */
 
-#include "base/vec.h"
 #include "nettrace/nettrace.h"
+#include "sampling/frame_attribution.h"
 #include "sampling/samples.h"
 
-struct gc_standstill {
-	uint64_t from_ns, to_ns; /* to_ns 0: not told yet */
-};
 struct gc_marks {
 	char *runtime; /* the file that the runtime is part of where it is not libcoreclr: a single-file program; or
 			  NULL */
-	VEC(struct gc_standstill) pauses; /* in order; only the last may be open */
-	uint64_t collections, induced;	  /* that began; asked for by code */
+	struct attributed_spans pauses; /* in order; only the last may be open: to_ns 0, not told yet */
+	uint64_t collections, induced;	/* that began; asked for by code */
 };
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event);

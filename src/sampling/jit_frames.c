@@ -1,7 +1,6 @@
 #include "sampling/jit_frames.h"
 #include "base/str.h"
 #include "eventpipe/clr.h"
-#include "sampling/frame_attribution.h"
 #include <stdlib.h>
 
 #define SPANS_MAX 1000000
@@ -19,31 +18,20 @@ void jit_marks_event(struct jit_marks *m, const struct nettrace_event *event)
 	if (!from || !*from)
 		return;
 	if (m->spans.n < SPANS_MAX && event->time > *from)
-		vec_push(&m->spans, ((struct jit_span){ event->thread_id, *from, event->time }));
+		vec_push(&m->spans, ((struct attributed_span){ event->thread_id, *from, event->time }));
 	*from = 0;
 }
 
 static int by_thread(const void *pa, const void *pb)
 {
-	const struct jit_span *a = pa, *b = pb;
-	if (a->thread != b->thread)
-		return a->thread < b->thread ? -1 : 1;
-	return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+	const struct attributed_span *a = pa, *b = pb;
+	return CMP(a->thread, b->thread) ?: CMP(a->from_ns, b->from_ns);
 }
 
 static bool compiles(const struct jit_marks *m, uint64_t thread, uint64_t time_ns)
 {
-	size_t low = 0, high = m->spans.n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		const struct jit_span *x = &m->spans.v[mid];
-		if (x->thread < thread || (x->thread == thread && x->from_ns <= time_ns))
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	const struct jit_span *x = low ? &m->spans.v[low - 1] : NULL;
-	return x && x->thread == thread && time_ns < x->to_ns;
+	const struct attributed_span *x = attributed_span_at(&m->spans, thread, time_ns);
+	return x && time_ns < x->to_ns;
 }
 
 struct jit_window {

@@ -5,16 +5,12 @@
  * names, the runtime's events tell: from "about to be compiled" until the code is there, its thread compiles. Samples
  * are marked afterwards, as events come late. */
 
-#include "base/vec.h"
 #include "nettrace/nettrace.h"
+#include "sampling/frame_attribution.h"
 #include "sampling/samples.h"
 
-struct jit_span {
-	uint64_t thread; /* as it sees itself */
-	uint64_t from_ns, to_ns;
-};
 struct jit_marks {
-	VEC(struct jit_span) spans;
+	struct attributed_spans spans;
 	struct map_u64 open; /* thread -> when it began */
 };
 

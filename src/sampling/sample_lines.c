@@ -239,9 +239,7 @@ static void find_places(struct sample_lines *l)
 static int heaviest_first(const void *pa, const void *pb)
 {
 	const struct sample_line *a = pa, *b = pb;
-	if (a->weight != b->weight)
-		return a->weight > b->weight ? -1 : 1;
-	return a->frame != b->frame ? (a->frame < b->frame ? -1 : 1) : (a->line > b->line) - (a->line < b->line);
+	return CMP(b->weight, a->weight) ?: CMP(a->frame, b->frame) ?: CMP(a->line, b->line);
 }
 
 /* The compiler may have run on Windows. */

@@ -4,6 +4,7 @@
  *
  * Only the leaf: what a caller's line says stands in the call tree already. Bounded; what does not fit is left out. */
 
+#include "base/vec.h"
 #include "eventpipe/clr.h"
 #include "eventpipe/methods.h"
 #include "exam/exam.h"
@@ -23,10 +24,7 @@ struct sample_line {
 	char *file; /* its last part */
 	uint64_t weight;
 };
-struct sample_line_list { /* a VEC, heaviest first */
-	struct sample_line *v;
-	size_t n, cap;
-};
+VEC_TYPE(sample_line_list, struct sample_line); /* heaviest first */
 void sample_line_list_free(struct sample_line_list *list);
 /* Takes what the runtime tells of methods, modules and IL maps: a rundown of these keywords, then what is new, of the
  * same ones. */

@@ -126,17 +126,13 @@ static void sum_stack(struct summary_summing *g, uint32_t stack, uint32_t *frame
 static int by_self(const void *a, const void *b)
 {
 	const struct summary_method *x = a, *y = b;
-	if (x->self != y->self)
-		return x->self > y->self ? -1 : 1;
-	if (x->total != y->total)
-		return x->total > y->total ? -1 : 1;
-	return x->frame < y->frame ? -1 : 1;
+	return CMP(y->self, x->self) ?: CMP(y->total, x->total) ?: CMP(x->frame, y->frame);
 }
 
 static int by_weight(const void *a, const void *b)
 {
 	const struct summary_site *x = a, *y = b;
-	return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->frame < y->frame ? -1 : 1;
+	return CMP(y->weight, x->weight) ?: CMP(x->frame, y->frame);
 }
 
 /* Of "site << 32 | other" the heaviest other of each site. */

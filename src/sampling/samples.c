@@ -150,62 +150,46 @@ size_t samples_fold(const struct samples *s, const uint32_t *same, uint32_t stac
 
 /* --- writing --- */
 
-static void put(struct buf *out, uint64_t v)
-{
-	do {
-		uint8_t byte = v & 0x7f;
-		v >>= 7;
-		buf_char(out, (char)(v ? byte | 0x80 : byte));
-	} while (v);
-}
-
-static void put_string(struct buf *out, const struct strtab *strings, uint32_t id)
-{
-	put(out, strtab_len(strings, id));
-	buf_add(out, strtab_get(strings, id), strtab_len(strings, id));
-}
-
 void samples_write(const struct samples *s, struct buf *out)
 {
-	uint32_t version = VERSION;
 	buf_add(out, magic, sizeof(magic));
-	buf_add(out, &version, sizeof(version));
-	put(out, s->strings.n);
+	buf_u32(out, VERSION);
+	buf_varu64(out, s->strings.n);
 	for (uint32_t i = 0; i < s->strings.n; i++)
-		put_string(out, &s->strings, i);
-	put(out, s->frames.n);
+		buf_vartext(out, strtab_get(&s->strings, i), strtab_len(&s->strings, i));
+	buf_varu64(out, s->frames.n);
 	vec_each(f, &s->frames) {
-		put(out, f->name);
-		put(out, f->module == STRTAB_NONE ? 0 : (uint64_t)f->module + 1);
+		buf_varu64(out, f->name);
+		buf_varu64(out, f->module == STRTAB_NONE ? 0 : (uint64_t)f->module + 1);
 		buf_char(out, (char)f->kind);
 	}
-	put(out, s->threads.n);
+	buf_varu64(out, s->threads.n);
 	vec_each(t, &s->threads) {
-		put(out, t->tid);
-		put(out, t->own_tid);
-		put(out, t->name == STRTAB_NONE ? 0 : (uint64_t)t->name + 1);
-		put(out, t->cpu_ns == UINT64_MAX ? 0 : t->cpu_ns + 1);
+		buf_varu64(out, t->tid);
+		buf_varu64(out, t->own_tid);
+		buf_varu64(out, t->name == STRTAB_NONE ? 0 : (uint64_t)t->name + 1);
+		buf_varu64(out, t->cpu_ns == UINT64_MAX ? 0 : t->cpu_ns + 1);
 	}
-	put(out, s->stacks.n);
+	buf_varu64(out, s->stacks.n);
 	vec_each(k, &s->stacks) {
 		buf_char(out, (char)(k->end | k->guessed << 4));
-		put(out, k->n);
+		buf_varu64(out, k->n);
 		for (uint32_t i = 0; i < k->n; i++)
-			put(out, s->stack_frames.v[k->first + i]);
+			buf_varu64(out, s->stack_frames.v[k->first + i]);
 	}
-	put(out, s->list.n);
+	buf_varu64(out, s->list.n);
 	uint32_t before = 0;
 	vec_each(x, &s->list) {
 		/* Rings come one after the other where one ran full: a step back is written as the difference mod 2^32.
 		 */
-		put(out, (uint32_t)(x->time_us - before));
+		buf_varu64(out, (uint32_t)(x->time_us - before));
 		before = x->time_us;
-		put(out, x->thread);
-		put(out, x->stack);
-		put(out, x->weight);
-		put(out, x->kind);
+		buf_varu64(out, x->thread);
+		buf_varu64(out, x->stack);
+		buf_varu64(out, x->weight);
+		buf_varu64(out, x->kind);
 	}
-	put(out, s->dropped);
+	buf_varu64(out, s->dropped);
 }
 
 /* --- reading --- */
@@ -240,10 +224,10 @@ static void read_names(struct cursor *c, struct samples *s)
 {
 	size_t n = take_count(c, FRAMES_MAX * 2 + THREADS_MAX);
 	for (size_t i = 0; i < n && cursor_ok(c); i++) {
-		uint64_t len = cursor_varu64(c);
-		const uint8_t *bytes = len <= STRING_MAX ? cursor_take(c, len) : NULL;
+		size_t len;
+		const char *bytes = cursor_vartext(c, STRING_MAX, &len);
 		/* Each is there once: the indexes depend on it. */
-		if (!bytes || strtab_add(&s->strings, (const char *)bytes, len) != i)
+		if (bytes && strtab_add(&s->strings, bytes, len) != i)
 			c->bad = true;
 	}
 	n = take_count(c, FRAMES_MAX + 1);

@@ -8,7 +8,7 @@
 #include "sampling/sampling_parts.h"
 
 /* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
-#define LAG_NS 250000000ull
+#define LAG_NS (250 * NS_PER_MS)
 /* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
  * for: a target that is mostly idle gives few. */
 #define CUT_SHARE 0.005

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOK_EVERY_NS 50000000ull
+#define LOOK_EVERY_NS (50 * NS_PER_MS)
 #define LOOKS_MAX (1u << 20)
 
 /* A thread used so much CPU between two looks. */
@@ -122,9 +122,7 @@ struct event_sampling_order {
 static int by_thread_then_time(const void *a, const void *b)
 {
 	const struct event_sampling_order *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return CMP(x->thread, y->thread) ?: CMP(x->time, y->time);
 }
 
 /* The first sample of the thread at or after that time. */
@@ -240,7 +238,7 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 	facts->by_events = true;
 	facts->cpu_ns = UINT64_MAX;
 	facts->cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	facts->period = 10000000;
+	facts->period = 10 * NS_PER_MS;
 	struct err *err = exam_events_beside(exam, streams, ARRAY_SIZE(streams), options->window_ms, &beside);
 	if (!err && target_alive(&exam->patient->target))
 		err = exam_methods_now(exam, w.methods, "late-names");

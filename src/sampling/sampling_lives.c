@@ -1,10 +1,11 @@
+#include "base/clock.h"
 #include "sampling/sampling_parts.h"
 #include <string.h>
 #include <time.h>
 
 /* A thread has its first sample when it has run for a period: those that end sooner are never seen by events of their
  * own. Of the whole cpu's time they have their part. */
-#define GONE_NS_LEAST 10000000
+#define GONE_NS_LEAST (10 * NS_PER_MS)
 #define GONE_SHARE 0.2
 #define NAMES_MAX 256 /* of processes it started; all others are the last one's */
 #define PROCESSES_MAX 65536
@@ -16,7 +17,7 @@ static uint64_t process_clock_ns(pid_t pid)
 	struct timespec t;
 	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
 		return 0;
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)timespec_ns(t);
 }
 
 static void note_early(struct sampling *g, pid_t tid)

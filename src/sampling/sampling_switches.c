@@ -2,7 +2,6 @@
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "sampling/sampling_parts.h"
-#include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -20,7 +19,7 @@
 #define LISTEN_LEAST 0.005 /* of the time */
 #define OWN_SHARE 0.05	   /* of our own time, to make ready for it */
 #define FIRST_LOOK_MS 50
-#define RATE_LOOK_NS 200000000ull
+#define RATE_LOOK_NS (200 * NS_PER_MS)
 
 /* --- what threads wait in --- */
 
@@ -137,7 +136,7 @@ static uint64_t process_switches(struct sampling *g)
 static void look_at_rate(struct sampling *g)
 {
 	uint64_t now = clock_mono_ns(), n = process_switches(g), since = now - g->rate_ns;
-	g->rate = n > g->rate_switches && since ? (double)(n - g->rate_switches) * 1e9 / (double)since : 0;
+	g->rate = n > g->rate_switches ? per_second(n - g->rate_switches, since) : 0;
 	g->rate_ns = now;
 	g->rate_switches = n;
 }
@@ -221,8 +220,7 @@ static void listen_once(struct sampling *g)
 	if (g->share >= 1)
 		return;
 	uint64_t from = clock_mono_ns();
-	struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
-	poll(&cancel, 1, g->listen_ms);
+	exam_wait_ms(g->exam, (uint64_t)g->listen_ms);
 	uint64_t to = clock_mono_ns();
 	fall_silent(g);
 	rest(g, to - from, from - began + clock_mono_ns() - to);
@@ -234,7 +232,7 @@ static void take_turns(struct sampling *g)
 		listen_once(g);
 	} else if (!g->resting && g->share < 1) {
 		fall_silent(g);
-		rest(g, (uint64_t)g->listen_ms * 1000000, 0);
+		rest(g, (uint64_t)g->listen_ms * NS_PER_MS, 0);
 	}
 }
 
@@ -242,8 +240,7 @@ void switching_begin(struct sampling *g)
 {
 	/* What is heard before that is known may already be too much. */
 	look_at_rate(g);
-	struct pollfd cancel = { .fd = g->exam->cancel_fd, .events = POLLIN };
-	poll(&cancel, 1, FIRST_LOOK_MS);
+	exam_wait_ms(g->exam, FIRST_LOOK_MS);
 	look_at_rate(g);
 	g->share = share_heard(g->rate);
 	g->listen_ms = listen_ms(g->rate);

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/fd.h"
 #include "sampling/sampling_parts.h"
 #include <dirent.h>
@@ -36,7 +37,7 @@ static bool process_cpu_ns(pid_t pid, uint64_t *ret)
 	unsigned long long user, system;
 	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
 		return false;
-	*ret = (user + system) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	*ret = (user + system) * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 	return true;
 }
 

@@ -1,4 +1,5 @@
 #include "sampling/switches.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include <string.h>
@@ -273,7 +274,7 @@ static void went_out(struct switches *w, struct thread_state *t, uint64_t time_n
 	t->out_ns = time_ns;
 	t->preempted = preempted;
 	/* A sample that belongs to this switch was taken just before it. */
-	t->has_stack = t->has_stack && time_ns - MIN(time_ns, t->sample_ns) < 1000000;
+	t->has_stack = t->has_stack && time_ns - MIN(time_ns, t->sample_ns) < NS_PER_MS;
 }
 
 static void came_in(struct switches *w, uint32_t thread, uint64_t time_ns)

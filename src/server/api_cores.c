@@ -95,7 +95,7 @@ static void core_json(struct jsonw *w, const char *name, const struct stat *st)
 	jsonw_str(w, "name", name);
 	jsonw_i64(w, "bytes", st->st_size);
 	jsonw_i64(w, "diskBytes", (int64_t)st->st_blocks * 512);
-	jsonw_str(w, "written", fmt_time_iso((int64_t)st->st_mtime * 1000000000).s);
+	jsonw_str(w, "written", fmt_time_iso((int64_t)st->st_mtime * NS_PER_S).s);
 	jsonw_i64(w, "writtenUnixMs", (int64_t)st->st_mtime * 1000);
 	jsonw_object_end(w);
 }
@@ -146,7 +146,7 @@ static struct err *read_order(const json_t *body, struct core_order *ret)
 static char *new_name(const struct patient *p)
 {
 	char name[64], when[32];
-	time_t now = (time_t)(clock_real_ns() / 1000000000);
+	time_t now = (time_t)(clock_real_ns() / NS_PER_S);
 	struct tm tm;
 	gmtime_r(&now, &tm);
 	strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);

@@ -1,6 +1,7 @@
 /* The objects of the REST API, in the words of the Dr-Dotnet contract and ours beside them. */
 
 #include "server/internal.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "profilers/registry.h"
@@ -67,8 +68,8 @@ static void json_forgotten_profiler(struct jsonw *w, const char *key, const stru
 static void json_numbers(struct jsonw *w, const struct target *t)
 {
 	static const char *const keys[] = { "uptimeSeconds", "cpuPercent", "cpuWindowMs", "cpuSeconds", "rssBytes" };
-	double values[] = { (double)t->uptime_ns / 1e9, t->cpu_ratio * 100, (double)t->cpu_window_ns / 1e6,
-			    (double)t->cpu_ns / 1e9, (double)t->rss_bytes };
+	double values[] = { (double)t->uptime_ns / NS_PER_S, t->cpu_ratio * 100, (double)t->cpu_window_ns / NS_PER_MS,
+			    (double)t->cpu_ns / NS_PER_S, (double)t->rss_bytes };
 	bool known[] = { true, t->cpu_ratio >= 0, t->cpu_window_ns > 0, true, true };
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (t->pid && known[i])
@@ -108,7 +109,7 @@ void json_patient(struct jsonw *w, const struct patient *p)
 /* As the contract writes it, in UTC: "2026-11-15T02:52:10" and "11/15/2026 02:52:10". */
 static void json_timestamps(struct jsonw *w, int64_t unix_ns)
 {
-	time_t seconds = (time_t)(unix_ns / 1000000000);
+	time_t seconds = (time_t)(unix_ns / NS_PER_S);
 	struct tm tm;
 	char text[40];
 	gmtime_r(&seconds, &tm);
@@ -127,7 +128,7 @@ static void json_times(struct jsonw *w, const struct store_row *row)
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		jsonw_str(w, keys[i], times_ns[i] ? fmt_time_iso(times_ns[i]).s : NULL);
 		if (times_ns[i])
-			jsonw_i64(w, keys_ms[i], times_ns[i] / 1000000);
+			jsonw_i64(w, keys_ms[i], times_ns[i] / NS_PER_MS);
 		else
 			jsonw_null(w, keys_ms[i]);
 	}

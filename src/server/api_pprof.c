@@ -3,6 +3,7 @@
  * who keeps it to what is kept. */
 
 #include "server/api.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -131,8 +132,8 @@ static struct err *send_cpu(struct request *r, const struct store_row *row, stru
 	json_decref(parameters);
 	char *rest = folded->data;
 	for (char *line; rest && (line = strsep(&rest, "\n"));)
-		add_line(p, line, interval_ms * 1000000, &time_ns);
-	return send_profile(r, row, p, "cpu", interval_ms * 1000000, "profile");
+		add_line(p, line, interval_ms * NS_PER_MS, &time_ns);
+	return send_profile(r, row, p, "cpu", interval_ms * NS_PER_MS, "profile");
 }
 
 /* The row of a session that is over, and a file of it; none is NULL in *ret_text. */

@@ -89,7 +89,7 @@ struct err *api_server(struct request *r)
 	jsonw_object(&w, NULL);
 	jsonw_str(&w, "version", DRDOTNET_VERSION);
 	jsonw_str(&w, "host", host);
-	jsonw_num(&w, "uptimeSeconds", (double)(clock_mono_ns() - r->server->start_ns) / 1e9);
+	jsonw_num(&w, "uptimeSeconds", (double)(clock_mono_ns() - r->server->start_ns) / NS_PER_S);
 	jsonw_bool(&w, "root", geteuid() == 0);
 	jsonw_str(&w, "scope", r->scope == SCOPE_FULL ? "full" : "read");
 	static const char *const modes[] = { [AUTH_TOKEN] = "token", [AUTH_OFF] = "off" };
@@ -157,7 +157,7 @@ struct err *api_metrics(struct request *r)
 		{ "drdotnet_live_listeners", "gauge", "Clients that listen to live events.",
 		  (double)sse_listeners(s->live) },
 		{ "drdotnet_uptime_seconds", "gauge", "Since the server started.",
-		  (double)(clock_mono_ns() - s->start_ns) / 1e9 },
+		  (double)(clock_mono_ns() - s->start_ns) / NS_PER_S },
 		{ "process_resident_memory_bytes", "gauge", "Memory of the server itself.", (double)rss_bytes() },
 	};
 	respond(r, 200, "text/plain; version=0.0.4; charset=utf-8");

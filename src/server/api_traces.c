@@ -64,7 +64,7 @@ static void json_trace(struct jsonw *w, const struct api_trace *t)
 	jsonw_str(w, "processName", t->process);
 	jsonw_str(w, "what", t->what);
 	jsonw_str(w, "started", fmt_time_iso(t->started_ns).s);
-	jsonw_num(w, "seconds", (double)(clock_real_ns() - t->started_ns) / 1e9);
+	jsonw_num(w, "seconds", (double)(clock_real_ns() - t->started_ns) / NS_PER_S);
 	jsonw_bool(w, "running", !child_ended(t->child));
 	jsonw_object_end(w);
 }

@@ -18,10 +18,10 @@
 #define COOKIE "drdotnet_token"
 #define SHARE_COOKIE "drdotnet_share"
 #define FAILURES_MAX 30
-#define FAILURES_NS ((uint64_t)60 * 1000000000)
+#define FAILURES_NS (60 * NS_PER_S)
 #define SHARES_MAX 1000
 #define SHARES_BYTES_MAX ((size_t)1 << 20)
-#define DAY_NS ((int64_t)86400 * 1000000000)
+#define DAY_NS (86400 * NS_PER_S)
 
 struct auth_share {
 	char token[TOKEN_LEN + 1], guid[37];

@@ -18,7 +18,7 @@
 #define STDERR_BYTES_MAX ((size_t)64 << 10)
 #define READ_BYTES 65536
 #define FRAME_BYTES ((size_t)100) /* room for what stands around a piece */
-#define STOP_NS ((uint64_t)20 * 1000000000)
+#define STOP_NS (20 * NS_PER_S)
 
 enum { FD_OUT, FD_ERR, FDS };
 

@@ -50,10 +50,7 @@ struct stream *child_output(struct child *child);	/* the caller's own reference 
 const char *child_folder(const struct child *child);
 
 /* The main thread. */
-struct pollfds { /* a VEC */
-	struct pollfd *v;
-	size_t n, cap;
-};
+VEC_TYPE(pollfds, struct pollfd);
 /* Adds what to wait for; children_turn then gets the same list from `first` on. */
 void children_poll(struct children *c, struct pollfds *fds);
 void children_turn(struct children *c, const struct pollfds *fds, size_t first);

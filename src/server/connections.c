@@ -24,9 +24,9 @@
 #define CONNECTIONS_MAX 2000
 #define GUESTS_MAX 1500 /* beyond, the one that is idle for longest has to go */
 #define TIMEOUT_S 60
-#define PATIENCE_NS ((uint64_t)60 * 1000000000) /* for a whole request */
-#define MEMORY_BYTES ((size_t)16 << 10)		/* of a connection: also the limit of its headers */
-#define MESSAGE_EVERY_NS ((uint64_t)10 * 1000000000)
+#define PATIENCE_NS (60 * NS_PER_S)	/* for a whole request */
+#define MEMORY_BYTES ((size_t)16 << 10) /* of a connection: also the limit of its headers */
+#define MESSAGE_EVERY_NS (10 * NS_PER_S)
 #define PEM_BYTES_MAX ((size_t)1 << 20)
 #define URL_BYTES_MAX 4096
 #define BACKLOG 1024

@@ -9,8 +9,6 @@
 #include "session/session.h"
 #include <pthread.h>
 
-#define FIND_TIMEOUT_MS 3000
-
 struct server {
 	const struct server_options *options;
 	struct store *store;

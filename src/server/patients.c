@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-#define FRESH_NS 1000000000
-#define CPU_WINDOW_NS 500000000
+#define FRESH_NS NS_PER_S
+#define CPU_WINDOW_NS (500 * NS_PER_MS)
 #define ASK_TIMEOUT_MS 1000
 
 struct patients {

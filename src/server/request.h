@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "http/local.h"
 #include "server/stream.h"
 
@@ -23,10 +24,7 @@ enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_FULL };
 struct pair {
 	const char *name, *value; /* value may be "" */
 };
-struct pairs { /* a VEC in the arena's life: freed with the request */
-	struct pair *v;
-	size_t n, cap;
-};
+VEC_TYPE(pairs, struct pair); /* in the arena's life: freed with the request */
 
 struct response {
 	int status; /* 0 = not answered */

@@ -20,7 +20,7 @@
 #define HEARTBEAT_MS 15000
 #define STOP_GRACE_MS 10000
 #define FINISH_GRACE_MS ((uint64_t)3600 * 1000)
-#define TIDY_EVERY_NS ((uint64_t)600 * 1000000000)
+#define TIDY_EVERY_NS (600 * NS_PER_S)
 
 struct scheduler_entry {
 	char guid[STORE_GUID_LEN + 1];
@@ -552,7 +552,7 @@ struct err *scheduler_run(struct scheduler *hub)
 		wait_for_news(hub, &fds, &children, HEARTBEAT_MS);
 		pump_ready(hub, &fds, children);
 		turn(hub);
-		if (clock_mono_ns() - beat_ns >= (uint64_t)HEARTBEAT_MS * 1000000) {
+		if (clock_mono_ns() - beat_ns >= (uint64_t)HEARTBEAT_MS * NS_PER_MS) {
 			beat_ns = clock_mono_ns();
 			sse_heartbeat(hub->server->live);
 			connections_dismiss_idle(hub->server->connections);

@@ -10,7 +10,7 @@
 
 #define EVERY_S 2
 #define POINTS 300 /* ten minutes */
-#define LINGER_NS ((uint64_t)600 * 1000000000)
+#define LINGER_NS (600 * NS_PER_S)
 #define PATIENTS_MAX 200
 #define STACK_BYTES ((size_t)512 << 10)
 
@@ -139,7 +139,7 @@ static void take_all(struct vitals *v)
 	}
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, false);
-	struct vitals_point point = { .when_ms = clock_real_ns() / 1000000 };
+	struct vitals_point point = { .when_ms = clock_real_ns() / NS_PER_MS };
 	jsonw_array(&w, NULL);
 	pthread_mutex_lock(&v->lock);
 	forget_ended(v, view);
@@ -201,7 +201,7 @@ void vitals_ask(struct vitals *v)
 
 void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w)
 {
-	jsonw_i64(w, "now", clock_real_ns() / 1000000);
+	jsonw_i64(w, "now", clock_real_ns() / NS_PER_MS);
 	jsonw_i64(w, "intervalMs", EVERY_S * 1000);
 	jsonw_array(w, "columns");
 	for (size_t i = 0; i < VALUES; i++)

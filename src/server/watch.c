@@ -16,7 +16,7 @@
 
 #define OPEN_TIMEOUT_MS 5000
 #define STOP_TIMEOUT_MS 3000
-#define LINGER_NS ((uint64_t)60 * 1000000000)
+#define LINGER_NS (60 * NS_PER_S)
 #define FULL_INTERVAL_MS 1000
 #define BRIEF_INTERVAL_MS 2000
 #define STACK_BYTES ((size_t)512 << 10)
@@ -293,10 +293,10 @@ static void wait_for_values(struct server_watch *watch, uint64_t wait_ms)
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += (time_t)(wait_ms / 1000);
-	until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
+	until.tv_nsec += (long)(wait_ms % 1000) * NS_PER_MS;
+	if (until.tv_nsec >= NS_PER_S) {
 		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
+		until.tv_nsec -= NS_PER_S;
 	}
 	while (!watch->ended && (!watch->counters || !counters_ticks(watch->counters)))
 		if (pthread_cond_timedwait(&watch->news, &watch->lock, &until))
@@ -332,7 +332,7 @@ static void add_points(struct jsonw *w, const struct series *s, int64_t since_ms
 	size_t first = since_ms < 0 ? s->n - MIN(s->n, (size_t)1) : 0;
 	for (size_t i = first; i < s->n; i++) {
 		double values[SERIES_COLUMNS_MAX];
-		int64_t when_ms = series_point(s, i, values) / 1000000;
+		int64_t when_ms = series_point(s, i, values) / NS_PER_MS;
 		if (when_ms <= since_ms)
 			continue;
 		jsonw_array(w, NULL);
@@ -369,7 +369,7 @@ static void add_watch(struct jsonw *out, const struct server_watch *watch, const
 {
 	struct counters *c = watch->counters;
 	const struct series_set *set = c ? counters_series(c) : NULL;
-	jsonw_i64(out, "now", clock_real_ns() / 1000000);
+	jsonw_i64(out, "now", clock_real_ns() / NS_PER_MS);
 	jsonw_u64(out, "intervalMs", c ? counters_interval_ms(c) : FULL_INTERVAL_MS);
 	jsonw_u64(out, "lostEvents", c ? counters_lost(c) : 0);
 	jsonw_array(out, "notes");

@@ -1,4 +1,5 @@
 #include "session/internal.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "export/zip.h"
@@ -112,7 +113,7 @@ struct err *session_zip(const struct store *store, const struct store_row *row, 
 	int n = scandir(dir, &names, is_report_file, alphasort);
 	if (n < 0)
 		return err_errno(errno, "'%s'", dir);
-	CLEANUP(zip_freep) struct zip *zip = zip_new(fd, row->finished_ns / 1000000000);
+	CLEANUP(zip_freep) struct zip *zip = zip_new(fd, row->finished_ns / NS_PER_S);
 	struct err *err = n ? NULL : err_new(ERR_NOT_FOUND, "session %s has no files", row->guid);
 	for (int i = 0; i < n; i++) {
 		if (!err)

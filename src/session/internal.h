@@ -8,7 +8,6 @@ enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_E
 
 #define SPEC_BYTES_MAX ((size_t)256 << 10)
 #define EVENT_LINE_MAX ((size_t)64 << 10)
-#define FIND_TIMEOUT_MS 3000
 #define RECORDING_KEEP_BYTES ((uint64_t)16 << 20)
 
 /* spec.c: the spec on its way through the pipe, and patients in recordings. */

@@ -46,7 +46,7 @@ struct export_sample {
 static int by_time(const void *a, const void *b)
 {
 	const struct export_sample *x = a, *y = b;
-	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+	return CMP(x->from_ns, y->from_ns);
 }
 
 static enum frame_kind never_named(void *user UNUSED, uint64_t place UNUSED, struct buf *out)

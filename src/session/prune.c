@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY_NS ((uint64_t)24 * 3600 * 1000000000)
+#define DAY_NS (24 * 3600 * NS_PER_S)
 
 /* "1.5" and the rest; false unless it begins with a number that is not negative. */
 static bool split_number(const char *word, double *ret_number, const char **ret_unit)
@@ -32,7 +32,7 @@ bool session_parse_age_ns(const char *word, uint64_t *ret)
 	/* A bare number would be seconds; nobody means that here. */
 	if (!*unit || !str_to_duration_ms(word, &ms))
 		return false;
-	*ret = MIN(ms, (uint64_t)9e12) * 1000000;
+	*ret = MIN(ms, (uint64_t)9e12) * NS_PER_MS;
 	return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 
 enum store_state {
 	STORE_QUEUED,
@@ -49,10 +50,7 @@ struct store_row {
 void store_row_fini(struct store_row *row);
 /* Frees what was there, copies s. */
 void store_set(char **field, const char *s);
-struct store_rows { /* a VEC */
-	struct store_row *v;
-	size_t n, cap;
-};
+VEC_TYPE(store_rows, struct store_row);
 void store_rows_free(struct store_rows *rows);
 
 struct store;

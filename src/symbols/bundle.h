@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/vec.h"
 
 struct bundle_file {
 	char *path; /* as it would lie beside the program: "Shop.Core.dll", "de/Shop.resources.dll" */
@@ -13,10 +14,7 @@ struct bundle_file {
 	uint64_t packed; /* how many bytes of the program it is, deflated: not what the process runs; 0 = it is as it is
 			  */
 };
-struct bundle { /* a VEC */
-	struct bundle_file *v;
-	size_t n, cap;
-};
+VEC_TYPE(bundle, struct bundle_file);
 
 /* ERR_NOT_FOUND: it is no single-file program. */
 struct err *bundle_open(int fd, struct bundle *ret) MUST_USE;

@@ -5,6 +5,7 @@
  * Knows no process: takes the text. Hostile-safe. Not for threads. */
 
 #include "base/err.h"
+#include "base/vec.h"
 
 enum deps_origin {
 	DEPS_UNKNOWN, /* a file that was referred to, or a kind that nobody has told us of */
@@ -18,10 +19,7 @@ struct deps_entry {
 	char *library;	/* the project or package that it is of */
 	enum deps_origin origin;
 };
-struct deps { /* a VEC */
-	struct deps_entry *v;
-	size_t n, cap;
-};
+VEC_TYPE(deps, struct deps_entry);
 
 #define DEPS_BYTES_MAX ((size_t)16 << 20)
 /* Each assembly once: where several claim it, the project does. At most 8,192. ERR_BAD_DATA: it is none. */

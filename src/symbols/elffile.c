@@ -338,12 +338,8 @@ static void open_debugdata(struct elf *e)
 static int by_va(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
-	if (x->va != y->va)
-		return x->va < y->va ? -1 : 1;
 	/* Of several names for one place the longest range, then a fixed choice that costs little. */
-	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1;
-	return strncmp(x->name, y->name, 256);
+	return CMP(x->va, y->va) ?: CMP(y->size, x->size) ?: strncmp(x->name, y->name, 256);
 }
 
 static void read_symbols(struct elf *e, struct elf *more)

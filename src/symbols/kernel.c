@@ -35,7 +35,7 @@ void kernel_free(struct kernel *k)
 static int by_address(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
-	return x->address < y->address ? -1 : x->address > y->address;
+	return CMP(x->address, y->address);
 }
 
 /* "ffffffff81000000 T _stext" and for modules "... t name\t[module]". All zeros when hidden from us. */

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 
 #define MAPS_BYTES_MAX ((size_t)64 << 20)
-#define REREAD_NS 50000000
+#define REREAD_NS (50 * NS_PER_MS)
 #define OBJECTS_MAX 8192
 #define VDSO_BYTES_MAX 65536
 #define PE_BYTES_MAX ((uint64_t)1 << 30)

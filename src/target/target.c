@@ -22,7 +22,7 @@
 #define SHORT_TEXT 8192
 #define MAPS_MAX ((size_t)64 << 20)
 #define COMMAND_LINE_MAX 4096
-#define STARTING_NS 2000000000ull /* a runtime that listens at all does so before this age */
+#define STARTING_NS (2 * NS_PER_S) /* a runtime that listens at all does so before this age */
 /* The runtime's own threads are among the first it starts. */
 #define THREADS_LOOKED_AT 16
 /* Files of one temporary folder that we are ready to try. */
@@ -53,7 +53,7 @@ static uint64_t clock_ns(clockid_t clock)
 	struct timespec t;
 	if (clock_gettime(clock, &t) < 0)
 		return 0;
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)timespec_ns(t);
 }
 
 static bool read_link(int dir, const char *name, char *ret, size_t size)
@@ -152,12 +152,12 @@ static uint64_t cpu_time(const struct target_look *l, pid_t pid, uint64_t ticks)
 {
 	clockid_t clock;
 	uint64_t ns = clock_getcpuclockid(pid, &clock) ? 0 : clock_ns(clock);
-	return ns ? ns : ticks * (1000000000 / l->ticks_per_second);
+	return ns ? ns : ticks * (NS_PER_S / l->ticks_per_second);
 }
 
 static uint64_t uptime_ns(const struct target_look *l, const struct target *t)
 {
-	uint64_t start_ns = t->start_ticks * (1000000000 / l->ticks_per_second);
+	uint64_t start_ns = t->start_ticks * (NS_PER_S / l->ticks_per_second);
 	return l->boot_ns > start_ns ? l->boot_ns - start_ns : 0;
 }
 
@@ -277,8 +277,8 @@ static bool older_than(const char *path, uint64_t age_ns)
 	struct stat st;
 	if (lstat(path, &st) < 0)
 		return true;
-	int64_t made_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-	return made_ns + (int64_t)age_ns + 1000000000 < clock_real_ns();
+	int64_t made_ns = timespec_ns(st.st_mtim);
+	return made_ns + (int64_t)(age_ns + NS_PER_S) < clock_real_ns();
 }
 
 /* The one socket of its pid in the folder, whatever the start time in the name. Of several, those older than the process were left

@@ -40,10 +40,7 @@ struct target {
 	double cpu_ratio;	/* of one core, since start; target_measure_cpu refines it; negative = not measured */
 	uint64_t cpu_window_ns; /* the time cpu_ratio was measured over; 0 = since start */
 };
-struct target_list { /* a VEC */
-	struct target *v;
-	size_t n, cap;
-};
+VEC_TYPE(target_list, struct target);
 
 /* Is a socket worth a question? Killed runtimes leave theirs behind, by thousands where one crashes again and again. */
 struct target_probe {

@@ -1,4 +1,5 @@
 #include "target/threads.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "target/proc.h"
@@ -84,6 +85,6 @@ bool target_cpu_ns(const struct target *t, uint64_t *ret)
 	err_free(err);
 	buf_free(&text);
 	if (ok)
-		*ret = stat.cpu_ticks * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+		*ret = stat.cpu_ticks * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 	return ok;
 }

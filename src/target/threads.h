@@ -1,6 +1,7 @@
 #pragma once
 /* The threads of a target as the kernel shows them. Nothing is stopped; threads come and go while we look. */
 
+#include "base/vec.h"
 #include "target/target.h"
 
 struct target_thread {
@@ -9,10 +10,7 @@ struct target_thread {
 	uint64_t cpu_ns; /* used so far; UINT64_MAX = not known */
 	uint64_t turns;	 /* how often it was put on a CPU: unchanged = it has not run meanwhile; UINT64_MAX likewise */
 };
-struct target_threads { /* a VEC */
-	struct target_thread *v;
-	size_t n, cap;
-};
+VEC_TYPE(target_threads, struct target_thread);
 /* ERR_NOT_FOUND when the process is gone or not visible. Frees with vec_free. */
 struct err *target_threads(const struct target *t, struct target_threads *ret) MUST_USE;
 /* CPU time used so far by the whole process, in ns; false when it is gone or not visible. */

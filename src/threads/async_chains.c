@@ -6,6 +6,7 @@
  *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each */
 
 #include "threads/async_chains.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "threads/thread_snapshot.h"
@@ -37,64 +38,51 @@ void async_chains_free(struct async_chains *c)
 
 /* ---- as bytes ---- */
 
-static void put_u32(struct buf *out, uint32_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
-static void put_u64(struct buf *out, uint64_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
 static void put_text(struct buf *out, const char *text)
 {
-	size_t len = strnlen(text, TEXT_MAX);
-	put_u32(out, (uint32_t)len);
-	buf_add(out, text, len);
+	buf_text(out, text, strnlen(text, TEXT_MAX));
 }
 
 void async_chains_write(const struct async_chains *c, struct buf *out)
 {
-	put_u64(out, c->boxes);
-	put_u64(out, c->objects);
-	put_u64(out, c->left_out);
-	put_u64(out, c->lost_bytes);
-	put_u32(out, (uint32_t)c->methods.n);
+	buf_u64(out, c->boxes);
+	buf_u64(out, c->objects);
+	buf_u64(out, c->left_out);
+	buf_u64(out, c->lost_bytes);
+	buf_u32(out, (uint32_t)c->methods.n);
 	vec_each(m, &c->methods) {
 		put_text(out, m->name);
 		buf_char(out, m->framework);
-		put_u32(out, m->pending);
+		buf_u32(out, m->pending);
 	}
-	put_u32(out, (uint32_t)c->v.n);
+	buf_u32(out, (uint32_t)c->v.n);
 	vec_each(chain, &c->v) {
 		buf_char(out, (char)chain->awaits);
 		buf_char(out, (char)(chain->gone | chain->taken << 1 | (chain->age & 3) << 2));
 		put_text(out, chain->what);
-		put_u64(out, chain->longest_ms);
-		put_u64(out, chain->due_ms);
-		put_u32(out, chain->count);
-		put_u32(out, chain->n);
+		buf_u64(out, chain->longest_ms);
+		buf_u64(out, chain->due_ms);
+		buf_u32(out, chain->count);
+		buf_u32(out, chain->n);
 		for (uint32_t i = 0; i < chain->n; i++) {
 			const struct async_chain_step *step = &c->steps.v[chain->first + i];
-			put_u32(out, step->method);
-			put_u32(out, (uint32_t)step->await);
-			put_u32(out, step->times);
+			buf_u32(out, step->method);
+			buf_u32(out, (uint32_t)step->await);
+			buf_u32(out, step->times);
 			buf_char(out, step->any);
 			put_text(out, step->line ? step->line : "");
 		}
-		put_u32(out, chain->marks_n);
+		buf_u32(out, chain->marks_n);
 		for (uint32_t i = 0; i < chain->marks_n; i++)
-			put_u64(out, c->marks.v[chain->marks_first + i]);
+			buf_u64(out, c->marks.v[chain->marks_first + i]);
 	}
 }
 
 static const char *get_text(struct async_chains *c, struct cursor *in)
 {
-	uint32_t len = cursor_u32(in);
-	const uint8_t *text = len <= TEXT_MAX ? cursor_take(in, len) : NULL;
-	in->bad |= !text;
-	return text ? strtab_get(&c->strings, strtab_add(&c->strings, (const char *)text, len)) : "";
+	size_t len;
+	const char *text = cursor_text(in, TEXT_MAX, &len);
+	return text ? strtab_get(&c->strings, strtab_add(&c->strings, text, len)) : "";
 }
 
 static void get_chain(struct async_chains *c, struct cursor *in)
@@ -165,11 +153,11 @@ static void timer_words(const struct async_chain *c, struct buf *out)
 	}
 	buf_str(out, "a timer");
 	if (c->longest_ms)
-		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, MS_MAX) * 1000000).s);
+		buf_printf(out, " of up to %s", fmt_duration_ns(MIN(c->longest_ms, MS_MAX) * NS_PER_MS).s);
 	if (!c->due_ms)
 		buf_str(out, ", due now");
 	else if (c->due_ms != ASYNC_CHAIN_UNKNOWN)
-		buf_printf(out, ", due in %s", fmt_duration_ns(MIN(c->due_ms, MS_MAX) * 1000000).s);
+		buf_printf(out, ", due in %s", fmt_duration_ns(MIN(c->due_ms, MS_MAX) * NS_PER_MS).s);
 }
 
 static void awaits_words(const struct async_chain *c, bool brief, struct buf *out)

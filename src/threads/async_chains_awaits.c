@@ -1,6 +1,7 @@
 /* What async methods await: other boxes, through tasks that only pass on the end of others (WhenAll, WhenAny, Unwrap,
  * WaitAsync, ContinueWith); else the thing itself, and by what name the application knows it. */
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "threads/async_chains_find.h"
@@ -164,7 +165,7 @@ static void tell_timer(struct finder *f, struct heap_value promise, struct async
 {
 	struct heap_value timer, owner;
 	int64_t due = 0, start = 0;
-	uint64_t now_ms = f->look->facts.at_ns / 1000000;
+	uint64_t now_ms = f->look->facts.at_ns / NS_PER_MS;
 	/* A PeriodicTimer is awaited through a part of it. */
 	if (heap_get_object(f->heap, promise, "_owner", &owner))
 		promise = owner;

@@ -324,9 +324,7 @@ static void place_marks(struct finder *f, const struct grouped *g)
 static int most_first(const void *a, const void *b)
 {
 	const struct async_chain *x = a, *y = b;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return CMP(y->count, x->count) ?: CMP(x->first, y->first);
 }
 
 /* ---- lines ---- */

@@ -102,7 +102,7 @@ static uint32_t count_from(struct kept_search *x, uint64_t object)
 static int most_first(const void *a, const void *b)
 {
 	const struct kept_holder *x = a, *y = b;
-	return x->n > y->n ? -1 : x->n < y->n;
+	return CMP(y->n, x->n);
 }
 
 static void find_holders(struct kept_search *x, struct kept_threads *ret)
@@ -129,14 +129,12 @@ static void find_holders(struct kept_search *x, struct kept_threads *ret)
 static void write_kept(const struct kept_threads *k, struct buf *out)
 {
 	uint32_t n = (uint32_t)MIN(k->holders.n, (size_t)HOLDERS_MAX);
-	buf_add(out, &k->dead, sizeof(k->dead));
+	buf_u32(out, k->dead);
 	buf_char(out, k->cut);
-	buf_add(out, &n, sizeof(n));
+	buf_u32(out, n);
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t len = (uint32_t)strlen(k->holders.v[i].name);
-		buf_add(out, &len, sizeof(len));
-		buf_add(out, k->holders.v[i].name, len);
-		buf_add(out, &k->holders.v[i].n, sizeof(k->holders.v[i].n));
+		buf_text(out, k->holders.v[i].name, strlen(k->holders.v[i].name));
+		buf_u32(out, k->holders.v[i].n);
 	}
 }
 
@@ -177,12 +175,10 @@ struct err *kept_threads_take(struct kept_threads *ret, struct cursor *in)
 	uint32_t n = cursor_u32(in);
 	in->bad |= n > HOLDERS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++) {
-		uint32_t len = cursor_u32(in);
-		const uint8_t *name = len <= NAME_MAX_BYTES ? cursor_take(in, len) : NULL;
-		in->bad |= !name;
-		if (cursor_ok(in))
-			vec_push(&k.holders,
-				 ((struct kept_holder){ mem_strndup((const char *)name, len), cursor_u32(in) }));
+		size_t len;
+		const char *name = cursor_text(in, NAME_MAX_BYTES, &len);
+		if (name)
+			vec_push(&k.holders, ((struct kept_holder){ mem_strndup(name, len), cursor_u32(in) }));
 	}
 	if (!cursor_ok(in)) {
 		kept_threads_free(&k);

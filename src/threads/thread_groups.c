@@ -24,25 +24,15 @@ struct keyed {
 static int by_key(const void *a, const void *b)
 {
 	const struct keyed *x = a, *y = b;
-	const uint32_t keys[][2] = { { x->key.doing, y->key.doing },
-				     { x->key.thing, y->key.thing },
-				     { x->key.site, y->key.site },
-				     { x->thread, y->thread } };
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (keys[i][0] != keys[i][1])
-			return keys[i][0] < keys[i][1] ? -1 : 1;
-	return 0;
+	return CMP(x->key.doing, y->key.doing) ?: CMP(x->key.thing, y->key.thing) ?:
+	       CMP(x->key.site, y->key.site) ?: CMP(x->thread, y->thread);
 }
 
 static int by_size(const void *a, const void *b)
 {
 	const struct thread_group *x = a, *y = b;
 	bool x_idle = x->doing == ACTIVITY_IDLE, y_idle = y->doing == ACTIVITY_IDLE;
-	if (x_idle != y_idle)
-		return x_idle ? 1 : -1;
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return CMP(x_idle, y_idle) ?: CMP(y->n, x->n) ?: CMP(x->first, y->first);
 }
 
 static uint32_t site_of(const struct thread_snapshot *s, const struct snapshot_thread *t)
@@ -137,9 +127,7 @@ struct stem {
 static int by_number(const void *a, const void *b)
 {
 	const struct stem *x = a, *y = b;
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return x->text < y->text ? -1 : x->text > y->text;
+	return CMP(y->n, x->n) ?: CMP(x->text, y->text);
 }
 
 static void add_stems(const struct thread_snapshot *s, const struct thread_groups *gs, const struct thread_group *g,

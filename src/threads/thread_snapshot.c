@@ -373,16 +373,9 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 
 /* ---- as bytes ---- */
 
-static void put_u32(struct buf *out, uint32_t v)
-{
-	buf_add(out, &v, sizeof(v));
-}
-
 static void put_text(struct buf *out, const char *text)
 {
-	size_t len = text ? strlen(text) : 0;
-	put_u32(out, (uint32_t)len);
-	buf_add(out, text, len);
+	buf_text(out, text, text ? strlen(text) : 0);
 }
 
 static uint8_t flags_of(const struct snapshot_thread *t)
@@ -394,18 +387,18 @@ static uint8_t flags_of(const struct snapshot_thread *t)
 
 static void write_things(const struct thread_snapshot *s, struct buf *out)
 {
-	put_u32(out, (uint32_t)s->things.n);
+	buf_u32(out, (uint32_t)s->things.n);
 	vec_each(t, &s->things) {
-		buf_add(out, &t->address, sizeof(t->address));
+		buf_u64(out, t->address);
 		buf_char(out, (char)t->kind);
 		buf_char(out, (char)(t->guessed | t->taken << 1 | t->posted << 2));
-		put_u32(out, t->next);
+		buf_u32(out, t->next);
 		put_text(out, t->type);
 		put_text(out, t->name);
 		put_text(out, t->more);
-		put_u32(out, t->n);
+		buf_u32(out, t->n);
 		for (uint32_t i = 0; i < t->n; i++)
-			put_u32(out, s->holders.v[t->first + i]);
+			buf_u32(out, s->holders.v[t->first + i]);
 	}
 }
 
@@ -421,7 +414,7 @@ static void write_lines(const struct thread_snapshot *s, struct map_u64 *ret_ind
 			*place = list.n;
 		}
 	}
-	put_u32(out, (uint32_t)list.n);
+	buf_u32(out, (uint32_t)list.n);
 	vec_each(line, &list)
 		put_text(out, strtab_get(&s->strings, *line));
 	vec_free(&list);
@@ -429,49 +422,45 @@ static void write_lines(const struct thread_snapshot *s, struct map_u64 *ret_ind
 
 void thread_snapshot_write(const struct thread_snapshot *s, struct buf *out)
 {
-	put_u32(out, (uint32_t)s->methods.n);
+	buf_u32(out, (uint32_t)s->methods.n);
 	vec_each(m, &s->methods) {
 		put_text(out, m->name);
 		buf_char(out, m->framework);
 	}
 	struct map_u64 line_index = { 0 };
 	write_lines(s, &line_index, out);
-	put_u32(out, (uint32_t)s->threads.n);
+	buf_u32(out, (uint32_t)s->threads.n);
 	vec_each(t, &s->threads) {
-		put_u32(out, t->managed_id);
-		put_u32(out, t->os_id);
-		put_u32(out, t->state);
+		buf_u32(out, t->managed_id);
+		buf_u32(out, t->os_id);
+		buf_u32(out, t->state);
 		buf_char(out, (char)flags_of(t));
-		put_u32(out, (uint32_t)t->call);
+		buf_u32(out, (uint32_t)t->call);
 		put_text(out, t->name);
 		put_text(out, t->os_name);
 		put_text(out, t->exception);
 		put_text(out, t->native);
 		buf_add(out, &t->before, sizeof(t->before));
 		buf_add(out, &t->after, sizeof(t->after));
-		put_u32(out, t->waits_for);
-		put_u32(out, t->n);
+		buf_u32(out, t->waits_for);
+		buf_u32(out, t->n);
 		for (uint32_t i = 0; i < t->n; i++) {
 			const uint64_t *line = map_u64_get(&line_index, s->lines.v[t->first + i]);
-			put_u32(out, s->frames.v[t->first + i]);
-			put_u32(out, line ? (uint32_t)*line : 0);
+			buf_u32(out, s->frames.v[t->first + i]);
+			buf_u32(out, line ? (uint32_t)*line : 0);
 		}
 	}
 	map_u64_free(&line_index);
 	write_things(s, out);
-	put_u32(out, s->ended);
+	buf_u32(out, s->ended);
 }
 
 /* The text, terminated, in the strings of s; "" when there is none. */
 static const char *get_text(struct thread_snapshot *s, struct cursor *in)
 {
-	uint32_t len = cursor_u32(in);
-	const uint8_t *text = len <= TEXT_MAX ? cursor_take(in, len) : NULL;
-	if (!text) {
-		in->bad = true;
-		return "";
-	}
-	return strtab_get(&s->strings, strtab_add(&s->strings, (const char *)text, len));
+	size_t len;
+	const char *text = cursor_text(in, TEXT_MAX, &len);
+	return text ? strtab_get(&s->strings, strtab_add(&s->strings, text, len)) : "";
 }
 
 /* What frames refer to by number. */

@@ -80,8 +80,8 @@ struct err *thread_snapshot_by_events(struct exam *exam, struct thread_snapshot 
 	streams[1] = exam_methods_stream(&streams[0], l.methods);
 	thread_names_look(&names, exam);
 	struct err *err = exam_events(exam, streams, ARRAY_SIZE(streams), WINDOW_MS);
-	if (!err && stacks_unknown(l.stacks, l.methods))
-		err = exam_methods(exam, l.methods);
+	if (!err)
+		err = exam_methods_of(exam, l.stacks, l.methods);
 	if (!err) {
 		thread_names_save(&names, exam);
 		*ret = build(&l, &names);

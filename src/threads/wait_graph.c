@@ -97,11 +97,7 @@ static uint32_t count_behind(const struct thread_snapshot *s, const struct circl
 static int by_weight(const void *a, const void *b)
 {
 	const struct circle *x = a, *y = b;
-	if (x->guessed != y->guessed)
-		return x->guessed ? 1 : -1;
-	if (x->behind != y->behind)
-		return x->behind > y->behind ? -1 : 1;
-	return x->first < y->first ? -1 : 1;
+	return CMP(x->guessed, y->guessed) ?: CMP(y->behind, x->behind) ?: CMP(x->first, y->first);
 }
 
 void circles_find(const struct thread_snapshot *s, struct circles *ret)

@@ -132,7 +132,7 @@ struct err *collector_open(const struct collect_order *order, struct deadline de
 	c->config = order->config;
 	c->file.fd = -1;
 	c->ringing = c->rewriting = order->ring_ms != 0;
-	ring_init(&c->ring, order->ring_ms * 1000000, order->ring_max_bytes);
+	ring_init(&c->ring, order->ring_ms * NS_PER_MS, order->ring_max_bytes);
 	TRY(partfile_open(order->path, 0666, &c->file));
 	struct ipc_trace_config config = {
 		.buffer_mb = order->buffer_mb,

@@ -1,4 +1,5 @@
 #include "trace/config.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "eventpipe/clr.h"
@@ -258,7 +259,7 @@ struct err *trace_config_stop_on(struct trace_config *c, const char *when)
 		value += *value == '=';
 		if (!str_to_duration_ms(value, &ms) || !ms)
 			return err_new(ERR_USAGE, "--stop-on gc-pause> takes a time such as 50ms, not '%s'", value);
-		t.pause_ns = ms * 1000000;
+		t.pause_ns = ms * NS_PER_MS;
 	} else {
 		return err_new(ERR_USAGE, "--stop-on takes exception, exception:TYPE or gc-pause>TIME, not '%s'", when);
 	}

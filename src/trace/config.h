@@ -3,15 +3,13 @@
  * collection. Parsed and checked before anything is touched. */
 
 #include "base/arena.h"
+#include "base/vec.h"
 #include "ipc/ipc.h"
 #include "trace/source.h"
 
 struct trace_config {
 	struct arena arena;
-	struct trace_providers { /* a VEC; strings and ids live in the arena */
-		struct ipc_provider *v;
-		size_t n, cap;
-	} providers;
+	VEC_TYPE(trace_providers, struct ipc_provider) providers; /* strings and ids live in the arena */
 	struct trace_triggers {
 		struct trace_trigger {
 			char *type;	   /* of the exception; NULL = any */

@@ -148,8 +148,7 @@ void cut_write(struct buf *out, uint64_t offset, const struct cut_object *o)
 	buf_add(out, o->head, o->head_len);
 	if (!o->body)
 		return;
-	uint32_t size = (uint32_t)o->body_len;
-	buf_add(out, &size, 4);
+	buf_u32(out, (uint32_t)o->body_len);
 	buf_add(out, zeros, -(offset + out->len - start) & 3);
 	buf_add(out, o->body, o->body_len);
 	buf_char(out, TAG_DONE);

@@ -1,4 +1,5 @@
 #include "trace/jsonl.h"
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -39,7 +40,7 @@ static void add_time(struct jsonw *w, const struct jsonl_lines *l, uint64_t tick
 	char text[64];
 	struct fmt_text iso = fmt_time_iso(ns);
 	/* To the nanosecond: events are closer to each other than a millisecond. */
-	snprintf(text, sizeof(text), "%.19s.%09lldZ", iso.s, (long long)(ns < 0 ? 0 : ns % 1000000000));
+	snprintf(text, sizeof(text), "%.19s.%09lldZ", iso.s, (long long)(ns < 0 ? 0 : ns % NS_PER_S));
 	jsonw_str(w, "time", text);
 }
 

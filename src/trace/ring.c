@@ -99,8 +99,8 @@ void ring_add(struct ring *r, const struct cut_object *o)
 		return;
 	}
 	if (o->kind == CUT_METADATA) {
-		uint64_t lens[2] = { o->head_len, o->body_len };
-		buf_add(&r->metadata, lens, sizeof(lens));
+		buf_u64(&r->metadata, o->head_len);
+		buf_u64(&r->metadata, o->body_len);
 		buf_add(&r->metadata, o->head, o->head_len);
 		buf_add(&r->metadata, o->body, o->body_len);
 		return;
@@ -128,14 +128,12 @@ static void put_baseline(struct ring *r, void (*put)(void *user, const struct cu
 {
 	static const char head[] = "\5\5\1\2\0\0\0\2\0\0\0\7\0\0\0SPBlock\6";
 	struct buf body = { 0 };
-	uint64_t time = 0, thread, sequence; /* of no time: where the numbering stands, see nettrace/tables.c */
-	uint32_t n = (uint32_t)r->last_sequence.n;
-	buf_add(&body, &time, 8);
-	buf_add(&body, &n, 4);
+	buf_u64(&body, 0); /* of no time: where the numbering stands, see nettrace/tables.c */
+	buf_u32(&body, (uint32_t)r->last_sequence.n);
+	uint64_t thread, sequence;
 	for (size_t pos = 0; map_u64_next(&r->last_sequence, &pos, &thread, &sequence);) {
-		uint32_t number = (uint32_t)sequence;
-		buf_add(&body, &thread, 8);
-		buf_add(&body, &number, 4);
+		buf_u64(&body, thread);
+		buf_u32(&body, (uint32_t)sequence);
 	}
 	put(user, &(struct cut_object){ .kind = CUT_SEQUENCE,
 					.head = (const uint8_t *)head,

@@ -12,10 +12,7 @@
 struct ring {
 	uint64_t keep_ticks;
 	size_t max_bytes;
-	struct ring_items { /* a VEC, used from `first` on */
-		struct ring_item *v;
-		size_t n, cap;
-	} items;
+	VEC_TYPE(ring_items, struct ring_item) items; /* used from `first` on */
 	size_t first;
 	struct buf start, metadata;   /* written as they came: head, trace; metadata as records of (length, object) */
 	struct map_u64 last_sequence; /* of what was dropped: thread -> number */

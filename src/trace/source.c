@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #define CHUNK_BYTES ((size_t)1 << 20)
-#define GROWING_NS 3000000000ll /* a file without an end that was written to so recently is not finished */
+#define GROWING_NS (3 * NS_PER_S) /* a file without an end that was written to so recently is not finished */
 
 struct source_reading {
 	const char *path;
@@ -39,7 +39,7 @@ static bool is_growing(const struct source_reading *r)
 	struct stat st;
 	if (fstat(r->fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
-	int64_t written_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	int64_t written_ns = timespec_ns(st.st_mtim);
 	return (uint64_t)st.st_size != r->size_before || clock_real_ns() - written_ns < GROWING_NS;
 }
 
@@ -122,9 +122,9 @@ void trace_source_fini(struct trace_source *s)
 
 uint64_t trace_ns(const struct nettrace_header *header, uint64_t ticks)
 {
-	if (header->ticks_per_second == 1000000000 || !header->ticks_per_second)
+	if (header->ticks_per_second == NS_PER_S || !header->ticks_per_second)
 		return ticks;
-	return (uint64_t)((unsigned __int128)ticks * 1000000000u / header->ticks_per_second);
+	return (uint64_t)((unsigned __int128)ticks * NS_PER_S / header->ticks_per_second);
 }
 
 int64_t trace_unix_ns(const struct nettrace_header *header, uint64_t ticks)

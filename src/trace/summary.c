@@ -173,7 +173,7 @@ static void on_meta(void *user, struct nettrace_meta *meta)
 static double lost_share(const struct nettrace_stats *stats)
 {
 	uint64_t all = stats->events + stats->lost;
-	return all ? (double)stats->lost / (double)all : 0;
+	return ratio(stats->lost, all);
 }
 
 static void add_verdict(const struct summary *s, const struct trace_source *source, struct report *r)
@@ -207,7 +207,7 @@ static void add_verdict(const struct summary *s, const struct trace_source *sour
 static int most_kinds(const void *a, const void *b)
 {
 	const struct trace_kind *x = a, *y = b;
-	return x->count < y->count ? 1 : x->count > y->count ? -1 : x->id < y->id ? -1 : x->id > y->id;
+	return CMP(y->count, x->count) ?: CMP(x->id, y->id);
 }
 
 static void add_kinds(struct summary *s, struct report *r)
@@ -255,9 +255,7 @@ struct method_sum {
 static int most_self(const void *a, const void *b)
 {
 	const struct method_sum *x = a, *y = b;
-	if (x->self != y->self)
-		return x->self < y->self ? 1 : -1;
-	return x->native < y->native ? 1 : x->native > y->native ? -1 : 0;
+	return CMP(y->self, x->self) ?: CMP(y->native, x->native);
 }
 
 struct hot {
@@ -415,7 +413,7 @@ struct type_row {
 static int most_types(const void *a, const void *b)
 {
 	const struct type_row *x = a, *y = b;
-	return x->count < y->count ? 1 : x->count > y->count ? -1 : x->type < y->type ? -1 : 1;
+	return CMP(y->count, x->count) ?: CMP(x->type, y->type);
 }
 
 static void add_exceptions(struct summary *s, struct report *r)

@@ -24,11 +24,57 @@ void fixture_part(struct recording *r, const char *name, struct build_nettrace *
 	build_nettrace_free(b);
 }
 
+const struct fixture_bursts fixture_bursts[FIXTURE_BURSTS] = {
+	{ .ms = { { 100, 200 }, { 600, 700 } }, .n = 2, .heard = 20, .stand_for = 100 },
+	{ .ms = { { 100, 200 } }, .n = 1, .heard = 10, .stand_for = 100 }, /* the window ended before the next */
+	{ .ms = { { 0, 500 } }, .n = 0, .heard = 50, .stand_for = 50 },
+};
+
 void fixture_begin(struct fixture *f)
 {
 	*f = (struct fixture){ 0 };
 	unit_temp_dir(f->dir, sizeof(f->dir));
 	assert_ok(recording_create(f->dir, 0, &f->recording));
+}
+
+static void set_bursts(struct recording *r, const char *stream, const struct fixture_bursts *bursts)
+{
+	json_t *list = json_array(), *fact = json_object();
+	uint64_t open_ms = bursts->n ? 0 : bursts->ms[0][1];
+	for (size_t i = 0; i < bursts->n; i++) {
+		const uint64_t *ms = bursts->ms[i];
+		open_ms += ms[1] - ms[0];
+		json_array_append_new(list, json_pack("[I, I]", (json_int_t)(WINDOW_START + ms[0] * MS),
+						      (json_int_t)(WINDOW_START + ms[1] * MS)));
+	}
+	json_object_set_new(fact, "open_ns", json_integer((json_int_t)(open_ms * MS)));
+	json_object_set_new(fact, "opened", json_integer(bursts->n ? (json_int_t)bursts->n : 1));
+	if (bursts->n)
+		json_object_set(fact, "bursts", list);
+	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", stream);
+	recording_set_fact(r, key, fact);
+	json_decref(list);
+	json_decref(fact);
+}
+
+void fixture_begin_bursts(struct fixture *f, const struct fixture_bursts *bursts, const char *stream,
+			  void (*begin)(struct build_nettrace *b),
+			  void (*event)(struct build_nettrace *b, uint64_t at_ns))
+{
+	uint64_t beyond = bursts->n ? 50 : 0;
+	fixture_begin(f);
+	f->patient.info.runtime_version = mem_strdup("8.0.31");
+	fixture_window(f->recording, 1000 * MS);
+	set_bursts(f->recording, stream, bursts);
+	for (size_t part = 0; part < MAX(bursts->n, (size_t)1); part++) {
+		struct build_nettrace b = { 0 };
+		begin(&b);
+		for (uint64_t at = bursts->ms[part][0] - beyond; at < bursts->ms[part][1] + beyond; at += 10)
+			event(&b, (at + 5) * MS);
+		build_nettrace_end(&b);
+		CLEANUP(mem_freep) char *name = mem_printf("%s-%zu.nettrace", stream, part);
+		fixture_part(f->recording, name, &b);
+	}
 }
 
 void fixture_examine(struct fixture *f, const char *profiler)

@@ -32,6 +32,20 @@ void fixture_begin(struct fixture *f);
 void fixture_window(struct recording *r, uint64_t length_ns);
 /* Takes what was built. */
 void fixture_part(struct recording *r, const char *name, struct build_nettrace *b);
+/* How a stream listened that is stopped where its events are many, and what it heard of an event every 10 ms of a window
+ * of a second. */
+struct fixture_bursts {
+	uint64_t ms[2][2]; /* from, to */
+	size_t n;	   /* 0: it was not stopped, but ended by itself after ms[0][1] */
+	unsigned heard, stand_for;
+};
+#define FIXTURE_BURSTS 3
+extern const struct fixture_bursts fixture_bursts[FIXTURE_BURSTS];
+/* A recording of such a stream of .NET 8. Each burst is a part, which also has events from just before and after it, as
+ * the runtime sends them. begin() begins a part, event() adds what happens within 5 ms. */
+void fixture_begin_bursts(struct fixture *f, const struct fixture_bursts *bursts, const char *stream,
+			  void (*begin)(struct build_nettrace *b),
+			  void (*event)(struct build_nettrace *b, uint64_t at_ns));
 /* Seals, opens again and examines it. */
 void fixture_examine(struct fixture *f, const char *profiler);
 void fixture_end(struct fixture *f);

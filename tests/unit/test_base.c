@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/closer.h"
 #include "base/cursor.h"
 #include "base/fd.h"
@@ -32,6 +33,33 @@ static void errors_wrap_and_keep_their_kind(void **state UNUSED)
 	err_free(e);
 }
 
+static void numbers_compare_without_overflow(void **state UNUSED)
+{
+	assert_int_equal(CMP(1u, UINT32_MAX), -1);
+	assert_int_equal(CMP(UINT64_MAX, (uint64_t)0), 1);
+	assert_int_equal(CMP(INT64_MIN, INT64_MAX), -1);
+	assert_int_equal(CMP(0.5, 0.5) ?: CMP(2, 1), 1);
+}
+
+static void shares_of_nothing_are_nothing(void **state UNUSED)
+{
+	uint64_t part = 3, whole = 4, none = 0;
+	assert_true(ratio(part, whole) == 0.75);
+	assert_true(ratio(part, none) == 0);
+	assert_true(per_second(100, 1 * NS_PER_S) == 100);
+	assert_true(per_second(1, 500 * NS_PER_US) == 2000);
+	assert_true(per_second(100, none) == 0);
+	assert_int_equal(timespec_ns((struct timespec){ .tv_sec = -1, .tv_nsec = 5 }), 5 - NS_PER_S);
+}
+
+static void estimates_have_two_digits(void **state UNUSED)
+{
+	static const double cases[][2] = { { 0, 0 },	 { 7.4, 7 },	 { 99.4, 99 },
+					   { 104, 100 }, { 1251, 1300 }, { 5e15, 5e15 } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_true(fmt_estimate(cases[i][0]) == cases[i][1]);
+}
+
 static void buf_stops_at_its_limit(void **state UNUSED)
 {
 	struct buf b = { .limit = 10 };
@@ -42,6 +70,44 @@ static void buf_stops_at_its_limit(void **state UNUSED)
 	buf_consume(&b, 2);
 	assert_string_equal(buf_cstr(&b), "345");
 	buf_free(&b);
+}
+
+static void what_a_buf_writes_a_cursor_reads(void **state UNUSED)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	buf_u8(&b, 0xFE);
+	buf_u16(&b, 0xFEDC);
+	buf_u32(&b, 0xFEDCBA98);
+	buf_u64(&b, 0xFEDCBA9876543210);
+	buf_i32(&b, INT32_MIN);
+	buf_i64(&b, INT64_MIN);
+	buf_f32(&b, 0.5f);
+	buf_f64(&b, -0.25);
+	buf_varu64(&b, 300);
+	buf_text(&b, "text", 4);
+	buf_vartext(&b, NULL, 0);
+	buf_vartext(&b, "a\0b", 3);
+	static const uint8_t begins[] = { 0xFE, 0xDC, 0xFE, 0x98, 0xBA, 0xDC, 0xFE };
+	assert_memory_equal(b.data, begins, sizeof(begins));
+	for (size_t cut = 0; cut <= b.len; cut++) {
+		struct cursor c = cursor_make(b.data, b.len - cut);
+		size_t len;
+		bool same = cursor_u8(&c) == 0xFE && cursor_u16(&c) == 0xFEDC && cursor_u32(&c) == 0xFEDCBA98 &&
+			    cursor_u64(&c) == 0xFEDCBA9876543210 && cursor_i32(&c) == INT32_MIN &&
+			    cursor_i64(&c) == INT64_MIN && cursor_f32(&c) == 0.5f && cursor_f64(&c) == -0.25 &&
+			    cursor_varu64(&c) == 300;
+		const char *text = cursor_text(&c, 4, &len);
+		same = same && text && len == 4 && !memcmp(text, "text", 4);
+		same = same && cursor_vartext(&c, 0, &len) && !len;
+		text = cursor_vartext(&c, 3, &len);
+		same = same && text && len == 3 && !memcmp(text, "a\0b", 3);
+		assert_int_equal(same, cut == 0);
+		assert_int_equal(cursor_ok(&c), cut == 0);
+	}
+	struct cursor c = cursor_make("\4\0\0\0text", 8);
+	size_t len;
+	assert_null(cursor_text(&c, 3, &len));
+	assert_false(cursor_ok(&c));
 }
 
 static void maps_hold_many_keys(void **state UNUSED)
@@ -735,7 +801,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_str_distance),
 		cmocka_unit_test(errors_wrap_and_keep_their_kind),
+		cmocka_unit_test(numbers_compare_without_overflow),
+		cmocka_unit_test(shares_of_nothing_are_nothing),
+		cmocka_unit_test(estimates_have_two_digits),
 		cmocka_unit_test(buf_stops_at_its_limit),
+		cmocka_unit_test(what_a_buf_writes_a_cursor_reads),
 		cmocka_unit_test(maps_hold_many_keys),
 		cmocka_unit_test(strings_are_interned_once),
 		cmocka_unit_test(arena_survives_large_and_small),

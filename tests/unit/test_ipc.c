@@ -454,8 +454,8 @@ static void test_too_long_request_is_not_sent(void **state)
 
 static void info_payload(struct buf *b)
 {
-	wire_u32(b, 1);
-	wire_u64(b, 42);
+	buf_u32(b, 1);
+	buf_u64(b, 42);
 	buf_add(b, "0123456789abcdef", 16);
 	static const char *const strings[] = { "/app/shop", "Linux", "x64", "Shop", "10.0.1", NULL };
 	for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
@@ -555,7 +555,7 @@ static void test_dump_answers(void **state)
 		int p[2];
 		bool known = false;
 		wire_begin(&b, WIRE_SET_REPLY, cases[i].hresult ? 0xFF : 0);
-		wire_u32(&b, cases[i].hresult);
+		buf_u32(&b, cases[i].hresult);
 		if (cases[i].text)
 			wire_string(&b, cases[i].text);
 		assert_ok(wire_end(&b));

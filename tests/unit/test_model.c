@@ -191,21 +191,21 @@ static void test_timeline_keeps_sums_however_long_it_gets(void **state)
 {
 	(void)state;
 	struct timeline sums = { 0 }, highest = { .highest = true };
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double values[TIMELINE_POINTS], sum = 0, top = 0;
 	const uint64_t window = 20000000000ull;
 	for (uint64_t i = 0; i < 1000; i++) {
 		timeline_add(&sums, i * window / 1000, 1);
 		timeline_add(&highest, i * window / 1000, (double)i);
 	}
-	size_t n = timeline_points(&sums, window, at, values, &width);
+	size_t n = timeline_points(&sums, window, TIMELINE_POINTS, at, values);
 	assert_true(n > TIMELINE_POINTS / 2 - 2 && n <= TIMELINE_POINTS);
 	for (size_t i = 0; i < n; i++) {
 		sum += values[i];
-		assert_int_equal(at[i], i * width);
+		assert_int_equal(at[i], i * at[1]);
 	}
 	assert_int_equal((int)sum, 1000);
-	n = timeline_points(&highest, window, at, values, &width);
+	n = timeline_points(&highest, window, TIMELINE_POINTS, at, values);
 	for (size_t i = 0; i < n; i++)
 		top = values[i] > top ? values[i] : top;
 	assert_int_equal((int)top, 999);
@@ -216,14 +216,39 @@ static void test_timeline_of_nothing_and_of_one_moment(void **state)
 {
 	(void)state;
 	struct timeline t = { 0 };
-	uint64_t at[TIMELINE_POINTS], width;
+	uint64_t at[TIMELINE_POINTS];
 	double values[TIMELINE_POINTS];
-	assert_int_equal(timeline_points(&t, 0, at, values, &width), 0);
-	assert_true(timeline_points(&t, 60000000000ull, at, values, &width) <= TIMELINE_POINTS);
+	assert_int_equal(timeline_points(&t, 0, TIMELINE_POINTS, at, values), 0);
+	assert_true(timeline_points(&t, 60000000000ull, TIMELINE_POINTS, at, values) <= TIMELINE_POINTS);
 	timeline_add(&t, 0, 5);
 	timeline_add(&t, UINT64_MAX, 7); /* a lie of the stream */
-	assert_true(timeline_points(&t, 60000000000ull, at, values, &width) >= 1);
+	assert_true(timeline_points(&t, 60000000000ull, TIMELINE_POINTS, at, values) >= 1);
 	assert_int_equal((int)values[0], 5);
+}
+
+static void test_timeline_gives_rates(void **state)
+{
+	(void)state;
+	struct timeline events = { 0 }, spent = { 0 };
+	uint64_t at[TIMELINE_POINTS];
+	double rates[TIMELINE_POINTS], ns = 0;
+	const uint64_t window = 10000000000ull;
+	for (uint64_t i = 0; i < 10000; i++) /* one a millisecond, and in one second another one */
+		timeline_add(&events, i * 1000000, i / 1000 == 4 ? 2 : 1);
+	size_t n = timeline_rates(&events, window, TIMELINE_POINTS, at, rates);
+	assert_true(rates[0] > 999 && rates[0] < 1001);
+	assert_true(rates[n - 1] > 999 && rates[n - 1] < 1001); /* also where the window cuts it */
+	assert_true(timeline_peak(&events, window) > 1900 && timeline_peak(&events, window) <= 2000);
+	n = timeline_rates(&events, window, 10, at, rates);
+	assert_true(n >= 5 && n <= 10);
+	timeline_add_span(&spent, 3, 3);
+	timeline_add_span(&spent, 2000000001, 7000000002);
+	timeline_add_span(&spent, UINT64_MAX - 5, UINT64_MAX); /* a lie of the stream */
+	n = timeline_points(&spent, UINT64_MAX, TIMELINE_POINTS, at, rates);
+	for (size_t i = 0; i < n; i++)
+		ns += rates[i];
+	assert_true(ns == 5000000001 + 5);
+	assert_true(timeline_peak(&(struct timeline){ 0 }, window) == 0);
 }
 
 int main(void)
@@ -240,6 +265,7 @@ int main(void)
 		cmocka_unit_test(long_frame_names_stay_whole),
 		cmocka_unit_test(test_timeline_keeps_sums_however_long_it_gets),
 		cmocka_unit_test(test_timeline_of_nothing_and_of_one_moment),
+		cmocka_unit_test(test_timeline_gives_rates),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

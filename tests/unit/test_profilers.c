@@ -4,6 +4,7 @@
 #include "eventpipe/clr.h"
 #include "exam_fixture.h"
 #include "profilers/registry.h"
+#include <unistd.h>
 
 /* --- the registry --- */
 
@@ -69,6 +70,41 @@ static void bad_parameters_are_refused_in_words(void **state UNUSED)
 	assert_ok(params_set(params, "duration", "3"));
 	assert_int_equal(params_int(params, "duration"), 3);
 	params_free(params);
+}
+
+static void advice_is_the_next_step_of_its_finding(void **state UNUSED)
+{
+	const struct profiler p = { .advice = (const struct advice[]){ { "a", "Do 100 %s." }, { "b", "Do that." } },
+				    .n_advice = 2 };
+	static const struct {
+		const char *finding, *next;
+	} cases[] = { { "a", "Do 100 %s." }, { "b", "Do that." }, { "nothing-found", NULL } };
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct report *report = report_new();
+		rich_text(report_verdict(report, REPORT_WARN, cases[i].finding), "So it is.");
+		report_advice(report, &p, cases[i].finding);
+		json_t *j = fixture_json(report);
+		const json_t *next = json_object_get(j, "next");
+		const char *text = json_string_value(json_object_get(json_array_get(next, 0), "text"));
+		assert_true(str_eq(text, cases[i].next));
+		json_decref(j);
+		report_free(report);
+	}
+}
+
+static void a_wait_ends_when_someone_asks_to_stop(void **state UNUSED)
+{
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	struct exam exam = { .cancel_fd = ends[0] }, alone = { .cancel_fd = -1 };
+	assert_false(exam_cancelled(&exam) || exam_wait_ms(&exam, 1));
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_true(exam_cancelled(&exam));
+	assert_true(exam_wait_ms(&exam, 3600000));
+	assert_true(exam_cancelled(&exam));
+	assert_false(exam_cancelled(&alone) || exam_wait_ms(&alone, 1));
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* --- examinations of recordings built here --- */
@@ -355,6 +391,33 @@ static void exceptions_are_counted_by_type_and_place(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void begin_burst(struct build_nettrace *b)
+{
+	build_nettrace_begin(b, 4);
+	build_nettrace_meta(b, &(struct nettrace_meta){
+				       .id = 1, .event_id = 80, .provider = CLR_PROVIDER, .name = "", .version = 1 });
+	build_nettrace_stack(b, 5, (uint64_t[]){ 0x1010 }, 1);
+}
+
+static void throw_one(struct build_nettrace *b, uint64_t at_ns)
+{
+	exception_event(b, at_ns, "Shop.Oops", "", 0, 5);
+}
+
+/* Before .NET 9 the stream of stacks counts, too; here without the runtime's own counter. */
+static void bursts_stand_for_the_window(void **state UNUSED)
+{
+	for (size_t i = 0; i < FIXTURE_BURSTS; i++) {
+		const struct fixture_bursts *bursts = &fixture_bursts[i];
+		struct fixture f;
+		fixture_begin_bursts(&f, bursts, "stacks", begin_burst, throw_one);
+		fixture_examine(&f, "exceptions");
+		assert_int_equal((int)fixture_figure(f.report, "Throws"), bursts->stand_for);
+		assert_int_equal(fixture_says(f.report, "heard in bursts and scaled up"), bursts->n > 0);
+		fixture_end(&f);
+	}
+}
+
 static void a_damaged_recording_is_partial(void **state UNUSED)
 {
 	struct build_nettrace counts = { 0 };
@@ -398,6 +461,8 @@ int main(void)
 		cmocka_unit_test(every_profiler_is_complete),
 		cmocka_unit_test(the_contract_names_three_files),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
+		cmocka_unit_test(advice_is_the_next_step_of_its_finding),
+		cmocka_unit_test(a_wait_ends_when_someone_asks_to_stop),
 		cmocka_unit_test(what_to_do_depends_on_the_generation),
 		cmocka_unit_test(pauses_are_measured_exactly),
 		cmocka_unit_test(short_pauses_are_no_problem),
@@ -405,6 +470,7 @@ int main(void)
 		cmocka_unit_test(only_the_window_counts),
 		cmocka_unit_test(exceptions_are_counted_by_type_and_place),
 		cmocka_unit_test(what_fails_outside_is_told_by_who_gets_it),
+		cmocka_unit_test(bursts_stand_for_the_window),
 		cmocka_unit_test(a_damaged_recording_is_partial),
 		cmocka_unit_test(a_recording_without_a_window_is_refused),
 	};

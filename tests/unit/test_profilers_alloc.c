@@ -211,6 +211,32 @@ static void places_are_scaled_to_what_was_counted(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void begin_burst(struct build_nettrace *b)
+{
+	fixture_stream(b, (uint32_t[]){ TICK }, 1);
+	build_nettrace_stack(b, STACK_BLOCK, (uint64_t[]){ 0x2010 }, 1);
+}
+
+static void tick(struct build_nettrace *b, uint64_t at_ns)
+{
+	allocation_event(b, TICK, at_ns, &mix[0]);
+}
+
+/* Before .NET 9 the stream of stacks counts, too. */
+static void bursts_stand_for_the_window(void **state UNUSED)
+{
+	for (size_t i = 0; i < FIXTURE_BURSTS; i++) {
+		const struct fixture_bursts *bursts = &fixture_bursts[i];
+		struct fixture f;
+		fixture_begin_bursts(&f, bursts, "stacks", begin_burst, tick);
+		fixture_examine(&f, "allocations");
+		assert_int_equal((int)fixture_figure(f.report, "Samples"), bursts->heard);
+		near(fixture_figure(f.report, "Per second"), bursts->stand_for * 106000.0);
+		assert_int_equal(fixture_says(f.report, "heard in bursts and scaled up"), bursts->n > 0);
+		fixture_end(&f);
+	}
+}
+
 static void short_and_strange_payloads_are_left_out(void **state UNUSED)
 {
 	struct build_nettrace counts = { 0 };
@@ -247,6 +273,7 @@ int main(void)
 		cmocka_unit_test(what_is_rented_should_come_back),
 		cmocka_unit_test(little_is_no_problem_and_nothing_is_said_so),
 		cmocka_unit_test(places_are_scaled_to_what_was_counted),
+		cmocka_unit_test(bursts_stand_for_the_window),
 		cmocka_unit_test(short_and_strange_payloads_are_left_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,33 @@ static void an_end_without_a_begin_is_left_out_and_said(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void begin_burst(struct build_nettrace *b)
+{
+	fixture_stream(b, (uint32_t[]){ START, STOP }, 2);
+	build_nettrace_stack(b, STACK_RESERVE, (uint64_t[]){ 0x1010 }, 1);
+}
+
+static void short_wait(struct build_nettrace *b, uint64_t at_ns)
+{
+	start(b, at_ns, 11, LOCK_A, 10, STACK_RESERVE);
+	stop(b, at_ns + 4 * MS, 11, 4 * MS);
+}
+
+/* Before .NET 9 the stream of stacks counts, too. */
+static void bursts_stand_for_the_window(void **state UNUSED)
+{
+	for (size_t i = 0; i < FIXTURE_BURSTS; i++) {
+		const struct fixture_bursts *bursts = &fixture_bursts[i];
+		struct fixture f;
+		fixture_begin_bursts(&f, bursts, "stacks", begin_burst, short_wait);
+		fixture_examine(&f, "lock-contention");
+		assert_int_equal((int)fixture_figure(f.report, "Waits"), bursts->stand_for);
+		assert_int_equal((uint64_t)fixture_figure(f.report, "Waiting in all"), bursts->stand_for * 4 * MS);
+		assert_int_equal(fixture_says(f.report, "heard in bursts and scaled up"), bursts->n > 0);
+		fixture_end(&f);
+	}
+}
+
 static void few_and_short_waits_are_no_problem(void **state UNUSED)
 {
 	const struct wait list[] = {
@@ -213,6 +240,7 @@ int main(void)
 		cmocka_unit_test(a_queue_is_a_convoy),
 		cmocka_unit_test(what_still_waits_counts_up_to_the_end),
 		cmocka_unit_test(an_end_without_a_begin_is_left_out_and_said),
+		cmocka_unit_test(bursts_stand_for_the_window),
 		cmocka_unit_test(few_and_short_waits_are_no_problem),
 		cmocka_unit_test(hostile_payloads_are_survived),
 	};

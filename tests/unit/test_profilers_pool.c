@@ -153,6 +153,31 @@ static void examine(struct fixture *f, const struct setting *s)
 	fixture_examine(f, "thread-pool");
 }
 
+static void quick_item(struct build_nettrace *b, uint64_t at_ns)
+{
+	work(b, META_ENQUEUE, at_ns, at_ns);
+	work(b, META_DEQUEUE, at_ns + 4 * MS, at_ns);
+}
+
+/* What is taken is told as it was heard, and its rate by how long that was. */
+static void bursts_give_the_rate(void **state UNUSED)
+{
+	for (size_t i = 0; i < FIXTURE_BURSTS; i++) {
+		const struct fixture_bursts *bursts = &fixture_bursts[i];
+		struct fixture f;
+		fixture_begin_bursts(&f, bursts, "queue", other_stream, quick_item);
+		fixture_examine(&f, "thread-pool");
+		assert_int_equal((int)fixture_figure(f.report, "Items taken"), bursts->heard);
+		assert_int_equal((uint64_t)fixture_figure(f.report, "Longest"), 4 * MS);
+		json_t *j = fixture_json(f.report);
+		const json_t *taken = json_array_get(json_object_get(j, "figures"), 2);
+		assert_string_equal(json_get_str(taken, "context", ""), bursts->n ? "100/s" : "50/s");
+		json_decref(j);
+		assert_int_equal(fixture_says(f.report, "queue heard in part"), bursts->n > 0);
+		fixture_end(&f);
+	}
+}
+
 static void time_in_the_queue_is_exact(void **state UNUSED)
 {
 	struct fixture f;
@@ -267,6 +292,7 @@ static void odd_queues_are_survived(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bursts_give_the_rate),
 		cmocka_unit_test(time_in_the_queue_is_exact),
 		cmocka_unit_test(the_blocking_call_is_named_for_what_it_is),
 		cmocka_unit_test(workers_that_run_are_no_starvation),

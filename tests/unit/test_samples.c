@@ -253,8 +253,8 @@ static void what_works_in_the_runtime_during_a_pause_is_the_collector(void **sta
 	samples_add(s, 900, server, allocates, 1, 0);
 	samples_add(s, 990, worker, allocates, 1, 0);
 	samples_add(s, 250, worker, one_file, 1, 0);
-	vec_push(&m.pauses, ((struct gc_standstill){ start_ns + 200000, start_ns + 300000 }));
-	vec_push(&m.pauses, ((struct gc_standstill){ start_ns + 950000, 0 }));
+	vec_push(&m.pauses, ((struct attributed_span){ 0, start_ns + 200000, start_ns + 300000 }));
+	vec_push(&m.pauses, ((struct attributed_span){ 0, start_ns + 950000, 0 }));
 	/* How the last one ends may still be told; and the runtime may be part of the program. */
 	for (int over = 0; over < 2; over++) {
 		m.runtime = over ? mem_strdup("shop") : NULL;
@@ -277,7 +277,7 @@ static void a_function_of_the_collector_keeps_its_name(void **state)
 	uint32_t named = samples_frame(s, "WKS::gc_heap::mark_phase", "libcoreclr.so", FRAME_NATIVE);
 	uint32_t bare = samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE);
 	samples_add(s, 20, thread, samples_stack(s, (uint32_t[]){ named, bare }, 2, UNWIND_ROOT, false), 1, 0);
-	vec_push(&m.pauses, ((struct gc_standstill){ 10000, 30000 }));
+	vec_push(&m.pauses, ((struct attributed_span){ 0, 10000, 30000 }));
 	gc_marks_apply(&m, s, 0, true);
 	const uint32_t *frames = &s->stack_frames.v[s->stacks.v[s->list.v[0].stack].first];
 	assert_string_equal(samples_frame_name(s, frames[0]), "WKS::gc_heap::mark_phase");
@@ -306,9 +306,9 @@ static void what_works_in_one_file_while_a_method_is_compiled_is_the_compiler(vo
 	samples_add(s, 450, thread, compiles, 1, 0);
 	samples_add(s, 250, other, compiles, 1, 0);
 	/* Events of several threads come in no order. */
-	vec_push(&m.spans, ((struct jit_span){ 11, start_ns + 400000, start_ns + 500000 }));
-	vec_push(&m.spans, ((struct jit_span){ 9, start_ns + 100000, start_ns + 500000 }));
-	vec_push(&m.spans, ((struct jit_span){ 11, start_ns + 200000, start_ns + 300000 }));
+	vec_push(&m.spans, ((struct attributed_span){ 11, start_ns + 400000, start_ns + 500000 }));
+	vec_push(&m.spans, ((struct attributed_span){ 9, start_ns + 100000, start_ns + 500000 }));
+	vec_push(&m.spans, ((struct attributed_span){ 11, start_ns + 200000, start_ns + 300000 }));
 	jit_marks_apply(&m, s, "shop", start_ns);
 	const bool expected[] = { false, true, false, true, false };
 	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
@@ -343,7 +343,7 @@ static void waits_that_begin_in_a_pause_are_for_the_collector(void **state)
 		      { 21000, bare, WAIT_SOCKET, WAIT_SOCKET } };
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		samples_add(s, cases[i].at_us, thread, cases[i].stack, 1000, cases[i].kind);
-	vec_push(&m.pauses, ((struct gc_standstill){ 20000000, 40000000 }));
+	vec_push(&m.pauses, ((struct attributed_span){ 0, 20000000, 40000000 }));
 	gc_marks_waits(&m, s, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(s->list.v[i].kind, cases[i].expected);
