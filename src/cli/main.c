@@ -7,6 +7,7 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "cli/verb.h"
 #include "profilers/registry.h"
 #include "version.h"
 #include <locale.h>
@@ -61,20 +62,33 @@ static int print(void (*write)(struct buf *out))
 
 static bool for_another_machine;
 
+/* A profiler that does not exist is a better reason than an option which it might have. */
+static struct err *parse(const struct command *command, const struct verb *verb, int argc, char **argv,
+			 struct args *ret)
+{
+	if (verb)
+		return verb_parse(verb, argc, argv, ret);
+	struct err *err = args_parse(command, argc, argv, ret);
+	const struct profiler *profiler = NULL;
+	struct err *unknown =
+		err && command == &cmd_run && ret->n_words ? profiler_find(ret->words[0], &profiler) : NULL;
+	if (unknown)
+		err_free(err);
+	return unknown ? unknown : err;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
+	CLEANUP(verb_freep) struct verb *verb = command == &cmd_run ? verb_named(argc, argv) : NULL;
 	struct args args;
 	int code = 0;
-	struct err *err = args_parse(command, argc, argv, &args);
+	struct err *err = parse(command, verb, argc, argv, &args);
 	if (!err && for_another_machine)
 		err = remote_check(&args);
 	if (!err && args_has(&args, "--help")) {
 		struct buf out = { 0 };
-		const struct profiler *profiler = NULL;
-		if (command == &cmd_run && args.n_words)
-			err_ignore(profiler_find(args.words[0], &profiler));
-		if (profiler)
-			help_profiler(profiler, &out);
+		if (verb)
+			help_profiler(verb->command.profiler, &out);
 		else
 			help_command(command, &out);
 		fputs(buf_cstr(&out), stdout);
