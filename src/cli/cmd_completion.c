@@ -4,10 +4,12 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "cli/verb.h"
 #include "profilers/registry.h"
 #include <stdio.h>
 
 #define OPTIONS_MAX 64
+#define ZSH_TARGETS "'*:target:($(drdotnet ps --ids 2>/dev/null))'"
 
 static void names(struct buf *out, bool with_commands, const char *between)
 {
@@ -45,31 +47,41 @@ static size_t options_of(const struct command *c, const struct option *ret[OPTIO
 	return n;
 }
 
+/* One that is on unless its value says otherwise. */
+static bool needs_equals(const struct option *o)
+{
+	return o->bare && !str_eq(o->bare, o->value);
+}
+
 static void bash_options(struct buf *out, const char *pattern, const struct command *c)
 {
 	const struct option *list[OPTIONS_MAX];
 	buf_printf(out, "\t%s) opts=\"--help", pattern);
 	for (size_t i = 0, n = options_of(c, list); i < n; i++)
-		buf_printf(out, " %s", list[i]->name);
+		buf_printf(out, " %s%s", list[i]->name, needs_equals(list[i]) ? "=" : "");
 	buf_str(out, "\";;\n");
 }
 
 static void bash(struct buf *out)
 {
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
 	buf_str(out, "# bash completion for drdotnet\n"
 		     "_drdotnet() {\n"
-		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} opts=\n"
+		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} verb=${COMP_WORDS[1]} opts=\n"
 		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n"
 		     "\t\tCOMPREPLY=($(compgen -W \"");
 	names(out, true, " ");
-	buf_str(out, "\" -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $cmd in\n");
+	buf_str(out, "\" -- \"$cur\"))\n\t\treturn\n\tfi\n"
+		     "\t[[ $cmd = run && $COMP_CWORD -gt 2 ]] && verb=${COMP_WORDS[2]}\n\tcase $verb in\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!commands[i]->hidden)
-			bash_options(out, commands[i]->name, commands[i]);
+			bash_options(out, commands[i] == &cmd_run ? "run|-*" : commands[i]->name, commands[i]);
 	}
-	struct buf pattern = { 0 };
-	names(&pattern, false, "|");
-	bash_options(out, buf_cstr(&pattern), &cmd_run);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(verb_freep) struct verb *verb = verb_new(all[i]);
+		bash_options(out, all[i]->id, &verb->command);
+	}
 	buf_str(out, "\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")); return;;\n\tesac\n"
 		     "\tcase $cmd:$COMP_CWORD in\n\trun:2|help:2) COMPREPLY=($(compgen -W \"");
 	names(out, false, " ");
@@ -82,7 +94,6 @@ static void bash(struct buf *out)
 	target_commands(out);
 	buf_str(out, ") COMPREPLY=($(compgen -W \"$(drdotnet ps --ids 2>/dev/null)\" -- \"$cur\"));;\n"
 		     "\t*) COMPREPLY=($(compgen -f -- \"$cur\"));;\n\tesac\n}\ncomplete -F _drdotnet drdotnet\n");
-	buf_free(&pattern);
 }
 
 /* Inside single quotes of zsh and fish, and of zsh's option descriptions, where [ ] and : have a meaning. */
@@ -98,26 +109,53 @@ static void quoted(struct buf *out, const char *s)
 	}
 }
 
-static void zsh_options(struct buf *out, const char *pattern, const struct command *c, bool target)
+static void choices(struct buf *out, const char *const *words)
+{
+	for (const char *const *word = words; *word; word++)
+		buf_printf(out, "%s%s", word == words ? "" : " ", *word);
+}
+
+static void zsh_option(struct buf *out, const struct option *o)
+{
+	buf_printf(out, " '%s%s%s[", o->repeat ? "*" : "", o->name, o->bare ? "=-" : "");
+	quoted(out, o->help);
+	buf_char(out, ']');
+	if (o->bare) {
+		buf_str(out, "::value:(true false)");
+	} else if (o->value && o->choices) {
+		buf_printf(out, ":%s:(", o->value);
+		choices(out, o->choices);
+		buf_char(out, ')');
+	} else if (o->value) {
+		buf_printf(out, ":%s:%s", o->value, str_eq(o->value, "FILE") ? "_files" : " ");
+	}
+	buf_char(out, '\'');
+}
+
+/* rest: what the words that are no options are. */
+static void zsh_options(struct buf *out, const char *pattern, const struct command *c, const char *rest)
 {
 	buf_printf(out, "\t%s) _arguments '--help[Show this help]'", pattern);
 	const struct option *list[OPTIONS_MAX];
-	for (size_t i = 0, n = options_of(c, list); i < n; i++) {
-		const struct option *o = list[i];
-		buf_printf(out, " '%s%s[", o->repeat ? "*" : "", o->name);
-		quoted(out, o->help);
-		buf_char(out, ']');
-		if (o->value && o->choices) {
-			buf_printf(out, ":%s:(", o->value);
-			for (const char *const *word = o->choices; *word; word++)
-				buf_printf(out, "%s%s", word == o->choices ? "" : " ", *word);
-			buf_char(out, ')');
-		} else if (o->value) {
-			buf_printf(out, ":%s:%s", o->value, str_eq(o->value, "FILE") ? "_files" : " ");
-		}
-		buf_char(out, '\'');
+	for (size_t i = 0, n = options_of(c, list); i < n; i++)
+		zsh_option(out, list[i]);
+	buf_printf(out, " %s;;\n", rest);
+}
+
+static void zsh_commands(struct buf *out)
+{
+	CLEANUP(buf_free) struct buf ids = { 0 };
+	buf_str(&ids, "'1:profiler:(");
+	names(&ids, false, " ");
+	buf_str(&ids, ")' " ZSH_TARGETS);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (commands[i]->hidden)
+			continue;
+		zsh_options(out, commands[i]->name, commands[i],
+			    commands[i] == &cmd_run	? buf_cstr(&ids)
+			    : commands[i] == &cmd_check ? ZSH_TARGETS
+							: "'*:: :_files'");
 	}
-	buf_str(out, target ? " '*:target:($(drdotnet ps --ids 2>/dev/null))';;\n" : " '*:: :_files';;\n");
 }
 
 static void zsh(struct buf *out)
@@ -137,38 +175,48 @@ static void zsh(struct buf *out)
 		quoted(out, all[i]->symptom);
 		buf_str(out, "'\n");
 	}
-	buf_str(out, "\t\t)\n\t\t_describe command words_known\n\t\treturn\n\tfi\n"
-		     "\tlocal cmd=$words[2]\n\tshift words; (( CURRENT-- ))\n\tcase $cmd in\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (!commands[i]->hidden)
-			zsh_options(out, commands[i]->name, commands[i], commands[i] == &cmd_check);
+	buf_str(out,
+		"\t\t)\n\t\t_describe command words_known\n\t\treturn\n\tfi\n"
+		"\t[[ $words[2] = run && $CURRENT -gt 3 && $words[3] != -* ]] && { shift words; (( CURRENT-- )) }\n"
+		"\tlocal cmd=$words[2]\n\tshift words; (( CURRENT-- ))\n\tcase $cmd in\n");
+	zsh_commands(out);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(verb_freep) struct verb *verb = verb_new(all[i]);
+		zsh_options(out, all[i]->id, &verb->command, ZSH_TARGETS);
 	}
-	struct buf pattern = { 0 };
-	names(&pattern, false, "|");
-	zsh_options(out, buf_cstr(&pattern), &cmd_run, true);
-	buf_free(&pattern);
 	buf_str(out, "\tesac\n}\n_drdotnet \"$@\"\n");
+}
+
+static void fish_option(struct buf *out, const char *seen, const struct option *o)
+{
+	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from %s' -l %s%s", seen, o->name + 2,
+		   o->value && !o->bare ? " -r" : "");
+	if (o->short_name)
+		buf_printf(out, " -s %c", o->short_name);
+	if (o->choices || needs_equals(o)) {
+		buf_str(out, " -f -a '");
+		choices(out, o->choices ? o->choices : (const char *const[]){ "true", "false", NULL });
+		buf_char(out, '\'');
+	}
+	buf_str(out, " -d '");
+	quoted(out, o->help);
+	buf_str(out, "'\n");
 }
 
 static void fish_options(struct buf *out, const char *seen, const struct command *c)
 {
 	const struct option *list[OPTIONS_MAX];
-	for (size_t i = 0, n = options_of(c, list); i < n; i++) {
-		const struct option *o = list[i];
-		buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from %s' -l %s%s", seen, o->name + 2,
-			   o->value ? " -r" : "");
-		if (o->short_name)
-			buf_printf(out, " -s %c", o->short_name);
-		if (o->choices) {
-			buf_str(out, " -f -a '");
-			for (const char *const *word = o->choices; *word; word++)
-				buf_printf(out, "%s%s", word == o->choices ? "" : " ", *word);
-			buf_char(out, '\'');
-		}
-		buf_str(out, " -d '");
-		quoted(out, o->help);
-		buf_str(out, "'\n");
-	}
+	for (size_t i = 0, n = options_of(c, list); i < n; i++)
+		fish_option(out, seen, list[i]);
+}
+
+/* Only what it has more than 'run'. */
+static void fish_verb(struct buf *out, const struct profiler *p)
+{
+	CLEANUP(verb_freep) struct verb *verb = verb_new(p);
+	for (const struct option *o = verb->command.options; o->param; o++)
+		if (!o->hidden && !str_eq(o->name, "--duration"))
+			fish_option(out, p->id, o);
 }
 
 static void fish(struct buf *out)
@@ -190,6 +238,7 @@ static void fish(struct buf *out)
 		buf_printf(out, "complete -c drdotnet -n __fish_use_subcommand -a %s -d '", all[i]->id);
 		quoted(out, all[i]->symptom);
 		buf_str(out, "'\n");
+		fish_verb(out, all[i]);
 	}
 	fish_options(out, buf_cstr(&ids), &cmd_run);
 	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from run help' -a '%s'\n", buf_cstr(&ids));

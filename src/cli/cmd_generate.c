@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "cli/verb.h"
 #include "profilers/registry.h"
 #include "server/openapi.h"
 #include "version.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 /* Of the last change to the words of this page; not of the build, so that two builds are the same. */
-#define MAN_DATE "2026-11-15"
+#define MAN_DATE "2026-11-16"
 
 /* roff: backslashes, and dots or quotes at the start of a line, have a meaning. */
 static void roff(struct buf *out, const char *s)
@@ -38,20 +39,21 @@ static void roff_example(struct buf *out, const char *example)
 	buf_str(out, "\n.fi\n");
 }
 
-static void man_options(struct buf *out, const struct option *options)
+/* Those that set a parameter of a profiler, or the others. */
+static void man_options(struct buf *out, const struct option *options, bool params)
 {
 	for (const struct option *o = options; o && o->name; o++) {
-		if (o->hidden)
+		if (o->hidden || !o->param == params)
 			continue;
 		buf_str(out, ".TP\n.B ");
 		if (o->short_name)
 			buf_printf(out, "\\-%c, ", o->short_name);
 		roff(out, o->name);
-		if (o->value) {
-			buf_str(out, " \\fI");
-			roff(out, o->value);
-			buf_str(out, "\\fR");
-		}
+		CLEANUP(buf_free) struct buf value = { 0 };
+		option_add_value(o, &value);
+		buf_str(out, value.len ? "\\fI" : "");
+		roff(out, buf_cstr(&value));
+		buf_str(out, value.len ? "\\fR" : "");
 		buf_char(out, '\n');
 		roff(out, o->help);
 		buf_char(out, '\n');
@@ -74,7 +76,7 @@ static void man_command(struct buf *out, const struct command *c)
 		roff(out, c->details);
 		buf_char(out, '\n');
 	}
-	man_options(out, c->options);
+	man_options(out, c->options, false);
 }
 
 static void man_remote(struct buf *out)
@@ -85,7 +87,7 @@ static void man_remote(struct buf *out)
 		if (commands[i]->remote)
 			buf_printf(out, "%s%s", n++ ? ", " : "", commands[i]->name);
 	buf_str(out, ".\n");
-	man_options(out, remote_options);
+	man_options(out, remote_options, false);
 }
 
 /* Some symptoms are questions. */
@@ -93,6 +95,23 @@ static const char *full_stop(const char *sentence)
 {
 	size_t n = strlen(sentence);
 	return n && sentence[n - 1] == '?' ? "" : ".";
+}
+
+static void man_profiler(struct buf *out, const struct profiler *p)
+{
+	CLEANUP(verb_freep) struct verb *verb = verb_new(p);
+	buf_str(out, ".TP\n.B ");
+	roff(out, verb->begin);
+	buf_char(out, '\n');
+	roff(out, p->symptom);
+	buf_printf(out, "%s ", full_stop(p->symptom));
+	roff(out, p->description);
+	buf_char(out, '\n');
+	if (!p->n_params)
+		return;
+	buf_str(out, ".RS\n");
+	man_options(out, verb->command.options, true);
+	buf_str(out, ".RE\n");
 }
 
 static void man(struct buf *out)
@@ -108,21 +127,8 @@ static void man(struct buf *out)
 		"It needs no restart, no preparation and no SDK.\n"
 		"A TARGET is a pid, a process name, an assembly name or an id that\n.B drdotnet ps\nshows.\n"
 		"The result goes to standard output, everything else to standard error.\n.SH PROFILERS\n");
-	for (size_t i = 0; i < n; i++) {
-		buf_str(out, ".TP\n.B ");
-		roff(out, all[i]->id);
-		buf_char(out, '\n');
-		roff(out, all[i]->symptom);
-		buf_printf(out, "%s ", full_stop(all[i]->symptom));
-		roff(out, all[i]->description);
-		buf_char(out, '\n');
-		for (size_t k = 0; k < all[i]->n_params; k++) {
-			const struct param *p = &all[i]->params[k];
-			buf_printf(out, ".RS\n.TP\n.B \\-\\-param %s=\\fI%s\\fR\n", p->key, p->default_value);
-			roff(out, p->description);
-			buf_str(out, "\n.RE\n");
-		}
-	}
+	for (size_t i = 0; i < n; i++)
+		man_profiler(out, all[i]);
 	buf_str(out, ".SH COMMANDS\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!commands[i]->hidden)
@@ -136,9 +142,25 @@ static void man(struct buf *out)
 		     "$XDG_STATE_HOME/drdotnet for others.\n.TP\n.B NO_COLOR\nNo colours, also on a terminal.\n");
 }
 
-static const char *whom(const struct profiler *p)
+/* As it is typed: "drdotnet exceptions TARGET". */
+static void add_usage(struct buf *out, const struct profiler *p)
 {
-	return p->for_core ? "--core FILE" : "TARGET";
+	CLEANUP(verb_freep) struct verb *verb = verb_new(p);
+	buf_printf(out, "`drdotnet %s %s`", p->id, verb->command.words);
+}
+
+static void guide_parameters(struct buf *out, const struct profiler *p)
+{
+	CLEANUP(verb_freep) struct verb *verb = verb_new(p);
+	if (p->n_params)
+		buf_str(out, "| Option | Parameter | Meaning |\n|---|---|---|\n");
+	for (const struct option *o = verb->command.options; o->param; o++) {
+		if (o->hidden)
+			continue;
+		buf_printf(out, "| `%s", o->name);
+		option_add_value(o, out);
+		buf_printf(out, "` | `%s` | %s |\n", o->param, o->help);
+	}
 }
 
 static void guide(struct buf *out)
@@ -148,21 +170,18 @@ static void guide(struct buf *out)
 	buf_str(out, "# Guide: from symptom to next step\n\n"
 		     "Generated from the registry by `make docs`; change the profiler's struct, not this page.\n\n"
 		     "| What you see | Run | What it costs the process |\n|---|---|---|\n");
-	for (size_t i = 0; i < n; i++)
-		buf_printf(out, "| %s | [`drdotnet %s %s`](#%s) | %s |\n", all[i]->symptom, all[i]->id, whom(all[i]),
-			   all[i]->id, all[i]->cost);
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "| %s | [", all[i]->symptom);
+		add_usage(out, all[i]);
+		buf_printf(out, "](#%s) | %s |\n", all[i]->id, all[i]->cost);
+	}
 	buf_str(out,
 		"\nNot sure? `drdotnet ps` lists the patients, `drdotnet check TARGET` says which ways of looking are "
 		"open and what would open the others.\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct profiler *p = all[i];
 		buf_printf(out, "\n## %s\n\n**%s%s** %s\n\n", p->id, p->symptom, full_stop(p->symptom), p->description);
-		if (p->n_params)
-			buf_str(out, "| Parameter | Meaning | Default |\n|---|---|---|\n");
-		for (size_t k = 0; k < p->n_params; k++)
-			buf_printf(out, "| `%s` | %s | %s%s%s |\n", p->params[k].key, p->params[k].description,
-				   p->params[k].default_value, p->params[k].unit ? " " : "",
-				   p->params[k].unit ? p->params[k].unit : "");
+		guide_parameters(out, p);
 		if (p->n_advice)
 			buf_str(out, "\n| When it finds | Do next |\n|---|---|\n");
 		for (size_t k = 0; k < p->n_advice; k++)
@@ -182,8 +201,11 @@ static void symptoms(struct buf *out)
 	const struct profiler *const *all = profiler_all(&n);
 	buf_str(out, "| What you see | Run |\n|---|---|\n");
 	for (size_t i = 0; i < n; i++) {
-		if (!all[i]->experimental)
-			buf_printf(out, "| %s | `drdotnet %s %s` |\n", all[i]->symptom, all[i]->id, whom(all[i]));
+		if (all[i]->experimental)
+			continue;
+		buf_printf(out, "| %s | ", all[i]->symptom);
+		add_usage(out, all[i]);
+		buf_str(out, " |\n");
 	}
 }
 

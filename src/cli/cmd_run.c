@@ -7,6 +7,7 @@
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/verb.h"
 #include "exam/image_exam.h"
 #include "profilers/registry.h"
 #include "session/session.h"
@@ -20,42 +21,6 @@
 #define GRACE_MS 2000
 #define TICK_MS 100
 #define EXIT_CANCELLED 130
-
-static struct err *set_param(struct params *params, const char *word)
-{
-	const char *equals = strchr(word, '=');
-	if (!equals || equals == word)
-		return err_new(ERR_USAGE, "--param takes key=value, not '%s'", word);
-	CLEANUP(mem_freep) char *key = mem_strndup(word, (size_t)(equals - word));
-	return params_set(params, key, equals + 1);
-}
-
-static struct err *set_duration(const struct profiler *profiler, struct params *params, const char *word)
-{
-	const struct param *param = profiler_duration(profiler);
-	uint64_t ms;
-	if (!param)
-		return err_new(ERR_USAGE, "%s takes no --duration: it looks once", profiler->id);
-	if (!str_to_duration_ms(word, &ms))
-		return err_new(ERR_USAGE, "--duration takes a time such as 10s, 500ms or 2m, not '%s'", word);
-	if (param->type == PARAM_INT && ms % 1000)
-		return err_new(ERR_USAGE, "%s takes --duration in whole seconds, not '%s'", profiler->id, word);
-	char value[32];
-	snprintf(value, sizeof(value), "%.15g", (double)ms / 1000);
-	return params_set(params, param->key, value);
-}
-
-static struct err *set_params(const struct args *args, const struct profiler *profiler, struct params *params)
-{
-	for (size_t i = 0; i < args->n_given; i++) {
-		const struct args_given *g = &args->given[i];
-		if (str_eq(g->option->name, "--param"))
-			TRY(set_param(params, g->value));
-		else if (str_eq(g->option->name, "--duration"))
-			TRY(set_duration(profiler, params, g->value));
-	}
-	return NULL;
-}
 
 static struct err *choose_way(const struct args *args, const struct profiler *profiler, enum way *ret)
 {
@@ -105,7 +70,9 @@ static struct err *check_instant(const struct run_order *o)
 static struct err *order_read(const struct args *args, struct run_order *o)
 {
 	o->args = args;
-	TRY(profiler_find(args->words[0], &o->profiler));
+	o->profiler = args->command->profiler;
+	if (!o->profiler)
+		TRY(profiler_find(args->words[0], &o->profiler));
 	o->params = params_new(o->profiler);
 	o->target = args->n_words > 1 ? args->words[1] : NULL;
 	o->program = args->program;
@@ -126,7 +93,9 @@ static struct err *order_read(const struct args *args, struct run_order *o)
 			       o->profiler->id);
 	if (o->before && !o->session && !o->recording)
 		return err_new(ERR_USAGE, "--before needs the later session too: --session GUID");
-	TRY(set_params(args, o->profiler, o->params));
+	TRY(verb_params(args, o->profiler, o->params));
+	if (o->target || o->program || o->core)
+		TRY(params_complete(o->params));
 	TRY(choose_way(args, o->profiler, &o->way));
 	if (!o->target && o->way != WAY_AUTO)
 		return err_new(ERR_USAGE, "--way is for a living target; a recording was made by the way it was made");
@@ -347,7 +316,8 @@ static struct err *replay(const struct run_order *o, struct store *store, int si
 		TRY(recording_of(store, o->before, &before));
 	const char *recording = path ? path : o->recording;
 	TRY(session_recorded_params(recording, o->profiler, params));
-	TRY(set_params(o->args, o->profiler, params));
+	TRY(verb_params(o->args, o->profiler, params));
+	TRY(params_complete(params));
 	struct session_spec spec = {
 		.profiler = o->profiler, .params = params, .recording = recording, .before = before
 	};
@@ -406,7 +376,8 @@ const struct command cmd_run = {
 			{ .name = "--param",
 			  .short_name = 'p',
 			  .value = "KEY=VALUE",
-			  .help = "Set a parameter of the profiler",
+			  .help = "Set a parameter of the profiler; each is an option too, see 'drdotnet help "
+				  "PROFILER'",
 			  .repeat = true },
 			{ .name = "--duration",
 			  .short_name = 'd',

@@ -303,7 +303,7 @@ static struct err *prune(struct store *store, const struct args *args)
 }
 
 static const char *const no_options[] = { NULL };
-static const struct verb {
+static const struct sessions_verb {
 	const char *name;
 	size_t min_words, max_words;
 	const char *const *options;
@@ -318,7 +318,7 @@ static const struct verb {
 	{ "prune", 0, 0, (const char *const[]){ "--older-than", "--keep", "--max-bytes", "--dry-run", NULL }, prune },
 };
 
-static const struct verb *find_verb(const char *word)
+static const struct sessions_verb *find_verb(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (str_eq(verbs[i].name, word))
@@ -326,7 +326,7 @@ static const struct verb *find_verb(const char *word)
 	return NULL;
 }
 
-static struct err *check_options(const struct verb *verb, const struct args *args)
+static struct err *check_options(const struct sessions_verb *verb, const struct args *args)
 {
 	for (size_t i = 0; i < args->n_given; i++) {
 		const char *const *o = verb->options;
@@ -341,7 +341,7 @@ static struct err *check_options(const struct verb *verb, const struct args *arg
 
 static struct err *run(const struct args *args, int *ret_exit UNUSED)
 {
-	const struct verb *verb = find_verb(args->n_words ? args->words[0] : "list");
+	const struct sessions_verb *verb = find_verb(args->n_words ? args->words[0] : "list");
 	if (!verb)
 		return err_new(
 			ERR_USAGE,

@@ -7,6 +7,8 @@ struct option {
 	const char *name;  /* "--duration" */
 	char short_name;   /* 'o', or 0 */
 	const char *value; /* what to call its value: "FILE"; NULL = a switch */
+	const char *bare;  /* its value where none stands behind '='; NULL = it needs one, also as the next word */
+	const char *param; /* key of the parameter of a profiler that it sets; NULL = none */
 	const char *help;
 	const char *const *choices; /* accepted words, NULL-terminated; NULL = any */
 	bool hidden, repeat;
@@ -37,8 +39,9 @@ struct command {
 	const struct option *options; /* ended by name NULL */
 	size_t min_words, max_words;
 	bool hidden;
-	bool takes_program; /* what stands behind "--" is a program to start, not words */
-	bool remote;	    /* can be asked for from another machine, by --server */
+	bool takes_program;		 /* what stands behind "--" is a program to start, not words */
+	const struct profiler *profiler; /* whose verb it is (cli/verb.h), or NULL */
+	bool remote;			 /* can be asked for from another machine, by --server */
 	/* ret_exit is 0 at first. An error is printed by main and gives the exit code of its kind. */
 	struct err *(*run)(const struct args *args, int *ret_exit);
 };

@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "cli/verb.h"
 #include "profilers/registry.h"
 #include <string.h>
 
@@ -79,29 +80,36 @@ void help_overview(struct buf *out)
 		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
 }
 
-static void options(const char *title, const struct option *list, struct buf *out)
+static void option(const struct option *o, struct buf *out)
+{
+	CLEANUP(buf_free) struct buf name = { 0 };
+	if (o->short_name)
+		buf_printf(&name, "-%c, ", o->short_name);
+	buf_str(&name, o->name);
+	option_add_value(o, &name);
+	term(out, buf_cstr(&name), 24, o->help);
+}
+
+/* Those of a list that set a parameter of a profiler, or the others. */
+static void options(const char *title, const struct option *list, bool params, struct buf *out)
 {
 	bool any = false;
 	for (const struct option *o = list; o && o->name; o++) {
-		if (o->hidden)
+		if (o->hidden || !o->param == params)
 			continue;
 		if (!any)
 			buf_printf(out, "\n%s\n", title);
 		any = true;
-		CLEANUP(mem_freep)
-		char *name = o->short_name
-				     ? mem_printf("-%c, %s%s%s", o->short_name, o->name, o->value ? " " : "",
-						  o->value ? o->value : "")
-				     : mem_printf("%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-		term(out, name, 24, o->help);
+		option(o, out);
 	}
 }
 
 static void all_options(const struct command *command, struct buf *out)
 {
-	options("Options", command->options, out);
+	options("Parameters", command->options, true, out);
+	options("Options", command->options, false, out);
 	if (command->remote)
-		options("On another machine", remote_options, out);
+		options("On another machine", remote_options, false, out);
 }
 
 void help_command(const struct command *command, struct buf *out)
@@ -120,27 +128,14 @@ void help_command(const struct command *command, struct buf *out)
 	all_options(command, out);
 }
 
-static void parameter(const struct param *p, struct buf *out)
-{
-	struct buf about = { 0 };
-	buf_printf(&about, "%s Default %s%s%s", p->description, p->default_value, p->unit ? " " : "",
-		   p->unit ? p->unit : "");
-	if (p->type == PARAM_INT || p->type == PARAM_FLOAT)
-		buf_printf(&about, ", from %.15g to %.15g", p->min, p->max);
-	for (const char *const *c = p->choices; c && *c; c++)
-		buf_printf(&about, "%s%s", c == p->choices ? "; one of " : ", ", *c);
-	buf_char(&about, '.');
-	term(out, p->key, 24, buf_cstr(&about));
-	buf_free(&about);
-}
-
 void help_profiler(const struct profiler *profiler, struct buf *out)
 {
+	CLEANUP(verb_freep) struct verb *verb = verb_new(profiler);
 	if (!profiler->for_core)
-		buf_printf(out, "  drdotnet %s 4211\n", profiler->id);
+		buf_printf(out, "  drdotnet %s 4211\n", verb->begin);
 	if (profiler->ways[0] == WAY_IMAGE)
-		buf_printf(out, "  drdotnet %s --core core.4211\n", profiler->id);
-	buf_printf(out, "  drdotnet %s %s%s -o report.html\n\n%s", profiler->id,
+		buf_printf(out, "  drdotnet %s --core core.4211\n", verb->begin);
+	buf_printf(out, "  drdotnet %s %s%s -o report.html\n\n%s", verb->begin,
 		   profiler->for_core ? "--core core.4211" : "Shop.Api",
 		   profiler_duration(profiler) ? " --duration 30s" : "", profiler->name);
 	buf_printf(out, "%s\n  Symptom: ", profiler->experimental ? " (experimental)" : "");
@@ -151,9 +146,5 @@ void help_profiler(const struct profiler *profiler, struct buf *out)
 	for (const enum way *w = profiler->ways; *w; w++)
 		buf_printf(out, "%s%s", w == profiler->ways ? "" : ", then ", way_name(*w));
 	buf_char(out, '\n');
-	if (profiler->n_params)
-		buf_str(out, "\nParameters (--param KEY=VALUE)\n");
-	for (size_t i = 0; i < profiler->n_params; i++)
-		parameter(&profiler->params[i], out);
-	all_options(&cmd_run, out);
+	all_options(&verb->command, out);
 }

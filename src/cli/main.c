@@ -7,52 +7,13 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "cli/verb.h"
 #include "profilers/registry.h"
 #include "version.h"
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-const struct command *command_find(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (str_eq(commands[i]->name, name))
-			return commands[i];
-	}
-	return NULL;
-}
-
-/* Keeps the name that is nearest to the word; one that it begins, or a slip of the fingers away. */
-static void nearer(const char *word, const char *name, size_t *least, const char **best)
-{
-	bool begins = strlen(word) >= 3 && str_starts(name, word);
-	size_t distance = begins ? 1 : str_distance(word, name);
-	if (distance < *least && (begins || distance * 3 <= strlen(word))) {
-		*least = distance;
-		*best = name;
-	}
-}
-
-struct err *unknown_word(const char *word)
-{
-	size_t n, least = SIZE_MAX;
-	const char *best = NULL;
-	const struct profiler *const *all = profiler_all(&n);
-	for (size_t i = 0; i < n; i++)
-		nearer(word, all[i]->id, &least, &best);
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (!commands[i]->hidden)
-			nearer(word, commands[i]->name, &least, &best);
-	}
-	if (str_eq(word, "version"))
-		best = "--version";
-	if (best)
-		return err_new(ERR_USAGE,
-			       "'%s' is neither a command nor a profiler; did you mean '%s'? See 'drdotnet help'", word,
-			       best);
-	return err_new(ERR_USAGE, "'%s' is neither a command nor a profiler; see 'drdotnet help'", word);
-}
 
 static int exit_code(enum err_kind kind)
 {
@@ -101,20 +62,33 @@ static int print(void (*write)(struct buf *out))
 
 static bool for_another_machine;
 
+/* A profiler that does not exist is a better reason than an option which it might have. */
+static struct err *parse(const struct command *command, const struct verb *verb, int argc, char **argv,
+			 struct args *ret)
+{
+	if (verb)
+		return verb_parse(verb, argc, argv, ret);
+	struct err *err = args_parse(command, argc, argv, ret);
+	const struct profiler *profiler = NULL;
+	struct err *unknown =
+		err && command == &cmd_run && ret->n_words ? profiler_find(ret->words[0], &profiler) : NULL;
+	if (unknown)
+		err_free(err);
+	return unknown ? unknown : err;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
+	CLEANUP(verb_freep) struct verb *verb = command == &cmd_run ? verb_named(argc, argv) : NULL;
 	struct args args;
 	int code = 0;
-	struct err *err = args_parse(command, argc, argv, &args);
+	struct err *err = parse(command, verb, argc, argv, &args);
 	if (!err && for_another_machine)
 		err = remote_check(&args);
 	if (!err && args_has(&args, "--help")) {
 		struct buf out = { 0 };
-		const struct profiler *profiler = NULL;
-		if (command == &cmd_run && args.n_words)
-			err_ignore(profiler_find(args.words[0], &profiler));
-		if (profiler)
-			help_profiler(profiler, &out);
+		if (verb)
+			help_profiler(verb->command.profiler, &out);
 		else
 			help_command(command, &out);
 		fputs(buf_cstr(&out), stdout);

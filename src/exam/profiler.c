@@ -102,7 +102,7 @@ static struct err *unknown_key(const struct profiler *profiler, const char *key)
 	return err;
 }
 
-static struct err *check_number(const struct param *param, const char *value)
+static struct err *check_number(const struct param *param, const char *called, const char *value)
 {
 	int64_t i = 0;
 	double number = 0;
@@ -112,12 +112,12 @@ static struct err *check_number(const struct param *param, const char *value)
 		number = (double)i;
 	if (ok && number >= param->min && number <= param->max)
 		return NULL;
-	return err_new(ERR_USAGE, "%s takes a %snumber from %.15g to %.15g%s%s, not '%s'", param->key,
+	return err_new(ERR_USAGE, "%s takes a %snumber from %.15g to %.15g%s%s, not '%s'", called,
 		       whole ? "whole " : "", param->min, param->max, param->unit ? " " : "",
 		       param->unit ? param->unit : "", value);
 }
 
-static struct err *check_text(const struct param *param, const char *value)
+static struct err *check_text(const struct param *param, const char *called, const char *value)
 {
 	struct buf list = { 0 };
 	for (const char *const *c = param->choices; c && *c; c++) {
@@ -129,36 +129,41 @@ static struct err *check_text(const struct param *param, const char *value)
 	}
 	struct err *err = NULL;
 	if (param->choices)
-		err = err_new(ERR_USAGE, "%s takes one of %s, not '%s'", param->key, buf_cstr(&list), value);
+		err = err_new(ERR_USAGE, "%s takes one of %s, not '%s'", called, buf_cstr(&list), value);
 	else if (strlen(value) > TEXT_MAX)
-		err = err_new(ERR_USAGE, "%s takes at most %d bytes of text", param->key, TEXT_MAX);
+		err = err_new(ERR_USAGE, "%s takes at most %d bytes of text", called, TEXT_MAX);
 	buf_free(&list);
 	return err;
 }
 
-static struct err *check(const struct param *param, const char *value)
+static struct err *check(const struct param *param, const char *called, const char *value)
 {
 	bool ignored;
 	switch (param->type) {
 	case PARAM_INT:
 	case PARAM_FLOAT:
-		return check_number(param, value);
+		return check_number(param, called, value);
 	case PARAM_BOOL:
 		if (str_to_bool(value, &ignored))
 			return NULL;
-		return err_new(ERR_USAGE, "%s takes true or false, not '%s'", param->key, value);
+		return err_new(ERR_USAGE, "%s takes true or false, not '%s'", called, value);
 	case PARAM_STRING:
 		break;
 	}
-	return check_text(param, value);
+	return check_text(param, called, value);
 }
 
 struct err *params_set(struct params *p, const char *key, const char *value)
 {
+	return params_set_as(p, key, key, value);
+}
+
+struct err *params_set_as(struct params *p, const char *key, const char *called, const char *value)
+{
 	const struct param *param = profiler_param(p->profiler, key);
 	if (!param)
 		return unknown_key(p->profiler, key);
-	TRY(check(param, value));
+	TRY(check(param, called, value));
 	char **place = &p->values[param - p->profiler->params];
 	mem_free(*place);
 	*place = mem_strdup(value);
@@ -172,6 +177,13 @@ const char *params_text(const struct params *p, const char *key)
 		return "";
 	const char *value = p->values[param - p->profiler->params];
 	return value ? value : param->default_value;
+}
+
+struct err *params_complete(const struct params *p)
+{
+	const char *word = p->profiler->word;
+	return word && !*params_text(p, word) ? err_new(ERR_USAGE, "%s needs its parameter '%s'", p->profiler->id, word)
+					      : NULL;
 }
 
 bool params_is_default(const struct params *p, const char *key)

@@ -50,6 +50,7 @@ struct profiler {
 	const char *contract_file;
 	const struct param *params;
 	size_t n_params;
+	const char *word; /* key of the one parameter that may stand as a word before TARGET; NULL = none */
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
 	bool experimental;
 	bool for_core;	     /* asks a core file; of a living process it can only say that it lives */
@@ -82,6 +83,10 @@ void params_free(struct params *p);
 DEFINE_CLEANUP(params_free, struct params *)
 /* ERR_USAGE says what is wrong and what is accepted. */
 struct err *params_set(struct params *p, const char *key, const char *value) MUST_USE;
+/* The same of a known key; errors call it as its user does: "--looks". */
+struct err *params_set_as(struct params *p, const char *key, const char *called, const char *value) MUST_USE;
+/* ERR_USAGE when the parameter that may stand as a word is empty: without it there is nothing to examine. */
+struct err *params_complete(const struct params *p) MUST_USE;
 bool params_is_default(const struct params *p, const char *key);
 const char *params_text(const struct params *p, const char *key);
 int64_t params_int(const struct params *p, const char *key);

@@ -28,6 +28,7 @@ static struct err *begin(struct request *r, const json_t *alert, char ret_guid[S
 	const char *key = profiler_param(order->profiler, "duration") ? "duration" : "duration_seconds";
 	if (duration && profiler_param(order->profiler, key))
 		TRY(params_set(order->params, key, duration));
+	TRY(params_complete(order->params));
 	TRY(patient_find(target, FIND_TIMEOUT_MS, &order->patient));
 	CLEANUP(mem_freep) char *who = mem_printf("%s (%d)", patient_name(&order->patient), order->patient.target.id);
 	TRY(scheduler_submit(r->server->hub, STEAL(order), ret_guid));

@@ -325,6 +325,9 @@ struct err *api_order_read(const json_t *body, struct scheduler_order *o, int *r
 	}
 	for (size_t i = 0; i < json_array_size(parameters); i++)
 		TRY(set_parameter(o, json_array_get(parameters, i)));
+	o->at_parameter = o->profiler->word;
+	TRY(params_complete(o->params));
+	o->at_parameter = NULL;
 	*ret_pid = o->core ? 0 : (int)json_integer_value(pid);
 	return NULL;
 }

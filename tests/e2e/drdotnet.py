@@ -106,7 +106,8 @@ class Job:
 class Home:
     """A home for sessions in a temporary folder."""
 
-    def __init__(self):
+    def __init__(self, program=PROGRAM):
+        self._program = program
         self._folder = tempfile.TemporaryDirectory(prefix="drdotnet-home-")
         self.path = Path(self._folder.name)
 
@@ -117,7 +118,7 @@ class Home:
         self._folder.cleanup()
 
     def start(self, *arguments, prefix=(), env=None):
-        return Job([*prefix, PROGRAM, *map(str, arguments)], {**os.environ, "DRDOTNET_HOME": str(self.path), **(env or {})})
+        return Job([*prefix, self._program, *map(str, arguments)], {**os.environ, "DRDOTNET_HOME": str(self.path), **(env or {})})
 
     def run(self, *arguments, prefix=(), env=None):
         with self.start(*arguments, prefix=prefix, env=env) as job:

@@ -36,6 +36,14 @@ def profilers():
         return [p["id"] for p in home.run("profilers", "--json").json()]
 
 
+def options():
+    """Each profiler and the option of each of its parameters."""
+    with Home() as home:
+        for p in home.run("profilers", "--json").json():
+            for key in (q["key"] for q in p["parameters"]):
+                yield p["id"], "--duration" if key == "duration_seconds" else "--" + key.replace("_", "-")
+
+
 class Bystander:
     """This very process, looking like a .NET process that never answers; tells whether somebody knocked."""
 
@@ -87,6 +95,15 @@ class WrongInput(unittest.TestCase):
                 (["exceptions", pid, "--frob"], ["'--frob'", "--duration"]),
                 (["exceptions", pid, "-x"], ["'-x'"]),
                 (["ps", "--frob"], ["'--frob'", "--json"]),
+                (["ps", "--jsn"], ["did you mean '--json'?"]),
+                (["memory-leaks", pid, "--lokks", "6"], ["'--lokks'", "did you mean '--looks'?", "drdotnet help memory-leaks"]),
+                (["memory-leaks", pid, "--looks", "60"], ["--looks takes a whole number from 2 to 20, not '60'"]),
+                (["run", "memory-leaks", pid, "--looks", "60"], ["--looks takes a whole number from 2 to 20, not '60'"]),
+                (["run", "--looks", "60", "memory-leaks", pid], ["--looks takes a whole number from 2 to 20, not '60'"]),
+                (["run", "memory-leak", pid, "--looks", "6"], ["no profiler is called 'memory-leak'"]),
+                (["deadlocks", pid, "--max-pause-ms", "2m"], ["--max-pause-ms", "1 to 60000 ms"]),
+                (["gc-survivors", pid, "--generation", "young"], ["--generation takes one of all, old"]),
+                (["heap-stats", pid, "--gcdump", "true"], ["--gcdump=true"]),
                 (["exceptions", pid, "--param", "colour=red"], ["'colour'", "duration"]),
                 (["exceptions", pid, "--param", "duration"], ["key=value"]),
                 (["exceptions", pid, "--param"], ["KEY=VALUE"]),
@@ -231,6 +248,9 @@ class Generated(unittest.TestCase):
         for name in commands() + profilers():
             self.assertRegex(plain, rf"(?m)^ +(drdotnet )?{name}\b")
         self.assertIn("--duration TIME", plain)
+        for name, option in options():
+            section = re.search(rf"(?ms)^ {{7}}{name}\b(.*?)(?=^ {{7}}[a-z]|^\S)", plain)
+            self.assertIn(f" {option}", section[1] if section else "", name)
 
     def test_completion_scripts_load(self):
         for shell in ("bash", "zsh", "fish"):
@@ -256,15 +276,33 @@ class Generated(unittest.TestCase):
         self.assertEqual(self.bash("drdotnet", "run", "runt"), ["runtime-pauses"])
         self.assertEqual(self.bash("drdotnet", "exceptions", "--dur"), ["--duration"])
         self.assertEqual(self.bash("drdotnet", "sessions", "ex"), ["export"])
+        for name, option in options():
+            for words in ((name,), ("run", name)):
+                self.assertIn(option, [word.rstrip("=") for word in self.bash("drdotnet", *words, option)], words)
         with Patient("healthy", fx=FX) as patient:
             self.assertIn(str(patient.pid), self.bash("drdotnet", "exceptions", ""))
             self.assertIn(str(patient.pid), self.bash("drdotnet", "check", ""))
 
-    def test_fish_completes(self):
-        script = f"set PATH {Path(PROGRAM).parent} $PATH; drdotnet completion fish | source; complete -C 'drdotnet excep'"
+    def fish(self, *lines):
+        """What fish offers at the end of each line."""
+        asked = "; ".join(f"complete -C '{line}'; echo @@" for line in lines)
+        script = f"set PATH {Path(PROGRAM).parent} $PATH; drdotnet completion fish | source; {asked}"
         done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True,
                               timeout=DEADLINE_SECONDS)
-        self.assertEqual(done.stdout.split("\t")[0], "exceptions", done)
+        return [[line.split("\t")[0] for line in block.splitlines()] for block in done.stdout.split("@@\n")[:-1]]
+
+    def test_fish_completes(self):
+        self.assertEqual(self.fish("drdotnet excep", "drdotnet gc-survivors --generation "), [["exceptions"], ["all", "old"]])
+        all_options = list(options())
+        for verb in ("", "run "):
+            offered = self.fish(*(f"drdotnet {verb}{name} {option}" for name, option in all_options))
+            for (name, option), words in zip(all_options, offered, strict=True):
+                self.assertIn(option, [word.partition("=")[0] for word in words], name)
+
+    def test_zsh_knows_the_options_of_parameters(self):
+        script = subprocess.run([PROGRAM, "completion", "zsh"], capture_output=True, text=True, check=True).stdout
+        for name, option in options():
+            self.assertRegex(script, rf"(?m)^\t{name}\) _arguments .* '{option}(=-)?\[")
 
 
 class Version(unittest.TestCase):

@@ -32,7 +32,8 @@ class RemoteTest(unittest.TestCase):
         self.assertEqual(0, self.home.run("exceptions", self.patient.pid, "-d", "1s", "-q").code)
         for words in (("profilers",), ("profilers", "--json"), ("sessions", "--json"), ("sessions",), ("check", self.patient.pid),
                       ("sessions", "show", "zzzz"), ("run", "nothing", "1"), ("run", "exceptions", "99999999"), ("ps", "--odd"),
-                      ("exceptions", "--help")):
+                      ("exceptions", "--help"), ("memory-leaks", 1, "--lokks", "6"),
+                      ("run", "deadlocks", "--interval", "2h", 1), ("memory-leaks", "--help")):
             here, there = self.home.run(*words), self.remote(*words)
             self.assertEqual((here.code, here.out, here.err), (there.code, there.out, there.err), words)
         ids = {p["id"] for p in self.remote("ps", "--json").json()}
@@ -43,6 +44,9 @@ class RemoteTest(unittest.TestCase):
         done = self.remote("exceptions", self.patient.pid, "-d", "1s", "--json")
         self.assertEqual(0, done.code, done)
         self.assertEqual("exceptions", done.json()["facts"]["profiler"])
+        done = self.remote("merged-call-stacks", "--max-pause-ms", "2s", self.patient.pid, "--json")
+        self.assertEqual(0, done.code, done)
+        self.assertIn("2000", json.dumps(done.json()["parameters"]))
         page, archive = self.folder / "report.html", self.folder / "all.zip"
         self.assertEqual(0, self.remote("run", "exceptions", self.patient.pid, "-d", "1s", "-o", page).code)
         self.assertIn("<!doctype html>", page.read_text()[:200].lower())
