@@ -3,5 +3,7 @@
   try {
     var chosen = localStorage.getItem("drdotnet-theme");
     if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
-  } catch (e) { /* storage is off: as the system */ }
+  } catch (e) {
+    /* storage is off: as the system */
+  }
 })();

@@ -6,11 +6,26 @@ import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../s
 import { flameTree } from "../src/lib/flame";
 import { withProgress } from "../src/lib/sessions";
 import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, profilerFor, push } from "../src/lib/history";
-import { chapters, check, clean, complaint, effect, hint, namedProfiler, pauseWords, stops, takes, varied, wayFor } from "../src/lib/registry";
+import {
+  chapters,
+  check,
+  clean,
+  complaint,
+  effect,
+  hint,
+  namedProfiler,
+  pauseWords,
+  stops,
+  takes,
+  varied,
+  wayFor,
+} from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
 // What `drdotnet PROFILER TARGET --json` wrote about real processes.
-const reports = Object.values(import.meta.glob<ReportDocument>("./fixtures/*.json", { eager: true, import: "default" }));
+const reports = Object.values(
+  import.meta.glob<ReportDocument>("./fixtures/*.json", { eager: true, import: "default" }),
+);
 const report = (id: string) => reports.find((r) => r.facts.profiler === id)!;
 
 describe("real reports", () => {
@@ -37,24 +52,94 @@ describe("real reports", () => {
   });
 });
 
-const parameter = (p: Partial<ProfilerParameter>): ProfilerParameter => ({ key: "duration", name: "Duration", description: "", type: 2, value: "10", valueInt32: 10, valueFloat32: 10, valueBoolean: false, defaultValue: "10", unit: "s", min: 1, max: 600, choices: [], ...p });
-const profiler = (p: Partial<Profiler>): Profiler => ({ guid: "g", uuid: "G", id: "x", name: "X", symptom: "", description: "", cost: "no stop; well under 1 % of its CPU", chapter: "Runtime", experimental: false, forCore: false, ways: ["events"], parameters: [parameter({})], ...p });
-const way = (name: string, open: boolean, how: string | null = null) => ({ way: name, open, how, why: open ? null : `${name} is closed`, fix: open ? null : "be root" });
-const process = (p: Partial<Process>): Process => ({ id: 1, managedAssemblyName: "Shop", version: "10.0.1", pid: 1, name: "Shop", architecture: null, os: null, user: null, container: null, uptimeSeconds: 1, cpuPercent: 1, cpuWindowMs: 1, cpuSeconds: 1, rssBytes: 1, commandLine: null, answered: true, remark: null, ...p }) as Process;
+const parameter = (p: Partial<ProfilerParameter>): ProfilerParameter => ({
+  key: "duration",
+  name: "Duration",
+  description: "",
+  type: 2,
+  value: "10",
+  valueInt32: 10,
+  valueFloat32: 10,
+  valueBoolean: false,
+  defaultValue: "10",
+  unit: "s",
+  min: 1,
+  max: 600,
+  choices: [],
+  ...p,
+});
+const profiler = (p: Partial<Profiler>): Profiler => ({
+  guid: "g",
+  uuid: "G",
+  id: "x",
+  name: "X",
+  symptom: "",
+  description: "",
+  cost: "no stop; well under 1 % of its CPU",
+  chapter: "Runtime",
+  experimental: false,
+  forCore: false,
+  ways: ["events"],
+  parameters: [parameter({})],
+  ...p,
+});
+const way = (name: string, open: boolean, how: string | null = null) => ({
+  way: name,
+  open,
+  how,
+  why: open ? null : `${name} is closed`,
+  fix: open ? null : "be root",
+});
+const process = (p: Partial<Process>): Process =>
+  ({
+    id: 1,
+    managedAssemblyName: "Shop",
+    version: "10.0.1",
+    pid: 1,
+    name: "Shop",
+    architecture: null,
+    os: null,
+    user: null,
+    container: null,
+    uptimeSeconds: 1,
+    cpuPercent: 1,
+    cpuWindowMs: 1,
+    cpuSeconds: 1,
+    rssBytes: 1,
+    commandLine: null,
+    answered: true,
+    remark: null,
+    ...p,
+  }) as Process;
 
 describe("the registry for people", () => {
   it("shows something of every chapter first", () => {
-    const all = ["cpu:a", "cpu:b", "cpu:c", "memory:d", "memory:e", "threads:f"].map((x) => profiler({ id: x.split(":")[1]!, chapter: x.split(":")[0]! }));
-    expect(chapters(all).map(([name, list]) => `${name} ${list.map((p) => p.id).join("")}`)).toEqual(["cpu abc", "memory de", "threads f"]);
-    expect(varied(all).map((p) => p.id).join("")).toBe("adfbec");
+    const all = ["cpu:a", "cpu:b", "cpu:c", "memory:d", "memory:e", "threads:f"].map((x) =>
+      profiler({ id: x.split(":")[1]!, chapter: x.split(":")[0]! }),
+    );
+    expect(chapters(all).map(([name, list]) => `${name} ${list.map((p) => p.id).join("")}`)).toEqual([
+      "cpu abc",
+      "memory de",
+      "threads f",
+    ]);
+    expect(
+      varied(all)
+        .map((p) => p.id)
+        .join(""),
+    ).toBe("adfbec");
     expect(varied([])).toEqual([]);
   });
   it("makes complaints of symptoms", () => {
     expect(complaint(profiler({ symptom: "the CPU is high, or a request is slow" }))).toBe("The CPU is high");
     expect(complaint(profiler({ symptom: "it is slow, but the CPU is idle: why?" }))).toBe("It is slow");
-    const hangs = [profiler({ symptom: "it hangs: who waits for whom?" }), profiler({ symptom: "it hangs, or is slow: what do its threads do?" })];
+    const hangs = [
+      profiler({ symptom: "it hangs: who waits for whom?" }),
+      profiler({ symptom: "it hangs, or is slow: what do its threads do?" }),
+    ];
     expect(hangs.map((p) => complaint(p, hangs))).toEqual(["It hangs: who waits for whom?", "It hangs, or is slow"]);
-    expect(complaint(profiler({ symptom: "p95 or p99 latency spikes; everything stands still" }))).toBe("P95 or p99 latency spikes");
+    expect(complaint(profiler({ symptom: "p95 or p99 latency spikes; everything stands still" }))).toBe(
+      "P95 or p99 latency spikes",
+    );
   });
   it("checks values in place and says what would be right", () => {
     const p = parameter({});
@@ -72,7 +157,9 @@ describe("the registry for people", () => {
     expect(hint(p)).toBe("1 s to 600 s, default 10 s");
   });
   it("says the effect before it runs", () => {
-    const p = process({ ways: [way("events", true), way("image", true, "a copy of its memory in a pause of about 2.4 ms")] });
+    const p = process({
+      ways: [way("events", true), way("image", true, "a copy of its memory in a pause of about 2.4 ms")],
+    });
     expect(effect(profiler({}), p)).toBe("no stop");
     expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses ~2.4 ms");
     expect(pauseWords(p)).toBe("about 2.4 ms");
@@ -93,7 +180,11 @@ describe("the registry for people", () => {
 
 describe("progress", () => {
   it("moves what runs and leaves alone what has ended", () => {
-    const list = [{ guid: "a", state: "running", progress: 0.1 }, { guid: "b", state: "done", progress: 1 }, { guid: "c", state: "queued", progress: 0 }] as Session[];
+    const list = [
+      { guid: "a", state: "running", progress: 0.1 },
+      { guid: "b", state: "done", progress: 1 },
+      { guid: "c", state: "queued", progress: 0 },
+    ] as Session[];
     const heard = new Map(["a", "b"].map((guid) => [guid, { guid, progress: 0.5, progressText: "listening" }]));
     expect(withProgress(list, heard).map((s) => s.progress)).toEqual([0.5, 1, 0]);
     expect(withProgress(list, new Map())).toBe(list);
@@ -105,7 +196,11 @@ describe("conditions", () => {
   for (let t = 0; t <= 20000; t += 2000) push(vital.exceptions, t, t < 6000 ? 0 : 400);
   it("are told as facts once they last", () => {
     expect(aboveForMs(vital.exceptions, 100)).toBe(14000);
-    expect(conditionOf(process({}), vital, 2)).toEqual({ is: "bad", why: "400 exceptions/s for 14 s", where: "exceptions" });
+    expect(conditionOf(process({}), vital, 2)).toEqual({
+      is: "bad",
+      why: "400 exceptions/s for 14 s",
+      where: "exceptions",
+    });
     expect(conditionOf(process({}), newVital(), 2).is).toBe("ok");
     expect(profilerFor(conditionOf(process({}), vital, 2))).toBe("exceptions");
     expect(profilerFor(conditionOf(process({}), newVital(), 2))).toBe("");
@@ -115,7 +210,10 @@ describe("conditions", () => {
     expect(canBeExamined(closed)).toBe(false);
     expect(closedBecause(closed)).toEqual({ why: "it belongs to another user", fix: null });
     expect(conditionOf(closed, vital, 2).is).toBe("off");
-    expect(closedBecause(process({ ways: [way("events", false)] }))).toEqual({ why: "events is closed", fix: "be root" });
+    expect(closedBecause(process({ ways: [way("events", false)] }))).toEqual({
+      why: "events is closed",
+      fix: "be root",
+    });
   });
   it("never go back in time, nor keep more than an hour", () => {
     const v = newVital();
@@ -127,14 +225,44 @@ describe("conditions", () => {
 });
 
 describe("counters", () => {
-  const series = (name: string, points: [number, number | null][], tags: string | null = null): CounterSeries => ({ provider: "System.Runtime", name, tags, displayName: null, unit: "By", kind: "gauge", points });
+  const series = (name: string, points: [number, number | null][], tags: string | null = null): CounterSeries => ({
+    provider: "System.Runtime",
+    name,
+    tags,
+    displayName: null,
+    unit: "By",
+    kind: "gauge",
+    points,
+  });
   it("add up by tags", () => {
-    const sum = addUp([series("a", [[1, 1], [2, null]], "gen=0"), series("a", [[1, 10], [2, 5]], "gen=1")]);
+    const sum = addUp([
+      series(
+        "a",
+        [
+          [1, 1],
+          [2, null],
+        ],
+        "gen=0",
+      ),
+      series(
+        "a",
+        [
+          [1, 10],
+          [2, 5],
+        ],
+        "gen=1",
+      ),
+    ]);
     expect(sum).toEqual({ t: [1, 2], v: [11, 5] });
   });
   it("speak both dialects", () => {
     expect(curated([series("gc-heap-size", [[1, 4]])])[0]).toMatchObject({ id: "heap", v: [4e6] });
-    expect(curated([series("dotnet.gc.last_collection.heap.size", [[1, 4]], "x"), series("dotnet.gc.last_collection.heap.size", [[1, 4]], "y")])[0]).toMatchObject({ id: "heap", v: [8] });
+    expect(
+      curated([
+        series("dotnet.gc.last_collection.heap.size", [[1, 4]], "x"),
+        series("dotnet.gc.last_collection.heap.size", [[1, 4]], "y"),
+      ])[0],
+    ).toMatchObject({ id: "heap", v: [8] });
   });
   it("have names of their own", () => {
     expect(single(series("a", [], "x=1")).title).toBe("a (x=1)");
@@ -149,7 +277,8 @@ describe("comparing", () => {
     expect(compareFigures(exceptions.figures, exceptions.figures).every((c) => c.a === c.b)).toBe(true);
   });
   it("puts the biggest change first", () => {
-    const more = structuredClone(exceptions), table = more.blocks.find((b) => b.block === "table")!;
+    const more = structuredClone(exceptions),
+      table = more.blocks.find((b) => b.block === "table")!;
     if (table.block !== "table") throw new Error("no table");
     const main = table.columns.findIndex((c) => c.main);
     table.rows[2]!.cells[main] = 5000;
@@ -160,7 +289,23 @@ describe("comparing", () => {
     expect(cellKind(changes.rows[0]!.cells[0]!, changes.columns[0]!.kind)).toBe("code");
   });
   it("counts a frame that calls itself once", () => {
-    const shares = frameShares({ block: "flame", title: "", kind: "count", cut: 0, frames: [["all", "other"], ["A", "code"], ["B", "code"]], nodes: [[0, 0, 0], [1, 1, 1], [2, 2, 1], [1, 3, 2]] });
+    const shares = frameShares({
+      block: "flame",
+      title: "",
+      kind: "count",
+      cut: 0,
+      frames: [
+        ["all", "other"],
+        ["A", "code"],
+        ["B", "code"],
+      ],
+      nodes: [
+        [0, 0, 0],
+        [1, 1, 1],
+        [2, 2, 1],
+        [1, 3, 2],
+      ],
+    });
     expect(shares.get('["A"]')).toBe(1);
     expect(shares.get('["B"]')).toBe(0.75);
   });

@@ -1,10 +1,13 @@
 // Sorts and filters long tables beside the page.
 import { filtered, sorted, type Keys } from "./rows";
 
-export type Ask = { load: { keys: Keys[]; hay: string[] } } | { id: number; column: number; down: boolean; term: string };
+export type Ask =
+  | { load: { keys: Keys[]; hay: string[] } }
+  | { id: number; column: number; down: boolean; term: string };
 export type Answer = { id: number; order: Uint32Array };
 
-let keys: Keys[] = [], hay: string[] = [];
+let keys: Keys[] = [],
+  hay: string[] = [];
 const done = new Map<string, Uint32Array>();
 
 onmessage = (e: MessageEvent<Ask>) => {

@@ -13,7 +13,8 @@ export function firstSentence(text: string): string {
  * the same. */
 export function complaint(p: Profiler, all: Profiler[] = []): string {
   const clauses = (x: Profiler) => (x.symptom || x.name).split(/(, or |, but |; |: |, and | though |, the )/);
-  const mine = clauses(p), first = mine[0]!;
+  const mine = clauses(p),
+    first = mine[0]!;
   const shared = all.some((x) => x !== p && clauses(x)[0] === first);
   return sentence(shared ? mine.slice(0, 3).join("") : first);
 }
@@ -27,8 +28,11 @@ export function chapters(all: Profiler[]): [string, Profiler[]][] {
 
 /** The first of every chapter, then the second: a few of them show everything that can be wrong. */
 export function varied(all: Profiler[]): Profiler[] {
-  const lists = chapters(all).map(([, list]) => list), longest = Math.max(0, ...lists.map((l) => l.length));
-  return Array.from({ length: longest }, (_, i) => lists.map((l) => l[i])).flat().filter((p) => p !== undefined);
+  const lists = chapters(all).map(([, list]) => list),
+    longest = Math.max(0, ...lists.map((l) => l.length));
+  return Array.from({ length: longest }, (_, i) => lists.map((l) => l[i]))
+    .flat()
+    .filter((p) => p !== undefined);
 }
 
 /** The first way of the profiler that this process has open; null when none is. */
@@ -78,8 +82,10 @@ function rangeWords(p: ProfilerParameter): string {
 export function check(p: ProfilerParameter, value: string): string | null {
   const text = value.trim();
   if (p.type === 2 || p.type === 3) {
-    const plain = p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text, n = Number(plain);
-    if (!plain || Number.isNaN(n) || !/^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(plain)) return `Not a number. Use ${rangeWords(p) || "digits"}.`;
+    const plain = p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text,
+      n = Number(plain);
+    if (!plain || Number.isNaN(n) || !/^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(plain))
+      return `Not a number. Use ${rangeWords(p) || "digits"}.`;
     if (p.type === 2 && !Number.isInteger(n)) return `Whole numbers only. Use ${rangeWords(p) || "digits"}.`;
     if (p.max != null && n > p.max) return `At most ${p.max}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
     if (p.min != null && n < p.min) return `At least ${p.min}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
@@ -93,10 +99,13 @@ export function check(p: ProfilerParameter, value: string): string | null {
 /** As the server wants it: without the unit somebody typed. */
 export function clean(p: ProfilerParameter, value: string): string {
   const text = value.trim();
-  return (p.type === 2 || p.type === 3) && p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text;
+  return (p.type === 2 || p.type === 3) && p.unit && text.endsWith(p.unit)
+    ? text.slice(0, -p.unit.length).trim()
+    : text;
 }
 
 export function hint(p: ProfilerParameter): string {
-  const range = rangeWords(p), unit = p.unit ? ` ${p.unit}` : "";
+  const range = rangeWords(p),
+    unit = p.unit ? ` ${p.unit}` : "";
   return [range, `default ${p.defaultValue ?? p.value}${unit}`].filter(Boolean).join(", ");
 }

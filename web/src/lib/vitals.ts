@@ -15,13 +15,17 @@ export function vitalOf(id: number): Vital {
 /** Takes in what is new; processes that are gone are forgotten. */
 export function note(answer: Vitals): void {
   const at = (name: string) => answer.columns.indexOf(name) + 1;
-  const cpu = at("cpuPercent"), rss = at("rssBytes"), heap = at("gcHeapBytes"), thrown = at("exceptionsPerSecond");
+  const cpu = at("cpuPercent"),
+    rss = at("rssBytes"),
+    heap = at("gcHeapBytes"),
+    thrown = at("exceptionsPerSecond");
   const seen = new Set(answer.processes.map((p) => p.id));
   for (const id of vitals.keys()) if (!seen.has(id)) vitals.delete(id);
   for (const p of answer.processes) {
     const v = vitalOf(p.id);
     for (const point of p.points) {
-      const t = point[0] ?? 0, cores = point[cpu];
+      const t = point[0] ?? 0,
+        cores = point[cpu];
       push(v.cpu, t, cores == null ? null : cores / 100);
       push(v.rss, t, point[rss]);
       push(v.heap, t, point[heap]);
@@ -45,7 +49,8 @@ export function usePatients(): { list: Process[] | null; error: ApiError | null;
   const [state, set] = useState<{ list: Process[] | null; error: ApiError | null }>({ list: null, error: null });
   const [turn, again] = useState(0);
   useEffect(() => {
-    let over = false, timer = 0;
+    let over = false,
+      timer = 0;
     const ask = async () => {
       if (!document.hidden) {
         try {
