@@ -109,6 +109,7 @@ async function inTurns(names, work, atOnce = 3) {
 
 const { facts, wanted } = JSON.parse(process.argv[2]),
   results = {};
+const byName = new Map(Object.entries(scenarios));
 const profile = mkdtempSync(join(tmpdir(), "drdotnet-browser-"));
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -119,7 +120,7 @@ try {
     const tester = new Tester(browser, { seconds: 90, ...facts, ...wanted[name] }),
       started = Date.now();
     try {
-      const found = (await scenarios[name](tester)) ?? {};
+      const found = (await byName.get(name)(tester)) ?? {};
       if (tester.complaints.length) throw new Error(`the pages complain:\n${tester.complaints.join("\n")}`);
       results[name] = { found };
     } catch (e) {

@@ -10,7 +10,7 @@ export async function list(t) {
   const page = await t.page();
   await page.goto("/");
   await page.waitForSelector("table.pt tbody tr");
-  const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.innerText));
+  const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.textContent));
   for (const pid of t.facts.pids)
     t.check(
       rows.some((r) => r.includes(String(pid))),

@@ -41,13 +41,12 @@ describe("treemap", () => {
   });
   it("covers the picture without overlap", () => {
     expect(leaves.reduce((sum, b) => sum + b.w * b.h, 0)).toBeCloseTo(1, 5);
-    leaves.forEach((a, i) =>
-      leaves.slice(i + 1).forEach((b) => {
+    for (const [i, a] of leaves.entries())
+      for (const b of leaves.slice(i + 1)) {
         const w = Math.min(a.x + a.w, b.x + b.w) - Math.max(a.x, b.x),
           h = Math.min(a.y + a.h, b.y + b.h) - Math.max(a.y, b.y);
         expect(w < 1e-9 || h < 1e-9).toBe(true);
-      }),
-    );
+      }
   });
   it("keeps parts inside of their whole", () => {
     for (const b of map.boxes) {

@@ -119,12 +119,12 @@ export const RECIPES: Recipe[] = [
 
 /** Adds up series point by point; a time that only some have counts with what is there. */
 export function addUp(all: CounterSeries[], scale = 1, column = 1): { t: number[]; v: (number | null)[] } {
-  const valueOf = (p: Point) => (p[column] == null ? null : p[column] * scale);
-  if (all.length === 1) return { t: all[0]!.points.map((p) => p[0]), v: all[0]!.points.map(valueOf) };
+  const scaled = (p: Point) => (p[column] == null ? null : p[column] * scale);
+  if (all.length === 1) return { t: all[0]!.points.map((p) => p[0]), v: all[0]!.points.map(scaled) };
   const at = new Map<number, number | null>();
   for (const s of all)
     for (const p of s.points)
-      at.set(p[0], valueOf(p) === null ? (at.get(p[0]) ?? null) : (at.get(p[0]) ?? 0) + valueOf(p)!);
+      at.set(p[0], scaled(p) === null ? (at.get(p[0]) ?? null) : (at.get(p[0]) ?? 0) + scaled(p)!);
   const t = [...at.keys()].sort((a, b) => a - b);
   return { t, v: t.map((x) => at.get(x)!) };
 }

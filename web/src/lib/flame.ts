@@ -92,7 +92,10 @@ export function transform(tree: FlameTree, kinds: FrameKind[], view: FlameView):
     at.total += weight;
     for (const f of path) {
       let next = at.below.get(f);
-      if (!next) at.below.set(f, (next = { frame: f, self: 0, total: 0, below: new Map() }));
+      if (!next) {
+        next = { frame: f, self: 0, total: 0, below: new Map() };
+        at.below.set(f, next);
+      }
       next.total += weight;
       at = next;
     }

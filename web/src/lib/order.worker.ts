@@ -10,7 +10,7 @@ let keys: Keys[] = [],
   hay: string[] = [];
 const done = new Map<string, Uint32Array>();
 
-onmessage = (e: MessageEvent<Ask>) => {
+addEventListener("message", (e: MessageEvent<Ask>) => {
   const ask = e.data;
   if ("load" in ask) {
     ({ keys, hay } = ask.load);
@@ -24,4 +24,4 @@ onmessage = (e: MessageEvent<Ask>) => {
     done.set(name, order);
   }
   postMessage({ id: ask.id, order: filtered(order, hay, ask.term) } satisfies Answer);
-};
+});

@@ -101,8 +101,10 @@ export function treeFiltered(rows: Row[], hay: string[], term: string): Uint32Ar
 
 /** The column that names the row, and the number that stays on a narrow page. */
 export function nameColumn(columns: Column[]): number {
-  const i = columns.findIndex((c) => isTextKind(c.kind));
-  return i < 0 ? 0 : i;
+  return Math.max(
+    columns.findIndex((c) => isTextKind(c.kind)),
+    0,
+  );
 }
 
 export function mainColumn(columns: Column[]): number {

@@ -1,6 +1,6 @@
 // Live values of all patients. One store for the whole program, so that leaving the list and coming back keeps the lines.
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError, type Process, type Vitals } from "./api";
+import { api, type ApiError, type Process, type Vitals } from "./api";
 import { newVital, push, type Vital } from "./history";
 
 const vitals = new Map<number, Vital>();
@@ -8,7 +8,10 @@ let since = 0;
 
 export function vitalOf(id: number): Vital {
   let v = vitals.get(id);
-  if (!v) vitals.set(id, (v = newVital()));
+  if (!v) {
+    v = newVital();
+    vitals.set(id, v);
+  }
   return v;
 }
 

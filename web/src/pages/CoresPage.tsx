@@ -50,7 +50,7 @@ function Row({ core, profilers, onDelete }: { core: Core; profilers: Profiler[];
               </option>
             ))}
           </select>
-          <button class="btn" disabled={busy || !uuid} onClick={examine}>
+          <button type="button" class="btn" disabled={busy || !uuid} onClick={examine}>
             Examine
           </button>
           <a
@@ -61,7 +61,7 @@ function Row({ core, profilers, onDelete }: { core: Core; profilers: Profiler[];
           >
             <Icon name="download" />
           </a>
-          <button class="btn icon quiet danger" aria-label={`Delete ${core.name}`} onClick={onDelete}>
+          <button type="button" class="btn icon quiet danger" aria-label={`Delete ${core.name}`} onClick={onDelete}>
             <Icon name="trash" />
           </button>
         </div>
@@ -90,10 +90,10 @@ function Delete({ core, onClose, onDone }: { core: Core; onClose: () => void; on
         </p>
       )}
       <div class="acts">
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Keep
         </button>
-        <button class="btn danger" onClick={remove}>
+        <button type="button" class="btn danger" onClick={remove}>
           Delete
         </button>
       </div>

@@ -41,10 +41,10 @@ function DeleteMany({ chosen, onClose, onDone }: { chosen: Session[]; onClose: (
         </p>
       )}
       <div class="acts">
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Keep
         </button>
-        <button class="btn danger" onClick={remove}>
+        <button type="button" class="btn danger" onClick={remove}>
           Delete
         </button>
       </div>
@@ -158,7 +158,7 @@ export function HistoryPage() {
             .
           </span>
           <span class="end">
-            <button class="btn sm" onClick={() => setFirst("")}>
+            <button type="button" class="btn sm" onClick={() => setFirst("")}>
               Never mind
             </button>
           </span>
@@ -171,16 +171,20 @@ export function HistoryPage() {
             {picked.length === 2 &&
               picked[0]!.profiler.id === picked[1]!.profiler.id &&
               picked.every((s) => isOver(s) && s.state !== "failed") && (
-                <button class="btn sm" onClick={() => go(`/compare/${picked[1]!.guid}/${picked[0]!.guid}`)}>
+                <button
+                  type="button"
+                  class="btn sm"
+                  onClick={() => go(`/compare/${picked[1]!.guid}/${picked[0]!.guid}`)}
+                >
                   Compare
                 </button>
               )}
             {!readOnly && (
-              <button class="btn sm danger" onClick={() => setDeleting(true)}>
+              <button type="button" class="btn sm danger" onClick={() => setDeleting(true)}>
                 Delete
               </button>
             )}
-            <button class="btn sm quiet" onClick={() => setChosen(new Set())}>
+            <button type="button" class="btn sm quiet" onClick={() => setChosen(new Set())}>
               Clear
             </button>
           </span>
@@ -204,7 +208,7 @@ export function HistoryPage() {
           ) : (
             <>
               No session matches.{" "}
-              <button class="link" onClick={() => go("/sessions")}>
+              <button type="button" class="link" onClick={() => go("/sessions")}>
                 Clear the filters
               </button>
             </>
@@ -235,7 +239,7 @@ export function HistoryPage() {
           />
           {shown.length > limit && (
             <p class="more">
-              <button class="btn" onClick={() => setLimit(limit + 200)}>
+              <button type="button" class="btn" onClick={() => setLimit(limit + 200)}>
                 Show more
               </button>
             </p>

@@ -153,10 +153,10 @@ function Pick({
         </p>
       )}
       <div class="acts">
-        <button class="btn" onClick={() => onPick([])}>
+        <button type="button" class="btn" onClick={() => onPick([])}>
           The usual ones
         </button>
-        <button class="btn" onClick={onClose}>
+        <button type="button" class="btn" onClick={onClose}>
           Close
         </button>
       </div>
@@ -258,13 +258,14 @@ export function LiveCounters({ id, sessions }: { id: number; sessions: Session[]
         </span>
         <div class="end">
           {series.length > 0 && (
-            <button class="btn sm quiet" onClick={() => setPicking(true)}>
+            <button type="button" class="btn sm quiet" onClick={() => setPicking(true)}>
               Pick counters
             </button>
           )}
           <span class="seg" role="group" aria-label="Window">
             {WINDOWS.map(([key, words]) => (
               <button
+                type="button"
                 aria-pressed={span === key && !zoom}
                 onClick={() => {
                   setZoom(null);

@@ -121,7 +121,7 @@ function Examine({
           ))}
         </div>
         {living.length > COMPLAINTS && (
-          <button class="link more-sym" onClick={() => setAll(!all)}>
+          <button type="button" class="link more-sym" onClick={() => setAll(!all)}>
             {all ? "Fewer complaints" : plural(living.length - COMPLAINTS, "more complaint", "more complaints")}
           </button>
         )}
@@ -141,10 +141,10 @@ function Examine({
           <dd>{takes(chosen)}</dd>
         </dl>
         <div class="go">
-          <button class="btn primary big" data-examine disabled={!way} onClick={onStart}>
+          <button type="button" class="btn primary big" data-examine disabled={!way} onClick={onStart}>
             Examine
           </button>
-          <button class="btn big quiet-edge" onClick={onParameters}>
+          <button type="button" class="btn big quiet-edge" onClick={onParameters}>
             Parameters
           </button>
         </div>
@@ -238,7 +238,13 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
                   </td>
                   <td class="num sub c-t">{takes(x)}</td>
                   <td class="num">
-                    <button class="btn sm" disabled={!way} aria-label={`Run ${x.name}`} onClick={() => onRun(x)}>
+                    <button
+                      type="button"
+                      class="btn sm"
+                      disabled={!way}
+                      aria-label={`Run ${x.name}`}
+                      onClick={() => onRun(x)}
+                    >
                       Run
                     </button>
                   </td>
@@ -353,7 +359,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
                 <Icon name="stacks" />
                 Stacks now
               </a>
-              <button class="btn lab" onClick={() => setTaking(true)}>
+              <button type="button" class="btn lab" onClick={() => setTaking(true)}>
                 <Icon name="download" />
                 Dump or trace
               </button>
@@ -368,7 +374,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
           <Mark is="bad" />
           <span>Not started: {visible(trouble)} The process was not touched.</span>
           <span class="end">
-            <button class="btn sm" onClick={() => setTrouble("")}>
+            <button type="button" class="btn sm" onClick={() => setTrouble("")}>
               Close
             </button>
           </span>

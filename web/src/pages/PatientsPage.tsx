@@ -231,7 +231,7 @@ export function PatientsPage() {
       ) : !shown.length ? (
         <Empty>
           No patient matches "{term}".{" "}
-          <button class="link" onClick={() => setTerm("")}>
+          <button type="button" class="link" onClick={() => setTerm("")}>
             Clear the filter
           </button>
         </Empty>

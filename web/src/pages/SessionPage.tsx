@@ -44,7 +44,7 @@ function Downloads({ s, onClose }: { s: Session; onClose: () => void }) {
         ))}
       </ul>
       <div class="acts">
-        <button class="btn" onClick={onClose}>
+        <button type="button" class="btn" onClick={onClose}>
           Close
         </button>
       </div>
@@ -71,10 +71,10 @@ function Delete({ s, onClose }: { s: Session; onClose: () => void }) {
         </p>
       )}
       <div class="acts">
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Keep
         </button>
-        <button class="btn danger" onClick={remove}>
+        <button type="button" class="btn danger" onClick={remove}>
           Delete
         </button>
       </div>
@@ -197,7 +197,11 @@ export function SessionPage({ guid }: { guid: string }) {
         <div class="acts">
           {running ? (
             !shared && (
-              <button class="btn lab danger" onClick={() => api.cancel(guid).then(loaded.reload, loaded.reload)}>
+              <button
+                type="button"
+                class="btn lab danger"
+                onClick={() => api.cancel(guid).then(loaded.reload, loaded.reload)}
+              >
                 <Icon name="cancel" />
                 Cancel
               </button>
@@ -216,18 +220,19 @@ export function SessionPage({ guid }: { guid: string }) {
                   Compare
                 </a>
               )}
-              <button class="btn lab" onClick={() => setDialog("download")}>
+              <button type="button" class="btn lab" onClick={() => setDialog("download")}>
                 <Icon name="download" />
                 Download
               </button>
               {!shared && (
-                <button class="btn lab" onClick={() => setDialog("share")}>
+                <button type="button" class="btn lab" onClick={() => setDialog("share")}>
                   <Icon name="link" />
                   Share link
                 </button>
               )}
               {!shared && (
                 <button
+                  type="button"
                   class="btn icon quiet danger"
                   aria-label="Delete this session"
                   onClick={() => setDialog("delete")}

@@ -37,7 +37,7 @@ export function Share({ s, onClose }: { s: Session; onClose: () => void }) {
           <Link url={location.origin + x.path} label="Share link" />
           <p class="dim">
             Ends {dateUtc(Date.parse(x.expires))}{" "}
-            <button class="link bad" onClick={() => then(api.unshare(s.guid, x.token))}>
+            <button type="button" class="link bad" onClick={() => then(api.unshare(s.guid, x.token))}>
               Revoke
             </button>
           </p>
@@ -52,7 +52,7 @@ export function Share({ s, onClose }: { s: Session; onClose: () => void }) {
             <option value="30">30 days</option>
           </select>
         </label>
-        <button class="btn" onClick={() => then(api.share(s.guid, Number(days)))}>
+        <button type="button" class="btn" onClick={() => then(api.share(s.guid, Number(days)))}>
           <Icon name="link" />
           Make a link
         </button>
@@ -63,7 +63,7 @@ export function Share({ s, onClose }: { s: Session; onClose: () => void }) {
         </p>
       )}
       <div class="acts">
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Close
         </button>
       </div>

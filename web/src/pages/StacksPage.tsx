@@ -43,7 +43,7 @@ export function StacksPage({ id }: { id: number }) {
         </div>
         <div class="acts">
           {looks > 0 && (
-            <button class="btn lab" onClick={() => setLooks(looks + 1)}>
+            <button type="button" class="btn lab" onClick={() => setLooks(looks + 1)}>
               <Icon name="again" />
               Look again
             </button>
@@ -59,7 +59,7 @@ export function StacksPage({ id }: { id: number }) {
         <Empty
           title="Where is every thread?"
           acts={
-            <button class="btn primary" onClick={() => setLooks(1)}>
+            <button type="button" class="btn primary" onClick={() => setLooks(1)}>
               Look now
             </button>
           }
@@ -71,7 +71,7 @@ export function StacksPage({ id }: { id: number }) {
       ) : !stacks.data ? (
         <Waiting rows={6} />
       ) : (
-        <pre class="panel stacks" tabIndex={0} aria-label={`Stacks of ${name}`}>
+        <pre class="panel stacks" tabIndex={0} role="region" aria-label={`Stacks of ${name}`}>
           {safeLines(stacks.data)}
         </pre>
       )}

@@ -90,7 +90,7 @@ function CoreFile({ p, open }: { p: Process; open: boolean }) {
       </p>
       <div class="row">
         <Choice label="With" about="What the core file holds" of={TYPES} value={type} onChange={setType} />
-        <button class="btn" disabled={busy || !open} onClick={take}>
+        <button type="button" class="btn" disabled={busy || !open} onClick={take}>
           <Icon name="download" />
           {busy ? "Writing" : "Take a core file"}
         </button>
@@ -142,7 +142,7 @@ function Trace({ p, open }: { p: Process; open: boolean }) {
         </label>
         <Choice label="As" about="Form of the file" of={FORMATS} value={format} onChange={setFormat} />
         {wrong || !open ? (
-          <button class="btn" disabled>
+          <button type="button" class="btn" disabled>
             <Icon name="download" />
             Trace
           </button>
@@ -175,7 +175,7 @@ export function TakeDialog({ p, onClose }: { p: Process; onClose: () => void }) 
       <CoreFile p={p} open={open("image")} />
       <Trace p={p} open={open("events")} />
       <div class="acts">
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Close
         </button>
       </div>

@@ -71,7 +71,7 @@ export function Copy({
     }
   }
   return (
-    <button class={`btn${small ? " sm" : ""}`} ref={ref} onClick={copy}>
+    <button type="button" class={`btn${small ? " sm" : ""}`} ref={ref} onClick={copy}>
       {icon}
       <span class="cl" aria-live="polite">
         {label}

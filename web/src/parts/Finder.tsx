@@ -13,6 +13,9 @@ interface Hit {
   more: string;
 }
 
+/** What it offers is a list of ours, which the types must be told. */
+const NO_DATALIST = { list: undefined };
+
 export function Finder({ onClose }: { onClose: () => void }) {
   const processes = useLoad("find-processes", api.processes).data,
     sessions = useLoad("find-sessions", api.sessions).data;
@@ -51,7 +54,7 @@ export function Finder({ onClose }: { onClose: () => void }) {
         type="search"
         data-safe
         role="combobox"
-        list={undefined}
+        {...NO_DATALIST}
         aria-expanded="true"
         aria-controls="found"
         aria-activedescendant={hits[at] ? `found-${at}` : undefined}

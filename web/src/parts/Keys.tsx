@@ -28,7 +28,7 @@ export function Keys({ onClose }: { onClose: () => void }) {
         ))}
       </dl>
       <div class="acts">
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Close
         </button>
       </div>

@@ -18,7 +18,7 @@ export function Logs({ onClose }: { onClose: () => void }) {
       <LogView lines={lines} label="Log of the server" empty={data ? "Nothing has been logged yet." : ""} />
       <div class="acts">
         <Copy text={lines.map((l) => `${l.time} ${l.text}`).join("\n")} icon={<Icon name="copy" size={12} />} />
-        <button class="btn" data-safe onClick={onClose}>
+        <button type="button" class="btn" data-safe onClick={onClose}>
           Close
         </button>
       </div>

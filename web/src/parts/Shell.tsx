@@ -72,7 +72,7 @@ export function Shell({
           </a>
         </nav>
         <span class="grow" />
-        <button class="find" onClick={() => setOpen("find")}>
+        <button type="button" class="find" onClick={() => setOpen("find")}>
           <span>Find a process or session</span>
           <kbd>/</kbd>
         </button>
@@ -81,12 +81,12 @@ export function Shell({
           {host}
         </span>
         {!readOnly && (
-          <button class="btn quiet logs" aria-label="Logs" onClick={() => setOpen("logs")}>
+          <button type="button" class="btn quiet logs" aria-label="Logs" onClick={() => setOpen("logs")}>
             <Icon name="logs" />
             Logs
           </button>
         )}
-        <button class="btn quiet icon" aria-label="Switch between dark and light" onClick={flipTheme}>
+        <button type="button" class="btn quiet icon" aria-label="Switch between dark and light" onClick={flipTheme}>
           <Icon name="theme" size={16} />
         </button>
       </header>
@@ -114,7 +114,7 @@ export function Shell({
         <a href="/swagger" data-plain>
           API
         </a>
-        <button class="link" onClick={() => setOpen("keys")}>
+        <button type="button" class="link" onClick={() => setOpen("keys")}>
           Keyboard
         </button>
       </footer>

@@ -28,7 +28,8 @@ export function Spark({ series, tone = "", windowMs = 600000 }: { series: Series
     lastX = x(i);
     const point = `${lastX.toFixed(1)} ${y(v).toFixed(1)}`;
     line += `${open ? "L" : "M"}${point}`;
-    area += open ? `L${point}` : `M${((start = lastX)).toFixed(1)} 24L${point}`;
+    if (!open) start = lastX;
+    area += open ? `L${point}` : `M${start.toFixed(1)} 24L${point}`;
     open = true;
   }
   if (open) area += `L${lastX.toFixed(1)} 24L${start.toFixed(1)} 24Z`;

@@ -30,7 +30,7 @@ export function Waiting({ rows = 3 }: { rows?: number }) {
     return () => clearTimeout(timer);
   }, []);
   return (
-    <div class="panel wait" aria-busy="true" aria-label="Loading">
+    <div class="panel wait" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: rows }, (_, i) => (
         <div class={late ? "" : "hid"}>
           <span class="sk" style={{ width: `${34 - i * 6}%` }} />
@@ -51,7 +51,7 @@ export function Trouble({ error, what, retry }: { error: ApiError; what: string;
         </p>
         {retry && (
           <div class="next">
-            <button class="btn" onClick={retry}>
+            <button type="button" class="btn" onClick={retry}>
               Try again
             </button>
           </div>

@@ -218,20 +218,20 @@ export function Flame({ block, id }: { block: FlameBlock; id: string }) {
           />
           <span class="seg" role="group" aria-label="Frames shown">
             {has("native") && (
-              <button aria-pressed={view.native} onClick={() => toggle("n")}>
+              <button type="button" aria-pressed={view.native} onClick={() => toggle("n")}>
                 Native
               </button>
             )}
             {has("kernel") && (
-              <button aria-pressed={view.kernel} onClick={() => toggle("k")}>
+              <button type="button" aria-pressed={view.kernel} onClick={() => toggle("k")}>
                 Kernel
               </button>
             )}
-            <button aria-pressed={view.inverted} onClick={() => toggle("i")}>
+            <button type="button" aria-pressed={view.inverted} onClick={() => toggle("i")}>
               Inverted
             </button>
           </span>
-          <button class="btn sm quiet" disabled={zoom === 0} onClick={() => setAt("")}>
+          <button type="button" class="btn sm quiet" disabled={zoom === 0} onClick={() => setAt("")}>
             Whole picture
           </button>
         </div>

@@ -313,6 +313,11 @@ export function Rows({
   const opens = hasLead || (narrow && columns.length > 2),
     cellRole = opens ? ("gridcell" as const) : ("cell" as const),
     drawn = { columns, name, main, wholes, dayNs, role: cellRole };
+  const grid = {
+    role: opens ? "treegrid" : "table",
+    "aria-label": block.title,
+    "aria-rowcount": order.length + 1,
+  } as const;
   const tabAt = focus >= first && focus < last ? focus : first;
   // Elements are used again by rows that come into view: a jump through a long table makes none anew.
   const slots = Math.ceil(MAX_HEIGHT / rowHeight) + 2 * BEYOND + 4;
@@ -380,6 +385,7 @@ export function Rows({
             <div class="end">
               {tree && branches(ends) > heaviestPath(rows, ends).size && (
                 <button
+                  type="button"
                   class="btn sm quiet"
                   onClick={() => setOpen(open.size >= branches(ends) ? heaviestPath(rows, ends) : new Set(rows.keys()))}
                 >
@@ -409,13 +415,7 @@ export function Rows({
           onScroll={(e) => setTop(e.currentTarget.scrollTop)}
           onKeyDown={onKey}
         >
-          <div
-            role={opens ? "treegrid" : "table"}
-            aria-label={block.title}
-            aria-rowcount={order.length + 1}
-            class={tree ? "rows tree" : "rows"}
-            style={{ "--cols": cols }}
-          >
+          <div {...grid} class={tree ? "rows tree" : "rows"} style={{ "--cols": cols }}>
             <div role="rowgroup" class="rhead">
               <div role="row" aria-rowindex={1}>
                 {columns.map((c, i) => (
@@ -432,6 +432,7 @@ export function Rows({
                       <span>{c.name}</span>
                     ) : (
                       <button
+                        type="button"
                         onClick={() =>
                           setSort(`${i}.${i === column ? (down ? "up" : "down") : isTextKind(c.kind) ? "up" : "down"}`)
                         }
@@ -486,6 +487,6 @@ export function Rows({
 
 function branches(ends: Int32Array): number {
   let n = 0;
-  ends.forEach((end, i) => (n += Number(end > i + 1)));
+  for (const [i, end] of ends.entries()) n += Number(end > i + 1);
   return n;
 }

@@ -34,7 +34,7 @@ export function Treemap({ block, id }: { block: TableBlock; id: string }) {
     svg = useRef<SVGSVGElement>(null),
     moved = useRef(false);
   const asked = at ? Number(at) : -1,
-    zoom = map && map.boxes[asked]?.branch ? asked : -1;
+    zoom = map?.boxes[asked]?.branch ? asked : -1;
   useEffect(() => {
     if (!moved.current) return;
     moved.current = false;
@@ -86,7 +86,7 @@ export function Treemap({ block, id }: { block: TableBlock; id: string }) {
       <div class="ph">
         <h2>Where the {value(kind, map.whole)} are</h2>
         <div class="end">
-          <button class="btn sm quiet" disabled={zoom < 0} onClick={goOut}>
+          <button type="button" class="btn sm quiet" disabled={zoom < 0} onClick={goOut}>
             Back
           </button>
         </div>

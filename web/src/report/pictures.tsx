@@ -60,15 +60,13 @@ export function TimeChart({ block, id }: { block: ChartBlock; id: string }) {
   let says = "";
   if (at.x !== null && near)
     says = `${near.label ? `${visible(near.label)}, ` : ""}${value(block.kind, near.y)} at ${durationNs(near.x)}`;
-  else if (at.i !== null && block.lines.length)
-    says =
-      block.lines
-        .map((l, k) => {
-          const y = data[k + 1]?.[at.i!];
-          return y === null || y === undefined ? "" : `${l.name ? `${visible(l.name)} ` : ""}${value(block.kind, y)}`;
-        })
-        .filter(Boolean)
-        .join(", ") + ` at ${durationNs(data[0]![at.i] ?? 0)}`;
+  else if (at.i !== null && block.lines.length) {
+    const values = block.lines.map((l, k) => {
+      const y = data[k + 1]?.[at.i!];
+      return y === null || y === undefined ? "" : `${l.name ? `${visible(l.name)} ` : ""}${value(block.kind, y)}`;
+    });
+    says = `${values.filter(Boolean).join(", ")} at ${durationNs(data[0]![at.i] ?? 0)}`;
+  }
   const most = Math.max(0, ...block.bars.map((b) => b.y), ...block.lines.flatMap((l) => l.points.map((p) => p[1])));
   const what = [
     block.bars.length ? plural(block.bars.length, "bar", "bars") : "",
@@ -83,7 +81,7 @@ export function TimeChart({ block, id }: { block: ChartBlock; id: string }) {
         <span class="dim">{says || (block.windowNs ? `over ${durationNs(block.windowNs)}` : "")}</span>
         <div class="end">
           {range && (
-            <button class="btn sm quiet" onClick={() => setRange(null)}>
+            <button type="button" class="btn sm quiet" onClick={() => setRange(null)}>
               Whole window
             </button>
           )}
