@@ -266,7 +266,8 @@ static struct err *read_table(const json_t *obj, struct report_table *t)
 		TRY(read_bool(column, "main", &is_main));
 		report_column(t, name, kind,
 			      (bar ? COLUMN_BAR : 0) | (is_main ? COLUMN_MAIN : 0) |
-				      (json_get_bool(column, "area", false) ? COLUMN_AREA : 0));
+				      (json_get_bool(column, "area", false) ? COLUMN_AREA : 0) |
+				      (json_get_bool(column, "signed", false) ? COLUMN_SIGNED : 0));
 	}
 	TRY(read_rows(obj, t));
 	if (rest) {

@@ -112,6 +112,8 @@ static void write_table(struct jsonw *w, const struct report_table *t)
 		jsonw_bool(w, "main", t->columns[i].flags & COLUMN_MAIN);
 		if (t->columns[i].flags & COLUMN_AREA)
 			jsonw_bool(w, "area", true);
+		if (t->columns[i].flags & COLUMN_SIGNED)
+			jsonw_bool(w, "signed", true);
 		jsonw_object_end(w);
 	}
 	jsonw_array_end(w);
@@ -191,14 +193,17 @@ static void write_flame(struct jsonw *w, const struct report_flame *f)
 	jsonw_array_end(w);
 	if (f->compared)
 		jsonw_bool(w, "compared", true);
-	jsonw_array(w, "nodes"); /* [frame, depth, self] and, compared, what it was with callees before */
+	jsonw_array(
+		w, "nodes"); /* [frame, depth, self]; of a comparison also what it was with callees before, and -3..3 */
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		jsonw_array(w, NULL);
 		jsonw_u64(w, NULL, f->nodes[i].frame);
 		jsonw_u64(w, NULL, f->nodes[i].depth);
 		jsonw_u64(w, NULL, f->nodes[i].self);
-		if (f->compared)
+		if (f->compared) {
 			jsonw_u64(w, NULL, f->nodes[i].before);
+			jsonw_i64(w, NULL, flame_change_level(f, i));
+		}
 		jsonw_array_end(w);
 	}
 	jsonw_array_end(w);

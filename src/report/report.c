@@ -298,8 +298,10 @@ void report_column(struct report_table *t, const char *name, enum value_kind kin
 static struct value *cells_keep(struct report_table *t, const struct value *cells)
 {
 	struct value *kept = arena_zalloc(&t->block.report->arena, MAX(t->n_columns, (size_t)1) * sizeof(*kept));
-	for (size_t i = 0; i < t->n_columns; i++)
+	for (size_t i = 0; i < t->n_columns; i++) {
 		kept[i] = value_keep(t->block.report, cells[i], t->columns[i].kind);
+		kept[i].with_sign = t->columns[i].flags & COLUMN_SIGNED;
+	}
 	return kept;
 }
 
@@ -534,6 +536,8 @@ void value_add(struct buf *out, const struct report *r, const struct value *v)
 		bool same_day = r->facts.when_unix_ns && at > 0 && !memcmp(t.s, day.s, 11);
 		buf_str(out, same_day ? t.s + 11 : fmt_time_utc(at).s);
 	} else {
+		if (v->with_sign && v->number > 0)
+			buf_char(out, '+');
 		number_add(out, v->kind, v->number);
 	}
 }

@@ -27,6 +27,8 @@
 		"remark", "string?", "Why not, or what else is unusual."                                               \
 	}
 
+#define COMPARED_STATUS "grew, shrank, new, gone, or same: within noise."
+
 const struct schema schemas[] = {
 	{ "ProcessInfo", "A .NET process.", FIELDS(PROCESS_FIELDS) },
 	{ "ProcessDetails", "A .NET process and the ways into it.",
@@ -123,20 +125,25 @@ const struct schema schemas[] = {
 	  FIELDS({ "processId", "integer", "" },
 		 { "type", "string*", "full (otherwise), heap: without mapped files, or mini: threads and stacks." },
 		 { "maxPauseMs", "integer*", "Refuse when it would stand still for longer (100)." }) },
-	{ "Comparison", "Two sessions of one profiler.",
+	{ "Comparison",
+	  "Two sessions of one profiler, by the one rule of what is a change: 2 points of a share, a tenth of "
+	  "anything else.",
 	  FIELDS({ "before", "string", "Its guid." }, { "after", "string", "Its guid." }, { "profiler", "string", "" },
 		 { "verdictBefore", "string?", "" }, { "verdictAfter", "string?", "" },
-		 { "figures", "ComparedFigure[]", "" }, { "tables", "ComparedTable[]", "" }) },
+		 { "figures", "ComparedFigure[]", "" }, { "tables", "ComparedTable[]", "" },
+		 { "report", "Report", "What changed, as `drdotnet sessions compare` prints it." }) },
 	{ "ComparedFigure", "A key figure in both. Missing on one side is null.",
 	  FIELDS({ "label", "string", "" }, { "kind", "string", "As in reports." }, { "before", "number?", "" },
-		 { "after", "number?", "" }, { "change", "number?", "" }, { "ratio", "number?", "After to before." }) },
-	{ "ComparedTable", "A table that both have; of each row its names and the column that counts.",
+		 { "after", "number?", "" }, { "change", "number?", "" }, { "ratio", "number?", "After to before." },
+		 { "status", "string", COMPARED_STATUS }) },
+	{ "ComparedTable", "A table or flame graph that both have; of each row its names and the column that counts.",
 	  FIELDS({ "title", "string", "" }, { "columns", "string[]", "Of the names." },
 		 { "value", "string", "The column that counts." }, { "kind", "string", "Of its values." },
 		 { "rows", "ComparedRow[]", "" }, { "rowsCut", "integer", "" }) },
 	{ "ComparedRow", "A row of a table in both.",
 	  FIELDS({ "names", "string[]", "" }, { "before", "number?", "" }, { "after", "number?", "" },
-		 { "change", "number?", "" }, { "ratio", "number?", "" }) },
+		 { "change", "number?", "Null where a side that shows not all of its rows does not show it." },
+		 { "ratio", "number?", "" }, { "status", "string", COMPARED_STATUS }) },
 	{ "RunCommand", "A command.",
 	  FIELDS({ "arguments", "string[]", "Its words. Names of files are plain names." },
 		 { "columns", "integer*", "Of the terminal (100)." }, { "utf8", "boolean*", "" },

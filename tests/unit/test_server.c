@@ -8,7 +8,6 @@
 #include "server/auth.h"
 #include "server/local.h"
 #include "server/token.h"
-#include "server/compare.h"
 #include "server/openapi.h"
 #include "server/schema.h"
 #include <sys/socket.h>
@@ -741,45 +740,6 @@ static void a_share_link_opens_one_session(void **state UNUSED)
 	auth_free(a);
 }
 
-/* ---- comparing ---- */
-
-#define REPORT_HEAD                                                                                                    \
-	"{\"blocks\":[{\"block\":\"table\",\"title\":\"T\",\"columns\":[{\"name\":\"Method\",\"kind\":\"code\"},"      \
-	"{\"name\":\"Count\",\"kind\":\"count\",\"main\":true},{\"name\":\"Id\",\"kind\":\"text\"}],\"rows\":["
-
-static void what_changed_most_comes_first(void **state UNUSED)
-{
-	static const char old_text[] = REPORT_HEAD
-		"{\"cells\":[\"a\",10,\"1\"]},{\"cells\":[\"b\",5,\"2\"]},{\"cells\":[\"gone\",1,\"3\"]}]}],"
-		"\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"value\":4}]}";
-	static const char new_text[] = REPORT_HEAD
-		"{\"cells\":[\"b\",50,\"9\"]},{\"cells\":[\"a\",11,\"8\"]},{\"cells\":[\"new\",7,\"7\"]},"
-		"{\"cells\":[\"odd\",null,\"6\"]},{\"cells\":3},7]}],"
-		"\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"value\":6},{\"label\":\"W\",\"value\":\"text\"}]}";
-	CLEANUP(json_decrefp) json_t *before = NULL;
-	CLEANUP(json_decrefp) json_t *after = NULL;
-	CLEANUP(buf_free) struct buf text = { 0 };
-	assert_ok(json_parse(old_text, strlen(old_text), 10000, &before));
-	assert_ok(json_parse(new_text, strlen(new_text), 10000, &after));
-	struct jsonw w = jsonw_make(&text, false);
-	jsonw_object(&w, NULL);
-	assert_ok(compare_reports(before, after, &w));
-	jsonw_object_end(&w);
-	assert_string_equal(
-		buf_cstr(&text),
-		"{\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"before\":4,\"after\":6,\"change\":2,\"ratio\":1.5}"
-		"],"
-		"\"tables\":[{\"title\":\"T\",\"columns\":[\"Method\"],\"value\":\"Count\",\"kind\":\"count\",\"rows\":"
-		"["
-		"{\"names\":[\"b\"],\"before\":5,\"after\":50,\"change\":45,\"ratio\":10},"
-		"{\"names\":[\"new\"],\"before\":null,\"after\":7,\"change\":7,\"ratio\":null},"
-		"{\"names\":[\"a\"],\"before\":10,\"after\":11,\"change\":1,\"ratio\":1.1},"
-		"{\"names\":[\"gone\"],\"before\":1,\"after\":null,\"change\":-1,\"ratio\":null}],\"rowsCut\":0}]}");
-	json_t *nothing = json_object();
-	assert_err(compare_reports(nothing, after, &w), ERR_USAGE);
-	json_decref(nothing);
-}
-
 /* ---- streams ---- */
 
 struct reader {
@@ -929,7 +889,6 @@ int main(void)
 		cmocka_unit_test(elsewhere_a_token_is_needed),
 		cmocka_unit_test(tokens_are_made_and_checked),
 		cmocka_unit_test(a_share_link_opens_one_session),
-		cmocka_unit_test(what_changed_most_comes_first),
 		cmocka_unit_test(a_stream_is_bounded_and_wakes_its_reader),
 		cmocka_unit_test(listeners_hear_what_concerns_them),
 		cmocka_unit_test(bodies_are_checked_by_their_schema),

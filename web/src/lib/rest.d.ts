@@ -1135,7 +1135,7 @@ export interface components {
             /** @description Refuse when it would stand still for longer (100). */
             maxPauseMs?: number;
         };
-        /** @description Two sessions of one profiler. */
+        /** @description Two sessions of one profiler, by the one rule of what is a change: 2 points of a share, a tenth of anything else. */
         Comparison: {
             /** @description Its guid. */
             before: string;
@@ -1146,6 +1146,7 @@ export interface components {
             verdictAfter: string | null;
             figures: components["schemas"]["ComparedFigure"][];
             tables: components["schemas"]["ComparedTable"][];
+            report: components["schemas"]["Report"];
         };
         /** @description A key figure in both. Missing on one side is null. */
         ComparedFigure: {
@@ -1157,8 +1158,10 @@ export interface components {
             change: number | null;
             /** @description After to before. */
             ratio: number | null;
+            /** @description grew, shrank, new, gone, or same: within noise. */
+            status: string;
         };
-        /** @description A table that both have; of each row its names and the column that counts. */
+        /** @description A table or flame graph that both have; of each row its names and the column that counts. */
         ComparedTable: {
             title: string;
             /** @description Of the names. */
@@ -1175,8 +1178,11 @@ export interface components {
             names: string[];
             before: number | null;
             after: number | null;
+            /** @description Null where a side that shows not all of its rows does not show it. */
             change: number | null;
             ratio: number | null;
+            /** @description grew, shrank, new, gone, or same: within noise. */
+            status: string;
         };
         /** @description A command. */
         RunCommand: {
