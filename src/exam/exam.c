@@ -323,6 +323,7 @@ static void add_params(const struct exam *exam, struct report *report)
 struct err *exam_analyse(struct exam *exam, struct report *report)
 {
 	TRY(exam->profiler->analyse(exam, report));
+	profiler_mark_next(exam->profiler, report);
 	CLEANUP(mem_freep) char *not = mem_printf("Why not by %s", way_name(exam->profiler->ways[0]));
 	if (exam->way_reason)
 		report_how(report, not, V_TEXT(exam->way_reason), NULL);

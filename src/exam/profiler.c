@@ -14,6 +14,16 @@ const char *profiler_next(const struct profiler *p, const char *finding)
 	return NULL;
 }
 
+void profiler_mark_next(const struct profiler *p, struct report *report)
+{
+	CLEANUP(buf_free) struct buf said = { 0 };
+	rich_plain(report_next_text(report), &said);
+	for (const struct advice_run *run = p->runs; run && run->finding; run++) {
+		if (str_starts(buf_cstr(&said), profiler_next(p, run->finding)))
+			report_set_next_profiler(report, run->profiler);
+	}
+}
+
 const struct param *profiler_param(const struct profiler *p, const char *key)
 {
 	for (size_t i = 0; i < p->n_params; i++) {
@@ -53,6 +63,7 @@ void param_json(struct jsonw *w, const struct param *p)
 	/* What is no number is not measured: null. */
 	jsonw_num(w, "min", number ? p->min : NAN);
 	jsonw_num(w, "max", number ? p->max : NAN);
+	jsonw_num(w, "maxBytes", p->type == PARAM_STRING && !p->choices ? TEXT_MAX : NAN);
 	jsonw_array(w, "choices");
 	for (const char *const *c = p->choices; c && *c; c++)
 		jsonw_str(w, NULL, *c);

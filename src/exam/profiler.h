@@ -30,14 +30,19 @@ struct param {
 struct advice {
 	const char *finding, *next;
 };
+/* The profiler that such a step is to run, by its id. */
+struct advice_run {
+	const char *finding, *profiler;
+};
 
 struct profiler {
 	const char *id;		 /* "runtime-pauses": command, file name, URL */
 	const char *uuid;	 /* of the Dr-Dotnet contract, or our own */
 	const char *name;	 /* "Runtime pauses" */
+	const char *label;	 /* the symptom in a few words, for a button; no other profiler's */
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
-	const char *cost;	 /* for the target, in a few words: "no stop; well under 1 % of its CPU" */
+	const char *cost;	 /* for the target, whether it stops first: "no stop; well under 1 % of its CPU" */
 	const struct param *params;
 	size_t n_params;
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
@@ -46,6 +51,7 @@ struct profiler {
 	bool two_recordings; /* can compare one with an earlier one: exam->before */
 	const struct advice *advice;
 	size_t n_advice;
+	const struct advice_run *runs; /* ended by finding NULL; NULL = none */
 	/* Collects until the window ends, the target ends or the exam is cancelled. Cut short is no error: it marks the
 	 * exam partial. */
 	struct err *(*run)(struct exam *exam);
@@ -59,6 +65,8 @@ void param_json(struct jsonw *w, const struct param *p);
 /* ERR_USAGE names the ways it has; any takes WAY_AUTO. */
 struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
+/* Which profiler the report's next step is to run, where that step is one of the profiler's advice. */
+void profiler_mark_next(const struct profiler *p, struct report *report);
 const struct param *profiler_param(const struct profiler *p, const char *key);
 /* The parameter that says for how many seconds it listens; NULL = it looks once. */
 const struct param *profiler_duration(const struct profiler *p);

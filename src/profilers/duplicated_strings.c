@@ -469,6 +469,7 @@ const struct profiler profiler_duplicated_strings = {
 	.id = "duplicated-strings",
 	.uuid = "bdaba522-104c-4343-8952-036bed81527d",
 	.name = "Duplicated strings",
+	.label = "Memory is high in a program full of strings",
 	.symptom = "memory is high in a program full of strings: which values are kept over and over?",
 	.description =
 		"Compares every string on the managed heap and lists the values that are kept more than once, with "

@@ -381,6 +381,7 @@ const struct profiler profiler_loader = {
 	.id = "loader",
 	.uuid = "7A672A87-EC24-4519-A980-61DE369D9F2F",
 	.name = "Loaded code",
+	.label = "Slow start",
 	.symptom = "slow start, or memory that creeps up with every request though the GC heap does not",
 	.description =
 		"Counts the code that comes into the process while it runs: assemblies and load contexts, dynamic "

@@ -183,6 +183,7 @@ const struct profiler profiler_merged_call_stacks = {
 	.id = "merged-call-stacks",
 	.uuid = "9404d16c-b49e-11ed-afa1-0242ac120002",
 	.name = "Merged call stacks",
+	.label = "It hangs, or is slow without using the CPU",
 	.symptom = "it hangs, or is slow without using the CPU: what do all its threads do right now?",
 	.description = "Takes every managed thread at one instant and puts those together that do the same in the same "
 		       "place, the largest group first, each with what it waits for: a lock, a task, a socket, a file, "
@@ -204,6 +205,7 @@ const struct profiler profiler_merged_call_stacks = {
 			  "and on sockets becomes await." },
 		},
 	.n_advice = 2,
+	.runs = (const struct advice_run[]){ { "lock-queue", "deadlocks" }, { "pool-blocked", "thread-pool" }, { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -192,6 +192,7 @@ struct report {
 	enum report_health health;
 	const char *finding;
 	struct rich verdict, next;
+	const char *next_profiler; /* or NULL */
 	struct fact_list figures, how;
 	struct report_param *first_param, *last_param;
 	size_t n_params;

@@ -2,7 +2,7 @@
  * nesting.
  *
  *   { "format": "drdotnet-report", "formatVersion": 1, "facts": {..}, "verdict": {..}, "next": [pieces],
- *     "figures": [..], "blocks": [..], "how": [..], "parameters": [..], "cutStrings": n, "cutItems": n }
+ *     "nextProfiler": id, "figures": [..], "blocks": [..], "how": [..], "parameters": [..], "cutStrings": n, "cutItems": n }
  *
  * A cell is null (not measured), a plain number or string of its column's kind, or {"kind", "value"} of another. */
 
@@ -34,8 +34,10 @@ static void write_bare(struct jsonw *w, const char *key, const struct value *v)
 		jsonw_num(w, key, v->number);
 }
 
-static void write_facts(struct jsonw *w, const struct report_facts *f)
+static void write_facts(struct jsonw *w, const struct report *r)
 {
+	const struct report_facts *f = &r->facts;
+	CLEANUP(buf_free) struct buf partial = { 0 };
 	jsonw_object(w, "facts");
 	jsonw_str(w, "profiler", f->profiler);
 	jsonw_str(w, "title", f->title);
@@ -50,6 +52,8 @@ static void write_facts(struct jsonw *w, const struct report_facts *f)
 	jsonw_str(w, "session", f->session);
 	jsonw_str(w, "version", f->version);
 	jsonw_str(w, "partial", f->partial);
+	if (doc_partial(r, &partial))
+		jsonw_str(w, "partialText", buf_cstr(&partial)); /* the whole sentence, as people read it */
 	jsonw_object_end(w);
 }
 
@@ -262,7 +266,7 @@ void report_render_json(const struct report *r, struct buf *out)
 	jsonw_object(w, NULL);
 	jsonw_str(w, "format", REPORT_FORMAT);
 	jsonw_u64(w, "formatVersion", REPORT_FORMAT_VERSION);
-	write_facts(w, &r->facts);
+	write_facts(w, r);
 	if (r->finding) {
 		struct buf plain = { 0 };
 		rich_plain(&r->verdict, &plain);
@@ -275,6 +279,8 @@ void report_render_json(const struct report *r, struct buf *out)
 		buf_free(&plain);
 	}
 	write_pieces(w, "next", &r->next);
+	if (r->next_profiler)
+		jsonw_str(w, "nextProfiler", r->next_profiler);
 	write_fact_list(w, "figures", &r->figures);
 	jsonw_array(w, "blocks");
 	for (const struct block *b = r->first_block; b; b = b->next)

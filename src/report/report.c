@@ -179,6 +179,16 @@ const struct rich *report_verdict_text(const struct report *r)
 	return &r->verdict;
 }
 
+const struct rich *report_next_text(const struct report *r)
+{
+	return &r->next;
+}
+
+void report_set_next_profiler(struct report *r, const char *id)
+{
+	r->next_profiler = doc_text(r, id);
+}
+
 struct rich *report_next(struct report *r)
 {
 	r->next = (struct rich){ .report = r };

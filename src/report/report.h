@@ -49,6 +49,8 @@ const char *report_finding(const struct report *r); /* NULL before the verdict *
 const struct rich *report_verdict_text(const struct report *r);
 /* What to do next; at most one main step. */
 struct rich *report_next(struct report *r);
+const struct rich *report_next_text(const struct report *r);
+void report_set_next_profiler(struct report *r, const char *id); /* that the next step is to run */
 
 enum value_kind {
 	VALUE_TEXT,

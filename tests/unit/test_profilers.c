@@ -16,13 +16,14 @@ static void every_profiler_is_complete(void **state UNUSED)
 		const struct profiler *p = all[i];
 		const struct profiler *found = NULL;
 		assert_false(str_empty(p->symptom) || str_empty(p->description) || str_empty(p->name) ||
-			     str_empty(p->cost));
+			     str_empty(p->cost) || str_empty(p->label));
 		assert_int_equal(strlen(p->uuid), 36);
 		assert_true(p->ways[0] != WAY_AUTO && p->run && p->analyse);
 		assert_ok(profiler_find(p->uuid, &found));
 		assert_ptr_equal(found, p);
 		for (size_t k = 0; k < i; k++)
-			assert_false(str_eq(all[k]->id, p->id) || str_eq_nocase(all[k]->uuid, p->uuid));
+			assert_false(str_eq(all[k]->id, p->id) || str_eq_nocase(all[k]->uuid, p->uuid) ||
+				     str_eq(all[k]->label, p->label));
 		struct params *params = params_new(p);
 		for (size_t k = 0; k < p->n_params; k++) { /* the default passes its own check */
 			assert_ok(params_set(params, p->params[k].key, p->params[k].default_value));
@@ -30,6 +31,63 @@ static void every_profiler_is_complete(void **state UNUSED)
 		}
 		params_free(params);
 	}
+}
+
+static bool runs_after(const struct profiler *p, const char *finding)
+{
+	const struct advice_run *run = p->runs;
+	while (run && run->finding && !str_eq(run->finding, finding))
+		run++;
+	return run && run->finding;
+}
+
+/* Pages offer to run what the words name. */
+static void advice_that_names_a_profiler_says_so_to_programs(void **state UNUSED)
+{
+	size_t n, named = 0;
+	const struct profiler *const *all = profiler_all(&n), *found;
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < all[i]->n_advice * n; k++) {
+			const struct advice *a = &all[i]->advice[k / n];
+			CLEANUP(mem_freep) char *run = mem_printf("Run %s", all[k % n]->id);
+			assert_true(runs_after(all[i], a->finding) || !str_contains_nocase(a->next, run));
+		}
+		for (const struct advice_run *run = all[i]->runs; run && run->finding; run++, named++) {
+			const char *next = profiler_next(all[i], run->finding);
+			assert_ok(profiler_find(run->profiler, &found));
+			assert_string_equal(found->id, run->profiler);
+			assert_non_null(next);
+			assert_non_null(strstr(next, run->profiler));
+			CLEANUP(report_freep) struct report *r = report_new();
+			CLEANUP(buf_free) struct buf json = { 0 };
+			rich_text(report_next(r), "%s And more.", next);
+			profiler_mark_next(all[i], r);
+			report_render_json(r, &json);
+			CLEANUP(mem_freep) char *member = mem_printf("\"nextProfiler\":\"%s\"", run->profiler);
+			assert_non_null(strstr(buf_cstr(&json), member));
+		}
+	}
+	assert_true(named > 20);
+}
+
+static void programs_get_the_short_words(void **state UNUSED)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct jsonw w = jsonw_make(&text, false);
+	const struct profiler p = { .id = "x",
+				    .uuid = "",
+				    .name = "X",
+				    .label = "It is slow",
+				    .symptom = "",
+				    .description = "Reads .NET 8.0 files. More.",
+				    .cost = "no stop; some CPU" };
+	jsonw_object(&w, NULL);
+	profiler_json(&w, &p);
+	jsonw_object_end(&w);
+	assert_non_null(strstr(buf_cstr(&text), "\"label\":\"It is slow\""));
+	assert_non_null(strstr(buf_cstr(&text), "\"summary\":\"Reads .NET 8.0 files.\""));
+	assert_non_null(strstr(buf_cstr(&text), "\"effect\":\"no stop\""));
+	assert_non_null(strstr(buf_cstr(&text), "\"durationKey\":null"));
 }
 
 static void bad_parameters_are_refused_in_words(void **state UNUSED)
@@ -378,6 +436,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_profiler_is_complete),
+		cmocka_unit_test(advice_that_names_a_profiler_says_so_to_programs),
+		cmocka_unit_test(programs_get_the_short_words),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
 		cmocka_unit_test(what_to_do_depends_on_the_generation),
 		cmocka_unit_test(pauses_are_measured_exactly),

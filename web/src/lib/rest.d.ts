@@ -916,6 +916,8 @@ export interface components {
             open: boolean;
             /** @description What it gives. */
             how: string | null;
+            /** @description About how long the process stands still for it. */
+            pauseMs: number | null;
             /** @description Why it is closed. */
             why: string | null;
             /** @description What would open it. */
@@ -940,6 +942,8 @@ export interface components {
             min: number | null;
             /** @description Of numbers. */
             max: number | null;
+            /** @description Of texts, in UTF-8. */
+            maxBytes: number | null;
             /** @description The accepted words; none = any. */
             choices: string[];
         };
@@ -952,12 +956,20 @@ export interface components {
             /** @description Its name on the command line. */
             id: string;
             name: string;
+            /** @description The symptom in a few words. */
+            label: string;
             /** @description In a user's words. */
             symptom: string;
             /** @description Markdown. */
             description: string;
+            /** @description Its first sentence. */
+            summary: string;
             /** @description For the target. */
             cost: string | null;
+            /** @description The cost in a few words: no stop. */
+            effect: string;
+            /** @description The parameter that says for how many seconds it listens. */
+            durationKey: string | null;
             /** @description What it is about: Memory, ... */
             chapter: string;
             experimental: boolean;
@@ -1237,6 +1249,8 @@ export interface components {
         /** @description A report: verdict, key figures, blocks, how it was measured. See docs/internals/reports.md. */
         Report: {
             format?: unknown;
+            /** @description The id of the profiler that its next step is to run. */
+            nextProfiler?: string;
         };
         /** @description This server. */
         ServerInfo: {
