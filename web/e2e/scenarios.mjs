@@ -300,7 +300,18 @@ export async function history(t) {
   await page.locator(".say-bar").getByRole("button", { name: "Compare" }).click();
   await page.waitForURL("**/compare/*/*");
   await page.getByText("Before", { exact: true }).first().waitFor();
-  t.check((await page.locator(".kfs .kf").count()) > 0, "no figures are compared");
+  // What the server says, and nothing that the page worked out itself.
+  const [, before, after] = new URL(page.url()).pathname.match(/compare\/([^/]+)\/([^/]+)/),
+    { report } = (await t.ask(`/api/sessions/${before}/compare/${after}`)).body;
+  await page.locator(VERDICT).waitFor();
+  t.equal(await page.locator(VERDICT).textContent(), report.verdict.plain, "verdict");
+  t.equal(await page.locator(".kfs .kf").count(), report.figures.length, "figures that are compared");
+  t.equal(
+    await page.locator(".kfs .x").allTextContents(),
+    report.figures.map((f) => f.context),
+    "what is said of them",
+  );
+  t.equal(await page.locator(".rows-panel").count(), report.blocks.filter((b) => b.block === "table").length, "tables");
   await page.getByRole("button", { name: "Logs" }).click();
   await page.locator("dialog .log div", { hasText: "listening on" }).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();

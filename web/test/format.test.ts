@@ -53,21 +53,6 @@ describe("numbers", () => {
   });
 });
 
-describe("numbers in sentences", () => {
-  it("stay on one line with their unit", () => {
-    expect(f.unbroken("with 12 % of 1,024 MB in 2.5 s")).toEqual([
-      "with ",
-      "12 %",
-      " of ",
-      "1,024 MB",
-      " in ",
-      "2.5 s",
-      "",
-    ]);
-    expect(f.unbroken("5 sessions of 3 Models")).toEqual(["5 sessions of 3 Models"]);
-  });
-});
-
 describe("hostile text", () => {
   it("is made visible", () => {
     expect(f.visible("a\u0000b\u202ec\nd")).toBe("a\\u{0}b\\u{202e}c\\u{a}d");

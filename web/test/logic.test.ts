@@ -1,25 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { Process, Profiler, ProfilerParameter, Session } from "../src/lib/api";
-import { compareBlocks, compareFigures, frameShares } from "../src/lib/compare";
 import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/counters";
-import { cellKind, type Block, type FlameBlock, type ReportDocument } from "../src/lib/document";
+import type { Block, FlameBlock, ReportDocument } from "../src/lib/document";
 import { flameTree } from "../src/lib/flame";
 import { withProgress } from "../src/lib/sessions";
 import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, profilerFor, push } from "../src/lib/history";
-import {
-  chapters,
-  check,
-  clean,
-  complaint,
-  effect,
-  hint,
-  namedProfiler,
-  pauseWords,
-  stops,
-  takes,
-  varied,
-  wayFor,
-} from "../src/lib/registry";
+import { chapters, check, clean, effect, hint, pauseWords, stops, takes, varied, wayFor } from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
 // What `drdotnet PROFILER TARGET --json` wrote about real processes.
@@ -65,6 +51,7 @@ const parameter = (p: Partial<ProfilerParameter>): ProfilerParameter => ({
   unit: "s",
   min: 1,
   max: 600,
+  maxBytes: null,
   choices: [],
   ...p,
 });
@@ -73,9 +60,13 @@ const profiler = (p: Partial<Profiler>): Profiler => ({
   uuid: "G",
   id: "x",
   name: "X",
+  label: "",
   symptom: "",
   description: "",
+  summary: "",
   cost: "no stop; well under 1 % of its CPU",
+  effect: "no stop",
+  durationKey: "duration",
   chapter: "Runtime",
   experimental: false,
   forCore: false,
@@ -83,10 +74,11 @@ const profiler = (p: Partial<Profiler>): Profiler => ({
   parameters: [parameter({})],
   ...p,
 });
-const way = (name: string, open: boolean, how: string | null = null) => ({
+const way = (name: string, open: boolean, pauseMs: number | null = null) => ({
   way: name,
   open,
-  how,
+  how: null,
+  pauseMs,
   why: open ? null : `${name} is closed`,
   fix: open ? null : "be root",
 });
@@ -129,18 +121,6 @@ describe("the registry for people", () => {
     ).toBe("adfbec");
     expect(varied([])).toEqual([]);
   });
-  it("makes complaints of symptoms", () => {
-    expect(complaint(profiler({ symptom: "the CPU is high, or a request is slow" }))).toBe("The CPU is high");
-    expect(complaint(profiler({ symptom: "it is slow, but the CPU is idle: why?" }))).toBe("It is slow");
-    const hangs = [
-      profiler({ symptom: "it hangs: who waits for whom?" }),
-      profiler({ symptom: "it hangs, or is slow: what do its threads do?" }),
-    ];
-    expect(hangs.map((p) => complaint(p, hangs))).toEqual(["It hangs: who waits for whom?", "It hangs, or is slow"]);
-    expect(complaint(profiler({ symptom: "p95 or p99 latency spikes; everything stands still" }))).toBe(
-      "P95 or p99 latency spikes",
-    );
-  });
   it("checks values in place and says what would be right", () => {
     const p = parameter({});
     expect(check(p, "10")).toBeNull();
@@ -152,24 +132,21 @@ describe("the registry for people", () => {
     for (const bad of ["", "abc", "1e", "0x10", "1,5"]) expect(check(p, bad), bad).toMatch(/^Not a number/);
     expect(check(parameter({ type: 3 }), "1.5")).toBeNull();
     expect(check(parameter({ type: 1, choices: ["a", "b"] }), "c")).toBe("One of a, b.");
-    expect(check(parameter({ type: 1, choices: [] }), "anything")).toBeNull();
-    expect(check(parameter({ type: 1, choices: [] }), "ä".repeat(129))).toBe("At most 256 bytes.");
+    expect(check(parameter({ type: 1, maxBytes: 256 }), "anything")).toBeNull();
+    expect(check(parameter({ type: 1, maxBytes: 256 }), "ä".repeat(129))).toBe("At most 256 bytes.");
     expect(hint(p)).toBe("1 s to 600 s, default 10 s");
   });
   it("says the effect before it runs", () => {
     const p = process({
-      ways: [way("events", true), way("image", true, "a copy of its memory in a pause of about 2.4 ms")],
+      ways: [way("events", true), way("image", true, 2.4)],
     });
     expect(effect(profiler({}), p)).toBe("no stop");
     expect(effect(profiler({ ways: ["image"] }), p)).toBe("pauses ~2.4 ms");
     expect(pauseWords(p)).toBe("about 2.4 ms");
     expect(stops(profiler({ ways: ["events"] }))).toBe(false);
+    expect(pauseWords(process({ ways: [way("image", true)] }))).toBeNull();
     expect(takes(profiler({}), { duration: "5" })).toBe("5 s");
-  });
-  it("finds the next step", () => {
-    const all = [profiler({ id: "gc-stats" }), profiler({ id: "gc-survivors" })];
-    expect(namedProfiler("Run gc-survivors to see who holds it.", all)?.id).toBe("gc-survivors");
-    expect(namedProfiler("Run gc-statistics.", all)).toBeUndefined();
+    expect(takes(profiler({ durationKey: null }))).toBe("seconds");
   });
   it("takes the first way that is open", () => {
     const p = process({ ways: [way("samples", false), way("events", true)] });
@@ -267,46 +244,5 @@ describe("counters", () => {
   it("have names of their own", () => {
     expect(single(series("a", [], "x=1")).title).toBe("a (x=1)");
     expect(keyOf(series("a", [], "x=1"))).toBe("System.Runtime/a[x=1]");
-  });
-});
-
-describe("comparing", () => {
-  const exceptions = report("exceptions");
-  it("finds nothing between a report and itself", () => {
-    expect(compareBlocks(exceptions, exceptions)).toEqual([]);
-    expect(compareFigures(exceptions.figures, exceptions.figures).every((c) => c.a === c.b)).toBe(true);
-  });
-  it("puts the biggest change first", () => {
-    const more = structuredClone(exceptions),
-      table = more.blocks.find((b) => b.block === "table")!;
-    if (table.block !== "table") throw new Error("no table");
-    const main = table.columns.findIndex((c) => c.main);
-    table.rows[2]!.cells[main] = 5000;
-    table.rows[1]!.cells[main] = 60;
-    const changes = compareBlocks(exceptions, more)[0]!;
-    expect(changes.rows[0]!.cells[0]).toBe(table.rows[2]!.cells[0]);
-    expect(changes.columns.map((c) => c.name).slice(2)).toEqual(["Before", "After", "Change"]);
-    expect(cellKind(changes.rows[0]!.cells[0]!, changes.columns[0]!.kind)).toBe("code");
-  });
-  it("counts a frame that calls itself once", () => {
-    const shares = frameShares({
-      block: "flame",
-      title: "",
-      kind: "count",
-      cut: 0,
-      frames: [
-        ["all", "other"],
-        ["A", "code"],
-        ["B", "code"],
-      ],
-      nodes: [
-        [0, 0, 0],
-        [1, 1, 1],
-        [2, 2, 1],
-        [1, 3, 2],
-      ],
-    });
-    expect(shares.get('["A"]')).toBe(1);
-    expect(shares.get('["B"]')).toBe(0.75);
   });
 });

@@ -151,6 +151,10 @@ export const api = {
   session: async (guid: string) => session(await get("/api/sessions/{guid}", { path: { guid } })),
   report: async (guid: string) =>
     (await get("/api/sessions/{guid}/report.json", { path: { guid } })) as unknown as ReportDocument,
+  compare: async (before: string, after: string) => {
+    const answer = await get("/api/sessions/{guid}/compare/{other}", { path: { guid: before, other: after } });
+    return answer.report as unknown as ReportDocument;
+  },
   files: (guid: string) => get("/api/sessions/{guid}/files", { path: { guid } }),
   start: async (profilerGuid: string, processId: number, parameters: { key: string; value: string }[], way?: string) =>
     session(

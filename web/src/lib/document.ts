@@ -74,13 +74,15 @@ export interface HistogramBlock {
   kind: Kind;
   buckets: [number, number, number][];
 }
-/** nodes: [frame, depth, self], node 0 is the root above all. */
+/** nodes: [frame, depth, self], node 0 is the root above all; of a comparison also its total before, and by how much it
+    is more or less: -3 to 3. */
 export interface FlameBlock {
   block: "flame";
   title: string;
   kind: Kind;
   frames: [string, FrameKind][];
-  nodes: [number, number, number][];
+  compared?: boolean;
+  nodes: [number, number, number, number?, number?][];
   cut: number;
 }
 export interface NoteBlock {
@@ -104,6 +106,8 @@ export interface ReportFacts {
   session: string | null;
   version: string | null;
   partial: string | null;
+  /** The same as a sentence; reports of older programs have none. */
+  partialText?: string;
 }
 export interface Verdict {
   health: Health;
@@ -123,6 +127,8 @@ export interface ReportDocument {
   facts: ReportFacts;
   verdict?: Verdict;
   next: Piece[];
+  /** The id of the profiler that the next step is to run. */
+  nextProfiler?: string;
   figures: Fact[];
   blocks: Block[];
   how: Fact[];

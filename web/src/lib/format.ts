@@ -155,8 +155,3 @@ export function splitUnit(text: string): [string, string] {
 export function visible(s: string): string {
   return s.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
 }
-
-/** Odd parts are a number with its unit, which belong on one line. */
-export function unbroken(text: string): string[] {
-  return text.split(/(\d[\d.,]* (?:%|[KMGT]?B|ns|µs|ms|s|min|h|d)(?!\w))/);
-}

@@ -1,13 +1,12 @@
-// Two sessions of one profiler, the older first: what changed, biggest first.
+// Two sessions of one profiler, the older first: what changed, as the server compares them.
 import { api, type Session } from "../lib/api";
-import { compareBlocks, compareFigures, type FigureChange } from "../lib/compare";
-import { dateUtc, percent, splitUnit, value, visible } from "../lib/format";
+import { dateUtc, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
 import { Icon, Mark } from "../parts/marks";
 import { conditionOf, wordsOf } from "../parts/SessionList";
 import { Empty, Trouble, Waiting } from "../parts/states";
-import { Rows } from "../report/Rows";
+import { Report } from "../report/Report";
 
 function Side({ s, word }: { s: Session; word: string }) {
   return (
@@ -26,57 +25,16 @@ function Side({ s, word }: { s: Session; word: string }) {
   );
 }
 
-export function changeWords(c: FigureChange): string {
-  if (c.a === null || c.b === null) return "not measured in both";
-  if (c.a === c.b) return "the same";
-  if (c.a && Math.abs(c.b / c.a - 1) < 0.01) return "about the same";
-  const d = c.b - c.a,
-    more = d > 0 ? "more" : "less";
-  return c.a === 0
-    ? `${value(c.kind, Math.abs(d))} ${more}`
-    : `${value(c.kind, Math.abs(d))} ${more}, ${d > 0 ? "+" : "−"}${percent(Math.abs(d / c.a))}`;
-}
-
-function Changes({ figures }: { figures: FigureChange[] }) {
-  if (!figures.length) return null;
-  return (
-    <dl class={`kfs n${Math.min(figures.length, 6)}`}>
-      {figures.map((c) => {
-        const [n, unit] = splitUnit(c.b === null ? "–" : value(c.kind, c.b));
-        return (
-          <div class="kf">
-            <dt>{c.label}</dt>
-            <dd>
-              {n}
-              {unit && <small>{unit}</small>}
-            </dd>
-            <dd class="x">
-              {c.a !== null && c.a !== c.b ? `was ${value(c.kind, c.a)}; ` : ""}
-              {changeWords(c)}
-            </dd>
-          </div>
-        );
-      })}
-    </dl>
-  );
-}
-
 export function ComparePage({ a, b }: { a: string; b: string }) {
   useTitle("Compare");
   const both = useLoad(`compare ${a} ${b}`, async () => {
-    const [sa, sb, ra, rb] = await Promise.all([api.session(a), api.session(b), api.report(a), api.report(b)]);
-    return {
-      sa,
-      sb,
-      figures: compareFigures(ra.figures, rb.figures),
-      tables: compareBlocks(ra, rb),
-      same: ra.verdict?.finding === rb.verdict?.finding,
-    };
+    const [sa, sb] = await Promise.all([api.session(a), api.session(b)]);
+    return { sa, sb, doc: sa.profiler.id === sb.profiler.id ? await api.compare(a, b) : null };
   });
   if (both.error)
     return <Trouble error={both.error} what="The two sessions could not be compared." retry={both.reload} />;
   if (!both.data) return <Waiting rows={5} />;
-  const { sa, sb, figures, tables, same } = both.data;
+  const { sa, sb, doc } = both.data;
   return (
     <>
       <nav class="crumbs" aria-label="Breadcrumb">
@@ -99,7 +57,7 @@ export function ComparePage({ a, b }: { a: string; b: string }) {
           </a>
         </div>
       </div>
-      {sa.profiler.id !== sb.profiler.id ? (
+      {!doc ? (
         <Empty title="These two cannot be compared">
           They come from different profilers: {sa.profiler.name} and {sb.profiler.name}.
         </Empty>
@@ -107,13 +65,9 @@ export function ComparePage({ a, b }: { a: string; b: string }) {
         <>
           <section class="panel cmp" aria-label="The two verdicts">
             <Side s={sa} word="Before" />
-            <Side s={sb} word={same ? "After, the same finding" : "After, another finding"} />
+            <Side s={sb} word={sa.finding === sb.finding ? "After, the same finding" : "After, another finding"} />
           </section>
-          <Changes figures={figures} />
-          {tables.map((t, i) => (
-            <Rows block={t} id={`c${i}`} key={i} />
-          ))}
-          {!tables.length && <Empty>No row or frame differs between the two.</Empty>}
+          <Report doc={doc} />
         </>
       )}
     </>

@@ -4,7 +4,6 @@ import { api, type Core, type Profiler } from "../lib/api";
 import { ago, bytes, dateUtc, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
-import { complaint } from "../lib/registry";
 import { go } from "../lib/router";
 import { useReadOnly } from "../lib/scope";
 import { Dialog } from "../parts/Dialog";
@@ -46,7 +45,7 @@ function Row({ core, profilers, onDelete }: { core: Core; profilers: Profiler[];
           >
             {profilers.map((p) => (
               <option value={p.uuid}>
-                {p.name}: {complaint(p, profilers)}
+                {p.name}: {p.label}
               </option>
             ))}
           </select>

@@ -5,18 +5,7 @@ import { durationNs, plural, visible } from "../lib/format";
 import { canBeExamined, closedBecause, conditionOf, profilerFor } from "../lib/history";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
-import {
-  chapters,
-  complaint,
-  effect,
-  firstSentence,
-  pauseWords,
-  sentence,
-  stops,
-  takes,
-  varied,
-  wayFor,
-} from "../lib/registry";
+import { chapters, effect, pauseWords, sentence, stops, takes, varied, wayFor } from "../lib/registry";
 import { go, replace, useQuery } from "../lib/router";
 import { useReadOnly } from "../lib/scope";
 import { useSessions } from "../lib/sessions";
@@ -115,7 +104,7 @@ function Examine({
           {shown.map((x) => (
             <label>
               <input type="radio" name="symptom" checked={x.uuid === chosen.uuid} onChange={() => onChoose(x)} />
-              <b>{complaint(x, profilers)}</b>
+              <b>{x.label}</b>
               <span>{x.name}</span>
             </label>
           ))}
@@ -130,7 +119,7 @@ function Examine({
         <div>
           <span class="dim">Will run</span>
           <p class="what">{chosen.name}</p>
-          <p class="sub">{firstSentence(chosen.description)}</p>
+          <p class="sub">{chosen.summary}</p>
         </div>
         <dl>
           <dt>Way</dt>

@@ -4,7 +4,6 @@ import { api, isOver, session as toSession, type RawSession, type Session } from
 import { bytes, dateUtc, durationNs, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
-import { namedProfiler } from "../lib/registry";
 import { go } from "../lib/router";
 import { useReadOnly } from "../lib/scope";
 import { Dialog } from "../parts/Dialog";
@@ -124,7 +123,8 @@ function Finished({ s, shared }: { s: Session; shared: boolean }) {
     );
   if (report.error) return <Trouble error={report.error} what="The report could not be read." retry={report.reload} />;
   if (!report.data) return <Waiting rows={5} />;
-  const step = shared ? undefined : namedProfiler(report.data.next.map((p) => p.text).join(""), profilers.data ?? []);
+  const id = report.data.nextProfiler,
+    step = shared || !id ? undefined : profilers.data?.find((p) => p.id === id);
   return (
     <Report
       doc={report.data}
@@ -134,7 +134,7 @@ function Finished({ s, shared }: { s: Session; shared: boolean }) {
             <a class="btn" href={`/job/${s.processId}/${step.uuid}`}>
               Run {step.name}
             </a>
-            <span class="dim">{step.cost?.split(";")[0]}</span>
+            <span class="dim">{step.effect}</span>
           </>
         )
       }

@@ -3,7 +3,6 @@ import { isOver, type Session } from "../lib/api";
 import { ago, dateUtc, elapsed, percent, visible } from "../lib/format";
 import { useNow } from "../lib/hooks";
 import { sentence } from "../lib/registry";
-import { Words } from "../report/pieces";
 import { Mark, type Condition } from "./marks";
 
 export function conditionOf(s: Session): Condition {
@@ -82,7 +81,7 @@ export function SessionList({
             {!narrow && <span class="p">{visible(s.processName)}</span>}
           </div>
           <div class="vx">
-            <Words text={wordsOf(s)} />
+            {visible(wordsOf(s))}
             {!isOver(s) && <Progress ratio={s.progress ?? 0} label={`${s.profiler.name} of ${s.processName}`} />}
           </div>
           <span class="w">

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { colour, forgetColours } from "../lib/colours";
 import type { FlameBlock, FrameKind } from "../lib/document";
-import { flameTree, nodeAt, nodeOfPath, pathOf, search, transform, type FlameTree } from "../lib/flame";
+import { type FlameTree, flameTree, nodeAt, nodeOfPath, PLAIN_VIEW, pathOf, search, transform } from "../lib/flame";
 import { percent, plural, value, visible } from "../lib/format";
 import { useColours, useWidth } from "../lib/hooks";
 import { shortName } from "../lib/names";
@@ -30,7 +30,19 @@ export const KIND_WORDS: Record<FrameKind, string> = {
   other: "other",
 };
 
+/** Of a comparison: colour and words by how much more or less of the whole a box is. */
+const CHANGES: { level: number; fill: string; words: string }[] = [
+  { level: 3, fill: "--c-up3", words: "10 points more or above" },
+  { level: 2, fill: "--c-up2", words: "3 points more" },
+  { level: 1, fill: "--c-up1", words: "a little more" },
+  { level: 0, fill: "--track", words: "as before" },
+  { level: -1, fill: "--c-down1", words: "a little less" },
+  { level: -2, fill: "--c-down2", words: "3 points less" },
+  { level: -3, fill: "--c-down3", words: "10 points less or below" },
+];
+
 interface Picture {
+  block: FlameBlock;
   tree: FlameTree;
   names: string[];
   kinds: FrameKind[];
@@ -47,6 +59,11 @@ function place(p: Picture, i: number): [number, number] {
   if (i <= zoom && tree.end[i]! >= tree.end[zoom]!) return [0, width];
   const scale = width / (tree.total[zoom]! || 1);
   return [(tree.x[i]! - tree.x[zoom]!) * scale, tree.total[i]! * scale];
+}
+
+function fillOf({ block, kinds, tree }: Picture, i: number): string {
+  if (block.compared) return CHANGES.find((c) => c.level === block.nodes[i]?.[4])?.fill ?? "--track";
+  return FILL[kinds[tree.frame[i]!] ?? "other"];
 }
 
 function draw(canvas: HTMLCanvasElement, p: Picture, rows: number): void {
@@ -70,7 +87,7 @@ function draw(canvas: HTMLCanvasElement, p: Picture, rows: number): void {
     const y = p.tree.depth[i]! * ROW,
       above = i < p.zoom;
     ctx.globalAlpha = above || (p.hits && !p.hits[i]) ? 0.45 : 1;
-    ctx.fillStyle = colour(FILL[p.kinds[p.tree.frame[i]!] ?? "other"]);
+    ctx.fillStyle = colour(fillOf(p, i));
     ctx.fillRect(x, y, Math.max(w - (w > 2 ? 1 : 0), LEAST), ROW - 1);
     ctx.globalAlpha = 1;
     if (p.hits?.[i]) {
@@ -117,7 +134,8 @@ function Now({ p, kind }: { p: Picture; kind: FlameBlock["kind"] }) {
   const path = pathOf(p.tree, i)
     .slice(-3)
     .map((f) => visible(shortName(p.names[f]!)));
-  const kindOf = p.kinds[p.tree.frame[i]!] ?? "other";
+  const kindOf = p.kinds[p.tree.frame[i]!] ?? "other",
+    before = p.block.compared ? (p.block.nodes[i]?.[3] ?? 0) / (p.block.nodes[0]?.[3] || 1) : null;
   return (
     <div class="fl-path">
       <span class="mono" title={visible(p.names[p.tree.frame[i]!] ?? "")}>
@@ -127,6 +145,7 @@ function Now({ p, kind }: { p: Picture; kind: FlameBlock["kind"] }) {
         {i > 0 && kindOf !== "other" && `${KIND_WORDS[kindOf]}, `}
         {value(kind, p.tree.total[i]!)}, {percent(p.tree.total[i]! / all)} with callees,{" "}
         {percent(p.tree.self[i]! / all)} itself
+        {before !== null && `, before ${percent(before)} with callees`}
       </span>
     </div>
   );
@@ -139,7 +158,10 @@ export function Flame({ block, id }: { block: FlameBlock; id: string }) {
   const [hide, setHide] = useQuery(`${id}.view`),
     [term, setTerm] = useQuery(`${id}.find`),
     [at, setAt] = useQuery(`${id}.zoom`);
-  const view = { native: !hide.includes("n"), kernel: !hide.includes("k"), inverted: hide.includes("i") };
+  // What the boxes of a comparison were before is only known as they stand.
+  const view = block.compared
+    ? PLAIN_VIEW
+    : { native: !hide.includes("n"), kernel: !hide.includes("k"), inverted: hide.includes("i") };
   const tree = useMemo(() => transform(whole, kinds, view), [whole, hide]);
   const zoom = useMemo(() => nodeOfPath(tree, at ? at.split(".").map(Number) : []), [tree, at]);
   const found = useMemo(() => (term.trim() ? search(tree, names, term) : null), [tree, term]);
@@ -154,6 +176,7 @@ export function Flame({ block, id }: { block: FlameBlock; id: string }) {
     return deepest + 1;
   }, [tree, zoom]);
   const picture: Picture = {
+    block,
     tree,
     names,
     kinds,
@@ -216,21 +239,23 @@ export function Flame({ block, id }: { block: FlameBlock; id: string }) {
             value={term}
             onInput={(e) => setTerm(e.currentTarget.value)}
           />
-          <span class="seg" role="group" aria-label="Frames shown">
-            {has("native") && (
-              <button type="button" aria-pressed={view.native} onClick={() => toggle("n")}>
-                Native
+          {!block.compared && (
+            <span class="seg" role="group" aria-label="Frames shown">
+              {has("native") && (
+                <button type="button" aria-pressed={view.native} onClick={() => toggle("n")}>
+                  Native
+                </button>
+              )}
+              {has("kernel") && (
+                <button type="button" aria-pressed={view.kernel} onClick={() => toggle("k")}>
+                  Kernel
+                </button>
+              )}
+              <button type="button" aria-pressed={view.inverted} onClick={() => toggle("i")}>
+                Inverted
               </button>
-            )}
-            {has("kernel") && (
-              <button type="button" aria-pressed={view.kernel} onClick={() => toggle("k")}>
-                Kernel
-              </button>
-            )}
-            <button type="button" aria-pressed={view.inverted} onClick={() => toggle("i")}>
-              Inverted
-            </button>
-          </span>
+            </span>
+          )}
           <button type="button" class="btn sm quiet" disabled={zoom === 0} onClick={() => setAt("")}>
             Whole picture
           </button>
@@ -260,14 +285,21 @@ export function Flame({ block, id }: { block: FlameBlock; id: string }) {
           />
         </div>
         <ul class="lg">
-          {(Object.keys(KIND_WORDS) as FrameKind[])
-            .filter((k) => k !== "other" && has(k))
-            .map((k) => (
-              <li>
-                <i class={`kd k-${k}`} />
-                {KIND_WORDS[k]}
-              </li>
-            ))}
+          {block.compared
+            ? CHANGES.map((c) => (
+                <li>
+                  <i class="kd" style={{ background: `var(${c.fill})` }} />
+                  {c.words}
+                </li>
+              ))
+            : (Object.keys(KIND_WORDS) as FrameKind[])
+                .filter((k) => k !== "other" && has(k))
+                .map((k) => (
+                  <li>
+                    <i class={`kd k-${k}`} />
+                    {KIND_WORDS[k]}
+                  </li>
+                ))}
         </ul>
       </div>
       {block.cut > 0 && (

@@ -1,7 +1,7 @@
 // A whole report, always in this order: verdict, key figures, proof, further views, how it was measured, parameters.
 import type { ComponentChildren } from "preact";
 import type { Block, ReportDocument } from "../lib/document";
-import { durationNs, plural, visible } from "../lib/format";
+import { plural, visible } from "../lib/format";
 import { Mark } from "../parts/marks";
 import { Flame } from "./Flame";
 import { Figures, How, Rich } from "./pieces";
@@ -48,13 +48,6 @@ function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: numb
   }
 }
 
-function partialWords(doc: ReportDocument): string {
-  const { partial, windowNs } = doc.facts;
-  if (!partial) return "";
-  const window = durationNs(windowNs);
-  return windowNs && !partial.includes(window) ? `Only the first ${window}: ${partial}.` : `Only a part: ${partial}.`;
-}
-
 function cutWords(doc: ReportDocument): string {
   return [
     doc.cutStrings ? `${plural(doc.cutStrings, "long text was", "long texts were")} cut at 64 KB.` : "",
@@ -65,7 +58,7 @@ function cutWords(doc: ReportDocument): string {
 }
 
 export function Verdict({ doc, children }: { doc: ReportDocument; children?: ComponentChildren }) {
-  const partial = partialWords(doc);
+  const partial = doc.facts.partialText ?? (doc.facts.partial && `Only a part: ${doc.facts.partial}.`);
   return (
     <section class="verdict" aria-label="Verdict">
       <div class="vl">

@@ -1,11 +1,7 @@
 // Words and values of a report. Text from a target is only ever a text node.
 import type { Bare, Fact, Kind, Piece } from "../lib/document";
-import { splitUnit, unbroken, value, visible } from "../lib/format";
+import { splitUnit, value, visible } from "../lib/format";
 import { splitName } from "../lib/names";
-
-export function Words({ text }: { text: string }) {
-  return <>{unbroken(visible(text)).map((part, i) => (i % 2 ? <span class="nb">{part}</span> : part))}</>;
-}
 
 /** Where a line is too short for a name, it ends behind a dot. */
 function CodeWords({ text }: { text: string }) {
@@ -27,18 +23,19 @@ function CodeWords({ text }: { text: string }) {
   );
 }
 
+/** A number with its unit, which belong on one line, is no longer than this. */
+const SHORT = 24;
+
 export function Rich({ pieces }: { pieces: Piece[] }) {
   return (
     <>
       {pieces.map((p) =>
         p.kind === "strong" ? (
-          <b>
-            <Words text={p.text} />
-          </b>
+          <b class={p.text.length <= SHORT ? "nb" : undefined}>{visible(p.text)}</b>
         ) : p.kind === "code" ? (
           <CodeWords text={p.text} />
         ) : (
-          <Words text={p.text} />
+          visible(p.text)
         ),
       )}
     </>
