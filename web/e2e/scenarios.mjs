@@ -256,12 +256,12 @@ async function everywhere(t, options) {
     if (path.startsWith("/stacks/")) {
       // Told before it stops the process, and only when asked.
       await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
-      await page.getByRole("button", { name: "Look now" }).click();
-      const text = page.locator("pre.stacks", { hasText: "managed threads" }),
-        again = page.getByRole("button", { name: "Try again" });
       // On a busy machine the stop may take longer than is allowed, or somebody else has it stopped; then it is said, and
       // nothing was done.
       t.expected.push("a status of");
+      await page.getByRole("button", { name: "Look now" }).click();
+      const text = page.locator("pre.stacks", { hasText: "managed threads" }),
+        again = page.getByRole("button", { name: "Try again" });
       for (let i = 0; i < 5; i++) {
         await text.or(again).waitFor();
         if (await text.count()) break;
@@ -376,6 +376,27 @@ export async function rows(t) {
   t.check(tasks.length > found.frames, `the trace has only ${tasks.length} tasks`);
   t.check(tasks[0] < 50, `tasks of ${tasks.slice(0, 5).map((x) => x.toFixed(1))} ms while scrolling`);
   t.check(found.most < 80, `${found.most} rows are in the document`);
+  // By keyboard, to rows that are not in the document yet; none hides behind the head.
+  await page.evaluate(() => (document.querySelector(".scroll.tall").scrollTop = 0));
+  await page.locator('.r[data-at="0"]').focus();
+  for (const [key, at] of [
+    ["End", n - 1],
+    ["ArrowUp", n - 2],
+    ["Home", 0],
+    ["PageDown", 19],
+    ["PageDown", 38],
+    ["PageUp", 19],
+    ["PageUp", 0],
+  ]) {
+    await page.keyboard.press(key);
+    await page.waitForFunction((i) => document.activeElement?.dataset.at === String(i), at);
+    await page.waitForFunction(() => {
+      const row = document.activeElement.getBoundingClientRect(),
+        head = document.querySelector(".scroll.tall .rhead").getBoundingClientRect(),
+        box = document.querySelector(".scroll.tall").getBoundingClientRect();
+      return row.top >= head.bottom - 1 && row.bottom <= box.bottom + 1;
+    });
+  }
   // Sorted and filtered beside the page.
   await page.getByRole("columnheader", { name: "Objects" }).getByRole("button").click();
   await page.evaluate(() => (document.querySelector(".scroll.tall").scrollTop = 0));

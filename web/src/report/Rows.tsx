@@ -26,13 +26,16 @@ import {
 import { Bar, Name, Value, valueText } from "./pieces";
 import { useOrder } from "./order";
 import { useNarrow } from "../lib/hooks";
+import { useVirtual } from "./virtual";
 
 const ROW = 34,
   TREE_ROW = 28,
   NARROW_ROW = 62,
   NARROW_TREE_ROW = 32,
   MAX_HEIGHT = 680,
-  BEYOND = 8;
+  BEYOND = 8,
+  HEAD = 33,
+  OPENED = 60;
 
 /** Numbers get what their longest text needs; only names stretch. */
 function template(block: TableBlock, name: number): string {
@@ -172,45 +175,6 @@ function Opened({
   );
 }
 
-/** Where rows stand when some of them have something open under them. */
-function useOffsets(
-  order: Uint32Array,
-  open: Set<number>,
-  heights: Map<number, number>,
-  rowHeight: number,
-  tree: boolean,
-  version: number,
-) {
-  return useMemo(() => {
-    const at: number[] = [],
-      extra: number[] = [];
-    if (!tree && open.size) {
-      order.forEach((row, i) => {
-        if (open.has(row)) {
-          at.push(i);
-          extra.push(heights.get(row) ?? 60);
-        }
-      });
-    }
-    const offset = (i: number) => {
-      let y = i * rowHeight;
-      for (let k = 0; k < at.length && at[k]! < i; k++) y += extra[k]!;
-      return y;
-    };
-    const indexAt = (y: number) => {
-      let low = 0,
-        high = order.length;
-      while (low < high) {
-        const mid = (low + high + 1) >> 1;
-        if (offset(mid) <= y) low = mid;
-        else high = mid - 1;
-      }
-      return low;
-    };
-    return { offset, indexAt, total: offset(order.length) };
-  }, [order, open, rowHeight, version]);
-}
-
 export function Rows({
   block,
   id,
@@ -248,15 +212,18 @@ export function Rows({
   const rowHeight = tree ? (narrow ? NARROW_TREE_ROW : TREE_ROW) : narrow ? NARROW_ROW : ROW;
   const heights = useRef(new Map<number, number>()),
     [version, bump] = useState(0);
-  const { offset, indexAt, total } = useOffsets(order, open, heights.current, rowHeight, tree, version);
-
+  const sizeOf = useMemo(
+    () => (i: number) => rowHeight + (!tree && open.has(order[i]!) ? (heights.current.get(order[i]!) ?? OPENED) : 0),
+    [order, open, rowHeight, version],
+  );
   const scroller = useRef<HTMLDivElement>(null),
-    [top, setTop] = useState(0),
     [focus, setFocus] = useState(0),
-    moved = useRef(false);
-  const tall = total > MAX_HEIGHT + rowHeight;
-  const first = tall ? Math.max(0, indexAt(top) - BEYOND) : 0,
-    last = tall ? Math.min(order.length, indexAt(top + MAX_HEIGHT) + BEYOND + 1) : order.length;
+    // The row that shall have the focus once it is in the document, or -1.
+    wanted = useRef(-1);
+  const list = useVirtual(scroller, order.length, sizeOf, { head: HEAD, height: MAX_HEIGHT + HEAD, beyond: BEYOND });
+  const tall = list.total > MAX_HEIGHT + rowHeight,
+    first = tall ? list.first : 0,
+    last = tall ? list.last : order.length;
   const wholes = useMemo(() => columns.map((c, i) => (c.bar ? barWhole(rows, i, columns) : 0)), [block]);
   const cols = useMemo(() => template(block, name), [block]),
     hasLead = useMemo(() => tree || rows.some((r) => r.lines), [block]);
@@ -289,22 +256,15 @@ export function Rows({
     else return;
     e.preventDefault();
     to = Math.min(Math.max(to, 0), order.length - 1);
-    moved.current = to !== focus;
+    if (to !== focus) wanted.current = to;
     setFocus(to);
-    const box = scroller.current!;
-    if (tall && to !== focus) {
-      const y = offset(to),
-        head = 33;
-      if (y < box.scrollTop) box.scrollTop = y;
-      else if (y + rowHeight > box.scrollTop + box.clientHeight - head)
-        box.scrollTop = y + rowHeight - box.clientHeight + head;
-    }
+    if (tall && to !== focus) list.reveal(to);
   }
   useEffect(() => {
-    if (!moved.current) return;
-    const row = scroller.current!.querySelector<HTMLElement>(`[data-at="${focus}"]`);
+    if (wanted.current < 0) return;
+    const row = scroller.current!.querySelector<HTMLElement>(`[data-at="${wanted.current}"]`);
     if (row) {
-      moved.current = false;
+      wanted.current = -1;
       row.focus({ preventScroll: tall });
     }
   });
@@ -320,7 +280,7 @@ export function Rows({
   } as const;
   const tabAt = focus >= first && focus < last ? focus : first;
   // Elements are used again by rows that come into view: a jump through a long table makes none anew.
-  const slots = Math.ceil(MAX_HEIGHT / rowHeight) + 2 * BEYOND + 4;
+  const slots = Math.ceil((MAX_HEIGHT + HEAD) / rowHeight) + 2 * BEYOND + 4;
   const shown: preact.ComponentChildren[] = [];
   for (let i = first; i < last; i++) {
     const row = order[i]!,
@@ -409,12 +369,7 @@ export function Rows({
       {!rows.length || !columns.length ? (
         <p class="nothing">None.</p>
       ) : (
-        <div
-          class={`scroll${tall ? " tall" : ""}`}
-          ref={scroller}
-          onScroll={(e) => setTop(e.currentTarget.scrollTop)}
-          onKeyDown={onKey}
-        >
+        <div class={`scroll${tall ? " tall" : ""}`} ref={scroller} onKeyDown={onKey}>
           <div {...grid} class={tree ? "rows tree" : "rows"} style={{ "--cols": cols }}>
             <div role="rowgroup" class="rhead">
               <div role="row" aria-rowindex={1}>
@@ -452,9 +407,7 @@ export function Rows({
             </div>
             <div
               role="rowgroup"
-              style={
-                tall ? { paddingTop: `${offset(first)}px`, paddingBottom: `${total - offset(last)}px` } : undefined
-              }
+              style={tall ? { paddingTop: `${list.before}px`, paddingBottom: `${list.after}px` } : undefined}
             >
               {shown}
               {!order.length && (
