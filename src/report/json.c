@@ -8,7 +8,9 @@
 
 #include "report/doc.h"
 #include "base/fmt.h"
+#include "base/map.h"
 #include "base/str.h"
+#include "report/treemap.h"
 #include <math.h>
 #include <string.h>
 
@@ -105,6 +107,47 @@ static void write_lines(struct jsonw *w, const struct report_row *row)
 	jsonw_u64(w, "linesCut", row->lines_cut);
 }
 
+static double rounded(double share)
+{
+	return round(share * 1e6) / 1e6;
+}
+
+static void write_boxes(struct jsonw *w, const struct report_table *t, const struct treemap *m)
+{
+	struct map_u64 rows = { 0 };
+	uint64_t n = 0;
+	for (const struct report_row *row = table_first(t); row; row = row_next(row))
+		*map_u64_put(&rows, (uintptr_t)row, NULL) = n++;
+	jsonw_array(w, "boxes"); /* [row, parent's box or -1, number, x, y, width, height] */
+	vec_each(b, &m->boxes) {
+		const double shares[] = { b->place.x, b->place.y, b->place.w, b->place.h };
+		jsonw_array(w, NULL);
+		/* -1 smaller ones together, -2 what no row has */
+		jsonw_i64(w, NULL, b->row ? (int64_t)*map_u64_get(&rows, (uintptr_t)b->row) : b->smaller ? -1 : -2);
+		jsonw_i64(w, NULL, b->parent_box);
+		jsonw_num(w, NULL, b->number);
+		for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
+			jsonw_num(w, NULL, rounded(shares[i]));
+		jsonw_array_end(w);
+	}
+	jsonw_array_end(w);
+	map_u64_free(&rows);
+}
+
+/* Where the rows stand when they are drawn as areas: pages have no layout of their own. Not read back. */
+static void write_areas(struct jsonw *w, const struct report_table *t)
+{
+	struct treemap m;
+	if (treemap_init(&m, t)) {
+		jsonw_object(w, "areas");
+		jsonw_u64(w, "column", m.column);
+		jsonw_num(w, "whole", m.whole);
+		write_boxes(w, t, &m);
+		jsonw_object_end(w);
+	}
+	treemap_fini(&m);
+}
+
 static void write_table(struct jsonw *w, const struct report_table *t)
 {
 	jsonw_array(w, "columns");
@@ -134,6 +177,7 @@ static void write_table(struct jsonw *w, const struct report_table *t)
 	if (t->rest)
 		write_cells(w, "rest", t, t->rest);
 	jsonw_u64(w, "rowsCut", t->rows_cut);
+	write_areas(w, t);
 }
 
 static void write_chart(struct jsonw *w, const struct report_chart *c)

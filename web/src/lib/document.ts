@@ -40,6 +40,12 @@ export interface Row {
   linesCut?: number;
 }
 
+/** Rows as areas: [row or -1 (smaller ones) or -2 (what no row has), parent's box or -1, number, x, y, width, height]. */
+export interface Areas {
+  column: number;
+  whole: number;
+  boxes: [number, number, number, number, number, number, number][];
+}
 export interface TableBlock {
   block: "table" | "tree";
   title: string;
@@ -47,6 +53,7 @@ export interface TableBlock {
   rows: Row[];
   rest?: Cell[];
   rowsCut: number;
+  areas?: Areas;
 }
 export interface ChartLine {
   name: string | null;

@@ -7,14 +7,13 @@ import { Flame } from "./Flame";
 import { Figures, How, Rich } from "./pieces";
 import { Histogram, TimeChart } from "./pictures";
 import { Rows } from "./Rows";
-import { areaColumn } from "../lib/treemap";
 import { Treemap } from "./Treemap";
 
 function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: number }) {
   switch (block.block) {
     case "table":
     case "tree":
-      return areaColumn(block) < 0 ? (
+      return !block.areas ? (
         <Rows block={block} id={id} dayNs={dayNs} />
       ) : (
         <div class={block.block === "tree" ? "with-map beside" : "with-map"}>

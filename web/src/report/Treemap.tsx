@@ -26,9 +26,7 @@ function label(name: string, width: number): string {
 export function Treemap({ block, id }: { block: TableBlock; id: string }) {
   const [ref, width] = useWidth<HTMLDivElement>(),
     [at, setAt] = useQuery(`${id}.map`);
-  // The same picture at every width but for very narrow ones: boxes must not change places while a window is drawn larger.
-  const aspect = width > 0 && width < 560 ? 1.2 : 2.6;
-  const map = useMemo(() => treemap(block, aspect), [block, aspect]);
+  const map = useMemo(() => treemap(block), [block]);
   const [focus, setFocus] = useState(-1),
     [hover, setHover] = useState(-1),
     svg = useRef<SVGSVGElement>(null),
