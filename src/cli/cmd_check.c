@@ -5,6 +5,7 @@
 #include "dac/dac.h"
 #include "ipc/patient.h"
 #include "exam/image_exam.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ static void print_json(const struct patient *p, const struct way_check ways[WAY_
 		jsonw_object(&w, way_name(way));
 		jsonw_bool(&w, "open", ways[way].open);
 		jsonw_str(&w, "how", ways[way].how);
+		jsonw_num(&w, "pauseMs", ways[way].pause_ns ? (double)ways[way].pause_ns / 1e6 : NAN);
 		jsonw_str(&w, "why", ways[way].why);
 		jsonw_str(&w, "fix", ways[way].fix);
 		jsonw_object_end(&w);

@@ -233,9 +233,7 @@ static struct err *report_of(struct store *store, const char *guid, struct repor
 {
 	struct store_row row;
 	TRY(store_get(store, guid, &row));
-	struct err *err = store_state_finished(row.state)
-				  ? session_report(store, row.guid, ret)
-				  : err_new(ERR_BUSY, "session %s is still %s", row.guid, store_state_name(row.state));
+	struct err *err = session_report_of(store, &row, ret);
 	store_row_fini(&row);
 	return err;
 }

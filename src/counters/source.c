@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "eventpipe/counters.h"
 #include "eventpipe/session.h"
+#include "eventpipe/settle.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -482,6 +483,11 @@ static struct err *discover(struct counters *c, struct deadline deadline)
 	c->collections = c->ticks = 0;
 	c->opened_ns = c->ticked_ns = clock_mono_ns();
 	return NULL;
+}
+
+bool counters_unasked_bearable(const char *socket)
+{
+	return settle_age_ms(socket) >= SETTLE_UNASKED_MS;
 }
 
 struct err *counters_open(const char *socket, const struct counters_want *want, struct deadline deadline,

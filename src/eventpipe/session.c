@@ -27,7 +27,10 @@ static struct err *open_session(const char *socket, const struct ipc_trace_confi
 	s->trace.fd = s->stop_fd = -1;
 	s->sink = *sink;
 	s->socket = mem_strdup(socket);
+	uint64_t began_ns = clock_mono_ns();
 	TRY(settle_wait(socket, config, -1));
+	if (deadline.at_ns != DEADLINE_NEVER.at_ns)
+		deadline.at_ns += clock_mono_ns() - began_ns; /* it is for the answer */
 	TRY(ipc_trace_glance(socket, config, deadline, &s->trace, stop ? &s->stop_fd : NULL));
 	int flags = fcntl(s->trace.fd, F_GETFL);
 	if (flags < 0 || fcntl(s->trace.fd, F_SETFL, flags | O_NONBLOCK) < 0)

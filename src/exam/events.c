@@ -652,11 +652,6 @@ static struct err *events_replay(struct exam *exam, struct events_stream *stream
 	return NULL;
 }
 
-struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms)
-{
-	return exam_events_beside(exam, streams, n, window_ms, NULL);
-}
-
 struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
 			       const struct events_beside *beside)
 {

@@ -49,7 +49,6 @@ struct events_stream {
 
 /* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
  * so and the result is what was seen). Fills in the exam's window. */
-struct err *exam_events(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms) MUST_USE;
 /* How many events of the window one that was heard stands for: 1, or more when a scaled stream was in bursts. Ask after
  * the window. */
 double events_scale(const struct events_stream *s, const struct exam *exam);
@@ -72,6 +71,11 @@ struct events_beside {
 /* The same with another instrument beside; there may be no streams at all. */
 struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
 			       const struct events_beside *beside) MUST_USE;
+static inline struct err *MUST_USE exam_events(struct exam *exam, struct events_stream *streams, size_t n,
+					       uint64_t window_ms)
+{
+	return exam_events_beside(exam, streams, n, window_ms, NULL);
+}
 /* A stream that fetches the names of all methods as soon as `after` has had an event: early, so that they are known
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);

@@ -14,11 +14,20 @@ const char *profiler_next(const struct profiler *p, const char *finding)
 	return NULL;
 }
 
-void report_advice(struct report *report, const struct profiler *p, const char *finding)
+void report_advice_more(struct report *report, const struct profiler *p, const char *finding, const char *more)
 {
 	const char *next = profiler_next(p, finding);
-	if (next)
-		rich_text(report_next(report), "%s", next);
+	if (!next && !*more)
+		return;
+	rich_text(report_next(report), "%s%s", next ? next : "", more);
+	for (const struct advice_run *run = p->runs; run && run->finding; run++)
+		if (str_eq(run->finding, finding))
+			report_set_next_profiler(report, run->profiler);
+}
+
+void report_advice(struct report *report, const struct profiler *p, const char *finding)
+{
+	report_advice_more(report, p, finding, "");
 }
 
 const struct param *profiler_param(const struct profiler *p, const char *key)
@@ -60,6 +69,7 @@ void param_json(struct jsonw *w, const struct param *p)
 	/* What is no number is not measured: null. */
 	jsonw_num(w, "min", number ? p->min : NAN);
 	jsonw_num(w, "max", number ? p->max : NAN);
+	jsonw_num(w, "maxBytes", p->type == PARAM_STRING && !p->choices ? TEXT_MAX : NAN);
 	jsonw_array(w, "choices");
 	for (const char *const *c = p->choices; c && *c; c++)
 		jsonw_str(w, NULL, *c);

@@ -30,6 +30,10 @@ struct param {
 struct advice {
 	const char *finding, *next;
 };
+/* The profiler that such a step is to run, by its id. */
+struct advice_run {
+	const char *finding, *profiler;
+};
 
 /* Headings of long lists. */
 #define CHAPTER_CPU "CPU and waiting"
@@ -42,9 +46,10 @@ struct profiler {
 	const char *uuid;	 /* of the Dr-Dotnet contract, or our own */
 	const char *name;	 /* "Runtime pauses" */
 	const char *chapter;	 /* what it is about: CHAPTER_... */
+	const char *label;	 /* the symptom in a few words, for a button; no other profiler's */
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
-	const char *cost;	 /* for the target, in a few words: "no stop; well under 1 % of its CPU" */
+	const char *cost;	 /* for the target, whether it stops first: "no stop; well under 1 % of its CPU" */
 	/* The name under which clients of the Dr-Dotnet contract look for the report, beside our own; its ending says in
 	 * which format: "summary.md". NULL = none. */
 	const char *contract_file;
@@ -57,6 +62,7 @@ struct profiler {
 	bool two_recordings; /* can compare one with an earlier one: exam->before */
 	const struct advice *advice;
 	size_t n_advice;
+	const struct advice_run *runs; /* ended by finding NULL; NULL = none */
 	/* Collects until the window ends, the target ends or the exam is cancelled. Cut short is no error: it marks the
 	 * exam partial. */
 	struct err *(*run)(struct exam *exam);
@@ -70,8 +76,11 @@ void param_json(struct jsonw *w, const struct param *p);
 /* ERR_USAGE names the ways it has; any takes WAY_AUTO. */
 struct err *profiler_check_way(const struct profiler *p, enum way way) MUST_USE;
 const char *profiler_next(const struct profiler *p, const char *finding); /* NULL without advice */
-/* The report's next step: the profiler's advice for the finding; none without. */
+/* The report's next step: the profiler's advice for the finding; none without. Where that is to run another profiler,
+ * its id is in the report too. */
 void report_advice(struct report *report, const struct profiler *p, const char *finding);
+/* The same with a sentence behind it. */
+void report_advice_more(struct report *report, const struct profiler *p, const char *finding, const char *more);
 const struct param *profiler_param(const struct profiler *p, const char *key);
 /* The parameter that says for how many seconds it listens; NULL = it looks once. */
 const struct param *profiler_duration(const struct profiler *p);

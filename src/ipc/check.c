@@ -259,9 +259,11 @@ void rights_judge_image(const struct patient *p, const struct rights *r, struct 
 			  "seccomp=unconfined'");
 	else if (r->copy_why)
 		close_way(ret, r->copy_why, "%s", r->copy_fix);
-	else
+	else {
 		open_way(ret, "a copy of its memory in a pause of about %s%s", fmt_duration_ns(r->copy_pause_ns).s,
 			 filter_words(r));
+		ret->pause_ns = r->copy_pause_ns;
+	}
 }
 
 /* ---- agent ---- */

@@ -39,9 +39,10 @@ struct err *way_parse(const char *word, enum way *ret) MUST_USE;
 /* Which of them are open from here, and what would open the closed ones. */
 struct way_check {
 	bool open;
-	char *how; /* open: what we will get ("user and kernel frames") */
-	char *why; /* closed: the reason */
-	char *fix; /* closed: the exact right, setting or mount that would open it */
+	char *how;	   /* open: what we will get ("user and kernel frames") */
+	uint64_t pause_ns; /* open: about how long it stands still for that; 0 = not at all, or not known */
+	char *why;	   /* closed: the reason */
+	char *fix;	   /* closed: the exact right, setting or mount that would open it */
 };
 void patient_check(const struct patient *p, uint64_t timeout_ms, struct way_check ret[WAY_COUNT]);
 void way_check_fini(struct way_check *check);

@@ -240,6 +240,7 @@ const struct profiler profiler_allocations = {
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E84",
 	.name = "Allocations",
 	.chapter = CHAPTER_MEMORY,
+	.label = "The GC runs often",
 	.symptom = "the GC runs often, or memory is used up fast: who allocates?",
 	.description = "Estimates what is allocated, by type and by the method that does it: bytes, objects, rate, and "
 		       "how much goes to the large object heap. Needs no GC to happen.",
@@ -271,6 +272,7 @@ const struct profiler profiler_allocations = {
 			  "collected only with generation 2, so they drive full collections." },
 		},
 	.n_advice = 3,
+	.runs = (const struct advice_run[]){ { "high-allocation-rate", "gc-stats" }, { 0 } },
 	.run = run,
 	.analyse = alloc_report,
 	.free_state = allocations_free,

@@ -41,6 +41,7 @@ const struct profiler profiler_cpu_hotpaths = {
 	.uuid = "805A308B-061C-47F3-9B30-A485B2056E71",
 	.name = "CPU hotpaths",
 	.chapter = CHAPTER_CPU,
+	.label = "The CPU is high",
 	.symptom = "the CPU is high, or a request is slow and something computes",
 	.description =
 		"Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
@@ -114,6 +115,10 @@ const struct profiler profiler_cpu_hotpaths = {
 					       "runtime work on their own here." },
 		},
 	.n_advice = 11,
+	.runs = (const struct advice_run[]){ { "gc-heavy", "allocations" },
+					     { "gc-induced", "gc-stats" },
+					     { "short-lived-threads", "cpu-hotpaths" },
+					     { 0 } },
 	.run = run,
 	.analyse = cpu_report,
 	.free_state = cpu_free,

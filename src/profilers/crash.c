@@ -403,6 +403,7 @@ const struct profiler profiler_crash = {
 	.uuid = "5d2f1c84-7b0e-4f6a-9a3c-1e8d4b7f2c90",
 	.name = "Crash",
 	.chapter = CHAPTER_RUNTIME,
+	.label = "It died and left a core file",
 	.symptom = "it died and left a core file: why?",
 	.description =
 		"Reads a core file and says what the process died of: an exception that nobody caught, with those that "
@@ -437,6 +438,7 @@ const struct profiler profiler_crash = {
 			{ "alive", "Run merged-call-stacks --core FILE to see what its threads did." },
 		},
 	.n_advice = 7,
+	.runs = (const struct advice_run[]){ { "alive", "merged-call-stacks" }, { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -562,6 +562,7 @@ const struct profiler profiler_deadlocks = {
 	.uuid = "3C8F0F4E-5E0B-4A3B-9C35-6F0F5D7B1C52",
 	.name = "Deadlocks",
 	.chapter = CHAPTER_THREADS,
+	.label = "It hangs, or some requests never end",
 	.symptom = "it hangs, or some requests never end",
 	.description =
 		"Follows what every blocked thread waits for to who has it: lock and Monitor, System.Threading.Lock, "
@@ -604,6 +605,12 @@ const struct profiler profiler_deadlocks = {
 				       "lock-contention measures how long the waits are." },
 		},
 	.n_advice = 10,
+	.runs = (const struct advice_run[]){ { "semaphore-taken", "merged-call-stacks" },
+					     { "pool-blocked", "thread-pool" },
+					     { "nothing-found", "stuck-tasks" },
+					     { "many-wait", "merged-call-stacks" },
+					     { "held-long", "lock-contention" },
+					     { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

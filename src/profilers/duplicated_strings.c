@@ -214,9 +214,8 @@ static void add_verdict(const struct exam *exam, const struct string_values *s, 
 	rich_code(v, buf_cstr(&text));
 	rich_text(v, " %s times.", fmt_count(top->copies).s);
 	say_place(f, v);
-	const char *next = profiler_next(exam->profiler, finding);
-	rich_text(report_next(report), "%s%s", next ? next : "",
-		  w->show ? "" : " Letters and digits are masked here; show_values=true shows the values.");
+	report_advice_more(report, exam->profiler, finding,
+			   w->show ? "" : " Letters and digits are masked here; show_values=true shows the values.");
 }
 
 static void add_figures(const struct heapgraph *g, const struct strings_findings *f, struct report *report)
@@ -455,6 +454,7 @@ const struct profiler profiler_duplicated_strings = {
 	.uuid = "bdaba522-104c-4343-8952-036bed81527d",
 	.name = "Duplicated strings",
 	.chapter = CHAPTER_MEMORY,
+	.label = "Memory is high in a program full of strings",
 	.symptom = "memory is high in a program full of strings: which values are kept over and over?",
 	.description =
 		"Compares every string on the managed heap and lists the values that are kept more than once, with "

@@ -174,6 +174,7 @@ const struct profiler profiler_exceptions = {
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E82",
 	.name = "Thrown exceptions",
 	.chapter = CHAPTER_RUNTIME,
+	.label = "Exceptions are many",
 	.symptom = "exceptions are many, or errors appear that nobody logs",
 	.description =
 		"Counts every exception that is thrown, handled or not: by type and by the method that throws it, "

@@ -272,6 +272,7 @@ const struct profiler profiler_gc_stats = {
 	.uuid = "9B7E1655-BF13-4720-A749-8296EF7EEA3C",
 	.name = "GC statistics",
 	.chapter = CHAPTER_RUNTIME,
+	.label = "Much time goes into garbage collection",
 	.symptom = "much time goes into garbage collection, or there are too many collections",
 	.description = "Counts the collections by generation and reason, and says what they cost: share of the time, "
 		       "allocation rate, what survives, how full of holes the heap is, and who calls GC.Collect.",
@@ -301,6 +302,10 @@ const struct profiler profiler_gc_stats = {
 			  "given back. Compacting the large object heap once is possible (GCSettings)." },
 		},
 	.n_advice = 5,
+	.runs = (const struct advice_run[]){ { "much-time-in-gc", "allocations" },
+					     { "frequent-full-collections", "allocations" },
+					     { "frequent-collections", "allocations" },
+					     { 0 } },
 	.run = run,
 	.analyse = gc_stats_report,
 	.free_state = gc_stats_free,

@@ -282,6 +282,7 @@ const struct profiler profiler_gc_survivors = {
 	.uuid = "805A307B-061C-47F3-9B30-F795C3186E86",
 	.name = "GC survivors",
 	.chapter = CHAPTER_MEMORY,
+	.label = "Memory is high and does not come back",
 	.symptom = "memory is high and does not come back: who holds it?",
 	.description = "Finds every object that a collection would leave alive and groups them by who alone keeps "
 		       "them: a static "
@@ -352,6 +353,11 @@ const struct profiler profiler_gc_survivors = {
 			{ "no-such-type", "Run heap-stats to see which types there are." },
 		},
 	.n_advice = 6,
+	.runs = (const struct advice_run[]){ { "one-holder", "memory-leaks" },
+					     { "finalizers-behind", "merged-call-stacks" },
+					     { "several-holders", "memory-leaks" },
+					     { "no-such-type", "heap-stats" },
+					     { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

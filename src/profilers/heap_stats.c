@@ -383,6 +383,7 @@ const struct profiler profiler_heap_stats = {
 	.uuid = "ae9f229f-19d4-4e8e-a79b-f13abf957b1e",
 	.name = "Heap statistics",
 	.chapter = CHAPTER_MEMORY,
+	.label = "Memory is high",
 	.symptom = "memory is high: what is on the heap, and is it the heap at all?",
 	.description = "Counts every object of the managed heap by type, with what each type keeps alive, by "
 		       "generation and GC "
@@ -421,6 +422,12 @@ const struct profiler profiler_heap_stats = {
 			{ "no-such-type", "Upper and lower case are one; a part of the name is enough." },
 		},
 	.n_advice = 6,
+	.runs = (const struct advice_run[]){ { "memory-is-elsewhere", "memory-leaks" },
+					     { "fragmented", "gc-stats" },
+					     { "mostly-garbage", "gc-stats" },
+					     { "seen", "gc-survivors" },
+					     { "asked", "gc-survivors" },
+					     { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

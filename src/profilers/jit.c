@@ -216,6 +216,7 @@ const struct profiler profiler_jit = {
 	.uuid = "F54D24C5-44DE-4D37-8B54-F11E42EA7FA4",
 	.name = "JIT compilation",
 	.chapter = CHAPTER_RUNTIME,
+	.label = "The start is slow",
 	.symptom = "the start is slow, the first requests are slow, or CPU goes into compiling code",
 	.description =
 		"Lists what the JIT compiles: how many methods, how long each takes, by tier; precompiled code that "

@@ -380,6 +380,7 @@ const struct profiler profiler_loader = {
 	.uuid = "7A672A87-EC24-4519-A980-61DE369D9F2F",
 	.name = "Loaded code",
 	.chapter = CHAPTER_RUNTIME,
+	.label = "Slow start",
 	.symptom = "slow start, or memory that creeps up with every request though the GC heap does not",
 	.description =
 		"Counts the code that comes into the process while it runs: assemblies and load contexts, dynamic "

@@ -262,6 +262,7 @@ const struct profiler profiler_lock_contention = {
 	.uuid = "7E5A8046-D8C3-44AB-A91E-CA3648928E92",
 	.name = "Lock contention",
 	.chapter = CHAPTER_CPU,
+	.label = "Slow under load",
 	.symptom = "slow under load though the CPU is not busy; threads wait for each other",
 	.description =
 		"Measures every wait for a lock (lock, Monitor, System.Threading.Lock) that another thread has: by "

@@ -595,6 +595,7 @@ const struct profiler profiler_memory_leaks = {
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E83",
 	.name = "Memory leaks",
 	.chapter = CHAPTER_MEMORY,
+	.label = "Memory grows and grows",
 	.symptom = "memory grows and grows: what, and who holds it?",
 	.description = "Looks at all living objects several times and tells what grows from each look to the next, "
 		       "with the holder "
@@ -640,6 +641,10 @@ const struct profiler profiler_memory_leaks = {
 			  "(loader)." },
 		},
 	.n_advice = 5,
+	.runs = (const struct advice_run[]){ { "finalizers-behind", "merged-call-stacks" },
+					     { "leak-without-holder", "gc-survivors" },
+					     { "grows-elsewhere", "loader" },
+					     { 0 } },
 	.two_recordings = true,
 	.run = run,
 	.analyse = analyse,

@@ -182,6 +182,7 @@ const struct profiler profiler_merged_call_stacks = {
 	.uuid = "9404d16c-b49e-11ed-afa1-0242ac120002",
 	.name = "Merged call stacks",
 	.chapter = CHAPTER_THREADS,
+	.label = "It hangs, or is slow without using the CPU",
 	.symptom = "it hangs, or is slow without using the CPU: what do all its threads do right now?",
 	.description = "Takes every managed thread at one instant and puts those together that do the same in the same "
 		       "place, the largest group first, each with what it waits for: a lock, a task, a socket, a file, "
@@ -203,6 +204,7 @@ const struct profiler profiler_merged_call_stacks = {
 			  "and on sockets becomes await." },
 		},
 	.n_advice = 2,
+	.runs = (const struct advice_run[]){ { "lock-queue", "deadlocks" }, { "pool-blocked", "thread-pool" }, { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

@@ -539,6 +539,7 @@ const struct profiler profiler_off_cpu = {
 	.uuid = "4C5D1B0E-8F0A-4B53-9C2E-6A1E7D0F3B21",
 	.name = "Off-CPU",
 	.chapter = CHAPTER_CPU,
+	.label = "It is slow",
 	.symptom = "it is slow, but the CPU is idle: what do threads wait for?",
 	.description =
 		"Times every wait of every thread and shows where your code waits and for what: locks, events, sleeps, "
@@ -581,6 +582,11 @@ const struct profiler profiler_off_cpu = {
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
 	.n_advice = 6,
+	.runs = (const struct advice_run[]){ { "gc-waits", "gc-stats" },
+					     { "lock-held", "deadlocks" },
+					     { "nothing-waits", "stuck-tasks" },
+					     { "cpu-starved", "cpu-hotpaths" },
+					     { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = off_free,

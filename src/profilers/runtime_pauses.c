@@ -333,6 +333,7 @@ const struct profiler profiler_runtime_pauses = {
 	.uuid = "805A308B-061C-47F3-9B30-F785C3186E85",
 	.name = "Runtime pauses",
 	.chapter = CHAPTER_RUNTIME,
+	.label = "p95 or p99 latency spikes",
 	.symptom = "p95 or p99 latency spikes; everything stands still for moments",
 	.description = "Lists every moment in which the runtime stopped all managed code: for how long, how long the "
 		       "stopping itself took, and what for (which GC, of which generation, why).",
@@ -370,6 +371,9 @@ const struct profiler profiler_runtime_pauses = {
 			  "for too little CPU: more runnable threads than cores, or a CPU limit of the container." },
 		},
 	.n_advice = 6,
+	.runs = (const struct advice_run[]){ { "long-young-pauses", "gc-stats" },
+					     { "frequent-full-pauses", "allocations" },
+					     { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = pauses_free,

@@ -397,6 +397,7 @@ const struct profiler profiler_stuck_tasks = {
 	.uuid = "6A1C3F58-7C1E-4B64-9E7B-2F3E3C6C9D07",
 	.name = "Stuck tasks",
 	.chapter = CHAPTER_THREADS,
+	.label = "Requests hang",
 	.symptom = "requests hang though no thread is blocked; async operations pile up",
 	.description =
 		"Finds every async method that has begun and not ended, puts those together that await each other "

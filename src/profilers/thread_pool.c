@@ -346,6 +346,7 @@ const struct profiler profiler_thread_pool = {
 	.uuid = "9BB20A54-E1FB-4F35-A4CC-134FCD6CA7E0",
 	.name = "Thread pool",
 	.chapter = CHAPTER_THREADS,
+	.label = "Requests are slow or time out",
 	.symptom = "requests are slow or time out though the CPU is idle; the thread count creeps up",
 	.description =
 		"Measures how long work waits in the thread pool's queue, says whether the pool starves, how many "
@@ -377,6 +378,7 @@ const struct profiler profiler_thread_pool = {
 			  "more cores, or move long computations out of the pool." },
 		},
 	.n_advice = 4,
+	.runs = (const struct advice_run[]){ { "queue-latency", "cpu-hotpaths" }, { 0 } },
 	.run = run,
 	.analyse = pool_analyse,
 	.free_state = pool_free,

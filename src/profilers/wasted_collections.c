@@ -376,6 +376,7 @@ const struct profiler profiler_wasted_collections = {
 	.uuid = "4434f35f-1ab2-4962-962d-f9993ea6b334",
 	.name = "Wasted collections",
 	.chapter = CHAPTER_MEMORY,
+	.label = "Memory is high and nothing leaks",
 	.symptom = "memory is high and nothing leaks: how much of it is room that nothing uses?",
 	.description =
 		"Looks into every List, Dictionary, HashSet, Queue, Stack, ConcurrentDictionary, StringBuilder, "

@@ -324,6 +324,7 @@ const struct profiler profiler_zombie_threads = {
 	.uuid = "D2B4C0C6-0B1D-4C3E-8D5C-8F4F7A0E6B21",
 	.name = "Zombie threads",
 	.chapter = CHAPTER_THREADS,
+	.label = "The number of threads grows",
 	.symptom = "the number of threads grows, or the process does not end",
 	.description =
 		"Finds threads that are there and do nothing: those that did not run at all between two looks, by "

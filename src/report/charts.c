@@ -347,6 +347,13 @@ double flame_change(const struct report_flame *f, size_t i)
 	return f->compared ? flame_share(f, i) - ratio(f->nodes[i].before, all) : 0;
 }
 
+int flame_change_level(const struct report_flame *f, size_t i)
+{
+	double points = flame_change(f, i), x = fabs(points);
+	int level = x < 0.005 ? 0 : x < 0.03 ? 1 : x < 0.10 ? 2 : 3;
+	return points < 0 ? -level : level;
+}
+
 double flame_share(const struct report_flame *f, size_t i)
 {
 	return ratio(f->nodes[i].total, f->nodes[0].total);

@@ -1,298 +1,131 @@
 #include "report/compare.h"
 #include "base/fmt.h"
-#include "base/map.h"
 #include "base/str.h"
-#include "base/vec.h"
-#include "report/doc.h"
+#include "report/compare_changes.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ROWS_SHOWN 50
-/* What counts as a change: points of a ratio, share of anything else. */
-#define POINTS_LEAST 0.02
-#define SHARE_LEAST 0.10
+#define JSON_ROWS_MAX 200
 /* Windows that differ by less are the same. */
 #define WINDOW_SHARE 0.05
-
-struct change {
-	const char *name;
-	enum value_kind name_kind;
-	bool in_before, in_after;
-	double before, after;
-	double size; /* what it is sorted by */
-};
-VEC_TYPE(changes, struct change);
-
-/* One table on both sides, and its columns that are compared. */
-struct compare_pair {
-	const struct report_table *before, *after;
-	size_t name_before, name_after, value_before, value_after;
-};
-
-/* --- tables --- */
-
-static bool is_amount(const struct column *c)
-{
-	return c->kind == VALUE_BYTES || c->kind == VALUE_NS;
-}
-
-/* The main one, else the first amount, else the first number. */
-static bool numbers_column(const struct report_table *t, size_t *ret)
-{
-	const struct column *best = NULL;
-	for (const struct column *c = t->columns; c < t->columns + t->n_columns; c++) {
-		bool main = c->flags & COLUMN_MAIN;
-		if (kind_is_text(c->kind) || (c->kind == VALUE_TIME && !main))
-			continue;
-		if (!best || main || (is_amount(c) && !is_amount(best)))
-			best = c;
-		if (main)
-			break;
-	}
-	*ret = best ? (size_t)(best - t->columns) : 0;
-	return best;
-}
-
-static bool is_table(const struct block *b)
-{
-	return b->kind == BLOCK_TABLE || b->kind == BLOCK_TREE;
-}
-
-static const struct block *find_block(const struct report *r, enum block_kind kind, const char *title)
-{
-	for (const struct block *b = r->first_block; b; b = b->next) {
-		if (b->kind == kind && str_eq(b->title, title))
-			return b;
-	}
-	return NULL;
-}
-
-static bool make_pair(const struct report *before, const struct block *b, struct compare_pair *ret)
-{
-	const struct block *other = is_table(b) ? find_block(before, b->kind, b->title) : NULL;
-	if (!other)
-		return false;
-	*ret = (struct compare_pair){ .before = (const struct report_table *)other,
-				      .after = (const struct report_table *)b };
-	ret->name_before = table_name_column(ret->before);
-	ret->name_after = table_name_column(ret->after);
-	return numbers_column(ret->before, &ret->value_before) && numbers_column(ret->after, &ret->value_after) &&
-	       ret->before->columns[ret->value_before].kind == ret->after->columns[ret->value_after].kind &&
-	       str_eq(ret->before->columns[ret->value_before].name, ret->after->columns[ret->value_after].name);
-}
-
-/* Rows of one name are one: threads, for example, share names. */
-static void add_rows(const struct report_table *t, size_t name, size_t value, bool after, struct strtab *names,
-		     struct changes *list)
-{
-	for (const struct report_row *row = table_first(t); row; row = row->next) {
-		const struct value *n = &row->cells[name], *v = &row->cells[value];
-		if (v->missing || n->missing || !n->text)
-			continue;
-		uint32_t id = strtab_add_cstr(names, n->text);
-		if (id == list->n)
-			vec_push(list, ((struct change){ .name = n->text, .name_kind = n->kind }));
-		struct change *c = &list->v[id];
-		*(after ? &c->after : &c->before) += v->number;
-		*(after ? &c->in_after : &c->in_before) = true;
-	}
-}
-
-static bool shows_all(const struct report_table *t)
-{
-	return !t->rest && !t->rows_cut;
-}
-
-/* The most that a row can be which is not shown. */
-static double least_shown(const struct report_table *t, size_t value)
-{
-	double least = INFINITY;
-	for (const struct report_row *row = table_first(t); row; row = row->next) {
-		if (!row->cells[value].missing)
-			least = MIN(least, fabs(row->cells[value].number));
-	}
-	return isfinite(least) ? least : 0;
-}
-
-static int largest_first(const void *pa, const void *pb)
-{
-	const struct change *a = pa, *b = pb;
-	bool a_grew = a->after > a->before, b_grew = b->after > b->before;
-	if (a->size != b->size)
-		return a->size > b->size ? -1 : 1;
-	if (a_grew != b_grew)
-		return a_grew ? -1 : 1;
-	return strcmp(a->name, b->name);
-}
-
-static void find_changes(const struct compare_pair *p, struct changes *list)
-{
-	struct strtab names = { 0 };
-	add_rows(p->before, p->name_before, p->value_before, false, &names, list);
-	add_rows(p->after, p->name_after, p->value_after, true, &names, list);
-	strtab_free(&names);
-	double hidden_before = shows_all(p->before) ? 0 : least_shown(p->before, p->value_before);
-	double hidden_after = shows_all(p->after) ? 0 : least_shown(p->after, p->value_after);
-	vec_each(c, list) {
-		c->in_before |= shows_all(p->before);
-		c->in_after |= shows_all(p->after);
-		c->size = fabs(c->after - c->before);
-		/* At least so much, whatever the side says that does not show it. */
-		if (!c->in_before)
-			c->size = MAX(c->after - hidden_before, 0.0);
-		else if (!c->in_after)
-			c->size = MAX(c->before - hidden_after, 0.0);
-		/* What one gains another loses: rounding must not decide who comes first. */
-		if (c->size < 1e6)
-			c->size = round(c->size * 1e6) / 1e6;
-	}
-	vec_sort(list, largest_first);
-}
 
 static struct value number(enum value_kind kind, bool known, double n)
 {
 	return known ? (struct value){ .kind = kind, .number = n } : V_NONE;
 }
 
-static void add_table(struct report *r, const struct compare_pair *p, const struct changes *list)
+static bool is_number(const struct fact *f)
 {
-	const struct column *value = &p->after->columns[p->value_after];
-	CLEANUP(mem_freep)
-	char *title = str_eq(value->name, p->after->block.title)
-			      ? mem_strdup(p->after->block.title)
-			      : mem_printf("%s: %s", p->after->block.title, value->name);
-	struct report_table *t = report_table(r, title);
-	report_column(t, p->after->columns[p->name_after].name, p->after->columns[p->name_after].kind, 0);
-	report_column(t, "Before", value->kind, 0);
-	report_column(t, "After", value->kind, COLUMN_BAR);
-	report_column(t, "Change", value->kind, 0);
-	for (size_t i = 0; i < list->n && i < ROWS_SHOWN; i++) {
-		const struct change *c = &list->v[i];
-		bool both = c->in_before && c->in_after;
-		if (c->size <= 0)
-			break;
-		report_row(t, (struct value[]){ { .kind = c->name_kind, .text = c->name },
-						number(value->kind, c->in_before, c->before),
-						number(value->kind, c->in_after, c->after),
-						number(value->kind, both, c->after - c->before) });
-	}
+	return f && !f->value.missing && !kind_is_text(f->value.kind) && f->value.kind != VALUE_TIME;
 }
 
-/* --- figures --- */
+/* ---- the document ---- */
 
-static const struct fact *find_fact(const struct fact_list *list, const char *label)
+/* What is not listed, so that the columns still add up. */
+static void add_rest(struct report_table *t, const struct compared *l)
 {
-	for (const struct fact *f = list->first; f; f = f->next) {
-		if (str_eq(f->label, label))
-			return f;
+	size_t n = 0;
+	double before = 0, after = 0;
+	bool known = true;
+	vec_each(c, &l->changes) {
+		if (c->status != CHANGE_SAME)
+			continue;
+		n++;
+		before += c->before;
+		after += c->after;
+		known &= change_before_known(l, c) && change_after_known(l, c);
 	}
-	return NULL;
+	if (!n)
+		return;
+	/* Shares of frames overlap. */
+	known &= !l->flame_after;
+	CLEANUP(mem_freep) char *words = mem_printf("%s as before", fmt_plural(n, "other", "others").s);
+	struct value cells[CHANGE_NAMES_MAX + 3] = { V_TEXT(words) };
+	for (size_t i = 1; i < l->n_names; i++)
+		cells[i] = V_NONE;
+	cells[l->n_names] = number(l->value.kind, known, before);
+	cells[l->n_names + 1] = number(l->value.kind, known, after);
+	cells[l->n_names + 2] = number(l->value.kind, known, after - before);
+	report_rest(t, cells);
+}
+
+static void add_table(struct report *r, const struct compared *l)
+{
+	enum value_kind kind = l->value.kind;
+	CLEANUP(mem_freep)
+	char *title =
+		str_eq(l->value.name, l->title) ? mem_strdup(l->title) : mem_printf("%s: %s", l->title, l->value.name);
+	struct report_table *t = report_table(r, title);
+	for (size_t i = 0; i < l->n_names; i++)
+		report_column(t, l->names[i].name, l->names[i].kind, 0);
+	report_column(t, "Before", kind, 0);
+	report_column(t, "After", kind, COLUMN_BAR);
+	report_column(t, "Change", kind, COLUMN_SIGNED);
+	size_t n = 0;
+	vec_each(c, &l->changes) {
+		struct value cells[CHANGE_NAMES_MAX + 3];
+		bool was = change_before_known(l, c), is = change_after_known(l, c);
+		if (c->status == CHANGE_SAME || n++ >= ROWS_SHOWN)
+			continue;
+		for (size_t i = 0; i < l->n_names; i++)
+			cells[i] = *c->names[i];
+		cells[l->n_names] = number(kind, was, c->before);
+		cells[l->n_names + 1] = number(kind, is, c->after);
+		cells[l->n_names + 2] = number(kind, was && is, c->after - c->before);
+		report_row(t, cells);
+	}
+	t->rows_cut = n > ROWS_SHOWN ? n - ROWS_SHOWN : 0;
+	add_rest(t, l);
+}
+
+static void add_list(struct report *r, const struct compared *l)
+{
+	bool changed = false;
+	vec_each(c, &l->changes)
+		changed |= c->status != CHANGE_SAME;
+	if (l->flame_after)
+		compare_flame(r, l->flame_before, l->flame_after);
+	if (changed)
+		add_table(r, l);
+}
+
+/* "before: 2 s, +250 %" */
+static void figure_words(struct buf *out, const struct report *before, const struct fact *old, const struct fact *new)
+{
+	double was = old->value.number, size = fabs(new->value.number - was);
+	bool numbers = is_number(old) && is_number(new);
+	char sign = new->value.number > was ? '+' : '-';
+	if (numbers && size == 0) {
+		buf_str(out, "as before");
+		return;
+	}
+	buf_str(out, "before: ");
+	value_add(out, before, &old->value);
+	if (!numbers)
+		return;
+	if (!change_matters(new->value.kind, was, new->value.number, size))
+		buf_str(out, ", about the same");
+	else if (new->value.kind == VALUE_RATIO)
+		buf_printf(out, ", %c%s points", sign, fmt_number(size * 100).s);
+	else if (was != 0)
+		buf_printf(out, ", %c%s", sign, fmt_percent(size / fabs(was)).s);
 }
 
 static void add_figures(struct report *r, const struct report *before, const struct report *after)
 {
 	for (const struct fact *f = after->figures.first; f; f = f->next) {
-		const struct fact *old = find_fact(&before->figures, f->label);
-		struct buf was = { 0 };
+		const struct fact *old = fact_find(&before->figures, f->label);
+		CLEANUP(buf_free) struct buf was = { 0 };
 		if (!old || old->value.kind != f->value.kind)
 			continue;
-		buf_str(&was, "before: ");
-		value_add(&was, before, &old->value);
+		figure_words(&was, before, old, f);
 		report_figure(r, f->label, f->value, buf_cstr(&was));
-		buf_free(&was);
 	}
 }
 
-/* --- flame graphs --- */
+/* ---- the verdict ---- */
 
-struct compare_merged {
-	uint32_t frame, parent;
-	uint64_t before;
-};
-struct merging {
-	struct strtab names; /* name and kind -> frame */
-	VEC(struct flame_frame) frames;
-	VEC(struct compare_merged) nodes;
-	struct map_u64 edges; /* parent and frame -> node */
-};
-
-static uint32_t merge_frame(struct merging *m, const struct flame_frame *f)
-{
-	CLEANUP(mem_freep) char *key = mem_printf("%d %s", f->kind, f->name);
-	uint32_t id = strtab_add_cstr(&m->names, key);
-	if (id == m->frames.n)
-		vec_push(&m->frames, *f);
-	return id;
-}
-
-static void merge_flame(struct merging *m, const struct report_flame *f)
-{
-	uint32_t path[FLAME_DEPTH_MAX + 1] = { 0 };
-	for (size_t i = 0; i < f->n_nodes; i++) {
-		const struct flame_node *n = &f->nodes[i];
-		uint32_t node = 0;
-		if (i) {
-			uint32_t frame = merge_frame(m, &f->frames[n->frame]), parent = path[n->depth - 1];
-			bool new;
-			uint64_t *at = map_u64_put(&m->edges, (uint64_t)parent << 32 | frame, &new);
-			if (new) {
-				*at = m->nodes.n;
-				vec_push(&m->nodes, ((struct compare_merged){ .frame = frame, .parent = parent }));
-			}
-			node = (uint32_t)*at;
-		}
-		path[n->depth] = node;
-		m->nodes.v[node].before += n->total;
-	}
-}
-
-/* The order of the second one: its nodes, each with what it was before. */
-static void add_flame(struct report *r, const struct report_flame *before, const struct report_flame *after)
-{
-	struct merging m = { 0 };
-	vec_push(&m.nodes, ((struct compare_merged){ 0 }));
-	merge_flame(&m, before);
-	CLEANUP(mem_freep) char *title = mem_printf("%s: what changed", after->block.title);
-	struct report_flame *f = flame_new(r, title, after->weight_kind);
-	f->compared = true;
-	f->frames = arena_zalloc(&r->arena, MAX(after->n_frames, (size_t)1) * sizeof(*f->frames));
-	f->nodes = arena_zalloc(&r->arena, after->n_nodes * sizeof(*f->nodes));
-	f->n_frames = after->n_frames;
-	f->n_nodes = after->n_nodes;
-	f->cut = after->cut;
-	for (size_t i = 0; i < after->n_frames; i++)
-		f->frames[i] = (struct flame_frame){ doc_text(r, after->frames[i].name), after->frames[i].kind };
-	uint32_t path[FLAME_DEPTH_MAX + 1] = { 0 };
-	for (size_t i = 0; i < after->n_nodes; i++) {
-		struct flame_node n = after->nodes[i];
-		uint32_t was = 0;
-		if (i) {
-			uint32_t frame = merge_frame(&m, &after->frames[n.frame]), parent = path[n.depth - 1];
-			const uint64_t *at =
-				parent == UINT32_MAX ? NULL : map_u64_get(&m.edges, (uint64_t)parent << 32 | frame);
-			was = at ? (uint32_t)*at : UINT32_MAX;
-		}
-		path[n.depth] = was;
-		n.before = was == UINT32_MAX ? 0 : m.nodes.v[was].before;
-		f->nodes[i] = n;
-	}
-	strtab_free(&m.names);
-	vec_free(&m.frames);
-	vec_free(&m.nodes);
-	map_u64_free(&m.edges);
-}
-
-/* --- the verdict --- */
-
-static bool matters(const struct change *c, enum value_kind kind)
-{
-	if (kind == VALUE_RATIO)
-		return c->size >= POINTS_LEAST;
-	return c->size > 0 && c->size >= SHARE_LEAST * MAX(fabs(c->before), fabs(c->after));
-}
-
-static void add_number(struct rich *text, const struct report *r, enum value_kind kind, bool known, double n)
+static void verdict_number(struct rich *text, const struct report *r, enum value_kind kind, bool known, double n)
 {
 	CLEANUP(buf_free) struct buf s = { 0 };
 	struct value v = number(kind, known, n);
@@ -303,11 +136,11 @@ static void add_number(struct rich *text, const struct report *r, enum value_kin
 	rich_strong(text, "%s", buf_cstr(&s));
 }
 
-static void add_verdict(struct report *r, const struct compare_pair *p, const struct changes *list)
+/* Of the first list: what a profiler shows first is what it is about. */
+static void add_verdict(struct report *r, const struct compared *l)
 {
-	enum value_kind kind = p ? p->after->columns[p->value_after].kind : VALUE_NUMBER;
-	const struct change *c = p && list->n && list->v[0].size > 0 ? &list->v[0] : NULL;
-	bool note = c && matters(c, kind), grew = c && c->in_after && (!c->in_before || c->after > c->before);
+	const struct change *c = l && l->changes.n && l->changes.v[0].size > 0 ? &l->changes.v[0] : NULL;
+	bool note = c && c->status != CHANGE_SAME, grew = c && c->in_after && (!c->in_before || c->after > c->before);
 	struct rich *text = report_verdict(r, note ? REPORT_INFO : REPORT_OK,
 					   !note  ? "no-change"
 					   : grew ? "grew"
@@ -316,12 +149,17 @@ static void add_verdict(struct report *r, const struct compare_pair *p, const st
 		rich_text(text, "Nothing of note changed between the two%s", c ? ": " : ".");
 	if (!c)
 		return;
-	rich_code(text, c->name);
+	for (size_t i = 0; i < l->n_names; i++) {
+		if (c->names[i]->missing || !c->names[i]->text)
+			continue;
+		rich_text(text, "%s", i ? ", " : "");
+		rich_code(text, c->names[i]->text);
+	}
 	rich_text(text, " %s most%s from ", grew ? "grew" : "shrank", note ? ":" : ",");
-	add_number(text, r, kind, c->in_before, c->before);
+	verdict_number(text, r, l->value.kind, change_before_known(l, c), c->before);
 	rich_text(text, " to ");
-	add_number(text, r, kind, c->in_after, c->after);
-	rich_text(text, " (%s, %s).", p->after->block.title, p->after->columns[p->value_after].name);
+	verdict_number(text, r, l->value.kind, change_after_known(l, c), c->after);
+	rich_text(text, " (%s, %s).", l->title, l->value.name);
 }
 
 static void add_facts(struct report *r, const struct report *before, const struct report *after)
@@ -345,6 +183,7 @@ static void add_facts(struct report *r, const struct report *before, const struc
 			buf_printf(&text, "; %s", sides[i]->partial);
 		report_how(r, labels[i], V_TEXT(buf_cstr(&text)), sides[i]->process);
 	}
+	report_how(r, "Change means", V_TEXT("2 points of a share or a tenth of anything else"), "less is noise");
 	double longer = (double)MAX(a->window_ns, b->window_ns), shorter = (double)MIN(a->window_ns, b->window_ns);
 	if (longer > shorter * (1 + WINDOW_SHARE))
 		rich_text(report_note(r, REPORT_INFO),
@@ -352,40 +191,118 @@ static void add_facts(struct report *r, const struct report *before, const struc
 			  fmt_duration_ns(b->window_ns).s, fmt_duration_ns(a->window_ns).s);
 }
 
-struct err *report_compare(const struct report *before, const struct report *after, struct report **ret)
+static struct report *document(const struct comparison *c, const struct report *before, const struct report *after)
 {
-	if (!str_eq(before->facts.profiler, after->facts.profiler))
-		return err_new(ERR_USAGE, "one is a report of %s, the other of %s",
-			       before->facts.profiler ? before->facts.profiler : "nobody",
-			       after->facts.profiler ? after->facts.profiler : "nobody");
-	CLEANUP(report_freep) struct report *r = report_new();
-	bool first = true;
-	for (const struct block *b = after->first_block; b; b = b->next) {
-		struct compare_pair p;
-		struct changes list = { 0 };
-		if (make_pair(before, b, &p)) {
-			find_changes(&p, &list);
-			if (first) {
-				add_verdict(r, &p, &list);
-				add_figures(r, before, after);
-			}
-			if (list.n && list.v[0].size > 0)
-				add_table(r, &p, &list);
-			if (first)
-				report_details(r);
-			first = false;
-			vec_free(&list);
-		} else if (b->kind == BLOCK_FLAME) {
-			const struct block *was = find_block(before, b->kind, b->title);
-			if (was)
-				add_flame(r, (const struct report_flame *)was, (const struct report_flame *)b);
-		}
-	}
-	if (first) {
-		add_verdict(r, NULL, NULL);
-		add_figures(r, before, after);
+	struct report *r = report_new();
+	add_verdict(r, c->lists.n ? &c->lists.v[0] : NULL);
+	add_figures(r, before, after);
+	vec_each(l, &c->lists) {
+		add_list(r, l);
+		report_details(r);
 	}
 	add_facts(r, before, after);
-	*ret = STEAL(r);
-	return NULL;
+	return r;
+}
+
+struct err *report_compare(const struct report *before, const struct report *after, struct report **ret)
+{
+	struct comparison c;
+	struct err *err = comparison_init(&c, before, after);
+	if (!err)
+		*ret = document(&c, before, after);
+	comparison_fini(&c);
+	return err;
+}
+
+/* ---- JSON ---- */
+
+static void json_number(struct jsonw *w, const char *key, bool known, double n)
+{
+	jsonw_num(w, key, known ? n : NAN); /* written as null */
+}
+
+static void json_values(struct jsonw *w, bool was, double before, bool is, double after, bool change_known)
+{
+	json_number(w, "before", was, before);
+	json_number(w, "after", is, after);
+	json_number(w, "change", change_known, after - before);
+	json_number(w, "ratio", was && is && before > 0, before > 0 ? after / before : 0);
+}
+
+static void json_figure(struct jsonw *w, const struct fact *before, const struct fact *after)
+{
+	const struct fact *either = after ? after : before;
+	bool was = is_number(before), is = is_number(after);
+	double a = was ? before->value.number : 0, b = is ? after->value.number : 0;
+	if (!was && !is)
+		return; /* a text says nothing about more or less */
+	bool matters = change_matters(either->value.kind, a, b, fabs(b - a));
+	enum change_status status = !matters ? CHANGE_SAME
+				    : !was   ? CHANGE_NEW
+				    : !is    ? CHANGE_GONE
+				    : b > a  ? CHANGE_GREW
+					     : CHANGE_SHRANK;
+	jsonw_object(w, NULL);
+	jsonw_str(w, "label", either->label);
+	jsonw_str(w, "kind", value_kind_names[either->value.kind]);
+	json_values(w, was, a, is, b, true);
+	jsonw_str(w, "status", change_status_names[status]);
+	jsonw_object_end(w);
+}
+
+static void json_figures(struct jsonw *w, const struct fact_list *before, const struct fact_list *after)
+{
+	jsonw_array(w, "figures");
+	for (const struct fact *f = after->first; f; f = f->next)
+		json_figure(w, fact_find(before, f->label), f);
+	for (const struct fact *f = before->first; f; f = f->next)
+		if (!fact_find(after, f->label))
+			json_figure(w, f, NULL);
+	jsonw_array_end(w);
+}
+
+static void json_row(struct jsonw *w, const struct compared *l, const struct change *c)
+{
+	jsonw_object(w, NULL);
+	jsonw_array(w, "names");
+	for (size_t i = 0; i < l->n_names; i++)
+		jsonw_str(w, NULL, c->names[i]->text);
+	jsonw_array_end(w);
+	json_values(w, c->in_before, c->before, c->in_after, c->after,
+		    change_before_known(l, c) && change_after_known(l, c));
+	jsonw_str(w, "status", change_status_names[c->status]);
+	jsonw_object_end(w);
+}
+
+static void json_list(struct jsonw *w, const struct compared *l)
+{
+	jsonw_object(w, NULL);
+	jsonw_str(w, "title", l->title);
+	jsonw_array(w, "columns");
+	for (size_t i = 0; i < l->n_names; i++)
+		jsonw_str(w, NULL, l->names[i].name);
+	jsonw_array_end(w);
+	jsonw_str(w, "value", l->value.name);
+	jsonw_str(w, "kind", value_kind_names[l->value.kind]);
+	jsonw_array(w, "rows");
+	for (size_t i = 0; i < l->changes.n && i < JSON_ROWS_MAX; i++)
+		json_row(w, l, &l->changes.v[i]);
+	jsonw_array_end(w);
+	jsonw_u64(w, "rowsCut", l->changes.n > JSON_ROWS_MAX ? l->changes.n - JSON_ROWS_MAX : 0);
+	jsonw_object_end(w);
+}
+
+struct err *report_compare_json(const struct report *before, const struct report *after, struct jsonw *w)
+{
+	struct comparison c;
+	struct err *err = comparison_init(&c, before, after);
+	if (!err) {
+		json_figures(w, &before->figures, &after->figures);
+		jsonw_array(w, "tables");
+		vec_each(l, &c.lists)
+			json_list(w, l);
+		jsonw_array_end(w);
+	}
+	comparison_fini(&c);
+	return err;
 }

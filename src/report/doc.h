@@ -192,6 +192,7 @@ struct report {
 	enum report_health health;
 	const char *finding;
 	struct rich verdict, next;
+	const char *next_profiler; /* or NULL */
 	struct fact_list figures, how;
 	struct report_param *first_param, *last_param;
 	size_t n_params;
@@ -242,8 +243,9 @@ uint64_t chart_window(const struct report_chart *c);
 /* The line's value there, between its points; false outside of them. */
 bool chart_line_at(const struct chart_line *l, double x_ns, double *ret);
 uint64_t histogram_max(const struct report_histogram *h);
-double flame_share(const struct report_flame *f, size_t i);  /* of the root's weight */
-double flame_change(const struct report_flame *f, size_t i); /* of that share, since before */
+double flame_share(const struct report_flame *f, size_t i);	/* of the root's weight */
+double flame_change(const struct report_flame *f, size_t i);	/* of that share, since before */
+int flame_change_level(const struct report_flame *f, size_t i); /* -3 much less .. 0 as before .. 3 much more */
 struct report_flame *flame_new(struct report *r, const char *title, enum value_kind kind);
 /* Totals and ends from self weights and depths. */
 void flame_sum(struct report_flame *f);

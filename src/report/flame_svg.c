@@ -119,5 +119,5 @@ void flame_svg(const struct calltree *tree, const char *what, enum value_kind un
 	buf_printf(out, "<text id=\"status\" x=\"%.0f\" y=\"36\"></text>\n", LEFT);
 	boxes(&d, 0, 0, 0);
 	legend(&d, height);
-	buf_printf(out, "\n<script><![CDATA[\n%s\n]]></script>\n</svg>\n", flame_js);
+	buf_printf(out, "\n<script><![CDATA[\n%s\n]]></script>\n</svg>\n", flame_svg_js);
 }

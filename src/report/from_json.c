@@ -266,7 +266,8 @@ static struct err *read_table(const json_t *obj, struct report_table *t)
 		TRY(read_bool(column, "main", &is_main));
 		report_column(t, name, kind,
 			      (bar ? COLUMN_BAR : 0) | (is_main ? COLUMN_MAIN : 0) |
-				      (json_get_bool(column, "area", false) ? COLUMN_AREA : 0));
+				      (json_get_bool(column, "area", false) ? COLUMN_AREA : 0) |
+				      (json_get_bool(column, "signed", false) ? COLUMN_SIGNED : 0));
 	}
 	TRY(read_rows(obj, t));
 	if (rest) {
@@ -461,6 +462,7 @@ static struct err *read_block(const json_t *obj, struct report *r)
 
 static struct err *read_report(const json_t *root, struct report *r)
 {
+	const char *next_profiler;
 	if (!str_eq(json_get_str(root, "format", ""), REPORT_FORMAT))
 		return bad("format");
 	if (json_get_int(root, "formatVersion", 0) != REPORT_FORMAT_VERSION)
@@ -468,6 +470,8 @@ static struct err *read_report(const json_t *root, struct report *r)
 	TRY(read_facts(root, r));
 	TRY(read_verdict(root, r));
 	TRY(read_pieces(root, "next", &r->next));
+	TRY(read_text(root, "nextProfiler", &next_profiler));
+	report_set_next_profiler(r, next_profiler);
 	TRY(read_fact_list(root, "figures", FIGURES_MAX, r, report_figure));
 	const json_t *blocks;
 	size_t n;

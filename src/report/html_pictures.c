@@ -265,16 +265,8 @@ const char *html_short_name(const char *name)
 	return name + type;
 }
 
-/* Of a comparison: how much more or less of the whole it is. */
-static const char *change_class(double points)
-{
-	double x = fabs(points);
-	if (x < 0.005)
-		return "c-same";
-	if (points > 0)
-		return x < 0.03 ? "c-up1" : x < 0.10 ? "c-up2" : "c-up3";
-	return x < 0.03 ? "c-down1" : x < 0.10 ? "c-down2" : "c-down3";
-}
+/* Of a comparison: how much more or less of the whole it is; index = level + 3. */
+static const char *const change_classes[] = { "c-down3", "c-down2", "c-down1", "c-same", "c-up1", "c-up2", "c-up3" };
 
 static void change_legend(const struct html *h)
 {
@@ -320,7 +312,7 @@ static void flame_boxes(const struct html *h, const struct report_flame *f, doub
 		html_text(h, frame->name);
 		buf_str(h->out, "</title><rect class=\"");
 		if (f->compared)
-			buf_str(h->out, change_class(flame_change(f, i)));
+			buf_str(h->out, change_classes[flame_change_level(f, i) + 3]);
 		else
 			buf_printf(h->out, "k-%s", frame_kind_names[frame->kind]);
 		buf_str(h->out, "\" width=\"100%\" height=\"100%\"/>");

@@ -2,13 +2,15 @@
  * nesting.
  *
  *   { "format": "drdotnet-report", "formatVersion": 1, "facts": {..}, "verdict": {..}, "next": [pieces],
- *     "figures": [..], "blocks": [..], "how": [..], "parameters": [..], "cutStrings": n, "cutItems": n }
+ *     "nextProfiler": id, "figures": [..], "blocks": [..], "how": [..], "parameters": [..], "cutStrings": n, "cutItems": n }
  *
  * A cell is null (not measured), a plain number or string of its column's kind, or {"kind", "value"} of another. */
 
 #include "report/doc.h"
 #include "base/fmt.h"
+#include "base/map.h"
 #include "base/str.h"
+#include "report/treemap.h"
 #include <math.h>
 #include <string.h>
 
@@ -34,8 +36,10 @@ static void write_bare(struct jsonw *w, const char *key, const struct value *v)
 		jsonw_num(w, key, v->number);
 }
 
-static void write_facts(struct jsonw *w, const struct report_facts *f)
+static void write_facts(struct jsonw *w, const struct report *r)
 {
+	const struct report_facts *f = &r->facts;
+	CLEANUP(buf_free) struct buf partial = { 0 };
 	jsonw_object(w, "facts");
 	jsonw_str(w, "profiler", f->profiler);
 	jsonw_str(w, "title", f->title);
@@ -50,6 +54,8 @@ static void write_facts(struct jsonw *w, const struct report_facts *f)
 	jsonw_str(w, "session", f->session);
 	jsonw_str(w, "version", f->version);
 	jsonw_str(w, "partial", f->partial);
+	if (doc_partial(r, &partial))
+		jsonw_str(w, "partialText", buf_cstr(&partial)); /* the whole sentence, as people read it */
 	jsonw_object_end(w);
 }
 
@@ -101,6 +107,47 @@ static void write_lines(struct jsonw *w, const struct report_row *row)
 	jsonw_u64(w, "linesCut", row->lines_cut);
 }
 
+static double rounded(double share)
+{
+	return round(share * 1e6) / 1e6;
+}
+
+static void write_boxes(struct jsonw *w, const struct report_table *t, const struct treemap *m)
+{
+	struct map_u64 rows = { 0 };
+	uint64_t n = 0;
+	for (const struct report_row *row = table_first(t); row; row = row_next(row))
+		*map_u64_put(&rows, (uintptr_t)row, NULL) = n++;
+	jsonw_array(w, "boxes"); /* [row, parent's box or -1, number, x, y, width, height] */
+	vec_each(b, &m->boxes) {
+		const double shares[] = { b->place.x, b->place.y, b->place.w, b->place.h };
+		jsonw_array(w, NULL);
+		/* -1 smaller ones together, -2 what no row has */
+		jsonw_i64(w, NULL, b->row ? (int64_t)*map_u64_get(&rows, (uintptr_t)b->row) : b->smaller ? -1 : -2);
+		jsonw_i64(w, NULL, b->parent_box);
+		jsonw_num(w, NULL, b->number);
+		for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
+			jsonw_num(w, NULL, rounded(shares[i]));
+		jsonw_array_end(w);
+	}
+	jsonw_array_end(w);
+	map_u64_free(&rows);
+}
+
+/* Where the rows stand when they are drawn as areas: pages have no layout of their own. Not read back. */
+static void write_areas(struct jsonw *w, const struct report_table *t)
+{
+	struct treemap m;
+	if (treemap_init(&m, t)) {
+		jsonw_object(w, "areas");
+		jsonw_u64(w, "column", m.column);
+		jsonw_num(w, "whole", m.whole);
+		write_boxes(w, t, &m);
+		jsonw_object_end(w);
+	}
+	treemap_fini(&m);
+}
+
 static void write_table(struct jsonw *w, const struct report_table *t)
 {
 	jsonw_array(w, "columns");
@@ -112,6 +159,8 @@ static void write_table(struct jsonw *w, const struct report_table *t)
 		jsonw_bool(w, "main", t->columns[i].flags & COLUMN_MAIN);
 		if (t->columns[i].flags & COLUMN_AREA)
 			jsonw_bool(w, "area", true);
+		if (t->columns[i].flags & COLUMN_SIGNED)
+			jsonw_bool(w, "signed", true);
 		jsonw_object_end(w);
 	}
 	jsonw_array_end(w);
@@ -128,6 +177,7 @@ static void write_table(struct jsonw *w, const struct report_table *t)
 	if (t->rest)
 		write_cells(w, "rest", t, t->rest);
 	jsonw_u64(w, "rowsCut", t->rows_cut);
+	write_areas(w, t);
 }
 
 static void write_chart(struct jsonw *w, const struct report_chart *c)
@@ -191,14 +241,17 @@ static void write_flame(struct jsonw *w, const struct report_flame *f)
 	jsonw_array_end(w);
 	if (f->compared)
 		jsonw_bool(w, "compared", true);
-	jsonw_array(w, "nodes"); /* [frame, depth, self] and, compared, what it was with callees before */
+	jsonw_array(
+		w, "nodes"); /* [frame, depth, self]; of a comparison also what it was with callees before, and -3..3 */
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		jsonw_array(w, NULL);
 		jsonw_u64(w, NULL, f->nodes[i].frame);
 		jsonw_u64(w, NULL, f->nodes[i].depth);
 		jsonw_u64(w, NULL, f->nodes[i].self);
-		if (f->compared)
+		if (f->compared) {
 			jsonw_u64(w, NULL, f->nodes[i].before);
+			jsonw_i64(w, NULL, flame_change_level(f, i));
+		}
 		jsonw_array_end(w);
 	}
 	jsonw_array_end(w);
@@ -257,7 +310,7 @@ void report_render_json(const struct report *r, struct buf *out)
 	jsonw_object(w, NULL);
 	jsonw_str(w, "format", REPORT_FORMAT);
 	jsonw_u64(w, "formatVersion", REPORT_FORMAT_VERSION);
-	write_facts(w, &r->facts);
+	write_facts(w, r);
 	if (r->finding) {
 		struct buf plain = { 0 };
 		rich_plain(&r->verdict, &plain);
@@ -270,6 +323,8 @@ void report_render_json(const struct report *r, struct buf *out)
 		buf_free(&plain);
 	}
 	write_pieces(w, "next", &r->next);
+	if (r->next_profiler)
+		jsonw_str(w, "nextProfiler", r->next_profiler);
 	write_fact_list(w, "figures", &r->figures);
 	jsonw_array(w, "blocks");
 	for (const struct block *b = r->first_block; b; b = b->next)

@@ -180,6 +180,16 @@ const struct rich *report_verdict_text(const struct report *r)
 	return &r->verdict;
 }
 
+const struct rich *report_next_text(const struct report *r)
+{
+	return &r->next;
+}
+
+void report_set_next_profiler(struct report *r, const char *id)
+{
+	r->next_profiler = doc_text(r, id);
+}
+
 struct rich *report_next(struct report *r)
 {
 	r->next = (struct rich){ .report = r };
@@ -299,8 +309,10 @@ void report_column(struct report_table *t, const char *name, enum value_kind kin
 static struct value *cells_keep(struct report_table *t, const struct value *cells)
 {
 	struct value *kept = arena_zalloc(&t->block.report->arena, MAX(t->n_columns, (size_t)1) * sizeof(*kept));
-	for (size_t i = 0; i < t->n_columns; i++)
+	for (size_t i = 0; i < t->n_columns; i++) {
 		kept[i] = value_keep(t->block.report, cells[i], t->columns[i].kind);
+		kept[i].with_sign = t->columns[i].flags & COLUMN_SIGNED;
+	}
 	return kept;
 }
 
@@ -535,6 +547,8 @@ void value_add(struct buf *out, const struct report *r, const struct value *v)
 		bool same_day = r->facts.when_unix_ns && at > 0 && !memcmp(t.s, day.s, 11);
 		buf_str(out, same_day ? t.s + 11 : fmt_time_utc(at).s);
 	} else {
+		if (v->with_sign && v->number > 0)
+			buf_char(out, '+');
 		number_add(out, v->kind, v->number);
 	}
 }

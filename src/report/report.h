@@ -49,6 +49,8 @@ const char *report_finding(const struct report *r); /* NULL before the verdict *
 const struct rich *report_verdict_text(const struct report *r);
 /* What to do next; at most one main step. */
 struct rich *report_next(struct report *r);
+const struct rich *report_next_text(const struct report *r);
+void report_set_next_profiler(struct report *r, const char *id); /* that the next step is to run */
 
 enum value_kind {
 	VALUE_TEXT,
@@ -65,7 +67,8 @@ struct value {
 	double number;	  /* all but text and code; exact up to 2^53 */
 	const char *text; /* text and code; copied when given */
 	enum value_kind kind;
-	bool missing; /* not measured: rendered as a dash, null in JSON */
+	bool missing;	/* not measured: rendered as a dash, null in JSON */
+	bool with_sign; /* set by its column: see COLUMN_SIGNED */
 };
 #define V_TEXT(s) ((struct value){ .kind = VALUE_TEXT, .text = (s) })
 #define V_CODE(s) ((struct value){ .kind = VALUE_CODE, .text = (s) })
@@ -86,8 +89,9 @@ struct report_table;
 struct report_row;
 enum {
 	COLUMN_BAR = 1,
-	COLUMN_MAIN = 2, /* kept on narrow pages; the table is sorted by it, largest first */
-	COLUMN_AREA = 4	 /* pages also draw it as a treemap: rows are parts of one whole, children of their parent */
+	COLUMN_MAIN = 2,  /* kept on narrow pages; the table is sorted by it, largest first */
+	COLUMN_AREA = 4,  /* pages also draw it as a treemap: rows are parts of one whole, children of their parent */
+	COLUMN_SIGNED = 8 /* differences: what is more has a plus */
 };
 struct report_table *report_table(struct report *r, const char *title);
 struct report_table *report_tree(struct report *r, const char *title);

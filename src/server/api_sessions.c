@@ -2,8 +2,8 @@
 
 #include "server/internal.h"
 #include "profilers/registry.h"
+#include "report/compare.h"
 #include "server/api.h"
-#include "server/compare.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -646,24 +646,14 @@ struct err *api_events(struct request *r)
 
 /* ---- compare ---- */
 
-static struct err *read_report(struct request *r, const struct store_row *row, json_t **ret)
-{
-	CLEANUP(buf_free) struct buf text = { 0 };
-	if (!store_state_finished(row->state))
-		return err_new(ERR_BUSY, "session %s is still %s", row->guid, store_state_name(row->state));
-	TRY(session_report_text(r->server->store, row->guid, "json", &text));
-	return json_parse(buf_cstr(&text), text.len, text.len, ret);
-}
-
 static struct err *compare(struct request *r, const struct store_row *before, const struct store_row *after)
 {
-	CLEANUP(json_decrefp) json_t *old_report = NULL;
-	CLEANUP(json_decrefp) json_t *new_report = NULL;
-	if (!str_eq(before->profiler, after->profiler))
-		return err_new(ERR_USAGE, "only sessions of one profiler can be compared: these are %s and %s",
-			       before->profiler, after->profiler);
-	TRY(read_report(r, before, &old_report));
-	TRY(read_report(r, after, &new_report));
+	CLEANUP(report_freep) struct report *was = NULL, *is = NULL, *changes = NULL;
+	CLEANUP(buf_free) struct buf document = { 0 };
+	TRY(session_report_of(r->server->store, before, &was));
+	TRY(session_report_of(r->server->store, after, &is));
+	TRY(report_compare(was, is, &changes));
+	report_render_json(changes, &document);
 	struct jsonw w = respond_json(r, 200);
 	jsonw_object(&w, NULL);
 	jsonw_str(&w, "before", before->guid);
@@ -671,7 +661,8 @@ static struct err *compare(struct request *r, const struct store_row *before, co
 	jsonw_str(&w, "profiler", after->profiler);
 	jsonw_str(&w, "verdictBefore", before->verdict);
 	jsonw_str(&w, "verdictAfter", after->verdict);
-	TRY(compare_reports(old_report, new_report, &w));
+	TRY(report_compare_json(was, is, &w));
+	jsonw_raw(&w, "report", buf_cstr(&document));
 	jsonw_object_end(&w);
 	return NULL;
 }

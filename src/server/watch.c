@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "counters/source.h"
-#include "eventpipe/settle.h"
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -426,7 +425,7 @@ struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 {
 	struct watch_vitals v = { NAN, NAN, NAN };
 	struct err *err = NULL;
-	if (!p->target.socket || settle_age_ms(p->target.socket) < SETTLE_UNASKED_MS)
+	if (!p->target.socket || !counters_unasked_bearable(p->target.socket))
 		return v;
 	struct server_watch *watch = acquire(w, p, &(struct watch_query){ .what = WATCH_RUNTIME }, &err);
 	if (!watch) {

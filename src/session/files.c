@@ -90,6 +90,13 @@ struct err *session_report(const struct store *store, const char *guid, struct r
 	return err;
 }
 
+struct err *session_report_of(const struct store *store, const struct store_row *row, struct report **ret)
+{
+	if (!store_state_finished(row->state))
+		return err_new(ERR_BUSY, "session %s is still %s", row->guid, store_state_name(row->state));
+	return session_report(store, row->guid, ret);
+}
+
 static int is_report_file(const struct dirent *e)
 {
 	return e->d_name[0] != '.' && strcmp(e->d_name, "session.json") != 0 && strcmp(e->d_name, "log.txt") != 0 &&

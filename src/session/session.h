@@ -83,6 +83,8 @@ struct err *session_recorded_params(const char *recording, const struct profiler
 
 /* Files of a finished session. */
 struct err *session_report(const struct store *store, const char *guid, struct report **ret) MUST_USE;
+/* ERR_BUSY while it still runs. */
+struct err *session_report_of(const struct store *store, const struct store_row *row, struct report **ret) MUST_USE;
 /* report.md and so on; ext without the dot. */
 struct err *session_report_text(const struct store *store, const char *guid, const char *ext, struct buf *out) MUST_USE;
 /* The zip of the contract: flat, every report file, neither session.json, log nor recording. */

@@ -276,9 +276,16 @@ class ServerTest(unittest.TestCase):
         self.assertGreater(figure["change"], 0, "twice as long")
         self.assertAlmostEqual(figure["after"] - figure["before"], figure["change"])
         table = both["tables"][0]
-        changes = [abs(row["change"]) for row in table["rows"]]
+        changes = [abs(row["change"]) for row in table["rows"] if row["change"] is not None]
         self.assertEqual(sorted(changes, reverse=True), changes)
+        self.assertEqual("grew", figure["status"])
+        self.assertLessEqual({row["status"] for row in table["rows"]}, {"grew", "shrank", "new", "gone", "same"})
         self.assertEqual(len(table["columns"]), len(table["rows"][0]["names"]))
+        # One comparison: the command line prints what REST serves.
+        printed = self.home.run("sessions", "compare", mine, other, "--json")
+        self.assertEqual(0, printed.code, printed)
+        self.assertEqual(json.loads(printed.out), both["report"])
+        self.assertEqual("grew", both["report"]["verdict"]["finding"])
         odd = self.server.examine("runtime-pauses", self.patient.pid, duration=1)["guid"]
         self.assertIn("one profiler", self.server.get(f"/api/sessions/{mine}/compare/{odd}").detail())
         self.assertEqual(404, self.server.get(f"/api/sessions/{mine}/compare/{NO_SUCH}").status)

@@ -51,6 +51,12 @@ class KeptSessions(unittest.TestCase):
         self.assertEqual(os.stat(self.home.path).st_mode & 0o777, 0o700)
         self.assertEqual(os.stat(folder).st_mode & 0o777, 0o700)
 
+    def test_compared_with_itself_nothing_changed(self):
+        done = self.home.run("sessions", "compare", self.guid, self.guid)
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("Nothing of note changed between the two.", done.out)
+        self.assertIn("change means 2 points of a share or a tenth of anything else (less is noise)", " ".join(done.out.split()))
+
     def test_list_and_show(self):
         done = self.home.run("sessions")
         self.assertEqual(done.code, 0, done)

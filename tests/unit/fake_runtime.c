@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -242,6 +244,8 @@ struct fake_runtime *fake_runtime_start(const char *path, struct fake_config con
 	str_copy(address.sun_path, sizeof(address.sun_path), path);
 	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(f->listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	/* Old enough for any session: see eventpipe/settle.h. */
+	assert_int_equal(utimensat(AT_FDCWD, address.sun_path, (struct timespec[2]){ 0 }, 0), 0);
 	assert_int_equal(listen(f->listener, config.mood == FAKE_DEAF ? 0 : CALLERS_MAX), 0);
 	for (size_t i = 0; i < 2; i++)
 		f->fillers[i] = config.mood == FAKE_DEAF ? connect_to(&address) : -1;

@@ -17,13 +17,14 @@ static void every_profiler_is_complete(void **state UNUSED)
 		const struct profiler *p = all[i];
 		const struct profiler *found = NULL;
 		assert_false(str_empty(p->symptom) || str_empty(p->description) || str_empty(p->name) ||
-			     str_empty(p->cost) || str_empty(p->chapter));
+			     str_empty(p->cost) || str_empty(p->chapter) || str_empty(p->label));
 		assert_int_equal(strlen(p->uuid), 36);
 		assert_true(p->ways[0] != WAY_AUTO && p->run && p->analyse);
 		assert_ok(profiler_find(p->uuid, &found));
 		assert_ptr_equal(found, p);
 		for (size_t k = 0; k < i; k++)
-			assert_false(str_eq(all[k]->id, p->id) || str_eq_nocase(all[k]->uuid, p->uuid));
+			assert_false(str_eq(all[k]->id, p->id) || str_eq_nocase(all[k]->uuid, p->uuid) ||
+				     str_eq(all[k]->label, p->label));
 		struct params *params = params_new(p);
 		for (size_t k = 0; k < p->n_params; k++) { /* the default passes its own check */
 			assert_ok(params_set(params, p->params[k].key, p->params[k].default_value));
@@ -49,6 +50,62 @@ static void the_contract_names_three_files(void **state UNUSED)
 		assert_ok(profiler_find(named[i][0], &p));
 		assert_string_equal(p->contract_file, named[i][1]);
 	}
+}
+
+static bool runs_after(const struct profiler *p, const char *finding)
+{
+	const struct advice_run *run = p->runs;
+	while (run && run->finding && !str_eq(run->finding, finding))
+		run++;
+	return run && run->finding;
+}
+
+/* Pages offer to run what the words name. */
+static void advice_that_names_a_profiler_says_so_to_programs(void **state UNUSED)
+{
+	size_t n, named = 0;
+	const struct profiler *const *all = profiler_all(&n), *found;
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < all[i]->n_advice * n; k++) {
+			const struct advice *a = &all[i]->advice[k / n];
+			CLEANUP(mem_freep) char *run = mem_printf("Run %s", all[k % n]->id);
+			assert_true(runs_after(all[i], a->finding) || !str_contains_nocase(a->next, run));
+		}
+		for (const struct advice_run *run = all[i]->runs; run && run->finding; run++, named++) {
+			const char *next = profiler_next(all[i], run->finding);
+			assert_ok(profiler_find(run->profiler, &found));
+			assert_string_equal(found->id, run->profiler);
+			assert_non_null(next);
+			assert_non_null(strstr(next, run->profiler));
+			CLEANUP(report_freep) struct report *r = report_new();
+			CLEANUP(buf_free) struct buf json = { 0 };
+			report_advice_more(r, all[i], run->finding, " And more.");
+			report_render_json(r, &json);
+			CLEANUP(mem_freep) char *member = mem_printf("\"nextProfiler\":\"%s\"", run->profiler);
+			assert_non_null(strstr(buf_cstr(&json), member));
+		}
+	}
+	assert_true(named > 20);
+}
+
+static void programs_get_the_short_words(void **state UNUSED)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct jsonw w = jsonw_make(&text, false);
+	const struct profiler p = { .id = "x",
+				    .uuid = "",
+				    .name = "X",
+				    .label = "It is slow",
+				    .symptom = "",
+				    .description = "Reads .NET 8.0 files. More.",
+				    .cost = "no stop; some CPU" };
+	jsonw_object(&w, NULL);
+	profiler_json(&w, &p);
+	jsonw_object_end(&w);
+	assert_non_null(strstr(buf_cstr(&text), "\"label\":\"It is slow\""));
+	assert_non_null(strstr(buf_cstr(&text), "\"summary\":\"Reads .NET 8.0 files.\""));
+	assert_non_null(strstr(buf_cstr(&text), "\"effect\":\"no stop\""));
+	assert_non_null(strstr(buf_cstr(&text), "\"durationKey\":null"));
 }
 
 static void bad_parameters_are_refused_in_words(void **state UNUSED)
@@ -460,6 +517,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_profiler_is_complete),
 		cmocka_unit_test(the_contract_names_three_files),
+		cmocka_unit_test(advice_that_names_a_profiler_says_so_to_programs),
+		cmocka_unit_test(programs_get_the_short_words),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),
 		cmocka_unit_test(advice_is_the_next_step_of_its_finding),
 		cmocka_unit_test(a_wait_ends_when_someone_asks_to_stop),

@@ -1,3 +1,4 @@
+#include "report/treemap.h"
 #include "unit.h"
 
 #include "report_checks.h"
@@ -622,9 +623,99 @@ static void unknown_keys_are_left_alone(void **state UNUSED)
 	assert_true(try_json(text, strlen(text)));
 }
 
+/* ---- areas ---- */
+
+static struct report_row *area_row(struct report_table *t, struct report_row *parent, const char *name, double bytes)
+{
+	struct value cells[] = { V_CODE(name), V_BYTES(bytes) };
+	return parent ? report_child(parent, cells) : report_row(t, cells);
+}
+
+static struct report_table *area_tree(struct report *r)
+{
+	struct report_table *t = report_tree(r, "Who keeps what");
+	report_column(t, "Kept alive by", VALUE_CODE, 0);
+	report_column(t, "Retained", VALUE_BYTES, COLUMN_MAIN | COLUMN_AREA);
+	struct report_row *orders = area_row(t, NULL, "Cache._orders", 60);
+	struct report_row *dictionary = area_row(t, orders, "Dictionary", 60);
+	area_row(t, dictionary, "Order[]", 40);
+	area_row(t, dictionary, "Int32[]", 10);
+	area_row(t, area_row(t, NULL, "Bus", 30), "Handler[]", 30);
+	area_row(t, NULL, "tiny", 0.000001);
+	report_row(t, (struct value[]){ V_CODE("unknown"), V_NONE });
+	report_rest(t, (struct value[]){ V_TEXT("all others"), V_BYTES(10) });
+	return t;
+}
+
+static void areas_are_as_large_as_their_numbers(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	struct treemap m;
+	double leaves = 0;
+	assert_true(treemap_init(&m, area_tree(r)));
+	assert_int_equal(m.boxes.n, 8);
+	assert_true(fabs(m.whole - 100) < 1e-4);
+	vec_each(b, &m.boxes) {
+		const struct treemap_place *p = &b->place;
+		assert_true(fabs(p->w * p->h - b->number / m.whole) < 1e-6);
+		if (!b->row || !b->row->first_child)
+			leaves += p->w * p->h;
+		if (b->parent_box < 0)
+			continue;
+		const struct treemap_box *above = &m.boxes.v[b->parent_box];
+		assert_ptr_equal(above->row, b->parent);
+		assert_int_equal(above->depth + 1, b->depth);
+		assert_true(p->x >= above->place.x - 1e-9 && p->y >= above->place.y - 1e-9);
+		assert_true(p->x + p->w <= above->place.x + above->place.w + 1e-9);
+		assert_true(p->y + p->h <= above->place.y + above->place.h + 1e-9);
+	}
+	assert_true(fabs(leaves - 1) < 1e-6);
+	treemap_fini(&m);
+}
+
+static bool overlap(const struct treemap_place *a, const struct treemap_place *b)
+{
+	double w = MIN(a->x + a->w, b->x + b->w) - MAX(a->x, b->x), h = MIN(a->y + a->h, b->y + b->h) - MAX(a->y, b->y);
+	return w > 1e-9 && h > 1e-9;
+}
+
+static void areas_do_not_overlap(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	CLEANUP(buf_free) struct buf json = { 0 };
+	struct treemap m;
+	assert_true(treemap_init(&m, area_tree(r)));
+	for (size_t i = 0; i < m.boxes.n; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_false(m.boxes.v[i].parent_box == m.boxes.v[k].parent_box &&
+				     overlap(&m.boxes.v[i].place, &m.boxes.v[k].place));
+	treemap_fini(&m);
+	report_render_json(r, &json);
+	assert_non_null(
+		strstr(buf_cstr(&json), "\"areas\":{\"column\":1,\"whole\":100.000001,\"boxes\":[[0,-1,60,0,0,"));
+}
+
+static void nothing_has_no_areas(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	CLEANUP(buf_free) struct buf json = { 0 };
+	struct report_table *t = report_table(r, "Empty");
+	report_column(t, "Name", VALUE_CODE, COLUMN_AREA);
+	report_column(t, "Bytes", VALUE_BYTES, COLUMN_AREA);
+	report_row(t, (struct value[]){ V_CODE("a"), V_BYTES(0) });
+	struct treemap m;
+	assert_false(treemap_init(&m, t));
+	treemap_fini(&m);
+	report_render_json(r, &json);
+	assert_null(strstr(buf_cstr(&json), "areas"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(areas_are_as_large_as_their_numbers),
+		cmocka_unit_test(areas_do_not_overlap),
+		cmocka_unit_test(nothing_has_no_areas),
 		cmocka_unit_test(every_sample_keeps_the_promises),
 		cmocka_unit_test(an_empty_report_is_still_a_report),
 		cmocka_unit_test(reports_look_as_they_did),

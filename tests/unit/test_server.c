@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "server/api.h"
-#include "server/compare.h"
 #include "server/openapi.h"
 #include "server/schema.h"
 #include "server_request.h"
@@ -238,45 +237,6 @@ static void secrets_are_masked(void **state UNUSED)
 	}
 }
 
-/* ---- comparing ---- */
-
-#define REPORT_HEAD                                                                                                    \
-	"{\"blocks\":[{\"block\":\"table\",\"title\":\"T\",\"columns\":[{\"name\":\"Method\",\"kind\":\"code\"},"      \
-	"{\"name\":\"Count\",\"kind\":\"count\",\"main\":true},{\"name\":\"Id\",\"kind\":\"text\"}],\"rows\":["
-
-static void what_changed_most_comes_first(void **state UNUSED)
-{
-	static const char old_text[] = REPORT_HEAD
-		"{\"cells\":[\"a\",10,\"1\"]},{\"cells\":[\"b\",5,\"2\"]},{\"cells\":[\"gone\",1,\"3\"]}]}],"
-		"\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"value\":4}]}";
-	static const char new_text[] = REPORT_HEAD
-		"{\"cells\":[\"b\",50,\"9\"]},{\"cells\":[\"a\",11,\"8\"]},{\"cells\":[\"new\",7,\"7\"]},"
-		"{\"cells\":[\"odd\",null,\"6\"]},{\"cells\":3},7]}],"
-		"\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"value\":6},{\"label\":\"W\",\"value\":\"text\"}]}";
-	CLEANUP(json_decrefp) json_t *before = NULL;
-	CLEANUP(json_decrefp) json_t *after = NULL;
-	CLEANUP(buf_free) struct buf text = { 0 };
-	assert_ok(json_parse(old_text, strlen(old_text), 10000, &before));
-	assert_ok(json_parse(new_text, strlen(new_text), 10000, &after));
-	struct jsonw w = jsonw_make(&text, false);
-	jsonw_object(&w, NULL);
-	assert_ok(compare_reports(before, after, &w));
-	jsonw_object_end(&w);
-	assert_string_equal(
-		buf_cstr(&text),
-		"{\"figures\":[{\"label\":\"N\",\"kind\":\"count\",\"before\":4,\"after\":6,\"change\":2,\"ratio\":1.5}"
-		"],"
-		"\"tables\":[{\"title\":\"T\",\"columns\":[\"Method\"],\"value\":\"Count\",\"kind\":\"count\",\"rows\":"
-		"["
-		"{\"names\":[\"b\"],\"before\":5,\"after\":50,\"change\":45,\"ratio\":10},"
-		"{\"names\":[\"new\"],\"before\":null,\"after\":7,\"change\":7,\"ratio\":null},"
-		"{\"names\":[\"a\"],\"before\":10,\"after\":11,\"change\":1,\"ratio\":1.1},"
-		"{\"names\":[\"gone\"],\"before\":1,\"after\":null,\"change\":-1,\"ratio\":null}],\"rowsCut\":0}]}");
-	json_t *nothing = json_object();
-	assert_err(compare_reports(nothing, after, &w), ERR_USAGE);
-	json_decref(nothing);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,7 +248,6 @@ int main(void)
 		cmocka_unit_test(bodies_must_be_json_objects),
 		cmocka_unit_test(a_contract_404_is_a_sentence),
 		cmocka_unit_test(secrets_are_masked),
-		cmocka_unit_test(what_changed_most_comes_first),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

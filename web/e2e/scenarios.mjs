@@ -10,11 +10,18 @@ export async function list(t) {
   const page = await t.page();
   await page.goto("/");
   await page.waitForSelector("table.pt tbody tr");
-  const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.innerText));
-  for (const pid of t.facts.pids) t.check(rows.some((r) => r.includes(String(pid))), `pid ${pid} is not listed: ${rows.join(" | ")}`);
+  const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.textContent));
+  for (const pid of t.facts.pids)
+    t.check(
+      rows.some((r) => r.includes(String(pid))),
+      `pid ${pid} is not listed: ${rows.join(" | ")}`,
+    );
   // Lines grow while one looks, values change in place.
   const row = page.locator("table.pt tbody tr", { has: page.locator(`a[href="/profilers/${t.facts.pid}"]`) });
-  await page.waitForFunction((pid) => document.querySelectorAll(`tr:has(a[href="/profilers/${pid}"]) .spark .l[d*="L"]`).length === 4, t.facts.pid);
+  await page.waitForFunction(
+    (pid) => document.querySelectorAll(`tr:has(a[href="/profilers/${pid}"]) .spark .l[d*="L"]`).length === 4,
+    t.facts.pid,
+  );
   await row.locator(".why", { hasText: "exceptions/s for" }).waitFor();
   await page.fill("input[aria-label='Filter patients']", `${t.facts.pid}`);
   t.equal(await page.locator("table.pt tbody tr").count(), 1, "rows with the filter");
@@ -58,13 +65,20 @@ async function examine(t, context, profiler, pid) {
   await page.waitForURL(/\/sessions\/[0-9a-f-]{36}/);
   const guid = new URL(page.url()).pathname.split("/").pop();
   await page.waitForSelector(VERDICT);
-  const session = (await t.ask(`/api/sessions/${guid}`)).body, report = (await t.ask(`/api/sessions/${guid}/report.json`)).body;
+  const session = (await t.ask(`/api/sessions/${guid}`)).body,
+    report = (await t.ask(`/api/sessions/${guid}/report.json`)).body;
   t.equal(session.state, "done", `${profiler.id} ended with "${session.error}"`);
   await page.waitForSelector(".report");
   t.equal((await page.locator(VERDICT).textContent()).trim(), report.verdict.plain.trim(), `verdict of ${profiler.id}`);
   const wanted = report.blocks.filter((b) => b.block !== "note").map((b) => b.title);
-  const shown = await page.$$eval(".report > section.panel h2, .report > .with-map > .rows-panel h2", (all) => all.map((e) => e.textContent));
-  t.equal(shown.filter((h) => h !== "Parameters"), wanted, `blocks of ${profiler.id}`);
+  const shown = await page.$$eval(".report > section.panel h2, .report > .with-map > .rows-panel h2", (all) =>
+    all.map((e) => e.textContent),
+  );
+  t.equal(
+    shown.filter((h) => h !== "Parameters"),
+    wanted,
+    `blocks of ${profiler.id}`,
+  );
   t.equal(await page.locator(".kfs .kf").count(), report.figures.length, `figures of ${profiler.id}`);
   t.equal(await page.locator(".strip > div").count(), report.how.length, `how of ${profiler.id}`);
   t.equal(await t.sideways(page), 0, `${profiler.id}: the page scrolls sideways by`);
@@ -76,9 +90,12 @@ async function examine(t, context, profiler, pid) {
 
 /** Every profiler of the registry, a few at a time. */
 export async function profile(t) {
-  const all = (await t.ask("/api/profilers")).body, context = await t.context(), results = [];
+  const all = (await t.ask("/api/profilers")).body,
+    context = await t.context(),
+    results = [];
   const next = async () => {
-    for (let p = all.shift(); p; p = all.shift()) results.push(await examine(t, context, p, t.facts.pidOf[p.id] ?? t.facts.pid));
+    for (let p = all.shift(); p; p = all.shift())
+      results.push(await examine(t, context, p, t.facts.pidOf[p.id] ?? t.facts.pid));
   };
   await Promise.all([next(), next(), next()]);
   return { results };
@@ -98,9 +115,15 @@ export async function cancel(t) {
   const guid = new URL(page.url()).pathname.split("/").pop();
   // Leaving loses nothing: it is on the patient's page and on the list, and goes on.
   await page.goto(`/profilers/${t.facts.pid}`);
-  const listed = page.locator(".side .slist li", { hasText: /running/ }).filter({ has: page.locator(`a[href="/sessions/${guid}"]`) });
+  const listed = page
+    .locator(".side .slist li", { hasText: /running/ })
+    .filter({ has: page.locator(`a[href="/sessions/${guid}"]`) });
   const far = await listed.locator(".prog i").getAttribute("style");
-  await page.waitForFunction(([guid, far]) => document.querySelector(`.slist li:has(a[href="/sessions/${guid}"]) .prog i`)?.getAttribute("style") !== far, [guid, far]);
+  await page.waitForFunction(
+    ([guid, far]) =>
+      document.querySelector(`.slist li:has(a[href="/sessions/${guid}"]) .prog i`)?.getAttribute("style") !== far,
+    [guid, far],
+  );
   await listed.locator("a").first().click();
   await page.waitForURL(`**/sessions/${guid}`);
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -138,8 +161,12 @@ export async function deepLink(t) {
   await table.locator("[aria-sort=ascending]").waitFor();
   const search = page.locator("input[aria-label='Find a method in the flame graph']");
   if (await search.count()) await search.fill("Shop");
-  const look = async (p) => [await p.locator(".rows-panel").first().locator(".r").allInnerTexts(), await p.locator("output").allInnerTexts()];
-  const there = await look(page), fresh = await t.page();
+  const look = async (p) => [
+    await p.locator(".rows-panel").first().locator(".r").allInnerTexts(),
+    await p.locator("output").allInnerTexts(),
+  ];
+  const there = await look(page),
+    fresh = await t.page();
   await fresh.goto(page.url().slice(t.facts.url.length));
   await fresh.locator("[aria-sort=ascending]").first().waitFor();
   t.equal(await look(fresh), there, "view");
@@ -155,7 +182,8 @@ export async function keyboard(t) {
   const page = await t.page();
   await page.goto(`/sessions/${t.facts.session}`);
   await page.waitForSelector(".report");
-  const tree = page.locator(".rows.tree").first(), row = tree.locator('[data-at="0"]');
+  const tree = page.locator(".rows.tree").first(),
+    row = tree.locator('[data-at="0"]');
   await row.focus();
   const shown = await tree.locator(".r").count();
   await page.keyboard.press("ArrowLeft");
@@ -166,7 +194,8 @@ export async function keyboard(t) {
   t.equal(await tree.locator(".r").count(), shown, "rows");
   await page.keyboard.press("ArrowDown");
   await tree.locator('[data-at="1"]:focus').waitFor();
-  const canvas = page.locator("canvas[role=application]").first(), whole = page.getByRole("button", { name: "Whole picture" }).first();
+  const canvas = page.locator("canvas[role=application]").first(),
+    whole = page.getByRole("button", { name: "Whole picture" }).first();
   const zoomed = (wanted) => page.waitForFunction((w) => /b\d+\.zoom=/.test(location.search) === w, wanted);
   await canvas.focus();
   for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
@@ -188,7 +217,10 @@ export async function keyboard(t) {
   await page.keyboard.press("Escape");
   await closed();
   // The second key of a pair must come within a second; on a busy machine only a clock that stands still says it did.
-  await page.evaluate(() => { const now = Date.now(); Date.now = () => now; });
+  await page.evaluate(() => {
+    const now = Date.now();
+    Date.now = () => now;
+  });
   await page.keyboard.press("g");
   await page.keyboard.press("s");
   await page.waitForURL("**/sessions");
@@ -197,25 +229,39 @@ export async function keyboard(t) {
   return {};
 }
 
-const PAGES = (f) => ["/processes", `/profilers/${f.pid}`, `/job/${f.pid}/exceptions`, "/sessions", "/profilers", `/sessions/${f.session}`, `/compare/${f.sessions[0]}/${f.sessions[1]}`, `/stacks/${f.still}`, "/cores", "/nowhere"];
+const PAGES = (f) => [
+  "/processes",
+  `/profilers/${f.pid}`,
+  `/job/${f.pid}/exceptions`,
+  "/sessions",
+  "/profilers",
+  `/sessions/${f.session}`,
+  `/compare/${f.sessions[0]}/${f.sessions[1]}`,
+  `/stacks/${f.still}`,
+  "/cores",
+  "/nowhere",
+];
 
 /** Every page at one width and scheme: no sideways scrolling, nothing axe finds. */
 async function everywhere(t, options) {
-  const context = await t.context(options), wrong = [];
+  const context = await t.context(options),
+    wrong = [];
   for (const path of PAGES(t.facts)) {
     const page = await t.page({ context });
     await page.goto(path);
     await page.waitForSelector("main h1, main h2, main h3");
     await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
-    if (path.startsWith("/profilers/")) await page.locator(".chart", { hasText: "GC heap" }).locator("canvas").waitFor();
+    if (path.startsWith("/profilers/"))
+      await page.locator(".chart", { hasText: "GC heap" }).locator("canvas").waitFor();
     if (path.startsWith("/stacks/")) {
       // Told before it stops the process, and only when asked.
       await page.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
-      await page.getByRole("button", { name: "Look now" }).click();
-      const text = page.locator("pre.stacks", { hasText: "managed threads" }), again = page.getByRole("button", { name: "Try again" });
       // On a busy machine the stop may take longer than is allowed, or somebody else has it stopped; then it is said, and
       // nothing was done.
       t.expected.push("a status of");
+      await page.getByRole("button", { name: "Look now" }).click();
+      const text = page.locator("pre.stacks", { hasText: "managed threads" }),
+        again = page.getByRole("button", { name: "Try again" });
       for (let i = 0; i < 5; i++) {
         await text.or(again).waitFor();
         if (await text.count()) break;
@@ -246,11 +292,26 @@ export async function history(t) {
   await page.fill("input[aria-label='Search sessions']", "no verdict has these words");
   await page.getByText("No session matches.").waitFor();
   await page.getByRole("button", { name: "Clear the filters" }).click();
-  for (const guid of t.facts.sessions.slice(0, 2)) await page.locator("li", { has: page.locator(`a[href="/sessions/${guid}"]`) }).getByRole("checkbox").check();
+  for (const guid of t.facts.sessions.slice(0, 2))
+    await page
+      .locator("li", { has: page.locator(`a[href="/sessions/${guid}"]`) })
+      .getByRole("checkbox")
+      .check();
   await page.locator(".say-bar").getByRole("button", { name: "Compare" }).click();
   await page.waitForURL("**/compare/*/*");
   await page.getByText("Before", { exact: true }).first().waitFor();
-  t.check((await page.locator(".kfs .kf").count()) > 0, "no figures are compared");
+  // What the server says, and nothing that the page worked out itself.
+  const [, before, after] = new URL(page.url()).pathname.match(/compare\/([^/]+)\/([^/]+)/),
+    { report } = (await t.ask(`/api/sessions/${before}/compare/${after}`)).body;
+  await page.locator(VERDICT).waitFor();
+  t.equal(await page.locator(VERDICT).textContent(), report.verdict.plain, "verdict");
+  t.equal(await page.locator(".kfs .kf").count(), report.figures.length, "figures that are compared");
+  t.equal(
+    await page.locator(".kfs .x").allTextContents(),
+    report.figures.map((f) => f.context),
+    "what is said of them",
+  );
+  t.equal(await page.locator(".rows-panel").count(), report.blocks.filter((b) => b.block === "table").length, "tables");
   await page.getByRole("button", { name: "Logs" }).click();
   await page.locator("dialog .log div", { hasText: "listening on" }).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
@@ -268,19 +329,34 @@ export async function history(t) {
 
 /** A table of a hundred thousand rows in a real report: few of them are in the document, and no frame is long. */
 export async function rows(t) {
-  const page = await t.page(), n = 100000, doc = (await t.ask(`/api/sessions/${t.facts.session}/report.json`)).body;
-  doc.blocks = [{
-    block: "table", title: "Very many", rowsCut: 0,
-    columns: [{ name: "Type", kind: "code", bar: false, main: false }, { name: "Objects", kind: "count", bar: false, main: false }, { name: "Size", kind: "bytes", bar: true, main: true }],
-    rows: Array.from({ length: n }, (_, i) => ({ cells: [`Shop.Models.Number${i}.Inner`, (i * 7919) % n, (n - i) * 1000] })),
-  }];
+  const page = await t.page(),
+    n = 100000,
+    doc = (await t.ask(`/api/sessions/${t.facts.session}/report.json`)).body;
+  doc.blocks = [
+    {
+      block: "table",
+      title: "Very many",
+      rowsCut: 0,
+      columns: [
+        { name: "Type", kind: "code", bar: false, main: false },
+        { name: "Objects", kind: "count", bar: false, main: false },
+        { name: "Size", kind: "bytes", bar: true, main: true },
+      ],
+      rows: Array.from({ length: n }, (_, i) => ({
+        cells: [`Shop.Models.Number${i}.Inner`, (i * 7919) % n, (n - i) * 1000],
+      })),
+    },
+  ];
   await page.route("**/report.json", (route) => route.fulfill({ json: doc }));
   await page.goto(`/sessions/${t.facts.session}`);
   await page.waitForSelector(".scroll.tall .r");
   // The time that the page's own thread worked, by the browser's trace: what else the machine does must not count.
-  await t.browser.startTracing(page, { categories: ["toplevel", "blink.user_timing", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
+  await t.browser.startTracing(page, {
+    categories: ["toplevel", "blink.user_timing", "devtools.timeline", "disabled-by-default-devtools.timeline"],
+  });
   const found = await page.evaluate(async () => {
-    const box = document.querySelector(".scroll.tall"), frames = 160;
+    const box = document.querySelector(".scroll.tall"),
+      frames = 160;
     let most = 0;
     performance.mark("drdotnet-scrolls");
     for (let y = 0; y < frames; y++) {
@@ -293,10 +369,34 @@ export async function rows(t) {
   const events = JSON.parse((await t.browser.stopTracing()).toString()).traceEvents;
   // Other pages may be open in this browser; the mark tells which thread is ours.
   const ours = events.find((e) => e.name === "drdotnet-scrolls");
-  const tasks = events.filter((e) => /RunTask$/.test(e.name) && e.pid === ours.pid && e.tid === ours.tid && e.tdur !== undefined).map((e) => e.tdur / 1000).sort((a, b) => b - a);
+  const tasks = events
+    .filter((e) => /RunTask$/.test(e.name) && e.pid === ours.pid && e.tid === ours.tid && e.tdur !== undefined)
+    .map((e) => e.tdur / 1000)
+    .sort((a, b) => b - a);
   t.check(tasks.length > found.frames, `the trace has only ${tasks.length} tasks`);
   t.check(tasks[0] < 50, `tasks of ${tasks.slice(0, 5).map((x) => x.toFixed(1))} ms while scrolling`);
   t.check(found.most < 80, `${found.most} rows are in the document`);
+  // By keyboard, to rows that are not in the document yet; none hides behind the head.
+  await page.evaluate(() => (document.querySelector(".scroll.tall").scrollTop = 0));
+  await page.locator('.r[data-at="0"]').focus();
+  for (const [key, at] of [
+    ["End", n - 1],
+    ["ArrowUp", n - 2],
+    ["Home", 0],
+    ["PageDown", 19],
+    ["PageDown", 38],
+    ["PageUp", 19],
+    ["PageUp", 0],
+  ]) {
+    await page.keyboard.press(key);
+    await page.waitForFunction((i) => document.activeElement?.dataset.at === String(i), at);
+    await page.waitForFunction(() => {
+      const row = document.activeElement.getBoundingClientRect(),
+        head = document.querySelector(".scroll.tall .rhead").getBoundingClientRect(),
+        box = document.querySelector(".scroll.tall").getBoundingClientRect();
+      return row.top >= head.bottom - 1 && row.bottom <= box.bottom + 1;
+    });
+  }
   // Sorted and filtered beside the page.
   await page.getByRole("columnheader", { name: "Objects" }).getByRole("button").click();
   await page.evaluate(() => (document.querySelector(".scroll.tall").scrollTop = 0));
@@ -313,24 +413,37 @@ export async function treemap(t) {
   const page = await t.page();
   await page.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
   await page.goto(`/sessions/${t.facts.session}`);
-  const boxes = page.locator(BOX), names = async () => (await boxes.evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort();
+  const boxes = page.locator(BOX),
+    names = async () => (await boxes.evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort();
   await boxes.first().waitFor();
   t.equal(await t.axe(page), [], "axe on a treemap");
-  const whole = await names(), label = (words) => whole.find((n) => n.startsWith(words));
+  const whole = await names(),
+    label = (words) => whole.find((n) => n.startsWith(words));
   t.check(label("._lines → OrderLine[], 148 MB, 37 %"), `parts of the first: ${whole}`);
   t.check(label("Shop.Bus._handlers, 38 MB") && label("all others together, 28.9 MB"), `others: ${whole}`);
-  const areas = await boxes.evaluateAll((all) => all.map((g) => { const r = g.querySelector("rect").getBoundingClientRect(); return r.width * r.height; }));
-  const box = await page.locator(".map .tm svg").boundingBox(), sum = areas.reduce((a, b) => a + b, 0);
+  const areas = await boxes.evaluateAll((all) =>
+    all.map((g) => {
+      const r = g.querySelector("rect").getBoundingClientRect();
+      return r.width * r.height;
+    }),
+  );
+  const box = await page.locator(".map .tm svg").boundingBox(),
+    sum = areas.reduce((a, b) => a + b, 0);
   t.check(Math.abs(sum / (box.width * box.height) - 1) < 0.02, `boxes cover ${sum} of ${box.width * box.height}`);
   await page.locator(`${BOX}[aria-label*="OrderLine"]`).first().focus();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => /b\d+\.map=/.test(location.search));
   t.check(!(await names()).some((n) => n.startsWith("all others")), "still all of it");
-  const inside = await names(), fresh = await t.page();
+  const inside = await names(),
+    fresh = await t.page();
   await fresh.route("**/report.json", (route) => route.fulfill({ json: t.facts.memory }));
   await fresh.goto(page.url().slice(t.facts.url.length));
   await fresh.locator(BOX).first().waitFor();
-  t.equal((await fresh.locator(BOX).evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort(), inside, "view of a pasted link");
+  t.equal(
+    (await fresh.locator(BOX).evaluateAll((all) => all.map((g) => g.getAttribute("aria-label")))).sort(),
+    inside,
+    "view of a pasted link",
+  );
   await page.keyboard.press("Escape");
   await page.waitForFunction(() => !/map=/.test(location.search));
   t.equal(await names(), whole, "boxes");
@@ -359,7 +472,8 @@ export async function take(t) {
   await dialog.getByText(/This will stop \S+ for about [\d.]+ ms, once/).waitFor();
   t.equal(await t.axe(page), [], "axe on the dialog");
   // Somebody else may have it stopped just now, or the machine is busy; then it is said, and nothing was done.
-  const file = dialog.getByRole("link", { name: /^sick-\d+-.*\.core$/ }), refused = dialog.getByText("Not taken:");
+  const file = dialog.getByRole("link", { name: /^sick-\d+-.*\.core$/ }),
+    refused = dialog.getByText("Not taken:");
   for (let i = 0; i < 5 && !(await file.count()); i++) {
     await dialog.getByRole("button", { name: "Take a core file" }).click();
     await file.or(refused).waitFor();
@@ -371,9 +485,18 @@ export async function take(t) {
   t.check(await dialog.getByRole("button", { name: "Trace" }).isDisabled(), "a wrong time can be asked for");
   await seconds.fill("1");
   await dialog.getByLabel("What is traced").selectOption("contention");
-  const [download] = await Promise.all([page.waitForEvent("download"), dialog.getByRole("link", { name: "Trace" }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    dialog.getByRole("link", { name: "Trace" }).click(),
+  ]);
   t.equal(download.suggestedFilename(), "trace.nettrace", "file");
-  t.equal(readFileSync(await download.path()).subarray(0, 8).toString(), "Nettrace", "its beginning");
+  t.equal(
+    readFileSync(await download.path())
+      .subarray(0, 8)
+      .toString(),
+    "Nettrace",
+    "its beginning",
+  );
   await dialog.getByRole("link", { name: "Examine it" }).click();
   await page.waitForURL("**/cores");
   const row = page.locator(".core", { hasText: name });
@@ -397,11 +520,15 @@ export async function meters(t) {
   await page.goto(`/profilers/${t.facts.still}`);
   await page.getByRole("button", { name: "Pick counters" }).click();
   await page.getByLabel("Filter counters").fill("shop.");
-  for (const name of ["shop.temperature", "shop.order.duration"]) await page.getByLabel(new RegExp(name)).first().check();
+  for (const name of ["shop.temperature", "shop.order.duration"])
+    await page.getByLabel(new RegExp(name)).first().check();
   await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
   const look = async (p) => {
     await p.locator(".chart", { hasText: "shop.temperature" }).locator(".v", { hasText: "21.5" }).waitFor();
-    await p.locator(".chart", { hasText: "shop.order.duration, p95" }).locator(".v", { hasText: /^0\.0\d+ s$/ }).waitFor();
+    await p
+      .locator(".chart", { hasText: "shop.order.duration, p95" })
+      .locator(".v", { hasText: /^0\.0\d+ s$/ })
+      .waitFor();
     t.equal(await p.locator(".chart").count(), 2, "charts");
   };
   await look(page);
@@ -414,14 +541,24 @@ export async function meters(t) {
 /** The link that `drdotnet serve --link` prints opens the pages; its token stays nowhere that others could see. */
 export async function link(t) {
   t.expected.push("401");
-  const page = await t.page(), asked = [];
+  const page = await t.page(),
+    asked = [];
   page.on("request", (r) => asked.push(r.headers().referer ?? ""));
   await page.goto("/processes");
   await page.getByRole("heading", { name: "This server wants a token" }).waitFor();
   await page.goto(t.facts.link);
   await page.getByRole("heading", { name: "Patients" }).waitFor();
   t.equal(page.url(), `${t.facts.url}/`, "address");
-  const seen = await page.evaluate(() => JSON.stringify([document.cookie, document.referrer, { ...localStorage }, { ...sessionStorage }, performance.getEntries().map((e) => e.name), document.documentElement.outerHTML]));
+  const seen = await page.evaluate(() =>
+    JSON.stringify([
+      document.cookie,
+      document.referrer,
+      { ...localStorage },
+      { ...sessionStorage },
+      performance.getEntries().map((e) => e.name),
+      document.documentElement.outerHTML,
+    ]),
+  );
   t.check(!seen.includes(t.facts.token), "the page can see the token");
   t.check(!asked.some((r) => r.includes("token")), `the token is told on: ${asked}`);
   await page.goBack();
@@ -465,7 +602,8 @@ export async function token(t) {
   const reader = await t.page();
   await reader.goto(`/profilers/${t.facts.pid}?token=${t.facts.readToken}`);
   await reader.getByText("Your token is for reading").waitFor();
-  for (const name of ["Examine", "Dump or trace", "Logs"]) t.equal(await reader.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
+  for (const name of ["Examine", "Dump or trace", "Logs"])
+    t.equal(await reader.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
   await reader.goto(`/stacks/${t.facts.pid}`);
   await reader.getByText("enter with the full token").waitFor();
   t.equal(await t.axe(reader), [], "axe for who may only read");
@@ -478,7 +616,8 @@ export async function token(t) {
   const guest = await t.page();
   await guest.goto(link.slice(t.facts.url.length));
   await guest.waitForSelector(VERDICT);
-  for (const name of ["Run again", "Share link", "Delete this session"]) t.equal(await guest.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
+  for (const name of ["Run again", "Share link", "Delete this session"])
+    t.equal(await guest.getByRole("button", { name }).count(), 0, `buttons called ${name}`);
   await guest.getByRole("link", { name: "Patients" }).first().click();
   await guest.getByRole("heading", { name: "This server wants a token" }).waitFor();
   await page.getByRole("button", { name: "Revoke" }).click();
@@ -491,18 +630,43 @@ export async function token(t) {
 
 /** Pictures of the main pages, for the documentation and for looking at them. */
 export async function pictures(t) {
-  const running = (await t.ask("/api/sessions", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ profilerGuid: "exceptions", processId: t.facts.pid, parameters: [{ key: "duration", value: "60" }] }) })).body.guid;
-  const pages = { patients: "/processes", patient: `/profilers/${t.facts.pid}`, session: `/sessions/${t.facts.session}`, kept: `/sessions/${t.facts.kept}`, running: `/sessions/${running}`, history: "/sessions", compare: `/compare/${t.facts.sessions.join("/")}`,
-    profilers: "/profilers", start: `/job/${t.facts.pid}/cpu-hotpaths`, stacks: `/stacks/${t.facts.still}`, cores: "/cores" };
+  const running = (
+    await t.ask("/api/sessions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({
+        profilerGuid: "exceptions",
+        processId: t.facts.pid,
+        parameters: [{ key: "duration", value: "60" }],
+      }),
+    })
+  ).body.guid;
+  const pages = {
+    patients: "/processes",
+    patient: `/profilers/${t.facts.pid}`,
+    session: `/sessions/${t.facts.session}`,
+    kept: `/sessions/${t.facts.kept}`,
+    running: `/sessions/${running}`,
+    history: "/sessions",
+    compare: `/compare/${t.facts.sessions.join("/")}`,
+    profilers: "/profilers",
+    start: `/job/${t.facts.pid}/cpu-hotpaths`,
+    stacks: `/stacks/${t.facts.still}`,
+    cores: "/cores",
+  };
   for (const scheme of ["light", "dark"]) {
     for (const width of [1280, 400]) {
       const context = await t.context({ width, height: width === 400 ? 860 : 800, scheme });
-      const opened = await Promise.all(Object.entries(pages).map(async ([name, path]) => {
-        const page = await t.page({ context });
-        await page.goto(path);
-        await page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector("[aria-busy=true]"));
-        return [name, page];
-      }));
+      const opened = await Promise.all(
+        Object.entries(pages).map(async ([name, path]) => {
+          const page = await t.page({ context });
+          await page.goto(path);
+          await page.waitForFunction(
+            () => document.querySelector("main h1") && !document.querySelector("[aria-busy=true]"),
+          );
+          return [name, page];
+        }),
+      );
       // Long enough for lines to be seen in the live charts.
       await opened[0][1].waitForTimeout(t.facts.linger ?? 15000);
       for (const [name, page] of opened) {

@@ -1,7 +1,9 @@
 // Before the first paint, so that a page chosen dark never flashes light.
-(function () {
+(() => {
   try {
-    var chosen = localStorage.getItem("drdotnet-theme");
+    const chosen = localStorage.getItem("drdotnet-theme");
     if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
-  } catch (e) { /* storage is off: as the system */ }
+  } catch {
+    /* storage is off: as the system */
+  }
 })();

@@ -22,30 +22,69 @@ import { TokenPage } from "./pages/TokenPage";
 import { Shell } from "./parts/Shell";
 import { Empty } from "./parts/states";
 
+type Page = (m: Record<string, string>) => [string, preact.ComponentChildren];
+
+const PAGES: [string, Page][] = [
+  ["", () => ["patients", <PatientsPage />]],
+  ["/processes", () => ["patients", <PatientsPage />]],
+  ["/profilers/:pid", (m) => ["patients", <PatientPage key={m.pid} id={Number(m.pid)} />]],
+  ["/job/:pid/:uuid", (m) => ["patients", <PatientPage key={m.pid} id={Number(m.pid)} profiler={m.uuid} />]],
+  ["/stacks/:pid", (m) => ["patients", <StacksPage id={Number(m.pid)} />]],
+  ["/cores", () => ["patients", <CoresPage />]],
+  ["/sessions", () => ["sessions", <HistoryPage />]],
+  ["/sessions/:guid", (m) => ["sessions", <SessionPage key={m.guid} guid={m.guid!} />]],
+  ["/compare/:a/:b", (m) => ["sessions", <ComparePage a={m.a!} b={m.b!} />]],
+  ["/profilers", () => ["profilers", <ProfilersPage />]],
+];
+
 function page(path: string): [string, preact.ComponentChildren] {
-  let m: Record<string, string> | null;
-  if (path === "/" || match("/processes", path)) return ["patients", <PatientsPage />];
-  if ((m = match("/profilers/:pid", path))) return ["patients", <PatientPage key={m.pid} id={Number(m.pid)} />];
-  if ((m = match("/job/:pid/:uuid", path))) return ["patients", <PatientPage key={m.pid} id={Number(m.pid)} profiler={m.uuid} />];
-  if ((m = match("/stacks/:pid", path))) return ["patients", <StacksPage id={Number(m.pid)} />];
-  if (match("/cores", path)) return ["patients", <CoresPage />];
-  if (match("/sessions", path)) return ["sessions", <HistoryPage />];
-  if ((m = match("/sessions/:guid", path))) return ["sessions", <SessionPage key={m.guid} guid={m.guid!} />];
-  if ((m = match("/compare/:a/:b", path))) return ["sessions", <ComparePage a={m.a!} b={m.b!} />];
-  if (match("/profilers", path)) return ["profilers", <ProfilersPage />];
-  return ["", <><h1>There is no such page</h1><Empty acts={<a class="btn" href="/processes">Patients</a>}>The address may be mistyped, or come from another version.</Empty></>];
+  for (const [pattern, make] of PAGES) {
+    const m = match(pattern, path);
+    if (m) return make(m);
+  }
+  return [
+    "",
+    <>
+      <h1>There is no such page</h1>
+      <Empty
+        acts={
+          <a class="btn" href="/processes">
+            Patients
+          </a>
+        }
+      >
+        The address may be mistyped, or come from another version.
+      </Empty>
+    </>,
+  ];
 }
 
 function App() {
-  const { path } = usePlace(), [locked, setLocked] = useState(false), server = useLoad("server", api.server, 5000);
+  const { path } = usePlace(),
+    [locked, setLocked] = useState(false),
+    server = useLoad("server", api.server, 5000);
   useEffect(() => {
     const lock = () => setLocked(true);
     addEventListener(TOKEN_WANTED, lock);
     return () => removeEventListener(TOKEN_WANTED, lock);
   }, []);
-  if (locked) return <TokenPage onDone={() => { setLocked(false); server.reload(); }} />;
+  if (locked)
+    return (
+      <TokenPage
+        onDone={() => {
+          setLocked(false);
+          server.reload();
+        }}
+      />
+    );
   const [here, content] = page(path);
-  return <ReadOnly.Provider value={server.data?.scope === "read"}><Shell here={here} server={server.data}>{content}</Shell></ReadOnly.Provider>;
+  return (
+    <ReadOnly.Provider value={server.data?.scope === "read"}>
+      <Shell here={here} server={server.data}>
+        {content}
+      </Shell>
+    </ReadOnly.Provider>
+  );
 }
 
 followLinks();

@@ -3,15 +3,44 @@ import type { Column, FlameBlock, FrameKind, Row } from "../src/lib/document";
 import { flameTree, nodeAt, nodeOfPath, pathOf, search, transform } from "../src/lib/flame";
 import { roundUp, timeSteps } from "../src/lib/axes";
 import { match } from "../src/lib/router";
-import { barWhole, filtered, haystack, heaviestPath, keysOf, sorted, treeEnds, treeFiltered, treeVisible } from "../src/lib/rows";
+import {
+  barWhole,
+  filtered,
+  haystack,
+  heaviestPath,
+  keysOf,
+  sorted,
+  treeEnds,
+  treeFiltered,
+  treeVisible,
+} from "../src/lib/rows";
 
-const frames: [string, FrameKind][] = [["all", "other"], ["Main", "code"], ["Regex.Match", "framework"], ["memcpy", "native"], ["gc", "gc"]];
+const frames: [string, FrameKind][] = [
+  ["all", "other"],
+  ["Main", "code"],
+  ["Regex.Match", "framework"],
+  ["memcpy", "native"],
+  ["gc", "gc"],
+];
 const block: FlameBlock = {
-  block: "flame", title: "", kind: "count", cut: 0, frames,
+  block: "flame",
+  title: "",
+  kind: "count",
+  cut: 0,
+  frames,
   // all > Main > Regex.Match > (memcpy, Regex.Match again); all > gc > memcpy
-  nodes: [[0, 0, 0], [1, 1, 10], [2, 2, 20], [3, 3, 5], [2, 3, 5], [4, 1, 40], [3, 2, 20]],
+  nodes: [
+    [0, 0, 0],
+    [1, 1, 10],
+    [2, 2, 20],
+    [3, 3, 5],
+    [2, 3, 5],
+    [4, 1, 40],
+    [3, 2, 20],
+  ],
 };
-const kinds = frames.map((f) => f[1]), names = frames.map((f) => f[0]);
+const kinds = frames.map((f) => f[1]),
+  names = frames.map((f) => f[0]);
 
 describe("flame graph", () => {
   const tree = flameTree(block);
@@ -54,14 +83,29 @@ describe("flame graph", () => {
     expect(nodeOfPath(tree, [1, 99])).toBe(1);
   });
   it("survives a damaged list", () => {
-    const broken = flameTree({ ...block, nodes: [[0, 0, 1], [1, 7, 2], [2, 0, 3]] });
+    const broken = flameTree({
+      ...block,
+      nodes: [
+        [0, 0, 1],
+        [1, 7, 2],
+        [2, 0, 3],
+      ],
+    });
     expect(broken.total[0]).toBe(3);
     expect(broken.n).toBe(3);
   });
 });
 
-const columns: Column[] = [{ name: "Name", kind: "code", bar: false, main: false }, { name: "Count", kind: "count", bar: true, main: true }];
-const rows: Row[] = [{ cells: ["b", 2] }, { cells: ["a", null] }, { cells: ["c", 10], lines: [{ kind: "code", text: "Deep.Inside" }] }, { cells: ["d", { kind: "text", value: "x" }] }];
+const columns: Column[] = [
+  { name: "Name", kind: "code", bar: false, main: false },
+  { name: "Count", kind: "count", bar: true, main: true },
+];
+const rows: Row[] = [
+  { cells: ["b", 2] },
+  { cells: ["a", null] },
+  { cells: ["c", 10], lines: [{ kind: "code", text: "Deep.Inside" }] },
+  { cells: ["d", { kind: "text", value: "x" }] },
+];
 
 describe("rows", () => {
   it("sorts, with what was not measured at the end both ways", () => {
@@ -78,7 +122,13 @@ describe("rows", () => {
     expect(barWhole(rows, 1, columns)).toBe(10);
     expect(barWhole(rows, 0, [{ ...columns[0]!, kind: "ratio" }])).toBe(1);
   });
-  const tree: Row[] = [{ depth: 0, cells: ["a"] }, { depth: 1, cells: ["b"] }, { depth: 2, cells: ["c"] }, { depth: 1, cells: ["d"] }, { depth: 0, cells: ["e"] }];
+  const tree: Row[] = [
+    { depth: 0, cells: ["a"] },
+    { depth: 1, cells: ["b"] },
+    { depth: 2, cells: ["c"] },
+    { depth: 1, cells: ["d"] },
+    { depth: 0, cells: ["e"] },
+  ];
   it("opens trees along the heaviest path", () => {
     const ends = treeEnds(tree);
     expect([...ends]).toEqual([4, 3, 3, 4, 5]);

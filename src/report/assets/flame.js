@@ -1,55 +1,58 @@
-"use strict";
-// Zoom by click or Enter, back by Escape or a click on the root; search by Ctrl+F or the button. Boxes carry their place
-// (data-x, data-w in shares of the whole) so that zooming only needs arithmetic.
-(() => {
-	const svg = document.documentElement;
-	const boxes = [...svg.querySelectorAll("g.f")].map((g) => ({
-		g, rect: g.querySelector("rect"), text: g.querySelector("text"),
-		title: g.querySelector("title").textContent,
-		x: +g.dataset.x, w: +g.dataset.w, d: +g.dataset.d,
-	}));
-	const status = svg.getElementById("status"), width = 1180, left = 10;
-	let view = { x: 0, w: 1 };
-	function draw() {
-		for (const b of boxes) {
-			const x = (b.x - view.x) / view.w, w = b.w / view.w;
-			const from = Math.max(0, x), to = Math.min(1, x + w), seen = (to - from) * width > 0.3;
-			b.g.style.display = seen ? "" : "none";
-			if (!seen) continue;
-			b.rect.setAttribute("x", left + from * width);
-			b.rect.setAttribute("width", Math.max(0.3, (to - from) * width - 0.4));
-			b.text.setAttribute("x", left + from * width + 3);
-			const name = b.g.dataset.n, room = Math.floor(((to - from) * width - 6) / 6.4);
-			b.text.textContent = room < 3 ? "" : name.length > room ? name.slice(0, room - 1) + "…" : name;
-			b.g.classList.toggle("above", b.w >= view.w - 1e-9 && view.w < 1 && b.w > view.w + 1e-9);
-		}
-	}
-	function zoom(b) { view = b ? { x: b.x, w: b.w } : { x: 0, w: 1 }; draw(); }
-	function search(term) {
-		const words = (term || "").toLowerCase();
-		const found = [];
-		for (const b of boxes) {
-			const hit = words && b.g.dataset.n.toLowerCase().includes(words);
-			b.g.classList.toggle("hit", !!hit);
-			if (hit) found.push(b);
-		}
-		// Of nested hits only the outermost counts.
-		found.sort((a, b) => a.x - b.x || b.w - a.w);
-		let end = -1, sum = 0;
-		for (const b of found) if (b.x >= end - 1e-9) { sum += b.w; end = b.x + b.w; }
-		status.textContent = words ? `"${term}": ${(100 * sum).toFixed(1)} %` : "";
-	}
-	for (const b of boxes) {
-		b.g.addEventListener("click", () => zoom(b.d ? b : null));
-		b.g.addEventListener("keydown", (e) => { if (e.key === "Enter") zoom(b.d ? b : null); });
-		b.g.addEventListener("mouseover", () => { status.textContent = b.title; });
-	}
-	const ask = () => search(prompt("Search for a name:") || "");
-	svg.getElementById("search").addEventListener("click", ask);
-	window.addEventListener("keydown", (e) => {
-		if (e.key === "Escape") { zoom(null); search(""); }
-		if ((e.ctrlKey || e.metaKey) && e.key === "f") { e.preventDefault(); ask(); }
-	});
-	window.flame = { search, reset: () => zoom(null), status: () => status.textContent };
-	draw();
-})();
+/* A flame graph whose boxes are in the document already: zoom, search and keyboard, for pages of reports and SVG files
+   alike. boxes: in preorder, { e: element, x, w: place in shares of the whole, d: depth, name }; each gets up and down,
+   its caller and its heaviest callee. on: draw(box, x, w, above) places a box in shares of what is shown (above: it
+   calls the zoomed one), hide(box), tell(box), focus(box), found(term, share, places); calleesAbove where the root is
+   the lowest. */
+function flameGraph(boxes, on) {
+  "use strict";
+  var zoom = boxes[0], last = [];
+  boxes.forEach(function (b) {
+    b.up = b.d ? last[b.d - 1] || null : null;
+    b.down = null;
+    if (b.up && !b.up.down) b.up.down = b;
+    last[b.d] = b;
+  });
+  function inside(b, z) { for (; b; b = b.up) if (b === z) return true; return false; }
+  function draw() {
+    boxes.forEach(function (b) {
+      var above = inside(zoom, b);
+      b.shown = b.w > 0 && (above || inside(b, zoom));
+      if (!b.shown) on.hide(b);
+      else if (above) on.draw(b, 0, 1, b !== zoom);
+      else on.draw(b, (b.x - zoom.x) / zoom.w, b.w / zoom.w, false);
+    });
+  }
+  function go(b) { zoom = b; draw(); on.tell(b); }
+  function search(term) {
+    var word = term.trim().toLowerCase(), share = 0, places = 0;
+    boxes.forEach(function (b) {
+      b.hit = !!word && b.name.toLowerCase().indexOf(word) >= 0;
+      b.e.classList.toggle("hit", b.hit);
+      if (!b.hit) return;
+      places++;
+      /* Not counted twice: only the outermost of a path. */
+      for (var p = b.up; p && !p.hit; p = p.up);
+      if (!p) share += b.w;
+    });
+    on.found(term, share, places);
+  }
+  function beside(b, step) {
+    for (var i = boxes.indexOf(b) + step; i >= 0 && i < boxes.length; i += step)
+      if (boxes[i].d === b.d && boxes[i].shown) return boxes[i];
+    return null;
+  }
+  /* True when the key was one of its own. */
+  function key(b, name) {
+    var to = null;
+    if (name === "Enter" || name === " ") go(b);
+    else if (name === "Escape") go(boxes[0]);
+    else if (name === (on.calleesAbove ? "ArrowDown" : "ArrowUp")) to = b.up;
+    else if (name === (on.calleesAbove ? "ArrowUp" : "ArrowDown")) to = b.down;
+    else if (name === "ArrowLeft") to = beside(b, -1);
+    else if (name === "ArrowRight") to = beside(b, 1);
+    else return false;
+    if (to) on.focus(to);
+    return true;
+  }
+  return { draw: draw, go: go, search: search, key: key, zoomed: function () { return zoom; } };
+}

@@ -117,96 +117,68 @@ addEventListener("beforeprint", function () {
 });
 addEventListener("afterprint", function () { opened.forEach(function (d) { d.open = false; }); opened = []; });
 
-/* Flame graph: boxes are nested svg elements with data-x, data-w (shares), data-d (depth), data-s (itself). */
+/* Flame graph (flame.js): boxes are nested svg elements with data-x, data-w (shares), data-d (depth), data-s (itself). */
 function percent(x) {
   var p = x * 100;
   return (p >= 9.95 ? p.toFixed(0) : p >= 1 ? p.toFixed(1) : p.toFixed(2)).replace(/\.0+$/, "") + " %";
 }
 each($(".flame"), function (flame) {
-  var now = flame.previousElementSibling, svg = $("svg", flame)[0], zoom = null;
+  var now = flame.previousElementSibling, svg = $("svg", flame)[0];
   var boxes = Array.prototype.map.call($("svg", svg), function (e) {
     return { e: e, x: +e.getAttribute("data-x"), w: +e.getAttribute("data-w"), d: +e.getAttribute("data-d"),
              s: +e.getAttribute("data-s"),
-             c: e.hasAttribute("data-c") ? +e.getAttribute("data-c") : null, name: $("title", e)[0].textContent, up: null, down: null };
+             c: e.hasAttribute("data-c") ? +e.getAttribute("data-c") : null, name: $("title", e)[0].textContent };
   });
-  var last = [];
-  boxes.forEach(function (b) {
-    b.up = b.d ? last[b.d - 1] || null : null;
-    if (b.up && !b.up.down) b.up.down = b;
-    last[b.d] = b;
-    b.e.tabIndex = -1;
+  boxes.forEach(function (b, i) {
+    b.e.tabIndex = i ? -1 : 0;
     b.e.setAttribute("role", "button");
     b.e.setAttribute("aria-label", b.name);
   });
   if (!boxes.length) return;
-  boxes[0].e.tabIndex = 0;
   function find(e) { var el = e.target.closest("svg"); for (var i = 0; i < boxes.length; i++) if (boxes[i].e === el) return boxes[i]; return null; }
-  function inside(b, z) { for (; b; b = b.up) if (b === z) return true; return false; }
   function tell(b) {
+    var zoom = graph.zoomed();
     now.textContent = "";
     now.appendChild(make("code", "", b.name));
     now.appendChild(document.createTextNode(": " + percent(b.w) + " with callees, " + percent(b.s) + " itself" +
       (b.c === null ? "" : ", before " + percent(Math.max(0, b.w - b.c)) + " with callees") +
-      (zoom && zoom !== boxes[0] ? ", " + percent(b.w / zoom.w) + " of " + zoom.name : "")));
+      (zoom !== boxes[0] ? ", " + percent(b.w / zoom.w) + " of " + zoom.name : "")));
+    back.hidden = zoom === boxes[0];
   }
-  function draw() {
-    var z = zoom || boxes[0];
-    boxes.forEach(function (b) {
-      var below = inside(b, z), above = inside(z, b);
-      b.e.style.display = b.w > 0 && (below || above) ? "" : "none";
-      b.e.setAttribute("x", above ? "0%" : (b.x - z.x) / z.w * 100 + "%");
-      b.e.setAttribute("width", above ? "100%" : b.w / z.w * 100 + "%");
-    });
-    back.hidden = !zoom || zoom === boxes[0];
-  }
-  function go(b) { zoom = b; draw(); tell(b); }
   function focus(b) {
-    if (!b) return;
     boxes.forEach(function (o) { o.e.tabIndex = o === b ? 0 : -1; });
     b.e.focus();
   }
-  function beside(b, step) {
-    var i = boxes.indexOf(b);
-    for (i += step; i >= 0 && i < boxes.length; i += step)
-      if (boxes[i].d === b.d && boxes[i].e.style.display !== "none") return boxes[i];
-    return null;
-  }
+  var graph = flameGraph(boxes, {
+    hide: function (b) { b.e.style.display = "none"; },
+    draw: function (b, x, w) {
+      b.e.style.display = "";
+      b.e.setAttribute("x", x * 100 + "%");
+      b.e.setAttribute("width", w * 100 + "%");
+    },
+    tell: tell,
+    focus: focus,
+    found: function (term, share, places) {
+      flame.classList.toggle("seek", !!term.trim());
+      found.textContent = !term.trim() ? "" : places ? places + (places === 1 ? " place, " : " places, ") + percent(share) : "not found";
+    }
+  });
   var bar = make("div", "fl-bar"), input = make("input"), back = make("button", "", "Show all"), found = make("output");
   input.type = "search";
   input.placeholder = "Find a method";
   input.setAttribute("aria-label", "Find a method in the flame graph");
   back.type = "button";
+  back.hidden = true;
   bar.appendChild(input); bar.appendChild(back); bar.appendChild(found);
   now.parentElement.insertBefore(bar, now);
-  back.addEventListener("click", function () { go(boxes[0]); });
-  input.addEventListener("input", function () {
-    var word = input.value.trim().toLowerCase(), share = 0, n = 0;
-    flame.classList.toggle("seek", !!word);
-    boxes.forEach(function (b) {
-      b.hit = !!word && b.name.toLowerCase().indexOf(word) >= 0;
-      b.e.classList.toggle("hit", b.hit);
-      if (!b.hit) return;
-      n++;
-      /* Not counted twice: only the outermost of a path. */
-      for (var p = b.up; p && !p.hit; p = p.up);
-      if (!p) share += b.w;
-    });
-    found.textContent = !word ? "" : n ? n + (n === 1 ? " place, " : " places, ") + percent(share) : "not found";
-  });
-  svg.addEventListener("click", function (e) { var b = find(e); if (b) { go(b); focus(b); } });
+  back.addEventListener("click", function () { graph.go(boxes[0]); });
+  input.addEventListener("input", function () { graph.search(input.value); });
+  svg.addEventListener("click", function (e) { var b = find(e); if (b) { graph.go(b); focus(b); } });
   svg.addEventListener("mouseover", function (e) { var b = find(e); if (b) tell(b); });
   svg.addEventListener("focusin", function (e) { var b = find(e); if (b) tell(b); });
   svg.addEventListener("keydown", function (e) {
     var b = find(e);
-    if (!b) return;
-    if (e.key === "ArrowUp") focus(b.up);
-    else if (e.key === "ArrowDown") focus(b.down);
-    else if (e.key === "ArrowLeft") focus(beside(b, -1));
-    else if (e.key === "ArrowRight") focus(beside(b, 1));
-    else if (e.key === "Enter" || e.key === " ") go(b);
-    else if (e.key === "Escape") go(boxes[0]);
-    else return;
-    e.preventDefault();
+    if (b && graph.key(b, e.key)) e.preventDefault();
   });
   /* Only what happened in a range: weights by box, or null for all. Callers still stand above what they call. */
   flame.only = function (weights) {
@@ -220,10 +192,10 @@ each($(".flame"), function (flame) {
       end[b.i] = b.x;
       if (b.up) end[b.up.i] += b.w;
     });
-    go(boxes[0]);
+    graph.go(boxes[0]);
   };
   boxes.forEach(function (b, i) { b.i = i; b.x0 = b.x; b.w0 = b.w; b.s0 = b.s; });
-  draw();
+  graph.draw();
 });
 
 /* Treemap: boxes in preorder with their place in shares of the whole; those that only hold others are not drawn. Going

@@ -12,7 +12,7 @@ export type Process = Schemas["ProcessInfo"] & { ways?: Way[] };
 export type ProfilerParameter = Schemas["ProfilerParameter"];
 export type Profiler = Schemas["ProfilerInfo"];
 export type SessionFile = Schemas["FileInfo"];
-export type ServerInfo = Schemas["ServerInfo"] ;
+export type ServerInfo = Schemas["ServerInfo"];
 export type LogLine = Schemas["LogLine"];
 export type Core = Schemas["CoreInfo"];
 type SessionInfo = Schemas["SessionInfo"];
@@ -30,7 +30,11 @@ export type Session = Omit<SessionInfo, "state" | "health" | "processName" | "pa
 };
 
 export class ApiError extends Error {
-  constructor(readonly status: number, message: string, readonly parameter: string | null = null) {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly parameter: string | null = null,
+  ) {
     super(message);
   }
 }
@@ -40,7 +44,8 @@ export const TOKEN_WANTED = "drdotnet:token";
 
 async function problem(answer: Response): Promise<ApiError> {
   const text = await answer.text().catch(() => "");
-  let words = text, parameter: string | null = null;
+  let words = text,
+    parameter: string | null = null;
   try {
     const body = JSON.parse(text) as unknown;
     if (typeof body === "string") words = body;
@@ -74,10 +79,18 @@ async function call(path: string, init: RequestInit = {}): Promise<Response> {
   return answer;
 }
 
-type Json<T> = T extends { responses: { 200: { content: { "application/json": infer A } } } } ? A : T extends { responses: { 202: { content: { "application/json": infer A } } } } ? A : unknown;
+type Json<T> = T extends { responses: { 200: { content: { "application/json": infer A } } } }
+  ? A
+  : T extends { responses: { 202: { content: { "application/json": infer A } } } }
+    ? A
+    : unknown;
 type Verb = "get" | "post" | "delete";
 type With<V extends Verb> = { [P in keyof paths]: paths[P] extends Record<V, object> ? P : never }[keyof paths];
-interface Options { path?: Record<string, string | number>; query?: Record<string, string | number>; body?: unknown }
+interface Options {
+  path?: Record<string, string | number>;
+  query?: Record<string, string | number>;
+  body?: unknown;
+}
 
 function address(pattern: string, { path = {}, query }: Options): string {
   const filled = pattern.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(path[name] ?? "")));
@@ -103,7 +116,11 @@ async function remove<P extends With<"delete">>(pattern: P, options: Options = {
   await call(address(pattern, options), init("DELETE", options));
 }
 
-export interface Vitals { now: number; columns: string[]; processes: { id: number; points: (number | null)[][] }[] }
+export interface Vitals {
+  now: number;
+  columns: string[];
+  processes: { id: number; points: (number | null)[][] }[];
+}
 
 export const api = {
   server: (): Promise<ServerInfo> => get("/api/server"),
@@ -111,22 +128,45 @@ export const api = {
   processes: (): Promise<Process[]> => get("/api/processes"),
   process: (id: number): Promise<Process> => get("/api/processes/{id}", { path: { id } }),
   vitals: async (since: number) => (await get("/api/processes/vitals", { query: { since } })) as Vitals,
-  counters: async (id: number, since: number) => (await get("/api/processes/{id}/counters", { path: { id }, query: { since } })) as { now: number; series: CounterSeries[] },
+  counters: async (id: number, since: number) =>
+    (await get("/api/processes/{id}/counters", { path: { id }, query: { since } })) as {
+      now: number;
+      series: CounterSeries[];
+    },
   meters: async (id: number, since: number) => {
-    const answer = (await get("/api/processes/{id}/meters", { path: { id }, query: { since } })) as { now: number; series: CounterSeries[] };
+    const answer = (await get("/api/processes/{id}/meters", { path: { id }, query: { since } })) as {
+      now: number;
+      series: CounterSeries[];
+    };
     return { ...answer, series: answer.series.map((s) => ({ ...s, meter: true })) };
   },
-  stacks: async (id: number) => (await call(address("/api/processes/{id}/stacks" satisfies With<"get">, { path: { id } }), { headers: { Accept: "text/plain" } })).text(),
+  stacks: async (id: number) =>
+    (
+      await call(address("/api/processes/{id}/stacks" satisfies With<"get">, { path: { id } }), {
+        headers: { Accept: "text/plain" },
+      })
+    ).text(),
   profilers: () => get("/api/profilers"),
   sessions: async () => (await get("/api/sessions")).map(session),
   session: async (guid: string) => session(await get("/api/sessions/{guid}", { path: { guid } })),
-  report: async (guid: string) => (await get("/api/sessions/{guid}/report.json", { path: { guid } })) as unknown as ReportDocument,
+  report: async (guid: string) =>
+    (await get("/api/sessions/{guid}/report.json", { path: { guid } })) as unknown as ReportDocument,
+  compare: async (before: string, after: string) => {
+    const answer = await get("/api/sessions/{guid}/compare/{other}", { path: { guid: before, other: after } });
+    return answer.report as unknown as ReportDocument;
+  },
   files: (guid: string) => get("/api/sessions/{guid}/files", { path: { guid } }),
   start: async (profilerGuid: string, processId: number, parameters: { key: string; value: string }[], way?: string) =>
-    session(await post("/api/sessions", { body: { profilerGuid, processId, parameters, ...(way ? { way } : {}) } satisfies Schemas["StartSession"] })),
-  startOnCore: async (profilerGuid: string, core: string) => session(await post("/api/sessions", { body: { profilerGuid, core } satisfies Schemas["StartSession"] })),
+    session(
+      await post("/api/sessions", {
+        body: { profilerGuid, processId, parameters, ...(way ? { way } : {}) } satisfies Schemas["StartSession"],
+      }),
+    ),
+  startOnCore: async (profilerGuid: string, core: string) =>
+    session(await post("/api/sessions", { body: { profilerGuid, core } satisfies Schemas["StartSession"] })),
   cores: () => get("/api/cores"),
-  takeCore: async (processId: number, type: string) => (await post("/api/cores", { body: { processId, type } satisfies Schemas["TakeCore"] })) as Core,
+  takeCore: async (processId: number, type: string) =>
+    (await post("/api/cores", { body: { processId, type } satisfies Schemas["TakeCore"] })) as Core,
   removeCore: (name: string) => remove("/api/cores/{name}", { path: { name } }),
   cancel: (guid: string) => post("/api/sessions/{guid}/cancel", { path: { guid } }),
   shares: (guid: string) => get("/api/sessions/{guid}/shares", { path: { guid } }),

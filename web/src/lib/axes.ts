@@ -3,7 +3,8 @@
 /** A round number at or above, so that the three lines have short labels; bytes are round in their own units. */
 export function roundUp(x: number, bytes = false): number {
   if (!(x > 0)) return 1;
-  const unit = bytes ? 1024 ** Math.max(0, Math.floor(Math.log(x) / Math.log(1024))) : 1, y = x / unit;
+  const unit = bytes ? 1024 ** Math.max(0, Math.floor(Math.log(x) / Math.log(1024))) : 1,
+    y = x / unit;
   const power = 10 ** Math.floor(Math.log10(y));
   for (const m of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (m * power >= y * 1.02) return m * power * unit;
   return 10 * power * unit;
@@ -24,4 +25,3 @@ export function timeSteps(from: number, to: number, second: number, most = 4): n
   for (let x = Math.ceil(from / step) * step; x <= to; x += step) found.push(x);
   return found;
 }
-

@@ -15,12 +15,19 @@ export interface FlameTree {
   maxDepth: number;
 }
 
-export interface FlameView { native: boolean; kernel: boolean; inverted: boolean }
+export interface FlameView {
+  native: boolean;
+  kernel: boolean;
+  inverted: boolean;
+}
 export const PLAIN_VIEW: FlameView = { native: true, kernel: true, inverted: false };
 
 function sum(frame: Int32Array, depth: Int32Array, self: Float64Array): FlameTree {
   const n = frame.length;
-  const parent = new Int32Array(n).fill(-1), end = new Int32Array(n), total = Float64Array.from(self), x = new Float64Array(n);
+  const parent = new Int32Array(n).fill(-1),
+    end = new Int32Array(n),
+    total = Float64Array.from(self),
+    x = new Float64Array(n);
   const path: number[] = [];
   let maxDepth = 0;
   for (let i = 0; i < n; i++) {
@@ -51,7 +58,10 @@ function sum(frame: Int32Array, depth: Int32Array, self: Float64Array): FlameTre
 }
 
 export function flameTree(block: FlameBlock): FlameTree {
-  const n = block.nodes.length, frame = new Int32Array(n), depth = new Int32Array(n), self = new Float64Array(n);
+  const n = block.nodes.length,
+    frame = new Int32Array(n),
+    depth = new Int32Array(n),
+    self = new Float64Array(n);
   block.nodes.forEach(([f, d, s], i) => {
     frame[i] = f;
     depth[i] = d;
@@ -60,7 +70,12 @@ export function flameTree(block: FlameBlock): FlameTree {
   return sum(frame, depth, self);
 }
 
-interface Branch { frame: number; self: number; total: number; below: Map<number, Branch> }
+interface Branch {
+  frame: number;
+  self: number;
+  total: number;
+  below: Map<number, Branch>;
+}
 
 /** Hides kinds (their time counts for their caller) and turns the tree over (hottest first, callers below it). */
 export function transform(tree: FlameTree, kinds: FrameKind[], view: FlameView): FlameTree {
@@ -77,13 +92,18 @@ export function transform(tree: FlameTree, kinds: FrameKind[], view: FlameView):
     at.total += weight;
     for (const f of path) {
       let next = at.below.get(f);
-      if (!next) at.below.set(f, (next = { frame: f, self: 0, total: 0, below: new Map() }));
+      if (!next) {
+        next = { frame: f, self: 0, total: 0, below: new Map() };
+        at.below.set(f, next);
+      }
       next.total += weight;
       at = next;
     }
     at.self += weight;
   }
-  const frame: number[] = [], depth: number[] = [], self: number[] = [];
+  const frame: number[] = [],
+    depth: number[] = [],
+    self: number[] = [];
   const stack: [Branch, number][] = [[root, 0]];
   while (stack.length) {
     const [b, d] = stack.pop()!;
@@ -97,11 +117,18 @@ export function transform(tree: FlameTree, kinds: FrameKind[], view: FlameView):
 }
 
 /** Which nodes match, and their share of all: a hit below another hit is not counted twice. */
-export function search(tree: FlameTree, names: string[], term: string): { hits: Uint8Array; share: number; places: number } {
-  const hits = new Uint8Array(tree.n), word = term.trim().toLowerCase();
+export function search(
+  tree: FlameTree,
+  names: string[],
+  term: string,
+): { hits: Uint8Array; share: number; places: number } {
+  const hits = new Uint8Array(tree.n),
+    word = term.trim().toLowerCase();
   if (!word || !tree.n) return { hits, share: 0, places: 0 };
   const matches = names.map((name) => name.toLowerCase().includes(word));
-  let counted = 0, places = 0, inside = -1;
+  let counted = 0,
+    places = 0,
+    inside = -1;
   for (let i = 1; i < tree.n; i++) {
     if (!matches[tree.frame[i]!]) continue;
     hits[i] = 1;

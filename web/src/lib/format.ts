@@ -2,7 +2,9 @@
 import type { Kind } from "./document";
 
 function group(n: number): string {
-  return Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  return Math.round(n)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
 export function count(n: number): string {
@@ -25,7 +27,8 @@ export function number(x: number): string {
 export function bytes(n: number): string {
   if (n < 1024) return `${Math.round(n)} byte${Math.round(n) === 1 ? "" : "s"}`;
   const units = ["KB", "MB", "GB", "TB", "PB", "EB"];
-  let x = n / 1024, unit = 0;
+  let x = n / 1024,
+    unit = 0;
   while (x >= 999.5 && unit + 1 < units.length) {
     x /= 1024;
     unit++;
@@ -70,19 +73,31 @@ export function value(kind: Kind, x: number, dayNs = 0): string {
   const a = Math.abs(x);
   let text: string;
   switch (kind) {
-    case "count": text = count(a); break;
-    case "bytes": text = bytes(a); break;
-    case "ns": text = durationNs(a); break;
-    case "ratio": text = percent(a); break;
-    case "rate": text = rate(a); break;
-    default: text = number(a);
+    case "count":
+      text = count(a);
+      break;
+    case "bytes":
+      text = bytes(a);
+      break;
+    case "ns":
+      text = durationNs(a);
+      break;
+    case "ratio":
+      text = percent(a);
+      break;
+    case "rate":
+      text = rate(a);
+      break;
+    default:
+      text = number(a);
   }
   // "-0" says less than "0".
   return x < 0 && /[1-9]/.test(text) ? `-${text}` : text;
 }
 
 function timeNs(ns: number, dayNs: number): string {
-  const iso = isoOf(Math.round(ns / 1e6)), day = dayNs ? isoOf(Math.round(dayNs / 1e6)) : "";
+  const iso = isoOf(Math.round(ns / 1e6)),
+    day = dayNs ? isoOf(Math.round(dayNs / 1e6)) : "";
   if (!iso) return "unknown time";
   if (day && ns > 0 && iso.slice(0, 11) === day.slice(0, 11)) return iso.slice(11);
   return `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`;
@@ -104,7 +119,8 @@ export function dateUtc(ms: number): string {
 
 /** "03:12:09" of the reader's own clock, for axes of live charts. */
 export function clock(ms: number, seconds = true): string {
-  const d = new Date(ms), two = (n: number) => String(n).padStart(2, "0");
+  const d = new Date(ms),
+    two = (n: number) => String(n).padStart(2, "0");
   return `${two(d.getHours())}:${two(d.getMinutes())}${seconds ? `:${two(d.getSeconds())}` : ""}`;
 }
 
@@ -122,8 +138,11 @@ export function ago(thenMs: number, nowMs: number): string {
 
 /** "0:31", "1:02:03" */
 export function elapsed(ms: number): string {
-  const s = Math.max(0, Math.floor(ms / 1000)), two = (n: number) => String(n).padStart(2, "0");
-  return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  const s = Math.max(0, Math.floor(ms / 1000)),
+    two = (n: number) => String(n).padStart(2, "0");
+  return s < 3600
+    ? `${Math.floor(s / 60)}:${two(s % 60)}`
+    : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
 }
 
 /** The number and the unit apart, so that the unit can be smaller: "402 MB" -> ["402", " MB"]. */
@@ -135,9 +154,4 @@ export function splitUnit(text: string): [string, string] {
 /** Control characters and marks that steer the direction of text or cannot be seen, as \u{..}. */
 export function visible(s: string): string {
   return s.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
-}
-
-/** Odd parts are a number with its unit, which belong on one line. */
-export function unbroken(text: string): string[] {
-  return text.split(/(\d[\d.,]* (?:%|[KMGT]?B|ns|µs|ms|s|min|h|d)(?!\w))/);
 }

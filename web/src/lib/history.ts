@@ -3,7 +3,10 @@ import type { Process } from "./api";
 
 export const KEEP_MS = 60 * 60 * 1000;
 
-export interface Series { t: number[]; v: (number | null)[] }
+export interface Series {
+  t: number[];
+  v: (number | null)[];
+}
 
 export function push(series: Series, t: number, v: number | null | undefined): void {
   if (series.t.length && t <= series.t[series.t.length - 1]!) return;
@@ -15,14 +18,23 @@ export function push(series: Series, t: number, v: number | null | undefined): v
   }
 }
 
-export interface Vital { cpu: Series; rss: Series; heap: Series; exceptions: Series }
+export interface Vital {
+  cpu: Series;
+  rss: Series;
+  heap: Series;
+  exceptions: Series;
+}
 
 export function newVital(): Vital {
   const none = (): Series => ({ t: [], v: [] });
   return { cpu: none(), rss: none(), heap: none(), exceptions: none() };
 }
 
-export interface Condition { is: "ok" | "warn" | "bad" | "off"; why: string; where?: "cpu" | "rss" | "heap" | "exceptions" }
+export interface Condition {
+  is: "ok" | "warn" | "bad" | "off";
+  why: string;
+  where?: "cpu" | "rss" | "heap" | "exceptions";
+}
 
 function last(series: Series): number | null {
   return series.v.length ? series.v[series.v.length - 1]! : null;
@@ -35,7 +47,9 @@ export function aboveForMs(series: Series, limit: number): number {
   return i < series.t.length ? series.t[series.t.length - 1]! - series.t[i]! : -1;
 }
 
-export const MANY_EXCEPTIONS = 100, SOME_EXCEPTIONS = 10, STEADY_MS = 8000;
+export const MANY_EXCEPTIONS = 100,
+  SOME_EXCEPTIONS = 10,
+  STEADY_MS = 8000;
 
 function forWords(ms: number): string {
   const s = Math.round(ms / 1000);
@@ -48,12 +62,19 @@ export function conditionOf(p: Process, vital: Vital, cores: number): Condition 
   const thrown = last(vital.exceptions);
   if (thrown !== null && thrown >= SOME_EXCEPTIONS) {
     const long = aboveForMs(vital.exceptions, thrown >= MANY_EXCEPTIONS ? MANY_EXCEPTIONS : SOME_EXCEPTIONS);
-    if (long >= STEADY_MS) return { is: thrown >= MANY_EXCEPTIONS ? "bad" : "warn", why: `${Math.round(thrown)} exceptions/s for ${forWords(long)}`, where: "exceptions" };
+    if (long >= STEADY_MS)
+      return {
+        is: thrown >= MANY_EXCEPTIONS ? "bad" : "warn",
+        why: `${Math.round(thrown)} exceptions/s for ${forWords(long)}`,
+        where: "exceptions",
+      };
   }
-  const cpu = last(vital.cpu), limit = Math.max(0.9, cores * 0.45);
+  const cpu = last(vital.cpu),
+    limit = Math.max(0.9, cores * 0.45);
   if (cores && cpu !== null && cpu >= limit) {
     const long = aboveForMs(vital.cpu, limit);
-    if (long >= STEADY_MS) return { is: "warn", why: `${cpu.toFixed(1)} of ${cores} cores busy for ${forWords(long)}`, where: "cpu" };
+    if (long >= STEADY_MS)
+      return { is: "warn", why: `${cpu.toFixed(1)} of ${cores} cores busy for ${forWords(long)}`, where: "cpu" };
   }
   return { is: "ok", why: "Nothing unusual" };
 }

@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 export function useNarrow(px: number): boolean {
   const [narrow, set] = useState(() => matchMedia(`(max-width:${px}px)`).matches);
   useEffect(() => {
-    const m = matchMedia(`(max-width:${px}px)`), update = () => set(m.matches);
+    const m = matchMedia(`(max-width:${px}px)`),
+      update = () => set(m.matches);
     update();
     m.addEventListener("change", update);
     return () => m.removeEventListener("change", update);
@@ -14,7 +15,8 @@ export function useNarrow(px: number): boolean {
 
 /** The width of an element, whenever it changes. */
 export function useWidth<T extends HTMLElement>(): [preact.RefObject<T | null>, number] {
-  const ref = useRef<T>(null), [width, set] = useState(0);
+  const ref = useRef<T>(null),
+    [width, set] = useState(0);
   useEffect(() => {
     const box = ref.current;
     if (!box) return;
@@ -40,7 +42,8 @@ export function useNow(everyMs: number): number {
 export function useColours(): number {
   const [version, set] = useState(0);
   useEffect(() => {
-    const bump = () => set((n) => n + 1), m = matchMedia("(prefers-color-scheme: dark)");
+    const bump = () => set((n) => n + 1),
+      m = matchMedia("(prefers-color-scheme: dark)");
     m.addEventListener("change", bump);
     const observer = new MutationObserver(bump);
     observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });

@@ -12,15 +12,28 @@ export interface Loaded<T> {
 
 /** Asks once for each key, and then every so many ms while the page is seen (0 = never again). */
 export function useLoad<T>(key: string, ask: () => Promise<T>, everyMs = 0): Loaded<T> {
-  const [state, set] = useState<{ key: string; data: T | null; error: ApiError | null; at: number }>({ key, data: null, error: null, at: 0 });
-  const latest = useRef(ask), current = useRef(key);
+  const [state, set] = useState<{ key: string; data: T | null; error: ApiError | null; at: number }>({
+    key,
+    data: null,
+    error: null,
+    at: 0,
+  });
+  const latest = useRef(ask),
+    current = useRef(key);
   latest.current = ask;
   current.current = key;
   const reload = useCallback(() => {
     const mine = current.current;
     latest.current().then(
       (data) => mine === current.current && set({ key: mine, data, error: null, at: Date.now() }),
-      (e: unknown) => mine === current.current && set((old) => ({ ...old, key: mine, data: old.key === mine ? old.data : null, error: e instanceof ApiError ? e : new ApiError(0, String(e)) })),
+      (e: unknown) =>
+        mine === current.current &&
+        set((old) => ({
+          ...old,
+          key: mine,
+          data: old.key === mine ? old.data : null,
+          error: e instanceof ApiError ? e : new ApiError(0, String(e)),
+        })),
     );
   }, []);
   useEffect(() => {
@@ -39,7 +52,8 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, everyMs = 0): Loa
 
 /** Server-sent events of an address; comes back by itself. onOpen is told each time, so that what was missed is asked for. */
 export function useEvents(url: string | null, on: Record<string, (data: unknown) => void>, onOpen?: () => void): void {
-  const handlers = useRef(on), opened = useRef(onOpen);
+  const handlers = useRef(on),
+    opened = useRef(onOpen);
   handlers.current = on;
   opened.current = onOpen;
   useEffect(() => {

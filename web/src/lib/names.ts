@@ -1,10 +1,16 @@
 // A name as written in code, in three parts, by the rules of src/report/names.c.
 
-export interface NameParts { space: string; member: string; rest: string }
+export interface NameParts {
+  space: string;
+  member: string;
+  rest: string;
+}
 
 /** Namespace and type up to the last dot, the member, and what follows it (parameters, a type). */
 export function splitName(name: string): NameParts {
-  let depth = 0, member = 0, end = 0;
+  let depth = 0,
+    member = 0,
+    end = 0;
   for (; end < name.length; end++) {
     const c = name[end]!;
     if (depth <= 0 && end && (c === " " || c === "(")) break;
@@ -21,6 +27,7 @@ export function splitName(name: string): NameParts {
 /** Short enough for a box of a flame graph: no parameters, no namespace. */
 export function shortName(name: string): string {
   const { space, member } = splitName(name);
-  const owner = space.slice(0, -1), dot = owner.lastIndexOf(".");
+  const owner = space.slice(0, -1),
+    dot = owner.lastIndexOf(".");
   return owner ? `${owner.slice(dot + 1)}.${member}` : member;
 }

@@ -1,13 +1,16 @@
 // Sorts and filters long tables beside the page.
 import { filtered, sorted, type Keys } from "./rows";
 
-export type Ask = { load: { keys: Keys[]; hay: string[] } } | { id: number; column: number; down: boolean; term: string };
+export type Ask =
+  | { load: { keys: Keys[]; hay: string[] } }
+  | { id: number; column: number; down: boolean; term: string };
 export type Answer = { id: number; order: Uint32Array };
 
-let keys: Keys[] = [], hay: string[] = [];
+let keys: Keys[] = [],
+  hay: string[] = [];
 const done = new Map<string, Uint32Array>();
 
-onmessage = (e: MessageEvent<Ask>) => {
+addEventListener("message", (e: MessageEvent<Ask>) => {
   const ask = e.data;
   if ("load" in ask) {
     ({ keys, hay } = ask.load);
@@ -21,4 +24,4 @@ onmessage = (e: MessageEvent<Ask>) => {
     done.set(name, order);
   }
   postMessage({ id: ask.id, order: filtered(order, hay, ask.term) } satisfies Answer);
-};
+});

@@ -1,21 +1,9 @@
-// What the registry of profilers means for people: complaints, effects, and forms that check in place.
+// What the registry of profilers means for people: effects, and forms that check in place.
 import type { Process, Profiler, ProfilerParameter } from "./api";
+import { durationNs } from "./format";
 
 export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-export function firstSentence(text: string): string {
-  return /^.*?[.!?](?=\s|$)/s.exec(text)?.[0] ?? text;
-}
-
-/** The first clause of a symptom, as the label of a button: "The CPU is high"; more of it when another profiler's begins
- * the same. */
-export function complaint(p: Profiler, all: Profiler[] = []): string {
-  const clauses = (x: Profiler) => (x.symptom || x.name).split(/(, or |, but |; |: |, and | though |, the )/);
-  const mine = clauses(p), first = mine[0]!;
-  const shared = all.some((x) => x !== p && clauses(x)[0] === first);
-  return sentence(shared ? mine.slice(0, 3).join("") : first);
 }
 
 /** In the order of the registry, by what they are about. */
@@ -27,8 +15,11 @@ export function chapters(all: Profiler[]): [string, Profiler[]][] {
 
 /** The first of every chapter, then the second: a few of them show everything that can be wrong. */
 export function varied(all: Profiler[]): Profiler[] {
-  const lists = chapters(all).map(([, list]) => list), longest = Math.max(0, ...lists.map((l) => l.length));
-  return Array.from({ length: longest }, (_, i) => lists.map((l) => l[i])).flat().filter((p) => p !== undefined);
+  const lists = chapters(all).map(([, list]) => list),
+    longest = Math.max(0, ...lists.map((l) => l.length));
+  return Array.from({ length: longest }, (_, i) => lists.map((l) => l[i]))
+    .flat()
+    .filter((p) => p !== undefined);
 }
 
 /** The first way of the profiler that this process has open; null when none is. */
@@ -45,27 +36,23 @@ export function stops(p: Profiler, way = p.ways?.[0]): boolean {
   return way === "image" || way === "agent";
 }
 
-/** "about 2.4 ms" out of what the check says about its snapshot. */
+/** "about 2.4 ms", as long as a copy of its memory takes; null when that is not known. */
 export function pauseWords(process: Process | null): string | null {
-  const how = process?.ways?.find((w) => w.way === "image")?.how ?? "";
-  return /about [\d.,]+ (?:ns|µs|ms|s)/.exec(how)?.[0] ?? null;
+  const ms = process?.ways?.find((w) => w.way === "image")?.pauseMs;
+  return ms == null ? null : `about ${durationNs(ms * 1e6)}`;
 }
 
 export function effect(p: Profiler, process: Process | null): string {
-  const way = wayFor(p, process);
-  if (way && stops(p, way)) return `pauses ${pauseWords(process)?.replace("about ", "~") ?? "for a moment"}`;
-  return p.cost?.split(";")[0] || "no stop";
-}
-
-/** The profiler that a next step names, by its name on the command line. */
-export function namedProfiler(next: string, all: Profiler[]): Profiler | undefined {
-  return all.find((p) => new RegExp(`(^|[^\\w-])${p.id}([^\\w-]|$)`).test(next));
+  const way = wayFor(p, process),
+    ms = process?.ways?.find((w) => w.way === "image")?.pauseMs;
+  if (way && stops(p, way)) return `pauses ${ms == null ? "for a moment" : `~${durationNs(ms * 1e6)}`}`;
+  return p.effect;
 }
 
 /** How long a run takes, by its parameters. */
 export function takes(p: Profiler, values: Record<string, string> = {}): string {
-  const d = p.parameters.find((x) => /^duration/.test(x.key));
-  return d ? `${values[d.key] ?? d.value} ${d.unit ?? "s"}` : "seconds";
+  const d = p.parameters.find((x) => x.key === p.durationKey);
+  return d ? `${values[d.key] ?? d.value} ${d.unit}` : "seconds";
 }
 
 function rangeWords(p: ProfilerParameter): string {
@@ -78,25 +65,30 @@ function rangeWords(p: ProfilerParameter): string {
 export function check(p: ProfilerParameter, value: string): string | null {
   const text = value.trim();
   if (p.type === 2 || p.type === 3) {
-    const plain = p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text, n = Number(plain);
-    if (!plain || Number.isNaN(n) || !/^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(plain)) return `Not a number. Use ${rangeWords(p) || "digits"}.`;
+    const plain = p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text,
+      n = Number(plain);
+    if (!plain || Number.isNaN(n) || !/^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(plain))
+      return `Not a number. Use ${rangeWords(p) || "digits"}.`;
     if (p.type === 2 && !Number.isInteger(n)) return `Whole numbers only. Use ${rangeWords(p) || "digits"}.`;
     if (p.max != null && n > p.max) return `At most ${p.max}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
     if (p.min != null && n < p.min) return `At least ${p.min}${p.unit ? ` ${p.unit}` : ""}. Use ${rangeWords(p)}.`;
   }
   if (p.type === 4 && !/^(true|false)$/.test(text)) return "Yes or no.";
   if (p.type === 1 && p.choices.length && !p.choices.includes(text)) return `One of ${p.choices.join(", ")}.`;
-  if (p.type === 1 && !p.choices.length && new TextEncoder().encode(value).length > 256) return "At most 256 bytes.";
+  if (p.maxBytes != null && new TextEncoder().encode(value).length > p.maxBytes) return `At most ${p.maxBytes} bytes.`;
   return null;
 }
 
 /** As the server wants it: without the unit somebody typed. */
 export function clean(p: ProfilerParameter, value: string): string {
   const text = value.trim();
-  return (p.type === 2 || p.type === 3) && p.unit && text.endsWith(p.unit) ? text.slice(0, -p.unit.length).trim() : text;
+  return (p.type === 2 || p.type === 3) && p.unit && text.endsWith(p.unit)
+    ? text.slice(0, -p.unit.length).trim()
+    : text;
 }
 
 export function hint(p: ProfilerParameter): string {
-  const range = rangeWords(p), unit = p.unit ? ` ${p.unit}` : "";
+  const range = rangeWords(p),
+    unit = p.unit ? ` ${p.unit}` : "";
   return [range, `default ${p.defaultValue ?? p.value}${unit}`].filter(Boolean).join(", ");
 }

@@ -916,6 +916,8 @@ export interface components {
             open: boolean;
             /** @description What it gives. */
             how: string | null;
+            /** @description About how long the process stands still for it. */
+            pauseMs: number | null;
             /** @description Why it is closed. */
             why: string | null;
             /** @description What would open it. */
@@ -940,6 +942,8 @@ export interface components {
             min: number | null;
             /** @description Of numbers. */
             max: number | null;
+            /** @description Of texts, in UTF-8. */
+            maxBytes: number | null;
             /** @description The accepted words; none = any. */
             choices: string[];
         };
@@ -952,12 +956,20 @@ export interface components {
             /** @description Its name on the command line. */
             id: string;
             name: string;
+            /** @description The symptom in a few words. */
+            label: string;
             /** @description In a user's words. */
             symptom: string;
             /** @description Markdown. */
             description: string;
+            /** @description Its first sentence. */
+            summary: string;
             /** @description For the target. */
             cost: string | null;
+            /** @description The cost in a few words: no stop. */
+            effect: string;
+            /** @description The parameter that says for how many seconds it listens. */
+            durationKey: string | null;
             /** @description What it is about: Memory, ... */
             chapter: string;
             experimental: boolean;
@@ -1135,7 +1147,7 @@ export interface components {
             /** @description Refuse when it would stand still for longer (100). */
             maxPauseMs?: number;
         };
-        /** @description Two sessions of one profiler. */
+        /** @description Two sessions of one profiler, by the one rule of what is a change: 2 points of a share, a tenth of anything else. */
         Comparison: {
             /** @description Its guid. */
             before: string;
@@ -1146,6 +1158,7 @@ export interface components {
             verdictAfter: string | null;
             figures: components["schemas"]["ComparedFigure"][];
             tables: components["schemas"]["ComparedTable"][];
+            report: components["schemas"]["Report"];
         };
         /** @description A key figure in both. Missing on one side is null. */
         ComparedFigure: {
@@ -1157,8 +1170,10 @@ export interface components {
             change: number | null;
             /** @description After to before. */
             ratio: number | null;
+            /** @description grew, shrank, new, gone, or same: within noise. */
+            status: string;
         };
-        /** @description A table that both have; of each row its names and the column that counts. */
+        /** @description A table or flame graph that both have; of each row its names and the column that counts. */
         ComparedTable: {
             title: string;
             /** @description Of the names. */
@@ -1175,8 +1190,11 @@ export interface components {
             names: string[];
             before: number | null;
             after: number | null;
+            /** @description Null where a side that shows not all of its rows does not show it. */
             change: number | null;
             ratio: number | null;
+            /** @description grew, shrank, new, gone, or same: within noise. */
+            status: string;
         };
         /** @description A command. */
         RunCommand: {
@@ -1231,6 +1249,8 @@ export interface components {
         /** @description A report: verdict, key figures, blocks, how it was measured. See docs/internals/reports.md. */
         Report: {
             format?: unknown;
+            /** @description The id of the profiler that its next step is to run. */
+            nextProfiler?: string;
         };
         /** @description This server. */
         ServerInfo: {

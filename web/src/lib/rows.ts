@@ -22,13 +22,16 @@ export function haystack(rows: Row[]): string[] {
   });
 }
 
-const words = typeof Intl === "undefined" ? null : (() => {
-  try {
-    return new Intl.Collator("en");
-  } catch {
-    return null;
-  }
-})();
+const words =
+  typeof Intl === "undefined"
+    ? null
+    : (() => {
+        try {
+          return new Intl.Collator("en");
+        } catch {
+          return null;
+        }
+      })();
 
 /** Indices in order; what was not measured stays at the end, whichever way. Stable. */
 export function sorted(keys: Keys, down: boolean): Uint32Array {
@@ -36,13 +39,19 @@ export function sorted(keys: Keys, down: boolean): Uint32Array {
   const sign = down ? -1 : 1;
   if (keys instanceof Float64Array) {
     order.sort((a, b) => {
-      const x = keys[a]!, y = keys[b]!;
-      const nx = Number.isNaN(x), ny = Number.isNaN(y);
+      const x = keys[a]!,
+        y = keys[b]!;
+      const nx = Number.isNaN(x),
+        ny = Number.isNaN(y);
       if (nx || ny) return Number(nx) - Number(ny) || a - b;
       return sign * (x - y) || a - b;
     });
   } else {
-    order.sort((a, b) => sign * (words ? words.compare(keys[a]!, keys[b]!) : keys[a]! < keys[b]! ? -1 : Number(keys[a]! > keys[b]!)) || a - b);
+    order.sort(
+      (a, b) =>
+        sign * (words ? words.compare(keys[a]!, keys[b]!) : keys[a]! < keys[b]! ? -1 : Number(keys[a]! > keys[b]!)) ||
+        a - b,
+    );
   }
   return order;
 }
@@ -54,9 +63,10 @@ export function filtered(order: Uint32Array, hay: string[], term: string): Uint3
 
 /** For each row of a tree the index after its last descendant. */
 export function treeEnds(rows: Row[]): Int32Array {
-  const ends = new Int32Array(rows.length), path: number[] = [];
+  const ends = new Int32Array(rows.length),
+    path: number[] = [];
   for (let i = 0; i <= rows.length; i++) {
-    const depth = i < rows.length ? rows[i]!.depth ?? 0 : 0;
+    const depth = i < rows.length ? (rows[i]!.depth ?? 0) : 0;
     while (path.length > depth) ends[path.pop()!] = i;
     path.push(i);
   }
@@ -78,7 +88,9 @@ export function treeVisible(rows: Row[], ends: Int32Array, open: Set<number>): U
 
 /** The rows that match and all above them. */
 export function treeFiltered(rows: Row[], hay: string[], term: string): Uint32Array {
-  const word = term.trim().toLowerCase(), keep = new Uint8Array(rows.length), path: number[] = [];
+  const word = term.trim().toLowerCase(),
+    keep = new Uint8Array(rows.length),
+    path: number[] = [];
   rows.forEach((r, i) => {
     path.length = Math.min(r.depth ?? 0, path.length);
     path.push(i);
@@ -89,8 +101,10 @@ export function treeFiltered(rows: Row[], hay: string[], term: string): Uint32Ar
 
 /** The column that names the row, and the number that stays on a narrow page. */
 export function nameColumn(columns: Column[]): number {
-  const i = columns.findIndex((c) => isTextKind(c.kind));
-  return i < 0 ? 0 : i;
+  return Math.max(
+    columns.findIndex((c) => isTextKind(c.kind)),
+    0,
+  );
 }
 
 export function mainColumn(columns: Column[]): number {

@@ -1,6 +1,6 @@
 // Live values of all patients. One store for the whole program, so that leaving the list and coming back keeps the lines.
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError, type Process, type Vitals } from "./api";
+import { api, type ApiError, type Process, type Vitals } from "./api";
 import { newVital, push, type Vital } from "./history";
 
 const vitals = new Map<number, Vital>();
@@ -8,20 +8,27 @@ let since = 0;
 
 export function vitalOf(id: number): Vital {
   let v = vitals.get(id);
-  if (!v) vitals.set(id, (v = newVital()));
+  if (!v) {
+    v = newVital();
+    vitals.set(id, v);
+  }
   return v;
 }
 
 /** Takes in what is new; processes that are gone are forgotten. */
 export function note(answer: Vitals): void {
   const at = (name: string) => answer.columns.indexOf(name) + 1;
-  const cpu = at("cpuPercent"), rss = at("rssBytes"), heap = at("gcHeapBytes"), thrown = at("exceptionsPerSecond");
+  const cpu = at("cpuPercent"),
+    rss = at("rssBytes"),
+    heap = at("gcHeapBytes"),
+    thrown = at("exceptionsPerSecond");
   const seen = new Set(answer.processes.map((p) => p.id));
   for (const id of vitals.keys()) if (!seen.has(id)) vitals.delete(id);
   for (const p of answer.processes) {
     const v = vitalOf(p.id);
     for (const point of p.points) {
-      const t = point[0] ?? 0, cores = point[cpu];
+      const t = point[0] ?? 0,
+        cores = point[cpu];
       push(v.cpu, t, cores == null ? null : cores / 100);
       push(v.rss, t, point[rss]);
       push(v.heap, t, point[heap]);
@@ -45,7 +52,8 @@ export function usePatients(): { list: Process[] | null; error: ApiError | null;
   const [state, set] = useState<{ list: Process[] | null; error: ApiError | null }>({ list: null, error: null });
   const [turn, again] = useState(0);
   useEffect(() => {
-    let over = false, timer = 0;
+    let over = false,
+      timer = 0;
     const ask = async () => {
       if (!document.hidden) {
         try {

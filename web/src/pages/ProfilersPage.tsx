@@ -10,11 +10,20 @@ import { Pause } from "../parts/marks";
 export function ProfilersPage() {
   useTitle("Profilers");
   const profilers = useLoad("profilers", api.profilers);
-  if (profilers.error) return <Trouble error={profilers.error} what="The profilers could not be read." retry={profilers.reload} />;
+  if (profilers.error)
+    return <Trouble error={profilers.error} what="The profilers could not be read." retry={profilers.reload} />;
   if (!profilers.data) return <Waiting rows={6} />;
   return (
     <>
-      <div class="head"><div><h1>Profilers</h1><p class="sub">Each answers one complaint. Choose a <a href="/processes">patient</a> to run one; on the command line it is <code>drdotnet NAME TARGET</code>.</p></div></div>
+      <div class="head">
+        <div>
+          <h1>Profilers</h1>
+          <p class="sub">
+            Each answers one complaint. Choose a <a href="/processes">patient</a> to run one; on the command line it is{" "}
+            <code>drdotnet NAME TARGET</code>.
+          </p>
+        </div>
+      </div>
       <ul class="pcards">
         {profilers.data.map((p) => (
           <li class="panel">
@@ -22,9 +31,23 @@ export function ProfilersPage() {
             <p class="sym-line">{sentence(p.symptom)}</p>
             <Prose text={p.description} />
             <dl class="mini">
-              <div><dt>Way</dt><dd>{(p.ways ?? []).join(", then ") || "–"}</dd></div>
-              <div><dt>Effect</dt><dd class={stops(p) ? "cost pause" : "cost"}><Pause stops={stops(p)} />{p.cost ?? (stops(p) ? "pauses it for a moment" : "no stop")}</dd></div>
-              <div><dt>Command</dt><dd><code>drdotnet {p.id}</code></dd></div>
+              <div>
+                <dt>Way</dt>
+                <dd>{(p.ways ?? []).join(", then ") || "–"}</dd>
+              </div>
+              <div>
+                <dt>Effect</dt>
+                <dd class={stops(p) ? "cost pause" : "cost"}>
+                  <Pause stops={stops(p)} />
+                  {p.cost ?? (stops(p) ? "pauses it for a moment" : "no stop")}
+                </dd>
+              </div>
+              <div>
+                <dt>Command</dt>
+                <dd>
+                  <code>drdotnet {p.id}</code>
+                </dd>
+              </div>
             </dl>
           </li>
         ))}

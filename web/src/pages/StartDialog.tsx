@@ -8,31 +8,85 @@ import { Prose } from "../parts/Prose";
 import { Dialog } from "../parts/Dialog";
 import { nameOf } from "./PatientsPage";
 
-function Field({ p, value, error, onChange }: { p: ProfilerParameter; value: string; error: string | null; onChange: (v: string) => void }) {
-  const id = `p-${p.key}`, common = { class: "field", id, "aria-invalid": error ? true : undefined, "aria-describedby": `${id}-h` };
+function Field({
+  p,
+  value,
+  error,
+  onChange,
+}: {
+  p: ProfilerParameter;
+  value: string;
+  error: string | null;
+  onChange: (v: string) => void;
+}) {
+  const id = `p-${p.key}`,
+    common = { class: "field", id, "aria-invalid": error ? true : undefined, "aria-describedby": `${id}-h` };
   const words = p.type === 4 ? ["true", "false"] : p.choices.length ? p.choices : null;
   return (
     <>
-      <label for={id} title={p.description}>{p.name}{p.unit && <span class="dim"> ({p.unit})</span>}</label>
+      <label for={id} title={p.description}>
+        {p.name}
+        {p.unit && <span class="dim"> ({p.unit})</span>}
+      </label>
       {words ? (
-        <select {...common} value={value} onChange={(e) => onChange(e.currentTarget.value)}>{words.map((w) => <option value={w}>{w === "true" ? "yes" : w === "false" ? "no" : w}</option>)}</select>
+        <select {...common} value={value} onChange={(e) => onChange(e.currentTarget.value)}>
+          {words.map((w) => (
+            <option value={w}>{w === "true" ? "yes" : w === "false" ? "no" : w}</option>
+          ))}
+        </select>
       ) : (
-        <input {...common} value={value} inputMode={p.type === 2 || p.type === 3 ? "decimal" : "text"} onInput={(e) => onChange(e.currentTarget.value)} />
+        <input
+          {...common}
+          value={value}
+          inputMode={p.type === 2 || p.type === 3 ? "decimal" : "text"}
+          onInput={(e) => onChange(e.currentTarget.value)}
+        />
       )}
-      {error ? <span class="err" id={`${id}-h`} role="alert">{error}</span> : <span class="hint" id={`${id}-h`}>{p.description} {p.type === 4 ? "" : `${hint(p)}.`}</span>}
+      {error ? (
+        <span class="err" id={`${id}-h`} role="alert">
+          {error}
+        </span>
+      ) : (
+        <span class="hint" id={`${id}-h`}>
+          {p.description} {p.type === 4 ? "" : `${hint(p)}.`}
+        </span>
+      )}
     </>
   );
 }
 
-export function StartDialog({ p, profiler, like, onClose }: { p: Process; profiler: Profiler; like?: string; onClose: () => void }) {
-  const [values, setValues] = useState<Record<string, string>>(() => Object.fromEntries(profiler.parameters.map((x) => [x.key, x.defaultValue ?? x.value])));
+export function StartDialog({
+  p,
+  profiler,
+  like,
+  onClose,
+}: {
+  p: Process;
+  profiler: Profiler;
+  like?: string;
+  onClose: () => void;
+}) {
+  const [values, setValues] = useState<Record<string, string>>(() =>
+    Object.fromEntries(profiler.parameters.map((x) => [x.key, x.defaultValue ?? x.value])),
+  );
   const ways = (profiler.ways ?? []).filter((w) => p.ways?.find((x) => x.way === w)?.open ?? true);
-  const [way, setWay] = useState(""), [refused, setRefused] = useState<{ key: string | null; text: string } | null>(null), [busy, setBusy] = useState(false);
+  const [way, setWay] = useState(""),
+    [refused, setRefused] = useState<{ key: string | null; text: string } | null>(null),
+    [busy, setBusy] = useState(false);
   useEffect(() => {
     // Run again starts from what was used then.
-    if (like) api.session(like).then((s) => setValues((v) => ({ ...v, ...s.parameters })), () => undefined);
+    if (like)
+      api.session(like).then(
+        (s) => setValues((v) => ({ ...v, ...s.parameters })),
+        () => undefined,
+      );
   }, [like]);
-  const errors = Object.fromEntries(profiler.parameters.map((x) => [x.key, check(x, values[x.key] ?? "") ?? (refused?.key === x.key ? refused.text : null)]));
+  const errors = Object.fromEntries(
+    profiler.parameters.map((x) => [
+      x.key,
+      check(x, values[x.key] ?? "") ?? (refused?.key === x.key ? refused.text : null),
+    ]),
+  );
   const wrong = profiler.parameters.some((x) => check(x, values[x.key] ?? ""));
   async function start(e: Event) {
     e.preventDefault();
@@ -51,21 +105,56 @@ export function StartDialog({ p, profiler, like, onClose }: { p: Process; profil
       <form onSubmit={start}>
         <Prose text={profiler.description} />
         <div class="form">
-          {profiler.parameters.map((x) => <Field p={x} value={values[x.key] ?? ""} error={errors[x.key] ?? null} onChange={(v) => { setValues({ ...values, [x.key]: v }); setRefused(null); }} />)}
+          {profiler.parameters.map((x) => (
+            <Field
+              p={x}
+              value={values[x.key] ?? ""}
+              error={errors[x.key] ?? null}
+              onChange={(v) => {
+                setValues({ ...values, [x.key]: v });
+                setRefused(null);
+              }}
+            />
+          ))}
           {ways.length > 1 && (
             <>
               <label for="p-way">Way</label>
-              <select class="field" id="p-way" value={way} onChange={(e) => setWay(e.currentTarget.value)} aria-describedby="p-way-h"><option value="">best</option>{ways.map((w) => <option value={w}>{w}</option>)}</select>
-              <span class="hint" id="p-way-h">How to look into the process; best takes the first that is open.</span>
+              <select
+                class="field"
+                id="p-way"
+                value={way}
+                onChange={(e) => setWay(e.currentTarget.value)}
+                aria-describedby="p-way-h"
+              >
+                <option value="">best</option>
+                {ways.map((w) => (
+                  <option value={w}>{w}</option>
+                ))}
+              </select>
+              <span class="hint" id="p-way-h">
+                How to look into the process; best takes the first that is open.
+              </span>
             </>
           )}
           {!profiler.parameters.length && <span class="hint all">It has no parameters.</span>}
         </div>
-        {refused && !refused.key && <p class="bad" role="alert">Not started: {visible(refused.text)} The process was not touched.</p>}
+        {refused && !refused.key && (
+          <p class="bad" role="alert">
+            Not started: {visible(refused.text)} The process was not touched.
+          </p>
+        )}
         <div class="acts spread">
-          <span class="dim">{wayFor(profiler, p) ? `By ${way || wayFor(profiler, p)!}, ${effect(profiler, p)}, takes ${takes(profiler, values)}.` : "None of its ways is open."}</span>
-          <button class="btn" type="button" onClick={onClose}>Not now</button>
-          <button class="btn primary" type="submit" data-safe disabled={wrong || busy || !wayFor(profiler, p)}>Examine</button>
+          <span class="dim">
+            {wayFor(profiler, p)
+              ? `By ${way || wayFor(profiler, p)!}, ${effect(profiler, p)}, takes ${takes(profiler, values)}.`
+              : "None of its ways is open."}
+          </span>
+          <button class="btn" type="button" onClick={onClose}>
+            Not now
+          </button>
+          <button class="btn primary" type="submit" data-safe disabled={wrong || busy || !wayFor(profiler, p)}>
+            Examine
+          </button>
         </div>
       </form>
     </Dialog>

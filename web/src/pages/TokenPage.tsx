@@ -5,7 +5,8 @@ import { useTitle } from "../lib/hooks";
 import { Logo } from "../parts/marks";
 
 export function TokenPage({ onDone }: { onDone: () => void }) {
-  const [token, setToken] = useState(""), [error, setError] = useState("");
+  const [token, setToken] = useState(""),
+    [error, setError] = useState("");
   useTitle("Token");
   async function enter(e: Event) {
     e.preventDefault();
@@ -19,12 +20,35 @@ export function TokenPage({ onDone }: { onDone: () => void }) {
   return (
     <main class="token" id="main">
       <form class="panel" onSubmit={enter}>
-        <p class="brand"><Logo />drdotnet</p>
+        <p class="brand">
+          <Logo />
+          drdotnet
+        </p>
         <h1>This server wants a token</h1>
-        <p class="sub">It is in the link that <code>drdotnet serve</code> printed when it started and <code>drdotnet serve --link</code> prints again, after <code>token=</code>. Open that link, or paste the token here.</p>
+        <p class="sub">
+          It is in the link that <code>drdotnet serve</code> printed when it started and{" "}
+          <code>drdotnet serve --link</code> prints again, after <code>token=</code>. Open that link, or paste the token
+          here.
+        </p>
         <label for="token">Token</label>
-        <div class="row"><input class="field mono" id="token" type="password" autocomplete="current-password" value={token} aria-invalid={error ? true : undefined} aria-describedby="token-error" onInput={(e) => setToken(e.currentTarget.value)} /><button class="btn primary" type="submit" disabled={!token.trim()}>Enter</button></div>
-        <p class="bad" id="token-error" role="alert">{error}</p>
+        <div class="row">
+          <input
+            class="field mono"
+            id="token"
+            type="password"
+            autocomplete="current-password"
+            value={token}
+            aria-invalid={error ? true : undefined}
+            aria-describedby="token-error"
+            onInput={(e) => setToken(e.currentTarget.value)}
+          />
+          <button class="btn primary" type="submit" disabled={!token.trim()}>
+            Enter
+          </button>
+        </div>
+        <p class="bad" id="token-error" role="alert">
+          {error}
+        </p>
       </form>
     </main>
   );

@@ -2,7 +2,17 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-export function Dialog({ title, onClose, wide, children }: { title: string; onClose: () => void; wide?: boolean; children: ComponentChildren }) {
+export function Dialog({
+  title,
+  onClose,
+  wide,
+  children,
+}: {
+  title: string;
+  onClose: () => void;
+  wide?: boolean;
+  children: ComponentChildren;
+}) {
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const d = ref.current!;
@@ -11,7 +21,16 @@ export function Dialog({ title, onClose, wide, children }: { title: string; onCl
     return () => d.close();
   }, []);
   return (
-    <dialog class={wide ? "dlg wide" : "dlg"} ref={ref} aria-label={title} onCancel={(e) => { e.preventDefault(); onClose(); }} onClick={(e) => e.target === ref.current && onClose()}>
+    <dialog
+      class={wide ? "dlg wide" : "dlg"}
+      ref={ref}
+      aria-label={title}
+      onCancel={(e) => {
+        e.preventDefault();
+        onClose();
+      }}
+      onClick={(e) => e.target === ref.current && onClose()}
+    >
       <div class="dlg-in">
         <h2>{title}</h2>
         {children}
@@ -20,7 +39,17 @@ export function Dialog({ title, onClose, wide, children }: { title: string; onCl
   );
 }
 
-export function Copy({ text, label = "Copy", small, icon }: { text: string; label?: string; small?: boolean; icon?: ComponentChildren }) {
+export function Copy({
+  text,
+  label = "Copy",
+  small,
+  icon,
+}: {
+  text: string;
+  label?: string;
+  small?: boolean;
+  icon?: ComponentChildren;
+}) {
   const ref = useRef<HTMLButtonElement>(null);
   async function copy() {
     let done = true;
@@ -41,5 +70,12 @@ export function Copy({ text, label = "Copy", small, icon }: { text: string; labe
       setTimeout(() => (b.textContent = label), 1500);
     }
   }
-  return <button class={`btn${small ? " sm" : ""}`} ref={ref} onClick={copy}>{icon}<span class="cl" aria-live="polite">{label}</span></button>;
+  return (
+    <button type="button" class={`btn${small ? " sm" : ""}`} ref={ref} onClick={copy}>
+      {icon}
+      <span class="cl" aria-live="polite">
+        {label}
+      </span>
+    </button>
+  );
 }

@@ -6,8 +6,18 @@ export function Prose({ text }: { text: string }) {
     <>
       {text.split(/\n\s*\n/).map((paragraph) => (
         <p class="sub">
-          {paragraph.replace(/\s+/g, " ").split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) =>
-            part.startsWith("`") ? <code>{visible(part.slice(1, -1))}</code> : part.startsWith("**") ? <b>{visible(part.slice(2, -2))}</b> : visible(part))}
+          {paragraph
+            .replace(/\s+/g, " ")
+            .split(/(`[^`]+`|\*\*[^*]+\*\*)/)
+            .map((part) =>
+              part.startsWith("`") ? (
+                <code>{visible(part.slice(1, -1))}</code>
+              ) : part.startsWith("**") ? (
+                <b>{visible(part.slice(2, -2))}</b>
+              ) : (
+                visible(part)
+              ),
+            )}
         </p>
       ))}
     </>

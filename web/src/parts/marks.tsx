@@ -19,7 +19,17 @@ export type IconName = keyof typeof PATHS;
 
 export function Icon({ name, size = 14 }: { name: IconName; size?: number }) {
   return (
-    <svg width={size} height={size} viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linejoin="round" stroke-linecap="round" aria-hidden="true">
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 16 16"
+      fill="none"
+      stroke="currentColor"
+      stroke-width="1.4"
+      stroke-linejoin="round"
+      stroke-linecap="round"
+      aria-hidden="true"
+    >
       <path d={PATHS[name]} />
       {name === "theme" && <path d="M8 2a6 6 0 0 1 0 12z" fill="currentColor" />}
     </svg>
@@ -28,7 +38,17 @@ export function Icon({ name, size = 14 }: { name: IconName; size?: number }) {
 
 export function Logo() {
   return (
-    <svg width="20" height="20" viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linejoin="round" stroke-linecap="round" aria-hidden="true">
+    <svg
+      width="20"
+      height="20"
+      viewBox="0 0 20 20"
+      fill="none"
+      stroke="currentColor"
+      stroke-width="1.7"
+      stroke-linejoin="round"
+      stroke-linecap="round"
+      aria-hidden="true"
+    >
       <circle cx="10" cy="10" r="8.2" />
       <path d="M4.6 10.6h2.6L9 6.4l2.4 7.4 1.6-4h2.4" />
     </svg>
@@ -41,21 +61,45 @@ const SHAPES: Record<Condition, JSX.Element> = {
   info: <circle cx="5" cy="5" r="3.5" fill="none" stroke="currentColor" stroke-width="1.6" />,
   warn: <path d="M5 .6 9.8 9.2H.2z" />,
   bad: <path d="M3 0h4l3 3v4l-3 3H3L0 7V3z" />,
-  off: <><circle cx="5" cy="5" r="4" fill="none" stroke="currentColor" stroke-width="1.4" /><path d="M2.3 7.7 7.7 2.3" stroke="currentColor" stroke-width="1.4" /></>,
+  off: (
+    <>
+      <circle cx="5" cy="5" r="4" fill="none" stroke="currentColor" stroke-width="1.4" />
+      <path d="M2.3 7.7 7.7 2.3" stroke="currentColor" stroke-width="1.4" />
+    </>
+  ),
   run: <circle cx="5" cy="5" r="4" fill="none" stroke="currentColor" stroke-width="1.6" stroke-dasharray="17 8.2" />,
 };
 const WORDS: Record<Condition, string> = {
-  ok: "no problem", info: "for information", warn: "found something", bad: "serious", off: "not measured", run: "running",
+  ok: "no problem",
+  info: "for information",
+  warn: "found something",
+  bad: "serious",
+  off: "not measured",
+  run: "running",
 };
 
 export function Mark({ is, label }: { is: Condition; label?: string }) {
   return (
-    <svg class={`hd ${is}${is === "run" ? " turn" : ""}`} viewBox="0 0 10 10" fill="currentColor" role="img" aria-label={label ?? WORDS[is]}>{SHAPES[is]}</svg>
+    <svg
+      class={`hd ${is}${is === "run" ? " turn" : ""}`}
+      viewBox="0 0 10 10"
+      fill="currentColor"
+      role="img"
+      aria-label={label ?? WORDS[is]}
+    >
+      {SHAPES[is]}
+    </svg>
   );
 }
 
 export function Pause({ stops }: { stops: boolean }) {
-  return stops
-    ? <svg width="9" height="10" viewBox="0 0 9 10" fill="currentColor" aria-hidden="true"><path d="M1 1h2.4v8H1zM5.6 1H8v8H5.6z" /></svg>
-    : <svg width="9" height="10" viewBox="0 0 9 10" stroke="currentColor" stroke-width="1.4" aria-hidden="true"><path d="M0 5h9" /></svg>;
+  return stops ? (
+    <svg width="9" height="10" viewBox="0 0 9 10" fill="currentColor" aria-hidden="true">
+      <path d="M1 1h2.4v8H1zM5.6 1H8v8H5.6z" />
+    </svg>
+  ) : (
+    <svg width="9" height="10" viewBox="0 0 9 10" stroke="currentColor" stroke-width="1.4" aria-hidden="true">
+      <path d="M0 5h9" />
+    </svg>
+  );
 }

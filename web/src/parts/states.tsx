@@ -4,7 +4,15 @@ import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../lib/api";
 import { Mark } from "./marks";
 
-export function Empty({ title, children, acts }: { title?: string; children: ComponentChildren; acts?: ComponentChildren }) {
+export function Empty({
+  title,
+  children,
+  acts,
+}: {
+  title?: string;
+  children: ComponentChildren;
+  acts?: ComponentChildren;
+}) {
   return (
     <div class="panel empty">
       {title && <h2>{title}</h2>}
@@ -22,8 +30,13 @@ export function Waiting({ rows = 3 }: { rows?: number }) {
     return () => clearTimeout(timer);
   }, []);
   return (
-    <div class="panel wait" aria-busy="true" aria-label="Loading">
-      {Array.from({ length: rows }, (_, i) => <div class={late ? "" : "hid"}><span class="sk" style={{ width: `${34 - i * 6}%` }} /><span class="sk lo" style={{ width: `${24 - i * 4}%` }} /></div>)}
+    <div class="panel wait" role="status" aria-busy="true" aria-label="Loading">
+      {Array.from({ length: rows }, (_, i) => (
+        <div class={late ? "" : "hid"}>
+          <span class="sk" style={{ width: `${34 - i * 6}%` }} />
+          <span class="sk lo" style={{ width: `${24 - i * 4}%` }} />
+        </div>
+      ))}
     </div>
   );
 }
@@ -33,8 +46,16 @@ export function Trouble({ error, what, retry }: { error: ApiError; what: string;
     <section class="verdict" role="alert">
       <div class="vl">
         <Mark is="off" />
-        <p class="say">{what} {error.message}</p>
-        {retry && <div class="next"><button class="btn" onClick={retry}>Try again</button></div>}
+        <p class="say">
+          {what} {error.message}
+        </p>
+        {retry && (
+          <div class="next">
+            <button type="button" class="btn" onClick={retry}>
+              Try again
+            </button>
+          </div>
+        )}
       </div>
     </section>
   );

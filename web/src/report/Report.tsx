@@ -1,51 +1,79 @@
 // A whole report, always in this order: verdict, key figures, proof, further views, how it was measured, parameters.
 import type { ComponentChildren } from "preact";
 import type { Block, ReportDocument } from "../lib/document";
-import { durationNs, plural, visible } from "../lib/format";
+import { plural, visible } from "../lib/format";
 import { Mark } from "../parts/marks";
 import { Flame } from "./Flame";
 import { Figures, How, Rich } from "./pieces";
 import { Histogram, TimeChart } from "./pictures";
 import { Rows } from "./Rows";
-import { areaColumn } from "../lib/treemap";
 import { Treemap } from "./Treemap";
 
 function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: number }) {
   switch (block.block) {
     case "table":
-    case "tree": return areaColumn(block) < 0 ? <Rows block={block} id={id} dayNs={dayNs} /> : <div class={block.block === "tree" ? "with-map beside" : "with-map"}><Rows block={block} id={id} dayNs={dayNs} /><Treemap block={block} id={id} /></div>;
-    case "chart": return <TimeChart block={block} id={id} />;
-    case "histogram": return <Histogram block={block} />;
-    case "flame": return <Flame block={block} id={id} />;
-    case "note": return <aside class="aside-note"><Mark is={block.health} /><p><Rich pieces={block.text} /></p></aside>;
+    case "tree":
+      return !block.areas ? (
+        <Rows block={block} id={id} dayNs={dayNs} />
+      ) : (
+        <div class={block.block === "tree" ? "with-map beside" : "with-map"}>
+          <Rows block={block} id={id} dayNs={dayNs} />
+          <Treemap block={block} id={id} />
+        </div>
+      );
+    case "chart":
+      return <TimeChart block={block} id={id} />;
+    case "histogram":
+      return <Histogram block={block} />;
+    case "flame":
+      return <Flame block={block} id={id} />;
+    case "note":
+      return (
+        <aside class="aside-note">
+          <Mark is={block.health} />
+          <p>
+            <Rich pieces={block.text} />
+          </p>
+        </aside>
+      );
     // A document of a newer program: say so rather than hide it.
-    default: return <aside class="aside-note"><Mark is="info" /><p>A part of this report needs a newer page: {visible(String((block as { block: string }).block))}.</p></aside>;
+    default:
+      return (
+        <aside class="aside-note">
+          <Mark is="info" />
+          <p>A part of this report needs a newer page: {visible(String((block as { block: string }).block))}.</p>
+        </aside>
+      );
   }
-}
-
-function partialWords(doc: ReportDocument): string {
-  const { partial, windowNs } = doc.facts;
-  if (!partial) return "";
-  const window = durationNs(windowNs);
-  return windowNs && !partial.includes(window) ? `Only the first ${window}: ${partial}.` : `Only a part: ${partial}.`;
 }
 
 function cutWords(doc: ReportDocument): string {
   return [
     doc.cutStrings ? `${plural(doc.cutStrings, "long text was", "long texts were")} cut at 64 KB.` : "",
     doc.cutItems ? `${plural(doc.cutItems, "part", "parts")} did not fit this report.` : "",
-  ].filter(Boolean).join(" ");
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 export function Verdict({ doc, children }: { doc: ReportDocument; children?: ComponentChildren }) {
-  const partial = partialWords(doc);
+  const partial = doc.facts.partialText ?? (doc.facts.partial && `Only a part: ${doc.facts.partial}.`);
   return (
     <section class="verdict" aria-label="Verdict">
       <div class="vl">
         <Mark is={doc.verdict?.health ?? "info"} />
         <p class="say">{doc.verdict ? <Rich pieces={doc.verdict.text} /> : "No verdict was reached."}</p>
         {partial && <p class="part">{visible(partial)}</p>}
-        {(doc.next.length > 0 || children) && <div class="next">{doc.next.length > 0 && <span>Next: <Rich pieces={doc.next} /></span>}{children}</div>}
+        {(doc.next.length > 0 || children) && (
+          <div class="next">
+            {doc.next.length > 0 && (
+              <span>
+                Next: <Rich pieces={doc.next} />
+              </span>
+            )}
+            {children}
+          </div>
+        )}
       </div>
     </section>
   );
@@ -55,21 +83,33 @@ export function Parameters({ doc }: { doc: ReportDocument }) {
   if (!doc.parameters.length) return null;
   return (
     <section class="panel">
-      <div class="ph"><h2>Parameters</h2></div>
+      <div class="ph">
+        <h2>Parameters</h2>
+      </div>
       <dl class="params">
-        {doc.parameters.map((p) => <div><dt>{p.name}</dt><dd>{visible(p.value)} <span class="def">{p.default ? "default" : "set"}</span></dd></div>)}
+        {doc.parameters.map((p) => (
+          <div>
+            <dt>{p.name}</dt>
+            <dd>
+              {visible(p.value)} <span class="def">{p.default ? "default" : "set"}</span>
+            </dd>
+          </div>
+        ))}
       </dl>
     </section>
   );
 }
 
 export function Report({ doc, next }: { doc: ReportDocument; next?: ComponentChildren }) {
-  const dayNs = doc.facts.whenUnixNs, cut = cutWords(doc);
+  const dayNs = doc.facts.whenUnixNs,
+    cut = cutWords(doc);
   return (
     <div class="report">
       <Verdict doc={doc}>{next}</Verdict>
       <Figures facts={doc.figures} dayNs={dayNs} />
-      {doc.blocks.map((b, i) => <BlockView block={b} id={`b${i}`} dayNs={dayNs} key={i} />)}
+      {doc.blocks.map((b, i) => (
+        <BlockView block={b} id={`b${i}`} dayNs={dayNs} key={i} />
+      ))}
       {cut && <p class="dim">{cut}</p>}
       <How facts={doc.how} dayNs={dayNs} />
       <Parameters doc={doc} />

@@ -12,17 +12,21 @@ export function useOrder(block: TableBlock, column: number, down: boolean, term:
   const hay = useMemo(() => (long ? [] : haystack(block.rows)), [block]);
   const short = useMemo(() => {
     if (long) return null;
-    const order = column < 0 ? Uint32Array.from(block.rows.keys()) : sorted(keysOf(block.rows, column, block.columns), down);
+    const order =
+      column < 0 ? Uint32Array.from(block.rows.keys()) : sorted(keysOf(block.rows, column, block.columns), down);
     return filtered(order, hay, term);
   }, [block, column, down, term]);
   const [beside, setBeside] = useState<Uint32Array>(() => Uint32Array.from(block.rows.keys()));
-  const worker = useRef<Worker | null>(null), last = useRef(0);
+  const worker = useRef<Worker | null>(null),
+    last = useRef(0);
   useEffect(() => {
     if (!long) return;
     const w = new Worker(new URL("../lib/order.worker.ts", import.meta.url), { type: "module" });
     worker.current = w;
     w.onmessage = (e: MessageEvent<Answer>) => e.data.id === last.current && setBeside(e.data.order);
-    w.postMessage({ load: { keys: block.columns.map((_, i) => keysOf(block.rows, i, block.columns)), hay: haystack(block.rows) } } satisfies Ask);
+    w.postMessage({
+      load: { keys: block.columns.map((_, i) => keysOf(block.rows, i, block.columns)), hay: haystack(block.rows) },
+    } satisfies Ask);
     return () => w.terminate();
   }, [block]);
   useEffect(() => {
