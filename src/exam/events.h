@@ -47,8 +47,6 @@ struct events_stream {
 	bool bursting; /* at least once it was stopped for its rate: it heard only part of the window */
 };
 
-/* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
- * so and the result is what was seen). Fills in the exam's window. */
 /* How many events of the window one that was heard stands for: 1, or more when a scaled stream was in bursts. Ask after
  * the window. */
 double events_scale(const struct events_stream *s, const struct exam *exam);
@@ -68,7 +66,9 @@ struct events_beside {
 	const char *doing; /* shown as progress */
 	bool prompt;	   /* the streams shall end soon after the window does, see knock.h */
 };
-/* The same with another instrument beside; there may be no streams at all. */
+/* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
+ * so and the result is what was seen). Fills in the exam's window. Another instrument may run beside (or
+ * NULL); there may be no streams at all. */
 struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
 			       const struct events_beside *beside) MUST_USE;
 static inline struct err *MUST_USE exam_events(struct exam *exam, struct events_stream *streams, size_t n,
