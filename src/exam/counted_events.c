@@ -69,3 +69,9 @@ const struct events_stream *counted_events_by(const struct counted_events *c)
 {
 	return &c->streams[c->old ? COUNTED_STACKS : COUNTED_COUNTS];
 }
+
+double counted_events_scale(const struct counted_events *c, const struct exam *exam)
+{
+	const struct events_stream *s = counted_events_by(c);
+	return s->bursting ? MAX(1.0, ratio(exam->end_ns - exam->start_ns, s->open_ns)) : 1;
+}

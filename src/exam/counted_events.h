@@ -9,7 +9,7 @@
  *	counted_events_init(&c, exam);
  *	TRY(counted_events_run(&c, exam, &wanted));
  *	TRY(counted_events_names(&c, exam));
- *	... counted_events_by(&c)->bursting, events_scale(counted_events_by(&c), exam) ...
+ *	... counted_events_by(&c)->bursting, counted_events_scale(&c, exam) ...
  *	counted_events_fini(&c); */
 
 #include "exam/events.h"
@@ -45,3 +45,5 @@ struct err *counted_events_run(struct counted_events *c, struct exam *exam, cons
 struct err *counted_events_names(struct counted_events *c, struct exam *exam) MUST_USE;
 /* The stream whose events were counted. */
 const struct events_stream *counted_events_by(const struct counted_events *c);
+/* How many events of the window one that was counted stands for: 1, or more where they were heard in bursts. */
+double counted_events_scale(const struct counted_events *c, const struct exam *exam);

@@ -660,12 +660,6 @@ struct err *exam_events_beside(struct exam *exam, struct events_stream *streams,
 	return exam->replay ? events_replay(exam, streams, n) : events_live(exam, streams, n, window_ms, beside);
 }
 
-double events_scale(const struct events_stream *s, const struct exam *exam)
-{
-	uint64_t window_ns = exam->end_ns - exam->start_ns;
-	return s->bursting ? MAX(1.0, (double)window_ns / (double)s->open_ns) : 1;
-}
-
 /* --- one look --- */
 
 static struct err *rundown_live(struct exam *exam, struct events_stream *s)

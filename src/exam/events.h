@@ -47,9 +47,6 @@ struct events_stream {
 	bool bursting; /* at least once it was stopped for its rate: it heard only part of the window */
 };
 
-/* How many events of the window one that was heard stands for: 1, or more when a scaled stream was in bursts. Ask after
- * the window. */
-double events_scale(const struct events_stream *s, const struct exam *exam);
 /* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
  * target is gone; the reason is logged. */
 struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;

@@ -167,7 +167,7 @@ struct alloc_view alloc_view(const struct allocations *a)
 {
 	const struct events_stream *counts = counted_events_by(&a->events);
 	struct alloc_view v = { .window_ns = a->exam->end_ns - a->exam->start_ns,
-				.scale = events_scale(counts, a->exam),
+				.scale = counted_events_scale(&a->events, a->exam),
 				.estimated = counts->bursting };
 	alloc_sum_add(&v.all, &a->all, v.scale);
 	v.rate = per_second(v.all.bytes, v.window_ns);

@@ -64,7 +64,7 @@ static struct exceptions_view view_of(const struct exam *exam, const struct exce
 {
 	const struct events_stream *s = counted_events_by(&x->events);
 	struct exceptions_view v = { .window_ns = exam->end_ns - exam->start_ns,
-				     .scale = events_scale(s, exam),
+				     .scale = counted_events_scale(&x->events, exam),
 				     .estimated = s->bursting };
 	v.counter = v.estimated && x->counted_s > 0 && x->counted > 0 && x->count;
 	if (v.counter)

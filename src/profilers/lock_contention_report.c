@@ -123,7 +123,7 @@ static void view_init(struct lock_view *v, const struct exam *exam, struct locks
 	const struct events_stream *s = counted_events_by(&l->events);
 	*v = (struct lock_view){ .window_ns = exam->end_ns - exam->start_ns,
 				 .max_ns = dist_max(l->lengths),
-				 .scale = events_scale(s, exam) };
+				 .scale = counted_events_scale(&l->events, exam) };
 	v->estimated = s->bursting;
 	v->heard_ns = v->estimated ? s->open_ns : v->window_ns;
 	uint64_t waits = dist_count(l->lengths), sum = dist_sum(l->lengths);
