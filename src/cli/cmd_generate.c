@@ -191,6 +191,7 @@ static void guide(struct buf *out)
 		     "- Every session is kept: `drdotnet sessions`, `drdotnet sessions report ID --format html`.\n"
 		     "- How each thing is measured: [internals](internals/).\n"
 		     "- What it costs, measured: [performance](performance.md).\n"
+		     "- A session failed, or a report looks wrong: [debugging](debugging.md).\n"
 		     "- A symptom without a profiler: [adding a profiler](adding-a-profiler.md).\n");
 }
 
