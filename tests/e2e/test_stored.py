@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home
+from server import Server
 
 SIDE_BY_SIDE = True
 
@@ -75,6 +76,17 @@ class Stored(unittest.TestCase):
         # The text is made of report.json, and broken into lines.
         text = " ".join(self.run_well("sessions", "report", guid).out.split())
         self.assertIn(" ".join(before["verdict"]["plain"].split()), text)
+
+    def test_served(self):
+        with Server(self.home, env=FOR_EVER) as server:
+            listed = {session["guid"] for session in server.get("/api/sessions").json()}
+            self.assertLessEqual(set(self.guids.values()), listed)
+            for name, guid in self.guids.items():
+                with self.subTest(name):
+                    for file in ("report.json", "report.html"):
+                        answer = server.get(f"/api/sessions/{guid}/files/{file}")
+                        self.assertEqual((answer.status, answer.text()),
+                                         (200, (self.home.path / "sessions" / guid / file).read_text()))
 
     @for_each_session
     def test_analysed_again_with_the_same_result(self, guid, before):
