@@ -1,10 +1,10 @@
 #pragma once
 /* The library that the runtime loads into a target on our behalf, for the files of this module.
  *
- * It links nothing, allocates nothing but two mappings of its own, keeps no file, and is gone when its work is done:
- * profiler.c comes and goes, image.c makes a copy of the process, copy.c is what the copy does, cpu.c and ticks.c take
- * samples of CPU time. It runs in somebody's production process: it never aborts, never prints, and every wait ends
- * when drdotnet hangs up or time is up. */
+ * It links nothing, allocates nothing but two mappings of its own, keeps no file, and is unloaded when its work is
+ * done: profiler.c is loaded and unloaded by the runtime, image.c makes a copy of the process, copy.c is what the copy
+ * does, cpu.c and ticks.c take samples of CPU time. It runs in production processes of others: it never aborts, never
+ * prints, and every wait ends when drdotnet closes the connection or time is up. */
 
 #include "com/profiler.h"
 #include "wire/agent.h"
@@ -18,18 +18,18 @@ int memcmp(const void *a, const void *b, size_t n);
 struct agent {
 	struct cor_profiler_info *info;
 	struct wire_agent_config config;
-	int control; /* the line to drdotnet; -1 = none */
+	int control; /* the connection to drdotnet; -1 = none */
 	bool plain;  /* only calls that the runtime itself makes (wire/calls.h) */
 	uint64_t end_ns;
 };
 
 /* ---- line.c: the socket ---- */
 
-/* Connects and says hello. A negative errno, or the descriptor. Uses nothing but system calls. */
+/* Connects and sends the hello. A negative errno, or the descriptor. Uses nothing but system calls. */
 int line_open(const struct wire_agent_config *config, enum wire_agent_line line, int32_t pid);
 /* All of it, or false. Never raises a signal. */
 bool line_send(int fd, const void *data, size_t n);
-/* Has drdotnet hung up? Waits up to ms for that. */
+/* Has drdotnet closed the connection? Waits up to ms for that. */
 bool line_gone(int fd, uint64_t ms);
 
 /* ---- maps.c: /proc/self/maps ---- */
@@ -46,7 +46,7 @@ bool map_ends(const struct map *m, const char *suffix);
 bool map_starts(const struct map *m, const char *prefix);
 
 /* Pages of the runtime's shared mappings (it maps its code twice), as they were while it was suspended: a copy of the
- * process shares them with it. */
+ * process shares these with the process. */
 struct saved {
 	uint64_t start, len;
 	const uint8_t *bytes;
@@ -55,7 +55,7 @@ struct save {
 	struct saved *list;
 	size_t n, cap;
 	uint8_t *buffer;
-	uint64_t used, room, left; /* bytes; left: found no room */
+	uint64_t used, room, left; /* bytes; left: did not fit */
 	uint64_t page;
 	int file; /* behind these mappings; -1 = not found */
 };
@@ -91,12 +91,12 @@ bool proc_filtered(void);
 
 /* ---- cpu.c ---- */
 
-/* Takes samples until drdotnet has had enough, hangs up, or time is up. */
+/* Takes samples until drdotnet asks to stop, closes the connection, or time is up. */
 void cpu_run(struct agent *a);
 
 /* ---- image.c ---- */
 
-/* Memory that was mapped and touched before the runtime is suspended. */
+/* Memory that was mapped and written to before the runtime is suspended. */
 struct room {
 	uint8_t *base;
 	size_t size;
@@ -108,19 +108,20 @@ struct room {
 	int32_t pid_in_proc; /* of the process */
 	uint32_t *step;	     /* enum copy_step, in memory that the copy shares; NULL = not asked for */
 };
-/* Suspends the runtime, copies the process, lets it run on and waits for the copy to end. */
+/* Suspends the runtime, copies the process, resumes it and waits for the copy to end. */
 void image_run(struct agent *a);
 
 /* ---- copy.c: what the copy does ---- */
 
-/* Where the process reads how far its copy has come: the filter of both is the same, and kills who calls. */
+/* Where the process reads how far its copy has come: both have the same seccomp filter, so a call that kills the copy
+ * would kill the process. */
 enum copy_step { COPY_BEGUN, COPY_WAIT_FORBIDDEN, COPY_WAIT_ALLOWED };
-/* In the copy, on its own stack: never returns. step: NULL, or the calls are to be those of the runtime. */
+/* In the copy, on its own stack: never returns. step: NULL, or only calls that the runtime makes are allowed. */
 __attribute__((noreturn)) void copy_run(const struct wire_agent_config *config, const struct room *room, int32_t parent,
 					uint32_t *step);
 #define COPY_NAME "drdotnet-copy"
 
-/* Places at which a test makes the copy die or hang; nothing in the library that is shipped. */
+/* Points at which a test makes the copy exit or hang; nothing in the library that is shipped. */
 #ifdef AGENT_FAULT_POINTS
 void agent_fault(const struct wire_agent_config *config, uint32_t step);
 #else

@@ -109,7 +109,8 @@ static void send_pages(struct agent_copy *c, uint64_t start, uint64_t len)
 
 static void send_maps(struct agent_copy *c)
 {
-	/* The text that was read while the runtime stood still has told what to save, and is needed no more. */
+	/* The text that was read while the runtime was suspended was needed to know what to save, and is needed no
+	 * more. */
 	long n = sys_read_file("/proc/self/maps", c->room->maps, c->room->maps_cap);
 	if (n <= 0)
 		leave(WIRE_AGENT_EXIT_PROC);
@@ -155,8 +156,8 @@ enum pages {
 	PAGES_ALL,
 };
 
-/* Whoever reads the image needs the assemblies' metadata and the runtime's code, whether in memory or not (assemblies
- * without native code are mapped shared); of other files the first page says which they are. */
+/* A reader of the image needs the assemblies' metadata and the runtime's code, whether in memory or not (assemblies
+ * without native code are mapped shared); of other files the first page, which identifies them. */
 static enum pages wanted(const struct map *m)
 {
 	if (!m->read || map_starts(m, "[vvar") || map_starts(m, "[vsyscall"))
@@ -175,7 +176,7 @@ static bool is_ours(const struct agent_copy *c, uint64_t addr)
 
 enum page { PAGE_NOT_SENT, PAGE_SENT, PAGE_ZERO };
 
-/* What was never touched is zero, unless there is a file behind it. */
+/* Pages that were never used are zero, unless there is a file behind them. */
 static enum page page_is(const struct agent_copy *c, uint64_t entry, uint64_t addr, bool file)
 {
 	if (is_ours(c, addr))
@@ -212,7 +213,7 @@ static void send_window(struct agent_copy *c, uint64_t start, size_t n, bool fil
 
 static void send_own_pages(struct agent_copy *c, const struct map *m)
 {
-	/* A private mapping of /dev/zero and the like has a path too, and is sent as far as it was touched. */
+	/* A private mapping of /dev/zero and the like has a path too; its used pages are sent. */
 	bool file = m->path_len && m->path[0] == '/';
 	for (uint64_t at = m->start; at < m->end;) {
 		size_t n = (size_t)((m->end - at) / c->page);
@@ -294,7 +295,7 @@ static void put_file(const char *path, const char *text, size_t n)
 	SYS(close, fd);
 }
 
-/* Dies with the process, and has descriptors of its own only. */
+/* Killed with the process, and has descriptors of its own only. */
 static void part(const struct agent_copy *c)
 {
 	SYS(prctl, PR_SET_PDEATHSIG, SIGKILL);
@@ -303,9 +304,9 @@ static void part(const struct agent_copy *c)
 	own_descriptors();
 }
 
-/* The same by calls that the runtime makes. First the one that the process is to make once this copy has ended: should
- * the filter kill who makes it, this copy dies, and leaves no core file of all that memory. Its table of descriptors is
- * a copy, which it empties at once; and it looks for its parent again and again. */
+/* The same by calls that the runtime makes. First the call that the process is to make once this copy has ended: if the
+ * filter kills for it, it kills this copy, which leaves no core file of all that memory. Its table of descriptors is a
+ * copy, which it empties at once; and it checks repeatedly whether its parent still lives. */
 static void part_plainly(struct agent_copy *c, uint32_t *step)
 {
 	int status;

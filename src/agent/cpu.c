@@ -1,5 +1,5 @@
-/* Sampling on demand: ticks.c takes the samples, this sends them, and opens files of the process for drdotnet, which
- * may not see them. It goes on until drdotnet says so, hangs up, or time is up. */
+/* Sampling on demand: ticks.c takes the samples; this file sends them, and opens files of the process for drdotnet,
+ * which may not see them. It continues until drdotnet asks to stop, closes the connection, or time is up. */
 #include "agent/agent.h"
 #include "agent/sys.h"
 #include "agent/ticks.h"

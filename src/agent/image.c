@@ -102,7 +102,7 @@ static long make_room(struct room *r)
 	long err = measure(page, r->save.file, &maps, &shared);
 	if (err < 0)
 		return err;
-	/* Without them nobody understands the image. */
+	/* Without them the image cannot be understood. */
 	if (shared && r->save.file < 0)
 		return -EBADF;
 	uint64_t maps_cap = (2 * maps + MAPS_SPARE + 4095) & ~(uint64_t)4095;
@@ -124,8 +124,8 @@ static long make_room(struct room *r)
 				 .room = room,
 				 .page = page,
 				 .file = r->save.file };
-	/* What will be written while the runtime stands still is touched now; a rehearsal brings the pages that will be
-	 * read into our tables too. */
+	/* Memory that will be written while the runtime is suspended is written now; a trial run also brings the pages
+	 * that will be read into our page tables. */
 	touch(r->base, maps_cap);
 	touch((uint8_t *)r->save.list, 64 * 1024);
 	touch(r->save.buffer, shared + MB < room ? shared + MB : room);
@@ -183,9 +183,9 @@ static long sys_fork(uint64_t flags)
 	return copy == -ENOSYS ? SYS(clone, flags, 0, 0, 0, 0) : copy;
 }
 
-/* The copy runs on from here, on its own copy of this stack. CLONE_FILES: it never holds a descriptor of the process,
- * it starts with a table of its own (copy.c); where a filter may forbid that, it closes them one by one. No exit
- * signal: the process's own waits never see it. */
+/* The copy continues from here, on its own copy of this stack. CLONE_FILES: it never holds a descriptor of the process,
+ * because it makes a table of its own (copy.c); where a filter may forbid that, it closes them one by one. No exit
+ * signal, so that wait calls of the process itself never see the copy. */
 static long make_copy(const struct agent *a, const struct room *room, int32_t pid)
 {
 	long copy = sys_fork(a->plain ? 0 : CLONE_FILES);
@@ -221,8 +221,8 @@ static com_hr take(const struct agent *a, struct room *room, int32_t pid, long *
 
 /* ---- after ---- */
 
-/* Has it ended? Buries it then. Under a filter that was not read the call is tried by the copy first: killed is who
- * calls. What cannot be buried stays as an entry in the table of processes until the process itself ends. */
+/* Has the copy ended? Then reaps it. Under a filter that was not read, the copy tries that call first: the filter would
+ * kill the caller. A copy that cannot be reaped stays in the process table until the process itself ends. */
 static bool bury(const struct agent *a, const struct room *room, long copy, int *status)
 {
 	struct agent_proc_stat stat;
@@ -235,8 +235,8 @@ static bool bury(const struct agent *a, const struct room *room, long copy, int 
 					       : sys_now_ns() > a->end_ns + GIVE_UP_NS;
 }
 
-/* Waits for the copy's end; ends it when drdotnet has hung up or time is up. Its parent-death signal hangs on this very
- * thread, which must not end before. */
+/* Waits for the copy's end; kills it when drdotnet has closed the connection or time is up. Its parent-death signal
+ * depends on this very thread, which must not end before. */
 static int32_t await_copy(const struct agent *a, const struct room *room, long copy)
 {
 	int status = 0;

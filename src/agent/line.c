@@ -1,3 +1,5 @@
+/* The connection to drdotnet: a Unix socket in the folder that both share. */
+
 #include "agent/agent.h"
 #include "agent/sys.h"
 #include <sys/socket.h>

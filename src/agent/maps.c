@@ -1,3 +1,5 @@
+/* Reads /proc/self/maps, and saves the content of shared mappings, which a fork does not copy. */
+
 #include "agent/agent.h"
 #include "agent/sys.h"
 
@@ -102,7 +104,7 @@ static void save_run(struct save *s, uint64_t start, uint64_t len, uint64_t offs
 	s->used += len;
 }
 
-/* From the file, not through the mapping: there, a page that was never touched would come to be by being read. */
+/* From the file, not through the mapping: reading a page that was never used would create it. */
 static void save_map(struct save *s, const struct map *m)
 {
 	for (uint64_t at = m->start; at < m->end; at += RUN_BYTES) {

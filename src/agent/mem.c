@@ -1,5 +1,5 @@
-/* The four functions that a compiler calls by itself. Ours, so that none is imported; hidden, so that nobody else's are
- * replaced. */
+/* The four functions that a compiler calls by itself. Our own, so that none is imported; hidden, so that they replace
+ * no others. */
 #include "agent/agent.h"
 
 void *memcpy(void *restrict to, const void *restrict from, size_t n)

@@ -1,3 +1,5 @@
+/* What the agent reads from /proc/self: threads, descriptors, times, seccomp filters. No libc: system calls only. */
+
 #include "agent/agent.h"
 #include "agent/sys.h"
 

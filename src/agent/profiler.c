@@ -1,7 +1,8 @@
-/* Coming and going: the runtime loads this library, asks for a profiler, and unloads it once it has asked to leave.
+/* Loading and unloading: the runtime loads this library, asks for a profiler, and unloads it once the profiler has
+ * asked to be detached.
  *
  * Everything happens on one thread of its own: attaching blocks the runtime's diagnostics server, so it must return at
- * once. That thread's last act is to ask to be detached; the runtime unloads us 300 ms later. */
+ * once. The last thing that thread does is to ask to be detached; the runtime unloads us 300 ms later. */
 #include "agent/agent.h"
 #include "agent/sys.h"
 #include <pthread.h>
@@ -69,7 +70,7 @@ static com_hr attach_complete(struct cor_profiler_callback *self)
 	return COM_OK;
 }
 
-/* Nobody is in our code any more but this call; the line's end tells drdotnet so. */
+/* No thread runs our code any more but this call; closing the connection tells drdotnet so. */
 static com_hr detach_succeeded(struct cor_profiler_callback *self)
 {
 	(void)self;
@@ -78,8 +79,8 @@ static com_hr detach_succeeded(struct cor_profiler_callback *self)
 	return COM_OK;
 }
 
-/* As a second profiler beside whatever is the first: an APM stays as it is, and one of ours that is about to leave is
- * in nobody's way. Suspending the runtime is all we ask for, which such a one may. */
+/* As a notification profiler beside the main one: an APM stays as it is, and one of ours that is about to leave does
+ * not matter. We only ask to suspend the runtime, which such a profiler may. */
 static com_hr as_notification_only(struct cor_profiler_callback *self, int32_t *ret)
 {
 	(void)self;
@@ -87,7 +88,7 @@ static com_hr as_notification_only(struct cor_profiler_callback *self, int32_t *
 	return COM_OK;
 }
 
-/* ---- objects: static, so that counting references would be for nobody ---- */
+/* ---- objects: static, so that references need not be counted ---- */
 
 static com_hr callback_query(struct cor_profiler_callback *self, const struct com_guid *iid, void **ret)
 {
@@ -102,7 +103,7 @@ static uint32_t callback_count(struct cor_profiler_callback *self)
 	return 1;
 }
 
-/* No argument is looked at, so one function stands in every slot. */
+/* No argument is used, so one function fills every slot. */
 static com_hr nothing(void)
 {
 	return COM_OK;

@@ -1,5 +1,5 @@
 #pragma once
-/* System calls without a C library: no errno, no lock, nothing that a fork could have left half done. A failure is a
+/* System calls without a C library: no errno, no lock, no state that a fork could leave inconsistent. A failure is a
  * negative errno. */
 
 #include <errno.h>

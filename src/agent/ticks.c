@@ -37,7 +37,7 @@ static long wind(const struct ticks *t, struct ticks_thread *thread)
 	return SYS(timer_settime, thread->timer, 0, times, 0);
 }
 
-/* The lowest free one, so that few pages are ever touched. */
+/* The lowest free one, so that few pages are ever used. */
 static struct ticks_slot *claim(struct ticks *t, size_t *ret)
 {
 	for (size_t w = 0; w < TICKS_SLOTS / 64; w++)
@@ -112,7 +112,7 @@ static struct ticks_thread *find(struct ticks *t, int32_t tid)
 	return NULL;
 }
 
-/* The thread that a signal of ours is for; NULL when it is somebody else's. */
+/* The thread that a signal of ours is for; NULL when the signal is not ours. */
 static struct ticks_thread *whose(struct ticks *t, const siginfo_t *info)
 {
 	if (t->plain) {
@@ -299,7 +299,7 @@ static long action(int signal, const struct ticks_action *new, struct ticks_acti
 	return SYS(rt_sigaction, signal, new, old, sizeof(uint64_t));
 }
 
-/* One that nobody uses; when all are used, one is shared: its handler goes on to get what is not ours. */
+/* An unused signal; when all are used, one is shared: its handler still gets what is not ours. */
 static long take_signal(struct ticks *t)
 {
 	struct ticks_action ours = { .handler = on_tick,
@@ -353,7 +353,7 @@ static void close_files(struct ticks *t)
 		SYS(close, t->memory_fd);
 }
 
-/* Where our own thread stands, as a rehearsal. */
+/* Tries on our own thread how stacks can be copied. */
 static long choose_copy(struct ticks *t)
 {
 	uint64_t there = 1, here = 0;
@@ -448,7 +448,7 @@ void ticks_stop(struct ticks *t)
 		else if (t->threads[i].tid && !t->plain)
 			SYS(timer_delete, t->threads[i].timer);
 	}
-	/* What is still on its way is thrown away by this; its default would end the process. */
+	/* This discards signals that were sent and not yet delivered; their default action would end the process. */
 	bool ours = action(t->signal, NULL, &now) == 0 && now.handler == on_tick;
 	if (ours && !t->chained)
 		action(t->signal, &ignore, NULL);

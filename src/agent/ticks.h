@@ -1,12 +1,12 @@
 #pragma once
-/* Ticks: a timer for each thread on its own CPU clock, and a signal handler that notes where the thread stands. Where
- * only calls of the runtime's own may be made, there are no timers: our thread looks at the clocks of all, and sends
- * the signal to those that have used their time and run.
+/* Ticks: a timer for each thread on its own CPU clock, and a signal handler that records where the thread is. Where
+ * only calls that the runtime makes are allowed, there are no timers: our thread reads the clocks of all threads, and
+ * sends the signal to those that have used their time and run.
  *
- * The handler copies registers and a piece of the stack, and nothing else: what they mean is found out elsewhere. It
- * takes no lock, allocates nothing, and reads the stack through the kernel, so that it cannot fault. It runs on the
- * thread's own stack: the alternate one may hold the context of a fault that the runtime is just dealing with. All
- * other functions are for the library's own thread. */
+ * The handler copies registers and a piece of the stack, and nothing else: they are interpreted elsewhere. It takes no
+ * lock, allocates nothing, and reads the stack through the kernel, so that it cannot fault. It runs on the thread's own
+ * stack: the alternate one may hold the context of a fault that the runtime is just handling. All other functions are
+ * for the library's own thread. */
 
 #include "agent/agent.h"
 
@@ -29,7 +29,7 @@ struct ticks_thread {
 	uint16_t next; /* in its bucket */
 	bool timed, seen;
 	uint8_t looks;	  /* at one that had no timer */
-	bool asked;	  /* without timers: the signal is on its way */
+	bool asked;	  /* without timers: the signal was sent and not yet handled */
 	uint64_t cpu_ns;  /* its CPU clock at its last sample */
 	uint64_t wait_ns; /* without timers: of CPU time until the next */
 	uint64_t random;  /* never 0 */
@@ -60,7 +60,7 @@ struct ticks {
 	uint64_t period_ns, scan_at_ns, ask_at_ns, timers, untimed;
 	bool first, chained;
 	long why_not; /* the error of the last timer that could not be made */
-	/* Told of each thread when it is first seen, with its CPU clock then. */
+	/* Called for each thread when it is first seen, with its CPU clock then. */
 	void (*on_thread)(void *user, int32_t tid, uint64_t cpu_ns);
 	void *user;
 };
@@ -72,7 +72,7 @@ long ticks_start(struct ticks *t);
 void ticks_turn(struct ticks *t);
 /* Until the next turn, at most. */
 uint64_t ticks_wait_ms(const struct ticks *t);
-/* Each complete sample; until send() says false. */
+/* Sends each complete sample, until send() returns false. */
 bool ticks_drain(struct ticks *t, bool (*send)(void *user, const struct ticks_slot *slot), void *user);
 /* When it returns, no timer is left, no handler runs, and the signal is what it was before. */
 void ticks_stop(struct ticks *t);

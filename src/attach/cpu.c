@@ -14,7 +14,7 @@
 
 #define ANSWER_MS 5000
 #define CHUNK ((size_t)64 << 10)
-#define TURNS_MAX 1000 /* at a time: whoever never stops sending does not keep us */
+#define TURNS_MAX 1000 /* messages handled at a time, so that a sender that never stops does not keep us */
 
 struct attach_cpu {
 	struct attach_session s;
@@ -185,7 +185,7 @@ void attach_cpu_free(struct attach_cpu *c)
 {
 	if (!c)
 		return;
-	/* It leaves as soon as it hears this, or that we have hung up. */
+	/* The library leaves as soon as it gets this message, or when our connection closes. */
 	if (c->s.control >= 0) {
 		err_ignore(ask(c, WIRE_AGENT_LEAVE, 0, NULL));
 		err_ignore(await(c, &c->notes.left, SESSION_LEAVE_MS));
@@ -205,7 +205,7 @@ int attach_cpu_fd(const struct attach_cpu *c)
 struct err *attach_cpu_drain(struct attach_cpu *c, uint64_t until_ns, const struct attach_cpu_sink *sink)
 {
 	receive(c);
-	/* Whoever is given a sample may ask for memory or a file, and then more comes. */
+	/* The receiver of a sample may ask for memory or a file, and then more messages come. */
 	notes_give(&c->notes, until_ns, sink);
 	return c->silent || c->notes.nonsense ? over(c) : NULL;
 }

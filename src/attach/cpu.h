@@ -1,9 +1,9 @@
 #pragma once
-/* Samples of CPU time, taken inside of a target by timers of its threads (src/agent/ticks.c): where the kernel lets
- * nobody sample from outside.
+/* Samples of CPU time, taken inside a target by timers of its threads (src/agent/ticks.c): for where the kernel allows
+ * no sampling from outside.
  *
- * The target is never stopped. What is not visible from here, its memory and its files, is opened by the library and
- * handed to us. Samples are queued here until they are asked for. Not for threads. */
+ * The target is never stopped. Its memory and its files, which may not be visible from here, are read and opened by the
+ * library on our behalf. Samples are queued here until they are asked for. Not for threads. */
 
 #include "attach/attach.h"
 #include "base/buf.h"
@@ -31,7 +31,7 @@ struct attach_cpu_sink {
 	void *user;
 };
 
-/* What it cost the target, measured inside of it. */
+/* What sampling cost the target, measured inside the target. */
 struct attach_cpu_facts {
 	uint64_t handler_ns, handler_max_ns, handled, dropped;
 	uint64_t cpu_ns;     /* of the process meanwhile, our own included */
@@ -50,12 +50,13 @@ DEFINE_CLEANUP(attach_cpu_free, struct attach_cpu *)
 
 /* Readable when something has come. */
 int attach_cpu_fd(const struct attach_cpu *c);
-/* What has come by now and is older than that. ERR_IO: the line is dead, and nothing will come any more. */
+/* Delivers what has come by now and is older than that. ERR_IO: the connection is closed, and nothing will come any
+ * more. */
 struct err *attach_cpu_drain(struct attach_cpu *c, uint64_t until_ns, const struct attach_cpu_sink *sink) MUST_USE;
 /* Larger copies of stacks from now on. */
 void attach_cpu_stack(struct attach_cpu *c, uint32_t bytes);
-/* No sample is taken any more and no timer is left; what was taken waits in the queue. Memory and files can be asked
- * for until it is freed. */
+/* Stops sampling: no timer is left; samples taken before stay in the queue. Memory and files can be asked for until it
+ * is freed. */
 struct err *attach_cpu_stop(struct attach_cpu *c, struct attach_cpu_facts *ret) MUST_USE;
 
 /* Memory of the target; false when it cannot be read. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #define COMPACT_AT 4096
-/* Beyond this we are too slow, and what comes is thrown away. */
+/* Beyond this we are too slow, and what comes is dropped. */
 #define QUEUE_BYTES_MAX ((size_t)256 << 20)
 
 /* A sample or a thread with what came behind its note. */

@@ -1,6 +1,6 @@
 #pragma once
-/* What our library says while it samples: bytes in, samples out in the order they came. No socket here, and nothing is
- * believed: what does not fit ends it. Private to attach. */
+/* The messages that our library sends while it samples: bytes in, samples out in the order they came. No socket here.
+ * Nothing is trusted: a message that is not valid ends the reading. Private to attach. */
 
 #include "attach/cpu.h"
 #include "base/vec.h"
@@ -17,10 +17,10 @@ struct notes {
 	struct buf bytes;		/* that came before the answer */
 	struct wire_agent_note refusal; /* kind 0 = none */
 	struct wire_agent_note result;	/* once it has stopped */
-	bool nonsense;			/* it said what we do not understand: nothing is taken any more */
+	bool nonsense;			/* a message was not valid: nothing is read any more */
 };
 
 void notes_add(struct notes *n, const void *bytes, size_t len);
-/* What is older than that. Whoever is given a sample may add more meanwhile. */
+/* Delivers samples older than that. The receiver of a sample may add more meanwhile. */
 void notes_give(struct notes *n, uint64_t until_ns, const struct attach_cpu_sink *sink);
 void notes_fini(struct notes *n);

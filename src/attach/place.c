@@ -52,8 +52,8 @@ static struct err *start_keeper(struct place *p)
 		return err_errno(errno, "make a pipe");
 	p->keeper = fork();
 	if (p->keeper == 0) {
-		/* A session of its own, so that Ctrl-C and a closed terminal are not for it; and no descriptor whose
-		 * end somebody waits for. */
+		/* In a session of its own, so that Ctrl-C and a closed terminal do not reach it; and without any
+		 * descriptor whose end another process waits for. */
 		setsid();
 		int parent = dup2(p->parent, 3), word = dup2(ends[0], 4);
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -74,7 +74,7 @@ static void end_keeper(struct place *p, bool done)
 	if (p->keeper <= 0)
 		return;
 	if (!done)
-		fd_closep(&p->keeper_pipe); /* as if we had died: it removes all */
+		fd_closep(&p->keeper_pipe); /* as if we had been killed: the child removes everything */
 	else if (write(p->keeper_pipe, "q", 1) < 0)
 		kill(p->keeper, SIGKILL);
 	while (waitpid(p->keeper, NULL, 0) < 0 && errno == EINTR)
@@ -117,7 +117,8 @@ static struct err *open_socket(struct place *p, bool known)
 	if (p->listen_fd < 0 || bind(p->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
 	    listen(p->listen_fd, 4) < 0)
 		return err_errno(errno, "make a socket in '%s'", p->path);
-	/* The target alone may call where that can be had; else whoever knows the name, and then the token. */
+	/* Only the target may connect, where that can be enforced; else any process that knows the name and then the
+	 * token. */
 	bool its_own = known && fsuser_uid() == p->user.uid;
 	if (fchmodat(p->folder, WIRE_AGENT_SOCKET, its_own ? 0600 : 0666, 0) < 0)
 		return err_errno(errno, "open a socket in '%s' to its user", p->path);

@@ -1,7 +1,8 @@
 #pragma once
-/* A folder of our own in one of the target's: the library, and a socket to call. Its name cannot be guessed, others may
- * enter but not list or change it. Whatever becomes of us, it is removed: a small process that outlives us sees to
- * that. All of it is made and removed with the rights of the target's user. Private to attach. */
+/* A folder of our own in one of the target's: it holds the library, and a socket that the library connects to. Its name
+ * cannot be guessed; others may enter but not list or change it. It is removed whatever happens to us: a small child
+ * process that outlives us does that. All of it is made and removed with the rights of the target's user. Private to
+ * attach. */
 
 #include "base/err.h"
 #include "base/fsuser.h"

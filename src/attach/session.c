@@ -140,7 +140,7 @@ static struct err *load(struct attach_session *s)
 
 /* ---- lines ---- */
 
-/* Somebody called: is it the library? Others are hung up on. */
+/* A connection: is it the library's? Others are closed. */
 static void take_call(struct attach_session *s)
 {
 	struct wire_agent_hello hello;

@@ -1,5 +1,5 @@
 #pragma once
-/* Our library in a target and the lines to it: loaded, called back, left. Private to attach. */
+/* Our library in a target and the connections to it: loaded, connected back, left. Private to attach. */
 
 #include "attach/attach.h"
 #include "attach/place.h"
@@ -13,8 +13,8 @@ struct attach_session {
 	const struct patient *patient;
 	struct place place;
 	struct wire_agent_config config;
-	int control, copy; /* lines; -1 = not there */
-	int lock;	   /* one examination of a target at a time that it could notice */
+	int control, copy; /* connections; -1 = not there */
+	int lock;	   /* the lock for one intrusive examination of a target at a time */
 	struct attach_facts *facts;
 	struct wire_agent_note refusal; /* kind 0 = none */
 	int32_t copy_status;
@@ -25,6 +25,7 @@ struct attach_session {
  * end. */
 struct err *session_begin(struct attach_session *s, const struct patient *p, const struct attach_options *o,
 			  const struct wire_agent_config *config, struct attach_facts *facts) MUST_USE;
-/* Calls and notes, until *line is there or the library has left. line NULL: until it has left. */
+/* Accepts connections and reads messages, until *line is connected or the library has left. line NULL: until it has
+ * left. */
 struct err *session_listen(struct attach_session *s, const int *line, struct deadline deadline) MUST_USE;
 void session_end(struct attach_session *s);

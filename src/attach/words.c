@@ -90,7 +90,7 @@ struct err *words_refused(const struct patient *p, uint32_t hresult)
 	return err_new(ERR_IO, "its runtime refused to load our library (0x%08x)", hresult);
 }
 
-/* ---- the library's own words ---- */
+/* ---- the library's own messages ---- */
 
 static struct err *copy_failed(int32_t status)
 {

@@ -53,7 +53,7 @@ void *arena_alloc(struct arena *a, size_t size)
 	struct arena_chunk *head = a->head;
 	if (!head || head->size - head->used < need) {
 		struct arena_chunk *chunk = chunk_new(MAX(need, (size_t)ARENA_CHUNK));
-		/* A large one goes behind the head so that the head's room is not lost. */
+		/* A large chunk goes behind the head, so that the rest of the head stays usable. */
 		if (head && need > ARENA_CHUNK / 4) {
 			chunk->next = head->next;
 			head->next = chunk;

@@ -1,5 +1,5 @@
 #pragma once
-/* Memory that dies together: one arena per parsed block, report or request. Not for threads. */
+/* Allocations that are freed together: one arena per parsed block, report or request. Not for threads. */
 
 #include "base/base.h"
 

@@ -1,9 +1,9 @@
 #pragma once
-/* The few words every file uses: cleanup, ownership, counting.
+/* Macros and functions that every file uses: cleanup, ownership, counting.
  *
- * Knows nothing of .NET. Small allocations cannot fail: mem_* write one line to standard error and end the process
- * (the worker process is our unit of failure). Sizes that come from input are capped by the caller before they reach an
- * allocator. */
+ * Knows nothing of .NET. Small allocations cannot fail: mem_* write one line to standard error and end the process (a
+ * crash costs one worker process). Sizes that come from input are capped by the caller before they reach an allocator.
+ */
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -46,7 +46,7 @@ static inline double ratio_of(double part, double whole)
 	return whole > 0 ? part / whole : 0;
 }
 
-/* Hands the pointer on and forgets it, so that a CLEANUP of the variable does nothing. */
+/* Returns the pointer and sets the variable to NULL, so that a CLEANUP of the variable does nothing. */
 #define STEAL(p)                                                                                                       \
 	({                                                                                                             \
 		typeof(p) *steal_ = &(p);                                                                              \

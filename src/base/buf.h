@@ -1,7 +1,7 @@
 #pragma once
 /* Growable bytes; also our string builder. Always NUL-terminated behind len once something was added.
  *
- * A buf has a limit (0 = BUF_LIMIT_DEFAULT); what would pass it is not added and `overflow` is set and stays set, so
+ * A buf has a limit (0 = BUF_LIMIT_DEFAULT). What would exceed it is not added, and `overflow` is set and stays set, so
  * writers need not check each call: check once at the end. */
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
 #pragma once
-/* Bounded little-endian reader over bytes that nobody trusts.
+/* Bounded little-endian reader over untrusted bytes.
  *
  * The first short read makes it bad; from then on everything reads as zero. Check cursor_ok() once per record. */
 
@@ -13,7 +13,7 @@ struct cursor {
 
 static inline struct cursor cursor_make(const void *data, size_t len)
 {
-	/* Nothing may be no place at all, and C does not even add 0 to that. */
+	/* An empty input may be NULL, and NULL + 0 is undefined in C. */
 	static const uint8_t nothing;
 	return data ? (struct cursor){ data, (const uint8_t *)data + len, false }
 		    : (struct cursor){ &nothing, &nothing, len != 0 };

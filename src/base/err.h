@@ -7,15 +7,15 @@
 #include "base/base.h"
 
 enum err_kind {
-	ERR_USAGE = 1,	 /* the caller's words are wrong */
+	ERR_USAGE = 1,	 /* the caller's arguments are wrong */
 	ERR_NOT_FOUND,	 /* no such target, session, file */
 	ERR_DENIED,	 /* missing right */
-	ERR_BUSY,	 /* someone else holds it */
-	ERR_UNSUPPORTED, /* this runtime, kernel or build cannot */
+	ERR_BUSY,	 /* another process or user holds it */
+	ERR_UNSUPPORTED, /* this runtime, kernel or build does not support it */
 	ERR_BAD_DATA,	 /* input is damaged or hostile */
-	ERR_IO,		 /* the system failed us */
+	ERR_IO,		 /* a system call failed */
 	ERR_TIMEOUT,	 /* no answer in time */
-	ERR_CANCELLED,	 /* someone asked us to stop */
+	ERR_CANCELLED,	 /* it was cancelled */
 };
 
 struct err;
@@ -33,7 +33,7 @@ const char *err_kind_name(enum err_kind kind);
 /* Frees; NULL is fine. */
 void err_free(struct err *err);
 DEFINE_CLEANUP(err_free, struct err *)
-/* For failures on the way out that change nothing for anyone. */
+/* For failures during cleanup that change nothing for the caller. */
 void err_ignore(struct err *err);
 
 #define TRY(expr)                                                                                                      \

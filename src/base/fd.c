@@ -160,7 +160,8 @@ static struct err *write_all(int fd, const char *path, const void *data, size_t 
 	return NULL;
 }
 
-/* Opens what fd, made with O_PATH, stands for. Only then, as to open a device or a pipe may be an act of its own. */
+/* Opens the file that fd, made with O_PATH, refers to. It is opened only after the check, because opening a device or a
+ * pipe can have effects of its own. */
 static int open_found(int fd, int flags)
 {
 	struct stat st;
@@ -212,7 +213,7 @@ struct err *file_create(const char *path, const void *data, size_t len, mode_t m
 static struct err *put(const char *path, const void *data, size_t len, mode_t mode, bool sync)
 {
 	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
-	/* In a folder like /tmp anybody may have laid a file or a link there. */
+	/* In a folder like /tmp any user may have placed a file or a link there. */
 	unlink(temp);
 	TRY(file_create(temp, data, len, mode, sync));
 	if (rename(temp, path) < 0) {
@@ -359,8 +360,8 @@ static void *sync_some(void *user)
 	return NULL;
 }
 
-/* Those of the list at once: a disk is as fast with all of them as with one, and each wait for it costs the time until
- * we get a processor again. Without threads it is only slower. */
+/* Syncs all files of the list at once: a disk handles many as fast as one, and each wait costs the time until we are
+ * scheduled again. Without threads it is only slower. */
 static struct err *sync_listed(struct sync_list *list)
 {
 	pthread_t helpers[SYNC_AT_ONCE - 1];

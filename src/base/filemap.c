@@ -32,7 +32,7 @@ static struct filemap_guard *guard_at(uintptr_t address)
 static void on_bus(int signal_number, siginfo_t *info, void *context UNUSED)
 {
 	int errnum = errno;
-	bool sent = info->si_code <= 0; /* by somebody's kill: there is no address */
+	bool sent = info->si_code <= 0; /* sent by kill: there is no address */
 	uintptr_t address = (uintptr_t)info->si_addr;
 	struct filemap_guard *g = sent ? NULL : guard_at(address);
 	uintptr_t page = address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -40,7 +40,7 @@ static void on_bus(int signal_number, siginfo_t *info, void *context UNUSED)
 		atomic_store(&g->shrunk, true);
 	if (!g || mmap((void *)page, atomic_load(&g->end) - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		       -1, 0) == MAP_FAILED) {
-		/* The instruction runs again, and its fault is then the other handler's. */
+		/* The instruction runs again, and its fault then goes to the other handler. */
 		sigaction(SIGBUS, &before, NULL);
 		if (sent)
 			raise(signal_number);
@@ -48,7 +48,7 @@ static void on_bus(int signal_number, siginfo_t *info, void *context UNUSED)
 	errno = errnum;
 }
 
-/* At each mapping: somebody may have set another one since. */
+/* At each mapping, because another handler may have been installed since. */
 static void set_handler(void)
 {
 	struct sigaction ours = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART }, now;

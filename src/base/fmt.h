@@ -1,8 +1,8 @@
 #pragma once
 /* Numbers as people read them: "1,204,311", "310 MB", "6.2 ms", "0.15 %". One place, so that every report agrees.
  *
- * At most three significant digits except for counts. Powers of 1024 are written MB as in every .NET tool. Results
- * live in the struct, so a call may stand inside a printf: fmt_bytes(n).s */
+ * At most three significant digits except for counts. Powers of 1024 are written MB as in every .NET tool. The result
+ * is a struct with the text, so a call may be an argument of printf: fmt_bytes(n).s */
 
 #include "base/base.h"
 

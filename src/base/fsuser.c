@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel puts the same ones aside when root becomes another user, but not when they were given to a user. */
+/* The kernel drops the same ones when root becomes another user, but not those that were given to a user. */
 static const int file_caps[] = { CAP_CHOWN,  CAP_DAC_OVERRIDE,	  CAP_DAC_READ_SEARCH, CAP_FOWNER,
 				 CAP_FSETID, CAP_LINUX_IMMUTABLE, CAP_MKNOD,	       CAP_MAC_OVERRIDE };
 
@@ -32,7 +32,7 @@ static bool caps_have(const cap_words caps, int cap)
 	return caps[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
 }
 
-/* An id that does not exist changes nothing, and the answer is the one in use. */
+/* Setting an id that does not exist changes nothing and returns the one in use. */
 uid_t fsuser_uid(void)
 {
 	return (uid_t)setfsuid((uid_t)-1);

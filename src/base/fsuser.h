@@ -1,20 +1,20 @@
 #pragma once
-/* Files for somebody else are written with that user's rights: root who writes into a folder of theirs would follow
- * whatever they have mounted or linked there. The kernel then judges as if they did it themselves.
+/* Writes files for another user with that user's rights. Root, writing into a folder of a user, would follow what the
+ * user has mounted or linked there; with the user's rights the kernel refuses what the user could not do.
  *
- * Holds for the thread that begins it, and for processes that it forks meanwhile. Groups are left, and capabilities
- * that overrule the permissions of files are put aside. Does not know where a user comes from (target/files.h does). */
+ * Applies to the thread that begins it, and to processes that it forks meanwhile. Supplementary groups are dropped, and
+ * so are capabilities that override file permissions. Does not know where a user comes from (target/files.h does). */
 
 #include "base/err.h"
 #include <stdint.h>
 #include <sys/types.h>
 
 struct fsuser {
-	uid_t uid; /* as we see them, whatever their user namespace calls them */
+	uid_t uid; /* ids in our own user namespace */
 	gid_t gid;
 };
 
-/* What the thread was before. Zeroed: nothing was begun. */
+/* The identity of the thread before. Zeroed: nothing was changed. */
 struct fsuser_held {
 	bool held, other;
 	uid_t uid;
@@ -22,12 +22,12 @@ struct fsuser_held {
 	gid_t *groups;
 	int n_groups;
 	uint32_t caps[6];
-	int death_signal; /* which the kernel forgets, as it forgets whether we may be dumped */
+	int death_signal; /* the kernel resets it when the identity changes, as it does with the dumpable flag */
 	pid_t parent;
 	bool dumpable;
 };
-/* ERR_DENIED when we are root and cannot become that user; nothing is changed then. Who is not root and cannot become
- * another stays what they are, without those capabilities. */
+/* ERR_DENIED when we are root and cannot become that user; nothing is changed then. A process that is not root and
+ * cannot become another user keeps its own identity, without those capabilities. */
 struct err *fsuser_begin(const struct fsuser *user, struct fsuser_held *ret) MUST_USE;
 /* Leaves errno alone. */
 void fsuser_end(struct fsuser_held *held);

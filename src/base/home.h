@@ -1,5 +1,5 @@
 #pragma once
-/* Where all that drdotnet keeps has its place: sessions, their index, symbols that were fetched. */
+/* The folder that holds everything drdotnet keeps: sessions, their index, fetched symbols. */
 
 #include "base/err.h"
 

@@ -37,6 +37,6 @@ size_t strtab_len(const struct strtab *t, uint32_t id);
 void strtab_free(struct strtab *t);
 
 uint64_t hash_bytes(const void *data, size_t len, uint64_t seed);
-/* Of this process; nobody outside can know it. */
+/* A seed of this process, not known outside. */
 uint64_t hash_seed(void);
 uint64_t hash_u64(uint64_t x);

@@ -1,3 +1,5 @@
+/* The allocator of base.h: it ends the process when memory is used up. */
+
 #include "base/base.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,7 +58,7 @@ struct err *partfile_open(const char *path, mode_t mode, struct partfile *ret)
 	return err;
 }
 
-/* Two that write the same file at once: the later one has taken the earlier one's away. */
+/* Two processes write the same file at once: the later one has removed the earlier one's. */
 static bool still_ours(const struct partfile *f)
 {
 	struct stat here, there;

@@ -1,8 +1,8 @@
 #pragma once
-/* A file that grows as NAME.partial and gets its name when it is whole: nobody ever finds half a file under the final
- * name. What is no regular file (a pipe, /dev/null) is written to as it is, "-" is standard output.
+/* A file that is written as NAME.partial and renamed when it is complete: a reader never finds a part of it under the
+ * final name. What is not a regular file (a pipe, /dev/null) is written directly; "-" is standard output.
  *
- * The folder may be open to everybody, as /tmp is: whatever lies at NAME.partial is taken away, never followed and
+ * The folder may be writable by everybody, as /tmp is: a file or link at NAME.partial is removed, never followed and
  * never written into. */
 
 #include "base/err.h"
@@ -14,10 +14,10 @@ struct partfile {
 	int fd;
 };
 
-/* Could it be written? Makes nothing. */
+/* Could it be written? Creates nothing. */
 struct err *partfile_check(const char *path) MUST_USE;
 struct err *partfile_open(const char *path, mode_t mode, struct partfile *ret) MUST_USE;
-/* On disk, under its name. */
+/* Complete: written to the disk and renamed to its final name. */
 struct err *partfile_commit(struct partfile *f) MUST_USE;
 /* Closes; what was not committed is removed, or stays as NAME.partial when `keep`. */
 void partfile_fini(struct partfile *f, bool keep);

@@ -13,8 +13,8 @@ bool str_eq_nocase(const char *a, const char *b);
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 bool str_contains_nocase(const char *s, const char *part);
-/* How many letters must be changed, added, left out or swapped with their neighbour to make one of the other, any case;
- * SIZE_MAX for words too long to be typed. */
+/* Edit distance (change, add, leave out or swap neighbouring letters) of two words, ignoring case; SIZE_MAX for words
+ * too long to be typed. */
 size_t str_distance(const char *a, const char *b);
 /* Copies at most size-1 bytes, always terminates. */
 void str_copy(char *dst, size_t size, const char *src);
@@ -27,7 +27,7 @@ bool str_to_bool(const char *s, bool *ret);	/* true false 1 0 yes no on off, any
 /* "500ms", "10s", "2m", "1h", plain number = seconds; fractions allowed ("1.5s"). */
 bool str_to_duration_ms(const char *s, uint64_t *ret);
 
-/* Control, bidi, zero-width and other characters that a reader would not see, but be misled by. */
+/* Control, bidi, zero-width and other characters that a reader does not see but that change what is shown. */
 bool cp_is_invisible(uint32_t cp);
 /* Valid UTF-8 with control characters, bidi and other invisible marks replaced by visible \u{..} escapes: what a
  * terminal or log may show. Appends at most max_chars characters, then "…" (0 = no limit). */

@@ -1,3 +1,5 @@
+/* drdotnet check: which ways to look into a process are open, and what would open the others. */
+
 #include "attach/attach.h"
 #include "base/json.h"
 #include "base/str.h"

@@ -180,7 +180,7 @@ static struct err *complete_order(struct counters_order *o, const struct patient
 	return NULL;
 }
 
-/* ---- listening ---- */
+/* ---- receiving ---- */
 
 struct counters_listening {
 	const struct counters_order *order;
@@ -191,7 +191,7 @@ struct counters_listening {
 	int csv; /* a file, or -1 */
 	int signal_fd;
 	uint64_t ticks;
-	bool said_missing, first_done, broken; /* broken: nobody reads our output any more */
+	bool said_missing, first_done, broken; /* broken: the reader of our output has gone */
 	size_t notes_said;
 	int write_errno;
 };
@@ -235,8 +235,8 @@ static void say_news(struct counters_listening *l)
 	say_lines(buf_cstr(&missing));
 }
 
-/* Never blocks in a write: a reader that stands still must not keep us from hearing a signal. What poll calls writable
- * takes PIPE_BUF bytes at once. */
+/* Never blocks in a write: a reader that does not read must not keep us from handling a signal. What poll calls
+ * writable takes PIPE_BUF bytes at once. */
 static void write_out(struct counters_listening *l, int fd, const struct buf *text)
 {
 	for (size_t done = 0; done < text->len && !l->broken;) {
@@ -294,7 +294,7 @@ static void on_ticks(struct counters_listening *l)
 		show_interval(l);
 }
 
-/* Until it is enough, the process ends, or somebody wants to stop. */
+/* Until the duration is over, the process ends, or the user stops it. */
 static struct err *listen_on(struct counters_listening *l)
 {
 	struct deadline end = l->order->duration_ms ? deadline_in_ms(l->order->duration_ms) : DEADLINE_NEVER;
@@ -313,7 +313,7 @@ static struct err *listen_on(struct counters_listening *l)
 			return err_errno(errno, "poll");
 		if (!interrupted && fds[n].revents)
 			return NULL;
-		if (l->screen && (interrupted || fds[n + 1].revents)) { /* a signal is how a new size is told */
+		if (l->screen && (interrupted || fds[n + 1].revents)) { /* a signal reports a new size */
 			if (counters_screen_keys(l->screen) == COUNTERS_QUIT ||
 			    (!interrupted && fds[n + 1].revents & POLLHUP))
 				return NULL;
@@ -357,7 +357,7 @@ static char *title_of(const struct patient *p)
 	return buf_steal(&title);
 }
 
-/* Also when listening failed: the runtime must not be left with a session that ends at a bad moment. */
+/* Also after a failure: the runtime must not be left with a session that ends at a bad moment. */
 static struct err *stop(struct counters_listening *l, struct err *failed)
 {
 	struct signalfd_siginfo info;
@@ -414,7 +414,7 @@ static struct err *listen_to(struct counters_listening *l, struct counters_order
 	return err;
 }
 
-/* A runtime that is silent has no counters to give; the kernel has a few numbers all the same. */
+/* A runtime that does not answer gives no counters; the kernel still has a few numbers. */
 static struct err *silent(const struct patient *p)
 {
 	const struct target *t = &p->target;

@@ -111,7 +111,7 @@ static void say_samples(const struct samples *s, const struct sampling_facts *f,
 		      stderr);
 }
 
-/* Only the archive is wanted: the folder was made beside it, and goes. */
+/* Only the archive is kept: the folder was made beside it, and is removed. */
 static struct err *keep_archive(const char *dir, const char *output, struct err *err)
 {
 	CLEANUP(mem_freep) char *archive = mem_printf("%s/prof.tar.gz", dir);

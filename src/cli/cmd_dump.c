@@ -26,7 +26,7 @@ static struct err *max_pause(const struct args *args, uint64_t *ret)
 	return err_new(ERR_USAGE, "--max-pause takes a time such as 50ms or 1s, at most 60s, not '%s'", text);
 }
 
-/* A name of our own making: that of the process is its own choice. */
+/* The name is made by us: the process's name is chosen by the process and not trusted. */
 static char *default_path(const struct patient *p)
 {
 	char when[20];
@@ -132,7 +132,7 @@ static struct err *parse(const struct args *args, struct dump_order *ret)
 	return max_pause(args, &ret->limits.max_pause_ms);
 }
 
-/* Who makes the copy: we, from outside, unless that is closed and our library can. */
+/* The copy is made from outside by us, unless that is not possible and our library can. */
 static struct err *choose_copy(const struct args *args, const struct patient *p, struct dump_order *o)
 {
 	enum way way = WAY_AUTO;
@@ -149,7 +149,8 @@ static struct err *choose_copy(const struct args *args, const struct patient *p,
 	return NULL;
 }
 
-/* The runtime's own way holds the process for long: it is taken only on demand, but named when no copy can be made. */
+/* The runtime's own dump stops the process for long: it is taken only on demand, but mentioned when no copy can be
+ * made. */
 static struct err *name_other_way(struct err *err, const struct patient *p, const struct dump_order *o)
 {
 	struct dump_order unhurried = *o;

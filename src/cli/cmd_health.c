@@ -1,3 +1,5 @@
+/* drdotnet _health: does the server on this machine answer? For the container's health check. */
+
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/commands.h"

@@ -1,3 +1,5 @@
+/* drdotnet help: prints what help.c composes. */
+
 #include "base/buf.h"
 #include "cli/commands.h"
 #include "profilers/registry.h"

@@ -41,7 +41,7 @@ struct err *inspect_ask(const struct args *args, struct inspect *in)
 	return err;
 }
 
-/* Nobody keeps a copy alive while a person thinks: it goes into a file that has no name. */
+/* The copy is not kept alive while the user thinks: it is written to an unnamed file. */
 static struct err *take_to_disk(const struct patient *p, const struct image_limits *limits, struct image_exam *ret)
 {
 	CLEANUP(mem_freep) char *home = NULL;

@@ -31,7 +31,7 @@ static void add_line(void *user, const struct method *m)
 	l->n++;
 }
 
-/* The folder may be the target's own: the new file takes the name's place, and whatever lay there is not followed. */
+/* The folder may belong to the target: the new file replaces what has that name, which is not followed. */
 static struct err *put_file(int folder, const char *name, const struct buf *text, const char *path)
 {
 	CLEANUP(mem_freep) char *temp = mem_printf(".%s.%d", name, (int)getpid());

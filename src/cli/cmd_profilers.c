@@ -1,3 +1,5 @@
+/* drdotnet profilers: the registry as a table or as JSON. */
+
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"

@@ -1,3 +1,5 @@
+/* drdotnet ps: the .NET processes that can be seen from here. */
+
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/json.h"
@@ -236,7 +238,7 @@ static void print_json(const struct patient_list *list)
 	fwrite(out.data, 1, out.len, stdout);
 }
 
-/* For completion, which cannot wait and wants no more. */
+/* For completion, which must be quick and needs no more. */
 static void print_ids(const struct patient_list *list)
 {
 	vec_each(p, list)

@@ -40,7 +40,7 @@ static bool takes_samples(const struct profiler *profiler)
 	return *w;
 }
 
-/* What the words ask for, checked as far as it can be without touching anyone. */
+/* What the command line asks for, checked as far as possible without contacting a process. */
 struct run_order {
 	const struct args *args;
 	const struct profiler *profiler;
@@ -280,7 +280,7 @@ static struct err *examine(const struct run_order *o, struct store *store, int s
 	patient_fini(&patient);
 	if (!launch)
 		return err;
-	/* Whatever came of the examination, the program goes on and its code is ours. */
+	/* Whatever the result of the examination, the program continues and its exit code is ours. */
 	struct err *later = launch_resume(launch);
 	if (!later)
 		later = launched_wait(launch, signal_fd, &program_exit);

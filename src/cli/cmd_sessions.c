@@ -1,3 +1,5 @@
+/* drdotnet sessions: lists, shows, exports, compares, deletes and prunes kept sessions. */
+
 #include "base/fmt.h"
 #include "base/json.h"
 #include "base/str.h"

@@ -1,3 +1,5 @@
+/* drdotnet stacks: the stack of every managed thread of a process or a core file. */
+
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/json.h"

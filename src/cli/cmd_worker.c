@@ -1,3 +1,5 @@
+/* drdotnet _worker: the process that carries out one session; session/worker.c does the work. */
+
 #include "cli/commands.h"
 #include "profilers/registry.h"
 #include "session/session.h"

@@ -24,7 +24,7 @@ struct args {
 	size_t n_given;
 	const char **words; /* not options */
 	size_t n_words;
-	char **program; /* behind "--", of commands that start one; ends with NULL. NULL without */
+	char **program; /* the words after "--", of commands that start a program; ends with NULL. NULL without */
 };
 /* The last one given, or NULL. */
 const char *args_value(const struct args *a, const char *option);
@@ -39,9 +39,9 @@ struct command {
 	const struct option *options; /* ended by name NULL */
 	size_t min_words, max_words;
 	bool hidden;
-	bool takes_program;		 /* what stands behind "--" is a program to start, not words */
+	bool takes_program;		 /* the words after "--" are a program to start */
 	const struct profiler *profiler; /* whose verb it is (cli/verb.h), or NULL */
-	bool remote;			 /* can be asked for from another machine, by --server */
+	bool remote;			 /* may run on another machine, by --server */
 	/* ret_exit is 0 at first. An error is printed by main and gives the exit code of its kind. */
 	struct err *(*run)(const struct args *args, int *ret_exit);
 };

@@ -6,7 +6,7 @@
 struct counters_screen;
 /* NULL when this terminal cannot do it. */
 struct counters_screen *counters_screen_open(struct counters_view *view);
-/* Gives the terminal back as it was. */
+/* Restores the terminal. */
 void counters_screen_close(struct counters_screen *s);
 
 enum counters_wish { COUNTERS_GO_ON, COUNTERS_QUIT };

@@ -10,7 +10,7 @@ struct cpu_folder {
 	const char *process, *event;
 	uint64_t period_ns; /* between samples; 0 = not known */
 	bool timed;	    /* weights are ns */
-	bool keep_data;	    /* perf.data is somebody else's */
+	bool keep_data;	    /* perf.data was recorded by another program */
 };
 
 struct err *cpu_folder_write(const struct cpu_folder *folder, const struct samples *samples) MUST_USE;

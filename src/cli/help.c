@@ -1,3 +1,5 @@
+/* Help texts, composed from the structs of commands, options, profilers and parameters. */
+
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/commands.h"

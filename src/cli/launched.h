@@ -6,7 +6,7 @@
 
 /* SIGINT, SIGTERM and SIGHUP, and SIGUSR1 where asked for, as a descriptor. */
 struct err *signals_open(bool usr1, int *ret_fd) MUST_USE;
-/* The next one, or 0. *ret_typed: the terminal sent it to everybody in front of it, so our program has got it too. */
+/* The next one, or 0. *ret_typed: the terminal sent it to the whole process group, so the program has got it too. */
 int signals_take(int fd, bool *ret_typed);
 
 /* Starts it and waits until its runtime waits. ERR_UNSUPPORTED when it ended without one; then *ret_exit is its code
@@ -15,5 +15,6 @@ struct err *launched_start(char *const *argv, int signal_fd, struct launch **ret
 			   int *ret_exit) MUST_USE;
 /* Waits for its end and passes signals on; its exit code. */
 struct err *launched_wait(struct launch *l, int signal_fd, int *ret_exit) MUST_USE;
-/* An error of ours beside the program's own code: that code stays, when there is one, and the error is only told. */
+/* An error of ours beside the program's own exit code: that code is returned, when there is one, and the error is only
+ * printed. */
 struct err *launched_error(struct err *err, const int *exit_code) MUST_USE;

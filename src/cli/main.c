@@ -1,4 +1,4 @@
-/* The program's front door: finds the command, parses its words, prints its error, returns its exit code.
+/* The entry point: finds the command, parses its words, prints its error, returns its exit code.
  *
  * Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no permission, 5 busy, 130 cancelled. */
 

@@ -14,9 +14,9 @@ extern const char *const output_formats[]; /* words of --format, for struct opti
 
 /* From --format, --json and -o (whose extension decides when nothing else does). */
 struct err *output_parse(const struct args *args, struct output *ret) MUST_USE;
-/* Could it be written? Asked before a patient is touched; makes nothing. */
+/* Could it be written? Checked before a process is examined; creates nothing. */
 struct err *output_check(const struct output *out) MUST_USE;
-/* The report of a session; a file is whole or not there. */
+/* The report of a session; a file is complete or not there. */
 struct err *output_write(const struct output *out, const struct store *store, const struct store_row *row) MUST_USE;
 
 /* A report that belongs to no session, in one of its forms. */

@@ -10,13 +10,13 @@ struct progress {
 	enum store_state state;
 	uint64_t start_ns;
 	bool terminal, quiet, drawn;
-	char *said; /* what stands there: not said or drawn twice */
+	char *said; /* the text that is shown, so that it is not printed twice */
 };
 
 void progress_init(struct progress *p, const char *title, bool quiet);
-void progress_fini(struct progress *p); /* takes the line away */
+void progress_fini(struct progress *p); /* removes the line */
 void progress_state(struct progress *p, enum store_state state);
 void progress_update(struct progress *p, double ratio, const char *what);
 void progress_draw(struct progress *p);
-/* A line that stays. */
+/* Prints a line that stays. */
 void progress_say(struct progress *p, const char *fmt, ...) PRINTF(2, 3);

@@ -35,7 +35,7 @@ static struct err *ask(const struct prompt *p, const char *question)
 {
 	CLEANUP(answer_free) struct answer a = { 0 };
 	bool typed;
-	/* What was typed before belongs to nobody now. */
+	/* Drops what was typed before. */
 	while (signals_take(p->signal_fd, &typed))
 		;
 	TRY(inspect_run(p->inspect, question, &a));

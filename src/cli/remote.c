@@ -27,7 +27,7 @@ const struct option remote_options[] = {
 	{ 0 },
 };
 
-/* It works in an empty folder of its own: a plain name cannot lead anywhere else. */
+/* The command works in an empty folder of its own: a plain name cannot refer to anything outside. */
 static struct err *check_name(const char *name)
 {
 	return strchr(name, '/') || name[0] == '.'

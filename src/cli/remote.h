@@ -1,6 +1,6 @@
 #pragma once
-/* `--server URL [--token T]`: the command runs there, its output comes here; and what a command may do that somebody
- * far away asked for. */
+/* `--server URL [--token T]`: the command runs on that server, its output comes here; and the restrictions of a command
+ * that a remote user asked for. */
 
 #include "cli/command.h"
 

@@ -13,7 +13,7 @@ void screen_put(int y, int x, int columns, bool right, const char *text);
 bool screen_type(char *word, size_t size, int key);
 
 /* Arrows, pages, home and end, over rows of which so many fit; false when the key is none of them. The end is far
- * beyond every list: whoever draws brings it back. */
+ * beyond every list: the drawing code limits it. */
 bool screen_scroll(size_t *top, int key, int rows_shown);
 
 /* Is this kind of terminal known here? Asked first, because an ncurses that fails to start does not give its memory

@@ -52,7 +52,7 @@ static int by_total(const void *a, const void *b)
 static void add_row(struct top_view *v, const char *name, struct top_row row)
 {
 	struct buf shown = { 0 };
-	/* What has no name by now is code of the runtime's own. */
+	/* Code that has no name by now belongs to the runtime. */
 	if (str_starts(name, "[code at "))
 		name = "[stub]";
 	str_add_visible(&shown, name, strlen(name), NAME_CHARS);

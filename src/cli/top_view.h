@@ -13,7 +13,7 @@ struct top_row {
 	uint32_t tid;	    /* of threads, as the process knows it */
 };
 
-/* The samples of the last window, and who they belong to. */
+/* The samples of the last window, and their methods and threads. */
 struct top_view {
 	const char *title; /* safe to show */
 	enum top_what what;
@@ -22,7 +22,7 @@ struct top_view {
 	uint64_t window_ns; /* how far back it looks */
 	uint32_t cpus;
 
-	struct samples *samples; /* somebody else's: names and stacks */
+	struct samples *samples; /* owned by another: names and stacks */
 	VEC(struct sample) recent;
 	uint64_t newest_us, total; /* samples ever */
 	uint64_t lost;
@@ -31,7 +31,7 @@ struct top_view {
 	VEC(struct top_row) rows;
 };
 
-/* Takes the samples that came since, and forgets what is older than the window. */
+/* Takes the samples that came since, and drops those older than the window. */
 void top_view_take(struct top_view *v, struct samples *samples, uint64_t now_us);
 /* Makes the rows anew. */
 void top_view_rows(struct top_view *v);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define OPEN_TIMEOUT_MS 30000
-#define SILENCE_NS (15 * NS_PER_S) /* after the stop nothing came for so long: we let go */
+#define SILENCE_NS (15 * NS_PER_S) /* after the stop nothing came for so long: give up waiting */
 #define TICK_MS 250
 #define PLAIN_EVERY_NS (10 * NS_PER_S)
 #define BUFFER_MB 256
@@ -120,7 +120,7 @@ static char *default_path(const struct patient *p)
 	return path;
 }
 
-/* --- while it goes on --- */
+/* --- during the collection --- */
 
 struct collect_watch {
 	const struct collect_request *order;
@@ -227,7 +227,7 @@ static struct err *watch_turn(struct collect_watch *w, bool *ret_ended)
 
 /* --- what came of it --- */
 
-/* A profile that finds nothing is an answer; a name that nobody answers to may be a typing error. */
+/* A profile without events is an answer; a provider name without any may be a typing error. */
 static void say_missing(const struct collect_watch *w)
 {
 	const struct trace_config *config = &w->order->config;
@@ -346,7 +346,7 @@ static struct err *run_program(struct collect_request *o, int signal_fd, int *re
 	if (!err)
 		err = collect(o, &patient, launch, signal_fd);
 	patient_fini(&patient);
-	/* Whatever became of the trace, the program goes on and its code is ours. */
+	/* Whatever the result of the trace, the program continues and its exit code is ours. */
 	later = launch_resume(launch);
 	if (!later)
 		later = launched_wait(launch, signal_fd, ret_exit);

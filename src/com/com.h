@@ -1,10 +1,10 @@
 #pragma once
-/* The COM ABI in C, as the runtime speaks it on Linux: an object's first word points to a table of functions, each
- * takes the object first and returns a 32-bit HRESULT; wide characters have 16 bits, BOOL has 32.
+/* The COM ABI in C, as the runtime uses it on Linux: an object's first word points to a table of functions, each takes
+ * the object first and returns a 32-bit HRESULT; wide characters have 16 bits, BOOL has 32.
  *
- * An interface is one list of methods, LIST(X, T) of X(T, slot, name, parameters...): COM_INTERFACE makes the table
- * and the object out of it and lets the compiler check every slot number. Knows no interface but IUnknown. Includes
- * nothing of ours: the in-target library uses it too. */
+ * An interface is one list of methods, LIST(X, T) of X(T, slot, name, parameters...): COM_INTERFACE makes the table and
+ * the object out of it and lets the compiler check every slot number. Knows no interface but IUnknown. Includes nothing
+ * of ours: the in-target library uses it too. */
 
 #include <stddef.h>
 #include <stdint.h>

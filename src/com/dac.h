@@ -1,7 +1,7 @@
 #pragma once
-/* What libmscordaccore.so speaks: the structures it fills and the interfaces it offers or asks for (linux-x64; .NET 8,
- * 9 and 10). Layouts and slots are frozen by the runtime: newer ones only add interfaces. Addresses are those of the
- * target. Parameters of types that nobody here uses are untyped pointers. */
+/* What libmscordaccore.so uses: the structures it fills and the interfaces it offers or asks for (linux-x64; .NET 8, 9
+ * and 10). Layouts and slots are frozen by the runtime: newer ones only add interfaces. Addresses are those of the
+ * target. Parameters of types that are not used here are untyped pointers. */
 
 #include "com/com.h"
 

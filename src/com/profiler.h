@@ -1,7 +1,7 @@
 #pragma once
-/* What a profiler in the runtime speaks: ICorProfilerCallback up to 11, which the runtime calls, and ICorProfilerInfo
- * up to 10, which it offers (.NET 5 and later). Slots are frozen by the runtime. All identifiers are words; parameters
- * of types that nobody here uses are untyped pointers. */
+/* The interfaces of a profiler in the runtime: ICorProfilerCallback up to 11, which the runtime calls, and
+ * ICorProfilerInfo up to 10, which it offers (.NET 5 and later). Slots are frozen by the runtime. All identifiers are
+ * machine words; parameters of types that are not used here are untyped pointers. */
 
 #include "com/com.h"
 

@@ -114,7 +114,7 @@ static void remember(struct strtab *names, const char *provider, const char *nam
 
 /* ---- events in ---- */
 
-/* Two of the runtime's own instruments say they count what only grows, and do not. */
+/* Two of the runtime's own instruments are declared as counters that only grow, and do not. */
 static bool is_misnamed(const struct counters_event *e)
 {
 	return e->meter && e->type == COUNTERS_RATE && str_eq(e->provider, "System.Runtime") &&
@@ -144,7 +144,7 @@ static void keep(struct counters *c, const struct counters_event *e)
 	double v[SERIES_COLUMNS_MAX] = { NAN, NAN, NAN, NAN, NAN };
 	if (e->type == COUNTERS_RATE) {
 		v[SERIES_PER_SECOND] = e->delta / seconds;
-		/* EventCounters tell no total: that of the time we listened. */
+		/* EventCounters have no total: this is the one since we began. */
 		double before = isfinite(s->last[SERIES_TOTAL]) ? s->last[SERIES_TOTAL] : 0;
 		v[SERIES_TOTAL] = isfinite(e->value) ? e->value : isfinite(e->delta) ? before + e->delta : NAN;
 	} else if (e->type == COUNTERS_HISTOGRAM) {
@@ -180,7 +180,7 @@ static void begin_collection(struct counters *c, const struct counters_event *e)
 	c->collecting = true;
 	c->collection_s = e->interval_s;
 	c->collection_when_ns = clock_real_ns();
-	/* Whoever listened first decides how often. */
+	/* The first session of a process decides the interval. */
 	if (e->interval_s >= 0.05 && e->interval_s < 86400)
 		c->interval_ns = (uint64_t)(e->interval_s * NS_PER_S);
 }
@@ -265,7 +265,7 @@ static struct err *open_session(struct counters *c, const struct ipc_provider *p
 				struct deadline deadline, struct eventpipe_session **ret)
 {
 	const struct ipc_trace_config config = { .buffer_mb = BUFFER_MB, .providers = providers, .n_providers = n };
-	/* Everything comes from one thread in order, and nobody wants to wait for the others. */
+	/* All events come from one thread in order, so there is no need to wait for other threads' events. */
 	const struct nettrace_options options = { .unordered = true, .max_meta_bytes = 4 << 20 };
 	const struct eventpipe_sink sink = { .callbacks = { .event = on_event }, .user = c };
 	return eventpipe_open(c->socket, &config, &options, &sink, deadline, ret);
@@ -362,7 +362,7 @@ static bool meters_lead(const struct counters *c)
 	return c->meters && !c->meters_ended && !c->refused;
 }
 
-/* When an interval passes for over although nothing says so. */
+/* When an interval counts as over although no event says so. */
 static uint64_t silent_at(const struct counters *c)
 {
 	return c->ticked_ns + c->interval_ns * 3 / 2 + 500 * NS_PER_MS;
@@ -471,7 +471,7 @@ static bool discovered(const struct counters *c)
 	return c->refused || (c->enumerated && c->collections > 0);
 }
 
-/* An older runtime must be told every meter by name: a first session says which there are. */
+/* An older runtime must be given every meter by name: a first session lists them. */
 static struct err *discover(struct counters *c, struct deadline deadline)
 {
 	bool ended;

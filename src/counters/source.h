@@ -1,10 +1,10 @@
 #pragma once
-/* Listens to the counters of one process: EventCounters in one session, meters in another, both kept open as long as
- * somebody looks, and everything they say kept as series.
+/* Receives the counters of one process: EventCounters in one session, meters in another, both open as long as the
+ * caller needs them; all values are kept as series.
  *
- * A meter session is joined, not taken: it is shared with other listeners where they share. It is stopped only between
- * two collections, because a runtime that is stopped while it collects for the first time can block its diagnostics
- * server for good. Prints nothing, makes no files. One thread; the caller polls. */
+ * A meter session is shared with other tools where they share theirs. It is stopped only between two collections of
+ * values, because a runtime that is stopped during its first collection can block its diagnostics server for ever.
+ * Prints nothing, makes no files. One thread; the caller polls. */
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -17,7 +17,7 @@ struct counters_group {
 	const char *name;
 	const char *const *items;
 	size_t n_items;
-	bool optional; /* nobody named it: not missed when it is not there */
+	bool optional; /* the user did not name it: no message when it is not there */
 };
 
 struct counters_want {
@@ -29,10 +29,10 @@ struct counters_want {
 	bool wildcard; /* the runtime knows '*'; otherwise it is asked for the names first, which takes a second */
 	/* EventCounters to take instead when the meters are refused; NULL = none. */
 	const struct counters_group *instead;
-	uint64_t interval_ms; /* COUNTERS_INTERVAL_MS: follow whoever listens to the meters already */
+	uint64_t interval_ms; /* COUNTERS_INTERVAL_MS: take the interval of a tool that receives the meters already */
 };
-/* EventCounters cannot be asked who there is; these are what .NET and the usual libraries have, the runtime's own
- * first. Ended by NULL. */
+/* The runtime cannot list its EventCounters providers; these are the ones of .NET and the usual libraries, the
+ * runtime's own first. Ended by NULL. */
 #define COUNTERS_USUAL_MAX 24
 extern const char *const counters_usual[COUNTERS_USUAL_MAX];
 
@@ -46,7 +46,7 @@ bool counters_unasked_bearable(const char *socket);
 /* Everything in want must live as long as the result. */
 struct err *counters_open(const char *socket, const struct counters_want *want, struct deadline deadline,
 			  struct counters **ret) MUST_USE;
-/* Closes; the runtime ends what was not stopped by itself. */
+/* Closes; the runtime itself ends sessions that were not stopped. */
 void counters_free(struct counters *c);
 DEFINE_CLEANUP(counters_free, struct counters *)
 
@@ -55,24 +55,24 @@ size_t counters_fds(const struct counters *c, struct pollfd ret[COUNTERS_MAX_FDS
 struct deadline counters_due(const struct counters *c);
 /* Takes what has come. *ret_ended: the process is gone or has ended the sessions. */
 struct err *counters_pump(struct counters *c, bool *ret_ended) MUST_USE;
-/* Ends the sessions when the runtime bears it: waits for the next moment between two collections until the deadline, or
- * until `hurry_fd` (or -1) is readable; then takes a few seconds at most. ERR_TIMEOUT when the runtime does not
- * confirm. */
+/* Ends the sessions when that is safe for the runtime: waits for the next moment between two collections of values
+ * until the deadline, or until `hurry_fd` (or -1) is readable; then takes a few seconds at most. ERR_TIMEOUT when the
+ * runtime does not confirm. */
 struct err *counters_stop(struct counters *c, struct deadline deadline, int hurry_fd) MUST_USE;
 
 struct series_set *counters_series(struct counters *c);
 /* How many intervals have been reported in full. Grows also when nothing came for an interval. */
 uint64_t counters_ticks(const struct counters *c);
-/* Has everything that was asked for been heard, rates included, or waited for in vain? */
+/* Has everything that was asked for been received, rates included, or waited for long enough? */
 bool counters_complete(const struct counters *c);
-/* The interval as it really is: that of another listener may hold. */
+/* The interval in use: it may be that of another tool. */
 uint64_t counters_interval_ms(const struct counters *c);
 /* Is it of the interval that was reported last? */
 bool counters_fresh(const struct counters *c, const struct series *s);
 /* Lost events, so far. */
 uint64_t counters_lost(const struct counters *c);
 
-/* Sentences for the user, each said once, in order; NULL past the last. */
+/* Messages for the user, each once, in order; NULL past the last. */
 const char *counters_note(const struct counters *c, size_t i);
 /* What was asked for and did not come, a sentence a line, with what there is instead. */
 void counters_missing(const struct counters *c, struct buf *out);

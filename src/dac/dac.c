@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Questions about many things are asked in portions, so that a hostile count costs little and a crash costs one. */
+/* Questions about many items are asked in portions, so that a hostile count costs little and a crash costs one portion.
+ */
 #define BUSY_WORD_MS 2000
-/* While a collection is at work the word cannot be told from others: it is looked for again between two of them. */
+/* While a collection runs the word cannot be distinguished from others: it is looked for again between two of them. */
 #define BUSY_WORD_AGAIN_MS 500
 #define BUSY_WORD_STEP_MS 3
 #define PORTION 4096
@@ -313,7 +314,7 @@ uint64_t dac_busy_word(const struct target *target)
 		dac_ranges_free(&found);
 		if (deadline_passed(last))
 			break;
-		/* Nothing tells when a collection ends. */
+		/* There is no notification when a collection ends. */
 		if (!word)
 			poll(NULL, 0, BUSY_WORD_STEP_MS);
 	}
@@ -482,8 +483,8 @@ static struct err *ask_statics(struct dac *d, uint64_t thread, const uint64_t *t
 	return fits ? NULL : misshapen();
 }
 
-/* As ask_halving: one type that kills the library costs that type's. A thread's are not worth so many deaths: when it
- * is at fault, every type of it is. */
+/* As ask_halving: a type on which the library crashes costs that type only. A thread is not worth so many crashes: if
+ * it is the cause, every type of it fails. */
 static struct err *statics_halving(struct dac *d, uint64_t thread, const uint64_t *types, size_t n,
 				   struct dac_statics_list *ret)
 {

@@ -4,9 +4,10 @@
  *
  * That library is code from the target's file system: every answer may be missing, late or false. One that crashes or
  * takes too long costs that answer (ERR_IO, ERR_TIMEOUT); the helper is started again for the next question, a few
- * times. Answers are checked for shape, never believed for content: addresses are addresses of the image, nothing more.
+ * times. Answers are checked for their shape; their content is untrusted: addresses are addresses of the image, nothing
+ * more.
  *
- * The image must outlive the dac. Texts live until dac_close, lists until they are freed. Not for threads. */
+ * The image must outlive the dac. Texts are valid until dac_close, lists until they are freed. Not for threads. */
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -47,14 +48,14 @@ struct dac_options {
 struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac_options *options, int *ret_fd,
 			     char **ret_path) MUST_USE;
 
-/* The file that would help, as symbol servers know it; false when the runtime does not say enough. */
+/* The file that would help, by its key on symbol servers; false when not enough is known of the runtime. */
 bool dac_library_symbol(const struct dac_runtime *runtime, struct symbol_file *ret);
 
 struct target;
-/* Is there a library for this living process? Looks at the files that it runs, for the time before it is touched. NULL
- * too when these cannot be read: the image will tell. */
+/* Is there a library for this living process? Looks at the files that it runs, before the process is stopped. NULL too
+ * when these cannot be read: the image will tell. */
 struct err *dac_check_target(const struct target *target, const struct dac_options *options) MUST_USE;
-/* The library that it lacks; false when it has one, or its files cannot be read. */
+/* The library that is missing; false when there is one, or the process's files cannot be read. */
 bool dac_target_lacks(const struct target *target, struct symbol_file *ret);
 
 /* ---- the connection ---- */
@@ -77,7 +78,7 @@ struct dac_facts {
 	uint64_t finalizer_thread, gc_thread;
 	uint64_t global_alloc_ptr, global_alloc_limit;
 	bool server_gc;
-	bool heap_valid; /* false: a collection was at work, the heap is in disorder */
+	bool heap_valid; /* false: a collection was running, the heap is inconsistent */
 	uint32_t n_heaps, max_generation;
 };
 struct err *dac_facts(struct dac *d, struct dac_facts *ret) MUST_USE;
@@ -91,11 +92,11 @@ enum { /* of dac_thread.state */
 };
 struct dac_thread {
 	uint64_t address, alloc_ptr, alloc_limit;
-	uint64_t exception; /* object of the exception it last threw and has not left behind, or 0 */
+	uint64_t exception; /* object of the exception it last threw and has not yet handled, or 0 */
 	uint32_t managed_id;
 	uint32_t os_id; /* as the process itself sees it; 0 = it has ended */
 	uint32_t state;
-	bool cooperative; /* it runs managed code, or may touch the heap */
+	bool cooperative; /* it runs managed code, or may access the heap */
 	bool finalizer;
 	const char *name; /* Thread.Name; NULL = none, or dac_name_threads was not called */
 };
@@ -121,8 +122,8 @@ struct dac_stack { /* a VEC, innermost frame first */
 	uint64_t missing; /* then: an address that it lacks, or 0 */
 };
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
-/* Asks for those of many threads at once and remembers them; then dac_stack need not ask. What could not be had is
- * asked for again when it is wanted. */
+/* Asks for the stacks of many threads at once and keeps them; then dac_stack need not ask. What could not be read is
+ * asked for again when it is needed. */
 void dac_learn_stacks(struct dac *d, const uint32_t *os_ids, size_t n);
 void dac_stack_free(struct dac_stack *stack);
 
@@ -132,8 +133,8 @@ struct dac_method {
 	bool dynamic;	  /* made at run time: no metadata */
 	const char *name; /* with its type and signature, in the runtime's words; "" = could not be read */
 };
-/* Asks for many at once and remembers them; then dac_method finds each without asking. One that the library cannot
- * survive is left out. */
+/* Asks for many at once and keeps them; then dac_method finds each without asking. A method on which the library
+ * crashes is left out. */
 struct err *dac_learn_methods(struct dac *d, const uint64_t *descs, size_t n) MUST_USE;
 /* NULL when it was not learnt. */
 const struct dac_method *dac_method(const struct dac *d, uint64_t desc);
@@ -207,10 +208,10 @@ VEC_TYPE(dac_ranges, struct dac_range);
 /* Memory in which a loader allocator (dac_module.loader_allocator) keeps its method tables. */
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret) MUST_USE;
 void dac_ranges_free(struct dac_ranges *ranges);
-/* For image_limits.busy_word: the word in which the collector of a living process counts itself in and out. Looks at it
- * while it runs, without holding it. 0 = could not be found. */
+/* For image_limits.busy_word: the word in which the collector of a living process counts itself in and out. Found while
+ * the process runs, without stopping it. 0 = could not be found. */
 uint64_t dac_busy_word(const struct target *target);
-/* The memory that must be at hand to ask all that was asked so far once more, and what the library lists for a small
+/* The memory that is needed to answer all questions asked so far once more, and what the library lists for a small
  * dump. Overlapping, in no order. */
 struct err *dac_memory(struct dac *d, struct dac_ranges *ret) MUST_USE;
 
@@ -229,7 +230,7 @@ void dac_heaps_free(struct dac_heaps *heaps);
 
 struct dac_segment {
 	uint64_t address, heap, mem, allocated, committed, reserved, used, flags;
-	uint32_t generation; /* of the chain it hangs in: without regions the young ones are the end of 2's */
+	uint32_t generation; /* of the chain it is in: without regions the young ones are the end of 2's */
 	uint32_t heap_index;
 };
 VEC_TYPE(dac_segments, struct dac_segment);
@@ -287,7 +288,7 @@ struct dac_variable {
 	uint64_t address; /* where it is, or 0 */
 	uint32_t size, flags, index;
 	bool is_local;	  /* not an argument */
-	bool known;	  /* false: its place at this point of the code was not written down */
+	bool known;	  /* false: the compiler did not record its location at this point of the code */
 	const char *name; /* of arguments; "" = not known */
 };
 /* Flags: a number; a structure; an object. */
@@ -346,7 +347,7 @@ void dac_clauses_free(struct dac_clauses *clauses);
 
 /* Where a method's IL begins, with its header; *ret 0 = it has none. */
 struct err *dac_il_address(struct dac *d, uint64_t method, uint64_t *ret) MUST_USE;
-/* The method description or method table that a module's token stands for; *ret 0 = not loaded. */
+/* The method description or method table of a module's token; *ret 0 = not loaded. */
 struct err *dac_token(struct dac *d, uint64_t module, uint32_t token, uint64_t *ret) MUST_USE;
 struct dac_token_name {
 	uint32_t token;
@@ -384,6 +385,7 @@ struct dac_exception {
 	const char *message;   /* NULL = none, or not in the image */
 };
 struct err *dac_exception(struct dac *d, uint64_t object, struct dac_exception *ret) MUST_USE;
-/* The stack that an exception carries: where it was thrown first, then who called that, as far as it came. Frames have
- * ip, sp, method and il_offset; methods are learnt. Empty when it was never thrown or its stack is not in the image. */
+/* The stack trace of an exception: where it was thrown first, then its callers, as far as the exception was passed up.
+ * Frames have ip, sp, method and il_offset; methods are learnt. Empty when it was never thrown or its stack is not in
+ * the image. */
 struct err *dac_exception_stack(struct dac *d, const struct dac_exception *exception, struct dac_stack *ret) MUST_USE;

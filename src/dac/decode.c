@@ -1,5 +1,5 @@
-/* Answers into lists. The helper is not trusted: every record must be whole, every text inside the answer; what an
- * answer says beyond its shape is a claim. */
+/* Decodes answers into lists. The helper is not trusted: every record must be complete, every text inside the answer;
+ * beyond its shape the content of an answer is untrusted. */
 
 #include "base/cursor.h"
 #include "dac/internal.h"

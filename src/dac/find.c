@@ -1,4 +1,4 @@
-/* Which runtime an image holds, and the file that understands it.
+/* Which runtime an image holds, and the data-access library for it.
  *
  * The runtime exports DotNetRuntimeInfo: an 18-byte text, a version at 20, three {length, build id} of 24 bytes each
  * for runtime, data-access and debugger libraries, and four 32-bit parts of the version. */
@@ -252,8 +252,8 @@ static bool has_build_id(int fd, const uint8_t *want, size_t want_len)
 	return len && len == want_len && !memcmp(id, want, len);
 }
 
-/* The library that was built together with the runtime: either it is the one that the runtime asks for, or it lies in
- * one folder with the runtime itself and names the same build. One of another build would not refuse: it crashes. */
+/* The library that was built together with the runtime: either the one that the runtime names, or one in the same
+ * folder as the runtime that names the same build. One of another build would not refuse: it crashes. */
 static bool fits(const struct dac_runtime *runtime, int library, int neighbour)
 {
 	char build[sizeof(runtime->build)];

@@ -1,5 +1,5 @@
 /* The helper process: started with exactly the descriptors it needs, asked one question at a time, ended when an answer
- * is late, broken or the last. Its death is an answer too. */
+ * is late, broken or the last. Its end counts as an answer too. */
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -66,7 +66,7 @@ static void add_threads(const struct image *img, struct buf *out)
 	}
 }
 
-/* A sealed memory file: the helper maps it, and nobody changes it after it was checked. */
+/* A sealed memory file: the helper maps it, and it cannot be changed after it was checked. */
 static struct err *make_setup(const struct helper_start *start, int *ret_fd)
 {
 	size_t n_fds, n_pieces, n_threads;
@@ -334,7 +334,7 @@ static struct err *helper_begin(struct helper *h, enum wire_dac_stage *ret_stage
 		fd_closep(&h->socket);
 		return err_errno(failed, "'%s' could not be started", h->program);
 	}
-	/* Our copies of their end must be gone, or its death would not be heard. */
+	/* Our copies of the helper's end must be closed, or its end would not be noticed. */
 	fd_closep(&theirs);
 	moves_fini(&moves);
 	return read_hello(h, ret_stage);

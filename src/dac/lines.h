@@ -1,8 +1,8 @@
 #pragma once
 /* Source lines of frames: a method and its IL offset in, file and line out, by the PDB of its assembly.
  *
- * Only a PDB of the very build that the image runs is used; what was there but did not fit can be asked for. The dac
- * must outlive it; its image is read only by the first question about an assembly. Not for threads. */
+ * Only a PDB of the very build that the image runs is used; refused ones can be asked for. The dac must outlive it; its
+ * image is read only by the first question about an assembly. Not for threads. */
 
 #include "dac/dac.h"
 #include "symbols/pdb.h"

@@ -86,7 +86,7 @@ struct err *dac_missing_of_process(struct dac_missing *m, const struct target *t
 	return NULL;
 }
 
-/* The runtime's own neighbour. */
+/* The library beside the runtime. */
 static void look_beside(struct dac_missing *m, const char *path, const struct elf *elf)
 {
 	const char *slash = strrchr(path, '/');

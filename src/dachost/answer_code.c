@@ -1,4 +1,4 @@
-/* A method's code: its versions, its exception handlers, where its IL is, and what tokens stand for. */
+/* A method's code: its versions, its exception handlers, where its IL is, and the names of tokens. */
 
 #include "dachost/host.h"
 #include <string.h>

@@ -86,7 +86,7 @@ static uint64_t find_slot(struct host *h, uint64_t count_at, uint32_t count)
 	if (!trace_walk(h, &before))
 		return 0;
 	data_target_pretend(count_at, count + 1);
-	/* It may well fail over what is no table: where it looked is all that is wanted. */
+	/* It may well fail on what is not a table: only the addresses it reads matter. */
 	trace_walk(h, &after);
 	data_target_pretend(0, 0);
 	for (size_t i = 0; i < after.n && !slot; i++)

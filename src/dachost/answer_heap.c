@@ -1,5 +1,5 @@
-/* The garbage-collected heap's outline, locks and exception objects. The objects themselves are walked by
- * whoever asks: the library would be far too slow for that. */
+/* The garbage-collected heap's outline, locks and exception objects. The objects themselves are walked by the client:
+ * the library would be far too slow for that. */
 
 #include "dachost/host.h"
 #include <string.h>

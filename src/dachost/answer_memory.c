@@ -62,8 +62,8 @@ com_hr answer_memory(struct host *h, const struct host_question *q, struct host_
 	return hr < 0 && !regions.n ? hr : COM_OK;
 }
 
-/* The library knows where the collector counts itself in and out; it does not tell, but it looks there when it is asked
- * whether the heap is in order. */
+/* The library knows the word in which the collector counts itself in and out; it does not report it, but it reads it
+ * when it is asked whether the heap is consistent. */
 com_hr answer_busy_word(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	struct data_target_read reads[64];

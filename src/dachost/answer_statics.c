@@ -184,7 +184,7 @@ static void add_named(struct host_answer *a, const char *name)
 	answer_text(a, name, counted.text_len);
 }
 
-/* Of a loader heap in which code lies the library tells blocks as well; of others, where code begins and ends. */
+/* For a loader heap with code the library reports blocks as well; for others, where code begins and ends. */
 static com_hr code_heaps(struct host *h, struct host_answer *a)
 {
 	struct dacp_jit_manager managers[MAX_JITS];

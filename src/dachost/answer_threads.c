@@ -145,7 +145,7 @@ com_hr answer_il_map(struct host *h, const struct host_question *q, struct host_
 	return COM_OK;
 }
 
-/* What is known of a code address; threads of a pool and recursion stand at the same ones again and again. */
+/* What is known of a code address; threads of a pool and recursion have the same addresses again and again. */
 struct thread_place {
 	uint64_t ip;
 	bool is_caller;

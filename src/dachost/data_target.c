@@ -5,7 +5,7 @@
 
 #define MACHINE_AMD64 0x8664u
 
-/* Two faces of one object that is never freed: counting references would be for nobody. */
+/* Two interfaces of one object that is never freed, so that references need not be counted. */
 static struct clr_data_target target;
 static struct clr_runtime_locator locator;
 static const struct memory *image;
@@ -190,7 +190,7 @@ static com_hr thread_context(struct clr_data_target *self, uint32_t tid, uint32_
 	return COM_OK;
 }
 
-/* What a dead image cannot do: no argument is looked at, so one function stands in every slot. */
+/* What an image cannot do: no argument is used, so one function fills every slot. */
 static com_hr not_here(void)
 {
 	return COM_E_NOTIMPL;

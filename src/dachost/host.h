@@ -71,20 +71,20 @@ com_hr answer_token(struct host *h, const struct host_question *q, struct host_a
 com_hr answer_token_names(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_il(struct host *h, const struct host_question *q, struct host_answer *a);
 
-/* A thread's stack, frame by frame. *ret may be closed whatever comes of it. */
+/* A thread's stack, frame by frame. *ret may be closed whatever the result is. */
 struct stack_walk {
 	struct xclr_task *task;
 	struct xclr_walk *walk;
 };
 com_hr walk_open(struct host *h, uint64_t tid, struct stack_walk *ret);
 void walk_close(struct stack_walk *w);
-/* The registers at the frame; false without one: a thread that has not come to managed code yet, or has left it, has
+/* The registers at the frame; false without one: a thread that has not reached managed code yet, or has left it, has
  * none at all, and the library calls that a success. */
 bool walk_context(struct xclr_walk *walk, struct dacp_context *ret);
 /* Where the runtime's own frame is, 0 when it is a method's. */
 uint64_t walk_explicit(struct xclr_walk *walk);
 
-/* NULL when the module's metadata cannot be had. */
+/* NULL when the module's metadata cannot be read. */
 struct metadata_import *host_metadata(struct host *h, uint64_t module);
 
 #define HOST_NAME_MAX 4096

@@ -1,6 +1,6 @@
-/* drdotnet-dachost: loads the data-access library of a target's runtime, code from a stranger's file system, in a
- * process that has no rights left, and answers questions about an image. The protocol is wire/dac.h, the client is
- * the dac module. Started by it and by nobody else. */
+/* drdotnet-dachost: loads the data-access library of a target's runtime, which is untrusted code from the target's file
+ * system, in a process that has no rights left, and answers questions about an image. The protocol is wire/dac.h, the
+ * client is the dac module, which alone starts it. */
 
 #include "base/str.h"
 #include "dachost/data_target.h"

@@ -16,8 +16,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Far above what login.defs, containers and systemd hand out, and one for each process: helpers of two examinations
- * are strangers to each other. */
+/* Far above the ids that login.defs, containers and systemd assign, and one for each process: helpers of two
+ * examinations have no access to each other. */
 #define UNUSED_UID 1900000000u
 #define NOBODY 65534u
 /* The name under which the loader asks for the library; there is no such file. */

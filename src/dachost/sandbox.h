@@ -1,10 +1,10 @@
 #pragma once
-/* Gives up every right, for good, before code of strangers is loaded.
+/* Gives up every right, irrevocably, before untrusted code is loaded.
  *
- * After sandbox_enter: no open, no new process or thread, no network, no look into other processes; memory, CPU time
- * and descriptors are limited; nothing is written to disk. The one file that may still be "opened" is the library
- * whose descriptor was handed in: the filter traps the loader's openat and the answer is a copy of that descriptor,
- * so that not even while its constructors run is there a real open. After sandbox_seal: no new executable memory.
+ * After sandbox_enter: no open, no new process or thread, no network, no access to other processes; memory, CPU time
+ * and descriptors are limited; nothing is written to disk. The one file that may still be "opened" is the library whose
+ * descriptor was passed in: the filter traps the loader's openat and returns a copy of that descriptor, so that not
+ * even its constructors can open a file. After sandbox_seal: no new executable memory.
  *
  * Knows nothing of .NET. */
 
@@ -18,7 +18,7 @@ struct sandbox_limits {
 	unsigned n_fds; /* descriptors 0 to n_fds - 1 stay, all others are closed */
 };
 
-/* NULL, or what could not be given up (then nothing of strangers may be loaded). */
+/* NULL, or what could not be given up (then no untrusted code may be loaded). */
 const char *sandbox_enter(const struct sandbox_limits *limits);
 /* dlopen of an open file inside the sandbox; NULL and dlerror() as usual. */
 void *sandbox_load(int library_fd);

@@ -90,7 +90,7 @@ struct err *dump_check(const struct patient *p, const struct dump_order *o, uint
 
 /* ---- from a copy ---- */
 
-/* Asks what anyone will ask of a small dump, so that what the answers need is known. */
+/* Asks the questions that a reader of a small dump will ask, so that the memory needed for the answers is known. */
 static void ask_around(struct dac *dac)
 {
 	struct dac_threads threads = { 0 };

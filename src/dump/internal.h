@@ -1,5 +1,6 @@
 #pragma once
-/* Between the files of dump. */
+/* What dump.c, which takes a core file from a copy of the process, and runtime.c, which has the runtime write one,
+ * share. Private to dump. */
 
 #include "dump/dump.h"
 

@@ -1,7 +1,6 @@
-/* The runtime writes the file: as the target's user, into the target's mounts, at a path that the target sees. It does
- * so in a folder that we make for it, into which nobody else can lay a link: beside the file that is asked for when the
- * target runs as we do and sees what we see; else beside its socket, with the rights of its user, from where we fetch
- * it. */
+/* The runtime writes the file: as the target's user, in the target's mount namespace. It writes into a folder that we
+ * make for it, in which no other user can place a link: beside the requested file when the target runs as we do and
+ * sees the same files; else beside its socket, with the rights of its user, from where we fetch the file. */
 
 #include "base/fd.h"
 #include "base/partfile.h"

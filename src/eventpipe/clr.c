@@ -342,9 +342,9 @@ bool clr_decode_assembly_bound(const struct nettrace_event *event, struct clr_as
 	cursor_u16(&c); /* runtime instance */
 	ret->name = cursor_utf16z(&c);
 	cursor_utf16z(&c); /* path that was asked for */
-	cursor_utf16z(&c); /* who asked */
+	cursor_utf16z(&c); /* requesting assembly */
 	ret->context = cursor_utf16z(&c);
-	cursor_utf16z(&c); /* context of who asked */
+	cursor_utf16z(&c); /* its load context */
 	ret->success = cursor_u32(&c) != 0;
 	cursor_utf16z(&c); /* name of what was found */
 	ret->path = cursor_utf16z(&c);

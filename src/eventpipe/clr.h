@@ -11,7 +11,7 @@
 #define CLR_PROVIDER "Microsoft-Windows-DotNETRuntime"
 #define CLR_RUNDOWN_PROVIDER "Microsoft-Windows-DotNETRuntimeRundown"
 #define CLR_SAMPLE_PROVIDER "Microsoft-DotNETCore-SampleProfiler"
-/* Managed, but the framework's own: the thread pool tells of its queue here. */
+/* A managed provider of the framework: the thread pool reports its queue here. */
 #define CLR_FRAMEWORK_PROVIDER "System.Diagnostics.Eventing.FrameworkEventSource"
 
 enum clr_keyword {
@@ -26,7 +26,7 @@ enum clr_keyword {
 	CLR_IL_MAP = 0x20000, /* of a rundown: which IL native code comes from */
 	CLR_TYPE = 0x80000,
 	CLR_HEAP_DUMP = 0x100000,
-	CLR_HEAP_COLLECT = 0x800000, /* turning it on makes the runtime collect at once, before it answers */
+	CLR_HEAP_COLLECT = 0x800000, /* enabling it makes the runtime collect at once, before it answers */
 	CLR_HEAP_TYPE_NAMES = 0x1000000,
 };
 #define CLR_WAIT_HANDLE 0x40000000000ull /* from .NET 9 */
@@ -41,7 +41,7 @@ enum clr_event {
 	CLR_GC_END,
 	CLR_GC_HEAP_STATS,
 	CLR_GC_HEAP_HISTORY, /* of one heap, at the end of a GC */
-	CLR_GC_TRIGGERED,    /* on the thread that wants it */
+	CLR_GC_TRIGGERED,    /* on the thread that asks for it */
 	CLR_SUSPEND_BEGIN,
 	CLR_SUSPEND_END,
 	CLR_RESTART_BEGIN,
@@ -60,14 +60,14 @@ enum clr_event {
 	CLR_POOL_ADJUSTMENT,
 	CLR_POOL_ENQUEUE,
 	CLR_POOL_DEQUEUE,
-	CLR_THREAD_CREATING, /* told by the thread that starts it */
+	CLR_THREAD_CREATING, /* reported by the thread that starts it */
 	CLR_THREAD_SAMPLE,
 	CLR_ASSEMBLY_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_UNLOAD,
 	CLR_MODULE_LOAD, /* loaded, or listed by a rundown */
 	CLR_ASSEMBLY_BOUND,
 	CLR_METHOD_JITTING, /* about to be compiled */
-	/* A heap as a collection meets it; see clr_heap.h. */
+	/* A heap, reported during a collection; see clr_heap.h. */
 	CLR_BULK_TYPE,
 	CLR_BULK_ROOT,
 	CLR_BULK_LINK,
@@ -100,7 +100,7 @@ struct clr_heap_history {
 	} generations[CLR_GENERATIONS];
 };
 bool clr_decode_heap_history(const struct nettrace_event *event, struct clr_heap_history *ret);
-/* Of a GC that someone wants; the GC itself may come later, or be another's. */
+/* Of a GC that is asked for; the GC itself may come later, or have been asked for by another thread. */
 bool clr_decode_gc_triggered(const struct nettrace_event *event, uint32_t *ret_reason);
 struct clr_suspend {
 	uint32_t reason, gc_number;
@@ -111,7 +111,7 @@ enum { CLR_HEAP_SMALL, CLR_HEAP_LARGE, CLR_HEAP_PINNED };
 struct clr_allocation {
 	uint32_t heap;
 	struct utf16_span type;
-	uint64_t object_bytes; /* of the one object met; 0 = not told (ticks before .NET 5) */
+	uint64_t object_bytes; /* of the one sampled object; 0 = not reported (ticks before .NET 5) */
 	uint64_t tick_bytes;   /* ticks only: allocated on that heap since its last tick, of whatever types */
 };
 /* AllocationTick and AllocationSampled. */

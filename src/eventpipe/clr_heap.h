@@ -1,13 +1,13 @@
 #pragma once
-/* A heap in the runtime's own events: while a collection has the world stopped it tells every object that survives, in
- * events that hold many each.
+/* A heap in the runtime's own events: while a collection has all managed threads suspended, the runtime reports every
+ * object that survives. Each event holds many of one kind:
  *
- *   type    u32 n, u16 runtime, n * { u64 type, u64 module, u32 token, u32 flags, u8 element, name, u32 params, u64...
- *} root    u32 index, u32 n, u16 runtime, n * { u64 object, u8 kind, u32 flags, u64 root } link    u32 index, u32 n,
- *u16 runtime, n * { u64 key, u64 value, u64 root }     (dependent handles) node    u32 index, u32 n, u16 runtime, n * {
- *u64 object, u64 size, u64 type, u64 edges } edge    u32 index, u32 n, u16 runtime, n * { u64 object, u32 field } (in
- *the order of the nodes) static  u32 n, u64 domain, u16 runtime, n * { u64 root, u64 object, u64 type, u32 flags, field
- *}
+ *   type    u32 n, u16 runtime, n * { u64 type, u64 module, u32 token, u32 flags, u8 element, name, u32 params, u64... }
+ *   root    u32 index, u32 n, u16 runtime, n * { u64 object, u8 kind, u32 flags, u64 root }
+ *   link    u32 index, u32 n, u16 runtime, n * { u64 key, u64 value, u64 root }             (dependent handles)
+ *   node    u32 index, u32 n, u16 runtime, n * { u64 object, u64 size, u64 type, u64 edges }
+ *   edge    u32 index, u32 n, u16 runtime, n * { u64 object, u32 field }                    (in the order of the nodes)
+ *   static  u32 n, u64 domain, u16 runtime, n * { u64 root, u64 object, u64 type, u32 flags, field }
  *
  *	struct clr_bulk bulk;
  *	struct clr_heap_node node;
@@ -15,7 +15,7 @@
  *		...
  *	if (bulk.damaged) ...
  *
- * Everything is hostile; nothing is kept. */
+ * All input is hostile; nothing is kept. */
 
 #include "eventpipe/clr.h"
 

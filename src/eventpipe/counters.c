@@ -109,7 +109,7 @@ static void take_number(struct fields *f, const struct nettrace_value *v)
 		f->end_ns = v->i;
 }
 
-/* The fields of EventCounters stand in an object, which may stand in another one. */
+/* The fields of EventCounters are in an object, which may be in another one. */
 static void take_all(struct fields *f, struct nettrace_walk walk, unsigned depth)
 {
 	struct nettrace_value v;

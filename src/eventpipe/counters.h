@@ -1,6 +1,6 @@
 #pragma once
-/* What EventCounters and the events of System.Diagnostics.Metrics say, as one struct: a value of some counter, or news
- * about the listening itself.
+/* Events of EventCounters and of System.Diagnostics.Metrics as one struct: a value of some counter, or a state of the
+ * session.
  *
  * Keeps nothing between events and knows no history. All text is hostile: it is cut to fixed lengths and made valid
  * UTF-8, but may hold control characters. Numbers that are absent or not finite are NAN. */
@@ -22,12 +22,12 @@ enum counters_news {
 	COUNTERS_END,		   /* ... and will not any more */
 	COUNTERS_COLLECTION_START, /* values of one interval follow; interval_s */
 	COUNTERS_COLLECTION_STOP,
-	COUNTERS_ENUMERATED,   /* all instruments that existed at the start have been told */
+	COUNTERS_ENUMERATED,   /* all instruments that existed at the start have been reported */
 	COUNTERS_SERIES_LIMIT, /* the runtime's own limits: some values will be missing */
 	COUNTERS_HISTOGRAM_LIMIT,
 	COUNTERS_CALLBACK_ERROR, /* the app's own code failed to give a value: text */
 	COUNTERS_ERROR,		 /* text */
-	COUNTERS_NOT_SHARED,	 /* refused: someone listens and does not share; session is theirs */
+	COUNTERS_NOT_SHARED,	 /* refused: another tool has a session that it does not share; session is its id */
 	COUNTERS_OTHER_SETTINGS, /* client was refused: the shared session has other settings; interval_s is its */
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 /* Managed code ranges and the methods in them, from method-load and rundown events: an address in, a method out.
  *
- * A method may have several ranges (tiers), a range may be used again after an unload: the later wins. Names are kept
- * as the runtime says them; methods_show() writes them as the author did. */
+ * A method may have several ranges (tiers), a range may be used again after an unload: the later one is used. Names are
+ * kept as the runtime sends them; methods_show() writes them as the author did. */
 
 #include "base/buf.h"
 #include "eventpipe/whose.h"
@@ -15,7 +15,7 @@ DEFINE_CLEANUP(methods_free, struct methods *)
 
 /* Takes method-load, -unload and rundown events, ignores all others. */
 void methods_event(struct methods *m, const struct nettrace_event *event);
-/* One that somebody else told of. */
+/* A method that is known from elsewhere, such as a file. */
 void methods_add(struct methods *m, uint64_t start, uint32_t size, const char *space, const char *name);
 size_t methods_count(const struct methods *m);
 
@@ -35,8 +35,8 @@ void methods_each(struct methods *m, void (*each)(void *user, const struct metho
 void method_show(const char *space, const char *name, struct buf *out);
 /* A type's name likewise: "System.Collections.Generic.List`1[System.Int32]" is "List<Int32>" with its namespace. */
 void type_show(const char *name, struct buf *out);
-/* By its shown name: an expression that was compiled while the program ran, as web frameworks do to call a route's
- * handler. That may be inlined in it, and then is nowhere else. */
+/* By its shown name: an expression that was compiled at run time, as web frameworks do to call a route's handler. The
+ * handler may be inlined in it, and then has no frame of its own. */
 bool method_is_compiled(const char *shown);
 /* The type of a suspended async method's task: appends the method, "Shop.Bank.PayAsync". False: it is not one. */
 bool type_async_method(const char *name, struct buf *out);

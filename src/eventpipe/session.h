@@ -1,6 +1,6 @@
 #pragma once
 /* One EventPipe session: opened over ipc, its bytes fed to a nettrace reader (and to a tee, for recordings), stopped
- * while it is being drained. The target's side ends with our socket, whatever happens to us.
+ * while it is being drained. The target's side of it ends when our socket is closed, also by our death.
  *
  * Never blocks except in open: until the runtime answers, and until a program that has just started can bear it (settle.h; a caller that
  * can be cancelled waits for that beforehand). The caller polls the fd and calls pump. One thread. */

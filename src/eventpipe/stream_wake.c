@@ -44,7 +44,7 @@ void stream_wake_free(struct stream_wake *k)
 {
 	if (!k)
 		return;
-	/* Nobody else would tell the runtime before it has something to write. */
+	/* Otherwise the runtime would not notice before it has something to write. */
 	stream_wake_give(k);
 	fd_closep(&k->stop_fd);
 	fd_closep(&k->trace.fd);

@@ -25,8 +25,8 @@ const char *whose_names_get(const struct whose_names *n, size_t i, enum whose *r
 /* By the full name of a type, or of what is in it, as the runtime says it or as it is shown: "Shop.Orders+<>c",
  * "lambda in Shop.Orders.PlaceAsync". */
 enum whose whose_code(const struct whose_names *names, const char *space);
-/* Is it the platform's code or that of a library, rather than the user's? Who waits for a database wants the method
- * that asked it, not the driver's. */
+/* Is it code of the platform or of a library, rather than the user's? For a wait in a database driver the report should
+ * name the user's method that called the driver. */
 bool method_is_framework(const struct whose_names *names, const char *space);
 /* Of these two the library. */
 bool method_is_library(const struct whose_names *names, const char *space);

@@ -3,7 +3,7 @@
 #include "target/cpus.h"
 #include <stdio.h>
 
-/* In so many of its periods a program has to stand still until the next: it is felt. */
+/* In so many of its periods a program is throttled until the next: that is noticeable. */
 #define STOPPED_OFTEN 0.2
 
 void cpu_budget_begin(const struct exam *exam, struct cpu_budget *b)

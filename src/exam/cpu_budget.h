@@ -7,11 +7,11 @@
 struct cpu_budget {
 	double cores;	/* 0 = not known: an older recording */
 	bool limited;	/* by a CPU limit, not by the machine */
-	double stopped; /* share of the limit's periods, while we looked, in which it used up its part */
+	double stopped; /* share of the limit's periods during the window in which the process used up its quota */
 	uint64_t periods, stopped_periods;
 };
 
-/* Before the window and behind it. A recording keeps what came of it and gives it back. */
+/* To be called before and after the window. A recording keeps the result and returns it. */
 void cpu_budget_begin(const struct exam *exam, struct cpu_budget *b);
 void cpu_budget_end(struct exam *exam, struct cpu_budget *b);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
-#define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: we let go */
+#define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: the stream is closed */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
 #define DEFAULT_BUFFER_MB 64
@@ -37,7 +37,7 @@ struct live {
 	uint64_t stopped_at_ns;	 /* 0: not stopped */
 	json_t *bursts;		 /* [opened, stopped] of each */
 	uint64_t burst_seen;	 /* events in this burst */
-	uint64_t burst_ns;	 /* how long it listened */
+	uint64_t burst_ns;	 /* how long it was open */
 	uint64_t least_gap_ns;	 /* from one to the next */
 	bool hot;		 /* the last burst was too fast: this one is short */
 	uint64_t next_open_ns;	 /* when to open again; 0 = not planned */
@@ -62,8 +62,8 @@ static void on_event(void *user, const struct nettrace_event *event)
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
-	/* The runtime begins a burst before it says so and ends it after it was asked to, on a busy machine by more
-	 * than the burst is long: only what lies in the time that counts as listening. */
+	/* The runtime begins a burst before it answers and ends it after it was asked to, on a busy machine by more
+	 * than the length of the burst: only events in the time that counts as open are taken. */
 	if (l->stream->scaled && l->stream->bursting)
 		outside |= ours.time < l->opened_at_ns || (l->stopped_at_ns && ours.time > l->stopped_at_ns);
 	if (outside && !l->stream->rundown && !l->stream->anytime)
@@ -138,7 +138,7 @@ static void count_open(struct live *l, uint64_t until_ns)
 	l->stream->open_ns += to - MIN(from, to);
 }
 
-/* Asks for the end of the stream; time from here on does not count as listening. */
+/* Asks for the end of the stream; time from here on does not count as open. */
 static struct err *live_stop(struct live *l)
 {
 	if (!l->session || eventpipe_stopping(l->session))
@@ -152,7 +152,7 @@ static struct err *live_stop(struct live *l)
 	return eventpipe_stop(l->session, deadline_in_ms(OPEN_TIMEOUT_MS));
 }
 
-/* Not listening over the window: opened and stopped at once. */
+/* Not open over the window: opened and stopped at once. */
 static bool only_looks(const struct events_stream *s)
 {
 	return s->after || s->when;
@@ -183,7 +183,7 @@ static struct err *burst_end(struct live *l)
 		return NULL;
 	TRY(live_stop(l));
 	l->burst_ns = listened;
-	/* The very first one was long because nobody knew; the others shall not come late for it. */
+	/* The very first burst was long because the rate was not known; the others shall not be delayed by it. */
 	uint64_t counts = s->bursting ? listened : MIN(listened, least_ns);
 	uint64_t gap = (uint64_t)((double)counts * (1 / s->burst_share - 1));
 	l->hot = l->stream->bursting = true;
@@ -267,7 +267,7 @@ static struct err *loop_stop(struct loop *loop)
 	return NULL;
 }
 
-/* When the knock is due; UINT64_MAX: not any more. */
+/* When stream_wake_give() is due; UINT64_MAX: done. */
 static uint64_t loop_knock_ns(const struct loop *loop)
 {
 	if (!loop->knock || loop->stopping || loop->ended_ns || stream_wake_given(loop->knock))
@@ -381,9 +381,10 @@ static bool ended_by_itself(const struct live *l)
 	return !l->session && !l->next_open_ns && !expected;
 }
 
-/* A stream that ended though nobody asked for it: the target is going, or its runtime gave up on us. A process closes
- * its streams one after the other, before its end can be seen, and each only as we drain it: so we go on meanwhile. One
- * whose runtime has taken its socket away is certain to end, however long the machine lets it wait. */
+/* A stream that ended without being asked to: the target is ending, or its runtime has closed it. A process closes its
+ * streams one after the other, before its end can be seen, and each only as we drain it: so the window continues
+ * meanwhile. A process whose runtime has removed its socket is certain to end, however long that takes on a busy
+ * machine. */
 static void loop_check_ends(struct loop *loop)
 {
 	size_t ended = 0, left = 0;
@@ -461,7 +462,7 @@ static void loop_reopen(struct loop *loop)
 	}
 }
 
-/* Streams that say nothing after the stop are let go: the runtime's side ends with our socket. */
+/* Streams from which nothing comes after the stop are closed: the runtime's side ends with our socket. */
 static void loop_drop_silent(struct loop *loop)
 {
 	uint64_t now = clock_mono_ns();
@@ -591,7 +592,7 @@ static struct err *replay_chunk(void *user, const void *data, size_t len)
 static struct err *replay_part(struct live *l, const char *name)
 {
 	struct nettrace_options options = { .unordered = l->stream->unordered };
-	l->stream->opened++; /* as it was live: the profiler may ask which burst it hears */
+	l->stream->opened++; /* as it was live: the profiler may ask to which burst an event belongs */
 	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
 	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
 	struct err *cut = nettrace_reader_finish(reader);
@@ -682,7 +683,7 @@ struct err *exam_rundown(struct exam *exam, struct events_stream *s)
 		return replay_stream(exam, s);
 	if (exam->other_program)
 		return NULL;
-	/* Worth having, but the report stands without it. */
+	/* Useful, but the report is possible without it. */
 	struct err *err = rundown_live(exam, s);
 	if (err) {
 		exam_log(exam, "%s: %s", s->name, err_text(err));

@@ -1,8 +1,8 @@
 #pragma once
 /* The events instrument as profilers use it: streams of runtime events over the window of an exam, live or replayed.
  *
- * A stream is one EventPipe session, or a series of short ones (bursts) where its events are dear. Each is also a part
- * of the recording, so a replay delivers the same events in the same order. */
+ * A stream is one EventPipe session, or a series of short ones (bursts) where its events are expensive. Each is also a
+ * part of the recording, so a replay delivers the same events in the same order. */
 
 #include "eventpipe/methods.h"
 #include "ipc/ipc.h"
@@ -20,26 +20,26 @@ struct events_stream {
 	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
 	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
 	const struct events_stream *after;
-	/* Opened whenever this says so (asked ten times a second), and stopped at once: one look at something that is
-	 * dear to watch, such as all threads. Not asked when replaying. */
+	/* Opened whenever this returns true (asked ten times a second), and stopped at once: one look at something that
+	 * is expensive to watch, such as all threads. Not asked when replaying. */
 	bool (*when)(void *user, uint64_t now_ns);
-	/* Opened only when that other stream has turned to bursts, to hear what they miss. */
+	/* Opened only when that other stream has changed to bursts, to receive what they miss. */
 	const struct events_stream *beside;
 	/* Share 0: one session over the whole window. Else, when so many events or more come per second, the session is
-	 * stopped and opened again so that it listens at most that share of the time; at lower rates it simply stays
-	 * open. */
+	 * stopped and opened again so that it is open for at most that share of the time; at lower rates it stays open.
+	 */
 	double burst_rate, burst_share;
 	uint32_t burst_least_ms; /* a burst lasts at least so long */
-	bool scaled;		 /* its bursts stand for the window: what they hear outside of open_ns is left out */
+	bool scaled;		 /* its bursts represent the window: events outside of open_ns are left out */
 	bool anytime;		 /* the event() below also gets what happened before and after the window */
-	bool optional;		 /* when it cannot be opened the window goes on without it */
-	/* Once all of the window has come, the stream's own end is not waited for: for what no replay needs. */
+	bool optional;		 /* when it cannot be opened the window continues without it */
+	/* Once all of the window has come, the end of the stream is not waited for: for data that no replay needs. */
 	bool brief;
 	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
 
-	/* What came of it. */
+	/* Results. */
 	uint64_t events, lost, bytes;
 	uint64_t open_ns; /* how long it was listening in the window, all bursts together */
 	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
@@ -47,8 +47,8 @@ struct events_stream {
 	bool bursting; /* at least once it was stopped for its rate: it heard only part of the window */
 };
 
-/* One look after the window at what the runtime lists when a session ends (`rundown` of the stream). Nothing when the
- * target is gone; the reason is logged. */
+/* After the window: reads what the runtime lists when a session ends (`rundown` of the stream). Nothing when the target
+ * is gone; the reason is logged. */
 struct err *exam_rundown(struct exam *exam, struct events_stream *s) MUST_USE;
 /* Another instrument that runs in the same window. start() is called when the streams are open and the window is about
  * to begin, turn() at least every 50 ms and when fd() is readable, stop() when the window ends, before the streams do,
@@ -61,7 +61,7 @@ struct events_beside {
 	void (*stopped)(void *user);
 	void *user;
 	const char *doing; /* shown as progress */
-	bool prompt;	   /* the streams shall end soon after the window does, see knock.h */
+	bool prompt;	   /* the streams shall end soon after the window does, see eventpipe/stream_wake.h */
 };
 /* Runs the window: window_ms long, cut short when the exam is cancelled or the target ends (then exam->partial says
  * so and the result is what was seen). Fills in the exam's window. Another instrument may run beside (or
@@ -77,7 +77,7 @@ static inline struct err *MUST_USE exam_events(struct exam *exam, struct events_
  * even when the target ends. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods);
 /* A stream of the methods that are compiled during the window: hot code moves to new addresses (tiered compilation),
- * and when the target ends there is nobody left to ask. */
+ * and after the target has ended they cannot be asked for. */
 struct events_stream exam_compiled_stream(struct methods *methods);
 /* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
  * reason is logged. */

@@ -9,7 +9,7 @@ static void on_method(void *user, const struct nettrace_event *event)
 	methods_event(user, event);
 }
 
-/* A session of no length: all we want is the rundown that the runtime sends when it stops. */
+/* A session that is stopped at once: only the rundown that the runtime sends at its end is needed. */
 struct events_stream exam_methods_stream(const struct events_stream *after, struct methods *methods)
 {
 	static const struct ipc_provider provider = { .name = CLR_PROVIDER, .keywords = CLR_JIT, .level = 1 };
@@ -27,7 +27,7 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 
 struct events_stream exam_compiled_stream(struct methods *methods)
 {
-	/* Loads are told at level 5 only, though the manifest says 4. */
+	/* Loads are reported at level 5 only, though the manifest says 4. */
 	static const struct ipc_provider provider = { .name = CLR_PROVIDER,
 						      .keywords = CLR_JIT | CLR_NGEN,
 						      .level = 5 };

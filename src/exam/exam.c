@@ -158,7 +158,7 @@ static void close_agent_as(const struct way_check *image, struct way_check *agen
 	*agent = (struct way_check){ .why = mem_strdup(image->why), .fix = image->fix ? mem_strdup(image->fix) : NULL };
 }
 
-/* Its library must be there, and a copy be harmless, whoever makes it. */
+/* There must be a library, and the process's state must allow a copy, whichever way makes it. */
 static void check_agent(const struct exam *exam, struct way_check *check)
 {
 	const char *fix = "install it beside drdotnet";
@@ -190,7 +190,8 @@ static void on_waiting(void *user, pid_t holder)
 		exam_progress(user, -1, "waiting for its turn: someone else examines it");
 }
 
-/* Only one at a time may do what a target could notice. Who is still at it when the time is up closes the way. */
+/* Only one intrusive examination of a target at a time. If another one still runs when the time is up, the way is
+ * closed. */
 static struct err *wait_turn(struct exam *exam, struct deadline deadline, bool *ret_waited)
 {
 	const struct patient *p = exam->patient;
@@ -235,7 +236,7 @@ static struct err *check_ways(struct exam *exam, enum way wanted, struct deadlin
 		close_agent_as(&checks[WAY_IMAGE], &checks[WAY_AGENT]);
 	close_failed(exam, checks);
 	exam->way = best_way(exam, checks, wanted);
-	/* Somebody else who waited, too, was faster: the next turn, then. */
+	/* Another examination that waited too was faster: wait again. */
 	*ret_waited = *ret_waited && exam->way != best && !deadline_passed(turn);
 	return NULL;
 }

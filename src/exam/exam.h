@@ -1,6 +1,6 @@
 #pragma once
-/* One examination as a profiler sees it: the patient, the window, and instruments to ask. Whether the events come from
- * the living process or from a recording the profiler cannot tell. */
+/* One examination as a profiler sees it: the patient, the window, and the instruments. A profiler cannot tell whether
+ * the events come from the living process or from a recording. */
 
 #include "base/err.h"
 #include "ipc/patient.h"
@@ -17,7 +17,7 @@ struct exam {
 	const struct params *params;
 	const struct patient *patient; /* facts only when replaying */
 	enum way way;		       /* chosen; never WAY_AUTO */
-	bool way_named;		       /* by the user: no other may be taken */
+	bool way_named;		       /* named by the user: no other may be taken */
 	char *way_reason;	       /* why not the first choice, or NULL */
 	char *way_failed[WAY_COUNT];   /* tried, and why that failed; NULL = not */
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
@@ -26,16 +26,16 @@ struct exam {
 	struct recording *before;  /* an earlier one to compare with, when replaying; or NULL */
 	struct whose_names *whose; /* of its program (exam/own_code.h); NULL = not known */
 	const char *session;	   /* guid, or NULL */
-	int cancel_fd;		   /* readable once someone asks to stop; -1 without */
+	int cancel_fd;		   /* readable once cancelled; -1 without */
 	bool launched;		   /* the program was started for this exam and waits until on_listening is told */
 
-	/* Told while it goes on; ratio of the whole 0..1, negative = not known. */
+	/* Called during the exam; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);
 	void (*on_log)(void *user, const char *line);
-	/* The instruments listen: a program that was started for this exam and waits may go on. May be NULL, may come
-	 * more than once. */
+	/* The instruments are ready: a program that was started for this exam and waits may be resumed. May be NULL,
+	 * may be called more than once. */
 	void (*on_listening)(void *user);
-	/* A file beside the report, for other tools: "flamegraph.svg". NULL = nobody keeps them. */
+	/* A file beside the report, for other tools: "flamegraph.svg". NULL = they are not kept. */
 	void (*on_artifact)(void *user, const char *name, const void *data, size_t len);
 	void *user;
 
@@ -44,11 +44,11 @@ struct exam {
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
 	char *partial;		   /* why the window was cut short, or NULL */
 	bool cancelled;
-	bool other_program; /* the process became another program: nobody is left to ask */
+	bool other_program; /* the process became another program (exec): it cannot be asked any more */
 	void *state;
 };
 
-/* How long an examination by somebody else is waited for. */
+/* How long to wait for another examination of the same process. */
 #define EXAM_TURN_MS 60000
 
 void exam_progress(struct exam *exam, double ratio, const char *fmt, ...) PRINTF(3, 4);
@@ -75,8 +75,8 @@ void exam_artifact(struct exam *exam, const char *name, const void *data, size_t
 /* Picks the way: `wanted`, or the first of the profiler's that is open. ERR_DENIED or ERR_UNSUPPORTED says why none is
  * and what would open one. */
 struct err *exam_choose_way(struct exam *exam, enum way wanted) MUST_USE;
-/* The way that was chosen failed before anything was seen. Where a seccomp filter may be the reason, which only shows
- * then, the next one is chosen, unless the user named one. Takes failed over; returns it when there is no other. */
+/* The chosen way failed before anything was seen. If a seccomp filter may be the reason, which shows only then, the
+ * next way is chosen, unless the user named one. Takes failed over; returns it when there is no other. */
 struct err *exam_next_way(struct exam *exam, struct err *failed) MUST_USE;
 /* The two halves of a session: collect (state "running"), then conclude (state "analysing"). The second also fills in
  * the report's facts, how it was measured and parameters. */

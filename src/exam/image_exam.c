@@ -31,7 +31,7 @@ struct err *image_exam_of_patient(const struct patient *p, struct image_limits *
 	struct image_exam look = { .target = &p->target };
 	if (p->answered)
 		limits->cookie = p->info.cookie;
-	/* Nobody is made to stand still for a library that is not there. */
+	/* No process is stopped for a library that is not there. */
 	TRY(dac_check_target(&p->target, NULL));
 	/* Attempts that failed have made its threads run: the first one's list is the true one. */
 	look.before = ret->before;
@@ -39,7 +39,8 @@ struct err *image_exam_of_patient(const struct patient *p, struct image_limits *
 		err_ignore(target_threads(&p->target, &look.before));
 	struct err *err = image_take_snapshot(&p->target, limits, &look.image);
 	if (err && err_kind(err) == ERR_BUSY && limits->busy_word) {
-		/* It collects without a pause: as it is, and who needs the heap sees that it is in disorder. */
+		/* The process collects without a pause: taken as it is; profilers that need the heap see that it is
+		 * inconsistent. */
 		err_free(err);
 		limits->busy_word = 0;
 		err = image_take_snapshot(&p->target, limits, &look.image);
@@ -352,7 +353,7 @@ static uint64_t max_pause_ms(const struct exam *exam)
 	return profiler_param(exam->profiler, "max_pause_ms") ? (uint64_t)params_int(exam->params, "max_pause_ms") : 0;
 }
 
-/* Before it is touched: what it is in for. */
+/* Before the process is stopped: what will it cost? */
 static void announce(struct exam *exam)
 {
 	const struct target *t = &exam->patient->target;
@@ -364,7 +365,7 @@ static void announce(struct exam *exam)
 		exam_progress(exam, -1, "taking a copy of its memory");
 }
 
-/* A process that did not stand still in time runs on untouched, and may a moment later. */
+/* A process that did not stop in time continues unchanged, and may stop in time a moment later. */
 static struct err *open_look(struct exam *exam, bool heap, struct image_exam *ret)
 {
 	struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),

@@ -23,9 +23,9 @@
 /* ---- one look ---- */
 
 struct image_exam_facts {
-	bool core;	    /* a core file: nobody was paused */
+	bool core;	    /* a core file: no process was stopped */
 	bool gcdump;	    /* a .gcdump file: core is set as well */
-	bool events;	    /* told by the runtime in events: nothing but what a collection left alive is known */
+	bool events;	    /* reported by the runtime in events: only what survived a collection is known */
 	bool agent;	    /* by our library in the process, which sent a copy of itself */
 	bool again;	    /* by events of a runtime that collects again when they end */
 	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
@@ -37,23 +37,23 @@ struct image_exam_facts {
 	uint64_t bytes;	    /* of a core file, or that an agent sent */
 	uint64_t unproven;  /* bytes of assemblies read from disk, because the core lacks them: perhaps of another build
 			     */
-	uint32_t attempts;  /* stops until one fitted */
-	uint32_t dac_deaths; /* how often the runtime's library died of a question */
+	uint32_t attempts;  /* attempts until one succeeded */
+	uint32_t dac_deaths; /* how often the runtime's library crashed */
 };
 
 struct image_exam {
 	struct image *image;		 /* reads fail once the look has ended */
 	struct dac *dac;		 /* what it has learnt stays; questions fail once the look has ended */
 	const struct target *target;	 /* of the living process; NULL of a core */
-	struct target_threads before;	 /* of a living process, right before it stood still */
+	struct target_threads before;	 /* of a living process, right before it was stopped */
 	struct dac_lines *lines;	 /* asked for source lines before the look ends */
 	const struct whose_names *whose; /* somebody else's; NULL = not known */
 	struct image_exam_facts facts;
 	bool ended;
 };
 
-/* Of a living process: everything is checked first (is there a library, how long would it stand still). *ret is zero,
- * or what an attempt that failed left there; image_exam_fini in any case. */
+/* Of a living process: everything is checked first (is there a library, how long would it be stopped). *ret is zero, or
+ * what a failed attempt left there; image_exam_fini in any case. */
 struct err *image_exam_of_patient(const struct patient *p, struct image_limits *limits, struct image_exam *ret)
 	MUST_USE;
 /* The same by our library in the process, for when only its socket and a folder are within reach. Refused for what
@@ -70,11 +70,11 @@ struct err *image_exam_of_core(const char *path, struct image_exam *ret) MUST_US
 struct whose_names *image_exam_own_code(struct image_exam *core);
 /* ERR_IO when the copy is gone, or the core file was cut short: what was read may be short. */
 struct err *image_exam_whole(const struct image_exam *look) MUST_USE;
-/* No more memory is needed: the copy goes now, and what it cost is known. Fails as image_exam_whole()
- * does. Once is enough; exam_image does it after drain(). */
+/* No more memory is needed: the copy is released now, and its cost is known. Fails as image_exam_whole() does. Once is
+ * enough; exam_image does it after drain(). */
 struct err *image_exam_end(struct image_exam *look) MUST_USE;
 void image_exam_fini(struct image_exam *look);
-/* Who a core is of, as far as it says: name, process id, runtime. Also: can it be read at all? */
+/* The process that a core is of, as far as the core says: name, process id, runtime. Also: can it be read at all? */
 struct err *image_exam_core_patient(const char *path, struct patient *ret) MUST_USE;
 
 /* ---- looks of an exam ---- */
@@ -97,7 +97,7 @@ struct err *image_exam_core_patient(const char *path, struct patient *ret) MUST_
 struct image_exam_part {
 	const char *name; /* of the part: "threads"; each look of an exam has its own */
 	uint32_t version; /* of what drain() writes: a recording of another one is refused */
-	bool heap;	  /* the heap must be in order: looks again when a collection was at work */
+	bool heap;	  /* the heap must be consistent: looks again when a collection was running */
 	bool beside;	  /* another instrument has the window: this look does not change it */
 	/* Reads what it needs and writes it down. Not called when replaying. */
 	struct err *(*drain)(void *user, struct image_exam *look, struct buf *out);
@@ -109,15 +109,15 @@ struct image_exam_part {
 	struct err *(*take)(void *user, struct cursor *in);
 	void *user;
 
-	struct image_exam_facts facts; /* what came of it */
+	struct image_exam_facts facts; /* result */
 };
 /* Fills in the exam's window: an instant, or from the first look to the last. */
 struct err *exam_image(struct exam *exam, struct image_exam_part *part) MUST_USE;
 /* Waits so long and says whether there is another look to take: not when the exam is cancelled or the target has ended
  * (then the exam is cut), never of a core. When replaying: is the part there? */
 bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part);
-/* Two looks, PARAM_INTERVAL apart; *ret_n is how many came of it. One is worth something too: when there is no second,
- * or it fails, the exam is cut and goes on. */
+/* Two looks, PARAM_INTERVAL apart; *ret_n is how many succeeded. One is useful too: when there is no second, or it
+ * fails, the exam is cut and continues. */
 struct err *exam_image_twice(struct exam *exam, struct image_exam_part parts[2], size_t *ret_n) MUST_USE;
 /* Would a look be refused? Reads only. ret_fix: what would help, in words, or NULL; the caller frees. */
 struct err *exam_image_check(const struct exam *exam, char **ret_fix) MUST_USE;

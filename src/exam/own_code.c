@@ -231,7 +231,7 @@ static void keep(struct recording *r, const struct whose_names *names)
 	for (size_t i = 0; i < whose_names_count(names); i++) {
 		enum whose whose;
 		const char *name = whose_names_get(names, i, &whose);
-		/* NULL for what is no text: such a name nobody would ask for. */
+		/* NULL for what is not text: such a name is never asked for. */
 		json_array_append_new(json_object_get(fact, fact_keys[whose]), json_string(name));
 	}
 	recording_set_fact(r, FACT, fact);

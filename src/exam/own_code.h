@@ -1,7 +1,7 @@
 #pragma once
-/* Learns from the program itself whose code its assemblies are (eventpipe/whose.h): its deps.json names the projects
- * and packages that it was built from, the assemblies the namespaces in them. Without one, or without the right to
- * look, well-known names decide. Fails silently: an examination never hangs on this. */
+/* Learns from the program itself which assemblies are its own code (eventpipe/whose.h): its deps.json names the
+ * projects and packages that it was built from, the assemblies their namespaces. Without one, or without the right to
+ * read it, well-known names decide. Fails silently: an examination never depends on this. */
 
 #include "exam/exam.h"
 

@@ -26,9 +26,9 @@ struct stack_frame {
 struct stack_frame stacks_frame(struct stacks *s, struct methods *methods, uint32_t id, size_t i);
 /* How many frames of all stacks have no name. */
 uint64_t stacks_unknown(struct stacks *s, struct methods *methods);
-/* The frame a reader looks for: the leaf-most of the user's own source. Without one, that of a library (a package that
- * few know before a well-known one), or of code made at run time or without a name, which may be his; else the leaf.
- * Below his own code these are as a rule stubs. Returns its index. */
+/* The frame that a reader looks for: the leaf-most of the user's own source. Without one, that of a library (an unknown
+ * package before a well-known one), or of code that was made at run time or has no name, which may be the user's; else
+ * the leaf. Below the user's own code these are usually stubs. Returns its index. */
 size_t stacks_site(struct stacks *s, struct methods *methods, uint32_t id);
 /* The frames from `first` on as lines under a row, leaf first; recursion is one line, a long stack is cut. */
 void stacks_lines(struct stacks *s, struct methods *methods, uint32_t id, size_t first, struct report_row *row);

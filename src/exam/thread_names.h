@@ -1,6 +1,6 @@
 #pragma once
-/* Names of the target's threads, for reports: looked up while they live, kept in the recording. Threads that came and
- * went between two looks have none, nor has a target whose process is not visible from here. */
+/* Names of the target's threads, for reports: looked up while they live, kept in the recording. Threads that began and
+ * ended between two looks have none, nor has a target whose process is not visible from here. */
 
 #include "base/map.h"
 #include "exam/exam.h"
@@ -11,7 +11,7 @@ struct thread_names {
 };
 void thread_names_free(struct thread_names *t);
 
-/* Live: adds who is there now; call it before and after the window. Replayed: what was found then. */
+/* Live: adds the threads that exist now; call it before and after the window. Replayed: what was found then. */
 void thread_names_look(struct thread_names *t, struct exam *exam);
 /* Keeps them in the recording; nothing when replaying. */
 void thread_names_save(const struct thread_names *t, struct exam *exam);

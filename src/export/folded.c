@@ -5,7 +5,7 @@
 #include "export/formats.h"
 #include <string.h>
 
-/* Semicolons and line ends are the format's own. */
+/* Semicolons and line ends have a meaning in the format. */
 static void add_frame(struct buf *out, const char *name)
 {
 	size_t start = out->len;

@@ -1,7 +1,7 @@
 #pragma once
-/* Bytes on their way to a file descriptor, through one buffer and, where asked for, gzip.
+/* Buffered output to a file descriptor, with gzip where asked for.
  *
- * A writer appends to buf and calls out_turn() now and then; the first failure is kept and given by out_finish(), so
+ * A writer appends to buf and calls out_turn() now and then; the first failure is kept and returned by out_finish(), so
  * that nothing in between needs a check (long writers may ask out_failed()). The descriptor stays the caller's. */
 
 #include "base/buf.h"

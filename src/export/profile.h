@@ -1,9 +1,10 @@
 #pragma once
-/* A profile on its way to a file: threads, each with its samples in order of time, and every different stack once.
+/* A profile that is to be written to a file: threads, each with its samples in order of time, and every different stack
+ * once.
  *
- * Stacks come as places (addresses, or names that are known already); what the places are called is asked once, when
- * the profile is sealed, because a trace tells the names last. Samples are spooled to a file without a name, so memory
- * is bounded by the different stacks (PROFILE_NODES_MAX); what comes beyond that is counted under one frame. */
+ * Stacks come as places (addresses, or names that are known already); the names of places are asked for once, when the
+ * profile is sealed, because a trace has them at its end. Samples are spooled to an unnamed file, so memory is bounded
+ * by the number of different stacks (PROFILE_NODES_MAX); further ones are counted under one frame. */
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -33,7 +34,7 @@ uint32_t profile_thread(struct profile *p, uint64_t id);
 void profile_thread_name(struct profile *p, uint32_t thread, const char *name);
 
 struct profile_sample {
-	uint64_t time_ns, weight; /* weight: ns it stands for, how many, or bytes */
+	uint64_t time_ns, weight; /* weight: its ns, number or bytes */
 	uint32_t stack;
 	uint32_t count; /* samples it is; 0 = 1 */
 };

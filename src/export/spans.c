@@ -1,3 +1,6 @@
+/* Samples of one thread as spans: a frame is open from the first sample that has it to the last one in a row. For
+ * formats that want a beginning and an end. */
+
 #include "base/vec.h"
 #include "export/formats.h"
 

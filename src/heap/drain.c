@@ -16,10 +16,10 @@ struct drain_state {
 	struct roots roots;
 	struct heap_outline outline;
 	struct heap_walk *walk;
-	struct root_path *way;	       /* who gets the objects, or NULL: the writer */
+	struct root_path *way;	       /* receives the objects instead of the writer, or NULL */
 	struct addresses chosen;       /* of only_to */
 	VEC(struct graph_type) shapes; /* by type index; name NULL = not made yet */
-	bool cut_statics;	       /* of the object at hand */
+	bool cut_statics;	       /* of the current object */
 	size_t next_static;	       /* of roots.statics: the first that is not below it */
 	uint64_t refs[512];
 };

@@ -1,6 +1,5 @@
 /* Types that a program makes at run time (proxies, serializers). The runtime's library cannot read their names, which
- * are not in a file; but who made them, a RuntimeTypeBuilder, is an object that still has the name and knows the type.
- */
+ * are not in a file; but the object that made them, a RuntimeTypeBuilder, still has the name and refers to the type. */
 
 #include "base/str.h"
 #include "heap/internal.h"

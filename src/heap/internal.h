@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "heap/objects.h"
 
-/* Where knowledge about types comes from: the dac, or a test's table. Meanings are those of the dac functions. */
+/* Source of knowledge about types: the dac, or a test's table. The functions mean the same as those of the dac. */
 struct heap_source {
 	void *user;
 	struct err *(*facts)(void *user, struct dac_facts *ret);
@@ -22,7 +22,7 @@ struct heap_source {
 };
 struct err *heap_open_source(const struct image *img, const struct heap_source *source, struct heap **ret) MUST_USE;
 
-/* Which words of an instance are references: what lies in memory in front of its method table. */
+/* Which words of an instance are references: decoded from the data in front of its method table. */
 struct ref_map {
 	bool repeated; /* the parts are (references, then bytes to skip), over and over from start on */
 	uint32_t n;
@@ -34,7 +34,7 @@ struct ref_map {
 };
 
 struct type_entry {
-	struct heap_type type; /* the first member: what is handed out */
+	struct heap_type type; /* the first member: what callers get */
 	bool has_map;
 	struct ref_map map;
 	bool has_fields;
@@ -51,7 +51,7 @@ struct heap {
 	struct arena arena;
 	VEC(struct type_entry *) types; /* by index */
 	struct map_u64 by_address;	/* index + 1; 0 = there is no type */
-	/* by name, once someone asked: */
+	/* by name, filled at the first question: */
 	bool has_names;
 	struct strtab names;
 	VEC(uint32_t) named;	    /* by name: the first type's index */
@@ -80,5 +80,5 @@ struct emitted_type {
 VEC_TYPE(emitted, struct emitted_type);
 bool emitted_is_builder(const struct heap_type *type);
 void emitted_note(struct heap *h, uint64_t builder, struct emitted *list);
-/* Gives the names to those types that were met and have none. */
+/* Gives these names to types that were found and have none. */
 void emitted_name(struct heap *h, const struct emitted *list);

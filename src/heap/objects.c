@@ -1,4 +1,4 @@
-/* What is in an object. */
+/* Reads the content of objects: fields, strings, arrays, headers. */
 
 #include "base/str.h"
 #include "heap/internal.h"

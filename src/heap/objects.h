@@ -33,7 +33,7 @@ struct heap_type {
 	uint64_t loader;  /* object that its instances keep alive; 0 = none */
 	const char *name; /* in the runtime's words: "System.Collections.Generic.List`1[[Shop.Order, Shop]]" */
 	enum heap_kind kind;
-	uint32_t index;		 /* of the types met so far, from 0 */
+	uint32_t index;		 /* of the types found so far, from 0 */
 	uint32_t base_size;	 /* of an instance without components */
 	uint32_t component_size; /* of an array's element, a string's unit; 0 = neither */
 	uint32_t n_static, n_thread_static;

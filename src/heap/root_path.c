@@ -1,5 +1,5 @@
-/* The shortest way from a root to one object: breadth first, until it is met. Of a heap it keeps a bit for each 8
- * bytes, 4 bytes an object and 4 a reference; of those it meets, 8 bytes each. */
+/* The shortest path from a root to one object: breadth first, until the object is found. It keeps a bit for each 8
+ * bytes of heap, 4 bytes an object and 4 a reference; of objects that the search reaches, 8 bytes each. */
 
 #include "base/ranks.h"
 #include "heap/drain_internal.h"
@@ -153,13 +153,13 @@ static void meet(struct root_path *w, uint32_t object, uint32_t from)
 	vec_push(&w->met, ((struct root_met){ object, from }));
 }
 
-/* Has it been met? Then it is the last of them. */
+/* Has the search reached it? Then it is the last of them. */
 static bool is_met(const struct root_path *w, uint32_t wanted)
 {
 	return w->seen[wanted / 64] >> wanted % 64 & 1;
 }
 
-/* What is needed a little later comes from all over the memory: asked for in time, nobody waits for it. */
+/* Objects that the search needs next are all over the memory: prefetching them saves the waits. */
 static inline void fetch(const struct root_path *w, size_t i)
 {
 	if (i + 2 * AHEAD < w->met.n)

@@ -1,4 +1,4 @@
-/* What keeps objects alive, with the names that its author gave it: static fields, stacks, handles, the finalizer. */
+/* What keeps objects alive, with the names of the source code: static fields, stacks, handles, the finalizer. */
 
 #include "heap/internal.h"
 #include "heap/drain_internal.h"
@@ -33,7 +33,7 @@ static const char *thread_label(struct roots *r, uint64_t address)
 	return "";
 }
 
-/* One thing that a stack holds: who holds it is a method's description, 0 = not known. */
+/* One reference of a stack: its holder is a method's description, 0 = not known. */
 struct root_held {
 	uint64_t method, object;
 };

@@ -1,8 +1,8 @@
 /* Types by name, and the static fields of all of them.
  *
- * The runtime lists the types that a module defines; the instances of generic ones it does not list. These are found in
- * the memory from which method tables are taken: whatever there has the shape of one and names a known module is asked
- * about, and the library tells the true ones from the rest. */
+ * The runtime lists the types that a module defines, but not the instances of generic types. These are found in the
+ * memory from which method tables are allocated: the library is asked about everything that has the shape of a method
+ * table and refers to a known module, and tells which are real. */
 
 #include "base/str.h"
 #include "heap/internal.h"
@@ -29,9 +29,9 @@ static bool is_pointer(const uint8_t *p, size_t offset, unsigned tag_bits, uint6
 	return *ret >= 65536 && !(*ret & 7 & ~(uint64_t)tag_bits);
 }
 
-/* Other things in these heaps name modules too, and the upper half of an address can look like a size: what would have
- * to be a pointer must be one, and the parent must be a type of a known module itself. The library is not asked about
- * the rest: it does not survive every question. */
+/* Other data in these heaps refers to modules too, and the upper half of an address can look like a size: what would
+ * have to be a pointer must be one, and the parent must be a type of a known module itself. The library is not asked
+ * about the rest: some questions crash it. */
 static bool shape_of_type(const struct heap *h, const struct scan *s, const uint8_t *p)
 {
 	uint32_t flags, base_size;
@@ -304,7 +304,7 @@ struct err *heap_statics(struct heap *h, const struct dac_threads *threads, stru
 			vec_push(&threaded, type->address);
 	}
 	struct err *err = statics_of(h, 0, &plain, ret);
-	/* A thread that is just starting or ending may not be fit for the question: its own are then not known. */
+	/* A thread that is just starting or ending may not be able to answer: its statics are then not known. */
 	for (size_t i = 0; !err && threads && i < threads->n; i++)
 		if (threads->v[i].os_id && !(threads->v[i].state & (DAC_THREAD_UNSTARTED | DAC_THREAD_DEAD)))
 			heap_note(h, statics_of(h, threads->v[i].address, &threaded, ret));

@@ -6,8 +6,8 @@
 #define TYPE_CACHE 4096u
 #define MIN_OBJECT 24u
 #define MAX_PARTS 65536
-/* A thread that takes its next piece of generation 0 moves the end of the region before its own end: what lies between
- * is not filled yet. */
+/* A thread that takes its next piece of generation 0 moves the end of the region before the piece is filled: what is
+ * between is not yet objects. */
 #define RAW_TAIL ((uint64_t)64 << 10)
 #define SAMPLE_MAX 512
 
@@ -29,7 +29,7 @@ struct heap_walk {
 	uint64_t sample_step, sample_next;
 	VEC(bool) sampled; /* by type index */
 	size_t n_sampled;
-	/* Who makes types at run time, NULL = not met; what they made. */
+	/* The type whose instances make types at run time, NULL = not found yet; and what they made. */
 	const struct heap_type *builder;
 	struct emitted emitted;
 };
@@ -148,7 +148,8 @@ static bool look_at(struct heap_walk *w, const struct heap_region *r, struct hea
 	return true;
 }
 
-/* Space that is taken, but whose object is not written yet: it ends where the room of its thread goes on. */
+/* Space that is reserved, but whose object is not written yet: it ends where the rest of its thread's reservation
+ * begins. */
 static bool skip_unborn(struct heap_walk *w, const struct heap_region *r)
 {
 	const struct heap_context *c = w->outline->contexts.v;

@@ -1,8 +1,9 @@
 #pragma once
 /* Every object of the heap, region by region in order of addresses, and what each refers to.
  *
- * Memory is read in windows; the insides of large objects without references are not read at all. A walk ends early
- * where the heap makes no sense, goes on with the next region, and says how much it left out. Not for threads. */
+ * Memory is read in windows; the inside of large objects without references is not read at all. Where the heap makes no
+ * sense, the walk leaves out the rest of that region, continues with the next, and reports how much it left out. Not
+ * for threads. */
 
 #include "heap/objects.h"
 
@@ -16,7 +17,7 @@ struct heap_region {
 	uint32_t heap;	     /* which of a server's */
 	enum heap_generation generation;
 };
-/* Room that a thread has taken and not yet filled. */
+/* Memory that a thread has reserved for allocation and not yet filled. */
 struct heap_context {
 	uint64_t ptr, limit;
 };
@@ -73,6 +74,6 @@ const uint8_t *heap_walk_bytes(struct heap_walk *w, const struct heap_found *fou
 struct heap *heap_walk_heap(const struct heap_walk *w);
 struct heap_health heap_walk_health(const struct heap_walk *w);
 
-/* Does the runtime's own library see the same types and sizes in a sample of what was walked? ERR_UNSUPPORTED says
- * where it does not: then nothing that was read of this heap may be believed. */
+/* Does the runtime's own library report the same types and sizes for a sample of what was walked? ERR_UNSUPPORTED says
+ * where it does not: then nothing that was read of this heap may be used. */
 struct err *heap_walk_check(struct heap_walk *w) MUST_USE;

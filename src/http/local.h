@@ -1,7 +1,7 @@
 #pragma once
-/* The Unix socket in the home, HOME/PORT.sock, by which clients on the same machine reach a server without a token:
- * the kernel says who connects, and only root and the user that the server runs as are heard. A client asks the same
- * about the server before it says anything. Knows nothing of HTTP. Any thread. */
+/* The Unix socket in the home, HOME/PORT.sock, by which clients on the same machine reach a server without a token: the
+ * kernel tells who connects, and only root and the user that the server runs as are accepted. A client checks the
+ * server's user in the same way before it sends anything. Knows nothing of HTTP. Any thread. */
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -16,7 +16,7 @@ struct err *http_local_connect(unsigned port, struct deadline deadline, int *ret
 enum http_local_peer {
 	HTTP_LOCAL_NONE,     /* the socket is no Unix one */
 	HTTP_LOCAL_TRUSTED,  /* root or our own user */
-	HTTP_LOCAL_STRANGER, /* everybody else, and who connects from another pid namespace: another container */
+	HTTP_LOCAL_STRANGER, /* everybody else, and processes of another pid namespace: another container */
 };
-/* Who is at the other end of a connected socket. *ret_uid when it is a Unix one. */
+/* The user at the other end of a connected socket. *ret_uid when it is a Unix socket. */
 enum http_local_peer http_local_peer(int fd, uid_t *ret_uid);

@@ -69,7 +69,8 @@ static bool can_tell_changes(const struct image *img)
 
 /* ---- all but what lies in files ---- */
 
-/* Assemblies (also those inside a single file) and the runtime: whoever opens the core may not have them. */
+/* Assemblies (also those inside a single file) and the runtime: the machine on which the core is opened may not have
+ * them. */
 static void find_kept(const struct image *img, struct strtab *ret)
 {
 	vec_each(m, &img->mappings) {

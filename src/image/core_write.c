@@ -206,7 +206,7 @@ static struct err *put_headers(struct core_writer *w)
 	return put(w, w->notes.data, w->notes.len, w->segments.v[0].p_offset);
 }
 
-/* Which pages of a block can hold anything: those of files always, others when they were ever touched. */
+/* Which pages of a block can hold anything: those of files always, others when they were ever used. */
 static void find_present(const struct image *img, bool file, uint64_t addr, size_t pages, bool *ret)
 {
 	static uint64_t entries[BLOCK / PAGE];
@@ -241,8 +241,8 @@ static struct err *put_run(struct core_writer *w, uint64_t addr, size_t len, uin
 	for (size_t done = 0, got; done < len; done += got) {
 		image_read(w->img, addr + done, w->block, len - done, &got);
 		TRY(put_block(w, got, at + done));
-		/* A gap: files may be mapped beyond their end, and an image that was sent to us leaves out what nobody
-		 * touched. */
+		/* A gap: files may be mapped beyond their end, and an image that was sent to us leaves out pages that
+		 * were never used. */
 		if (!got) {
 			got = MIN((size_t)PAGE, len - done);
 			w->unread += got;

@@ -1,6 +1,7 @@
 #pragma once
-/* Places at which a test can make us die. In the program they are nothing; tests/e2e links a library of its own in
- * which DRDOTNET_FAULT=ROLE:N kills the process of that role (tracer, owner) at its N-th place by SIGKILL. */
+/* Points at which a test can kill this process. In the program they compile to nothing; tests/e2e links a library of
+ * its own in which DRDOTNET_FAULT=ROLE:N kills the process of that role (tracer, owner) at its N-th point by SIGKILL.
+ */
 
 #ifdef IMAGE_FAULT_POINTS
 void fault_role(const char *role);

@@ -1,5 +1,5 @@
-/* Would a snapshot be taken, and what would it cost? Asked before anything is touched, and by those who only want to
- * know. */
+/* Would a snapshot be refused, and what would it cost? Determined before the process is stopped, also for `drdotnet
+ * check`. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LEFT_MS 3000 /* for a copy that nobody holds to end */
+#define LEFT_MS 3000 /* for a copy that is not held to end */
 
 static struct err *refuse(struct image_forecast *f, const char *fix, struct err *why)
 {
@@ -64,7 +64,7 @@ static struct err *judge_filter(const struct limits_process *p, struct image_for
 			      "a copy"));
 }
 
-/* inside: the process copies itself, and there may be nobody who sees its cgroup. */
+/* inside: the process copies itself, and its cgroup may not be visible from anywhere. */
 static struct err *judge_room(const struct limits_watch *w, const struct limits_process *p, bool inside,
 			      struct image_forecast *f)
 {
@@ -79,7 +79,7 @@ static struct err *judge_room(const struct limits_watch *w, const struct limits_
 			err_new(ERR_UNSUPPORTED,
 				"the memory limit of its cgroup cannot be seen from here, so there may be no room "
 				"for a copy"));
-	/* The copy's own OOM score would not help: all are killed together, whoever took the memory. */
+	/* The copy's own OOM score would not help: the whole group is killed, whichever process took the memory. */
 	if (room.oom_group)
 		return refuse(
 			f, "clear memory.oom.group of its cgroup, or take a way without a copy",

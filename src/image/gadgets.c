@@ -1,4 +1,4 @@
-/* Instructions of the process itself that the snapshot runs: nothing of ours is ever put into its code. */
+/* Finds instructions of the process itself that the snapshot runs: nothing of ours is ever put into its code. */
 #include "base/str.h"
 #include "image/maps.h"
 #include "image/snapshot.h"

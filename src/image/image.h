@@ -1,17 +1,18 @@
 #pragma once
-/* Memory at an instant, threads with registers, modules with build ids: one interface over four sources.
+/* The memory of a process at one instant, its threads with registers, its modules with build ids: one interface over
+ * four sources.
  *
  *   core file    image_open_core       of createdump, gdb or the kernel; damaged ones as far as they go
  *   snapshot     image_take_snapshot   a copy of a living process, taken in a pause of milliseconds (snapshot.md)
- *   live stop    image_stop            the process itself, held for a tiny look
+ *   live stop    image_stop            the process itself, stopped for a very short time
  *   stream       image_open_stream     records over a pipe or in a file (wire/image.h)
  *
- * An image is a table of pieces: address ranges, each backed by a place in one of a few descriptors. Whoever has the
- * table and the descriptors can read the image with pread alone; that is how a sandboxed helper gets it.
+ * An image is a table of pieces: address ranges, each backed by a range of one of a few descriptors. With the table and
+ * the descriptors the image can be read by pread alone; that is how a sandboxed helper gets it.
  *
- * Knows nothing of .NET but the name of its runtime library. Everything an image says was written by others: paths are
- * names, not places to open; counts and addresses are checked. Pointers that it hands out live until image_close. Not
- * for threads, but image_read may be called from several at once. */
+ * Knows nothing of .NET but the name of its runtime library. Everything in an image is untrusted: paths are names, not
+ * places to open; counts and addresses are checked. Pointers that it returns are valid until image_close. Not for
+ * threads, but image_read may be called from several at once. */
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -44,7 +45,7 @@ enum { IMAGE_READ = 1, IMAGE_WRITE = 2, IMAGE_EXEC = 4 };
 struct image_mapping {
 	uint64_t start, end;
 	uint64_t offset; /* in its file */
-	uint8_t prot;	 /* IMAGE_READ ...; of core files as far as they tell */
+	uint8_t prot;	 /* IMAGE_READ ...; of core files only what they record */
 	bool shared;
 	const char *path; /* as the process saw it; "" = anonymous; "[stack]", "/memfd:..." as in /proc/PID/maps */
 };
@@ -69,7 +70,7 @@ struct image_piece {
 enum image_source image_source(const struct image *img);
 /* The process it was taken of, as it knows itself; 0 when not known. */
 pid_t image_pid(const struct image *img);
-/* Reads up to len bytes; *ret_got gets how many could be read from addr on, without a gap. Fails never: a hole is a
+/* Reads up to len bytes; *ret_got gets how many could be read from addr on, without a gap. Never fails: a hole is a
  * short read. */
 void image_read(const struct image *img, uint64_t addr, void *buf, size_t len, size_t *ret_got);
 /* All or false. */
@@ -84,8 +85,8 @@ const struct image_module *image_modules(const struct image *img, size_t *ret_n)
 const struct image_module *image_module_named(const struct image *img, const char *file);
 /* The build id of an open ELF file; returns its length, 0 = none. */
 size_t image_file_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX]);
-/* A file that came with the image because we might not see it, by its file name ("libmscordaccore.so"): open for
- * reading, the image's own; -1 = none. */
+/* A file that was sent with the image because it might not be readable from here, by its file name
+ * ("libmscordaccore.so"): open for reading, owned by the image; -1 = none. */
 int image_file_named(const struct image *img, const char *file);
 const void *image_auxv(const struct image *img, size_t *ret_len);
 
@@ -93,7 +94,7 @@ const struct image_piece *image_pieces(const struct image *img, size_t *ret_n);
 /* Descriptors that pieces refer to, open for reading; the image owns them. */
 const int *image_fds(const struct image *img, size_t *ret_n);
 
-/* The copy of a snapshot is killed and buried; a held process runs on. NULL is fine. */
+/* The copy of a snapshot is killed and reaped; a stopped process continues. NULL is fine. */
 void image_close(struct image *img);
 DEFINE_CLEANUP(image_close, struct image *)
 
@@ -116,7 +117,7 @@ struct image_core_facts {
 	uint64_t missing_bytes;	 /* of its segments, for that reason */
 	uint64_t file_bytes;	 /* taken from files on disk */
 	uint64_t unproven_bytes; /* of these: from assemblies that may be of another build */
-	uint64_t overlap_bytes;	 /* claimed by two segments; the first is believed */
+	uint64_t overlap_bytes;	 /* claimed by two segments; the first one is used */
 };
 /* No core: ERR_BAD_DATA. Of another architecture: ERR_UNSUPPORTED. options and ret_facts may be NULL. */
 struct err *image_open_core(const char *path, const struct image_core_options *options,
@@ -125,14 +126,13 @@ struct err *image_open_core(const char *path, const struct image_core_options *o
 struct err *image_open_core_fd(int fd, const char *name, const struct image_core_options *options,
 			       struct image_core_facts *ret_facts, struct image **ret) MUST_USE;
 
-/* The signal that a process died of. */
+/* The signal that ended a process. */
 struct image_signal {
 	int number, code;
-	uint64_t address; /* of SIGSEGV, SIGBUS, SIGILL and SIGFPE: what it touched, or where it stood; else who sent it
-			   */
-	pid_t tid;	  /* the thread that it struck */
+	uint64_t address; /* of SIGSEGV, SIGBUS, SIGILL and SIGFPE: the address accessed or executed; else the sender */
+	pid_t tid;	  /* the thread that got it */
 };
-/* False when the core does not say: it was written of a living process. */
+/* False when the core does not record one: it was written of a living process. */
 bool image_signal(const struct image *img, struct image_signal *ret);
 
 struct image_progress {
@@ -145,8 +145,8 @@ struct image_core_written {
 	uint64_t disk_bytes;   /* that the file takes */
 	uint64_t unread_bytes; /* that could not be read and are zero in the file */
 };
-/* Writes a standard core file: everything readable, holes where nothing was ever touched. Written beside itself as
- * PATH.partial, synced, renamed: whole or not there. Room on the disk is checked first. */
+/* Writes a standard core file: everything readable, holes where memory was never used. Written as PATH.partial, synced,
+ * renamed: complete or not there. Room on the disk is checked first. */
 struct err *image_write_core(struct image *img, const char *path, const struct image_progress *progress,
 			     struct image_core_written *ret) MUST_USE;
 
@@ -178,33 +178,33 @@ struct image_limits {
 	uint64_t max_pause_ms; /* refused when the pause is predicted to be longer; 0 = IMAGE_MAX_PAUSE_MS */
 	uint64_t stop_ms;      /* all threads must stand still by then; 0 = max_pause_ms */
 	uint64_t max_life_ms;  /* of the copy; 0 = IMAGE_MAX_LIFE_MS */
-	/* A 32-bit word of the process that is not 0 while its heap is in disorder (a collection runs): looked at when
-	 * all threads stand still; 0 = none known. */
+	/* A 32-bit word of the process that is not 0 while its heap is inconsistent (a collection runs): read when all
+	 * threads are stopped; 0 = none known. */
 	uint64_t busy_word;
-	/* Who it is, for the lock: the runtime's cookie. NULL = pid and start time stand for it. */
+	/* The identity of the process, for the lock: the runtime's cookie. NULL = pid and start time. */
 	const uint8_t *cookie;
-	int cancel_fd;	  /* readable once someone asks to stop; 0 or less = none */
-	uint64_t turn_ms; /* how long someone else who examines it is waited for; 0 = not at all */
+	int cancel_fd;	  /* readable once cancelled; 0 or less = none */
+	uint64_t turn_ms; /* how long to wait for another examination of the process; 0 = not at all */
 };
 #define IMAGE_MAX_PAUSE_MS 100
 #define IMAGE_MAX_LIFE_MS 120000
 
-/* What it cost the process, measured. */
+/* What the snapshot cost the process, measured. */
 struct image_cost {
-	uint64_t predicted_ns; /* before it was touched */
+	uint64_t predicted_ns; /* before it was stopped */
 	uint64_t pause_ns;     /* from the first thread's stop to the last one's start */
 	uint64_t saved_bytes;  /* of shared mappings, copied during the pause */
 	uint64_t left_bytes;   /* of shared mappings that were too large to copy: not in the image */
 	uint64_t copied_bytes; /* of memory no longer shared with the copy when last looked at: copy-on-write */
 	uint64_t lifetime_ns;  /* of the copy, so far or in all */
 	size_t threads;
-	unsigned attempts;	 /* stops until one fitted */
-	unsigned reaped;	 /* left over copies of earlier, killed runs that were buried */
+	unsigned attempts;	 /* attempts until one succeeded */
+	unsigned reaped;	 /* copies of earlier, killed runs that were found and reaped */
 	char carrier[16];	 /* name of the thread that made the copy */
 	const char *lost_reason; /* why the copy was dropped early, or NULL */
 };
 
-/* Asked before anything is touched. */
+/* Determined before the process is stopped. */
 struct image_forecast {
 	uint64_t rss_bytes, anon_bytes;
 	uint64_t pause_ns;
@@ -216,56 +216,58 @@ struct image_forecast {
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)
 	MUST_USE;
 
-/* The same for a copy that the process makes of itself (the agent): what forbids one whoever makes it. Needs no rights;
- * NULL too where nothing of the process can be seen. */
+/* The same for a copy that the process makes of itself (the agent): the reasons that forbid a copy whoever makes it.
+ * Needs no rights; NULL too where nothing of the process can be seen. */
 struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
 				  struct image_forecast *ret) MUST_USE;
 
 /* ---- seccomp ---- */
 
-/* What is known of the seccomp filters of all its threads without touching it. */
+/* What is known of the seccomp filters of all its threads without stopping it. */
 enum image_filter {
 	IMAGE_FILTER_NONE,
 	IMAGE_FILTER_READABLE, /* image_prove() will know */
-	IMAGE_FILTER_HIDDEN,   /* there is one, but not for us to read */
+	IMAGE_FILTER_HIDDEN,   /* there is one, and we may not read it */
 	IMAGE_FILTER_UNSEEN,   /* the process cannot be seen from here */
 };
 enum image_filter image_filter(const struct target *target);
 /* Reads the filters of all threads, each of which is stopped for an instant, and runs them for every call of the uses
- * (enum calls_use, wire/calls.h). *ret gets the first of the n combinations of uses that is allowed.
- * ERR_UNSUPPORTED: none is, and the call that stands against the first. ERR_DENIED: they cannot be read. */
+ * (enum calls_use, wire/calls.h). *ret gets the first of the n combinations of uses that is allowed. ERR_UNSUPPORTED:
+ * none is; the text names the call that forbids the first. ERR_DENIED: they cannot be read. */
 struct err *image_prove(const struct target *target, const unsigned *uses, size_t n, size_t *ret) MUST_USE;
 
 /* The pause alone, whether or not a snapshot would be refused; 0 = the process has ended. */
 uint64_t image_predict_pause(const struct target *target);
 
-/* Copies and the agent exclude each other. Returns when nobody is at it any more, at once if nobody is; ERR_BUSY names
- * who still is when the time is up, ERR_CANCELLED. Nothing is taken: who comes next may be another. */
+/* Copies and the agent exclude each other. Waits until no other examination of the process runs; returns at once if
+ * none does. ERR_BUSY names the holder when the time is up, ERR_CANCELLED. Does not take the lock: another one may
+ * begin first. */
 struct image_turn {
 	const uint8_t *cookie; /* as in struct image_limits */
 	struct deadline deadline;
-	int cancel_fd;				   /* as there */
-	void (*waiting)(void *user, pid_t holder); /* once, before it waits; -1: one whom we cannot see. May be NULL */
+	int cancel_fd; /* as there */
+	void (*waiting)(void *user,
+			pid_t holder); /* called once, before it waits; -1: a holder that we cannot see. May be NULL */
 	void *user;
 };
 struct err *image_wait_turn(const struct target *target, const struct image_turn *turn, bool *ret_waited) MUST_USE;
 
-/* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: someone else
- * examines or debugs it. ERR_UNSUPPORTED: this way is closed for it (the text says why). ERR_TIMEOUT: it did not stand
- * still in time; it runs on untouched. limits may be NULL. */
+/* A copy of the process as it was at one instant. Whatever happens to us, the process lives on. ERR_BUSY: it is being
+ * examined or debugged. ERR_UNSUPPORTED: it cannot be copied (the text says why). ERR_TIMEOUT: its threads did not stop
+ * in time; it continues unchanged. limits may be NULL. */
 struct err *image_take_snapshot(const struct target *target, const struct image_limits *limits, struct image **ret)
 	MUST_USE;
-/* Holds the process itself: registers and stacks only, for at most hold_ms, after which reads fail. */
+/* Stops the process itself: registers and stacks only, for at most hold_ms, after which reads fail. */
 struct err *image_stop(const struct target *target, const struct image_limits *limits, uint64_t hold_ms,
 		       struct image **ret) MUST_USE;
-/* The process as it runs, not held for a moment: good only for what does not change. No threads. */
+/* The process while it runs, not stopped: good only for memory that does not change. No threads. */
 struct err *image_peek(const struct target *target, struct image **ret) MUST_USE;
 /* Of a snapshot or a live stop, up to now. */
 struct image_cost image_cost(struct image *img);
-/* False once the copy is gone (the process ended, memory became short, it lived too long), or the core file was cut
- * short: what was read since may be short. Asked after a drain. */
+/* False once the copy is gone (the process ended, memory became short, the copy lived too long), or the core file was
+ * truncated: what was read since may be short. To be asked after reading. */
 bool image_whole(struct image *img, const char **ret_reason);
-/* The copy is killed and buried now; what was read stays known, memory reads fail from here on. */
+/* The copy is killed and reaped now; what was read stays known, memory reads fail from here on. */
 void image_drop(struct image *img);
 
 /* ---- streams ---- */
@@ -273,7 +275,7 @@ void image_drop(struct image *img);
 struct image_stream_limits {
 	uint64_t max_bytes;  /* of memory; 0 = 1 TB */
 	const char *spool;   /* folder for an unnamed file that takes what comes over a pipe */
-	uint64_t timeout_ms; /* of silence; 0 = 10 s */
+	uint64_t timeout_ms; /* without data; 0 = 10 s */
 };
 /* Reads to the end record. A file that can be read twice is not copied. fd is taken over. */
 struct err *image_open_stream(int fd, const struct image_stream_limits *limits, struct image **ret) MUST_USE;

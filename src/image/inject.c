@@ -64,7 +64,7 @@ static bool set_regs(pid_t tid, struct image_regs regs)
 	return !ptrace(PTRACE_SETREGS, tid, NULL, &regs);
 }
 
-/* Lets it go on to its next system call stop, or to the event of a child. */
+/* Continues it to its next system call stop, or to the event of a child. */
 static bool go_on(struct stop *s, struct tracee *t, struct deadline deadline, int *ret_status)
 {
 	return !ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL) && stop_wait(s, t, deadline, ret_status);
@@ -82,8 +82,8 @@ static bool is_child_event(int status)
 	       (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK);
 }
 
-/* From here on the thread heals by itself, whatever its registers say of the three settings. The mask is changed only
- * once it would be put back, and the call is set only once no signal can come between. */
+/* From here on the thread restores itself, whatever its registers are set to. The mask is changed only once it would be
+ * restored, and the call is set only once no signal can be delivered before it. */
 static bool arm(struct tracee *t, const struct frame *f, const struct image_regs *call)
 {
 	uint64_t all = UINT64_MAX;

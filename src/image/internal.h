@@ -25,7 +25,7 @@ struct image {
 	VEC(struct image_sent_file) files;
 	void *auxv;
 	size_t auxv_len;
-	int pagemap_fd;		    /* of a copy: which pages were ever touched; -1 = not known */
+	int pagemap_fd;		    /* of a copy: which pages were ever used; -1 = not known */
 	struct image_signal signal; /* number 0 = none known */
 	struct image_ranges *watch; /* where reads are noted, or NULL */
 	char *command;		    /* of its process, for a core written from it; or NULL */

@@ -130,7 +130,8 @@ void limits_watch_fini(struct limits_watch *w)
 
 static void weigh_level(const struct cgroup_level *l, struct limits_room *room)
 {
-	/* Whatever the level's own limit: one above it, or the machine, may run out and choose from here. */
+	/* Whatever the level's own limit is: a level above, or the machine, may run out of memory and choose a process
+	 * from here. */
 	room->oom_group |= l->v2 && cgroup_number(l, "memory.oom.group", 0) == 1;
 	uint64_t limit = cgroup_number(l, l->v2 ? "memory.max" : "memory.limit_in_bytes", UINT64_MAX);
 	uint64_t high = l->v2 ? cgroup_number(l, "memory.high", UINT64_MAX) : UINT64_MAX;
@@ -138,7 +139,7 @@ static void weigh_level(const struct cgroup_level *l, struct limits_room *room)
 	if (limit == UINT64_MAX || (!l->v2 && limit >= NO_LIMIT_V1))
 		return;
 	uint64_t used = cgroup_number(l, l->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
-	/* Pages of files that nobody used lately go first when room is needed. */
+	/* Pages of files that were not used lately are reclaimed first when memory is needed. */
 	uint64_t idle = cgroup_stat(l, "memory.stat", l->v2 ? "inactive_file" : "total_inactive_file");
 	used -= MIN(used, idle);
 	uint64_t bytes = limit > used ? limit - used : 0;

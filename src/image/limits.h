@@ -46,5 +46,5 @@ uint64_t limits_reserve(uint64_t limit);
 /* How long the process will stand still. */
 uint64_t limits_pause_ns(const struct limits_process *p);
 
-/* Of /proc/PID/smaps_rollup: bytes that it shares with no one. */
+/* Of /proc/PID/smaps_rollup: bytes that it shares with no other process. */
 uint64_t limits_private_bytes(const char *proc, pid_t pid);

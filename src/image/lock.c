@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define DOOR_ROOM 64	   /* who knocks is told who is inside, as long as there is room */
-#define KNOCK_AGAIN_MS 200 /* where the door has room for no more of us, so that nothing tells when it opens */
+#define DOOR_ROOM 64	   /* connections that the kernel queues for the holder; each learns the holder's pid */
+#define KNOCK_AGAIN_MS 200 /* between two attempts when that queue is full: nothing signals when it has room */
 
 static socklen_t lock_name(const struct target *t, const uint8_t *cookie, struct sockaddr_un *ret)
 {
@@ -30,7 +30,7 @@ static socklen_t lock_name(const struct target *t, const uint8_t *cookie, struct
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* 0 = nobody, -1 = someone whom we cannot see. *ret_fd hangs up when they are done, or is -1. */
+/* 0 = no holder, -1 = one that we cannot see. *ret_fd is closed by the holder when it is done, or is -1. */
 static pid_t knock(const struct sockaddr_un *name, socklen_t len, int *ret_fd)
 {
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -39,7 +39,7 @@ static pid_t knock(const struct sockaddr_un *name, socklen_t len, int *ret_fd)
 	*ret_fd = -1;
 	if (fd < 0)
 		return 0;
-	/* Nobody answers the door: once enough have knocked, the next is told to come again. */
+	/* The holder accepts no connections: once the queue is full, the next one is refused and tries again. */
 	if (connect(fd, (const struct sockaddr *)name, len) < 0)
 		return errno == EAGAIN ? -1 : 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
@@ -79,7 +79,7 @@ struct err *lock_take(const struct target *target, const uint8_t *cookie, int *r
 	return NULL;
 }
 
-/* By knocking: to take it and let it go would get in the way of someone who means it. */
+/* By connecting: taking and releasing the lock would disturb another program that really wants it. */
 struct err *lock_probe(const struct target *target, const uint8_t *cookie)
 {
 	struct sockaddr_un name;

@@ -19,7 +19,7 @@ struct maps_line {
 bool maps_next(const char **text, const char *end, struct maps_line *ret);
 /* Must it be saved, if its bytes are to be those of the instant? */
 bool maps_shared(const struct maps_line *line);
-/* Is it the runtime's own, which nothing can be understood without? */
+/* Does it belong to the runtime, so that nothing can be read without it? */
 bool maps_runtime(const struct maps_line *line);
 /* Could reading it do something else than read memory (a device)? */
 bool maps_device(const struct maps_line *line);

@@ -1,4 +1,4 @@
-/* The process as it runs. */
+/* An image of the process while it runs. */
 #include "base/fd.h"
 #include "image/internal.h"
 #include "image/maps.h"

@@ -1,8 +1,8 @@
 /* Reading seccomp filters. The kernel shows them of a stopped thread only, so each thread is stopped in turn, by a
- * process of its own whose end lets go of it.
+ * process of its own whose end releases it.
  *
- * A stop itself may be deadly: a thread that waited in poll, nanosleep or the like goes on by a call of
- * restart_syscall, which a filter may not know. Threads that wait otherwise are therefore asked first, and no other is
+ * A stop itself may be deadly: a thread that waited in poll, nanosleep or the like continues by a call of
+ * restart_syscall, which its filter may not allow. So threads that wait otherwise are asked first, and no other is
  * stopped when their filter does not allow that call. */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -98,7 +98,7 @@ static enum prove_end ask(struct prover *p, pid_t tid)
 		end = p->stop.failed ? PROVE_HIDDEN : PROVE_AGAIN;
 	else if (!seccomp_ask(tid, p->calls, ARRAY_SIZE(ours), p->result->answers))
 		end = PROVE_HIDDEN;
-	/* What cannot be let go now is let go by our end. */
+	/* What cannot be released now is released by our end. */
 	return stop_release(&p->stop) ? end : PROVE_LATE;
 }
 

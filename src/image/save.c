@@ -14,7 +14,7 @@ struct save_range {
 };
 static struct save_range ranges[TRACER_SHARED_MAPS];
 
-/* What the runtime cannot be read without comes first, a program's own large files last. */
+/* What is needed to read the runtime comes first, a program's own large files last. */
 static int rank_of(const struct save_range *r)
 {
 	return maps_runtime(&r->line) ? 0 : r->file && !r->file->memory ? 2 : 1;

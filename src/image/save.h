@@ -1,11 +1,12 @@
 #pragma once
-/* Shared mappings, saved while the process stands still: a copy shares them with the running process, and the runtime
- * keeps its own tables in such. Used by the tracer process only. Private to image. */
+/* Shared mappings, saved while the process is stopped: a copy shares them with the running process, and the runtime
+ * keeps its own tables in such mappings. Used by the tracer process only. Private to image. */
 
 #include "image/maps.h"
 #include "image/tracer.h"
 
 /* What there would be to save, of the files that are known. */
 uint64_t save_estimate(const char *maps, size_t len, const struct tracer_file *files, size_t n_files);
-/* Reads job->maps and fills the result's list. Stops where the room or the time ends; the rest is counted as left. */
+/* Reads job->maps and fills the result's list. Stops when the room or the time is used up; the rest is counted as left.
+ */
 void save_shared(struct tracer_job *job, struct deadline deadline);

@@ -11,17 +11,17 @@ struct seccomp_call {
 };
 #define SECCOMP_ANY_IP 0x40
 
-/* What comes of a call, from good to bad. */
+/* The result of a call, from good to bad. */
 enum seccomp_answer {
 	SECCOMP_ALLOWS,	 /* with or without a log entry */
 	SECCOMP_REFUSES, /* by an error */
-	SECCOMP_KILLS,	 /* or sends a signal, or asks somebody else, or is not understood */
+	SECCOMP_KILLS,	 /* or sends a signal, or notifies another process, or is not understood */
 };
-/* The worst that can come of it, whatever the unknown is. */
+/* The worst possible result, whatever the unknown values are. */
 enum seccomp_answer seccomp_run(const struct sock_filter *program, size_t len, const struct seccomp_call *call);
 
-/* Asks all filters of a stopped thread that this process traces and that has some: each answer becomes the worse of
+/* Runs all filters of a stopped thread that this process traces and that has some: each answer becomes the worse of
  * itself and theirs. False: they cannot be read; the kernel shows them to CAP_SYS_ADMIN only. */
 bool seccomp_ask(pid_t tid, const struct seccomp_call *calls, size_t n, enum seccomp_answer *answers);
-/* May this process read filters? The kernel shows none to those who run under one. */
+/* May this process read filters? The kernel shows none to processes that have one themselves. */
 bool seccomp_may_read(void);

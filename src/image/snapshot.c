@@ -81,7 +81,7 @@ static void kill_tracer(struct snapshot *s)
 	s->tracer = 0;
 }
 
-/* The tracer buries the copy and ends. Its SIGKILL does the same but for the burial. */
+/* The tracer reaps the copy and ends. Killing the tracer does the same, except that the copy is not reaped. */
 static void end_tracer(struct snapshot *s)
 {
 	char stop = TRACER_STOP;
@@ -160,7 +160,7 @@ static void add_file(struct snapshot *s, const char *path, const struct maps_lin
 	vec_push(&s->files, file);
 }
 
-/* Among its own descriptors, for those who may not open by mapping. */
+/* By its descriptors, where /proc/PID/map_files may not be used. */
 static void find_by_descriptor(struct snapshot *s, pid_t pid, const struct maps_line *l)
 {
 	CLEANUP(mem_freep) char *folder = mem_printf("/proc/%d/fd", pid);
@@ -523,7 +523,7 @@ static struct err *run(struct snapshot *s, const struct target *t, const struct 
 	TRY(start_tracer(s));
 	struct err *err = await_tracer(s, cancel_fd);
 	if (err) {
-		/* A tracer that failed lets go of everything and ends; one that hangs is ended. */
+		/* A tracer that failed releases everything and ends; one that hangs is killed. */
 		if (err_kind(err) == ERR_TIMEOUT || err_kind(err) == ERR_CANCELLED)
 			kill_tracer(s);
 		return err;

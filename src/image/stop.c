@@ -50,7 +50,7 @@ static void note_stop(struct stop *s, struct tracee *t, int status)
 		t->signal = sig;
 }
 
-/* Takes one report off the kernel; *ret_status is for who waits for that thread. */
+/* Takes one report from the kernel; *ret_status is for the caller that waits for that thread. */
 static pid_t take_report(struct stop *s, pid_t pid, int *ret_status)
 {
 	int status;
@@ -99,7 +99,7 @@ bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *
 {
 	t->stopped = false;
 	for (bool woken = false; !take_report(s, t->tid, ret_status); woken = true) {
-		/* The first thread's own end is told only once the others are buried. */
+		/* The end of the first thread is reported only once the others are reaped. */
 		if (woken && is_dead(s->pid, t->tid))
 			t->gone = true;
 		if (t->gone || deadline_passed(deadline))
@@ -189,8 +189,8 @@ static void read_registers(struct stop *s, size_t i)
 	t->has_fp = !ptrace(PTRACE_GETFPREGS, t->tid, NULL, t->fp);
 }
 
-/* In the kernel, which wakes us for this thread alone: of a thousand threads, each would wake us once, and push aside
- * those that are still on their way. The timer ends what lasts too long. */
+/* Waits in the kernel, for this thread alone: otherwise each of a thousand threads would wake us once, and delay those
+ * that are still stopping. The timer ends what lasts too long. */
 static bool wait_one(struct stop *s, struct tracee *t, struct deadline deadline)
 {
 	while (!t->stopped && !t->gone) {
@@ -212,7 +212,7 @@ static void set_timer(long every_us)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Those that stand by now can be let go at once. */
+/* Threads that are stopped by now can be continued at once. */
 static void take_reports(struct stop *s, size_t from)
 {
 	int status;
@@ -266,7 +266,7 @@ bool stop_one(struct stop *s, pid_t tid, struct deadline deadline)
 	return seize(s, tid) && wait_all(s, from, deadline) == STOP_DONE && !s->v[from].gone;
 }
 
-/* ---- letting go ---- */
+/* ---- continuing ---- */
 
 bool stop_release_one(struct stop *s, struct tracee *t)
 {

@@ -1,5 +1,5 @@
 #pragma once
-/* All threads of a process, held by ptrace: seized, never attached, so that nobody's signals are touched. Used by the
+/* All threads of a process, stopped by ptrace: seized, never attached, so that no signals are changed. Used by the
  * tracer process only, which has no other children. Private to image. */
 
 #include "base/base.h"
@@ -11,13 +11,13 @@
 struct tracee {
 	pid_t tid;
 	bool stopped, gone;
-	int signal; /* it stands before the delivery of this one, which must go on with it; 0 = none */
+	int signal; /* the signal that is about to be delivered and that it must continue with; 0 = none */
 };
 
 enum stop_end {
 	STOP_DONE,
-	STOP_LATE,    /* a thread did not come to a stop in time */
-	STOP_DENIED,  /* not ours to stop, or someone else traces it: errno in failed */
+	STOP_LATE,    /* a thread did not stop in time */
+	STOP_DENIED,  /* no permission, or another process traces it: errno in failed */
 	STOP_ENDED,   /* the process is gone */
 	STOP_HALTED,  /* it is being stopped by a signal (SIGSTOP) */
 	STOP_CROWDED, /* more threads than there is room for */
@@ -35,20 +35,20 @@ struct stop {
 	int failed;
 };
 
-/* Before the process is touched. threads has room for max. */
+/* Before the process is stopped. threads has room for max. */
 bool stop_init(struct stop *s, pid_t pid, struct image_thread *threads, size_t max);
-/* Stops every thread and reads its registers. Whatever it returns, stop_release is due. */
+/* Stops every thread and reads its registers. Whatever it returns, stop_release must be called. */
 enum stop_end stop_all(struct stop *s, struct deadline deadline);
-/* Stops one thread; true when it stands. */
+/* Stops one thread; true when it is stopped. */
 bool stop_one(struct stop *s, pid_t tid, struct deadline deadline);
-/* Lets every thread go on as it would have gone on. False when one never came to its stop: only the end of this
- * process lets go of that one. */
+/* Continues every thread as it would have continued. False when one never stopped: only the end of this process
+ * releases that one. */
 bool stop_release(struct stop *s);
 bool stop_release_one(struct stop *s, struct tracee *t);
 
 /* Waits for the next report of this thread. False when the time is over or it is gone. */
 bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *ret_status);
-/* Waits until a newborn child stands still. */
+/* Waits until a new child is stopped. */
 bool stop_wait_newborn(struct stop *s, pid_t pid, struct deadline deadline);
-/* Waits until this child has ended, and buries it. */
+/* Waits until this child has ended, and reaps it. */
 bool stop_wait_end(struct stop *s, pid_t pid, struct deadline deadline);

@@ -78,8 +78,8 @@ static const char *name_of(const struct tracer_job *job, pid_t tid)
 
 /* ---- choosing the thread ---- */
 
-/* Is there free stack below, in a mapping that nobody else runs on? Guard pages end the mapping of a thread's stack, so
- * that much room below it means a stack of the usual kind. */
+/* Is there free stack below, in a mapping that no other thread uses? Guard pages end the mapping of a thread's stack,
+ * so that much room below it means a stack of the usual kind. */
 static bool has_stack_room(const char *maps, size_t maps_len, uint64_t rsp)
 {
 	const char *p = maps, *end = maps + maps_len;
@@ -209,7 +209,7 @@ static enum attempt look(struct tracer *t, struct deadline deadline)
 
 static void adopt(struct tracer *t, pid_t copy);
 
-/* The process is let go first of all; what is left to do concerns the copy alone. */
+/* The process is continued first; what is left to do concerns the copy alone. */
 static enum attempt copy_made(struct tracer *t, pid_t copy)
 {
 	t->result->copied_ns = clock_mono_ns();
@@ -272,7 +272,7 @@ static enum attempt attempt(struct tracer *t)
 		end = make_copy(t);
 	if (end == ATTEMPT_DONE)
 		return end;
-	/* What cannot be let go now is let go by our end. */
+	/* What cannot be released now is released by our end. */
 	if (!stop_release(&t->stop))
 		end = ATTEMPT_FAIL;
 	t->result->go_ns = clock_mono_ns();
@@ -300,7 +300,7 @@ static pid_t inner_pid(pid_t pid)
 	return ok ? status.ns_pid : pid;
 }
 
-/* Once it stands still it dies with us, before all others, and without a core file. */
+/* Once it is stopped it is killed with us, before all other processes when memory runs out, and without a core file. */
 static void adopt(struct tracer *t, pid_t copy)
 {
 	char path[64];
@@ -319,7 +319,7 @@ static void adopt(struct tracer *t, pid_t copy)
 
 enum burial { BURIED, BURY_ELSE, BURY_LOST };
 
-/* By this thread, if it can; the others are not touched. */
+/* By this thread, if it can; the others are not changed. */
 static enum burial bury_by(struct tracer *t, pid_t tid, pid_t child_ns)
 {
 	const uint64_t args[4] = { (uint64_t)child_ns, 0, WNOHANG | __WALL, 0 };
@@ -356,8 +356,8 @@ static enum burial bury_by_any(struct tracer *t, pid_t child_ns, bool of_runtime
 	return BURY_ELSE;
 }
 
-/* Has the process bury a child of its. Threads of the runtime stand longest, so they are asked first; all are asked
- * again when signals came between. */
+/* Makes the process reap one of its children. Threads of the runtime wait longest, so they are tried first; all are
+ * tried again when signals came first. */
 static bool bury(struct tracer *t, pid_t child_ns)
 {
 	enum burial end = BURY_ELSE;
@@ -462,7 +462,7 @@ static void live_alone(void)
 	sigprocmask(SIG_UNBLOCK, &alarm_only, NULL);
 }
 
-/* So that nothing is faulted in while the process stands still. */
+/* So that no page is faulted in while the process is stopped. */
 static void warm_up(const struct tracer_job *job)
 {
 	madvise(job->saved, job->saved_likely, MADV_POPULATE_WRITE);
@@ -478,7 +478,7 @@ static void bury_leftovers(struct tracer *t)
 		t->result->reaped += bury(t, children.dead_ns[i]);
 }
 
-/* While the process stands still nobody should keep us from letting it go. Only root may, and without it works too. */
+/* While the process is stopped nothing should delay us. Only root may raise the priority; it works without that too. */
 static void hurry(bool on)
 {
 	const struct sched_param param = { .sched_priority = on ? 1 : 0 };

@@ -1,16 +1,16 @@
 #pragma once
-/* The one that touches the process: a child process of ours that stops it, makes the copy, lets it go and then holds
- * the copy. Private to image.
+/* The tracer: a child process of ours that stops the process, makes the copy, continues the process and then holds the
+ * copy. Private to image.
  *
- * It is a process of its own because its death undoes everything: the kernel lets go of every thread it held, also of
- * those that could not be let go otherwise (a thread in an uninterruptible wait), a thread with injected registers
- * heals itself (frame.h), and a copy exits. So whoever waits for it can end any pause by SIGKILL. */
+ * It is a process of its own because its end undoes everything: the kernel releases every thread it had stopped, also
+ * those that could not be released otherwise (a thread in an uninterruptible wait), a thread with injected registers
+ * restores itself (frame.h), and a copy exits. So its owner can end any pause by SIGKILL. */
 
 #include "base/clock.h"
 #include "image/image.h"
 #include <sys/types.h>
 
-/* A file behind shared mappings, opened before the process is touched. */
+/* A file behind shared mappings, opened before the process is stopped. */
 struct tracer_file {
 	dev_t dev;
 	ino_t ino;
@@ -42,13 +42,13 @@ struct tracer_result {
 	pid_t copy;    /* 0 = none */
 	pid_t copy_ns; /* as the process itself sees it */
 	unsigned attempts, reaped;
-	uint64_t stop_ns, go_ns; /* monotonic: first thread asked to stop, last one let go */
+	uint64_t stop_ns, go_ns; /* monotonic: first thread asked to stop, last one continued */
 	uint64_t copied_ns;	 /* the copy was made */
 	uint64_t dropped_ns;	 /* ... and killed; 0 = not yet */
 	uint64_t cow_bytes;
 	uint64_t saved_bytes, left_bytes;
 	bool left_file[TRACER_FILES]; /* by job.files: bytes of it are among those left */
-	bool gone;		      /* the copy was dropped before we were asked to; text says why */
+	bool gone;		      /* the copy was dropped before that was asked for; text says why */
 	char carrier[16];
 	size_t n_threads, n_saved, maps_len;
 	struct tracer_saved saved[TRACER_SAVED_MAX];

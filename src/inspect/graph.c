@@ -60,7 +60,7 @@ struct graph_held {
 	uint32_t vertex, units;
 };
 
-/* The largest of what hangs on it alone. */
+/* The largest of what it alone keeps alive. */
 static void add_held(const struct heapgraph *g, uint32_t object, struct answer *a)
 {
 	struct graph_held top[SHOWN_HELD] = { 0 };

@@ -1,9 +1,8 @@
 #pragma once
-/* Questions to a core file or to a living process at one instant, asked by name: what a person types at a prompt, what
- * `-c` gives, what a page sends. One table of commands.
+/* Questions to a core file or to a living process at one instant, asked by name: typed at a prompt, given by `-c`, or
+ * sent by a page. One table of commands.
  *
- * What an answer needs is learnt when it is first asked for and kept. Everything read may be hostile. Not for threads.
- */
+ * What an answer needs is read when it is first asked for and kept. All input may be hostile. Not for threads. */
 
 #include "inspect/answer.h"
 #include "exam/image_exam.h"
@@ -14,11 +13,11 @@ struct err *inspect_open(struct image_exam *look, const char *source, struct ins
 struct err *inspect_open_core(const char *path, struct inspect **ret) MUST_USE;
 void inspect_close(struct inspect *in);
 DEFINE_CLEANUP(inspect_close, struct inspect *)
-/* A wish to stop is looked for now and then during long commands; -1 = none. */
+/* Readable once the user wants to stop; checked during long commands; -1 = none. */
 void inspect_set_cancel(struct inspect *in, int fd);
 
-/* One line: a command and its words; quotes keep blanks. An empty line answers nothing. ERR_USAGE says what would be
- * right; ERR_NOT_FOUND that there is no such thing in the image. */
+/* One line: a command and its words; quotes keep blanks. An empty line has an empty answer. ERR_USAGE says what would
+ * be right; ERR_NOT_FOUND that the image has no such item. */
 struct err *inspect_run(struct inspect *in, const char *line, struct answer *ret) MUST_USE;
 
 struct inspect_command {

@@ -26,9 +26,9 @@ struct err *inspect_heap(struct inspect *in, struct heap **ret) MUST_USE;
 struct err *inspect_outline(struct inspect *in, const struct heap_outline **ret) MUST_USE;
 /* All objects, dominated; slow the first time. */
 struct err *inspect_graph(struct inspect *in, struct heapgraph **ret) MUST_USE;
-/* No more of it than a shortest way to that object; the caller frees. */
+/* Only the part of it that is a shortest path to that object; the caller frees. */
 struct err *inspect_way(struct inspect *in, uint64_t object, struct heapgraph **ret) MUST_USE;
-/* ERR_CANCELLED once someone asked to stop. */
+/* ERR_CANCELLED once the user asked to stop. */
 struct err *inspect_go_on(const struct inspect *in) MUST_USE;
 
 /* ---- reading words ---- */
@@ -49,7 +49,7 @@ bool inspect_type_fits(const char *shown, const char *wanted);
 /* Method tables of loaded types that fit the name; none is no error. Call inspect_heap first. */
 struct err *inspect_find_types(struct inspect *in, const char *wanted, struct dac_addresses *ret) MUST_USE;
 
-/* What "Shop.dll!06000012" stands for: a method table, or a method description. */
+/* The method table or method description of "Shop.dll!06000012". */
 enum inspect_table { INSPECT_TYPE = 0x02, INSPECT_METHOD = 0x06 };
 struct err *inspect_token(struct inspect *in, const char *word, enum inspect_table table, uint64_t *ret) MUST_USE;
 struct method_place {

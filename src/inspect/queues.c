@@ -1,4 +1,4 @@
-/* pool, timers, handles, finalizers, loader: what the runtime keeps for later. */
+/* pool, timers, handles, finalizers, loader: queues and tables of the runtime. */
 
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -18,7 +18,7 @@
 
 /* ---- the pool ---- */
 
-/* Things counted by what they are. */
+/* Counts of items by their kind. */
 struct queue_kind {
 	const char *name;
 	uint64_t n, first; /* first: one of them */

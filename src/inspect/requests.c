@@ -1,5 +1,5 @@
 /* requests: HTTP requests that are being handled (Kestrel) and those that were sent and not answered (HttpClient), read
- * from the objects that stand for them. */
+ * from the objects that represent them. */
 
 #include "base/fmt.h"
 #include "base/map.h"
@@ -80,7 +80,7 @@ static const char *string_field(struct requests *r, struct heap_value v, const c
 /* How far Kestrel has come with a request. */
 enum { STATUS_APP_STARTED = 3, STATUS_HEADERS_COMMITTED, STATUS_HEADERS_FLUSHED };
 
-/* Written down only while somebody measures: metrics, logs or activities. */
+/* Recorded only while metrics, logs or activities are enabled. */
 static uint64_t begun_at(struct requests *r, struct heap_value v)
 {
 	static const char container[] =
@@ -121,7 +121,7 @@ static void add_incoming(struct requests *r, uint64_t object)
 enum {
 	SENT_ON_CONNECTION = 1, /* it went out on one */
 	SENT_CURRENT = 2,	/* and that one carries it still */
-	SENT_AWAITED = 4,	/* somebody awaits the answer */
+	SENT_AWAITED = 4,	/* the answer is awaited */
 };
 
 /* "http://shop:8080" of an address; the rest is its path. */

@@ -286,7 +286,7 @@ static bool is_exception(struct heap *h, const struct heap_type *type)
 	return false;
 }
 
-/* By type; the runtime keeps a few of its own at hand, which nobody threw. */
+/* By type; the runtime keeps a few preallocated ones, which were never thrown. */
 static struct err *count_exceptions(struct inspect *in, struct answer *a)
 {
 	const struct heap_outline *outline;

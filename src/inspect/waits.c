@@ -1,4 +1,4 @@
-/* locks, tasks: who waits, read from the objects. */
+/* locks, tasks: what is waited for, read from the objects. */
 
 #include "base/fmt.h"
 #include "base/str.h"

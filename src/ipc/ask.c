@@ -75,7 +75,7 @@ static struct err *take_bytes(struct call *call, bool *ret_done)
 
 static void begin(struct calls *calls, struct question *q, uint64_t timeout_ms, struct deadline last)
 {
-	/* Anybody may fill a temporary folder with sockets that listen and say nothing. */
+	/* Any user may fill a temporary folder with sockets that accept connections and never answer. */
 	if (deadline_passed(last)) {
 		q->err = err_new(ERR_CANCELLED, "it was not asked: too many others do not answer");
 		return;

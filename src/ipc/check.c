@@ -1,3 +1,6 @@
+/* Judges the four ways to look into a process: open or closed, why, and what would open it. Works on facts that
+ * rights.c has collected; changes nothing. */
+
 #include "base/buf.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -72,7 +75,7 @@ static bool is_invisible(const struct patient *p, struct way_check *c)
 
 /* ---- events ---- */
 
-/* Nobody may look: which right is it that is missing? */
+/* Access is denied: which right is missing? */
 static void close_for_rights(const struct patient *p, const struct rights *r, struct way_check *c)
 {
 	if (r->uid == 0 || r->uid == p->target.uid)

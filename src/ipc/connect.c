@@ -73,7 +73,8 @@ struct err *connect_wait(const char *socket, struct deadline deadline, int *ret_
 	return connect_to(socket, 0, deadline, ret_fd);
 }
 
-/* A datagram socket cannot be connected to a listening one, but the kernel first looks whether anybody is there. */
+/* A datagram socket cannot be connected to a listening stream socket, but the kernel checks first whether there is a
+ * listener. */
 int connect_probe(void)
 {
 	return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,13 +1,13 @@
 #pragma once
-/* A folder of a patient's that both can use. It is found, and to be written to, with the rights of the patient's user:
- * `user` is for fsuser_begin(). */
+/* A folder of a patient that both processes can use. It is looked up, and must be written to, with the rights of the
+ * patient's user: `user` is for fsuser_begin(). */
 
 #include "target/files.h"
 
 struct patient_folder {
 	int fd;	       /* O_PATH */
-	char *path;    /* ours */
-	char *seen_as; /* the patient's; NULL until patient_folder_name() */
+	char *path;    /* its path in our mount namespace */
+	char *seen_as; /* its path for the patient; NULL until patient_folder_name() */
 	struct fsuser user;
 };
 #define PATIENT_FOLDER_NONE ((struct patient_folder){ .fd = -1 })

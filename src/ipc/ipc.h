@@ -1,7 +1,7 @@
 #pragma once
 /* The diagnostics IPC protocol: one command a connection, every wait with a deadline, replies treated as hostile.
  *
- * Knows nothing of what a trace contains. The far side may be stopped, wedged, lying or gone. */
+ * Knows nothing of what a trace contains. The other process may be stopped, hanging, malicious or gone. */
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -45,19 +45,21 @@ struct ipc_trace {
 /* Probes the command version downwards. Provider callbacks run in the target before the reply, so give it seconds. */
 struct err *ipc_trace_start(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
 			    struct ipc_trace *ret) MUST_USE;
-/* Starts and stops it in one go, for what the runtime lists at the end. Quick enough, it ends before the runtime's
- * thread for it has begun its first sleep of 100 ms. *ret_stop_fd is as that of ipc_trace_stop(). */
+/* Starts and stops a session at once, for what the runtime lists at the end of one. If that is quick enough, the
+ * session ends before the runtime's thread for it begins its first sleep of 100 ms. *ret_stop_fd is as that of
+ * ipc_trace_stop(). */
 struct err *ipc_trace_glance(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
 			     struct ipc_trace *ret, int *ret_stop_fd) MUST_USE;
-/* Sends the same and returns at once, for providers that work while they are turned on and keep the runtime from
- * answering meanwhile: the answer comes on *ret_fd, and behind it the stream. */
+/* Sends the same and returns at once, for providers that do work while they are enabled and delay the runtime's answer:
+ * the answer comes on *ret_fd, followed by the stream. */
 struct err *ipc_trace_ask(const char *socket, const struct ipc_trace_config *config, struct deadline deadline,
 			  int *ret_fd) MUST_USE;
 /* The answer, once it can be read. */
 struct err *ipc_trace_answer(int fd, struct deadline deadline, uint64_t *ret_session_id) MUST_USE;
 enum ipc_dump_type { IPC_DUMP_MINI = 1, IPC_DUMP_HEAP = 2, IPC_DUMP_FULL = 4 };
-/* Asks the runtime to write a core file at that path, an absolute one as it sees it; it stands still meanwhile. Returns
- * at once; the answer comes on *ret_fd, which the caller closes. version: 3, 2 or 1 of the command. */
+/* Asks the runtime to write a core file at that path, which is absolute and in its own mount namespace; the process is
+ * stopped meanwhile. Returns at once; the answer comes on *ret_fd, which the caller closes. version: 3, 2 or 1 of the
+ * command. */
 struct err *ipc_dump_start(const char *socket, const char *path, enum ipc_dump_type type, int version,
 			   struct deadline deadline, int *ret_fd) MUST_USE;
 /* The answer, once it can be read. *ret_known false: it does not know this version. */

@@ -46,7 +46,7 @@ static void let_go_on(const struct reverse *port)
 	err_free(err);
 }
 
-/* Waits for our end or the program's. If we go first, whoever waits for us is told to go on. */
+/* Waits for our end or the program's. If we end first, it resumes the runtime that waits for us. */
 static NORETURN void watch(const struct reverse *port, int pipe_fd, int pidfd)
 {
 	sigset_t all;
@@ -82,7 +82,7 @@ static struct err *start_watcher(struct launch *l, int go_fd)
 		return err_errno(errno, "make a pipe");
 	l->watcher = fork();
 	if (l->watcher == 0) {
-		/* A session of its own, so that Ctrl-C and a closed terminal are not for it. */
+		/* In a session of its own, so that Ctrl-C and a closed terminal do not reach it. */
 		setsid();
 		close(ends[1]);
 		close(go_fd); /* or the program would never see that we are gone */
@@ -110,8 +110,8 @@ static void end_watcher(struct launch *l)
 
 /* --- the program --- */
 
-/* Between fork and exec: system calls only. Waits for the word to go: if we die before there is a watcher, nothing was
- * started, and what we made is removed. */
+/* Between fork and exec: system calls only. Waits for a byte from the parent: if we are killed before there is a
+ * watcher, nothing was started, and what we made is removed. */
 static NORETURN void become(const struct reverse *port, char *const *argv, char *const *environment, int go_fd,
 			    int error_fd)
 {
@@ -296,7 +296,7 @@ static struct err *take_call(struct launch *l)
 		l->held = call.fd;
 		return NULL;
 	}
-	/* Another runtime waits for nobody; one that was told already just keeps the line. */
+	/* Other runtimes are resumed at once; one that was resumed already only keeps its connection. */
 	struct err *err = ours ? NULL : reverse_resume(call.fd, deadline_in_ms(COMMAND_MS));
 	if (ours)
 		keep_idle(l, call.fd);
@@ -322,7 +322,7 @@ struct err *launch_turn(struct launch *l)
 				{ .fd = l->ended ? -1 : l->pidfd, .events = POLLIN } };
 	if (poll(fds, ARRAY_SIZE(fds), 0) <= 0)
 		return NULL;
-	/* A caller that lies or hangs up costs its call. */
+	/* A client that sends nonsense or closes the connection costs only that connection. */
 	if (fds[0].revents)
 		err_ignore(take_call(l));
 	if (fds[1].revents)

@@ -1,24 +1,24 @@
 #pragma once
-/* A program started by us, whose .NET runtime waits before its first instruction until it is told to go on.
+/* Starts a program whose .NET runtime waits before its first instruction until we send it the resume command.
  *
- * The first runtime that calls is the one to examine; runtimes that it starts in turn are let go on at once. The
- * program keeps our standard input and output, our process group, and nothing else of ours: what made its runtime call
- * us is taken out of its environment again before it runs. When we die while it waits, it is told to go on by a
- * watcher. Nothing is left behind. */
+ * The first runtime that connects is the one to examine; runtimes that it starts in turn are resumed at once. The
+ * program keeps our standard input and output, our process group, and nothing else of ours: the variable that made its
+ * runtime connect to us is removed from its environment before it runs. When we are killed while it waits, a watcher
+ * process resumes it. Nothing is left behind. */
 
 #include "ipc/reverse.h"
 
 struct launch;
-/* Behind argv[0] stand the arguments; PATH is searched. ERR_NOT_FOUND, ERR_DENIED ... when it cannot be started. */
+/* argv[0] is the program, searched in PATH. ERR_NOT_FOUND, ERR_DENIED ... when it cannot be started. */
 struct err *launch_start(char *const *argv, struct launch **ret) MUST_USE;
-/* Lets a waiting runtime go on; does not end the program. */
+/* Resumes a waiting runtime; does not end the program. */
 void launch_free(struct launch *l);
 DEFINE_CLEANUP(launch_free, struct launch *)
 
-/* Readable when launch_turn has something to do: a call, or the program's end. */
+/* Readable when launch_turn has something to do: a connection, or the program's end. */
 int launch_fd(const struct launch *l);
 struct err *launch_turn(struct launch *l) MUST_USE;
-/* The pid of the runtime that waits, or has been told to go on; 0 before it called. */
+/* The pid of the runtime that waits or was resumed; 0 before it connected. */
 pid_t launch_runtime(const struct launch *l);
 struct err *launch_resume(struct launch *l) MUST_USE;
 

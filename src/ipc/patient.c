@@ -137,7 +137,7 @@ static int id_of_name(const char *socket)
 	return FIRST_FREE_ID | (int)(hash_bytes(name, strlen(name), 0) & (FIRST_FREE_ID - 1));
 }
 
-/* What its socket alone can tell of a process that we do not see. */
+/* What is known of a process that we do not see, from its socket alone. */
 static void name_by_answer(struct patient *p)
 {
 	p->target.id = id_of_cookie(p->info.cookie);
@@ -168,7 +168,7 @@ static void settle(struct patient *p, struct question *q, uint64_t timeout_ms)
 	err_free(STEAL(q->err));
 }
 
-/* Asks every patient of the list that is worth it; peers (as many) gets who listens, where known. */
+/* Asks every patient of the list that should be asked; peers (as many) gets the pid of each listener, where known. */
 static void ask_patients(struct patient_list *list, uint64_t timeout_ms, pid_t *peers)
 {
 	CLEANUP(mem_freep) struct question *questions = mem_zalloc((list->n + 1) * sizeof(*questions));
@@ -200,7 +200,7 @@ static bool same_runtime(const struct patient *a, const struct patient *b)
 	return a->answered && b->answered && !memcmp(a->info.cookie, b->info.cookie, sizeof(a->info.cookie));
 }
 
-/* Somebody is there, whether he answers or not. */
+/* There is a listener, whether it answers or not. */
 static bool is_alive(const struct patient *orphan)
 {
 	return orphan->answered || orphan->failure == ERR_TIMEOUT || orphan->failure == ERR_BUSY ||
@@ -252,7 +252,7 @@ static bool stands_alone(struct patient_list *list, struct patient *orphan, pid_
 	return true;
 }
 
-/* Processes that ended while we asked are left out, and so are sockets that nobody listens on. */
+/* Processes that ended while we asked are left out, and so are sockets without a listener. */
 static void drop_the_gone(struct patient_list *list, const pid_t *peers)
 {
 	CLEANUP(mem_freep) bool *keep = mem_zalloc(list->n + 1);
@@ -275,7 +275,7 @@ static int by_id(const void *a, const void *b)
 	return CMP(x->target.id, y->target.id);
 }
 
-/* Without the right to ask nobody can tell whether one is there, and most such sockets are left-overs. */
+/* Without the right to ask it cannot be told whether there is a runtime, and most such sockets are left over. */
 static bool is_worth(void *user, const char *socket)
 {
 	return connect_worth(*(const int *)user, socket);

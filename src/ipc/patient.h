@@ -1,5 +1,5 @@
 #pragma once
-/* A patient: a target whose runtime was asked who it is. What the rest of the program works with. */
+/* A patient: a target whose runtime was asked for its ProcessInfo. What the rest of the program works with. */
 
 #include "base/vec.h"
 #include "ipc/ipc.h"
@@ -18,13 +18,13 @@ struct patient {
 };
 VEC_TYPE(patient_list, struct patient);
 
-/* All of them, sorted by id; each runtime gets timeout_ms to answer, all are asked side by side. Sockets without a
- * process that nobody listens on are left out. */
+/* All of them, sorted by id; each runtime gets timeout_ms to answer, all are asked in parallel. Sockets without a
+ * process and without a listener are left out. */
 struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret) MUST_USE;
 /* By id, process name or assembly name. Several matches: ERR_USAGE with a text that lists them, one a line. No such:
  * ERR_NOT_FOUND. One that we lack the right to ask: ERR_DENIED. */
 struct err *patient_find(const char *spec, uint64_t timeout_ms, struct patient *ret) MUST_USE;
-/* The same, but one that we may not ask is found all the same. */
+/* The same, but one that we may not ask is found as well. */
 struct err *patient_look(const char *spec, uint64_t timeout_ms, struct patient *ret) MUST_USE;
 void patient_fini(struct patient *p);
 void patient_list_free(struct patient_list *list);

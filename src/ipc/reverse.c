@@ -20,7 +20,7 @@ static const char *choose_base(void)
 	const char *candidates[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
 	for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
 		const char *base = candidates[i];
-		/* Commas and semicolons are the setting's own. */
+		/* Commas and semicolons have a meaning in the setting. */
 		if (str_empty(base) || base[0] != '/' || strlen(base) > 60 || strpbrk(base, ",;"))
 			continue;
 		if (access(base, W_OK | X_OK) == 0)

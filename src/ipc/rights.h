@@ -1,7 +1,8 @@
 #pragma once
-/* What we may do to a process, tried without touching it: nothing here attaches, stops, or writes. Private to ipc.
+/* What we may do to a process, found out without attaching, stopping or writing. Private to ipc.
  *
- * rights_read asks the system; rights_judge_* put it into words and ask nothing, so that tests can give any world. */
+ * rights_read asks the system; rights_judge_* put the facts into words and ask nothing, so that tests can use any
+ * facts. */
 
 #include "image/image.h"
 #include "ipc/patient.h"
@@ -21,9 +22,9 @@ struct rights {
 	char *folder;		  /* from which it can load a library of ours; NULL = none */
 	char *folder_why;	  /* then: the reason */
 	bool folder_noexec;	  /* there is one, but nothing in it can be loaded */
-	char *copy_why;		  /* no copy of it can be made: the reason; NULL = one can */
+	char *copy_why;		  /* why no copy of it can be made; NULL = one can */
 	char *copy_fix;		  /* ... and what would help */
-	uint64_t copy_pause_ns;	  /* how long it would stand still for one */
+	uint64_t copy_pause_ns;	  /* how long it would be stopped for one */
 	bool attach_off;	  /* DOTNET_EnableDiagnostics_Profiler=0 */
 	char *profiler;		  /* loaded since its start, or NULL */
 };

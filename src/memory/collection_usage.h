@@ -9,8 +9,8 @@
 enum usage_role {
 	USAGE_NONE,
 	USAGE_ARRAY,	  /* elements without references; number: bytes of zeros at its end */
-	USAGE_REFS,	  /* elements are references; how many are null the graph knows */
-	USAGE_BOX,	  /* number: 1 + which value of several that are equal; 0 = there is no other like it */
+	USAGE_REFS,	  /* elements are references; the graph knows how many are null */
+	USAGE_BOX,	  /* number: 1 + index of the value that several boxes share; 0 = no other box has it */
 	USAGE_COLLECTION, /* number: elements in it; this and above: rule */
 };
 #define USAGE_ARRAYS 3

@@ -1,5 +1,5 @@
-/* Where the memory of a process is: each of its mappings is one kind of thing, and the kernel says how much of it is in
- * RAM. */
+/* Where the memory of a process is: each of its mappings has one purpose, and the kernel says how much of it is in RAM.
+ */
 
 #include "base/str.h"
 #include "memory/heap_look.h"
@@ -46,7 +46,7 @@ static bool path_starts(const struct area_mapping *m, const char *prefix)
 	return m->path_len >= strlen(prefix) && !memcmp(m->path, prefix, strlen(prefix));
 }
 
-/* With regions the collector has one reservation that nobody else lives in: all between its first and last region. */
+/* With regions the collector has one reservation that contains nothing else: all between its first and last region. */
 static bool is_heap(const struct area_mapping *m, const struct heap_outline *outline)
 {
 	uint64_t low = UINT64_MAX, high = 0;

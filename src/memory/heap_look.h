@@ -1,6 +1,6 @@
 #pragma once
-/* A look at the managed heap: every object, who holds it, and where the rest of the memory is. Shared by the profilers
- * of memory; a recording of one replays for the others of the same format. */
+/* A look at the managed heap: every object, what holds it, and where the rest of the memory is. Shared by the profilers
+ * of memory; a recording of one can be replayed by the others of the same format. */
 
 #include "heap/drain.h"
 #include "model/heapgraph.h"
@@ -13,7 +13,7 @@ struct heap_look {
 	struct heapgraph *graph;
 	struct image_exam_facts facts;
 	uint32_t threads_unread;
-	/* More than the graph, for those who want it. NULL = nothing. */
+	/* Callbacks for data beyond the graph. NULL = none. */
 	void (*on_object)(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number);
 	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
 	struct err *(*take_more)(void *user, struct cursor *in);      /* what on_done wrote */
@@ -22,7 +22,7 @@ struct heap_look {
 /* Part is the name of this look in the recording: "heap". The graph is dominated already. */
 struct err *heap_look(struct heap_look *look, struct exam *exam, const char *part) MUST_USE;
 void heap_look_fini(struct heap_look *look);
-/* Only what a collection left alive is known: no garbage, free room, generations and fields. */
+/* Only what survived a collection is known: no garbage, free room, generations and fields. */
 static inline bool heap_look_alive_only(const struct heap_look *look)
 {
 	return look->facts.gcdump || look->facts.events;

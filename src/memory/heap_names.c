@@ -132,7 +132,7 @@ size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
 	return n;
 }
 
-/* A nested type may come without the namespace of the one around it: then its file tells. */
+/* A nested type may come without the namespace of the type around it: then its file decides. */
 static bool is_framework(const struct whose_names *whose, const struct graph_type *t)
 {
 	bool placed = memchr(t->name, '.', strcspn(t->name, "[")) != NULL;
@@ -170,7 +170,7 @@ static bool root_is_own(const struct whose_names *whose, const struct heapgraph 
 		return false;
 	if (static_split(set->name))
 		return !method_is_framework(whose, set->name);
-	/* Whose field it is was not told; what is in it tells as well. */
+	/* The class of the field is not known; its content decides as well. */
 	uint32_t type = set->n ? g->type[g->root_targets[set->first]] : GRAPH_NONE;
 	return type != GRAPH_NONE && (g->types.v[type].own || is_made_for_own(whose, &g->types.v[type]));
 }

@@ -20,15 +20,15 @@
 #define ATTEMPTS 3
 #define FIRST_BUFFER_MB 128 /* doubled with every attempt */
 #define OPEN_TIMEOUT_MS 30000
-#define SILENCE_TIMEOUT_MS 30000 /* nothing came for so long: we let go */
-#define MS_PER_MB 6		 /* of its private memory: how long it stands still, at the slow end of what was seen */
-#define REGION_GAP ((uint64_t)1 << 20) /* between objects: what is beyond is a region of its own */
+#define SILENCE_TIMEOUT_MS 30000 /* nothing came for so long: give up */
+#define MS_PER_MB 6 /* of its private memory: how long it is stopped, at the slow end of what was measured */
+#define REGION_GAP ((uint64_t)1 << 20) /* between objects: what is beyond is another region */
 #define SIZE_MAX_BYTES ((uint64_t)1 << 35)
 #define TYPE_DEPTH 8 /* generics in generics, whose names are put together */
 #define NAME_MAX_BYTES 4096
 #define PROGRESS_OBJECTS 500000
 
-/* ---- what was told ---- */
+/* ---- what was reported ---- */
 
 struct node {
 	uint64_t object;
@@ -346,7 +346,7 @@ static size_t root_name(const struct clr_heap_root *root)
 static void write_roots(const struct told_heap *s, struct heapgraph_writer *w)
 {
 	VEC(uint64_t) objects = { 0 };
-	/* The class that has the field is not told: the type is that of what it refers to. */
+	/* The class that has the field is not reported: the type is that of what it refers to. */
 	vec_each(v, &s->statics)
 		heapgraph_write_root(w, v->of_thread ? GRAPH_THREAD_STATIC : GRAPH_STATIC, v->field, "", &v->object, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(root_names); i++) {
@@ -419,11 +419,11 @@ struct err *told_heap_write(struct told_heap *s, struct buf *out)
 	return NULL;
 }
 
-/* ---- listening ---- */
+/* ---- receiving ---- */
 
-/* The second session. Whenever sessions come or go the runtime looks again at what all of them want, and while this one
- * is there that is a collection. From .NET 10 on it can be stopped without one, so it goes first. Before, one more
- * comes whoever goes first; without a listener it is a short one. */
+/* The second session. Whenever a session begins or ends the runtime applies the keywords of all sessions again, and
+ * while this one exists that causes a collection. From .NET 10 on it can be stopped without one, so it is stopped
+ * first. Before, one more collection follows whichever is stopped first; without a receiver it is a short one. */
 struct trigger {
 	int fd, stop_fd;
 	bool answered, ended, goes_last;
@@ -475,7 +475,7 @@ static struct err *trigger_step(struct trigger *t, const char *socket)
 	return NULL;
 }
 
-/* The listener has ended, or will not be heard any more; the other one must not stay. */
+/* The receiving session has ended, or is not read any more; the other one must not stay. */
 static struct err *trigger_end(struct trigger *t, const char *socket)
 {
 	struct deadline deadline = deadline_in_ms(SILENCE_TIMEOUT_MS);
@@ -513,7 +513,7 @@ static struct err *pump(struct heap_listening *l, struct eventpipe_session *sess
 	return NULL;
 }
 
-/* Should we die, a session ends when the runtime fails to write to it: a counter each second sees to that. */
+/* If we are killed, a session ends when the runtime fails to write to it: a counter each second makes it write. */
 static const struct ipc_provider tells[] = {
 	{ .name = CLR_PROVIDER, .keywords = CLR_GC | CLR_TYPE | CLR_HEAP_DUMP | CLR_HEAP_TYPE_NAMES, .level = 5 },
 };
@@ -542,7 +542,7 @@ static struct err *listen_once(struct exam *exam, uint32_t buffer_mb, struct tol
 	TRY(ipc_trace_ask(socket, &collect, deadline, &l.trigger.fd));
 	l.trigger.goes_last = exam_runtime_major(exam) < STOPS_IN_PEACE;
 	struct err *err = pump(&l, session);
-	/* Whatever happened: nobody can call the collection off, but what asked for it can be taken back. */
+	/* Whatever happened: the collection cannot be called off, but the session that asked for it can be ended. */
 	struct err *late = trigger_end(&l.trigger, socket);
 	if (!err)
 		err = late;
@@ -576,7 +576,7 @@ static bool private_bytes(const struct target *t, uint64_t *ret)
 	return known;
 }
 
-/* It stands still for a whole collection and the telling: much longer than for a copy. */
+/* The process is stopped for a whole collection and the report: much longer than for a copy. */
 static struct err *allowed(const struct exam *exam)
 {
 	uint64_t bytes, limit_ms = (uint64_t)params_int(exam->params, "max_pause_ms");

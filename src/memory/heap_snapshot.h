@@ -1,13 +1,15 @@
 #pragma once
-/* The heap as the runtime itself tells it over the diagnostics socket: for when no copy of the memory can be had.
+/* The heap as the runtime itself reports it over the diagnostics socket: for when no copy of the memory can be taken.
  *
- * One session listens, a second one makes the runtime collect; while that collection has the world stopped it tells
- * every object that survives, and the first session is read meanwhile, so that the target need not hold all of it. It
- * knows no garbage, no generations and no fields, and the process stands still for as long as the telling takes. */
+ * One session receives, a second one makes the runtime collect; during that collection, while all managed threads are
+ * suspended, the runtime reports every object that survives. The first session is read meanwhile, so that the target
+ * need not buffer all of it. There is no garbage, there are no generations and no fields, and the process is stopped
+ * for as long as the report takes. */
 
 #include "exam/image_exam.h"
 
-/* A heap graph into out; whole, or an error: events that are lost make it begin again with more room, a few times. */
+/* A heap graph into out; complete, or an error: when events are lost it begins again with larger buffers, a few times.
+ */
 struct err *heap_snapshot(struct exam *exam, struct buf *out, struct image_exam_facts *facts) MUST_USE;
 
 /* ---- for tests ---- */

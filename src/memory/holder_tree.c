@@ -1,4 +1,4 @@
-/* The tree of dominators below the holders: what would go if each of them let go, objects of one type together. */
+/* The tree of dominators below the holders: what would be freed with each of them, objects of one type together. */
 
 #include "base/str.h"
 #include "base/vec.h"
@@ -35,7 +35,7 @@ static void groups_free(struct holder_groups *gs)
 
 struct tree {
 	const struct heapgraph *g;
-	uint64_t all, whole; /* units that are held, and of the holder at hand */
+	uint64_t all, whole; /* units that are held, and of the current holder */
 	unsigned max_depth;
 	/* Objects that are holders themselves, and what such ones below a vertex have: that is counted there. */
 	struct map_u64 holders, taken;
@@ -85,7 +85,7 @@ static struct report_row *add_row(const struct tree *t, struct report_row *paren
 						      V_RATIO(ratio(units, t->all)) });
 }
 
-/* depth counts the steps that tell something: through single objects the way leads on. */
+/* depth counts the informative steps: single objects are passed through. */
 static void add_below(const struct tree *t, struct report_row *parent, const uint32_t *parents, size_t n,
 		      unsigned depth, unsigned rows)
 {
@@ -140,8 +140,8 @@ static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struc
 	}
 }
 
-/* A holder stands for all objects of its type at its root; of those that several hold, for all that nobody alone does.
- */
+/* A holder represents all objects of its type at its root; one of objects that several hold represents all that no
+ * single one holds. */
 static void members_of(const struct heapgraph *g, const struct holder *h, struct holder_vertices *ret)
 {
 	if (h->vertex >= g->n || h->alike < 2) {

@@ -7,7 +7,7 @@
 
 #define MOST 0.5	/* of what is left: then that is where it is */
 #define DEPTH_MAX 200	/* of what lies between a root and something of the user's: a longer chain is a list */
-#define PARTS_DEPTH 16	/* of the user's own things in each other */
+#define PARTS_DEPTH 16	/* nested objects of the user's own */
 #define ROWS_MAX 1000	/* holders that are told apart */
 #define MAIN_SHARE 0.25 /* of a holder: then it is what the holder has */
 #define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
@@ -25,7 +25,7 @@ static bool is_own(const struct heapgraph *g, uint32_t v)
 /* What of that is a type's alone, once for all: asked for every object. */
 enum { OWN = 1, CLOSURE = 2, PLUMBING = 4 };
 
-/* Arrays and the inner parts of collections: nobody's word for anything. */
+/* Arrays and the inner parts of collections: their names mean nothing to a user. */
 static bool is_plumbing(const struct heapgraph *g, uint32_t v)
 {
 	const struct graph_type *t = v < g->n ? &g->types.v[g->type[v]] : NULL;
@@ -57,10 +57,10 @@ struct holders_search {
 	uint64_t least; /* units */
 	/* What of a vertex no holder below it has taken: units, objects; for those that are large enough. */
 	struct map_u64 left_units, left_objects;
-	struct content *by_type; /* for the vertex at hand */
+	struct content *by_type; /* for the current vertex */
 	uint8_t *flags;		 /* by type */
 	VEC(struct member) members;
-	/* Types of the user's own things above the one at hand. */
+	/* Types of the user's own objects above the current one. */
 	uint32_t inside[PARTS_DEPTH];
 	unsigned n_inside;
 };
@@ -99,7 +99,7 @@ static uint8_t *flags_of(const struct heapgraph *g)
 
 /* Down to where a search for content goes. */
 enum depth_of_search {
-	TO_OWN,	     /* the first thing of the user's own */
+	TO_OWN,	     /* the first object or field of the user's own */
 	THROUGH_OWN, /* the same, but into closures */
 	TO_NAMED,    /* the first that is no plumbing, or has nothing below */
 };
@@ -164,8 +164,8 @@ static bool is_inside(const struct holders_search *s, uint32_t type)
 	return false;
 }
 
-/* A thing of which there is one is a part of the program: a service in a host, a cache in a service. Things of which
- * there are many are what somebody collects, and so is a list of them, each in the one before. */
+/* A type with a single object is a part of the program: a service in a host, a cache in a service. A type with many
+ * objects is what a collection contains, and so is a linked list of them. */
 static void find_parts(struct holders_search *s, uint32_t v, struct holders_vertices *ret)
 {
 	const struct heapgraph *g = s->g;
@@ -197,7 +197,7 @@ static void take_from_above(struct holders_search *s, uint32_t part, uint32_t v)
 	}
 }
 
-/* Takes all that it has, but for what its parts have, who do the same. */
+/* Takes all that it dominates, except what its parts take, which do the same. */
 static void explore_own(struct holders_search *s, uint32_t v)
 {
 	const struct heapgraph *g = s->g;
@@ -221,7 +221,7 @@ static void explore_own(struct holders_search *s, uint32_t v)
 		add_holder(s, v, units, objects);
 }
 
-/* The first of the user's own on each way down takes all that it has. */
+/* The first object of the user's own on each path down takes all that it dominates. */
 static void explore(struct holders_search *s, uint32_t v, unsigned depth)
 {
 	const struct heapgraph *g = s->g;
@@ -241,7 +241,7 @@ static void explore(struct holders_search *s, uint32_t v, unsigned depth)
 	set_left(s, v, units, objects);
 }
 
-/* Lists and rings: the way comes to a type where it was before. */
+/* Linked lists and rings: the path reaches a type again. */
 static bool was_there(const struct heapgraph *g, const struct holders_vertices *way, uint32_t v)
 {
 	for (size_t i = 0; v < g->n && i < way->n; i++)
@@ -250,7 +250,7 @@ static bool was_there(const struct heapgraph *g, const struct holders_vertices *
 	return false;
 }
 
-/* A list says little about who filled it. */
+/* A collection says little about the code that filled it. */
 static bool is_collection(const struct heapgraph *g, uint32_t v)
 {
 	return v < g->n && str_starts(g->types.v[g->type[v]].name, "System.Collections.");
@@ -300,7 +300,7 @@ static void settle(struct holders_search *s, uint32_t v)
 		add_holder(s, named, its_units, its_objects);
 		units -= its_units;
 		objects -= its_objects;
-		/* Nobody above it has it too. */
+		/* What it holds no longer counts for the dominators above it. */
 		set_left(s, named, 0, 0);
 		for (uint32_t u = named; u != v;) {
 			u = s->g->dominator[u];
@@ -348,7 +348,7 @@ static void merge_alike(struct holders_search *s, struct holders *h)
 
 /* ---- what several hold at once ---- */
 
-/* Objects that hang on two roots belong to neither, and each may be small: those of one type are one holder. */
+/* Objects that two roots keep alive belong to neither, and each may be small: those of one type are one holder. */
 static void add_shared(struct holders_search *s)
 {
 	const struct heapgraph *g = s->g;
@@ -413,7 +413,7 @@ static void claim(struct map_u64 *claims, uint64_t holder, uint32_t who)
 	*n = fresh ? 1 : *n + 1;
 }
 
-/* Who refers to what several hold: counted by where these references come from. */
+/* Which objects refer to what several hold: counted by where these references come from. */
 static void find_claims(const struct heapgraph *g, const uint32_t *holder_of_type, struct map_u64 *claims)
 {
 	uint32_t top = heapgraph_top(g);
@@ -512,7 +512,7 @@ static void find_main_at(struct holders_search *s, struct holder *h, enum depth_
 	}
 }
 
-/* The user's own type that most of it is; without one, any. A single object leads on to what is in it. */
+/* The user's own type that makes up most of it; without one, any. For a single object: what is in it. */
 static void find_main(struct holders_search *s, struct holder *h)
 {
 	static const enum depth_of_search order[] = { THROUGH_OWN, TO_OWN, TO_NAMED };
@@ -606,7 +606,7 @@ uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct 
 {
 	bool one = h->vertex < g->n && h->alike == 1 && h->bytes == 8ull * g->retained[h->vertex];
 	uint32_t value = one ? main_child(g, h->vertex) : GRAPH_NONE;
-	/* Of the framework's own only fields with a collection tell something, and of collections none. */
+	/* Of the framework's own types only fields with a collection are informative, and of collections none. */
 	if (value != GRAPH_NONE && !is_own(g, h->vertex) && (!is_collection(g, value) || is_collection(g, h->vertex)))
 		value = GRAPH_NONE;
 	const char *field = value == GRAPH_NONE ? "" : heapgraph_step(g, h->vertex, value);
@@ -617,7 +617,7 @@ uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct 
 	return value;
 }
 
-/* The user's own things between a root and an object, the nearest ones; not what the compiler made. */
+/* The user's own objects between a root and an object, the nearest ones; not what the compiler made. */
 static void add_way(const struct heapgraph *g, uint32_t object, struct buf *out)
 {
 	uint32_t way[WAY_STEPS];

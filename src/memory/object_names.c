@@ -17,12 +17,12 @@ struct names_link {
 struct names_search {
 	const struct object_names *in;
 	struct map_u64 statics; /* object -> index in statics + 1 */
-	struct map_u64 met;	/* object -> step in which it was met + 1 */
+	struct map_u64 met;	/* object -> step in which it was found + 1 */
 	struct map_u64 names;	/* object -> string + 1 */
 	VEC(struct names_link) links;
 	uint64_t step, from; /* of the walk at work; from: the object whose references are read */
 	const struct heap_type *from_type;
-	bool more; /* something new was met */
+	bool more; /* something new was found */
 };
 
 static void set_name(struct names_search *x, uint64_t object, const char *name)
@@ -32,7 +32,8 @@ static void set_name(struct names_search *x, uint64_t object, const char *name)
 
 /* ---- names ---- */
 
-/* The application's own and written by a person: lambdas and state machines have names that nobody knows. */
+/* A type of the application that was written by a person: names of lambdas and state machines are not known to its
+ * author. */
 static bool is_own(const struct names_search *x, const struct heap_type *type)
 {
 	size_t plain = strcspn(type->name, "`[");
@@ -54,7 +55,7 @@ static bool name_static(struct names_search *x, uint64_t object)
 	return true;
 }
 
-/* "Shop.Orders._waiting": the field of an own object in which the other lies. */
+/* "Shop.Orders._waiting": the field of an own object that refers to the other. */
 static bool name_field(struct names_search *x, uint64_t from, const struct heap_type *type, uint64_t to)
 {
 	struct heap_fields fields = heap_fields(x->in->heap, type);
@@ -150,8 +151,8 @@ static void hand_down_once(struct names_search *x)
 		}
 	}
 }
-/* Names go down again along the links: those met last were met farthest up. Lists hold each other, so that takes more
- * than once. */
+/* Names are passed down again along the links: what was found last is farthest up. Lists may refer to each other, so
+ * that takes more than one round. */
 static void hand_down(struct names_search *x)
 {
 	size_t before = x->names.n + 1;
@@ -172,7 +173,7 @@ static bool all_named(const struct names_search *x, const struct object_name *v,
 void object_names_find(const struct object_names *in, struct object_name *v, size_t n)
 {
 	struct names_search x = { .in = in };
-	/* Fields of the platform tell nobody anything. */
+	/* Fields of the platform are not informative. */
 	for (size_t i = 0; i < in->statics->n; i++)
 		if (!method_is_framework(in->whose, in->statics->v[i].type->name))
 			*map_u64_put(&x.statics, in->statics->v[i].object, NULL) = i + 1;

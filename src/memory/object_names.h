@@ -1,9 +1,9 @@
 #pragma once
-/* By what name the application knows an object: the static field, or the field of one of its own objects, that leads to
- * it in a few steps, through whatever collections of the platform lie between.
+/* The name by which the application knows an object: the static field, or the field of one of its own objects, that
+ * leads to it in a few steps, through collections of the platform.
  *
  * Searched upwards for many objects at once; each step reads the references of the whole heap. Bounded: what is not
- * found within these bounds has no name. Everything read may be hostile. */
+ * found within these bounds has no name. All input may be hostile. */
 
 #include "base/map.h"
 #include "eventpipe/whose.h"
@@ -12,7 +12,7 @@
 struct object_name {
 	uint64_t object;
 	const char *name; /* found: "Shop.Orders.Confirmations"; NULL = none. In the caller's strings */
-	bool referred;	  /* found: somebody that was not skipped refers to it */
+	bool referred;	  /* found: an object that was not skipped refers to it */
 };
 struct object_names {
 	const struct whose_names *whose; /* NULL = not known */
@@ -20,7 +20,7 @@ struct object_names {
 	const struct heap_outline *outline;
 	const struct heap_statics *statics;
 	struct strtab *strings;
-	/* A reference that does not count: of those who only wait for the object. NULL = all count. */
+	/* A reference that does not count: of an object that only waits for it. NULL = all count. */
 	bool (*skip)(void *user, uint64_t from, uint64_t to);
 	/* An object that has a name by itself, appended; NULL = none has. */
 	bool (*name)(void *user, uint64_t object, struct buf *out);

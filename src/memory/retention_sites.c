@@ -93,7 +93,7 @@ static uint32_t slot_of(const struct heapgraph *g, uint32_t from, uint32_t to)
 	return GRAPH_NONE;
 }
 
-/* ---- what it hangs on ---- */
+/* ---- its root ---- */
 
 static void learn_far(struct retention_sites *p, uint32_t object)
 {

@@ -1,9 +1,9 @@
 #pragma once
-/* Which objects of one look are there again at a later one: new, gone and stayed.
+/* Which objects of one look exist again at a later one: new, gone and stayed.
  *
- * An object is known again by its address and type. That holds while nothing moves: old objects hardly ever do, and
- * whether they did is seen by what static fields refer to. Young ones move when they grow old; those that were young
- * and are not where they were are counted apart, because they may be gone or have moved. */
+ * An object is recognised by its address and type. That holds while nothing moves: old objects hardly ever do, and the
+ * targets of static fields show whether they did. Young ones move when they are promoted; those that were young and are
+ * not where they were are counted apart, because they may be gone or have moved. */
 
 #include "memory/heap_look.h"
 
@@ -20,7 +20,7 @@ void same_objects_keep(struct same_objects *s, const struct heapgraph *g, const 
 void same_objects_free(struct same_objects *s);
 
 struct same_count {
-	uint64_t stayed, unsure; /* unsure: were young, and are not where they were */
+	uint64_t stayed, unsure; /* unsure: were young, and are not at their address any more */
 };
 /* Into by_type (of the caller's numbers, zeroed); false: so many have moved that nothing can be said. */
 bool same_objects_find(const struct same_objects *s, const struct heapgraph *g, const uint32_t *type_ids,

@@ -12,7 +12,7 @@ struct string_value {
 	uint32_t text_len; /* in bytes; it may hold NULs */
 	uint32_t length;   /* in UTF-16 units, 0 when the text is not kept */
 	/* Filled in by string_values_count(): */
-	uint32_t copies, garbage; /* that somebody holds; that nobody does */
+	uint32_t copies, garbage; /* that are reachable; that are not */
 	uint64_t bytes, each;	  /* of the held ones; of one */
 };
 struct string_values {
@@ -24,7 +24,7 @@ struct string_values {
 	struct string_reader *reader;
 };
 
-/* Makes a look bring the values along; `wanted` gets its text kept even when it is there only once (may be NULL). */
+/* Makes a look read the values too; the text of `wanted` is kept even when it exists only once (may be NULL). */
 void string_values_watch(struct string_values *s, struct heap_look *look, const char *wanted);
 /* Counts copies; the graph must be dominated. */
 struct err *string_values_count(struct string_values *s, const struct heapgraph *g) MUST_USE;

@@ -22,7 +22,7 @@ uint64_t calltree_truncated(const struct calltree *t);
 
 /* Nodes: 0 is the root above all; children are a linked list, sorted heaviest first by calltree_sort(). */
 struct calltree_node {
-	uint32_t frame, parent, first_child, next_sibling; /* 0 = none (the root is nobody's child) */
+	uint32_t frame, parent, first_child, next_sibling; /* 0 = none (the root has no parent) */
 	uint64_t self, total;
 };
 void calltree_sort(struct calltree *t);

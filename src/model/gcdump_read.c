@@ -1,5 +1,5 @@
-/* Nodes get addresses of their own, one behind the other: those of the file may overlap, be of another size of word, or
- * be missing, and nobody needs them. */
+/* Nodes get new addresses, one behind the other: those of the file may overlap, be of another word size, or be missing,
+ * and they are not needed. */
 
 #include "base/map.h"
 #include "base/str.h"

@@ -1,3 +1,5 @@
+/* Writes a heap graph as a .gcdump file; gcdump_internal.h draws the format. */
+
 #include "base/str.h"
 #include "model/gcdump_internal.h"
 #include <string.h>

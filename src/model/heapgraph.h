@@ -22,7 +22,7 @@ enum graph_generation {
 	GRAPH_LARGE,
 	GRAPH_PINNED,
 	GRAPH_FROZEN,
-	GRAPH_ANYWHERE, /* not said: in a .gcdump file */
+	GRAPH_ANYWHERE, /* not known: in a .gcdump file */
 	GRAPH_GENERATIONS
 };
 enum graph_kind { GRAPH_OBJECT, GRAPH_STRING, GRAPH_ARRAY, GRAPH_FREE };
@@ -95,7 +95,7 @@ struct heapgraph {
 	uint32_t *first;  /* n + 1: of its references in target */
 	uint32_t *target; /* GRAPH_NONE = null; of variable types only others */
 	/* Once heapgraph_dominate() ran; by vertex, n + n_roots + 1 of them: */
-	uint32_t *dominator; /* GRAPH_NONE: nobody can reach it */
+	uint32_t *dominator; /* GRAPH_NONE: it cannot be reached */
 	uint32_t *retained_objects;
 	uint32_t *retained;	   /* units of all that it dominates, itself too */
 	uint32_t *child, *sibling; /* of the dominator tree; GRAPH_NONE = none */
@@ -145,18 +145,18 @@ uint32_t heapgraph_at(const struct heapgraph *g, uint64_t address);
 /* The field that a reference is in; "" when it has no name. i counts from g->first[object]. */
 const char *heapgraph_slot(const struct heapgraph *g, uint32_t object, uint32_t i);
 
-/* ---- who holds what ---- */
+/* ---- dominators and paths ---- */
 
-/* Reachability, dominators, retained sizes and the tree of dominators. Once. Stacks own what nobody else reaches. An
- * object whose units were set to 0 is still there but counts for nothing. */
+/* Computes reachability, dominators, retained sizes and the tree of dominators. Once. Stacks own only what no other
+ * root reaches. An object whose units were set to 0 is still there but counts for nothing. */
 void heapgraph_dominate(struct heapgraph *g);
 static inline bool heapgraph_reached(const struct heapgraph *g, uint32_t vertex)
 {
 	return g->dominator[vertex] != GRAPH_NONE || vertex == heapgraph_top(g);
 }
 
-/* Shortest ways from the roots to every object: by vertex, from where it is reached first; GRAPH_NONE = not at all, and
- * for roots. The caller frees (mem_free). */
+/* Shortest paths from the roots to every object: by vertex, the vertex from which it is reached first; GRAPH_NONE = not
+ * reachable, and for roots. The caller frees (mem_free). */
 uint32_t *heapgraph_shortest(const struct heapgraph *g);
 /* The root's vertex first, the object last. */
 VEC_TYPE(graph_path, uint32_t);

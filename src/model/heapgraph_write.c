@@ -1,5 +1,5 @@
-/* A heap as a stream: what can be known beforehand, then the objects as the walk meets them, then what was learnt on
- * the way. A number is a LEB128; a text its length and bytes.
+/* A heap as a stream: first what is known beforehand, then the objects in the order of the walk, then what the walk has
+ * learnt. A number is a LEB128; a text is its length and its bytes.
  *
  *   magic u32, objects u64, references u64 (both filled in at the end)
  *   regions: count, each { start / 8, length / 8, committed / 8, heap, generation }
@@ -9,8 +9,9 @@
  *     0                      the region ends
  *     1, units               room without an object
  *     2 + type, ...          an object. A type that is new (its number is the next one) brings its shape: kind,
- * variable, then units and slots unless variable. A variable one has its units. References: 0 = null, else 1 +
- * zigzag((target - this) / 8); as many as it has slots; of a variable type only those that are not null, ended by 0.
+ *                            variable, then units and slots unless variable. A variable one has its units.
+ *                            References: 0 = null, else 1 + zigzag((target - this) / 8); as many as it has slots; of
+ *                            a variable type only those that are not null, ended by 0.
  *   types:   each { name, module, loader / 8, name of each slot }
  *   facts:   count, values in the order of struct graph_facts */
 

@@ -1,5 +1,5 @@
 #pragma once
-/* Values over a time whose length nobody knows beforehand: a fixed number of bins that double their width whenever the
+/* Values over a time whose length is not known beforehand: a fixed number of bins that double their width whenever the
  * time outgrows them. Embedded by its owner; needs no free. */
 
 #include "base/base.h"

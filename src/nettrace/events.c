@@ -24,7 +24,7 @@ struct events {
 	bool has_thread, has_capture;
 	uint64_t looked_thread, looked_capture;
 	uint32_t looked_stack, looked_label;
-	struct nettrace_thread *capture; /* valid while nobody is added */
+	struct nettrace_thread *capture; /* valid until the next one is added */
 };
 
 static inline uint32_t varu32(struct cursor *c)

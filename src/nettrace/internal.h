@@ -1,8 +1,8 @@
 #pragma once
-/* What the files of the reader share; nobody outside src/nettrace includes it.
+/* What the files of the reader share; private to src/nettrace.
  *
  * reader.c cuts the stream into blocks, events.c reads event blocks, metadata.c describes events, tables.c keeps
- * stacks, threads and losses, v6.c reads the blocks only version 6 has, order.c holds events back until their place
+ * stacks, threads and losses, v6.c reads the blocks only version 6 has, order.c holds events back until their position
  * in time is certain. */
 
 #include "nettrace/nettrace.h"
@@ -33,7 +33,7 @@ struct nettrace_idtab {
 	struct map_u64 sparse;
 };
 
-/* Who wrote events: by thread id up to version 5, by thread index from version 6. */
+/* Writers of events: by thread id up to version 5, by thread index from version 6. */
 struct nettrace_thread {
 	uint64_t key;
 	uint64_t tid;

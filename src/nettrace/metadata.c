@@ -37,7 +37,7 @@ static size_t meta_bytes(const struct nettrace_reader *r)
 
 static const char *intern(struct nettrace_reader *r)
 {
-	/* Names are C strings: what stands behind a NUL was not meant to be read. */
+	/* Names are C strings: what follows a NUL is ignored. */
 	const char *s = buf_cstr(&r->text);
 	return strtab_get(&r->strings, strtab_add_cstr(&r->strings, s));
 }

@@ -1,10 +1,10 @@
 #pragma once
 /* Bytes of a nettrace stream in, events out: versions 4, 5 and 6 as a push parser fed with chunks of any size.
  *
- * Knows no file, socket, clock or event meaning. Everything a stream says is hostile: lengths are capped before
- * memory is taken, memory is bounded by struct nettrace_options whatever arrives. One reader, one thread.
+ * Knows no file, socket, clock or event meaning. The stream is hostile: lengths are capped before memory is allocated,
+ * memory is bounded by struct nettrace_options whatever arrives. One reader, one thread.
  *
- * Everything a callback gets is valid only during that call, except struct nettrace_meta, which lives as long as the
+ * Everything a callback gets is valid only during that call, except struct nettrace_meta, which is valid as long as the
  * reader. */
 
 #include "base/err.h"
@@ -84,7 +84,7 @@ struct nettrace_event {
 	const uint8_t *stack; /* n_frames addresses of pointer_size bytes, leaf first, unaligned */
 	size_t n_frames;
 	uint32_t pointer_size;
-	uint32_t process_id; /* of the thread; a version 6 stream may tell of several processes. 0 when unknown */
+	uint32_t process_id; /* of the thread; a version 6 stream may contain several processes. 0 when unknown */
 };
 /* Address i as it stands (for i > 0 a return address). */
 uint64_t nettrace_event_frame(const struct nettrace_event *event, size_t i);
@@ -96,8 +96,8 @@ struct nettrace_callbacks {
 };
 
 struct nettrace_options {
-	bool unordered;		  /* deliver as they stand in the stream: per thread in order, threads mixed */
-	bool no_stacks;		  /* nobody wants them: events come without */
+	bool unordered;		  /* deliver in the order of the stream: per thread in order, threads mixed */
+	bool no_stacks;		  /* stacks are not needed: events come without */
 	size_t max_reorder_bytes; /* 0 = 256 MB; beyond it the oldest are delivered early and counted */
 	size_t max_block_bytes;	  /* 0 = 64 MB; a larger block is bad data */
 	size_t max_meta_bytes;	  /* 0 = 64 MB for all metadata of a stream */
@@ -126,11 +126,11 @@ struct err *nettrace_reader_feed(struct nettrace_reader *reader, const void *dat
  * that could be read has been delivered all the same. */
 struct err *nettrace_reader_finish(struct nettrace_reader *reader) MUST_USE;
 const struct nettrace_stats *nettrace_reader_stats(const struct nettrace_reader *reader);
-/* Everything that is older than this has been delivered, by the stream's own word; 0 = it has given none yet. Ticks. */
+/* Everything older than this has been delivered, as the stream itself promises; 0 = no promise yet. Ticks. */
 uint64_t nettrace_reader_certain(const struct nettrace_reader *reader);
 const struct nettrace_header *nettrace_reader_header(const struct nettrace_reader *reader); /* NULL before it came */
 
 /* The capture threads and sequence numbers of an event block's body (versions 4 and 5), in order; false when the block
- * is damaged: what was told before is true. For whoever leaves blocks out of a stream. */
+ * is damaged: what was reported before is true. For code that leaves blocks out of a stream. */
 bool nettrace_block_sequences(const void *body, size_t len,
 			      void (*event)(void *user, uint64_t capture_thread, uint32_t sequence), void *user);

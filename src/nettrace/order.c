@@ -217,7 +217,7 @@ void nettrace_order_end(struct nettrace_reader *r)
 
 void nettrace_order_flush(struct nettrace_reader *r)
 {
-	/* Not early: whoever asks for all knows that nothing older follows. */
+	/* Not early: a caller that asks for all knows that nothing older follows. */
 	r->order.watermark = UINT64_MAX;
 	deliver_until(r, UINT64_MAX);
 	r->order.watermark = 0;

@@ -131,7 +131,7 @@ struct nettrace_thread *nettrace_thread_get(struct nettrace_reader *r, uint64_t 
 	if (r->threads.n >= NETTRACE_MAX_THREADS) {
 		if (r->header.format >= 6)
 			return NULL;
-		/* Thread ids are reused without notice: who is still alive cannot be known. */
+		/* Thread ids are reused without notice, so it is not known which threads still live. */
 		threads_forget(r);
 	}
 	*map_u64_put(&r->thread_ids, key, NULL) = r->threads.n + 1;
@@ -165,7 +165,7 @@ static struct err *check_thread(struct nettrace_reader *r, struct cursor *c, boo
 	uint32_t last = v6 ? cursor_varu32(c) : cursor_u32(c);
 	if (!cursor_ok(c))
 		return nettrace_bad(r, c->p, "expected a thread of a sequence point");
-	/* An index nobody introduced would only fill the table. */
+	/* An index that was never introduced would only fill the table. */
 	struct nettrace_thread *thread = v6 ? nettrace_thread_find(r, key) : nettrace_thread_get(r, key);
 	if (!thread || last - thread->last > INT32_MAX)
 		return NULL;

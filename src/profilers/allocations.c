@@ -1,13 +1,13 @@
 /* Allocations: how much, of what, where.
  *
- * From .NET 10 on the runtime draws every allocated byte with the same chance, one in 102,400, and tells of the object
- * it belongs to (AllocationSampled). An object of s bytes is met with p = 1 - (1 - 1/102400)^s, so each that is met
- * stands for 1/p objects and s/p bytes: an estimate without bias, whose error is known from the samples themselves.
- * Before, it tells after about every 100 KB on a heap what it is just allocating (AllocationTick): the amount is exact,
- * and is credited to the type and stack of that moment.
+ * From .NET 10 on the runtime samples every allocated byte with the same probability, one in 102,400, and reports the
+ * object it belongs to (AllocationSampled). An object of s bytes is sampled with p = 1 - (1 - 1/102400)^s, so each
+ * sampled one represents 1/p objects and s/p bytes: an estimate without bias, whose error is known from the samples
+ * themselves. Before, the runtime reports after about every 100 KB on a heap what it is just allocating
+ * (AllocationTick): the amount is exact, and is credited to the type and stack of that moment.
  *
- * Two streams: "counts" sees every sample without its stack, "stacks" sees them with stacks and listens in bursts at
- * high rates. Before .NET 9 stacks cannot be left out, and one stream does both. */
+ * Two streams: "counts" has every sample without its stack, "stacks" has them with stacks and is open in bursts at high
+ * rates. Before .NET 9 stacks cannot be left out, and one stream does both. */
 
 #include "profilers/allocations.h"
 #include "base/clock.h"
@@ -209,7 +209,7 @@ static void merge_stacks(struct allocations *a, struct alloc_sites *sites)
 	map_u64_free(&index);
 }
 
-/* Where only some stacks were seen, they stand for all of their type. */
+/* Where only some stacks were seen, they represent all of their type. */
 static void scale_stacks(struct allocations *a, const struct alloc_view *v, double *seen)
 {
 	vec_each(s, &a->by_stack)

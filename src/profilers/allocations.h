@@ -6,7 +6,7 @@
 #include "model/timeline.h"
 #include "exam/counted_events.h"
 
-/* What the samples of something stand for. */
+/* What the samples of something represent. */
 struct alloc_sum {
 	uint64_t samples;
 	double bytes, objects, large_bytes;
@@ -29,8 +29,8 @@ struct allocations {
 	struct timeline bytes;
 	struct buf text;
 	const struct exam *exam;
-	bool ticks;	    /* told by AllocationTick: before .NET 10 */
-	bool sizes_unknown; /* ticks that do not tell the size of the object */
+	bool ticks;	    /* reported by AllocationTick: before .NET 10 */
+	bool sizes_unknown; /* ticks that do not contain the size of the object */
 	struct counted_events events;
 };
 

@@ -1,3 +1,5 @@
+/* The report of the allocations profiler: verdict, figures, tables. */
+
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -354,7 +356,7 @@ struct err *alloc_report(struct exam *exam, struct report *report)
 		add_group_tables(a, &v, &sites, report);
 		if (a->by_stack.n)
 			add_flame(a, report);
-		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
+		if (!v.estimated) /* between bursts nothing was received, which does not mean that nothing happened */
 			add_chart(a, &v, report);
 	}
 	add_how(a, &v, report);

@@ -12,14 +12,15 @@
 /* Below this many cores there is nothing to explain. */
 #define IDLE_CORES 0.05
 #define WARM_UP_CORES 0.25 /* below that, code that is being compiled is the ordinary beginning of a process */
-/* Of a path: then what it leads to is the same story. */
+/* The share of a path's samples from which on the callee that has them is named as a part of the path. */
 #define NEARLY_ALL 0.9
-/* Threads able to run without a cpu, on average: from here on it is not idle but starved. */
+/* Threads that were able to run and had no cpu, on average: from here on the process is starved, not idle. */
 #define STARVED_CORES 0.25
-/* A share of the CPU that makes a path, or a subsystem, the story. */
+/* The share of all samples from which on the verdict is about one path (hot-path), or about one subsystem (gc-heavy,
+ * jit-heavy). */
 #define HOT_SHARE 0.20
 #define SUBSYSTEM_SHARE 0.30
-/* Of its CPU time by the kernel's clock without a sample: from here on samples alone would tell too little. */
+/* The share of CPU time (by the kernel's clock) without a sample from which on the samples alone say too little. */
 #define UNSEEN_SHARE 0.30
 #define UNSEEN_NS_LEAST (100 * NS_PER_MS)
 #define BUSY_SHARE 0.80 /* of all cores */
@@ -62,7 +63,7 @@ static bool is_warm_up(const struct cpu_view *v)
 	return v->cores < WARM_UP_CORES && share(v, v->hot->by_kind[FRAME_JIT]) >= SUBSYSTEM_SHARE;
 }
 
-/* The subsystem that is the story, or FRAME_CODE. */
+/* The subsystem that the verdict is about, or FRAME_CODE. */
 static enum frame_kind heavy_kind(const struct cpu_view *v)
 {
 	if (share(v, v->hot->by_kind[FRAME_GC]) >= SUBSYSTEM_SHARE)
@@ -71,7 +72,7 @@ static enum frame_kind heavy_kind(const struct cpu_view *v)
 	return jit && !is_warm_up(v) ? FRAME_JIT : FRAME_CODE;
 }
 
-/* Whose code it is nobody can say where managed methods have no names. */
+/* Where managed methods have no names it is not known whose code it is. */
 static bool has_names(const struct cpu_view *v)
 {
 	const struct sampling_facts *f = &v->cpu->facts;
@@ -188,7 +189,7 @@ static void add_story(const struct cpu_view *v, const char *finding, struct rich
 	rich_text(text, ".");
 }
 
-/* Of a process that starts others, a few samples of its own are no story. */
+/* Of a process that starts others, a few samples of its own are not worth a verdict. */
 static bool is_idle(const struct cpu_view *v, const char *finding)
 {
 	return str_eq(finding, "idle") || (str_eq(finding, "other-processes") && v->cores < IDLE_CORES);

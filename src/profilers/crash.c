@@ -1,4 +1,4 @@
-/* Why did it die? Out of a core file. */
+/* Why the process ended, from a core file. */
 
 #include "profilers/crash.h"
 #include "base/fmt.h"
@@ -40,7 +40,7 @@ static void free_state(void *state)
 	mem_free(c);
 }
 
-/* ---- what it died of ---- */
+/* ---- why it ended ---- */
 
 static const json_t *exception_at(const json_t *seen, size_t i)
 {

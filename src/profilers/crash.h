@@ -1,5 +1,5 @@
 #pragma once
-/* What a core file says about the death of its process, between the look and the report. Private to crash. */
+/* What a core file says about the end of its process, between the look and the report. Private to crash. */
 
 #include "base/json.h"
 #include "exam/image_exam.h"

@@ -1,4 +1,4 @@
-/* Reads the death of a process out of its core. */
+/* Reads the end of a process from its core. */
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -314,7 +314,7 @@ static void add_heap(struct jsonw *w, struct image_exam *look)
 
 /* ---- all of it ---- */
 
-/* The thread that the signal struck. A living process has none, but one that throws is the next best to look at. */
+/* The thread that got the signal. A living process has none; then a thread that throws is the best choice. */
 static const struct dac_thread *find_dead(const struct dac_threads *threads, bool died, const struct image_signal *s)
 {
 	const struct dac_thread *throwing = NULL;

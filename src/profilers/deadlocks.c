@@ -1,4 +1,5 @@
-/* Deadlocks: threads that wait for each other in a circle. Two looks, so that a circle that merely passes is none. */
+/* Deadlocks: threads that wait for each other in a circle. Two looks, so that a circle that dissolves by itself is not
+ * reported. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -11,7 +12,7 @@
 #define CIRCLES_SHOWN 5
 #define STEPS_SAID 3
 #define POOL_LEAST 2
-#define OPEN_SHOWN 30 /* things of which nobody knows who has them */
+#define OPEN_SHOWN 30 /* wait objects whose holder is not known */
 
 struct deadlocks {
 	struct thread_snapshot *seen[2]; /* the second may be NULL */
@@ -164,7 +165,7 @@ static bool is_lock(const struct wait_object *t)
 	return t->kind <= WAIT_OBJECT_RWLOCK && t->n && !t->guessed;
 }
 
-/* By class of things that are alike: threads that wait for one of them. The caller frees. */
+/* By class of wait objects that are alike: threads that wait for one of them. The caller frees. */
 static uint32_t *count_waiting(const struct thread_snapshot *s)
 {
 	CLEANUP(mem_freep) uint32_t *classes = wait_object_classes(s);
@@ -202,7 +203,7 @@ static void begin_locks(struct report *report, struct report_table **table)
 	report_column(*table, "And meanwhile", VALUE_TEXT, 0);
 }
 
-/* Those of which nobody knows who has them or will end the wait: alike ones together. */
+/* Wait objects of which it is not known who holds them or will end the wait: alike ones together. */
 static void add_open(struct report *report, struct report_table **table, const struct thread_snapshot *s)
 {
 	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
@@ -265,7 +266,7 @@ static void add_locks(struct report *report, const struct deadlocks *d, const st
 
 /* ---- the report ---- */
 
-/* It waits itself until somebody signals it: perhaps one of those who wait for what it has. */
+/* The holder itself waits for a signal: perhaps from one of those who wait for what it holds. */
 static bool waits_for_signal(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
 	enum activity doing = snapshot_activity(s, t);
@@ -291,7 +292,7 @@ static void say_held(struct rich *v, const struct deadlocks *d, const struct thr
 	rich_text(v, signal ? ". If one of those who wait shall end that, none of them will ever go on." : ".");
 }
 
-/* Threads that wait for semaphores of which nobody knows who took them, and have not run since the first look. */
+/* Threads that wait for semaphores whose holder is not known, and have not run since the first look. */
 struct open_question {
 	uint32_t threads, semaphores;
 	const struct wait_object *first;

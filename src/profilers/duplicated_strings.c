@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From where on copies are worth a word. */
+/* From where on copies are mentioned. */
 #define WORTH_BYTES ((uint64_t)1 << 20)
 #define WORTH_SHARE 0.05
 #define MAIN_SHARE 0.4	/* of the waste: then that is the place to look at */
@@ -83,7 +83,7 @@ static int by_value(const void *a, const void *b)
 	return CMP(x->value, y->value) ?: CMP(y->copies, x->copies) ?: CMP(x->place, y->place);
 }
 
-/* Who keeps each copy. */
+/* Where each copy is kept. */
 static void find_places(const struct string_values *s, const struct heapgraph *g, uint32_t asked,
 			struct strings_findings *f)
 {

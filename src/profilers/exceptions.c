@@ -1,11 +1,11 @@
 /* Exceptions: what is thrown, how often, where.
  *
- * Two streams. "counts" sees every throw, without stacks (cheap). "stacks" sees them with stacks and is dear at high
- * rates, so it listens in bursts; at low rates it sees everything as well. Counts are exact, sites are what the stacks
- * that were seen say. Before .NET 9 the runtime cannot leave the stacks out: there "stacks" counts as well, and when it
- * turns to bursts, "counts" asks the runtime's own counter for the total, which the bursts cannot know (walking stacks
- * slows down whoever throws). Names come early (as soon as one exception was seen), so that they are
- * there when the process dies of the next one. */
+ * Two streams. "counts" has every throw, without stacks (cheap). "stacks" has them with stacks and is expensive at high
+ * rates, so it is open in bursts; at low rates it has everything as well. Counts are exact, sites come from the stacks
+ * that were received. Before .NET 9 the runtime cannot leave the stacks out: there "stacks" counts as well, and when it
+ * changes to bursts, "counts" asks the runtime's own counter for the total, which the bursts do not show (walking
+ * stacks slows down the throwing threads). Names are asked for as soon as one exception was seen, so that they are
+ * known when the process is ended by the next one. */
 
 #include "profilers/exceptions.h"
 #include "base/str.h"
@@ -19,7 +19,7 @@
 /* Stacks are walked in the target, at some microseconds each: above this rate only part of the time. */
 #define BURST_RATE 500.0
 #define BURST_SHARE 0.05
-/* Runtimes that cannot leave the stacks out are heard a little more, since their counts depend on it. */
+/* Runtimes that cannot leave the stacks out are open for a larger share, since their counts depend on it. */
 #define OLD_BURST_SHARE 0.10
 #define COUNTER_S "0.5"
 
@@ -142,7 +142,7 @@ static void exceptions_free(void *state)
 
 static struct err *run(struct exam *exam)
 {
-	/* Level 2: the throws themselves; catch and finally blocks are told from level 4 on. */
+	/* Level 2: the throws themselves; catch and finally blocks are reported from level 4 on. */
 	static const struct ipc_provider throws = { .name = CLR_PROVIDER, .keywords = CLR_EXCEPTION, .level = 2 };
 	static const struct ipc_provider counters = {
 		.name = "System.Runtime", .keywords = ~0ull, .level = 4, .args = "EventCounterIntervalSec=" COUNTER_S

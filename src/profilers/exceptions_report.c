@@ -16,12 +16,12 @@
 /* A few exceptions are ordinary; what costs is a steady rate. */
 #define RATE_MANY 10.0
 #define RATE_VERY_MANY 500.0
-/* Above it, that some were thrown again is not worth a word. */
+/* Above it, rethrows are not worth mentioning. */
 #define NEARLY_ALL 0.95
 #define NEARLY_AS_MANY 0.9
 
-/* When the target dies, its last moments are in one stream or the other. Where both have heard all the time, what one
- * of them heard happened. */
+/* When the target is killed, its last moments are in one stream or the other. If both were open all the time, what
+ * either of them has did happen. */
 static void unite_streams(struct exceptions *x)
 {
 	if (x->events.old)
@@ -50,7 +50,7 @@ struct exceptions_view {
 	uint64_t total, window_ns;
 	double sum; /* the total before it was rounded: what shares are of */
 	double rate;
-	double scale; /* throws that one which was heard stands for: above 1 only where counting was in bursts */
+	double scale; /* throws that each received one represents: above 1 only where counting was in bursts */
 	bool estimated, counter; /* by the runtime's own counter */
 };
 
@@ -434,7 +434,7 @@ struct err *exceptions_report(struct exam *exam, struct report *report)
 	if (v.total) {
 		add_figures(x, &v, report);
 		add_table(x, exam, &v, &sites, report);
-		if (!v.estimated) /* between bursts nothing was heard, which is not the same as nothing */
+		if (!v.estimated) /* between bursts nothing was received, which does not mean that nothing happened */
 			add_chart(x, &v, report);
 	}
 	add_how(x, &v, report);

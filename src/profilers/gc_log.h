@@ -1,10 +1,10 @@
 #pragma once
-/* Collections and suspensions, put together from the runtime's GC events (keyword GC, level 4 and above).
+/* Collections and suspensions, assembled from the runtime's GC events (keyword GC, level 4 and above).
  *
- * The runtime tells each suspension by four events on one thread: SuspendBegin (asked), SuspendEnd (all stopped),
- * RestartBegin, RestartEnd. Between them a GC says its number, generation and reason; a background GC begins in one
- * suspension and ends outside of any, so suspensions name their GC by number. What each heap looked like (one event a
- * heap) stands just before the end of its GC, the sum over all heaps just behind it.
+ * The runtime reports each suspension by four events on one thread: SuspendBegin (asked), SuspendEnd (all stopped),
+ * RestartBegin, RestartEnd. Between them a GC reports its number, generation and reason; a background GC begins in one
+ * suspension and ends outside of any, so suspensions refer to their GC by number. The state of each heap (one event a
+ * heap) comes just before the end of its GC, the sum over all heaps just after it.
  *
  * Bounded: beyond the limits below collections and pauses are only counted. */
 
@@ -32,7 +32,7 @@ struct gc {
 	uint64_t size[CLR_GENERATIONS], promoted[CLR_GENERATIONS];
 	uint32_t pinned, handles;
 };
-/* Bytes on the heap when it ended; 0 = not told. */
+/* Bytes on the heap when it ended; 0 = not reported. */
 uint64_t gc_after(const struct gc *gc);
 
 struct gc_pause {
@@ -48,7 +48,7 @@ struct gc_log {
 	struct map_u64 gc_by_number; /* -> index */
 	uint64_t n_gcs;		     /* also those that are not kept */
 	uint64_t unpaired;	     /* suspensions of which one end was not seen */
-	/* Told of every complete pause; may be NULL. */
+	/* Called for every complete pause; may be NULL. */
 	void (*on_pause)(void *user, const struct gc_pause *pause);
 	void *user;
 

@@ -1,9 +1,9 @@
 /* GC statistics: how often the collector runs, why, what it costs and what it finds.
  *
- * Everything comes from the events around each collection. Who asked for an induced one stands in the stack of
- * GCTriggered, the only GC event written by the thread that wants the GC, on workstation and server GC alike. From .NET
- * 10 on the runtime sends that event alone with its stack; before, one stream has stacks for all GC events, of which
- * there are few.
+ * Everything comes from the events around each collection. The caller of an induced one is in the stack of GCTriggered,
+ * the only GC event written by the thread that asks for the GC, on workstation and server GC alike. From .NET 10 on the
+ * runtime sends that event alone with its stack; before, one stream has stacks for all GC events, of which there are
+ * few.
  *
  * What was allocated between two collections is the difference between what the later one found and what the earlier
  * one left: in generation 0, and among large and pinned objects. */
@@ -76,7 +76,7 @@ static struct err *run(struct exam *exam)
 		.name = "calls", .providers = &calls, .n_providers = 1, .stacks = true, .event = on_call, .user = s
 	};
 	TRY(exam_events(exam, s->streams, s->one_stream ? GC_STATS_CALLS : GC_STATS_STREAMS, exam_duration_ms(exam)));
-	/* Names cost more than all the rest, so they are asked for only when there is someone to name. */
+	/* Names cost more than all the rest, so they are asked for only when there is a stack to name. */
 	if (stacks_count(s->stacks))
 		TRY(exam_methods(exam, s->methods));
 	return NULL;

@@ -7,7 +7,7 @@
 #include "profilers/gc_log.h"
 #include "exam/stacks.h"
 
-/* Someone asked for a GC. */
+/* A request for a GC. */
 struct gc_call {
 	uint64_t time;
 	uint32_t reason, stack; /* STACKS_NONE without */

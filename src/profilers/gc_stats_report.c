@@ -1,3 +1,5 @@
+/* The report of the gc-stats profiler: verdict, figures, tables, charts. */
+
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -6,15 +8,15 @@
 
 #define MB (1024.0 * 1024)
 
-/* What is a problem: a share of the time that a program should not miss, collections so frequent that objects have no
- * time to die, full ones in a rhythm that only large objects, lack of memory or a caller can give. */
+/* What is a problem: a share of the time that matters to a program; collections so frequent that objects are promoted
+ * before they are unused; full ones as regular as only large objects, lack of memory or a caller cause them. */
 #define SHARE_MUCH 0.05
 #define SHARE_VERY_MUCH 0.20
 /* Below this the rhythm does not matter. */
 #define SHARE_SOME 0.01
 #define RATE_HIGH 10.0
 #define FULL_RATE_HIGH 1.0
-/* Those that someone asks for are avoidable, so less of them is a finding. */
+/* Those that code asks for are avoidable, so a smaller share of them is a finding. */
 #define INDUCED_RATE 0.5
 #define INDUCED_SHARE 0.01
 #define HOLES_MUCH 0.5
@@ -34,7 +36,7 @@ static const char *finding_of(const struct gc_view *v, const struct gc_kinds *ki
 	if (v->induced > 1 && (induced_rate >= INDUCED_RATE || induced_share >= INDUCED_SHARE) &&
 	    v->induced_pause_ns * 2 >= v->pause_ns)
 		return "induced-collections";
-	/* What makes full collections frequent is another thing than what makes young ones so. */
+	/* Full collections are frequent for other reasons than young ones. */
 	if (v->share >= SHARE_MUCH)
 		return full && kinds->n && kinds->v[0].gc.generation == 2 ? "frequent-full-collections"
 									  : "much-time-in-gc";

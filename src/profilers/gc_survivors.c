@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #define ROWS 25
-#define ONE_HOLDER 0.5	  /* of all: then it is the story */
+#define ONE_HOLDER 0.5	  /* of all: then the verdict is about it */
 #define WORTH_A_ROW 0.005 /* of all */
 #define WORTH_A_TREE 0.1
-#define LITTLE ((uint64_t)2 << 20) /* nobody's problem */
+#define LITTLE ((uint64_t)2 << 20) /* too little to be a problem */
 
 /* ---- which objects count ---- */
 

@@ -1,3 +1,5 @@
+/* The report of the jit profiler: verdict, figures, tables. */
+
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -5,8 +7,8 @@
 #include "exam/profiler.h"
 #include <stdlib.h>
 
-/* Of the time. A program that has started compiles next to nothing. What is compiled in the background makes nobody
- * wait, and takes long by the clock where cores are few. */
+/* Of the time. A program that has started compiles next to nothing. Background compilation delays no thread, and takes
+ * long by the clock where cores are few. */
 #define SHARE_MUCH 0.10
 #define SHARE_VERY_MUCH 0.50
 /* Code that is made again and again, not only while the program starts. */
@@ -26,7 +28,7 @@ struct jit_view {
 	struct jit_group *sorted;      /* slowest first; the caller frees it */
 };
 
-/* Tier 1 is compiled in the background; all else by the thread that wants to run the method. */
+/* Tier 1 is compiled in the background; all else by the thread that is about to run the method. */
 static bool in_background(unsigned tier)
 {
 	return tier == 4 || tier == 6 || tier == 7;

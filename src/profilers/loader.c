@@ -1,8 +1,8 @@
-/* The loader: what code comes into the process while it runs, and does it ever leave?
+/* The loader: which code is loaded into the process while it runs, and is it ever unloaded?
  *
- * One stream tells of assemblies, contexts, compiled methods and started threads, with the stack that asked; loading
- * and compiling cost so much that a stack beside it does not matter. A second one tells of full collections, without
- * which nothing can be unloaded. At the end the runtime lists what is there. */
+ * One stream has assemblies, contexts, compiled methods and started threads, with the stack that asked; loading and
+ * compiling cost so much that a stack in addition does not matter. A second one has full collections, without which
+ * nothing can be unloaded. At the end the runtime lists what is loaded. */
 
 #include "profilers/loader.h"
 #include "base/json.h"
@@ -337,9 +337,9 @@ static void on_name(void *user, const struct nettrace_event *event)
 
 static void describe_streams(struct loader *l)
 {
-	static const struct ipc_provider code = { .name = CLR_PROVIDER,
-						  .keywords = CLR_LOADER | CLR_BINDER | CLR_JIT | CLR_THREADING,
-						  .level = 5 }; /* who asks for a method is told from 5 on */
+	static const struct ipc_provider code = {
+		.name = CLR_PROVIDER, .keywords = CLR_LOADER | CLR_BINDER | CLR_JIT | CLR_THREADING, .level = 5
+	}; /* the requester of a method is reported from level 5 on */
 	static const struct ipc_provider gc = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
 	l->streams[LOADER_EVENTS] = (struct events_stream){
 		.name = "loader", .providers = &code, .n_providers = 1, .stacks = true, .event = on_event, .user = l

@@ -45,7 +45,7 @@ struct loader {
 	struct map_u64 pending; /* thread -> index in loaded + 1, until the binder says into which context */
 	struct strtab contexts;
 	uint64_t unloads, alive;
-	bool listed; /* alive was told */
+	bool listed; /* alive was reported */
 
 	struct map_u64 jitting; /* method id -> stack + 1 */
 	struct map_u64 dynamic_of;

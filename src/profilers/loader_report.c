@@ -1,4 +1,4 @@
-/* What came in, who asked for it, and does it go again? */
+/* The report of the loader profiler: what was loaded, which code asked for it, and is it unloaded again? */
 
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -92,7 +92,8 @@ static void place_add(struct loader *l, struct loader_places *places, const char
 	}
 }
 
-/* What the makers call their methods; a user's own DynamicMethod has the name that he gave it. */
+/* The names that libraries give their dynamic methods; a user's own DynamicMethod has the name that the user gave it.
+ */
 static const char *kind_words(const char *name)
 {
 	static const struct {

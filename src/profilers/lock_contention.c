@@ -1,8 +1,8 @@
-/* Lock contention: threads that wait for a lock somebody else has.
+/* Lock contention: threads that wait for a lock that another thread holds.
  *
- * Two streams. "counts" sees the begin and end of every wait, without stacks. "stacks" sees the begins with stacks and
- * listens in bursts where waits are many. They are joined by thread and time. Before .NET 9 the runtime cannot leave
- * the stacks out: there is one stream, and at very high rates its bursts are an estimate of the counts too. */
+ * Two streams. "counts" has the begin and end of every wait, without stacks. "stacks" has the begins with stacks and is
+ * open in bursts where waits are many. They are joined by thread and time. Before .NET 9 the runtime cannot leave the
+ * stacks out: there is one stream, and at very high rates its bursts are an estimate of the counts too. */
 
 #include "profilers/lock_contention.h"
 #include "base/clock.h"
@@ -21,7 +21,7 @@
 #define OLD_BURST_RATE 20000.0
 #define OLD_BURST_SHARE 0.20
 
-/* The same begin of a wait is told to both streams within one call, unless its thread is put aside in between. */
+/* The same begin of a wait is sent to both streams within one call, unless its thread is descheduled in between. */
 #define JOIN_NS (20 * NS_PER_MS)
 
 static struct lock *lock_of(struct locks *l, uint64_t id)
@@ -125,7 +125,7 @@ static void on_stop(struct locks *l, const struct nettrace_event *event, uint64_
 	wait_ends(l, t, event->time, length_ns, false);
 }
 
-/* What went on while nobody listened is not known: no wait goes on from one burst to the next. */
+/* What happened between bursts is not known: no wait continues from one burst to the next. */
 static void new_burst(struct locks *l, uint64_t now)
 {
 	vec_each(t, &l->threads) {
@@ -184,7 +184,7 @@ static void locks_free(void *state)
 	mem_free(l);
 }
 
-/* What still waits when the window ends has waited so long at least. In bursts nobody knows. */
+/* A wait that is open when the window ends has lasted so long at least. In bursts that is not known. */
 static void close_open_waits(struct locks *l, const struct exam *exam)
 {
 	bool bursts = counted_events_by(&l->events)->bursting;

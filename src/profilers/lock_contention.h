@@ -10,7 +10,7 @@
 
 #define LOCK_NONE UINT32_MAX
 
-/* One wait that ended, or that was still going on at the end of the window. */
+/* One wait that ended, or that was open at the end of the window. */
 struct lock_wait {
 	uint64_t start_ns, length_ns;
 	uint32_t thread, owner; /* owner: who had the lock when the wait began; 0 = unknown */
@@ -36,7 +36,7 @@ struct lock_thread {
 	uint32_t tid, owner, lock; /* lock: LOCK_NONE when it does not wait */
 };
 
-/* A wait's beginning as the stream with stacks tells it. */
+/* A wait's beginning in the stream with stacks. */
 struct lock_start {
 	uint64_t time_ns;
 	uint32_t thread, stack, lock;
@@ -50,7 +50,7 @@ struct locks {
 	VEC(struct lock_wait) waits;
 	VEC(struct lock_start) starts;
 	struct dist *lengths;
-	uint64_t before, before_ns;  /* waits that ended in the window but began before it, or in a pause of hearing */
+	uint64_t before, before_ns;  /* waits that ended in the window but began before it, or between two bursts */
 	uint64_t not_kept, unpaired; /* beyond our limits; begun twice without an end */
 	struct thread_names names;
 	struct counted_events events;

@@ -1,4 +1,4 @@
-/* What the waits say: by lock, by place, behind whom, and whether threads queue up. */
+/* The report of the lock-contention profiler: waits by lock, by place, by holder, and whether threads queue up. */
 
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -17,7 +17,7 @@
 #define WAITING_VERY_MUCH 1.0
 #define LONG_NS (250 * NS_PER_MS)
 #define VERY_LONG_NS NS_PER_S
-/* Two or more behind one lock for half of the time: it is the narrow place, whoever has it. */
+/* Two or more threads wait for one lock for half of the time: it is the bottleneck, whichever thread holds it. */
 #define CONVOY_SHARE 0.5
 
 /* Waits in one method: for one lock, or for all. */
@@ -72,7 +72,7 @@ static int site_most_first(const void *a, const void *b)
 	return CMP(y->sum_ns, x->sum_ns);
 }
 
-/* Groups the waits whose stack was seen, then lets them stand for all waits of their lock. */
+/* Groups the waits whose stack was seen, then scales them to all waits of their lock. */
 static void find_sites(struct locks *l, struct lock_view *v)
 {
 	CLEANUP(mem_freep) uint64_t *seen = mem_zalloc((l->list.n + 1) * sizeof(*seen));
@@ -171,7 +171,7 @@ static double queue_share(const struct lock_view *v, const struct lock *lock)
 	return MIN(1.0, ratio(lock->queue_ns, v->heard_ns));
 }
 
-/* The stack knows what kind of lock it is; without one nobody does. */
+/* The stack shows what kind of lock it is; without one that is not known. */
 static const char *kind_of(struct locks *l, const struct lock_site *site)
 {
 	if (!site || site->stack == STACKS_NONE)
@@ -279,7 +279,7 @@ static void add_figures(const struct locks *l, const struct lock_view *v, struct
 	report_figure(report, "Locks", V_COUNT(v->order.n), NULL);
 }
 
-/* --- who had it --- */
+/* --- the holder --- */
 
 struct owner {
 	uint32_t tid;
@@ -332,7 +332,8 @@ static int wait_by_time(const void *a, const void *b)
 	return CMP(x->start_ns, y->start_ns);
 }
 
-/* The runtime says who has the lock, not since where. An owner that had waited for it itself took it there. */
+/* The runtime reports which thread holds the lock, not where it took it. A holder that had waited for the lock itself
+ * took it there. */
 static void add_owner_place(struct locks *l, uint32_t lock, struct report_row *row)
 {
 	struct map_u64 last = { 0 };  /* thread -> method */
@@ -431,7 +432,7 @@ static void add_by_lock(struct locks *l, const struct lock_view *v, struct repor
 	}
 }
 
-/* Behind the runtime's telling of it. */
+/* Above the frames of the runtime's own event. */
 static size_t first_frame(struct locks *l, uint32_t stack)
 {
 	const char *leaf = stacks_frame(l->events.stacks, l->events.methods, stack, 0).space;

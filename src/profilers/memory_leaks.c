@@ -1,8 +1,8 @@
 /* Memory leaks: several looks at the living objects, and what grows from each to the next.
  *
- * Garbage is left out of every look, so what grows is held by someone. Holders are known by their names: objects move,
- * and an address means the same only while nothing was moved (same_objects.h). Of each look only the sums stay in
- * memory, and of the first one where each object was. */
+ * Garbage is left out of every look, so what grows is held. Holders are recognised by their names: objects move, and an
+ * address means the same only while nothing was moved (same_objects.h). Of each look only the sums stay in memory, and
+ * of the first one the address of each object. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -19,7 +19,7 @@
 #define TYPE_ROWS 25
 #define CHART_LINES 5
 
-/* Growth that is worth a word: caches and the runtime itself grow a little now and then. */
+/* Growth that is mentioned: caches and the runtime itself grow a little now and then. */
 #define GROWTH_BYTES ((int64_t)100 << 10)
 #define GROWTH_SHARE 0.01 /* of what is alive */
 /* Grows still: the last step is at least this part of the average one. A cache that is full does not. */
@@ -34,7 +34,7 @@
 struct sum {
 	uint64_t objects, bytes;
 };
-/* One thing by name, at every look. */
+/* One holder or type by name, at every look. */
 struct grower {
 	const char *name, *detail; /* detail: of holders */
 	const char *shown;	   /* the name with the field that had most at the last look */
@@ -51,7 +51,7 @@ struct growers { /* a VEC */
 };
 
 struct leaks {
-	struct heap_look look; /* the one at hand */
+	struct heap_look look; /* the current one */
 	struct image_exam_facts facts[LOOKS_MAX];
 	struct sum alive[LOOKS_MAX];
 	uint64_t garbage[LOOKS_MAX];			       /* bytes */
@@ -222,7 +222,7 @@ static struct err *run(struct exam *exam)
 		if (i && !exam_image_again(exam, wait_ms, part))
 			break;
 		struct err *err = take_look(l, exam, part);
-		/* What was seen before is worth telling. */
+		/* What was seen before is still reported. */
 		if (err && l->n >= 2 && !exam->replay) {
 			exam_cut(exam, "look %u failed: %s", i + 1, err_text(err));
 			err_free(err);
@@ -360,7 +360,7 @@ static void add_areas(const struct leaks *l, struct report *report)
 							V_BYTES(l->area[a][last]) });
 }
 
-/* All that is alive, as one thing. */
+/* All that is alive, as one item. */
 static bool all_grows(const struct leaks *l)
 {
 	struct grower all = { 0 };
@@ -368,7 +368,7 @@ static bool all_grows(const struct leaks *l)
 	return l->n > 2 && is_leak(l, &all);
 }
 
-/* Holders are known by name; what changes hands from look to look has none, but it still grows. */
+/* Holders are recognised by name; what has another holder at each look has none, but still grows. */
 static void say_all(const struct leaks *l, struct rich *v)
 {
 	int64_t grown = (int64_t)l->alive[l->n - 1].bytes - (int64_t)l->alive[0].bytes;
@@ -383,7 +383,7 @@ static void say_all(const struct leaks *l, struct rich *v)
 	}
 }
 
-/* Dead is not leaked, but it takes its room until somebody collects it. */
+/* Garbage is not leaked, but it takes memory until it is collected. */
 static void say_garbage(const struct leaks *l, struct rich *v)
 {
 	if (steady_growth(l, l->garbage))

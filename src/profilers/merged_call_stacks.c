@@ -65,7 +65,7 @@ static void say_group(struct rich *v, const struct thread_snapshot *s, const str
 	rich_text(v, " %s.", buf_cstr(&words));
 }
 
-/* The lock that most threads wait for, and how many; SNAPSHOT_NONE when nobody does. */
+/* The lock that most threads wait for, and how many; SNAPSHOT_NONE when no thread waits. */
 static uint32_t busiest_lock(const struct thread_snapshot *s, uint32_t *ret_waiting)
 {
 	uint32_t best = SNAPSHOT_NONE;

@@ -1,8 +1,8 @@
 /* Off-CPU: where threads wait, for how long and for what.
  *
  * Every switch away from a cpu is timed by the kernel and most are sampled with their whole stack; threads that never
- * move in the window are looked at from the outside. Runtime threads and pools that wait for work are told apart from
- * waits below the user's own code, which are the ones that make something slow. */
+ * run in the window are read from outside. Runtime threads and pools that wait for work are separated from waits below
+ * the user's own code, which are the ones that make something slow. */
 
 #include "base/fmt.h"
 #include "base/json.h"
@@ -51,7 +51,7 @@ static struct err *run(struct exam *exam)
 	if (!err || err_kind(err) != ERR_DENIED || exam->way != WAY_SAMPLES || exam->way_named ||
 	    !exam->patient->answered)
 		return err;
-	/* Sampling is open, but switches need more: the runtime at least tells of locks. */
+	/* Sampling is allowed, but switches need more rights: the runtime at least reports locks. */
 	exam_log(exam, "%s", err_text(err));
 	exam->way = WAY_EVENTS;
 	exam->way_reason = mem_strdup(err_text(err));
@@ -82,11 +82,11 @@ struct off_cpu_view {
 	uint64_t window_ns;
 	uint64_t yours, others, cpu;	   /* waits below the user's code that came or went; without any; for a cpu */
 	uint64_t still, still_ns;	   /* waits below the user's code that did neither */
-	uint64_t held;			   /* of these: for a lock that nobody got meanwhile */
+	uint64_t held;			   /* of these: for a lock that no thread got meanwhile */
 	const struct off_cpu_place *alike; /* of these: where most are, when there are many */
 	uint64_t by_kind[WAIT_KINDS];
 	bool thinned;  /* not each wait has its stack */
-	bool in_turns; /* nor was each heard */
+	bool in_turns; /* nor was each recorded */
 };
 
 static const char *frame_name(const struct off_cpu_view *v, uint32_t frame)
@@ -280,7 +280,7 @@ static uint64_t moving_ns(const struct off_cpu_place *p)
 	return p->weight - p->whole_weight;
 }
 
-/* The story: the most time. But a sleep is meant, as a rule, by a loop that looks after something. */
+/* The verdict is about what took the most time. But a sleep is usually intended, by a loop that polls. */
 static const struct off_cpu_place *top_place(const struct off_cpu_view *v, unsigned kind,
 					     const struct off_cpu_place *but)
 {
@@ -382,7 +382,7 @@ static void add_figures(const struct off_cpu_view *v, struct report *report)
 	report_figure(report, "Your code waited", V_NS(v->yours), in);
 	report_figure(report, "Threads waiting", V_NUMBER(threads_of(v, v->yours)), "below your code, on average");
 	report_figure(report, "Locks", V_RATIO(share(v, v->by_kind[WAIT_LOCK])), "of that");
-	/* Events tell neither. */
+	/* Events report neither. */
 	if (v->off->facts.by_events)
 		return;
 	report_figure(report, "Waited all the time", V_COUNT(v->still), "threads below your code, not counted before");

@@ -1,4 +1,4 @@
-/* Runtime pauses: every suspension of managed code, from "please stop" to "all run again", and what it was for. */
+/* Runtime pauses: every suspension of managed code, from the request until all threads run again, and its reason. */
 
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -21,7 +21,7 @@
 #define VERY_LONG_NS (250 * NS_PER_MS)
 #define SHARE_MUCH 0.05
 #define SHARE_VERY_MUCH 0.20
-/* Pauses that someone asks for with GC.Collect are avoidable, so less of them is a finding. */
+/* Pauses that code asks for with GC.Collect are avoidable, so a smaller share of them is a finding. */
 #define INDUCED_LONG_NS (10 * NS_PER_MS)
 #define INDUCED_SHARE 0.01
 

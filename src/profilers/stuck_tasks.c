@@ -1,5 +1,5 @@
-/* Async operations that do not go on: chains of async methods, what the innermost waits for, and how many stood at the
- * very same place in both looks. */
+/* Async operations that do not continue: chains of async methods, what the innermost waits for, and how many were in
+ * exactly the same state in both looks. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -9,8 +9,8 @@
 #define FIRST "tasks"
 #define SECOND "tasks-2"
 #define PARTIES_MAX 50	     /* of a circle, that are looked at */
-#define CHAINS_SEARCHED 1000 /* for who may have a semaphore */
-#define MANY 10		     /* alike, unmoved, and waiting for somebody in the process: that is no coincidence */
+#define CHAINS_SEARCHED 1000 /* for a possible holder of a semaphore */
+#define MANY 10		     /* alike, unmoved, and waiting for other code of the process: not a coincidence */
 
 struct stuck {
 	struct async_chains *chains[2];
@@ -57,8 +57,8 @@ static uint32_t unmoved(const struct judged *j, const struct async_chain *c)
 	return j->twice ? async_chain_unmoved(j->c, c, &j->before) : 0;
 }
 
-/* Somebody in the process must act: not the clock, not the other end of a connection. Of those that nobody can end any
- * more one is enough. */
+/* Other code of the process must act: not the clock, not the other end of a connection. Of those that nothing can
+ * complete any more one is enough. */
 static unsigned suspicion(const struct async_chain *c)
 {
 	if (c->gone)
@@ -66,7 +66,7 @@ static unsigned suspicion(const struct async_chain *c)
 	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE || c->awaits == AWAITS_ROOM;
 }
 
-/* Task.Delay(-1, token): a program waits so for its end, which is nothing to tell of; many that do are. */
+/* Task.Delay(-1, token): a program waits for its end in this way, which is not reported; many that do are. */
 static bool waits_for_cancel(const struct async_chain *c)
 {
 	return c->awaits == AWAITS_TIMER && c->longest_ms == ASYNC_CHAIN_ENDLESS && c->count == 1;
@@ -111,8 +111,7 @@ static const char *step_name(const struct async_chains *c, const struct async_ch
 
 /* ---- a circle of semaphores ---- */
 
-/* It has awaited before and now waits for a semaphore that somebody has taken: perhaps with another one in its hands.
- */
+/* It has awaited before and now waits for a semaphore that is taken: it may hold another one. */
 static bool may_hold_another(const struct judged *j, const struct async_chain *c)
 {
 	return c->awaits == AWAITS_SEMAPHORE && c->taken && *c->what && unmoved(j, c) && async_chain_is_own(j->c, c) &&

@@ -1,9 +1,9 @@
 /* The thread pool: does work wait in its queue, and what are the workers doing instead?
  *
- * "pool" hears of workers that come, go, and why. "queue" hears every item go in and out (in bursts where they are
- * many); the time between is what a request waits before it runs. Only while work waits long or nothing moves, "looks"
- * asks for the stacks of all threads, a few times, each a stop of a fraction of a millisecond: that sees every way to
- * block a worker, on every runtime, where events of waits know neither Thread.Sleep nor blocking I/O. */
+ * "pool" has workers that start, stop, and why. "queue" has every item that is queued and taken (in bursts where they
+ * are many); the time between is what a request waits before it runs. Only while work waits long or nothing moves,
+ * "looks" asks for the stacks of all threads, a few times, each a stop of a fraction of a millisecond: that shows every
+ * way to block a worker, on every runtime, whereas events of waits include neither Thread.Sleep nor blocking I/O. */
 
 #include "profilers/thread_pool.h"
 #include "base/clock.h"
@@ -62,7 +62,7 @@ static void on_enqueue(struct pool *p, uint64_t id, uint64_t now)
 {
 	p->enqueued++;
 	struct pool_item *before = item_of(p, id);
-	if (before) /* the same object twice, or two that share a number: the first cannot be told any more */
+	if (before) /* the same object twice, or two that share a number: the first cannot be identified any more */
 		before->gone = true;
 	if (p->items.n >= ITEMS_MAX || p->by_id.n >= ITEMS_MAX * 4) {
 		p->not_kept++;
@@ -109,7 +109,8 @@ static void on_queue(void *user, const struct nettrace_event *event)
 		return;
 	if (p->burst != p->streams[POOL_QUEUE].opened) {
 		p->burst = p->streams[POOL_QUEUE].opened;
-		p->heard_since_ns = event->time; /* the pool begins to tell with its next item, not with our session */
+		p->heard_since_ns =
+			event->time; /* the pool begins to report with its next item, not with our session */
 		p->head = p->items.n = p->dropped = 0;
 		map_u64_clear(&p->by_id);
 	}
@@ -160,7 +161,7 @@ static bool time_to_look(void *user, uint64_t now)
 	bool needed = p->needed_at_ns && now < p->needed_at_ns + LOOK_EVERY_NS;
 	bool slow = p->slow_at_ns && now < p->slow_at_ns + LOOK_EVERY_NS;
 	bool stalled = oldest && now > oldest->queued_ns + STALLED_NS && now > p->last_taken_ns + STALLED_NS;
-	/* When no worker takes anything the queue is silent: idle, or stuck for good? */
+	/* When no worker takes anything there are no events: is the queue empty, or stuck? */
 	uint64_t heard_ns = MAX(p->last_taken_ns, p->exam->start_ns);
 	bool quiet = !p->looks && p->workers_before && now > heard_ns + LOOK_EVERY_NS;
 	if (!needed && !slow && !stalled && !quiet)
@@ -288,8 +289,8 @@ static void describe_streams(struct pool *p)
 	p->streams[POOL_NAMES] = exam_methods_stream(&p->streams[POOL_LOOKS], p->methods);
 }
 
-/* What the workers wait for and who has it only memory tells. Where that is closed to us, the rest stands without it.
- */
+/* What the workers wait for and who holds it can only be read from memory. Where that is not allowed, the report goes
+ * without it. */
 static void look_into_memory(struct pool *p)
 {
 	struct exam *exam = p->exam;

@@ -13,8 +13,8 @@
 #include "exam/thread_names.h"
 #include "report/report.h"
 
-/* A request that waits a tenth of a second before anybody looks at it is late; on a busy machine a few milliseconds
- * are nothing. */
+/* A request that waits a tenth of a second before a worker takes it is late; on a busy machine a few milliseconds are
+ * nothing. */
 #define POOL_LATE_NS (100 * NS_PER_MS)
 #define POOL_REASONS 9 /* of adjustments, see clr_pool_reason() */
 #define POOL_WORKER_NAME ".NET TP Worker"
@@ -40,13 +40,13 @@ struct thread_snapshot;
 struct pool {
 	struct exam *exam;
 
-	/* The queue. Items that were queued before we listened have waited for so long at least. */
+	/* The queue. Items that were queued before the window have waited at least since its beginning. */
 	VEC(struct pool_item) items;
 	size_t head;	      /* items before it are gone */
 	uint64_t dropped;     /* items cut off the front: index = position + dropped */
 	struct map_u64 by_id; /* -> index + 1 */
 	struct dist *waits;
-	uint64_t enqueued, dequeued, older /* of those: queued before we listened */, not_kept;
+	uint64_t enqueued, dequeued, older /* of those: queued before the window */, not_kept;
 	uint64_t late; /* waited POOL_LATE_NS or more */
 	uint64_t longest_ns;
 	bool longest_is_older;
@@ -57,7 +57,7 @@ struct pool {
 
 	/* The workers. */
 	uint64_t adjusted[POOL_REASONS + 1]; /* by reason; the last: any other */
-	uint32_t wanted;		     /* workers, as last told; 0 = not yet */
+	uint32_t wanted;		     /* workers, as last reported; 0 = not yet */
 	uint64_t injected, needed_at_ns;     /* because work blocks: starvation or cooperative blocking */
 	VEC(struct pool_workers) workers;
 	uint64_t started, stopped;
@@ -83,8 +83,8 @@ struct pool {
 };
 enum { POOL_NAMES, POOL_LOOKS, POOL_EVENTS, POOL_QUEUE };
 
-/* The item that waits longest now, or NULL. Items that a worker took without telling (tasks that run inside a wait for
- * them) stay in the list, so alone it proves nothing. */
+/* The item that waits longest now, or NULL. Items that a worker took without an event (tasks that run inside a wait for
+ * them) stay in the list, so it alone is no proof. */
 const struct pool_item *pool_oldest(const struct pool *p);
 /* So many workers are blocked, out of that look. What most of them do is appended when text is not NULL: "30 in X block
  * on tasks of Y". */

@@ -1,4 +1,4 @@
-/* What the queue and the looks say: is the pool starving, and who holds its workers? */
+/* The report of the thread-pool profiler: is the pool starving, and what blocks its workers? */
 
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -18,7 +18,7 @@
 #define MOSTLY_BLOCKED 0.5
 #define CROWD_LEAST 8 /* blocked workers */
 #define CROWD_A_CORE 2.0
-#define IDLE_CORES 0.1 /* of all: who uses less does not compute, not even in native calls */
+#define IDLE_CORES 0.1 /* of all: a process that uses less does not compute, not even in native calls */
 
 /* What a worker is at, in the order of what explains most. */
 enum worker_state {
@@ -318,7 +318,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 	}
 	rich_text(text, starving ? "The thread pool starves: " : "Work waits too long in the thread pool: ");
 	if (dist_count(p->waits)) {
-		/* Where most go through at once, those that do not are the story. */
+		/* Where most items run at once, the verdict is about those that do not. */
 		bool most = v->p50 >= POOL_LATE_NS;
 		rich_text(text, most ? "an item waits " : "one item in twenty waits ");
 		rich_strong(text, "%s%s", p->older || !most ? "at least " : "",

@@ -1,3 +1,6 @@
+/* What blocked workers of the pool wait for, from the thread snapshot that the thread-pool profiler takes when the
+ * pool starves. */
+
 #include "threads/thread_groups.h"
 #include "profilers/thread_pool.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From where on it is worth a word. */
+/* From where on it is mentioned. */
 #define WORTH_BYTES ((uint64_t)1 << 20)
 #define WORTH_SHARE 0.05
 #define ROW_SHARE 0.002 /* of the waste: what has less is summed up */

@@ -1,5 +1,5 @@
-/* Threads that should be gone or going: alive without running, lost to the thread pool, in the way of the process's
- * end, ended and still kept. Two looks; the kernel says who did not run between them. */
+/* Threads that should have ended: alive without running, lost to the thread pool, preventing the process's end, ended
+ * and still referred to. Two looks; the kernel says which threads did not run between them. */
 
 #include "base/fmt.h"
 #include "base/str.h"
@@ -54,7 +54,7 @@ static struct err *run(struct exam *exam)
 	return err;
 }
 
-/* ---- who stood still ---- */
+/* ---- threads that did not run ---- */
 
 static const struct snapshot_thread *earlier(const struct zombies *z, const struct snapshot_thread *t)
 {
@@ -93,7 +93,7 @@ static struct still find_still(const struct zombies *z)
 	for (size_t i = 0; i < s->threads.n; i++) {
 		const struct snapshot_thread *t = &s->threads.v[i];
 		still.new += z->n > 1 && !earlier(z, t);
-		/* Whoever waits for the process's end or for its threads does what he shall. */
+		/* A thread that waits for the process's end or for its threads is as intended. */
 		still.is[i] = t->managed_id != MAIN_THREAD && stood_still(z, s, t);
 		still.all += still.is[i];
 		still.pool += still.is[i] && t->state & DAC_THREAD_POOL;
@@ -120,7 +120,7 @@ static size_t grown(const struct zombies *z)
 	return n[1] > n[0] ? n[1] - n[0] : 0;
 }
 
-/* The largest group with such threads among those that stand still; NULL = none. */
+/* The largest group with such threads among those that did not run; NULL = none. */
 static const struct thread_group *largest(const struct thread_snapshot *s, const struct thread_groups *gs,
 					  const struct still *still, bool (*want)(const struct snapshot_thread *t),
 					  size_t *ret_n)

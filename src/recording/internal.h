@@ -27,7 +27,7 @@ struct recording {
 	uint64_t max_bytes, kept_bytes;
 	json_t *facts;
 	VEC(struct recording_part *) parts;
-	struct recording_part *spill; /* takes and forgets what comes after too many parts */
+	struct recording_part *spill; /* takes and drops what comes after too many parts */
 	struct strtab names;	      /* id = index of the part */
 	char *drop_reason;
 	bool sealed;

@@ -22,13 +22,13 @@ void recording_set_fact(struct recording *r, const char *key, json_t *value);
 const json_t *recording_fact(const struct recording *r, const char *key); /* NULL when absent */
 struct err *recording_part_new(struct recording *r, const char *name, const char *kind, struct recording_part **ret)
 	MUST_USE;
-/* Never fails for good reason of space: a full disk or the limit drops the part's bytes and remembers why. */
+/* Does not fail for lack of space: a full disk or the limit drops the part's bytes and keeps the reason. */
 void recording_part_write(struct recording_part *p, const void *data, size_t len);
 void recording_part_close(struct recording_part *p, bool whole);
-/* All parts go, also open ones; facts stay. For who begins anew. */
+/* Removes all parts, also open ones; facts stay. For an exam that begins again with another way. */
 void recording_clear(struct recording *r);
-/* Writes the manifest; afterwards the recording only reads. To keep it from the machine's death as well is the
- * caller's: see dir_sync(). Until then parts may come out of one damaged, which their sums tell. */
+/* Writes the manifest; afterwards the recording can only be read. To be safe against a crash of the machine the caller
+ * calls dir_sync(). Until then a crash may leave damaged parts, which their checksums reveal. */
 struct err *recording_seal(struct recording *r) MUST_USE;
 /* Why parts were dropped, or NULL. */
 const char *recording_drop_reason(const struct recording *r);

@@ -172,7 +172,7 @@ static void measure(struct compared *l, double hidden_before, double hidden_afte
 			c->size = MAX(c->after - hidden_before, 0.0);
 		else if (!change_after_known(l, c))
 			c->size = MAX(c->before - hidden_after, 0.0);
-		/* What one gains another loses: rounding must not decide who comes first. */
+		/* Rounding must not decide the order of rows whose changes are equal. */
 		if (c->size < 1e6)
 			c->size = round(c->size * 1e6) / 1e6;
 		c->status = status_of(l, c);

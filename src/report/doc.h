@@ -115,7 +115,7 @@ struct chart_line {
 	const char *name; /* may be NULL */
 	uint64_t *x_ns;
 	double *y;
-	size_t n, merged; /* points that stand for several: the largest of them is kept */
+	size_t n, merged; /* points that represent several: the largest of them is kept */
 };
 
 struct chart_bar {
@@ -207,7 +207,7 @@ const char *doc_text(struct report *r, const char *s);
 /* Visible, and past max_chars cut with "… (N bytes)". Appends. */
 void doc_show(const char *s, size_t max_chars, struct buf *out);
 void rich_piece(struct rich *t, enum piece_kind kind, const char *text);
-/* Does the text need any of the further blocks, or is the verdict all there is to say? */
+/* Does the text need any of the further blocks, or is the verdict enough? */
 bool doc_is_short(const struct report *r);
 /* "Only the first 3.2 s: the process ended." or NULL; lives as long as out. */
 const char *doc_partial(const struct report *r, struct buf *out);
@@ -224,7 +224,7 @@ static inline const struct report_row *table_first(const struct report_table *t)
 }
 /* The column that names the row: the first with text. */
 size_t table_name_column(const struct report_table *t);
-/* What a full bar of the column stands for: a ratio is part of one, all else is measured against the largest. */
+/* The value of a full bar of the column: 1 for a ratio, else the largest value. */
 double bar_whole(const struct report_table *t, size_t column);
 double bar_share(double whole, const struct value *v); /* 0..1 */
 bool table_has_missing(const struct report_table *t);

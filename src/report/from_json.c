@@ -1,6 +1,5 @@
-/* A report back from its JSON. The text may be damaged or written by someone else: what has the wrong shape is an
- * error that names it; what is too much is refused before anything is allocated for it. Keys we do not know are left
- * alone. */
+/* A report back from its JSON. The text may be damaged or hostile: a wrong shape is an error that names it; what is too
+ * large is refused before memory is allocated for it. Unknown keys are ignored. */
 
 #include "report/doc.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
-/* One self-contained page. Everything is readable without the script; the script and the sheet are named by hash in
- * the page's own policy, so nothing that came from a target could ever run. */
+/* One self-contained page. Everything is readable without the script. The page's content policy allows its script and
+ * style sheet by their hashes only, so that nothing that came from a target can ever run. */
 
 #include "report/html.h"
 #include "report_assets.h"

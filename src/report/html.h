@@ -1,6 +1,6 @@
 #pragma once
-/* The HTML renderer's own tools. Data reaches the page only through html_text() and its kin, which escape; numbers for
- * scripts stand in data- attributes. For html_*.c only. */
+/* Functions of the HTML renderer. Data reaches the page only through html_text() and the like, which escape; numbers
+ * for scripts are in data- attributes. For html_*.c only. */
 
 #include "report/doc.h"
 

@@ -1,3 +1,5 @@
+/* Tables and trees of a report as HTML. */
+
 #include "report/html.h"
 #include "base/fmt.h"
 #include "base/str.h"

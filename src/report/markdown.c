@@ -1,6 +1,6 @@
-/* GitHub-flavoured Markdown. Three ways for text to stand in it: running text (every character that could mean
- * something is escaped), a code span, a fenced block. A pipe is always an entity: inside tables no other escape is
- * read the same way by all. */
+/* GitHub-flavoured Markdown. Text is written in three forms: running text (every character with a meaning is escaped),
+ * a code span, a fenced block. A pipe is always an entity: inside tables no other escape is read the same way by all.
+ */
 
 #include "report/doc.h"
 #include "report/text.h"

@@ -1,3 +1,5 @@
+/* Names of types and methods, split so that a renderer can shorten them or mark their parts. */
+
 #include "report/doc.h"
 #include <string.h>
 

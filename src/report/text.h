@@ -1,5 +1,5 @@
 #pragma once
-/* The terminal renderer's own tools: text made visible, measured, wrapped, shortened. For text_*.c only. */
+/* Functions of the terminal renderer: text made visible, measured, wrapped, shortened. For text_*.c only. */
 
 #include "report/doc.h"
 
@@ -10,7 +10,7 @@ struct text_out {
 	bool colour, ascii;
 };
 
-/* Ways to stress; none without colour. */
+/* Emphasis; none without colour. */
 enum ink { INK_PLAIN, INK_STRONG, INK_DIM, INK_DATA, INK_OK, INK_WARN, INK_BAD };
 
 /* Visible in this style, cut with its length when very long. Appends to ret. */
@@ -27,7 +27,7 @@ void text_ink(const struct text_out *t, enum ink ink, const char *s);
 void text_pad(const struct text_out *t, size_t n);
 /* Of width columns, in eighths; something is always drawn for something. Returns the columns used. */
 size_t text_bar(const struct text_out *t, double share, size_t width);
-/* One character that stands as high as share. */
+/* One character as high as share. */
 const char *text_spark(const struct text_out *t, double share);
 
 /* Running text. */

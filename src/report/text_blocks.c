@@ -1,3 +1,5 @@
+/* Blocks of a report as text: tables, trees, charts, flame graphs. */
+
 #include "report/text.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -544,7 +546,7 @@ static void histogram(const struct text_out *t, const struct report_histogram *h
 	}
 }
 
-/* A picture does not fit a terminal: the heaviest path stands for it. */
+/* A picture does not fit a terminal: the heaviest path is shown instead. */
 static void flame(const struct text_out *t, const struct report_flame *f)
 {
 	enum { PATH = 14 };

@@ -1,3 +1,5 @@
+/* The pieces that text_blocks.c is made of: values, cutting to a width, wrapping, bars, colours. */
+
 #include "report/text.h"
 #include "base/fmt.h"
 #include "base/str.h"

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LEAST_AREA 0.00005 /* of the whole: nobody sees a smaller box, so those are one */
+#define LEAST_AREA 0.00005 /* of the whole: smaller boxes would not be visible, so those are drawn as one */
 
 struct treemap_parts { /* a VEC */
 	struct treemap_box *v;

@@ -1,8 +1,8 @@
 #pragma once
 /* Call frame information of native code (.eh_frame): for an address, how to find the caller's frame and registers.
  *
- * Knows the tables and their little languages, no process and no register file of its own: values come through the
- * reader's callbacks. Everything in a table is hostile; damage reads as "no rule". */
+ * Knows the tables and their instructions, no process and no registers: values come through the reader's callbacks.
+ * Everything in a table is hostile; damage reads as "no rule". */
 
 #include "symbols/elffile.h"
 

@@ -20,14 +20,14 @@ struct managed_frame {
 };
 typedef bool (*managed_read)(void *user, uint64_t address, uint64_t *ret);
 
-/* The caller's registers. `into` is how far into the function the ip stands (less than the prologue: only part of it
- * was done). False when the frame cannot be read or the data are damaged. */
+/* The caller's registers. `into` is the offset of the ip in the function (less than the prologue: only a part of it has
+ * run). False when the frame cannot be read or the data are damaged. */
 bool managed_apply(const struct managed_unwind *info, uint64_t into, managed_read read, void *user,
 		   struct managed_frame *frame);
-/* Where the stack pointer must stand while a function calls another, as far as its frame register tells; else where it
- * does. */
+/* The value of the stack pointer while the function calls another, computed from its frame register if it has one; else
+ * the current value. */
 uint64_t managed_body_sp(const struct managed_unwind *info, const struct managed_frame *frame);
-/* When the instructions at the ip are an epilogue: carries it out. */
+/* If the instructions at the ip are an epilogue: executes it. */
 bool managed_epilogue(const uint8_t *code, size_t len, managed_read read, void *user, struct managed_frame *frame);
 /* From the instructions at the start of a method, without any data. `into` as above. */
 bool managed_prologue(const uint8_t *code, size_t len, uint64_t into, managed_read read, void *user,

@@ -1,10 +1,10 @@
 #pragma once
-/* A perf.data file of linux-perf, taken apart: bytes in; names, mappings and samples with their call chains out, in
- * order of time. No I/O, no names of code. All of it is hostile.
+/* Parser of perf.data files of linux-perf: bytes in; names, mappings and samples with their call chains out, in order
+ * of time. No I/O, no names of code. All input is hostile.
  *
  * The layout is that of perf's own header.h: "PERFILE2", sections for attributes and data, then one section for each
- * feature whose bit is set. Compressed files, files written to a pipe and those of other byte order are refused in
- * words. */
+ * feature whose bit is set. Compressed files, files written to a pipe and those of other byte order are refused with a
+ * message. */
 
 #include "base/err.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-/* Records of the kernel's perf rings, taken apart. Bytes in, one record out; no I/O. Hostile-safe. */
+/* Parser of the kernel's perf records. Bytes in, one record out; no I/O. Safe for hostile input. */
 
 #include "sampler/unwind.h"
 
@@ -18,7 +18,7 @@ struct record {
 	struct unwind_stack stack;
 	/* RECORD_SWITCH */
 	bool out, preempted;
-	/* RECORD_LOST: samples that found no room */
+	/* RECORD_LOST: samples that were dropped because the ring was full */
 	uint64_t lost;
 	/* RECORD_COMM: not ended by a NUL when it is 16 bytes long */
 	const char *comm;
@@ -30,8 +30,8 @@ struct record {
 #define RECORD_SAMPLE_TYPE                                                                                             \
 	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN |           \
 	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
-/* The same for events whose period the kernel shall keep to: it samples every single software event, whatever the
- * period, when the period itself is asked for. */
+/* The same for events with a fixed period: the kernel samples every single software event, whatever the period, when
+ * the period is part of the sample. */
 #define RECORD_SAMPLE_TYPE_COUNTED (RECORD_SAMPLE_TYPE & ~(uint64_t)PERF_SAMPLE_PERIOD)
 /* AX BX CX DX SI DI BP SP IP R8..R15 */
 #define RECORD_REGS 0xff01ffull

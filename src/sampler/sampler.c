@@ -25,7 +25,7 @@
 #define RECORD_BYTES_MAX 65536
 
 struct sampler_ring {
-	int fd, cpu; /* a silent event of our own that owns the memory */
+	int fd, cpu; /* a disabled event of our own that owns the memory */
 	struct perf_event_mmap_page *page;
 	uint8_t *data;
 	size_t size; /* a power of two */
@@ -117,7 +117,7 @@ static struct err *ring_open(struct sampler *s, int cpu, size_t want)
 		return err_errno(errno, "open a perf event on cpu %d", cpu);
 	struct err *err = ring_map(&r, want);
 	if (!err && r.size != want) {
-		/* The kernel woke us at half of what we wanted; open it again with what there is. */
+		/* The wakeup is set for half of the size we asked for; open it again with the size that there is. */
 		munmap(r.page, r.size + (size_t)sysconf(_SC_PAGESIZE));
 		close(r.fd);
 		return ring_open(s, cpu, r.size);
@@ -295,7 +295,7 @@ struct err *sampler_open(const struct sampler_config *config, struct sampler **r
 	s->closer = closer_new();
 	TRY(rings_open(s));
 	struct err *err = open_events(s);
-	/* Without CAP_PERFMON the user's part is open to the process's own user. Switches have no user's part. */
+	/* Without CAP_PERFMON the process's own user may sample user space. Switches cannot be sampled that way. */
 	if (err && err_kind(err) == ERR_DENIED && !s->exclude_kernel && config->kind == SAMPLER_CPU) {
 		err_free(err);
 		s->exclude_kernel = true;
@@ -359,7 +359,7 @@ void sampler_rest(struct sampler *s)
 	s->resting = true;
 }
 
-/* Opened one after the other, but heard from one moment on. */
+/* Opened one after the other, but enabled at one moment. */
 struct err *sampler_go_on(struct sampler *s)
 {
 	s->resting = false;

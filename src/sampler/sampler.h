@@ -25,24 +25,25 @@ struct sampler_config {
 #define SAMPLER_STACK_MAX 65528
 
 struct sampler;
-/* Opens all events, still silent. ERR_DENIED names the right or the setting that is missing. */
+/* Opens all events, disabled. ERR_DENIED names the right or the setting that is missing. */
 struct err *sampler_open(const struct sampler_config *config, struct sampler **ret) MUST_USE;
 void sampler_free(struct sampler *s);
 DEFINE_CLEANUP(sampler_free, struct sampler *)
 
 void sampler_start(struct sampler *s);
 void sampler_stop(struct sampler *s);
-/* Lets go of the process for a while: events that are only stopped still cost it half a microsecond at each switch.
- * What is in the rings stays. */
+/* Closes the events for a while: events that are only disabled still cost the process half a microsecond at each
+ * switch. What is in the rings stays. */
 void sampler_rest(struct sampler *s);
 struct err *sampler_go_on(struct sampler *s) MUST_USE;
-/* Readable when a ring is half full; drain at least ten times a second all the same. */
+/* Readable when a ring is half full; drain at least ten times a second in any case. */
 int sampler_fd(const struct sampler *s);
-/* Records older than the given time on the monotonic clock; and of rings that fill up, younger ones too. With events
- * of threads, those of processes that it started since are among them: look at the pid. */
+/* Delivers records older than the given time on the monotonic clock; of rings that fill up, younger ones too. With
+ * events of threads, records of processes that the target started since are among them: check the pid. */
 void sampler_drain(struct sampler *s, uint64_t until_ns, void (*record)(void *user, const struct record *r),
 		   void *user);
-/* Opens the events again with larger copies, or another period; while it rests, only when it goes on. */
+/* Opens the events again with larger copies, or another period; while resting, the change applies when sampling
+ * continues. */
 struct err *sampler_change(struct sampler *s, uint32_t stack_bytes, uint64_t period) MUST_USE;
 
 struct sampler_facts {

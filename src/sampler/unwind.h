@@ -1,10 +1,10 @@
 #pragma once
-/* From the registers and a copy of the stack of a thread to its call stack, through native code (its .eh_frame),
+/* Unwinds the registers and a copy of the stack of a thread to its call stack, through native code (its .eh_frame),
  * managed code (the runtime's own unwind data, else its prologue) and the stubs between. One file per architecture
  * implements it: unwind_x64.c.
  *
- * Never writes to the process, never stops it; reads code and unwind data from its memory and caches them. No failure
- * is silent: the result says whether the root was reached. Not for threads. */
+ * Never writes to the process, never stops it; reads code and unwind data from its memory and caches them. The result
+ * always says whether the root was reached. Not for threads. */
 
 #include "symbols/space.h"
 
@@ -29,7 +29,7 @@ enum unwind_end {
 	UNWIND_ENDS,
 };
 
-/* Managed code around an address, as somebody else knows it. `version` differs when a range is used again. */
+/* Managed code around an address, given by the caller. `version` differs when a range is used again. */
 struct unwind_method {
 	uint64_t start;
 	uint32_t size, version;
@@ -44,7 +44,8 @@ DEFINE_CLEANUP(unwinder_free, struct unwinder *)
 struct unwound {
 	uint64_t ips[UNWIND_FRAMES_MAX]; /* leaf first */
 	size_t n;
-	/* Frame i stands at the instruction itself, not behind a call: look its name up there and not one before. */
+	/* The address of frame i is the instruction itself, not a return address: look its name up there and not one
+	 * byte before. */
 	uint8_t exact[UNWIND_FRAMES_MAX / 8];
 	enum unwind_end end;
 	unsigned guessed; /* steps taken without a rule: a frame there may be missing */

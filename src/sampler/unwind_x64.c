@@ -1,3 +1,6 @@
+/* Unwinds a stack of x86-64 from registers and a copy of its memory; the rules are described in
+ * docs/internals/unwinder.md. */
+
 #include "sampler/unwind.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -45,7 +48,7 @@ struct unwinder {
 	struct leaf leaves[LEAF_CACHE];
 	/* The stack that is being unwound. */
 	const struct unwind_stack *stack;
-	bool cut; /* something beyond the copy was wanted */
+	bool cut; /* something beyond the copy was needed */
 };
 
 struct unwinder *unwinder_new(struct space *space,
@@ -89,9 +92,9 @@ static bool read_stack(void *user, uint64_t address, uint64_t *ret)
 
 /* --- compiled methods --- */
 
-/* Before a method's code lies a pointer to its header: some pointers, the number of pieces, and for each piece begin,
- * end and unwind data, relative to a base that the first piece tells. How many pointers differs between runtimes, so
- * the place is the one at which everything fits. */
+/* In front of a method's code is a pointer to its header: some pointers, the number of pieces, and for each piece
+ * begin, end and unwind data, relative to a base that follows from the first piece. The number of pointers differs
+ * between runtimes, so the place is the one at which everything fits. */
 static bool read_pieces(struct unwinder *u, const struct unwind_method *m, const uint8_t *header, size_t len, size_t at,
 			struct code *ret)
 {

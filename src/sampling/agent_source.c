@@ -90,7 +90,7 @@ void agent_source_drain(struct agent_source *a, uint64_t until_ns, void (*record
 	a->record = record;
 	a->thread = thread;
 	a->user = user;
-	/* A dead line is told of when it is stopped. */
+	/* A closed connection is reported when sampling is stopped. */
 	if (a->cpu)
 		err_ignore(attach_cpu_drain(a->cpu, until_ns, &sink));
 }

@@ -1,6 +1,6 @@
 #pragma once
-/* Frames that turn out to be somebody's when all events are there: the collector's, the compiler's. Both are parts of
- * the runtime, whose functions have names only where its debug file is at hand. */
+/* Changes frames that turn out to belong to the collector or the compiler when all events are known. Both are parts of
+ * the runtime, whose functions have names only if its debug file is there. */
 
 #include "base/vec.h"
 #include "sampling/samples.h"
@@ -37,5 +37,5 @@ static inline const struct attributed_span *attributed_span_at(const struct attr
 	return low && spans->v[low - 1].thread == thread ? &spans->v[low - 1] : NULL;
 }
 
-/* May be done again as more is known. */
+/* May be called again as more is known. */
 void samples_attribute(struct samples *s, const struct attribution *m);

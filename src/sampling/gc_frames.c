@@ -7,7 +7,7 @@
 #define PAUSES_MAX 1000000
 #define SUSPEND_GC 1
 #define SUSPEND_GC_PREP 6
-/* Who asks for a collection begins to wait a little before the others are stopped. */
+/* A thread that asks for a collection begins to wait a little before the others are suspended. */
 #define BEFORE_NS (5 * NS_PER_MS)
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event)

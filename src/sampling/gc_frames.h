@@ -1,10 +1,10 @@
 #pragma once
 /* Which CPU samples are the garbage collector's, and which waits are for it.
  *
- * It is part of libcoreclr, whose functions as a rule have no names. Its own threads have; and while managed code
- * stands still for a collection, a thread that works in libcoreclr works for it, unless it only waits there. The
- * runtime's events come late: how a pause ended may be told seconds after its beginning, when the next event comes. So
- * samples are marked afterwards. */
+ * The collector is part of libcoreclr, whose functions usually have no names. Its own threads have names; and while
+ * managed code is suspended for a collection, a thread that runs in libcoreclr works for the collection, unless it only
+ * waits there. The runtime's events come late: the end of a pause may be reported seconds after its beginning, with the
+ * next event. So samples are attributed afterwards. */
 
 #include "nettrace/nettrace.h"
 #include "sampling/frame_attribution.h"
@@ -19,9 +19,9 @@ struct gc_marks {
 
 void gc_marks_event(struct gc_marks *m, const struct nettrace_event *event);
 /* Samples of a window that began at start_ns: the runtime's frames above the first managed one become the collector's.
- * May be done again as more is known; `over`: no event will follow, so a pause that is open lasts until the end. */
+ * May be called again as more is known; `over`: no event will follow, so a pause that is open lasts until the end. */
 void gc_marks_apply(const struct gc_marks *m, struct samples *s, uint64_t start_ns, bool over);
-/* Waits of the same kind of window: those that began while managed code stood still, in code that does not wait by
- * itself, are for the collector. Without names of the runtime's functions they look like those for a lock. */
+/* Waits of the same kind of window: those that began while managed code was suspended, in code that does not wait by
+ * itself, are for the collector. Without names of the runtime's functions they look like waits for a lock. */
 void gc_marks_waits(const struct gc_marks *m, struct samples *s, uint64_t start_ns);
 void gc_marks_fini(struct gc_marks *m);

@@ -1,9 +1,9 @@
 #pragma once
 /* Which CPU samples of a single-file program are the JIT compiler's.
  *
- * Elsewhere it is a library of its own, known by its name. In one file with the rest of the runtime, functions without
- * names, the runtime's events tell: from "about to be compiled" until the code is there, its thread compiles. Samples
- * are marked afterwards, as events come late. */
+ * Elsewhere the compiler is a library of its own, known by its name. In one file with the rest of the runtime, without
+ * names of functions, the runtime's events are used: from "about to be compiled" until the code is there, the thread
+ * compiles. Samples are attributed afterwards, as events come late. */
 
 #include "nettrace/nettrace.h"
 #include "sampling/frame_attribution.h"

@@ -297,7 +297,7 @@ static void ignore_item(void *user UNUSED, const struct perf_item *item UNUSED)
 static struct err *read_all(const char *dir, const void *bytes, size_t len, struct samples **ret,
 			    struct perf_samples_facts *facts)
 {
-	/* What the head tells of the machine is needed for the first name. */
+	/* The header's facts about the machine are needed for the first name. */
 	TRY(perf_file_read(bytes, len, ignore_item, NULL, &facts->file));
 	facts->timed = facts->file.type == PERF_TYPE_SOFTWARE && facts->file.config <= PERF_COUNT_SW_TASK_CLOCK;
 	struct perf_reading *g = mem_zalloc(sizeof(*g));
@@ -319,7 +319,7 @@ struct err *perf_samples_read(const char *dir, struct samples **ret, struct perf
 	*facts = (struct perf_samples_facts){ 0 };
 	CLEANUP(mem_freep) char *path = mem_printf("%s/perf.data", dir);
 	CLEANUP(buf_free) struct buf bytes = { .limit = FILE_BYTES_MAX + 65536 };
-	/* A copy, not a mapping: somebody may cut the file while we read. */
+	/* A copy, not a mapping: the file may be truncated while we read. */
 	TRY(file_read(path, FILE_BYTES_MAX, &bytes));
 	TRY_WRAP(read_all(dir, buf_cstr(&bytes), bytes.len, ret, facts), "'%s'", path);
 	return NULL;

@@ -1,8 +1,8 @@
 #pragma once
-/* Lines of source that CPU samples stand at: the leaf's place in the user's own methods, the runtime's map from native
- * code to IL, and the portable PDB beside the assembly.
+/* Source lines of CPU samples: the leaf's address in a method of the user's own, the runtime's map from native code to
+ * IL, and the portable PDB beside the assembly.
  *
- * Only the leaf: what a caller's line says stands in the call tree already. Bounded; what does not fit is left out. */
+ * Only the leaf: callers are in the call tree already. Bounded; what does not fit is left out. */
 
 #include "base/vec.h"
 #include "eventpipe/clr.h"
@@ -26,11 +26,10 @@ struct sample_line {
 };
 VEC_TYPE(sample_line_list, struct sample_line); /* heaviest first */
 void sample_line_list_free(struct sample_line_list *list);
-/* Takes what the runtime tells of methods, modules and IL maps: a rundown of these keywords, then what is new, of the
- * same ones. */
+/* Takes the runtime's events of methods, modules and IL maps: a rundown of these keywords, then new ones. */
 #define SAMPLE_LINES_KEYWORDS (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
 void sample_lines_event(struct sample_lines *l, const struct nettrace_event *event);
-/* What the lists said, as lines. Nothing where there is no PDB of that build. */
+/* The lines of all hits. None where there is no PDB of that build. */
 void sample_lines_resolve(struct sample_lines *l, const struct exam *exam, struct sample_line_list *ret);
 /* Kept with the recording as a fact. */
 void sample_lines_save(const struct sample_line_list *list, const struct samples *samples, struct exam *exam);

@@ -6,7 +6,7 @@
 #define TREE_NODES_MAX 200000
 #define UP_DEPTH 40 /* callers of a leaf beyond these say little */
 
-/* One name may stand for several frames (tiers, code that was named late): they are one method to a reader. */
+/* Several frames may have one name (tiers, code that was named late): they are one method to a reader. */
 static uint32_t *canonical_frames(const struct samples *s)
 {
 	uint32_t *same = mem_array(s->frames.n + 1, sizeof(*same));
@@ -60,8 +60,8 @@ static bool is_package(const struct samples *s, uint32_t frame)
 	       whose_code(s->whose, samples_frame_name(s, frame)) == WHOSE_PACKAGE;
 }
 
-/* The innermost of the user's own; without one, what was compiled to call it, in which it may be inlined; else that of
- * a package, which his company may have made. */
+/* The innermost method of the user's own; without one, code that was compiled to call it, in which it may be inlined;
+ * else that of a package, which may be of the user's company. */
 static size_t site_of(const struct samples *s, const uint32_t *frames, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

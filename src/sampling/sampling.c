@@ -7,7 +7,7 @@
 #include "sampling/code_files.h"
 #include "sampling/sampling_parts.h"
 
-/* The runtime tells of new code every 100 ms: samples wait in the rings until their code must be known. */
+/* The runtime reports new code every 100 ms: samples wait in the rings until their code must be known. */
 #define LAG_NS (250 * NS_PER_MS)
 /* From this share of cut stacks on the copies grow; fewer cut ones may be chance. A number of all stacks is not waited
  * for: a target that is mostly idle gives few. */
@@ -16,7 +16,7 @@
 
 /* --- records --- */
 
-/* Stands the processor in a method of the user's own? */
+/* Is the processor in a method of the user's own? */
 static void hit_line(struct sampling *g, const struct record *r)
 {
 	const struct unwound *u = &g->unwound;
@@ -41,7 +41,7 @@ static void on_sample(struct sampling *g, const struct record *r)
 void sampling_on_record(void *user, const struct record *r)
 {
 	struct sampling *g = user;
-	/* Our library in it hears of nobody else. */
+	/* Our library in the process reports that process only. */
 	bool its_own = g->agent || r->pid == (uint32_t)g->exam->patient->target.pid;
 	if (r->kind == RECORD_COMM && r->exec && its_own && !g->exec_ns)
 		g->exec_ns = r->time;
@@ -110,7 +110,7 @@ static struct err *start(void *user)
 {
 	struct sampling *g = user;
 	pid_t pid = g->exam->patient->target.pid;
-	/* Who did not answer just now would keep us waiting again. */
+	/* A runtime that did not answer just now would make us wait again. */
 	g->facts->named = g->facts->named && g->compiled->opened;
 	bool watch_lives = g->options->kind == SAMPLER_CPU && !g->agent;
 	if (watch_lives)

@@ -21,14 +21,14 @@ struct sampling_options {
 	 * list. now_ns is since the window's start. */
 	void (*on_samples)(void *user, struct samples *samples, const struct sampler_facts *facts, uint64_t now_ns);
 	void *user;
-	struct sample_line_list *lines; /* where to put the lines of source that samples stand at; NULL = not wanted */
+	struct sample_line_list *lines; /* where to put the source lines of samples; NULL = not needed */
 };
 
-/* What came of it; saved with the recording. */
+/* Facts about the sampling; saved with the recording. */
 struct sampling_facts {
 	bool kernel;	     /* kernel frames were seen */
 	bool kernel_names;   /* and have names */
-	bool per_cpu, named; /* events told the names of methods */
+	bool per_cpu, named; /* names of methods come from events */
 	bool from_files;     /* names of methods come from files that the runtime wrote, see code_files.h */
 	bool by_events;	     /* the runtime's sampler and /proc, not the kernel's */
 	bool by_agent;	     /* timers in the process, not the kernel's sampling */
@@ -40,7 +40,7 @@ struct sampling_facts {
 	uint64_t guessed;				       /* samples with a step that no rule gave */
 	uint64_t switches, waits, waits_with_stack, unseen_ns; /* off-CPU only, see switches.h */
 	uint64_t listened_ns; /* off-CPU only: of the window; less than it when switches are very many */
-	uint64_t delay_ns;    /* in which threads that use up what they get had no cpu, by the kernel's clock */
+	uint64_t delay_ns;    /* in which threads that could have run had no cpu, by the kernel's clock */
 	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
 	uint64_t handled, handler_ns, handler_max_ns; /* by agent: what its samples cost the process */
 	uint64_t untimed;			      /* by agent: threads that could have no timer */
@@ -65,7 +65,7 @@ struct err *exam_waits_by_events(struct exam *exam, const struct sampling_option
 /* Runs the window and fills in the exam's. The caller frees the samples. */
 struct err *exam_samples(struct exam *exam, const struct sampling_options *options, struct samples **ret,
 			 struct sampling_facts *ret_facts) MUST_USE;
-/* Keeps both; a recording that cannot take them costs only itself. */
+/* Keeps both in the recording; if that fails, only the recording lacks them. */
 void sampling_save(struct exam *exam, const struct samples *samples, const struct sampling_facts *facts);
 /* What a recording kept of it. ERR_NOT_FOUND when it holds no samples. */
 struct err *recorded_samples(struct recording *recording, struct samples **ret, struct sampling_facts *ret_facts)

@@ -1,9 +1,9 @@
-/* CPU samples where the kernel's sampling is closed to us: the runtime's own sampler says where each managed thread
- * stands, /proc says who used the CPU meanwhile.
+/* CPU samples where the kernel's sampling is not allowed: the runtime's own sampler says where each managed thread is,
+ * /proc says which threads used the CPU meanwhile.
  *
- * The runtime samples all threads alike, waiting or not. So a sample by itself weighs nothing: the CPU time that a
- * thread used between two looks at /proc is spread over its samples between them. A thread that waits used none, and
- * its samples vanish. */
+ * The runtime samples all threads alike, waiting or not. So a sample by itself has no weight: the CPU time that a
+ * thread used between two readings of /proc is spread over its samples between them. A thread that waits used none, and
+ * its samples are dropped. */
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -147,7 +147,7 @@ static bool serves_us(const struct watching *w, uint32_t thread)
 	return str_starts(name, ".NET EventPipe") || str_starts(name, ".NET SampleProf");
 }
 
-/* Spreads what /proc saw over the samples; time without any becomes a sample of its own. */
+/* Spreads the CPU time over the samples; time without any becomes a sample of its own. */
 static void weigh(struct watching *w)
 {
 	struct samples *s = w->samples;

@@ -1,3 +1,5 @@
+/* Frames of samples: what the code at an address is called, and which part of the process it belongs to. */
+
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "sampling/sampling_parts.h"

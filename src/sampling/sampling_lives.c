@@ -1,16 +1,18 @@
+/* Threads that end before a sample of theirs is due, and processes that the target starts. */
+
 #include "base/clock.h"
 #include "sampling/sampling_parts.h"
 #include <string.h>
 #include <time.h>
 
 /* A thread has its first sample when it has run for a period: those that end sooner are never seen by events of their
- * own. Of the whole cpu's time they have their part. */
+ * own. Events of whole cpus see their share. */
 #define GONE_NS_LEAST (10 * NS_PER_MS)
 #define GONE_SHARE 0.2
 #define NAMES_MAX 256 /* of processes it started; all others are the last one's */
 #define PROCESSES_MAX 65536
 
-/* Also of threads that have ended; 0 when it is not told. */
+/* Also of threads that have ended; 0 when it is not known. */
 static uint64_t process_clock_ns(pid_t pid)
 {
 	clockid_t clock;

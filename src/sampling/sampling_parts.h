@@ -1,11 +1,11 @@
 #pragma once
 /* What the parts of the sampling instrument share; for sampling*.c only.
  *
- *   sampling.c           the window: records come, copies grow, what was seen is saved
- *   sampling_lives.c     threads that end before they are seen; processes that the target starts
- *   sampling_frames.c    what the code at an address is called; whole stacks
- *   sampling_switches.c  where threads wait when it begins to listen, and how much of very many switches it hears
- *   sampling_threads.c   threads and their CPU time by the kernel's own clock */
+ *   sampling.c           the window: takes records, enlarges stack copies, saves the result
+ *   sampling_lives.c     threads that end before their first sample; processes that the target starts
+ *   sampling_frames.c    names of code at an address; whole stacks
+ *   sampling_switches.c  off-CPU: where threads wait at the beginning, and which share of switches is recorded
+ *   sampling_threads.c   threads and their CPU time by the kernel's clock */
 
 #include "attach/cpu.h"
 #include "base/map.h"
@@ -67,16 +67,16 @@ struct sampling {
 	uint64_t start_cpu_ns;
 	struct sampling_lives lives;
 	VEC(struct sampling_started) children;
-	struct map_u64 children_index;	 /* pid -> index in it + 1 */
-	uint64_t exec_ns;		 /* when it became another program, or 0: what comes later is not its own */
-	struct switches *switches;	 /* off-CPU only */
-	struct sample_lines *lines;	 /* when wanted */
+	struct map_u64 children_index; /* pid -> index in it + 1 */
+	uint64_t exec_ns;	   /* when it became another program (exec), or 0: later records are not the target's */
+	struct switches *switches; /* off-CPU only */
+	struct sample_lines *lines;	 /* when needed */
 	double rate;			 /* of its switches, a second */
 	uint64_t rate_ns, rate_switches; /* when that was last looked at */
 	struct map_u64 first_runs;	 /* thread id -> how often it had been on a cpu when it started */
 	uint64_t runs;			 /* all threads together */
 	bool started;
-	double share;  /* of the time that it listens to switches */
+	double share;  /* of the time in which switches are recorded */
 	int listen_ms; /* and how long at a time */
 	bool resting;
 	uint64_t rest_until_ns;
@@ -95,17 +95,17 @@ struct sampling_clock {
 };
 /* False when it is gone. */
 bool sampling_task_clock(pid_t pid, pid_t tid, struct sampling_clock *ret);
-/* What of the delay is lack of a cpu. */
+/* The part of the delay that is due to a lack of cpus. */
 uint64_t sampling_lacked_ns(uint64_t cpu_ns, uint64_t delay_ns, uint64_t runs);
 /* What the kernel's clocks say at the beginning and at the end of the window. */
 void sampling_clocks_start(struct sampling *g);
 void sampling_clocks_stop(struct sampling *g);
-/* The same, told by our library in the process. */
+/* The same, reported by our library in the process. */
 void sampling_on_thread(void *user, const struct attach_thread *t);
 
 /* ---- sampling_lives.c ---- */
 
-/* Do threads come and go that end before a sample of theirs is due? What they use between the two calls tells. */
+/* Do threads begin and end before a sample of theirs is due? Decided by the CPU time between the two calls. */
 void sampling_lives_begin(struct sampling *g);
 bool sampling_lives_are_short(struct sampling *g);
 /* A record of a process that the target started. */
@@ -122,25 +122,26 @@ uint32_t sampling_method_frame(struct sampling *g, const struct method *m);
 size_t sampling_unwind(struct sampling *g, const struct record *r, size_t n);
 /* The stack of a record; counts how it ended. */
 uint32_t sampling_stack(struct sampling *g, const struct record *r);
-/* Puts names to code that has got one by now. */
+/* Names code whose method is known by now. */
 void sampling_name_known(struct sampling *g);
-/* The last word on code that had no name when it was seen. */
+/* Names the rest, at the end: code without a method is a stub. */
 void sampling_name_rest(struct sampling *g);
 /* Is there code that would get a name from a new list of methods? */
 bool sampling_unnamed(const struct sampling *g);
-/* Precompiled code among it: the runtime does not tell when that is used for the first time. */
+/* Is precompiled code among it? The runtime does not report its first use. */
 bool sampling_unlisted(const struct sampling *g);
 
 /* ---- sampling_switches.c ---- */
 
-/* A first look at how often it switches. */
+/* Measures how often it switches. */
 void switching_begin(struct sampling *g);
-/* Every how many switches a stack is taken, by that rate. */
+/* A stack is taken every so many switches, by that rate. */
 uint64_t switching_period(const struct sampling *g, uint32_t stack_bytes);
-/* Where threads wait now: of those that do not go on for long, nothing else will tell. Just before it listens. */
+/* Records where threads wait now: threads that do not continue for long cause no switch. Just before recording begins.
+ */
 void switching_started(struct sampling *g);
 void switching_ended(struct sampling *g);
-/* Hears less when switches come faster; listens and rests in turn. */
+/* Records a smaller share when switches come faster; records and pauses in turn. */
 void switching_turn(struct sampling *g);
 
 /* ---- sampling.c ---- */

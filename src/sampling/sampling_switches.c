@@ -1,3 +1,6 @@
+/* Off-CPU sampling while it runs: where each thread waits when recording begins, and which share of very many switches
+ * is recorded. */
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -5,19 +8,19 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Threads whose stack is looked at when it begins to listen. */
+/* Threads whose stack is read when recording begins. */
 #define SNAPSHOTS_MAX 4000
-/* Up to so many switches a second all are heard; of more so many, on average. */
+/* Up to so many switches a second all are recorded; of more, so many on average. */
 #define ALL_HEARD_PER_S 4000.0
 #define HEARD_PER_S 2000.0
-#define STACKS_BYTES_PER_S 16e6 /* copied, where all are heard */
+#define STACKS_BYTES_PER_S 16e6 /* copied, where all are recorded */
 /* Where not: so many switches at a time, and copies as the rings hold them. */
 #define LISTEN_SWITCHES 1000.0
 #define LISTEN_STACKS_BYTES 2e6
 #define LISTEN_MS_LEAST 5
 #define LISTEN_MS_MOST 20
 #define LISTEN_LEAST 0.005 /* of the time */
-#define OWN_SHARE 0.05	   /* of our own time, to make ready for it */
+#define OWN_SHARE 0.05	   /* of our own time, to prepare it */
 #define FIRST_LOOK_MS 50
 #define RATE_LOOK_NS (200 * NS_PER_MS)
 
@@ -91,10 +94,10 @@ static void switching_snapshot(struct sampling *g)
 	sampling_each_thread(g, snapshot);
 }
 
-/* --- switches that are many ---
+/* --- very many switches ---
  *
- * Each one that is heard costs the target two or three microseconds, one with its stack four, and us more. So many a
- * second are heard in all; beyond that it is listened for a moment and rested in between. */
+ * Each recorded switch costs the target two or three microseconds, one with its stack four, and us more. So the number a
+ * second is limited; beyond it, switches are recorded for a moment, with pauses in between. */
 
 /* How often a thread was put on a cpu: schedstat's third. */
 static bool thread_runs(pid_t pid, pid_t tid, uint64_t *ret)
@@ -110,7 +113,7 @@ static bool thread_runs(pid_t pid, pid_t tid, uint64_t *ret)
 	return true;
 }
 
-/* Adds to g->runs; a thread that ran, or is new, did not wait all the time, heard or not. */
+/* Adds to g->runs; a thread that ran, or is new, did not wait all the time, whether recorded or not. */
 static void count_runs(struct sampling *g, pid_t tid)
 {
 	uint64_t runs;
@@ -132,7 +135,7 @@ static uint64_t process_switches(struct sampling *g)
 	return g->runs;
 }
 
-/* How often it switches, by the kernel's own count: known before anything is heard. */
+/* How often it switches, by the kernel's own count: known before anything is recorded. */
 static void look_at_rate(struct sampling *g)
 {
 	uint64_t now = clock_mono_ns(), n = process_switches(g), since = now - g->rate_ns;
@@ -184,7 +187,7 @@ static void thin(struct sampling *g)
 	err_free(err);
 }
 
-/* Rests so long that what was heard becomes its share of the time, and what that took us a small share of ours. */
+/* Pauses so long that recording has its share of the time, and our own work for it a small share of ours. */
 static void rest(struct sampling *g, uint64_t listened_ns, uint64_t spent_ns)
 {
 	double ns = MAX((double)listened_ns * (1 / g->share - 1), (double)spent_ns * (1 / OWN_SHARE - 1));
@@ -212,7 +215,7 @@ static void go_on(struct sampling *g)
 	g->resting = false;
 }
 
-/* A moment of listening as a whole: turns of the window's loop come late at times. */
+/* Records for a moment, in one go: turns of the window's loop come late at times. */
 static void listen_once(struct sampling *g)
 {
 	uint64_t began = clock_mono_ns();
@@ -238,7 +241,7 @@ static void take_turns(struct sampling *g)
 
 void switching_begin(struct sampling *g)
 {
-	/* What is heard before that is known may already be too much. */
+	/* What is recorded before the rate is known may already be too much. */
 	look_at_rate(g);
 	exam_wait_ms(g->exam, FIRST_LOOK_MS);
 	look_at_rate(g);

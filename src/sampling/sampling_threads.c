@@ -1,3 +1,5 @@
+/* Threads of the target and their CPU time, from /proc. */
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sampling/sampling_parts.h"
@@ -7,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Who runs for less at a time gave its cpu away: it waits for work, or spins as idle workers of the pool do. */
+/* A thread that runs for less at a time gave its cpu away: it waits for work, or spins as idle workers of the pool do.
+ */
 #define RUN_NS_LEAST 300000
 
 bool sampling_task_clock(pid_t pid, pid_t tid, struct sampling_clock *ret)

@@ -11,17 +11,17 @@ struct thread_state {
 	uint32_t stack, before_stack;
 	uint8_t before_kind; /* 0 = not known */
 	uint64_t out_ns, sample_ns;
-	uint64_t waited_ns, sampled_ns;		/* all of its waits; those with a stack; in this time of listening */
+	uint64_t waited_ns, sampled_ns;		/* all of its waits; those with a stack; since recording began */
 	uint64_t all_waited_ns, all_sampled_ns; /* the same, over the window */
 	bool ever_seen;
 	uint8_t still_kind;
 	uint32_t still_stack;
-	uint64_t still_ns, all_still_ns; /* stood still whenever we listened */
+	uint64_t still_ns, all_still_ns; /* did not run whenever we recorded */
 };
 
 struct switches {
 	struct samples *samples;
-	uint64_t start_ns, from_ns; /* of the window; of the time we listen since */
+	uint64_t start_ns, from_ns; /* of the window; of the current recording time */
 	uint64_t heard_ns;	    /* how long that was */
 	size_t first;		    /* its first sample */
 	bool resting;
@@ -110,7 +110,7 @@ static enum wait_kind call_kind(long number)
 {
 	switch (number) {
 	case 202:
-	case 219: /* one that was interrupted goes on; as a rule it is a futex */
+	case 219: /* the continuation of an interrupted call, usually a futex */
 		return WAIT_EVENT;
 	case 35:
 	case 230:
@@ -280,8 +280,8 @@ static void went_out(struct switches *w, struct thread_state *t, uint64_t time_n
 static void came_in(struct switches *w, uint32_t thread, uint64_t time_ns)
 {
 	struct thread_state *t = &w->threads.v[thread];
-	/* It may have left while the events were opened, before it is listened: only what lies in that time stands for the
-	 * rest. */
+	/* It may have left its cpu while the events were opened, before recording began: only the time since then is
+	 * scaled. */
 	if (t->waiting)
 		add_wait(w, thread, MAX(t->out_ns, w->from_ns), time_ns, t->stack,
 			 !t->has_stack	? 0
@@ -331,7 +331,7 @@ void switches_rest(struct switches *w, uint64_t time_ns)
 	w->resting = true;
 }
 
-/* What was heard stands for all the time until it is listened again. */
+/* Scales what was recorded to all the time until recording continues. */
 static void stand_until(struct switches *w, uint64_t time_ns)
 {
 	uint64_t whole = time_ns - MIN(time_ns, w->from_ns);
@@ -375,7 +375,7 @@ void switches_finish(struct switches *w, uint64_t end_ns)
 	stand_until(w, end_ns);
 	for (uint32_t i = 0; i < w->threads.n; i++) {
 		struct thread_state *t = &w->threads.v[i];
-		/* Whenever we listened it stood still. */
+		/* Whenever we recorded, it did not run. */
 		if (t->all_still_ns)
 			add_wait(w, i, w->start_ns, w->start_ns + t->all_still_ns, t->still_stack,
 				 t->still_kind | (t->ever_seen ? 0 : (unsigned)WAIT_WHOLE));

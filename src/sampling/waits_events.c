@@ -1,6 +1,6 @@
-/* Waits where the kernel's switches are closed to us: the runtime tells when a thread begins to wait for a lock and,
- * from .NET 9 on, for a wait handle or in Monitor.Wait, and when it goes on. Sleeps, files and sockets it does not tell
- * of. */
+/* Waits where the kernel's switches may not be recorded: the runtime reports when a thread begins to wait for a lock
+ * and, from .NET 9 on, for a wait handle or in Monitor.Wait, and when it continues. It does not report sleeps, files
+ * and sockets. */
 
 #include "eventpipe/clr.h"
 #include "sampling/event_frames.h"

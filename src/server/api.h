@@ -54,16 +54,16 @@ struct err *api_share(struct request *r) MUST_USE;
 struct err *api_shares(struct request *r) MUST_USE;
 struct err *api_unshare(struct request *r) MUST_USE;
 
-/* Shared by them, and tried by the tests. */
+/* Shared by the handlers, and called by the tests. */
 struct err *api_guid(const char *text, char ret[STORE_GUID_LEN + 1]) MUST_USE;
 struct err *api_row(struct request *r, const char *guid_text, struct store_row *ret) MUST_USE;
 struct err *api_order_read(const json_t *body, struct scheduler_order *o, int *ret_pid) MUST_USE;
 struct err *api_find_patient(const char *id, struct patient *ret) MUST_USE;
-/* Can a kept core file be called so? */
+/* Is this a possible name of a kept core file? */
 bool api_core_name(const char *name);
 /* ERR_NOT_FOUND when there is none. ret_path may be NULL. */
 struct err *api_core_open(const struct request *r, const char *name, char **ret_path, int *ret_fd) MUST_USE;
-/* Starts a command; the last thing a handler does. It is called again when order->ready says so. */
+/* Starts a command; the last thing a handler does. The handler is called again when order->ready says so. */
 struct err *api_start_child(struct request *r, struct child_order *order) MUST_USE;
 /* A new folder for a command. */
 struct err *api_make_folder(struct request *r, char **ret) MUST_USE;

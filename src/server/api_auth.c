@@ -34,7 +34,7 @@ struct err *api_logout(struct request *r)
 	return NULL;
 }
 
-/* For whoever could read the file of the token anyway; over TCP nobody is told what he has shown already. */
+/* For users that could read the token's file anyway; over TCP the client has sent it already. */
 struct err *api_link(struct request *r)
 {
 	if (r->peer != HTTP_LOCAL_TRUSTED)

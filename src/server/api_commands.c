@@ -71,7 +71,7 @@ struct err *api_answer_file(struct request *r, struct child *child, const char *
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(errno, "'%s'", name);
-	/* Open it lives on; nobody else needs it. */
+	/* The open descriptor keeps it; its name is not needed. */
 	unlink(path);
 	respond(r, 200, type);
 	respond_headerf(r, "Content-Disposition", "attachment; filename=\"%s\"", name);
@@ -141,7 +141,7 @@ static struct err *trace_format(const struct request *r, const struct trace_form
 	return err_new(ERR_USAGE, "'format' takes nettrace, pprof, speedscope, chromium or folded, not '%s'", word);
 }
 
-/* What to listen to; the command checks it. A word that looks like an option is none. */
+/* What to collect; the command checks it. A word that looks like an option is refused. */
 static struct err *trace_words(const char *profile, const char *providers, const char **ret_option,
 			       const char **ret_value)
 {

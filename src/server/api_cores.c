@@ -1,5 +1,5 @@
-/* Core files that are kept in the home's folder `cores`: taken of a process when somebody asks for one, or put there by
- * whoever may write there. Names from outside are plain names, and only of files that lie there. */
+/* Core files that are kept in the home's folder `cores`: taken of a process on request, or put there by a user who may
+ * write there. Names in requests are plain names, and only of files that are there. */
 
 #include "server/api.h"
 #include "server/child.h"

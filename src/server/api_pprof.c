@@ -1,6 +1,6 @@
 /* /debug/pprof: what `go tool pprof http://...` asks for. The CPU profile is a session of cpu-hotpaths, so it has
  * native and kernel frames and is kept like any other; the heap profile is one of gc-survivors, whose stacks lead from
- * who keeps it to what is kept. */
+ * the holder to what is held. */
 
 #include "server/api.h"
 #include "base/clock.h"

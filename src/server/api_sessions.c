@@ -346,7 +346,7 @@ struct err *api_find_patient(const char *id, struct patient *ret)
 	return err;
 }
 
-/* All that is said of it now is its name: who it was is found out by the worker, since cores may mean ill. */
+/* Only its name is known here: the worker finds out which process it was, since cores may be hostile. */
 static struct err *use_core(struct request *r, struct scheduler_order *o)
 {
 	CLOSE_FD int fd = -1;
@@ -590,7 +590,7 @@ static void greet(struct request *r, const struct store_row *row)
 	stream_write(r->response.stream, text.data, text.len);
 }
 
-/* What it said so far. The lines have the numbers they were told with. */
+/* The log so far. Lines have the numbers with which they were sent. */
 static void replay_log(struct request *r, const char *guid)
 {
 	CLEANUP(mem_freep) char *dir = store_session_dir(r->server->store, guid);
@@ -615,7 +615,7 @@ static void replay_log(struct request *r, const char *guid)
 	err_free(err);
 }
 
-/* Listens first, then looks: what happens in between is told twice rather than never. */
+/* Subscribes first, then reads: what happens in between is sent twice rather than never. */
 struct err *api_session_events(struct request *r)
 {
 	struct store_row row;

@@ -22,7 +22,7 @@ struct api_trace {
 	char *process, *what;
 	int64_t started_ns;
 	struct child *child;
-	bool stopping; /* somebody waits for it */
+	bool stopping; /* a request waits for it */
 };
 
 struct traces {
@@ -147,7 +147,7 @@ struct err *api_trace_start(struct request *r)
 	if (!r->round)
 		return begin(r);
 	if (!child_ended(r->child) && !child_said(r->child, "Collecting from")) {
-		/* Its first words were a complaint; it will end. */
+		/* It printed an error first; it will end. */
 		request_park(r);
 		child_on_end(r->child, on_ready, r);
 		return NULL;
@@ -196,7 +196,7 @@ struct err *api_traces_list(struct request *r)
 
 /* ---- stop ---- */
 
-/* Whoever stops it gets it, and nobody else. */
+/* Only the request that stops it gets it. */
 static struct api_trace *claim(struct request *r, struct err **ret_err)
 {
 	struct traces *all = r->server->traces;

@@ -206,8 +206,8 @@ static bool is_address(const char *host)
 	return inet_pton(AF_INET6, inner, &v6) == 1;
 }
 
-/* Against DNS rebinding: a name on the Internet that somebody else points at us. Such a name has a dot; addresses,
- * names of one word (containers, localhost) and our own cannot be pointed elsewhere. */
+/* Against DNS rebinding: a name on the Internet that an attacker points at us. Such a name has a dot; addresses, names
+ * of one word (containers, localhost) and our own cannot be pointed elsewhere. */
 bool auth_host_ok(const struct auth *a, const char *host_text)
 {
 	char host[256], own[256] = "";
@@ -443,7 +443,7 @@ struct err *auth_new(const struct auth_options *o, struct auth **ret)
 	vec_push(&hosts, NULL);
 	a->hosts = hosts.v;
 	a->mode = o->off ? AUTH_OFF : AUTH_TOKEN;
-	/* Who gives a token may have put a proxy in front, which has names that we do not know. */
+	/* A configured token suggests a proxy in front, which has names that we do not know. */
 	a->check_host = o->off || (o->loopback && !a->token);
 	if (a->mode == AUTH_TOKEN && !a->token)
 		TRY(token_keep(o->token_path, &a->token));

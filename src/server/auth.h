@@ -10,10 +10,10 @@
 
 struct auth;
 struct auth_options {
-	bool loopback;			/* we listen there only: names that are not ours are refused */
-	bool off;			/* said explicitly: no token anywhere */
-	const char *token, *read_token; /* given; NULL = the one that is kept, or none */
-	const char *const *hosts;	/* names that we are known by, ended by NULL; NULL = none */
+	bool loopback; /* it listens on loopback only: requests for names that are not ours are refused */
+	bool off;      /* set explicitly: no token anywhere */
+	const char *token, *read_token; /* configured ones; NULL = the one that is kept, or none */
+	const char *const *hosts;	/* host names of this server, ended by NULL; NULL = none */
 	bool tls;
 	const char *token_path, *shares_path; /* where the token and share links are kept */
 };
@@ -22,16 +22,16 @@ struct err *auth_new(const struct auth_options *options, struct auth **ret) MUST
 void auth_free(struct auth *a);
 DEFINE_CLEANUP(auth_free, struct auth *)
 
-/* The token that opens everything, to be shown to whoever started us; NULL when none is needed. */
+/* The token that opens everything, to be shown to the user who started the server; NULL when none is needed. */
 const char *auth_token(const struct auth *a);
 enum auth_mode { AUTH_TOKEN, AUTH_OFF };
 enum auth_mode auth_mode(const struct auth *a);
 
 /* Sets r->scope, or answers why not. Called with the route known; NULL = a page. */
 void auth_check(struct auth *a, struct request *r);
-/* The cookie for whoever showed this token; NULL when it is wrong. The arena's. */
+/* The cookie for a client that sent this token; NULL when it is wrong. Allocated in the arena. */
 const char *auth_cookie(struct auth *a, struct request *r, const char *token);
-/* The one that takes it away. */
+/* The cookie that removes it. */
 const char *auth_no_cookie(struct request *r);
 bool auth_too_many_failures(struct auth *a);
 

@@ -381,7 +381,7 @@ static void forward(struct child *c, size_t which, const char *data, size_t len)
 {
 	if (which == FD_ERR) {
 		pthread_mutex_lock(&c->all->lock);
-		/* The last words count. */
+		/* The last line counts. */
 		if (c->said.len + len > STDERR_BYTES_MAX)
 			buf_clear(&c->said);
 		buf_add(&c->said, data, len);
@@ -406,7 +406,7 @@ static void read_some(struct child *c, size_t which)
 	size_t room = stream_room(c->stream);
 	size_t want = room > FRAME_BYTES ? MIN(room - FRAME_BYTES, sizeof(data)) : 0;
 	if (stream_reader_gone(c->stream))
-		want = sizeof(data); /* for nobody, but it must not stand still in a write */
+		want = sizeof(data); /* not needed, but the child must not block in a write */
 	if (!want)
 		return;
 	ssize_t n = read(c->fds[which], data, want);

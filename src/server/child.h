@@ -1,8 +1,8 @@
 #pragma once
-/* Commands of our own program as processes: what may crash, hang or take memory does so over there. Standard output
- * goes to a stream, what it says on standard error is kept for the answer.
+/* Commands of our own program as child processes: crashes, hangs and memory use stay in the child. Standard output goes
+ * to a stream, standard error is kept for the answer.
  *
- * Started and watched by the main thread (children die with it); asked for from any. */
+ * Started and watched by the main thread (children are killed with it); asked for from any thread. */
 
 #include "base/err.h"
 #include "base/vec.h"
@@ -30,7 +30,7 @@ void child_words_free(char **words);
 struct children;
 /* wake: makes the main thread call children_turn. */
 struct children *children_new(void (*wake)(void *user), void *user);
-void children_free(struct children *c); /* kills what still runs */
+void children_free(struct children *c); /* kills children that still run */
 
 /* Any thread. Takes the order's memory. The caller owns *ret. ERR_BUSY when there are too many. */
 struct err *child_start(struct children *c, struct child_order *order, struct child **ret) MUST_USE;
@@ -39,11 +39,11 @@ DEFINE_CLEANUP(child_unref, struct child *)
 /* A number to find it by, and the other way round; the caller owns *ret. */
 uint64_t child_id(const struct child *child);
 struct err *child_find(struct children *c, uint64_t id, struct child **ret) MUST_USE;
-void child_stop(struct child *child, int signal); /* asks it; it is killed when it does not follow */
+void child_stop(struct child *child, int signal); /* asks it to stop; it is killed when it does not */
 bool child_ended(struct child *child);
 /* Called once at its end, at once when that is past. From the main thread or this one. */
 void child_on_end(struct child *child, void (*fn)(void *user), void *user);
-/* After its end: NULL when it went well, else what it said, with the kind its exit code means. */
+/* After its end: NULL when it succeeded, else what it wrote to standard error, with the kind of its exit code. */
 struct err *child_error(struct child *child) MUST_USE;
 bool child_said(struct child *child, const char *text); /* on standard error, so far */
 struct stream *child_output(struct child *child);	/* the caller's own reference */

@@ -134,8 +134,8 @@ static enum MHD_Result answer(struct request *r)
 
 /* ---- connections ----
  *
- * Who opens connections and sends nothing, or a request byte by byte, must neither fill our memory nor keep others out:
- * after a while, or when there are too many, the one that has been idle for longest is closed. */
+ * A client that opens connections and sends nothing, or a request byte by byte, must neither fill our memory nor keep
+ * others out: after a while, or when there are too many, the connection that has been idle for longest is closed. */
 
 static void guest_link(struct connections *connections, struct guest *g)
 {
@@ -350,7 +350,7 @@ void request_park(struct request *r)
 	r->parked = true;
 }
 
-/* Both the one who parked and the one who unparks come here; the second one goes on. */
+/* Both the thread that parked and the one that unparks come here; the second one continues. */
 static bool both_here(struct request *r)
 {
 	if (atomic_fetch_add(&r->rendezvous, 1) == 0)
@@ -464,7 +464,7 @@ static void on_message(void *user, const char *fmt, va_list ap) PRINTF(2, 0);
 static void on_message(void *user, const char *fmt, va_list ap)
 {
 	struct connections *connections = user;
-	/* Mostly about clients that went away; a thousand of them are told once. */
+	/* Mostly about clients that closed their connection; a thousand of them are logged once. */
 	uint64_t now_ns = clock_mono_ns(), said_ns = atomic_load(&connections->said_ns);
 	if (now_ns - said_ns < MESSAGE_EVERY_NS ||
 	    !atomic_compare_exchange_strong(&connections->said_ns, &said_ns, now_ns))

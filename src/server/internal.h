@@ -26,7 +26,7 @@ struct server {
 	struct webhooks *webhooks;
 	struct log *log;
 	struct connections *connections;
-	char *work_dir; /* for what commands write on the way: in the home, since it is large and secret */
+	char *work_dir; /* for temporary files of commands: in the home, since they are large and secret */
 	int work_lock;
 	uint64_t start_ns;
 };
@@ -40,12 +40,12 @@ static inline void server_unlock_store(pthread_mutex_t **lock)
 	CLEANUP(server_unlock_store) pthread_mutex_t *store_lock_ = &(server)->store_lock;                             \
 	pthread_mutex_lock(store_lock_)
 
-/* server.c: tells systemd, where it wants to know. */
+/* server.c: notifies systemd, where it asks for that. */
 void server_notify(const char *text);
-/* Where a browser opens the pages, with the token where one is needed. The caller frees. */
+/* The address of the pages, with the token where one is needed. The caller frees. */
 char *server_link(const struct server *s);
 
-/* log.c: what the server says about itself, to standard error and kept for the UI. Any thread. */
+/* log.c: the server's log, written to standard error and kept for the UI. Any thread. */
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
 struct log *log_new(bool to_stderr, bool json);
 /* Lines go there too; at a few MB the file becomes PATH.1. */
@@ -61,22 +61,24 @@ void jobs_free(struct jobs *jobs); /* waits for all of them */
 /* false when there are too many already. */
 bool jobs_add(struct jobs *jobs, struct request *r);
 
-/* live.c: server-sent events. Any thread. */
+/* sse.c: server-sent events. Any thread. */
 struct sse *sse_new(void);
 void sse_free(struct sse *l);
-/* A stream of the events of one session, or of all (NULL). NULL when there are too many listeners. The caller owns. */
+/* A stream of the events of one session, or of all (NULL). NULL when there are too many subscribers. The caller owns.
+ */
 struct stream *sse_listen(struct sse *l, const char *guid, bool vitals);
-/* json: one line. ends: those who listen to that session only hear nothing more. */
+/* json: one line. ends: subscribers of that session alone get nothing more. */
 void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, bool ends);
-void sse_heartbeat(struct sse *l); /* now and then: how a listener that went away is noticed */
+void sse_heartbeat(struct sse *l); /* now and then: that is how a closed connection is noticed */
 size_t sse_listeners(struct sse *l);
-/* Only to those who asked for them. */
+/* Only to subscribers that asked for them. */
 void sse_tell_vitals(struct sse *l, const char *json);
 bool sse_vitals_listeners(struct sse *l);
 /* One event as it goes over the wire. */
 void sse_event(struct buf *out, const char *event, const char *json);
 
-/* patients.c: who is there. One look at /proc serves everybody for a second; targets are not asked more often. */
+/* patients.c: the list of processes. One pass over /proc serves all requests for a second; targets are not asked more
+ * often. */
 struct patients_view { /* read only */
 	unsigned refs;
 	uint64_t when_ns;
@@ -91,26 +93,26 @@ const struct patient *patients_by_id(const struct patients_view *view, int id); 
 /* vitals.c */
 struct vitals *vitals_new(struct server *server);
 void vitals_free(struct vitals *v);
-void vitals_ask(struct vitals *v); /* somebody looks: take them from now on */
+void vitals_ask(struct vitals *v); /* a page shows them: measure from now on */
 void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w);
 
 /* webhook.c */
 struct webhooks *webhooks_new(struct server *server);
-void webhooks_free(struct webhooks *w); /* waits for what is on its way */
+void webhooks_free(struct webhooks *w); /* waits for requests that are being sent */
 void webhook_send(struct webhooks *w, const char *url, const char *json);
 
 /* api_traces.c */
 struct traces *traces_new(void);
 void traces_free(struct traces *t);
 
-/* hub.c: the sessions that run or wait for their turn, and the loop of the main thread. */
-struct scheduler_order { /* owned by the hub once submitted */
+/* scheduler.c: the sessions that run or wait for their turn, and the loop of the main thread. */
+struct scheduler_order { /* owned by the scheduler once submitted */
 	const struct profiler *profiler;
 	struct params *params;
 	struct patient patient;
 	enum way way;
 	bool keep_recording;
-	char *webhook;		  /* told of its end; NULL = nobody */
+	char *webhook;		  /* the address that is told of its end; NULL = none */
 	char *core;		  /* a core file instead of a process: its name, then its path; NULL = none */
 	const char *at_parameter; /* the key of the one that is wrong, while it is read */
 };
@@ -118,10 +120,10 @@ void scheduler_order_free(struct scheduler_order *o);
 DEFINE_CLEANUP(scheduler_order_free, struct scheduler_order *)
 struct scheduler *scheduler_new(struct server *server);
 void scheduler_free(struct scheduler *hub);
-/* Makes the session and lets it wait for its turn. Takes the order, also when it fails. */
+/* Makes the session and queues it. Takes the order, also when it fails. */
 struct err *scheduler_submit(struct scheduler *hub, struct scheduler_order *order, char ret_guid[STORE_GUID_LEN + 1])
 	MUST_USE;
-/* Any session of this home that is not finished, whoever started it. */
+/* Any session of this home that is not finished, whichever process started it. */
 struct err *scheduler_cancel(struct scheduler *hub, const char *guid) MUST_USE;
 /* What is known beyond the row; false when the session is not ours. what: "" when nothing is said. */
 bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200]);
@@ -150,7 +152,7 @@ uint64_t connections_requests(struct connections *connections);
 /* pages.c: the UI. */
 bool pages_respond(struct request *r);
 
-/* Words of the REST API. */
+/* Objects of the REST API. */
 void json_profiler(struct jsonw *w, const char *key, const struct profiler *p, const char *parameters);
 void json_patient(struct jsonw *w, const struct patient *p);
 void json_session(struct server *server, struct jsonw *w, const struct store_row *row);

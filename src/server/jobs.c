@@ -1,3 +1,5 @@
+/* A pool of threads that carry out requests which may take long, so that the HTTP threads stay free. */
+
 #include "server/internal.h"
 #include <errno.h>
 #include <signal.h>

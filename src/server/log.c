@@ -1,3 +1,5 @@
+/* The server's log: standard error, a file, and the newest lines for the pages. */
+
 #include "server/internal.h"
 #include "base/clock.h"
 #include "base/fd.h"

@@ -1,3 +1,5 @@
+/* Hides values in command lines whose names suggest a secret, before they are shown. */
+
 #include "server/internal.h"
 #include "base/str.h"
 #include <ctype.h>

@@ -1,5 +1,5 @@
 #pragma once
-/* What the tables of the server say, for programs and for people. */
+/* The tables of the server as documents, for programs and for people. */
 
 #include "base/buf.h"
 

@@ -1,3 +1,5 @@
+/* The list of processes that requests share: read again when it is too old, with the CPU use since the last time. */
+
 #include "server/internal.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -7,7 +9,7 @@
 #define ASK_TIMEOUT_MS 1000
 
 struct patients {
-	pthread_mutex_t lock; /* also held while looking: who comes meanwhile wants the same answer */
+	pthread_mutex_t lock; /* also held while /proc is read: requests that come meanwhile get the same answer */
 	struct patients_view *now;
 };
 

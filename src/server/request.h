@@ -1,6 +1,6 @@
 #pragma once
 /* One request and its response, as handlers see them: no HTTP library here. A request belongs to one thread at a time;
- * everything in it lives in its arena or is freed with it. */
+ * everything in it is allocated in its arena or freed with it. */
 
 #include "base/arena.h"
 #include <stdatomic.h>
@@ -59,7 +59,7 @@ struct request {
 	int connection_fd;
 	bool dispatched;
 	/* A handler that has to wait long gives its thread back: it parks the request, and is called again, with the
-	 * next round, when somebody unparks it. */
+	 * next round, when request_unpark() is called. */
 	bool parked;
 	unsigned round;
 	atomic_int rendezvous;
@@ -87,9 +87,9 @@ struct err *request_query_bool(const struct request *r, const char *name, bool *
 struct err *request_json(struct request *r, json_t **ret) MUST_USE;
 /* The same, and checked by the schema that its route names. */
 struct err *request_body(struct request *r, json_t **ret) MUST_USE;
-/* Does the sender prefer this media type over text that nobody asked for: is it named in Accept? */
+/* Does the sender name this media type in Accept, so that it is preferred over plain text? */
 bool request_accepts(const struct request *r, const char *type);
-/* Does it accept it at all, also by a wildcard or by saying nothing? */
+/* Does the sender accept it at all, also by a wildcard or without an Accept header? */
 bool request_accepts_any(const struct request *r, const char *type);
 
 void respond(struct request *r, int status, const char *type);

@@ -6,7 +6,7 @@
 enum { METHOD_GET = 1, METHOD_POST = 2, METHOD_PUT = 4, METHOD_DELETE = 8 };
 
 enum {
-	ROUTE_INLINE = 1,   /* never waits for anything: answered in the thread of the connection */
+	ROUTE_INLINE = 1,   /* never waits: answered in the thread of the connection */
 	ROUTE_CONTRACT = 2, /* of the Dr-Dotnet contract */
 	ROUTE_ALWAYS = 4,   /* also without the REST API */
 	ROUTE_SECRET = 8,   /* its query holds a secret: not logged */

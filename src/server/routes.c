@@ -1,3 +1,5 @@
+/* The table of all routes; dispatch, OpenAPI and the documentation read it. */
+
 #include "server/api.h"
 
 static const struct route_query list_query[] = {

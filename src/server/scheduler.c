@@ -1,5 +1,5 @@
-/* The main thread's loop: starts sessions when it is their turn, hears them out, tells the listeners. The threads of
- * requests only leave orders here. */
+/* The main thread's loop: starts sessions when it is their turn, reads their messages, informs subscribers. The threads
+ * of requests only leave orders here. */
 
 #include "server/internal.h"
 #include "server/child.h"
@@ -36,8 +36,8 @@ struct scheduler_entry {
 
 struct scheduler {
 	struct server *server;
-	/* May be taken by who holds the store's lock (sessions tell of themselves while they are pumped), never the
-	 * other way round. */
+	/* May be taken while the store's lock is held (sessions report while they are pumped), never the other way
+	 * round. */
 	pthread_mutex_t lock;
 	/* In the order they came. New ones wait in `incoming`; only the main thread changes `entries` and the sessions
 	 * in them, under the lock, and so reads them without. */
@@ -100,12 +100,12 @@ void scheduler_wake(void *user)
 	struct scheduler *hub = user;
 	uint64_t one = 1;
 	if (write(hub->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it wakes up anyway */
+		return; /* full: the thread wakes up anyway */
 }
 
-/* ---- telling ---- */
+/* ---- informing subscribers ---- */
 
-/* The row as everybody sees it, to whoever listens. */
+/* Sends the row to all subscribers. */
 static bool session_text(struct scheduler *hub, const char *guid, struct buf *out)
 {
 	struct store_row row;
@@ -315,7 +315,7 @@ static enum way likely_way(const struct scheduler_order *o)
 	return *w;
 }
 
-/* A copy of its memory is taken of one target once at a time; listening disturbs nobody. */
+/* Only one session at a time copies the memory of a target; event sessions do not disturb each other. */
 static bool is_intrusive(const struct scheduler_order *o)
 {
 	enum way way = likely_way(o);
@@ -344,7 +344,7 @@ static void count_end(struct scheduler *hub, enum store_state state)
 	pthread_mutex_unlock(&hub->lock);
 }
 
-/* Takes it off the list and tells how it ended. */
+/* Removes it from the list and reports how it ended. */
 static void retire(struct scheduler *hub, struct scheduler_entry *e, enum store_state state)
 {
 	pthread_mutex_lock(&hub->lock);

@@ -43,7 +43,7 @@ static void server_fini(struct server *s)
 
 static void init_lock(pthread_mutex_t *lock)
 {
-	/* Hearing a session holds the store, and telling its listeners reads it again. */
+	/* Pumping a session holds the store's lock, and informing its subscribers reads the store again. */
 	pthread_mutexattr_t attr;
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
@@ -87,7 +87,7 @@ static struct err *open_log_file(struct server *s)
 	return log_open_file(s->log, path);
 }
 
-/* To systemd, where it wants to know. */
+/* Notifies systemd, where it asks for that. */
 void server_notify(const char *text)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -100,7 +100,7 @@ void server_notify(const char *text)
 	CLOSE_FD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 	if (fd >= 0 && sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to, len) < 0)
-		return; /* nobody hears us; nothing depends on it */
+		return; /* there is no receiver; nothing depends on it */
 }
 
 char *server_link(const struct server *s)
@@ -112,7 +112,7 @@ char *server_link(const struct server *s)
 static void tell_ready(struct server *s)
 {
 	const char *url = connections_url(s->connections), *token = auth_token(s->auth);
-	/* The token is for whoever started us, not for the log; one that was given is known already. */
+	/* The token is for the user who started the server, not for the log; a configured one is known already. */
 	CLEANUP(mem_freep) char *link = s->options->token ? mem_strdup(url) : server_link(s);
 	log_line(s->log, LOG_INFO, "listening on %s%s", url, token ? ", with a token" : "");
 	if (auth_mode(s->auth) == AUTH_OFF)

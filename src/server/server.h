@@ -2,9 +2,9 @@
 /* drdotnet over HTTP: the REST API, live updates, and the pages of the web UI, for one home of sessions.
  *
  * server_run() is everything: it listens, serves and examines until it is told to stop. Sessions run in worker
- * processes of their own (session/), commands in processes of our own program; nothing a target says is parsed here
- * except what the runtime answers about itself and its counters. Uses threads; the one that called server_run() starts
- * and watches the processes. */
+ * processes of their own (session/), commands in processes of our own program; of a target's data only the runtime's
+ * ProcessInfo and counters are parsed here. Uses threads; the one that called server_run() starts and watches the
+ * processes. */
 
 #include "base/err.h"
 
@@ -13,15 +13,15 @@ struct server_options {
 	bool web_ui, rest_api;
 	/* Tokens that open everything, or only reading; NULL = the one that is kept in the home, or none. */
 	const char *token, *read_token;
-	bool no_auth;			/* no token anywhere, whoever can reach us */
+	bool no_auth;			/* no token anywhere, for anyone who can connect */
 	const char *const *hosts;	/* further names that we are known by, ended by NULL */
 	size_t max_running;		/* sessions at once; further ones wait */
-	bool finish;			/* on stopping let what runs finish, instead of cancelling it */
-	const char *webhook;		/* told of every session's end; NULL = nobody */
+	bool finish;			/* on stopping let running sessions finish, instead of cancelling them */
+	const char *webhook;		/* the address that is told of every session's end; NULL = none */
 	const char *tls_cert, *tls_key; /* PEM files; NULL = plain HTTP */
 	bool log_json, log_file;
 	bool quiet; /* nothing on standard error but failures to start */
-	/* Once, when it can be reached; the address holds the token unless it was given. */
+	/* Called once, when it can be reached; the address holds the token unless that was configured. */
 	void (*on_ready)(void *user, const char *url);
 	void *user;
 };

@@ -1,3 +1,5 @@
+/* Server-sent events: who subscribes to which session, and the text that each subscriber has not received yet. */
+
 #include "server/internal.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -63,7 +65,7 @@ static void drop(struct sse *l, size_t i)
 	l->listeners.v[i] = l->listeners.v[--l->listeners.n];
 }
 
-/* Who cannot keep up is let go and comes again: the state is what counts, not its history. */
+/* Slow subscribers are dropped; they reconnect and get the full state. */
 static void send(struct sse *l, const char *guid, const struct buf *text, bool ends, bool vitals)
 {
 	pthread_mutex_lock(&l->lock);

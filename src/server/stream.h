@@ -1,6 +1,6 @@
 #pragma once
-/* Bytes on their way from a producer to one HTTP response: bounded, for two threads. A reader that finds nothing is put
- * to sleep through a callback and woken by the next write. */
+/* A bounded queue of bytes from a producer to one HTTP response, for two threads. A reader that finds nothing is
+ * suspended through a callback and resumed by the next write. */
 
 #include "base/base.h"
 
@@ -14,10 +14,10 @@ DEFINE_CLEANUP(stream_unref, struct stream *)
 bool stream_write(struct stream *s, const void *data, size_t len);
 /* How much would fit now. */
 size_t stream_room(struct stream *s);
-/* Nothing comes any more; with `broken` the reader must not take what it got for the whole. */
+/* Nothing follows; with `broken` the reader must not take what it got for the whole. */
 void stream_end(struct stream *s, bool broken);
 bool stream_reader_gone(struct stream *s);
-/* Told whenever something was read or the reader has gone: there may be room again. From the reader's thread. */
+/* Called whenever something was read or the reader has gone: there may be room again. From the reader's thread. */
 void stream_on_room(struct stream *s, void (*room)(void *user), void *user);
 
 /* The reader's side. */
@@ -28,5 +28,5 @@ struct stream_reader {
 void stream_attach(struct stream *s, const struct stream_reader *reader);
 void stream_detach(struct stream *s);
 enum stream_read { STREAM_DATA, STREAM_WAIT, STREAM_END, STREAM_BROKEN };
-/* STREAM_WAIT: the reader was put to sleep. */
+/* STREAM_WAIT: the reader was suspended. */
 enum stream_read stream_read(struct stream *s, void *data, size_t max, size_t *ret_len);

@@ -1,5 +1,5 @@
-/* The few numbers of every process that the list of patients draws as lines: taken every two seconds while somebody
- * looks, and for a while after, so that a page that is opened again has its lines at once. */
+/* The few numbers of every process that the list of patients draws as lines: measured every two seconds while a page
+ * shows them, and for a while after, so that a page that is opened again has its lines at once. */
 
 #include "server/internal.h"
 #include "server/watch.h"

@@ -31,7 +31,7 @@ struct server_watch {
 	} target;
 	enum watch_what what;
 	char *provider; /* of WATCH_PROVIDER */
-	bool wildcard;	/* its runtime takes all meters without being told their names */
+	bool wildcard;	/* its runtime accepts all meters without their names */
 	char *socket;
 	int wake_fd;
 	pthread_mutex_t lock; /* of all below */
@@ -77,7 +77,7 @@ bool watches_usual(const char *provider)
 	return false;
 }
 
-/* Providers that are not there are not missed, unless somebody named one. */
+/* No message for providers that are not there, unless the user named them. */
 static void want_counters(struct server_watch *watch)
 {
 	watch->groups = mem_array(COUNTERS_USUAL_MAX, sizeof(*watch->groups));
@@ -160,7 +160,7 @@ static void release(struct watches *w, struct server_watch *watch)
 		watch_free(watch);
 }
 
-/* Nobody finds it any more; who has it keeps it. */
+/* Removed from the list; requests that hold it keep it. */
 static void unlist(struct watches *w, struct server_watch *watch)
 {
 	pthread_mutex_lock(&w->lock);
@@ -194,7 +194,7 @@ static void *thread(void *user)
 	unlist(start.watches, watch);
 	pthread_mutex_lock(&watch->lock);
 	watch->failure = err;
-	watch->ended = true; /* from here on nobody else reads the counters */
+	watch->ended = true; /* from here on no other thread reads the counters */
 	pthread_cond_broadcast(&watch->news);
 	pthread_mutex_unlock(&watch->lock);
 	if (idle)

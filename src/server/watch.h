@@ -1,9 +1,9 @@
 #pragma once
-/* Counters of processes that somebody looks at: one listener a process, shared by all who ask, with their history.
+/* Counters of processes that clients ask for: one session a process, shared by all clients, with their history.
  *
- * A listener begins with the first question and ends when nobody has asked for a while, so an idle server listens to
- * nobody. EventCounters may be stopped at any time and disturb nobody; meters are shared by all who listen to a
- * process, so they have listeners of their own, for those who ask for them. */
+ * A session begins with the first question and ends when there was none for a while, so an idle server has no sessions.
+ * EventCounters may be stopped at any time without disturbing others; meters are shared by all tools that receive them
+ * from a process, so they have sessions of their own, for clients that ask for them. */
 
 #include "base/json.h"
 #include "ipc/patient.h"

@@ -1,3 +1,5 @@
+/* The files of a finished session: reports in every format, and the archive for download. */
+
 #include "session/internal.h"
 #include "base/clock.h"
 #include "base/fd.h"

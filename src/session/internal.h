@@ -3,7 +3,7 @@
 
 #include "session/session.h"
 
-/* File descriptors a worker is born with. */
+/* File descriptors that a worker starts with. */
 enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_END = 6 };
 
 #define SPEC_BYTES_MAX ((size_t)256 << 10)
@@ -28,15 +28,15 @@ void worker_spec_fini(struct worker_spec *spec);
 json_t *spec_parameters(const struct profiler *profiler, const struct params *params);
 /* Every parameter in `object`. */
 struct err *spec_set_parameters(struct params *params, const json_t *object) MUST_USE;
-/* Still the one we were told to examine? */
+/* Is it still the process that we were told to examine? */
 struct err *spec_check_patient(const struct worker_spec *spec, const struct patient *patient) MUST_USE;
 json_t *spec_patient_json(const struct patient *patient);
 struct err *spec_read_patient(const json_t *json, struct patient *ret) MUST_USE;
 
-/* owner.c: who works on a session. */
+/* owner.c: the process that works on a session. */
 uint64_t owner_start_ticks(pid_t pid); /* 0 when it is gone */
 bool owner_alive(int64_t pid, uint64_t start);
-/* The folder is locked for as long as somebody works on it, also seen from another pid namespace. */
+/* The folder is locked for as long as a process works on it; that is also visible from another pid namespace. */
 struct err *owner_lock(const char *dir, int *ret_fd) MUST_USE;
 bool owner_locked(const char *dir);
 

@@ -1,3 +1,5 @@
+/* Which process a session belongs to: pid with start time, and a lock on its folder. */
+
 #include "session/internal.h"
 #include "base/fd.h"
 #include "base/str.h"

@@ -70,7 +70,7 @@ static void add_stacks(const struct samples *s, struct profile *p, uint32_t *sta
 	vec_free(&path);
 }
 
-/* A CPU sample stands for the time before it, a wait for the time after it began. */
+/* A CPU sample covers the time before it, a wait the time after it began. */
 struct err *profile_from_samples(const struct samples *s, struct profile *p)
 {
 	CLEANUP(mem_freep) uint32_t *stacks = mem_array(s->stacks.n + 1, sizeof(*stacks));

@@ -1,3 +1,5 @@
+/* Which sessions exceed the limits of age, number and size, and are deleted. */
+
 #include "session/internal.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -29,7 +31,7 @@ bool session_parse_age_ns(const char *word, uint64_t *ret)
 		*ret = ns < 9e18 ? (uint64_t)ns : (uint64_t)9e18;
 		return true;
 	}
-	/* A bare number would be seconds; nobody means that here. */
+	/* A number without a unit would be seconds, which is never meant here. */
 	if (!*unit || !str_to_duration_ms(word, &ms))
 		return false;
 	*ret = MIN(ms, (uint64_t)9e12) * NS_PER_MS;

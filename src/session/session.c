@@ -1,4 +1,4 @@
-/* The starter's side: makes the folder and the row, starts the worker, listens to it, concludes. */
+/* The starter's side: makes the folder and the row, starts the worker, reads its messages, concludes. */
 
 #include "session/internal.h"
 #include "base/clock.h"
@@ -17,7 +17,7 @@
 
 #define FREE_BYTES_MIN ((uint64_t)8 << 20)
 #define SPEC_WRITE_MS 5000
-/* Free for the worker's own use after dup2: above all the numbers it is born with. */
+/* Above all the descriptor numbers that a worker starts with, so that dup2 does not overwrite one. */
 #define FD_FLOOR 10
 
 struct session {
@@ -135,7 +135,8 @@ static struct err *birth_open(struct birth *b, const char *dir)
 /* Between fork and exec: system calls only. */
 static NORETURN void become_worker(const struct birth *b, pid_t starter, const char *guid)
 {
-	/* Ctrl-C on the terminal is for the starter, which then asks; its death asks too. */
+	/* Ctrl-C on the terminal reaches the starter only, which then asks the worker to stop; so does the starter's
+	 * end. */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != starter)
@@ -157,7 +158,7 @@ static struct err *start_worker(struct session *s, const struct session_spec *sp
 {
 	CLEANUP(birth_closep) struct birth b = { { -1, -1 }, { -1, -1 }, -1, -1 };
 	TRY(birth_open(&b, dir));
-	/* Held back until the worker listens (signalfd): a request in its first instants must not be its death. */
+	/* Blocked until the worker reads them (signalfd): a request to stop in its first moments must not kill it. */
 	sigset_t held, was;
 	sigemptyset(&held);
 	sigaddset(&held, SIGTERM);
@@ -317,7 +318,7 @@ static void take_lines(struct session *s, const struct session_events *ev)
 	while (s->line.len && (end = memchr(s->line.data, '\n', s->line.len))) {
 		size_t len = (size_t)(end - s->line.data);
 		json_t *j = NULL;
-		/* Our own program speaks; what is not JSON is a crash message that went astray. */
+		/* Messages of our own program; a line that is not JSON is part of a crash message. */
 		err_ignore(json_parse(s->line.data, len, EVENT_LINE_MAX, &j));
 		if (j)
 			take_event(s, j, ev);
@@ -366,7 +367,7 @@ static struct err *finish(struct session *s)
 	struct err *err = settle(s, status);
 	if (!err || !s->error)
 		return err;
-	/* It could not be kept, the disk being full, say; then what the worker told us matters more. */
+	/* It could not be kept, for example because the disk is full; then what the worker reported matters more. */
 	err_free(err);
 	s->row.state = STORE_FAILED;
 	store_set(&s->row.error, err_text(s->error));

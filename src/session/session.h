@@ -3,10 +3,10 @@
  *
  *   queued -> running -> analysing -> done | failed | cancelled
  *
- * The one who starts it only waits; the worker (our own program again, as `_worker GUID`) collects, analyses and writes
- * the folder. A worker that crashes costs its session and nothing else. When the starter dies, the worker is told to
- * stop (SIGTERM) and ends the session as cancelled. Whatever dies, the next one that opens the store tidies up.
- * Not for threads. */
+ * The process that starts a session only waits; the worker (our own program again, as `_worker GUID`) collects,
+ * analyses and writes the folder. A worker that crashes costs its session and nothing else. When the starter is killed,
+ * the worker gets SIGTERM and ends the session as cancelled. Whichever process is killed, the next one that opens the
+ * store tidies up. Not for threads. */
 
 #include "base/err.h"
 #include "base/json.h"
@@ -41,30 +41,31 @@ struct session_events { /* any may be NULL */
 	void *user;
 };
 
-/* Only the row, `queued` and owned by this process: whoever waits for his turn is seen by everybody. Started later with
- * spec.guid, or ended with session_unqueue(). Should we die, the next one that opens the store fails it. */
+/* Only the row, `queued` and owned by this process, so that waiting sessions are visible to everybody. Started later
+ * with spec.guid, or ended with session_unqueue(). If we are killed, the next process that opens the store marks it as
+ * failed. */
 struct err *session_enqueue(struct store *store, const struct session_spec *spec, char ret_guid[STORE_GUID_LEN + 1])
 	MUST_USE;
-/* Ends it as failed or cancelled without its having begun. */
+/* Ends it as failed or cancelled before it has begun. */
 struct err *session_unqueue(struct store *store, const char *guid, enum store_state state, const char *reason) MUST_USE;
 
-/* ERR_IO or ERR_DENIED before anything touches the patient when the home cannot take the session. One that was queued
+/* ERR_IO or ERR_DENIED, before the patient is contacted, when the home cannot take the session. One that was queued
  * stays queued then. */
 struct err *session_start(struct store *store, const struct session_spec *spec, struct session **ret) MUST_USE;
 /* Readable when session_pump has something to do. */
 int session_fd(const struct session *s);
-/* Tells what has come, without waiting. After *ret_ended the row is final and nothing runs any more. */
+/* Reports what has come, without waiting. After *ret_ended the row is final and nothing runs any more. */
 struct err *session_pump(struct session *s, const struct session_events *events, bool *ret_ended) MUST_USE;
 /* Asks it to stop and keep what it has. */
 void session_cancel(struct session *s);
-/* Gives it up at once. */
+/* Kills it at once. */
 void session_kill(struct session *s);
-/* Asks a session that another process started to stop. ERR_BUSY when it is over already or nobody works on it. */
+/* Asks a session that another process started to stop. ERR_BUSY when it is over already or no process works on it. */
 struct err *session_ask_to_stop(struct store *store, const char *guid) MUST_USE;
 const struct store_row *session_row(const struct session *s);
 /* Why it failed, as an error of the right kind; NULL when it did not. The caller owns it. */
 struct err *session_error(const struct session *s);
-/* What went wrong in the worker after the session was saved whole, or NULL: a fault of ours worth reporting. */
+/* What went wrong in the worker after the session was completely saved, or NULL: a bug of ours, worth reporting. */
 const char *session_aftermath(const struct session *s);
 /* Kills what still runs. */
 void session_free(struct session *s);
@@ -74,7 +75,8 @@ DEFINE_CLEANUP(session_free, struct session *)
  * own. */
 int session_worker(const char *guid, struct err *(*find)(const char *name, const struct profiler **ret));
 
-/* Who was examined, out of a recording's facts; patient_fini frees it. ERR_BAD_DATA when the facts are not of ours. */
+/* The examined patient, from a recording's facts; patient_fini frees it. ERR_BAD_DATA when the facts are not of ours.
+ */
 struct err *session_recorded_patient(const struct recording *r, struct patient *ret) MUST_USE;
 
 /* Starts from the parameters it was recorded with, when the same profiler made it. */

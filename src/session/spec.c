@@ -1,3 +1,5 @@
+/* The order that a worker gets, and the target's facts, as JSON and back. */
+
 #include "session/internal.h"
 #include "base/str.h"
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* Brings index and folders into agreement after processes of ours were killed; docs/internals/sessions.md has the
+ * table. */
+
 #include "session/internal.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -35,7 +38,7 @@ struct err *session_conclude(struct store *store, struct store_row *row, enum st
 	struct store_row record;
 	struct err *err = store_record_read(dir, row->guid, &record);
 	if (!err) {
-		/* It had finished; only the index did not hear of it. */
+		/* It had finished; only the index was not updated. */
 		store_row_fini(row);
 		*row = record;
 		return store_put(store, row);
@@ -83,7 +86,7 @@ static struct err *sweep_folder(struct store *store, const char *guid)
 	}
 	bool unfinished = err_kind(err) == ERR_NOT_FOUND;
 	err_free(err);
-	/* A damaged or newer record is somebody's data: left alone. */
+	/* A damaged or newer record may be valuable: not removed. */
 	return unfinished && !owner_locked(dir) ? dir_remove(dir) : NULL;
 }
 
@@ -93,7 +96,7 @@ static int is_ours(const struct dirent *e)
 	       (str_starts(e->d_name, GONE_PREFIX) && store_guid_ok(e->d_name + strlen(GONE_PREFIX)));
 }
 
-/* Goes on after a failure; the first one is told. */
+/* Continues after a failure; the first one is returned. */
 static void remember(struct err **first, struct err *err)
 {
 	if (*first)
@@ -104,7 +107,8 @@ static void remember(struct err **first, struct err *err)
 
 struct err *session_sweep(struct store *store)
 {
-	/* Folders first: a row is made before its folder, so a folder without a row is nobody's new session. */
+	/* Folders first: a row is made before its folder, so a folder without a row is not a session that is just being
+	 * made. */
 	struct dirent **names;
 	int n = scandir(store_sessions_dir(store), &names, is_ours, alphasort);
 	if (n < 0)
@@ -137,7 +141,7 @@ struct err *session_open_store(struct store **ret)
 	CLEANUP(store_closep) struct store *store = NULL;
 	TRY(home_path(&home));
 	TRY(store_open(home, &store));
-	/* What cannot be tidied now is tried again next time; it must not keep anyone from the rest. */
+	/* What cannot be tidied now is tried again next time; it must not prevent the rest. */
 	err_ignore(session_sweep(store));
 	*ret = STEAL(store);
 	return NULL;
@@ -149,7 +153,7 @@ struct err *session_delete(struct store *store, const struct store_row *row)
 	CLEANUP(mem_freep) char *gone = mem_printf("%s/" GONE_PREFIX "%s", store_sessions_dir(store), row->guid);
 	if (!store_state_finished(row->state))
 		return err_new(ERR_BUSY, "session %s is still %s", row->guid, store_state_name(row->state));
-	/* Away at once under its own name; a crash from here on leaves nothing that looks like a session. */
+	/* Renamed first: after a crash from here on, nothing is left that looks like a session. */
 	if (rename(dir, gone) < 0 && errno != ENOENT)
 		return err_errno(errno, "remove '%s'", dir);
 	TRY(store_delete(store, row->guid));

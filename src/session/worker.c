@@ -51,7 +51,7 @@ struct worker {
 static void tell(struct worker *w, struct buf *line)
 {
 	buf_char(line, '\n');
-	/* A starter that died or does not listen is no reason to stop. */
+	/* A starter that was killed or does not read is no reason to stop. */
 	if (!w->listener_gone) {
 		struct err *err =
 			fd_write_full(WORKER_EVENTS_FD, line->data, line->len, deadline_in_ms(EVENT_WRITE_MS));
@@ -158,7 +158,7 @@ static void set_state(struct worker *w, enum store_state state)
 	tell_text(w, "state", store_state_name(state), NULL);
 }
 
-/* The signals stay blocked and pending: the fd stays readable, whoever polls it and however often. */
+/* The signals stay blocked and pending: the fd stays readable, however often it is polled. */
 static struct err *listen_for_cancel(struct worker *w)
 {
 	sigset_t set;
@@ -235,7 +235,7 @@ static struct err *find_patient(struct worker *w)
 		TRY(spec_read_patient(json_object_get(w->spec.json, "patient"), &w->patient));
 		w->has_patient = true;
 		w->exam.core = w->spec.core;
-		/* Who it was is looked up here when the one who asked knows only the file. */
+		/* The patient is determined here when the starter knows only the file. */
 		return w->patient.info.runtime_version ? NULL : identify_core(w);
 	}
 	snprintf(id, sizeof(id), "%d", w->spec.target_id);
@@ -355,7 +355,7 @@ static struct err *save_report(struct worker *w)
 	return dir_sync(w->dir);
 }
 
-/* With the disk full, the report is worth more than the raw data. */
+/* With the disk full, the report matters more than the raw data. */
 static struct err *save(struct worker *w)
 {
 	bool sealed = w->live && recording_sealed(w->recording);

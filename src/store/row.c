@@ -1,3 +1,5 @@
+/* A session's row: its states, its guid, its memory. */
+
 #include "store/store.h"
 #include "base/str.h"
 #include <stdio.h>

@@ -162,8 +162,8 @@ static void close_db(struct store *s)
 	s->db = NULL;
 }
 
-/* SQLite waits for others by itself, but not where two first users both want to change to WAL: the second is turned
- * away at once, and tries again. */
+/* SQLite waits for others by itself, except when two first users both change to WAL: the second gets an error at once,
+ * and tries again. */
 static struct err *open_patiently(struct store *s)
 {
 	struct deadline deadline = deadline_in_ms(BUSY_MS);
@@ -177,7 +177,7 @@ static struct err *open_patiently(struct store *s)
 	}
 }
 
-/* Moves the damaged file aside, unless someone else did so since we looked at it. */
+/* Moves the damaged file aside, unless another process has done so since we looked at it. */
 static struct err *set_aside(struct store *s, const struct stat *seen)
 {
 	CLOSE_FD int lock = open(s->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

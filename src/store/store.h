@@ -1,5 +1,5 @@
 #pragma once
-/* Where sessions live on disk, and the index over them.
+/* The folders of sessions on disk, and the index over them.
  *
  *   <home>/sessions/<guid>/   one folder a session: the truth. Its session.json, written last, marks it finished.
  *   <home>/index.db           SQLite, one row a session: may be lost at any time and is made again from the folders.
@@ -44,7 +44,7 @@ struct store_row {
 	char *version;			  /* of the drdotnet that ran it */
 	char *parameters;		  /* JSON object of texts */
 	uint64_t bytes;			  /* of the folder */
-	int64_t owner_pid;		  /* who works on it; with the start time, since pids come again */
+	int64_t owner_pid;		  /* the process that works on it; with the start time, since pids are reused */
 	uint64_t owner_start;
 };
 void store_row_fini(struct store_row *row);

@@ -1,15 +1,14 @@
 #pragma once
-/* A single-file program: its assemblies lie one after the other behind the code of the host, with a list of them at the
- * end.
+/* A single-file program: its assemblies are appended to the code of the host, with a list of them at the end.
  *
- * Knows no process: takes the open file. Hostile-safe. Not for threads. */
+ * Knows no process: takes the open file. Safe for hostile input. Not for threads. */
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/vec.h"
 
 struct bundle_file {
-	char *path; /* as it would lie beside the program: "Shop.Core.dll", "de/Shop.resources.dll" */
+	char *path; /* its path relative to the program, if it were a file: "Shop.Core.dll", "de/Shop.resources.dll" */
 	uint64_t offset, size;
 	uint64_t packed; /* how many bytes of the program it is, deflated: not what the process runs; 0 = it is as it is
 			  */

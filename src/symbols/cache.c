@@ -127,7 +127,8 @@ static struct err *check_elf(const struct symbol_file *f, int fd)
 {
 	CLEANUP(elf_freep) struct elf *elf = NULL;
 	TRY(elf_open(fd, &elf));
-	/* Which runtime a data-access library understands it does not say in its headers; who uses it asks more. */
+	/* The headers of a data-access library do not say which runtime it belongs to; the code that loads it checks
+	 * that. */
 	if (f->kind != SYMBOL_DAC && !str_eq(elf_build_id(elf), f->id))
 		return other(f, "it has another build id");
 	if (f->kind == SYMBOL_DEBUG && !elf_has_symtab(elf))

@@ -1,11 +1,11 @@
 #pragma once
 /* Files that belong to a build and are kept apart from it: debug files, libraries, assemblies, PDBs and data-access
- * libraries, named by what identifies the build. `drdotnet symbols fetch` puts them into a folder, and whoever looks
- * for one finds it there.
+ * libraries, named by what identifies the build. `drdotnet symbols fetch` puts them into a folder, where everything
+ * that needs one finds it.
  *
  * The folder, <home>/symbols, is laid out by the keys of the Simple Symbol Query Protocol, so that it may itself be
- * served. Nothing here speaks with anyone. What goes in, and what comes out again, is checked: it must be of exactly
- * that build. */
+ * served. Nothing here uses the network. A file is checked when it is put in and when it is taken out: it must be of
+ * exactly that build. */
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -27,8 +27,8 @@ struct symbol_file {
 	char name[128]; /* "libcoreclr.so", in lower case; of a debug file the name of the stripped one */
 	char id[80];	/* as it stands in the key, without its prefix */
 };
-/* Names come from others: false for what is no plain file name or no id. path may have folders in front, of either
- * kind of slash. */
+/* Names are untrusted: false for what is not a plain file name or not an id. path may have folders in front, with
+ * either kind of slash. */
 bool symbol_of_elf(enum symbol_kind kind, const char *path, const char *build_id, struct symbol_file *ret);
 bool symbol_of_pdb(const char *path, const uint8_t guid[16], struct symbol_file *ret);
 bool symbol_of_assembly(const char *path, uint32_t stamp, uint32_t image_size, struct symbol_file *ret);
@@ -37,7 +37,7 @@ bool symbol_of_build(enum symbol_kind kind, const char *path, const uint8_t *id,
 
 /* "_.debug/elf-buildid-sym-18…85/_.debug" */
 void symbol_key(const struct symbol_file *f, struct buf *out);
-/* "buildid/18…85/debuginfo": what a debuginfod server has it under; false when it would not have it. */
+/* "buildid/18…85/debuginfo": the path on a debuginfod server; false when such servers do not have this kind of file. */
 bool symbol_debuginfod_path(const struct symbol_file *f, struct buf *out);
 
 /* Is this file the one? ERR_BAD_DATA says what it is instead. */
@@ -46,7 +46,7 @@ struct err *symbol_check(const struct symbol_file *f, int fd) MUST_USE;
 struct err *symbol_cache_path(char **ret) MUST_USE;
 /* The file in the cache, checked; -1 when there is none. */
 int symbol_cache_open(const struct symbol_file *f);
-/* A new file in the cache, that nobody finds yet. The caller frees the path. */
+/* A new file in the cache under a temporary name. The caller frees the path. */
 struct err *symbol_cache_begin(int *ret_fd, char **ret_path) MUST_USE;
-/* Checks what was written and gives it its name; the file is gone when it does not fit. */
+/* Checks what was written and renames it to its final name; removes it when it is not the wanted file. */
 struct err *symbol_cache_keep(const struct symbol_file *f, int fd, const char *path) MUST_USE;

@@ -1,8 +1,8 @@
 #pragma once
 /* What a runtime wrote about its code for other profilers: /tmp/perf-PID.map and jitdump files. Bytes in, ranges out;
- * no I/O. All of it is hostile; what makes no sense is left out.
+ * no I/O. All input is hostile; what makes no sense is left out.
  *
- * A map is lines "START SIZE name" in hexadecimal. A jitdump is records of code that was loaded, see jitdump in perf's
+ * A map is lines "START SIZE name" in hexadecimal. A jitdump is records of loaded code, see jitdump in perf's
  * documentation. .NET writes names as "instance void [Shop] Shop.Orders::Place(int32)[OptimizedTier1]". */
 
 #include "base/buf.h"

@@ -1,17 +1,17 @@
 #pragma once
-/* NAME.deps.json: what a program was built from. Says of every assembly whether its source is part of the solution
- * (project), came as a package, or is the runtime's own.
+/* NAME.deps.json: what a program was built from. For every assembly: is its source part of the solution (project), did
+ * it come as a package, or is it the runtime's own?
  *
- * Knows no process: takes the text. Hostile-safe. Not for threads. */
+ * Knows no process: takes the text. Safe for hostile input. Not for threads. */
 
 #include "base/err.h"
 #include "base/vec.h"
 
 enum deps_origin {
-	DEPS_UNKNOWN, /* a file that was referred to, or a kind that nobody has told us of */
+	DEPS_UNKNOWN, /* a referenced file, or an unknown kind */
 	DEPS_PROJECT,
 	DEPS_PACKAGE,
-	DEPS_PLATFORM, /* of a program that carries its runtime along */
+	DEPS_PLATFORM, /* of a self-contained program */
 };
 
 struct deps_entry {
@@ -22,6 +22,7 @@ struct deps_entry {
 VEC_TYPE(deps, struct deps_entry);
 
 #define DEPS_BYTES_MAX ((size_t)16 << 20)
-/* Each assembly once: where several claim it, the project does. At most 8,192. ERR_BAD_DATA: it is none. */
+/* Each assembly once: where several entries claim it, the project's is used. At most 8,192. ERR_BAD_DATA: not such a
+ * file. */
 struct err *deps_parse(const char *text, size_t len, struct deps *ret) MUST_USE;
 void deps_free(struct deps *deps);

@@ -1,22 +1,22 @@
 #pragma once
-/* One ELF file (64 bit, little endian) of somebody else: where its code lies, what its functions are called, where its
- * unwind tables are. Every offset in it is hostile and checked where it is used.
+/* One ELF file (64 bit, little endian): where its code is, the names of its functions, its unwind tables. Every offset
+ * in it is hostile and checked where it is used.
  *
- * Knows no process. The file is mapped, not copied; pointers into it live as long as the struct elf. */
+ * Knows no process. The file is mapped, not copied; pointers into it are valid as long as the struct elf. */
 
 #include "base/err.h"
 
 struct elf;
 
-/* Takes a regular file of at most 4 GB. The descriptor stays the caller's. When somebody cuts the file short later,
- * there is nothing in it any more, no name either. */
+/* Takes a regular file of at most 4 GB. The descriptor stays the caller's. When the file is truncated later, it reads
+ * as empty: no names either. */
 struct err *elf_open(int fd, struct elf **ret) MUST_USE;
 /* Takes over the bytes (mem_free). */
 struct err *elf_from_bytes(void *bytes, size_t len, struct elf **ret) MUST_USE;
 void elf_free(struct elf *e);
 DEFINE_CLEANUP(elf_free, struct elf *)
 
-/* It was cut short, and that was noticed by reading. */
+/* It was truncated, and reading noticed that. */
 bool elf_shrunk(const struct elf *e);
 
 /* The virtual address that the byte at this file offset is linked to; false outside of what is loaded. */

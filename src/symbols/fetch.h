@@ -23,10 +23,10 @@ void symbol_fetch_fini(struct symbol_fetch *f);
 
 struct symbol_fetched {
 	enum { SYMBOL_FETCH_DONE, SYMBOL_FETCH_NOT_THERE, SYMBOL_FETCH_FAILED } end;
-	const char *server; /* who had it */
+	const char *server; /* the server that had it */
 	uint64_t bytes;
 	char *why; /* of one that failed; the caller frees */
 };
-/* ERR_CANCELLED and what the cache itself has to say end it all; the rest is an end of this file. */
+/* ERR_CANCELLED and errors of the cache itself end the whole fetch; others end that of this file. */
 struct err *symbol_fetch_file(struct symbol_fetch *f, const struct symbol_file *file, struct symbol_fetched *ret)
 	MUST_USE;

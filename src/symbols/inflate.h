@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 
-/* Deflate cannot do better than about 1:1032: who promises more is not believed before memory is taken. */
+/* Deflate cannot do better than about 1:1032: a larger promised size is refused before memory is allocated. */
 #define INFLATE_RATIO_MAX 1100
 /* All of the input, which must be exactly out_len bytes when inflated. */
 bool inflate_all(const uint8_t *in, size_t in_len, uint8_t *out, size_t out_len);

@@ -1,3 +1,5 @@
+/* Names of kernel functions, from /proc/kallsyms. */
+
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/vec.h"

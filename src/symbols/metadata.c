@@ -19,7 +19,7 @@
 #define MAX_ASSEMBLY_BYTES ((uint64_t)1 << 30)
 #define CLI_HEADER_BYTES 72
 #define MAX_NAME_BYTES 1024
-#define NESTED_MASK 7 /* of a type's flags: 0 and 1 stand on their own */
+#define NESTED_MASK 7 /* of a type's flags: 0 and 1 are not nested */
 #define WIDE_STRINGS 1
 #define WIDE_GUIDS 2
 
@@ -172,7 +172,7 @@ static void load(const struct assembly_file *file, uint8_t *bytes, size_t at, si
 	}
 }
 
-/* Code and resources are most of a file: what is not wanted here is never touched. */
+/* Code and resources are most of a file; the pages that are not needed here are never read. */
 struct err *assembly_types(const struct assembly_file *file, assembly_type each, void *user)
 {
 	struct pe pe;

@@ -2,7 +2,7 @@
 /* The metadata of assemblies and of portable PDBs (ECMA-335 II.24): its streams, and the types that an assembly
  * defines.
  *
- * Knows no process. Hostile-safe. Not for threads. */
+ * Knows no process. Safe for hostile input. Not for threads. */
 
 #include "base/cursor.h"
 #include "base/err.h"
@@ -26,7 +26,7 @@ struct assembly_file {
 	int fd;
 	uint64_t offset, size;
 };
-/* Types that stand in no other type; space is "" for those without a namespace. Texts are valid during the call. */
+/* Types that are not nested; space is "" for those without a namespace. Texts are valid during the call. */
 typedef void (*assembly_type)(void *user, const char *space, const char *name);
 struct err *assembly_types(const struct assembly_file *file, assembly_type each, void *user) MUST_USE;
 struct err *assembly_types_from_bytes(const uint8_t *bytes, size_t len, assembly_type each, void *user) MUST_USE;

@@ -339,7 +339,7 @@ bool pdb_line(struct pdb *p, uint32_t method, uint32_t il_offset, struct pdb_lin
 	struct points all = points_of(p, method_row(method));
 	struct pdb_point at, best = { .hidden = true };
 	while (next_point(&all, &at)) {
-		/* A method may begin with code that nobody wrote: then its first line has to do. */
+		/* A method may begin with code that has no source line: then its first line is used. */
 		if (at.il > il_offset && !best.hidden)
 			break;
 		if (!at.hidden)

@@ -1,9 +1,9 @@
 #pragma once
-/* A portable PDB: which line of which file a place in a method's IL came from, and the names of its local variables.
+/* A portable PDB: the source file and line of an IL offset in a method, and the names of local variables.
  *
- * Lies beside the assembly, inside of it or in the cache, and is used only when its id is the one that the assembly
- * names. Knows no process: the caller says where the assembly is. Hostile-safe. Texts live until pdb_free. Not for
- * threads. */
+ * It is beside the assembly, inside it or in the cache, and is used only when its id is the one that the assembly
+ * names. Knows no process: the caller says where the assembly is. Safe for hostile input. Texts are valid until
+ * pdb_free. Not for threads. */
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -16,10 +16,11 @@ struct pdb;
 /* Over bytes that it takes (mem_free). ERR_BAD_DATA: no portable PDB. want_id may be NULL; another id: ERR_NOT_FOUND.
  */
 struct err *pdb_from_bytes(void *bytes, size_t len, const uint8_t *want_id, struct pdb **ret) MUST_USE;
-/* That of an assembly, whose path is relative to root ("/proc/1234/root"; NULL = "/"). The headers of the assembly as a
- * process or core holds it, where they are known, must be of the same build, or one of that build is in the cache; NULL
- * = not known. An assembly inside of a single-file program is no file; its PDB may lie where it would, and the runtime
- * may know the first 16 bytes of its id. ERR_NOT_FOUND says what is not there or of another build. */
+/* The PDB of an assembly, whose path is relative to root ("/proc/1234/root"; NULL = "/"). The headers of the assembly
+ * as a process or core holds it, where they are known, must be of the same build, or one of that build is in the cache;
+ * NULL = not known. An assembly inside a single-file program is not a file; its PDB may be where it would be for a
+ * file, and the runtime may know the first 16 bytes of its id. ERR_NOT_FOUND says what is missing or of another build.
+ */
 struct pdb_assembly {
 	const char *root, *path;
 	const void *headers;
@@ -45,10 +46,10 @@ struct pdb_line {
 	uint32_t line, column;
 	uint32_t il_offset; /* where this line begins */
 };
-/* The line that the IL offset of a method (token 0x06......) belongs to. Code that nobody wrote belongs to the line
+/* The line that the IL offset of a method (token 0x06......) belongs to. Code without a source line belongs to the line
  * before it. False when there is none. */
 bool pdb_line(struct pdb *p, uint32_t method, uint32_t il_offset, struct pdb_line *ret);
-/* The line of the await at which a state machine's MoveNext stands: await numbers count from 0, as <>1__state does. */
+/* The line of the await at which a state machine's MoveNext waits: await numbers count from 0, as <>1__state does. */
 bool pdb_await(struct pdb *p, uint32_t move_next, uint32_t await, struct pdb_line *ret);
 /* The method that the author wrote as async or as an iterator, of which this is the MoveNext; 0 = none. */
 uint32_t pdb_kickoff(struct pdb *p, uint32_t move_next);

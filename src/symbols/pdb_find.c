@@ -135,7 +135,7 @@ static bool same_build(const struct pdb_assembly *a, const struct pe *pe)
 	       (stamp == pe->stamp && size == pe->image_size);
 }
 
-/* Of a large file only a few pages are wanted: the rest of the memory is never touched. */
+/* Of a large file only a few pages are needed; the rest is never read. */
 static void load(int fd, uint8_t *bytes, size_t size, size_t at, size_t len)
 {
 	if (at < size)
@@ -176,7 +176,7 @@ static int open_assembly(const struct pdb_assembly *a)
 	return fd_steal(&fd);
 }
 
-/* The bytes of an assembly as far as they are wanted here, and what it says. */
+/* The bytes of an assembly that are needed here, and its parsed headers. */
 static struct err *read_assembly(const struct pdb_assembly *a, uint8_t **ret_bytes, struct wanted *ret)
 {
 	if (str_empty(a->path))

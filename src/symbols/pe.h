@@ -1,6 +1,6 @@
 #pragma once
-/* One PE file: what it says of its debug information; of one with ReadyToRun code also the table of its functions and
- * the runtime's unwind data for them. Hostile-safe.
+/* One PE file: its debug directory; with ReadyToRun code also the table of its functions and the runtime's unwind data
+ * for them. Safe for hostile input.
  *
  * Knows no process. Takes bytes that the caller keeps. */
 
@@ -26,7 +26,7 @@ bool pe_parse(const void *bytes, size_t len, struct pe *ret);
 bool pe_parse_any(const void *bytes, size_t len, struct pe *ret);
 /* The same as the runtime lays it out in memory: sections at their own addresses. */
 bool pe_parse_loaded(const void *bytes, size_t len, struct pe *ret);
-/* What a living process holds begins with the same headers: enough to tell which build it is. */
+/* A living process has the same headers at the beginning of the mapping: enough to identify the build. */
 bool pe_identity(const void *headers, size_t len, uint32_t *ret_stamp, uint32_t *ret_image_size);
 bool pe_rva(const struct pe *pe, uint64_t offset, uint32_t *ret_rva);
 /* Bytes from there to the end of their section, or NULL. */

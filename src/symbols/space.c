@@ -102,8 +102,8 @@ static struct space_object *object_of(struct space *s, const char *path)
 	return o;
 }
 
-/* Files in a single-file program do not begin at pages: of two that share one, the mapping is of that which has more of
- * it. What stands before all of them is the program itself: NULL. */
+/* Files in a single-file program do not begin at pages: of two that share one, the mapping belongs to the one that has
+ * more of it. What is before all of them is the program itself: NULL. */
 static const struct bundle_file *part_at(const struct space *s, uint64_t offset, uint64_t len)
 {
 	const struct bundle_file *best = NULL;

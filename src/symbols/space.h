@@ -1,8 +1,8 @@
 #pragma once
-/* The address space of one process: what is mapped where, the files behind it, names for what is native.
+/* The address space of one process: what is mapped where, the files behind it, names of native code.
  *
- * Reads /proc/PID/maps when asked for an address it does not know (not more often than every 50 ms) and opens files
- * through the process's own root. Knows nothing of managed code. Not for threads. */
+ * Reads /proc/PID/maps when asked for an address it does not know (at most every 50 ms) and opens files through the
+ * process's own root. Knows nothing of managed code. Not for threads. */
 
 #include "base/buf.h"
 #include "base/filemap.h"
@@ -12,7 +12,7 @@
 struct space;
 /* pid 0 is a space without a process: everything is unknown. */
 struct space *space_new(pid_t pid);
-/* A process that /proc does not show us: somebody else reads its memory and opens files as it sees them, its own
+/* A process that /proc does not show us: a helper reads its memory and opens files as the process sees them, its own
  * /proc/self/maps among them. */
 struct space_source {
 	bool (*read)(void *user, uint64_t address, void *out, size_t len);
@@ -23,7 +23,7 @@ struct space *space_new_from(const struct space_source *source);
 void space_free(struct space *s);
 DEFINE_CLEANUP(space_free, struct space *)
 
-/* What is mapped now, without waiting to be asked. */
+/* Reads the maps now instead of at the next question. */
 void space_look(struct space *s);
 
 /* A file that is mapped, or an assembly inside of a single-file program: "/app/shop/System.Linq.dll" in "/app/shop". */
@@ -35,7 +35,7 @@ struct space_object {
 	struct filemap file;		 /* behind pe */
 	uint64_t part_offset, part_size; /* where it lies in the program's file; size 0: it is a file of its own */
 	bool opened;
-	bool shrunk; /* somebody cut it short while we read it: nothing in it has a name any more */
+	bool shrunk; /* it was truncated while we read it: nothing in it has a name any more */
 };
 struct space_map {
 	uint64_t start, end;

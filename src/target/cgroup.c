@@ -152,7 +152,7 @@ void cgroup_fini(struct cgroup *g)
 
 bool cgroup_read(const struct cgroup_level *l, const char *file, struct buf *ret)
 {
-	/* The folder may be that of a container, in which anything can lie. */
+	/* The folder may be that of a container, whose content is not trusted. */
 	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", l->folder, file);
 	CLOSE_FD int fd = file_open_regular(path, O_RDONLY);
 	struct err *err = fd < 0 ? err_errno(errno, "'%s'", path) : NULL;

@@ -15,8 +15,8 @@ struct cgroup {
 	bool hidden; /* it is in a group whose files we cannot see */
 };
 
-/* Adds the levels of one controller of v1, or with NULL those of v2, which has one tree for all. `known` is a file of
- * its groups, by which a container's own mount of it is told. */
+/* Adds the levels of one controller of v1, or with NULL those of v2, which has one tree for all controllers. `known` is
+ * a file that each of its groups has, by which a container's own mount of the hierarchy is recognised. */
 void cgroup_add(struct cgroup *g, const char *proc, pid_t pid, const char *controller, const char *known);
 void cgroup_fini(struct cgroup *g);
 

@@ -30,7 +30,7 @@ struct err *target_fsuser(const struct target *t, struct fsuser *ret)
 		return user_of_socket(t, ret);
 	bool read = file_text(&text, "/proc/%d/status", (int)t->pid) &&
 		    proc_parse_status(buf_cstr(&text), text.len, &status);
-	/* Only now: it is the same process, so these were its words. */
+	/* Only now is it known to be the same process, so that these texts were its own. */
 	if (!read || !target_alive(t))
 		return err_new(ERR_NOT_FOUND, "the process has ended");
 	if (status.uid != t->uid)

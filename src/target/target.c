@@ -25,7 +25,7 @@
 #define STARTING_NS (2 * NS_PER_S) /* a runtime that listens at all does so before this age */
 /* The runtime's own threads are among the first it starts. */
 #define THREADS_LOOKED_AT 16
-/* Files of one temporary folder that we are ready to try. */
+/* How many files of one temporary folder are tried. */
 #define SOCKETS_MAX 4096
 #define LINKS_MAX 40
 
@@ -34,7 +34,7 @@ struct file_id {
 	ino_t ino;
 };
 
-/* What one pass over /proc compares against and remembers. */
+/* State of one pass over /proc. */
 struct target_look {
 	struct stat root;
 	char mount_ns[64], time_ns[64];
@@ -92,7 +92,7 @@ static const char *read_text(struct target_look *l, int dir, const char *name, s
 	return ok ? buf_cstr(&l->text) : NULL;
 }
 
-/* The same for texts that the kernel makes in one piece: one read, which halves the cost of a pass. */
+/* The same for files that the kernel returns in one piece: a single read, which halves the cost of a pass. */
 static const char *read_short(struct target_look *l, int dir, const char *name)
 {
 	buf_clear(&l->text);
@@ -213,7 +213,7 @@ static void cut(struct buf *b, size_t len)
 	b->data[len] = '\0';
 }
 
-/* One more component of a path: "." stays, ".." goes up but never out. True when it is a new name. */
+/* Appends a component to a path: "." stays, ".." goes up but not above the root. True when it is a new name. */
 static bool add_component(struct buf *path, const char *name, size_t len)
 {
 	if (len == 1 && name[0] == '.')
@@ -227,8 +227,8 @@ static bool add_component(struct buf *path, const char *name, size_t len)
 	return true;
 }
 
-/* A path below a foreign root with its symbolic links followed there: the kernel would follow absolute ones from our
- * own root, and so out of the process's. NULL when there are too many. */
+/* Resolves symbolic links of a path below another process's root. The kernel would follow absolute links from our own
+ * root. NULL when there are too many. */
 static char *resolve_below(const char *root, const char *path)
 {
 	CLEANUP(buf_free) struct buf done = { 0 };
@@ -395,8 +395,8 @@ static enum program_runtime linked_runtime(int dir)
 	return exe < 0 ? PROGRAM_RUNTIME_NONE : program_runtime(exe);
 }
 
-/* Why there is none; TARGET_SOCKET_NONE when it is no .NET process. NativeAOT programs need not have a thread with a
- * telling name; all others have. */
+/* Why there is no socket; TARGET_SOCKET_NONE when it is not a .NET process. NativeAOT programs need not have a thread
+ * with a name of the runtime; all others have. */
 static enum target_socket explain_no_socket(struct target_look *l, int dir, const struct target *t, bool off)
 {
 	struct runtime_threads threads = look_at_threads(l, dir);
@@ -418,8 +418,8 @@ static enum target_socket explain_no_socket(struct target_look *l, int dir, cons
 
 /* ---- the pass ---- */
 
-/* Looks at one process. Not .NET: *ret has socket_state TARGET_SOCKET_NONE and no words unless `any` asks for them.
- * False when it is gone. What it returns is to be finished with target_fini. */
+/* Looks at one process. Not .NET: *ret has socket_state TARGET_SOCKET_NONE and no texts unless `any` asks for them.
+ * False when it is gone. Finish the result with target_fini. */
 static bool look_at(struct target_look *l, int dir, pid_t pid, bool any, struct target *ret)
 {
 	struct proc_stat stat;

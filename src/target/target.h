@@ -1,7 +1,7 @@
 #pragma once
-/* .NET processes as the kernel shows them: one pass over /proc, no connection to anyone.
+/* .NET processes as the kernel shows them: one pass over /proc, without connecting to any process.
  *
- * Knows the name of the diagnostics socket but never opens it (ipc does). Processes come and go while we look: what
+ * Knows the name of the diagnostics socket but never opens it (ipc does). Processes start and end during the pass: what
  * vanishes is left out. Nothing here blocks. */
 
 #include "base/err.h"
@@ -10,11 +10,11 @@
 /* Why a process has no diagnostics socket we could use. */
 enum target_socket {
 	TARGET_SOCKET_PRESENT,
-	TARGET_SOCKET_DISABLED, /* the runtime was told not to listen (DOTNET_EnableDiagnostics=0) */
+	TARGET_SOCKET_DISABLED, /* diagnostics are switched off (DOTNET_EnableDiagnostics=0) */
 	TARGET_SOCKET_AOT,	/* NativeAOT without EventPipe support */
 	TARGET_SOCKET_MISSING,	/* it should be there, and is not (deleted, other TMPDIR) */
 	TARGET_SOCKET_STARTING, /* it began a moment ago and does not listen yet */
-	TARGET_SOCKET_HIDDEN,	/* we lack the right to look */
+	TARGET_SOCKET_HIDDEN,	/* we may not look */
 	TARGET_SOCKET_NONE,	/* not a .NET process (only target_find_pid shows such) */
 };
 
@@ -42,20 +42,21 @@ struct target {
 };
 VEC_TYPE(target_list, struct target);
 
-/* Is a socket worth a question? Killed runtimes leave theirs behind, by thousands where one crashes again and again. */
+/* Should this socket be asked? Runtimes that were killed leave their sockets behind; a process that crashes again and
+ * again leaves thousands. */
 struct target_probe {
 	bool (*worth)(void *user, const char *socket);
 	void *user;
 };
 /* Every .NET process we can see (by its socket, or by libcoreclr in its maps), and every socket in our own temporary
- * folder that belongs to no visible process and is worth it (NULL = all are). Frees with target_list_free. */
+ * folder that belongs to no visible process and that `worth` accepts (NULL = all). Free with target_list_free. */
 struct err *target_find_all(const struct target_probe *probe, struct target_list *ret) MUST_USE;
 /* One process by pid, .NET or not: ERR_NOT_FOUND when it is gone. */
 struct err *target_find_pid(pid_t pid, struct target *ret) MUST_USE;
-/* The CPU used since the first look, as cpu_ratio; leaves it alone when the process is gone. */
+/* Measures the CPU used since the first look, as cpu_ratio; does not change it when the process is gone. */
 void target_measure_cpu(struct target *t);
-/* Where its libcoreclr.so lies as it sees it (the program itself for a single-file application). ERR_NOT_FOUND when it
- * has none, ERR_DENIED when we may not look. The caller frees. */
+/* Path of its libcoreclr.so in its own mount namespace (of the program itself for a single-file application).
+ * ERR_NOT_FOUND when it has none, ERR_DENIED when we may not look. The caller frees. */
 struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
 /* A variable it was started with; NULL when absent or hidden from us. The caller frees. */
 char *target_env(const struct target *t, const char *name);
@@ -63,7 +64,8 @@ void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
 /* Same process still (pid and start time), and it has not ended. */
 bool target_alive(const struct target *t);
-/* Another number once the process has become another program (execve), though pid and start time stay; 0 = hidden. */
+/* A number that changes when the process becomes another program (execve), though pid and start time stay; 0 = hidden.
+ */
 uint64_t target_program(const struct target *t);
-/* Signals (poll readable) when the process ends; -1 when it has no visible pid. */
+/* A descriptor that becomes readable (poll) when the process ends; -1 when it has no visible pid. */
 struct err *target_pidfd(const struct target *t, int *ret_fd) MUST_USE;

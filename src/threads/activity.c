@@ -1,4 +1,4 @@
-/* What a thread does, told by the framework's own methods between the user's code and the kernel, else by the system
+/* What a thread does: decided by the framework's methods between the user's code and the kernel, else by the system
  * call it is in. */
 
 #include "base/fmt.h"
@@ -6,8 +6,8 @@
 #include "threads/thread_snapshot.h"
 #include <string.h>
 
-/* A method whose name begins so, above the user's own code, means that. The first rule of the table that fits any such
- * frame decides: what is built of other waits stands before them. */
+/* A frame above the user's own code whose name begins so means that activity. The first rule of the table that fits any
+ * such frame decides: waits that are built on other waits come before them. */
 static const struct {
 	const char *starts;
 	enum activity doing;
@@ -106,7 +106,7 @@ static const struct {
 	{ 281, ACTIVITY_CALL, "waits for file descriptors (epoll)", "wait for file descriptors (epoll)" },
 	{ 288, ACTIVITY_SOCKET, NULL, NULL },
 };
-#define RESTARTED_CALL 219 /* the kernel goes on with one that was interrupted, and which it is is not known */
+#define RESTARTED_CALL 219 /* the kernel continues an interrupted call; which one is not known */
 
 static const struct {
 	const char *one, *many;
@@ -166,7 +166,7 @@ static bool looks_for_work(const struct thread_snapshot *s, const struct snapsho
 	return t->n > 0;
 }
 
-/* A star stands for anything. */
+/* A star matches anything. */
 static bool fits(const char *name, const char *rule)
 {
 	const char *star = strchr(rule, '*');

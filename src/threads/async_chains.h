@@ -1,8 +1,8 @@
 #pragma once
-/* Async operations of a heap: the boxes of async methods that have begun and not ended, each with what it awaits, put
- * together to chains: the outermost method, what it awaits, and so on to what the innermost one waits for.
+/* Async operations of a heap: the boxes of async methods that have begun and not ended, each with what it awaits,
+ * linked to chains: the outermost method, what it awaits, and so on to what the innermost one waits for.
  *
- * Out of an image (drain, then take). Bounded; everything that is read back may be hostile. */
+ * Comes out of an image (drain, then take). Bounded; everything that is read back may be hostile. */
 
 #include "base/map.h"
 #include "base/vec.h"
@@ -11,7 +11,7 @@
 #define ASYNC_CHAINS_VERSION 2
 
 enum awaits {
-	AWAITS_SOURCE,	  /* a task that somebody must complete by hand: TaskCompletionSource */
+	AWAITS_SOURCE,	  /* a task that code must complete explicitly: TaskCompletionSource */
 	AWAITS_TIMER,	  /* Task.Delay */
 	AWAITS_SEMAPHORE, /* SemaphoreSlim.WaitAsync */
 	AWAITS_CHANNEL,	  /* something to read from it */
@@ -19,7 +19,7 @@ enum awaits {
 	AWAITS_SOCKET,
 	AWAITS_WORK,  /* a task that has code to run: Task.Run and the like */
 	AWAITS_OTHER, /* something else, by its type */
-	AWAITS_POOL,  /* nothing: it is run, or waits for a thread of the pool */
+	AWAITS_POOL,  /* nothing: it runs, or waits for a thread of the pool */
 	AWAITS_KINDS,
 };
 struct async_chain_method {
@@ -40,11 +40,11 @@ struct async_chain_step {
 struct async_chain {
 	uint32_t first, n; /* steps, the outermost first */
 	enum awaits awaits;
-	const char *what;    /* the name of it, or of who keeps it; the type; "" = nothing more is known */
+	const char *what;    /* its name, or that of what keeps it; the type; "" = nothing more is known */
 	uint64_t longest_ms; /* of timers: the longest time they were set to; ASYNC_CHAIN_ENDLESS: only cancelled */
 	uint64_t due_ms;     /* of timers: until the first of them is due, or ASYNC_CHAIN_UNKNOWN */
-	bool gone;	     /* of a task: nobody is left who could complete it */
-	bool taken;	     /* of a semaphore: it lets one pass, and one has */
+	bool gone;	     /* of a task: nothing is left that could complete it */
+	bool taken;	     /* of a semaphore: it lets one enter, and one has */
 	uint32_t count;	     /* such operations */
 	uint32_t age;	     /* the oldest one's generation on the heap + 1; 0 = not known */
 	uint32_t marks_first, marks_n; /* in marks */
@@ -54,10 +54,10 @@ struct async_chains {
 	VEC(struct async_chain_method) methods;
 	VEC(struct async_chain_step) steps;
 	VEC(struct async_chain) v; /* most first */
-	VEC(uint64_t) marks;	   /* of operations: the same in two looks = it has not moved */
+	VEC(uint64_t) marks;	   /* of operations: the same mark in two looks = it has not moved */
 	uint64_t boxes;		   /* async methods that have not ended */
 	uint64_t objects;	   /* of the heap that were looked at */
-	uint64_t left_out;	   /* boxes beyond what we take */
+	uint64_t left_out;	   /* boxes beyond the limit */
 	uint64_t lost_bytes;	   /* of the heap that could not be read */
 };
 struct async_chains *async_chains_new(void);
@@ -65,8 +65,8 @@ void async_chains_free(struct async_chains *c);
 DEFINE_CLEANUP(async_chains_free, struct async_chains *)
 /* For struct image_exam_part: user is a struct async_chains **. */
 struct err *async_chains_drain(void *user, struct image_exam *look, struct buf *out) MUST_USE;
-/* The same without names and lines, which take most of the time, for a look that another one follows. Of a core, after
- * which none comes, with all. */
+/* The same without names and lines, which take most of the time, for a look that is followed by another one. Of a core,
+ * which is looked at once, with all. */
 struct err *async_chains_drain_brief(void *user, struct image_exam *look, struct buf *out) MUST_USE;
 struct err *async_chains_take(void *user, struct cursor *in) MUST_USE;
 void async_chains_write(const struct async_chains *c, struct buf *out);
@@ -81,6 +81,6 @@ bool async_chain_is_own(const struct async_chains *all, const struct async_chain
 uint32_t async_chain_start(const struct async_chains *all, const struct async_chain *c);
 /* The innermost step of the user's own; the last one when there is none. */
 uint32_t async_chain_site(const struct async_chains *all, const struct async_chain *c);
-/* How many of its operations stood at the very same place in the other look. Objects that the collector has moved
+/* How many of its operations were in exactly the same state in the other look. Objects that the collector has moved
  * meanwhile are not recognised: at least so many. */
 uint32_t async_chain_unmoved(const struct async_chains *all, const struct async_chain *c, const struct map_u64 *before);

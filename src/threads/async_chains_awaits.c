@@ -1,5 +1,5 @@
-/* What async methods await: other boxes, through tasks that only pass on the end of others (WhenAll, WhenAny, Unwrap,
- * WaitAsync, ContinueWith); else the thing itself, and by what name the application knows it. */
+/* What async methods await: other boxes, through tasks that only forward the completion of others (WhenAll, WhenAny,
+ * Unwrap, WaitAsync, ContinueWith); else the object itself, and the name by which the application knows it. */
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -101,7 +101,7 @@ static uint64_t known_by(struct finder *f, uint64_t end)
 	return (type && str_starts(type->name, "System.Threading.Channels.")) || is_promise(type) ? end : 0;
 }
 
-/* Whoever only waits for it cannot bring it about. */
+/* A reference from a box that only waits for the object: that box cannot complete it. */
 static bool only_waits(void *user, uint64_t from, uint64_t to)
 {
 	struct finder *f = user;
@@ -147,7 +147,7 @@ void async_chains_name(struct finder *f)
 	if (asked.n)
 		object_names_find(&owners, asked.v, asked.n);
 	vec_each(o, &asked) {
-		/* A task without its source: whoever keeps the task alone cannot complete it. */
+		/* A task without its source: a reference to the task alone does not allow to complete it. */
 		bool task = is_promise(heap_type_of(f->heap, o->object));
 		if (task && !o->referred)
 			map_u64_put(&f->lost, o->object, NULL);
@@ -192,7 +192,7 @@ static void tell_semaphore(struct finder *f, uint64_t node, struct async_chain *
 		     heap_get_int(f->heap, value, "m_maxCount", &max) && !count && max == 1;
 }
 
-/* Of Channels: who wants to write keeps what he wants to write. */
+/* Of channels: a pending write holds the item to be written. */
 static bool is_write(const char *type)
 {
 	return strstr(type, "VoidAsyncOperationWithData") || strstr(type, "BlockedWrite");

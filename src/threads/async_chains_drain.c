@@ -75,8 +75,8 @@ static bool is_pending(struct finder *f, struct heap_value task)
 	return heap_get_int(f->heap, task, "m_stateFlags", &flags) && !(flags & TASK_DONE);
 }
 
-/* Who goes on when a task ends, which may be several: for those that await through another task. A box stands for more
- * than a task of which nobody knows the code. */
+/* What continues when a task ends, which may be several: for boxes that await through another task. A box is preferred
+ * over a task whose code is not known. */
 static void add_continuation(struct finder *f, uint64_t continuation, uint64_t task, size_t box)
 {
 	bool new;
@@ -265,7 +265,7 @@ static uint64_t step_hash(const struct async_chain_step *step, uint64_t seed)
 	return hash_bytes(key, sizeof(key), seed);
 }
 
-/* The generation that it has come to, + 1: who is in an older one was there before. */
+/* The generation of the box + 1: a box in an older generation has existed longer. */
 static uint32_t age_of(const struct finder *f, const struct box *b)
 {
 	const struct heap_region *region = heap_region_at(&f->outline, b->address);

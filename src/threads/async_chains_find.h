@@ -9,15 +9,15 @@
 
 struct box {
 	uint64_t address, awaited; /* awaited: the object, 0 = none */
-	uint64_t machine;	   /* object that is the state machine; 0 = it lies in the box */
-	uint64_t continuation;	   /* what goes on when it ends; 0 = nothing */
+	uint64_t machine;	   /* object that is the state machine; 0 = it is a structure in the box */
+	uint64_t continuation;	   /* what continues when it ends; 0 = nothing */
 	uint64_t end;		   /* what it waits for in the end, when that is no box; 0 = nothing */
 	uint32_t method;
 	int32_t await;
 	uint32_t inner;	 /* the box that it awaits; ASYNC_CHAINS_NONE = none */
 	uint32_t inners; /* how many (WhenAll, WhenAny) */
 	bool any;	 /* the first of them is enough */
-	bool has_outer;	 /* somebody of ours awaits it */
+	bool has_outer;	 /* another box awaits it */
 };
 
 struct finder {
@@ -38,10 +38,10 @@ struct finder {
 	struct map_u64 semaphore_of;		/* node of its waiters -> semaphore */
 	struct map_u64 known;			/* object -> string + 1: by what name the application knows it */
 	struct map_u64 calls;			/* where a delegate points to -> string + 1: what that is */
-	struct map_u64 lost;			/* tasks that nobody can complete any more */
+	struct map_u64 lost;			/* tasks that nothing can complete any more */
 };
 
-/* Links boxes to what they await, through tasks that only pass on the end of others. */
+/* Links boxes to what they await, through tasks that only forward the completion of others. */
 void async_chains_link(struct finder *f);
 /* Names for what the innermost boxes wait for. */
 void async_chains_name(struct finder *f);

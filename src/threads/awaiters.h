@@ -1,5 +1,5 @@
 #pragma once
-/* What an async method awaits, out of its state machine. */
+/* What an async method awaits, read from its state machine. */
 
 #include "heap/objects.h"
 

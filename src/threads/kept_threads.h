@@ -10,7 +10,7 @@ struct kept_holder {
 struct kept_threads {
 	uint32_t dead;
 	VEC(struct kept_holder) holders; /* most first */
-	bool cut;			 /* there was more to search than we search */
+	bool cut;			 /* the search was cut by its limits */
 };
 void kept_threads_free(struct kept_threads *k);
 /* Looks for them from static fields, a few steps deep; what cannot be read is left out. */

@@ -103,7 +103,7 @@ void thread_group_words(const struct thread_snapshot *s, const struct thread_gro
 	snapshot_waits_words(s, member(s, gs, g, 0), flags, out);
 }
 
-/* A name without the number at its end, which tells apart those who do the same. */
+/* A name without the number at its end, which distinguishes threads that do the same. */
 static void add_stem(const struct snapshot_thread *t, struct buf *out)
 {
 	const char *name = t->name ? t->name : t->os_name;

@@ -1,10 +1,14 @@
-/* The part, little endian, strings as u32 length and bytes:
+/* The part, little endian; a string is its u32 length and its bytes:
  *
- *   u32 n methods:  string name, u8 framework
- *   u32 n lines:    string "File.cs:12"
- *   u32 n threads:  u32 managed id, u32 os id, u32 state, u8 flags, i32 system call, string name, os name, exception,
- * native, u64 x 4 times, u32 thing, u32 n frames: u32 method, u32 line + 1 each u32 n things:   u64 address, u8 kind,
- * u8 guessed | taken << 1 | posted << 2, u32 next, string type, name, more, u32 n holders: u32 thread each u32 ended */
+ *   u32 n methods       string name, u8 framework
+ *   u32 n lines         string "File.cs:12"
+ *   u32 n threads       u32 managed id, u32 os id, u32 state, u8 flags, i32 system call,
+ *                       string name, os name, exception, native,
+ *                       u64 cpu ns and turns before the look, the same after it, u32 wait object,
+ *                       u32 n frames: u32 method, u32 line + 1 (0 = none)
+ *   u32 n wait objects  u64 address, u8 kind, u8 guessed | taken << 1 | posted << 2, u32 next,
+ *                       string type, name, more, u32 n holders: u32 thread
+ *   u32 ended */
 
 #include "threads/thread_snapshot.h"
 #include "base/str.h"
@@ -154,8 +158,8 @@ static uint32_t method_of(struct thread_snapshot *s, const struct image_exam *lo
 
 #define RESTART_CALL 219
 
-/* A wait that was interrupted once goes on as restart_syscall; which it is, the code before it tells: mov eax, syscall.
- */
+/* A wait that was interrupted continues as restart_syscall; the code before the instruction pointer has the number of
+ * the original call: mov eax, N; syscall. */
 static int32_t restarted_call(const struct image *image, uint64_t rip)
 {
 	uint8_t code[7];
@@ -198,7 +202,7 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 		buf_printf(out, ": %s", e.message);
 }
 
-/* Threads stand in the same places: what a method is called and which line it is at is found out once. */
+/* Many threads are at the same addresses: the name and line of each is determined once. */
 struct frame_places {
 	struct map_u64 methods; /* description -> seen method */
 	struct map_u64 lines;	/* description and IL offset -> line, in strings */
@@ -336,7 +340,7 @@ static void add_times(struct thread_snapshot *s, const struct target_threads *li
 	map_u64_free(&by_tid);
 }
 
-/* What each has run, by the kernel's clock. Last of all: the look's own stop must be over for everyone. */
+/* What each thread has run, by the kernel's clock. Last of all: every thread must have continued after the stop. */
 static void ask_times(struct thread_snapshot *s, const struct image_exam *look)
 {
 	struct target_threads now = { 0 };
@@ -531,7 +535,7 @@ static void get_thing(struct thread_snapshot *s, struct cursor *in)
 		thread_snapshot_add_wait_object(s, &t);
 }
 
-/* Things may refer to things that come later: looked at when all are there. */
+/* Wait objects may refer to later ones: checked when all are read. */
 static bool references_ok(const struct thread_snapshot *s)
 {
 	vec_each(t, &s->threads)

@@ -1,8 +1,9 @@
 #pragma once
-/* Threads as one look saw them: who each is, where it stands, what it does there.
+/* All threads of a process at one instant: who each is, where it stands, what it does there, and what it waits for.
  *
- * Out of an image (drain, then take), or built by whoever knows threads from elsewhere (seen_add_*). Kept in the
- * recording; everything in it may be hostile. Bounded: deep stacks keep their innermost frames. */
+ * Comes out of an image (thread_snapshot_drain, then thread_snapshot_take), or is built by code that knows threads from
+ * elsewhere (thread_snapshot_add_*). It is kept in the recording, so everything in it may be hostile. Bounded: of deep
+ * stacks the innermost frames are kept. */
 
 #include "base/cursor.h"
 #include "base/map.h"
@@ -11,16 +12,16 @@
 
 #define THREAD_SNAPSHOT_VERSION 2
 #define SNAPSHOT_NONE UINT32_MAX
-/* For snapshot_thread.call, beside numbers of system calls. */
-#define SNAPSHOT_RUNS (-1)    /* in none: it ran, or could have run */
-#define SNAPSHOT_UNKNOWN (-2) /* nobody says */
+/* For snapshot_thread.call, beside the numbers of system calls. */
+#define SNAPSHOT_RUNS (-1)    /* in no system call: it ran, or could have run */
+#define SNAPSHOT_UNKNOWN (-2) /* not known */
 
 struct snapshot_method {
 	const char *name; /* as its author knows it */
 	bool framework;	  /* the platform's own, or made by it */
 };
 
-/* What it has run so far, see target_thread; UINT64_MAX = not known. */
+/* What a thread has run so far, as struct target_thread has it; UINT64_MAX = not known. */
 struct snapshot_times {
 	uint64_t cpu_ns, turns;
 };
@@ -30,18 +31,18 @@ struct snapshot_thread {
 	uint32_t os_id; /* as the process itself sees it; 0 = not known */
 	uint32_t state; /* DAC_THREAD_... */
 	bool cooperative, finalizer;
-	bool cut, lost;			     /* the stack has more frames than are kept; than could be read */
+	bool cut, lost;			     /* more frames than are kept; than could be read */
 	const char *name;		     /* Thread.Name, or NULL */
 	const char *os_name;		     /* as the kernel knows it, or "" */
 	const char *exception;		     /* type and message of the one it is throwing, or NULL */
 	int32_t call;			     /* the system call it is in, or SNAPSHOT_RUNS, SNAPSHOT_UNKNOWN */
 	const char *native;		     /* of native code: "libfoo.so foo_wait", or NULL */
 	uint32_t first, n;		     /* of frames, innermost first */
-	struct snapshot_times before, after; /* the look, which itself makes it run */
-	uint32_t waits_for;		     /* thing, or SNAPSHOT_NONE: nothing, or nobody knows what */
+	struct snapshot_times before, after; /* before and after the look, which itself makes a thread run */
+	uint32_t waits_for;		     /* index in things, or SNAPSHOT_NONE: nothing, or not known */
 };
 
-/* Something that threads wait for. */
+/* Something that threads wait for: a wait object. */
 enum wait_object_kind {
 	WAIT_OBJECT_MONITOR,   /* any object, by lock or Monitor */
 	WAIT_OBJECT_LOCK,      /* System.Threading.Lock */
@@ -49,11 +50,11 @@ enum wait_object_kind {
 	WAIT_OBJECT_RWLOCK,    /* ReaderWriterLockSlim */
 	WAIT_OBJECT_TASK,
 	WAIT_OBJECT_THREAD, /* the end of one */
-	WAIT_OBJECT_INIT,   /* the end of a type's static constructor; the address is none */
-	WAIT_OBJECT_OTHER,  /* an event, a queue: who will signal it nobody can know */
+	WAIT_OBJECT_INIT,   /* a type's static constructor to end; there is no object, address is a key */
+	WAIT_OBJECT_OTHER,  /* an event, a queue: which thread will signal it cannot be known */
 	WAIT_OBJECT_KINDS,
 };
-/* For wait_object.more, of tasks that need a thread to go on. */
+/* For wait_object.more, of tasks that need a thread to continue. */
 #define WAIT_OBJECT_NOT_BEGUN "no thread runs it yet"
 #define WAIT_OBJECT_NEXT_PART "its next part waits to be run"
 struct wait_object {
@@ -61,12 +62,12 @@ struct wait_object {
 	enum wait_object_kind kind;
 	const char *type;  /* as its author knows it */
 	const char *name;  /* the field that holds it, the async method of a task; NULL = none found */
-	const char *more;  /* what else is known of it, for when nobody has it: "no thread runs it yet"; or NULL */
-	bool guessed;	   /* who has it is not written down anywhere: its holder keeps it at hand and is blocked */
+	const char *more;  /* what else is known, shown when no holder is known: "no thread runs it yet"; or NULL */
+	bool guessed;	   /* the holder is a guess: it refers to the object in its own code, and is blocked */
 	bool posted;	   /* a task whose next part probably waits for the very thread that waits for the task */
-	bool taken;	   /* a semaphore with so many places, and none is left; nobody knows who has them */
-	uint32_t first, n; /* in holders: threads that have it, run it or are it */
-	uint32_t next;	   /* of a task that waits itself: for what; SNAPSHOT_NONE = nothing that is known */
+	bool taken;	   /* a semaphore that lets no more pass; who has entered it is not recorded */
+	uint32_t first, n; /* in holders: threads that own it, run it or are it */
+	uint32_t next;	   /* of a task that awaits another: its index; SNAPSHOT_NONE = not known */
 };
 
 struct thread_snapshot {
@@ -78,7 +79,7 @@ struct thread_snapshot {
 	VEC(struct snapshot_thread) threads;
 	VEC(struct wait_object) things;
 	VEC(uint32_t) holders; /* threads */
-	uint32_t ended;	       /* threads that are not there any more, or not yet */
+	uint32_t ended;	       /* threads that have ended or not started */
 };
 
 struct thread_snapshot *thread_snapshot_new(void);
@@ -86,14 +87,14 @@ void thread_snapshot_free(struct thread_snapshot *s);
 DEFINE_CLEANUP(thread_snapshot_free, struct thread_snapshot *)
 
 uint32_t thread_snapshot_method(struct thread_snapshot *s, const char *name, bool framework);
-/* The frames of the thread that is added next. */
+/* Adds a frame to the thread that is added next; innermost first. */
 void thread_snapshot_add_frame(struct thread_snapshot *s, uint32_t method);
 /* The same with its source line, "Stock.cs:29"; NULL or "" = not known. */
 void thread_snapshot_add_frame_at(struct thread_snapshot *s, uint32_t method, const char *line);
-/* Takes the frames added since the last one; texts are copied. */
+/* Adds a thread with the frames added since the last one; texts are copied. */
 void thread_snapshot_add_thread(struct thread_snapshot *s, const struct snapshot_thread *thread);
 
-/* A thing with the holders added since the last one (s->holders); texts are copied. */
+/* Adds a wait object with the holders that were pushed to s->holders since the last one; texts are copied. */
 uint32_t thread_snapshot_add_wait_object(struct thread_snapshot *s, const struct wait_object *thing);
 /* "Shop.Bank.Ledger.Savings.Gate", "the task of Shop.Bank.Checkout.ConfirmAsync", "a SemaphoreSlim": no two of them
  * alike. */
@@ -101,22 +102,22 @@ void wait_object_words(const struct thread_snapshot *s, const struct wait_object
 
 /* The same with short names, for a cell. */
 void wait_object_brief(const struct thread_snapshot *s, const struct wait_object *thing, struct buf *out);
-/* Of a thing that stands for all that are alike (wait_object_classes): "tasks of Shop.Orders.LoadAsync"; the same as
- * above when there is but one. */
+/* Of a wait object that represents all that are alike (wait_object_classes): "tasks of Shop.Orders.LoadAsync"; the same
+ * as wait_object_words() when there is only one. */
 void wait_object_class_words(const struct thread_snapshot *s, uint32_t thing, bool brief, struct buf *out);
 /* The last two parts of a name: the field and what it is a field of. */
 const char *name_brief(const char *name);
-/* Of every thing the first one of the same kind, type and name, which are alike to a reader; the caller frees
- * (mem_free). */
+/* For each wait object the index of the first one with the same kind, type and name; a reader cannot tell these apart.
+ * The caller frees (mem_free). */
 uint32_t *wait_object_classes(const struct thread_snapshot *s);
-/* What a task waits for in the end, through the tasks it awaits; itself when it is run by somebody. */
+/* What a task waits for in the end, through the tasks it awaits; the task itself when a thread runs it. */
 const struct wait_object *wait_object_chain_end(const struct thread_snapshot *s, const struct wait_object *thing);
-/* What a thread does and, where it is known, for what it waits and who has that: "waits for Shop.Stock._lock, held by
+/* What a thread does and, where known, for what it waits and who has that: "waits for Shop.Stock._lock, held by
  * 'checkout' (tid 4230)". */
 enum {
 	WORDS_SEVERAL = 1, /* about several threads */
 	WORDS_BRIEF = 2,   /* short names, for a cell */
-	WORDS_ALIKE = 4,   /* each for another thing of that name */
+	WORDS_ALIKE = 4,   /* each of the threads waits for another object of that name */
 };
 void snapshot_waits_words(const struct thread_snapshot *s, const struct snapshot_thread *t, unsigned flags,
 			  struct buf *out);
@@ -130,13 +131,13 @@ struct snapshot_source {
 	struct image_exam *look;
 	const struct dac_threads *threads;
 	const struct dac_stack *stacks; /* one for each of threads */
-	const uint32_t *origin;		/* of a seen thread: its index there */
+	const uint32_t *origin;		/* of a thread of the snapshot: its index there */
 };
-/* Native code that threads are in, where nothing else tells what they do: of living processes. */
+/* Finds the native functions that threads are in, where nothing else tells what they do. Of living processes only. */
 void thread_snapshot_find_native(struct thread_snapshot *s, const struct image_exam *look);
-/* Is that frame of a stack one of the seen thread's? */
+/* Is that frame of a stack also a frame of the snapshot? */
 bool thread_snapshot_keeps_frame(const struct dac_stack *stack, size_t i);
-/* What blocked threads wait for and who has it, out of memory. What cannot be found is left out. */
+/* Finds what blocked threads wait for and who has it, in memory. What cannot be found is left out. */
 void thread_snapshot_find_wait_objects(struct thread_snapshot *s, const struct snapshot_source *raw);
 
 static inline const struct snapshot_method *snapshot_frame(const struct thread_snapshot *s,
@@ -146,7 +147,7 @@ static inline const struct snapshot_method *snapshot_frame(const struct thread_s
 }
 /* Its source line; NULL = not known. */
 const char *snapshot_line(const struct thread_snapshot *s, const struct snapshot_thread *t, size_t i);
-/* Does it run a task of a ConcurrentExclusiveSchedulerPair that may not run beside others? */
+/* Does the thread run a task of a ConcurrentExclusiveSchedulerPair that excludes others? */
 bool snapshot_runs_exclusive(const struct thread_snapshot *s, const struct snapshot_thread *t);
 /* The innermost frame of the user's own code; t->n when there is none. */
 size_t snapshot_site(const struct thread_snapshot *s, const struct snapshot_thread *t);
@@ -173,19 +174,19 @@ enum activity {
 	ACTIVITY_CONSOLE,
 	ACTIVITY_CHILD,	 /* for a child process */
 	ACTIVITY_NAME,	 /* a host name to be looked up */
-	ACTIVITY_CALL,	 /* in a system call that only its number tells of */
-	ACTIVITY_NATIVE, /* outside of managed code, nobody knows where */
-	ACTIVITY_IDLE,	 /* the runtime's own, with nothing to do */
+	ACTIVITY_CALL,	 /* in a system call of which only the number is known */
+	ACTIVITY_NATIVE, /* outside of managed code; where is not known */
+	ACTIVITY_IDLE,	 /* a thread of the runtime or of the pool, without work */
 	ACTIVITY_COUNT,
 };
 enum activity snapshot_activity(const struct thread_snapshot *s, const struct snapshot_thread *t);
 /* "waits for a lock", "reads from a socket", "runs", ...: as a sentence about one or several threads goes on. */
 void activity_words(enum activity doing, const struct snapshot_thread *t, bool several, struct buf *out);
-/* Waits for another thread of the process to act, as opposed to the world outside or the clock. */
-/* Does it keep a worker of the pool from its work, though an asynchronous form exists? */
+/* Does such a wait keep a worker of the pool from its work, though an asynchronous form of it exists? */
 bool activity_keeps_worker(enum activity doing);
+/* Does it wait for another thread of the process to act, as opposed to the world outside or the clock? */
 bool activity_is_blocked(enum activity doing);
-/* It did not run between two looks; false as well when nobody knows. */
+/* It did not run between two looks; false also when that is not known. */
 static inline bool snapshot_stood_still(const struct snapshot_thread *then, const struct snapshot_thread *now)
 {
 	return then->after.turns != UINT64_MAX && then->after.turns == now->before.turns;
@@ -197,6 +198,6 @@ void snapshot_thread_brief(const struct snapshot_thread *t, struct buf *out);
 
 /* ---- without an image ---- */
 
-/* The same out of the runtime's own sampler, which stops all threads for a moment a few times: names and stacks, but
- * neither system calls nor what lies in memory. ret_lost: events that were lost. */
+/* The same from the runtime's own sampler, which suspends all threads for a moment a few times: names and stacks, but
+ * neither system calls nor anything from memory. ret_lost: number of events that were lost. */
 struct err *thread_snapshot_by_events(struct exam *exam, struct thread_snapshot **ret, uint64_t *ret_lost) MUST_USE;

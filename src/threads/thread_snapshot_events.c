@@ -1,3 +1,6 @@
+/* A thread snapshot without an image: the runtime's own sampler runs for a moment, and the last stack of each thread
+ * is kept. */
+
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam/events.h"

@@ -27,7 +27,7 @@ static struct unwind_regs registers(const struct image_regs *r)
 				     .ip = r->rip };
 }
 
-/* Libraries that only pass on what their callers want. */
+/* Libraries whose frames only pass calls on. */
 static bool is_plumbing(const char *file)
 {
 	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libpthread", "libcoreclr.so", "[vdso]" };
@@ -63,7 +63,7 @@ static void name_frames(struct space *space, const struct unwound *u, struct buf
 	}
 }
 
-/* The user's own code called it, with nothing of the platform between that would tell more. */
+/* The user's own code called it, without frames of the platform between that would say more. */
 static bool helps(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
 	enum activity doing = snapshot_activity(s, t);

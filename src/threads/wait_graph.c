@@ -14,7 +14,7 @@ struct cycle_search {
 	VEC(uint32_t) next; /* of each step of the path: which holder comes next */
 };
 
-/* The thing that decides when the thread goes on; NULL = none is known. */
+/* The wait object that decides when the thread continues; NULL = none is known. */
 static const struct wait_object *waits_in_the_end(const struct thread_snapshot *s, uint32_t thread)
 {
 	uint32_t thing = s->threads.v[thread].waits_for;
@@ -63,7 +63,7 @@ static void search_from(struct cycle_search *x, uint32_t thread)
 			continue;
 		}
 		uint32_t holder = x->s->holders.v[thing->first + i];
-		/* Who has what he waits for waits for something else: a pulse, a reader's turn. */
+		/* A thread that holds what it waits for waits for something else: a pulse, a reader's turn. */
 		if (holder == step.thread)
 			continue;
 		if (x->marks[holder] == OPEN)

@@ -1,16 +1,16 @@
 #pragma once
-/* Who waits for whom: threads, the things they wait for, and circles among them. */
+/* The wait graph: threads, the objects they wait for, and circles among them. */
 
 #include "threads/thread_snapshot.h"
 
-/* A thread of a circle: it waits for `thing`, which the next one has. The last waits for the first. */
+/* A thread of a circle: it waits for `thing`, which the next thread holds. The last waits for the first. */
 struct circle_step {
 	uint32_t thread, thing;
 };
 struct circle {
 	uint32_t first, n; /* in steps */
-	bool guessed;	   /* at least one of its things does not say who has it */
-	uint32_t behind;   /* threads that wait for one of it, directly or not, and are not part of it */
+	bool guessed;	   /* the holder of at least one of its wait objects is a guess */
+	uint32_t behind;   /* threads that wait for one of its threads, directly or not, and are not part of it */
 };
 struct circles {
 	VEC(struct circle) v;

@@ -1,10 +1,11 @@
-/* What blocked threads wait for, and who has it.
+/* What blocked threads wait for, and who holds it.
  *
- * The thing itself is among what the stack keeps alive in the platform's own frames between the user's code and the
- * wait. Who has it is written in it: in the header or sync block of an object, in fields of Lock and
- * ReaderWriterLockSlim. A semaphore forgets who took it; when it is used as a lock (at most one may pass, and it is
- * taken), a thread that has it at hand in its own code and waits for something else may be the one: a guess, and marked
- * so. A task is followed to the thread that runs it, or through the state machine to what it awaits. */
+ * The object itself is among the references that the stack keeps alive in the platform's frames between the user's code
+ * and the wait. Its holder is recorded in it: in the header or sync block of an object, in fields of Lock and
+ * ReaderWriterLockSlim. A semaphore does not record who has entered it; when it is used as a lock (it lets one enter,
+ * and one has), a blocked thread whose own code refers to it and that waits for something else may be the holder: a
+ * guess, and marked so. A task is followed to the thread that runs it, or through the state machine to what it awaits.
+ */
 
 #include "base/str.h"
 #include "eventpipe/methods.h"
@@ -131,7 +132,7 @@ static enum wait_object_kind kind_of(enum activity doing, bool new_lock)
 
 /* ---- what a thread waits for ---- */
 
-/* The stack pointer of the innermost frame of the user's own code: what lies below it belongs to the platform. */
+/* The stack pointer of the innermost frame of the user's own code: what is below it belongs to the platform. */
 static uint64_t site_sp(const struct wait_finder *f, uint32_t thread)
 {
 	const struct snapshot_thread *t = &f->s->threads.v[thread];
@@ -173,7 +174,7 @@ static uint64_t waited_object(struct wait_finder *f, uint32_t thread, const char
 	return 0;
 }
 
-/* ---- who has it ---- */
+/* ---- who holds it ---- */
 
 static void add_holder(struct wait_finder *f, uint32_t thread)
 {
@@ -238,7 +239,7 @@ static void hold_rwlock(struct wait_finder *f, struct heap_value lock)
 	}
 }
 
-/* Does the user's own code of the thread have the object at hand, itself or in a field of something? */
+/* Does the user's own code of the thread refer to the object, directly or through a field of another object? */
 static bool has_at_hand(struct wait_finder *f, uint32_t thread, uint64_t object)
 {
 	uint64_t below = site_sp(f, thread);
@@ -364,7 +365,7 @@ static void tell_task(struct wait_finder *f, uint64_t object, struct heap_value 
 		buf_str(more, WAIT_OBJECT_NOT_BEGUN);
 }
 
-/* Of a barrier and a countdown: who is missing. */
+/* Of a barrier and a countdown: how many have arrived, or are missing. */
 static void tell_meeting(struct wait_finder *f, struct heap_value value, struct buf *more)
 {
 	int64_t counts, left;
@@ -374,7 +375,7 @@ static void tell_meeting(struct wait_finder *f, struct heap_value value, struct 
 		buf_printf(more, "%u missing", (unsigned)left);
 }
 
-/* ---- things ---- */
+/* ---- wait objects ---- */
 
 static void show_type(struct wait_finder *f, uint64_t object, struct buf *out)
 {
@@ -426,7 +427,7 @@ static uint32_t thing_of(struct wait_finder *f, uint64_t object, enum wait_objec
 	return known ? (uint32_t)(*known - 1) : new_thing(f, object, kind);
 }
 
-/* Along a chain of tasks, each of which awaits the next, to one that is run by somebody or awaits no task. */
+/* Follows a chain of tasks, each of which awaits the next, to one that a thread runs or that awaits no task. */
 static void follow_task(struct wait_finder *f, uint32_t thing)
 {
 	for (size_t i = 0; i < CHAIN_MAX; i++) {
@@ -507,7 +508,8 @@ static uint64_t object_for(struct wait_finder *f, uint32_t thread, enum activity
 	return object || doing != ACTIVITY_MEETING ? object : waited_object(f, thread, event_types);
 }
 
-/* A thread that serves a synchronization context has it at hand; what was awaited under it goes on there. */
+/* A thread that serves a synchronization context has a reference to it; what was awaited under the context continues on
+ * that thread. */
 static bool serves_context(struct wait_finder *f, uint32_t thread)
 {
 	vec_each(r, &f->refs[thread])
@@ -516,8 +518,8 @@ static bool serves_context(struct wait_finder *f, uint32_t thread)
 	return false;
 }
 
-/* A thread that runs what may not run beside anything else lets nothing of the same scheduler begin before it ends. Of
- * a task that has begun and goes on later the scheduler is not written down. */
+/* A thread that runs an exclusive task lets no other task of the same scheduler begin before it ends. The scheduler of
+ * a task that has begun and continues later is not recorded. */
 static bool serves_scheduler(struct wait_finder *f, uint32_t thread, const struct wait_object *task)
 {
 	struct heap_value value, scheduler;
@@ -567,7 +569,7 @@ static void set_name(struct wait_finder *f, uint64_t object, const char *name)
 		thing->name = strtab_get(&f->s->strings, strtab_add_cstr(&f->s->strings, name));
 }
 
-/* The fields of an object that hold things: they are called after the object. */
+/* Names wait objects by the fields of an object that hold them. */
 static void name_fields(struct wait_finder *f, uint64_t object, const char *owner)
 {
 	struct heap_value value;
@@ -607,7 +609,7 @@ static void name_by_statics(struct wait_finder *f)
 	heap_statics_free(&statics);
 }
 
-/* What the threads themselves have at hand: a field of some object on their stacks. */
+/* Names wait objects by fields of objects that are on the threads' stacks. */
 static void name_by_stacks(struct wait_finder *f)
 {
 	for (uint32_t i = 0; i < f->s->threads.n; i++) {
@@ -616,7 +618,7 @@ static void name_by_stacks(struct wait_finder *f)
 			if (r->flags & DAC_REF_INTERIOR || !r->object || map_u64_get(&f->by_object, r->object))
 				continue;
 			show_type(f, r->object, &type);
-			/* Of lambdas and the platform's own insides nobody knows the names. */
+			/* Names of lambdas and of the platform's internals are not known to users. */
 			if (type.len && !strchr(buf_cstr(&type), '<') &&
 			    !method_is_framework(f->raw->look->whose, buf_cstr(&type)))
 				name_fields(f, r->object, buf_cstr(&type));
@@ -626,7 +628,7 @@ static void name_by_stacks(struct wait_finder *f)
 
 /* ---- all ---- */
 
-/* Of those that sleep or run too: they may run a task, or have what others wait for. */
+/* Also of threads that sleep or run: they may run a task, or hold what others wait for. */
 static bool wants_refs(const struct wait_finder *f, const struct snapshot_thread *t)
 {
 	return t->n && snapshot_activity(f->s, t) != ACTIVITY_IDLE;

@@ -11,7 +11,7 @@ uint32_t *wait_object_classes(const struct thread_snapshot *s)
 	struct map_u64 first = { 0 };
 	for (uint32_t i = 0; i < s->things.n; i++) {
 		const struct wait_object *t = &s->things.v[i];
-		/* Each text is there once, so its place stands for it. */
+		/* Each text is stored once, so its address identifies it. */
 		const uint64_t key[] = { t->kind, (uintptr_t)t->type, (uintptr_t)t->name,
 					 t->kind == WAIT_OBJECT_THREAD ? i : 0 };
 		bool new;

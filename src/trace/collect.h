@@ -30,7 +30,7 @@ int collector_fd(const struct collector *c); /* poll for POLLIN */
 struct err *collector_pump(struct collector *c, bool *ret_ended) MUST_USE;
 /* Asks the runtime to stop and keeps what there is; pump until the end. */
 struct err *collector_stop(struct collector *c, struct deadline deadline) MUST_USE;
-/* Of --stop-on: what struck, or NULL. */
+/* Of --stop-on: which trigger fired, or NULL. */
 const char *collector_struck(const struct collector *c);
 /* Bytes came last. */
 uint64_t collector_last_ns(const struct collector *c);

@@ -78,7 +78,7 @@ static struct ipc_provider *find_provider(struct trace_config *c, const char *na
 	return NULL;
 }
 
-/* Asked for twice: everything that either wants. */
+/* Asked for twice: the union of both. */
 static struct err *add_provider(struct trace_config *c, const char *name, uint64_t keywords, uint32_t level,
 				const char *args)
 {
@@ -279,7 +279,7 @@ static void give_ids(struct trace_config *c, struct ipc_provider *p, const struc
 	uint32_t *list = arena_alloc(&c->arena, ids->n * sizeof(*list));
 	size_t n = 0;
 	for (size_t i = 0; i < ids->n; i++) {
-		/* Numbers without a name are the runtime's own, unless it is not listened to at all. */
+		/* Numbers without a provider are those of the runtime, unless it is not among the providers. */
 		const char *of = ids->v[i].provider;
 		if (of ? str_eq(of, p->name) : str_eq(p->name, CLR_PROVIDER) || !find_provider(c, CLR_PROVIDER))
 			list[n++] = ids->v[i].id;

@@ -1,6 +1,6 @@
 #pragma once
-/* What to listen to, from the words of a user: profiles by name, providers one by one, event numbers, and what ends the
- * collection. Parsed and checked before anything is touched. */
+/* What to collect, from the user's options: profiles by name, providers one by one, event numbers, and triggers that
+ * end the collection. Parsed and checked before the process is contacted. */
 
 #include "base/arena.h"
 #include "base/vec.h"
@@ -18,7 +18,7 @@ struct trace_config {
 		} * v;
 		size_t n, cap;
 	} triggers;
-	bool widened; /* a trigger needed events that nobody asked for */
+	bool widened; /* a trigger needed events that the user did not ask for */
 };
 
 /* Names of all profiles with what they are for; ends with name NULL. */
@@ -39,7 +39,7 @@ struct err *trace_config_stop_on(struct trace_config *c, const char *when) MUST_
 struct err *trace_config_finish(struct trace_config *c, const struct trace_ids *ids) MUST_USE;
 void trace_config_fini(struct trace_config *c);
 
-/* Does this event strike? Remembers what it must in *state, zero at first. */
+/* Does this event fire the trigger? Keeps what it must remember in *state, zero at first. */
 struct trace_trigger_state {
 	uint64_t suspend_ns;
 	bool suspended;

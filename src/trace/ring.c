@@ -53,8 +53,8 @@ static size_t first_events(const struct ring *r)
 	return SIZE_MAX;
 }
 
-/* Stacks and sequence points that no kept event stands behind any more: everything up to the last sequence point before
- * the first kept event block. */
+/* Stacks and sequence points that no kept event needs any more: everything up to the last sequence point before the
+ * first kept event block. */
 static void drop_unneeded(struct ring *r)
 {
 	size_t events = first_events(r), end = r->first;

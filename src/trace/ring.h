@@ -23,7 +23,7 @@ struct ring {
 
 void ring_init(struct ring *r, uint64_t keep_ticks, size_t max_bytes);
 void ring_fini(struct ring *r);
-/* Takes a copy; lets go of what is too old. */
+/* Takes a copy; drops what is too old. */
 void ring_add(struct ring *r, const struct cut_object *o);
 /* Calls put() with every object of the stream that is kept, in order, without an end; the ring is empty then. */
 void ring_drain(struct ring *r, void (*put)(void *user, const struct cut_object *o), void *user);

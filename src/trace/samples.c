@@ -1,6 +1,6 @@
-/* A CPU sample says where a thread was at one instant; it stands for the time until the next look at the same thread.
- * The runtime looks in rounds: all managed threads, one after the other. A thread that is missing in a round has ended
- * (or its sample was lost), so its last sample stands until that round began and no longer. */
+/* A CPU sample says where a thread was at one instant; it counts for the time until the next sample of the same thread.
+ * The runtime samples in rounds: all managed threads, one after the other. A thread that is missing in a round has
+ * ended (or its sample was lost), so its last sample counts until that round began and no longer. */
 
 #include "trace/samples.h"
 #include "base/map.h"
@@ -100,7 +100,7 @@ static void end_sample(struct trace_sampler *s, struct sampled *t, uint64_t end_
 	t->waiting = false;
 }
 
-/* A round ends when somebody is seen for the second time. Who was not in it is gone since it began. */
+/* A round ends when a thread is sampled for the second time. A thread that was not in it ended before it began. */
 static void next_round(struct trace_sampler *s, uint64_t now_ns)
 {
 	size_t kept = 0;
@@ -247,7 +247,7 @@ struct err *trace_sampler_finish(struct trace_sampler *s, struct trace_samples *
 	vec_each(t, &s->threads) {
 		if (!t->waiting)
 			continue;
-		/* Nobody looked again: it stands for one usual round, or for no time at all. */
+		/* There was no further round: the sample counts for one usual round, or for no time at all. */
 		uint64_t end_ns = t->round < s->round ? s->round_ns : t->last.time_ns + s->interval_ns;
 		end_sample(s, t, end_ns);
 	}

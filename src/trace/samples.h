@@ -25,7 +25,7 @@ struct err *trace_samples(const char *path, const struct trace_samples_options *
 	MUST_USE;
 void trace_samples_fini(struct trace_samples *s);
 
-/* The same, fed by somebody who reads the trace himself. */
+/* The same, fed by a caller that reads the trace itself. */
 struct trace_sampler;
 struct trace_sampler *trace_sampler_new(const struct trace_samples_options *options);
 void trace_sampler_free(struct trace_sampler *s);

@@ -43,7 +43,7 @@ static bool is_growing(const struct source_reading *r)
 	return (uint64_t)st.st_size != r->size_before || clock_real_ns() - written_ns < GROWING_NS;
 }
 
-/* Whatever it is, people hand us the wrong file more often than a broken one. */
+/* A wrong file is more frequent than a broken one, so the message says what it is. */
 static struct err *no_trace(const struct source_reading *r, struct err *why)
 {
 	uint8_t head[8] = { 0 };

@@ -10,7 +10,7 @@ struct trace_source {
 	struct nettrace_header header; /* format 0 when none came */
 	uint64_t file_bytes;	       /* 0 for a pipe */
 	char *damage;		       /* why it was not read to a proper end, in words; or NULL */
-	bool growing;		       /* somebody was writing to it while we read */
+	bool growing;		       /* another process was writing to it while we read */
 };
 
 /* "-" is standard input. What was delivered is true also when `damage` is set. ERR_BAD_DATA: this is no trace, or

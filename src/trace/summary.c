@@ -77,7 +77,7 @@ static void count(struct summary *s, const struct nettrace_event *event)
 	}
 	s->counted++;
 	s->bytes += event->payload_size;
-	/* A rundown tells of the past at the end; its times say nothing about the window. */
+	/* A rundown lists the past at the end; its times say nothing about the window. */
 	if (!str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER)) {
 		s->first = !s->first || event->time < s->first ? event->time : s->first;
 		s->last = MAX(s->last, event->time);

@@ -1,14 +1,14 @@
 #pragma once
-/* What drdotnet and its library in a target (src/agent) say to each other.
+/* The protocol between drdotnet and its library in a target (src/agent).
  *
- * The configuration travels in the AttachProfiler command. The library then calls a socket in the folder it was loaded
- * from; each call begins with a hello that repeats the token. The first call is the control line: notes of the library,
- * in one direction; when drdotnet hangs up, the library ends what it does and leaves. The copy of the process makes a
- * second call and sends its image (wire/image.h). Both sides are of one build and one machine: little-endian,
- * versioned, checked all the same.
+ * The configuration is part of the AttachProfiler command. The library then connects to a socket in the folder it was
+ * loaded from; each connection begins with a hello that repeats the token. The first connection is the control line:
+ * notes of the library, in one direction; when drdotnet closes it, the library ends what it does and leaves. The copy
+ * of the process makes a second connection and sends its image (wire/image.h). Both sides are of one build and one
+ * machine: little-endian, versioned, checked nevertheless.
  *
- * While it samples, the control line has two directions: drdotnet sends requests, and gets an answer to some of them
- * between the notes. */
+ * While the library samples, the control line has two directions: drdotnet sends requests, and gets an answer to some
+ * of them between the notes. */
 
 #include <stdint.h>
 
@@ -73,7 +73,7 @@ enum wire_agent_why {
 	WIRE_AGENT_NO_CLONE,	   /* code: errno */
 	WIRE_AGENT_HOST_GONE,
 	WIRE_AGENT_NO_TIMER, /* code: errno */
-	WIRE_AGENT_UNBURIED, /* an earlier copy could not be buried, nor could another */
+	WIRE_AGENT_UNBURIED, /* an earlier copy could not be reaped, so another could not be either */
 };
 /* How a copy ends that could not do its work: its exit code. */
 enum wire_agent_exit {
@@ -83,7 +83,7 @@ enum wire_agent_exit {
 	WIRE_AGENT_EXIT_CONNECT,
 	WIRE_AGENT_EXIT_PROC,
 	WIRE_AGENT_EXIT_SEND,
-	WIRE_AGENT_EXIT_UNBURIED, /* nobody could wait for its end; not a status of the kernel's */
+	WIRE_AGENT_EXIT_UNBURIED, /* its end could not be waited for; not a status of the kernel */
 };
 
 enum wire_agent_value {
@@ -93,7 +93,7 @@ enum wire_agent_value {
 	WIRE_AGENT_CLONE_NS,
 	WIRE_AGENT_RESUME_NS,
 	WIRE_AGENT_SAVED_BYTES,
-	WIRE_AGENT_LEFT_BYTES, /* of the runtime's shared pages that found no room */
+	WIRE_AGENT_LEFT_BYTES, /* of the runtime's shared pages that did not fit */
 	WIRE_AGENT_ATTEMPTS,
 	WIRE_AGENT_RSS_BYTES,
 	WIRE_AGENT_VALUES,
@@ -112,7 +112,7 @@ enum wire_agent_cpu_value {
 	WIRE_AGENT_HANDLER_NS, /* of all samples */
 	WIRE_AGENT_HANDLER_MAX_NS,
 	WIRE_AGENT_HANDLED,
-	WIRE_AGENT_DROPPED,    /* found no room */
+	WIRE_AGENT_DROPPED,    /* did not fit into the queue */
 	WIRE_AGENT_CPU_NS,     /* of the process meanwhile */
 	WIRE_AGENT_OWN_CPU_NS, /* of the library's own thread */
 	WIRE_AGENT_TIMERS,

@@ -52,7 +52,7 @@ enum calls_use {
 };
 enum calls_need {
 	CALLS_MUST,
-	CALLS_MAY, /* an error is no harm */
+	CALLS_MAY, /* an error does no harm */
 	CALLS_ELSE /* needed only where the call before it in the list gives an error */
 };
 struct calls_call {
@@ -113,7 +113,7 @@ struct calls_call {
 	X(sendto, CALLS_IMAGE | CALLS_PLAIN | CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                               \
 	X(exit_group, CALLS_IMAGE | CALLS_PLAIN | CALLS_SNAPSHOT, CALLS_MUST, 0, 0)                                    \
 	X(prctl, CALLS_IMAGE | CALLS_PLAIN, CALLS_MAY, 1, 15 /* PR_SET_NAME */)                                        \
-	/* a copy in peace: CLONE_FILES, and descriptors of its own then */                                            \
+	/* a copy, unrestricted: CLONE_FILES, and descriptors of its own then */                                       \
 	X(clone3, CALLS_IMAGE, CALLS_MAY, 0, 0)                                                                        \
 	X(clone, CALLS_IMAGE, CALLS_ELSE, 31, 0x400, 0, 0, 0, 0)                                                       \
 	X(prctl, CALLS_IMAGE, CALLS_MUST, 3, 1 /* PR_SET_PDEATHSIG */, 9)                                              \
@@ -131,5 +131,5 @@ struct calls_call {
 	X(process_vm_readv, CALLS_CPU, CALLS_MAY, 0, 0)                                                                \
 	X(sendmsg, CALLS_CPU, CALLS_MUST, 0, 0)                                                                        \
 	X(recvfrom, CALLS_CPU | CALLS_TICKS, CALLS_MUST, 0, 0)                                                         \
-	/* the thread that is made to, with registers of which two are its own */                                      \
+	/* the thread that is made to, with registers of which two are set by us */                                    \
 	X(clone, CALLS_SNAPSHOT, CALLS_MUST, 15, 0x400, 0, 0, 0)

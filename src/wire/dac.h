@@ -1,6 +1,6 @@
 #pragma once
-/* What drdotnet-dachost and its client say to each other. Both are of one build, but the version is checked: a helper
- * left over from another install must not be believed. Includes nothing of ours.
+/* The protocol between drdotnet-dachost and its client. Both are of one build, but the version is checked: a helper
+ * left over from another install must not be used. Includes nothing of ours.
  *
  * dachost starts with these descriptors and no others:
  *   3      a stream socket: requests in, replies out
@@ -8,10 +8,10 @@
  *   5      the data-access library, open for reading
  *   6...   what the pieces refer to
  *
- * It speaks first, with WIRE_DAC_HELLO. Then each request gets one answer: one or more replies with the same id, the
- * last flagged. The bodies of an answer's replies are one run of bytes: records of the kind asked for, each followed
- * by its text (text_len bytes of UTF-8). A failed answer has WIRE_DAC_FAILED, the HRESULT, and a text for a body.
- * Addresses are those of the image. Little-endian, no padding that is not named. */
+ * It sends first, WIRE_DAC_HELLO. Then each request gets one answer: one or more replies with the same id, the last
+ * flagged. The bodies of an answer's replies are one run of bytes: records of the kind asked for, each followed by its
+ * text (text_len bytes of UTF-8). A failed answer has WIRE_DAC_FAILED, the HRESULT, and a text for a body. Addresses are
+ * those of the image. Little-endian, no padding that is not named. */
 
 #include <stdint.h>
 
@@ -129,7 +129,7 @@ struct wire_dac_thread {
 	uint32_t managed_id, os_id, state, cooperative;
 };
 enum {
-	WIRE_DAC_FRAME_CUT = 1,	 /* the walk goes on below this frame, but was ended */
+	WIRE_DAC_FRAME_CUT = 1,	 /* the stack continues below this frame, but the walk was ended */
 	WIRE_DAC_FRAME_LOST = 2, /* no frame: the walk failed here; ip = the address that could not be read, or 0 */
 };
 #define WIRE_DAC_NO_IL (-1)

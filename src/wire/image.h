@@ -3,7 +3,7 @@
  *
  *   head, record, record ... end
  *
- * Memory comes in any order; of two records that hold an address the first is believed. */
+ * Memory comes in any order; of two records that hold an address the first is used. */
 
 #include <stdint.h>
 
@@ -27,7 +27,7 @@ enum wire_image_kind {
 	WIRE_IMAGE_FILE,    /* struct wire_image_file, its path as the process sees it, its bytes */
 };
 
-/* A file that whoever reads the image may not be able to see. */
+/* A file that the reader of the image may not be able to see. */
 struct wire_image_file {
 	uint32_t path_len, reserved;
 };
