@@ -538,16 +538,20 @@ bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part)
 struct err *exam_image_twice(struct exam *exam, struct image_exam_part parts[2], size_t *ret_n)
 {
 	TRY(exam_image(exam, &parts[0]));
-	*ret_n = 1;
-	if (!exam_image_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, parts[1].name))
-		return NULL;
-	struct err *err = exam_image(exam, &parts[1]);
+	*ret_n = 1 + exam_image_next(exam, &parts[1]);
+	return NULL;
+}
+
+bool exam_image_next(struct exam *exam, struct image_exam_part *part)
+{
+	if (!exam_image_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, part->name))
+		return false;
+	struct err *err = exam_image(exam, part);
 	if (err)
 		exam_cut(exam, "the second look failed: %s", err_text(err));
-	else
-		*ret_n = 2;
+	bool taken = !err;
 	err_free(err);
-	return NULL;
+	return taken;
 }
 
 struct err *exam_image_check(const struct exam *exam, char **ret_fix)

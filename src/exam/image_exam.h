@@ -119,6 +119,8 @@ bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part);
 /* Two looks, PARAM_INTERVAL apart; *ret_n is how many succeeded. One is useful too: when there is no second, or it
  * fails, the exam is cut and continues. */
 struct err *exam_image_twice(struct exam *exam, struct image_exam_part parts[2], size_t *ret_n) MUST_USE;
+/* One more, PARAM_INTERVAL later; false when there is none, or it fails and the exam is cut. */
+bool exam_image_next(struct exam *exam, struct image_exam_part *part);
 /* Would a look be refused? Reads only. ret_fix: what would help, in words, or NULL; the caller frees. */
 struct err *exam_image_check(const struct exam *exam, char **ret_fix) MUST_USE;
 /* The same by our library in the process. */

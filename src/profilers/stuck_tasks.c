@@ -6,15 +6,18 @@
 #include "threads/async_chains.h"
 #include "exam/profiler.h"
 
-#define FIRST "tasks"
-#define SECOND "tasks-2"
+/* Two looks, and more while a collection has moved objects in between: an operation is known again by where it is. What is in
+ * generation 2 moves hardly ever, so two more are enough for what is stuck. */
+#define LOOKS_MAX 4
+static const char *const parts_names[LOOKS_MAX] = { "tasks", "tasks-2", "tasks-3", "tasks-4" };
+#define SURVIVED 2	     /* of async_chain.age: in generation 1 or 2, so a collection has come since it began */
 #define PARTIES_MAX 50	     /* of a circle, that are looked at */
 #define CHAINS_SEARCHED 1000 /* for a possible holder of a semaphore */
 #define MANY 10		     /* alike, unmoved, and waiting for other code of the process: not a coincidence */
 
 struct stuck {
-	struct async_chains *chains[2];
-	struct image_exam_facts facts[2];
+	struct async_chains *chains[LOOKS_MAX];
+	struct image_exam_facts facts[LOOKS_MAX];
 	size_t looks;
 };
 
@@ -28,17 +31,6 @@ static struct image_exam_part part(const char *name, struct async_chains **chain
 					 .user = chains };
 }
 
-static struct err *run(struct exam *exam)
-{
-	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
-	struct image_exam_part parts[2] = { part(FIRST, &k->chains[0]), part(SECOND, &k->chains[1]) };
-	parts[0].drain = async_chains_drain_brief;
-	struct err *err = exam_image_twice(exam, parts, &k->looks);
-	for (size_t i = 0; i < k->looks; i++)
-		k->facts[i] = parts[i].facts;
-	return err;
-}
-
 /* ---- what is stuck ---- */
 
 struct judged {
@@ -46,6 +38,7 @@ struct judged {
 	struct map_u64 before; /* marks of the first look */
 	bool twice;
 	uint64_t own, unmoved; /* operations of the user's own code */
+	uint64_t unsure;       /* not where they were, which may be the work of a collection */
 	uint64_t until_cancelled;
 	const struct async_chain *worst;
 	uint32_t worst_unmoved;
@@ -75,8 +68,9 @@ static bool waits_for_cancel(const struct async_chain *c)
 static void judge(const struct stuck *k, struct judged *j)
 {
 	*j = (struct judged){ .c = k->chains[k->looks - 1], .twice = k->looks > 1 };
-	for (size_t i = 0; j->twice && i < k->chains[0]->marks.n; i++)
-		map_u64_put(&j->before, k->chains[0]->marks.v[i], NULL);
+	const struct async_chains *before = j->twice ? k->chains[k->looks - 2] : NULL;
+	for (size_t i = 0; before && i < before->marks.n; i++)
+		map_u64_put(&j->before, before->marks.v[i], NULL);
 	vec_each(c, &j->c->v) {
 		uint32_t n = unmoved(j, c);
 		if (!async_chain_is_own(j->c, c))
@@ -89,6 +83,8 @@ static void judge(const struct stuck *k, struct judged *j)
 		}
 		if (j->twice && !n && (!j->most || c->count > j->most->count))
 			j->most = c;
+		if (j->twice && !n && c->age >= SURVIVED)
+			j->unsure += c->count;
 		uint32_t weight = j->twice ? n : c->count;
 		bool better = !j->worst || suspicion(c) > suspicion(j->worst) ||
 			      (suspicion(c) == suspicion(j->worst) && weight > j->worst_unmoved);
@@ -97,6 +93,29 @@ static void judge(const struct stuck *k, struct judged *j)
 			j->worst_unmoved = weight;
 		}
 	}
+}
+
+static bool is_unsure(const struct stuck *k)
+{
+	struct judged j;
+	judge(k, &j);
+	map_u64_free(&j.before);
+	return j.unsure;
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
+	struct image_exam_part parts[LOOKS_MAX];
+	for (size_t i = 0; i < LOOKS_MAX; i++)
+		parts[i] = part(parts_names[i], &k->chains[i]);
+	parts[0].drain = async_chains_drain_brief;
+	struct err *err = exam_image_twice(exam, parts, &k->looks);
+	while (!err && k->looks > 1 && k->looks < LOOKS_MAX && is_unsure(k) && exam_image_next(exam, &parts[k->looks]))
+		k->looks++;
+	for (size_t i = 0; i < k->looks; i++)
+		k->facts[i] = parts[i].facts;
+	return err;
 }
 
 static const struct async_chain_step *step_at(const struct async_chains *c, const struct async_chain *chain, uint32_t i)
@@ -185,7 +204,10 @@ static void say_circle(struct rich *v, const struct judged *j, const struct asyn
 
 static uint64_t between_ns(const struct stuck *k)
 {
-	return k->looks > 1 ? k->facts[1].at_ns - MIN(k->facts[1].at_ns, k->facts[0].at_ns) : 0;
+	if (k->looks < 2)
+		return 0;
+	uint64_t from_ns = k->facts[k->looks - 2].at_ns, to_ns = k->facts[k->looks - 1].at_ns;
+	return to_ns - MIN(to_ns, from_ns);
 }
 
 static void say_worst(struct rich *v, const struct stuck *k, const struct judged *j)
@@ -239,10 +261,15 @@ static void say_nothing(struct rich *v, const struct judged *j)
 		rich_text(v, "No async operation of the application is under way.");
 		return;
 	}
-	rich_text(v, "Nothing is stuck: ");
+	rich_text(v, j->unsure ? "Nothing was seen to be stuck: " : "Nothing is stuck: ");
 	if (moved)
-		rich_text(v, "%s under way, and all moved between the looks",
+		rich_text(v, j->unsure ? "%s under way" : "%s under way, and all moved between the looks",
 			  fmt_plural(moved, "async operation is", "async operations are").s);
+	if (j->unsure)
+		rich_text(
+			v,
+			", and whether %s of them went on cannot be told, since collections moved objects between the looks",
+			fmt_count(j->unsure).s);
 	if (j->until_cancelled)
 		rich_text(v, "%s%s until it is cancelled", moved ? "; " : "",
 			  fmt_plural(j->until_cancelled, moved ? "more waits" : "async operation waits",
@@ -386,8 +413,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 static void free_state(void *state)
 {
 	struct stuck *k = state;
-	async_chains_free(k->chains[0]);
-	async_chains_free(k->chains[1]);
+	for (size_t i = 0; i < LOOKS_MAX; i++)
+		async_chains_free(k->chains[i]);
 	mem_free(k);
 }
 

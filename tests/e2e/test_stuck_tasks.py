@@ -4,7 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from drdotnet import Home, for_each_result, look, side_by_side
+from drdotnet import Home, Report, for_each_result, look, side_by_side, wait_until
 from patient import FRAMEWORKS, PATIENTS, Patient
 
 DEBUG = [fx + "-debug" for fx in FRAMEWORKS]  # unoptimised: their state machines are objects, not structures
@@ -131,6 +131,20 @@ class Stuck(unittest.TestCase):
         again = look(self.home, "stuck-tasks", "--session", first["facts"]["session"]).data
         for part in ("blocks", "verdict", "how"):
             self.assertEqual(again[part], first[part])
+
+
+class Moved(unittest.TestCase):
+    def test_a_collection_between_the_looks(self):
+        """Objects are elsewhere after it, which must not be taken for going on."""
+        with Home() as home, Patient("stuck-tasks", tcs=50) as patient:
+            with home.start("stuck-tasks", patient.pid, *LOOK, "--json") as job:
+                wait_until(lambda: any(home.path.glob("sessions/*/recording/tasks")), "the first look is taken")
+                patient.collect()
+                done = job.finish()
+            self.assertEqual(done.code, 0, done)
+            report = Report(done.json())
+            self.assertEqual(report.finding, "stuck", report.verdict)
+            self.assertIn("50 async operations did not move", report.verdict)
 
 
 class Others(unittest.TestCase):
