@@ -270,6 +270,8 @@ class Web(unittest.TestCase):
 
 
 class Forms(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     @classmethod
     def setUpClass(cls):
         cls.patient = cls.enterClassContext(Patient("meters", fx=FX))
@@ -450,6 +452,8 @@ class Selfish:
 
 
 class OnScreen(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     @classmethod
     def setUpClass(cls):
         cls.patient = cls.enterClassContext(Patient("meters,exceptions", fx=FX))

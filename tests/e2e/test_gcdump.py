@@ -9,6 +9,8 @@ import oracle
 from drdotnet import Home, look, stand_still
 from patient import Patient
 
+SIDE_BY_SIDE = True
+
 
 class Files(unittest.TestCase):
     @classmethod

@@ -13,6 +13,8 @@ from drdotnet import CANCELLED, Home, wait_until
 from patient import FRAMEWORKS, Patient
 from server import Server
 
+SIDE_BY_SIDE = True
+
 TOKEN = "a-token-for-the-laptop"
 
 

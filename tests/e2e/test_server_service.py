@@ -18,6 +18,8 @@ from drdotnet import DEADLINE_SECONDS, PROGRAM, ROOT, Home, wait_until
 from patient import FRAMEWORKS, Patient
 from server import Server
 
+SIDE_BY_SIDE = True
+
 
 class Receiver:
     """Takes posts and keeps their bodies."""

@@ -32,6 +32,9 @@ NAMES = [SAMPLER, "Microsoft-DotNETCore-EventPipe", "System.Runtime", "System.Th
 NEWEST = FRAMEWORKS[-1]
 
 
+SIDE_BY_SIDE = True
+
+
 class Folder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="drdotnet-trace-")
