@@ -228,7 +228,7 @@ class Leaks(unittest.TestCase):
         changed = {row["Holder"]: row for row in self.changes(first, third).rows("Holders: Retained")}
         for name, holder in now.items():
             row = changed[holder["field"]]
-            self.assertGreaterEqual(row["After"] - row["Before"], holder["bytes"] - told[name]["bytes"])
+            self.assertGreaterEqual(row["After"] - (row["Before"] or 0), holder["bytes"] - told[name]["bytes"])
         changed = {row["Type"]: row for row in self.changes(*others["heap-stats"]).rows("Types: Bytes")}
         for name, holder in now.items():
             row = changed[holder["type"]]
