@@ -175,9 +175,9 @@ class Report:
         self.how = {f["label"]: f for f in data["how"]}
 
     def block(self, title):
-        found = [b for b in self.data["blocks"] if b["title"] == title]
+        found = [b for b in self.data["blocks"] if b.get("title") == title]
         if not found:
-            raise AssertionError(f"no block '{title}' among {[b['title'] for b in self.data['blocks']]}: {self.verdict} {self.how}")
+            raise AssertionError(f"no block '{title}' among {[b.get('title') for b in self.data['blocks']]}: {self.verdict} {self.how}")
         return found[0]
 
     def rows(self, title):

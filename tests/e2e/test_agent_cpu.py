@@ -40,6 +40,8 @@ def by_agent(home, patient, seconds, *options):
 
 
 class Truth(unittest.TestCase):
+    SIDE_BY_SIDE = False  # shares of the processor, which others would take
+
     def setUp(self):
         self.home = self.enterContext(Home())
 

