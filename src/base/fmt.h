@@ -19,7 +19,7 @@ struct fmt_text fmt_number(double x);	       /* 3 significant digits, thousands 
 struct fmt_text fmt_rate(double per_second);   /* "412/s", "0.3/s", "2 per min" */
 struct fmt_text fmt_time_utc(int64_t unix_ns); /* 2026-11-15 03:12:09Z */
 struct fmt_text fmt_time_iso(int64_t unix_ns); /* 2026-11-15T03:12:09.123Z */
-/* An estimate as it is told: to two digits, for it is no better than that. 1234 -> 1200 */
+/* An estimate rounded to two digits, since it is no more precise than that: 1234 -> 1200. */
 double fmt_estimate(double n);
 /* "1 pause", "14 pauses"; irregular plurals are given. */
 struct fmt_text fmt_plural(uint64_t n, const char *one, const char *many);

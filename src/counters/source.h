@@ -41,7 +41,7 @@ extern const char *const counters_usual[COUNTERS_USUAL_MAX];
 #define COUNTERS_MAX_FDS 2
 
 struct counters;
-/* May they be opened in a process that nobody has asked for by name? Not while it starts: see eventpipe/settle.h. */
+/* Is this process old enough for counters that no user asked for (the live list)? See eventpipe/settle.h. */
 bool counters_unasked_bearable(const char *socket);
 /* Everything in want must live as long as the result. */
 struct err *counters_open(const char *socket, const struct counters_want *want, struct deadline deadline,

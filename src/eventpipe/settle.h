@@ -9,7 +9,8 @@
 #include "ipc/ipc.h"
 
 #define SETTLE_MS 5000
-#define SETTLE_UNASKED_MS 30000 /* for what nobody asked for by name: the live list of all processes */
+#define SETTLE_UNASKED_MS                                                                                              \
+	30000 /* for sessions that no user asked for: the server's live list opens one in every process */
 
 /* Since the runtime made its socket; 0 when that cannot be told. */
 uint64_t settle_age_ms(const char *socket);

@@ -27,7 +27,7 @@ struct exam {
 	struct whose_names *whose; /* of its program (exam/own_code.h); NULL = not known */
 	const char *session;	   /* guid, or NULL */
 	int cancel_fd;		   /* readable once cancelled; -1 without */
-	bool launched;		   /* the program was started for this exam and waits until on_listening is told */
+	bool launched; /* the program was started for this exam and waits at its start until on_listening is called */
 
 	/* Called during the exam; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);

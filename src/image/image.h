@@ -216,7 +216,7 @@ struct image_forecast {
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)
 	MUST_USE;
 
-/* The same for a copy that the process makes of itself (the agent): the reasons that forbid a copy whoever makes it.
+/* The same for a copy that the agent inside the process makes: only the reasons that forbid any copy are checked.
  * Needs no rights; NULL too where nothing of the process can be seen. */
 struct err *image_forecast_inside(const struct target *target, const struct image_limits *limits,
 				  struct image_forecast *ret) MUST_USE;

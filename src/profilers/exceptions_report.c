@@ -54,7 +54,7 @@ struct exceptions_view {
 	bool estimated, counter; /* by the runtime's own counter */
 };
 
-/* A number of throws as it is told. */
+/* A number of throws as the report shows it: rounded when it is an estimate. */
 static double told(const struct exceptions_view *v, double throws)
 {
 	return v->estimated ? fmt_estimate(throws) : round(throws);
