@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/trace.h"
 #include "eventpipe/settle.h"
+#include "exam/code_list.h"
 #include "trace/collect.h"
 #include <errno.h>
 #include <poll.h>
@@ -296,6 +297,25 @@ static struct err *finish(struct collect_watch *w)
 	return err;
 }
 
+/* What the runtime lists at the end. Names of compiled code are not worth the life of the process: a program that is
+ * started here has nothing to unload yet. */
+static uint64_t rundown_of(const struct collect_request *o, const struct patient *p, bool launched, int signal_fd)
+{
+	if (args_has(o->args, "--no-rundown"))
+		return 0;
+	if (launched)
+		return RUNDOWN;
+	struct exam exam = { .patient = p, .way = WAY_EVENTS, .cancel_fd = signal_fd };
+	uint64_t safe = exam_safe_rundown(&exam, RUNDOWN);
+	exam_fini(&exam);
+	if (safe != RUNDOWN && !o->quiet)
+		fprintf(stderr,
+			"drdotnet: the file will not name code that was compiled before: %s, and .NET %u may crash when it "
+			"lists its code meanwhile\n",
+			exam.code_unasked, exam_runtime_major(&exam));
+	return safe;
+}
+
 static struct err *collect(struct collect_request *o, const struct patient *p, struct launch *launch, int signal_fd)
 {
 	struct collect_watch w = { .order = o, .launch = launch, .signal_fd = signal_fd };
@@ -308,7 +328,7 @@ static struct err *collect(struct collect_request *o, const struct patient *p, s
 		.config = &o->config,
 		.path = o->path,
 		.buffer_mb = o->buffer_mb,
-		.rundown = args_has(o->args, "--no-rundown") ? 0 : RUNDOWN,
+		.rundown = rundown_of(o, p, launch, signal_fd),
 		.ring_ms = o->ring_ms ? o->ring_ms + RING_MARGIN_MS : 0,
 		.ring_max_bytes = RING_BYTES_MAX,
 	};

@@ -210,6 +210,35 @@ struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
 	ANSWER(d, WIRE_DAC_IL_MAP, &ip, 1, decode_code(&in_, ret), dac_code_free, ret);
 }
 
+static struct err *ask_code_ranges(struct dac *d, struct dac_ranges *ret)
+{
+	ANSWER(d, WIRE_DAC_CODE_RANGES, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
+}
+
+struct err *dac_code_list(struct dac *d, struct dac_code_list *ret)
+{
+	CLEANUP(dac_ranges_free) struct dac_ranges ranges = { 0 };
+	memset(ret, 0, sizeof(*ret));
+	TRY(ask_code_ranges(d, &ranges));
+	vec_each(r, &ranges) {
+		CLEANUP(buf_free) struct buf in = { 0 };
+		uint64_t bounds[] = { r->start, r->start + r->size };
+		/* One that cannot be read is probably gone by now: the others are worth having. */
+		CLEANUP(err_freep) struct err *err = helper_ask(d->helper, WIRE_DAC_CODE_IN, bounds, 2, &in);
+		size_t before = ret->n;
+		if (!err && !decode_code_list(&in, ret))
+			ret->n = before;
+	}
+	return NULL;
+}
+
+struct err *dac_il_places(struct dac *d, const uint64_t *addresses, size_t n, struct dac_il_places *ret)
+{
+	if (n > PORTION)
+		return err_new(ERR_USAGE, "at most %d addresses can be asked for at once", PORTION);
+	ANSWER(d, WIRE_DAC_IL_AT, addresses, n, decode_il_places(&in_, ret) && ret->n == n, dac_il_places_free, ret);
+}
+
 struct err *dac_loader_heaps(struct dac *d, uint64_t loader_allocator, struct dac_ranges *ret)
 {
 	ANSWER(d, WIRE_DAC_LOADER_HEAPS, &loader_allocator, 1, decode_ranges(&in_, ret), dac_ranges_free, ret);
@@ -352,6 +381,8 @@ DEFINE_FREE(dac_segments_free, dac_segments)
 DEFINE_FREE(dac_handles_free, dac_handles)
 DEFINE_FREE(dac_refs_free, dac_refs)
 DEFINE_FREE(dac_code_free, dac_code)
+DEFINE_FREE(dac_code_list_free, dac_code_list)
+DEFINE_FREE(dac_il_places_free, dac_il_places)
 DEFINE_FREE(dac_syncs_free, dac_syncs)
 DEFINE_FREE(dac_statics_free, dac_statics_list)
 DEFINE_FREE(dac_ranges_free, dac_ranges)

@@ -313,6 +313,27 @@ struct dac_code {
 struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret) MUST_USE;
 void dac_code_free(struct dac_code *code);
 
+struct dac_listed_code {
+	uint64_t start, method;
+	uint32_t size;
+};
+VEC_TYPE(dac_code_list, struct dac_listed_code);
+/* All code that was compiled at run time and is still there, in no order; precompiled code is not listed. Of a process
+ * that runs meanwhile (image_peek) what comes and goes may be missing or wrong. */
+struct err *dac_code_list(struct dac *d, struct dac_code_list *ret) MUST_USE;
+void dac_code_list_free(struct dac_code_list *list);
+
+struct dac_il_place {
+	uint64_t address, module;
+	uint32_t token;	   /* of its method; 0 = not known */
+	int32_t il_offset; /* negative = not known */
+};
+VEC_TYPE(dac_il_places, struct dac_il_place);
+/* Which IL the code at these addresses came from, in their order. Unlike dac_code's map this is right for all code of a
+ * method, not only for its first. */
+struct err *dac_il_places(struct dac *d, const uint64_t *addresses, size_t n, struct dac_il_places *ret) MUST_USE;
+void dac_il_places_free(struct dac_il_places *places);
+
 enum dac_tier { /* how its code was made */
 		DAC_TIER_UNKNOWN,
 		DAC_TIER_MINIMAL, /* for debuggers */

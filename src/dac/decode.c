@@ -307,6 +307,24 @@ bool decode_code(const struct buf *in, struct dac_code *ret)
 	return cursor_ok(&c);
 }
 
+bool decode_code_list(const struct buf *in, struct dac_code_list *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_code code;
+	while (take(&c, &code, sizeof(code)))
+		vec_push(ret, ((struct dac_listed_code){ code.start, code.method, code.size }));
+	return cursor_ok(&c);
+}
+
+bool decode_il_places(const struct buf *in, struct dac_il_places *ret)
+{
+	struct cursor c = over(in);
+	struct wire_dac_il_at at;
+	while (take(&c, &at, sizeof(at)))
+		vec_push(ret, ((struct dac_il_place){ at.address, at.module, at.token, at.il_offset }));
+	return cursor_ok(&c);
+}
+
 bool decode_statics(const struct buf *in, struct dac_statics_list *ret)
 {
 	struct cursor c = over(in);

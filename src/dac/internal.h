@@ -41,6 +41,8 @@ bool decode_segments(const struct buf *in, struct dac_segments *ret);
 bool decode_handles(const struct buf *in, struct dac_handles *ret);
 bool decode_refs(const struct buf *in, struct dac_refs *ret);
 bool decode_code(const struct buf *in, struct dac_code *ret);
+bool decode_il_places(const struct buf *in, struct dac_il_places *ret);
+bool decode_code_list(const struct buf *in, struct dac_code_list *ret);
 bool decode_statics(const struct buf *in, struct dac_statics_list *ret);
 bool decode_objects(const struct buf *in, struct dac_objects *ret);
 bool decode_type_methods(const struct buf *in, struct strtab *texts, struct dac_type_methods *ret);

@@ -24,6 +24,47 @@ com_hr answer_versions(struct host *h, const struct host_question *q, struct hos
 	return hr;
 }
 
+/* ---- all code in a range ---- */
+
+#define CODE_STEP 16u /* code and what stands before it begin at such places */
+#define CODE_MAX (1u << 20)
+
+/* The next place from `at` on that is not zero: much of a block is not used yet. */
+static uint64_t next_used(const struct memory *m, uint64_t at, uint64_t end)
+{
+	static uint8_t bytes[4096];
+	while (at < end) {
+		size_t want = MIN(sizeof(bytes) - at % sizeof(bytes), end - at), got = memory_read(m, at, bytes, want);
+		for (size_t i = 0; i < got; i++)
+			if (bytes[i])
+				return at + i;
+		at += want; /* a page that cannot be read is not used either */
+	}
+	return end;
+}
+
+com_hr answer_code_in(struct host *h, const struct host_question *q, struct host_answer *a)
+{
+	uint64_t at = q->values[0], end = q->values[1];
+	for (size_t n = 0; n < CODE_MAX && (at = next_used(&h->memory, at, end)) < end;) {
+		struct dacp_code_header header = { 0 };
+		at -= at % CODE_STEP;
+		/* Behind a method's end the library still finds that method. */
+		if (COM_CALL(h->sos, GetCodeHeaderData, at, &header) < 0 || header.jit_type != 1 || at < header.start ||
+		    at - header.start >= header.size) {
+			at += CODE_STEP;
+			continue;
+		}
+		struct wire_dac_code code = {
+			.start = header.start, .method = header.desc, .size = header.size, .jit_type = header.jit_type
+		};
+		answer_add(a, &code, sizeof(code));
+		at = (header.start + header.size + CODE_STEP - 1) / CODE_STEP * CODE_STEP;
+		n++;
+	}
+	return COM_OK;
+}
+
 /* ---- what tokens stand for ---- */
 
 enum { TYPE_REF = 0x01, TYPE_DEF = 0x02, FIELD = 0x04, METHOD = 0x06, MEMBER_REF = 0x0A, TYPE_SPEC = 0x1B };

@@ -185,20 +185,16 @@ static void add_named(struct host_answer *a, const char *name)
 }
 
 /* For a loader heap with code the library reports blocks as well; for others, where code begins and ends. */
-static com_hr code_heaps(struct host *h, struct host_answer *a)
+static com_hr each_code_block(struct host *h, dacp_heap_block_fn block)
 {
 	struct dacp_jit_manager managers[MAX_JITS];
 	static struct dacp_code_heap heaps[MAX_CODE_HEAPS];
-	dacp_heap_block_fn callback = count_block;
 	uint32_t n = 0;
 	/* How many there are it tells only when nothing else is asked for. */
 	com_hr hr = COM_CALL(h->sos, GetJitManagerList, 0, NULL, &n);
 	if (hr >= 0)
 		hr = COM_CALL(h->sos, GetJitManagerList, n = MIN(n, MAX_JITS), managers, NULL);
-	if (hr < 0)
-		return hr;
-	memset(&counted, 0, sizeof(counted));
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; hr >= 0 && i < n; i++) {
 		uint32_t n_heaps = 0;
 		memset(heaps, 0, sizeof(heaps));
 		if (COM_CALL(h->sos, GetCodeHeapList, managers[i].address, 0, NULL, &n_heaps) < 0 ||
@@ -207,15 +203,30 @@ static com_hr code_heaps(struct host *h, struct host_answer *a)
 			continue;
 		for (uint32_t k = 0; k < n_heaps && k < MAX_CODE_HEAPS; k++) {
 			if (heaps[k].type == 1)
-				count_block(heaps[k].start, heaps[k].end - heaps[k].start, 0);
+				block(heaps[k].start, heaps[k].end - heaps[k].start, 0);
 			else if (h->sos13)
 				(void)COM_CALL(h->sos13, TraverseLoaderHeap, heaps[k].start, EXPLICIT_HEAP,
-					       (void *)callback);
+					       (void *)block);
 		}
 	}
-	if (counted.blocks)
+	return hr;
+}
+
+static com_hr code_heaps(struct host *h, struct host_answer *a)
+{
+	memset(&counted, 0, sizeof(counted));
+	com_hr hr = each_code_block(h, count_block);
+	if (hr >= 0 && counted.blocks)
 		add_named(a, "code");
-	return COM_OK;
+	return hr < 0 ? hr : COM_OK;
+}
+
+com_hr answer_code_ranges(struct host *h, const struct host_question *q, struct host_answer *a)
+{
+	(void)q;
+	heap_answer = a;
+	com_hr hr = each_code_block(h, on_block);
+	return hr < 0 ? hr : COM_OK;
 }
 
 com_hr answer_named_heaps(struct host *h, const struct host_question *q, struct host_answer *a)

@@ -145,6 +145,37 @@ com_hr answer_il_map(struct host *h, const struct host_question *q, struct host_
 	return COM_OK;
 }
 
+/* The map of a method is that of its first code; asked about an address the library takes the code which is there. */
+static int32_t il_at(struct host *h, uint64_t ip)
+{
+	struct xclr_method *method = method_at(h, ip);
+	uint32_t n = 0, offset = 0;
+	if (!method)
+		return WIRE_DAC_NO_IL;
+	com_hr hr = COM_CALL(method, GetILOffsetsByAddress, ip, 1, &n, &offset);
+	COM_RELEASE(method);
+	return hr >= 0 && n && (int32_t)offset >= 0 ? (int32_t)offset : WIRE_DAC_NO_IL;
+}
+
+com_hr answer_il_at(struct host *h, const struct host_question *q, struct host_answer *a)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		struct dacp_code_header header = { 0 };
+		struct dacp_method_desc data = { 0 };
+		uint32_t needed = 0;
+		struct wire_dac_il_at at = { .address = q->values[i], .il_offset = WIRE_DAC_NO_IL };
+		if (COM_CALL(h->sos, GetCodeHeaderData, at.address, &header) >= 0 &&
+		    COM_CALL(h->sos, GetMethodDescData, header.desc, 0, &data, 0, NULL, &needed) >= 0 &&
+		    !data.dynamic) {
+			at.module = data.module;
+			at.token = data.token;
+			at.il_offset = il_at(h, at.address);
+		}
+		answer_add(a, &at, sizeof(at));
+	}
+	return COM_OK;
+}
+
 /* What is known of a code address; threads of a pool and recursion have the same addresses again and again. */
 struct thread_place {
 	uint64_t ip;

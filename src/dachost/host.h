@@ -46,6 +46,7 @@ com_hr answer_stacks(struct host *h, const struct host_question *q, struct host_
 com_hr answer_stacks_refs(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_stack_refs(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_il_map(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_il_at(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_methods(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_types(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_fields(struct host *h, const struct host_question *q, struct host_answer *a);
@@ -65,6 +66,8 @@ com_hr answer_statics(struct host *h, const struct host_question *q, struct host
 com_hr answer_thread_statics(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_loader_heaps(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_named_heaps(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_code_ranges(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_code_in(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_versions(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_clauses(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_token(struct host *h, const struct host_question *q, struct host_answer *a);

@@ -218,6 +218,9 @@ static const struct {
 	[WIRE_DAC_TOKEN_NAMES] = { answer_token_names, SIZE_MAX },
 	[WIRE_DAC_IL] = { answer_il, 1 },
 	[WIRE_DAC_NAMED_HEAPS] = { answer_named_heaps, 1 },
+	[WIRE_DAC_CODE_RANGES] = { answer_code_ranges, 0 },
+	[WIRE_DAC_CODE_IN] = { answer_code_in, 2 },
+	[WIRE_DAC_IL_AT] = { answer_il_at, SIZE_MAX },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct host_answer *a)

@@ -7,6 +7,7 @@
 #include "eventpipe/stream_wake.h"
 #include "eventpipe/session.h"
 #include "eventpipe/settle.h"
+#include "exam/code_list.h"
 #include "exam/profiler.h"
 #include <errno.h>
 #include <poll.h>
@@ -100,10 +101,12 @@ static struct ipc_trace_config live_config(const struct live *l)
 static struct err *live_open(struct live *l, bool glance)
 {
 	struct events_stream *s = l->stream;
+	exam_code_guard(l->exam, s);
+	exam_code_give(l->exam, s);
 	struct ipc_trace_config config = live_config(l);
 	struct nettrace_options options = { .unordered = s->unordered };
 	struct eventpipe_sink sink = { .callbacks = callbacks, .bytes = on_bytes, .user = l };
-	if (l->exam->recording) {
+	if (l->exam->recording && !s->unkept) {
 		CLEANUP(mem_freep) char *name = mem_printf("%s-%u.nettrace", s->name, s->opened);
 		TRY(recording_part_new(l->exam->recording, name, "nettrace", &l->part));
 	}
@@ -642,7 +645,7 @@ static struct err *replay_stream(struct exam *exam, struct events_stream *s)
 	}
 	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
 	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
-	return NULL;
+	return exam_code_replay(exam, s);
 }
 
 static struct err *events_replay(struct exam *exam, struct events_stream *streams, size_t n)

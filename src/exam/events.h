@@ -18,6 +18,7 @@ struct events_stream {
 	bool stacks, unordered;
 	uint32_t buffer_mb; /* 0 = 64 */
 	uint64_t rundown;   /* keywords of what the runtime lists when the session ends */
+	bool unkept;	    /* no part of the recording */
 	/* Opened only when that other stream has had an event, and stopped at once: for its rundown. */
 	const struct events_stream *after;
 	/* Opened whenever this returns true (asked ten times a second), and stopped at once: one look at something that
@@ -40,6 +41,7 @@ struct events_stream {
 	void *user;
 
 	/* Results. */
+	uint64_t from_memory; /* keywords of its rundown that were read from memory instead: exam/code_list.h */
 	uint64_t events, lost, bytes;
 	uint64_t open_ns; /* how long it was listening in the window, all bursts together */
 	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */

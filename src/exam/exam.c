@@ -4,6 +4,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/whose.h"
+#include "exam/code_list.h"
 #include "exam/image_exam.h"
 #include "exam/own_code.h"
 #include "exam/profiler.h"
@@ -353,6 +354,7 @@ struct err *exam_analyse(struct exam *exam, struct report *report)
 	CLEANUP(mem_freep) char *not = mem_printf("Why not by %s", way_name(exam->profiler->ways[0]));
 	if (exam->way_reason)
 		report_how(report, not, V_TEXT(exam->way_reason), NULL);
+	exam_code_how(exam, report);
 	add_facts(exam, report);
 	add_params(exam, report);
 	return NULL;
@@ -365,9 +367,10 @@ void exam_fini(struct exam *exam)
 	exam->whose = NULL;
 	mem_free(exam->partial);
 	mem_free(exam->way_reason);
+	mem_free(exam->code_unread);
 	for (size_t i = 0; i < WAY_COUNT; i++) {
 		mem_free(exam->way_failed[i]);
 		exam->way_failed[i] = NULL;
 	}
-	exam->partial = exam->way_reason = NULL;
+	exam->partial = exam->way_reason = exam->code_unread = NULL;
 }

@@ -44,6 +44,8 @@ struct exam {
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
 	char *partial;		   /* why the window was cut short, or NULL */
 	bool cancelled;
+	const char *code_unasked; /* why its runtime is not asked to list compiled code (exam/code_list.h), or NULL */
+	char *code_unread;	  /* then: why that could not be read from memory instead, or NULL */
 	bool other_program; /* the process became another program (exec): it cannot be asked any more */
 	void *state;
 };

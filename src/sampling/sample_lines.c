@@ -2,6 +2,7 @@
 #include "base/cursor.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "exam/code_list.h"
 #include "symbols/pdb.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,26 @@ static void find_places(struct sample_lines *l)
 	}
 }
 
+/* Those whose map no event brought. */
+static void ask_places(struct sample_lines *l, struct exam *exam)
+{
+	VEC(struct code_place) places = { 0 };
+	size_t next = 0;
+	vec_each(h, &l->hits)
+		if (!h->token)
+			vec_push(&places, ((struct code_place){ .address = h->start + h->offset }));
+	exam_code_places(exam, places.v, places.n);
+	vec_each(h, &l->hits) {
+		if (h->token)
+			continue;
+		const struct code_place *p = &places.v[next++];
+		h->token = p->token;
+		h->module = p->module;
+		h->il = p->il;
+	}
+	vec_free(&places);
+}
+
 /* --- lines --- */
 
 static int heaviest_first(const void *pa, const void *pb)
@@ -262,11 +283,12 @@ static void add_line(struct sample_line_list *list, struct map_u64 *index, const
 	list->v[*place].weight += h->weight;
 }
 
-void sample_lines_resolve(struct sample_lines *l, const struct exam *exam, struct sample_line_list *ret)
+void sample_lines_resolve(struct sample_lines *l, struct exam *exam, struct sample_line_list *ret)
 {
 	char root[64];
 	struct map_u64 index = { 0 };
 	find_places(l);
+	ask_places(l, exam);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)exam->patient->target.pid);
 	CLEANUP(pdbs_freep) struct pdbs *pdbs = pdbs_new(root);
 	vec_each(h, &l->hits) {

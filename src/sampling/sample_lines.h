@@ -30,7 +30,7 @@ void sample_line_list_free(struct sample_line_list *list);
 #define SAMPLE_LINES_KEYWORDS (CLR_JIT | CLR_NGEN | CLR_LOADER | CLR_IL_MAP)
 void sample_lines_event(struct sample_lines *l, const struct nettrace_event *event);
 /* The lines of all hits. None where there is no PDB of that build. */
-void sample_lines_resolve(struct sample_lines *l, const struct exam *exam, struct sample_line_list *ret);
+void sample_lines_resolve(struct sample_lines *l, struct exam *exam, struct sample_line_list *ret);
 /* Kept with the recording as a fact. */
 void sample_lines_save(const struct sample_line_list *list, const struct samples *samples, struct exam *exam);
 void sample_lines_load(const struct exam *exam, struct samples *samples, struct sample_line_list *ret);

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define WIRE_DAC_VERSION 4u
+#define WIRE_DAC_VERSION 5u
 #define WIRE_DAC_MAGIC 0x43414444u /* "DDAC" */
 
 enum { WIRE_DAC_FD_SOCKET = 3, WIRE_DAC_FD_SETUP, WIRE_DAC_FD_LIBRARY, WIRE_DAC_FD_IMAGE };
@@ -79,6 +79,9 @@ enum wire_dac_kind {
 	WIRE_DAC_TOKEN_NAMES,	 /* asks {u64 module}, u64 tokens; wire_dac_token + name ..., in that order */
 	WIRE_DAC_IL,		 /* asks {u64 method description}; wire_dac_range: where its IL is, size 0; or none */
 	WIRE_DAC_NAMED_HEAPS,	 /* asks {u64 loader allocator, or 0 = code}; wire_dac_named_heap + name ... */
+	WIRE_DAC_CODE_RANGES,	 /* wire_dac_range ...: where code is that was compiled at run time */
+	WIRE_DAC_CODE_IN, /* asks {u64 start, u64 end}; wire_dac_code ...: the methods compiled into that range */
+	WIRE_DAC_IL_AT,	  /* asks u64 code addresses; wire_dac_il_at ..., in that order */
 	WIRE_DAC_KINDS
 };
 
@@ -191,6 +194,11 @@ struct wire_dac_code {
 	uint64_t start, method;
 	uint32_t size, jit_type;
 };
+struct wire_dac_il_at {
+	uint64_t address, module;
+	uint32_t token; /* 0 = not known */
+	int32_t il_offset;
+};
 struct wire_dac_il {
 	uint64_t start, end;
 	int32_t il_offset;
@@ -261,6 +269,7 @@ WIRE_SIZE_(wire_dac_handle, 40);
 WIRE_SIZE_(wire_dac_ref, 56);
 WIRE_SIZE_(wire_dac_code, 24);
 WIRE_SIZE_(wire_dac_il, 24);
+WIRE_SIZE_(wire_dac_il_at, 24);
 WIRE_SIZE_(wire_dac_sync, 40);
 WIRE_SIZE_(wire_dac_exception, 40);
 WIRE_SIZE_(wire_dac_type_method, 24);

@@ -61,6 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		LIST(WIRE_DAC_VERSIONS, dac_versions, decode_versions(&in, &list), )
 		LIST(WIRE_DAC_CLAUSES, dac_clauses, decode_clauses(&in, &texts, &list), )
 		LIST(WIRE_DAC_TOKEN_NAMES, dac_token_names, decode_token_names(&in, &texts, &list), )
+		LIST(WIRE_DAC_IL_AT, dac_il_places, decode_il_places(&in, &list), )
+		LIST(WIRE_DAC_CODE_IN, dac_code_list, decode_code_list(&in, &list), )
 		LIST(WIRE_DAC_NAMED_HEAPS, dac_named_heaps, decode_named_heaps(&in, &texts, &list), )
 	default:
 		break;

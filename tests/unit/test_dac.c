@@ -117,6 +117,7 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 	case WIRE_DAC_MEMORY:
 	case WIRE_DAC_LOADER_HEAPS:
 	case WIRE_DAC_IL:
+	case WIRE_DAC_CODE_RANGES:
 		put(b, &(struct wire_dac_range){ .start = 9, .size = 10 }, sizeof(struct wire_dac_range), "");
 		break;
 	case WIRE_DAC_VERSIONS:
@@ -129,6 +130,14 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 	case WIRE_DAC_TOKEN_NAMES:
 		put(b, &(struct wire_dac_token){ .token = 0x06000001, .text_len = 4 }, sizeof(struct wire_dac_token),
 		    "name");
+		break;
+	case WIRE_DAC_IL_AT:
+		put(b, &(struct wire_dac_il_at){ .address = 9, .module = 10, .token = 11 },
+		    sizeof(struct wire_dac_il_at), "");
+		break;
+	case WIRE_DAC_CODE_IN:
+		put(b, &(struct wire_dac_code){ .start = 9, .method = 10, .size = 11 }, sizeof(struct wire_dac_code),
+		    "");
 		break;
 	case WIRE_DAC_NAMED_HEAPS:
 		put(b, &(struct wire_dac_named_heap){ .bytes = 9, .text_len = 4 }, sizeof(struct wire_dac_named_heap),
@@ -205,6 +214,8 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 	struct dac_clauses clauses = { 0 };
 	struct dac_token_names token_names = { 0 };
 	struct dac_named_heaps named_heaps = { 0 };
+	struct dac_code_list code_list = { 0 };
+	struct dac_il_places il_places = { 0 };
 	struct parts parts = { 0 };
 	uint64_t message;
 	bool ok = false;
@@ -254,6 +265,9 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_VERSIONS, decode_versions(in, &versions), versions);
 		KIND(WIRE_DAC_CLAUSES, decode_clauses(in, &texts, &clauses), clauses);
 		KIND(WIRE_DAC_TOKEN_NAMES, decode_token_names(in, &texts, &token_names), token_names);
+		KIND(WIRE_DAC_CODE_RANGES, decode_ranges(in, &ranges), ranges);
+		KIND(WIRE_DAC_IL_AT, decode_il_places(in, &il_places), il_places);
+		KIND(WIRE_DAC_CODE_IN, decode_code_list(in, &code_list), code_list);
 		KIND(WIRE_DAC_NAMED_HEAPS, decode_named_heaps(in, &texts, &named_heaps), named_heaps);
 	default:
 		break;

@@ -1,0 +1,32 @@
+#pragma once
+/* Names of compiled code from a runtime that cannot list it without danger.
+ *
+ * From .NET 10 on the runtime goes through all compiled code without a lock when it lists it at the end of a session.
+ * What is unloaded meanwhile takes the descriptions of its methods with it, and the process crashes (ipc.md). Only
+ * collectible assemblies can be unloaded, and the list of assemblies is safe: it is asked for first. A process that has
+ * such assemblies is asked for its precompiled code only; the rest is read from its memory while it runs, with the
+ * runtime's own data-access library (dac/dac.h), and given to the stream as the events that would have come. Without
+ * the right to read it, that code has no names but those of the events of new code, and the report says so. */
+
+#include "exam/exam.h"
+
+struct events_stream;
+struct report;
+/* Of the keywords of a rundown those that do no harm now. May ask the runtime: no other session may be ending meanwhile.
+ */
+uint64_t exam_safe_rundown(struct exam *exam, uint64_t keywords);
+/* The same for a stream that is about to be opened. */
+void exam_code_guard(struct exam *exam, struct events_stream *s);
+/* What the guard took away from its rundown, to the stream and to its recording. Before it is opened: a runtime that is
+ * listing must not wait for us to read. */
+void exam_code_give(struct exam *exam, struct events_stream *s);
+/* The same from the recording. */
+struct err *exam_code_replay(struct exam *exam, struct events_stream *s) MUST_USE;
+/* The IL of code that was read from memory, where a rundown would have brought its map. Nothing otherwise. */
+struct code_place {
+	uint64_t address, module;
+	uint32_t token, il; /* token 0 = not known */
+};
+void exam_code_places(struct exam *exam, struct code_place *places, size_t n);
+/* Where names come from, if not from where they usually do. */
+void exam_code_how(const struct exam *exam, struct report *report);
