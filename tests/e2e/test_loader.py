@@ -3,7 +3,9 @@
 import unittest
 
 from drdotnet import Home, examine, examine_exactly, for_each_result, side_by_side
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, diagonal, one_of
+
+SIDE_BY_SIDE = True
 
 
 def row_of(report, table, column, name):
@@ -43,7 +45,7 @@ class Contexts(unittest.TestCase):
 
 class Unloaded(unittest.TestCase):
     def test_contexts_that_go_again_are_no_leak(self):
-        for fx in FRAMEWORKS:
+        for fx in one_of(FRAMEWORKS):
             with self.subTest(fx), Home() as home, Patient("contexts", fx=fx, rate=20, keep=0) as patient:
                 report = examine(home, "loader", patient.pid, 8)
                 self.assertEqual(report.finding, "nothing-found", report.verdict)
@@ -101,7 +103,7 @@ class Others(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, sickness): lambda fx=fx, sickness=sickness: cls.examined(fx, sickness)
-                                    for fx in FRAMEWORKS for sickness in ("healthy", "contention", "exceptions")},
+                                    for fx, sickness in diagonal(FRAMEWORKS, ("healthy", "contention", "exceptions"))},
                                    workers=3)
 
     @classmethod

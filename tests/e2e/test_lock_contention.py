@@ -4,7 +4,7 @@ import math
 import unittest
 
 from drdotnet import LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, diagonal
 
 SECONDS = 4
 METHODS = {"monitor": "Shop.Inventory.Stock.Reserve", "lock": "Shop.Inventory.Stock.Refill"}
@@ -148,7 +148,7 @@ class Others(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, sickness): lambda fx=fx, sickness=sickness: cls.examined(fx, sickness)
-                                    for fx in FRAMEWORKS for sickness in ("healthy", "healthy-waits", "starvation")},
+                                    for fx, sickness in diagonal(FRAMEWORKS, ("healthy", "healthy-waits", "starvation"))},
                                    workers=3)
 
     @classmethod

@@ -16,6 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import FRAMEWORKS, PATIENTS, Patient, PatientError, WebPatient  # noqa: E402
 
+SIDE_BY_SIDE = True
+
 
 def run_program(fx, *arguments):
     program = PATIENTS / "sick" / fx / "sick"

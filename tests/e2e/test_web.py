@@ -23,6 +23,8 @@ def tool(*arguments):
 
 
 class Generated(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_the_client_is_made_from_the_document(self):
         """rest.d.ts is what openapi-typescript makes of the routes now; `make docs` makes it again."""
         document = subprocess.run([PROGRAM, "_generate", "openapi"], capture_output=True, check=True).stdout
