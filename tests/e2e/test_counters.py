@@ -556,6 +556,8 @@ class OnScreen(unittest.TestCase):
 
 
 class Manners(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_the_process_ends(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("meters", fx=fx) as patient, \

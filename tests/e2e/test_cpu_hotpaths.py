@@ -14,6 +14,7 @@ import oracle
 from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, wait_until
 from patient import FRAMEWORKS, PATIENTS, Patient, cpu_ns, one_of, run_delay_ns
 
+SIDE_BY_SIDE = True
 FX = FRAMEWORKS[-1]
 METHODS, YOURS, THREADS = "Hottest methods", "Your methods with all they call", "By thread"
 ENOUGH = 5000
@@ -80,6 +81,7 @@ def with_end(report):
 
 class Split(unittest.TestCase):
     """Two threads that do the same 70/30 split."""
+    SIDE_BY_SIDE = False  # shares of the processor, which others would take
 
     @classmethod
     def setUpClass(cls):
@@ -161,6 +163,7 @@ class Split(unittest.TestCase):
 
 class Native(unittest.TestCase):
     """Time in libz and in a libc that calls back into managed code belongs to who called them."""
+    SIDE_BY_SIDE = False  # shares of the processor, which others would take
 
     @classmethod
     def setUpClass(cls):

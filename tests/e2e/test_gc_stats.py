@@ -10,6 +10,8 @@ WITHIN = 0.05
 
 
 class Truth(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
@@ -87,6 +89,8 @@ class AllocationRate(unittest.TestCase):
 
 
 class Elsewhere(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     def test_nothing_is_found_where_nothing_is_wrong(self):
         def verdict(sickness, fx, keys):
             with Home() as home, Patient(sickness, fx=fx, **keys) as patient:

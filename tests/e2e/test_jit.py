@@ -27,6 +27,8 @@ def settle(patient):
 
 
 class Truth(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
@@ -85,6 +87,8 @@ class Truth(unittest.TestCase):
 
 
 class Elsewhere(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_a_regex_for_every_request(self):
         for fx in one_of(FRAMEWORKS):
             with self.subTest(fx=fx), Home() as home, Patient("regex", fx=fx, rate=20) as patient:

@@ -32,6 +32,7 @@ def examined_with_truth(home, patient):
 
 class Truth(unittest.TestCase):
     """Threads that fight for one or two locks, each held for a known time."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -143,6 +144,7 @@ class HighRate(unittest.TestCase):
 
 class Others(unittest.TestCase):
     """Where nobody fights for locks it finds nothing."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -163,6 +165,8 @@ class Others(unittest.TestCase):
 
 
 class Web(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_under_load(self):
         with Home() as home, WebPatient(fx=FRAMEWORKS[-1]) as patient:
             patient.load("healthy", seconds=1)

@@ -41,6 +41,8 @@ def closers_at(gate):
 
 
 class Kinds(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
@@ -75,6 +77,8 @@ class Kinds(unittest.TestCase):
 
 
 class Special(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())

@@ -29,6 +29,7 @@ def collections(runtime):
 
 class Exact(unittest.TestCase):
     """Every pause: the patient stands still while the window opens and closes."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -143,6 +144,7 @@ class Natural(unittest.TestCase):
 
 class Elsewhere(unittest.TestCase):
     """No finding where there is none to make, and the web API as well."""
+    SIDE_BY_SIDE = "quietly"
 
     def test_nothing_is_found_where_nothing_pauses(self):
         def verdict(sickness, fx, keys):

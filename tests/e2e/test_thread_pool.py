@@ -11,6 +11,7 @@ DOING = {"result": "waits for a task", "sleep": "sleeps"}
 
 class Starving(unittest.TestCase):
     """Work items that block their workers faster than the pool grows."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -65,6 +66,7 @@ class Starving(unittest.TestCase):
 
 class Measured(unittest.TestCase):
     """A pool of four workers that does four fifths of what comes: the time in the queue grows steadily."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -100,6 +102,7 @@ class Measured(unittest.TestCase):
 
 class Stuck(unittest.TestCase):
     """All workers wait for continuations that need a worker, and the pool is at its limit: nothing moves any more."""
+    SIDE_BY_SIDE = "quietly"
 
     def test_it_is_told_though_no_event_comes(self):
         for fx in FRAMEWORKS:
@@ -115,6 +118,7 @@ class Stuck(unittest.TestCase):
 
 class Others(unittest.TestCase):
     """A pool that works finds no complaint, however busy."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
