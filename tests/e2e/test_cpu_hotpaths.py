@@ -202,6 +202,8 @@ class Native(unittest.TestCase):
 
 
 class Special(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
