@@ -276,9 +276,12 @@ class Harmless(unittest.TestCase):
                     truth = patient.truth()
                     return truth["runtime"]["cpu_ns"] / truth["exceptions"]["events"]
 
-                examined = cost(lambda: examine(home, "exceptions", patient.pid, 2))
-                alone = cost(lambda: wait_until(lambda: patient.truth()["since_mark_ns"] > 2e9, "two seconds"))
-                self.assertLess(examined, alone * 2)
+                def alone():
+                    return cost(lambda: wait_until(lambda: patient.truth()["since_mark_ns"] > 1e9, "a second"))
+
+                # Before and after: what else runs on the machine changes the cost of a throw, too.
+                before, examined, after = alone(), cost(lambda: examine(home, "exceptions", patient.pid, 2)), alone()
+                self.assertLess(examined, max(before, after) * 2)
 
 
 if __name__ == "__main__":
