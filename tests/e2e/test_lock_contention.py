@@ -100,6 +100,7 @@ class Truth(unittest.TestCase):
 class HighRate(unittest.TestCase):
     """Where stacks are heard in bursts, here at any rate: counted to the end where the runtime allows it, else estimated and
     so called."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
