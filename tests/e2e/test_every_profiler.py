@@ -14,14 +14,15 @@ OTHERS = {"exceptions": {"exceptions", "off-cpu"}, "blocked": {"off-cpu", "zombi
 OF_THE_MACHINE = {"starved", "cpu-starved"}
 # Of six places an ordinary run tries each profiler at two, others each day.
 EVERY = 1 if WHOLE_TABLES else 3
-SICKNESSES = ("allocations", "blocked", "churn", "contention", "contexts", "cpu", "deadlock", "duplicate-strings", "exceptions", "faults",
-              "gc-pauses", "healthy", "healthy-waits", "jit", "leak", "meters", "regex", "starvation", "stuck-tasks", "switches",
-              "waits", "wasted-collections", "zombie-threads")
+SICKNESSES = ("allocations", "blocked", "churn", "contention", "contexts", "cpu", "deadlock", "duplicate-strings", "exceptions",
+              "faults", "gc-pauses", "healthy", "healthy-waits", "jit", "leak", "meters", "regex", "starvation", "stuck-tasks",
+              "switches", "waits", "wasted-collections", "zombie-threads")
 # What must be found, however busy the machine is.
-FOUND = {("deadlock", "deadlocks"): "deadlock", ("stuck-tasks", "stuck-tasks"): "stuck",
-         ("zombie-threads", "zombie-threads"): "lost-pool-threads", ("wasted-collections", "wasted-collections"): "oversized-collections",
-         ("gc-pauses", "gc-stats"): "induced-collections", ("leak", "memory-leaks"): "leak", ("contention", "lock-contention"): "convoy",
-         ("exceptions", "exceptions"): "many-exceptions", ("jit", "jit"): "code-made-again", ("starvation", "thread-pool"): "starvation"}
+FOUND = {("contention", "lock-contention"): "convoy", ("deadlock", "deadlocks"): "deadlock",
+         ("exceptions", "exceptions"): "many-exceptions", ("gc-pauses", "gc-stats"): "induced-collections",
+         ("jit", "jit"): "code-made-again", ("leak", "memory-leaks"): "leak", ("starvation", "thread-pool"): "starvation",
+         ("stuck-tasks", "stuck-tasks"): "stuck", ("wasted-collections", "wasted-collections"): "oversized-collections",
+         ("zombie-threads", "zombie-threads"): "lost-pool-threads"}
 
 
 def arguments(profiler):
