@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 # No terminal, no questions.
 export DEBIAN_FRONTEND = noninteractive
 
-.PHONY: all setup configure demo test unit lint asan coverage fuzz soak bench golden docs examples install install-desktop image clean patients
+.PHONY: all setup configure demo test unit lint asan coverage matrix fuzz soak bench golden docs examples install install-desktop image clean patients
 all: configure
 	@ninja -C $(BUILD) drdotnet drdotnet-dachost libdrdotnet-agent.so --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
@@ -44,8 +44,8 @@ lint: configure
 	@ninja -C $(BUILD) --quiet
 	@tools/lint $(BUILD)
 
-# A small quarantine, so that limits on memory hold under the sanitizer too; and its search for leaks survives libraries that
-# are loaded late.
+# Everything, or what TEST_ARGS chooses. A small quarantine, so that limits on memory hold under the sanitizer too; and its search
+# for leaks survives libraries that are loaded late.
 asan: patients
 	@tools/setup build test
 	@tools/configure build-asan -Db_sanitize=address,undefined
@@ -54,7 +54,7 @@ asan: patients
 		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		LSAN_OPTIONS=suppressions=$(abspath tests/leaks.supp):print_suppressions=0 \
 		DRDOTNET_PATIENTS=$(abspath $(BUILD))/patients \
-		tests/run --build build-asan
+		tests/run --build build-asan $(TEST_ARGS)
 
 # What the tests reach; a program that is killed leaves no counts, and counts that others' users may not write are lost.
 coverage: patients
@@ -64,6 +64,13 @@ coverage: patients
 	@find build-coverage -name '*.gcda' -delete
 	@DRDOTNET_PATIENTS=$(abspath $(BUILD))/patients tests/run --build build-coverage $(TEST_ARGS); code=$$?; \
 		tools/coverage build-coverage; exit $$code
+
+# Long tables whole: every test on every runtime and kind of GC, every profiler on every sickness. Hours; MATRIX_ARGS="--shard 1/4"
+# runs a part, and what passed at this commit is not run again.
+matrix: all patients
+	@tools/setup build test
+	@ninja -C $(BUILD) --quiet
+	@tools/matrix $(BUILD) $(MATRIX_ARGS)
 
 fuzz:
 	@tools/setup build lint
@@ -118,4 +125,4 @@ image: all
 	@deploy/image $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan build-coverage build-fuzz build-clang
+	rm -rf $(BUILD) build-asan build-coverage build-fuzz build-clang build-werror

@@ -74,6 +74,7 @@ static void wait_ends(struct locks *l, struct lock_thread *t, uint64_t now, uint
 	dist_add(l->lengths, length_ns);
 	if (l->waits.n < WAITS_MAX)
 		vec_push(&l->waits, ((struct lock_wait){ .start_ns = t->start_ns,
+							 .end_ns = now,
 							 .length_ns = length_ns,
 							 .thread = t->tid,
 							 .owner = t->owner,
@@ -234,9 +235,9 @@ static int start_by_thread_and_time(const void *a, const void *b)
 	return CMP(x->thread, y->thread) ?: CMP(x->time_ns, y->time_ns);
 }
 
-static uint64_t apart(uint64_t a, uint64_t b)
+static bool is_over(const struct lock_wait *w, const struct lock_start *s)
 {
-	return a > b ? a - b : b - a;
+	return w->thread < s->thread || (w->thread == s->thread && w->end_ns < s->time_ns);
 }
 
 void locks_join(struct locks *l)
@@ -245,14 +246,10 @@ void locks_join(struct locks *l)
 	vec_sort(&l->starts, start_by_thread_and_time);
 	size_t w = 0;
 	vec_each(s, &l->starts) {
-		while (w < l->waits.n && l->waits.v[w].thread < s->thread)
-			w++;
-		while (w + 1 < l->waits.n && l->waits.v[w + 1].thread == s->thread &&
-		       apart(l->waits.v[w + 1].start_ns, s->time_ns) <= apart(l->waits.v[w].start_ns, s->time_ns))
+		while (w < l->waits.n && is_over(&l->waits.v[w], s))
 			w++;
 		struct lock_wait *wait = w < l->waits.n ? &l->waits.v[w] : NULL;
-		if (wait && wait->thread == s->thread && wait->lock == s->lock &&
-		    apart(wait->start_ns, s->time_ns) < JOIN_NS)
+		if (wait && wait->thread == s->thread && wait->lock == s->lock && wait->start_ns < s->time_ns + JOIN_NS)
 			wait->stack = s->stack;
 	}
 }

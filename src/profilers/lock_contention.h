@@ -12,9 +12,10 @@
 
 /* One wait that ended, or that was open at the end of the window. */
 struct lock_wait {
-	uint64_t start_ns, length_ns;
-	uint32_t thread, owner; /* owner: who had the lock when the wait began; 0 = unknown */
-	uint32_t lock, stack;	/* stack: STACKS_NONE where it was not seen */
+	uint64_t start_ns, end_ns; /* by the events */
+	uint64_t length_ns;	   /* by the runtime, where it says so */
+	uint32_t thread, owner;	   /* owner: who had the lock when the wait began; 0 = unknown */
+	uint32_t lock, stack;	   /* stack: STACKS_NONE where it was not seen */
 	bool open;
 };
 
@@ -57,6 +58,7 @@ struct locks {
 	uint32_t burst; /* of the stream that counts: the one that events now come from */
 };
 
-/* Puts the stacks to their waits; waits of one thread are one after the other, so the nearest start is the one. */
+/* Puts the stacks to their waits. Waits of one thread are one after the other, and the runtime tells both streams of a start
+ * before the wait ends: a start belongs to the first wait that had not ended yet. */
 void locks_join(struct locks *l);
 struct err *locks_analyse(struct exam *exam, struct report *report) MUST_USE;

@@ -394,6 +394,9 @@ static enum MHD_Result dispatch(struct request *r)
 		respond_problem(r, 503, "the server is stopping");
 		return answer(r);
 	}
+	/* The library reads from a resumed connection before it asks for the answer, and drops a client that has shut down
+	 * its side for writing; but connections with a time limit of their own are asked for the answer first. */
+	MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)TIMEOUT_S + 1);
 	MHD_suspend_connection(r->connection);
 	if (!jobs_add(r->server->jobs, r)) {
 		respond_header(r, "Retry-After", "2");
@@ -434,6 +437,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
 	(void)code;
 	request_free(*state);
 	*state = NULL;
+	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)TIMEOUT_S);
 	set_working(user, connection, false);
 }
 

@@ -11,6 +11,8 @@ forks must pass that on (unshare --fork --kill-child).
 """
 
 import ctypes
+import datetime
+import itertools
 import json
 import os
 import pwd
@@ -24,11 +26,35 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATIENTS = Path(os.environ.get("DRDOTNET_PATIENTS", ROOT / "build" / "patients"))
 
+# Every runtime: for a truth that the version of the runtime decides, such as the events it writes and where it keeps what. All
+# else is tried on one (`one_of`) or in a diagonal of its table (`diagonal`), another each day: `tests/run --day` repeats a day.
 ALL_FRAMEWORKS = ["net8.0", "net9.0", "net10.0"]
 FRAMEWORKS = [
     fx for fx in ALL_FRAMEWORKS
     if fx in os.environ.get("DRDOTNET_TEST_FX", " ".join(ALL_FRAMEWORKS)).replace(",", " ").split()
 ]
+DAY = int(os.environ.get("DRDOTNET_TEST_DAY") or datetime.date.today().toordinal())
+WHOLE_TABLES = bool(os.environ.get("DRDOTNET_TEST_MATRIX"))  # make matrix
+
+
+def one_of(values, shift=0):
+    """A list of one value, the next one each day; `make matrix` has them all. Tests with different shifts get different ones."""
+    values = list(values)
+    return values if WHOLE_TABLES or not values else [values[(DAY + shift) % len(values)]]
+
+
+def diagonal(*axes):
+    """Of the table of all combinations as many as the longest axis has values, so that each value of each axis is there.
+    Which of them meet changes by the day, until all have met; `make matrix` has the whole table."""
+    axes = [list(axis) for axis in axes]
+    if WHOLE_TABLES or not all(axes):
+        return list(itertools.product(*axes))
+    longest, shifts, day = max(range(len(axes)), key=lambda k: len(axes[k])), [], DAY
+    for k, axis in enumerate(axes):
+        shifts.append(0 if k == longest else day)
+        day //= 1 if k == longest else len(axis)
+    return [tuple(axis[(i + shift) % len(axis)] for axis, shift in zip(axes, shifts)) for i in range(len(axes[longest]))]
+
 
 # The runtime takes the budget of its youngest generation from the processor's cache, and so the number of collections. A
 # test that wants another budget sets it in `env`; `tests/run --gen0size` varies it for all others.
@@ -42,6 +68,7 @@ ANSWER_SECONDS = 20.0
 STOP_SECONDS = 10.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
 _PR_SET_PDEATHSIG = 1
 
 

@@ -106,6 +106,7 @@ def once(pid, *arguments):
 
 class Truth(unittest.TestCase):
     """The patient stands still while listening begins and ends, so sums must be exact."""
+    SIDE_BY_SIDE = True
 
     @classmethod
     def setUpClass(cls):
@@ -237,6 +238,7 @@ class Truth(unittest.TestCase):
 
 class Web(unittest.TestCase):
     """Meters and EventCounters of ASP.NET Core and Kestrel under load."""
+    SIDE_BY_SIDE = True
 
     def test_requests_are_counted(self):
         def heard(fx):
@@ -381,6 +383,8 @@ class Forms(unittest.TestCase):
 
 
 class OthersListen(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_two_of_us(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("meters", fx=fx) as patient, \
@@ -552,6 +556,8 @@ class OnScreen(unittest.TestCase):
 
 
 class Manners(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_the_process_ends(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("meters", fx=fx) as patient, \

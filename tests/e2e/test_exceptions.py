@@ -8,7 +8,9 @@ from collections import Counter
 
 from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result,
                       side_by_side, wait_until)
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, diagonal, one_of
+
+SIDE_BY_SIDE = True
 
 FX = FRAMEWORKS[-1]
 GC = {"workstation": False, "server": True}
@@ -37,7 +39,7 @@ class Exact(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, gc): lambda fx=fx, gc=gc: cls.examined(fx, gc)
-                                    for fx in FRAMEWORKS for gc in GC})
+                                    for fx, gc in diagonal(FRAMEWORKS, GC)})
 
     @classmethod
     def examined(cls, fx, gc):
@@ -112,6 +114,7 @@ class Exact(unittest.TestCase):
 
 class HighRate(unittest.TestCase):
     """As fast as the patient can throw: counted to the unit where the runtime allows it, else estimated and so called."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -165,7 +168,7 @@ class Elsewhere(unittest.TestCase):
                 return examine(home, "exceptions", patient.pid, 2)
 
         cases = [("healthy", {}), ("deadlock", {}), ("contention", {}), ("gc-pauses", {}), ("blocked", {"threads": 10})]
-        results = side_by_side({(s, fx): lambda s=s, fx=fx, k=k: verdict(s, fx, k) for s, k in cases for fx in FRAMEWORKS})
+        results = side_by_side({(s, fx): lambda s=s, fx=fx, k=k: verdict(s, fx, k) for (s, k), fx in diagonal(cases, FRAMEWORKS)})
         for case, future in results.items():
             with self.subTest(case):
                 report = future.result()
@@ -186,7 +189,7 @@ class Elsewhere(unittest.TestCase):
                     quiet = examine(home, "exceptions", patient.pid, 1)
                 return report, truth, quiet
 
-        for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in FRAMEWORKS}).items():
+        for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in one_of(FRAMEWORKS)}).items():
             with self.subTest(fx):
                 report, truth, quiet = future.result()
                 self.assertGreater(truth["web"]["exceptions"], 0)
@@ -262,6 +265,8 @@ class CutShort(unittest.TestCase):
 
 
 class Harmless(unittest.TestCase):
+    SIDE_BY_SIDE = False  # the cost of a throw
+
     def test_throwing_costs_the_target_little_more_while_it_is_examined(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Home() as home, Patient("exceptions", fx=fx, kind="simple", rate=0) as patient:
@@ -271,9 +276,12 @@ class Harmless(unittest.TestCase):
                     truth = patient.truth()
                     return truth["runtime"]["cpu_ns"] / truth["exceptions"]["events"]
 
-                examined = cost(lambda: examine(home, "exceptions", patient.pid, 2))
-                alone = cost(lambda: wait_until(lambda: patient.truth()["since_mark_ns"] > 2e9, "two seconds"))
-                self.assertLess(examined, alone * 2)
+                def alone():
+                    return cost(lambda: wait_until(lambda: patient.truth()["since_mark_ns"] > 1e9, "a second"))
+
+                # Before and after: what else runs on the machine changes the cost of a throw, too.
+                before, examined, after = alone(), cost(lambda: examine(home, "exceptions", patient.pid, 2)), alone()
+                self.assertLess(examined, max(before, after) * 2)
 
 
 if __name__ == "__main__":

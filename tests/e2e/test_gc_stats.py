@@ -3,18 +3,20 @@
 import unittest
 
 from drdotnet import Home, Report, examine, examine_exactly, side_by_side
-from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient
+from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal, one_of
 
 GC = {"workstation": False, "server": True}
 WITHIN = 0.05
 
 
 class Truth(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, gc): lambda fx=fx, gc=gc: cls.examined(fx, gc)
-                                    for fx in FRAMEWORKS for gc in GC}, workers=1)
+                                    for fx, gc in diagonal(FRAMEWORKS, GC)}, workers=1)
 
     @classmethod
     def examined(cls, fx, gc):
@@ -66,6 +68,7 @@ class Truth(unittest.TestCase):
 
 class AllocationRate(unittest.TestCase):
     """What collections find, without a single event about an allocation."""
+    SIDE_BY_SIDE = True
 
     def test_rate(self):
         def examined(fx, gc):
@@ -74,8 +77,7 @@ class AllocationRate(unittest.TestCase):
             with Home() as home, Patient("allocations", fx=fx, server_gc=GC[gc], env=often, rate_mb=200) as patient:
                 return examine_exactly(home, "gc-stats", patient, lambda truth: truth["allocations"]["bytes"] > 8e8)
 
-        cases = [(fx, gc) for fx in FRAMEWORKS for gc in GC]
-        for case, future in side_by_side({c: lambda c=c: examined(*c) for c in cases}, workers=1).items():
+        for case, future in side_by_side({c: lambda c=c: examined(*c) for c in diagonal(FRAMEWORKS, GC)}, workers=1).items():
             with self.subTest(case):
                 report, truth = future.result()
                 # The rate is that of the time between the first and the last; a sum does not depend on when a busy
@@ -87,20 +89,22 @@ class AllocationRate(unittest.TestCase):
 
 
 class Elsewhere(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     def test_nothing_is_found_where_nothing_is_wrong(self):
         def verdict(sickness, fx, keys):
             with Home() as home, Patient(sickness, fx=fx, **keys) as patient:
                 return examine(home, "gc-stats", patient.pid, 2)
 
         cases = [("healthy", {}), ("contention", {}), ("exceptions", {"rate": 10}), ("blocked", {"threads": 10})]
-        results = side_by_side({(s, fx): lambda s=s, fx=fx, k=k: verdict(s, fx, k) for s, k in cases for fx in FRAMEWORKS})
+        results = side_by_side({(s, fx): lambda s=s, fx=fx, k=k: verdict(s, fx, k) for (s, k), fx in diagonal(cases, FRAMEWORKS)})
         for case, future in results.items():
             with self.subTest(case):
                 report = future.result()
                 self.assertEqual((report.finding, report.health), ("nothing-found", "ok"), report.verdict)
 
     def test_large_objects_force_full_collections(self):
-        for fx in FRAMEWORKS:
+        for fx in one_of(FRAMEWORKS):
             with self.subTest(fx=fx), Home() as home, Patient("allocations", fx=fx, rate_mb=600, loh=80) as patient:
                 report = examine(home, "gc-stats", patient.pid, 3)
                 rows = report.rows("Collections by kind")
@@ -120,7 +124,7 @@ class Elsewhere(unittest.TestCase):
                 self.assertTrue(patient.alive())
                 return Report(done.json())
 
-        for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in FRAMEWORKS}).items():
+        for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in one_of(FRAMEWORKS)}).items():
             with self.subTest(fx):
                 self.assertIsNone(future.result().partial)
 

@@ -14,6 +14,8 @@ from drdotnet import wait_until
 from patient import FRAMEWORKS, Patient
 from probe import PROBE, State, children, copies_of, descriptors, held_threads, places, take
 
+SIDE_BY_SIDE = True
+
 KILLS = int(os.environ.get("DRDOTNET_KILLS", "20"))
 SNAPSHOTS = int(os.environ.get("DRDOTNET_SNAPSHOTS", "50"))
 SEED = int(os.environ.get("DRDOTNET_SEED", str(time.time_ns() % 1_000_000)))

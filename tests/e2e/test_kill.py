@@ -21,6 +21,8 @@ LATEST_SECONDS = 1.25  # a window, its start and its analysis
 
 
 class RandomKills(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def setUp(self):
         self.chance = random.Random(SEED)
         self.counts = {}

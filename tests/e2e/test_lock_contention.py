@@ -4,7 +4,7 @@ import math
 import unittest
 
 from drdotnet import LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, diagonal
 
 SECONDS = 4
 METHODS = {"monitor": "Shop.Inventory.Stock.Reserve", "lock": "Shop.Inventory.Stock.Refill"}
@@ -32,6 +32,7 @@ def examined_with_truth(home, patient):
 
 class Truth(unittest.TestCase):
     """Threads that fight for one or two locks, each held for a known time."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -99,6 +100,7 @@ class Truth(unittest.TestCase):
 class HighRate(unittest.TestCase):
     """Where stacks are heard in bursts, here at any rate: counted to the end where the runtime allows it, else estimated and
     so called."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -143,12 +145,13 @@ class HighRate(unittest.TestCase):
 
 class Others(unittest.TestCase):
     """Where nobody fights for locks it finds nothing."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, sickness): lambda fx=fx, sickness=sickness: cls.examined(fx, sickness)
-                                    for fx in FRAMEWORKS for sickness in ("healthy", "healthy-waits", "starvation")},
+                                    for fx, sickness in diagonal(FRAMEWORKS, ("healthy", "healthy-waits", "starvation"))},
                                    workers=3)
 
     @classmethod
@@ -163,6 +166,8 @@ class Others(unittest.TestCase):
 
 
 class Web(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_under_load(self):
         with Home() as home, WebPatient(fx=FRAMEWORKS[-1]) as patient:
             patient.load("healthy", seconds=1)

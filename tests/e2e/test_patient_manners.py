@@ -16,6 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import FRAMEWORKS, PATIENTS, Patient, PatientError, WebPatient  # noqa: E402
 
+SIDE_BY_SIDE = True
+
 
 def run_program(fx, *arguments):
     program = PATIENTS / "sick" / fx / "sick"
@@ -58,7 +60,7 @@ class Manners(unittest.TestCase):
                 self.assertLess(time.monotonic(), deadline)
 
     def test_ends_by_itself(self):
-        with Patient("deadlock", fx=FRAMEWORKS[-1], max_seconds=1) as patient:
+        with Patient("deadlock", fx=FRAMEWORKS[-1], max_seconds=3) as patient:
             self.assertEqual(patient.wait(10), -signal.SIGALRM)
             pattern = f"*-{patient.pid}-*"
             patient.stop()

@@ -8,7 +8,7 @@ from collections import Counter
 
 from drdotnet import (LONG_SECONDS, Home, Report, end_window, examine, examine_exactly, for_each_result, side_by_side,
                       wait_until)
-from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient
+from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal, one_of
 
 GC = {"workstation": False, "server": True}
 INDUCED = "induced by GC.Collect"
@@ -29,12 +29,13 @@ def collections(runtime):
 
 class Exact(unittest.TestCase):
     """Every pause: the patient stands still while the window opens and closes."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, gc): lambda fx=fx, gc=gc: cls.examined(fx, gc)
-                                    for fx in FRAMEWORKS for gc in GC}, workers=3)
+                                    for fx, gc in diagonal(FRAMEWORKS, GC)}, workers=3)
 
     @classmethod
     def examined(cls, fx, gc):
@@ -105,6 +106,7 @@ class Exact(unittest.TestCase):
 
 class Natural(unittest.TestCase):
     """Collections that nobody asked for, also in the background, counted while they go on."""
+    SIDE_BY_SIDE = True
 
     def test_allocating_and_leaking(self):
         def examined(fx, sickness, keys):
@@ -142,6 +144,7 @@ class Natural(unittest.TestCase):
 
 class Elsewhere(unittest.TestCase):
     """No finding where there is none to make, and the web API as well."""
+    SIDE_BY_SIDE = "quietly"
 
     def test_nothing_is_found_where_nothing_pauses(self):
         def verdict(sickness, fx, keys):
@@ -150,7 +153,7 @@ class Elsewhere(unittest.TestCase):
 
         cases = [("healthy", {}), ("blocked", {"threads": 20}), ("stuck-tasks", {}), ("deadlock", {}),
                  ("exceptions", {})]
-        results = side_by_side({(s, fx): lambda s=s, fx=fx, k=k: verdict(s, fx, k) for s, k in cases for fx in FRAMEWORKS})
+        results = side_by_side({(s, fx): lambda s=s, fx=fx, k=k: verdict(s, fx, k) for (s, k), fx in diagonal(cases, FRAMEWORKS)})
         for case, future in results.items():
             with self.subTest(case):
                 report = future.result()
@@ -166,8 +169,7 @@ class Elsewhere(unittest.TestCase):
                     report = examine(home, "runtime-pauses", patient.pid, 2)
                     return report, patient.truth()["runtime"]
 
-        results = side_by_side({(fx, gc): lambda fx=fx, gc=gc: examined(fx, gc) for fx in FRAMEWORKS for gc in GC},
-                               workers=3)
+        results = side_by_side({case: lambda case=case: examined(*case) for case in diagonal(FRAMEWORKS, GC)}, workers=3)
         for case, future in results.items():
             with self.subTest(case):
                 report, truth = future.result()
@@ -178,6 +180,8 @@ class Elsewhere(unittest.TestCase):
 
 
 class CutShort(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     def test_a_killed_process_leaves_a_partial_report(self):
         def examined(fx):
             with Home() as home, Patient("gc-pauses", fx=fx, induced=10) as patient:
@@ -189,7 +193,7 @@ class CutShort(unittest.TestCase):
                     done = job.finish()
                 return done, [s["state"] for s in home.sessions()]
 
-        for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in FRAMEWORKS}).items():
+        for fx, future in side_by_side({fx: lambda fx=fx: examined(fx) for fx in one_of(FRAMEWORKS)}).items():
             with self.subTest(fx):
                 done, states = future.result()
                 self.assertEqual((done.code, states), (0, ["done"]), done)

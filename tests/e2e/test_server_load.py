@@ -74,6 +74,8 @@ class LoadTest(unittest.TestCase):
 
 
 class KillTest(unittest.TestCase):
+    SIDE_BY_SIDE = True
+
     DURATIONS = (600, 1, 600, 600, 600, 1)
 
     def check_whole(self, server, sessions):

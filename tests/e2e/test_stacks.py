@@ -12,8 +12,8 @@ import unittest
 from pathlib import Path
 
 import oracle
-from drdotnet import Home, PROGRAM
-from patient import FRAMEWORKS, PATIENTS, Patient
+from drdotnet import Home, PROGRAM, wait_until
+from patient import FRAMEWORKS, PATIENTS, Patient, diagonal, one_of
 
 SIDE_BY_SIDE = True
 
@@ -85,16 +85,15 @@ class AgainstClrmd(Stacks):
 
     def test_copy_and_core_of_a_still_process(self):
         """Nothing moves in a deadlock: the living process, our core and the runtime's own core must agree."""
-        for fx in FRAMEWORKS:
-            for server_gc in (False, True):
-                with self.subTest(fx, server_gc=server_gc), Patient("deadlock", fx=fx, server_gc=server_gc) as patient:
-                    live, core, runtimes_own = self.still(patient, fx)
-                    self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
-                    theirs = oracle.stacks(core, dac_of(fx))
-                    self.assertEqual(live, theirs)
-                    self.check_lines(self.stacks("--core", core))
-                    self.assertEqual(lines(self.stacks("--core", core)), theirs)
-                    self.assertEqual(lines(self.stacks("--core", runtimes_own)), theirs)
+        for fx, server_gc in diagonal(FRAMEWORKS, (False, True)):
+            with self.subTest(fx, server_gc=server_gc), Patient("deadlock", fx=fx, server_gc=server_gc) as patient:
+                live, core, runtimes_own = self.still(patient, fx)
+                self.assertEqual(patient.truth()["deadlock"], patient.truth()["deadlock"])
+                theirs = oracle.stacks(core, dac_of(fx))
+                self.assertEqual(live, theirs)
+                self.check_lines(self.stacks("--core", core))
+                self.assertEqual(lines(self.stacks("--core", core)), theirs)
+                self.assertEqual(lines(self.stacks("--core", runtimes_own)), theirs)
 
     def still(self, patient, fx):
         """The three, while no thread came or went: the runtime has some of its own for a while after a start."""
@@ -183,7 +182,7 @@ class FactsAgainstClrmd(Stacks):
                 self.compare(fx, False)
 
     def test_server(self):
-        for fx in FRAMEWORKS:
+        for fx in one_of(FRAMEWORKS):
             with self.subTest(fx):
                 self.compare(fx, True, env={"DOTNET_GCDynamicAdaptationMode": "0"})
 
@@ -231,8 +230,8 @@ class AgainstThePatient(Stacks):
 
     def test_deep_stack(self):
         with Patient("cpu", path="deep", depth=20000) as patient:
-            deepest = max(len(t["frames"]) for t in self.stacks(patient.pid)["threads"])
-            self.assertGreater(deepest, 20000)
+            # At most instants it is at the bottom; at some it is on its way there.
+            wait_until(lambda: max(len(t["frames"]) for t in self.stacks(patient.pid)["threads"]) > 20000, "it is at the bottom")
 
     def test_text(self):
         with Patient("deadlock") as patient:

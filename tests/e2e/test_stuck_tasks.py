@@ -5,7 +5,9 @@ import unittest
 from pathlib import Path
 
 from drdotnet import Home, Report, for_each_result, look, side_by_side, wait_until
-from patient import FRAMEWORKS, PATIENTS, Patient
+from patient import FRAMEWORKS, PATIENTS, Patient, diagonal
+
+SIDE_BY_SIDE = True
 
 DEBUG = [fx + "-debug" for fx in FRAMEWORKS]  # unoptimised: their state machines are objects, not structures
 
@@ -50,7 +52,7 @@ class Stuck(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="drdotnet-tasks-")))
-        cases = [(fx, server_gc) for fx in FRAMEWORKS for server_gc in (False, True)]
+        cases = diagonal(FRAMEWORKS, (False, True))
         cases += [(fx, False) for fx in DEBUG if (PATIENTS / "sick" / fx).exists()]
         cls.results = side_by_side({case: lambda case=case: cls.examined(*case) for case in cases}, workers=1)
 

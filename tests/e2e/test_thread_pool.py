@@ -3,7 +3,7 @@
 import unittest
 
 from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, side_by_side, wait_until
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, diagonal, one_of
 
 SECONDS = 5
 DOING = {"result": "waits for a task", "sleep": "sleeps"}
@@ -11,12 +11,13 @@ DOING = {"result": "waits for a task", "sleep": "sleeps"}
 
 class Starving(unittest.TestCase):
     """Work items that block their workers faster than the pool grows."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, kind): lambda fx=fx, kind=kind: cls.examined(fx, kind)
-                                    for fx in FRAMEWORKS for kind in DOING}, workers=2)
+                                    for fx, kind in diagonal(FRAMEWORKS, DOING)}, workers=2)
 
     @classmethod
     def examined(cls, fx, kind):
@@ -65,6 +66,7 @@ class Starving(unittest.TestCase):
 
 class Measured(unittest.TestCase):
     """A pool of four workers that does four fifths of what comes: the time in the queue grows steadily."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -100,6 +102,7 @@ class Measured(unittest.TestCase):
 
 class Stuck(unittest.TestCase):
     """All workers wait for continuations that need a worker, and the pool is at its limit: nothing moves any more."""
+    SIDE_BY_SIDE = "quietly"
 
     def test_it_is_told_though_no_event_comes(self):
         for fx in FRAMEWORKS:
@@ -115,12 +118,13 @@ class Stuck(unittest.TestCase):
 
 class Others(unittest.TestCase):
     """A pool that works finds no complaint, however busy."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, sickness): lambda fx=fx, sickness=sickness: cls.examined(fx, sickness)
-                                    for fx in FRAMEWORKS for sickness in ("healthy", "healthy-waits", "exceptions")},
+                                    for fx, sickness in diagonal(FRAMEWORKS, ("healthy", "healthy-waits", "exceptions"))},
                                    workers=2)
 
     @classmethod
@@ -143,14 +147,14 @@ class Web(unittest.TestCase):
             return report
 
     def test_sync_over_async_starves(self):
-        for fx in FRAMEWORKS:
+        for fx in one_of(FRAMEWORKS):
             with self.subTest(fx):
                 report = self.examined(fx, "sync-over-async?ms=500", 200, 100)
                 self.assertEqual(report.finding, "starvation", report.verdict)
                 self.assertIn("Shop.Web.Routes.SyncOverAsync", report.verdict)
 
     def test_a_busy_pool_that_keeps_up_is_fine(self):
-        for fx in FRAMEWORKS:
+        for fx in one_of(FRAMEWORKS):
             with self.subTest(fx):
                 report = self.examined(fx, "healthy", 500, 8)
                 self.assertEqual(report.finding, "nothing-found", report.verdict)

@@ -19,6 +19,8 @@ def rows(text):
 
 
 class Top(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())

@@ -5,6 +5,8 @@ import unittest
 from drdotnet import Home, for_each_result, look, side_by_side
 from patient import FRAMEWORKS, Patient
 
+SIDE_BY_SIDE = True
+
 STILL = "Threads that did not run"
 LOOK = ("-p", "interval=2", "-p", "max_pause_ms=10000")
 DEAD, POOL = 1000, 4

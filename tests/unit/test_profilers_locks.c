@@ -32,6 +32,7 @@ static void stop(struct build_nettrace *b, uint64_t at_ns, uint64_t thread, uint
 
 struct wait {
 	uint64_t at_ns, length_ns, thread, lock, owner;
+	uint64_t late_ns; /* so much later the stream with stacks is told */
 	bool open;
 };
 
@@ -46,7 +47,7 @@ static void waits_stream(struct build_nettrace *b, const struct wait *list, size
 	for (size_t i = 0; i < n; i++) {
 		const struct wait *w = &list[i];
 		uint32_t stack = !stacks ? 0 : w->lock == LOCK_A ? STACK_RESERVE : STACK_REFILL;
-		start(b, w->at_ns, w->thread, w->lock, w->owner, stack);
+		start(b, w->at_ns + (stacks ? w->late_ns : 0), w->thread, w->lock, w->owner, stack);
 		if (!w->open)
 			stop(b, w->at_ns + w->length_ns, w->thread, w->length_ns);
 	}
@@ -116,6 +117,29 @@ static void waits_are_summed_by_lock_and_place(void **state UNUSED)
 }
 
 /* Both wait for 10, then 12 for 11: each wait has two threads in it. */
+/* The runtime tells one stream after the other, and the thread may lose the processor in between. */
+static void a_stack_that_comes_late_is_not_that_of_the_next_wait(void **state UNUSED)
+{
+	static const struct wait list[] = {
+		{ .at_ns = 100 * MS,
+		  .length_ns = 40 * MS,
+		  .thread = 11,
+		  .lock = LOCK_A,
+		  .owner = 10,
+		  .late_ns = 35 * MS },
+		{ .at_ns = 141 * MS, .length_ns = 10 * MS, .thread = 11, .lock = LOCK_A, .owner = 10 },
+	};
+	struct fixture f;
+	examine(&f, "10.0.12", list, ARRAY_SIZE(list));
+	json_t *j = fixture_json(f.report);
+	const json_t *rows = fixture_rows(j, "By place");
+	assert_int_equal(json_array_size(rows), 1);
+	assert_string_equal(text_of(json_array_get(rows, 0), 0), "Shop.Stock.Reserve");
+	assert_int_equal((int)number_of(json_array_get(rows, 0), 2), 2);
+	json_decref(j);
+	fixture_end(&f);
+}
+
 static void a_queue_is_a_convoy(void **state UNUSED)
 {
 	struct wait list[20];
@@ -237,6 +261,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits_are_summed_by_lock_and_place),
+		cmocka_unit_test(a_stack_that_comes_late_is_not_that_of_the_next_wait),
 		cmocka_unit_test(a_queue_is_a_convoy),
 		cmocka_unit_test(what_still_waits_counts_up_to_the_end),
 		cmocka_unit_test(an_end_without_a_begin_is_left_out_and_said),
