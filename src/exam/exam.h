@@ -43,6 +43,9 @@ struct exam {
 	int64_t start_unix_ns;	   /* wall clock at the window's start */
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
 	char *partial;		   /* why the window was cut short, or NULL */
+	char *proof;		   /* what shows that the instruments worked, or NULL */
+	char *unproven;		   /* why nothing does, or NULL; see exam/proof.h */
+	int blind;		   /* verdicts up to this health (enum report_health) would be made of nothing */
 	bool cancelled;
 	bool other_program; /* the process became another program (exec): it cannot be asked any more */
 	void *state;
