@@ -20,6 +20,7 @@
 #include <time.h>
 
 #define EXIT_CANCELLED 130
+#define EXIT_NOT_SEEN 1
 
 struct cpu_order {
 	const char *pid, *dir, *output;
@@ -160,6 +161,8 @@ static struct err *collect_from(const struct cpu_order *o, struct patient *patie
 		puts(o->output ? o->output : dir);
 	if (exam.cancelled)
 		*ret_exit = EXIT_CANCELLED;
+	else if (exam.unproven)
+		*ret_exit = EXIT_NOT_SEEN;
 	exam_fini(&exam);
 	return err;
 }

@@ -9,6 +9,7 @@
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "exam/image_exam.h"
+#include "exam/proof.h"
 #include "profilers/registry.h"
 #include "session/session.h"
 #include <errno.h>
@@ -21,6 +22,7 @@
 #define GRACE_MS 2000
 #define TICK_MS 100
 #define EXIT_CANCELLED 130
+#define EXIT_NOT_SEEN 1
 
 static struct err *choose_way(const struct args *args, const struct profiler *profiler, enum way *ret)
 {
@@ -212,6 +214,8 @@ static struct err *show(const struct run_order *o, struct store *store, const st
 	}
 	if (row->state == STORE_CANCELLED)
 		*ret_exit = EXIT_CANCELLED;
+	else if (str_eq(row->finding, FINDING_NOT_SEEN))
+		*ret_exit = EXIT_NOT_SEEN;
 	if (!row->verdict)
 		return err_new(ERR_CANCELLED, "cancelled before anything was seen");
 	TRY(output_write(&o->output, store, row));
@@ -368,7 +372,8 @@ const struct command cmd_run = {
 		"as it was.\n\n"
 		"With '-- PROGRAM ARGUMENTS' the program is started and waits before its first instruction until we "
 		"listen. It keeps our input and output; signals are passed on to it, and the exit code is its own.\n\n"
-		"Exit code: 0 ok (also when the process ended before the window did), 1 failed, 2 wrong usage, 3 "
+		"Exit code: 0 ok (also when the process ended before the window did), 1 failed or nothing could be "
+		"seen, 2 wrong usage, 3 "
 		"target "
 		"not found, 4 no permission, 5 busy, 130 cancelled.",
 	.options =

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/commands.h"
+#include "cli/secret.h"
 #include "http/client.h"
 #include "server/server.h"
 #include <stdio.h>
@@ -45,17 +46,26 @@ static void names_free(struct names *names)
 	mem_free(names->text);
 }
 
-/* Tokens from files or the environment are seen by fewer people than words of the command line. */
+/* By the command line, which others see for a moment, by a file, or by the environment. */
+static struct err *read_token(const struct args *args, const char *option, const char *variable, char **ret)
+{
+	CLEANUP(mem_freep) char *file_option = mem_printf("%s-file", option);
+	const char *given = args_value(args, option), *file = args_value(args, file_option);
+	if (given && file)
+		return err_new(ERR_USAGE, "either %s or %s", option, file_option);
+	if (file)
+		return secret_read(file, ret);
+	given = given ? given : getenv(variable);
+	*ret = given ? mem_strdup(given) : NULL;
+	return NULL;
+}
+
 static struct err *read_auth(const struct args *args, struct server_options *o, struct names *hosts)
 {
 	const char *auth = getenv("DRDOTNET_AUTH"), *more = getenv("DRDOTNET_ALLOWED_HOSTS");
 	if (!str_empty(auth) && !str_eq(auth, "none") && !str_eq(auth, "token"))
 		return err_new(ERR_USAGE, "DRDOTNET_AUTH takes none or token, not '%s'", auth);
 	o->no_auth = args_has(args, "--no-auth") || str_eq(auth, "none");
-	o->token = args_value(args, "--token");
-	o->read_token = args_value(args, "--read-token");
-	o->token = o->token ? o->token : getenv("DRDOTNET_TOKEN");
-	o->read_token = o->read_token ? o->read_token : getenv("DRDOTNET_READ_TOKEN");
 	for (size_t i = 0; i < args->n_given; i++)
 		if (str_eq(args->given[i].option->name, "--allow-host"))
 			vec_push(hosts, args->given[i].value);
@@ -124,6 +134,11 @@ static struct err *run(const struct args *args, int *ret_exit)
 	};
 	if (args_has(args, "--link"))
 		return print_link(o.listen);
+	CLEANUP(mem_freep) char *token = NULL, *to_read = NULL;
+	TRY(read_token(args, "--token", "DRDOTNET_TOKEN", &token));
+	TRY(read_token(args, "--read-token", "DRDOTNET_READ_TOKEN", &to_read));
+	o.token = token;
+	o.read_token = to_read;
 	TRY(read_auth(args, &o, &hosts));
 	TRY(read_work(args, &o));
 	TRY(switched_on(args, "--no-web-ui", "WEB_UI_ENABLED", &o.web_ui));
@@ -141,7 +156,9 @@ static const struct option options[] = {
 	  .help = "Where to listen (127.0.0.1:9292); port 0 takes a free one" },
 	{ .name = "--link", .help = "Print the link of the server that runs already, and serve nothing" },
 	{ .name = "--token", .value = "TOKEN", .help = "What opens everything; otherwise one is made and kept" },
+	{ .name = "--token-file", .value = "FILE", .help = "The same, out of the first line of a file" },
 	{ .name = "--read-token", .value = "TOKEN", .help = "What opens reading only" },
+	{ .name = "--read-token-file", .value = "FILE", .help = "The same, out of the first line of a file" },
 	{ .name = "--no-auth", .help = "No token: whoever can reach it, every local user too, may examine everything" },
 	{ .name = "--allow-host",
 	  .value = "NAME",

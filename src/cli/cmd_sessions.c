@@ -371,15 +371,16 @@ const struct command cmd_sessions = {
 		   "drdotnet sessions export 7f3c -o report.zip      all its files; .html for one page\n"
 		   "drdotnet sessions compare 7f3c 81aa -o diff.html what changed from the first to the second\n"
 		   "drdotnet sessions prune --older-than 7d --keep 50",
-	.details = "SESSION is a guid or its first digits, at least 4.\n\n"
-		   "list is meant when no word is given. prune deletes what passes the limits, oldest first, but never "
-		   "the newest "
-		   "and never one that runs; after each run the limits of DRDOTNET_KEEP_AGE (30d), DRDOTNET_KEEP_COUNT "
-		   "(200) and "
-		   "DRDOTNET_KEEP_BYTES (2G) are applied.\n\n"
-		   "Sessions are kept in $DRDOTNET_HOME, else /var/lib/drdotnet for root, else "
-		   "$XDG_STATE_HOME/drdotnet, else "
-		   "~/.local/state/drdotnet.",
+	.details =
+		"SESSION is a guid or its first digits, at least 4.\n\n"
+		"list is meant when no word is given. prune deletes what passes the limits, by their end, oldest first, but never "
+		"the newest "
+		"and never one that runs; after each run the limits of DRDOTNET_KEEP_AGE (30d), DRDOTNET_KEEP_COUNT "
+		"(200) and "
+		"DRDOTNET_KEEP_BYTES (2G) are applied.\n\n"
+		"Sessions are kept in $DRDOTNET_HOME, else /var/lib/drdotnet for root, else "
+		"$XDG_STATE_HOME/drdotnet, else "
+		"~/.local/state/drdotnet.",
 	.options =
 		(const struct option[]){
 			{ .name = "--json", .help = "list, show, report, compare: print as JSON" },

@@ -7,6 +7,7 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "cli/secret.h"
 #include "cli/verb.h"
 #include "profilers/registry.h"
 #include "version.h"
@@ -109,6 +110,8 @@ int main(int argc, char **argv)
 	/* Our numbers are the same everywhere; only the character set of the terminal matters. */
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error like a full disk */
+	secret_hide(argc, argv);
 	const char *slash = strrchr(argv[0] ? argv[0] : "", '/');
 	if (argc && str_eq(slash ? slash + 1 : argv[0], "profcpu"))
 		return run(&cmd_cpu, argc - 1, argv + 1);

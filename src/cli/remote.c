@@ -1,4 +1,5 @@
 #include "cli/remote.h"
+#include "cli/secret.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/partfile.h"
@@ -23,6 +24,7 @@ const struct option remote_options[] = {
 	{ .name = "--token",
 	  .value = "TOKEN",
 	  .help = "What that server wants; else $DRDOTNET_TOKEN. Your own server on this machine wants none" },
+	{ .name = "--token-file", .value = "FILE", .help = "The same, out of the first line of a file" },
 	{ .name = "--ca-file", .value = "FILE", .help = "Trust these certificates (PEM) instead of the system's" },
 	{ 0 },
 };
@@ -67,9 +69,13 @@ static bool is_option(const char *word, const char *name, const char **ret_value
 
 struct err *remote_take(int *argc, char **argv, struct remote *ret, bool *ret_given)
 {
+	const char *file = NULL;
 	const struct {
 		const char *name, **to;
-	} options[] = { { "--server", &ret->url }, { "--token", &ret->token }, { "--ca-file", &ret->ca_file } };
+	} options[] = { { "--server", &ret->url },
+			{ "--token", &ret->token },
+			{ "--token-file", &file },
+			{ "--ca-file", &ret->ca_file } };
 	int kept = 0;
 	bool own = *argc > 0 && str_eq(argv[0], "serve"), over = false;
 	*ret = (struct remote){ 0 };
@@ -88,8 +94,13 @@ struct err *remote_take(int *argc, char **argv, struct remote *ret, bool *ret_gi
 		*to = value ? value : argv[++i];
 	}
 	*ret_given = ret->url != NULL;
-	if (!ret->url && (ret->token || ret->ca_file))
-		return err_new(ERR_USAGE, "--token and --ca-file go with --server URL");
+	if (!ret->url && (ret->token || file || ret->ca_file))
+		return err_new(ERR_USAGE, "--token, --token-file and --ca-file go with --server URL");
+	if (file) {
+		char *token;
+		TRY(secret_read(file, &token));
+		ret->token = token; /* for as long as we run */
+	}
 	ret->token = ret->token ? ret->token : getenv("DRDOTNET_TOKEN");
 	*argc = kept;
 	return NULL;

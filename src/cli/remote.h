@@ -10,7 +10,7 @@ extern const struct option remote_options[];
 struct remote {
 	const char *url, *token, *ca_file;
 };
-/* Takes --server, --token and --ca-file out of the words (before a "--"). *ret_given: there was a server. */
+/* Takes --server, --token, --token-file and --ca-file out of the words (before a "--"). *ret_given: there was a server. */
 struct err *remote_take(int *argc, char **argv, struct remote *ret, bool *ret_given) MUST_USE;
 /* argv without the program's name. The exit code is the command's. */
 struct err *remote_run(const struct remote *r, int argc, char **argv, int *ret_exit) MUST_USE;

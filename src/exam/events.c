@@ -1,4 +1,4 @@
-#include "exam/events.h"
+#include "exam/events_parts.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_TIMEOUT_MS 30000	 /* provider callbacks run in the target before it answers */
+#define OPEN_TIMEOUT_MS 30000 /* provider callbacks run in the target before it answers */
+#define BEAT_TIMEOUT_MS 2000
+#define ABANDON_MS 2000		 /* for streams to end that nobody needs any more */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: the stream is closed */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
@@ -28,24 +30,6 @@
 /* A target in another time namespace has another monotonic clock; ordinary skew is far below this. */
 #define CLOCK_SKEW_NS (30 * NS_PER_S)
 
-/* A stream while it runs. */
-struct live {
-	struct exam *exam;
-	struct events_stream *stream;
-	struct eventpipe_session *session; /* NULL between bursts */
-	struct recording_part *part;
-	uint64_t opened_at_ns, last_byte_ns;
-	uint64_t stopped_at_ns;	 /* 0: not stopped */
-	json_t *bursts;		 /* [opened, stopped] of each */
-	uint64_t burst_seen;	 /* events in this burst */
-	uint64_t burst_ns;	 /* how long it was open */
-	uint64_t least_gap_ns;	 /* from one to the next */
-	bool hot;		 /* the last burst was too fast: this one is short */
-	uint64_t next_open_ns;	 /* when to open again; 0 = not planned */
-	int64_t clock_offset_ns; /* ours minus the target's */
-	bool closed_by_us;
-};
-
 static void on_header(void *user, const struct nettrace_header *header)
 {
 	struct live *l = user;
@@ -54,12 +38,25 @@ static void on_header(void *user, const struct nettrace_header *header)
 		l->clock_offset_ns = offset;
 }
 
+/* Another clock than ours is known only as well as the stream's beginning. */
+static void count_beat(struct live *l, uint64_t at_ns)
+{
+	uint64_t slack_ns = l->clock_offset_ns ? NS_PER_S : 0;
+	l->stream->beats += l->stream->beat_ns && at_ns + slack_ns >= l->stream->beat_ns;
+}
+
 static void on_event(void *user, const struct nettrace_event *event)
 {
 	struct live *l = user;
 	const struct exam *exam = l->exam;
 	struct nettrace_event ours = *event;
 	ours.time += (uint64_t)l->clock_offset_ns;
+	enum proof_event proof = proof_event(event);
+	if (proof == PROOF_BEAT)
+		count_beat(l, ours.time);
+	if (proof == PROOF_OF_SESSION ||
+	    (proof == PROOF_BEAT && l->beating && l->beat.provider.keywords != l->stream->providers->keywords))
+		return; /* nobody has asked for it */
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);
@@ -82,7 +79,7 @@ static void on_bytes(void *user, const void *data, size_t len)
 		recording_part_write(l->part, data, len);
 }
 
-static const struct nettrace_callbacks callbacks = { .header = on_header, .event = on_event };
+const struct nettrace_callbacks events_callbacks = { .header = on_header, .event = on_event };
 
 static struct ipc_trace_config live_config(const struct live *l)
 {
@@ -91,7 +88,7 @@ static struct ipc_trace_config live_config(const struct live *l)
 		.buffer_mb = s->buffer_mb ? s->buffer_mb : DEFAULT_BUFFER_MB,
 		.stacks = s->stacks,
 		.rundown = s->rundown,
-		.providers = s->providers,
+		.providers = l->beating ? &l->beat.provider : s->providers,
 		.n_providers = s->n_providers,
 		.at_start = l->exam->launched && !l->exam->start_ns,
 	};
@@ -105,7 +102,7 @@ static struct err *live_open(struct live *l, bool glance)
 	exam_code_give(l->exam, s);
 	struct ipc_trace_config config = live_config(l);
 	struct nettrace_options options = { .unordered = s->unordered };
-	struct eventpipe_sink sink = { .callbacks = callbacks, .bytes = on_bytes, .user = l };
+	struct eventpipe_sink sink = { .callbacks = events_callbacks, .bytes = on_bytes, .user = l };
 	if (l->exam->recording && !s->unkept) {
 		CLEANUP(mem_freep) char *name = mem_printf("%s-%u.nettrace", s->name, s->opened);
 		TRY(recording_part_new(l->exam->recording, name, "nettrace", &l->part));
@@ -127,7 +124,7 @@ static void live_close(struct live *l)
 		recording_part_close(l->part, l->session && eventpipe_whole(l->session));
 	l->part = NULL;
 	if (l->session)
-		l->stream->lost += nettrace_reader_stats(eventpipe_reader(l->session))->lost;
+		exam_count_heard(l->exam, l->stream, eventpipe_reader(l->session), l->closed_by_us);
 	eventpipe_free(l->session);
 	l->session = NULL;
 }
@@ -237,6 +234,7 @@ struct loop {
 	bool stopping;
 	const struct events_beside *beside; /* may be NULL */
 	struct stream_wake *knock;	    /* may be NULL */
+	bool beat;			    /* streams are still to be made to speak, see proof.h */
 };
 
 #define BESIDE_TURN_NS (50 * NS_PER_MS)
@@ -270,10 +268,22 @@ static struct err *loop_stop(struct loop *loop)
 	return NULL;
 }
 
-/* When stream_wake_give() is due; UINT64_MAX: done. */
+/* Does the runtime still owe us the end of a stream? It serves one command at a time, and finishes a stop only as we
+ * drain: to wait for an answer now would be to wait for ourselves. */
+static bool loop_draining(const struct loop *loop)
+{
+	for (size_t i = 0; i < loop->n; i++) {
+		if (loop->live[i].session && eventpipe_stopping(loop->live[i].session))
+			return true;
+	}
+	return false;
+}
+
+/* When loop_knock() is due; UINT64_MAX: not at all, or not before a stop is finished, until when the runtime would not answer. */
 static uint64_t loop_knock_ns(const struct loop *loop)
 {
-	if (!loop->knock || loop->stopping || loop->ended_ns || stream_wake_given(loop->knock))
+	bool beat = loop->beat && !loop_draining(loop), due = loop->knock && !stream_wake_given(loop->knock);
+	if ((!beat && !due) || loop->stopping || loop->ended_ns)
 		return UINT64_MAX;
 	return loop->window_end_ns - MIN(loop->window_end_ns, (uint64_t)STREAM_WAKE_BEFORE_NS);
 }
@@ -414,17 +424,6 @@ static void loop_check_ends(struct loop *loop)
 	err_ignore(loop_stop(loop));
 }
 
-/* Does the runtime still owe us the end of a stream? It serves one command at a time, and finishes a stop only as we
- * drain: to wait for an answer now would be to wait for ourselves. */
-static bool loop_draining(const struct loop *loop)
-{
-	for (size_t i = 0; i < loop->n; i++) {
-		if (loop->live[i].session && eventpipe_stopping(loop->live[i].session))
-			return true;
-	}
-	return false;
-}
-
 static bool due(const struct live *l)
 {
 	if (l->session)
@@ -480,6 +479,18 @@ static void loop_drop_silent(struct loop *loop)
 	}
 }
 
+static void loop_knock(struct loop *loop)
+{
+	uint64_t now = clock_mono_ns();
+	if (loop->beat) {
+		loop->beat = false;
+		loop->knock = stream_wake_new(loop->exam->patient->target.socket, deadline_in_ms(BEAT_TIMEOUT_MS));
+		for (size_t i = 0; loop->knock && i < loop->n; i++)
+			loop->live[i].stream->beat_ns = loop->live[i].beating && loop->live[i].session ? now : 0;
+	}
+	stream_wake_give(loop->knock);
+}
+
 /* Before the first stream is opened, since it would not be read meanwhile. */
 static struct err *loop_settle(struct loop *loop)
 {
@@ -526,7 +537,7 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 		if (!loop->stopping && !loop->ended_ns && now >= loop->window_end_ns)
 			TRY(loop_stop(loop));
 		if (now >= loop_knock_ns(loop))
-			stream_wake_give(loop->knock);
+			loop_knock(loop);
 		loop_let_go(loop);
 		loop_reopen(loop);
 		loop_drop_silent(loop);
@@ -539,6 +550,28 @@ static struct err *loop_run(struct loop *loop, uint64_t window_ms)
 	return NULL;
 }
 
+/* The window could not begin: its streams are ended as others are. One that is only closed is ended by a thread of the runtime's,
+ * some time later; if a session is being opened just then, that thread may turn off again what the session has turned on, and the
+ * stream stays silent (the runtime calls providers when it holds no lock any more, dotnet/runtime 129457). */
+static void loop_abandon(struct loop *loop)
+{
+	struct deadline deadline = deadline_in_ms(ABANDON_MS);
+	for (size_t i = 0; i < loop->n; i++)
+		err_ignore(live_stop(&loop->live[i]));
+	while (loop_draining(loop) && !deadline_passed(deadline)) {
+		struct pollfd fds[MAX_STREAMS];
+		for (size_t i = 0; i < loop->n; i++)
+			fds[i] =
+				(struct pollfd){ .fd = loop->live[i].session ? eventpipe_fd(loop->live[i].session) : -1,
+						 .events = POLLIN };
+		if (poll(fds, loop->n, deadline_poll_ms(deadline)) < 0 && errno != EINTR)
+			return;
+		for (size_t i = 0; i < loop->n; i++)
+			if (fds[i].revents)
+				err_ignore(live_pump(&loop->live[i]));
+	}
+}
+
 static void save_stream(struct exam *exam, const struct live *l)
 {
 	const struct events_stream *s = l->stream;
@@ -549,6 +582,8 @@ static void save_stream(struct exam *exam, const struct live *l)
 				 "stacks_refused", s->stacks_refused);
 	if (s->bursting)
 		json_object_set(fact, "bursts", l->bursts);
+	if (l->beating)
+		json_object_set_new(fact, "beat_ns", json_integer((json_int_t)s->beat_ns));
 	recording_set_fact(exam->recording, key, fact);
 	json_decref(fact);
 }
@@ -557,9 +592,12 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 			       const struct events_beside *beside)
 {
 	struct loop loop = { .exam = exam, .n = n, .pidfd = -1, .beside = beside };
+	bool can_beat = !(beside && beside->prompt) && proof_can_beat(exam);
 	const char *rate = getenv("DRDOTNET_BURST_RATE"); /* of tests: one that a machine of any speed reaches */
 	for (size_t i = 0; i < n; i++) {
 		loop.live[i] = (struct live){ .exam = exam, .stream = &streams[i] };
+		loop.live[i].beating = can_beat && proof_ask_beat(&streams[i], &loop.live[i].beat);
+		loop.beat |= loop.live[i].beating;
 		if (streams[i].burst_share > 0)
 			loop.live[i].bursts = json_array();
 		if (rate)
@@ -569,91 +607,26 @@ static struct err *events_live(struct exam *exam, struct events_stream *streams,
 		TRY(target_pidfd(&exam->patient->target, &loop.pidfd));
 		loop.program = target_program(&exam->patient->target);
 	}
+	bool cut = exam->partial;
 	struct err *err = loop_run(&loop, window_ms);
+	if (err)
+		loop_abandon(&loop);
 	for (size_t i = 0; i < n; i++)
 		live_close(&loop.live[i]);
+	if (err && !cut) /* what was not begun was not cut either: it may be tried another way */
+		mem_free(STEAL(exam->partial));
 	stream_wake_free(loop.knock);
 	fd_closep(&loop.pidfd);
-	if (!err)
+	if (!err) {
+		exam_prove_streams(exam, streams, n);
 		exam_keep_window(exam);
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (!err)
 			save_stream(exam, &loop.live[i]);
 		json_decref(loop.live[i].bursts);
 	}
 	return err;
-}
-
-/* --- replay --- */
-
-static struct err *replay_chunk(void *user, const void *data, size_t len)
-{
-	return nettrace_reader_feed(user, data, len);
-}
-
-/* Damage in a recording is not fatal: what could be read is shown, marked partial. */
-static struct err *replay_part(struct live *l, const char *name)
-{
-	struct nettrace_options options = { .unordered = l->stream->unordered };
-	l->stream->opened++; /* as it was live: the profiler may ask to which burst an event belongs */
-	CLEANUP(nettrace_reader_freep) struct nettrace_reader *reader = nettrace_reader_new(&options, &callbacks, l);
-	struct err *err = recording_part_read(l->exam->recording, name, replay_chunk, reader);
-	struct err *cut = nettrace_reader_finish(reader);
-	if (!err)
-		err = STEAL(cut);
-	err_free(cut);
-	const struct nettrace_stats *stats = nettrace_reader_stats(reader);
-	l->stream->lost += stats->lost;
-	l->stream->bytes += stats->bytes;
-	if (err) {
-		exam_log(l->exam, "%s: %s", name, err_text(err));
-		exam_cut(l->exam, "the recording is damaged");
-		l->stream->damaged = true;
-		err_free(err);
-	}
-	return NULL;
-}
-
-static bool part_of_stream(const char *part, const char *stream)
-{
-	size_t len = strlen(stream);
-	return !strncmp(part, stream, len) && part[len] == '-' && str_ends(part, ".nettrace");
-}
-
-static struct err *replay_stream(struct exam *exam, struct events_stream *s)
-{
-	struct live l = { .exam = exam, .stream = s };
-	CLEANUP(mem_freep) char *key = mem_printf("stream-%s", s->name);
-	const json_t *fact = recording_fact(exam->recording, key), *bursts = json_object_get(fact, "bursts");
-	s->open_ns = (uint64_t)json_get_int(fact, "open_ns", 0);
-	/* Older recordings do not keep the bounds of each. */
-	bool reopened = s->burst_share > 0 && json_get_int(fact, "opened", 0) > 1;
-	s->bursting = s->open_ns && (reopened || json_array_size(bursts) > 0);
-	for (size_t i = 0; i < recording_n_parts(exam->recording); i++) {
-		struct recording_part_info part = recording_part_info(exam->recording, i);
-		if (!part_of_stream(part.name, s->name))
-			continue;
-		if (!part.kept)
-			return err_new(ERR_NOT_FOUND,
-				       "the recording was too large to keep, so it cannot be analysed again");
-		if (part.damaged)
-			exam_cut(exam, "the recording is damaged");
-		const json_t *burst = json_array_get(bursts, s->opened);
-		l.opened_at_ns = (uint64_t)json_integer_value(json_array_get(burst, 0));
-		l.stopped_at_ns = (uint64_t)json_integer_value(json_array_get(burst, 1));
-		TRY(replay_part(&l, part.name));
-	}
-	s->opened = (uint32_t)json_get_int(fact, "opened", s->opened);
-	s->stacks_refused = json_get_bool(fact, "stacks_refused", false);
-	return exam_code_replay(exam, s);
-}
-
-static struct err *events_replay(struct exam *exam, struct events_stream *streams, size_t n)
-{
-	TRY(exam_recall_window(exam));
-	for (size_t i = 0; i < n; i++)
-		TRY(replay_stream(exam, &streams[i]));
-	return NULL;
 }
 
 struct err *exam_events_beside(struct exam *exam, struct events_stream *streams, size_t n, uint64_t window_ms,
@@ -683,7 +656,7 @@ static struct err *rundown_live(struct exam *exam, struct events_stream *s)
 struct err *exam_rundown(struct exam *exam, struct events_stream *s)
 {
 	if (exam->replay)
-		return replay_stream(exam, s);
+		return events_replay_stream(exam, s);
 	if (exam->other_program)
 		return NULL;
 	/* Useful, but the report is possible without it. */

@@ -36,6 +36,7 @@ struct events_stream {
 	bool optional;		 /* when it cannot be opened the window continues without it */
 	/* Once all of the window has come, the end of the stream is not waited for: for data that no replay needs. */
 	bool brief;
+	bool certain; /* while it is open events come, whatever the process does */
 	/* Gets the events of the window only (of a rundown: all). Times are on our clock, in ns. */
 	void (*event)(void *user, const struct nettrace_event *event);
 	void *user;
@@ -43,6 +44,9 @@ struct events_stream {
 	/* Results. */
 	uint64_t from_memory; /* keywords of its rundown that were read from memory instead: exam/code_list.h */
 	uint64_t events, lost, bytes;
+	uint64_t heard;	  /* events that came at all: also others, and from outside of the window */
+	uint64_t beat_ns; /* when the runtime was made to write an event into it, see exam/proof.h; 0 = it was not */
+	uint64_t beats;	  /* such events that came since */
 	uint64_t open_ns; /* how long it was listening in the window, all bursts together */
 	uint32_t opened;  /* so far: while events come, the number of the burst they belong to */
 	bool stacks_refused, damaged;

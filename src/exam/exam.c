@@ -8,6 +8,7 @@
 #include "exam/image_exam.h"
 #include "exam/own_code.h"
 #include "exam/profiler.h"
+#include "exam/proof.h"
 #include "version.h"
 #include <errno.h>
 #include <poll.h>
@@ -70,8 +71,9 @@ void exam_keep_window(struct exam *exam)
 	if (!exam->recording)
 		return;
 	json_t *window =
-		json_pack("{s:I, s:I, s:I, s:s?}", "start_unix_ns", (json_int_t)exam->start_unix_ns, "start_ns",
-			  (json_int_t)exam->start_ns, "end_ns", (json_int_t)exam->end_ns, "partial", exam->partial);
+		json_pack("{s:I, s:I, s:I, s:s?, s:s?, s:s?, s:i}", "start_unix_ns", (json_int_t)exam->start_unix_ns,
+			  "start_ns", (json_int_t)exam->start_ns, "end_ns", (json_int_t)exam->end_ns, "partial",
+			  exam->partial, "proof", exam->proof, "unproven", exam->unproven, "blind", exam->blind);
 	recording_set_fact(exam->recording, "window", window);
 	json_decref(window);
 }
@@ -87,6 +89,12 @@ struct err *exam_recall_window(struct exam *exam)
 	const char *partial = json_get_str(window, "partial", NULL);
 	if (partial)
 		exam_cut(exam, "%s", partial);
+	const char *unproven = json_get_str(window, "unproven", NULL), *proof = json_get_str(window, "proof", NULL);
+	if (proof)
+		exam_proven(exam, "%s", proof);
+	if (unproven)
+		exam_unproven(exam, json_get_int(window, "blind", 0) == REPORT_WARN ? REPORT_WARN : REPORT_INFO, "%s",
+			      unproven);
 	return NULL;
 }
 
@@ -103,7 +111,7 @@ unsigned exam_runtime_major(const struct exam *exam)
 
 void exam_artifact(struct exam *exam, const char *name, const void *data, size_t len)
 {
-	if (exam->on_artifact && len)
+	if (exam->on_artifact && len && !exam->unproven)
 		exam->on_artifact(exam->user, name, data, len);
 }
 
@@ -351,6 +359,7 @@ static void add_params(const struct exam *exam, struct report *report)
 struct err *exam_analyse(struct exam *exam, struct report *report)
 {
 	TRY(exam->profiler->analyse(exam, report));
+	exam_prove_report(exam, report);
 	CLEANUP(mem_freep) char *not = mem_printf("Why not by %s", way_name(exam->profiler->ways[0]));
 	if (exam->way_reason)
 		report_how(report, not, V_TEXT(exam->way_reason), NULL);
@@ -366,11 +375,13 @@ void exam_fini(struct exam *exam)
 	whose_names_free(exam->whose);
 	exam->whose = NULL;
 	mem_free(exam->partial);
+	mem_free(exam->proof);
+	mem_free(exam->unproven);
 	mem_free(exam->way_reason);
 	mem_free(exam->code_unread);
 	for (size_t i = 0; i < WAY_COUNT; i++) {
 		mem_free(exam->way_failed[i]);
 		exam->way_failed[i] = NULL;
 	}
-	exam->partial = exam->way_reason = exam->code_unread = NULL;
+	exam->partial = exam->proof = exam->unproven = exam->way_reason = exam->code_unread = NULL;
 }

@@ -43,6 +43,9 @@ struct exam {
 	int64_t start_unix_ns;	   /* wall clock at the window's start */
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
 	char *partial;		   /* why the window was cut short, or NULL */
+	char *proof;		   /* what shows that the instruments worked, or NULL */
+	char *unproven;		   /* why nothing does, or NULL; see exam/proof.h */
+	int blind;		   /* verdicts up to this health (enum report_health) would be made of nothing */
 	bool cancelled;
 	const char *code_unasked; /* why its runtime is not asked to list compiled code (exam/code_list.h), or NULL */
 	char *code_unread;	  /* then: why that could not be read from memory instead, or NULL */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MB ((uint64_t)1 << 20)
+#define OWN_TEXT_MAX ((size_t)1 << 20)
 /* cgroup v1 writes "no limit" as the largest multiple of a page. */
 #define NO_LIMIT_V1 ((uint64_t)1 << 62)
 
@@ -57,18 +58,32 @@ static int thread_seccomp(const char *proc, pid_t pid)
 	return status.seccomp;
 }
 
+/* A file that every process has. ERR_NOT_FOUND when it has ended, which a failure of ours is no sign of. */
+static struct err *read_own(struct buf *text, const char *proc, pid_t pid, const char *name)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%d/%s", proc, pid, name);
+	buf_clear(text);
+	struct err *err = file_read(path, OWN_TEXT_MAX, text);
+	if (!err || err_kind(err) != ERR_NOT_FOUND)
+		return err;
+	err_free(err);
+	return err_new(ERR_NOT_FOUND, "process %d has ended", pid);
+}
+
 struct err *limits_read_process(const char *proc, pid_t pid, struct limits_process *ret)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct proc_stat stat;
 	struct proc_status status;
 	*ret = (struct limits_process){ 0 };
-	if (!file_text(&text, "%s/%d/stat", proc, pid) || !proc_parse_stat(text.data, text.len, &stat))
+	TRY(read_own(&text, proc, pid, "stat"));
+	if (!proc_parse_stat(text.data, text.len, &stat))
 		return err_new(ERR_NOT_FOUND, "process %d has ended", pid);
 	ret->state = stat.state;
 	ret->start_ticks = stat.start_ticks;
 	ret->threads = (uint64_t)stat.threads;
-	if (!file_text(&text, "%s/%d/status", proc, pid) || !proc_parse_status(text.data, text.len, &status))
+	TRY(read_own(&text, proc, pid, "status"));
+	if (!proc_parse_status(text.data, text.len, &status))
 		return err_new(ERR_NOT_FOUND, "process %d has ended", pid);
 	ret->rss = status.rss_bytes;
 	ret->tracer = status.tracer;

@@ -28,8 +28,7 @@ struct err *image_peek(const struct target *target, struct image **ret)
 	image_seal_pieces(img);
 	image_find_modules(img);
 	img->pid = target->ns_pid;
-	if (!target_alive(target))
-		return err_new(ERR_NOT_FOUND, "the process has ended");
+	TRY(target_check(target));
 	*ret = STEAL(img);
 	return NULL;
 }

@@ -107,7 +107,7 @@ static enum prove_end pass(struct prover *p, bool safe_only, size_t *ret_asked, 
 {
 	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/task", p->pid);
 	DIR *dir = opendir(path);
-	enum prove_end end = dir ? PROVE_READ : PROVE_ENDED;
+	enum prove_end end = dir ? PROVE_READ : errno == ENOENT ? PROVE_ENDED : PROVE_LATE;
 	*ret_asked = *ret_left = 0;
 	for (struct dirent *e; dir && end == PROVE_READ && (e = readdir(dir));) {
 		uint64_t tid;
@@ -172,7 +172,8 @@ static void prover_main(pid_t pid, struct prove_result *result)
 						    .unknown = SECCOMP_ANY_IP | (~ours[i].known & 0x3f) };
 		memcpy(p.calls[i].args, ours[i].args, sizeof(p.calls[i].args));
 	}
-	result->end = stop_init(&p.stop, pid, &p.thread, 1) ? prove(&p) : PROVE_ENDED;
+	bool begun = stop_init(&p.stop, pid, &p.thread, 1);
+	result->end = begun ? prove(&p) : errno == ENOENT ? PROVE_ENDED : PROVE_LATE;
 	_exit(0);
 }
 

@@ -517,8 +517,7 @@ static struct err *run(struct snapshot *s, const struct target *t, const struct 
 	s->job.reserve_bytes = limits_reserve(limits_watch_room(&s->watch).limit);
 	TRY(wait_unstuck(t, cancel_fd));
 	/* The descriptors are of the process that lives now; is it the one that was meant? */
-	if (!target_alive(t))
-		return err_new(ERR_NOT_FOUND, "it has ended");
+	TRY(target_check(t));
 	TRY(check_filters(s, t));
 	TRY(start_tracer(s));
 	struct err *err = await_tracer(s, cancel_fd);

@@ -516,8 +516,10 @@ void tracer_run(struct tracer_job *job)
 	t.maps = mem_alloc(job->maps_max);
 	bool ok = stop_init(&t.stop, job->pid, job->threads, job->threads_max) &&
 		  stop_init(&t.grave, job->pid, &t.digger, 1);
-	if (!ok)
+	if (!ok && errno == ENOENT)
 		say(&t, ATTEMPT_FAIL, ERR_NOT_FOUND, "it has ended");
+	else if (!ok)
+		say(&t, ATTEMPT_FAIL, ERR_IO, "its threads cannot be listed: %s", strerror(errno));
 	if (ok && job->mode == TRACER_COPY)
 		bury_leftovers(&t);
 	enum attempt end = ok ? try_all(&t) : ATTEMPT_FAIL;

@@ -127,6 +127,7 @@ static NORETURN void become(const struct reverse *port, char *const *argv, char 
 	}
 	sigemptyset(&none);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execvpe(argv[0], argv, environment);
 	int errnum = errno;

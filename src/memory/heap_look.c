@@ -1,5 +1,6 @@
 #include "memory/heap_look.h"
 #include "memory/heap_snapshot.h"
+#include "exam/proof.h"
 #include "model/gcdump.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -117,6 +118,8 @@ struct err *heap_look(struct heap_look *look, struct exam *exam, const char *par
 	p.drain_events = look->on_done ? NULL : drain_events;
 	TRY(exam_image(exam, &p));
 	look->facts = p.facts;
+	if (!look->graph->facts.objects)
+		exam_unproven(exam, REPORT_INFO, "not one object was found on its heap, and no program is without");
 	return NULL;
 }
 

@@ -8,12 +8,17 @@
 
 #define CUT_MARK_MAX 64 /* room for "… (1,048,576 bytes)" */
 
+void report_clear(struct report *r)
+{
+	arena_free(&r->arena);
+	*r = (struct report){ .figures.max = FIGURES_MAX, .how.max = HOW_MAX };
+	r->verdict.report = r->next.report = r;
+}
+
 struct report *report_new(void)
 {
 	struct report *r = mem_zalloc(sizeof(*r));
-	r->verdict.report = r->next.report = r;
-	r->figures.max = FIGURES_MAX;
-	r->how.max = HOW_MAX;
+	report_clear(r);
 	return r;
 }
 
@@ -475,7 +480,8 @@ bool doc_is_short(const struct report *r)
 
 const char *doc_partial(const struct report *r, struct buf *out)
 {
-	if (str_empty(r->facts.partial))
+	/* That verdict says it. */
+	if (str_empty(r->facts.partial) || str_eq(r->finding, "not-seen"))
 		return NULL;
 	struct fmt_text window = fmt_duration_ns(r->facts.window_ns);
 	if (r->facts.window_ns && !strstr(r->facts.partial, window.s))

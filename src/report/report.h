@@ -14,6 +14,7 @@ struct report;
 struct report *report_new(void);
 void report_free(struct report *r);
 DEFINE_CLEANUP(report_free, struct report *)
+void report_clear(struct report *r); /* as a new one */
 
 /* Facts of the head line; any may be NULL or 0. */
 struct report_facts {

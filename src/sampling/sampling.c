@@ -217,6 +217,7 @@ static void stop(void *user)
 	if (!g->sampler)
 		return;
 	sampler_stop(g->sampler);
+	sampling_clock_stop(g);
 	if (g->switches)
 		switching_ended(g);
 }
@@ -397,12 +398,15 @@ struct err *exam_samples(struct exam *exam, const struct sampling_options *optio
 		TRY(exam_events_beside(exam, NULL, 0, 0, NULL));
 		TRY(recorded_samples(exam->recording, ret, ret_facts));
 		(*ret)->whose = exam->whose;
+		sampling_prove(exam, options->kind, *ret, ret_facts);
 		if (options->lines)
 			sample_lines_load(exam, *ret, options->lines);
 		return NULL;
 	}
 	if (exam->way != WAY_EVENTS) {
 		struct err *err = samples_live(exam, options, ret, ret_facts);
+		if (!err && !options->on_samples)
+			sampling_prove(exam, options->kind, *ret, ret_facts);
 		if (!err)
 			return NULL;
 		TRY(exam_next_way(exam, err));

@@ -42,6 +42,7 @@ struct sampling_facts {
 	uint64_t listened_ns; /* off-CPU only: of the window; less than it when switches are very many */
 	uint64_t delay_ns;    /* in which threads that could have run had no cpu, by the kernel's clock */
 	uint64_t cpu_ns;      /* of the process in the window, by the kernel's clock; UINT64_MAX = not known */
+	uint64_t runs;	      /* how often its threads were put on a cpu, by the kernel's count */
 	uint64_t handled, handler_ns, handler_max_ns; /* by agent: what its samples cost the process */
 	uint64_t untimed;			      /* by agent: threads that could have no timer */
 	bool short_lived;    /* that is why whole cpus were watched: threads end before a sample of theirs is due */

@@ -227,6 +227,7 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 		  .n_providers = 1,
 		  .stacks = true,
 		  .unordered = true,
+		  .certain = true,
 		  .event = on_sample,
 		  .user = &w },
 	};

@@ -97,11 +97,19 @@ struct sampling_clock {
 bool sampling_task_clock(pid_t pid, pid_t tid, struct sampling_clock *ret);
 /* The part of the delay that is due to a lack of cpus. */
 uint64_t sampling_lacked_ns(uint64_t cpu_ns, uint64_t delay_ns, uint64_t runs);
-/* What the kernel's clocks say at the beginning and at the end of the window. */
+/* What the kernel's clocks say at the beginning and at the end of the window: of the process at once, of its threads when there
+ * is time for it. */
 void sampling_clocks_start(struct sampling *g);
+void sampling_clock_stop(struct sampling *g);
 void sampling_clocks_stop(struct sampling *g);
 /* The same, reported by our library in the process. */
 void sampling_on_thread(void *user, const struct attach_thread *t);
+
+/* ---- sampling_proof.c ---- */
+
+/* Whether the kernel's clocks agree with what came; see exam/proof.h. */
+void sampling_prove(struct exam *exam, enum sampler_kind kind, const struct samples *samples,
+		    const struct sampling_facts *facts);
 
 /* ---- sampling_lives.c ---- */
 

@@ -126,6 +126,7 @@ static void note_end(struct sampling *g, pid_t tid)
 	uint32_t thread = sampling_thread(g, (uint32_t)tid);
 	struct samples_thread *t = &g->samples->threads.v[thread];
 	t->cpu_ns = c.cpu_ns - MIN(c.cpu_ns, t->start_cpu_ns);
+	g->facts->runs += c.runs - MIN(c.runs, t->start_runs);
 	g->facts->delay_ns += sampling_lacked_ns(t->cpu_ns, c.delay_ns - MIN(c.delay_ns, t->start_delay_ns),
 						 c.runs - MIN(c.runs, t->start_runs));
 }
@@ -137,11 +138,15 @@ void sampling_clocks_start(struct sampling *g)
 		g->start_cpu_ns = UINT64_MAX;
 }
 
-void sampling_clocks_stop(struct sampling *g)
+void sampling_clock_stop(struct sampling *g)
 {
 	uint64_t ns;
 	if (g->start_cpu_ns != UINT64_MAX && process_cpu_ns(g->exam->patient->target.pid, &ns))
 		g->facts->cpu_ns = ns - MIN(ns, g->start_cpu_ns);
+}
+
+void sampling_clocks_stop(struct sampling *g)
+{
 	sampling_each_thread(g, note_end);
 }
 

@@ -12,11 +12,11 @@ struct err *api_login(struct request *r)
 {
 	CLEANUP(json_decrefp) json_t *body = NULL;
 	TRY(request_body(r, &body));
-	if (auth_too_many_failures(r->server->auth)) {
+	const char *token = json_get_str(body, "token", NULL), *cookie = auth_cookie(r->server->auth, r, token);
+	if (!cookie && auth_too_many_failures(r->server->auth)) {
 		r->error_status = 429;
 		return err_new(ERR_BUSY, "too many wrong tokens were tried; wait a minute");
 	}
-	const char *token = json_get_str(body, "token", NULL), *cookie = auth_cookie(r->server->auth, r, token);
 	if (!cookie) {
 		log_line(r->server->log, LOG_WARN, "audit: %s showed a wrong token", r->client);
 		r->error_status = 401;

@@ -180,11 +180,14 @@ bool auth_shared(struct auth *a, const char *token, char ret_guid[37])
 
 /* ---- where it comes from ---- */
 
-/* "host", "host:8000", "[::1]:8000" without the port, into out. */
+/* "host", "host:8000", "[::1]:8000" without the port, into out; false for anything else. */
 static bool split_host(const char *text, char *out, size_t size)
 {
 	size_t len = text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
 	if (!len || len > strlen(text) || len >= size)
+		return false;
+	const char *port = text + len;
+	if (*port && (*port != ':' || port[1 + strspn(port + 1, "0123456789")]))
 		return false;
 	memcpy(out, text, len);
 	out[len] = '\0';
@@ -206,15 +209,15 @@ static bool is_address(const char *host)
 	return inet_pton(AF_INET6, inner, &v6) == 1;
 }
 
-/* Against DNS rebinding: a name on the Internet that an attacker points at us. Such a name has a dot; addresses, names
- * of one word (containers, localhost) and our own cannot be pointed elsewhere. */
+/* Against DNS rebinding: a name that an attacker points at us. Addresses, localhost and our own name cannot be pointed elsewhere;
+ * any other can, one of a single word too: in a local network whoever asks for a name gets it. */
 bool auth_host_ok(const struct auth *a, const char *host_text)
 {
 	char host[256], own[256] = "";
 	if (str_empty(host_text) || !split_host(host_text, host, sizeof(host)))
 		return false;
 	gethostname(own, sizeof(own) - 1);
-	if (is_address(host) || !strchr(host, '.') || str_eq_nocase(host, own))
+	if (is_address(host) || str_eq_nocase(host, "localhost") || str_eq_nocase(host, own))
 		return true;
 	for (char **h = a->hosts; h && *h; h++)
 		if (str_eq_nocase(*h, host))
@@ -408,7 +411,7 @@ void auth_check(struct auth *a, struct request *r)
 		r->scope = SCOPE_READ;
 		return;
 	}
-	if (auth_too_many_failures(a))
+	if (auth_too_many_failures(a) && (shown_token(r) || cookie(r, COOKIE)))
 		refuse(r, 429, "too many wrong tokens were tried; wait a minute");
 	else if (r->scope == SCOPE_READ)
 		refuse(r, 403, "this token may only look: this needs the full one");

@@ -33,6 +33,8 @@ void auth_check(struct auth *a, struct request *r);
 const char *auth_cookie(struct auth *a, struct request *r, const char *token);
 /* The cookie that removes it. */
 const char *auth_no_cookie(struct request *r);
+/* Were wrong tokens tried so often of late that the next wrong one is told to wait? The right one never is: otherwise anybody could
+ * keep everybody out. */
 bool auth_too_many_failures(struct auth *a);
 
 /* Share links: one session, read-only, until they expire. */

@@ -216,13 +216,15 @@ struct request_copy {
 	struct request *r;
 	struct pairs *to;
 	size_t max;
+	bool more; /* than that */
 };
 
 static enum MHD_Result copy_value(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	(void)kind;
 	struct request_copy *c = user;
-	if (c->to->n >= c->max)
+	c->more = c->to->n >= c->max;
+	if (c->more)
 		return MHD_NO;
 	struct pair pair = { arena_strdup(&c->r->arena, name), arena_strdup(&c->r->arena, value ? value : "") };
 	vec_push(c->to, pair);
@@ -251,10 +253,11 @@ static struct request *open_request(struct connections *connections, struct MHD_
 	r->method_name = arena_strdup(&r->arena, method);
 	r->method = method_parse(method);
 	r->start_ns = clock_mono_ns();
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value,
-				  &(struct request_copy){ r, &r->headers, REQUEST_HEADERS_MAX });
-	MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value,
-				  &(struct request_copy){ r, &r->query, REQUEST_QUERY_MAX });
+	struct request_copy headers = { r, &r->headers, REQUEST_HEADERS_MAX, false },
+			    query = { r, &r->query, REQUEST_QUERY_MAX, false };
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_value, &headers);
+	MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_value, &query);
+	r->too_many = headers.more || query.more;
 	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	r->connection_fd = fd ? fd->connect_fd : -1;
 	uid_t uid;
@@ -275,16 +278,23 @@ static void allow_header(struct request *r, unsigned allowed)
 	buf_free(&list);
 }
 
+/* Where a browser may be sent back to: no path that it could read as another machine, as "//host" and "/\\host". */
+static const char *own_path(const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+	return path[0] == '/' && path[1] != '/' && !path[strspn(path, plain)] ? path : "/";
+}
+
 /* /?token=...: the link that the server printed. The token goes into a cookie and out of the address. */
 static bool take_token(struct request *r)
 {
 	const char *token = request_query(r, "token");
 	if (!token || r->method != METHOD_GET || !r->server->options->web_ui)
 		return false;
-	const char *cookie = auth_too_many_failures(r->server->auth) ? NULL : auth_cookie(r->server->auth, r, token);
+	const char *cookie = auth_cookie(r->server->auth, r, token);
 	if (cookie)
 		respond_header(r, "Set-Cookie", cookie);
-	respond_header(r, "Location", str_starts(r->path, "//") ? "/" : r->path);
+	respond_header(r, "Location", own_path(r->path));
 	respond(r, 303, NULL);
 	return true;
 }
@@ -298,6 +308,12 @@ static void check_head(struct request *r)
 	if (r->peer == HTTP_LOCAL_STRANGER) {
 		respond_problem(r, 403,
 				"this socket is for root and the user of the server: use its address and a token");
+		return;
+	}
+	if (r->too_many || request_header_count(r, "Host") > 1) {
+		respond_problem(r, 400,
+				r->too_many ? "the request has too many headers or arguments"
+					    : "the request has two Hosts");
 		return;
 	}
 	if (strlen(r->path) > URL_BYTES_MAX) {
@@ -414,12 +430,16 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 	if (!r) {
 		*state = r = open_request(user, connection, url, method);
 		check_head(r);
-		/* With a body on its way the answer must wait or the connection end; small bodies are read and dropped.
-		 */
+		/* With a body on its way the answer must wait or the connection end; small bodies are dropped. */
 		return r->response.status == 413 ? answer(r) : MHD_YES;
 	}
 	if (*len) {
-		buf_add(&r->body, data, *len);
+		/* Of one that is refused nothing is kept, and no more read than else. */
+		r->body_bytes += *len;
+		if (r->response.status && r->body_bytes > REQUEST_BODY_MAX)
+			return MHD_NO;
+		if (!r->response.status)
+			buf_add(&r->body, data, *len);
 		r->too_large |= r->body.overflow;
 		*len = 0;
 		return MHD_YES;
@@ -451,8 +471,7 @@ static int hex_digit(char c)
 /* %XX, but for the zero byte, which would end the text early: what stands behind it must not get lost. */
 static size_t unescape(void *user, struct MHD_Connection *connection, char *text)
 {
-	(void)user;
-	(void)connection;
+	(void)user, (void)connection;
 	char *to = text;
 	for (const char *p = text; *p; to++) {
 		int high = *p == '%' ? hex_digit(p[1]) : -1, low = high >= 0 ? hex_digit(p[2]) : -1;
@@ -462,6 +481,19 @@ static size_t unescape(void *user, struct MHD_Connection *connection, char *text
 	}
 	*to = '\0';
 	return (size_t)(to - text);
+}
+
+/* Before the library reads its arguments: where they fill its memory it closes the connection without an answer. So only one more than
+ * we take is left of them. */
+static void *on_address(void *user, const char *address, struct MHD_Connection *connection)
+{
+	(void)user, (void)connection;
+	char *at = strchr((char *)(uintptr_t)address, '?');
+	for (size_t n = 0; at && n <= REQUEST_QUERY_MAX; n++)
+		at = strchr(at + 1, '&');
+	if (at)
+		*at = '\0';
+	return NULL;
 }
 
 static void on_message(void *user, const char *fmt, va_list ap) PRINTF(2, 0);
@@ -561,13 +593,14 @@ static struct MHD_Daemon *start_daemon(struct connections *connections, int fd, 
 				       struct MHD_OptionItem *more)
 {
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | more_flags;
-	return MHD_start_daemon(
-		flags, 0, NULL, NULL, on_request, connections, MHD_OPTION_EXTERNAL_LOGGER, on_message, connections,
-		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
-		(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, connections, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-		connections, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 << 10, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+	return MHD_start_daemon(flags, 0, NULL, NULL, on_request, connections, MHD_OPTION_EXTERNAL_LOGGER, on_message,
+				connections, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK,
+				on_address, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
+				(unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+				MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed, connections,
+				MHD_OPTION_NOTIFY_CONNECTION, on_connection, connections, MHD_OPTION_THREAD_STACK_SIZE,
+				(size_t)512 << 10, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
 static struct err *start_tcp(struct connections *connections)

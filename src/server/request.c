@@ -44,6 +44,14 @@ const char *request_header(const struct request *r, const char *name)
 	return find(&r->headers, name);
 }
 
+size_t request_header_count(const struct request *r, const char *name)
+{
+	size_t n = 0;
+	vec_each(p, &r->headers)
+		n += str_eq_nocase(p->name, name);
+	return n;
+}
+
 const char *request_query(const struct request *r, const char *name)
 {
 	return find(&r->query, name);

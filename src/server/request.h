@@ -48,9 +48,10 @@ struct request {
 	size_t n_params;
 	struct pairs headers, query;
 	struct buf body;
+	size_t body_bytes; /* that came */
 	enum scope scope;
-	enum http_local_peer peer; /* by the socket in the home: root and our own user need no token */
-	bool too_large;
+	enum http_local_peer peer;   /* by the socket in the home: root and our own user need no token */
+	bool too_large, too_many;    /* its body; its headers or arguments */
 	const char *error_parameter; /* the key of the parameter that is wrong, or NULL */
 	int error_status;	     /* of the next error, instead of what its kind says; 0 = that */
 	struct response response;
@@ -78,6 +79,7 @@ void request_free(struct request *r);
 DEFINE_CLEANUP(request_free, struct request *)
 
 const char *request_header(const struct request *r, const char *name); /* any case; NULL without */
+size_t request_header_count(const struct request *r, const char *name);
 const char *request_query(const struct request *r, const char *name);
 /* ERR_USAGE when it is there and no number of that range. */
 struct err *request_query_u64(const struct request *r, const char *name, uint64_t min, uint64_t max, uint64_t otherwise,

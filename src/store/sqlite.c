@@ -134,8 +134,21 @@ static struct err *check_schema(struct store *s)
 	return NULL;
 }
 
+/* Verdicts name what is in other people's processes. SQLite gives its other files the rights of this one. */
+static struct err *keep_to_ourselves(const struct store *s)
+{
+	CLOSE_FD int fd = open(s->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(errno, "open the index '%s'", s->path);
+	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) && fchmod(fd, 0600) < 0)
+		return err_errno(errno, "open the index '%s'", s->path);
+	return NULL;
+}
+
 static struct err *open_db(struct store *s)
 {
+	TRY(keep_to_ourselves(s));
 	int rc = sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW,
 				 NULL);
 	if (rc != SQLITE_OK)
@@ -213,12 +226,30 @@ static struct err *open_or_repair(struct store *s)
 	return open_patiently(s);
 }
 
+/* Whoever may change what is in the home decides what we show, and to whom. */
+static struct err *check_home(const char *home)
+{
+	struct stat st;
+	if (stat(home, &st) < 0)
+		return err_errno(errno, "'%s'", home);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return err_new(ERR_DENIED,
+			       "'%s' belongs to uid %u, who could change what is kept there: give it to uid %u", home,
+			       (unsigned)st.st_uid, (unsigned)geteuid());
+	if (st.st_mode & 022)
+		return err_new(ERR_DENIED, "others may write to '%s' (mode %04o): chmod go-w", home,
+			       (unsigned)st.st_mode & 07777);
+	return NULL;
+}
+
 struct err *store_open(const char *home, struct store **ret)
 {
 	CLEANUP(store_closep) struct store *s = mem_zalloc(sizeof(*s));
 	s->home = mem_strdup(home);
 	s->path = mem_printf("%s/index.db", home);
 	s->sessions = mem_printf("%s/sessions", home);
+	TRY_WRAP(dir_make(home, 0700), "no place for sessions (DRDOTNET_HOME chooses another)");
+	TRY_WRAP(check_home(home), "no place for sessions (DRDOTNET_HOME chooses another)");
 	TRY_WRAP(dir_make(s->sessions, 0700), "no place for sessions (DRDOTNET_HOME chooses another)");
 	TRY_WRAP(open_or_repair(s), "sessions");
 	*ret = STEAL(s);

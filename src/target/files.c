@@ -31,7 +31,8 @@ struct err *target_fsuser(const struct target *t, struct fsuser *ret)
 	bool read = file_text(&text, "/proc/%d/status", (int)t->pid) &&
 		    proc_parse_status(buf_cstr(&text), text.len, &status);
 	/* Only now is it known to be the same process, so that these texts were its own. */
-	if (!read || !target_alive(t))
+	TRY(target_check(t));
+	if (!read)
 		return err_new(ERR_NOT_FOUND, "the process has ended");
 	if (status.uid != t->uid)
 		return err_new(ERR_DENIED, "it was found as a process of user %u and is one of user %u now", t->uid,

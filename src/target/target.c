@@ -458,6 +458,13 @@ static bool look_at(struct target_look *l, int dir, pid_t pid, bool any, struct 
 	return true;
 }
 
+/* Of a lack of ours, which tells nothing of the process; else NULL. */
+static struct err *of_us(int error, pid_t pid)
+{
+	bool ours = error == EMFILE || error == ENFILE || error == ENOMEM;
+	return ours ? err_errno(error, "process %d cannot be looked at", pid) : NULL;
+}
+
 static int open_process(pid_t pid)
 {
 	char path[32];
@@ -470,21 +477,24 @@ static struct err *look_at_all(struct target_look *l, struct target_list *list)
 	DIR *proc = opendir("/proc");
 	if (!proc)
 		return err_errno(errno, "'/proc'");
-	for (struct dirent *e; (e = readdir(proc));) {
+	struct err *err = NULL;
+	for (struct dirent *e; !err && (e = readdir(proc));) {
 		uint64_t pid;
 		if (!str_to_u64(e->d_name, &pid) || pid == 0 || pid > INT32_MAX || (pid_t)pid == getpid())
 			continue;
 		CLOSE_FD int dir = open_process((pid_t)pid);
 		struct target t;
-		if (dir < 0)
+		if (dir < 0) {
+			err = of_us(errno, (pid_t)pid);
 			continue;
+		}
 		if (look_at(l, dir, (pid_t)pid, false, &t) && t.socket_state != TARGET_SOCKET_NONE)
 			vec_push(list, t);
 		else
 			target_fini(&t);
 	}
 	closedir(proc);
-	return NULL;
+	return err;
 }
 
 static bool is_known(struct target_look *l, struct file_id id)
@@ -556,14 +566,16 @@ struct err *target_find_pid(pid_t pid, struct target *ret)
 {
 	CLEANUP(look_fini) struct target_look l;
 	look_init(&l);
+	errno = ENOENT;
 	CLOSE_FD int dir = pid > 0 ? open_process(pid) : -1;
 	struct target t = { 0 };
 	if (dir >= 0 && look_at(&l, dir, pid, true, &t)) {
 		*ret = t;
 		return NULL;
 	}
+	struct err *err = of_us(errno, pid);
 	target_fini(&t);
-	return err_new(ERR_NOT_FOUND, "there is no process %d", pid);
+	return err ? err : err_new(ERR_NOT_FOUND, "there is no process %d", pid);
 }
 
 void target_fini(struct target *t)
@@ -586,38 +598,45 @@ void target_list_free(struct target_list *list)
 
 /* ---- one known process ---- */
 
-/* Its folder in /proc, checked to be the same process still; -1 when it is gone. */
-static int open_same(const struct target *t)
+/* Its folder in /proc, checked to be the same process still. ERR_NOT_FOUND when it is gone. */
+static struct err *open_same(const struct target *t, int *ret_dir, struct proc_stat *stat)
 {
 	struct target_look l = { 0 };
-	struct proc_stat stat;
-	int dir = t->pid > 0 ? open_process(t->pid) : -1;
+	errno = ENOENT;
+	CLOSE_FD int dir = t->pid > 0 ? open_process(t->pid) : -1;
 	const char *text = dir < 0 ? NULL : read_short(&l, dir, "stat");
-	bool same = text && proc_parse_stat(text, l.text.len, &stat) && stat.start_ticks == t->start_ticks &&
-		    stat.state != 'Z' && stat.state != 'X';
+	int failed = text ? 0 : errno;
+	bool same = text && proc_parse_stat(text, l.text.len, stat) && stat->start_ticks == t->start_ticks &&
+		    stat->state != 'Z' && stat->state != 'X';
 	buf_free(&l.text);
-	if (same)
-		return dir;
-	fd_closep(&dir);
-	return -1;
+	TRY(of_us(failed, t->pid));
+	if (!same)
+		return err_new(ERR_NOT_FOUND, "process %d is gone", t->pid);
+	*ret_dir = fd_steal(&dir);
+	return NULL;
+}
+
+struct err *target_check(const struct target *t)
+{
+	CLOSE_FD int dir = -1;
+	return open_same(t, &dir, &(struct proc_stat){ 0 });
 }
 
 bool target_alive(const struct target *t)
 {
-	CLOSE_FD int dir = open_same(t);
-	return dir >= 0;
+	struct err *err = target_check(t);
+	bool gone = err && err_kind(err) == ERR_NOT_FOUND;
+	err_free(err);
+	return !gone;
 }
 
 /* Where its first stack begins is chosen anew, at random, for every program. */
 uint64_t target_program(const struct target *t)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
-	CLOSE_FD int dir = open_same(t);
+	CLOSE_FD int dir = -1;
 	struct proc_stat stat;
-	if (dir < 0)
-		return 0;
-	err_ignore(file_read_at(dir, "stat", SHORT_TEXT, &text));
-	return proc_parse_stat(buf_cstr(&text), text.len, &stat) ? stat.stack_start : 0;
+	err_ignore(open_same(t, &dir, &stat));
+	return dir < 0 ? 0 : stat.stack_start;
 }
 
 struct err *target_pidfd(const struct target *t, int *ret_fd)
@@ -632,8 +651,7 @@ struct err *target_pidfd(const struct target *t, int *ret_fd)
 	if (fd < 0)
 		return err_errno(errno, "cannot watch process %d", t->pid);
 	/* The check comes second: from here on the descriptor holds the process that passes it. */
-	if (!target_alive(t))
-		return err_new(ERR_NOT_FOUND, "process %d is gone", t->pid);
+	TRY(target_check(t));
 	*ret_fd = fd_steal(&fd);
 	return NULL;
 }
@@ -656,9 +674,8 @@ void target_measure_cpu(struct target *t)
 struct err *target_runtime_path(const struct target *t, char **ret)
 {
 	CLEANUP(buf_free) struct buf maps = { 0 };
-	CLOSE_FD int dir = open_same(t);
-	if (dir < 0)
-		return err_new(ERR_NOT_FOUND, "process %d is gone", t->pid);
+	CLOSE_FD int dir = -1;
+	TRY(open_same(t, &dir, &(struct proc_stat){ 0 }));
 	TRY_WRAP(file_read_at(dir, "maps", MAPS_MAX, &maps), "process %d", t->pid);
 	char *path = proc_mapped_file(buf_cstr(&maps), "libcoreclr.so");
 	char exe[PATH_MAX];
@@ -673,7 +690,8 @@ struct err *target_runtime_path(const struct target *t, char **ret)
 char *target_env(const struct target *t, const char *name)
 {
 	struct target_look l = { 0 };
-	CLOSE_FD int dir = open_same(t);
+	CLOSE_FD int dir = -1;
+	err_ignore(open_same(t, &dir, &(struct proc_stat){ 0 }));
 	const char *env = dir < 0 ? NULL : read_text(&l, dir, "environ", TEXT_MAX);
 	const char *value = env ? proc_env(env, l.text.len, name) : NULL;
 	char *copy = value ? mem_strdup(value) : NULL;

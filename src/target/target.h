@@ -62,7 +62,10 @@ struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
 char *target_env(const struct target *t, const char *name);
 void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
-/* Same process still (pid and start time), and it has not ended. */
+/* Same process still (pid and start time), and it has not ended: else ERR_NOT_FOUND. Another kind when that cannot be told, as
+ * without a free descriptor. */
+struct err *target_check(const struct target *t) MUST_USE;
+/* False only when it is known to have ended. */
 bool target_alive(const struct target *t);
 /* A number that changes when the process becomes another program (execve), though pid and start time stay; 0 = hidden.
  */

@@ -358,6 +358,8 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
 	CLEANUP(retention_sites_free) struct frame_places places = { 0 };
 	TRY(dac_threads(look->dac, &d.threads));
+	if (!d.threads.n)
+		return err_new(ERR_BAD_DATA, "the runtime's list of threads is empty, as that of no living process is");
 	TRY(read_stacks(look->dac, &d));
 	err_ignore(dac_name_threads(look->dac, &d.threads));
 	for (size_t i = 0; i < d.threads.n && s->threads.n < THREADS_MAX; i++) {

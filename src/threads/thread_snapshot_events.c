@@ -77,6 +77,7 @@ struct err *thread_snapshot_by_events(struct exam *exam, struct thread_snapshot 
 		  .n_providers = 1,
 		  .stacks = true,
 		  .unordered = true,
+		  .certain = true,
 		  .event = on_sample,
 		  .user = &l },
 	};

@@ -526,7 +526,7 @@ class Unprivileged(unittest.TestCase):
                 self.skipTest("this kernel lets only root sample")
         user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
         with Home() as home, Patient("cpu", user="nobody") as patient:
-            home.path.chmod(0o777)
+            shutil.chown(home.path, "nobody")
             done = home.run("cpu-hotpaths", patient.pid, "-d", "3s", "--json", prefix=user)
             self.assertEqual(done.code, 0, done)
             report = done.json()

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import unittest
 from pathlib import Path
 
@@ -183,7 +184,7 @@ class Special(unittest.TestCase):
             self.skipTest("needs root to become somebody else")
         user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
         with Home() as home, Patient("waits,contention", user="nobody", **{"contention.kind": "monitor"}) as patient:
-            home.path.chmod(0o777)
+            shutil.chown(home.path, "nobody")
             patient.mark()
             report = examine(home, "off-cpu", patient.pid, 3, prefix=user)
             truth = patient.truth()["waits"]["kinds"]["futex"]

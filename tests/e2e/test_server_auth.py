@@ -10,7 +10,9 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from drdotnet import DEADLINE_SECONDS, Home
 from patient import FRAMEWORKS, Patient
@@ -79,6 +81,36 @@ class TokenTest(unittest.TestCase):
         foreign = self.server.post("/api/sessions", self.order, Cookie=cookie.split(";")[0], Origin="http://evil.example")
         self.assertEqual(403, foreign.status)
 
+    def test_the_link_leads_to_no_other_machine(self):
+        for path in ("//evil.example", "/%5Cevil.example", "/%5C%5Cevil.example", "/%2Fevil.example", "/%09/evil.example", "/a%0d%0ab"):
+            answer = self.server.get(f"{path}?token={self.token}")
+            self.assertEqual((303, "/"), (answer.status, answer.headers["location"]), path)
+
+    def test_two_hosts_are_none(self):
+        for second in ("127.0.0.1", "evil.example.com"):
+            answer = self.server.raw(f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: {second}\r\nConnection: close\r\n\r\n".encode())
+            self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer)
+
+    def test_many_arguments_get_an_answer(self):
+        for n in (65, 400, 4000):
+            answer = self.server.raw(("GET /api/sessions?" + "&".join(f"a{i}={i}" for i in range(n)) + " HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                      f"Authorization: Bearer {self.token}\r\nConnection: close\r\n\r\n").encode())
+            self.assertRegex(answer, rb"^HTTP/1\.[01] 4(00|14|31|13) ", n)
+
+    def test_the_body_of_one_without_a_token_is_not_kept(self):
+        body = b"[" * (255 << 10)
+        kept = [socket.create_connection((self.server.host, self.server.port), timeout=DEADLINE_SECONDS) for _ in range(200)]
+        before = self.server.rss_bytes()
+        head = f"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body) + 1}\r\n\r\n"
+        for s in kept:
+            s.sendall(head.encode() + body)  # the last byte does not come: nobody has answered yet
+        self.assertEqual(401, self.server.get("/api/sessions").status)
+        self.assertLess(self.server.rss_bytes() - before, 20 << 20)  # of 50 MB
+        for s in kept:
+            s.sendall(b"]")
+            self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 401 "))
+            s.close()
+
     def test_share_links(self):
         session = self.server.post("/api/sessions", self.order, **self.full).json()
         path = f"/api/sessions/{session['guid']}"
@@ -132,6 +164,35 @@ class ModesTest(unittest.TestCase):
                 self.assertEqual(401, again.get(path, **cookie).status)
                 self.assertEqual([], again.get(f"{path}/shares", **full).json())
 
+    def test_who_guesses_keeps_nobody_out(self):
+        with Home() as home, Server(home) as server:
+            nobody = server.anybody()
+            for _ in range(40):
+                last = nobody.post("/api/login", {"token": "guess-guess-guess"})
+            self.assertEqual(429, last.status)
+            self.assertEqual(401, nobody.get("/api/sessions").status)
+            self.assertEqual(204, nobody.post("/api/login", {"token": server.token}).status)
+            self.assertIn("set-cookie", nobody.get(f"/?token={server.token}").headers)
+            self.assertEqual(200, server.get("/api/sessions").status)
+
+    def test_a_token_is_not_shown_to_other_users(self):
+        with Home() as home, tempfile.NamedTemporaryFile("w") as file:
+            file.write("a-token-of-my-own\n")
+            file.flush()
+            with Server(home, "--token", "a-token-of-my-own", "--read-token=and-one-to-read") as server:
+                words = Path(f"/proc/{server.pid}/cmdline").read_bytes()
+                self.assertNotIn(b"my-own", words)
+                self.assertNotIn(b"and-one", words)
+                self.assertEqual(200, server.get("/api/sessions", Authorization="Bearer a-token-of-my-own").status)
+                self.assertEqual(200, server.get("/api/sessions", Authorization="Bearer and-one-to-read").status)
+                done = home.run("ps", "--server", server.url, "--token-file", file.name)
+                self.assertEqual(0, done.code, done)
+            with Server(home, "--token-file", file.name, "--read-token-file", file.name) as server:
+                self.assertEqual(200, server.get("/api/sessions", Authorization="Bearer a-token-of-my-own").status)
+            self.assertEqual(2, home.run("serve", "--token-file", file.name, "--token", "a-token-of-my-own").code)
+            self.assertEqual(2, home.run("serve", "--token-file", "/dev/null").code)
+            self.assertEqual(3, home.run("serve", "--token-file", "/nonexistent").code)
+
     def test_without_auth_only_when_said(self):
         with Home() as home:
             with Server(home, "--no-auth", listen="0.0.0.0:0") as server:
@@ -142,6 +203,9 @@ class ModesTest(unittest.TestCase):
                 self.assertIn("token", about["warning"])
                 self.assertIn("warning: whoever can reach", server.log())
                 self.assertEqual(421, server.get("/api/sessions", Host="evil.example.com").status)
+                for name in ("drdotnet:92", "[::1].evil.example.com", "[::1]evil:92"):
+                    self.assertEqual(421, server.get("/api/sessions", Host=name).status, name)
+            with Server(home, "--no-auth", "--allow-host", "drdotnet", listen="0.0.0.0:0") as server:
                 self.assertEqual(200, server.get("/api/sessions", Host="drdotnet:92").status)
             with Server(home, env={"DRDOTNET_AUTH": "none"}, listen="0.0.0.0:0") as server:
                 self.assertEqual(200, server.get("/api/sessions").status)

@@ -293,7 +293,7 @@ class Space(unittest.TestCase):
 
     def mounted(self, home, options, rest):
         unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-        return [*unshare, "sh", "-c", f'mount -t tmpfs -o {options} tmpfs {home.path} && {rest}', "sh"]
+        return [*unshare, "sh", "-c", f'mount -t tmpfs -o {options},mode=700 tmpfs {home.path} && {rest}', "sh"]
 
     def test_a_read_only_home_is_said_before_the_patient_is_touched(self):
         with Home() as home, Patient("healthy", fx=FX) as patient:
@@ -312,6 +312,21 @@ class Space(unittest.TestCase):
             self.assertIn("free", done.err)
             self.assertNotIn("listening", done.err)
             self.assertNotIn(f"{home.path}/sessions/", done.out.replace(f"{home.path}/sessions/*", ""))
+
+    def test_a_limit_of_file_sizes_is_an_error_like_a_full_disk(self):
+        with Home() as home, Patient("exceptions", fx=FX) as patient:
+            self.assertEqual(home.run("runtime-pauses", patient.pid, "-d", "1s", "-q").code, 0)  # there is an index
+            done = home.run("run", "exceptions", patient.pid, "-d", "1s", prefix=["prlimit", "--fsize=4096"])
+            self.assertEqual(done.code, 1, done)  # not killed by SIGXFSZ
+            self.assertTrue(done.err.strip().splitlines()[-1].startswith("drdotnet: "), done)
+            self.assertEqual(home.run("runtime-pauses", patient.pid, "-d", "1s", "-q").code, 0)
+
+    def test_a_home_of_somebody_else_is_refused(self):
+        with Home() as home:
+            home.path.chmod(0o777)
+            done = home.run("sessions")
+            self.assertEqual(done.code, 4, done)
+            self.assertIn("chmod go-w", done.err)
 
     def test_a_home_that_fills_up_leaves_nothing_half_written(self):
         with Home() as home, Patient("exceptions", fx=FX) as patient:

@@ -215,3 +215,16 @@ void fixture_event(struct build_nettrace *b, uint32_t event_id, uint64_t at_ns, 
 						       .payload = payload->data,
 						       .payload_size = payload->len });
 }
+
+void fixture_end_stream(struct build_nettrace *b)
+{
+	uint64_t time = MAX(b->last.time, (uint64_t)WINDOW_START);
+	build_nettrace_meta(b, &(struct nettrace_meta){ .id = 60000,
+							.event_id = 1,
+							.provider = "Microsoft-DotNETCore-EventPipe",
+							.name = "ProcessInfo",
+							.version = 1 });
+	build_nettrace_event(
+		b, &(struct build_event){ .meta_id = 60000, .sequence = 1, .capture_thread = 65535, .time = time });
+	build_nettrace_end(b);
+}

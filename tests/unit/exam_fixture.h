@@ -66,6 +66,8 @@ struct fixture_method {
 void fixture_names(struct build_nettrace *b, const struct fixture_method *methods, size_t n);
 /* Begins a stream with events of the runtime: meta id and event id are the same. */
 void fixture_stream(struct build_nettrace *b, const uint32_t *event_ids, size_t n);
+/* Ends it as the runtime does, with an event of its own: without any a stream proves nothing. */
+void fixture_end_stream(struct build_nettrace *b);
 /* The next event of a thread; at_ns into the window. */
 void fixture_event(struct build_nettrace *b, uint32_t event_id, uint64_t at_ns, uint64_t thread, uint32_t stack,
 		   const struct buf *payload);

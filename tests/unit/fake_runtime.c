@@ -205,6 +205,7 @@ static bool serve(struct fake_runtime *f, int fd)
 		keep = set == 2 && id != 1 && answer.data[17] == 0 && f->config.mood == FAKE_WELL;
 		if (keep)
 			(void)!send(fd, f->config.stream, f->config.stream_len, MSG_NOSIGNAL);
+		keep = keep && !f->config.hangs_up;
 	}
 	buf_free(&request);
 	buf_free(&answer);

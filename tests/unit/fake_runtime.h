@@ -27,6 +27,7 @@ struct fake_config {
 	uint8_t cookie;	      /* all 16 bytes of it */
 	const void *stream;   /* sent behind the answer to CollectTracing; ends when the session is stopped */
 	size_t stream_len;
+	bool hangs_up; /* a stream ends behind these bytes, whether it was stopped or not */
 };
 
 struct fake_runtime;

@@ -227,7 +227,7 @@ static void pauses_report(struct fixture *f, const struct fake_pause *list, size
 	gc_stream(&b);
 	for (size_t i = 0; i < n; i++)
 		add_pause(&b, &list[i]);
-	build_nettrace_end(&b);
+	fixture_end_stream(&b);
 	fixture_window(f->recording, 10000 * MS);
 	fixture_part(f->recording, "gc-0.nettrace", &b);
 	fixture_examine(f, "runtime-pauses");
@@ -383,7 +383,7 @@ static void what_fails_outside_is_told_by_who_gets_it(void **state UNUSED)
 		for (uint32_t i = 0; i < 200; i++)
 			exception_event(b, i * 5 * MS, "System.Net.Http.HttpRequestException", "refused", 0,
 					k ? 5 + i % 2 : 0);
-		build_nettrace_end(b);
+		fixture_end_stream(b);
 	}
 	fixture_names(&names,
 		      (struct fixture_method[]){
@@ -411,7 +411,7 @@ static void exceptions_stream(struct build_nettrace *b, bool stacks)
 	for (uint32_t i = 0; i < 100; i++)
 		exception_event(b, i * 10 * MS, i % 4 ? "System.FormatException" : "Shop.Oops", "bad | `x` <b>", 0,
 				stacks ? 5 : 0);
-	build_nettrace_end(b);
+	fixture_end_stream(b);
 }
 
 static void exceptions_are_counted_by_type_and_place(void **state UNUSED)

@@ -54,7 +54,7 @@ static void allocation_stream(struct build_nettrace *b, uint32_t id, const struc
 			allocation_event(b, id, i * 1000 * MS / times + k, &d);
 		}
 	}
-	build_nettrace_end(b);
+	fixture_end_stream(b);
 }
 
 static void allocations_report(struct fixture *f, const char *runtime, const struct drawn *list, size_t n,
@@ -253,7 +253,7 @@ static void short_and_strange_payloads_are_left_out(void **state UNUSED)
 	allocation_event(&counts, TICK, 100, &mix[0]); /* not asked for */
 	allocation_event(&counts, SAMPLED, 101, &(struct drawn){ .object_bytes = 0, .type = "" });
 	allocation_event(&counts, SAMPLED, 102, &(struct drawn){ .object_bytes = 24, .type = "" });
-	build_nettrace_end(&counts);
+	fixture_end_stream(&counts);
 	buf_free(&payload);
 	fixture_part(f.recording, "counts-0.nettrace", &counts);
 	fixture_examine(&f, "allocations");

@@ -104,8 +104,8 @@ static void gc_report(struct fixture *f, const char *runtime, const struct colle
 		add_collection(&gc, &list[i]);
 		words(&calls, TRIGGERED, list[i].at_ns + 2000, STACK, (uint32_t[]){ list[i].reason }, 1);
 	}
-	build_nettrace_end(&gc);
-	build_nettrace_end(&calls);
+	fixture_end_stream(&gc);
+	fixture_end_stream(&calls);
 	fixture_names(&names,
 		      (struct fixture_method[]){ { 0x1000, "System.GC", "Collect" },
 						 { 0x2000, "Shop.MonthEnd", "CloseBooks" } },
@@ -273,7 +273,7 @@ static void background_time_is_not_pause_time(void **state UNUSED)
 	words(&b, SUSPENDED, 601 * MS, 0, NULL, 0);
 	words(&b, RESTARTED, 603 * MS, 0, NULL, 0);
 	words(&b, END, 1102 * MS, 0, (uint32_t[]){ 1, 2 }, 2);
-	build_nettrace_end(&b);
+	fixture_end_stream(&b);
 	fixture_part(f.recording, "gc-0.nettrace", &b);
 	fixture_examine(&f, "gc-stats");
 	near(fixture_figure(f.report, "Collections"), 2);

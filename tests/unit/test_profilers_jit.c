@@ -52,7 +52,7 @@ static void begin(struct fixture *f, struct build_nettrace *b)
 
 static void examine(struct fixture *f, struct build_nettrace *b)
 {
-	build_nettrace_end(b);
+	fixture_end_stream(b);
 	fixture_part(f->recording, "jit-0.nettrace", b);
 	fixture_examine(f, "jit");
 }

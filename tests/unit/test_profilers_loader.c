@@ -99,7 +99,7 @@ static void examine(struct fixture *f, struct build_nettrace *loader, const uint
 	fixture_begin(f);
 	f->patient.info.runtime_version = mem_strdup("10.0.12");
 	fixture_window(f->recording, 20000 * MS);
-	build_nettrace_end(loader);
+	fixture_end_stream(loader);
 	fixture_part(f->recording, "loader-0.nettrace", loader);
 	fixture_stream(&gcs, (uint32_t[]){ GC }, 1);
 	for (uint32_t i = 0; i < n_gcs; i++) {
@@ -112,7 +112,7 @@ static void examine(struct fixture *f, struct build_nettrace *loader, const uint
 		fixture_event(&gcs, GC, gc_ms[i] * MS, 7, 0, &p);
 		buf_free(&p);
 	}
-	build_nettrace_end(&gcs);
+	fixture_end_stream(&gcs);
 	fixture_part(f->recording, "gc-0.nettrace", &gcs);
 	fixture_names(&names, methods, ARRAY_SIZE(methods));
 	fixture_part(f->recording, "names-0.nettrace", &names);

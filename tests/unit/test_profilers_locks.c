@@ -51,7 +51,7 @@ static void waits_stream(struct build_nettrace *b, const struct wait *list, size
 		if (!w->open)
 			stop(b, w->at_ns + w->length_ns, w->thread, w->length_ns);
 	}
-	build_nettrace_end(b);
+	fixture_end_stream(b);
 }
 
 static void examine(struct fixture *f, const char *runtime, const struct wait *list, size_t n)
@@ -182,7 +182,7 @@ static void an_end_without_a_begin_is_left_out_and_said(void **state UNUSED)
 	fixture_window(f.recording, 1000 * MS);
 	fixture_stream(&counts, (uint32_t[]){ START, STOP }, 2);
 	stop(&counts, 30 * MS, 11, 500 * MS);
-	build_nettrace_end(&counts);
+	fixture_end_stream(&counts);
 	fixture_part(f.recording, "counts-0.nettrace", &counts);
 	fixture_examine(&f, "lock-contention");
 	assert_string_equal(report_finding(f.report), "nothing-found");
@@ -250,7 +250,7 @@ static void hostile_payloads_are_survived(void **state UNUSED)
 	buf_free(&cut);
 	for (uint64_t i = 0; i < 100; i++) /* begins again and again, without an end */
 		start(&counts, 30 * MS + i, 7, i, 7, 0);
-	build_nettrace_end(&counts);
+	fixture_end_stream(&counts);
 	fixture_part(f.recording, "counts-0.nettrace", &counts);
 	fixture_examine(&f, "lock-contention");
 	assert_non_null(report_finding(f.report));

@@ -106,7 +106,7 @@ static void add_looks(struct fixture *f, const struct setting *s)
 			fixture_event(&b, META_SAMPLE, 500 * MS + i, 100 + i, i < s->busy ? s->stack : STACK_IDLE, &p);
 		buf_free(&p);
 	}
-	build_nettrace_end(&b);
+	fixture_end_stream(&b);
 	fixture_part(f->recording, "looks-0.nettrace", &b);
 }
 
@@ -129,7 +129,7 @@ static void examine(struct fixture *f, const struct setting *s)
 		adjustment(&pool, (100 + i * 100) * MS, 3 + i, CLR_POOL_STARVATION);
 	for (uint32_t i = 0; i < s->climb; i++)
 		adjustment(&pool, (100 + i * 100) * MS, 3 + i % 2, 3);
-	build_nettrace_end(&pool);
+	fixture_end_stream(&pool);
 	fixture_part(f->recording, "pool-0.nettrace", &pool);
 	other_stream(&queue);
 	for (uint64_t at = 0; at < 2000 && !s->silent; at += 10) { /* by time: one goes in, another out */
@@ -138,7 +138,7 @@ static void examine(struct fixture *f, const struct setting *s)
 		if (at >= s->wait_ms && (at - s->wait_ms) % 20 == 0 && at - s->wait_ms < 800)
 			work(&queue, META_DEQUEUE, at * MS, at - s->wait_ms);
 	}
-	build_nettrace_end(&queue);
+	fixture_end_stream(&queue);
 	fixture_part(f->recording, "queue-0.nettrace", &queue);
 	if (s->stack)
 		add_looks(f, s);
@@ -280,7 +280,7 @@ static void odd_queues_are_survived(void **state UNUSED)
 		work(&queue, META_DEQUEUE, 60 * MS + i, 1000 + i);
 	struct buf cut = { 0 };
 	fixture_event(&queue, META_ENQUEUE, 70 * MS, 7, 0, &cut);
-	build_nettrace_end(&queue);
+	fixture_end_stream(&queue);
 	fixture_part(f.recording, "queue-0.nettrace", &queue);
 	fixture_examine(&f, "thread-pool");
 	assert_int_equal((int)fixture_figure(f.report, "Items taken"), 4003);

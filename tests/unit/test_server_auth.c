@@ -74,7 +74,7 @@ static void loopback_needs_a_token_and_a_name_of_ours(void **state UNUSED)
 				assert_int_equal(check(a, (struct ask){ .method = methods[m], .path = all[i].pattern }),
 						 all[i].scope == SCOPE_NONE ? 0 : 401);
 	static const char *const good[] = { "localhost",   "localhost:8000", "127.0.0.1",	 "[::1]:9292",
-					    "10.0.0.7:92", "drdotnet:92",    "diag.example.com", "a.localhost" };
+					    "10.0.0.7:92", "LOCALHOST",	     "diag.example.com", "a.localhost" };
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
 		assert_int_equal(check(a, (struct ask){ .method = "GET",
 							.path = "/api/sessions",
@@ -88,6 +88,13 @@ static void loopback_needs_a_token_and_a_name_of_ours(void **state UNUSED)
 					   "",
 					   ":80",
 					   "[evil",
+					   "[::1].evil.com",
+					   "[::1].evil.com:9292",
+					   "[::1]evil",
+					   "127.0.0.1:9292.evil.com",
+					   "localhost:evil",
+					   "drdotnet:92",
+					   "com",
 					   "[evil.com]:1" };
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(check(a, (struct ask){ .method = "GET",
@@ -266,8 +273,14 @@ static void elsewhere_a_token_is_needed(void **state UNUSED)
 	assert_int_equal(
 		check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer guess" }),
 		429);
+	/* But nobody else pays for it: neither who has the token, by any way, nor who has shown none. */
 	assert_int_equal(
 		check(a, (struct ask){ .method = "GET", .path = sessions, .host = any, .bearer = "Bearer " TOKEN }), 0);
+	assert_int_equal(check(a, (struct ask){ .method = "GET", .path = sessions, .host = any }), 401);
+	struct request *r = make_request("GET", "/");
+	assert_null(auth_cookie(a, r, "guess"));
+	assert_non_null(auth_cookie(a, r, TOKEN));
+	request_free(r);
 	auth_free(a);
 }
 

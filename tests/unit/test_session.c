@@ -536,10 +536,10 @@ static void retention_takes_the_oldest(void **state UNUSED)
 	assert_int_equal(pruned(&f, limits, false), 0);
 	limits = none;
 	limits.max_bytes = 550;
-	assert_int_equal(pruned(&f, limits, false), 3); /* 5, 6, 7 */
+	assert_int_equal(pruned(&f, limits, false), 4); /* 4 to 7: the one that runs counts */
 	limits = none;
 	limits.max_count = 0;
-	assert_int_equal(pruned(&f, limits, false), 4); /* never the newest */
+	assert_int_equal(pruned(&f, limits, false), 3); /* never the newest */
 	struct store_rows rows;
 	assert_ok(store_list(f.store, NULL, &rows));
 	assert_int_equal(rows.n, 2);
@@ -547,6 +547,38 @@ static void retention_takes_the_oldest(void **state UNUSED)
 	assert_false(has_file(&f, "00000004-0000-4000-8000-000000000000", "session.json"));
 	struct store_row running = { .state = STORE_RUNNING };
 	assert_err(session_delete(f.store, &running), ERR_BUSY);
+	fixture_fini(&f);
+}
+
+/* Sessions end in another order than they begin in, and one program may have many. */
+static void retention_keeps_what_was_just_saved(void **state UNUSED)
+{
+	struct fixture f;
+	struct session_retention limits = { UINT64_MAX, 3, UINT64_MAX };
+	fixture_init(&f);
+	int64_t now = clock_real_ns();
+	for (unsigned i = 0; i < 6; i++) {
+		add_session(&f, i, 100, STORE_DONE, i * 60);
+		struct store_row row;
+		CLEANUP(mem_freep) char *guid = mem_printf("%08x-0000-4000-8000-000000000000", i);
+		assert_ok(store_get(f.store, guid, &row));
+		/* The oldest looked longest and has ended last; another is the only one on its program. */
+		row.finished_ns = i == 5 ? now : row.finished_ns;
+		store_set(&row.process, i == 4 ? "Rare" : "Shop");
+		store_set(&row.verdict, i == 0 ? NULL : "Something.");
+		assert_ok(store_put(f.store, &row));
+		store_row_fini(&row);
+	}
+	assert_int_equal(pruned(&f, limits, false), 2);
+	struct store_rows rows;
+	assert_ok(store_list(f.store, NULL, &rows));
+	assert_int_equal(rows.n, 4);
+	static const unsigned left[] = { 0, 1, 4, 5 };
+	for (size_t i = 0; i < rows.n; i++)
+		assert_int_equal(strtoul(rows.v[i].guid, NULL, 16), left[i]);
+	store_rows_free(&rows);
+	limits = (struct session_retention){ 1, UINT64_MAX, UINT64_MAX };
+	assert_int_equal(pruned(&f, limits, false), 3); /* age goes for all but the newest */
 	fixture_fini(&f);
 }
 
@@ -628,6 +660,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_lost_index_comes_back_from_the_folders),
 		cmocka_unit_test(a_crash_between_record_and_row_is_finished),
 		cmocka_unit_test(retention_takes_the_oldest),
+		cmocka_unit_test(retention_keeps_what_was_just_saved),
 		cmocka_unit_test(limits_are_read_as_people_write_them),
 		cmocka_unit_test(a_recording_without_a_patient_is_refused_before_it_starts),
 	};

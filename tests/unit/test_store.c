@@ -98,6 +98,52 @@ static void rows_come_back_newest_first(void **state UNUSED)
 	assert_int_equal(st.st_mode & 0777, 0700);
 }
 
+static mode_t mode_of(const char *home, const char *name)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%s", home, name);
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_mode & 0777;
+}
+
+static void nobody_else_reads_the_index(void **state UNUSED)
+{
+	CLEANUP(mem_freep) char *home = fresh();
+	CLEANUP(mem_freep) char *index = mem_printf("%s/index.db", home);
+	static const char *const files[] = { "index.db", "index.db-wal", "index.db-shm" };
+	struct store *s;
+	mode_t mask = umask(0);
+	for (int again = 0; again < 2; again++) {
+		assert_ok(store_open(home, &s));
+		for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+			assert_int_equal(mode_of(home, files[i]), 0600);
+		store_close(s);
+		assert_int_equal(chmod(index, 0644), 0); /* as it was made once */
+	}
+	umask(mask);
+}
+
+static void a_home_of_others_is_refused(void **state UNUSED)
+{
+	CLEANUP(mem_freep) char *home = fresh();
+	struct store *s;
+	assert_ok(store_open(home, &s));
+	store_close(s);
+	static const mode_t open_to_others[] = { 0777, 0770, 0702, 01777 };
+	for (size_t i = 0; i < ARRAY_SIZE(open_to_others); i++) {
+		assert_int_equal(chmod(home, open_to_others[i]), 0);
+		assert_err(store_open(home, &s), ERR_DENIED);
+	}
+	assert_int_equal(chmod(home, 0755), 0);
+	assert_ok(store_open(home, &s));
+	store_close(s);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(home, 65534, 65534), 0);
+		assert_err(store_open(home, &s), ERR_DENIED);
+		assert_int_equal(chown(home, 0, 0), 0);
+	}
+}
+
 static void prefixes_must_name_one(void **state UNUSED)
 {
 	CLEANUP(mem_freep) char *home = fresh();
@@ -377,6 +423,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(guids_are_random_and_checked),
 		cmocka_unit_test(rows_come_back_newest_first),
+		cmocka_unit_test(nobody_else_reads_the_index),
+		cmocka_unit_test(a_home_of_others_is_refused),
 		cmocka_unit_test(prefixes_must_name_one),
 		cmocka_unit_test(only_the_owner_may_finish_a_row),
 		cmocka_unit_test(newer_and_foreign_indexes_are_refused),

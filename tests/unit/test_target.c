@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -682,6 +683,38 @@ static void test_cpu_limit_v1_and_from_inside(void **state)
 	assert_ok(dir_remove(root));
 }
 
+/* Without a free descriptor nobody has ended, and nobody is missing: it is not known. */
+static void test_no_descriptor_left(void **state)
+{
+	(void)state;
+	struct target t, found;
+	struct target_list list = { 0 };
+	struct rlimit before, few;
+	int taken[64];
+	size_t n = 0;
+	assert_ok(target_find_pid(getppid(), &t));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ 48, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (n < ARRAY_SIZE(taken) && (taken[n] = dup(0)) >= 0)
+		n++;
+	assert_true(n > 0 && n < ARRAY_SIZE(taken));
+	for (int free = 0; free < 2; free++) { /* with one, the folder can be opened, but no file in it */
+		assert_err(target_check(&t), ERR_IO);
+		assert_true(target_alive(&t));
+		assert_err(target_find_pid(t.pid, &found), ERR_IO);
+		assert_err(target_find_all(NULL, &list), ERR_IO);
+		close(taken[--n]);
+	}
+	while (n)
+		close(taken[--n]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_ok(target_check(&t));
+	assert_err(target_check(&(struct target){ .pid = t.pid, .start_ticks = t.start_ticks + 1 }), ERR_NOT_FOUND);
+	assert_err(target_check(&(struct target){ .pid = 0 }), ERR_NOT_FOUND);
+	target_fini(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -699,6 +732,7 @@ int main(void)
 		cmocka_unit_test(test_self),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_end_is_signalled),
+		cmocka_unit_test(test_no_descriptor_left),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_cpu_is_measured),
 		cmocka_unit_test(test_socket_of_a_process),

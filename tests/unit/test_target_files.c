@@ -73,7 +73,7 @@ static void the_user_of_a_process(void **state UNUSED)
 	assert_refused(target_fsuser(&t, &user), ERR_DENIED, "is one of user 4711 now");
 	t.uid = UID;
 	t.start_ticks++;
-	assert_refused(target_fsuser(&t, &user), ERR_NOT_FOUND, "has ended");
+	assert_refused(target_fsuser(&t, &user), ERR_NOT_FOUND, "is gone");
 	stop(pid, &t);
 }
 
