@@ -161,6 +161,8 @@ static void test_doing(void **state)
 		  SNAPSHOT_RUNS,
 		  { "System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart",
 		    "System.Threading.Thread.StartCallback" } },
+		/* Its frames could not be read, but the kernel says that it runs. */
+		{ ACTIVITY_RUNS, SNAPSHOT_RUNS, { NULL } },
 		{ ACTIVITY_SOCKET,
 		  47,
 		  { "Interop.Sys.ReceiveMessage", "System.Net.Sockets.Socket.Receive", "Shop.A" } },
@@ -184,6 +186,38 @@ static void test_doing(void **state)
 		activity_words(doing, &s->threads.v[0], true, &many);
 		assert_true(one.len > 3 && many.len > 2);
 		assert_string_not_equal(buf_cstr(&one), buf_cstr(&many));
+	}
+}
+
+/* The queue of a logger has nothing to do; the same wait in the user's code, or of a worker of the pool, is one. */
+static void test_idle_libraries(void **state)
+{
+	(void)state;
+	static const struct {
+		enum activity want;
+		uint32_t state;
+		const char *const frames[4];
+	} cases[] = {
+		{ ACTIVITY_IDLE,
+		  DAC_THREAD_BACKGROUND,
+		  { "System.Threading.Monitor.Wait", "System.Logging.Queue.Run" } },
+		{ ACTIVITY_IDLE, DAC_THREAD_BACKGROUND, { "System.Threading.Thread.Sleep", "System.Cache.Scan" } },
+		{ ACTIVITY_PULSE, DAC_THREAD_BACKGROUND, { "System.Threading.Monitor.Wait", "Shop.Queue.Run" } },
+		{ ACTIVITY_PULSE,
+		  DAC_THREAD_BACKGROUND | DAC_THREAD_POOL,
+		  { "System.Threading.Monitor.Wait", "System.Logging.Queue.Run" } },
+		{ ACTIVITY_PULSE, 0, { "System.Threading.Monitor.Wait", "System.Logging.Queue.Run" } },
+		{ ACTIVITY_LOCK,
+		  DAC_THREAD_BACKGROUND,
+		  { "System.Threading.Monitor.Enter", "System.Logging.Queue.Run" } },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+		add(s, (struct snapshot_thread){ .managed_id = 4, .call = FUTEX, .state = cases[i].state },
+		    cases[i].frames);
+		enum activity doing = snapshot_activity(s, &s->threads.v[0]);
+		if (doing != cases[i].want)
+			fail_msg("case %zu: %d instead of %d", i, doing, cases[i].want);
 	}
 }
 
@@ -662,6 +696,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_doing),
+		cmocka_unit_test(test_idle_libraries),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_blocked_pool),
