@@ -24,7 +24,7 @@ static bool is_machinery(const char *field)
 
 struct machine_content {
 	uint64_t hash;
-	bool says; /* something else than nothing, yes and no */
+	bool says; /* there is a text, or a number that is not 0 */
 };
 
 static void add_bytes(struct machine_content *c, const struct heap_field *field, const void *bytes, size_t len)
@@ -55,7 +55,7 @@ static void add_fields(struct finder *f, struct heap_value value, unsigned depth
 			c->says |= text.len > 0;
 		} else if (heap_get_int(f->heap, value, field->name, &number)) {
 			add_bytes(c, field, &number, sizeof(number));
-			c->says |= number < -1 || number > 1;
+			c->says |= number && field->element != HEAP_BOOLEAN;
 		}
 	}
 }
