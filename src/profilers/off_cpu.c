@@ -74,7 +74,7 @@ struct off_cpu_place {
 	uint64_t weight, count, longest;
 	uint64_t whole, whole_weight; /* waits that lasted as long as we looked */
 	uint32_t stack;		      /* of the longest */
-	bool for_work;		      /* for an item of a queue: whoever waits for work delays nobody */
+	bool for_work;		      /* an item of a queue, a connection: whoever waits for work delays nobody */
 };
 
 struct off_cpu_view {
@@ -132,11 +132,18 @@ static void find_place(const struct samples *s, uint32_t stack, struct off_cpu_p
 		find_compiled(s, k, ret);
 }
 
+/* Loops that take work as it comes. */
 static bool waits_for_work(const struct samples *s, const struct off_cpu_place *p)
 {
+	static const char *const takes[] = { "System.Collections.Concurrent.BlockingCollection",
+					     "System.Net.Sockets.Socket.Accept",
+					     "System.Net.Sockets.TcpListener.Accept",
+					     "System.Net.HttpListener.GetContext" };
 	const char *name = p->called == UINT32_MAX ? "" : samples_frame_name(s, p->called);
-	return str_starts(name, "System.Collections.Concurrent.BlockingCollection") && !strstr(name, ".Add") &&
-	       !strstr(name, ".TryAdd");
+	for (size_t i = 0; i < ARRAY_SIZE(takes); i++)
+		if (str_starts(name, takes[i]))
+			return !strstr(name, ".Add") && !strstr(name, ".TryAdd");
+	return false;
 }
 
 static int longest_first(const void *a, const void *b)
@@ -483,8 +490,8 @@ static void add_how(const struct exam *exam, const struct off_cpu_view *v, struc
 	report_how(report, "All the time", V_TEXT("from outside"),
 		   "threads that waited through the whole window are looked at once, without a stop");
 	CLEANUP(mem_freep)
-	char *others =
-		mem_printf("by threads with none of your code on their stack, or that wait for an item of a queue");
+	char *others = mem_printf(
+		"by threads with none of your code on their stack, or that wait for work: an item of a queue, a connection");
 	report_how(report, "Left out", V_NS(v->others), others);
 	if (f->unseen_ns)
 		report_how(report, "Without a stack", V_NS(f->unseen_ns), "waited, but where was not seen");

@@ -472,6 +472,32 @@ static void test_a_circle_that_passes(void **state)
 	fixture_end(&f);
 }
 
+/* A timer that runs needs nobody: the owner will go on. */
+static void test_held_until_a_timer_ends(void **state)
+{
+	(void)state;
+	struct fixture f;
+	static const char *const types[] = { WAIT_OBJECT_TIMER, "delay without end" };
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+		add(s, (struct snapshot_thread){ .managed_id = 1, .os_id = 100, .name = "a", .call = FUTEX },
+		    FRAMES("System.Threading.Tasks.Task.Wait", "Shop.Till.Close"));
+		add(s, (struct snapshot_thread){ .managed_id = 2, .os_id = 101, .name = "b", .call = FUTEX },
+		    FRAMES("System.Threading.Monitor.Enter", "Shop.Till.Count"));
+		s->threads.v[0].waits_for = 1;
+		s->threads.v[1].waits_for = 0;
+		s->threads.v[0].before = s->threads.v[0].after = (struct snapshot_times){ 5, 7 };
+		has(s, WAIT_OBJECT_MONITOR, "Shop.Till.Gate", 0, false);
+		has(s, WAIT_OBJECT_TASK, "Shop.Till.WaitAsync", SNAPSHOT_NONE, false);
+		has(s, WAIT_OBJECT_TASK, NULL, SNAPSHOT_NONE, false);
+		s->things.v[1].next = 2;
+		s->things.v[2].type = types[i];
+		examine_twice(&f, s, s, "deadlocks");
+		assert_string_equal(report_finding(f.report), i ? "held-waiting" : "held-long");
+		fixture_end(&f);
+	}
+}
+
 /* Its owner waits for somebody to signal it: perhaps for one of those who wait for the lock. */
 static void test_held_while_waiting(void **state)
 {
@@ -706,6 +732,7 @@ int main(void)
 		cmocka_unit_test(test_deadlock_report),
 		cmocka_unit_test(test_likely_deadlock),
 		cmocka_unit_test(test_a_circle_that_passes),
+		cmocka_unit_test(test_held_until_a_timer_ends),
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_held_while_waiting),
 		cmocka_unit_test(test_waits_for_itself),
