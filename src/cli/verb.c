@@ -83,7 +83,7 @@ static size_t add_duration(struct arena *arena, const struct param *p, struct op
 	return n;
 }
 
-/* Of the parameters, then those of 'run'. Who looks once has --duration for its error only. */
+/* Of the parameters, then those of 'run'. Who looks at instants has --duration for its error only. */
 static const struct option *add_options(struct arena *arena, const struct profiler *p)
 {
 	const struct param *duration = profiler_duration(p);
@@ -228,7 +228,11 @@ static struct err *set_one(const struct args_given *g, const struct profiler *pr
 	if (str_eq(g->option->name, "--param"))
 		return set_param(params, g->value);
 	if (str_eq(g->option->name, "--duration"))
-		return err_new(ERR_USAGE, "%s takes no --duration: it looks once", profiler->id);
+		return profiler_param(profiler, "interval")
+			       ? err_new(ERR_USAGE,
+					 "%s takes no --duration: it looks twice, and --interval says how far apart",
+					 profiler->id)
+			       : err_new(ERR_USAGE, "%s takes no --duration: it looks once", profiler->id);
 	return NULL;
 }
 

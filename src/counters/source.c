@@ -56,7 +56,8 @@ struct counters {
 	int64_t collection_when_ns;
 	/* Of the EventCounters. */
 	bool dirty;
-	uint64_t heard_ns, batches;
+	uint64_t heard_ns, batches, heard_before; /* heard_before: how many names by the end of the last batch */
+	bool settled;				  /* a batch brought no new name: the one before was not cut short */
 	bool fallen_back, stopping;
 	uint64_t ticks, ticked_ns;
 	int64_t ticked_real_ns;
@@ -386,7 +387,8 @@ static void look_at_clock(struct counters *c)
 	uint64_t now = clock_mono_ns();
 	if (c->dirty && now >= quiet_at(c)) {
 		c->dirty = false;
-		c->batches++;
+		c->settled |= c->batches++ && c->heard.n == c->heard_before;
+		c->heard_before = c->heard.n;
 		if (!meters_lead(c))
 			tick(c);
 	}
@@ -535,7 +537,8 @@ bool counters_complete(const struct counters *c)
 {
 	bool waited = clock_mono_ns() > c->opened_ns + 3 * c->interval_ns + 2 * NS_PER_S;
 	bool meters = !c->meters || c->refused || c->collections >= 2;
-	bool counters = !c->counters || c->batches > 0 || all_optional(c->want);
+	/* Where the machine is busy a batch may come in pieces. */
+	bool counters = !c->counters || c->settled || all_optional(c->want);
 	return c->ticks && (waited || (meters && counters));
 }
 

@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define WARM_UP_NS (60 * NS_PER_S)
+#define AGE "process_age_ns" /* fact of a recording */
+
 void exam_progress(struct exam *exam, double ratio, const char *fmt, ...)
 {
 	if (!exam->on_progress)
@@ -96,6 +99,28 @@ struct err *exam_recall_window(struct exam *exam)
 		exam_unproven(exam, json_get_int(window, "blind", 0) == REPORT_WARN ? REPORT_WARN : REPORT_INFO, "%s",
 			      unproven);
 	return NULL;
+}
+
+/* As it was when the recording was made. */
+static void learn_age(struct exam *exam)
+{
+	const struct target *t = &exam->patient->target;
+	if (exam->replay)
+		exam->age_ns = (uint64_t)MAX(json_integer_value(recording_fact(exam->recording, AGE)), 0);
+	if (exam->replay || exam->core || !t->seen_ns)
+		return;
+	exam->age_ns = MAX(t->uptime_ns + (clock_mono_ns() - t->seen_ns), (uint64_t)1);
+	if (!exam->recording)
+		return;
+	json_t *age = json_integer((json_int_t)exam->age_ns);
+	recording_set_fact(exam->recording, AGE, age);
+	json_decref(age);
+}
+
+bool exam_is_young(const struct exam *exam)
+{
+	uint64_t window_ns = exam->end_ns - MIN(exam->end_ns, exam->start_ns);
+	return exam->age_ns && exam->age_ns < WARM_UP_NS && window_ns < 2 * WARM_UP_NS;
 }
 
 uint64_t exam_duration_ms(const struct exam *exam)
@@ -313,6 +338,7 @@ static void free_state(struct exam *exam)
 
 struct err *exam_run(struct exam *exam)
 {
+	learn_age(exam);
 	own_code_learn(exam);
 	for (;;) {
 		struct err *err = exam->profiler->run(exam);

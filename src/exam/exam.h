@@ -39,6 +39,7 @@ struct exam {
 	void (*on_artifact)(void *user, const char *name, const void *data, size_t len);
 	void *user;
 
+	uint64_t age_ns; /* of the process when the exam began; 0 = not known */
 	/* Results, filled by the instruments. */
 	int64_t start_unix_ns;	   /* wall clock at the window's start */
 	uint64_t start_ns, end_ns; /* the window on the monotonic clock, as really observed */
@@ -70,6 +71,9 @@ bool exam_wait_ms(const struct exam *exam, uint64_t ms);
 void exam_keep_window(struct exam *exam);
 struct err *exam_recall_window(struct exam *exam) MUST_USE;
 
+/* Did the window see hardly more than the first minute of the process? Code is compiled then, memory is taken for the
+ * first time, connections are opened: what grows or is slow in it need not do so later. False when its age is not known. */
+bool exam_is_young(const struct exam *exam);
 /* The parameter that says how long to listen; the profiler has one. */
 uint64_t exam_duration_ms(const struct exam *exam);
 /* 8, 9, 10 ...; 0 when the runtime does not say. */

@@ -261,8 +261,15 @@ const struct profiler profiler_allocations = {
 	.advice =
 		(const struct advice[]){
 			{ "high-allocation-rate",
-			  "Allocate less in the first row of the table: reuse buffers (ArrayPool), avoid copies of "
-			  "strings and arrays, build collections once. gc-stats shows what the rate costs." },
+			  "Allocate less in the first row of the table: keep such objects and use them again, build "
+			  "collections once and with their final size. gc-stats shows what the rate costs." },
+			{ "high-allocation-rate-arrays",
+			  "Allocate less in the first row of the table: rent these arrays (ArrayPool), or keep one "
+			  "and use it again. gc-stats shows what the rate costs." },
+			{ "high-allocation-rate-strings",
+			  "Allocate less in the first row of the table: make each string once and keep it, compare and "
+			  "parse spans instead of substrings, write to a stream or an interpolated handler instead of "
+			  "joining strings. gc-stats shows what the rate costs." },
 			{ "rented",
 			  "These are rented from an ArrayPool, which makes new ones because too few come back: return "
 			  "each, also when an exception comes between, and do not rent more at once than the pool "
@@ -270,9 +277,16 @@ const struct profiler profiler_allocations = {
 			{ "large-objects",
 			  "Rent large buffers from ArrayPool, or work in pieces below 85,000 bytes: large objects are "
 			  "collected only with generation 2, so they drive full collections." },
+			{ "large-strings",
+			  "Do not build strings of this size: read and write the text in pieces (streams, TextReader, "
+			  "Utf8JsonWriter). Large objects are collected only with generation 2, so they drive full "
+			  "collections." },
 		},
-	.n_advice = 3,
-	.runs = (const struct advice_run[]){ { "high-allocation-rate", "gc-stats" }, { 0 } },
+	.n_advice = 6,
+	.runs = (const struct advice_run[]){ { "high-allocation-rate", "gc-stats" },
+					     { "high-allocation-rate-arrays", "gc-stats" },
+					     { "high-allocation-rate-strings", "gc-stats" },
+					     { 0 } },
 	.run = run,
 	.analyse = alloc_report,
 	.free_state = allocations_free,

@@ -13,7 +13,8 @@
 
 /* A young collection costs little and most programs allocate some megabytes a second; above this the collector becomes
  * a part of the bill, and far above it the main part. */
-#define RATE_HIGH (10 * MB)
+#define RATE_HIGH (30 * MB)
+#define RATE_ALARMING (200 * MB) /* below that it is told without alarm: gc-stats knows what it costs */
 #define RATE_VERY_HIGH (500 * MB)
 /* Large objects are freed by full collections only. */
 #define LARGE_RATE_HIGH (2 * MB)
@@ -88,12 +89,29 @@ static bool is_rented(const struct allocations *a, const struct alloc_site *site
 	return false;
 }
 
+/* What helps depends on what it is: nobody can rent a string. */
+static const char *advice_for(const struct allocations *a, const struct alloc_site *site, bool large)
+{
+	CLEANUP(buf_free) struct buf name = { 0 };
+	show_type(a, site->type, &name);
+	bool array = name.len > 2 && str_eq(buf_cstr(&name) + name.len - 2, "[]");
+	bool text = str_eq(buf_cstr(&name), "System.String");
+	if (is_rented(a, site))
+		return "rented";
+	if (large)
+		return text ? "large-strings" : "large-objects";
+	return text ? "high-allocation-rate-strings" : array ? "high-allocation-rate-arrays" : "high-allocation-rate";
+}
+
 static void add_verdict(const struct exam *exam, const struct allocations *a, const struct alloc_view *v,
 			const struct alloc_sites *sites, struct report *report)
 {
 	const char *finding = finding_of(v);
 	bool large = str_eq(finding, "large-objects"), found = !str_eq(finding, "nothing-found");
-	enum report_health health = !found ? REPORT_OK : v->rate >= RATE_VERY_HIGH ? REPORT_BAD : REPORT_WARN;
+	enum report_health health = !found				? REPORT_OK
+				    : v->rate >= RATE_VERY_HIGH		? REPORT_BAD
+				    : large || v->rate >= RATE_ALARMING ? REPORT_WARN
+									: REPORT_INFO;
 	struct rich *text = report_verdict(report, health, finding);
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
 	if (!v->all.samples) {
@@ -125,8 +143,7 @@ static void add_verdict(const struct exam *exam, const struct allocations *a, co
 		rich_text(text, "). ");
 	}
 	add_top(a, v, main_site(sites, large), large, text);
-	bool rented = is_rented(a, main_site(sites, large));
-	report_advice(report, exam->profiler, rented ? "rented" : finding);
+	report_advice(report, exam->profiler, advice_for(a, main_site(sites, large), large));
 }
 
 static void add_figures(const struct allocations *a, const struct alloc_view *v, struct report *report)

@@ -107,6 +107,8 @@ const struct profiler profiler_cpu_hotpaths = {
 			{ "jit-heavy", "Code is still being compiled: measure again when it has run for a minute; "
 				       "ReadyToRun shortens the "
 				       "start." },
+			{ "jit-heavy-later", "It started long ago and still compiles: run jit, which says what is made "
+					     "and compiled again and again." },
 			{ "other-processes", "The work is done by processes that it starts: look at what they do, and "
 					     "whether they must be started that often." },
 			{ "short-lived-threads", "Do not start a thread for each piece of work: the thread pool keeps "
@@ -114,9 +116,10 @@ const struct profiler profiler_cpu_hotpaths = {
 			{ "outside-your-code", "Look at the threads and the flame graph: native libraries and the "
 					       "runtime work on their own here." },
 		},
-	.n_advice = 11,
+	.n_advice = 12,
 	.runs = (const struct advice_run[]){ { "gc-heavy", "allocations" },
 					     { "gc-induced", "gc-stats" },
+					     { "jit-heavy-later", "jit" },
 					     { "short-lived-threads", "cpu-hotpaths" },
 					     { 0 } },
 	.run = run,

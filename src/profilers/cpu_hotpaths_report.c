@@ -11,9 +11,12 @@
 
 /* Below this many cores there is nothing to explain. */
 #define IDLE_CORES 0.05
-#define WARM_UP_CORES 0.25 /* below that, code that is being compiled is the ordinary beginning of a process */
+/* Code that is being compiled is the ordinary beginning of a process, and the ordinary life of one that does so little. */
+#define WARM_UP_CORES 0.25
 /* The share of a path's samples from which on the callee that has them is named as a part of the path. */
 #define NEARLY_ALL 0.9
+/* Of a process that uses less than that the hottest part is told without advice: there is nothing to gain. */
+#define LITTLE_CORES 0.25
 /* Threads that were able to run and had no cpu, on average: from here on the process is starved, not idle. */
 #define STARVED_CORES 0.25
 /* The share of all samples from which on the verdict is about one path (hot-path), or about one subsystem (gc-heavy,
@@ -52,12 +55,6 @@ static const char *frame_name(const struct cpu_view *v, uint32_t frame)
 static const char *const kind_words[] = { "your code", "framework", "garbage collection", "JIT compiler", "native",
 					  "kernel",    "other" };
 
-/* Cores of the JIT compiler. */
-static double compiling(const struct cpu_view *v)
-{
-	return v->cores * share(v, v->hot->by_kind[FRAME_JIT]);
-}
-
 static bool is_warm_up(const struct cpu_view *v)
 {
 	return v->cores < WARM_UP_CORES && share(v, v->hot->by_kind[FRAME_JIT]) >= SUBSYSTEM_SHARE;
@@ -94,7 +91,7 @@ static const char *finding_of(const struct cpu_view *v)
 		return "starved";
 	if (v->started >= IDLE_CORES && v->started > v->cores)
 		return "other-processes";
-	if (v->cores - (is_warm_up(v) ? compiling(v) : 0) < IDLE_CORES)
+	if (v->cores < IDLE_CORES || is_warm_up(v))
 		return "idle";
 	if (v->unseen_ns)
 		return "short-lived-threads";
@@ -215,7 +212,10 @@ static void add_verdict(const struct exam *exam, const struct cpu_view *v, struc
 	const char *finding = finding_of(v);
 	const struct cpu_budget *budget = &v->cpu->budget;
 	bool idle = is_idle(v, finding), throttled = str_eq(finding, "throttled");
-	bool warn = throttled || str_eq(finding, "starved") || v->cores >= BUSY_SHARE * budget->cores;
+	bool begins = str_eq(finding, "jit-heavy") && exam_is_young(exam);
+	bool warn = throttled || str_eq(finding, "starved") || (!begins && v->cores >= BUSY_SHARE * budget->cores);
+	bool little = v->cores < LITTLE_CORES && (str_eq(finding, "hot-path") || str_eq(finding, "spread-out") ||
+						  str_eq(finding, "outside-your-code"));
 	struct rich *text = report_verdict(report, idle ? REPORT_OK : warn ? REPORT_WARN : REPORT_INFO, finding);
 	if (idle) {
 		rich_text(text, "Idle: ");
@@ -226,6 +226,8 @@ static void add_verdict(const struct exam *exam, const struct cpu_view *v, struc
 		report_advice(report, exam->profiler, finding);
 		return;
 	}
+	if (little)
+		rich_text(text, "Little is used: ");
 	rich_strong(text, "%s", fmt_number(v->cores).s);
 	rich_text(text, " of %s busy. ", cpu_budget_words(budget).s);
 	if (v->unseen_ns)
@@ -241,8 +243,14 @@ static void add_verdict(const struct exam *exam, const struct cpu_view *v, struc
 			  fmt_duration_ns(v->cpu->facts.delay_ns).s);
 	if (v->hot->sites.n)
 		add_story(v, finding, text);
+	if (begins)
+		rich_text(text,
+			  " It started %s before this and still compiles its code, as every process does at first.",
+			  fmt_duration_ns(exam->age_ns).s);
 	add_started(v, text);
-	report_advice(report, exam->profiler, finding);
+	bool later = str_eq(finding, "jit-heavy") && !begins && exam->age_ns;
+	if (!little)
+		report_advice(report, exam->profiler, later ? "jit-heavy-later" : finding);
 }
 
 static void add_figures(const struct cpu_view *v, struct report *report)

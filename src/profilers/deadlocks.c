@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "exam/profiler.h"
 #include "threads/wait_graph.h"
+#include <string.h>
 
 #define MANY 10 /* threads that wait */
 #define FIRST "threads"
@@ -165,13 +166,22 @@ static bool is_lock(const struct wait_object *t)
 	return t->kind <= WAIT_OBJECT_RWLOCK && t->n && !t->guessed;
 }
 
-/* By class of wait objects that are alike: threads that wait for one of them. The caller frees. */
-static uint32_t *count_waiting(const struct thread_snapshot *s)
+/* The main thread of an async program blocks on the task of Main as long as the program runs. */
+static bool is_main_program(const struct thread_snapshot *s, const struct snapshot_thread *t)
+{
+	size_t site = snapshot_site(s, t);
+	return t->managed_id == SNAPSHOT_MAIN_THREAD && snapshot_activity(s, t) == ACTIVITY_TASK && site + 1 == t->n &&
+	       strstr(snapshot_frame(s, t, site)->name, "Main");
+}
+
+/* By class of wait objects that are alike: threads that wait for one of them; without the main thread of an async
+ * program, if so wanted. The caller frees. */
+static uint32_t *count_waiting(const struct thread_snapshot *s, bool all)
 {
 	CLEANUP(mem_freep) uint32_t *classes = wait_object_classes(s);
 	uint32_t *n = mem_zalloc((s->things.n + 1) * sizeof(*n));
 	vec_each(t, &s->threads)
-		if (t->waits_for != SNAPSHOT_NONE)
+		if (t->waits_for != SNAPSHOT_NONE && (all || !is_main_program(s, t)))
 			n[classes[t->waits_for]]++;
 	return n;
 }
@@ -206,7 +216,7 @@ static void begin_locks(struct report *report, struct report_table **table)
 /* Wait objects of which it is not known who holds them or will end the wait: alike ones together. */
 static void add_open(struct report *report, struct report_table **table, const struct thread_snapshot *s)
 {
-	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
+	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s, true);
 	uint64_t others = 0;
 	size_t shown = 0;
 	for (uint32_t i = 0; i < s->things.n; i++) {
@@ -266,11 +276,14 @@ static void add_locks(struct report *report, const struct deadlocks *d, const st
 
 /* ---- the report ---- */
 
-/* The holder itself waits for a signal: perhaps from one of those who wait for what it holds. */
+/* The holder itself waits for a signal: perhaps from one of those who wait for what it holds. A timer that runs needs
+ * none of them. */
 static bool waits_for_signal(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
 	enum activity doing = snapshot_activity(s, t);
-	return activity_is_blocked(doing) && doing != ACTIVITY_LOCK && doing != ACTIVITY_RWLOCK;
+	bool timer = t->waits_for != SNAPSHOT_NONE &&
+		     str_eq(wait_object_chain_end(s, &s->things.v[t->waits_for])->type, WAIT_OBJECT_TIMER);
+	return activity_is_blocked(doing) && doing != ACTIVITY_LOCK && doing != ACTIVITY_RWLOCK && !timer;
 }
 
 static void say_held(struct rich *v, const struct deadlocks *d, const struct thread_snapshot *s,
@@ -343,7 +356,7 @@ static void say_question(struct rich *v, const struct deadlocks *d, const struct
 /* What most threads wait for, and how many do; SNAPSHOT_NONE = it is known of none. */
 static uint32_t most_waited(const struct thread_snapshot *s, uint32_t *ret_waiting)
 {
-	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s);
+	CLEANUP(mem_freep) uint32_t *waiting = count_waiting(s, false);
 	uint32_t best = SNAPSHOT_NONE;
 	*ret_waiting = 0;
 	for (uint32_t i = 0; i < s->things.n; i++) {
@@ -443,7 +456,7 @@ static size_t count_blocked(const struct thread_snapshot *s)
 {
 	size_t blocked = 0;
 	vec_each(t, &s->threads)
-		blocked += activity_is_blocked(snapshot_activity(s, t));
+		blocked += activity_is_blocked(snapshot_activity(s, t)) && !is_main_program(s, t);
 	return blocked;
 }
 
@@ -451,10 +464,8 @@ static void say_nothing(struct rich *v, const struct thread_snapshot *s)
 {
 	size_t blocked = count_blocked(s);
 	rich_text(v, "No deadlock: no threads wait for each other in a circle.");
-	if (!blocked) {
-		rich_text(v, " None waits for another at all.");
+	if (!blocked)
 		return;
-	}
 	uint32_t waiting, most = most_waited(s, &waiting);
 	rich_text(v, " %s for something", fmt_plural(blocked, "thread waits", "threads wait").s);
 	if (!waiting) {
@@ -465,7 +476,7 @@ static void say_nothing(struct rich *v, const struct thread_snapshot *s)
 	unsigned alike = 0;
 	CLEANUP(mem_freep) uint32_t *classes = wait_object_classes(s);
 	vec_each(t, &s->threads) {
-		if (t->waits_for == SNAPSHOT_NONE || classes[t->waits_for] != most)
+		if (t->waits_for == SNAPSHOT_NONE || classes[t->waits_for] != most || is_main_program(s, t))
 			continue;
 		one = one ? one : t;
 		alike |= t->waits_for != one->waits_for ? WORDS_ALIKE : 0;
@@ -599,16 +610,13 @@ const struct profiler profiler_deadlocks = {
 			{ "held-waiting",
 			  "Never wait for a signal while holding a lock that whoever signals may need; give "
 			  "that wait a time limit to see it fail." },
-			{ "nothing-found",
-			  "Requests that await hold no thread: if some hang, stuck-tasks shows what they wait for." },
 			{ "many-wait", "Run merged-call-stacks: it shows where they wait." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 10,
+	.n_advice = 9,
 	.runs = (const struct advice_run[]){ { "semaphore-taken", "merged-call-stacks" },
 					     { "pool-blocked", "thread-pool" },
-					     { "nothing-found", "stuck-tasks" },
 					     { "many-wait", "merged-call-stacks" },
 					     { "held-long", "lock-contention" },
 					     { 0 } },

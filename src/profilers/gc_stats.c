@@ -293,7 +293,8 @@ const struct profiler profiler_gc_stats = {
 			  "server GC makes collections rarer; less garbage makes them cheaper." },
 			{ "frequent-full-collections",
 			  "Run allocations and look at large objects (85,000 bytes and more): they are collected with "
-			  "generation 2 only. Reuse them (ArrayPool), or check whether memory is short." },
+			  "generation 2 only. Reuse large arrays (ArrayPool), build no large strings, or check "
+			  "whether memory is short." },
 			{ "frequent-collections", "Run allocations to see what is allocated and where; a larger "
 						  "generation 0 (GCGen0Size) makes "
 						  "collections rarer." },

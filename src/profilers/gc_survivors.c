@@ -11,7 +11,8 @@
 #define ONE_HOLDER 0.5	  /* of all: then the verdict is about it */
 #define WORTH_A_ROW 0.005 /* of all */
 #define WORTH_A_TREE 0.1
-#define LITTLE ((uint64_t)2 << 20) /* too little to be a problem */
+#define LITTLE ((uint64_t)2 << 20) /* too little to be a problem, or to be looked at */
+#define SMALL ((uint64_t)16 << 20) /* too little to be a problem: who holds it is told all the same */
 
 /* ---- which objects count ---- */
 
@@ -104,6 +105,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 {
 	const struct holder *top = hs->v.n ? &hs->v.v[0] : NULL;
 	bool little = !top || (hs->bytes < LITTLE && !*params_text(exam->params, "type"));
+	bool small = hs->bytes < SMALL && !*params_text(exam->params, "type");
 	const char *finding = little ? "nothing-held" : finding_of(g, top, ratio(top->bytes, hs->bytes));
 	struct rich *v = report_verdict(report, little ? REPORT_OK : REPORT_INFO, finding);
 	if (little) {
@@ -111,6 +113,8 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 			  fmt_plural(hs->objects, "object", "objects").s);
 		return;
 	}
+	if (small)
+		rich_text(v, "No problem here, it is little: ");
 	say_holder(g, top, v);
 	rich_text(v, " of the %s that ", fmt_bytes(hs->bytes).s);
 	say_scope(exam, v);
@@ -122,7 +126,8 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		say_holder(g, &hs->v.v[1], v);
 		rich_text(v, ".");
 	}
-	report_advice(report, exam->profiler, finding);
+	if (!small)
+		report_advice(report, exam->profiler, finding);
 }
 
 /* all: no object was left out, so that what is not alive is garbage. */

@@ -19,8 +19,9 @@
 #define FREE_BYTES (50 * MB)
 #define GARBAGE_SHARE 0.5
 #define GARBAGE_BYTES (50 * MB)
-/* The managed heap is then not what fills the memory. */
-#define RSS_LARGE (100 * MB)
+/* The managed heap is then not what fills the memory. Any .NET process has some 100 MB of runtime, libraries and code:
+ * that much elsewhere is no finding. */
+#define ELSEWHERE_LARGE (150 * MB)
 #define HEAP_SMALL_SHARE 0.3
 /* Of the heap: then a type is worth a sentence. */
 #define OWN_SHARE 0.25
@@ -121,7 +122,8 @@ static struct totals totals_of(const struct heapgraph *g)
 static const char *finding_of(const struct heapgraph *g, const struct totals *t)
 {
 	const struct graph_facts *f = &g->facts;
-	if (f->rss >= RSS_LARGE && ratio(f->area[GRAPH_AREA_HEAP], f->rss) < HEAP_SMALL_SHARE)
+	if (f->rss >= f->area[GRAPH_AREA_HEAP] + ELSEWHERE_LARGE &&
+	    ratio(f->area[GRAPH_AREA_HEAP], f->rss) < HEAP_SMALL_SHARE)
 		return "memory-is-elsewhere";
 	if (t->free >= FREE_BYTES && ratio(t->free, t->heap) >= FREE_SHARE)
 		return "fragmented";
@@ -418,7 +420,7 @@ const struct profiler profiler_heap_stats = {
 			  "Nothing leaks. Run gc-stats and allocations; DOTNET_GCConserveMemory or a heap limit makes "
 			  "the collector start earlier." },
 			{ "seen", "Run gc-survivors to see who holds these objects." },
-			{ "asked", "Run gc-survivors with the same --param type= to see who holds them." },
+			{ "asked", "Run gc-survivors with the same --type to see who holds them." },
 			{ "no-such-type", "Upper and lower case are one; a part of the name is enough." },
 		},
 	.n_advice = 6,

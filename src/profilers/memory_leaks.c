@@ -10,11 +10,12 @@
 #include "memory/holders.h"
 #include "exam/profiler.h"
 #include "memory/same_objects.h"
+#include "profilers/memory_steps.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS_MAX 20
+#define LOOKS_MAX MEMORY_STEPS_MAX
 #define ROWS 25
 #define TYPE_ROWS 25
 #define CHART_LINES 5
@@ -28,6 +29,9 @@
 /* Outside of the heap: pages come and go, so it takes more. */
 #define AREA_BYTES ((int64_t)1 << 20)
 #define AREA_SHARE 0.02 /* of what is in RAM */
+/* Of the heap could not be read: then nobody can say that nothing grows. */
+#define UNREAD_SHARE 0.01
+#define GARBAGE_BYTES ((int64_t)16 << 20) /* less is ordinary between two collections */
 
 /* ---- what stays of a look ---- */
 
@@ -59,7 +63,8 @@ struct leaks {
 	uint32_t n;
 	struct growers holders, types;
 	struct arena arena;
-	uint64_t walked, lost;
+	uint64_t walked, lost, seen_bytes; /* of all looks together */
+	bool young;			   /* the process had hardly started */
 	uint32_t threads_unread;
 	struct same_objects first;
 	bool knows_same; /* at the last look */
@@ -158,6 +163,7 @@ static struct err *take_look(struct leaks *l, struct exam *exam, const char *par
 	for (enum graph_area a = 0; a < GRAPH_AREAS; a++)
 		l->area[a][l->n] = g->facts.area[a];
 	l->walked += g->facts.objects;
+	l->seen_bytes += g->facts.bytes;
 	l->lost += g->facts.lost_bytes;
 	l->threads_unread += l->look.threads_unread;
 	l->facts[l->n++] = l->look.facts;
@@ -284,14 +290,15 @@ static int64_t steady_growth(const struct leaks *l, const uint64_t *bytes)
 	return still && grown >= AREA_BYTES && (double)grown >= AREA_SHARE * (double)l->rss[last] ? grown : 0;
 }
 
-/* Of memory outside of the managed heap the kind that grows most, from look to look; GRAPH_AREAS = none does. */
+/* Of memory outside of the managed heap the kind that grows most, from look to look; GRAPH_AREAS = none does. One kind
+ * may grow while another shrinks: then the process does not. And at first it takes memory whatever it does. */
 static enum graph_area growing_area(const struct leaks *l)
 {
 	enum graph_area most = GRAPH_AREAS;
-	int64_t of_most = 0;
-	for (enum graph_area a = 0; l->rss[0] && a < GRAPH_AREAS; a++) {
+	int64_t of_most = 0, of_all = (int64_t)l->rss[l->n - 1] - (int64_t)l->rss[0];
+	for (enum graph_area a = 0; l->rss[0] && !l->young && a < GRAPH_AREAS; a++) {
 		int64_t grown = a == GRAPH_AREA_HEAP ? 0 : steady_growth(l, l->area[a]);
-		if (grown > of_most) {
+		if (grown > of_most && of_all * 2 >= grown) {
 			most = a;
 			of_most = grown;
 		}
@@ -383,10 +390,38 @@ static void say_all(const struct leaks *l, struct rich *v)
 	}
 }
 
+/* Of what is alive, when no holder grows at every look. */
+static struct memory_steps steps_of(const struct leaks *l)
+{
+	struct memory_steps steps = { .n = l->n };
+	for (uint32_t i = 0; i < l->n; i++)
+		steps.bytes[i] = l->alive[i].bytes;
+	return steps;
+}
+
+static void say_changes(const struct leaks *l, struct rich *v)
+{
+	struct memory_steps steps = steps_of(l);
+	const struct grower *top = l->holders.n ? &l->holders.v[0] : NULL;
+	memory_steps_say(&steps, v);
+	if (memory_steps_fall(&steps) || !top || growth(l, top) * 2 < (int64_t)memory_steps_range(&steps))
+		return;
+	rich_text(v, " Most of it is kept by ");
+	rich_code(v, top->shown);
+	rich_text(v, ".");
+}
+
+static void say_left_out(const struct leaks *l, struct rich *v)
+{
+	rich_text(v, "Nothing grows in what could be read of the heap, but ");
+	rich_strong(v, "%s", fmt_bytes(l->lost / l->n).s);
+	rich_text(v, " of it could not be read at each look: what is in it may grow.");
+}
+
 /* Garbage is not leaked, but it takes memory until it is collected. */
 static void say_garbage(const struct leaks *l, struct rich *v)
 {
-	if (steady_growth(l, l->garbage))
+	if (steady_growth(l, l->garbage) >= GARBAGE_BYTES)
 		rich_text(v, " Garbage has grown from %s to %s: no collection has taken it yet.",
 			  fmt_bytes(l->garbage[0]).s, fmt_bytes(l->garbage[l->n - 1]).s);
 }
@@ -402,15 +437,21 @@ static const char *finding_of(const struct leaks *l, size_t n_leaks)
 		return l->n > 2 ? "leak" : "grew";
 	if (all_grows(l))
 		return "leak-without-holder";
-	return growing_area(l) != GRAPH_AREAS ? "grows-elsewhere" : "nothing-found";
+	if (growing_area(l) != GRAPH_AREAS)
+		return "grows-elsewhere";
+	struct memory_steps steps = steps_of(l);
+	if (memory_steps_much(&steps))
+		return memory_steps_fall(&steps) ? "comes-and-goes" : "grew-in-steps";
+	bool unread = l->lost && ratio(l->lost, l->seen_bytes + l->lost) >= UNREAD_SHARE;
+	return unread ? "not-all-read" : "nothing-found";
 }
 
 static enum report_health health_of(const char *finding)
 {
 	return str_starts(finding, "leak") || str_eq(finding, "finalizers-behind") ? REPORT_BAD
 	       : str_eq(finding, "grew") || str_eq(finding, "grows-elsewhere")	   ? REPORT_WARN
-	       : str_eq(finding, "one-look")					   ? REPORT_INFO
-										   : REPORT_OK;
+	       : str_eq(finding, "nothing-found")				   ? REPORT_OK
+										   : REPORT_INFO;
 }
 
 static void add_verdict(const struct exam *exam, const struct leaks *l, struct report *report)
@@ -433,6 +474,10 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 	} else if (!n_leaks && elsewhere != GRAPH_AREAS) {
 		rich_text(v, "The managed heap does not grow, but the process does: ");
 		say_area(l, elsewhere, v);
+	} else if (str_eq(finding, "comes-and-goes") || str_eq(finding, "grew-in-steps")) {
+		say_changes(l, v);
+	} else if (str_eq(finding, "not-all-read")) {
+		say_left_out(l, v);
 	} else if (!n_leaks) {
 		rich_text(v,
 			  "No problem here: nothing grows steadily. %s were alive at the first look, %s at the last.",
@@ -545,6 +590,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 {
 	struct leaks *l = exam->state;
 	sorting = l;
+	l->young = exam_is_young(exam);
 	if (l->n > 1) {
 		vec_sort(&l->holders, leaks_first);
 		vec_sort(&l->types, leaks_first);
@@ -598,10 +644,8 @@ const struct profiler profiler_memory_leaks = {
 	.label = "Memory grows and grows",
 	.symptom = "memory grows and grows: what, and who holds it?",
 	.description = "Looks at all living objects several times and tells what grows from each look to the next, "
-		       "with the holder "
-		       "that grows, how fast, and what it keeps. A cache that fills and then stops is no leak, and "
-		       "garbage is not "
-		       "counted at all.",
+		       "with the holder that grows, how fast, and what it keeps. A cache that fills and then stops is "
+		       "no leak, and garbage is not counted at all.",
 	.cost = "a pause of about 20 ms for each GB at every look; everything is read from copies",
 	.params =
 		(const struct param[]){
@@ -628,20 +672,24 @@ const struct profiler profiler_memory_leaks = {
 		(const struct advice[]){
 			{ "leak", "Find where it is added to, and why nothing is taken out again: a missing Remove, "
 				  "unsubscribe, expiry or limit." },
-			{ "grew",
-			  "Look again with --param looks=4: two looks cannot tell a leak from a cache that fills." },
+			{ "grew", "Look again with --looks 4: two looks cannot tell a leak from a cache that fills." },
+			{ "grew-in-steps",
+			  "Look again for longer (--duration 300): a leak goes on, a cache that is full or work that is "
+			  "done does not." },
+			{ "not-all-read", "Make a core (drdotnet dump collect) and run gc-survivors on it." },
 			{ "finalizers-behind",
 			  "They are garbage that waits for its finalizers, which run one after another on one thread: "
 			  "run merged-call-stacks to see what the finalizer thread is busy with or stuck in." },
 			{ "leak-without-holder",
-			  "Run gc-survivors with --param type= to see who holds objects of that type." },
+			  "Run gc-survivors with --type to see who holds objects of that type." },
 			{ "grows-elsewhere",
 			  "Look for what is taken from native libraries or by Marshal.Alloc and never given back, for "
 			  "things that are not disposed, for threads, and for code and types made at run time "
 			  "(loader)." },
 		},
-	.n_advice = 5,
-	.runs = (const struct advice_run[]){ { "finalizers-behind", "merged-call-stacks" },
+	.n_advice = 7,
+	.runs = (const struct advice_run[]){ { "not-all-read", "gc-survivors" },
+					     { "finalizers-behind", "merged-call-stacks" },
 					     { "leak-without-holder", "gc-survivors" },
 					     { "grows-elsewhere", "loader" },
 					     { 0 } },

@@ -74,6 +74,7 @@ struct off_cpu_place {
 	uint64_t weight, count, longest;
 	uint64_t whole, whole_weight; /* waits that lasted as long as we looked */
 	uint32_t stack;		      /* of the longest */
+	bool for_work;		      /* an item of a queue, a connection: whoever waits for work delays nobody */
 };
 
 struct off_cpu_view {
@@ -131,6 +132,20 @@ static void find_place(const struct samples *s, uint32_t stack, struct off_cpu_p
 		find_compiled(s, k, ret);
 }
 
+/* Loops that take work as it comes. */
+static bool waits_for_work(const struct samples *s, const struct off_cpu_place *p)
+{
+	static const char *const takes[] = { "System.Collections.Concurrent.BlockingCollection",
+					     "System.Net.Sockets.Socket.Accept",
+					     "System.Net.Sockets.TcpListener.Accept",
+					     "System.Net.HttpListener.GetContext" };
+	const char *name = p->called == UINT32_MAX ? "" : samples_frame_name(s, p->called);
+	for (size_t i = 0; i < ARRAY_SIZE(takes); i++)
+		if (str_starts(name, takes[i]))
+			return !strstr(name, ".Add") && !strstr(name, ".TryAdd");
+	return false;
+}
+
 static int longest_first(const void *a, const void *b)
 {
 	const struct off_cpu_place *x = a, *y = b;
@@ -171,14 +186,15 @@ static void add_up(struct off_cpu_view *v)
 		}
 		find_place(s, x->stack, &p);
 		bool still = x->kind & WAIT_WHOLE;
-		*(p.frame == UINT32_MAX ? &v->others : still ? &v->still_ns : &v->yours) += x->weight;
+		p.for_work = waits_for_work(s, &p);
+		*(p.frame == UINT32_MAX || p.for_work ? &v->others : still ? &v->still_ns : &v->yours) += x->weight;
 		if (p.frame == UINT32_MAX)
 			continue;
 		v->still += still;
-		v->by_kind[p.kind] += still ? 0 : x->weight;
+		v->by_kind[p.kind] += still || p.for_work ? 0 : x->weight;
 		bool new;
 		uint64_t name = s->frames.v[p.frame].name;
-		uint64_t *i = map_u64_put(&index, name << 8 | p.kind, &new);
+		uint64_t *i = map_u64_put(&index, name << 8 | (unsigned)p.for_work << 7 | p.kind, &new);
 		if (new) {
 			*i = v->places.n;
 			vec_push(&v->places, p);
@@ -288,7 +304,7 @@ static const struct off_cpu_place *top_place(const struct off_cpu_view *v, unsig
 	double most = 0;
 	vec_each(p, &v->places) {
 		double interest = (double)moving_ns(p) * (p->kind == WAIT_SLEEP ? SLEEP_INTEREST : 1);
-		if ((!kind || p->kind == kind) && p != but && interest > most) {
+		if ((!kind || p->kind == kind) && p != but && !p->for_work && interest > most) {
 			most = interest;
 			top = p;
 		}
@@ -473,7 +489,9 @@ static void add_how(const struct exam *exam, const struct off_cpu_view *v, struc
 		report_how(report, "Whole stacks", V_RATIO((double)f->ends[UNWIND_ROOT] / (double)f->samples), NULL);
 	report_how(report, "All the time", V_TEXT("from outside"),
 		   "threads that waited through the whole window are looked at once, without a stop");
-	CLEANUP(mem_freep) char *others = mem_printf("by threads with none of your code on their stack");
+	CLEANUP(mem_freep)
+	char *others = mem_printf(
+		"by threads with none of your code on their stack, or that wait for work: an item of a queue, a connection");
 	report_how(report, "Left out", V_NS(v->others), others);
 	if (f->unseen_ns)
 		report_how(report, "Without a stack", V_NS(f->unseen_ns), "waited, but where was not seen");
@@ -569,7 +587,8 @@ const struct profiler profiler_off_cpu = {
 	.advice =
 		(const struct advice[]){
 			{ "lock-waits",
-			  "Hold that lock for less time or by fewer: move work out of it, or split what it guards." },
+			  "Hold that lock for less time or by fewer: move work out of it, or split what it guards. "
+			  "lock-contention says how long each wait is and who had the lock." },
 			{ "gc-waits",
 			  "It stands still while garbage is collected: gc-stats says which collections these are, and "
 			  "allocations who fills the heap." },
@@ -582,7 +601,8 @@ const struct profiler profiler_off_cpu = {
 			{ "cpu-starved", "Give it more CPU, or run fewer threads: cpu-hotpaths shows what uses it." },
 		},
 	.n_advice = 6,
-	.runs = (const struct advice_run[]){ { "gc-waits", "gc-stats" },
+	.runs = (const struct advice_run[]){ { "lock-waits", "lock-contention" },
+					     { "gc-waits", "gc-stats" },
 					     { "lock-held", "deadlocks" },
 					     { "nothing-waits", "stuck-tasks" },
 					     { "cpu-starved", "cpu-hotpaths" },

@@ -364,15 +364,16 @@ const struct profiler profiler_runtime_pauses = {
 			{ "frequent-full-pauses",
 			  "Full collections this frequent come from large objects (85,000 bytes and more) or from a "
 			  "lack "
-			  "of memory: run allocations to see which are allocated, and rent them from ArrayPool." },
+			  "of memory: run allocations to see which are allocated. Large arrays can be rented "
+			  "(ArrayPool), large strings be written to a stream in pieces." },
 			{ "slow-to-stop",
 			  "Look for threads that run long without a safepoint (tight loops over spans, memory copies) "
-			  "and "
-			  "for too little CPU: more runnable threads than cores, or a CPU limit of the container." },
+			  "and for too little CPU: off-cpu measures how long threads waited for one." },
 		},
 	.n_advice = 6,
 	.runs = (const struct advice_run[]){ { "long-young-pauses", "gc-stats" },
 					     { "frequent-full-pauses", "allocations" },
+					     { "slow-to-stop", "off-cpu" },
 					     { 0 } },
 	.run = run,
 	.analyse = analyse,

@@ -6,14 +6,16 @@
 #include "threads/async_chains.h"
 #include "exam/profiler.h"
 
-/* Two looks, and more while a collection has moved objects in between: an operation is known again by where it is. What is in
- * generation 2 moves hardly ever, so two more are enough for what is stuck. */
+/* Two looks, and more while a collection has moved objects in between that cannot be told apart: an operation is known
+ * again by where it is, or by its arguments and locals. What is in generation 2 moves hardly ever, so two more are enough
+ * for what is stuck. */
 #define LOOKS_MAX 4
 static const char *const parts_names[LOOKS_MAX] = { "tasks", "tasks-2", "tasks-3", "tasks-4" };
 #define SURVIVED 2	     /* of async_chain.age: in generation 1 or 2, so a collection has come since it began */
 #define PARTIES_MAX 50	     /* of a circle, that are looked at */
 #define CHAINS_SEARCHED 1000 /* for a possible holder of a semaphore */
-#define MANY 10		     /* alike, unmoved, and waiting for other code of the process: not a coincidence */
+#define LONG_TIMER_MS 60000
+#define MANY 10 /* alike, unmoved, and waiting for other code of the process: not a coincidence */
 
 struct stuck {
 	struct async_chains *chains[LOOKS_MAX];
@@ -35,11 +37,11 @@ static struct image_exam_part part(const char *name, struct async_chains **chain
 
 struct judged {
 	const struct async_chains *c;
-	struct map_u64 before; /* marks of the first look */
+	struct async_seen before;
 	bool twice;
-	uint64_t own, unmoved; /* operations of the user's own code */
-	uint64_t unsure;       /* not where they were, which may be the work of a collection */
-	uint64_t until_cancelled;
+	uint64_t own, unmoved;		   /* operations of the user's own code */
+	uint64_t unsure;		   /* not where they were, which may be the work of a collection */
+	uint64_t until_cancelled, resting; /* resting: as services without work do */
 	const struct async_chain *worst;
 	uint32_t worst_unmoved;
 	const struct async_chain *most; /* of those that moved */
@@ -65,12 +67,20 @@ static bool waits_for_cancel(const struct async_chain *c)
 	return c->awaits == AWAITS_TIMER && c->longest_ms == ASYNC_CHAIN_ENDLESS && c->count == 1;
 }
 
+/* A timer that runs ends the wait, so it is not stuck; many that wait longer than anybody does for an answer are told.
+ * And a few that wait for an item of a channel, for a connection or the like are what services without work do. */
+static bool waits_as_it_should(const struct async_chain *c)
+{
+	if (c->awaits == AWAITS_TIMER)
+		return c->longest_ms < LONG_TIMER_MS || (c->count < MANY && c->longest_ms != ASYNC_CHAIN_ENDLESS);
+	return !suspicion(c) && c->count < MANY;
+}
+
 static void judge(const struct stuck *k, struct judged *j)
 {
 	*j = (struct judged){ .c = k->chains[k->looks - 1], .twice = k->looks > 1 };
-	const struct async_chains *before = j->twice ? k->chains[k->looks - 2] : NULL;
-	for (size_t i = 0; before && i < before->marks.n; i++)
-		map_u64_put(&j->before, before->marks.v[i], NULL);
+	if (j->twice)
+		async_seen_add(&j->before, k->chains[k->looks - 2]);
 	vec_each(c, &j->c->v) {
 		uint32_t n = unmoved(j, c);
 		if (!async_chain_is_own(j->c, c))
@@ -79,6 +89,10 @@ static void judge(const struct stuck *k, struct judged *j)
 		j->unmoved += n;
 		if (waits_for_cancel(c)) {
 			j->until_cancelled += c->count;
+			continue;
+		}
+		if (waits_as_it_should(c)) {
+			j->resting += c->count;
 			continue;
 		}
 		if (j->twice && !n && (!j->most || c->count > j->most->count))
@@ -99,7 +113,7 @@ static bool is_unsure(const struct stuck *k)
 {
 	struct judged j;
 	judge(k, &j);
-	map_u64_free(&j.before);
+	async_seen_free(&j.before);
 	return j.unsure;
 }
 
@@ -254,9 +268,21 @@ static const char *finding_of(const struct judged *j, bool circle)
 	return w->awaits == AWAITS_ROOM ? "channel-full" : "stuck";
 }
 
+/* "; 2 more wait for a timer", or as the first of the sentence "2 async operations wait for a timer". */
+static void say_more(struct rich *v, uint64_t n, bool *first, const char *waits, const char *wait)
+{
+	if (!n)
+		return;
+	rich_text(v, "%s%s ", *first ? "" : "; ",
+		  *first ? fmt_plural(n, "async operation", "async operations").s : fmt_plural(n, "more", "more").s);
+	rich_text(v, "%s", n == 1 ? waits : wait);
+	*first = false;
+}
+
 static void say_nothing(struct rich *v, const struct judged *j)
 {
-	uint64_t moved = j->own - j->until_cancelled;
+	uint64_t moved = j->own - j->until_cancelled - j->resting;
+	bool first = !moved;
 	if (!j->own) {
 		rich_text(v, "No async operation of the application is under way.");
 		return;
@@ -270,11 +296,9 @@ static void say_nothing(struct rich *v, const struct judged *j)
 			v,
 			", and whether %s of them went on cannot be told, since collections moved objects between the looks",
 			fmt_count(j->unsure).s);
-	if (j->until_cancelled)
-		rich_text(v, "%s%s until it is cancelled", moved ? "; " : "",
-			  fmt_plural(j->until_cancelled, moved ? "more waits" : "async operation waits",
-				     moved ? "more wait, each" : "async operations wait, each")
-				  .s);
+	say_more(v, j->resting, &first, "runs or waits for a timer, a message or work, as services do",
+		 "run or wait for a timer, a message or work, as services do");
+	say_more(v, j->until_cancelled, &first, "waits until it is cancelled", "wait, each until it is cancelled");
 	rich_text(v, ".");
 	if (!j->most || j->most->count < 2)
 		return;
@@ -406,7 +430,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 			   "of the heap; what is in it is missing here");
 	if (j.c->left_out)
 		report_how(report, "Left out", V_COUNT(j.c->left_out), "async methods, beyond what a report can hold");
-	map_u64_free(&j.before);
+	async_seen_free(&j.before);
 	return NULL;
 }
 

@@ -375,8 +375,9 @@ const struct profiler profiler_thread_pool = {
 			  "Each of them keeps a thread: with more of them work will wait. Await instead of .Result and "
 			  ".Wait(), use the asynchronous form of calls that read, and give them a time limit." },
 			{ "queue-latency",
-			  "The workers are not blocked, there is more work than they can do: run cpu-hotpaths, give it "
-			  "more cores, or move long computations out of the pool." },
+			  "The workers are not blocked, there is more work than they can do: cpu-hotpaths says what "
+			  "they compute and whether they had to wait for a CPU. Move long computations out of the "
+			  "pool." },
 		},
 	.n_advice = 4,
 	.runs = (const struct advice_run[]){ { "queue-latency", "cpu-hotpaths" }, { 0 } },

@@ -9,10 +9,12 @@
 
 #define FIRST "zombies"
 #define SECOND "zombies-2"
+#define THIRD "zombies-3"
+#define LOOKS_MAX 3
 #define VERSION 2
 #define DEAD_MANY 100 /* ended threads that are kept */
 #define GROWN_LEAST 3 /* threads more than before */
-#define MAIN_THREAD 1 /* managed id */
+#define MANY 10	      /* that wait alike: fewer are the loops of an ordinary program that have no work */
 
 struct one_look {
 	struct thread_snapshot *seen;
@@ -21,7 +23,7 @@ struct one_look {
 };
 
 struct zombies {
-	struct one_look looks[2];
+	struct one_look looks[LOOKS_MAX]; /* the third only when threads came between the others */
 	size_t n;
 };
 
@@ -44,11 +46,36 @@ static struct image_exam_part part(const char *name, struct one_look *look)
 	return (struct image_exam_part){ .name = name, .version = VERSION, .drain = drain, .take = take, .user = look };
 }
 
+/* Threads of the application's own in a look: the pool and the runtime know what they do. */
+static size_t own_threads(const struct thread_snapshot *s)
+{
+	size_t n = 0;
+	vec_each(t, &s->threads)
+		n += !(t->state & DAC_THREAD_POOL) && snapshot_activity(s, t) != ACTIVITY_IDLE;
+	return n;
+}
+
+/* How many more there are at the last look; 0 when they were fewer at it than at one before: then they come and go. */
+static size_t grown(const struct zombies *z)
+{
+	size_t n[LOOKS_MAX] = { 0 };
+	for (size_t i = 0; i < z->n; i++) {
+		n[i] = own_threads(z->looks[i].seen);
+		if (i && n[i] < n[i - 1])
+			return 0;
+	}
+	return z->n > 1 ? n[z->n - 1] - n[0] : 0;
+}
+
 static struct err *run(struct exam *exam)
 {
 	struct zombies *z = exam->state = mem_zalloc(sizeof(*z));
-	struct image_exam_part parts[2] = { part(FIRST, &z->looks[0]), part(SECOND, &z->looks[1]) };
+	struct image_exam_part parts[LOOKS_MAX] = { part(FIRST, &z->looks[0]), part(SECOND, &z->looks[1]),
+						    part(THIRD, &z->looks[2]) };
 	struct err *err = exam_image_twice(exam, parts, &z->n);
+	/* Whether they stay shows only in a third. */
+	if (!err && grown(z) >= GROWN_LEAST && exam_image_next(exam, &parts[2]))
+		z->n++;
 	for (size_t i = 0; i < z->n; i++)
 		z->looks[i].facts = parts[i].facts;
 	return err;
@@ -56,34 +83,58 @@ static struct err *run(struct exam *exam)
 
 /* ---- threads that did not run ---- */
 
-static const struct snapshot_thread *earlier(const struct zombies *z, const struct snapshot_thread *t)
+/* The same thread in another look; NULL = it was not there. */
+static const struct snapshot_thread *at_look(const struct zombies *z, const struct snapshot_thread *t, size_t look)
 {
-	if (z->n < 2)
-		return NULL;
-	vec_each(then, &z->looks[0].seen->threads)
+	vec_each(then, &z->looks[look].seen->threads)
 		if (then->managed_id == t->managed_id && then->os_id == t->os_id)
 			return then;
 	return NULL;
 }
 
+/* Between each look and the next: a look itself makes all of them run. */
+static bool never_ran(const struct zombies *z, const struct snapshot_thread *t)
+{
+	for (size_t i = z->n - 1; i > 0; i--) {
+		const struct snapshot_thread *then = at_look(z, t, i - 1);
+		if (!then || !snapshot_stood_still(then, t))
+			return false;
+		t = then;
+	}
+	return true;
+}
+
 struct still {
 	size_t all, pool, foreground, new;
-	bool *is; /* by thread of the last look */
+	size_t stuck; /* of those that are neither the pool's nor foreground: they wait for what others should give back */
+	bool main_out; /* the main thread has left the program's code: the process ends when foreground threads do */
+	bool *is;      /* by thread of the last look */
 };
 
 /* A core is one instant: then all that wait are suspects. */
 static bool stood_still(const struct zombies *z, const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
 	enum activity doing = snapshot_activity(s, t);
-	const struct snapshot_thread *then = earlier(z, t);
 	if (doing == ACTIVITY_IDLE || doing == ACTIVITY_RUNS || !t->n)
 		return false;
-	return z->n < 2 ? activity_is_blocked(doing) : then && snapshot_stood_still(then, t);
+	return z->n < 2 ? activity_is_blocked(doing) : never_ran(z, t);
 }
 
 static bool is_foreground(const struct snapshot_thread *t)
 {
-	return !(t->state & (DAC_THREAD_BACKGROUND | DAC_THREAD_POOL)) && t->managed_id != MAIN_THREAD;
+	return !(t->state & (DAC_THREAD_BACKGROUND | DAC_THREAD_POOL)) && t->managed_id != SNAPSHOT_MAIN_THREAD;
+}
+
+/* A thread that waits for work, a signal or the clock may be a loop that has nothing to do; for these it may not. */
+static bool is_stuck(enum activity doing)
+{
+	return doing == ACTIVITY_LOCK || doing == ACTIVITY_RWLOCK || doing == ACTIVITY_ROOM || doing == ACTIVITY_INIT;
+}
+
+/* Main has returned: the runtime waits for the foreground threads. */
+static bool has_left(const struct thread_snapshot *s, const struct snapshot_thread *t)
+{
+	return t->managed_id == SNAPSHOT_MAIN_THREAD && snapshot_site(s, t) == t->n;
 }
 
 static struct still find_still(const struct zombies *z)
@@ -92,12 +143,14 @@ static struct still find_still(const struct zombies *z)
 	struct still still = { .is = mem_zalloc((s->threads.n + 1) * sizeof(bool)) };
 	for (size_t i = 0; i < s->threads.n; i++) {
 		const struct snapshot_thread *t = &s->threads.v[i];
-		still.new += z->n > 1 && !earlier(z, t);
+		still.new += z->n > 1 && !at_look(z, t, 0);
 		/* A thread that waits for the process's end or for its threads is as intended. */
-		still.is[i] = t->managed_id != MAIN_THREAD && stood_still(z, s, t);
+		still.is[i] = t->managed_id != SNAPSHOT_MAIN_THREAD && stood_still(z, s, t);
 		still.all += still.is[i];
 		still.pool += still.is[i] && t->state & DAC_THREAD_POOL;
 		still.foreground += still.is[i] && is_foreground(t);
+		still.stuck += still.is[i] && !(t->state & DAC_THREAD_POOL) && is_stuck(snapshot_activity(s, t));
+		still.main_out |= has_left(s, t);
 	}
 	return still;
 }
@@ -106,18 +159,8 @@ static struct still find_still(const struct zombies *z)
 
 static uint64_t between_ns(const struct zombies *z)
 {
-	return z->n > 1 ? z->looks[1].facts.at_ns - MIN(z->looks[1].facts.at_ns, z->looks[0].facts.at_ns) : 0;
-}
-
-/* How many more of the application's own there are: the pool and the runtime know what they do. */
-static size_t grown(const struct zombies *z)
-{
-	size_t n[2] = { 0 };
-	for (size_t i = 0; i < z->n && z->n > 1; i++)
-		vec_each(t, &z->looks[i].seen->threads)
-			n[i] += !(t->state & DAC_THREAD_POOL) &&
-				snapshot_activity(z->looks[i].seen, t) != ACTIVITY_IDLE;
-	return n[1] > n[0] ? n[1] - n[0] : 0;
+	uint64_t last_ns = z->looks[z->n - 1].facts.at_ns;
+	return last_ns - MIN(last_ns, z->looks[0].facts.at_ns);
 }
 
 /* The largest group with such threads among those that did not run; NULL = none. */
@@ -178,8 +221,8 @@ static void say_all(struct rich *v, const struct zombies *z, const struct thread
 	CLEANUP(mem_freep)
 	char *since = z->n > 1 ? mem_printf("not run for %s", fmt_duration_ns(between_ns(z)).s) : NULL;
 	if (grown(z) >= GROWN_LEAST)
-		rich_strong(v, "%s came in %s and stayed. ", fmt_plural(grown(z), "thread", "threads").s,
-			    fmt_duration_ns(between_ns(z)).s);
+		rich_strong(v, z->n > 2 ? "%s came in %s and stayed. " : "%s came in %s. ",
+			    fmt_plural(grown(z), "thread", "threads").s, fmt_duration_ns(between_ns(z)).s);
 	if (still->pool) {
 		rich_strong(v, "%s", fmt_plural(still->pool, "pool thread", "pool threads").s);
 		say_since(v, still->pool, since);
@@ -204,7 +247,7 @@ static void say_all(struct rich *v, const struct zombies *z, const struct thread
 		rich_text(v, "; the process cannot end before %s. ", still->foreground > 1 ? "they do" : "it does");
 	}
 	size_t others = still->all - still->pool - still->foreground;
-	if (others && !still->pool && !still->foreground) {
+	if (others && !still->pool && !(still->foreground && still->main_out)) {
 		rich_text(v, "%s", fmt_plural(others, "thread", "threads").s);
 		say_since(v, others, since);
 		say_place(v, s, gs, still, is_any, others);
@@ -212,7 +255,15 @@ static void say_all(struct rich *v, const struct zombies *z, const struct thread
 	}
 }
 
-static const char *finding_of(const struct zombies *z, const struct still *still)
+/* So many wait in one place. */
+static size_t crowd(const struct thread_snapshot *s, const struct thread_groups *gs, const struct still *still)
+{
+	size_t n;
+	largest(s, gs, still, is_any, &n);
+	return n;
+}
+
+static const char *finding_of(const struct zombies *z, const struct thread_groups *gs, const struct still *still)
 {
 	if (grown(z) >= GROWN_LEAST)
 		return "growing";
@@ -220,25 +271,44 @@ static const char *finding_of(const struct zombies *z, const struct still *still
 		return "lost-pool-threads";
 	if (z->looks[z->n - 1].kept.dead >= DEAD_MANY)
 		return "ended-threads-kept";
-	if (still->foreground)
+	if (still->foreground && still->main_out)
 		return "foreground-waits";
-	return still->all ? "no-progress" : "nothing-found";
+	bool many = crowd(z->looks[z->n - 1].seen, gs, still) >= MANY;
+	return many || still->stuck ? "no-progress" : "nothing-found";
+}
+
+static void say_nothing(struct rich *v, const struct zombies *z, const struct still *still)
+{
+	if (!still->all) {
+		rich_text(v, "No zombies: every thread of the application runs now and then, and none has ended and is "
+			     "kept in number.");
+		return;
+	}
+	rich_text(
+		v,
+		"No zombies: no thread is lost to the pool, none pile up, and none has ended and is kept in number. ");
+	if (z->n > 1)
+		rich_text(v, "%s for %s, as loops without work do.",
+			  fmt_plural(still->all, "thread waited", "threads waited").s,
+			  fmt_duration_ns(between_ns(z)).s);
+	else
+		rich_text(v, "%s, as loops without work do.", fmt_plural(still->all, "thread waits", "threads wait").s);
 }
 
 static void add_verdict(struct exam *exam, struct report *report, const struct zombies *z,
 			const struct thread_groups *gs, const struct still *still)
 {
-	const char *finding = finding_of(z, still);
+	const char *finding = finding_of(z, gs, still);
 	bool nothing = str_eq(finding, "nothing-found");
 	bool mild = str_eq(finding, "no-progress") || str_eq(finding, "foreground-waits");
 	struct rich *v = report_verdict(report, nothing ? REPORT_OK : mild ? REPORT_INFO : REPORT_WARN, finding);
 	const struct one_look *last = &z->looks[z->n - 1];
 	if (nothing)
-		rich_text(v, "No zombies: every thread of the application runs now and then, and none has ended and is "
-			     "kept in number.");
+		say_nothing(v, z, still);
 	else
 		say_all(v, z, gs, still);
-	report_advice(report, exam->profiler, finding);
+	bool lock = str_eq(finding, "no-progress") && still->stuck;
+	report_advice(report, exam->profiler, lock ? "no-progress-lock" : finding);
 	report_figure(report, "Threads", V_COUNT(last->seen->threads.n), NULL);
 	report_figure(report, z->n > 1 ? "Did not run" : "Blocked", V_COUNT(still->all),
 		      "without idle ones of the runtime");
@@ -295,7 +365,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct zombies *z = exam->state;
 	const struct one_look *last = &z->looks[z->n - 1];
-	struct image_exam_facts facts[2] = { z->looks[0].facts, z->looks[1].facts };
+	struct image_exam_facts facts[LOOKS_MAX] = { z->looks[0].facts, z->looks[1].facts, z->looks[2].facts };
 	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	struct still still = find_still(z);
 	thread_groups_make(last->seen, &gs);
@@ -353,8 +423,15 @@ const struct profiler profiler_zombie_threads = {
 			{ "foreground-waits",
 			  "Set IsBackground = true on threads that need not finish their work, or tell "
 			  "them to stop before the program ends." },
+			{ "no-progress", "Run merged-call-stacks: it shows where they wait, and for what." },
+			{ "no-progress-lock",
+			  "Run deadlocks: it says who has what they wait for, and whether it will ever be given "
+			  "back." },
 		},
-	.n_advice = 4,
+	.n_advice = 6,
+	.runs = (const struct advice_run[]){ { "no-progress", "merged-call-stacks" },
+					     { "no-progress-lock", "deadlocks" },
+					     { 0 } },
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

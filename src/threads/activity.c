@@ -173,19 +173,38 @@ static bool fits(const char *name, const char *rule)
 	return star ? !strncmp(name, rule, (size_t)(star - rule)) && strstr(name, star + 1) : str_starts(name, rule);
 }
 
-enum activity snapshot_activity(const struct thread_snapshot *s, const struct snapshot_thread *t)
+/* A thread of the platform or of a library, such as the queue of a logger: without any of the user's code on its stack
+ * it waits for work. A wait for a lock or a task is another matter, and so is a worker of the pool, which others miss. */
+static bool waits_for_work(const struct thread_snapshot *s, const struct snapshot_thread *t, enum activity doing)
 {
-	size_t own = snapshot_site(s, t), call = call_index(t->call);
-	if (looks_for_work(s, t))
-		return ACTIVITY_IDLE;
-	if (t->call == SNAPSHOT_RUNS && t->n)
-		return ACTIVITY_RUNS;
-	if (t->call == SNAPSHOT_UNKNOWN && t->cooperative)
-		return ACTIVITY_RUNS;
+	bool work = doing == ACTIVITY_PULSE || doing == ACTIVITY_EVENT || doing == ACTIVITY_QUEUE ||
+		    doing == ACTIVITY_SEMAPHORE || doing == ACTIVITY_SLEEP;
+	return work && t->state & DAC_THREAD_BACKGROUND && !(t->state & DAC_THREAD_POOL) && snapshot_site(s, t) == t->n;
+}
+
+static enum activity by_rules(const struct thread_snapshot *s, const struct snapshot_thread *t)
+{
+	size_t own = snapshot_site(s, t);
 	for (size_t r = 0; r < ARRAY_SIZE(rules); r++)
 		for (size_t i = 0; i < own; i++)
 			if (fits(snapshot_frame(s, t, i)->name, rules[r].starts))
 				return rules[r].doing;
+	return ACTIVITY_COUNT;
+}
+
+enum activity snapshot_activity(const struct thread_snapshot *s, const struct snapshot_thread *t)
+{
+	size_t call = call_index(t->call);
+	if (looks_for_work(s, t))
+		return ACTIVITY_IDLE;
+	/* By the kernel's word, also where its frames could not be read. */
+	if (t->call == SNAPSHOT_RUNS)
+		return ACTIVITY_RUNS;
+	if (t->call == SNAPSHOT_UNKNOWN && t->cooperative)
+		return ACTIVITY_RUNS;
+	enum activity doing = by_rules(s, t);
+	if (doing != ACTIVITY_COUNT)
+		return waits_for_work(s, t, doing) ? ACTIVITY_IDLE : doing;
 	if (!t->n && is_runtime_own(t))
 		return ACTIVITY_IDLE;
 	if (call < ARRAY_SIZE(calls))

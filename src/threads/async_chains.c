@@ -3,7 +3,8 @@
  *   u64 boxes, objects, left out, lost bytes
  *   u32 n methods: string name, u8 framework, u32 pending
  *   u32 n chains:  u8 awaits, u8 gone | taken << 1 | age << 2, string what, u64 longest ms, u64 due ms, u32 count,
- *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each */
+ *                  u32 n steps: u32 method, i32 await, u32 times, u8 any, string line; u32 n marks: u64 each
+ *   for each mark, in that order: u64 content, u64 place, u8 old; older recordings end before this */
 
 #include "threads/async_chains.h"
 #include "base/clock.h"
@@ -33,6 +34,7 @@ void async_chains_free(struct async_chains *c)
 	vec_free(&c->steps);
 	vec_free(&c->v);
 	vec_free(&c->marks);
+	vec_free(&c->same);
 	mem_free(c);
 }
 
@@ -76,6 +78,13 @@ void async_chains_write(const struct async_chains *c, struct buf *out)
 		for (uint32_t i = 0; i < chain->marks_n; i++)
 			buf_u64(out, c->marks.v[chain->marks_first + i]);
 	}
+	vec_each(chain, &c->v)
+		for (uint32_t i = 0; i < chain->marks_n && c->same.n == c->marks.n; i++) {
+			const struct async_identity *same = &c->same.v[chain->marks_first + i];
+			buf_u64(out, same->content);
+			buf_u64(out, same->place);
+			buf_char(out, same->old);
+		}
 }
 
 static const char *get_text(struct async_chains *c, struct cursor *in)
@@ -136,6 +145,12 @@ struct err *async_chains_take(void *user, struct cursor *in)
 	in->bad |= n > CHAINS_MAX;
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
 		get_chain(c, in);
+	for (size_t i = 0; i < c->marks.n && cursor_ok(in) && (i || cursor_left(in)); i++) {
+		struct async_identity same = { .content = cursor_u64(in) };
+		same.place = cursor_u64(in);
+		same.old = cursor_u8(in);
+		vec_push(&c->same, same);
+	}
 	if (!cursor_ok(in))
 		return err_new(ERR_BAD_DATA, "the recording's list of async operations is damaged");
 	async_chains_free(*(struct async_chains **)user);
@@ -224,10 +239,37 @@ bool async_chain_is_own(const struct async_chains *all, const struct async_chain
 	return c->n && step_is_own(all, c, async_chain_start(all, c));
 }
 
-uint32_t async_chain_unmoved(const struct async_chains *all, const struct async_chain *c, const struct map_u64 *before)
+void async_seen_add(struct async_seen *seen, const struct async_chains *all)
+{
+	vec_each(mark, &all->marks)
+		map_u64_put(&seen->marks, *mark, NULL);
+	vec_each(same, &all->same) {
+		map_u64_put(&seen->contents, same->content, NULL);
+		map_u64_put(&seen->places, same->place, NULL);
+	}
+}
+
+void async_seen_free(struct async_seen *seen)
+{
+	map_u64_free(&seen->marks);
+	map_u64_free(&seen->contents);
+	map_u64_free(&seen->places);
+}
+
+/* The same arguments and locals at the same await, and what it awaits is not new. In the same place it would be another
+ * turn of a loop: then nothing was moved, and the mark alone decides. */
+static bool was_moved_only(const struct async_identity *now, const struct async_seen *before)
+{
+	return now->content && now->old && map_u64_get(&before->contents, now->content) &&
+	       !map_u64_get(&before->places, now->place);
+}
+
+uint32_t async_chain_unmoved(const struct async_chains *all, const struct async_chain *c,
+			     const struct async_seen *before)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < c->marks_n; i++)
-		n += map_u64_get(before, all->marks.v[c->marks_first + i]) != NULL;
+	for (uint32_t i = c->marks_first; i < c->marks_first + c->marks_n; i++)
+		n += map_u64_get(&before->marks, all->marks.v[i]) ||
+		     (all->same.n == all->marks.n && was_moved_only(&all->same.v[i], before));
 	return n;
 }

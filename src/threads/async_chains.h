@@ -49,16 +49,24 @@ struct async_chain {
 	uint32_t age;	     /* the oldest one's generation on the heap + 1; 0 = not known */
 	uint32_t marks_first, marks_n; /* in marks */
 };
+/* How an operation is known again after a collection has moved it. */
+struct async_identity {
+	uint64_t
+		content; /* of the arguments and locals of its methods; 0 = they say too little, or another has the same */
+	uint64_t place; /* of its boxes on the heap */
+	bool old;	/* what it awaits is in the oldest generation: it did not begin to just now */
+};
 struct async_chains {
 	struct strtab strings;
 	VEC(struct async_chain_method) methods;
 	VEC(struct async_chain_step) steps;
-	VEC(struct async_chain) v; /* most first */
-	VEC(uint64_t) marks;	   /* of operations: the same mark in two looks = it has not moved */
-	uint64_t boxes;		   /* async methods that have not ended */
-	uint64_t objects;	   /* of the heap that were looked at */
-	uint64_t left_out;	   /* boxes beyond the limit */
-	uint64_t lost_bytes;	   /* of the heap that could not be read */
+	VEC(struct async_chain) v;	 /* most first */
+	VEC(uint64_t) marks;		 /* of operations: the same mark in two looks = it has not moved */
+	VEC(struct async_identity) same; /* one for each of marks; of older recordings none */
+	uint64_t boxes;			 /* async methods that have not ended */
+	uint64_t objects;		 /* of the heap that were looked at */
+	uint64_t left_out;		 /* boxes beyond the limit */
+	uint64_t lost_bytes;		 /* of the heap that could not be read */
 };
 struct async_chains *async_chains_new(void);
 void async_chains_free(struct async_chains *c);
@@ -81,6 +89,13 @@ bool async_chain_is_own(const struct async_chains *all, const struct async_chain
 uint32_t async_chain_start(const struct async_chains *all, const struct async_chain *c);
 /* The innermost step of the user's own; the last one when there is none. */
 uint32_t async_chain_site(const struct async_chains *all, const struct async_chain *c);
-/* How many of its operations were in exactly the same state in the other look. Objects that the collector has moved
- * meanwhile are not recognised: at least so many. */
-uint32_t async_chain_unmoved(const struct async_chains *all, const struct async_chain *c, const struct map_u64 *before);
+/* The operations of another look. */
+struct async_seen {
+	struct map_u64 marks, contents, places;
+};
+void async_seen_add(struct async_seen *seen, const struct async_chains *all);
+void async_seen_free(struct async_seen *seen);
+/* How many of its operations were in exactly the same state in the look before. One that the collector has moved
+ * meanwhile is known again by its arguments and locals, when no other has the same: at least so many. */
+uint32_t async_chain_unmoved(const struct async_chains *all, const struct async_chain *c,
+			     const struct async_seen *before);

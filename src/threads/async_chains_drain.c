@@ -13,6 +13,7 @@
 #define MARKS_EACH_MAX 100000u
 #define NODES_MAX 1000000u
 #define LIST_MAX 100000u
+#define CONTENTS_MAX 100000u /* boxes whose arguments and locals are read: that takes longer than the rest */
 #define PARENTS_MAX 16
 
 /* ---- types ---- */
@@ -121,12 +122,8 @@ static void add_box(struct finder *f, uint64_t address, bool pooled)
 	uint64_t object = 0;
 	if (!heap_object(f->heap, address, &value) || (!pooled && !is_pending(f, value)))
 		return;
-	/* A structure; in debug builds and of iterators an object. */
-	if (!heap_get_struct(f->heap, value, "StateMachine", &machine)) {
-		if (!heap_get_object(f->heap, value, "StateMachine", &machine))
-			return;
-		heap_get_ref(f->heap, value, "StateMachine", &object);
-	}
+	if (!async_chains_machine(f, value, &machine, &object))
+		return;
 	heap_get_int(f->heap, machine, "<>1__state", &state);
 	uint64_t awaited = state >= 0 ? awaited_by_machine(f->heap, machine) : 0;
 	/* Pooled ones that rest look like one that has begun. */
@@ -236,13 +233,17 @@ struct grouped {
 	struct map_u64 by_hash; /* of its steps and end -> chain + 1 */
 	VEC(uint32_t) of;	/* by top: chain */
 	VEC(uint64_t) marks;	/* by top */
+	VEC(struct async_identity) same;
+	struct map_u64 contents; /* -> how many tops have it */
 };
 
 /* Steps of a chain from its outermost box, into f->c->steps. */
-static uint32_t add_steps(struct finder *f, uint32_t top, uint32_t *ret_last, uint64_t *ret_mark)
+static uint32_t add_steps(struct finder *f, uint32_t top, uint32_t *ret_last, uint64_t *ret_mark,
+			  struct async_identity *ret_same)
 {
 	uint32_t n = 0, at = top;
-	uint64_t mark = 0;
+	uint64_t mark = 0, place = 0, content = 0;
+	bool says = false;
 	for (; n < CHAIN_MAX && at != ASYNC_CHAINS_NONE; n++) {
 		const struct box *b = &f->boxes.v[at];
 		struct async_chain_step step = { .method = b->method, .await = b->await, .times = 1 };
@@ -252,10 +253,14 @@ static uint32_t add_steps(struct finder *f, uint32_t top, uint32_t *ret_last, ui
 		}
 		vec_push(&f->c->steps, step);
 		mark = hash_u64(mark ^ b->address) ^ hash_u64(b->awaited + (uint64_t)b->await);
+		place = hash_u64(place ^ b->address);
+		content = hash_u64(content ^ f->machines.v[b->method]->address) + (uint64_t)b->await;
+		says |= f->read++ < CONTENTS_MAX && async_chains_content(f, b, &content);
 		*ret_last = at;
 		at = b->inner;
 	}
 	*ret_mark = mark;
+	*ret_same = (struct async_identity){ .content = says ? content : 0, .place = place };
 	return n;
 }
 
@@ -265,20 +270,24 @@ static uint64_t step_hash(const struct async_chain_step *step, uint64_t seed)
 	return hash_bytes(key, sizeof(key), seed);
 }
 
-/* The generation of the box + 1: a box in an older generation has existed longer. */
-static uint32_t age_of(const struct finder *f, const struct box *b)
+/* The generation of an object + 1: one in an older generation has existed longer. */
+static uint32_t age_of(const struct finder *f, uint64_t object)
 {
-	const struct heap_region *region = heap_region_at(&f->outline, b->address);
+	const struct heap_region *region = heap_region_at(&f->outline, object);
 	return region && region->generation <= HEAP_GEN2 ? region->generation + 1u : 0;
 }
 
 static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 {
-	struct async_chain chain = { .first = (uint32_t)f->c->steps.n, .count = 1, .age = age_of(f, &f->boxes.v[top]) };
+	struct async_chain chain = { .first = (uint32_t)f->c->steps.n,
+				     .count = 1,
+				     .age = age_of(f, f->boxes.v[top].address) };
 	CLEANUP(buf_free) struct buf what = { 0 };
+	struct async_identity same_as;
 	uint64_t mark;
 	uint32_t last = top;
-	chain.n = add_steps(f, top, &last, &mark);
+	chain.n = add_steps(f, top, &last, &mark, &same_as);
+	same_as.old = f->boxes.v[last].awaited && age_of(f, f->boxes.v[last].awaited) > HEAP_GEN2;
 	async_chains_tell(f, &f->boxes.v[last], &chain, &what);
 	chain.what = strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&what)));
 	uint64_t hash = hash_bytes(chain.what, strlen(chain.what), chain.awaits);
@@ -302,6 +311,8 @@ static void add_top(struct finder *f, struct grouped *g, uint32_t top)
 	}
 	vec_push(&g->of, (uint32_t)*place);
 	vec_push(&g->marks, mark);
+	vec_push(&g->same, same_as);
+	++*map_u64_put(&g->contents, same_as.content, NULL);
 }
 
 /* Marks stand together by chain. */
@@ -312,12 +323,19 @@ static void place_marks(struct finder *f, const struct grouped *g)
 		chain->marks_first = at;
 		at += MIN(chain->count, MARKS_EACH_MAX);
 	}
-	for (uint32_t i = 0; i < at; i++)
+	for (uint32_t i = 0; i < at; i++) {
 		vec_push(&f->c->marks, 0);
+		vec_push(&f->c->same, (struct async_identity){ 0 });
+	}
 	for (size_t i = 0; i < g->of.n; i++) {
 		struct async_chain *chain = &f->c->v.v[g->of.v[i]];
-		if (chain->marks_n < MIN(chain->count, MARKS_EACH_MAX))
-			f->c->marks.v[chain->marks_first + chain->marks_n++] = g->marks.v[i];
+		struct async_identity same = g->same.v[i];
+		if (chain->marks_n >= MIN(chain->count, MARKS_EACH_MAX))
+			continue;
+		if (*map_u64_get(&g->contents, same.content) > 1)
+			same.content = 0;
+		f->c->same.v[chain->marks_first + chain->marks_n] = same;
+		f->c->marks.v[chain->marks_first + chain->marks_n++] = g->marks.v[i];
 	}
 }
 
@@ -398,6 +416,8 @@ static struct err *drain(struct image_exam *look, bool names, struct buf *out)
 	map_u64_free(&g.by_hash);
 	vec_free(&g.of);
 	vec_free(&g.marks);
+	vec_free(&g.same);
+	map_u64_free(&g.contents);
 	return NULL;
 }
 

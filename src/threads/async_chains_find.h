@@ -39,11 +39,17 @@ struct finder {
 	struct map_u64 known;			/* object -> string + 1: by what name the application knows it */
 	struct map_u64 calls;			/* where a delegate points to -> string + 1: what that is */
 	struct map_u64 lost;			/* tasks that nothing can complete any more */
+	uint64_t read;				/* boxes whose arguments and locals were read */
 };
 
 /* Links boxes to what they await, through tasks that only forward the completion of others. */
 void async_chains_link(struct finder *f);
 /* Names for what the innermost boxes wait for. */
 void async_chains_name(struct finder *f);
+/* The arguments and locals of a box's method, as far as they are numbers and text, into *hash. Do they say more than
+ * nothing? */
+bool async_chains_content(struct finder *f, const struct box *box, uint64_t *hash);
+/* The state machine of a box; *ret_object is where it is when it is an object of its own, else 0. */
+bool async_chains_machine(struct finder *f, struct heap_value box, struct heap_value *ret, uint64_t *ret_object);
 /* What the chain whose innermost box this is waits for: fills in awaits, what and the rest. */
 void async_chains_tell(struct finder *f, const struct box *innermost, struct async_chain *ret, struct buf *what);

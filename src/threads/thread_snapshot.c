@@ -209,7 +209,7 @@ struct frame_places {
 	struct strtab strings;
 };
 
-static void retention_sites_free(struct frame_places *p)
+static void frame_places_free(struct frame_places *p)
 {
 	map_u64_free(&p->methods);
 	map_u64_free(&p->lines);
@@ -356,7 +356,7 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 	(void)user;
 	CLEANUP(drained_fini) struct drained d = { 0 };
 	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
-	CLEANUP(retention_sites_free) struct frame_places places = { 0 };
+	CLEANUP(frame_places_free) struct frame_places places = { 0 };
 	TRY(dac_threads(look->dac, &d.threads));
 	if (!d.threads.n)
 		return err_new(ERR_BAD_DATA, "the runtime's list of threads is empty, as that of no living process is");

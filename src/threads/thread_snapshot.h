@@ -13,8 +13,9 @@
 #define THREAD_SNAPSHOT_VERSION 2
 #define SNAPSHOT_NONE UINT32_MAX
 /* For snapshot_thread.call, beside the numbers of system calls. */
-#define SNAPSHOT_RUNS (-1)    /* in no system call: it ran, or could have run */
-#define SNAPSHOT_UNKNOWN (-2) /* not known */
+#define SNAPSHOT_RUNS (-1)     /* in no system call: it ran, or could have run */
+#define SNAPSHOT_UNKNOWN (-2)  /* not known */
+#define SNAPSHOT_MAIN_THREAD 1 /* managed id */
 
 struct snapshot_method {
 	const char *name; /* as its author knows it */
@@ -54,6 +55,8 @@ enum wait_object_kind {
 	WAIT_OBJECT_OTHER,  /* an event, a queue: which thread will signal it cannot be known */
 	WAIT_OBJECT_KINDS,
 };
+/* For wait_object.type: a delay that ends by itself. */
+#define WAIT_OBJECT_TIMER "timer"
 /* For wait_object.more, of tasks that need a thread to continue. */
 #define WAIT_OBJECT_NOT_BEGUN "no thread runs it yet"
 #define WAIT_OBJECT_NEXT_PART "its next part waits to be run"

@@ -380,8 +380,13 @@ static void tell_meeting(struct wait_finder *f, struct heap_value value, struct 
 static void show_type(struct wait_finder *f, uint64_t object, struct buf *out)
 {
 	const struct heap_type *type = heap_type_of(f->heap, object);
+	struct heap_value value;
+	uint64_t timer = 0;
 	if (type && strstr(type->name, "Task+DelayPromise"))
-		buf_str(out, "timer");
+		buf_str(out,
+			heap_object(f->heap, object, &value) && heap_get_ref(f->heap, value, "_timer", &timer) && !timer
+				? "delay without end"
+				: WAIT_OBJECT_TIMER);
 	else if (type)
 		type_show(type->name, out);
 }

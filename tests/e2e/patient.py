@@ -10,6 +10,7 @@ the thread that started it (PR_SET_PDEATHSIG), so a killed test leaves nothing b
 forks must pass that on (unshare --fork --kill-child).
 """
 
+import contextlib
 import ctypes
 import datetime
 import itertools
@@ -191,7 +192,7 @@ class _App:
     def _host_pid(self):
         """The patient's pid as seen from here: it knows only that of its own pid namespace."""
         pid = self._process.pid
-        while os.path.basename(_command_name(pid)) not in ("sick", "web"):
+        while os.path.basename(_command_name(pid)) not in ("sick", "web", "healthy"):
             try:
                 children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             except FileNotFoundError:
@@ -266,6 +267,41 @@ class WebPatient(_App):
         """The same in the background; `.result()` waits for it, leaving the `with` block ends it."""
         url = f"{self.url}/{route.lstrip('/')}"
         return Load(self.fx, url, rate, seconds, concurrency)
+
+
+class HealthyPatient(_App):
+    """An app with nothing wrong: api, mvc, hub, worker or batch."""
+
+    ROUTES = {"api": ("orders/17/total", "orders/18", "buy/200", "healthz"), "mvc": ("articles/17", "articles/search/ticle")}
+    VISITORS = 20
+
+    def __init__(self, kind, fx="net10.0", server_gc=False, env=None, max_seconds=600, start_seconds=START_SECONDS):
+        self.kind = kind
+        super().__init__("healthy", [kind, str(max_seconds)], fx, server_gc, env, None, (), start_seconds)
+
+    @contextlib.contextmanager
+    def under_load(self, rate=100):
+        """Ordinary traffic while the `with` block lasts: requests, visitors, or work of its own."""
+        with contextlib.ExitStack() as stack:
+            for route in self.ROUTES.get(self.kind, ()):
+                stack.enter_context(Load(self.fx, f"{self.ready['url']}/{route}", rate / 2, 600, 2))
+            if self.kind == "hub":
+                stack.enter_context(self._visitors())
+            if self.kind in ("worker", "batch"):
+                self.ask("work", "DONE")
+                stack.callback(lambda: self.alive() and self.ask("rest", "DONE"))
+            yield
+
+    @contextlib.contextmanager
+    def _visitors(self):
+        url = self.ready["url"].replace("http:", "ws:") + "/chat"
+        with subprocess.Popen([str(PATIENTS / "healthy" / self.fx / "healthy"), "visitors", url, str(self.VISITORS)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=_environment(False, None), preexec_fn=_child_setup(None)) as visitors:
+            try:
+                yield
+            finally:
+                visitors.kill()
 
 
 class Load:

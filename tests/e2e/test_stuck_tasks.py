@@ -149,6 +149,24 @@ class Moved(unittest.TestCase):
             self.assertIn("50 async operations did not move", report.verdict)
 
 
+    def test_arguments_tell(self):
+        """Each order has its number, by which it is known again at the second look: it needs no third."""
+        with Home() as home, Patient("stuck-tasks", tcs=50, semaphore=0, channel=0, whenall=0, timer=0) as patient:
+            with home.start("stuck-tasks", patient.pid, *LOOK, "--json") as job:
+                wait_until(lambda: any(home.path.glob("sessions/*/recording/tasks")), "the first look is taken")
+                patient.collect()
+                done = job.finish()
+            self.assertEqual(done.code, 0, done)
+            report, truth = Report(done.json()), patient.truth()["stuck-tasks"]
+            self.assertFalse(any(home.path.glob("sessions/*/recording/tasks-3")), report.verdict)
+        self.assertEqual(report.finding, "stuck", report.verdict)
+        rows = {row["Innermost"]: row for row in report.rows(CHAINS)}
+        # The number of the first one is 0, which says nothing.
+        self.assertIn(rows[FLOW + "ConfirmAsync"]["Unmoved"], (49, 50))
+        self.assertEqual(rows["Shop.Shipping.Tracking.FollowAsync"]["Unmoved"], 0)
+        self.assertEqual(truth["kinds"]["tcs"], 50)
+
+
 class Others(unittest.TestCase):
     def test_no_alarm(self):
         with Home() as home:

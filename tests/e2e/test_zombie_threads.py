@@ -67,7 +67,7 @@ class Others(unittest.TestCase):
     def test_no_alarm(self):
         """Threads that work, or wait and are served, are none; those that wait for good are told without alarm."""
         with Home() as home:
-            for sickness, findings in (("healthy", {"nothing-found", "no-progress"}),
+            for sickness, findings in (("healthy", {"nothing-found"}),
                                        ("healthy-waits", {"nothing-found", "no-progress"}),
                                        ("blocked", {"no-progress"})):
                 with self.subTest(sickness), Patient(sickness) as patient:

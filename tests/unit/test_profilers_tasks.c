@@ -215,14 +215,83 @@ static void test_not_stuck(void **state)
 	fixture_end(&f);
 	/* The clock and the network are not ours to blame. */
 	CLEANUP(async_chains_freep) struct async_chains *timers = orders(AWAITS_TIMER, "", 12, 100);
+	timers->v.v[0].longest_ms = 3600000;
 	examine(&f, timers, timers);
 	assert_string_equal(report_finding(f.report), "waiting");
 	assert_int_equal(report_health(f.report), REPORT_INFO);
 	fixture_end(&f);
+	timers->v.v[0].longest_ms = 1000;
+	examine(&f, timers, timers);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	assert_true(fixture_says(f.report,
+				 "Nothing is stuck: 12 async operations run or wait for a timer, a message or work, as "
+				 "services do."));
+	fixture_end(&f);
+	/* Services that wait for work, beside one that waits for its end. */
+	static const enum awaits at_rest[] = { AWAITS_TIMER, AWAITS_CHANNEL, AWAITS_SOCKET, AWAITS_OTHER };
+	for (size_t i = 0; i < ARRAY_SIZE(at_rest); i++) {
+		CLEANUP(async_chains_freep) struct async_chains *few = orders(at_rest[i], "", 3, 100);
+		few->v.v[0].longest_ms = at_rest[i] == AWAITS_TIMER ? 8 * 3600000 : 0;
+		examine(&f, few, few);
+		assert_string_equal(report_finding(f.report), "nothing-found");
+		assert_int_equal(report_health(f.report), REPORT_OK);
+		fixture_end(&f);
+	}
 	/* Of one instant nobody can say what moves. */
 	examine(&f, c, NULL);
 	assert_true(fixture_says(f.report, "12 async operations wait alike"));
 	fixture_end(&f);
+}
+
+/* Operations whose arguments differ, each in a place of its own. */
+static struct async_chains *known(uint64_t first_mark, uint64_t first_place, bool old)
+{
+	struct async_chains *c = orders(AWAITS_SOURCE, "", 12, first_mark);
+	for (uint64_t i = 0; i < 12; i++)
+		vec_push(&c->same, ((struct async_identity){ 7000 + i, first_place + i, old }));
+	return c;
+}
+
+/* A collection moves objects; arguments and locals stay. */
+static void test_moved_by_a_collection(void **state)
+{
+	(void)state;
+	struct fixture f;
+	static const struct {
+		uint64_t place;
+		bool old;
+		const char *finding;
+	} cases[] = {
+		{ 2000, true, "stuck" },
+		{ 2000, false, "nothing-found" }, /* what it awaits is new: it went on */
+		{ 1000, true, "nothing-found" },  /* nothing was moved: another turn of a loop */
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(async_chains_freep)
+		struct async_chains *before = known(100, 1000, false), *now = known(500, cases[i].place, cases[i].old);
+		examine(&f, before, now);
+		assert_string_equal(report_finding(f.report), cases[i].finding);
+		fixture_end(&f);
+	}
+	/* Others have other arguments. */
+	CLEANUP(async_chains_freep) struct async_chains *before = known(100, 1000, true), *now = known(500, 2000, true);
+	vec_each(same, &now->same)
+		same->content += 1000;
+	examine(&f, before, now);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
+	/* As it is kept: all, or cut off between its parts as older recordings are. */
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	async_chains_write(now, &bytes);
+	for (size_t cut = bytes.len - 12 * 17; cut <= bytes.len; cut++) {
+		CLEANUP(async_chains_freep) struct async_chains *back = NULL;
+		struct cursor in = cursor_make(bytes.data, cut);
+		struct err *err = async_chains_take(&back, &in);
+		bool whole = cut == bytes.len, older = cut == bytes.len - 12 * 17;
+		assert_int_equal(!err, whole || older);
+		assert_true(!back || back->same.n == (whole ? 12 : 0));
+		err_free(err);
+	}
 }
 
 static struct async_chains *one_chain(enum awaits awaits, const char *what, int32_t await, bool gone)
@@ -367,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_oldest_first),
 		cmocka_unit_test(test_user_code_is_named),
 		cmocka_unit_test(test_not_stuck),
+		cmocka_unit_test(test_moved_by_a_collection),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_semaphores),
 		cmocka_unit_test(test_other_ends),

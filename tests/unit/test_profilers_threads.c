@@ -161,6 +161,8 @@ static void test_doing(void **state)
 		  SNAPSHOT_RUNS,
 		  { "System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart",
 		    "System.Threading.Thread.StartCallback" } },
+		/* Its frames could not be read, but the kernel says that it runs. */
+		{ ACTIVITY_RUNS, SNAPSHOT_RUNS, { NULL } },
 		{ ACTIVITY_SOCKET,
 		  47,
 		  { "Interop.Sys.ReceiveMessage", "System.Net.Sockets.Socket.Receive", "Shop.A" } },
@@ -184,6 +186,38 @@ static void test_doing(void **state)
 		activity_words(doing, &s->threads.v[0], true, &many);
 		assert_true(one.len > 3 && many.len > 2);
 		assert_string_not_equal(buf_cstr(&one), buf_cstr(&many));
+	}
+}
+
+/* The queue of a logger has nothing to do; the same wait in the user's code, or of a worker of the pool, is one. */
+static void test_idle_libraries(void **state)
+{
+	(void)state;
+	static const struct {
+		enum activity want;
+		uint32_t state;
+		const char *const frames[4];
+	} cases[] = {
+		{ ACTIVITY_IDLE,
+		  DAC_THREAD_BACKGROUND,
+		  { "System.Threading.Monitor.Wait", "System.Logging.Queue.Run" } },
+		{ ACTIVITY_IDLE, DAC_THREAD_BACKGROUND, { "System.Threading.Thread.Sleep", "System.Cache.Scan" } },
+		{ ACTIVITY_PULSE, DAC_THREAD_BACKGROUND, { "System.Threading.Monitor.Wait", "Shop.Queue.Run" } },
+		{ ACTIVITY_PULSE,
+		  DAC_THREAD_BACKGROUND | DAC_THREAD_POOL,
+		  { "System.Threading.Monitor.Wait", "System.Logging.Queue.Run" } },
+		{ ACTIVITY_PULSE, 0, { "System.Threading.Monitor.Wait", "System.Logging.Queue.Run" } },
+		{ ACTIVITY_LOCK,
+		  DAC_THREAD_BACKGROUND,
+		  { "System.Threading.Monitor.Enter", "System.Logging.Queue.Run" } },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+		add(s, (struct snapshot_thread){ .managed_id = 4, .call = FUTEX, .state = cases[i].state },
+		    cases[i].frames);
+		enum activity doing = snapshot_activity(s, &s->threads.v[0]);
+		if (doing != cases[i].want)
+			fail_msg("case %zu: %d instead of %d", i, doing, cases[i].want);
 	}
 }
 
@@ -438,6 +472,32 @@ static void test_a_circle_that_passes(void **state)
 	fixture_end(&f);
 }
 
+/* A timer that runs needs nobody: the owner will go on. */
+static void test_held_until_a_timer_ends(void **state)
+{
+	(void)state;
+	struct fixture f;
+	static const char *const types[] = { WAIT_OBJECT_TIMER, "delay without end" };
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+		add(s, (struct snapshot_thread){ .managed_id = 1, .os_id = 100, .name = "a", .call = FUTEX },
+		    FRAMES("System.Threading.Tasks.Task.Wait", "Shop.Till.Close"));
+		add(s, (struct snapshot_thread){ .managed_id = 2, .os_id = 101, .name = "b", .call = FUTEX },
+		    FRAMES("System.Threading.Monitor.Enter", "Shop.Till.Count"));
+		s->threads.v[0].waits_for = 1;
+		s->threads.v[1].waits_for = 0;
+		s->threads.v[0].before = s->threads.v[0].after = (struct snapshot_times){ 5, 7 };
+		has(s, WAIT_OBJECT_MONITOR, "Shop.Till.Gate", 0, false);
+		has(s, WAIT_OBJECT_TASK, "Shop.Till.WaitAsync", SNAPSHOT_NONE, false);
+		has(s, WAIT_OBJECT_TASK, NULL, SNAPSHOT_NONE, false);
+		s->things.v[1].next = 2;
+		s->things.v[2].type = types[i];
+		examine_twice(&f, s, s, "deadlocks");
+		assert_string_equal(report_finding(f.report), i ? "held-waiting" : "held-long");
+		fixture_end(&f);
+	}
+}
+
 /* Its owner waits for somebody to signal it: perhaps for one of those who wait for the lock. */
 static void test_held_while_waiting(void **state)
 {
@@ -662,6 +722,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_doing),
+		cmocka_unit_test(test_idle_libraries),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_blocked_pool),
@@ -671,6 +732,7 @@ int main(void)
 		cmocka_unit_test(test_deadlock_report),
 		cmocka_unit_test(test_likely_deadlock),
 		cmocka_unit_test(test_a_circle_that_passes),
+		cmocka_unit_test(test_held_until_a_timer_ends),
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_held_while_waiting),
 		cmocka_unit_test(test_waits_for_itself),
