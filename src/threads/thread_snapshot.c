@@ -12,6 +12,7 @@
 
 #include "threads/thread_snapshot.h"
 #include "threads/endpoints.h"
+#include "threads/regexes.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "target/threads.h"
@@ -415,6 +416,7 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 	}
 	struct snapshot_source source = { look, &d.threads, d.stacks.v, d.origin.v };
 	thread_snapshot_find_wait_objects(s, &source);
+	thread_snapshot_find_patterns(s, &source);
 	thread_snapshot_find_native(s, look);
 	ask_times(s, look);
 	thread_snapshot_write(s, out);
