@@ -15,6 +15,13 @@ struct code_range {
 	uint32_t size, flags;
 	uint32_t space, name, signature; /* in strings */
 	uint32_t order;			 /* of arrival: the later wins */
+	uint32_t token;
+	uint64_t module;
+};
+
+/* In strings, + 1; 0 = not known. */
+struct placed {
+	uint32_t line, route;
 };
 
 struct methods {
@@ -24,6 +31,9 @@ struct methods {
 	uint32_t arrivals;
 	struct buf text;
 	struct method found;
+	struct clr_modules modules;
+	struct map_u64 places; /* hash of a name -> place in placed + 1 */
+	VEC(struct placed) placed;
 };
 
 struct methods *methods_new(void)
@@ -38,6 +48,9 @@ void methods_free(struct methods *m)
 	strtab_free(&m->strings);
 	vec_free(&m->ranges);
 	buf_free(&m->text);
+	clr_modules_free(&m->modules);
+	map_u64_free(&m->places);
+	vec_free(&m->placed);
 	mem_free(m);
 }
 
@@ -51,6 +64,7 @@ static uint32_t intern(struct methods *m, struct utf16_span span)
 void methods_event(struct methods *m, const struct nettrace_event *event)
 {
 	struct clr_method method;
+	clr_modules_event(&m->modules, event);
 	if (clr_event(event) != CLR_METHOD_LOAD || !clr_decode_method(event, &method) || !method.size)
 		return;
 	if (m->ranges.n >= METHODS_MAX || m->strings.bytes >= NAME_BYTES_MAX)
@@ -63,6 +77,8 @@ void methods_event(struct methods *m, const struct nettrace_event *event)
 				     .name = intern(m, method.name),
 				     .signature = intern(m, method.signature),
 				     .order = m->arrivals++,
+				     .token = method.token,
+				     .module = method.module,
 			     }));
 	m->sorted = false;
 }
@@ -117,6 +133,8 @@ static const struct method *show_range(struct methods *m, const struct code_rang
 		.size = r->size,
 		.flags = r->flags,
 		.order = r->order,
+		.token = r->token,
+		.module = r->module,
 		.space = strtab_get(&m->strings, r->space),
 		.name = strtab_get(&m->strings, r->name),
 		.signature = strtab_get(&m->strings, r->signature),
@@ -148,4 +166,54 @@ const struct method *methods_find(struct methods *m, uint64_t address)
 		return NULL;
 	const struct code_range *r = &m->ranges.v[low - 1];
 	return address - r->start < r->size ? show_range(m, r) : NULL;
+}
+
+bool methods_module(const struct methods *m, uint64_t module, struct clr_module_file *ret)
+{
+	return clr_modules_find(&m->modules, module, ret);
+}
+
+static uint64_t name_key(const char *space, const char *name)
+{
+	return hash_bytes(name, strlen(name), hash_bytes(space, strlen(space), 0));
+}
+
+/* The body of an async method goes by that method. */
+static uint64_t place_key(const char *space, const char *name)
+{
+	CLEANUP(buf_free) struct buf around = { 0 }, method = { 0 };
+	bool machine = method_of_machine(space, &around, &method);
+	return machine ? name_key(buf_cstr(&around), buf_cstr(&method)) : name_key(space, name);
+}
+
+void methods_set_place(struct methods *m, const char *space, const char *name, const struct method_origin *place)
+{
+	bool new;
+	uint64_t *at = map_u64_put(&m->places, place_key(space, name), &new);
+	if (new) {
+		vec_push(&m->placed, ((struct placed){ 0 }));
+		*at = m->placed.n;
+	}
+	struct placed *p = &m->placed.v[*at - 1];
+	if (place->line)
+		p->line = strtab_add_cstr(&m->strings, place->line) + 1;
+	if (place->route)
+		p->route = strtab_add_cstr(&m->strings, place->route) + 1;
+}
+
+static const char *text_at(const struct methods *m, uint32_t id)
+{
+	return id ? strtab_get(&m->strings, id - 1) : NULL;
+}
+
+void methods_show(const struct methods *m, const struct method *method, struct buf *out)
+{
+	const uint64_t *at = m->places.n ? map_u64_get(&m->places, place_key(method->space, method->name)) : NULL;
+	if (!at) {
+		method_show(method->space, method->name, out);
+		return;
+	}
+	const struct placed *p = &m->placed.v[*at - 1];
+	struct method_origin place = { .line = text_at(m, p->line), .route = text_at(m, p->route) };
+	method_show_at(method->space, method->name, &place, out);
 }

@@ -234,9 +234,14 @@ static const char *made_class(const char *space)
 	return p;
 }
 
-/* "lambda in ", "lambda 8 in ": a program of minimal APIs has one a route in the same method. */
-static void show_lambda(const char *rest, struct buf *out)
+/* "lambda in ", "lambda 8 in ", "lambda at Program.cs:41 in ": a program of minimal APIs has one a route in the same
+ * method. */
+static void show_lambda(const char *rest, const char *line, struct buf *out)
 {
+	if (line) {
+		buf_printf(out, "lambda at %s in ", line);
+		return;
+	}
 	const char *digits = rest + strcspn(rest, "_") + 2;
 	const char *second = strchr(digits, '_');
 	unsigned long number = strtoul(second ? second + 1 : digits, NULL, 10);
@@ -268,12 +273,12 @@ static void show_path(const char *s, const char *end, struct buf *out)
 }
 
 /* A method name that may itself be made: <Load>b__0, <Load>g__Inner|1_0, or plain. */
-static void show_member(const char *space, const char *space_end, const char *name, struct buf *out)
+static void show_member(const char *space, const char *space_end, const char *name, const char *line, struct buf *out)
 {
 	size_t len;
 	const char *rest, *inner = angle(name, &len, &rest);
 	if (inner && str_starts(rest, "b__"))
-		show_lambda(rest, out);
+		show_lambda(rest, line, out);
 	if (space_end > space) {
 		show_type(space, space_end, true, out);
 		buf_char(out, '.');
@@ -290,14 +295,16 @@ static bool is_written(const char *s, size_t len)
 	return len && !(len == 3 && !memcmp(s, "clo", 3)) && !str_starts(s, "Pipe #");
 }
 
-static bool show_fsharp(const char *space, const char *made, const char *name, struct buf *out)
+static bool show_fsharp(const char *space, const char *made, const char *name, const char *line, struct buf *out)
 {
 	const char *at = strchr(made, '@'), *word = made + 1;
 	bool function = str_eq(name, "Invoke");
 	if (!at || strchr("0123456789", at[1]) == NULL || !at[1] ||
 	    (!function && !str_eq(name, "MoveNext") && !str_eq(name, "GenerateNext")))
 		return false;
-	if (function)
+	if (function && line)
+		buf_printf(out, "lambda at %s in ", line);
+	else if (function)
 		buf_printf(out, "lambda at line %.*s in ", (int)strspn(at + 1, "0123456789"), at + 1);
 	show_type(space, made, true, out);
 	if (is_written(word, (size_t)(at - word)))
@@ -305,11 +312,11 @@ static bool show_fsharp(const char *space, const char *made, const char *name, s
 	return true;
 }
 
-static bool show_basic(const char *space, const char *made, const char *name, struct buf *out)
+static bool show_basic(const char *space, const char *made, const char *name, const char *line, struct buf *out)
 {
 	static const char machine[] = "+VB$StateMachine_", closure[] = "+_Closure$__", lambda[] = "_Lambda$__";
 	if (str_starts(made, closure) && str_starts(name, lambda)) {
-		buf_printf(out, "lambda %s in ", name + sizeof(lambda) - 1);
+		buf_printf(out, line ? "lambda at %s in " : "lambda %s in ", line ? line : name + sizeof(lambda) - 1);
 		show_type(space, made, true, out);
 		return true;
 	}
@@ -330,30 +337,92 @@ static const char *innermost(const char *space)
 	return last;
 }
 
-void method_show(const char *space, const char *name, struct buf *out)
-{
-	const char *inside = innermost(space);
-	if (inside && (show_fsharp(space, inside, name, out) || show_basic(space, inside, name, out)))
-		return;
-	const char *made = made_class(space);
+/* The compiler's own class around a method, and the method that a state machine in it was made for. */
+struct made_method {
+	const char *made;   /* "+<...>", or the end of the space */
+	const char *method; /* in it; NULL: it is no state machine */
 	size_t len;
-	const char *rest, *inner = *made ? angle(made + 1, &len, &rest) : NULL;
+};
+
+static struct made_method find_made(const char *space)
+{
+	struct made_method m = { .made = made_class(space) };
+	const char *rest, *inner = *m.made ? angle(m.made + 1, &m.len, &rest) : NULL;
 	/* A lambda's or local function's own state machine: Type+<>c+<<Load>b__0_0>d : look one class further in. */
-	while (inner && !len) {
+	while (inner && !m.len) {
 		const char *deeper = strstr(rest, "+<");
 		if (!deeper)
 			break;
-		inner = angle(deeper + 1, &len, &rest);
+		inner = angle(deeper + 1, &m.len, &rest);
 	}
-	if (inner && len && str_starts(rest, "d")) {
-		CLEANUP(mem_freep) char *method = mem_strndup(inner, len);
-		show_member(space, made, method, out);
-		/* What an iterator does besides: "Load.Dispose" of "System.IDisposable.Dispose". */
-		if (!str_eq(name, "MoveNext") && !str_eq(name, "MoveNextAsync"))
-			buf_printf(out, ".%s", short_name(name, name + strlen(name)));
+	m.method = inner && m.len && str_starts(rest, "d") ? inner : NULL;
+	return m;
+}
+
+bool method_of_machine(const char *space, struct buf *ret_space, struct buf *ret_name)
+{
+	struct made_method m = find_made(space);
+	if (!m.method)
+		return false;
+	buf_add(ret_space, space, (size_t)(m.method - 2 - space)); /* without "+<" */
+	buf_add(ret_name, m.method, m.len);
+	return true;
+}
+
+static void show_named(const char *space, const char *name, const char *line, struct buf *out)
+{
+	const char *inside = innermost(space);
+	if (inside && (show_fsharp(space, inside, name, line, out) || show_basic(space, inside, name, line, out)))
+		return;
+	struct made_method m = find_made(space);
+	if (!m.method) {
+		show_member(space, m.made, name, line, out);
 		return;
 	}
-	show_member(space, *made ? made : space + strlen(space), name, out);
+	CLEANUP(mem_freep) char *method = mem_strndup(m.method, m.len);
+	show_member(space, m.made, method, line, out);
+	/* What an iterator does besides: "Load.Dispose" of "System.IDisposable.Dispose". */
+	if (!str_eq(name, "MoveNext") && !str_eq(name, "MoveNextAsync"))
+		buf_printf(out, ".%s", short_name(name, name + strlen(name)));
+}
+
+void method_show(const char *space, const char *name, struct buf *out)
+{
+	show_named(space, name, NULL, out);
+}
+
+static bool is_made_lambda(const char *name)
+{
+	size_t len;
+	const char *rest;
+	return angle(name, &len, &rest) && str_starts(rest, "b__");
+}
+
+bool method_is_lambda(const char *space, const char *name)
+{
+	const char *inside = innermost(space);
+	if (inside && ((str_starts(inside, "+_Closure$__") && str_starts(name, "_Lambda$__")) ||
+		       (strchr(inside, '@') && str_eq(name, "Invoke"))))
+		return true;
+	struct made_method m = find_made(space);
+	return is_made_lambda(m.method ? m.method : name);
+}
+
+void method_show_at(const char *space, const char *name, const struct method_origin *place, struct buf *out)
+{
+	const char *line = str_empty(place->line) ? NULL : place->line;
+	if (str_empty(place->route)) {
+		show_named(space, name, line, out);
+		return;
+	}
+	if (!method_is_lambda(space, name)) {
+		show_named(space, name, NULL, out);
+		buf_printf(out, " (%s)", place->route);
+		return;
+	}
+	buf_str(out, place->route);
+	if (line)
+		buf_printf(out, ", %s", line);
 }
 
 bool method_is_compiled(const char *shown)
@@ -362,13 +431,26 @@ bool method_is_compiled(const char *shown)
 	return (*shown == 'd' || *shown == 'D') && str_starts(shown + 1, "ynamicClass.lambda_method");
 }
 
-/* The state machine is the last type argument of the box that is its task. */
+/* The first ',' or ']' from s on that no bracket encloses, or the end. */
+static const char *argument_end(const char *s)
+{
+	int depth = 0;
+	for (; *s && (depth || (*s != ',' && *s != ']')); s++)
+		depth += *s == '[' ? 1 : *s == ']' ? -1 : 0;
+	return s;
+}
+
+/* The state machine is the last type argument of the box that is its task: "...Box`1[[Result, Lib],[Machine, Shop]]". */
 static const char *async_machine(const char *name, size_t *ret_len)
 {
-	const char *box = strstr(name, "AsyncStateMachineBox`1[["), *last = NULL;
-	for (const char *p = box; p && (p = strstr(p, ",[")); p++)
-		last = p + 2;
-	*ret_len = last ? strcspn(last, ",]") : 0;
+	static const char box[] = "AsyncStateMachineBox`1[";
+	const char *arg = strstr(name, box), *last = NULL;
+	for (arg = arg ? arg + sizeof(box) - 1 : ""; *arg == '[';) {
+		last = arg + 1;
+		arg = argument_end(arg);
+		arg += *arg == ',';
+	}
+	*ret_len = last ? (size_t)(argument_end(last) - last) : 0;
 	return *ret_len ? last : NULL;
 }
 

@@ -85,10 +85,10 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 /* A stream of the methods that are compiled during the window: hot code moves to new addresses (tiered compilation),
  * and after the target has ended they cannot be asked for. */
 struct events_stream exam_compiled_stream(struct methods *methods);
-/* All names once more after the window, for what is still unknown. Fewer or none when the target is gone; the
- * reason is logged. */
+/* All names once more after the window, for what is still unknown, and the source lines of lambdas
+ * (exam/lambda_lines.h). Fewer or none when the target is gone; the reason is logged. */
 struct err *exam_methods(struct exam *exam, struct methods *methods) MUST_USE;
-/* The same where frames of these stacks have no name yet. */
+/* The same; names only where frames of these stacks have none yet. */
 struct err *exam_methods_of(struct exam *exam, struct stacks *stacks, struct methods *methods) MUST_USE;
-/* The same now, before or in the middle of a window; `part` names its recording. */
+/* The names now, before or in the middle of a window; `part` names its recording. */
 struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part) MUST_USE;

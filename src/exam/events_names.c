@@ -2,6 +2,7 @@
 
 #include "eventpipe/clr.h"
 #include "exam/events.h"
+#include "exam/lambda_lines.h"
 #include "exam/profiler.h"
 
 static void on_method(void *user, const struct nettrace_event *event)
@@ -18,7 +19,8 @@ struct events_stream exam_methods_stream(const struct events_stream *after, stru
 		.providers = &provider,
 		.n_providers = 1,
 		.unordered = true,
-		.rundown = CLR_JIT | CLR_NGEN,
+		/* Modules too: the source lines of lambdas are in the PDB beside them. */
+		.rundown = CLR_JIT | CLR_NGEN | CLR_LOADER,
 		.after = after,
 		.event = on_method,
 		.user = methods,
@@ -43,12 +45,17 @@ struct events_stream exam_compiled_stream(struct methods *methods)
 
 struct err *exam_methods(struct exam *exam, struct methods *methods)
 {
-	return exam_methods_now(exam, methods, "late-names");
+	TRY(exam_methods_now(exam, methods, "late-names"));
+	lambda_lines_learn(exam, methods);
+	return NULL;
 }
 
 struct err *exam_methods_of(struct exam *exam, struct stacks *stacks, struct methods *methods)
 {
-	return stacks_unknown(stacks, methods) ? exam_methods(exam, methods) : NULL;
+	if (stacks_unknown(stacks, methods))
+		return exam_methods(exam, methods);
+	lambda_lines_learn(exam, methods);
+	return NULL;
 }
 
 struct err *exam_methods_now(struct exam *exam, struct methods *methods, const char *part)

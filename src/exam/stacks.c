@@ -98,7 +98,7 @@ static uint32_t name_of(struct stacks *s, struct methods *methods, uint64_t addr
 	const struct method *m = methods_find(methods, address);
 	buf_clear(&s->text);
 	if (m)
-		method_show(m->space, m->name, &s->text);
+		methods_show(methods, m, &s->text);
 	else
 		buf_printf(&s->text, "[unknown 0x%llx]", (unsigned long long)address);
 	uint32_t id = strtab_add(&s->names, buf_cstr(&s->text), s->text.len);

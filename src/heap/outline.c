@@ -135,6 +135,24 @@ struct err *heap_outline_make(const struct dac_facts *facts, const struct dac_he
 	return err;
 }
 
+struct err *heap_outline_of(struct heap *h, struct dac *d, struct heap_outline *ret)
+{
+	struct dac_heaps heaps = { 0 };
+	struct dac_segments segments = { 0 };
+	struct dac_threads threads = { 0 };
+	struct err *err = dac_heaps(d, &heaps);
+	if (!err)
+		err = dac_segments(d, &segments);
+	if (!err)
+		err = dac_threads(d, &threads);
+	if (!err)
+		err = heap_outline_make(heap_facts(h), &heaps, &segments, &threads, ret);
+	dac_heaps_free(&heaps);
+	dac_segments_free(&segments);
+	dac_threads_free(&threads);
+	return err;
+}
+
 void heap_outline_free(struct heap_outline *o)
 {
 	vec_free(&o->regions);

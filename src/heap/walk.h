@@ -37,6 +37,8 @@ struct heap_outline {
 struct err *heap_outline_make(const struct dac_facts *facts, const struct dac_heaps *heaps,
 			      const struct dac_segments *segments, const struct dac_threads *threads,
 			      struct heap_outline *ret) MUST_USE;
+/* The same with all that the runtime says of it. */
+struct err *heap_outline_of(struct heap *h, struct dac *d, struct heap_outline *ret) MUST_USE;
 void heap_outline_free(struct heap_outline *outline);
 /* The region that holds the address, or NULL. */
 const struct heap_region *heap_region_at(const struct heap_outline *outline, uint64_t addr);

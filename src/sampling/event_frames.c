@@ -45,7 +45,7 @@ void event_frames_name(struct event_frames *f, struct methods *methods)
 		if (!m)
 			continue;
 		buf_clear(&f->text);
-		method_show(m->space, m->name, &f->text);
+		methods_show(methods, m, &f->text);
 		uint32_t same = samples_frame(s, buf_cstr(&f->text), NULL, method_kind(s->whose, m->space));
 		s->frames.v[i] = s->frames.v[same];
 	}

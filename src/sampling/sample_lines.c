@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "exam/code_list.h"
+#include "eventpipe/modules.h"
 #include "symbols/pdb.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,9 @@
 
 #define HITS_MAX 200000
 #define LINES_KEPT 400
-#define MODULES_MAX 20000
 #define METHODS_MAX 1000000
 #define ENTRIES_MAX 4000000 /* of IL maps: 32 MB */
-enum { LISTED_IL_MAP = 150, LISTED_MODULE = 154, NEW_MODULE = 152, NEW_IL_MAP = 190 };
+enum { LISTED_IL_MAP = 150, NEW_IL_MAP = 190 };
 
 struct hit {
 	uint64_t start, offset, weight;
@@ -31,12 +31,6 @@ struct listed {
 	uint32_t first, n; /* in entries */
 };
 
-struct module {
-	uint32_t path;
-	bool has_pdb;
-	uint8_t pdb[16];
-};
-
 struct sample_lines {
 	const struct whose_names *whose;
 	VEC(struct hit) hits;
@@ -46,11 +40,9 @@ struct sample_lines {
 	uint64_t map_method;
 	VEC(struct il_entry) map, entries;
 	VEC(struct listed) listed;
-	struct map_u64 by_start;  /* -> listed + 1 */
-	struct map_u64 new_code;  /* id of a method whose map is still to come -> listed + 1 */
-	struct map_u64 by_module; /* id -> module + 1 */
-	VEC(struct module) modules;
-	struct strtab paths;
+	struct map_u64 by_start; /* -> listed + 1 */
+	struct map_u64 new_code; /* id of a method whose map is still to come -> listed + 1 */
+	struct clr_modules modules;
 	struct buf text;
 };
 
@@ -72,9 +64,7 @@ void sample_lines_free(struct sample_lines *l)
 	vec_free(&l->listed);
 	map_u64_free(&l->by_start);
 	map_u64_free(&l->new_code);
-	map_u64_free(&l->by_module);
-	vec_free(&l->modules);
-	strtab_free(&l->paths);
+	clr_modules_free(&l->modules);
 	buf_free(&l->text);
 	mem_free(l);
 }
@@ -123,30 +113,6 @@ static void take_map(struct sample_lines *l, const struct nettrace_event *event)
 	}
 }
 
-/* ModuleID, AssemblyID, flags, reserved, path, native path, instance; then GUID of the PDB. */
-static void take_module(struct sample_lines *l, const struct nettrace_event *event)
-{
-	struct cursor c = cursor_make(event->payload, event->payload_size);
-	uint64_t id = cursor_u64(&c);
-	cursor_take(&c, 16);
-	struct utf16_span path = cursor_utf16z(&c);
-	if (!cursor_ok(&c) || l->modules.n >= MODULES_MAX)
-		return;
-	struct module m = { 0 };
-	cursor_utf16z(&c);
-	cursor_u16(&c);
-	const uint8_t *guid = cursor_take(&c, sizeof(m.pdb));
-	static const uint8_t none[sizeof(m.pdb)] = { 0 };
-	m.has_pdb = guid && memcmp(guid, none, sizeof(none)) != 0;
-	if (m.has_pdb)
-		memcpy(m.pdb, guid, sizeof(m.pdb));
-	buf_clear(&l->text);
-	utf16_add(&l->text, path.units, MIN(path.n, (size_t)4096));
-	m.path = strtab_add(&l->paths, buf_cstr(&l->text), l->text.len);
-	vec_push(&l->modules, m);
-	*map_u64_put(&l->by_module, id, NULL) = l->modules.n;
-}
-
 /* The nearest place before it whose IL is known; places without IL (prologs and the like) have offsets from -3 up. */
 static bool il_of(const struct sample_lines *l, const struct listed *m, uint64_t offset, uint32_t *ret)
 {
@@ -189,8 +155,6 @@ static void listed_event(struct sample_lines *l, const struct nettrace_event *ev
 	struct clr_method m;
 	if (event->meta->event_id == LISTED_IL_MAP)
 		take_map(l, event);
-	else if (event->meta->event_id == LISTED_MODULE)
-		take_module(l, event);
 	if (clr_event(event) != CLR_METHOD_LOAD || !clr_decode_method(event, &m) || m.id != l->map_method)
 		return;
 	struct listed *kept = keep_method(l, &m);
@@ -202,9 +166,7 @@ static void listed_event(struct sample_lines *l, const struct nettrace_event *ev
 static void new_event(struct sample_lines *l, const struct nettrace_event *event)
 {
 	struct clr_method m;
-	if (event->meta->event_id == NEW_MODULE)
-		take_module(l, event);
-	else if (clr_event(event) == CLR_METHOD_LOAD && clr_decode_method(event, &m) && keep_method(l, &m))
+	if (clr_event(event) == CLR_METHOD_LOAD && clr_decode_method(event, &m) && keep_method(l, &m))
 		*map_u64_put(&l->new_code, m.id, NULL) = l->listed.n;
 	if (event->meta->event_id != NEW_IL_MAP)
 		return;
@@ -217,6 +179,7 @@ static void new_event(struct sample_lines *l, const struct nettrace_event *event
 
 void sample_lines_event(struct sample_lines *l, const struct nettrace_event *event)
 {
+	clr_modules_event(&l->modules, event);
 	if (str_eq(event->meta->provider, CLR_RUNDOWN_PROVIDER))
 		listed_event(l, event);
 	else if (str_eq(event->meta->provider, CLR_PROVIDER))
@@ -292,10 +255,9 @@ void sample_lines_resolve(struct sample_lines *l, struct exam *exam, struct samp
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)exam->patient->target.pid);
 	CLEANUP(pdbs_freep) struct pdbs *pdbs = pdbs_new(root);
 	vec_each(h, &l->hits) {
-		const uint64_t *known = h->token ? map_u64_get(&l->by_module, h->module) : NULL;
-		const struct module *m = known ? &l->modules.v[*known - 1] : NULL;
-		struct pdb *pdb =
-			m ? pdbs_get_told(pdbs, strtab_get(&l->paths, m->path), m->has_pdb ? m->pdb : NULL) : NULL;
+		struct clr_module_file file;
+		bool known = h->token && clr_modules_find(&l->modules, h->module, &file);
+		struct pdb *pdb = known ? pdbs_get_told(pdbs, file.path, file.pdb) : NULL;
 		struct pdb_line at;
 		if (pdb && pdb_line(pdb, h->token, h->il, &at))
 			add_line(ret, &index, h, &at);

@@ -77,6 +77,31 @@ static size_t site_of(const struct samples *s, const uint32_t *frames, size_t n)
 	return n;
 }
 
+/* "[libcoreclr.so]", "[stub]": code of which only the module is known. Its caller says more. */
+static bool is_nameless(const struct samples *s, uint32_t frame)
+{
+	uint8_t kind = s->frames.v[frame].kind;
+	return *samples_frame_name(s, frame) == '[' && kind != FRAME_GC && kind != FRAME_JIT;
+}
+
+/* The innermost of n frames that has a name; the leaf where none has. */
+static uint32_t named_leaf(const struct samples *s, const uint32_t *frames, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!is_nameless(s, frames[i]))
+			return frames[i];
+	return frames[0];
+}
+
+/* The first named frame that is called by frame i, directly or through code without a name; n where there is none. */
+static size_t named_callee(const struct samples *s, const uint32_t *frames, size_t i, size_t n)
+{
+	while (i-- > 0)
+		if (!is_nameless(s, frames[i]))
+			return i;
+	return n;
+}
+
 /* Leaf first. */
 static void sum_site(struct summary_summing *g, const uint32_t *frames, size_t n, uint64_t weight)
 {
@@ -84,9 +109,9 @@ static void sum_site(struct summary_summing *g, const uint32_t *frames, size_t n
 	size_t i = site_of(s, frames, n);
 	uint32_t site = i < n ? frames[i] : UINT32_MAX;
 	*map_u64_put(&g->site, site, NULL) += weight;
-	*map_u64_put(&g->below, (uint64_t)site << 32 | frames[0], NULL) += weight;
+	*map_u64_put(&g->below, (uint64_t)site << 32 | named_leaf(s, frames, MIN(i + 1, n)), NULL) += weight;
 	/* Of a stack without the user's code, what of the framework it is in. */
-	size_t called = i < n && i ? i - 1 : n;
+	size_t called = i < n ? named_callee(s, frames, i, n) : n;
 	if (i == n)
 		for (called = 0; called < n && s->frames.v[frames[called]].kind != FRAME_FRAMEWORK;)
 			called++;

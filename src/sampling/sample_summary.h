@@ -12,8 +12,11 @@ struct summary_method {
 struct summary_site {
 	uint32_t frame;	 /* UINT32_MAX: stacks without any of the user's code */
 	uint32_t caller; /* the user's method that most often calls it, UINT32_MAX without */
-	uint32_t below;	 /* the leaf under it that is most often there; = frame when itself */
-	uint32_t called; /* what it calls most; without the user's code, what of the framework it is in; UINT32_MAX:
+	uint32_t
+		below; /* the leaf under it that is most often there, or the nearest to it that has a name; = frame when
+			    itself */
+	uint32_t
+		called; /* what with a name it calls most; without the user's code, what of the framework it is in; UINT32_MAX:
 			    nothing */
 	uint64_t weight, caller_weight, below_weight, called_weight;
 };

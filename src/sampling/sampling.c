@@ -256,6 +256,7 @@ static struct err *finish(struct sampling *g)
 	if (g->facts->named && (g->compiled->lost || sampling_unlisted(g)))
 		TRY(list_code(g, "late-names"));
 	sampling_name_rest(g);
+	sampling_name_lambdas(g);
 	if (g->switches)
 		gc_marks_waits(&g->gc, g->samples, g->exam->start_ns);
 	else

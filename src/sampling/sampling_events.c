@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "sampling/event_frames.h"
+#include "exam/lambda_lines.h"
 #include "exam/events.h"
 #include "sampling/sampling.h"
 #include <dirent.h>
@@ -247,6 +248,7 @@ struct err *exam_samples_by_events(struct exam *exam, const struct sampling_opti
 		facts->lost = streams[1].lost;
 		facts->threads = (uint32_t)w.samples->threads.n;
 		weigh(&w);
+		lambda_lines_learn(exam, w.methods);
 		event_frames_name(&w.frames, w.methods);
 		*ret = STEAL(w.samples);
 	}

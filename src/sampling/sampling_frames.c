@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "eventpipe/clr.h"
+#include "exam/lambda_lines.h"
 #include "sampling/sampling_parts.h"
 #include <stdio.h>
 
@@ -22,6 +23,12 @@ enum frame_kind method_kind(const struct whose_names *whose, const char *space)
 	return stub || method_is_framework(whose, space) ? FRAME_FRAMEWORK : FRAME_CODE;
 }
 
+/* Lambdas of one method may be shown by the same name until their lines are known: these differ. */
+static void add_raw_name(const struct method *m, struct buf *out)
+{
+	buf_printf(out, "%s.%s", m->space, m->name);
+}
+
 uint32_t sampling_method_frame(struct sampling *g, const struct method *m)
 {
 	bool new;
@@ -29,7 +36,10 @@ uint32_t sampling_method_frame(struct sampling *g, const struct method *m)
 	if (!new)
 		return (uint32_t)*place;
 	buf_clear(&g->text);
-	method_show(m->space, m->name, &g->text);
+	if (method_is_lambda(m->space, m->name))
+		add_raw_name(m, &g->text);
+	else
+		method_show(m->space, m->name, &g->text);
 	uint32_t frame = samples_frame(g->samples, buf_cstr(&g->text), NULL, method_kind(g->exam->whose, m->space));
 	*map_u64_put(&g->by_method, hash_u64(m->start) ^ m->order, NULL) = frame;
 	return frame;
@@ -162,6 +172,41 @@ void sampling_name_rest(struct sampling *g)
 	sampling_name_known(g);
 	vec_each(l, &g->later)
 		s->frames.v[l->frame].name = stub;
+}
+
+struct renaming {
+	struct sampling *g;
+	struct map_u64 names; /* of lambdas, as they were added -> as they are shown */
+};
+
+static void rename_lambda(void *user, const struct method *m)
+{
+	struct renaming *r = user;
+	struct strtab *strings = &r->g->samples->strings;
+	struct buf *text = &r->g->text;
+	if (!method_is_lambda(m->space, m->name))
+		return;
+	buf_clear(text);
+	add_raw_name(m, text);
+	uint32_t added = strtab_find(strings, text->data, text->len);
+	if (added == STRTAB_NONE)
+		return;
+	buf_clear(text);
+	methods_show(r->g->methods, m, text);
+	*map_u64_put(&r->names, added, NULL) = strtab_add(strings, buf_cstr(text), text->len);
+}
+
+void sampling_name_lambdas(struct sampling *g)
+{
+	struct renaming r = { .g = g };
+	if (g->facts->named && !g->exam->cancelled)
+		lambda_lines_learn(g->exam, g->methods);
+	methods_each(g->methods, rename_lambda, &r);
+	vec_each(f, &g->samples->frames) {
+		const uint64_t *shown = map_u64_get(&r.names, f->name);
+		f->name = shown ? (uint32_t)*shown : f->name;
+	}
+	map_u64_free(&r.names);
 }
 
 bool sampling_unnamed(const struct sampling *g)

@@ -134,6 +134,8 @@ uint32_t sampling_stack(struct sampling *g, const struct record *r);
 void sampling_name_known(struct sampling *g);
 /* Names the rest, at the end: code without a method is a stub. */
 void sampling_name_rest(struct sampling *g);
+/* Names lambdas, which until then have names of the compiler's, by their source lines; at the end. */
+void sampling_name_lambdas(struct sampling *g);
 /* Is there code that would get a name from a new list of methods? */
 bool sampling_unnamed(const struct sampling *g);
 /* Is precompiled code among it? The runtime does not report its first use. */

@@ -233,8 +233,34 @@ bool activity_keeps_worker(enum activity doing)
 	return activity_is_blocked(doing) || doing == ACTIVITY_SOCKET;
 }
 
+/* A thread that the runtime made for one purpose; NULL: it is none. The kernel keeps 15 characters of a name. */
+static const char *role_of(const struct snapshot_thread *t)
+{
+	static const struct {
+		const char *name, *role;
+	} roles[] = {
+		{ ".NET Finalizer", "the finalizer thread" },
+		{ ".NET SigHandler", "the thread for signals" },
+		{ ".NET Timer", "the timer thread" },
+		{ ".NET Sockets", "a thread for socket events" },
+		{ ".NET TP Gate", "the pool's gate thread" },
+		{ ".NET Tiered Com", "the thread for tiered compilation" },
+	};
+	if (t->finalizer)
+		return roles[0].role;
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (str_starts(t->name ? t->name : t->os_name ? t->os_name : "", roles[i].name))
+			return roles[i].role;
+	return NULL;
+}
+
 void snapshot_thread_brief(const struct snapshot_thread *t, struct buf *out)
 {
+	const char *role = role_of(t);
+	if (role) {
+		buf_str(out, role);
+		return;
+	}
 	/* The runtime's name for a worker is that of all of them. */
 	if (t->name && !str_starts(t->name, ".NET "))
 		buf_printf(out, "'%s'", t->name);

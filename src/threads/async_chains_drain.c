@@ -18,7 +18,7 @@
 
 /* ---- types ---- */
 
-enum { TYPE_NEW, TYPE_PLAIN, TYPE_BOX, TYPE_POOLED_BOX, TYPE_SEMAPHORE, TYPE_TASK, TYPE_SOURCE };
+enum { TYPE_NEW, TYPE_PLAIN, TYPE_BOX, TYPE_POOLED_BOX, TYPE_SEMAPHORE, TYPE_TASK, TYPE_SOURCE, TYPE_ENDPOINT };
 
 /* Is it that type or derived from it? Generic ones go on with their number of parameters. */
 static bool is_a(struct finder *f, const struct heap_type *type, const char *name)
@@ -42,6 +42,7 @@ static uint8_t kind_of(struct finder *f, const struct heap_type *type)
 		       : strstr(type->name, "AsyncStateMachineBox`1[[")		      ? TYPE_BOX
 		       : strstr(type->name, "+StateMachineBox`1[[")		      ? TYPE_POOLED_BOX
 		       : str_eq(type->name, "System.Threading.SemaphoreSlim")	      ? TYPE_SEMAPHORE
+		       : endpoints_is_type(type)				      ? TYPE_ENDPOINT
 		       : is_a(f, type, "System.Threading.Tasks.TaskCompletionSource") ? TYPE_SOURCE
 		       : is_a(f, type, "System.Threading.Tasks.Task")		      ? TYPE_TASK
 										      : TYPE_PLAIN;
@@ -194,6 +195,9 @@ static void take(struct finder *f, const struct heap_found *found)
 	case TYPE_TASK:
 		add_task(f, found->address);
 		break;
+	case TYPE_ENDPOINT:
+		endpoints_add(f->endpoints, found->address);
+		break;
 	default:
 		break;
 	}
@@ -201,30 +205,14 @@ static void take(struct finder *f, const struct heap_found *found)
 
 static struct err *walk(struct finder *f)
 {
-	struct dac_heaps heaps = { 0 };
-	struct dac_segments segments = { 0 };
-	struct dac_threads threads = { 0 };
 	struct heap_found found;
-	struct dac *dac = f->look->dac;
-	struct err *err = dac_heaps(dac, &heaps);
-	if (!err)
-		err = dac_segments(dac, &segments);
-	if (!err)
-		err = dac_threads(dac, &threads);
-	if (!err)
-		err = heap_outline_make(heap_facts(f->heap), &heaps, &segments, &threads, &f->outline);
-	if (!err) {
-		CLEANUP(heap_walk_freep) struct heap_walk *w = heap_walk_new(f->heap, &f->outline);
-		while (heap_walk_next(w, &found))
-			take(f, &found);
-		f->c->objects = heap_walk_health(w).objects;
-		f->c->lost_bytes = heap_walk_health(w).lost_bytes;
-		err = heap_walk_check(w);
-	}
-	dac_heaps_free(&heaps);
-	dac_segments_free(&segments);
-	dac_threads_free(&threads);
-	return err;
+	TRY(heap_outline_of(f->heap, f->look->dac, &f->outline));
+	CLEANUP(heap_walk_freep) struct heap_walk *w = heap_walk_new(f->heap, &f->outline);
+	while (heap_walk_next(w, &found))
+		take(f, &found);
+	f->c->objects = heap_walk_health(w).objects;
+	f->c->lost_bytes = heap_walk_health(w).lost_bytes;
+	return heap_walk_check(w);
 }
 
 /* ---- chains ---- */
@@ -347,20 +335,26 @@ static int most_first(const void *a, const void *b)
 
 /* ---- lines ---- */
 
+static uint32_t move_next_of(struct finder *f, const struct heap_type *machine)
+{
+	struct dac_type_methods methods = { 0 };
+	uint32_t token = 0;
+	err_ignore(dac_type_methods(f->look->dac, machine->address, &methods));
+	vec_each(m, &methods)
+		token = !token && str_eq(m->name, "MoveNext") ? m->token : token;
+	dac_type_methods_free(&methods);
+	return token;
+}
+
 /* The await's number is known, the PDB knows where in MoveNext that one stands. */
 static const char *line_of(struct finder *f, const struct async_chain_step *step)
 {
 	const struct heap_type *machine = f->machines.v[step->method];
-	struct dac_type_methods methods = { 0 };
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct pdb_line line;
 	struct pdb *pdb = step->await >= 0 ? dac_lines_pdb(f->look->lines, machine->module) : NULL;
-	if (pdb)
-		err_ignore(dac_type_methods(f->look->dac, machine->address, &methods));
-	vec_each(m, &methods)
-		if (!text.len && str_eq(m->name, "MoveNext") && pdb_await(pdb, m->token, (uint32_t)step->await, &line))
-			dac_line_add(&text, &line);
-	dac_type_methods_free(&methods);
+	if (pdb && pdb_await(pdb, move_next_of(f, machine), (uint32_t)step->await, &line))
+		dac_line_add(&text, &line);
 	return strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&text)));
 }
 
@@ -379,8 +373,43 @@ static void add_lines(struct finder *f)
 	map_u64_free(&known);
 }
 
+/* ---- names ---- */
+
+/* Nobody can await it or see it fail. */
+static bool is_async_void(struct finder *f, const struct heap_type *machine)
+{
+	const struct heap_field *builder = heap_field(f->heap, machine, "<>t__builder");
+	const struct heap_type *type = builder ? heap_type(f->heap, builder->type) : NULL;
+	return type && str_eq(type->name, "System.Runtime.CompilerServices.AsyncVoidMethodBuilder");
+}
+
+/* What was found by its name alone is known better now: requests that it handles, and where a lambda stands. */
+static void place_method(struct finder *f, uint32_t index)
+{
+	struct async_chain_method *method = &f->c->methods.v[index];
+	const struct heap_type *machine = f->machines.v[index];
+	struct method_origin place = { .route = endpoints_route_named(f->endpoints, machine->name, "MoveNext") };
+	CLEANUP(buf_free) struct buf line = { 0 }, name = { 0 };
+	struct pdb_line at;
+	struct pdb *pdb = !method->framework && method_is_lambda(machine->name, "MoveNext")
+				  ? dac_lines_pdb(f->look->lines, machine->module)
+				  : NULL;
+	if (pdb && pdb_line(pdb, move_next_of(f, machine), 0, &at)) {
+		dac_line_add(&line, &at);
+		place.line = buf_cstr(&line);
+	}
+	bool is_void = !method->framework && is_async_void(f, machine);
+	if (!place.route && !place.line && !is_void)
+		return;
+	method_show_at(machine->name, "MoveNext", &place, &name);
+	if (is_void)
+		buf_str(&name, " (async void)");
+	method->name = strtab_get(&f->c->strings, strtab_add_cstr(&f->c->strings, buf_cstr(&name)));
+}
+
 static void finder_fini(struct finder *f)
 {
+	endpoints_free(f->endpoints);
 	heap_statics_free(&f->statics);
 	heap_outline_free(&f->outline);
 	heap_close(f->heap);
@@ -399,12 +428,16 @@ static struct err *drain(struct image_exam *look, bool names, struct buf *out)
 	CLEANUP(finder_fini) struct finder f = { .look = look, .c = c };
 	struct grouped g = { 0 };
 	TRY(heap_open(look->image, look->dac, &f.heap));
+	f.endpoints = endpoints_new(look, f.heap);
 	TRY(walk(&f));
 	async_chains_link(&f);
 	if (f.boxes.n && names) {
 		err_ignore(heap_statics(f.heap, NULL, &f.statics));
 		async_chains_name(&f);
 	}
+	endpoints_settle(f.endpoints);
+	for (uint32_t i = 0; names && i < c->methods.n; i++)
+		place_method(&f, i);
 	for (uint32_t i = 0; i < f.boxes.n; i++)
 		if (!f.boxes.v[i].has_outer)
 			add_top(&f, &g, i);

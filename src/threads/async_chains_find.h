@@ -4,6 +4,7 @@
 #include "heap/walk.h"
 #include "threads/awaiters.h"
 #include "threads/async_chains.h"
+#include "threads/endpoints.h"
 
 #define ASYNC_CHAINS_NONE UINT32_MAX
 
@@ -26,6 +27,7 @@ struct finder {
 	struct async_chains *c;
 	struct heap_outline outline;
 	struct heap_statics statics;
+	struct endpoints *endpoints;
 	VEC(struct box) boxes;
 	VEC(uint8_t) kinds;			/* by index of type: what it is to us */
 	VEC(const struct heap_type *) machines; /* by method */

@@ -18,7 +18,9 @@ static uint64_t method_at(struct dac *dac, uint64_t ip)
 	return method;
 }
 
-static uint64_t through_stub(struct dac *dac, const struct image *image, uint64_t ip)
+/* What stands beside a stub's target is a method only if it is such a stub: the runtime's library does not survive
+ * questions about anything else, so it is taken only where one method is asked for. */
+static uint64_t through_stub(struct dac *dac, const struct image *image, uint64_t ip, bool compiled)
 {
 	uint8_t code[7];
 	int32_t distance;
@@ -30,9 +32,9 @@ static uint64_t through_stub(struct dac *dac, const struct image *image, uint64_
 		uint64_t slot = ip + 6 + (uint64_t)(int64_t)distance;
 		if (image_read_all(image, slot, &target, sizeof(target)) && (method = method_at(dac, target)))
 			return method;
-		return image_read_all(image, slot + 8, &method, sizeof(method)) ? method : 0;
+		return !compiled && image_read_all(image, slot + 8, &method, sizeof(method)) ? method : 0;
 	}
-	if (code[0] == 0x4c && code[1] == 0x8b && code[2] == 0x15) {
+	if (!compiled && code[0] == 0x4c && code[1] == 0x8b && code[2] == 0x15) {
 		memcpy(&distance, code + 3, sizeof(distance));
 		return image_read_all(image, ip + 7 + (uint64_t)(int64_t)distance, &method, sizeof(method)) ? method
 													    : 0;
@@ -40,19 +42,24 @@ static uint64_t through_stub(struct dac *dac, const struct image *image, uint64_
 	return 0;
 }
 
-bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
-		   struct buf *out)
+uint64_t delegate_method(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+			 bool compiled)
 {
 	int64_t ip = 0;
-	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 };
 	/* Static methods are called through one word more. */
 	if (!heap_get_int(h, delegate, "_methodPtrAux", &ip) || !ip)
 		(void)heap_get_int(h, delegate, "_methodPtr", &ip);
 	if (!ip || !dac)
-		return false;
+		return 0;
 	uint64_t method = method_at(dac, (uint64_t)ip);
-	if (!method)
-		method = through_stub(dac, image, (uint64_t)ip);
+	return method ? method : through_stub(dac, image, (uint64_t)ip, compiled);
+}
+
+bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+		   struct buf *out)
+{
+	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 };
+	uint64_t method = delegate_method(h, dac, image, delegate, false);
 	if (!method)
 		return false;
 	if (!dac_method(dac, method))

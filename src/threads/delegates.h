@@ -3,6 +3,10 @@
 
 #include "heap/objects.h"
 
+/* The runtime's description of the method; 0 when it cannot be known. compiled: only one that has been compiled, which
+ * is certain; else it may be what a hostile image says. */
+uint64_t delegate_method(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+			 bool compiled);
 /* "lambda in Shop.Orders.Load", appended; false when it cannot be known. The delegate and what it points to are
  * hostile.
  */

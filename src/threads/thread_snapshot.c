@@ -11,6 +11,8 @@
  *   u32 ended */
 
 #include "threads/thread_snapshot.h"
+#include "threads/endpoints.h"
+#include "threads/regexes.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "target/threads.h"
@@ -143,17 +145,41 @@ bool thread_snapshot_keeps_frame(const struct dac_stack *stack, size_t i)
 	return !below && !above;
 }
 
-static uint32_t method_of(struct thread_snapshot *s, const struct image_exam *look, const struct dac_frame *f)
+/* What is known of a method beside its name. line is filled for the place to refer to. */
+static struct method_origin place_of(const struct image_exam *look, const struct endpoints *endpoints,
+				     const struct dac_method *m, const char *space, const char *member,
+				     struct buf *line)
+{
+	struct method_origin place = { .route = endpoints_route(endpoints, m->module, m->token) };
+	struct pdb_line at;
+	if (!place.route)
+		place.route = endpoints_route_named(endpoints, space, member);
+	if (method_is_lambda(space, member) && dac_line(look->lines, m->desc, 0, &at)) {
+		dac_line_add(line, &at);
+		place.line = buf_cstr(line);
+	}
+	return place;
+}
+
+static uint32_t method_of(struct thread_snapshot *s, const struct image_exam *look, const struct endpoints *endpoints,
+			  const struct dac_frame *f)
 {
 	const struct dac_method *m = f->method ? dac_method(look->dac, f->method) : NULL;
+	const char *handler = endpoints_calls(endpoints, f->method);
+	if (handler)
+		return thread_snapshot_method(s, handler, false);
 	if (!m || str_empty(m->name))
 		return thread_snapshot_method(s, "[code without a name]", true);
-	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 };
+	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 }, shown = { 0 }, line = { 0 };
 	dac_split_name(m->name, &space, &member);
-	method_show(buf_cstr(&space), buf_cstr(&member), &shown);
 	bool made = m->dynamic || !space.len || str_eq(buf_cstr(&space), "ILStubClass") ||
 		    str_eq(buf_cstr(&space), "dynamicClass") || str_ends(buf_cstr(&member), "__PInvoke");
-	return thread_snapshot_method(s, buf_cstr(&shown), made || method_is_framework(look->whose, buf_cstr(&space)));
+	bool framework = made || method_is_framework(look->whose, buf_cstr(&space));
+	struct method_origin place = { 0 };
+	if (!framework)
+		place = place_of(look, endpoints, m, buf_cstr(&space), buf_cstr(&member), &line);
+	method_show_at(buf_cstr(&space), buf_cstr(&member), &place, &shown);
+	return thread_snapshot_method(s, buf_cstr(&shown), framework);
 }
 
 #define RESTART_CALL 219
@@ -207,10 +233,12 @@ struct frame_places {
 	struct map_u64 methods; /* description -> seen method */
 	struct map_u64 lines;	/* description and IL offset -> line, in strings */
 	struct strtab strings;
+	struct endpoints *endpoints; /* NULL = none */
 };
 
 static void frame_places_free(struct frame_places *p)
 {
+	endpoints_free(p->endpoints);
 	map_u64_free(&p->methods);
 	map_u64_free(&p->lines);
 	strtab_free(&p->strings);
@@ -238,8 +266,12 @@ static void add_frame(struct thread_snapshot *s, struct frame_places *p, struct 
 	bool new;
 	uint64_t *place = map_u64_put(&p->methods, f->method, &new);
 	if (new)
-		*place = method_of(s, look, f);
+		*place = method_of(s, look, p->endpoints, f);
 	uint32_t method = (uint32_t)*place;
+	/* What was compiled to call a handler goes by the handler, which may have a frame of its own. */
+	uint32_t first = s->threads.n ? vec_last(&s->threads).first + vec_last(&s->threads).n : 0;
+	if (s->frames.n > first && vec_last(&s->frames) == method && endpoints_calls(p->endpoints, f->method))
+		return;
 	thread_snapshot_add_frame_at(s, method, place_line(p, look, f));
 }
 
@@ -351,6 +383,18 @@ static void ask_times(struct thread_snapshot *s, const struct image_exam *look)
 	vec_free(&now);
 }
 
+/* Is a request being handled, as far as stacks say? Only then the heap is searched for what it is. */
+static bool serves_requests(struct dac *dac, const struct drained *d)
+{
+	vec_each(stack, &d->stacks)
+		vec_each(f, stack) {
+			const struct dac_method *m = f->method ? dac_method(dac, f->method) : NULL;
+			if (m && str_starts(m->name, "Microsoft.AspNetCore.Routing."))
+				return true;
+		}
+	return false;
+}
+
 struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct buf *out)
 {
 	(void)user;
@@ -362,6 +406,8 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 		return err_new(ERR_BAD_DATA, "the runtime's list of threads is empty, as that of no living process is");
 	TRY(read_stacks(look->dac, &d));
 	err_ignore(dac_name_threads(look->dac, &d.threads));
+	if (serves_requests(look->dac, &d))
+		places.endpoints = endpoints_find(look);
 	for (size_t i = 0; i < d.threads.n && s->threads.n < THREADS_MAX; i++) {
 		if (!is_there(&d.threads.v[i])) {
 			s->ended++;
@@ -370,7 +416,9 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 		take_thread(s, &places, look, &d.threads.v[i], &d.stacks.v[i]);
 		vec_push(&d.origin, (uint32_t)i);
 	}
-	thread_snapshot_find_wait_objects(s, &(struct snapshot_source){ look, &d.threads, d.stacks.v, d.origin.v });
+	struct snapshot_source source = { look, &d.threads, d.stacks.v, d.origin.v };
+	thread_snapshot_find_wait_objects(s, &source);
+	thread_snapshot_find_patterns(s, &source);
 	thread_snapshot_find_native(s, look);
 	ask_times(s, look);
 	thread_snapshot_write(s, out);

@@ -194,9 +194,9 @@ static inline bool snapshot_stood_still(const struct snapshot_thread *then, cons
 {
 	return then->after.turns != UINT64_MAX && then->after.turns == now->before.turns;
 }
-/* "'checkout' (tid 4230)" or "thread 7 (tid 4230)". */
+/* "'checkout' (tid 4230)", "thread 7 (tid 4230)", or "the finalizer thread (tid 4230)". */
 void snapshot_thread_words(const struct snapshot_thread *t, struct buf *out);
-/* "'checkout'" or "thread 7". */
+/* "'checkout'", "thread 7", or "the finalizer thread". */
 void snapshot_thread_brief(const struct snapshot_thread *t, struct buf *out);
 
 /* ---- without an image ---- */

@@ -21,7 +21,9 @@ import select
 import signal
 import subprocess
 import tempfile
+import threading
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +69,7 @@ ROOM_FOR_ANSWERS = {"DOTNET_GCgen0size": "0x1000000"}
 START_SECONDS = 60.0  # a cold start on a loaded two-core machine
 ANSWER_SECONDS = 20.0
 STOP_SECONDS = 10.0
+LONGEST_SECONDS = 600.0  # of a request that is never answered
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -192,7 +195,7 @@ class _App:
     def _host_pid(self):
         """The patient's pid as seen from here: it knows only that of its own pid namespace."""
         pid = self._process.pid
-        while os.path.basename(_command_name(pid)) not in ("sick", "web", "healthy"):
+        while os.path.basename(_command_name(pid)) not in ("sick", "web", "healthy", "modern"):
             try:
                 children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             except FileNotFoundError:
@@ -302,6 +305,49 @@ class HealthyPatient(_App):
                 yield
             finally:
                 visitors.kill()
+
+
+class ModernPatient(_App):
+    """A web app of today's shapes, listening on a free port of 127.0.0.1."""
+
+    def __init__(self, fx="net10.0", max_seconds=600, **options):
+        arguments = ["--urls", "http://127.0.0.1:0", "--max-seconds", str(max_seconds)]
+        super().__init__("modern", arguments, fx, False, options.get("env"), None, (), START_SECONDS)
+        self.url = self.ready["url"]
+
+    def requests(self, method, path, concurrency=1):
+        """Sends such requests one after the other until the `with` block is left."""
+        return Requests(method, self.url + path, concurrency)
+
+    def began(self, route):
+        """How many requests of a route have begun."""
+        return self.truth()["modern"]["requests"].get(route, 0)
+
+
+class Requests:
+    """Threads that send requests, again and again."""
+
+    def __init__(self, method, url, concurrency):
+        self._ends = threading.Event()
+        self.answered = 0
+        self._threads = [threading.Thread(target=self._send, args=(method, url), daemon=True) for _ in range(concurrency)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self, method, url):
+        while not self._ends.is_set():
+            try:
+                with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=LONGEST_SECONDS) as answer:
+                    answer.read()
+                self.answered += 1
+            except OSError:
+                return  # the patient has ended
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._ends.set()
 
 
 class Load:

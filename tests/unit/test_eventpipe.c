@@ -153,6 +153,92 @@ static void names_are_shown_as_written(void **state UNUSED)
 	}
 }
 
+/* A lambda goes by its place, another method by its name. */
+static void places_stand_for_names(void **state UNUSED)
+{
+	static const struct {
+		const char *space, *name, *line, *route, *shown;
+		bool lambda;
+	} cases[] = {
+		{ "Program+<>c", "<<Main>$>b__0_7", "Program.cs:41", NULL, "lambda at Program.cs:41 in Program.Main",
+		  true },
+		{ "Program+<>c", "<<Main>$>b__0_7", "Program.cs:41", "GET /orders/{id}",
+		  "GET /orders/{id}, Program.cs:41", true },
+		{ "Program+<>c", "<<Main>$>b__0_7", NULL, "GET /orders/{id}", "GET /orders/{id}", true },
+		{ "Program+<>c", "<<Main>$>b__0_7", "", "", "lambda 8 in Program.Main", true },
+		{ "Program+<>c__DisplayClass0_0+<<<Main>$>b__1>d", "MoveNext", "Program.cs:41", NULL,
+		  "lambda at Program.cs:41 in Program.Main", true },
+		{ "Program+<>c__DisplayClass0_0+<<<Main>$>b__1>d", "MoveNext", "Program.cs:41", "POST /carts",
+		  "POST /carts, Program.cs:41", true },
+		{ "Program", "<<Main>$>g__Import|0_8", "Program.cs:9", "GET /import",
+		  "Program.Main.Import (GET /import)", false },
+		{ "Shop.Orders+<Place>d__5", "MoveNext", "Orders.cs:9", "POST /orders",
+		  "Shop.Orders.Place (POST /orders)", false },
+		{ "Shop.Orders", "Place", "Orders.cs:9", NULL, "Shop.Orders.Place", false },
+		{ "Pharmacy.Program+main@36-2", "Invoke", "Program.fs:36", NULL,
+		  "lambda at Program.fs:36 in Pharmacy.Program.main", true },
+		{ "Ward.Program+_Closure$__2-1", "_Lambda$__6", "Ward.vb:7", NULL,
+		  "lambda at Ward.vb:7 in Ward.Program", true },
+		{ "", "<", "A.cs:1", NULL, "<", false },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf out = { 0 };
+		struct method_origin place = { cases[i].line, cases[i].route };
+		method_show_at(cases[i].space, cases[i].name, &place, &out);
+		assert_string_equal(buf_cstr(&out), cases[i].shown);
+		assert_int_equal(method_is_lambda(cases[i].space, cases[i].name), cases[i].lambda);
+		buf_free(&out);
+	}
+}
+
+static void a_state_machine_knows_its_method(void **state UNUSED)
+{
+	static const struct {
+		const char *machine, *space, *name;
+	} cases[] = {
+		{ "Shop.Orders+<Place>d__5", "Shop.Orders", "Place" },
+		{ "Program+<>c+<<<Main>$>b__0_7>d", "Program+<>c", "<<Main>$>b__0_7" },
+		{ "Program+<>c__DisplayClass0_0+<<<Main>$>b__1>d", "Program+<>c__DisplayClass0_0", "<<Main>$>b__1" },
+		{ "Program+<<<Main>$>g__Import|0_8>d", "Program", "<<Main>$>g__Import|0_8" },
+		{ "Shop.Orders", NULL, NULL },
+		{ "Program+<>c", NULL, NULL },
+		{ "Program+<>c+<", NULL, NULL },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf space = { 0 }, name = { 0 };
+		assert_int_equal(method_of_machine(cases[i].machine, &space, &name), cases[i].space != NULL);
+		if (cases[i].space) {
+			assert_string_equal(buf_cstr(&space), cases[i].space);
+			assert_string_equal(buf_cstr(&name), cases[i].name);
+		}
+		buf_free(&space);
+		buf_free(&name);
+	}
+}
+
+/* What continues an async method goes by the method that its author wrote, whatever it is generic over. */
+static void boxes_of_async_methods_are_named(void **state UNUSED)
+{
+#define BOX "System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1+AsyncStateMachineBox`1[[System.Int32, Lib],["
+	static const struct {
+		const char *box, *shown;
+	} cases[] = {
+		{ BOX "Shop.Orders+<Place>d__5, Shop]]", "Shop.Orders.Place" },
+		{ BOX "Shop.Cache`1+<Load>d__3[[System.Int32, Lib]], Shop]]", "Shop.Cache.Load" },
+		{ BOX "Shop.Map`2+<Load>d__3[[Shop.Key, Shop],[Shop.Item, Shop]], Shop]]", "Shop.Map.Load" },
+		{ BOX "Program+<>c+<<<Main>$>b__0_7>d, Shop]]", "lambda 8 in Program.Main" },
+		{ BOX, NULL },
+		{ "Shop.Orders", NULL },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf out = { 0 };
+		assert_int_equal(type_async_method(cases[i].box, &out), cases[i].shown != NULL);
+		if (cases[i].shown)
+			assert_string_equal(buf_cstr(&out), cases[i].shown);
+		buf_free(&out);
+	}
+}
+
 static void types_are_shown_as_written(void **state UNUSED)
 {
 	static const struct {
@@ -201,6 +287,8 @@ static void no_name_makes_trouble(void **state UNUSED)
 		method_show(name, name, &out);
 		method_show(name, "MoveNext", &out);
 		type_show(name, &out);
+		type_async_method(name, &out);
+		method_is_lambda(name, name);
 		assert_true(out.len < 200);
 	}
 	mem_free(name);
@@ -289,6 +377,58 @@ static void addresses_find_their_method(void **state UNUSED)
 	assert_null(methods_find(methods, 0xfff));
 	assert_string_equal(methods_find(methods, 0x1010)->name, "A2"); /* the later one */
 	assert_null(methods_find(methods, UINT64_MAX));
+	methods_free(methods);
+}
+
+static void listed_module(struct methods *methods, uint64_t id, const char *path, uint8_t pdb, size_t cut)
+{
+	struct made m;
+	make(&m, CLR_RUNDOWN_PROVIDER, 154);
+	add_u(&m, id, 8);
+	add_u(&m, 1, 8);
+	add_u(&m, 0, 8);
+	add_s(&m, path);
+	add_s(&m, "");
+	add_u(&m, 0, 2);
+	for (size_t i = 0; i < MODULE_PDB_BYTES; i++)
+		add_u(&m, pdb, 1);
+	m.payload.len -= cut;
+	methods_event(methods, sealed(&m));
+	buf_free(&m.payload);
+}
+
+static void methods_know_their_module_and_place(void **state UNUSED)
+{
+	struct methods *methods = methods_new();
+	struct clr_module_file file;
+	struct made m;
+	method(&m, 0x1000, 0x100, "Program+<>c+<<<Main>$>b__0_7>d", "MoveNext");
+	methods_event(methods, sealed(&m));
+	buf_free(&m.payload);
+	const struct method *lambda = methods_find(methods, 0x1010);
+	assert_int_equal(lambda->token, 0x6000001);
+	assert_false(methods_module(methods, lambda->module, &file));
+	listed_module(methods, 2, "/app/old.dll", 7, 1); /* too short for its PDB */
+	assert_true(methods_module(methods, 2, &file));
+	assert_null(file.pdb);
+	listed_module(methods, 2, "/app/shop.dll", 7, 0);
+	listed_module(methods, 3, "/app/none.dll", 0, 0);
+	assert_true(methods_module(methods, lambda->module, &file));
+	assert_string_equal(file.path, "/app/shop.dll");
+	assert_int_equal(file.pdb[15], 7);
+	assert_true(methods_module(methods, 3, &file));
+	assert_null(file.pdb);
+	/* Of the method that the state machine was made of. */
+	struct buf out = { 0 };
+	methods_show(methods, methods_find(methods, 0x1010), &out);
+	assert_string_equal(buf_cstr(&out), "lambda 8 in Program.Main");
+	methods_set_place(methods, "Program+<>c", "<<Main>$>b__0_7",
+			  &(struct method_origin){ .line = "Program.cs:41" });
+	methods_set_place(methods, "Program+<>c", "<<Main>$>b__0_7", &(struct method_origin){ .route = "GET /" });
+	buf_clear(&out);
+	methods_show(methods, methods_find(methods, 0x1010), &out);
+	assert_string_equal(buf_cstr(&out), "GET /, Program.cs:41");
+	buf_free(&out);
 	methods_free(methods);
 }
 
@@ -525,12 +665,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_shown_as_written),
+		cmocka_unit_test(places_stand_for_names),
+		cmocka_unit_test(a_state_machine_knows_its_method),
+		cmocka_unit_test(boxes_of_async_methods_are_named),
 		cmocka_unit_test(types_are_shown_as_written),
 		cmocka_unit_test(no_name_makes_trouble),
 		cmocka_unit_test(deep_names_cost_no_more_than_long_ones),
 		cmocka_unit_test(framework_is_told_from_user_code),
 		cmocka_unit_test(programs_do_not_know_of_each_other),
 		cmocka_unit_test(addresses_find_their_method),
+		cmocka_unit_test(methods_know_their_module_and_place),
 		cmocka_unit_test(a_place_is_used_again),
 		cmocka_unit_test(short_payloads_are_refused),
 		cmocka_unit_test(exceptions_decode),

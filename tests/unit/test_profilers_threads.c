@@ -715,6 +715,30 @@ static void test_lock_queue(void **state)
 	fixture_end(&f);
 }
 
+/* A thread that the runtime made for one purpose is named by it, unless its author gave it a name. */
+static void test_roles(void **state)
+{
+	(void)state;
+	static const struct {
+		struct snapshot_thread thread;
+		const char *words;
+	} cases[] = {
+		{ { .managed_id = 2, .os_id = 98, .finalizer = true }, "the finalizer thread (tid 98)" },
+		{ { .os_id = 97, .os_name = ".NET SigHandler" }, "the thread for signals (tid 97)" },
+		{ { .managed_id = 4, .os_id = 96, .name = ".NET Timer" }, "the timer thread (tid 96)" },
+		{ { .managed_id = 5, .os_id = 95, .name = ".NET TP Worker", .state = DAC_THREAD_POOL },
+		  "pool thread 5 (tid 95)" },
+		{ { .managed_id = 6, .os_id = 94, .name = "checkout", .os_name = ".NET Timer" },
+		  "'checkout' (tid 94)" },
+		{ { .managed_id = 7 }, "thread 7" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(buf_free) struct buf words = { 0 };
+		snapshot_thread_words(&cases[i].thread, &words);
+		assert_string_equal(buf_cstr(&words), cases[i].words);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -724,6 +748,7 @@ int main(void)
 		cmocka_unit_test(test_doing),
 		cmocka_unit_test(test_idle_libraries),
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_roles),
 		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_blocked_pool),
 		cmocka_unit_test(test_circles),

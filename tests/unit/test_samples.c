@@ -166,6 +166,45 @@ static void compiled_code_stands_for_what_is_inlined_in_it(void **state)
 	samples_free(s);
 }
 
+/* A module without symbols says less than the method that called into it, wherever it stands on the stack. */
+static void code_without_a_name_is_not_the_end_of_a_path(void **state)
+{
+	(void)state;
+	struct samples *s = samples_new();
+	bool new;
+	uint32_t native = samples_frame(s, "[libcoreclr.so]", "libcoreclr.so", FRAME_NATIVE);
+	uint32_t stub = samples_frame(s, "[stub]", NULL, FRAME_OTHER);
+	uint32_t sort = samples_frame(s, "System.Array.Sort", NULL, FRAME_FRAMEWORK);
+	uint32_t copy = samples_frame(s, "memmove", "libc.so.6", FRAME_NATIVE);
+	uint32_t gc = samples_frame(s, "[garbage collection]", "libcoreclr.so", FRAME_GC);
+	const struct {
+		uint32_t frames[4], n;
+		const char *below, *called;
+	} cases[] = {
+		{ { native, native, sort, code(s, "A") }, 4, "System.Array.Sort", "System.Array.Sort" },
+		{ { native, stub, code(s, "B") }, 3, "B", NULL },
+		{ { native, code(s, "C") }, 2, "C", NULL },
+		{ { copy, native, code(s, "D") }, 3, "memmove", "memmove" },
+		{ { gc, native, code(s, "E") }, 3, "[garbage collection]", "[garbage collection]" },
+		{ { native, sort }, 2, "System.Array.Sort", "System.Array.Sort" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		samples_add(s, 0, samples_thread(s, 1, &new),
+			    samples_stack(s, cases[i].frames, cases[i].n, UNWIND_ROOT, false), 100 - i, 0);
+	struct sample_summary *h = sample_summary_new(s, 1);
+	assert_int_equal(h->sites.n, ARRAY_SIZE(cases));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct summary_site *site = &h->sites.v[i];
+		assert_string_equal(samples_frame_name(s, site->below), cases[i].below);
+		if (cases[i].called)
+			assert_string_equal(samples_frame_name(s, site->called), cases[i].called);
+		else
+			assert_int_equal(site->called, UINT32_MAX);
+	}
+	sample_summary_free(h);
+	samples_free(s);
+}
+
 /* One that few know may be of the user's company; one that all know is not. */
 static void a_package_stands_where_there_is_nothing_of_the_users(void **state)
 {
@@ -686,6 +725,7 @@ int main(void)
 		cmocka_unit_test(damage_is_refused),
 		cmocka_unit_test(sums),
 		cmocka_unit_test(compiled_code_stands_for_what_is_inlined_in_it),
+		cmocka_unit_test(code_without_a_name_is_not_the_end_of_a_path),
 		cmocka_unit_test(a_package_stands_where_there_is_nothing_of_the_users),
 		cmocka_unit_test(hostile_names_stay_in_their_place),
 		cmocka_unit_test(what_works_in_the_runtime_during_a_pause_is_the_collector),
