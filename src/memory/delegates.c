@@ -3,7 +3,7 @@
  *   ff 25 <d>      jmp [rip + d]         the code's address there, the method's own 8 bytes behind it
  *   4c 8b 15 <d>   mov r10, [rip + d]    the method's own there */
 
-#include "threads/delegates.h"
+#include "memory/delegates.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include <string.h>
@@ -40,19 +40,12 @@ static uint64_t through_stub(struct dac *dac, const struct image *image, uint64_
 	return 0;
 }
 
-bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
-		   struct buf *out)
+bool code_show(struct dac *dac, const struct image *image, uint64_t ip, struct buf *out)
 {
-	int64_t ip = 0;
 	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 };
-	/* Static methods are called through one word more. */
-	if (!heap_get_int(h, delegate, "_methodPtrAux", &ip) || !ip)
-		(void)heap_get_int(h, delegate, "_methodPtr", &ip);
-	if (!ip || !dac)
-		return false;
-	uint64_t method = method_at(dac, (uint64_t)ip);
+	uint64_t method = method_at(dac, ip);
 	if (!method)
-		method = through_stub(dac, image, (uint64_t)ip);
+		method = through_stub(dac, image, ip);
 	if (!method)
 		return false;
 	if (!dac_method(dac, method))
@@ -63,4 +56,14 @@ bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, s
 	dac_split_name(m->name, &space, &member);
 	method_show(buf_cstr(&space), buf_cstr(&member), out);
 	return true;
+}
+
+bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+		   struct buf *out)
+{
+	int64_t ip = 0;
+	/* Static methods are called through one word more. */
+	if (!heap_get_int(h, delegate, "_methodPtrAux", &ip) || !ip)
+		(void)heap_get_int(h, delegate, "_methodPtr", &ip);
+	return ip && dac && code_show(dac, image, (uint64_t)ip, out);
 }
