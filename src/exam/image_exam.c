@@ -400,8 +400,10 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 	if (exam->way == WAY_EVENTS && part->drain_events)
 		return part->drain_events(part->user, exam, out, &part->facts);
 	CLEANUP(image_exam_fini) struct image_exam look = { 0 };
+	size_t begin = out->len;
 	for (unsigned attempt = 1;; attempt++) {
 		struct dac_facts facts = { .heap_valid = true };
+		out->len = begin;
 		TRY(open_look(exam, part->heap, &look));
 		look.whose = exam->whose;
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
@@ -416,6 +418,11 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 			err = lost;
 		}
 		part->facts = look.facts;
+		/* What the process maps at that very moment may be missing: another look has it. */
+		if (err && err_kind(err) == ERR_BAD_DATA && !look.facts.core && attempt == 1) {
+			again = true;
+			err_free(STEAL(err));
+		}
 		if (err || !again)
 			return err;
 		struct target_threads before = look.before;
@@ -423,7 +430,7 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 		image_exam_fini(&look);
 		look.before = before;
 		if (exam_wait_ms(exam, HEAP_RETRY_MS))
-			return err_new(ERR_CANCELLED, "cancelled while it waited for the end of a garbage collection");
+			return err_new(ERR_CANCELLED, "cancelled while it waited for another look");
 	}
 }
 

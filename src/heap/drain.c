@@ -232,6 +232,7 @@ static void write_facts(struct drain_state *s)
 		f.committed += r->committed > r->start ? r->committed - r->start : 0;
 	s->drain->facts = f;
 	s->drain->threads_unread = s->roots.threads_unread;
+	s->drain->modules_unread = s->h->modules_unread;
 	heapgraph_write_facts(s->writer, &f);
 }
 

@@ -24,6 +24,7 @@ struct heap_drain {
 	/* Results. */
 	struct graph_facts facts;
 	uint32_t threads_unread; /* threads whose stacks could not be asked for their references */
+	uint32_t modules_unread; /* modules whose static fields are not known */
 };
 /* ERR_UNSUPPORTED when the heap has a layout that we do not know; ERR_BUSY when a collection was running. */
 struct err *heap_drain(struct heap *h, struct dac *d, struct heap_drain *drain, struct buf *out) MUST_USE;

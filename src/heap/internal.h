@@ -56,6 +56,7 @@ struct heap {
 	struct strtab names;
 	VEC(uint32_t) named;	    /* by name: the first type's index */
 	VEC(uint32_t) with_statics; /* closed types that have static fields */
+	uint32_t modules_unread;    /* whose types could not be listed */
 	char trouble[256];
 };
 

@@ -61,15 +61,29 @@ static void add_context(struct heap_outline *o, uint64_t ptr, uint64_t limit)
 		vec_push(&o->contexts, ((struct heap_context){ ptr, limit }));
 }
 
+static bool fill_pointers(const struct dac_heap *heap, uint64_t *first, uint64_t *ready, uint64_t *end)
+{
+	if (heap->n_fill_pointers <= FILL_END)
+		return false;
+	*first = heap->fill_pointers[0];
+	*ready = heap->fill_pointers[FILL_READY];
+	*end = heap->fill_pointers[FILL_END];
+	return *first && *first <= *ready && *ready <= *end;
+}
+
+struct dac_range heap_ready_range(const struct dac_heap *heap)
+{
+	uint64_t first, ready, end;
+	return fill_pointers(heap, &first, &ready, &end) ? (struct dac_range){ ready, end - ready }
+							 : (struct dac_range){ 0 };
+}
+
 static void add_heap(struct heap_outline *o, const struct dac_heap *heap)
 {
+	uint64_t first, ready, end;
 	for (uint32_t g = 0; g < heap->n_generations && g < DAC_MAX_GENERATIONS; g++)
 		add_context(o, heap->generations[g].alloc_ptr, heap->generations[g].alloc_limit);
-	if (heap->n_fill_pointers <= FILL_END)
-		return;
-	uint64_t first = heap->fill_pointers[0], ready = heap->fill_pointers[FILL_READY],
-		 end = heap->fill_pointers[FILL_END];
-	if (first && first <= ready && ready <= end) {
+	if (fill_pointers(heap, &first, &ready, &end)) {
 		o->n_finalizable += (ready - first) / 8;
 		if (ready < end)
 			vec_push(&o->ready, ((struct dac_range){ ready, end - ready }));

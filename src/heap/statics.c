@@ -108,8 +108,11 @@ static struct err *list_all(struct heap *h, struct scan *s, struct map_u64 *seen
 	vec_each(m, modules) {
 		struct dac_addresses types = { 0 };
 		map_u64_put(&s->modules, m->address, NULL);
-		heap_note(h, h->source.module_types(h->source.user, m->address, &types));
-		heap_note(h, heap_learn(h, types.v, types.n));
+		struct err *err = h->source.module_types(h->source.user, m->address, &types);
+		if (!err)
+			err = heap_learn(h, types.v, types.n);
+		h->modules_unread += err != NULL;
+		heap_note(h, err);
 		vec_each(t, &types)
 			list_type(h, *t, seen);
 		dac_addresses_free(&types);

@@ -40,6 +40,8 @@ struct err *heap_outline_make(const struct dac_facts *facts, const struct dac_he
 /* The same with all that the runtime says of it. */
 struct err *heap_outline_of(struct heap *h, struct dac *d, struct heap_outline *ret) MUST_USE;
 void heap_outline_free(struct heap_outline *outline);
+/* The references of one heap to what waits for its finalizer, as an address range; empty when none does. */
+struct dac_range heap_ready_range(const struct dac_heap *heap);
 /* The region that holds the address, or NULL. */
 const struct heap_region *heap_region_at(const struct heap_outline *outline, uint64_t addr);
 

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "inspect/internal.h"
-#include "threads/delegates.h"
+#include "memory/delegates.h"
 #include <string.h>
 
 #define CORELIB "System.Private.CoreLib.dll"

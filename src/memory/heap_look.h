@@ -5,14 +5,17 @@
 #include "heap/drain.h"
 #include "model/heapgraph.h"
 #include "exam/image_exam.h"
+#include "memory/heap_notes.h"
 
 #define HEAP_LOOK_VERSION 1
 
 struct heap_look {
 	struct exam *exam;
 	struct heapgraph *graph;
+	struct heap_notes notes;
 	struct image_exam_facts facts;
 	uint32_t threads_unread;
+	unsigned drains; /* that were begun for this look */
 	/* Callbacks for data beyond the graph. NULL = none. */
 	void (*on_object)(void *user, struct heap_walk *walk, const struct heap_found *found, uint32_t number);
 	void (*on_done)(void *user, struct heap *h, struct buf *out); /* while the copy still lives */
@@ -30,6 +33,10 @@ static inline bool heap_look_alive_only(const struct heap_look *look)
 /* "How it was measured" beside image_exam_how(): how much was walked, and what was not. */
 void heap_look_how(struct report *report, const struct heap_look *look);
 
+/* "1,000 objects wait for their finalizers, and the finalizer thread is in Shop.Connection.Flush", appended. Nothing
+ * when few wait, or their thread runs no finalizer of the user's own. */
+void heap_finalizers_words(const struct heap_look *look, struct buf *out);
+
 /* What the memory of a living process is used for, from the text of /proc/PID/smaps. stacks: one address in each
  * thread's stack. */
 void heap_areas(const char *smaps, const struct heap_outline *outline, const uint64_t *stacks, size_t n_stacks,
@@ -46,6 +53,9 @@ void heap_type_short(const struct heapgraph *g, uint32_t type, struct buf *out);
 /* "static Shop.Cache._orders", "stack of thread 'mailer' in Shop.Mail.Send", "strong handles"; without its kind
  * "Shop.Cache._orders". */
 void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, struct buf *out);
+/* Which root tells most about who keeps something, 0 = most: the user's own fields, other static fields, handles, the
+ * finalizer, stacks. For heapgraph_shortest_by_rank(). */
+unsigned heap_root_rank(const struct graph_root_set *set);
 /* The author's name of a field: "Price" of "<Price>k__BackingField". */
 void heap_field_name(const char *field, struct buf *out);
 /* Which types have the text in their name, upper or lower case; all have "". Returns how many; ret by type. */

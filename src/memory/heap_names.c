@@ -120,6 +120,15 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 	}
 }
 
+unsigned heap_root_rank(const struct graph_root_set *set)
+{
+	return heapgraph_is_late(set)	      ? 4
+	       : set->kind == GRAPH_FINALIZER ? 3
+	       : set->kind == GRAPH_HANDLE    ? 2
+	       : set->own		      ? 0
+					      : 1;
+}
+
 size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret)
 {
 	size_t n = 0;
@@ -175,10 +184,20 @@ static bool root_is_own(const struct whose_names *whose, const struct heapgraph 
 	return type != GRAPH_NONE && (g->types.v[type].own || is_made_for_own(whose, &g->types.v[type]));
 }
 
+/* What ThreadLocal<T> keeps for each thread is also in the ThreadLocal itself, and that one is whose it is: a ConcurrentBag
+ * has its parts in one. */
+static bool is_slots_of_thread(const struct graph_root_set *set)
+{
+	return set->kind == GRAPH_THREAD_STATIC && str_starts(set->name, "System.Threading.ThreadLocal`1") &&
+	       str_ends(set->name, ".ts_slotArray");
+}
+
 void heap_mark_own(struct heapgraph *g, const struct whose_names *whose)
 {
 	vec_each(t, &g->types)
 		t->own = type_is_own(whose, t);
-	vec_each(set, &g->roots)
+	vec_each(set, &g->roots) {
 		set->own = root_is_own(whose, g, set);
+		set->late = is_slots_of_thread(set);
+	}
 }

@@ -119,8 +119,6 @@ static void add_below(const struct tree *t, struct report_row *parent, const uin
 
 /* ---- the holders ---- */
 
-VEC_TYPE(holder_vertices, uint32_t);
-
 /* All of a type below v, but not those inside of another of them. */
 static void gather(const struct heapgraph *g, uint32_t top, uint32_t type, struct holder_vertices *ret)
 {
@@ -153,6 +151,23 @@ static void members_of(const struct heapgraph *g, const struct holder *h, struct
 	} else {
 		gather(g, h->root, g->type[h->vertex], ret);
 	}
+}
+
+void holder_objects(const struct heapgraph *g, const struct holder *h, struct holder_vertices *ret)
+{
+	struct holder_vertices members = { 0 };
+	vec_clear(ret);
+	members_of(g, h, &members);
+	bool own = h->vertex < g->n && g->types.v[g->type[h->vertex]].own;
+	if (!own || (h->alike < 2 && !h->several))
+		vec_each(v, &members)
+			if (h->main_type != GRAPH_NONE)
+				gather(g, *v, h->main_type, ret);
+	if (!ret->n)
+		vec_each(v, &members)
+			if (*v < g->n)
+				vec_push(ret, *v);
+	vec_free(&members);
 }
 
 /* A holder may be inside of another one: it takes what it has away from all between them. */

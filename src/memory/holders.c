@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 0.5	/* of what is left: then that is where it is */
-#define DEPTH_MAX 200	/* of what lies between a root and something of the user's: a longer chain is a list */
-#define PARTS_DEPTH 16	/* nested objects of the user's own */
-#define ROWS_MAX 1000	/* holders that are told apart */
-#define MAIN_SHARE 0.25 /* of a holder: then it is what the holder has */
-#define MAIN_STEPS 6	/* into single objects, to find what a holder has many of */
-#define WAY_STEPS 2	/* between a root and a holder that are named */
+#define MOST 0.5	 /* of what is left: then that is where it is */
+#define DEPTH_MAX 200	 /* of what lies between a root and something of the user's: a longer chain is a list */
+#define PARTS_DEPTH 16	 /* nested objects of the user's own */
+#define ROWS_MAX 1000	 /* holders that are told apart */
+#define FOUND_MAX 200000 /* before those alike are one */
+#define MAIN_SHARE 0.25	 /* of a holder: then it is what the holder has */
+#define MAIN_STEPS 6	 /* into single objects, to find what a holder has many of */
+#define WAY_STEPS 2	 /* between a root and a holder that are named */
 
 VEC_TYPE(holders_vertices, uint32_t);
 
@@ -67,7 +68,7 @@ struct holders_search {
 
 static void add_holder(struct holders_search *s, uint32_t vertex, uint64_t units, uint64_t objects)
 {
-	if (s->out->v.n >= ROWS_MAX)
+	if (s->out->v.n >= FOUND_MAX)
 		return;
 	vec_push(&s->out->v, ((struct holder){ .vertex = vertex,
 					       .root = root_of(s->g, vertex),
@@ -332,9 +333,13 @@ static void merge_alike(struct holders_search *s, struct holders *h)
 			if (fresh) {
 				*at = n;
 			} else {
-				vec_push(&s->members, ((struct member){ one->vertex, h->v.v[*at].member }));
-				h->v.v[*at].member = (uint32_t)s->members.n - 1;
+				/* Small ones are found by their type. */
+				if (!one->small) {
+					vec_push(&s->members, ((struct member){ one->vertex, h->v.v[*at].member }));
+					h->v.v[*at].member = (uint32_t)s->members.n - 1;
+				}
 				h->v.v[*at].alike += one->alike;
+				h->v.v[*at].small |= one->small;
 				h->v.v[*at].bytes += one->bytes;
 				h->v.v[*at].objects += one->objects;
 			}
@@ -344,6 +349,7 @@ static void merge_alike(struct holders_search *s, struct holders *h)
 	}
 	h->v.n = n;
 	vec_sort(&h->v, largest_first);
+	h->v.n = MIN(n, (size_t)ROWS_MAX);
 }
 
 /* ---- what several hold at once ---- */
@@ -371,8 +377,10 @@ static void add_shared(struct holders_search *s)
 			continue;
 		size_t before = s->out->v.n;
 		add_holder(s, by_type[t].largest, by_type[t].units, by_type[t].objects);
-		if (s->out->v.n > before)
+		if (s->out->v.n > before) {
 			s->out->v.v[before].alike = by_type[t].alike;
+			s->out->v.v[before].small = true;
+		}
 	}
 	mem_free(by_type);
 }
@@ -440,7 +448,7 @@ static void find_claims(const struct heapgraph *g, const uint32_t *holder_of_typ
 
 static bool is_stack(const struct heapgraph *g, uint32_t who)
 {
-	return who >= g->n && who < heapgraph_top(g) && g->roots.v[who - g->n].kind == GRAPH_STACK;
+	return who >= g->n && who < heapgraph_top(g) && heapgraph_is_late(&g->roots.v[who - g->n]);
 }
 
 static void name_claimants(const struct heapgraph *g, struct holders *h)
@@ -491,6 +499,15 @@ static uint32_t heaviest(const struct holders_search *s)
 	return best;
 }
 
+/* Those that are too small to be found one by one. */
+static void sum_shared(struct holders_search *s, const struct holder *h, enum depth_of_search depth)
+{
+	const struct heapgraph *g = s->g;
+	for (uint32_t c = g->child[heapgraph_top(g)]; c != GRAPH_NONE; c = g->sibling[c])
+		if (c < g->n && c != h->vertex && g->type[c] == g->type[h->vertex] && g->retained[c] < s->least)
+			sum_content(s, c, depth);
+}
+
 static void find_main_at(struct holders_search *s, struct holder *h, enum depth_of_search depth)
 {
 	uint32_t at = h->vertex;
@@ -499,6 +516,8 @@ static void find_main_at(struct holders_search *s, struct holder *h, enum depth_
 		sum_content(s, at, depth);
 		for (uint32_t m = h->member; !step && m != GRAPH_NONE; m = s->members.v[m].next)
 			sum_content(s, s->members.v[m].vertex, depth);
+		if (!step && h->small)
+			sum_shared(s, h, depth);
 		uint32_t best = heaviest(s);
 		const struct content *c = &s->by_type[best == GRAPH_NONE ? 0 : best];
 		if (best == GRAPH_NONE || (double)c->units * 8 < MAIN_SHARE * (double)h->bytes)
@@ -529,7 +548,7 @@ static void name_roots(const struct heapgraph *g, struct holders *h)
 		any |= one->root == GRAPH_NONE;
 	if (!any)
 		return;
-	uint32_t *shortest = heapgraph_shortest(g);
+	uint32_t *shortest = heapgraph_shortest_by_rank(g, heap_root_rank);
 	vec_each(one, &h->v) {
 		if (one->root != GRAPH_NONE)
 			continue;

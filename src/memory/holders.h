@@ -3,13 +3,14 @@
  * field of the user's own code, and on through the parts that it is made of (a service in a host, a cache in a service)
  * to where objects are collected. Each object is counted for one holder only. */
 
-#include "memory/heap_look.h"
+#include "memory/retainers.h"
 
 struct holder {
 	uint32_t vertex;       /* a root, or an object; of several alike the largest */
 	uint32_t root;	       /* vertex of the root that keeps it alive; when several do, of the nearest */
 	bool several, by_root; /* by_root: that root refers to objects like it */
 	bool firm;	       /* others than stacks do */
+	bool small;	       /* objects that are too small to be found one by one are in it */
 	uint32_t also;	       /* when several do: another one of them, or (beyond the top) a type; or GRAPH_NONE */
 	size_t claims;	       /* then: how many there are */
 	uint64_t alike;	       /* objects of this type at this root, this one too */
@@ -34,6 +35,23 @@ void holder_name(const struct heapgraph *g, const struct holder *h, struct buf *
 uint32_t holder_field(const struct heapgraph *g, const struct holder *h, struct buf *out);
 /* What it is: "static Dictionary<Int32, Order>"; what keeps an object alive: "in static ...". May be nothing. */
 void holder_detail(const struct heapgraph *g, const struct holder *h, struct buf *out);
+VEC_TYPE(holder_vertices, uint32_t);
+/* The objects that a holder is about: several of the user's own alike, else what most of it is. */
+void holder_objects(const struct heapgraph *g, const struct holder *h, struct holder_vertices *ret);
+/* How most of them are kept: "event Shop.Orders.Changed (4,012 subscribers)", appended. */
+struct holder_kept {
+	uint64_t objects, all;
+	bool telling;	    /* it says more than the fields that lead there */
+	bool leads;	    /* and more than the holder's own name: that is the framework's */
+	const char *advice; /* or NULL */
+};
+struct holder_kept holder_retainers(struct retainers *k, const struct heapgraph *g, const struct holder *h,
+				    struct buf *out);
+/* "All of them are kept by ...", "3,900 of 4,012 are kept by ...", with a blank before. */
+void holder_kept_say(const struct holder_kept *kept, const char *words, struct rich *v);
+/* The same under a row. */
+void holder_kept_line(struct report_row *row, const char *words);
+
 /* The largest of them and below each what dominates what, objects of one type together; pages draw it as areas too. The
  * caller adds the rest. */
 struct report_table *holders_tree(const struct heapgraph *g, const struct holders *hs, size_t max_holders,

@@ -49,11 +49,11 @@ static void visit(struct dominator_search *s, uint32_t vertex, uint32_t parent)
 	s->n++;
 }
 
-/* The roots twice, stacks only the second time. */
+/* The roots twice, stacks and the like only the second time. */
 static uint32_t root_at(const struct heapgraph *g, uint32_t i)
 {
 	uint32_t n = (uint32_t)g->roots.n, root = i % n;
-	return (g->roots.v[root].kind == GRAPH_STACK) == (i >= n) ? g->n + root : GRAPH_NONE;
+	return heapgraph_is_late(&g->roots.v[root]) == (i >= n) ? g->n + root : GRAPH_NONE;
 }
 
 /* Depth first; the way back is the parents. */
@@ -232,17 +232,14 @@ void heapgraph_dominate(struct heapgraph *g)
 
 /* ---- shortest ways ---- */
 
-uint32_t *heapgraph_shortest(const struct heapgraph *g)
+/* On from the vertices in here, until nothing new is met. */
+static void spread(const struct heapgraph *g, struct dominator_vertices *here, uint32_t *from)
 {
-	uint32_t n_vertices = heapgraph_top(g), *from = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
 	/* The vertices of one distance, and of the next: seldom more than a part of them all. */
-	struct dominator_vertices here = { 0 }, next = { 0 };
-	memset(from, 0xFF, ((size_t)n_vertices + 1) * sizeof(uint32_t));
-	for (uint32_t root = g->n; root < n_vertices; root++)
-		vec_push(&here, root);
-	while (here.n) {
+	struct dominator_vertices next = { 0 };
+	while (here->n) {
 		vec_clear(&next);
-		vec_each(vertex, &here) {
+		vec_each(vertex, here) {
 			uint32_t n;
 			const uint32_t *edges = edges_of(g, *vertex, &n);
 			for (uint32_t k = 0; k < n; k++)
@@ -251,13 +248,37 @@ uint32_t *heapgraph_shortest(const struct heapgraph *g)
 					vec_push(&next, edges[k]);
 				}
 		}
-		struct dominator_vertices done = here;
-		here = next;
+		struct dominator_vertices done = *here;
+		*here = next;
 		next = done;
 	}
-	vec_free(&here);
 	vec_free(&next);
+}
+
+uint32_t *heapgraph_shortest_by_rank(const struct heapgraph *g, unsigned (*rank)(const struct graph_root_set *set))
+{
+	uint32_t n_vertices = heapgraph_top(g), *from = mem_array((size_t)n_vertices + 1, sizeof(uint32_t));
+	struct dominator_vertices here = { 0 };
+	memset(from, 0xFF, ((size_t)n_vertices + 1) * sizeof(uint32_t));
+	for (unsigned r = 0; r < GRAPH_RANKS; r++) {
+		for (uint32_t root = g->n; root < n_vertices; root++)
+			if (rank(&g->roots.v[root - g->n]) == r)
+				vec_push(&here, root);
+		spread(g, &here, from);
+	}
+	vec_free(&here);
 	return from;
+}
+
+static unsigned one_rank(const struct graph_root_set *set)
+{
+	(void)set;
+	return 0;
+}
+
+uint32_t *heapgraph_shortest(const struct heapgraph *g)
+{
+	return heapgraph_shortest_by_rank(g, one_rank);
 }
 
 void heapgraph_path(const struct heapgraph *g, const uint32_t *shortest, uint32_t object, struct graph_path *ret)

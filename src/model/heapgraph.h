@@ -67,6 +67,7 @@ struct graph_type {
 struct graph_root_set {
 	uint8_t kind;
 	bool own;	    /* as of types */
+	bool late;	    /* like a stack: owns only what no other root reaches; false until marked, as own is */
 	const char *name;   /* "Shop.Cache._orders", "strong handles", a method */
 	const char *thread; /* of stacks and thread statics: "mailer" or "1234"; else "" */
 	uint32_t first, n;  /* of root_targets */
@@ -148,8 +149,12 @@ const char *heapgraph_slot(const struct heapgraph *g, uint32_t object, uint32_t 
 /* ---- dominators and paths ---- */
 
 /* Computes reachability, dominators, retained sizes and the tree of dominators. Once. Stacks own only what no other
- * root reaches. An object whose units were set to 0 is still there but counts for nothing. */
+ * root reaches, and so do roots that are marked late. An object whose units were set to 0 is still there but counts for nothing. */
 void heapgraph_dominate(struct heapgraph *g);
+static inline bool heapgraph_is_late(const struct graph_root_set *set)
+{
+	return set->late || set->kind == GRAPH_STACK;
+}
 static inline bool heapgraph_reached(const struct heapgraph *g, uint32_t vertex)
 {
 	return g->dominator[vertex] != GRAPH_NONE || vertex == heapgraph_top(g);
@@ -158,6 +163,9 @@ static inline bool heapgraph_reached(const struct heapgraph *g, uint32_t vertex)
 /* Shortest paths from the roots to every object: by vertex, the vertex from which it is reached first; GRAPH_NONE = not
  * reachable, and for roots. The caller frees (mem_free). */
 uint32_t *heapgraph_shortest(const struct heapgraph *g);
+/* The same, but roots of a lower rank go first: what they reach is reached from them, however long the path. */
+#define GRAPH_RANKS 5
+uint32_t *heapgraph_shortest_by_rank(const struct heapgraph *g, unsigned (*rank)(const struct graph_root_set *set));
 /* The root's vertex first, the object last. */
 VEC_TYPE(graph_path, uint32_t);
 void heapgraph_path(const struct heapgraph *g, const uint32_t *shortest, uint32_t object, struct graph_path *ret);

@@ -513,6 +513,14 @@ static void keep_lasting(const struct deadlocks *d, const struct thread_snapshot
 	cs->v.n = kept;
 }
 
+/* The finalizer thread has not moved from one look to the next, and waits for another thread. */
+static bool finalizer_stuck(const struct deadlocks *d, const struct thread_snapshot *s)
+{
+	const struct snapshot_thread *now = snapshot_finalizer(s);
+	const struct snapshot_thread *then = d->looks > 1 ? snapshot_finalizer(d->seen[0]) : NULL;
+	return now && then && activity_is_blocked(snapshot_activity(s, now)) && snapshot_stood_still(then, now);
+}
+
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct deadlocks *d = exam->state;
@@ -526,14 +534,16 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	uint32_t pool = cs.v.n || itself ? 0 : blocked_pool(d, s);
 	bool found = cs.v.n || held || itself || pool;
 	struct open_question question = found ? (struct open_question){ 0 } : unanswered(d, s);
+	bool stuck = !found && !question.threads && finalizer_stuck(d, s);
 	const char *finding = cs.v.n   ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
 			      : itself ? "deadlock-itself"
 			      : pool   ? "pool-blocked"
 			      : held   ? (waits_for_signal(s, holder_of(s, held)) ? "held-waiting" : "held-long")
 			      : question.threads ? "semaphore-taken"
+			      : stuck		 ? "finalizer-blocked"
 						 : "nothing-found";
 	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD
-				    : found			? REPORT_WARN
+				    : found || stuck		? REPORT_WARN
 				    : question.threads		? REPORT_INFO
 								: REPORT_OK;
 	struct rich *v = report_verdict(report, health, finding);
@@ -547,8 +557,9 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		say_held(v, d, s, held, waiting);
 	else if (question.threads)
 		say_question(v, d, s, question);
-	else
+	else if (!stuck)
 		say_nothing(v, s);
+	snapshot_finalizer_say(s, stuck ? "" : " ", v);
 	if (cs.v.n > 1)
 		rich_text(v, " %s.", fmt_plural(cs.v.n - 1, "more circle", "more circles").s);
 	bool many = str_eq(finding, "nothing-found") && count_blocked(s) >= MANY;
@@ -610,11 +621,14 @@ const struct profiler profiler_deadlocks = {
 			{ "held-waiting",
 			  "Never wait for a signal while holding a lock that whoever signals may need; give "
 			  "that wait a time limit to see it fail." },
+			{ "finalizer-blocked",
+			  "Finalizers run one after another on one thread: one that waits holds up all others, and what "
+			  "they should free. A finalizer must not take locks or wait; free in Dispose instead." },
 			{ "many-wait", "Run merged-call-stacks: it shows where they wait." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 9,
+	.n_advice = 10,
 	.runs = (const struct advice_run[]){ { "semaphore-taken", "merged-call-stacks" },
 					     { "pool-blocked", "thread-pool" },
 					     { "many-wait", "merged-call-stacks" },

@@ -43,19 +43,20 @@ static enum graph_root root_kind(const struct heapgraph *g, const struct holder 
 	return h->vertex >= g->n ? (enum graph_root)g->roots.v[h->vertex - g->n].kind : GRAPH_ROOTS;
 }
 
-static void say_holder(const struct heapgraph *g, const struct holder *h, struct rich *v)
+/* by: what keeps it, when that says more than the holder's name; or NULL. */
+static void say_holder(const struct heapgraph *g, const struct holder *h, const char *by, struct rich *v)
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, main = { 0 };
 	holder_name(g, h, &name);
 	holder_field(g, h, &name);
 	holder_detail(g, h, &detail);
-	rich_code(v, buf_cstr(&name));
-	if (detail.len) {
+	rich_code(v, by ? by : buf_cstr(&name));
+	if (detail.len && !by) {
 		rich_text(v, " (");
 		rich_code(v, buf_cstr(&detail));
 		rich_text(v, ")");
 	}
-	rich_text(v, " %s ", h->alike > 1 || root_kind(g, h) == GRAPH_HANDLE ? "keep" : "keeps");
+	rich_text(v, " %s ", by || h->alike > 1 || root_kind(g, h) == GRAPH_HANDLE ? "keep" : "keeps");
 	if (h->main_type != GRAPH_NONE) {
 		heap_type_short(g, h->main_type, &main);
 		rich_strong(v, "%s ", fmt_count(h->main_objects).s);
@@ -100,14 +101,33 @@ static void add_no_type(const struct exam *exam, const struct heapgraph *g, stru
 	report_advice(report, exam->profiler, "no-such-type");
 }
 
+/* Nothing of what was asked for is alive. */
+static void say_garbage(const struct exam *exam, const struct heapgraph *g, struct rich *v)
+{
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < g->n; i++)
+		n += g->units[i] != 0;
+	rich_text(v, "No object of types named ");
+	rich_code(v, params_text(exam->params, "type"));
+	rich_text(v, " is kept: %s on the heap that %s for a collection.", fmt_plural(n, "is", "are").s,
+		  n == 1 ? "waits" : "wait");
+}
+
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs,
-			struct report *report)
+			struct retainers *k, struct report *report)
 {
 	const struct holder *top = hs->v.n ? &hs->v.v[0] : NULL;
-	bool little = !top || (hs->bytes < LITTLE && !*params_text(exam->params, "type"));
-	bool small = hs->bytes < SMALL && !*params_text(exam->params, "type");
+	CLEANUP(buf_free) struct buf words = { 0 }, finalizers = { 0 };
+	struct holder_kept kept = { 0 };
+	bool asked = *params_text(exam->params, "type");
+	bool little = !top || (hs->bytes < LITTLE && !asked);
+	bool small = hs->bytes < SMALL && !asked;
 	const char *finding = little ? "nothing-held" : finding_of(g, top, ratio(top->bytes, hs->bytes));
 	struct rich *v = report_verdict(report, little ? REPORT_OK : REPORT_INFO, finding);
+	if (little && asked) {
+		say_garbage(exam, g, v);
+		return;
+	}
 	if (little) {
 		rich_text(v, "No problem here: only %s in %s would survive a collection.", fmt_bytes(hs->bytes).s,
 			  fmt_plural(hs->objects, "object", "objects").s);
@@ -115,18 +135,28 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 	}
 	if (small)
 		rich_text(v, "No problem here, it is little: ");
-	say_holder(g, top, v);
+	kept = holder_retainers(k, g, top, &words);
+	say_holder(g, top, kept.leads ? buf_cstr(&words) : NULL, v);
 	rich_text(v, " of the %s that ", fmt_bytes(hs->bytes).s);
 	say_scope(exam, v);
 	rich_text(v, ".");
+	if (kept.all && !kept.leads && (kept.telling || asked))
+		holder_kept_say(&kept, buf_cstr(&words), v);
 	if (hs->v.n > 1 && hs->v.v[1].bytes * 2 < top->bytes) {
 		rich_text(v, " It is by far the largest holder.");
 	} else if (hs->v.n > 1) {
 		rich_text(v, " Second, ");
-		say_holder(g, &hs->v.v[1], v);
+		CLEANUP(buf_free) struct buf second = { 0 };
+		bool leads = holder_retainers(k, g, &hs->v.v[1], &second).leads;
+		say_holder(g, &hs->v.v[1], leads ? buf_cstr(&second) : NULL, v);
 		rich_text(v, ".");
 	}
-	if (!small)
+	heap_finalizers_words(exam->state, &finalizers);
+	if (finalizers.len)
+		rich_text(v, " %s.", buf_cstr(&finalizers));
+	if (kept.telling && kept.advice)
+		rich_text(report_next(report), "%s", kept.advice);
+	else if (!small)
 		report_advice(report, exam->profiler, finding);
 }
 
@@ -163,7 +193,8 @@ static const char *rest_words(const struct holders *hs)
 	return hs->v.n > ROWS ? "smaller holders, and shared" : "all others together";
 }
 
-static void add_table(const struct heapgraph *g, struct holders *hs, bool by_size, struct report *report)
+static void add_table(const struct heapgraph *g, struct holders *hs, struct retainers *k, bool by_size,
+		      struct report *report)
 {
 	struct report_table *t = report_table(report, "Holders");
 	uint64_t rest_bytes = hs->rest_bytes, rest_objects = hs->rest_objects;
@@ -190,6 +221,9 @@ static void add_table(const struct heapgraph *g, struct holders *hs, bool by_siz
 					     V_BYTES(h->bytes), V_RATIO(ratio(h->bytes, hs->bytes)) });
 		if (detail.len)
 			report_row_line(row, VALUE_CODE, buf_cstr(&detail), NULL);
+		CLEANUP(buf_free) struct buf words = { 0 };
+		if (holder_retainers(k, g, h, &words).telling)
+			holder_kept_line(row, buf_cstr(&words));
 	}
 	if (rest_bytes)
 		report_rest(t, (struct value[]){ V_TEXT(rest_words(hs)), V_NONE, V_COUNT(rest_objects),
@@ -209,6 +243,47 @@ static void add_tree(const struct heapgraph *g, const struct holders *hs, unsign
 						 V_RATIO(ratio(rest_bytes, hs->bytes)) });
 }
 
+/* ---- how objects of a type are kept ---- */
+
+static void gather_alive(const struct heapgraph *g, struct holder_vertices *ret)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->units[i] && heapgraph_reached(g, i))
+			vec_push(ret, i);
+}
+
+static void add_kept(const struct heapgraph *g, struct retainers *k, struct report *report)
+{
+	struct holder_vertices objects = { 0 };
+	struct kept_groups groups = { 0 };
+	uint64_t rest_objects = 0, rest_bytes = 0;
+	gather_alive(g, &objects);
+	retainers_group(k, objects.v, objects.n, &groups);
+	struct report_table *t = report_table(report, "How they are kept");
+	report_column(t, "Kept by", VALUE_CODE, 0);
+	report_column(t, "Objects", VALUE_COUNT, COLUMN_MAIN);
+	report_column(t, "Bytes", VALUE_BYTES, 0);
+	for (size_t i = 0; i < groups.n; i++) {
+		const struct kept_group *group = &groups.v[i];
+		CLEANUP(buf_free) struct buf words = { 0 }, path = { 0 };
+		if (i >= ROWS) {
+			rest_objects += group->objects;
+			rest_bytes += group->bytes;
+			continue;
+		}
+		retainer_words(k, group->chain, &words);
+		retainer_path(k, group->object, &path);
+		struct report_row *row =
+			report_row(t, (struct value[]){ V_CODE(buf_cstr(&words)), V_COUNT(group->objects),
+							V_BYTES(group->bytes) });
+		report_row_line(row, VALUE_CODE, buf_cstr(&path), NULL);
+	}
+	if (rest_objects)
+		report_rest(t, (struct value[]){ V_TEXT("in other ways"), V_COUNT(rest_objects), V_BYTES(rest_bytes) });
+	vec_free(&objects);
+	vec_free(&groups);
+}
+
 /* ---- the profiler ---- */
 
 static struct err *run(struct exam *exam)
@@ -221,6 +296,9 @@ static uint64_t threshold(const struct exam *exam, const struct heapgraph *g)
 {
 	uint64_t asked = (uint64_t)params_int(exam->params, "retained_bytes_threshold");
 	uint64_t all = (uint64_t)g->retained[heapgraph_top(g)] * 8;
+	/* A question about a type is answered, however few they are. */
+	if (*params_text(exam->params, "type") && params_is_default(exam->params, "retained_bytes_threshold"))
+		return 1;
 	return params_is_default(exam->params, "retained_bytes_threshold")
 		       ? MAX(asked, (uint64_t)(WORTH_A_ROW * (double)all))
 		       : asked;
@@ -254,9 +332,11 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		weigh_old(g);
 	heapgraph_dominate(g);
 	holders_find(g, threshold(exam, g), &hs);
-	drop_few(&hs, (uint64_t)params_int(exam->params, "retained_references_threshold"));
+	if (!*text || !params_is_default(exam->params, "retained_references_threshold"))
+		drop_few(&hs, (uint64_t)params_int(exam->params, "retained_references_threshold"));
+	CLEANUP(retainers_freep) struct retainers *k = retainers_new(g, &look->notes);
 	if (n_types)
-		add_verdict(exam, g, &hs, report);
+		add_verdict(exam, g, &hs, k, report);
 	else
 		add_no_type(exam, g, report);
 	if (n_types)
@@ -264,8 +344,10 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (asked_old && !old)
 		rich_text(report_note(report, REPORT_WARN),
 			  "Generations are not known by this way: objects of all of them are counted.");
+	if (hs.v.n && *text)
+		add_kept(g, k, report);
 	if (hs.v.n) {
-		add_table(g, &hs, params_bool(exam->params, "sort_by_size"), report);
+		add_table(g, &hs, k, params_bool(exam->params, "sort_by_size"), report);
 		add_tree(g, &hs, depth, report);
 	}
 	image_exam_how(report, &look->facts, 1);

@@ -43,7 +43,9 @@ struct grower {
 	const char *name, *detail; /* detail: of holders */
 	const char *shown;	   /* the name with the field that had most at the last look */
 	const char *keeps;	   /* of holders: main type at the last look where it had one; or NULL */
-	bool finalizers;	   /* the queue of what waits for them */
+	const char *kept_by; /* of holders: how that is kept at the last look, when it is more than fields; or NULL */
+	struct holder_kept how;
+	bool finalizers; /* the queue of what waits for them */
 	struct sum at[LOOKS_MAX];
 	uint64_t kept[LOOKS_MAX]; /* objects of the main type */
 	struct same_count same;	  /* of types: from the first look to the last */
@@ -67,7 +69,8 @@ struct leaks {
 	bool young;			   /* the process had hardly started */
 	uint32_t threads_unread;
 	struct same_objects first;
-	bool knows_same; /* at the last look */
+	bool knows_same;	/* at the last look */
+	const char *finalizers; /* what waits for them, at the last look */
 };
 
 static struct grower *grower_of(struct leaks *l, struct growers *list, const char *name, const char *detail)
@@ -122,9 +125,19 @@ static void sum_types(struct leaks *l, const struct heapgraph *g)
 	find_same(l, g, ids);
 }
 
+/* How what it has is kept: of the last look. */
+static void note_kept(struct leaks *l, struct grower *grower, struct retainers *k, const struct heapgraph *g,
+		      const struct holder *h)
+{
+	CLEANUP(buf_free) struct buf words = { 0 };
+	grower->how = holder_retainers(k, g, h, &words);
+	grower->kept_by = grower->how.telling ? arena_strdup(&l->arena, buf_cstr(&words)) : NULL;
+}
+
 static void sum_holders(struct leaks *l, const struct heapgraph *g)
 {
 	struct holders hs;
+	CLEANUP(retainers_freep) struct retainers *k = retainers_new(g, &l->look.notes);
 	holders_find(g, HOLDER_LEAST, &hs);
 	vec_each(h, &hs.v) {
 		CLEANUP(buf_free) struct buf name = { 0 }, detail = { 0 }, keeps = { 0 };
@@ -145,6 +158,7 @@ static void sum_holders(struct leaks *l, const struct heapgraph *g)
 			grower->keeps = arena_strdup(&l->arena, buf_cstr(&keeps));
 			grower->kept[l->n] += h->main_objects;
 		}
+		note_kept(l, grower, k, g, h);
 	}
 	holders_free(&hs);
 }
@@ -166,6 +180,9 @@ static struct err *take_look(struct leaks *l, struct exam *exam, const char *par
 	l->seen_bytes += g->facts.bytes;
 	l->lost += g->facts.lost_bytes;
 	l->threads_unread += l->look.threads_unread;
+	CLEANUP(buf_free) struct buf finalizers = { 0 };
+	heap_finalizers_words(&l->look, &finalizers);
+	l->finalizers = arena_strdup(&l->arena, buf_cstr(&finalizers));
 	l->facts[l->n++] = l->look.facts;
 	heap_look_fini(&l->look);
 	return NULL;
@@ -324,20 +341,21 @@ static void say_grower(const struct leaks *l, const struct grower *g, struct ric
 	uint32_t last = l->n - 1;
 	int64_t kept = (int64_t)g->kept[last] - (int64_t)g->kept[0];
 	bool counts = g->keeps && kept > 0;
-	rich_code(v, g->shown);
-	if (*g->detail) {
+	bool leads = g->how.leads;
+	rich_code(v, leads ? g->kept_by : g->shown);
+	if (*g->detail && !leads) {
 		rich_text(v, " (");
 		rich_code(v, g->detail);
 		rich_text(v, ")");
 	}
-	rich_text(v, " keeps growing: ");
+	rich_text(v, leads ? " keep more and more: " : " keeps growing: ");
 	rich_strong(v, "%s a minute", fmt_bytes((uint64_t)((double)growth(l, g) / minutes(l))).s);
 	rich_text(v, ", %s ", fmt_signed(counts ? kept : object_growth(l, g)).s);
 	if (counts)
 		rich_code(v, g->keeps);
 	else
 		rich_text(v, "objects");
-	rich_text(v, " in %s; it now keeps %s.", fmt_duration_ns((uint64_t)(minutes(l) * 60e9)).s,
+	rich_text(v, " in %s; %s %s.", fmt_duration_ns((uint64_t)(minutes(l) * 60e9)).s, leads ? "now" : "it now keeps",
 		  fmt_bytes(g->at[last].bytes).s);
 }
 
@@ -485,6 +503,8 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 		say_garbage(l, v);
 	} else {
 		say_grower(l, top, v);
+		if (top->kept_by && !top->how.leads)
+			holder_kept_say(&top->how, top->kept_by, v);
 		if (n_leaks > 1)
 			rich_text(v, " %s with it.",
 				  fmt_plural(n_leaks - 1, "other holder grows", "other holders grow").s);
@@ -493,7 +513,12 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 			say_area(l, elsewhere, v);
 		}
 	}
-	report_advice(report, exam->profiler, finding);
+	if (*l->finalizers)
+		rich_text(v, " %s.", l->finalizers);
+	if (top && top->kept_by && top->how.advice && (str_eq(finding, "leak") || str_eq(finding, "grew")))
+		rich_text(report_next(report), "%s", top->how.advice);
+	else
+		report_advice(report, exam->profiler, finding);
 }
 
 static void add_holders(const struct leaks *l, struct report *report)
@@ -521,6 +546,8 @@ static void add_holders(const struct leaks *l, struct report *report)
 			buf_printf(&steps, "%s%s", i ? " → " : "objects: ", fmt_count(g->at[i].objects).s);
 		if (*g->detail)
 			report_row_line(row, VALUE_CODE, g->detail, NULL);
+		if (g->kept_by)
+			holder_kept_line(row, g->kept_by);
 		report_row_line(row, VALUE_TEXT, buf_cstr(&steps), NULL);
 	}
 }

@@ -120,6 +120,7 @@ static void add_verdict(struct exam *exam, struct report *report, const struct t
 							    : " by a socket");
 	if (top && top->n >= MANY && !queue)
 		say_group(v, s, gs, top);
+	snapshot_finalizer_say(s, top && top->n >= MANY && !queue ? " " : "", v);
 	report_advice(report, exam->profiler, finding);
 	report_figure(report, "Threads", V_COUNT(c.all), NULL);
 	report_figure(report, "Blocked", V_COUNT(c.blocked), "until another thread acts");

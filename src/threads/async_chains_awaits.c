@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "threads/async_chains_find.h"
-#include "threads/delegates.h"
+#include "memory/delegates.h"
 #include "memory/object_names.h"
 #include <string.h>
 

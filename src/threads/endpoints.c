@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include "heap/walk.h"
-#include "threads/delegates.h"
+#include "memory/delegates.h"
 #include <string.h>
 
 #define ENDPOINTS_MAX 20000

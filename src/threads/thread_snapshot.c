@@ -15,6 +15,7 @@
 #include "threads/regexes.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
+#include "heap/walk.h"
 #include "target/threads.h"
 #include <string.h>
 
@@ -28,7 +29,9 @@ enum { FLAG_COOPERATIVE = 1, FLAG_FINALIZER = 2, FLAG_CUT = 4, FLAG_LOST = 8, FL
 
 struct thread_snapshot *thread_snapshot_new(void)
 {
-	return mem_zalloc(sizeof(struct thread_snapshot));
+	struct thread_snapshot *s = mem_zalloc(sizeof(*s));
+	s->unfinalized = UINT64_MAX;
+	return s;
 }
 
 void thread_snapshot_free(struct thread_snapshot *s)
@@ -182,6 +185,7 @@ static uint32_t method_of(struct thread_snapshot *s, const struct image_exam *lo
 	return thread_snapshot_method(s, buf_cstr(&shown), framework);
 }
 
+#define UNFINALIZED_TAG 0x514E4946u /* "FINQ" */
 #define RESTART_CALL 219
 
 /* A wait that was interrupted continues as restart_syscall; the code before the instruction pointer has the number of
@@ -395,6 +399,19 @@ static bool serves_requests(struct dac *dac, const struct drained *d)
 	return false;
 }
 
+static void count_unfinalized(struct thread_snapshot *s, struct dac *dac)
+{
+	struct dac_heaps heaps = { 0 };
+	struct err *err = dac_heaps(dac, &heaps);
+	s->unfinalized = 0;
+	vec_each(h, &heaps)
+		s->unfinalized += heap_ready_range(h).size / 8;
+	if (err)
+		s->unfinalized = UINT64_MAX;
+	dac_heaps_free(&heaps);
+	err_free(err);
+}
+
 struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct buf *out)
 {
 	(void)user;
@@ -420,6 +437,7 @@ struct err *thread_snapshot_drain(void *user, struct image_exam *look, struct bu
 	thread_snapshot_find_wait_objects(s, &source);
 	thread_snapshot_find_patterns(s, &source);
 	thread_snapshot_find_native(s, look);
+	count_unfinalized(s, look->dac);
 	ask_times(s, look);
 	thread_snapshot_write(s, out);
 	return NULL;
@@ -507,6 +525,10 @@ void thread_snapshot_write(const struct thread_snapshot *s, struct buf *out)
 	map_u64_free(&line_index);
 	write_things(s, out);
 	buf_u32(out, s->ended);
+	if (s->unfinalized != UINT64_MAX) {
+		buf_u32(out, UNFINALIZED_TAG);
+		buf_u64(out, s->unfinalized);
+	}
 }
 
 /* The text, terminated, in the strings of s; "" when there is none. */
@@ -597,6 +619,16 @@ static bool references_ok(const struct thread_snapshot *s)
 	return true;
 }
 
+/* Recordings of older versions have none; others have their own bytes behind. */
+static void get_unfinalized(struct thread_snapshot *s, struct cursor *in)
+{
+	struct cursor at = *in;
+	if (!cursor_ok(in) || cursor_left(in) < 12 || cursor_u32(&at) != UNFINALIZED_TAG)
+		return;
+	s->unfinalized = cursor_u64(&at);
+	*in = at;
+}
+
 struct err *thread_snapshot_take(void *user, struct cursor *in)
 {
 	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
@@ -620,6 +652,7 @@ struct err *thread_snapshot_take(void *user, struct cursor *in)
 	for (uint32_t i = 0; i < n && cursor_ok(in); i++)
 		get_thing(s, in);
 	s->ended = cursor_u32(in);
+	get_unfinalized(s, in);
 	vec_free(&tables.methods);
 	vec_free(&tables.lines);
 	if (!cursor_ok(in) || !references_ok(s))

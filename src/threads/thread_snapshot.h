@@ -83,6 +83,7 @@ struct thread_snapshot {
 	VEC(struct wait_object) things;
 	VEC(uint32_t) holders; /* threads */
 	uint32_t ended;	       /* threads that have ended or not started */
+	uint64_t unfinalized;  /* objects that wait for their finalizers; UINT64_MAX = not known */
 };
 
 struct thread_snapshot *thread_snapshot_new(void);
@@ -198,6 +199,14 @@ static inline bool snapshot_stood_still(const struct snapshot_thread *then, cons
 void snapshot_thread_words(const struct snapshot_thread *t, struct buf *out);
 /* "'checkout'", "thread 7", or "the finalizer thread". */
 void snapshot_thread_brief(const struct snapshot_thread *t, struct buf *out);
+
+/* ---- the finalizer thread ---- */
+
+/* It, while it runs code of the user's own: a finalizer. NULL = it does not, or is not known. */
+const struct snapshot_thread *snapshot_finalizer(const struct thread_snapshot *s);
+/* "The finalizer thread waits for an event in Shop.Connection.Flush, and 1,000 objects wait for it."; the text before
+ * comes first, and nothing when it does not run such code. */
+void snapshot_finalizer_say(const struct thread_snapshot *s, const char *before, struct rich *v);
 
 /* ---- without an image ---- */
 

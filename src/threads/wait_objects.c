@@ -11,7 +11,7 @@
 #include "eventpipe/methods.h"
 #include "heap/objects.h"
 #include "threads/awaiters.h"
-#include "threads/delegates.h"
+#include "memory/delegates.h"
 #include "threads/thread_snapshot.h"
 #include <string.h>
 

@@ -24,6 +24,7 @@ if (!int.TryParse(builder.Configuration["max-seconds"] ?? "600", out int maxSeco
 }
 Clock.EndProcessAfter(maxSeconds);
 builder.WebHost.UseUrls(urls);
+Holders.Add(builder.Services);
 
 WebApplication app = builder.Build();
 var patient = new WebPatient();
@@ -37,6 +38,7 @@ app.MapGet("/concurrent-dict", (int n = 1000) => Routes.FillDictionary(n));
 app.MapGet("/slow-linq", (int n = 2000) => Routes.SlowLinq(n));
 app.MapGet("/sync-over-async", (int ms = 100) => Routes.SyncOverAsync(ms));
 app.MapGet("/leak", (int bytes = 10_000) => Routes.Leak(bytes));
+Holders.Map(app);
 app.MapGet("/truth", () => Results.Text(patient.Truth().ToJsonString(), "application/json"));
 
 await app.StartAsync();

@@ -16,6 +16,9 @@ sealed class WebPatient : IPatient
         ["log_messages"] = Routes.Logged,
         ["leaked_objects"] = Routes.LeakedObjects,
         ["leaked_bytes"] = Routes.LeakedBytes,
+        ["mailers"] = Holders.Mailers,
+        ["baskets"] = Holders.Baskets,
+        ["audits"] = Holders.Audits,
     };
 
     public string Name => "web";

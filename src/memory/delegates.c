@@ -3,7 +3,7 @@
  *   ff 25 <d>      jmp [rip + d]         the code's address there, the method's own 8 bytes behind it
  *   4c 8b 15 <d>   mov r10, [rip + d]    the method's own there */
 
-#include "threads/delegates.h"
+#include "memory/delegates.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
 #include <string.h>
@@ -42,24 +42,32 @@ static uint64_t through_stub(struct dac *dac, const struct image *image, uint64_
 	return 0;
 }
 
-uint64_t delegate_method(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
-			 bool compiled)
+static uint64_t code_method(struct dac *dac, const struct image *image, uint64_t ip, bool compiled)
+{
+	uint64_t method = method_at(dac, ip);
+	return method ? method : through_stub(dac, image, ip, compiled);
+}
+
+static uint64_t code_of(struct heap *h, struct heap_value delegate)
 {
 	int64_t ip = 0;
 	/* Static methods are called through one word more. */
 	if (!heap_get_int(h, delegate, "_methodPtrAux", &ip) || !ip)
 		(void)heap_get_int(h, delegate, "_methodPtr", &ip);
-	if (!ip || !dac)
-		return 0;
-	uint64_t method = method_at(dac, (uint64_t)ip);
-	return method ? method : through_stub(dac, image, (uint64_t)ip, compiled);
+	return (uint64_t)ip;
 }
 
-bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
-		   struct buf *out)
+uint64_t delegate_method(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+			 bool compiled)
+{
+	uint64_t ip = code_of(h, delegate);
+	return ip && dac ? code_method(dac, image, ip, compiled) : 0;
+}
+
+bool code_show(struct dac *dac, const struct image *image, uint64_t ip, struct buf *out)
 {
 	CLEANUP(buf_free) struct buf space = { 0 }, member = { 0 };
-	uint64_t method = delegate_method(h, dac, image, delegate, false);
+	uint64_t method = code_method(dac, image, ip, false);
 	if (!method)
 		return false;
 	if (!dac_method(dac, method))
@@ -70,4 +78,11 @@ bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, s
 	dac_split_name(m->name, &space, &member);
 	method_show(buf_cstr(&space), buf_cstr(&member), out);
 	return true;
+}
+
+bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
+		   struct buf *out)
+{
+	uint64_t ip = code_of(h, delegate);
+	return ip && dac && code_show(dac, image, ip, out);
 }

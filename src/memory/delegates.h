@@ -12,3 +12,5 @@ uint64_t delegate_method(struct heap *h, struct dac *dac, const struct image *im
  */
 bool delegate_show(struct heap *h, struct dac *dac, const struct image *image, struct heap_value delegate,
 		   struct buf *out);
+/* The same of code that begins at ip: a method's, or a stub's. */
+bool code_show(struct dac *dac, const struct image *image, uint64_t ip, struct buf *out);
