@@ -582,7 +582,10 @@ static void name_fields(struct wait_finder *f, uint64_t object, const char *owne
 		    !heap_read_u64(f->heap, value.fields + fields.v[i].offset, &held) ||
 		    !map_u64_get(&f->by_object, held))
 			continue;
-		CLEANUP(mem_freep) char *name = mem_printf("%s.%s", owner, fields.v[i].name);
+		/* A TaskCompletionSource is its task to those who wait. */
+		bool source = str_starts(value.type->name, "System.Threading.Tasks.TaskCompletionSource");
+		CLEANUP(mem_freep)
+		char *name = mem_printf("%s%s%s", owner, source ? "" : ".", source ? "" : fields.v[i].name);
 		set_name(f, held, name);
 	}
 }
