@@ -66,7 +66,7 @@ class Starving(unittest.TestCase):
 class Crowd(unittest.TestCase):
     """Workers that block for ever while the pool keeps up: how many, where, on what, and where the chain of tasks ends."""
 
-    KINDS = ("result", "wait", "getresult", "semaphore", "lock")
+    KINDS = ("result", "wait", "getresult", "queue", "semaphore", "lock")
 
     @classmethod
     def setUpClass(cls):
