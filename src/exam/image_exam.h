@@ -99,6 +99,10 @@ struct image_exam_part {
 	uint32_t version; /* of what drain() writes: a recording of another one is refused */
 	bool heap;	  /* the heap must be consistent: looks again when a collection was running */
 	bool beside;	  /* another instrument has the window: this look does not change it */
+	/* By a copy or not at all, tried once: it waits neither for another examination of the process nor for a
+	 * process that does not stop in time. */
+	bool passing;
+	uint64_t max_pause_ms; /* foreseen; 0 = that of the profiler's parameter, else the default */
 	/* Reads what it needs and writes it down. Not called when replaying. */
 	struct err *(*drain)(void *user, struct image_exam *look, struct buf *out);
 	/* The same out of a .gcdump file's bytes; NULL = that is not enough. */
@@ -123,6 +127,8 @@ struct err *exam_image_twice(struct exam *exam, struct image_exam_part parts[2],
 bool exam_image_next(struct exam *exam, struct image_exam_part *part);
 /* Would a look be refused? Reads only. ret_fix: what would help, in words, or NULL; the caller frees. */
 struct err *exam_image_check(const struct exam *exam, char **ret_fix) MUST_USE;
+/* The same within a limit of its own. */
+struct err *exam_image_check_within(const struct exam *exam, uint64_t max_pause_ms, char **ret_fix) MUST_USE;
 /* The same by our library in the process. */
 struct err *exam_agent_check(const struct exam *exam, const char **ret_fix) MUST_USE;
 /* "How it was measured", of all looks of the exam together. */

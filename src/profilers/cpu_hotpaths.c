@@ -15,7 +15,16 @@ static void cpu_free(void *state)
 	struct cpu_state *c = state;
 	samples_free(c->samples);
 	sample_line_list_free(&c->lines);
+	knowledge_fini(&c->known);
 	mem_free(c);
+}
+
+static bool is_idle(const struct exam *exam, const struct cpu_state *c)
+{
+	double ns = 0;
+	vec_each(x, &c->samples->list)
+		ns += (double)x->weight;
+	return ns < CPU_IDLE_CORES * (double)(exam->end_ns - exam->start_ns);
 }
 
 static struct err *run(struct exam *exam)
@@ -33,6 +42,9 @@ static struct err *run(struct exam *exam)
 	cpu_budget_end(exam, &c->budget);
 	if (c->budget.cores <= 0)
 		c->budget.cores = c->facts.cpus;
+	knowledge_look(
+		exam, &(struct knowledge_wanted){ .requests = true, .nothing = is_idle(exam, c) ? "it is idle" : NULL },
+		&c->known);
 	return NULL;
 }
 
@@ -46,8 +58,10 @@ const struct profiler profiler_cpu_hotpaths = {
 	.description =
 		"Samples what the processor works on, with whole stacks through managed, native and kernel code: the "
 		"hottest methods, the paths to them, a flame graph, and the split by thread and subsystem. Threads "
-		"that wait are never counted.",
-	.cost = "no stop; about 10 µs of its CPU a sample, well under 1 % at the default rate",
+		"that wait are never counted. Of a web server, one look into memory at the end names the HTTP requests "
+		"that the hot paths serve.",
+	.cost = "of web servers " LOOK_COST ", else no stop; about 10 µs of its CPU a sample, well under 1 % at the "
+		"default rate",
 	.contract_file = "cpu_hotpaths.html",
 	.params =
 		(const struct param[]){
@@ -84,8 +98,10 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .default_value = "100",
 			  .min = 1,
 			  .max = 1000 },
+			PARAM_NO_LOOK,
+			PARAM_LOOK_PAUSE,
 		},
-	.n_params = 5,
+	.n_params = 7,
 	.ways = { WAY_SAMPLES, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){

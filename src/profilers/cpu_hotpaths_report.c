@@ -9,8 +9,7 @@
 #include "report/flame_svg.h"
 #include <stdlib.h>
 
-/* Below this many cores there is nothing to explain. */
-#define IDLE_CORES 0.05
+#define IDLE_CORES CPU_IDLE_CORES
 /* Code that is being compiled is the ordinary beginning of a process, and the ordinary life of one that does so little. */
 #define WARM_UP_CORES 0.25
 /* The share of a path's samples from which on the callee that has them is named as a part of the path. */
@@ -108,7 +107,7 @@ static const char *finding_of(const struct cpu_view *v)
 
 /* "A → B" or "A → B → crc32_z"; when no leaf has nearly all of it, what B calls: "A → B → Regex.IsMatch", or "A → B
  * (60 % in Regex.IsMatch)". */
-static void add_path(const struct cpu_view *v, const struct summary_site *site, struct rich *text)
+static void add_frames(const struct cpu_view *v, const struct summary_site *site, struct rich *text)
 {
 	if (site->caller != UINT32_MAX) {
 		rich_code(text, frame_name(v, site->caller));
@@ -127,6 +126,12 @@ static void add_path(const struct cpu_view *v, const struct summary_site *site, 
 		rich_text(text, " (%s in ", fmt_percent(share(v, weight)).s);
 	rich_code(text, frame_name(v, next));
 	rich_text(text, nearly_all ? "" : ")");
+}
+
+static void add_path(const struct cpu_view *v, const struct summary_site *site, struct rich *text)
+{
+	add_frames(v, site, text);
+	knowledge_add_serving(&v->cpu->known, frame_name(v, site->frame), text);
 }
 
 static void add_story(const struct cpu_view *v, const char *finding, struct rich *text)
@@ -315,6 +320,8 @@ static void add_methods(const struct cpu_view *v, struct report *report)
 				t, (struct value[]){ V_CODE(frame_name(v, m->frame)), V_RATIO(share(v, m->self)),
 						     V_RATIO(share(v, m->total)),
 						     V_TEXT(kind_words[v->cpu->samples->frames.v[m->frame].kind]) });
+			if (v->cpu->samples->frames.v[m->frame].kind == FRAME_CODE)
+				knowledge_add_serving_line(&v->cpu->known, frame_name(v, m->frame), row);
 			add_lines(v, m->frame, row);
 		} else {
 			rest += m->self, rest_n++;
@@ -591,5 +598,6 @@ struct err *cpu_report(struct exam *exam, struct report *report)
 		add_how_by_events(exam, &v, report);
 	else
 		add_how(exam, &v, report);
+	knowledge_how(&c->known, report);
 	return NULL;
 }

@@ -30,7 +30,7 @@ static struct lock *lock_of(struct locks *l, uint64_t id)
 	if (!index) {
 		if (l->list.n >= LOCKS_MAX)
 			return NULL;
-		vec_push(&l->list, ((struct lock){ .id = id }));
+		vec_push(&l->list, ((struct lock){ .id = id, .thing = SNAPSHOT_NONE }));
 		index = map_u64_put(&l->by_id, id, NULL);
 		*index = l->list.n;
 	}
@@ -103,6 +103,7 @@ static void on_start(struct locks *l, const struct nettrace_event *event)
 		return;
 	}
 	waiters_change(lock, event->time, 1);
+	lock->object = c.object;
 	t->lock = (uint32_t)(lock - l->list.v);
 	t->owner = (uint32_t)c.owner;
 	t->start_ns = event->time;
@@ -182,6 +183,7 @@ static void locks_free(void *state)
 	dist_free(l->lengths);
 	counted_events_fini(&l->events);
 	thread_names_free(&l->names);
+	knowledge_fini(&l->known);
 	mem_free(l);
 }
 
@@ -208,6 +210,7 @@ static struct err *run(struct exam *exam)
 	l->lengths = dist_new(WAITS_MAX / 10);
 	counted_events_init(&l->events, exam);
 	thread_names_look(&l->names, exam);
+	knowledge_begin(exam, &l->known);
 	bool old = l->events.old;
 	TRY(counted_events_run(&l->events, exam,
 			       &(struct counted_wanted){ .provider = &contention,
@@ -220,6 +223,7 @@ static struct err *run(struct exam *exam)
 		thread_names_look(&l->names, exam);
 	thread_names_save(&l->names, exam);
 	close_open_waits(l, exam);
+	knowledge_look(exam, &(struct knowledge_wanted){ 0 }, &l->known);
 	return counted_events_names(&l->events, exam);
 }
 
@@ -263,13 +267,17 @@ const struct profiler profiler_lock_contention = {
 	.symptom = "slow under load though the CPU is not busy; threads wait for each other",
 	.description =
 		"Measures every wait for a lock (lock, Monitor, System.Threading.Lock) that another thread has: by "
-		"lock and by the method that waits, for how long, behind whom, and whether threads queue up.",
-	.cost = "no stop; two small events a wait, stacks only in bursts when waits are many",
+		"lock and by the method that waits, for how long, behind whom, and whether threads queue up. One look "
+		"into memory at the end names the locks and what their holders do, and sees threads that waited all "
+		"the time.",
+	.cost = LOOK_COST "; two small events a wait, stacks only in bursts when waits are many",
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("10"),
+			PARAM_NO_LOOK,
+			PARAM_LOOK_PAUSE,
 		},
-	.n_params = 1,
+	.n_params = 3,
 	.ways = { WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
@@ -282,8 +290,11 @@ const struct profiler profiler_lock_contention = {
 			{ "long-waits",
 			  "Look at what the owner does while it has the lock: single waits this long come from I/O, a "
 			  "blocking call or a pause of the process inside it." },
+			{ "lock-held", "Look at what the holder does: nobody goes on before it gives the lock back. "
+				       "deadlocks says whether it ever will." },
 		},
-	.n_advice = 3,
+	.n_advice = 4,
+	.runs = (const struct advice_run[]){ { "lock-held", "deadlocks" }, { 0 } },
 	.run = run,
 	.analyse = locks_analyse,
 	.free_state = locks_free,

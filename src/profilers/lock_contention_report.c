@@ -44,6 +44,8 @@ struct lock_view {
 	struct lock_sites sites; /* by lock and method, most waiting first */
 	struct map_u64 numbers;	 /* lock -> the number it is called by */
 	uint64_t with_stack;
+	struct lock_held_list held; /* threads that waited all the time */
+	uint32_t n_held;
 };
 
 /* --- sums --- */
@@ -59,7 +61,7 @@ static struct lock_site *site_of(struct lock_sites *sites, uint32_t lock, const 
 	return &sites->v[*i];
 }
 
-static const char *method_of(struct locks *l, uint32_t stack)
+const char *locks_method(struct locks *l, uint32_t stack)
 {
 	return stacks_frame(l->events.stacks, l->events.methods, stack,
 			    stacks_site(l->events.stacks, l->events.methods, stack))
@@ -80,7 +82,7 @@ static void find_sites(struct locks *l, struct lock_view *v)
 	vec_each(w, &l->waits) {
 		if (w->stack == STACKS_NONE)
 			continue;
-		struct lock_site *site = site_of(&v->sites, w->lock, method_of(l, w->stack));
+		struct lock_site *site = site_of(&v->sites, w->lock, locks_method(l, w->stack));
 		site->waits++;
 		site->sum_ns += (double)w->length_ns;
 		site->max_ns = MAX(site->max_ns, w->length_ns);
@@ -138,6 +140,8 @@ static void view_init(struct lock_view *v, const struct exam *exam, struct locks
 	vec_each(w, &l->waits)
 		v->still += w->open;
 	locks_join(l);
+	locks_find_things(l);
+	v->n_held = locks_find_held(l, &v->held);
 	find_sites(l, v);
 	for (uint32_t i = 0; i < l->list.n; i++) {
 		if (l->list.v[i].waits)
@@ -155,6 +159,7 @@ static void view_fini(struct lock_view *v)
 	vec_free(&v->sites);
 	map_u64_free(&v->sites.index);
 	map_u64_free(&v->numbers);
+	vec_free(&v->held);
 }
 
 static const struct lock_site *main_site(const struct lock_view *v, uint32_t lock)
@@ -188,20 +193,31 @@ static const char *kind_of(struct locks *l, const struct lock_site *site)
 
 /* --- verdict --- */
 
-static const char *finding_of(const struct locks *l, const struct lock_view *v)
+static bool is_convoy(const struct locks *l, const struct lock_view *v)
 {
-	if (v->order.n && v->waiting >= WAITING_MUCH && queue_share(v, &l->list.v[v->order.v[0]]) >= CONVOY_SHARE)
+	return v->order.n && v->waiting >= WAITING_MUCH && queue_share(v, &l->list.v[v->order.v[0]]) >= CONVOY_SHARE;
+}
+
+/* Of the waits that began or ended in the window. */
+static const char *moving_finding(const struct locks *l, const struct lock_view *v)
+{
+	if (is_convoy(l, v))
 		return "convoy";
 	if (v->waiting >= WAITING_MUCH)
 		return "contention";
 	return v->max_ns >= LONG_NS ? "long-waits" : "nothing-found";
 }
 
+static const char *finding_of(const struct locks *l, const struct lock_view *v)
+{
+	return v->n_held ? "lock-held" : moving_finding(l, v);
+}
+
 static enum report_health health_of(const struct lock_view *v, const char *finding)
 {
 	if (str_eq(finding, "nothing-found"))
 		return REPORT_OK;
-	return v->waiting >= WAITING_VERY_MUCH || v->max_ns >= VERY_LONG_NS ? REPORT_BAD : REPORT_WARN;
+	return v->n_held || v->waiting >= WAITING_VERY_MUCH || v->max_ns >= VERY_LONG_NS ? REPORT_BAD : REPORT_WARN;
 }
 
 static struct fmt_text waits_text(const struct lock_view *v)
@@ -218,17 +234,21 @@ static void say_main_lock(const struct locks *l, const struct lock_view *v, bool
 		rich_text(text, "All of it is one lock");
 	else
 		rich_text(text, "%s of it is one lock (#1)", fmt_percent(share).s);
+	if (lock->thing != SNAPSHOT_NONE) {
+		rich_text(text, ", ");
+		locks_add_name(l, v->order.v[0], text);
+	}
 	if (site && site->method) {
 		rich_text(text, ", waited for in ");
 		rich_code(text, site->method);
 	}
-	if (!convoy) {
-		rich_text(text, ".");
-		return;
+	if (convoy) {
+		rich_text(text, ". Threads queue up behind it: up to %s at once, two or more ",
+			  fmt_count(lock->max_waiters).s);
+		rich_strong(text, "%s of the time", fmt_percent(queue_share(v, lock)).s);
 	}
-	rich_text(text, ". Threads queue up behind it: up to %s at once, two or more ", fmt_count(lock->max_waiters).s);
-	rich_strong(text, "%s of the time", fmt_percent(queue_share(v, lock)).s);
 	rich_text(text, ".");
+	locks_add_holder(l, v->order.v[0], text);
 }
 
 static void add_verdict(const struct exam *exam, const struct locks *l, const struct lock_view *v,
@@ -241,6 +261,12 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 	const char *about = v->estimated ? "about " : "";
 	static const char others[] = " (lock, Monitor, Lock; off-cpu sees also ReaderWriterLockSlim, SemaphoreSlim and "
 				     "SpinLock)";
+	if (v->n_held) {
+		locks_say_held(l, &v->held, v->n_held, text);
+		report_advice(report, exam->profiler, finding);
+		if (str_eq(moving_finding(l, v), "nothing-found"))
+			return;
+	}
 	if (v->waits < 0.5) {
 		rich_text(text, "No problem here: no thread waited for a lock in %s%s.", window.s, others);
 		return;
@@ -250,7 +276,7 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 			  waits_text(v).s, window.s, sum.s, fmt_duration_ns(v->max_ns).s, others);
 		return;
 	}
-	rich_text(text, "Threads waited for locks ");
+	rich_text(text, v->n_held ? " Others waited for locks " : "Threads waited for locks ");
 	rich_strong(text, "%s%s in %s", about, sum.s, window.s);
 	if (v->waiting >= 1)
 		rich_text(text, ": %s threads at any moment,", fmt_number(v->waiting).s);
@@ -259,8 +285,9 @@ static void add_verdict(const struct exam *exam, const struct locks *l, const st
 	rich_text(text, " %s, the longest ", waits_text(v).s);
 	rich_strong(text, "%s", fmt_duration_ns(v->max_ns).s);
 	rich_text(text, ". ");
-	say_main_lock(l, v, str_eq(finding, "convoy"), text);
-	report_advice(report, exam->profiler, finding);
+	say_main_lock(l, v, is_convoy(l, v), text);
+	if (!v->n_held)
+		report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct locks *l, const struct lock_view *v, struct report *report)
@@ -353,7 +380,7 @@ static void add_owner_place(struct locks *l, uint32_t lock, struct report_row *r
 			}
 		}
 		if (w->stack != STACKS_NONE)
-			*map_u64_put(&last, w->thread, NULL) = (uintptr_t)method_of(l, w->stack);
+			*map_u64_put(&last, w->thread, NULL) = (uintptr_t)locks_method(l, w->stack);
 	}
 	if (where) {
 		CLEANUP(mem_freep)
@@ -420,6 +447,7 @@ static void add_by_lock(struct locks *l, const struct lock_view *v, struct repor
 			t, (struct value[]){ site && site->method ? V_CODE(site->method) : V_NONE, V_TEXT(name),
 					     V_COUNT((uint64_t)(waits + 0.5)), V_NS(lock->max_ns), V_NS(sum),
 					     V_RATIO(ratio(sum, v->sum_ns)) });
+		locks_add_known_line(l, index, row);
 		add_queue_line(v, lock, row);
 		add_open_line(l, index, row);
 		add_owner_line(l, index, row);
@@ -530,8 +558,10 @@ static void add_how(const struct locks *l, const struct lock_view *v, struct rep
 	const struct events_stream *counts = counted_events_by(&l->events);
 	report_how(report, "Way", V_TEXT("events"),
 		   v->estimated ? "heard in bursts and scaled up: this runtime walks a stack for every wait it tells of"
-				: "every wait that began in the window; the runtime does not tell names of locks");
-	report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+				: "every wait that began in the window");
+	if (!l->known.threads)
+		report_how(report, "Target paused", V_TEXT("not by us"), NULL);
+	knowledge_how(&l->known, report);
 	CLEANUP(mem_freep) char *of = mem_printf("of %s events", fmt_count(counts->events + counts->lost).s);
 	report_how(report, "Lost", V_COUNT(counts->lost), of);
 	CLEANUP(mem_freep)
@@ -544,8 +574,9 @@ static void add_how(const struct locks *l, const struct lock_view *v, struct rep
 					  l->before == 1 ? "wait" : "waits", fmt_duration_ns(l->before_ns).s);
 		report_how(report, "Left out", V_COUNT(l->before), before);
 	}
-	report_how(report, "Not seen", V_TEXT("waits without an end"),
-		   "a thread that waited all the time, before and after, sends no event");
+	if (!l->known.threads)
+		report_how(report, "Not seen", V_TEXT("waits without an end"),
+			   "a thread that waited all the time, before and after, sends no event");
 	if (l->not_kept)
 		report_how(report, "Not listed", V_COUNT(l->not_kept), "waits beyond the first million: in the sums");
 }
@@ -556,6 +587,10 @@ struct err *locks_analyse(struct exam *exam, struct report *report)
 	struct lock_view v;
 	view_init(&v, exam, l);
 	add_verdict(exam, l, &v, report);
+	if (v.n_held)
+		report_figure(report, "Waited all the time", V_COUNT(v.n_held), "threads; in no other figure");
+	if (v.n_held)
+		locks_add_held(l, &v.held, report);
 	if (v.order.n) {
 		add_figures(l, &v, report);
 		add_by_lock(l, &v, report);

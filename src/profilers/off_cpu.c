@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
+#include "knowledge/knowledge.h"
 #include "sampling/sample_summary.h"
 #include "exam/profiler.h"
 #include "sampling/sampling.h"
@@ -29,18 +30,19 @@
 struct off {
 	struct samples *samples;
 	struct sampling_facts facts;
+	struct knowledge known;
 };
 
 static void off_free(void *state)
 {
 	struct off *o = state;
 	samples_free(o->samples);
+	knowledge_fini(&o->known);
 	mem_free(o);
 }
 
-static struct err *run(struct exam *exam)
+static struct err *collect(struct exam *exam, struct off *o)
 {
-	struct off *o = exam->state = mem_zalloc(sizeof(*o));
 	struct sampling_options options = {
 		.kind = SAMPLER_SWITCHES,
 		.period = 1,
@@ -62,6 +64,14 @@ static struct err *run(struct exam *exam)
 		json_decref(way);
 	}
 	return exam_samples(exam, &options, &o->samples, &o->facts);
+}
+
+static struct err *run(struct exam *exam)
+{
+	struct off *o = exam->state = mem_zalloc(sizeof(*o));
+	TRY(collect(exam, o));
+	knowledge_look(exam, &(struct knowledge_wanted){ 0 }, &o->known);
+	return NULL;
 }
 
 /* --- what it adds up to --- */
@@ -287,6 +297,7 @@ static void add_place(const struct off_cpu_view *v, const struct off_cpu_place *
 		rich_text(text, " in ");
 		rich_code(text, call);
 	}
+	knowledge_add_serving(&v->off->known, frame_name(v, p->frame), text);
 }
 
 /* In waits that began or ended while we looked: one that does neither is as a rule a main thread or a loop without
@@ -329,6 +340,13 @@ static void add_top(const struct off_cpu_view *v, unsigned kind, struct rich *te
 	rich_text(text, ".");
 }
 
+/* What threads that waited all the time wait for, and who has it: such a wait still lasts when we look. */
+static void add_known(const struct off_cpu_view *v, const struct off_cpu_place *p, struct rich *text)
+{
+	knowledge_add_serving(&v->off->known, frame_name(v, p->frame), text);
+	knowledge_add_blocked_in(&v->off->known, frame_name(v, p->frame), ": they ", text);
+}
+
 /* To wait all the time for work, a signal or the clock is ordinary; for a lock it is not. */
 static void add_held(const struct off_cpu_view *v, struct rich *text)
 {
@@ -342,6 +360,7 @@ static void add_held(const struct off_cpu_view *v, struct rich *text)
 	rich_strong(text, "%s waited all the time for a lock", fmt_plural(v->held, "thread", "threads").s);
 	rich_text(text, most->whole == v->held ? ", in " : ", most in ");
 	rich_code(text, frame_name(v, most->frame));
+	add_known(v, most, text);
 	rich_text(text, v->yours ? ". " : ".");
 }
 
@@ -358,6 +377,7 @@ static void add_alike(const struct off_cpu_view *v, struct rich *text)
 		rich_text(text, ", which sleeps");
 	else
 		rich_text(text, " for %s", wait_kind_words((enum wait_kind)p->kind));
+	add_known(v, p, text);
 	rich_text(text, v->yours ? ". " : ".");
 }
 
@@ -441,6 +461,7 @@ static void add_places(const struct exam *exam, const struct off_cpu_view *v, st
 							V_TEXT(wait_kind_words((enum wait_kind)p->kind)),
 							V_NS(p->weight), v->thinned ? V_NONE : V_COUNT(p->count),
 							v->thinned ? V_NONE : V_NS(p->longest), V_COUNT(p->whole) });
+		knowledge_add_serving_line(&v->off->known, frame_name(v, p->frame), row);
 		add_stack(v, p->stack, row);
 	}
 }
@@ -475,7 +496,7 @@ static void add_how(const struct exam *exam, const struct off_cpu_view *v, struc
 {
 	const struct sampling_facts *f = &v->off->facts;
 	report_how(report, "Way", V_TEXT(way_name(exam->way)),
-		   "the kernel's context switches (perf); the process is never stopped");
+		   "the kernel's context switches (perf), which stop nothing");
 	CLEANUP(mem_freep)
 	char *sampled = mem_printf(
 		"all timed; %s of %s waits with their stack%s", fmt_count(f->waits_with_stack).s, fmt_count(f->waits).s,
@@ -548,6 +569,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_how_by_events(exam, &v, report);
 	else
 		add_how(exam, &v, report);
+	knowledge_how(&o->known, report);
 	vec_free(&v.places);
 	return NULL;
 }
@@ -562,8 +584,8 @@ const struct profiler profiler_off_cpu = {
 	.description =
 		"Times every wait of every thread and shows where your code waits and for what: locks, events, sleeps, "
 		"files, sockets, pipes, polling, page faults. Threads that wait for work without any of your code are "
-		"left out.",
-	.cost = "no stop; some microseconds a switch, thinned when switches are many",
+		"left out. One look into memory at the end names the locks, tasks and HTTP requests behind it.",
+	.cost = LOOK_COST "; some microseconds a switch, thinned when switches are many",
 	.params =
 		(const struct param[]){
 			{ .key = "duration",
@@ -581,8 +603,10 @@ const struct profiler profiler_off_cpu = {
 			  .default_value = "100",
 			  .min = 1,
 			  .max = 1000 },
+			PARAM_NO_LOOK,
+			PARAM_LOOK_PAUSE,
 		},
-	.n_params = 2,
+	.n_params = 4,
 	.ways = { WAY_SAMPLES, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){

@@ -11,7 +11,6 @@
 #include "base/str.h"
 #include "eventpipe/clr.h"
 #include "exam/profiler.h"
-#include "threads/thread_snapshot.h"
 #include "target/threads.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -245,7 +244,7 @@ static void pool_free(void *state)
 	vec_free(&p->items);
 	vec_free(&p->workers);
 	vec_free(&p->seen);
-	thread_snapshot_free(p->in_memory);
+	knowledge_fini(&p->known);
 	map_u64_free(&p->by_id);
 	map_u64_free(&p->looked);
 	dist_free(p->waits);
@@ -289,30 +288,6 @@ static void describe_streams(struct pool *p)
 	p->streams[POOL_NAMES] = exam_methods_stream(&p->streams[POOL_LOOKS], p->methods);
 }
 
-/* What the workers wait for and who holds it can only be read from memory. Where that is not allowed, the report goes
- * without it. */
-static void look_into_memory(struct pool *p)
-{
-	struct exam *exam = p->exam;
-	struct image_exam_part part = { .name = "workers",
-					.version = THREAD_SNAPSHOT_VERSION,
-					.beside = true,
-					.drain = thread_snapshot_drain,
-					.take = thread_snapshot_take,
-					.user = &p->in_memory };
-	if (exam->replay ? !exam_image_again(exam, 0, part.name) : !p->looks || exam->cancelled || exam->partial)
-		return;
-	char *fix = NULL;
-	struct err *err = exam->replay ? NULL : exam_image_check(exam, &fix);
-	mem_free(fix);
-	if (!err)
-		err = exam_image(exam, &part);
-	if (err)
-		exam_log(exam, "no look into memory: %s", err_text(err));
-	err_free(err);
-	p->in_memory_facts = part.facts;
-}
-
 static struct err *run(struct exam *exam)
 {
 	struct pool *p = exam->state = mem_zalloc(sizeof(*p));
@@ -324,6 +299,7 @@ static struct err *run(struct exam *exam)
 	p->longest.highest = true;
 	p->old = exam_runtime_major(exam) < 9;
 	describe_streams(p);
+	knowledge_begin(exam, &p->known);
 	if (!exam->replay)
 		p->workers_before = count_workers(p);
 	cpu_budget_begin(exam, &p->budget);
@@ -338,7 +314,7 @@ static struct err *run(struct exam *exam)
 		p->workers_after = count_workers(p);
 		save_facts(p);
 	}
-	look_into_memory(p);
+	knowledge_look(exam, &(struct knowledge_wanted){ .older = "workers" }, &p->known);
 	return exam_methods_of(exam, p->stacks, p->methods);
 }
 
@@ -351,14 +327,16 @@ const struct profiler profiler_thread_pool = {
 	.symptom = "requests are slow or time out though the CPU is idle; the thread count creeps up",
 	.description =
 		"Measures how long work waits in the thread pool's queue, says whether the pool starves, how many "
-		"workers it added and why, and which call holds the workers.",
-	.cost = "no stop while work flows; when it waits, up to three of a fraction of a millisecond and one of a few "
-		"milliseconds",
+		"workers it added and why, and which call holds the workers. One look into memory at the end counts "
+		"blocked workers and names the task or lock they wait for.",
+	.cost = LOOK_COST "; up to three stops of a fraction of a millisecond while work waits",
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("10"),
+			PARAM_NO_LOOK,
+			PARAM_LOOK_PAUSE,
 		},
-	.n_params = 1,
+	.n_params = 3,
 	.ways = { WAY_EVENTS },
 	.advice =
 		(const struct advice[]){

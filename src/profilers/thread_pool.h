@@ -7,10 +7,10 @@
 #include "model/dist.h"
 #include "model/timeline.h"
 #include "exam/events.h"
-#include "exam/image_exam.h"
 #include "exam/cpu_budget.h"
 #include "exam/stacks.h"
 #include "exam/thread_names.h"
+#include "knowledge/knowledge.h"
 #include "report/report.h"
 
 /* A request that waits a tenth of a second before a worker takes it is late; on a busy machine a few milliseconds are
@@ -34,8 +34,6 @@ struct pool_seen {
 	uint32_t look, stack;
 	bool managed; /* in managed code, not in a call that waits or leaves it */
 };
-
-struct thread_snapshot;
 
 struct pool {
 	struct exam *exam;
@@ -71,9 +69,7 @@ struct pool {
 	struct map_u64 looked; /* look << 32 | thread */
 	VEC(struct pool_seen) seen;
 
-	/* One look into memory after that, where it is open: what the workers wait for. */
-	struct thread_snapshot *in_memory; /* NULL = none */
-	struct image_exam_facts in_memory_facts;
+	struct knowledge known; /* what the workers wait for */
 
 	struct stacks *stacks;
 	struct methods *methods;
@@ -86,9 +82,10 @@ enum { POOL_NAMES, POOL_LOOKS, POOL_EVENTS, POOL_QUEUE };
 /* The item that waits longest now, or NULL. Items that a worker took without an event (tasks that run inside a wait for
  * them) stay in the list, so it alone is no proof. */
 const struct pool_item *pool_oldest(const struct pool *p);
-/* So many workers are blocked, out of that look. What most of them do is appended when text is not NULL: "30 in X block
- * on tasks of Y". */
-uint32_t pool_blocked(const struct pool *p, struct rich *text);
-/* Workers that are blocked, by what they wait for and who has it: out of that look. */
+/* So many workers are blocked, out of the look into memory; 0 as well without one. */
+uint32_t pool_blocked(const struct pool *p);
+/* What most of them do: "30 in X (GET /orders) block on tasks of Y, which in the end await Z". False = there are none. */
+bool pool_say_blocked(const struct pool *p, struct rich *text);
+/* Workers that are blocked, by what they wait for and who has it. */
 void pool_add_waits(const struct pool *p, struct report *report);
 struct err *pool_analyse(struct exam *exam, struct report *report) MUST_USE;

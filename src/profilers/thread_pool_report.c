@@ -72,7 +72,8 @@ struct pool_view {
 	uint64_t busy, idle;	   /* workers, all looks together */
 	uint64_t blocked, perhaps; /* of the busy; perhaps: a native call may compute as well */
 	uint32_t looks;
-	uint32_t crowd; /* blocked workers, when they are many */
+	uint32_t held;	/* workers that were blocked at the look into memory */
+	uint32_t crowd; /* the same, when they are many */
 	bool late, stalled, frozen, estimated;
 	VEC(struct worker_site) sites; /* most first */
 };
@@ -217,8 +218,8 @@ static void view_init(struct pool_view *v, const struct exam *exam, struct pool 
 	/* Fewer than there are cores would not matter: the pool adds up to that many at once. */
 	v->frozen = !p->dequeued && !p->injected && last_busy && (double)last_busy >= p->budget.cores && !last_idle &&
 		    v->blocked == v->busy;
-	uint32_t blocked = pool_blocked(p, NULL);
-	v->crowd = blocked >= CROWD_LEAST && blocked >= CROWD_A_CORE * p->budget.cores ? blocked : 0;
+	v->held = pool_blocked(p);
+	v->crowd = v->held >= CROWD_LEAST && v->held >= CROWD_A_CORE * p->budget.cores ? v->held : 0;
 }
 
 /* Do the workers wait rather than compute? */
@@ -245,9 +246,19 @@ static void say_crowd(const struct pool *p, const struct pool_view *v, struct ri
 {
 	rich_strong(text, "%u workers of the pool are blocked", v->crowd);
 	rich_text(text, ": ");
-	pool_blocked(p, text);
+	pool_say_blocked(p, text);
 	rich_text(text, ". The pool keeps up for now: work waits %s in the queue (p95 %s).", fmt_duration_ns(v->p50).s,
 		  fmt_duration_ns(v->p95).s);
+}
+
+/* What the look into memory adds: whom they wait for. */
+static void say_held(const struct pool *p, const struct pool_view *v, struct rich *text)
+{
+	if (!v->held || p->known.older)
+		return;
+	rich_text(text, " %s blocked: ", fmt_plural(v->held, "worker is", "workers are").s);
+	pool_say_blocked(p, text);
+	rich_text(text, ".");
 }
 
 static void say_fine(const struct pool *p, const struct pool_view *v, struct rich *text)
@@ -255,6 +266,7 @@ static void say_fine(const struct pool *p, const struct pool_view *v, struct ric
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
 	if (!p->dequeued && !p->enqueued) {
 		rich_text(text, "No problem here: the thread pool had nothing to do in %s.", window.s);
+		say_held(p, v, text);
 		return;
 	}
 	rich_text(text, "No problem here: work waits %s in the queue (p95 %s).", fmt_duration_ns(v->p50).s,
@@ -262,6 +274,7 @@ static void say_fine(const struct pool *p, const struct pool_view *v, struct ric
 	if (p->injected)
 		rich_text(text, " The pool added %s because work blocks, and keeps up.",
 			  fmt_plural(p->injected, "thread", "threads").s);
+	say_held(p, v, text);
 }
 
 static void say_workers(const struct pool *p, const struct pool_view *v, struct rich *text)
@@ -313,6 +326,8 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			say_crowd(p, v, text);
 		else
 			say_frozen(v, text);
+		if (!crowd)
+			say_held(p, v, text);
 		report_advice(report, exam->profiler, finding);
 		return;
 	}
@@ -333,6 +348,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 			  fmt_number(v->cores).s, cpu_budget_words(&p->budget).s);
 	rich_text(text, ".");
 	say_workers(p, v, text);
+	say_held(p, v, text);
 	enum worker_state state = v->sites.n ? v->sites.v[0].state : WORKER_WORK;
 	const char *next = starving || state == WORKER_NATIVE ? worker_advice[state] : NULL;
 	if (next)
@@ -357,7 +373,10 @@ static void add_figures(const struct pool *p, const struct pool_view *v, struct 
 	report_figure(report, "Items taken", V_COUNT(p->dequeued), flow);
 	uint32_t last = p->workers.n ? vec_last(&p->workers).n : (uint32_t)p->workers_after;
 	CLEANUP(mem_freep)
-	char *added = mem_printf("%s added, %s ended", fmt_count(p->started).s, fmt_count(p->stopped).s);
+	char *held = p->known.threads && !p->known.older ? mem_printf("; %s blocked", fmt_count(v->held).s) : NULL;
+	CLEANUP(mem_freep)
+	char *added =
+		mem_printf("%s added, %s ended%s", fmt_count(p->started).s, fmt_count(p->stopped).s, held ? held : "");
 	report_figure(report, "Workers", last ? V_COUNT(last) : V_NONE, added);
 	if (v->cores >= 0) {
 		CLEANUP(mem_freep) char *of = mem_printf("of %s", cpu_budget_words(&p->budget).s);
@@ -472,18 +491,13 @@ static void add_how(const struct pool *p, const struct pool_view *v, struct repo
 		CLEANUP(mem_freep)
 		char *times = mem_printf("in all, in %s at all threads", fmt_plural(v->looks, "look", "looks").s);
 		report_how(report, "Target paused", p->pauses ? V_NS(p->paused_ns) : V_NONE, times);
-	} else {
+	} else if (!p->known.threads) {
 		report_how(report, "Target paused", V_TEXT("not by us"), NULL);
 	}
 	CLEANUP(mem_freep)
 	char *of = mem_printf("of %s events", fmt_count(queue->events + queue->lost + pool->events + pool->lost).s);
 	report_how(report, "Lost", V_COUNT(queue->lost + pool->lost), of);
-	if (p->in_memory) {
-		CLEANUP(mem_freep)
-		char *life = mem_printf("paused for a copy of its memory, read for %s",
-					fmt_duration_ns(p->in_memory_facts.life_ns).s);
-		report_how(report, "One look into memory", V_NS(p->in_memory_facts.pause_ns), life);
-	}
+	knowledge_how(&p->known, report);
 	if (v->estimated) {
 		CLEANUP(mem_freep)
 		char *share = mem_printf("in %s, %s of the time: waits longer than a burst are seen as that long",
@@ -506,11 +520,11 @@ struct err *pool_analyse(struct exam *exam, struct report *report)
 	struct pool_view v;
 	view_init(&v, exam, p);
 	add_verdict(exam, p, &v, report);
-	if (p->enqueued || p->dequeued || p->started || v.frozen) {
+	if (p->enqueued || p->dequeued || p->started || v.frozen || v.held) {
 		add_figures(p, &v, report);
 		if (v.busy)
 			add_activities(p, &v, report);
-		if (p->in_memory)
+		if (v.held)
 			pool_add_waits(p, report);
 		if (!v.estimated && dist_count(p->waits))
 			add_queue_chart(p, &v, report);

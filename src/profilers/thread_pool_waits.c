@@ -1,42 +1,58 @@
-/* What blocked workers of the pool wait for, from the thread snapshot that the thread-pool profiler takes when the
- * pool starves. */
+/* What blocked workers of the pool wait for, out of the one look into memory. */
 
 #include "threads/thread_groups.h"
 #include "profilers/thread_pool.h"
 
-uint32_t pool_blocked(const struct pool *p, struct rich *text)
+static bool is_blocked(const struct thread_group *g)
 {
-	const struct thread_snapshot *s = p->in_memory;
+	return g->pool && activity_keeps_worker(g->doing);
+}
+
+uint32_t pool_blocked(const struct pool *p)
+{
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
+	uint32_t blocked = 0;
+	if (!p->known.threads)
+		return 0;
+	thread_groups_make(p->known.threads, &gs);
+	vec_each(g, &gs.v)
+		blocked += is_blocked(g) ? g->pool : 0;
+	return blocked;
+}
+
+bool pool_say_blocked(const struct pool *p, struct rich *text)
+{
+	const struct thread_snapshot *s = p->known.threads;
 	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	const struct thread_group *top = NULL;
-	uint32_t blocked = 0;
 	if (!s)
-		return 0;
+		return false;
 	thread_groups_make(s, &gs);
-	vec_each(g, &gs.v) {
-		if (!g->pool || !activity_keeps_worker(g->doing))
-			continue;
-		blocked += g->pool;
-		top = !top || g->pool > top->pool ? g : top;
-	}
-	if (!top || !text)
-		return blocked;
-	CLEANUP(buf_free) struct buf words = { 0 };
-	thread_group_words(s, &gs, top, false, &words);
+	vec_each(g, &gs.v)
+		top = is_blocked(g) && (!top || g->pool > top->pool) ? g : top;
+	if (!top)
+		return false;
+	const char *endpoint = knowledge_group_endpoint(&p->known, &gs, top);
 	rich_text(text, "%u in ", top->pool);
 	rich_code(text, thread_group_site(s, top));
-	rich_text(text, " %s", buf_cstr(&words));
-	return blocked;
+	if (endpoint) {
+		rich_text(text, ", for ");
+		rich_code(text, endpoint);
+		rich_text(text, ",");
+	}
+	rich_text(text, " ");
+	knowledge_add_group(&p->known, &gs, top, text);
+	return true;
 }
 
 void pool_add_waits(const struct pool *p, struct report *report)
 {
-	const struct thread_snapshot *s = p->in_memory;
+	const struct thread_snapshot *s = p->known.threads;
 	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
 	struct report_table *table = NULL;
 	thread_groups_make(s, &gs);
 	vec_each(g, &gs.v) {
-		if (!g->pool || !activity_keeps_worker(g->doing))
+		if (!is_blocked(g))
 			continue;
 		if (!table) {
 			table = report_table(report, "What blocked workers wait for");
@@ -47,6 +63,10 @@ void pool_add_waits(const struct pool *p, struct report *report)
 		CLEANUP(buf_free) struct buf words = { 0 };
 		thread_group_words(s, &gs, g, true, &words);
 		struct value cells[] = { V_COUNT(g->pool), V_CODE(thread_group_site(s, g)), V_TEXT(buf_cstr(&words)) };
-		thread_group_lines(s, &gs, g, report_row(table, cells));
+		struct report_row *row = report_row(table, cells);
+		const char *endpoint = knowledge_group_endpoint(&p->known, &gs, g);
+		if (endpoint)
+			report_row_line(row, VALUE_CODE, endpoint, "the request of most of them");
+		thread_group_lines(s, &gs, g, row);
 	}
 }

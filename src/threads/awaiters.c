@@ -1,5 +1,8 @@
 #include "threads/awaiters.h"
+#include "base/str.h"
 #include <string.h>
+
+#define NO_MAXIMUM INT32_MAX
 
 /* What an awaiter waits for: a task, or the source of a value task. */
 static uint64_t awaited_by(struct heap *h, struct heap_value awaiter)
@@ -40,4 +43,29 @@ uint64_t awaited_by_machine(struct heap *h, struct heap_value machine)
 			return object;
 	}
 	return 0;
+}
+
+bool is_semaphore_waiter(const struct heap_type *type)
+{
+	return type && str_eq(type->name, "System.Threading.SemaphoreSlim+TaskNode");
+}
+
+bool semaphore_waiter(struct heap *h, uint64_t semaphore, uint64_t *waiter)
+{
+	struct heap_value v;
+	uint64_t next = 0;
+	if (!heap_object(h, *waiter ? *waiter : semaphore, &v) ||
+	    !(*waiter ? is_semaphore_waiter(v.type) : str_eq(v.type->name, "System.Threading.SemaphoreSlim")) ||
+	    !heap_get_ref(h, v, *waiter ? "Next" : "m_asyncHead", &next) || !next)
+		return false;
+	*waiter = next;
+	return true;
+}
+
+uint32_t semaphore_taken(struct heap *h, struct heap_value semaphore)
+{
+	int64_t count = -1, max = -1;
+	bool known =
+		heap_get_int(h, semaphore, "m_currentCount", &count) && heap_get_int(h, semaphore, "m_maxCount", &max);
+	return known && !count && max > 0 && max < NO_MAXIMUM ? (uint32_t)max : 0;
 }

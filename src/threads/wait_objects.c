@@ -18,11 +18,11 @@
 #define CHAIN_MAX 64
 #define PARENTS_MAX 16
 #define READERS_MAX 1000
+#define WAITERS_MAX 100000
 
 /* Of Task.m_stateFlags. */
 #define TASK_BEGUN 0x00020000 /* its delegate was called */
 #define FUTEX 202
-#define NO_MAXIMUM INT32_MAX
 
 struct wait_finder {
 	struct thread_snapshot *s;
@@ -31,6 +31,7 @@ struct wait_finder {
 	struct dac_refs *refs; /* one for each seen thread */
 	struct dac_syncs syncs;
 	struct map_u64 by_object; /* -> thing + 1 */
+	bool queues;		  /* some of them are places in the queue of a semaphore */
 	struct map_u64 by_thread; /* address, managed id and os id, each with a tag -> seen thread + 1 */
 };
 
@@ -262,15 +263,6 @@ static bool has_at_hand(struct wait_finder *f, uint32_t thread, uint64_t object)
 	return false;
 }
 
-/* Used as a lock or a limit, and none is left: how many there are; 0 = that is not so. */
-static uint32_t places_taken(struct wait_finder *f, struct heap_value semaphore)
-{
-	int64_t count = -1, max = -1;
-	bool known = heap_get_int(f->heap, semaphore, "m_currentCount", &count) &&
-		     heap_get_int(f->heap, semaphore, "m_maxCount", &max);
-	return known && !count && max > 0 && max < NO_MAXIMUM ? (uint32_t)max : 0;
-}
-
 static bool guess_semaphore(struct wait_finder *f, uint64_t object)
 {
 	size_t had = f->s->holders.n;
@@ -287,7 +279,7 @@ static bool guess_semaphore(struct wait_finder *f, uint64_t object)
 static void hold_semaphore(struct wait_finder *f, struct heap_value semaphore, struct wait_object *thing,
 			   struct buf *more)
 {
-	uint32_t places = places_taken(f, semaphore);
+	uint32_t places = semaphore_taken(f->heap, semaphore);
 	thing->taken = places > 0;
 	thing->guessed = places == 1 && guess_semaphore(f, thing->address);
 	if (places)
@@ -387,6 +379,8 @@ static void show_type(struct wait_finder *f, uint64_t object, struct buf *out)
 			heap_object(f->heap, object, &value) && heap_get_ref(f->heap, value, "_timer", &timer) && !timer
 				? "delay without end"
 				: WAIT_OBJECT_TIMER);
+	else if (is_semaphore_waiter(type))
+		buf_str(out, "SemaphoreSlim");
 	else if (type)
 		type_show(type->name, out);
 }
@@ -440,7 +434,9 @@ static void follow_task(struct wait_finder *f, uint32_t thing)
 		uint64_t awaited = t->n || t->next != SNAPSHOT_NONE ? 0 : awaited_task(f, t->address);
 		if (!awaited)
 			return;
-		uint32_t next = thing_of(f, awaited, WAIT_OBJECT_TASK);
+		bool queue = is_semaphore_waiter(heap_type_of(f->heap, awaited));
+		uint32_t next = thing_of(f, awaited, queue ? WAIT_OBJECT_SEMAPHORE : WAIT_OBJECT_TASK);
+		f->queues |= queue;
 		f->s->things.v[thing].next = next;
 		thing = next;
 	}
@@ -566,12 +562,27 @@ static void find_thing(struct wait_finder *f, uint32_t thread)
 
 /* ---- names ---- */
 
-static void set_name(struct wait_finder *f, uint64_t object, const char *name)
+static void set_one_name(struct wait_finder *f, uint64_t object, const char *name)
 {
 	const uint64_t *index = map_u64_get(&f->by_object, object);
 	struct wait_object *thing = index ? &f->s->things.v[*index - 1] : NULL;
 	if (thing && !thing->name)
 		thing->name = strtab_get(&f->s->strings, strtab_add_cstr(&f->s->strings, name));
+}
+
+/* Of a semaphore, also of those who wait for it by WaitAsync. */
+static void set_name(struct wait_finder *f, uint64_t object, const char *name)
+{
+	uint64_t waiter = 0;
+	set_one_name(f, object, name);
+	for (size_t i = 0; f->queues && i < WAITERS_MAX && semaphore_waiter(f->heap, object, &waiter); i++)
+		set_one_name(f, waiter, name);
+}
+
+static bool wants_name(struct wait_finder *f, uint64_t object)
+{
+	uint64_t first = 0;
+	return map_u64_get(&f->by_object, object) || (f->queues && semaphore_waiter(f->heap, object, &first));
 }
 
 /* Names wait objects by the fields of an object that hold them. */
@@ -581,14 +592,15 @@ static void name_fields(struct wait_finder *f, uint64_t object, const char *owne
 	if (!heap_object(f->heap, object, &value))
 		return;
 	struct heap_fields fields = heap_fields(f->heap, value.type);
+	/* A TaskCompletionSource is its task to those who wait. */
+	bool source = str_starts(value.type->name, "System.Threading.Tasks.TaskCompletionSource");
 	for (size_t i = 0; i < fields.n; i++) {
 		uint64_t held;
 		if (fields.v[i].is_static || fields.v[i].element != HEAP_CLASS ||
-		    !heap_read_u64(f->heap, value.fields + fields.v[i].offset, &held) ||
-		    !map_u64_get(&f->by_object, held))
+		    !heap_read_u64(f->heap, value.fields + fields.v[i].offset, &held) || !wants_name(f, held))
 			continue;
 		CLEANUP(mem_freep) char *name = mem_printf("%s.%s", owner, fields.v[i].name);
-		set_name(f, held, name);
+		set_name(f, held, source ? owner : name);
 	}
 }
 
@@ -600,7 +612,7 @@ static void name_by_statics(struct wait_finder *f)
 		vec_each(st, &statics) {
 			CLEANUP(buf_free) struct buf name = { 0 };
 			/* Only names that are needed are made. */
-			if (!pass && !map_u64_get(&f->by_object, st->object))
+			if (!pass && !wants_name(f, st->object))
 				continue;
 			type_show(st->type->name, &name);
 			buf_printf(&name, ".%s", st->field->name);

@@ -5,6 +5,7 @@ import unittest
 
 from drdotnet import LONG_SECONDS, Home, Report, end_window, examine, for_each_result, side_by_side, wait_until
 from patient import FRAMEWORKS, Patient, WebPatient, diagonal
+from probe import hold
 
 SECONDS = 4
 METHODS = {"monitor": "Shop.Inventory.Stock.Reserve", "lock": "Shop.Inventory.Stock.Refill"}
@@ -95,6 +96,101 @@ class Truth(unittest.TestCase):
     def test_nothing_was_lost_and_every_stack_was_seen(self, _, report, _truth):
         self.assertEqual(report.how["Lost"]["value"], 0)
         self.assertEqual(report.how["Stacks seen"]["value"], report.figures["Waits"])
+
+
+# On a machine of any load: how long the process may stand still is not what these tests are about.
+PATIENTLY = ("--look-pause-ms", "5000")
+
+
+class Held(unittest.TestCase):
+    """Hundreds that wait for ever, since before the window: no event tells of them, one look into memory does."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, kind): lambda fx=fx, kind=kind: cls.examined(fx, kind)
+                                    for fx in FRAMEWORKS for kind in ("monitor", "lock", "rwlock")
+                                    if kind != "lock" or not old(fx)}, workers=2)
+
+    @classmethod
+    def examined(cls, fx, kind):
+        with Patient("lock-held", fx=fx, kind=kind, threads=300 if kind == "monitor" else 20) as patient:
+            report = examine(cls.home, "lock-contention", patient.pid, 2, *PATIENTLY)
+            again = cls.home.run("lock-contention", "--session", report.data["facts"]["session"], "--json")
+            return report, patient.truth()["lock-held"], Report(again.json())
+
+    @for_each_result
+    def test_they_are_counted(self, _, report, truth, _again):
+        self.assertEqual((report.finding, report.health), ("lock-held", "bad"), report.verdict)
+        self.assertEqual(report.figures["Waited all the time"], truth["threads"])
+        self.assertTrue(report.verdict.startswith(f"{truth['threads']} threads waited all the time for a lock"), report.verdict)
+
+    @for_each_result
+    def test_lock_holder_and_what_it_does_are_named(self, _, report, truth, _again):
+        for name in ("lock", "waits_in", "holder", "holder_in"):
+            self.assertIn(truth[name], report.verdict)
+        self.assertIn(f"(tid {truth['holder_tid']})", report.verdict)
+        self.assertIn("waits for an event", report.verdict)
+        row = report.rows("Waited all the time")[0]
+        self.assertEqual((row["Threads"], row["For"], row["In"]), (truth["threads"], truth["lock"], truth["waits_in"]))
+
+    @for_each_result
+    def test_the_look_is_told(self, _, report, _truth, _again):
+        self.assertGreater(report.how["One look into memory"]["value"], 0)
+
+    @for_each_result
+    def test_a_replay_says_the_same(self, _, report, _truth, again):
+        self.assertEqual((again.verdict, again.figures, again.how["One look into memory"]),
+                         (report.verdict, report.figures, report.how["One look into memory"]))
+
+
+class Looks(unittest.TestCase):
+    """When the look is left out, and that the report says why."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.patient = cls.enterClassContext(Patient("lock-held", fx=FRAMEWORKS[-1], threads=20))
+
+    def left_out(self, *more):
+        report = examine(self.home, "lock-contention", self.patient.pid, 1, *more)
+        self.assertEqual((report.finding, report.how["One look into memory"]["value"]), ("nothing-found", "none"))
+        self.assertEqual(report.how["Target paused"]["value"], "not by us")
+        return report.how["One look into memory"]["context"]
+
+    def test_it_can_be_switched_off(self):
+        self.assertIn("--no-look", self.left_out("--no-look"))
+
+    def test_not_beyond_its_limit(self):
+        self.assertIn("the limit is 1 ms", self.left_out("--look-pause-ms", "1"))
+
+    def test_never_waited_for(self):
+        with hold(self.patient.pid):
+            self.assertRegex(self.left_out(*PATIENTLY), "someone else examines it|is examining it")
+
+
+class Named(unittest.TestCase):
+    """Locks that are fought for: which field, and what its holder does."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, kind): lambda fx=fx, kind=kind: cls.examined(fx, kind)
+                                    for fx in FRAMEWORKS for kind in KINDS if kind != "lock" or not old(fx)}, workers=2)
+
+    @classmethod
+    def examined(cls, fx, kind):
+        with Patient("contention", fx=fx, kind=kind, threads=6, hold_ms=50) as patient:
+            report = examine(cls.home, "lock-contention", patient.pid, 2, *PATIENTLY)
+            return report, patient.truth()["contention"]["locks"][kind]
+
+    @for_each_result
+    def test_the_field_and_what_the_holder_does(self, _, report, truth):
+        self.assertEqual(report.finding, "convoy", report.verdict)
+        self.assertIn(truth["lock"], report.verdict)
+        self.assertIn(truth["lock"], report.rows("By lock")[0]["lines"])
+        # He who has it sleeps in Hold, but for the moment in which he takes it or gives it back.
+        self.assertRegex(report.verdict, "When we looked, .* had it, which ")
 
 
 class HighRate(unittest.TestCase):

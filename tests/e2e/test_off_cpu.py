@@ -6,7 +6,7 @@ import shutil
 import unittest
 from pathlib import Path
 
-from drdotnet import DEADLINE_SECONDS, PROGRAM, Home, examine, for_each_result
+from drdotnet import DEADLINE_SECONDS, PROGRAM, Home, Report, examine, for_each_result, wait_until
 from patient import FRAMEWORKS, Patient, WebPatient, one_of, run_delay_ns
 
 GATE_CLOSE = Path(PROGRAM).parent / "tests" / "libgate_close.so"
@@ -216,6 +216,34 @@ class Special(unittest.TestCase):
         still = {row["Method"] for row in off.rows(PLACES) if row["All the time"]}
         below = sum(t for method, t in waited.items() if method not in still)
         self.assertGreater(waited[waits] / below, 0.9, waited)
+
+
+class Endpoints(unittest.TestCase):
+    """Threads of a web server: the route of the requests that wait, and of those that compute, out of one look into memory."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = {(fx, profiler): Result(*cls.examined(fx, profiler, route)) for fx in FRAMEWORKS
+                       for profiler, route in (("off-cpu", "off-cpu"), ("cpu-hotpaths", "on-cpu"), ("thread-pool", "sync-over-async"))}
+
+    @classmethod
+    def examined(cls, fx, profiler, route):
+        with WebPatient(fx=fx) as patient:
+            # Some are in it at any moment.
+            with patient.start_load(f"{route}?ms=1000", rate=20, seconds=60, concurrency=6):
+                wait_until(lambda: patient.truth()["web"]["requests"].get(route, 0) >= 12, "requests")
+                report = examine(cls.home, profiler, patient.pid, 2, "--look-pause-ms", "5000")
+            again = cls.home.run(profiler, "--session", report.data["facts"]["session"], "--json")
+            return report, route, Report(again.json())
+
+    @for_each_result
+    def test_the_route_is_named(self, _, report, route, _again):
+        self.assertIn(f"GET /{route}", report.verdict)
+
+    @for_each_result
+    def test_a_replay_says_the_same(self, _, report, _route, again):
+        self.assertEqual(again.verdict, report.verdict)
 
 
 if __name__ == "__main__":

@@ -302,6 +302,17 @@ class EverySickness(unittest.TestCase):
             self.assertEqual(contexts["kept"], contexts["loaded_total"])
         self.on_all(check)
 
+    def test_lock_held_and_pool_crowd(self):
+        def check(fx):
+            with Patient("lock-held", fx=fx, threads=20) as patient:
+                truth = patient.truth()["lock-held"]
+                self.assertEqual(truth["threads"], 20)
+                self.assertEqual(Path(f"/proc/{patient.pid}/task/{truth['holder_tid']}/comm").read_text(), "depot-holder\n")
+            for kind in ("result", "wait", "getresult", "queue", "semaphore", "lock"):
+                with Patient("pool-crowd", fx=fx, kind=kind, workers=3) as patient:
+                    self.assertEqual(patient.truth()["pool-crowd"]["workers"], 3)
+        self.on_all(check)
+
     def test_churn(self):
         def check(fx):
             churn = watch("churn", fx, enough=lambda truth: all(part["rounds"] > 0 for part in truth["churn"]["parts"].values()),

@@ -64,6 +64,39 @@ class Starving(unittest.TestCase):
         self.assertEqual(report.how["Lost"]["value"], 0)
 
 
+class Crowd(unittest.TestCase):
+    """Workers that block for ever while the pool keeps up: how many, where, on what, and where the chain of tasks ends."""
+
+    KINDS = ("result", "wait", "getresult", "queue", "semaphore", "lock")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, kind, workers): lambda fx=fx, kind=kind, workers=workers: cls.examined(fx, kind, workers)
+                                    for fx in FRAMEWORKS for kind in cls.KINDS for workers in (12, 2)
+                                    if workers == 12 or kind == "result"}, workers=2)
+
+    @classmethod
+    def examined(cls, fx, kind, workers):
+        with Patient("pool-crowd", fx=fx, kind=kind, workers=workers) as patient:
+            report = examine(cls.home, "thread-pool", patient.pid, 2, "--look-pause-ms", "5000")
+            return report, patient.truth()["pool-crowd"]
+
+    @for_each_result
+    def test_they_are_counted_whatever_their_number(self, key, report, truth):
+        number = truth["workers"]
+        self.assertRegex(report.verdict, f"{number} workers (of the pool )?are blocked: {number} in ")
+        # A few of them are no finding; on a busy machine work may be late for other reasons.
+        if number < 8:
+            self.assertNotEqual(report.finding, "many-blocked")
+
+    @for_each_result
+    def test_what_they_wait_for_is_named(self, _, report, truth):
+        for name in ("method", "waits_for", "end"):
+            self.assertIn(truth[name], report.verdict)
+        self.assertEqual(report.rows("What blocked workers wait for")[0]["Workers"], truth["workers"])
+
+
 class Measured(unittest.TestCase):
     """A pool of four workers that does four fifths of what comes: the time in the queue grows steadily."""
     SIDE_BY_SIDE = "quietly"

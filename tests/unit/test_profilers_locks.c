@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "build_knowledge.h"
 #include "exam_fixture.h"
 
 enum { START = 81, STOP = 91 };
@@ -54,6 +55,28 @@ static void waits_stream(struct build_nettrace *b, const struct wait *list, size
 	fixture_end_stream(b);
 }
 
+/* The thread waits for the lock when we look; what the runtime called it is told by the address, or by the thread. */
+static void add_look(struct fixture *f, uint32_t thread, uint64_t address)
+{
+	CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	uint32_t holder = knowledge_built_thread(s, 10, "cashier", SNAPSHOT_RUNS, BUILT_FRAMES("Shop.Till.Print"));
+	uint32_t waits = knowledge_built_thread(s, thread, NULL, KNOWLEDGE_FUTEX,
+						BUILT_FRAMES("System.Threading.Monitor.Enter", "Shop.Stock.Reserve"));
+	vec_push(&s->holders, holder);
+	s->threads.v[waits].waits_for =
+		thread_snapshot_add_wait_object(s, &(struct wait_object){ .address = address,
+									  .kind = WAIT_OBJECT_MONITOR,
+									  .type = "System.Object",
+									  .name = "Shop.Stock.Shelf",
+									  .next = SNAPSHOT_NONE });
+	knowledge_built_bytes(&(struct knowledge_built){ .threads = s }, &bytes);
+	knowledge_built_keep(f->recording, bytes.data, bytes.len);
+}
+
+static uint32_t look_thread; /* 0 = no look */
+static uint64_t look_address;
+
 static void examine(struct fixture *f, const char *runtime, const struct wait *list, size_t n)
 {
 	static const struct fixture_method methods[] = { { 0x1000, "System.Threading.Monitor", "Enter" },
@@ -72,6 +95,8 @@ static void examine(struct fixture *f, const char *runtime, const struct wait *l
 	}
 	fixture_names(&names, methods, ARRAY_SIZE(methods));
 	fixture_part(f->recording, "names-0.nettrace", &names);
+	if (look_thread)
+		add_look(f, look_thread, look_address);
 	fixture_examine(f, "lock-contention");
 }
 
@@ -257,9 +282,36 @@ static void hostile_payloads_are_survived(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void the_look_names_a_lock_its_holder_and_what_that_does(void **state UNUSED)
+{
+	/* By its address; by the thread that waited for it, where the object has moved. */
+	static const struct {
+		uint32_t thread;
+		uint64_t address;
+	} looks[] = { { 99, LOCK_A + 8 }, { 11, 0x123450 } };
+	static const struct wait list[] = {
+		{ .at_ns = 100 * MS, .length_ns = 10 * MS, .thread = 11, .lock = LOCK_B, .owner = 12 },
+		{ .at_ns = 300 * MS, .length_ns = 700 * MS, .thread = 11, .lock = LOCK_A, .owner = 10, .open = true },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
+		struct fixture f;
+		look_thread = looks[i].thread;
+		look_address = looks[i].address;
+		examine(&f, "10.0.12", list, ARRAY_SIZE(list));
+		assert_string_equal(report_finding(f.report), "contention");
+		assert_true(fixture_says(f.report,
+					 "is one lock (#1), Shop.Stock.Shelf, waited for in Shop.Stock.Reserve."));
+		assert_true(fixture_says(f.report, "When we looked, 'cashier' (tid 10) had it, which runs in "
+						   "Shop.Till.Print (Yard.cs:29)."));
+		fixture_end(&f);
+	}
+	look_thread = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_look_names_a_lock_its_holder_and_what_that_does),
 		cmocka_unit_test(waits_are_summed_by_lock_and_place),
 		cmocka_unit_test(a_stack_that_comes_late_is_not_that_of_the_next_wait),
 		cmocka_unit_test(a_queue_is_a_convoy),
