@@ -128,6 +128,13 @@ static void on_progress(void *user, double ratio, const char *what)
 	progress_update(&((struct run_watch *)user)->progress, ratio, what);
 }
 
+static void on_news(void *user, const char *line)
+{
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	str_add_visible(&shown, line, strlen(line), 0);
+	progress_say(&((struct run_watch *)user)->progress, "%s", buf_cstr(&shown));
+}
+
 static void on_listening(void *user)
 {
 	struct run_watch *w = user;
@@ -163,9 +170,11 @@ static void interrupted(struct run_watch *w)
 
 static struct err *watch_session(struct run_watch *w)
 {
-	const struct session_events events = {
-		.on_state = on_state, .on_progress = on_progress, .on_listening = on_listening, .user = w
-	};
+	const struct session_events events = { .on_state = on_state,
+					       .on_progress = on_progress,
+					       .on_news = on_news,
+					       .on_listening = on_listening,
+					       .user = w };
 	for (bool ended = false; !ended;) {
 		struct pollfd fds[] = { { .fd = session_fd(w->session), .events = POLLIN },
 					{ .fd = w->signal_fd, .events = POLLIN },
