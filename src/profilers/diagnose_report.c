@@ -161,11 +161,11 @@ static void list_chain(const struct diagnosis_view *v)
 		if (f->role == FINDING_ALSO)
 			continue;
 		struct rich *text = report_finding_add(list, f->id, f->severity, sure);
-		rich_strong(text, f->role == FINDING_CAUSE ? "Cause (%s): " : "Effect (%s): ", f->id);
-		if (f->judged)
-			say_sentence(v->d, f->judged, text);
+		rich_strong(text, f->role == FINDING_CAUSE ? "Cause: " : "Effect: ");
+		if (f->role == FINDING_CAUSE && f->outcome)
+			rich_text(text, "proved by %s, whose section is below.", f->outcome->profiler);
 		else
-			rich_text(text, "%s.", sure);
+			say(v, f, text);
 	}
 }
 
@@ -180,30 +180,42 @@ static void list_also(const struct diagnosis_view *v)
 	}
 }
 
-static void list_ruled_out(struct diagnosis_view *v)
+/* There is nothing to look at: no limit is set, no request was sent. */
+static bool is_absent(const struct judgement *j)
 {
-	struct report_findings *list = report_findings(v->report, "Ruled out", true);
+	return j->state == RULE_OUT && (j->why || isnan(j->measured));
+}
+
+static void list_rules_out(const struct diagnosis_view *v, struct report_findings *list, bool absent)
+{
 	for (const struct judgement *j = v->d->judged; j < v->d->judged + v->d->n_judged; j++) {
 		CLEANUP(buf_free) struct buf by = { 0 };
-		if (j->state != RULE_OUT)
+		if (j->state != RULE_OUT || is_absent(j) != absent)
 			continue;
-		if (j->why || isnan(j->measured))
+		if (absent)
 			buf_str(&by, j->why ? j->why : "does not apply");
 		else
 			j->rule->ruled_out(&v->d->vitals, j->measured, &by);
 		rich_text(report_finding_add(list, j->rule->id, 0, NULL), "%s (%s)", j->rule->subject, buf_cstr(&by));
 	}
+}
+
+static void list_ruled_out(const struct diagnosis_view *v)
+{
+	struct report_findings *list = report_findings(v->report, "Ruled out", true);
+	list_rules_out(v, list, false);
 	for (size_t i = 0; i < v->d->n_consults; i++) {
 		const struct outcome *o = &v->outcomes[i];
 		if (o->finding && o->severity < SCORE_WARNING)
 			rich_text(report_finding_add(list, o->profiler, 0, NULL), "%s (examined)", o->profiler);
 	}
+	list_rules_out(v, list, true);
 }
 
 static void count_things(struct diagnosis_view *v)
 {
 	for (size_t i = 0; i < v->d->n_judged; i++) {
-		v->ruled_out += v->d->judged[i].state == RULE_OUT;
+		v->ruled_out += v->d->judged[i].state == RULE_OUT && !is_absent(&v->d->judged[i]);
 		v->unknown += v->d->judged[i].state == RULE_UNKNOWN;
 	}
 	for (size_t i = 0; i < v->d->n_consults; i++) {

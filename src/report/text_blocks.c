@@ -591,6 +591,16 @@ static void note(const struct text_out *t, const struct report_note *n)
 	text_wrap_end(&w);
 }
 
+/* "(pool-starved, severity 96)" */
+static void finding_weight(struct text_wrap *w, const struct finding_item *i)
+{
+	CLEANUP(buf_free) struct buf weight = { 0 };
+	buf_str(&weight, " (");
+	text_show(w->t, i->finding, &weight);
+	buf_printf(&weight, ", severity %u)", i->severity);
+	text_wrap_add(w, INK_DIM, buf_cstr(&weight));
+}
+
 /* A line each; brief ones after one another. */
 static void findings(const struct text_out *t, const struct report_findings *f)
 {
@@ -603,6 +613,8 @@ static void findings(const struct text_out *t, const struct report_findings *f)
 			w = text_wrap_begin(t, 4);
 		}
 		text_wrap_rich(&w, &i->text);
+		if (i->severity)
+			finding_weight(&w, i);
 		if (f->brief)
 			text_wrap_add(&w, INK_DIM, !i->next ? "." : t->ascii ? "; " : " · ");
 	}

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from drdotnet import Home, Report, for_each_result, side_by_side
+from drdotnet import Home, Report, end_window, for_each_result, side_by_side
 from patient import FRAMEWORKS, Patient, WebPatient
 from test_cpu_hotpaths import Group
 
@@ -35,7 +35,7 @@ SICK = {
     ("deadlock",): ("deadlocks.deadlock", "bad", "Shop.Bank.Ledger"),
     ("starvation",): ("thread-pool.starvation", "bad", "Shop.Api.Handler.HandleByResult"),
     ("leak",): ("memory-leaks.leak", None, "keeps growing"),
-    ("exceptions", ("rate", 2000)): ("exceptions.many-exceptions", None, "Shop.Orders"),
+    ("exceptions", ("rate", 2000)): ("exceptions.many-exceptions", None, "Shop."),
     ("contention",): ("lock-contention.convoy", None, "Shop.Inventory.Stock"),
     ("gc-pauses",): ("gc-stats.induced-collections", None, "Shop.Reports.MonthEnd.CloseBooks"),
     ("stuck-tasks",): ("stuck-tasks.stuck", None, "Shop.Orders.OrderFlow"),
@@ -120,7 +120,7 @@ class Healthy(unittest.TestCase):
     @for_each_result
     def test_what_was_ruled_out_is_listed(self, _key, report):
         out = findings(report, "Ruled out")
-        for finding in ("cpu-busy", "memory-limit", "pool-starved", "descriptors", "deadlocks"):
+        for finding in ("cpu-busy", "memory-limit", "gc-pressure", "descriptors", "deadlocks"):
             self.assertIn(finding, out)
         self.assertRegex(out["descriptors"]["plain"], r"descriptors \([\d,]+ of [\d,]+\)")
 
@@ -178,6 +178,26 @@ class Forms(unittest.TestCase):
         self.assertEqual((report.finding, report.health), ("cpu-hotpaths.throttled", "bad"), report.verdict)
         chain = findings(report, "How it hangs together")
         self.assertRegex(chain["cpu-throttled"]["plain"], r"CPU limit of 0\.1 cores is used up in \d+ % of all periods")
+
+    def test_a_process_that_ends_meanwhile(self):
+        with Patient("healthy", fx=FRAMEWORKS[-1]) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", "60s", "--json") as job:
+                job.wait_for("First impression")
+                patient.stop()
+                done = job.finish()
+        self.assertEqual(done.code, 0, done)
+        report = Report(done.json())
+        self.assertEqual(report.finding, "little-seen", report.verdict)
+        self.assertIn("ended", report.partial)
+        self.assertIn("deadlocks", findings(report, "Could not be looked at"))
+
+    def test_cancelled_it_says_what_is_known(self):
+        with Patient("exceptions", fx=FRAMEWORKS[-1], rate=2000) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", "60s", "--json") as job:
+                job.wait_for("First impression")
+                report = end_window(job)
+        self.assertEqual(report.finding, "exceptions-many", report.verdict)
+        self.assertIn("Probable", findings(report, "How it hangs together")["exceptions-many"]["confidence"])
 
     def test_two_sicknesses_at_once(self):
         with Patient("leak,exceptions", fx=FRAMEWORKS[-1], **{"exceptions.rate": 2000}) as patient:

@@ -376,7 +376,7 @@ static void findings_have_weight_and_words(void **state UNUSED)
 	rich_text(report_finding_add(out, "one", 0, NULL), "CPU (idle)");
 	rich_text(report_finding_add(out, "two", 0, NULL), "disk (idle)");
 	report_render_text(r, NULL, &text);
-	assert_non_null(strstr(buf_cstr(&text), "  Also seen:\n    Something <b>.\n"));
+	assert_non_null(strstr(buf_cstr(&text), "  Also seen:\n    Something <b>. (a-finding, severity 100)\n"));
 	assert_non_null(strstr(buf_cstr(&text), "  Ruled out: CPU (idle) · disk (idle).\n"));
 	report_render_json(r, &json);
 	assert_non_null(strstr(buf_cstr(&json),
