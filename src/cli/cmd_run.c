@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/impressions.h"
 #include "cli/launched.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -52,6 +53,8 @@ struct run_order {
 	const char *target, *recording, *session, *before, *core;
 	char **program;
 	bool keep_recording, quiet;
+	char *only; /* the only patient, where none was named */
+	bool shown; /* there were several: their first impressions are all that is shown */
 };
 
 /* Some profilers look at an instant, and only they can look into a core file. */
@@ -84,6 +87,14 @@ static struct err *order_read(const struct args *args, struct run_order *o)
 	o->core = args_value(args, "--core");
 	o->keep_recording = args_has(args, "--keep-recording");
 	o->quiet = args_has(args, "--quiet");
+	if (str_eq(o->profiler->id, "diagnose") &&
+	    !(o->target || o->program || o->recording || o->session || o->core)) {
+		TRY(impressions(&o->only));
+		o->shown = !o->only;
+		o->target = o->only;
+		if (o->shown)
+			return NULL;
+	}
 	if (!!o->target + !!o->program + !!o->recording + !!o->session + !!o->core != 1)
 		return err_new(ERR_USAGE,
 			       "'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
@@ -130,6 +141,13 @@ static void on_progress(void *user, double ratio, const char *what)
 	progress_update(&((struct run_watch *)user)->progress, ratio, what);
 }
 
+static void on_news(void *user, const char *line)
+{
+	CLEANUP(buf_free) struct buf shown = { 0 };
+	str_add_visible(&shown, line, strlen(line), 0);
+	progress_say(&((struct run_watch *)user)->progress, "%s", buf_cstr(&shown));
+}
+
 static void on_listening(void *user)
 {
 	struct run_watch *w = user;
@@ -165,9 +183,11 @@ static void interrupted(struct run_watch *w)
 
 static struct err *watch_session(struct run_watch *w)
 {
-	const struct session_events events = {
-		.on_state = on_state, .on_progress = on_progress, .on_listening = on_listening, .user = w
-	};
+	const struct session_events events = { .on_state = on_state,
+					       .on_progress = on_progress,
+					       .on_news = on_news,
+					       .on_listening = on_listening,
+					       .user = w };
 	for (bool ended = false; !ended;) {
 		struct pollfd fds[] = { { .fd = session_fd(w->session), .events = POLLIN },
 					{ .fd = w->signal_fd, .events = POLLIN },
@@ -345,9 +365,10 @@ static struct err *run(const struct args *args, int *ret_exit)
 {
 	struct run_order o = { 0 };
 	struct err *err = order_read(args, &o);
-	if (!err)
+	if (!err && !o.shown)
 		err = carry_out(&o, ret_exit);
 	params_free(o.params);
+	mem_free(o.only);
 	return err;
 }
 

@@ -64,7 +64,8 @@ void help_overview(struct buf *out)
 {
 	buf_str(out, "drdotnet - a doctor for .NET on Linux\n\n"
 		     "  drdotnet ps                     which .NET processes are here\n"
-		     "  drdotnet runtime-pauses 4211    examine process 4211 for one symptom\n\n"
+		     "  drdotnet 4211                   what is wrong with process 4211?\n"
+		     "  drdotnet runtime-pauses 4211    examine it for one symptom\n\n"
 		     "Symptom → profiler\n");
 	size_t n;
 	const struct profiler *const *all = profiler_all(&n);

@@ -9,6 +9,7 @@
 #include "cli/remote.h"
 #include "cli/secret.h"
 #include "cli/verb.h"
+#include "ipc/patient.h"
 #include "profilers/registry.h"
 #include "version.h"
 #include <locale.h>
@@ -105,6 +106,36 @@ static int run(const struct command *command, int argc, char **argv)
 	return code;
 }
 
+/* Does the word name a process: by its number, or by its whole name? A word of another kind touches nobody: runtimes are
+ * only asked who they are, as 'ps' does. */
+static bool names_a_process(const char *word)
+{
+	CLEANUP(patient_fini) struct patient patient = { 0 };
+	uint64_t number;
+	if (str_empty(word) || *word == '-')
+		return false;
+	if (str_to_u64(word, &number))
+		return true;
+	struct err *err = patient_look(word, FIND_TIMEOUT_MS, &patient);
+	bool found = !err || err_kind(err) != ERR_NOT_FOUND;
+	err_free(err);
+	return found;
+}
+
+/* `drdotnet shop` is `drdotnet diagnose shop`. */
+static int diagnose(int argc, char **argv)
+{
+	char name[] = "diagnose";
+	char **words = mem_array((size_t)argc + 1, sizeof(*words));
+	words[0] = name;
+	for (int i = 1; i < argc; i++)
+		words[i] = argv[i];
+	words[argc] = NULL;
+	int code = run(&cmd_run, argc, words);
+	mem_free(words);
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	/* Our numbers are the same everywhere; only the character set of the terminal matters. */
@@ -151,5 +182,7 @@ int main(int argc, char **argv)
 	if (!err)
 		return run(&cmd_run, argc - 1, argv + 1);
 	err_free(err);
+	if (names_a_process(word))
+		return diagnose(argc, argv);
 	return fail(unknown_word(word));
 }

@@ -26,7 +26,7 @@ void exam_progress(struct exam *exam, double ratio, const char *fmt, ...)
 	va_start(ap, fmt);
 	CLEANUP(mem_freep) char *what = mem_vprintf(fmt, ap);
 	va_end(ap);
-	exam->on_progress(exam->user, ratio, what);
+	exam->on_progress(exam->user, ratio >= 0 && exam->share > 0 ? ratio * exam->share : ratio, what);
 }
 
 void exam_log(struct exam *exam, const char *fmt, ...)
@@ -38,6 +38,17 @@ void exam_log(struct exam *exam, const char *fmt, ...)
 	CLEANUP(mem_freep) char *line = mem_vprintf(fmt, ap);
 	va_end(ap);
 	exam->on_log(exam->user, line);
+}
+
+void exam_news(struct exam *exam, const char *fmt, ...)
+{
+	if (!exam->on_news)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	CLEANUP(mem_freep) char *line = mem_vprintf(fmt, ap);
+	va_end(ap);
+	exam->on_news(exam->user, line);
 }
 
 void exam_cut(struct exam *exam, const char *fmt, ...)
@@ -252,11 +263,23 @@ static void close_failed(const struct exam *exam, struct way_check *checks)
 	}
 }
 
+static void close_stopping(struct way_check *checks)
+{
+	const enum way stopping[] = { WAY_IMAGE, WAY_AGENT };
+	for (size_t i = 0; i < ARRAY_SIZE(stopping); i++) {
+		struct way_check *check = &checks[stopping[i]];
+		way_check_fini(check);
+		*check = (struct way_check){ .why = mem_strdup("it would stop the process, which --gentle forbids") };
+	}
+}
+
 /* What the rights allow, then what the process's own state does. */
 static struct err *check_ways(struct exam *exam, enum way wanted, struct deadline turn, struct way_check *checks,
 			      bool *ret_waited)
 {
 	patient_check(exam->patient, FIND_TIMEOUT_MS, checks);
+	if (exam->gentle)
+		close_stopping(checks);
 	bool rights = checks[WAY_IMAGE].open;
 	enum way best = best_way(exam, checks, wanted);
 	*ret_waited = false;

@@ -27,17 +27,21 @@ struct exam {
 	struct whose_names *whose; /* of its program (exam/own_code.h); NULL = not known */
 	const char *session;	   /* guid, or NULL */
 	int cancel_fd;		   /* readable once cancelled; -1 without */
+	bool gentle;		   /* no look that would stop the process, not even beside another way */
 	bool launched; /* the program was started for this exam and waits at its start until on_listening is called */
 
 	/* Called during the exam; ratio of the whole 0..1, negative = not known. */
 	void (*on_progress)(void *user, double ratio, const char *what);
 	void (*on_log)(void *user, const char *line);
+	/* What a person wants to read before the report is there; may be NULL. */
+	void (*on_news)(void *user, const char *line);
 	/* The instruments are ready: a program that was started for this exam and waits may be resumed. May be NULL,
 	 * may be called more than once. */
 	void (*on_listening)(void *user);
 	/* A file beside the report, for other tools: "flamegraph.svg". NULL = they are not kept. */
 	void (*on_artifact)(void *user, const char *name, const void *data, size_t len);
 	void *user;
+	double share; /* of the whole progress that its own window is; 0 = all of it */
 
 	uint64_t age_ns; /* of the process when the exam began; 0 = not known */
 	/* Results, filled by the instruments. */
@@ -59,6 +63,7 @@ struct exam {
 
 void exam_progress(struct exam *exam, double ratio, const char *fmt, ...) PRINTF(3, 4);
 void exam_log(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
+void exam_news(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 /* The window was cut short; the first reason stays. */
 void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 

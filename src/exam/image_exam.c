@@ -404,6 +404,8 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 		return drain_gcdump(exam, part, out);
 	if (exam->way == WAY_EVENTS && part->drain_events)
 		return part->drain_events(part->user, exam, out, &part->facts);
+	if (exam->gentle && !exam->core)
+		return err_new(ERR_DENIED, "a look would stop the process, which --gentle forbids");
 	CLEANUP(image_exam_fini) struct image_exam look = { 0 };
 	size_t begin = out->len;
 	for (unsigned attempt = 1;; attempt++) {

@@ -36,6 +36,7 @@ struct advice_run {
 };
 
 /* Headings of long lists. */
+#define CHAPTER_ALL "When you do not know what"
 #define CHAPTER_CPU "CPU and waiting"
 #define CHAPTER_THREADS "Threads and tasks"
 #define CHAPTER_MEMORY "Memory"

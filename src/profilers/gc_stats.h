@@ -4,7 +4,7 @@
 #include "base/vec.h"
 #include "eventpipe/methods.h"
 #include "exam/events.h"
-#include "profilers/gc_log.h"
+#include "eventpipe/gc_log.h"
 #include "exam/stacks.h"
 
 /* A request for a GC. */

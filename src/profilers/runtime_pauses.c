@@ -8,7 +8,7 @@
 #include "eventpipe/clr.h"
 #include "model/dist.h"
 #include "exam/events.h"
-#include "profilers/gc_log.h"
+#include "eventpipe/gc_log.h"
 #include "exam/profiler.h"
 #include <stdlib.h>
 

@@ -22,7 +22,10 @@ struct recording_part {
 };
 
 struct recording {
-	char *dir; /* for messages */
+	struct recording *outer; /* of one inside of another: only this, facts and prefix are used; or NULL */
+	char *prefix;		 /* "exceptions." */
+	unsigned cleared;
+	char *dir;		 /* for messages */
 	int dir_fd;
 	uint64_t max_bytes, kept_bytes;
 	json_t *facts;

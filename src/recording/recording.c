@@ -69,8 +69,40 @@ static void free_parts(struct recording *r)
 	strtab_free(&r->names);
 }
 
+static bool is_inside(const struct recording *r, const struct recording_part *p)
+{
+	return str_starts(p->name, r->prefix);
+}
+
+static void unlink_part(struct recording *r, struct recording_part *p)
+{
+	if (!p->kept)
+		return;
+	unlinkat(r->dir_fd, p->name, 0);
+	r->kept_bytes -= MIN(r->kept_bytes, p->bytes);
+	recording_part_close(p, false);
+	p->kept = false;
+}
+
+/* Names of parts stay taken, so what follows has another prefix. */
+static void clear_inside(struct recording *r)
+{
+	vec_each(p, &r->outer->parts)
+		if (is_inside(r, *p))
+			unlink_part(r->outer, *p);
+	r->cleared++;
+	CLEANUP(mem_freep) char *name = mem_strndup(r->prefix, strcspn(r->prefix, "."));
+	mem_free(r->prefix);
+	r->prefix = mem_printf("%s.%u.", name, r->cleared);
+	json_object_set_new(r->facts, "prefix", json_string(r->prefix));
+}
+
 void recording_clear(struct recording *r)
 {
+	if (r->outer) {
+		clear_inside(r);
+		return;
+	}
 	vec_each(p, &r->parts)
 		if ((*p)->kept)
 			unlinkat(r->dir_fd, (*p)->name, 0);
@@ -82,6 +114,7 @@ void recording_free(struct recording *r)
 {
 	if (!r)
 		return;
+	mem_free(r->prefix);
 	free_parts(r);
 	fd_closep(&r->dir_fd);
 	json_decref(r->facts);
@@ -108,9 +141,24 @@ struct err *recording_create(const char *dir, uint64_t max_bytes, struct recordi
 	return NULL;
 }
 
+struct recording *recording_inside(struct recording *r, const char *name)
+{
+	struct recording *in = mem_zalloc(sizeof(*in));
+	CLEANUP(mem_freep) char *key = mem_printf("inside-%s", name);
+	in->outer = r;
+	in->dir_fd = -1;
+	json_t *facts = json_object_get(r->facts, key);
+	const char *prefix = json_get_str(facts, "prefix", NULL);
+	in->prefix = prefix ? mem_strdup(prefix) : mem_printf("%s.", name);
+	in->facts = json_is_object(facts) ? json_incref(facts) : json_object();
+	if (!r->sealed && !facts)
+		json_object_set(r->facts, key, in->facts);
+	return in;
+}
+
 void recording_set_fact(struct recording *r, const char *key, json_t *value)
 {
-	if (!r->sealed && value)
+	if (!recording_sealed(r) && value)
 		json_object_set(r->facts, key, value);
 }
 
@@ -144,6 +192,10 @@ static bool is_full(int errnum)
 
 struct err *recording_part_new(struct recording *r, const char *name, const char *kind, struct recording_part **ret)
 {
+	if (r->outer) {
+		CLEANUP(mem_freep) char *whole = mem_printf("%s%s", r->prefix, name);
+		return recording_part_new(r->outer, whole, kind, ret);
+	}
 	if (!recording_name_ok(name) || !recording_name_ok(kind))
 		return err_new(ERR_USAGE, "'%s' of kind '%s' is no name for a part of a recording", name, kind);
 	if (r->sealed || recording_find_part(r, name))
@@ -223,12 +275,12 @@ struct err *recording_seal(struct recording *r)
 
 const char *recording_drop_reason(const struct recording *r)
 {
-	return r->drop_reason;
+	return r->outer ? recording_drop_reason(r->outer) : r->drop_reason;
 }
 
 bool recording_sealed(const struct recording *r)
 {
-	return r->sealed;
+	return r->outer ? recording_sealed(r->outer) : r->sealed;
 }
 
 uint64_t recording_kept_bytes(const struct recording *r)
@@ -305,11 +357,30 @@ struct err *recording_open(const char *dir, struct recording **ret)
 
 size_t recording_n_parts(const struct recording *r)
 {
-	return r->parts.n;
+	size_t n = 0;
+	if (!r->outer)
+		return r->parts.n;
+	vec_each(p, &r->outer->parts)
+		n += is_inside(r, *p);
+	return n;
+}
+
+/* The i-th of one inside of another, in that one's numbers. */
+static size_t outer_index(const struct recording *r, size_t i)
+{
+	size_t at = 0;
+	while (!is_inside(r, r->outer->parts.v[at]) || i--)
+		at++;
+	return at;
 }
 
 struct recording_part_info recording_part_info(const struct recording *r, size_t i)
 {
+	if (r->outer) {
+		struct recording_part_info info = recording_part_info(r->outer, outer_index(r, i));
+		info.name += strlen(r->prefix);
+		return info;
+	}
 	const struct recording_part *p = r->parts.v[i];
 	return (struct recording_part_info){ .name = p->name,
 					     .kind = p->kind,
@@ -322,6 +393,10 @@ struct recording_part_info recording_part_info(const struct recording *r, size_t
 struct err *recording_part_read(struct recording *r, const char *name,
 				struct err *(*chunk)(void *user, const void *data, size_t len), void *user)
 {
+	if (r->outer) {
+		CLEANUP(mem_freep) char *whole = mem_printf("%s%s", r->prefix, name);
+		return recording_part_read(r->outer, whole, chunk, user);
+	}
 	struct recording_part *p = recording_find_part(r, name);
 	if (!p)
 		return err_new(ERR_NOT_FOUND, "recording '%s' has no part '%s'", r->dir, name);

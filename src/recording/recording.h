@@ -17,6 +17,9 @@ struct recording_part;
 
 /* Writing. Parts may be dropped when they pass max_bytes in all (0 = 256 MB): then they read as not kept. */
 struct err *recording_create(const char *dir, uint64_t max_bytes, struct recording **ret) MUST_USE;
+/* A recording inside of one, for an examination inside of one: its parts are those of r whose names begin with `name`
+ * and a dot, its facts one fact of r. It is neither sealed nor dropped by itself, and must be freed before r. */
+struct recording *recording_inside(struct recording *r, const char *name);
 /* Facts that go into the manifest under `facts`; takes its own reference. */
 void recording_set_fact(struct recording *r, const char *key, json_t *value);
 const json_t *recording_fact(const struct recording *r, const char *key); /* NULL when absent */

@@ -28,6 +28,8 @@ enum {
 	POINTS_MAX = 4096,
 	BARS_MAX = 2000,
 	BUCKETS_MAX = 64,
+	FINDINGS_MAX = 100,
+	SEVERITY_MAX = 100,
 	FLAME_NODES_MAX = 20000,
 	FLAME_DEPTH_MAX = 256,
 	HEAT_COLUMNS_MAX = 120,
@@ -67,7 +69,16 @@ struct report_param {
 	bool is_default;
 };
 
-enum block_kind { BLOCK_TABLE, BLOCK_TREE, BLOCK_CHART, BLOCK_HISTOGRAM, BLOCK_FLAME, BLOCK_NOTE };
+enum block_kind {
+	BLOCK_TABLE,
+	BLOCK_TREE,
+	BLOCK_CHART,
+	BLOCK_HISTOGRAM,
+	BLOCK_FLAME,
+	BLOCK_NOTE,
+	BLOCK_FINDINGS,
+	BLOCK_SECTION
+};
 
 /* First member of each kind of block. */
 struct block {
@@ -186,8 +197,30 @@ struct report_note {
 	struct rich text;
 };
 
+struct finding_item {
+	struct finding_item *next;
+	const char *finding, *confidence;
+	unsigned severity;
+	struct rich text;
+};
+
+struct report_findings {
+	struct block block;
+	bool brief;
+	struct finding_item *first, *last;
+	size_t n;
+};
+
+struct report_section {
+	struct block block;
+	const char *profiler, *finding; /* may be NULL */
+	enum report_health health;
+	struct rich text;
+};
+
 struct report {
 	struct arena arena;
+	struct report *taken, *next_taken; /* reports whose blocks are ours now */
 	struct report_facts facts;
 	enum report_health health;
 	const char *finding;
@@ -251,7 +284,7 @@ struct report_flame *flame_new(struct report *r, const char *title, enum value_k
 void flame_sum(struct report_flame *f);
 
 /* Names of the enums in JSON and class attributes; index = value. */
-extern const char *const block_names[6], *const piece_names[3];
+extern const char *const block_names[8], *const piece_names[3];
 extern const char *const health_names[4], *const value_kind_names[9], *const frame_kind_names[7];
 /* For people: "your code", "framework" ... */
 extern const char *const frame_kind_words[7];

@@ -435,6 +435,36 @@ static struct err *read_note(const json_t *obj, struct report *r)
 	return read_pieces(obj, "text", report_note(r, health));
 }
 
+static struct err *read_findings(const json_t *obj, struct report *r, const char *title)
+{
+	const json_t *list;
+	size_t n;
+	TRY(read_array(obj, "findings", FINDINGS_MAX, &list, &n));
+	struct report_findings *f = report_findings(r, title, json_get_bool(obj, "brief", false));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *item = json_array_get(list, i);
+		const char *finding, *confidence;
+		uint64_t severity;
+		TRY(read_text(item, "finding", &finding));
+		TRY(read_text(item, "confidence", &confidence));
+		TRY(read_count(item, "severity", &severity));
+		if (severity > SEVERITY_MAX)
+			return bad("severity");
+		TRY(read_pieces(item, "text", report_finding_add(f, finding, (unsigned)severity, confidence)));
+	}
+	return NULL;
+}
+
+static struct err *read_section(const json_t *obj, struct report *r, const char *title)
+{
+	enum report_health health;
+	const char *profiler, *finding;
+	TRY(read_health(obj, &health));
+	TRY(read_text(obj, "profiler", &profiler));
+	TRY(read_text(obj, "finding", &finding));
+	return read_pieces(obj, "text", report_section(r, title, profiler, health, finding));
+}
+
 static struct err *read_block(const json_t *obj, struct report *r)
 {
 	const char *title;
@@ -455,6 +485,10 @@ static struct err *read_block(const json_t *obj, struct report *r)
 		return read_flame(obj, r, title);
 	case BLOCK_NOTE:
 		return read_note(obj, r);
+	case BLOCK_FINDINGS:
+		return read_findings(obj, r, title);
+	case BLOCK_SECTION:
+		return read_section(obj, r, title);
 	}
 	return bad("block");
 }

@@ -324,6 +324,40 @@ static void note(const struct html *h, const struct report_note *n)
 	buf_str(h->out, "</p></aside>\n");
 }
 
+/* Severity and confidence stand behind the sentence, small; many of little weight are folded. */
+static void findings(const struct html *h, const struct report_findings *f)
+{
+	html_heading(h, f->block.title);
+	buf_str(h->out, f->brief ? "<ul class=\"fnd brief\">" : "<ul class=\"fnd\">");
+	for (const struct finding_item *i = f->first; i; i = i->next) {
+		buf_str(h->out, "<li>");
+		rich(h, &i->text);
+		if (i->severity || i->confidence) {
+			buf_str(h->out, "<span class=\"x\">");
+			html_text(h, i->finding);
+			if (i->severity)
+				buf_printf(h->out, ", severity %u", i->severity);
+			if (i->confidence) {
+				buf_str(h->out, ", ");
+				html_text(h, i->confidence);
+			}
+			buf_str(h->out, "</span>");
+		}
+		buf_str(h->out, "</li>");
+	}
+	buf_str(h->out, "</ul>\n");
+}
+
+static void section(const struct html *h, const struct report_section *s)
+{
+	html_heading(h, s->block.title);
+	buf_str(h->out, "<aside class=\"note\">");
+	mark(h, s->health);
+	buf_str(h->out, "<p>");
+	rich(h, &s->text);
+	buf_str(h->out, "</p></aside>\n");
+}
+
 static void block(const struct html *h, const struct block *b)
 {
 	switch (b->kind) {
@@ -344,6 +378,12 @@ static void block(const struct html *h, const struct block *b)
 		break;
 	case BLOCK_NOTE:
 		note(h, (const struct report_note *)b);
+		break;
+	case BLOCK_FINDINGS:
+		findings(h, (const struct report_findings *)b);
+		break;
+	case BLOCK_SECTION:
+		section(h, (const struct report_section *)b);
 		break;
 	}
 }

@@ -274,6 +274,32 @@ static void write_flame(struct jsonw *w, const struct report_flame *f)
 	jsonw_object_end(w);
 }
 
+static void write_findings(struct jsonw *w, const struct report_findings *f)
+{
+	jsonw_bool(w, "brief", f->brief);
+	jsonw_array(w, "findings");
+	for (const struct finding_item *i = f->first; i; i = i->next) {
+		CLEANUP(buf_free) struct buf plain = { 0 };
+		rich_plain(&i->text, &plain);
+		jsonw_object(w, NULL);
+		jsonw_str(w, "finding", i->finding);
+		jsonw_u64(w, "severity", i->severity);
+		jsonw_str(w, "confidence", i->confidence);
+		jsonw_str(w, "plain", buf_cstr(&plain));
+		write_pieces(w, "text", &i->text);
+		jsonw_object_end(w);
+	}
+	jsonw_array_end(w);
+}
+
+static void write_section(struct jsonw *w, const struct report_section *s)
+{
+	jsonw_str(w, "profiler", s->profiler);
+	jsonw_str(w, "finding", s->finding);
+	jsonw_str(w, "health", health_names[s->health]);
+	write_pieces(w, "text", &s->text);
+}
+
 static void write_block(struct jsonw *w, const struct block *b)
 {
 	jsonw_object(w, NULL);
@@ -299,6 +325,12 @@ static void write_block(struct jsonw *w, const struct block *b)
 	case BLOCK_NOTE:
 		jsonw_str(w, "health", health_names[((const struct report_note *)b)->health]);
 		write_pieces(w, "text", &((const struct report_note *)b)->text);
+		break;
+	case BLOCK_FINDINGS:
+		write_findings(w, (const struct report_findings *)b);
+		break;
+	case BLOCK_SECTION:
+		write_section(w, (const struct report_section *)b);
 		break;
 	}
 	jsonw_object_end(w);

@@ -285,6 +285,31 @@ static void as_text(const struct md *m, const struct block *b)
 	buf_free(&s);
 }
 
+static void findings(const struct md *m, const struct report_findings *f)
+{
+	heading(m, f->block.title);
+	buf_char(m->out, '\n');
+	for (const struct finding_item *i = f->first; i; i = i->next) {
+		buf_str(m->out, "- ");
+		add_rich(m, &i->text);
+		if (i->severity)
+			buf_printf(m->out, " (severity %u", i->severity);
+		if (i->severity && i->confidence) {
+			buf_str(m->out, "; ");
+			add_text(m->out, i->confidence);
+		}
+		buf_str(m->out, i->severity ? ")\n" : "\n");
+	}
+}
+
+static void section(const struct md *m, const struct report_section *s)
+{
+	heading(m, s->block.title);
+	buf_char(m->out, '\n');
+	add_rich(m, &s->text);
+	buf_char(m->out, '\n');
+}
+
 static void block(const struct md *m, const struct block *b)
 {
 	switch (b->kind) {
@@ -295,6 +320,12 @@ static void block(const struct md *m, const struct block *b)
 		buf_str(m->out, "\nNote: ");
 		add_rich(m, &((const struct report_note *)b)->text);
 		buf_char(m->out, '\n');
+		break;
+	case BLOCK_FINDINGS:
+		findings(m, (const struct report_findings *)b);
+		break;
+	case BLOCK_SECTION:
+		section(m, (const struct report_section *)b);
 		break;
 	case BLOCK_TREE:
 	case BLOCK_CHART:

@@ -26,6 +26,11 @@ void report_free(struct report *r)
 {
 	if (!r)
 		return;
+	while (r->taken) {
+		struct report *one = r->taken;
+		r->taken = one->next_taken;
+		report_free(one);
+	}
 	arena_free(&r->arena);
 	mem_free(r);
 }
@@ -264,7 +269,7 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 	b->report = r;
 	b->kind = kind;
 	b->title = doc_text(r, title);
-	b->detail = r->details && kind != BLOCK_NOTE;
+	b->detail = r->details && kind < BLOCK_NOTE;
 	if (full)
 		return b;
 	if (r->last_block)

@@ -133,6 +133,25 @@ void report_details(struct report *r);
 
 struct rich *report_note(struct report *r, enum report_health health);
 
+/* Findings beside the verdict, or of which it consists: each a sentence with a stable id, a severity from 0 to 100 (25 is
+ * worth knowing, 75 is serious) and how sure it is, in words that say by what. brief: many of little weight, which the
+ * terminal shows as running text. */
+struct report_findings;
+struct report_findings *report_findings(struct report *r, const char *title, bool brief);
+struct rich *report_finding_add(struct report_findings *f, const char *finding, unsigned severity,
+				const char *confidence);
+
+/* The head of a section: what another profiler found in the same examination; the text is its verdict. */
+struct rich *report_section(struct report *r, const char *title, const char *profiler, enum report_health health,
+			    const char *finding);
+/* A number of "how it was measured" by its label; NAN without. */
+double report_how_number(const struct report *r, const char *label);
+/* Moves the blocks of another report behind those of r, which frees it from now on. The terminal's text shows `shown` of
+ * them. */
+void report_take_blocks(struct report *r, struct report *from, size_t shown);
+/* Appends a copy of all pieces. */
+void rich_add(struct rich *t, const struct rich *from);
+
 /* "How this was measured": way, pause, lost, left behind. */
 void report_how(struct report *r, const char *label, struct value value, const char *context);
 void report_param(struct report *r, const char *name, const char *value, bool is_default);

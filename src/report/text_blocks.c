@@ -591,6 +591,45 @@ static void note(const struct text_out *t, const struct report_note *n)
 	text_wrap_end(&w);
 }
 
+/* "(pool-starved, severity 96)" */
+static void finding_weight(struct text_wrap *w, const struct finding_item *i)
+{
+	CLEANUP(buf_free) struct buf weight = { 0 };
+	buf_str(&weight, " (");
+	text_show(w->t, i->finding, &weight);
+	buf_printf(&weight, ", severity %u)", i->severity);
+	text_wrap_add(w, INK_DIM, buf_cstr(&weight));
+}
+
+/* A line each; brief ones after one another. */
+static void findings(const struct text_out *t, const struct report_findings *f)
+{
+	struct text_wrap w = text_wrap_begin(t, 2);
+	text_wrap_add(&w, INK_STRONG, f->block.title);
+	text_wrap_add(&w, INK_PLAIN, f->brief ? ": " : ":");
+	for (const struct finding_item *i = f->first; i; i = i->next) {
+		if (!f->brief) {
+			text_wrap_end(&w);
+			w = text_wrap_begin(t, 4);
+		}
+		text_wrap_rich(&w, &i->text);
+		if (i->severity)
+			finding_weight(&w, i);
+		if (f->brief)
+			text_wrap_add(&w, INK_DIM, !i->next ? "." : t->ascii ? "; " : " · ");
+	}
+	text_wrap_end(&w);
+}
+
+static void section(const struct text_out *t, const struct report_section *s)
+{
+	struct text_wrap w = text_wrap_begin(t, 2);
+	text_wrap_add(&w, s->health >= REPORT_WARN ? INK_WARN : INK_STRONG, s->block.title);
+	text_wrap_add(&w, INK_PLAIN, ": ");
+	text_wrap_rich(&w, &s->text);
+	text_wrap_end(&w);
+}
+
 void text_block(const struct text_out *t, const struct block *b)
 {
 	buf_char(t->out, '\n');
@@ -610,6 +649,12 @@ void text_block(const struct text_out *t, const struct block *b)
 		break;
 	case BLOCK_NOTE:
 		note(t, (const struct report_note *)b);
+		break;
+	case BLOCK_FINDINGS:
+		findings(t, (const struct report_findings *)b);
+		break;
+	case BLOCK_SECTION:
+		section(t, (const struct report_section *)b);
 		break;
 	}
 }

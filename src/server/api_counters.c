@@ -75,10 +75,10 @@ struct err *api_vitals(struct request *r)
 {
 	uint64_t since;
 	TRY(request_query_u64(r, "since", 0, INT64_MAX, 0, &since));
-	vitals_ask(r->server->vitals);
+	live_vitals_ask(r->server->vitals);
 	struct jsonw w = respond_json(r, 200);
 	jsonw_object(&w, NULL);
-	vitals_json(r->server->vitals, (int64_t)since, &w);
+	live_vitals_json(r->server->vitals, (int64_t)since, &w);
 	jsonw_object_end(&w);
 	return NULL;
 }

@@ -638,7 +638,7 @@ struct err *api_events(struct request *r)
 	TRY(request_query_bool(r, "vitals", &vitals));
 	TRY(listen_to(r, NULL, vitals));
 	if (vitals)
-		vitals_ask(r->server->vitals);
+		live_vitals_ask(r->server->vitals);
 	static const char hello[] = ": hello\n\n";
 	stream_write(r->response.stream, hello, sizeof(hello) - 1);
 	return NULL;

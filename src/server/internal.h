@@ -19,7 +19,7 @@ struct server {
 	struct sse *live;
 	struct patients *patients;
 	struct watches *watches;
-	struct vitals *vitals;
+	struct live_vitals *vitals;
 	struct children *children;
 	struct traces *traces;
 	struct auth *auth;
@@ -91,10 +91,10 @@ void patients_done(struct patients *p, struct patients_view *view);
 const struct patient *patients_by_id(const struct patients_view *view, int id); /* NULL */
 
 /* vitals.c */
-struct vitals *vitals_new(struct server *server);
-void vitals_free(struct vitals *v);
-void vitals_ask(struct vitals *v); /* a page shows them: measure from now on */
-void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w);
+struct live_vitals *live_vitals_new(struct server *server);
+void live_vitals_free(struct live_vitals *v);
+void live_vitals_ask(struct live_vitals *v); /* a page shows them: measure from now on */
+void live_vitals_json(struct live_vitals *v, int64_t since_ms, struct jsonw *w);
 
 /* webhook.c */
 struct webhooks *webhooks_new(struct server *server);

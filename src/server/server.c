@@ -21,7 +21,7 @@
 
 static void server_fini(struct server *s)
 {
-	vitals_free(s->vitals);
+	live_vitals_free(s->vitals);
 	connections_stop(s->connections);
 	webhooks_free(s->webhooks);
 	traces_free(s->traces);
@@ -143,7 +143,7 @@ struct err *server_run(const struct server_options *options)
 	s.live = sse_new();
 	s.patients = patients_new();
 	s.watches = watches_new();
-	s.vitals = vitals_new(&s);
+	s.vitals = live_vitals_new(&s);
 	TRY(home_path(&s.home));
 	TRY(session_open_store(&s.store));
 	TRY(open_work_dir(&s));

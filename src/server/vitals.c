@@ -18,7 +18,7 @@ enum { CPU, RSS, HEAP, EXCEPTIONS, GC, VALUES };
 static const char *const names[VALUES] = { "cpuPercent", "rssBytes", "gcHeapBytes", "exceptionsPerSecond",
 					   "gcPercent" };
 
-struct vitals_point {
+struct live_vitals_point {
 	int64_t when_ms;
 	double values[VALUES];
 };
@@ -27,10 +27,10 @@ struct history {
 	int id;
 	uint64_t start_ticks;
 	size_t n, first; /* a ring */
-	struct vitals_point points[POINTS];
+	struct live_vitals_point points[POINTS];
 };
 
-struct vitals {
+struct live_vitals {
 	struct server *server;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -40,9 +40,9 @@ struct vitals {
 	uint64_t asked_ns;
 };
 
-struct vitals *vitals_new(struct server *server)
+struct live_vitals *live_vitals_new(struct server *server)
 {
-	struct vitals *v = mem_zalloc(sizeof(*v));
+	struct live_vitals *v = mem_zalloc(sizeof(*v));
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -53,7 +53,7 @@ struct vitals *vitals_new(struct server *server)
 	return v;
 }
 
-void vitals_free(struct vitals *v)
+void live_vitals_free(struct live_vitals *v)
 {
 	if (!v)
 		return;
@@ -72,7 +72,7 @@ void vitals_free(struct vitals *v)
 	mem_free(v);
 }
 
-static struct history *history_of(struct vitals *v, const struct patient *p)
+static struct history *history_of(struct live_vitals *v, const struct patient *p)
 {
 	vec_each(each, &v->list)
 		if ((*each)->id == p->target.id && (*each)->start_ticks == p->target.start_ticks)
@@ -86,7 +86,7 @@ static struct history *history_of(struct vitals *v, const struct patient *p)
 	return h;
 }
 
-static void add_point(struct history *h, const struct vitals_point *p)
+static void add_point(struct history *h, const struct live_vitals_point *p)
 {
 	h->points[(h->first + h->n) % POINTS] = *p;
 	if (h->n < POINTS)
@@ -95,7 +95,7 @@ static void add_point(struct history *h, const struct vitals_point *p)
 		h->first = (h->first + 1) % POINTS;
 }
 
-static void forget_ended(struct vitals *v, const struct patients_view *view)
+static void forget_ended(struct live_vitals *v, const struct patients_view *view)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < v->list.n; i++) {
@@ -107,7 +107,7 @@ static void forget_ended(struct vitals *v, const struct patients_view *view)
 	v->list.n = kept;
 }
 
-static void take_one(struct vitals *v, const struct patient *p, struct vitals_point *point)
+static void take_one(struct live_vitals *v, const struct patient *p, struct live_vitals_point *point)
 {
 	const struct target *t = &p->target;
 	struct watch_vitals w = watches_vitals(v->server->watches, p);
@@ -120,7 +120,7 @@ static void take_one(struct vitals *v, const struct patient *p, struct vitals_po
 		point->values[i] = values[i];
 }
 
-static void add_values(struct jsonw *w, const struct vitals_point *p)
+static void add_values(struct jsonw *w, const struct live_vitals_point *p)
 {
 	jsonw_array(w, NULL);
 	jsonw_i64(w, NULL, p->when_ms);
@@ -129,7 +129,7 @@ static void add_values(struct jsonw *w, const struct vitals_point *p)
 	jsonw_array_end(w);
 }
 
-static void take_all(struct vitals *v)
+static void take_all(struct live_vitals *v)
 {
 	struct patients_view *view;
 	struct err *err = patients_look(v->server->patients, &view);
@@ -139,7 +139,7 @@ static void take_all(struct vitals *v)
 	}
 	CLEANUP(buf_free) struct buf text = { 0 };
 	struct jsonw w = jsonw_make(&text, false);
-	struct vitals_point point = { .when_ms = clock_real_ns() / NS_PER_MS };
+	struct live_vitals_point point = { .when_ms = clock_real_ns() / NS_PER_MS };
 	jsonw_array(&w, NULL);
 	pthread_mutex_lock(&v->lock);
 	forget_ended(v, view);
@@ -164,7 +164,7 @@ static void take_all(struct vitals *v)
 
 static void *thread(void *user)
 {
-	struct vitals *v = user;
+	struct live_vitals *v = user;
 	struct timespec next;
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	pthread_mutex_lock(&v->lock);
@@ -183,7 +183,7 @@ static void *thread(void *user)
 	return NULL;
 }
 
-void vitals_ask(struct vitals *v)
+void live_vitals_ask(struct live_vitals *v)
 {
 	pthread_mutex_lock(&v->lock);
 	v->asked_ns = clock_mono_ns();
@@ -199,7 +199,7 @@ void vitals_ask(struct vitals *v)
 	pthread_mutex_unlock(&v->lock);
 }
 
-void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w)
+void live_vitals_json(struct live_vitals *v, int64_t since_ms, struct jsonw *w)
 {
 	jsonw_i64(w, "now", clock_real_ns() / NS_PER_MS);
 	jsonw_i64(w, "intervalMs", EVERY_S * 1000);
@@ -215,7 +215,7 @@ void vitals_json(struct vitals *v, int64_t since_ms, struct jsonw *w)
 		jsonw_i64(w, "id", h->id);
 		jsonw_array(w, "points");
 		for (size_t i = 0; i < h->n; i++) {
-			const struct vitals_point *p = &h->points[(h->first + i) % POINTS];
+			const struct live_vitals_point *p = &h->points[(h->first + i) % POINTS];
 			if (p->when_ms > since_ms)
 				add_values(w, p);
 		}

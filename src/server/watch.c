@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "counters/source.h"
+#include "vitals/runtime_signs.h"
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -19,7 +20,6 @@
 #define FULL_INTERVAL_MS 1000
 #define BRIEF_INTERVAL_MS 2000
 #define STACK_BYTES ((size_t)512 << 10)
-#define RUNTIME "System.Runtime"
 #define OF_ONE_PROCESS_MAX 6
 #define FIRST_WITH_WILDCARD 9
 
@@ -415,12 +415,6 @@ struct err *watches_json(struct watches *w, const struct patient *p, const struc
 	return NULL;
 }
 
-static double newest(const struct series_set *set, const char *name)
-{
-	const struct series *s = series_find(set, (struct series_key){ RUNTIME, name, "" });
-	return s && s->n ? s->last[0] : NAN;
-}
-
 struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 {
 	struct watch_vitals v = { NAN, NAN, NAN };
@@ -436,9 +430,9 @@ struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
 	watch->asked_ns = clock_mono_ns();
 	if (watch->counters && !watch->ended) {
 		const struct series_set *set = counters_series(watch->counters);
-		v.heap_bytes = newest(set, "gc-heap-size") * 1e6; /* told in MB of a million */
-		v.exceptions_per_second = newest(set, "exception-count");
-		v.gc_percent = newest(set, "time-in-gc");
+		v.heap_bytes = runtime_signs_newest(set, VITALS_HEAP);
+		v.exceptions_per_second = runtime_signs_newest(set, VITALS_EXCEPTIONS);
+		v.gc_percent = runtime_signs_newest(set, VITALS_GC_COUNTER) * 100;
 	}
 	pthread_mutex_unlock(&watch->lock);
 	release(w, watch);

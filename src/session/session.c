@@ -306,6 +306,8 @@ static void take_event(struct session *s, const json_t *j, const struct session_
 	}
 	if (json_get_bool(j, "listening", false) && ev->on_listening)
 		ev->on_listening(ev->user);
+	if (json_get_str(j, "news", NULL) && ev->on_news)
+		ev->on_news(ev->user, json_get_str(j, "news", ""));
 	if (log && ev->on_log)
 		ev->on_log(ev->user, log);
 	if (error && !s->error)

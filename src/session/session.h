@@ -37,6 +37,7 @@ struct session_events { /* any may be NULL */
 	void (*on_state)(void *user, enum store_state state);
 	void (*on_progress)(void *user, double ratio, const char *what); /* negative = not known */
 	void (*on_log)(void *user, const char *line);
+	void (*on_news)(void *user, const char *line);
 	void (*on_listening)(void *user); /* see struct exam; told once */
 	void *user;
 };

@@ -2,7 +2,7 @@
  * lines, on another:
  *
  *   {"state":"running"}   {"progress":0.4,"what":"..."}   {"log":"..."}   {"error":"...","kind":"denied"}
- *   {"listening":true}
+ *   {"listening":true}   {"news":"..."}
  *
  * Order on disk: recording, reports and log, then session.json, then the row. A death at any point leaves the session
  * unfinished, for session_conclude, or finished. */
@@ -100,6 +100,12 @@ static void log_f(struct worker *w, const char *fmt, ...)
 static void on_log(void *user, const char *text)
 {
 	log_line(user, text);
+}
+
+static void on_news(void *user, const char *text)
+{
+	log_line(user, text);
+	tell_text(user, "news", text, NULL);
 }
 
 static void on_progress(void *user, double ratio, const char *what)
@@ -300,6 +306,7 @@ static struct err *prepare(struct worker *w, struct err *(*find)(const char *, c
 				 .cancel_fd = w->cancel_fd,
 				 .on_progress = on_progress,
 				 .on_log = on_log,
+				 .on_news = on_news,
 				 .on_listening = on_listening,
 				 .on_artifact = on_artifact,
 				 .user = w };

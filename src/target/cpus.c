@@ -59,6 +59,8 @@ struct target_cpus target_cpus(const char *proc, pid_t pid)
 		c.limited = true;
 		c.periods = cgroup_stat(l, "cpu.stat", "nr_periods");
 		c.stopped = cgroup_stat(l, "cpu.stat", "nr_throttled");
+		c.stopped_ns = l->v2 ? cgroup_stat(l, "cpu.stat", "throttled_usec") * 1000
+				     : cgroup_stat(l, "cpu.stat", "throttled_time");
 	}
 	return c;
 }

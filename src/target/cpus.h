@@ -8,6 +8,7 @@ struct target_cpus {
 	double usable;		   /* what it may use at once; as many as the machine has when nothing limits it */
 	bool limited;		   /* ... because of a cgroup's limit, not of the CPUs it is allowed on */
 	uint64_t periods, stopped; /* of that limit, so far: periods with work; those in which all was used up */
+	uint64_t stopped_ns;	   /* ... and how long its threads stood still for it, all together */
 };
 
 /* pid 0: not visible, so only the machine is known. `proc` is "/proc" but for tests. */

@@ -49,6 +49,7 @@ static void thread_times(int tasks, const char *task, struct buf *text, struct t
 	bool ok = !err && sscanf(buf_cstr(text), "%llu %llu %llu", &run, &delay, &turns) == 3;
 	err_free(err);
 	ret->cpu_ns = ok ? run : UINT64_MAX;
+	ret->delay_ns = ok ? delay : UINT64_MAX;
 	ret->turns = ok ? turns : UINT64_MAX;
 }
 
@@ -73,6 +74,28 @@ struct err *target_threads(const struct target *t, struct target_threads *ret)
 	closedir(dir);
 	buf_free(&text);
 	return NULL;
+}
+
+bool target_thread_states(const struct target *t, unsigned ret[128])
+{
+	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/task", (int)t->pid);
+	DIR *dir = t->pid ? opendir(path) : NULL;
+	memset(ret, 0, 128 * sizeof(*ret));
+	if (!dir)
+		return false;
+	unsigned n = 0;
+	for (const struct dirent *e; (e = readdir(dir)) && n < THREADS_MAX;) {
+		CLEANUP(mem_freep) char *file = mem_printf("%s/stat", e->d_name);
+		CLEANUP(buf_free) struct buf text = { 0 };
+		struct proc_stat stat;
+		CLEANUP(err_freep) struct err *err = file_read_at(dirfd(dir), file, TEXT_MAX, &text);
+		if (err || !proc_parse_stat(buf_cstr(&text), text.len, &stat))
+			continue;
+		ret[stat.state & 127]++;
+		n++;
+	}
+	closedir(dir);
+	return n > 0;
 }
 
 bool target_cpu_ns(const struct target *t, uint64_t *ret)

@@ -9,7 +9,8 @@ from patient import DAY, FRAMEWORKS, WHOLE_TABLES, Patient, WebPatient, diagonal
 SIDE_BY_SIDE = True
 NEEDS_A_CORE = {"crash"}
 # Two sicknesses whose own profilers are few.
-OTHERS = {"exceptions": {"exceptions", "off-cpu"}, "blocked": {"off-cpu", "zombie-threads", "merged-call-stacks", "stuck-tasks"}}
+OTHERS = {"exceptions": {"diagnose", "exceptions", "off-cpu"},
+          "blocked": {"diagnose", "off-cpu", "zombie-threads", "merged-call-stacks", "stuck-tasks"}}
 # True wherever other tests run beside this one.
 OF_THE_MACHINE = {"starved", "cpu-starved"}
 # Of six places an ordinary run tries each profiler at two, others each day.

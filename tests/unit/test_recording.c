@@ -333,6 +333,69 @@ static void begun_anew_without_its_parts(void **state)
 	assert_int_equal(recording_part_info(r, 0).bytes, 4);
 }
 
+static struct err *add_chunk(void *user, const void *data, size_t len)
+{
+	buf_add(user, data, len);
+	return NULL;
+}
+
+static void put_part(struct recording *r, const char *name, const char *text)
+{
+	struct recording_part *p;
+	assert_null(recording_part_new(r, name, "look", &p));
+	recording_part_write(p, text, strlen(text));
+	recording_part_close(p, true);
+}
+
+static void set_number(struct recording *r, const char *key, int n)
+{
+	json_t *value = json_integer(n);
+	recording_set_fact(r, key, value);
+	json_decref(value);
+}
+
+/* Two that are kept inside of a third do not meet: neither by names of parts nor by facts. */
+static void one_inside_of_another(void **state UNUSED)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/inside", root);
+	CLEANUP(recording_freep) struct recording *r = NULL;
+	assert_null(recording_create(path, 0, &r));
+	struct recording *a = recording_inside(r, "a"), *b = recording_inside(r, "b");
+	put_part(r, "gc", "outer");
+	put_part(a, "gc", "of a");
+	put_part(b, "gc", "first try of b");
+	recording_clear(b);
+	put_part(b, "gc", "of b");
+	set_number(r, "window", 1);
+	set_number(a, "window", 2);
+	set_number(b, "window", 3);
+	assert_null(recording_seal(r));
+	assert_true(recording_sealed(a));
+	recording_free(a);
+	recording_free(b);
+	recording_free(STEAL(r));
+
+	assert_null(recording_open(path, &r));
+	static const struct {
+		const char *name, *text;
+		int window;
+	} all[] = { { "a", "of a", 2 }, { "b", "of b", 3 } };
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		CLEANUP(buf_free) struct buf text = { 0 };
+		CLEANUP(recording_freep) struct recording *in = recording_inside(r, all[i].name);
+		assert_int_equal(recording_n_parts(in), 1);
+		assert_string_equal(recording_part_info(in, 0).name, "gc");
+		assert_false(recording_part_info(in, 0).damaged);
+		assert_null(recording_part_read(in, "gc", add_chunk, &text));
+		assert_string_equal(buf_cstr(&text), all[i].text);
+		assert_int_equal(json_integer_value(recording_fact(in, "window")), all[i].window);
+	}
+	assert_int_equal(json_integer_value(recording_fact(r, "window")), 1);
+	/* One that was never made is empty. */
+	CLEANUP(recording_freep) struct recording *none = recording_inside(r, "none");
+	assert_true(recording_n_parts(none) == 0 && !recording_fact(none, "window"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +409,7 @@ int main(void)
 		cmocka_unit_test(any_damage_to_the_manifest_is_refused),
 		cmocka_unit_test(hostile_manifests_are_refused),
 		cmocka_unit_test(begun_anew_without_its_parts),
+		cmocka_unit_test(one_inside_of_another),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -364,6 +364,53 @@ static void a_huge_call_tree_becomes_a_bounded_picture(void **state UNUSED)
 
 /* ---- text ---- */
 
+static void findings_have_weight_and_words(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	CLEANUP(buf_free) struct buf text = { 0 }, json = { 0 }, page = { 0 };
+	sample_facts(r, "p", "P", 5, "x");
+	rich_text(report_verdict(r, REPORT_OK, "healthy"), "Healthy.");
+	struct report_findings *f = report_findings(r, "Also seen", false);
+	rich_text(report_finding_add(f, "a-finding", 140, "Certain: by a test"), "Something <b>.");
+	struct report_findings *out = report_findings(r, "Ruled out", true);
+	rich_text(report_finding_add(out, "one", 0, NULL), "CPU (idle)");
+	rich_text(report_finding_add(out, "two", 0, NULL), "disk (idle)");
+	report_render_text(r, NULL, &text);
+	assert_non_null(strstr(buf_cstr(&text), "  Also seen:\n    Something <b>. (a-finding, severity 100)\n"));
+	assert_non_null(strstr(buf_cstr(&text), "  Ruled out: CPU (idle) · disk (idle).\n"));
+	report_render_json(r, &json);
+	assert_non_null(strstr(buf_cstr(&json),
+			       "\"finding\":\"a-finding\",\"severity\":100,\"confidence\":\"Certain: by a test\""));
+	report_render_html(r, &page);
+	assert_non_null(
+		strstr(buf_cstr(&page), "<li>Something &lt;b&gt;.<span class=\"x\">a-finding, severity 100, Certain"));
+}
+
+static void blocks_of_another_report_are_taken_over(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new();
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct report *from = report_new();
+	sample_facts(r, "p", "P", 5, "x");
+	rich_text(report_verdict(r, REPORT_WARN, "f"), "Sick.");
+	rich_code(report_verdict(from, REPORT_BAD, "g"), "Shop.Stock");
+	report_how(from, "Target paused", V_NS(7), NULL);
+	static const char *const titles[] = { "First", "Second" };
+	for (size_t i = 0; i < ARRAY_SIZE(titles); i++) {
+		struct report_table *t = simple_table(from, titles[i]);
+		report_row(t, (struct value[]){ V_CODE("a"), V_COUNT(1) });
+	}
+	assert_true(report_how_number(from, "Target paused") == 7 && isnan(report_how_number(from, "Lost")));
+	rich_add(report_section(r, "Its proof", "deadlocks", report_health(from), report_finding(from)),
+		 report_verdict_text(from));
+	report_take_blocks(r, from, 1);
+	report_render_text(r, NULL, &text);
+	const char *section = strstr(buf_cstr(&text), "Its proof: Shop.Stock");
+	assert_non_null(section);
+	assert_non_null(strstr(section, "First\n"));
+	assert_non_null(strstr(section, "More as a page (-o FILE.html): Second."));
+}
+
 static void the_text_begins_with_who_and_what(void **state UNUSED)
 {
 	CLEANUP(report_freep) struct report *r = sample_pauses();
@@ -487,6 +534,8 @@ static void small_json(struct buf *out)
 	calltree_add(tree, (uint32_t[]){ calltree_frame(tree, "m", FRAME_GC) }, 1, 5);
 	report_flame(r, "g", tree, VALUE_COUNT);
 	rich_text(report_note(r, REPORT_INFO), "t");
+	rich_text(report_finding_add(report_findings(r, "o", true), "i", 40, "s"), "w");
+	rich_text(report_section(r, "s", "q", REPORT_WARN, "i"), "y");
 	report_how(r, "h", V_TIME(5), NULL);
 	report_param(r, "p", "v", true);
 	report_render_json(r, out);
@@ -730,6 +779,8 @@ int main(void)
 		cmocka_unit_test(values_read_as_people_write_them),
 		cmocka_unit_test(lines_keep_their_peaks),
 		cmocka_unit_test(a_huge_call_tree_becomes_a_bounded_picture),
+		cmocka_unit_test(findings_have_weight_and_words),
+		cmocka_unit_test(blocks_of_another_report_are_taken_over),
 		cmocka_unit_test(the_text_begins_with_who_and_what),
 		cmocka_unit_test(nothing_found_is_short),
 		cmocka_unit_test(partial_is_said_beside_the_verdict),

@@ -97,7 +97,30 @@ export interface NoteBlock {
   health: Health;
   text: Piece[];
 }
-export type Block = TableBlock | ChartBlock | HistogramBlock | FlameBlock | NoteBlock;
+/** Sentences beside the verdict, or of which it consists. severity: 0 to 100, 75 and more is serious. */
+export interface FindingsBlock {
+  block: "findings";
+  title: string;
+  brief: boolean;
+  findings: { finding: string; severity: number; confidence: string | null; text: Piece[] }[];
+}
+/** What another profiler found in the same examination; its blocks follow. */
+export interface SectionBlock {
+  block: "section";
+  title: string;
+  profiler: string | null;
+  finding: string | null;
+  health: Health;
+  text: Piece[];
+}
+export type Block =
+  | TableBlock
+  | ChartBlock
+  | HistogramBlock
+  | FlameBlock
+  | NoteBlock
+  | FindingsBlock
+  | SectionBlock;
 
 export interface ReportFacts {
   profiler: string | null;

@@ -1,6 +1,6 @@
 // A whole report, always in this order: verdict, key figures, proof, further views, how it was measured, parameters.
 import type { ComponentChildren } from "preact";
-import type { Block, ReportDocument } from "../lib/document";
+import type { Block, FindingsBlock, ReportDocument } from "../lib/document";
 import { plural, visible } from "../lib/format";
 import { Mark } from "../parts/marks";
 import { Flame } from "./Flame";
@@ -8,6 +8,48 @@ import { Figures, How, Rich } from "./pieces";
 import { Histogram, TimeChart } from "./pictures";
 import { Rows } from "./Rows";
 import { Treemap } from "./Treemap";
+
+// Many of little weight are folded: they are a result, but nobody reads them first.
+function Findings({ block }: { block: FindingsBlock }) {
+  const list = (
+    <ul class="fnd">
+      {block.findings.map((f) => (
+        <li key={f.finding}>
+          <Rich pieces={f.text} />
+          {(f.severity > 0 || f.confidence) && (
+            <span class="dim">
+              {" "}
+              {visible(f.finding)}
+              {f.severity > 0 && `, severity ${f.severity}`}
+              {f.confidence && `, ${visible(f.confidence)}`}
+            </span>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+  return (
+    <section class="panel">
+      {block.brief ? (
+        <details class="fold">
+          <summary class="ph">
+            <h2>
+              {visible(block.title)} ({block.findings.length})
+            </h2>
+          </summary>
+          {list}
+        </details>
+      ) : (
+        <>
+          <div class="ph">
+            <h2>{visible(block.title)}</h2>
+          </div>
+          {list}
+        </>
+      )}
+    </section>
+  );
+}
 
 function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: number }) {
   switch (block.block) {
@@ -35,6 +77,20 @@ function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: numb
             <Rich pieces={block.text} />
           </p>
         </aside>
+      );
+    case "findings":
+      return <Findings block={block} />;
+    case "section":
+      return (
+        <section class="panel proof">
+          <div class="ph">
+            <Mark is={block.health} />
+            <h2>{visible(block.title)}</h2>
+          </div>
+          <p class="pfoot">
+            <Rich pieces={block.text} />
+          </p>
+        </section>
       );
     // A document of a newer program: say so rather than hide it.
     default:

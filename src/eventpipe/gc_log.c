@@ -1,4 +1,4 @@
-#include "profilers/gc_log.h"
+#include "eventpipe/gc_log.h"
 
 static int32_t gc_index(const struct gc_log *log, uint32_t number)
 {

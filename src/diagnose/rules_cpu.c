@@ -1,0 +1,172 @@
+/* Suspicions about the CPU: used up, forbidden by a limit, or taken by others. */
+
+#include "base/fmt.h"
+#include "diagnose/rules.h"
+#include <math.h>
+
+/* ---- the process's own use ---- */
+
+static double busy(const struct vitals *v)
+{
+	return vitals_mean(v, VITALS_CPU_RATIO);
+}
+
+static void say_busy(const struct vitals *v, double measured, struct buf *out)
+{
+	buf_printf(out, "%s of the %s cores it may use are busy", fmt_percent(measured).s,
+		   fmt_number(vitals_mean(v, VITALS_CPU_USABLE)).s);
+}
+
+static void cores(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "%s of %s cores", fmt_number(vitals_mean(v, VITALS_CPU)).s,
+		   fmt_number(vitals_mean(v, VITALS_CPU_USABLE)).s);
+}
+
+static const char *const paths[] = { "hot-path",   "starved",	"spread-out", "throttled",	 "gc-heavy",
+				     "gc-induced", "jit-heavy", "no-names",   "other-processes", NULL };
+
+/* ---- one thread ---- */
+
+/* Only where it is most of what the process does: one of many busy threads is no suspicion of its own. */
+static double one_thread(const struct vitals *v)
+{
+	double thread = v->of[VITALS_CPU_THREAD].last, all = vitals_mean(v, VITALS_CPU);
+	double waiting = vitals_has(v, VITALS_CPU_WAITING) ? v->of[VITALS_CPU_WAITING].last : 0;
+	return thread > all / 2 && thread > (all + waiting) / 4 ? thread : 0;
+}
+
+static void say_one_thread(const struct vitals *v, double measured, struct buf *out)
+{
+	buf_printf(out, "one thread (%d) computes without rest: %s of the time it uses a CPU or waits for one",
+		   v->n_threads ? v->threads[0].tid : 0, fmt_percent(MIN(measured, 1.0)).s);
+}
+
+static void thread_share(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	buf_printf(out, "the busiest uses %s of one", fmt_percent(measured).s);
+}
+
+/* ---- the limit ---- */
+
+/* A period may be used up by a burst that nobody feels: it counts by the time that threads stood still. */
+static double throttled(const struct vitals *v)
+{
+	double periods = vitals_mean(v, VITALS_THROTTLED), stood = vitals_mean(v, VITALS_THROTTLED_TIME);
+	return stood >= 0.02 ? periods : 0;
+}
+
+static void say_throttled(const struct vitals *v, double measured, struct buf *out)
+{
+	buf_printf(out, "its CPU limit of %s cores is used up in %s of all periods, and every thread then stands still",
+		   fmt_number(vitals_mean(v, VITALS_CPU_USABLE)).s, fmt_percent(measured).s);
+}
+
+static void never_throttled(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	if (measured > 0)
+		buf_printf(out, "used up in %s of the periods", fmt_percent(measured).s);
+	else
+		buf_str(out, "never used up");
+}
+
+static const char *const limits[] = { "throttled", "hot-path", "spread-out", NULL };
+
+/* ---- others ---- */
+
+/* Threads that could run and had no CPU, against those that had one; not while a limit of its own does it. */
+static double starved(const struct vitals *v)
+{
+	double waiting = v->of[VITALS_CPU_WAITING].last, ran = vitals_mean(v, VITALS_CPU);
+	bool own = vitals_mean(v, VITALS_THROTTLED) > 0.05 || vitals_mean(v, VITALS_CPU_RATIO) > 0.9;
+	return own || waiting < 0.2 ? 0 : waiting / (waiting + ran);
+}
+
+static void say_starved(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "other processes take the CPU: on average %s of its threads could run and had none",
+		   fmt_number(v->of[VITALS_CPU_WAITING].last).s);
+}
+
+static void waiting(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "%s threads waited for one", fmt_number(v->of[VITALS_CPU_WAITING].last).s);
+}
+
+static double switches(const struct vitals *v)
+{
+	return v->of[VITALS_CPU_SWITCHES].last;
+}
+
+static void say_switches(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	buf_printf(out, "its threads change places %s times a second", fmt_count((uint64_t)measured).s);
+}
+
+static void per_second(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	buf_str(out, fmt_rate(measured).s);
+}
+
+const struct rule_table rules_cpu =
+	RULES({ .id = "cpu-throttled",
+		.subject = "CPU limit",
+		.needs = { VITALS_THROTTLED, VITALS_THROTTLED_TIME },
+		.n_needs = 2,
+		.info = 0.05,
+		.warning = 0.25,
+		.measure = throttled,
+		.say = say_throttled,
+		.ruled_out = never_throttled,
+		.proof = "cpu-hotpaths",
+		.proven = limits,
+		.next = "Raise the container's CPU limit or take it away, or do less work." },
+	      { .id = "cpu-busy",
+		.subject = "CPU use",
+		.needs = { VITALS_CPU_RATIO },
+		.n_needs = 1,
+		.info = 0.5,
+		.warning = 0.8,
+		.most = SCORE_WARNING - 1, /* to compute is no sickness by itself */
+		.measure = busy,
+		.say = say_busy,
+		.ruled_out = cores,
+		.proof = "cpu-hotpaths",
+		.proven = paths,
+		.next = "Run cpu-hotpaths: it names the code." },
+	      { .id = "cpu-one-thread",
+		.subject = "a thread that never rests",
+		.needs = { VITALS_CPU_THREAD, VITALS_CPU },
+		.n_needs = 2,
+		.info = 0.7,
+		.warning = 0.95,
+		.most = SCORE_WARNING - 1, /* to compute is no sickness by itself */
+		.measure = one_thread,
+		.say = say_one_thread,
+		.ruled_out = thread_share,
+		.proof = "cpu-hotpaths",
+		.proven = paths,
+		.next = "Run cpu-hotpaths: it names the code." },
+	      { .id = "cpu-starved",
+		.subject = "CPU taken by others",
+		.needs = { VITALS_CPU_WAITING, VITALS_CPU_RATIO, VITALS_THROTTLED },
+		.n_needs = 3,
+		.info = 0.5,
+		.warning = 1,
+		.most = SCORE_ASIDE, /* of the machine, not of the process */
+		.measure = starved,
+		.say = say_starved,
+		.ruled_out = waiting,
+		.next = "Look at the machine: which processes take its CPUs?" },
+	      { .id = "context-switches",
+		.subject = "context switches",
+		.needs = { VITALS_CPU_SWITCHES },
+		.n_needs = 1,
+		.info = 50000,
+		.warning = 200000,
+		.most = SCORE_ASIDE,
+		.measure = switches,
+		.say = say_switches,
+		.ruled_out = per_second,
+		.proof = "off-cpu",
+		.next = "Run off-cpu: it names what threads wait for." });

@@ -1,0 +1,84 @@
+/* Findings, and sections that take over what another profiler has found. */
+
+#include "report/doc.h"
+#include "base/str.h"
+#include <math.h>
+
+struct report_findings *report_findings(struct report *r, const char *title, bool brief)
+{
+	struct report_findings *f = block_add(r, BLOCK_FINDINGS, title ? title : "", sizeof(*f));
+	f->brief = brief;
+	return f;
+}
+
+struct rich *report_finding_add(struct report_findings *f, const char *finding, unsigned severity,
+				const char *confidence)
+{
+	struct report *r = f->block.report;
+	struct finding_item *item = arena_zalloc(&r->arena, sizeof(*item));
+	item->finding = doc_text(r, finding ? finding : "");
+	item->confidence = doc_text(r, confidence);
+	item->severity = MIN(severity, (unsigned)SEVERITY_MAX);
+	item->text.report = r;
+	if (f->n == FINDINGS_MAX) {
+		r->cut_items++;
+		return &item->text;
+	}
+	if (f->last)
+		f->last->next = item;
+	else
+		f->first = item;
+	f->last = item;
+	f->n++;
+	return &item->text;
+}
+
+struct rich *report_section(struct report *r, const char *title, const char *profiler, enum report_health health,
+			    const char *finding)
+{
+	struct report_section *s = block_add(r, BLOCK_SECTION, title ? title : "", sizeof(*s));
+	s->profiler = doc_text(r, profiler);
+	s->finding = doc_text(r, finding);
+	s->health = health;
+	s->text.report = r;
+	return &s->text;
+}
+
+void report_take_blocks(struct report *r, struct report *from, size_t shown)
+{
+	for (struct block *b = from->first_block, *next; b; b = next) {
+		next = b->next;
+		b->next = NULL;
+		b->detail |= !shown && b->kind < BLOCK_NOTE;
+		shown -= shown && !b->detail;
+		if (r->n_blocks == BLOCKS_MAX) {
+			r->cut_items++;
+			continue;
+		}
+		if (r->last_block)
+			r->last_block->next = b;
+		else
+			r->first_block = b;
+		r->last_block = b;
+		r->n_blocks++;
+	}
+	r->cut_strings += from->cut_strings;
+	r->cut_items += from->cut_items;
+	from->first_block = from->last_block = NULL;
+	from->next_taken = r->taken;
+	r->taken = from;
+}
+
+double report_how_number(const struct report *r, const char *label)
+{
+	for (const struct fact *f = r->how.first; f; f = f->next)
+		if (str_eq(f->label, label) && !f->value.missing && !kind_is_text(f->value.kind))
+			return f->value.number;
+	return NAN;
+}
+
+void rich_add(struct rich *t, const struct rich *from)
+{
+	for (const struct piece *p = from->first; p; p = p->next)
+		rich_piece(t, p->kind, p->text);
+}

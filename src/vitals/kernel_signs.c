@@ -1,0 +1,280 @@
+#include "vitals/kernel_signs.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "target/cgroup.h"
+#include "target/cpus.h"
+#include "target/threads.h"
+#include "vitals/internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESTLESS_NS ((double)NS_PER_MS)
+
+/* Totals so far; UINT64_MAX = not known. */
+struct kernel_totals {
+	uint64_t at_ns, cpu_ns;
+	uint64_t periods, stopped, stopped_ns; /* of the CPU limit */
+	uint64_t pressure_us;
+};
+
+struct kernel_signs {
+	const char *proc;
+	const struct target *target;
+	struct kernel_totals first, last;
+	struct target_threads at_first;
+	bool begun;
+};
+
+struct kernel_signs *kernel_signs_new(const char *proc, const struct target *target)
+{
+	struct kernel_signs *k = mem_zalloc(sizeof(*k));
+	k->proc = proc;
+	k->target = target;
+	return k;
+}
+
+void kernel_signs_free(struct kernel_signs *k)
+{
+	if (!k)
+		return;
+	vec_free(&k->at_first);
+	mem_free(k);
+}
+
+/* ---- memory ---- */
+
+static double status_bytes(const char *text, const char *key)
+{
+	const char *line = strstr(text, key);
+	return line ? strtod(line + strlen(key), NULL) * 1024 : NAN;
+}
+
+static void add_memory(const struct kernel_signs *k, uint64_t at_ns, struct vitals *v)
+{
+	static const struct {
+		enum vital_id id;
+		const char *key;
+	} lines[] = {
+		{ VITALS_RSS, "\nVmRSS:" },	   { VITALS_RSS_ANON, "\nRssAnon:" },
+		{ VITALS_RSS_FILE, "\nRssFile:" }, { VITALS_RSS_SHMEM, "\nRssShmem:" },
+		{ VITALS_SWAP, "\nVmSwap:" },
+	};
+	CLEANUP(buf_free) struct buf text = { 0 };
+	if (!file_text(&text, "%s/%d/status", k->proc, (int)k->target->pid))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		vitals_add(v, lines[i].id, at_ns, status_bytes(buf_cstr(&text), lines[i].key));
+	const char *threads = strstr(buf_cstr(&text), "\nThreads:");
+	if (threads)
+		vitals_add(v, VITALS_THREADS, at_ns, strtod(threads + strlen("\nThreads:"), NULL));
+}
+
+/* ---- control groups ---- */
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234" */
+static uint64_t pressure_us(const struct cgroup_level *l)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	const char *total = cgroup_read(l, "memory.pressure", &text) ? strstr(buf_cstr(&text), "total=") : NULL;
+	return total ? strtoull(total + strlen("total="), NULL, 10) : UINT64_MAX;
+}
+
+/* Of the level whose limit is the nearest; page cache that can be given back does not count. */
+static void add_memory_limit(const struct cgroup *g, uint64_t at_ns, struct vitals *v)
+{
+	double least = INFINITY, used = NAN;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct cgroup_level *l = &g->levels[i];
+		uint64_t limit = cgroup_number(l, l->v2 ? "memory.max" : "memory.limit_in_bytes", UINT64_MAX);
+		uint64_t now = cgroup_number(l, l->v2 ? "memory.current" : "memory.usage_in_bytes", UINT64_MAX);
+		uint64_t cache = cgroup_stat(l, "memory.stat", l->v2 ? "inactive_file" : "total_inactive_file");
+		/* v1 has a number near 2^63 where there is no limit. */
+		if (limit >= (uint64_t)1 << 60 || now == UINT64_MAX || (double)limit >= least)
+			continue;
+		least = (double)limit;
+		used = (double)(now - MIN(cache, now));
+	}
+	vitals_add(v, VITALS_MEMORY_LIMIT, at_ns, least);
+	vitals_add(v, VITALS_MEMORY_USED, at_ns, used);
+	if (isinf(least)) {
+		vitals_absent(v, VITALS_MEMORY_LIMIT, "no memory limit is set");
+		vitals_absent(v, VITALS_MEMORY_USED, "no memory limit is set");
+	}
+}
+
+static void add_memory_group(const struct kernel_signs *k, struct kernel_totals *now, struct vitals *v)
+{
+	CLEANUP(cgroup_fini) struct cgroup g = { 0 };
+	now->pressure_us = UINT64_MAX;
+	cgroup_add(&g, k->proc, k->target->pid, "memory", "memory.limit_in_bytes");
+	cgroup_add(&g, k->proc, k->target->pid, NULL, "memory.current");
+	add_memory_limit(&g, now->at_ns, v);
+	if (!g.n)
+		return;
+	now->pressure_us = pressure_us(&g.levels[0]);
+	vitals_add(
+		v, VITALS_MEMORY_KILLS, now->at_ns,
+		(double)cgroup_stat(&g.levels[0], g.levels[0].v2 ? "memory.events" : "memory.oom_control", "oom_kill"));
+}
+
+static void add_pids(const struct kernel_signs *k, uint64_t at_ns, struct vitals *v)
+{
+	CLEANUP(cgroup_fini) struct cgroup g = { 0 };
+	double least = INFINITY, used = NAN;
+	cgroup_add(&g, k->proc, k->target->pid, "pids", "pids.current");
+	cgroup_add(&g, k->proc, k->target->pid, NULL, "pids.current");
+	for (size_t i = 0; i < g.n; i++) {
+		uint64_t limit = cgroup_number(&g.levels[i], "pids.max", UINT64_MAX);
+		uint64_t now = cgroup_number(&g.levels[i], "pids.current", UINT64_MAX);
+		if (limit == UINT64_MAX || now == UINT64_MAX || (double)limit >= least)
+			continue;
+		least = (double)limit;
+		used = (double)now;
+	}
+	vitals_add(v, VITALS_PIDS_LIMIT, at_ns, least);
+	vitals_add(v, VITALS_PIDS, at_ns, used);
+	if (isinf(least)) {
+		vitals_absent(v, VITALS_PIDS_LIMIT, "no limit of threads is set");
+		vitals_absent(v, VITALS_PIDS, "no limit of threads is set");
+	}
+}
+
+/* ---- CPU ---- */
+
+/* What happened since: of totals that are known at both ends. */
+static double since(uint64_t before, uint64_t now)
+{
+	return before == UINT64_MAX || now == UINT64_MAX || now < before ? NAN : (double)(now - before);
+}
+
+static void take_cpu(const struct kernel_signs *k, struct kernel_totals *ret, struct vitals *v)
+{
+	struct target_cpus cpus = target_cpus(k->proc, k->target->pid);
+	ret->cpu_ns = UINT64_MAX;
+	if (!target_cpu_ns(k->target, &ret->cpu_ns))
+		ret->cpu_ns = UINT64_MAX;
+	vitals_add(v, VITALS_CPU_USABLE, ret->at_ns, cpus.usable);
+	ret->periods = cpus.periods;
+	ret->stopped = cpus.stopped;
+	ret->stopped_ns = cpus.stopped_ns;
+}
+
+/* Between two readings. */
+static void add_cpu(const struct kernel_totals *from, const struct kernel_totals *to, struct vitals *v)
+{
+	double ns = (double)(to->at_ns - from->at_ns);
+	double cores = since(from->cpu_ns, to->cpu_ns) / ns, periods = since(from->periods, to->periods);
+	vitals_add(v, VITALS_CPU, to->at_ns, cores);
+	vitals_add(v, VITALS_CPU_RATIO, to->at_ns, cores / v->of[VITALS_CPU_USABLE].last);
+	vitals_add(v, VITALS_THROTTLED, to->at_ns, periods > 0 ? since(from->stopped, to->stopped) / periods : 0);
+	vitals_add(v, VITALS_THROTTLED_TIME, to->at_ns, since(from->stopped_ns, to->stopped_ns) / ns);
+	vitals_add(v, VITALS_MEMORY_PRESSURE, to->at_ns, since(from->pressure_us, to->pressure_us) * 1000 / ns);
+}
+
+/* ---- threads ---- */
+
+static int busiest_first(const void *a, const void *b)
+{
+	const struct vitals_thread *x = a, *y = b;
+	return CMP(y->wants, x->wants);
+}
+
+/* A thread that computes without rest runs for long whenever it has a CPU: on a busy machine what it waits for one counts
+ * as well. One that only wakes up often does not. */
+static double wants(const struct vitals_thread *t, double ran_ns, double turns)
+{
+	return t->cpu + (turns > 0 && ran_ns / turns >= RESTLESS_NS ? t->waiting : 0);
+}
+
+static void add_threads(const struct kernel_signs *k, uint64_t at_ns, struct vitals *v)
+{
+	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
+	struct target_threads now = { 0 };
+	VEC(struct vitals_thread) busy = { 0 };
+	double ns = (double)(at_ns - k->first.at_ns), waiting = 0, turns = 0;
+	err_ignore(target_threads(k->target, &now));
+	for (size_t i = 0; i < k->at_first.n; i++)
+		*map_u64_put(&index, (uint64_t)k->at_first.v[i].tid, NULL) = i;
+	vec_each(t, &now) {
+		const uint64_t *at = map_u64_get(&index, (uint64_t)t->tid);
+		const struct target_thread none = { 0 }, *before = at ? &k->at_first.v[*at] : &none;
+		if (t->cpu_ns == UINT64_MAX || before->cpu_ns > t->cpu_ns || before->delay_ns > t->delay_ns)
+			continue;
+		struct vitals_thread one = { .tid = t->tid,
+					     .cpu = (double)(t->cpu_ns - before->cpu_ns) / ns,
+					     .waiting = (double)(t->delay_ns - before->delay_ns) / ns };
+		double times = (double)(t->turns - MIN(before->turns, t->turns));
+		str_copy(one.name, sizeof(one.name), t->name);
+		one.wants = wants(&one, one.cpu * ns, times);
+		waiting += one.waiting;
+		turns += times;
+		vec_push(&busy, one);
+	}
+	vec_sort(&busy, busiest_first);
+	v->n_threads = MIN(busy.n, (size_t)VITALS_THREADS_MAX);
+	for (size_t i = 0; i < v->n_threads; i++)
+		v->threads[i] = busy.v[i];
+	if (busy.n) {
+		vitals_add(v, VITALS_CPU_THREAD, at_ns, busy.v[0].wants);
+		vitals_add(v, VITALS_CPU_WAITING, at_ns, waiting);
+		vitals_add(v, VITALS_CPU_SWITCHES, at_ns, turns * 1e9 / ns);
+	}
+	vec_free(&busy);
+	vec_free(&now);
+}
+
+static void add_states(const struct kernel_signs *k, uint64_t at_ns, struct vitals *v)
+{
+	unsigned states[128];
+	if (target_thread_states(k->target, states))
+		vitals_add(v, VITALS_THREADS_DISK, at_ns, states['D']);
+}
+
+/* ---- readings ---- */
+
+static void take(struct kernel_signs *k, struct kernel_totals *ret, struct vitals *v)
+{
+	*ret = (struct kernel_totals){ .at_ns = clock_mono_ns() };
+	take_cpu(k, ret, v);
+	add_memory(k, ret->at_ns, v);
+	add_memory_group(k, ret, v);
+	add_pids(k, ret->at_ns, v);
+	add_states(k, ret->at_ns, v);
+}
+
+void kernel_signs_read(struct kernel_signs *k, struct vitals *v)
+{
+	struct kernel_totals now;
+	if (!k->target->pid) {
+		vitals_lack_source(v, VITAL_OF_PROC, "its process is not visible from here");
+		vitals_lack_source(v, VITAL_OF_CGROUP, "its process is not visible from here");
+		return;
+	}
+	take(k, &now, v);
+	if (k->begun) {
+		add_cpu(&k->last, &now, v);
+	} else {
+		k->begun = true;
+		k->first = now;
+		v->start_ns = now.at_ns;
+		err_ignore(target_threads(k->target, &k->at_first));
+		descriptor_signs(k->proc, k->target->pid, now.at_ns, v);
+	}
+	k->last = now;
+}
+
+void kernel_signs_end(struct kernel_signs *k, struct vitals *v)
+{
+	kernel_signs_read(k, v);
+	v->end_ns = clock_mono_ns();
+	if (!k->begun || k->last.at_ns == k->first.at_ns)
+		return;
+	uint64_t at_ns = k->last.at_ns;
+	add_threads(k, at_ns, v);
+	descriptor_signs(k->proc, k->target->pid, at_ns, v);
+	vitals_lack_source(v, VITAL_OF_PROC, "the kernel does not show it to this user");
+	vitals_lack_source(v, VITAL_OF_CGROUP, "its control group does not tell");
+}

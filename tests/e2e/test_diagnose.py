@@ -1,0 +1,210 @@
+"""Diagnose: the cause in the first sentence on sick patients, none on healthy ones, on every runtime."""
+
+import json
+import unittest
+
+from drdotnet import Home, Report, end_window, for_each_result, side_by_side
+from patient import FRAMEWORKS, Patient, WebPatient
+from test_cpu_hotpaths import Group
+
+SECONDS = "5s"
+# True wherever other tests run beside this one: what is found of a busy thread that gets no CPU.
+OF_THE_MACHINE = {"cpu-hotpaths.starved": "cpu-hotpaths.hot-path"}
+
+
+def diagnose(home, target, *more):
+    """The report, with its text form; raises what went wrong."""
+    done = home.run("diagnose", target, "--duration", SECONDS, "--json", *more)
+    assert done.code == 0, repr(done)
+    report = Report(done.json())
+    report.news = done.err
+    return report
+
+
+def findings(report, title):
+    return {f["finding"]: f for b in report.data["blocks"] if b["block"] == "findings" and b["title"] == title
+            for f in b["findings"]}
+
+
+def sections(report):
+    return {b["profiler"]: b for b in report.data["blocks"] if b["block"] == "section"}
+
+
+# sickness and its keys -> finding of the cause, health, what the first sentence must name
+SICK = {
+    ("deadlock",): ("deadlocks.deadlock", "bad", "Shop.Bank.Ledger"),
+    ("starvation",): ("thread-pool.starvation", "bad", "Shop.Api.Handler.HandleByResult"),
+    ("leak",): ("memory-leaks.leak", None, "keeps growing"),
+    ("exceptions", ("rate", 2000)): ("exceptions.many-exceptions", None, "Shop."),
+    ("contention",): ("lock-contention.convoy", None, "Shop.Inventory.Stock"),
+    ("gc-pauses",): ("gc-stats.induced-collections", None, "Shop.Reports.MonthEnd.CloseBooks"),
+    ("stuck-tasks",): ("stuck-tasks.stuck", None, "Shop.Orders.OrderFlow"),
+    ("cpu",): ("cpu-hotpaths.hot-path", "info", "Shop."),
+}
+
+
+class Sick(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        cls.results = side_by_side({(fx, key): lambda fx=fx, key=key: cls.examined(fx, key)
+                                    for fx in FRAMEWORKS for key in SICK}, workers=3)
+
+    @classmethod
+    def examined(cls, fx, key):
+        with Patient(key[0], fx=fx, **dict(key[1:])) as patient:
+            report = diagnose(cls.home, patient.pid)
+        finding, health, place = SICK[key]
+        if OF_THE_MACHINE.get(report.finding) == finding:
+            finding, health = report.finding, None
+        return report, (finding, health, place)
+
+    @for_each_result
+    def test_the_cause_comes_first(self, _key, report, truth):
+        finding, health, place = truth
+        self.assertEqual(report.finding, finding, report.verdict)
+        self.assertIn(place, report.verdict)
+        if health:
+            self.assertEqual(report.health, health)
+        else:
+            self.assertIn(report.health, ("warn", "bad"), report.verdict)
+
+    @for_each_result
+    def test_what_to_do_is_said(self, _key, report, _truth):
+        self.assertTrue(report.data["next"])
+
+    @for_each_result
+    def test_nothing_else_serious_is_claimed(self, _key, report, _truth):
+        for finding, item in findings(report, "Also seen").items():
+            self.assertLess(item["severity"], 75, (finding, item["plain"]))
+
+    @for_each_result
+    def test_every_sentence_has_its_weight(self, _key, report, truth):
+        chain = findings(report, "How it hangs together")
+        self.assertEqual(next(iter(chain)), truth[0])
+        for item in chain.values():
+            self.assertTrue(25 <= item["severity"] <= 100 and item["confidence"].split(":")[0] in
+                            ("Certain", "Probable", "Doubtful"), item)
+
+    @for_each_result
+    def test_each_examination_is_a_section(self, _key, report, truth):
+        profiler, finding = truth[0].split(".")
+        self.assertEqual(sections(report)[profiler]["finding"], finding)
+
+    @for_each_result
+    def test_there_was_a_first_impression(self, _key, report, _truth):
+        self.assertIn("First impression", report.news)
+
+
+class Healthy(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = cls.enterClassContext(Home())
+        tasks = {(fx, kind): lambda fx=fx, kind=kind: (cls.examined(fx, kind),)
+                 for fx in FRAMEWORKS for kind in ("healthy", "healthy-waits", "web")}
+        cls.results = side_by_side(tasks, workers=3)
+
+    @classmethod
+    def examined(cls, fx, kind):
+        if kind != "web":
+            with Patient(kind, fx=fx) as patient:
+                return diagnose(cls.home, patient.pid)
+        with WebPatient(fx=fx) as patient, patient.start_load("healthy", rate=50, seconds=120):
+            return diagnose(cls.home, patient.pid)
+
+    @for_each_result
+    def test_healthy_is_an_answer(self, _key, report):
+        self.assertEqual((report.finding, report.health), ("healthy", "ok"), report.verdict)
+        self.assertIn("things were looked at, none unusual", report.verdict)
+
+    @for_each_result
+    def test_what_was_ruled_out_is_listed(self, _key, report):
+        out = findings(report, "Ruled out")
+        for finding in ("cpu-busy", "memory-limit", "gc-pressure", "descriptors", "deadlocks"):
+            self.assertIn(finding, out)
+        self.assertRegex(out["descriptors"]["plain"], r"descriptors \([\d,]+ of [\d,]+\)")
+
+    @for_each_result
+    def test_nothing_serious_beside_it(self, _key, report):
+        for finding, item in findings(report, "Also seen").items():
+            self.assertLess(item["severity"], 50, (finding, item["plain"]))
+
+
+class Forms(unittest.TestCase):
+    def setUp(self):
+        self.home = self.enterContext(Home())
+
+    def test_a_target_alone_is_diagnosed(self):
+        with Patient("healthy", fx=FRAMEWORKS[-1]) as patient:
+            done = self.home.run(patient.pid, "--duration", "2s", "--gentle")
+            self.assertEqual(done.code, 0, done)
+            self.assertIn("Diagnosis", done.out)
+
+    def test_a_typo_examines_nobody(self):
+        done = self.home.run("diagnos")
+        self.assertEqual(done.code, 2, done)
+        self.assertIn("did you mean 'diagnose'", done.err)
+        self.assertEqual(self.home.sessions(), [])
+
+    def test_no_prefix_of_a_name(self):
+        with Patient("healthy", fx=FRAMEWORKS[-1]):
+            done = self.home.run("sic", "--duration", "2s")
+            self.assertEqual(done.code, 2, done)
+            self.assertEqual(self.home.sessions(), [])
+
+    def test_gentle_never_stops(self):
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            report = diagnose(self.home, patient.pid, "--gentle")
+        self.assertEqual(report.how["Target paused"]["context"], "no look was taken")
+        self.assertIn("deadlocks", findings(report, "Could not be looked at"))
+        self.assertNotIn("deadlocks", findings(report, "Ruled out"))
+
+    def test_its_recording_gives_the_same_report(self):
+        with Patient("exceptions", fx=FRAMEWORKS[-1], rate=500) as patient:
+            first = diagnose(self.home, patient.pid)
+        guid = first.data["facts"]["session"]
+        again = Report(self.home.run("diagnose", "--session", guid, "--json").json())
+        self.assertEqual(first.finding, again.finding)
+        self.assertEqual(json.dumps(first.data["verdict"]), json.dumps(again.data["verdict"]))
+        self.assertEqual(json.dumps(first.data["blocks"]), json.dumps(again.data["blocks"]))
+
+    def test_a_cpu_limit_is_the_cause(self):
+        with Group(0.1) as group:
+            if not group.folder:
+                self.skipTest(f"no CPU group can be made here: {group.error}")
+            with Patient("cpu", fx=FRAMEWORKS[-1]) as patient:
+                group.take(patient.pid)
+                report = diagnose(self.home, patient.pid)
+        self.assertEqual((report.finding, report.health), ("cpu-hotpaths.throttled", "bad"), report.verdict)
+        chain = findings(report, "How it hangs together")
+        self.assertRegex(chain["cpu-throttled"]["plain"], r"CPU limit of 0\.1 cores is used up in \d+ % of all periods")
+
+    def test_a_process_that_ends_meanwhile(self):
+        with Patient("healthy", fx=FRAMEWORKS[-1]) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", "60s", "--json") as job:
+                job.wait_for("First impression")
+                patient.stop()
+                done = job.finish()
+        self.assertEqual(done.code, 0, done)
+        report = Report(done.json())
+        self.assertEqual(report.finding, "little-seen", report.verdict)
+        self.assertIn("ended", report.partial)
+        self.assertIn("deadlocks", findings(report, "Could not be looked at"))
+
+    def test_cancelled_it_says_what_is_known(self):
+        with Patient("exceptions", fx=FRAMEWORKS[-1], rate=2000) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", "60s", "--json") as job:
+                job.wait_for("First impression")
+                report = end_window(job)
+        self.assertEqual(report.finding, "exceptions-many", report.verdict)
+        self.assertIn("Probable", findings(report, "How it hangs together")["exceptions-many"]["confidence"])
+
+    def test_two_sicknesses_at_once(self):
+        with Patient("leak,exceptions", fx=FRAMEWORKS[-1], **{"exceptions.rate": 2000}) as patient:
+            report = diagnose(self.home, patient.pid)
+        both = {report.finding} | set(findings(report, "Also seen")) | set(findings(report, "How it hangs together"))
+        self.assertLessEqual({"exceptions.many-exceptions", "memory-leaks.leak"}, both, report.verdict)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,361 @@
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "diagnose/verdict.h"
+#include <math.h>
+
+#define JUDGED_MAX 64
+#define MB (1024.0 * 1024)
+
+/* A process that idles: every signal that a rule needs is there. */
+static void begin(struct vitals *v)
+{
+	*v = (struct vitals){ .start_ns = NS_PER_S, .end_ns = 11 * NS_PER_S };
+}
+
+static void put(struct vitals *v, enum vital_id id, double first, double last)
+{
+	vitals_add(v, id, v->start_ns, first);
+	vitals_add(v, id, v->end_ns, last);
+}
+
+static void healthy(struct vitals *v)
+{
+	begin(v);
+	for (size_t i = 0; i < VITALS_N; i++)
+		put(v, (enum vital_id)i, 0, 0);
+	static const struct {
+		enum vital_id id;
+		double value;
+	} usual[] = {
+		{ VITALS_CPU, 0.2 },
+		{ VITALS_CPU_USABLE, 2 },
+		{ VITALS_CPU_RATIO, 0.1 },
+		{ VITALS_CPU_THREAD, 0.1 },
+		{ VITALS_RSS, 100 * MB },
+		{ VITALS_RSS_ANON, 60 * MB },
+		{ VITALS_THREADS, 20 },
+		{ VITALS_FDS, 100 },
+		{ VITALS_FDS_LIMIT, 1024 },
+		{ VITALS_INOTIFY_LIMIT, 128 },
+		{ VITALS_MEMORY_LIMIT, 512 * MB },
+		{ VITALS_MEMORY_USED, 90 * MB },
+		{ VITALS_PIDS_LIMIT, 1000 },
+		{ VITALS_PIDS, 20 },
+		{ VITALS_HEAP, 30 * MB },
+		{ VITALS_HEAP_COMMITTED, 40 * MB },
+		{ VITALS_POOL_THREADS, 4 },
+		{ VITALS_POOL_DONE, 50 },
+		{ VITALS_REQUESTS, 100 },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(usual); i++) {
+		vec_free(&v->of[usual[i].id].points);
+		v->of[usual[i].id] = (struct vital){ 0 };
+		put(v, usual[i].id, usual[i].value, usual[i].value);
+	}
+}
+
+static void change(struct vitals *v, enum vital_id id, double first, double last)
+{
+	vec_free(&v->of[id].points);
+	mem_free(v->of[id].why);
+	v->of[id] = (struct vital){ 0 };
+	put(v, id, first, last);
+}
+
+static size_t judge(const struct vitals *v, struct judgement *ret)
+{
+	assert_true(rules_count() <= JUDGED_MAX);
+	for (size_t i = 0; i < rules_count(); i++)
+		ret[i] = rule_judge(rule_at(i), v);
+	return rules_count();
+}
+
+static struct judgement judged(const struct vitals *v, const char *rule)
+{
+	const struct rule *r = rule_find(rule);
+	assert_non_null(r);
+	return rule_judge(r, v);
+}
+
+static void rules_are_whole(void **state UNUSED)
+{
+	for (size_t i = 0; i < rules_count(); i++) {
+		const struct rule *r = rule_at(i);
+		assert_true(r->n_needs && r->measure && r->say && r->ruled_out && r->subject && r->next);
+		assert_true(r->info > 0 && r->info < r->warning);
+		assert_ptr_equal(rule_find(r->id), r);
+		if (r->proof)
+			assert_non_null(plan_examination(r->proof));
+	}
+}
+
+static void the_score_rises_with_what_is_measured(void **state UNUSED)
+{
+	const struct rule *r = rule_find("gc-pressure");
+	assert_int_equal(rule_score(r, 0), 0);
+	assert_int_equal(rule_score(r, NAN), 0);
+	assert_int_equal(rule_score(r, r->info), SCORE_INFO);
+	assert_int_equal(rule_score(r, r->warning), SCORE_WARNING);
+	unsigned last = 0;
+	for (double x = 0; x < 1; x += 0.01) {
+		assert_true(rule_score(r, x) >= last);
+		last = rule_score(r, x);
+	}
+	assert_true(last > 95 && last <= SCORE_MOST);
+	assert_int_equal(rule_score(rule_find("cpu-busy"), 100), SCORE_WARNING - 1);
+}
+
+static void a_healthy_process_arouses_no_suspicion(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	struct verdict verdict;
+	healthy(&v);
+	size_t n = judge(&v, j);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_free) struct buf by = { 0 };
+		if (j[i].state != RULE_OUT)
+			fail_msg("%s: %g", j[i].rule->id, j[i].measured);
+		j[i].rule->ruled_out(&v, j[i].measured, &by);
+		assert_true(by.len > 0);
+	}
+	verdict_make(j, n, NULL, 0, &verdict);
+	assert_int_equal(verdict.n, 0);
+	vitals_fini(&v);
+}
+
+/* What a rule must see, and what it must not. */
+static void each_sickness_arouses_its_suspicion(void **state UNUSED)
+{
+	static const struct {
+		const char *rule;
+		struct {
+			enum vital_id id;
+			double first, last;
+		} changes[3];
+		const char *says;
+	} cases[] = {
+		{ "cpu-throttled", { { VITALS_THROTTLED, 0.6, 0.6 }, { VITALS_THROTTLED_TIME, 0.5, 0.5 } }, "60 %" },
+		{ "cpu-busy", { { VITALS_CPU_RATIO, 0.95, 0.95 } }, "95 % of the 2 cores" },
+		{ "cpu-one-thread", { { VITALS_CPU_THREAD, 0, 1 }, { VITALS_CPU, 1, 1 } }, "computes without rest" },
+		{ "gc-pressure", { { VITALS_GC_PAUSED, 0, 0.3 } }, "30 % of the time" },
+		{ "gc-long-pause", { { VITALS_GC_LONGEST, 0, 8e8 } }, "800 ms" },
+		{ "gc-induced", { { VITALS_GCS_INDUCED, 0, 30 } }, "30 in the window" },
+		{ "memory-growing",
+		  { { VITALS_HEAP, 30 * MB, 80 * MB }, { VITALS_RSS_ANON, 60 * MB, 110 * MB } },
+		  "5 MB/s" },
+		{ "memory-limit",
+		  { { VITALS_MEMORY_USED, 500 * MB, 500 * MB } },
+		  "98 % of its memory limit of 512 MB" },
+		{ "memory-pressure", { { VITALS_MEMORY_PRESSURE, 0.4, 0.4 } }, "40 %" },
+		{ "pool-starved",
+		  { { VITALS_POOL_QUEUE, 40, 400 }, { VITALS_POOL_STARVED, 0, 6 }, { VITALS_POOL_DONE, 2, 2 } },
+		  "400 work items wait for one of 4 pool threads, and the pool grew 6 times" },
+		{ "lock-contention",
+		  { { VITALS_LOCK_WAITING, 0, 5 }, { VITALS_LOCK_LONGEST, 0, 2e9 } },
+		  "5 threads wait" },
+		{ "exceptions-many", { { VITALS_EXCEPTIONS, 900, 1100 } }, "1,000 exceptions a second" },
+		{ "threads-many", { { VITALS_THREADS, 3000, 3000 } }, "3,000 threads" },
+		{ "threads-growing", { { VITALS_THREADS, 20, 90 } }, "from 20 to 90" },
+		{ "threads-on-disk", { { VITALS_THREADS_DISK, 6, 6 } }, "6 threads" },
+		{ "descriptors", { { VITALS_FDS, 1000, 1000 } }, "1,000 of the 1,024 descriptors" },
+		{ "group-threads", { { VITALS_PIDS, 990, 990 } }, "990 of the 1,000" },
+		{ "inotify", { { VITALS_FDS_INOTIFY, 120, 120 } }, "120 of the 128" },
+		{ "connections-not-closed", { { VITALS_SOCKETS_CLOSE_WAIT, 800, 900 } }, "800 connections" },
+		{ "not-accepted", { { VITALS_SOCKETS_BACKLOG, 30, 40 } }, "30 connections" },
+		{ "requests-slow", { { VITALS_REQUESTS_NOW, 40, 40 }, { VITALS_REQUESTS, 1, 1 } }, "takes about 40 s" },
+		{ "http-out-failing", { { VITALS_HTTP_OUT, 10, 10 }, { VITALS_HTTP_OUT_FAILED, 9, 9 } }, "90 %" },
+		{ "http-out-queue", { { VITALS_HTTP_OUT_QUEUE, 2e9, 2e9 } }, "2 s" },
+		{ "dns-slow", { { VITALS_DNS, 0, 5e9 } }, "5 s" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct vitals v;
+		CLEANUP(buf_free) struct buf text = { 0 };
+		healthy(&v);
+		for (size_t k = 0; k < ARRAY_SIZE(cases[i].changes) && cases[i].changes[k].last > 0; k++)
+			change(&v, cases[i].changes[k].id, cases[i].changes[k].first, cases[i].changes[k].last);
+		struct judgement j = judged(&v, cases[i].rule);
+		if (j.state != RULE_SUSPECTED)
+			fail_msg("%s is not suspected: %g", cases[i].rule, j.measured);
+		j.rule->say(&v, j.measured, &text);
+		if (!strstr(buf_cstr(&text), cases[i].says))
+			fail_msg("%s says: %s", cases[i].rule, buf_cstr(&text));
+		vitals_fini(&v);
+	}
+}
+
+static void load_is_no_sickness(void **state UNUSED)
+{
+	struct vitals v;
+	healthy(&v);
+	/* A long queue that moves, a busy thread among busy threads, others' CPU use, a burst that hit its CPU limit. */
+	change(&v, VITALS_POOL_QUEUE, 300, 300);
+	change(&v, VITALS_POOL_DONE, 100000, 100000);
+	assert_int_equal(judged(&v, "pool-starved").state, RULE_OUT);
+	change(&v, VITALS_CPU, 8, 8);
+	change(&v, VITALS_CPU_THREAD, 0, 0.99);
+	assert_int_equal(judged(&v, "cpu-one-thread").state, RULE_OUT);
+	change(&v, VITALS_THROTTLED, 0.5, 0.5);
+	change(&v, VITALS_THROTTLED_TIME, 0.001, 0.001);
+	assert_int_equal(judged(&v, "cpu-throttled").state, RULE_OUT);
+	/* A heap that grows between collections, while the process does not. */
+	change(&v, VITALS_HEAP, 10 * MB, 90 * MB);
+	assert_int_equal(judged(&v, "memory-growing").state, RULE_OUT);
+	/* Requests in flight that are answered. */
+	change(&v, VITALS_REQUESTS, 5000, 5000);
+	change(&v, VITALS_REQUESTS_NOW, 300, 300);
+	assert_int_equal(judged(&v, "requests-slow").state, RULE_OUT);
+	vitals_fini(&v);
+}
+
+static void what_is_missing_is_not_ruled_out(void **state UNUSED)
+{
+	struct vitals v;
+	begin(&v);
+	vitals_lack(&v, VITALS_FDS, "hidden");
+	struct judgement j = judged(&v, "descriptors");
+	assert_int_equal(j.state, RULE_UNKNOWN);
+	assert_string_equal(j.why, "hidden");
+	/* But a limit that is not set is. */
+	vitals_absent(&v, VITALS_MEMORY_LIMIT, "no memory limit is set");
+	j = judged(&v, "memory-limit");
+	assert_int_equal(j.state, RULE_OUT);
+	assert_string_equal(j.why, "no memory limit is set");
+	vitals_fini(&v);
+}
+
+/* ---- the plan ---- */
+
+static bool has(const struct plan *p, const char *profiler)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (str_eq(p->steps[i].examination->profiler, profiler))
+			return true;
+	return false;
+}
+
+static void the_plan_follows_the_suspicions(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	healthy(&v);
+	size_t n = judge(&v, j);
+	struct plan p = plan_make(j, n, &(struct plan_options){ 0 });
+	assert_true(p.n == 3 && has(&p, "deadlocks") && has(&p, "stuck-tasks") && has(&p, "zombie-threads"));
+	p = plan_make(j, n, &(struct plan_options){ .gentle = true });
+	assert_int_equal(p.n, 0);
+	p = plan_make(j, n, &(struct plan_options){ .deep = true });
+	assert_true(has(&p, "memory-leaks"));
+
+	change(&v, VITALS_EXCEPTIONS, 5000, 5000);
+	change(&v, VITALS_LOCK_WAITING, 0, 3);
+	change(&v, VITALS_GC_PAUSED, 0, 0.06);
+	n = judge(&v, j);
+	p = plan_make(j, n, &(struct plan_options){ 0 });
+	assert_true(p.n == 5 && has(&p, "exceptions") && has(&p, "lock-contention") && !has(&p, "gc-stats"));
+	for (size_t i = 1; i < p.n; i++)
+		assert_true(p.steps[i].examination->cost >= p.steps[i - 1].examination->cost);
+	p = plan_make(j, n, &(struct plan_options){ .gentle = true });
+	assert_true(p.n == 3 && has(&p, "gc-stats") && !has(&p, "deadlocks"));
+	for (size_t i = 0; i < p.n; i++)
+		assert_false(p.steps[i].examination->stops);
+	vitals_fini(&v);
+}
+
+/* ---- the verdict ---- */
+
+static void the_cause_comes_before_its_effects(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	struct verdict verdict;
+	healthy(&v);
+	change(&v, VITALS_POOL_QUEUE, 40, 400);
+	change(&v, VITALS_POOL_STARVED, 0, 6);
+	change(&v, VITALS_POOL_DONE, 2, 2);
+	change(&v, VITALS_REQUESTS_NOW, 40, 40);
+	change(&v, VITALS_REQUESTS, 1, 1);
+	change(&v, VITALS_FDS_INOTIFY, 80, 80);
+	size_t n = judge(&v, j);
+	const struct outcome outcomes[] = { { .profiler = "thread-pool", .finding = "starvation", .severity = 95 },
+					    { .profiler = "deadlocks", .finding = "nothing-found", .severity = 0 } };
+	verdict_make(j, n, outcomes, ARRAY_SIZE(outcomes), &verdict);
+	assert_string_equal(verdict.findings[0].id, "thread-pool.starvation");
+	assert_int_equal(verdict.findings[0].role, FINDING_CAUSE);
+	assert_int_equal(verdict.findings[0].confidence, FINDING_CERTAIN);
+	assert_string_equal(verdict.findings[1].id, "pool-starved");
+	assert_int_equal(verdict.findings[1].role, FINDING_EFFECT);
+	assert_string_equal(verdict.findings[2].id, "requests-slow");
+	assert_int_equal(verdict.findings[2].role, FINDING_EFFECT);
+	assert_string_equal(verdict.findings[3].id, "inotify");
+	assert_int_equal(verdict.findings[3].role, FINDING_ALSO);
+	assert_int_equal(verdict.n, 4);
+
+	/* The same with the deadlock behind it. */
+	const struct outcome deadlock[] = { { .profiler = "thread-pool", .finding = "starvation", .severity = 95 },
+					    { .profiler = "deadlocks", .finding = "deadlock", .severity = 95 } };
+	verdict_make(j, n, deadlock, ARRAY_SIZE(deadlock), &verdict);
+	assert_string_equal(verdict.findings[0].id, "deadlocks.deadlock");
+	assert_int_equal(verdict.findings[1].role, FINDING_EFFECT);
+	vitals_fini(&v);
+}
+
+static void what_is_not_confirmed_is_not_named_first(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	struct verdict verdict;
+	healthy(&v);
+	change(&v, VITALS_LOCK_WAITING, 0, 5);
+	size_t n = judge(&v, j);
+	verdict_make(j, n, NULL, 0, &verdict);
+	assert_true(verdict.n == 1 && verdict.findings[0].role == FINDING_CAUSE);
+	assert_int_equal(verdict.findings[0].confidence, FINDING_PROBABLE);
+	const struct outcome calm = { .profiler = "lock-contention", .finding = "nothing-found" };
+	verdict_make(j, n, &calm, 1, &verdict);
+	assert_true(verdict.n == 1 && verdict.findings[0].role == FINDING_ALSO);
+	assert_int_equal(verdict.findings[0].confidence, FINDING_DOUBTFUL);
+	/* One that could not be examined stays as it was. */
+	const struct outcome denied = { .profiler = "lock-contention", .why = "denied" };
+	verdict_make(j, n, &denied, 1, &verdict);
+	assert_int_equal(verdict.findings[0].role, FINDING_CAUSE);
+	vitals_fini(&v);
+}
+
+static void a_suspicion_lends_its_weight(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	struct verdict verdict;
+	healthy(&v);
+	const struct outcome path = { .profiler = "cpu-hotpaths", .finding = "hot-path", .severity = 40 };
+	size_t n = judge(&v, j);
+	verdict_make(j, n, &path, 1, &verdict);
+	assert_int_equal(verdict.n, 0); /* nobody asked */
+	change(&v, VITALS_CPU_RATIO, 0.97, 0.97);
+	n = judge(&v, j);
+	verdict_make(j, n, &path, 1, &verdict);
+	assert_string_equal(verdict.findings[0].id, "cpu-hotpaths.hot-path");
+	assert_int_equal(verdict.findings[0].role, FINDING_CAUSE);
+	assert_int_equal(verdict.findings[0].severity, SCORE_WARNING - 1); /* to compute is no sickness */
+	vitals_fini(&v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_are_whole),
+		cmocka_unit_test(the_score_rises_with_what_is_measured),
+		cmocka_unit_test(a_healthy_process_arouses_no_suspicion),
+		cmocka_unit_test(each_sickness_arouses_its_suspicion),
+		cmocka_unit_test(load_is_no_sickness),
+		cmocka_unit_test(what_is_missing_is_not_ruled_out),
+		cmocka_unit_test(the_plan_follows_the_suspicions),
+		cmocka_unit_test(the_cause_comes_before_its_effects),
+		cmocka_unit_test(what_is_not_confirmed_is_not_named_first),
+		cmocka_unit_test(a_suspicion_lends_its_weight),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
