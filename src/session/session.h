@@ -106,9 +106,6 @@ struct session_retention {
 };
 /* 30 days, 200 sessions, 2 GB; DRDOTNET_KEEP_AGE, DRDOTNET_KEEP_COUNT and DRDOTNET_KEEP_BYTES say otherwise. */
 struct err *session_retention_default(struct session_retention *ret) MUST_USE;
-/* "7d", "12h"; "500M", "2G". */
-bool session_parse_age_ns(const char *word, uint64_t *ret);
-bool session_parse_bytes(const char *word, uint64_t *ret);
 /* Deletes what passes the limits, oldest first, but never the newest and never one that runs. Deleted rows are given
  * to ret (NULL = not wanted); with dry_run they are only found. */
 struct err *session_prune(struct store *store, const struct session_retention *limits, bool dry_run,
