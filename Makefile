@@ -97,6 +97,8 @@ docs: all
 	@$(BUILD)/drdotnet _generate man >docs/drdotnet.1
 	@$(BUILD)/drdotnet _generate rest >docs/rest.md
 	@$(BUILD)/drdotnet _generate openapi | tools/web api >$(BUILD)/rest.d.ts && mv $(BUILD)/rest.d.ts web/src/lib/rest.d.ts
+	@$(BUILD)/drdotnet _generate settings >$(BUILD)/settings.md
+	@sed -i -e '/^| Key | Option |/,/^$$/{/^$$/!d}' -e '/^<!-- settings -->$$/r $(BUILD)/settings.md' docs/configuration.md
 	@$(BUILD)/drdotnet _generate symptoms >$(BUILD)/symptoms.md
 	@sed -i -e '/^| What you see | Run |$$/,/^$$/{/^$$/!d}' -e '/^<!-- symptoms -->$$/r $(BUILD)/symptoms.md' README.md
 

@@ -8,6 +8,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  server: { proxy: { "/api": "http://127.0.0.1:9292" } },
+  server: { proxy: { "/ui": "http://127.0.0.1:9292" } },
   test: { include: ["test/**/*.test.ts"] },
 });

@@ -1,4 +1,5 @@
 #include "base/str.h"
+#include "base/clock.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -61,6 +62,16 @@ size_t str_distance(const char *a, const char *b)
 		}
 	}
 	return rows[n % 3][m];
+}
+
+void guess_name(struct guess *g, const char *name)
+{
+	bool begins = strlen(g->word) >= 3 && str_starts(name, g->word);
+	size_t distance = begins ? 1 : str_distance(g->word, name);
+	if (distance < g->least && (begins || distance * 3 <= strlen(g->word))) {
+		g->least = distance;
+		g->best = name;
+	}
 }
 
 void str_copy(char *dst, size_t size, const char *src)
@@ -152,6 +163,52 @@ bool str_to_duration_ms(const char *s, uint64_t *ret)
 		return true;
 	}
 	return false;
+}
+
+/* "1.5" and the rest; false unless it begins with a number that is not negative. */
+static bool split_number(const char *word, double *ret_number, const char **ret_unit)
+{
+	size_t len = strspn(word, "0123456789.");
+	CLEANUP(mem_freep) char *digits = mem_strndup(word, len);
+	*ret_unit = word + len;
+	return len && str_to_double(digits, ret_number);
+}
+
+bool str_to_age_ns(const char *word, uint64_t *ret)
+{
+	double n;
+	const char *unit;
+	uint64_t ms;
+	if (!split_number(word, &n, &unit))
+		return false;
+	if (str_eq(unit, "d") || str_eq(unit, "w")) {
+		double ns = n * (double)(24 * 3600 * NS_PER_S) * (unit[0] == 'w' ? 7 : 1);
+		*ret = ns < 9e18 ? (uint64_t)ns : (uint64_t)9e18;
+		return true;
+	}
+	/* A number without a unit would be seconds, which is never meant here. */
+	if (!*unit || !str_to_duration_ms(word, &ms))
+		return false;
+	*ret = MIN(ms, (uint64_t)9e12) * NS_PER_MS;
+	return true;
+}
+
+bool str_to_bytes(const char *word, uint64_t *ret)
+{
+	static const char units[] = "KMGT";
+	double n;
+	const char *unit;
+	if (!split_number(word, &n, &unit))
+		return false;
+	const char *at = *unit ? strchr(units, *unit & ~0x20) : NULL;
+	if (*unit && (!at || (unit[1] && !str_eq(unit + 1, "B"))))
+		return false;
+	if (at)
+		n = ldexp(n, 10 * (int)(at - units + 1));
+	if (n > 9e18)
+		return false;
+	*ret = (uint64_t)n;
+	return true;
 }
 
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp)

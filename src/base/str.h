@@ -16,6 +16,12 @@ bool str_contains_nocase(const char *s, const char *part);
 /* Edit distance (change, add, leave out or swap neighbouring letters) of two words, ignoring case; SIZE_MAX for words
  * too long to be typed. */
 size_t str_distance(const char *a, const char *b);
+/* Which of the names a mistyped word means: { .word = word, .least = SIZE_MAX }, then each name; best is NULL when none is near. */
+struct guess {
+	const char *word, *best;
+	size_t least;
+};
+void guess_name(struct guess *g, const char *name);
 /* Copies at most size-1 bytes, always terminates. */
 void str_copy(char *dst, size_t size, const char *src);
 
@@ -26,6 +32,11 @@ bool str_to_double(const char *s, double *ret); /* finite only */
 bool str_to_bool(const char *s, bool *ret);	/* true false 1 0 yes no on off, any case */
 /* "500ms", "10s", "2m", "1h", plain number = seconds; fractions allowed ("1.5s"). */
 bool str_to_duration_ms(const char *s, uint64_t *ret);
+
+/* "30d", "2w", "12h"; a plain number is none. */
+bool str_to_age_ns(const char *s, uint64_t *ret);
+/* "500M", "2GB", "17"; K, M, G and T are powers of 1024. */
+bool str_to_bytes(const char *s, uint64_t *ret);
 
 /* Control, bidi, zero-width and other characters that a reader does not see but that change what is shown. */
 bool cp_is_invisible(uint32_t cp);

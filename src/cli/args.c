@@ -48,16 +48,6 @@ void option_add_value(const struct option *o, struct buf *out)
 		buf_printf(out, "=%s", o->value);
 }
 
-void guess_name(struct guess *g, const char *name)
-{
-	bool begins = strlen(g->word) >= 3 && str_starts(name, g->word);
-	size_t distance = begins ? 1 : str_distance(g->word, name);
-	if (distance < g->least && (begins || distance * 3 <= strlen(g->word))) {
-		g->least = distance;
-		g->best = name;
-	}
-}
-
 /* The option that was meant: by its spelling, or "--pause" for "--max-pause-ms". */
 static const char *guess_option(const struct option *const lists[], size_t n, const char *word)
 {

@@ -16,10 +16,3 @@ void args_word_to_option(struct args *a, size_t at, const struct option *o);
 const struct option *args_option(const struct command *command, const char *word, const char **ret_value);
 /* Appends how its value is given, for help: " FILE", "=false" or nothing. */
 void option_add_value(const struct option *o, struct buf *out);
-
-/* Which of the names a mistyped word means: { .word = word, .least = SIZE_MAX }, then each name; best is NULL when none is near. */
-struct guess {
-	const char *word, *best;
-	size_t least;
-};
-void guess_name(struct guess *g, const char *name);

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/verb.h"
+#include "config/config.h"
 #include "profilers/registry.h"
 #include "server/openapi.h"
 #include "version.h"
@@ -114,6 +115,24 @@ static void man_profiler(struct buf *out, const struct profiler *p)
 	buf_str(out, ".RE\n");
 }
 
+static void man_settings(struct buf *out)
+{
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		const struct setting *s = &settings[i];
+		buf_str(out, ".TP\n.B ");
+		roff(out, s->variable);
+		buf_str(out, "\nAs ");
+		roff(out, s->option);
+		buf_printf(out, " of %s; key ", setting_of_option(s->option) ? "serve" : "symbols fetch");
+		roff(out, s->key);
+		buf_str(out, " of the configuration file. Takes ");
+		CLEANUP(buf_free) struct buf takes = { 0 };
+		setting_add_kind(s, &takes);
+		roff(out, buf_cstr(&takes));
+		buf_str(out, ".\n");
+	}
+}
+
 static void man(struct buf *out)
 {
 	size_t n;
@@ -137,9 +156,35 @@ static void man(struct buf *out)
 	man_remote(out);
 	buf_str(out, ".SH EXIT STATUS\n"
 		     "0 ok, 1 failed, 2 wrong usage, 3 target not found, 4 no permission, 5 busy, 130 cancelled.\n"
-		     ".SH ENVIRONMENT\n.TP\n.B DRDOTNET_HOME\nWhere sessions are kept; otherwise /var/lib/drdotnet for "
-		     "root,\n"
-		     "$XDG_STATE_HOME/drdotnet for others.\n.TP\n.B NO_COLOR\nNo colours, also on a terminal.\n");
+		     ".SH ENVIRONMENT\nOptions come before variables, variables before the configuration file.\n");
+	man_settings(out);
+	buf_str(out,
+		".TP\n.B DRDOTNET_CONFIG\nThe configuration file.\n"
+		".TP\n.B DRDOTNET_RUNTIME_PACKS\nA folder with runtimes of other versions, for core files of other "
+		"machines.\n"
+		".TP\n.B DEBUGINFOD_URLS\nFurther servers of debug files, for symbols fetch.\n"
+		".TP\n.B NO_COLOR\nNo colours, also on a terminal.\n"
+		".SH FILES\n.TP\n.I " CONFIG_PATH "\nThe configuration file (YAML); need not exist.\n"
+		".TP\n.I /var/lib/drdotnet\nThe home of root; of others $XDG_STATE_HOME/drdotnet or "
+		"~/.local/state/drdotnet. Sessions, core files, symbols, the server's token and log.\n"
+		".SH EXAMPLES\n.TP\n.B drdotnet ps\nWhich .NET processes are here, and how they are.\n"
+		".TP\n.B drdotnet memory\\-leaks shop\nWhat grows in the process called shop, and who holds it.\n"
+		".TP\n.B drdotnet serve\nThe pages; the link is printed.\n"
+		".SH SEE ALSO\n.BR perf (1),\n.BR gdb (1),\n.BR proc (5),\n.BR systemd.exec (5)\n");
+}
+
+/* docs/configuration.md: the table; what stands around it is made by hand there. */
+static void settings_table(struct buf *out)
+{
+	buf_str(out, "| Key | Option | Variable | Takes | Otherwise |\n|---|---|---|---|---|\n");
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		const struct setting *s = &settings[i];
+		buf_printf(out, "| `%s` | `%s%s%s` | `%s` | ", s->key, s->option, s->value ? " " : "",
+			   s->value ? s->value : "", s->variable);
+		setting_add_kind(s, out);
+		buf_printf(out, " | %s%s%s |\n", s->otherwise ? "`" : "", s->otherwise ? s->otherwise : "–",
+			   s->otherwise ? "`" : "");
+	}
 }
 
 /* As it is typed: "drdotnet exceptions TARGET". */
@@ -219,14 +264,17 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 		guide(&out);
 	else if (str_eq(args->words[0], "symptoms"))
 		symptoms(&out);
+	else if (str_eq(args->words[0], "settings"))
+		settings_table(&out);
 	else if (str_eq(args->words[0], "rest"))
 		openapi_page(&out);
 	else if (str_eq(args->words[0], "openapi"))
 		openapi_document(&out);
 	else
-		return err_new(ERR_USAGE,
-			       "nothing called '%s' is generated; there is man, guide, symptoms, rest and openapi",
-			       args->words[0]);
+		return err_new(
+			ERR_USAGE,
+			"nothing called '%s' is generated; there is man, guide, symptoms, settings, rest and openapi",
+			args->words[0]);
 	fputs(buf_cstr(&out), stdout);
 	buf_free(&out);
 	return NULL;
@@ -234,8 +282,9 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 
 const struct command cmd_generate = {
 	.name = "_generate",
-	.words = "man|guide|symptoms|rest|openapi",
-	.summary = "Print the man page, the guide, the table of symptoms, the REST reference or its OpenAPI document.",
+	.words = "man|guide|symptoms|settings|rest|openapi",
+	.summary =
+		"Print the man page, the guide, the tables of symptoms and settings, the REST reference or its OpenAPI document.",
 	.min_words = 1,
 	.max_words = 1,
 	.hidden = true,

@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/secret.h"
+#include "config/config.h"
 #include "http/client.h"
 #include "server/server.h"
 #include <stdio.h>
@@ -15,18 +16,6 @@
 #define LINK_MS 10000
 #define LINK_BYTES_MAX ((size_t)64 << 10)
 
-/* Of the contract: on unless the variable says no. */
-static struct err *switched_on(const struct args *args, const char *option, const char *variable, bool *ret)
-{
-	const char *text = getenv(variable);
-	*ret = true;
-	if (!str_empty(text) && !str_to_bool(text, ret))
-		return err_new(ERR_USAGE, "%s takes true or false, not '%s'", variable, text);
-	if (args_has(args, option))
-		*ret = false;
-	return NULL;
-}
-
 static void on_ready(void *user, const char *url)
 {
 	(void)user;
@@ -34,69 +23,112 @@ static void on_ready(void *user, const char *url)
 	fflush(stdout);
 }
 
+/* Two ways to say the same: what the command line says by one makes the other void. */
+static struct err *either(const struct args *args, enum setting_id a, enum setting_id b)
+{
+	bool first = args_has(args, settings[a].option), second = args_has(args, settings[b].option);
+	if (first && second)
+		return err_new(ERR_USAGE, "either %s or %s", settings[a].option, settings[b].option);
+	if (first || second)
+		unsetenv(settings[first ? b : a].variable);
+	return NULL;
+}
+
+/* What was said on the command line, as the variables that all settings are read from. Names are added to those that are
+ * known already. */
+static struct err *take_options(const struct args *args)
+{
+	for (size_t i = 0; i < args->n_given; i++) {
+		const struct setting *s = setting_of_option(args->given[i].option->name);
+		const char *value = args->given[i].value;
+		if (!s)
+			continue;
+		value = value ? value : s->by_option;
+		if (str_empty(value))
+			return err_new(ERR_USAGE, "%s needs a value", s->option);
+		TRY(setting_check(s, s->option, value));
+		const char *before = s->kind == SETTING_NAMES ? getenv(s->variable) : NULL;
+		CLEANUP(mem_freep)
+		char *all = mem_printf("%s%s%s", before ? before : "", str_empty(before) ? "" : ",", value);
+		setenv(s->variable, all, 1);
+	}
+	return NULL;
+}
+
 struct names { /* a VEC */
 	const char **v;
 	size_t n, cap;
-	char *text;
+	char *text, *token, *read_token;
 };
 
 static void names_free(struct names *names)
 {
 	vec_free(names);
 	mem_free(names->text);
+	mem_free(names->token);
+	mem_free(names->read_token);
 }
 
-/* By the command line, which others see for a moment, by a file, or by the environment. */
-static struct err *read_token(const struct args *args, const char *option, const char *variable, char **ret)
+/* By the command line, which others see for a moment, by the environment, or by a file. Processes that are started later
+ * have no use for it. */
+static struct err *take_secret(enum setting_id id, enum setting_id file_id, char **ret)
 {
-	CLEANUP(mem_freep) char *file_option = mem_printf("%s-file", option);
-	const char *given = args_value(args, option), *file = args_value(args, file_option);
-	if (given && file)
-		return err_new(ERR_USAGE, "either %s or %s", option, file_option);
-	if (file)
-		return secret_read(file, ret);
-	given = given ? given : getenv(variable);
-	*ret = given ? mem_strdup(given) : NULL;
+	const char *value, *file;
+	TRY(setting_get(id, &value));
+	TRY(setting_get(file_id, &file));
+	if (value)
+		*ret = mem_strdup(value);
+	else if (file)
+		TRY(secret_read(file, ret));
+	unsetenv(settings[id].variable);
 	return NULL;
 }
 
-static struct err *read_auth(const struct args *args, struct server_options *o, struct names *hosts)
+static struct err *read_auth(struct server_options *o, struct names *names)
 {
-	const char *auth = getenv("DRDOTNET_AUTH"), *more = getenv("DRDOTNET_ALLOWED_HOSTS");
-	if (!str_empty(auth) && !str_eq(auth, "none") && !str_eq(auth, "token"))
-		return err_new(ERR_USAGE, "DRDOTNET_AUTH takes none or token, not '%s'", auth);
-	o->no_auth = args_has(args, "--no-auth") || str_eq(auth, "none");
-	for (size_t i = 0; i < args->n_given; i++)
-		if (str_eq(args->given[i].option->name, "--allow-host"))
-			vec_push(hosts, args->given[i].value);
-	hosts->text = mem_strdup(more ? more : "");
-	for (char *rest = hosts->text, *word; (word = strsep(&rest, ", "));)
+	const char *auth, *hosts;
+	TRY(setting_get(SETTING_AUTH, &auth));
+	TRY(setting_get(SETTING_ALLOWED_HOSTS, &hosts));
+	TRY(take_secret(SETTING_TOKEN, SETTING_TOKEN_FILE, &names->token));
+	TRY(take_secret(SETTING_READ_TOKEN, SETTING_READ_TOKEN_FILE, &names->read_token));
+	o->no_auth = str_eq(auth, "none");
+	o->token = names->token;
+	o->read_token = names->read_token;
+	names->text = mem_strdup(hosts ? hosts : "");
+	for (char *rest = names->text, *word; (word = strsep(&rest, ", "));)
 		if (*word)
-			vec_push(hosts, word);
-	vec_push(hosts, NULL);
-	o->hosts = hosts->v;
+			vec_push(names, word);
+	vec_push(names, NULL);
+	o->hosts = names->v;
 	return NULL;
 }
 
-static struct err *read_work(const struct args *args, struct server_options *o)
+static struct err *read_work(struct server_options *o)
 {
-	const char *most = args_value(args, "--max-sessions"), *format = getenv("DRDOTNET_LOG_FORMAT");
-	uint64_t n = 4;
-	if (most && (!str_to_u64(most, &n) || n < 1 || n > 100))
-		return err_new(ERR_USAGE, "--max-sessions takes a number from 1 to 100, not '%s'", most);
-	if (!str_empty(format) && !str_eq(format, "text") && !str_eq(format, "json"))
-		return err_new(ERR_USAGE, "DRDOTNET_LOG_FORMAT takes text or json, not '%s'", format);
-	format = args_value(args, "--log-format") ? args_value(args, "--log-format") : format;
-	o->max_running = n;
-	o->finish = str_eq(args_value(args, "--on-stop"), "finish");
+	const char *format, *stop;
+	TRY(setting_get_u64(SETTING_MAX_SESSIONS, &o->max_running));
+	TRY(setting_get(SETTING_LOG_FORMAT, &format));
+	TRY(setting_get(SETTING_ON_STOP, &stop));
+	TRY(setting_get(SETTING_WEBHOOK, &o->webhook));
+	TRY(setting_get(SETTING_TLS_CERTIFICATE, &o->tls_cert));
+	TRY(setting_get(SETTING_TLS_KEY, &o->tls_key));
+	o->finish = str_eq(stop, "finish");
 	o->log_json = str_eq(format, "json");
-	o->webhook = args_value(args, "--webhook");
 	if (o->webhook)
 		TRY(server_check_webhook(o->webhook));
-	o->tls_cert = args_value(args, "--tls-cert");
-	o->tls_key = args_value(args, "--tls-key");
 	if (!o->tls_cert != !o->tls_key)
 		return err_new(ERR_USAGE, "TLS needs both --tls-cert and --tls-key");
+	return NULL;
+}
+
+static struct err *read_switches(struct server_options *o)
+{
+	bool console = true;
+	TRY(setting_get_bool(SETTING_WEB_UI, &o->web_ui));
+	TRY(setting_get_bool(SETTING_REST_API, &o->rest_api));
+	TRY(setting_get_bool(SETTING_LOG_FILE, &o->log_file));
+	TRY(setting_get_bool(SETTING_LOG_CONSOLE, &console));
+	o->quiet = !console;
 	return NULL;
 }
 
@@ -123,65 +155,34 @@ static struct err *print_link(const char *listen)
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
-	const char *listen = args_value(args, "--listen"), *from_env = getenv("DRDOTNET_LISTEN");
-	bool console;
-	CLEANUP(names_free) struct names hosts = { 0 };
-	struct server_options o = {
-		.listen = listen		 ? listen
-			  : !str_empty(from_env) ? from_env
-						 : SERVER_LISTEN_DEFAULT,
-		.on_ready = on_ready,
-	};
+	CLEANUP(names_free) struct names names = { 0 };
+	struct server_options o = { .on_ready = on_ready };
+	TRY(either(args, SETTING_TOKEN, SETTING_TOKEN_FILE));
+	TRY(either(args, SETTING_READ_TOKEN, SETTING_READ_TOKEN_FILE));
+	TRY(take_options(args));
+	TRY(setting_get(SETTING_LISTEN, &o.listen));
 	if (args_has(args, "--link"))
 		return print_link(o.listen);
-	CLEANUP(mem_freep) char *token = NULL, *to_read = NULL;
-	TRY(read_token(args, "--token", "DRDOTNET_TOKEN", &token));
-	TRY(read_token(args, "--read-token", "DRDOTNET_READ_TOKEN", &to_read));
-	o.token = token;
-	o.read_token = to_read;
-	TRY(read_auth(args, &o, &hosts));
-	TRY(read_work(args, &o));
-	TRY(switched_on(args, "--no-web-ui", "WEB_UI_ENABLED", &o.web_ui));
-	TRY(switched_on(args, "--no-rest-api", "REST_API_ENABLED", &o.rest_api));
-	TRY(switched_on(args, "--no-console-logging", "CONSOLE_LOGGING_ENABLED", &console));
-	TRY(switched_on(args, "--no-file-logging", "FILE_LOGGING_ENABLED", &o.log_file));
-	o.quiet = !console;
+	TRY(read_auth(&o, &names));
+	TRY(read_work(&o));
+	TRY(read_switches(&o));
 	return server_run(&o);
 }
 
-static const char *const stops[] = { "cancel", "finish", NULL }, *const log_formats[] = { "text", "json", NULL };
+#define SETTING_OPTION(id, key_, option_, variable_, kind_, value_, by_, otherwise_, choices_, min_, max_, secret_,    \
+		       help_)                                                                                          \
+	{ .name = option_,                                                                                             \
+	  .value = value_,                                                                                             \
+	  .choices = value_ ? choices_ : NULL,                                                                         \
+	  .repeat = (kind_) == SETTING_NAMES,                                                                          \
+	  .help = help_ },
 static const struct option options[] = {
-	{ .name = "--listen",
-	  .value = "ADDR:PORT",
-	  .help = "Where to listen (127.0.0.1:9292); port 0 takes a free one" },
-	{ .name = "--link", .help = "Print the link of the server that runs already, and serve nothing" },
-	{ .name = "--token", .value = "TOKEN", .help = "What opens everything; otherwise one is made and kept" },
-	{ .name = "--token-file", .value = "FILE", .help = "The same, out of the first line of a file" },
-	{ .name = "--read-token", .value = "TOKEN", .help = "What opens reading only" },
-	{ .name = "--read-token-file", .value = "FILE", .help = "The same, out of the first line of a file" },
-	{ .name = "--no-auth", .help = "No token: whoever can reach it, every local user too, may examine everything" },
-	{ .name = "--allow-host",
-	  .value = "NAME",
-	  .help = "A further name it is known by, as behind a proxy",
-	  .repeat = true },
-	{ .name = "--tls-cert", .value = "FILE", .help = "Serve https with this certificate (PEM)" },
-	{ .name = "--tls-key", .value = "FILE", .help = "Its key (PEM)" },
-	{ .name = "--max-sessions", .value = "N", .help = "Sessions that run at once; further ones wait (4)" },
-	{ .name = "--on-stop",
-	  .value = "WHAT",
-	  .help = "cancel what runs (otherwise), or finish it",
-	  .choices = stops },
-	{ .name = "--webhook", .value = "URL", .help = "Gets every session's end by POST, as JSON" },
-	{ .name = "--log-format",
-	  .value = "FORMAT",
-	  .help = "text (otherwise) or json, a line each",
-	  .choices = log_formats },
-	{ .name = "--no-web-ui", .help = "Only the REST API" },
-	{ .name = "--no-rest-api", .help = "Only the web UI" },
-	{ .name = "--no-file-logging", .help = "No app.log in the home" },
-	{ .name = "--no-console-logging", .help = "Nothing on standard error" },
+	SERVE_SETTINGS(SETTING_OPTION){ .name = "--link",
+					.help = "Print the link of the server that runs already, and serve nothing" },
+	{ .name = "--config", .value = "FILE", .help = "The configuration file, instead of " CONFIG_PATH },
 	{ 0 },
 };
+#undef SETTING_OPTION
 
 const struct command cmd_serve = {
 	.name = "serve",
@@ -196,8 +197,9 @@ const struct command cmd_serve = {
 		"'Authorization: Bearer TOKEN'. The token is kept in the file 'token' of the home and is the same "
 		"after a restart; one that was given is not printed and not kept. Commands with --server, run by "
 		"root or by the user of the server with the same home, need none on this machine: they use the "
-		"socket PORT.sock of the home. DRDOTNET_TOKEN, DRDOTNET_READ_TOKEN, DRDOTNET_AUTH=none, "
-		"DRDOTNET_LISTEN and DRDOTNET_ALLOWED_HOSTS say the same as the options.\n\n"
+		"socket PORT.sock of the home.\n\n"
+		"Each option is also a variable of the environment and a key of the configuration file, which any user "
+		"sees less of than of the command line: 'drdotnet config show' lists them.\n\n"
 		"Ends with SIGINT or SIGTERM; what runs then is cancelled and keeps what it has.",
 	.options = options,
 	.run = run,

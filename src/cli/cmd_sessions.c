@@ -283,11 +283,11 @@ static struct err *prune(struct store *store, const struct args *args)
 	const char *age = args_value(args, "--older-than"), *keep = args_value(args, "--keep"),
 		   *bytes = args_value(args, "--max-bytes");
 	TRY(session_retention_default(&limits));
-	if (age && !session_parse_age_ns(age, &limits.max_age_ns))
+	if (age && !str_to_age_ns(age, &limits.max_age_ns))
 		return err_new(ERR_USAGE, "--older-than takes a time such as 7d or 12h, not '%s'", age);
 	if (keep && !str_to_u64(keep, &limits.max_count))
 		return err_new(ERR_USAGE, "--keep takes a number of sessions, not '%s'", keep);
-	if (bytes && !session_parse_bytes(bytes, &limits.max_bytes))
+	if (bytes && !str_to_bytes(bytes, &limits.max_bytes))
 		return err_new(ERR_USAGE, "--max-bytes takes a size such as 500M or 2G, not '%s'", bytes);
 	bool dry_run = args_has(args, "--dry-run");
 	CLEANUP(store_rows_free) struct store_rows gone = { 0 };

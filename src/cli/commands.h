@@ -20,6 +20,7 @@
 	X(inspect)                                                                                                     \
 	X(sessions)                                                                                                    \
 	X(serve)                                                                                                       \
+	X(config)                                                                                                      \
 	X(completion)                                                                                                  \
 	X(help)                                                                                                        \
 	X(worker)                                                                                                      \

@@ -9,6 +9,7 @@
 #include "cli/remote.h"
 #include "cli/secret.h"
 #include "cli/verb.h"
+#include "config/config.h"
 #include "ipc/patient.h"
 #include "profilers/registry.h"
 #include "version.h"
@@ -79,6 +80,22 @@ static struct err *parse(const struct command *command, const struct verb *verb,
 	return unknown ? unknown : err;
 }
 
+/* The file is for the server first of all: other commands go on without one that is wrong, and say so. */
+static struct err *configure(const struct command *command, const struct args *args)
+{
+	CLEANUP(config_freep) struct config *c = NULL;
+	if (command == &cmd_config || (command->hidden && command != &cmd_health))
+		return NULL;
+	CLEANUP(err_freep) struct err *err = config_read(args_value(args, "--config"), &c);
+	if (err && command == &cmd_serve)
+		return STEAL(err);
+	if (err)
+		fprintf(stderr, "drdotnet: the configuration is not used: %s\n", err_text(err));
+	else
+		config_apply(c);
+	return NULL;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
 	CLEANUP(verb_freep) struct verb *verb = command == &cmd_run ? verb_named(argc, argv) : NULL;
@@ -96,7 +113,8 @@ static int run(const struct command *command, int argc, char **argv)
 		fputs(buf_cstr(&out), stdout);
 		buf_free(&out);
 	} else if (!err) {
-		err = command->run(&args, &code);
+		err = configure(command, &args);
+		err = err ? err : command->run(&args, &code);
 	}
 	args_fini(&args);
 	if (err)

@@ -45,8 +45,12 @@ static bool is_object(struct inspect *in, uint64_t address, struct answer *a)
 static bool is_code(struct inspect *in, uint64_t address, struct answer *a)
 {
 	struct dac_code code = { 0 };
+	const struct image_mapping *m = image_mapping_at(in->look.image, address);
+	/* The library takes any address: on a stack it finds what may look like the start of a method. */
+	if (m && !(m->prot & IMAGE_EXEC))
+		return false;
 	CLEANUP(err_freep) struct err *err = dac_code(in->look.dac, address, &code);
-	bool found = !err && code.method;
+	bool found = !err && code.method && code.start && code.start <= address;
 	CLEANUP(buf_free) struct buf name = { 0 };
 	if (found) {
 		err = dac_learn_methods(in->look.dac, &code.method, 1);

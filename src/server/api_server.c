@@ -98,6 +98,7 @@ struct err *api_server(struct request *r)
 	jsonw_i64(&w, "cores", sysconf(_SC_NPROCESSORS_ONLN));
 	jsonw_bool(&w, "exposed", connections_exposed(r->server->connections));
 	jsonw_str(&w, "auth", modes[auth_mode(r->server->auth)]);
+	jsonw_bool(&w, "restApi", r->server->options->rest_api);
 	jsonw_str(&w, "warning",
 		  auth_mode(r->server->auth) == AUTH_OFF ? "This server asks nobody for a token: whoever can reach it "
 							   "may examine the processes of this machine."

@@ -17,6 +17,7 @@
 
 #define COOKIE "drdotnet_token"
 #define SHARE_COOKIE "drdotnet_share"
+#define PAGE_COOKIE "drdotnet_page"
 #define FAILURES_MAX 30
 #define FAILURES_NS (60 * NS_PER_S)
 #define SHARES_MAX 1000
@@ -31,6 +32,7 @@ struct auth_share {
 struct auth {
 	enum auth_mode mode;
 	char *token, *read_token;
+	char page[TOKEN_LEN + 1]; /* of this run */
 	char **hosts;
 	bool tls, check_host;
 	char *shares_path;
@@ -310,6 +312,17 @@ const char *auth_no_cookie(struct request *r)
 	return arena_printf(&r->arena, "%s=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", cookie_name(r, COOKIE));
 }
 
+const char *auth_page_cookie(const struct auth *a, struct request *r)
+{
+	return arena_printf(&r->arena, "%s=%s; Path=" PAGES_PREFIX "; HttpOnly; SameSite=Strict%s",
+			    cookie_name(r, PAGE_COOKIE), a->page, a->tls ? "; Secure" : "");
+}
+
+bool auth_from_page(const struct auth *a, struct request *r)
+{
+	return same(cookie(r, PAGE_COOKIE), a->page);
+}
+
 /* What a share link opens: everything about its session that only reads, and what a page needs beside it. */
 static bool is_shared(struct auth *a, struct request *r)
 {
@@ -438,6 +451,7 @@ struct err *auth_new(const struct auth_options *o, struct auth **ret)
 	pthread_mutex_init(&a->lock, NULL);
 	a->tls = o->tls;
 	a->shares_path = mem_strdup(o->shares_path);
+	TRY(token_make(a->page));
 	TRY(take_token(o->token, "the token", &a->token));
 	TRY(take_token(o->read_token, "the read-only token", &a->read_token));
 	VEC(char *) hosts = { 0 };

@@ -36,6 +36,10 @@ const char *auth_no_cookie(struct request *r);
 /* Were wrong tokens tried so often of late that the next wrong one is told to wait? The right one never is: otherwise anybody could
  * keep everybody out. */
 bool auth_too_many_failures(struct auth *a);
+/* The cookie that comes with every page: only a client that opened one reaches the routes of the pages (PAGES_PREFIX).
+ * It opens nothing that needs a token. Allocated in the arena. */
+const char *auth_page_cookie(const struct auth *a, struct request *r);
+bool auth_from_page(const struct auth *a, struct request *r);
 
 /* Share links: one session, read-only, until they expire. */
 struct err *auth_share(struct auth *a, const char *guid, uint64_t days, struct jsonw *w) MUST_USE;

@@ -1,5 +1,6 @@
 /* The files of the web UI, out of the program itself; every address that is no file is a page of it. */
 
+#include "server/auth.h"
 #include "server/internal.h"
 #include "base/str.h"
 #include "embedded_files.h"
@@ -45,8 +46,10 @@ static void answer(struct request *r, const struct embedded *e)
 	respond_header(r, "ETag", e->tag);
 	respond_header(r, "Cache-Control",
 		       str_starts(e->path, "/assets/") ? "public, max-age=31536000, immutable" : "no-cache");
-	if (str_starts(e->type, "text/html"))
+	if (str_starts(e->type, "text/html")) {
 		respond_header(r, "Content-Security-Policy", CSP_PAGE);
+		respond_header(r, "Set-Cookie", auth_page_cookie(r->server->auth, r));
+	}
 	if (known && strstr(known, e->tag)) {
 		respond(r, 304, NULL);
 		return;
@@ -75,6 +78,8 @@ bool pages_respond(struct request *r)
 	if (!r->server->options->web_ui)
 		return false;
 	const struct embedded *e = find(r->path);
+	if (starts_with_segment(r->path, "/swagger") && !r->server->options->rest_api)
+		e = find("/index.html");
 	if (!e && (str_eq_nocase(r->path, "/swagger") || str_eq_nocase(r->path, "/swagger/")) &&
 	    find("/swagger/index.html")) {
 		respond_header(r, "Location", "/swagger/index.html");
@@ -84,7 +89,7 @@ bool pages_respond(struct request *r)
 	if (!e) {
 		/* A file that is not there is not a page; nor is the API, unless it is switched off. */
 		const char *last = strrchr(r->path, '/');
-		bool api = r->server->options->rest_api &&
+		bool api = (r->server->options->rest_api || r->from_page) &&
 			   (starts_with_segment(r->path, "/api") || starts_with_segment(r->path, "/debug"));
 		if (api || (last && strchr(last, '.')) || starts_with_segment(r->path, "/swagger"))
 			return false;

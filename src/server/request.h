@@ -20,6 +20,8 @@ enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_FULL };
 #define REQUEST_HEADERS_MAX 100
 #define REQUEST_QUERY_MAX 64
 #define REQUEST_BODY_MAX ((size_t)256 << 10)
+/* Before the addresses by which the pages ask. */
+#define PAGES_PREFIX "/ui"
 
 struct pair {
 	const char *name, *value; /* value may be "" */
@@ -50,6 +52,7 @@ struct request {
 	struct buf body;
 	size_t body_bytes; /* that came */
 	enum scope scope;
+	bool from_page;		     /* by a route of the pages: answered also without the REST API */
 	enum http_local_peer peer;   /* by the socket in the home: root and our own user need no token */
 	bool too_large, too_many;    /* its body; its headers or arguments */
 	const char *error_parameter; /* the key of the parameter that is wrong, or NULL */

@@ -175,6 +175,7 @@ const struct schema schemas[] = {
 		 { "cores", "integer", "Of this machine." },
 		 { "exposed", "boolean", "It listens beyond the loopback address." },
 		 { "auth", "string", "token, or off: whoever can reach it may do everything." },
+		 { "restApi", "boolean", "Is the REST API open to others than the pages?" },
 		 { "warning", "string?", "To be shown." }, { "running", "integer", "Sessions." },
 		 { "queued", "integer", "Sessions." }) },
 	{ "Link", "Where a browser opens the pages.",

@@ -107,9 +107,6 @@ struct session_retention {
 };
 /* 30 days, 200 sessions, 2 GB; DRDOTNET_KEEP_AGE, DRDOTNET_KEEP_COUNT and DRDOTNET_KEEP_BYTES say otherwise. */
 struct err *session_retention_default(struct session_retention *ret) MUST_USE;
-/* "7d", "12h"; "500M", "2G". */
-bool session_parse_age_ns(const char *word, uint64_t *ret);
-bool session_parse_bytes(const char *word, uint64_t *ret);
 /* Deletes what passes the limits, by its end, oldest first; never one that runs, nor the newest of all. The newest of each program
  * goes only by its age, however many others and large ones there are. Deleted rows are given to ret (NULL = not wanted); with
  * dry_run they are only found. */

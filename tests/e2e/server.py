@@ -74,7 +74,7 @@ class Server:
         self.home = home
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [*prefix, PROGRAM, "serve", "--listen", listen, *map(str, arguments)], stdin=subprocess.DEVNULL,
+            [*prefix, PROGRAM, "serve", *(["--listen", listen] if listen else []), *map(str, arguments)], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=self._log, env={**os.environ, "DRDOTNET_HOME": str(home.path), **(env or {})})
         self.pid = self._process.pid
         if not select.select([self._process.stdout], [], [], DEADLINE_SECONDS)[0]:

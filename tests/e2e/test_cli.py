@@ -263,6 +263,7 @@ class Generated(unittest.TestCase):
         """`make docs` writes them."""
         self.assertEqual((ROOT / "docs/guide.md").read_text(), self.generated("guide"))
         self.assertIn(self.generated("symptoms"), (ROOT / "README.md").read_text())
+        self.assertIn(self.generated("settings"), (ROOT / "docs/configuration.md").read_text())
         self.assertEqual((ROOT / "docs/drdotnet.1").read_text(), self.generated("man").replace(self.version(), "0.0.0.0"))
 
     def test_the_man_page_is_well_formed_and_whole(self):

@@ -164,6 +164,8 @@ class Answers(unittest.TestCase):
         stack, code = core.ask(f"where {values['rsp']}", f"where {core.rows('stacks --all')[1]['address']}")
         tid = next(p["tid"] for p in truth["deadlock"]["cycle"] if p["thread"] == "transfer-savings")
         self.assertTrue(any(f"tid {tid}" in l for l in stack["lines"]), stack)
+        for above in core.ask(*(f"where {int(values['rsp'], 16) + 8 * i:x}" for i in range(32))):
+            self.assertNotIn("code of", "\n".join(above["lines"]))
         self.assertTrue(code["lines"], code)
         self.assertEqual(core.refused("where 8")[0], 3)
         self.assertEqual(core.refused(f"memory {savings} 0")[0], 2)

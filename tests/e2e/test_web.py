@@ -14,6 +14,7 @@ from server import Server
 
 WEB = ROOT / "web"
 SCENARIO_SECONDS = 480
+EXCEPTIONS = "805A308B-061C-47F3-9B30-F785C3186E82"
 SHOTS = os.environ.get("DRDOTNET_SHOTS")
 
 
@@ -79,7 +80,8 @@ class Pages(unittest.TestCase):
         word = "a-token-for-this-test-only"
         read = "a-token-to-read-with"
         with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed, \
-                Server(cls.home, "--no-auth") as open_to_all:
+                Server(cls.home, "--no-auth") as open_to_all, Server(cls.home, env={"REST_API_ENABLED": "false"}) as pages_only, \
+                Server(cls.home, "--no-auth", "--no-rest-api") as open_pages, Server(cls.home, "--no-web-ui") as rest_only:
             url = f"http://127.0.0.1:{closed.port}"
             cls.results = cls.browse(facts, {
                 "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
@@ -87,6 +89,9 @@ class Pages(unittest.TestCase):
                 "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
                 **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),
                 "link": {"login": None, "link": cls.home.run("serve", "--link", "--listen", f"127.0.0.1:{cls.server.port}").out.strip()},
+                "switches": {"profiler": EXCEPTIONS, "servers": {
+                    name: {"url": server.url, "link": server.link, "pages": server is not rest_only} for name, server in
+                    {"both": cls.server, "pages": pages_only, "open pages": open_pages, "rest": rest_only}.items()}},
                 "open": {"login": None, "url": open_to_all.url},
                 "token": {"login": None, "url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
 
@@ -153,6 +158,18 @@ class Pages(unittest.TestCase):
 
     def test_a_server_without_tokens_says_so(self):
         self.found("open")
+
+    def test_pages_with_and_without_the_rest_api(self):
+        found = self.found("switches")
+        self.assertEqual({"page": 404, "api": 401}, found.pop("rest"))
+        for name, page in found.items():
+            rest = name == "both"
+            self.assertIn("exception", page["verdict"], name)
+            self.assertRegex(page["zip"], r"\.zip$", name)
+            self.assertTrue(page["live"], name)
+            self.assertEqual((rest, "application/json" if rest else "text/html"), (page["link"] == 1, page["api"]), name)
+            self.assertEqual("application/json" if rest else "text/html", page["swagger"], name)
+            self.assertEqual("text/html", page["stranger"], name)
 
     def test_token_and_share_link(self):
         self.found("token")

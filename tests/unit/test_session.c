@@ -585,17 +585,17 @@ static void retention_keeps_what_was_just_saved(void **state UNUSED)
 static void limits_are_read_as_people_write_them(void **state UNUSED)
 {
 	uint64_t n;
-	assert_true(session_parse_age_ns("7d", &n) && n == 7ull * 24 * 3600 * 1000000000);
-	assert_true(session_parse_age_ns("1.5h", &n) && n == 5400ull * 1000000000);
-	assert_true(session_parse_age_ns("2w", &n));
-	assert_false(session_parse_age_ns("7", &n) || session_parse_age_ns("", &n) || session_parse_age_ns("-1d", &n) ||
-		     session_parse_age_ns("7 days", &n));
-	assert_true(session_parse_bytes("500M", &n) && n == 500ull << 20);
-	assert_true(session_parse_bytes("2GB", &n) && n == 2ull << 30);
-	assert_true(session_parse_bytes("1.5k", &n) && n == 1536);
-	assert_true(session_parse_bytes("17", &n) && n == 17);
-	assert_false(session_parse_bytes("G", &n) || session_parse_bytes("1X", &n) || session_parse_bytes("-1", &n) ||
-		     session_parse_bytes("99999999999T", &n));
+	assert_true(str_to_age_ns("7d", &n) && n == 7ull * 24 * 3600 * 1000000000);
+	assert_true(str_to_age_ns("1.5h", &n) && n == 5400ull * 1000000000);
+	assert_true(str_to_age_ns("2w", &n));
+	assert_false(str_to_age_ns("7", &n) || str_to_age_ns("", &n) || str_to_age_ns("-1d", &n) ||
+		     str_to_age_ns("7 days", &n));
+	assert_true(str_to_bytes("500M", &n) && n == 500ull << 20);
+	assert_true(str_to_bytes("2GB", &n) && n == 2ull << 30);
+	assert_true(str_to_bytes("1.5k", &n) && n == 1536);
+	assert_true(str_to_bytes("17", &n) && n == 17);
+	assert_false(str_to_bytes("G", &n) || str_to_bytes("1X", &n) || str_to_bytes("-1", &n) ||
+		     str_to_bytes("99999999999T", &n));
 	struct session_retention r;
 	setenv("DRDOTNET_KEEP_COUNT", "three", 1);
 	assert_err(session_retention_default(&r), ERR_USAGE);

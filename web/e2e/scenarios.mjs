@@ -580,6 +580,45 @@ export async function open(t) {
   return {};
 }
 
+/** Whichever of pages and REST API a server offers, the pages it has do all: list, examine, report, files, live progress. */
+export async function switches(t) {
+  const found = {};
+  for (const [name, server] of Object.entries(t.facts.servers)) {
+    const context = await t.browser.newContext({ baseURL: server.url });
+    t.contexts.push(context);
+    const page = await context.newPage(),
+      streams = [];
+    page.on("response", (r) => r.url().endsWith("/events") && streams.push(r.status()));
+    const first = await page.goto(server.link);
+    if (!server.pages) {
+      found[name] = { page: first.status(), api: (await context.request.get("/api/profilers")).status() };
+      continue;
+    }
+    await page.locator("table.pt tbody tr", { has: page.locator(`a[href="/profilers/${t.facts.pid}"]`) }).waitFor();
+    await page.goto(`/job/${t.facts.pid}/${t.facts.profiler}`);
+    await page.locator("#p-duration").fill("1");
+    await page.locator("dialog button[type=submit]:enabled").click();
+    await page.waitForURL(/\/sessions\/[0-9a-f-]{36}/);
+    const verdict = await page.locator(VERDICT).textContent();
+    await page.getByRole("button", { name: "Download" }).click();
+    const saved = page.waitForEvent("download");
+    await page.getByRole("link", { name: "Everything as a zip" }).click();
+    const kind = async (from, path) => (await from.get(path)).headers()["content-type"].split(";")[0];
+    const stranger = await t.browser.newContext({ baseURL: server.url });
+    t.contexts.push(stranger);
+    found[name] = {
+      verdict,
+      zip: (await saved).suggestedFilename(),
+      live: streams.every((s) => s === 200) && streams.length > 0,
+      link: await page.getByRole("link", { name: "API" }).count(),
+      api: await kind(context.request, "/api/profilers"),
+      swagger: await kind(context.request, "/swagger/v1/swagger.json"),
+      stranger: await kind(stranger.request, "/ui/api/profilers"),
+    };
+  }
+  return found;
+}
+
 /** A server wants its token; a share link shows one session without it, until it is revoked. */
 export async function token(t) {
   t.expected.push("401", "403", "404");

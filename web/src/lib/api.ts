@@ -67,14 +67,31 @@ export function lastHeard(): number {
   return lastContact;
 }
 
+/** Where this program finds a route: also when the server offers its REST API to nobody else. */
+export function route(path: string): string {
+  return `/ui${path}`;
+}
+
+/** A server that was started anew does not know this page any more, and answers with a page: load it again, once. */
+function isForgotten(answer: Response): boolean {
+  if (!answer.headers.get("Content-Type")?.startsWith("text/html")) return false;
+  const last = Number(sessionStorage.getItem("reloaded") ?? 0);
+  if (Date.now() - last > 10_000) {
+    sessionStorage.setItem("reloaded", String(Date.now()));
+    location.reload();
+  }
+  return true;
+}
+
 async function call(path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(path, { credentials: "same-origin", ...init });
+    answer = await fetch(route(path), { credentials: "same-origin", ...init });
   } catch {
     throw new ApiError(0, "The server cannot be reached.");
   }
   lastContact = Date.now();
+  if (isForgotten(answer)) throw new ApiError(0, "The server was started anew: load this page again.");
   if (!answer.ok) throw await problem(answer);
   return answer;
 }

@@ -1,6 +1,6 @@
 // Data of pages: loaded, loaded again, and told about failures without losing what was there.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { ApiError } from "./api";
+import { ApiError, route } from "./api";
 
 export interface Loaded<T> {
   data: T | null;
@@ -58,7 +58,7 @@ export function useEvents(url: string | null, on: Record<string, (data: unknown)
   opened.current = onOpen;
   useEffect(() => {
     if (!url) return;
-    const source = new EventSource(url);
+    const source = new EventSource(route(url));
     source.onopen = () => opened.current?.();
     for (const name of Object.keys(handlers.current)) {
       source.addEventListener(name, (e) => {

@@ -1267,6 +1267,8 @@ export interface components {
             exposed: boolean;
             /** @description token, or off: whoever can reach it may do everything. */
             auth: string;
+            /** @description Is the REST API open to others than the pages? */
+            restApi: boolean;
             /** @description To be shown. */
             warning: string | null;
             /** @description Sessions. */

@@ -1,6 +1,6 @@
 // Core files that the server keeps: taken here, or put into its folder by hand; each can be examined like a process.
 import { useState } from "preact/hooks";
-import { api, type Core, type Profiler } from "../lib/api";
+import { api, route, type Core, type Profiler } from "../lib/api";
 import { ago, bytes, dateUtc, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
@@ -54,7 +54,7 @@ function Row({ core, profilers, onDelete }: { core: Core; profilers: Profiler[];
           </button>
           <a
             class="btn icon quiet"
-            href={`/api/cores/${encodeURIComponent(core.name)}`}
+            href={route(`/api/cores/${encodeURIComponent(core.name)}`)}
             download={core.name}
             aria-label={`Download ${core.name}`}
           >

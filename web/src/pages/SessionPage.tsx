@@ -1,6 +1,6 @@
 // One session: while it runs its progress and log, then its report.
 import { useState } from "preact/hooks";
-import { api, isOver, session as toSession, type RawSession, type Session } from "../lib/api";
+import { api, isOver, route, session as toSession, type RawSession, type Session } from "../lib/api";
 import { bytes, dateUtc, durationNs, visible } from "../lib/format";
 import { useTitle } from "../lib/hooks";
 import { useEvents, useLoad } from "../lib/load";
@@ -22,7 +22,7 @@ function factsLine(s: Session): string {
 }
 
 function Downloads({ s, onClose }: { s: Session; onClose: () => void }) {
-  const at = `/api/sessions/${s.guid}`;
+  const at = route(`/api/sessions/${s.guid}`);
   const files = useLoad(`files ${s.guid}`, () => api.files(s.guid)).data ?? [];
   return (
     <Dialog title="Download" onClose={onClose}>

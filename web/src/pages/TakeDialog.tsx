@@ -1,6 +1,6 @@
 // A core file or a trace of one process, for other tools or for later.
 import { useState } from "preact/hooks";
-import { api, type Core, type Process } from "../lib/api";
+import { api, route, type Core, type Process } from "../lib/api";
 import { bytes, visible } from "../lib/format";
 import { pauseWords } from "../lib/registry";
 import { Dialog } from "../parts/Dialog";
@@ -97,7 +97,7 @@ function CoreFile({ p, open }: { p: Process; open: boolean }) {
       </div>
       {core && (
         <p role="status">
-          <a href={`/api/cores/${encodeURIComponent(core.name)}`} download={core.name}>
+          <a href={route(`/api/cores/${encodeURIComponent(core.name)}`)} download={core.name}>
             {visible(core.name)}
           </a>
           , {bytes(core.diskBytes)}. <a href="/cores">Examine it</a>
@@ -119,7 +119,7 @@ function Trace({ p, open }: { p: Process; open: boolean }) {
     [asked, setAsked] = useState(false);
   const n = Number(seconds),
     wrong = !Number.isInteger(n) || n < 1 || n > MAX_SECONDS;
-  const href = `/api/processes/${p.id}/trace?${new URLSearchParams({ seconds, profile, format })}`;
+  const href = route(`/api/processes/${p.id}/trace?${new URLSearchParams({ seconds, profile, format })}`);
   return (
     <section class="take">
       <h3>Trace</h3>

@@ -111,9 +111,11 @@ export function Shell({
         <span>drdotnet {server?.version ?? ""}</span>
         {readOnly && <span>you may look, not examine</span>}
         {server && <span>{server.root === false ? "runs without root" : server.root ? "runs as root" : ""}</span>}
-        <a href="/swagger" data-plain>
-          API
-        </a>
+        {server?.restApi && (
+          <a href="/swagger" data-plain>
+            API
+          </a>
+        )}
         <button type="button" class="link" onClick={() => setOpen("keys")}>
           Keyboard
         </button>
