@@ -299,17 +299,6 @@ static bool take_token(struct request *r)
 	return true;
 }
 
-/* /ui/api/...: how our own pages ask, so that they work without the REST API too. Others get a page there, as on every
- * address that is none. */
-static void enter_by_page(struct request *r)
-{
-	if (r->server->options->web_ui && str_starts(r->path, PAGES_PREFIX "/api/") &&
-	    auth_from_page(r->server->auth, r)) {
-		r->from_page = true;
-		r->path += strlen(PAGES_PREFIX);
-	}
-}
-
 /* Everything that can be refused without the body; answers when it does. */
 static void check_head(struct request *r)
 {
@@ -335,7 +324,7 @@ static void check_head(struct request *r)
 		respond_problem(r, 413, "the body may have 256 KB at most");
 		return;
 	}
-	enter_by_page(r);
+	pages_enter(r);
 	bool api_on = r->server->options->rest_api || r->from_page;
 	const struct route *route = routes_find(r, &allowed);
 	if (route && !api_on && !(route->flags & ROUTE_ALWAYS))

@@ -151,6 +151,9 @@ uint64_t connections_requests(struct connections *connections);
 
 /* pages.c: the UI. */
 bool pages_respond(struct request *r);
+/* Before the route is known. /ui/api/...: how our own pages ask, so that they work without the REST API too. Others get a
+ * page there, as on every address that is none. */
+void pages_enter(struct request *r);
 
 /* Objects of the REST API. */
 void json_profiler(struct jsonw *w, const char *key, const struct profiler *p, const char *parameters);

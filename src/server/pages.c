@@ -73,6 +73,15 @@ static bool starts_with_segment(const char *path, const char *segment)
 	return str_starts(path, segment) && (path[len] == '/' || !path[len]);
 }
 
+void pages_enter(struct request *r)
+{
+	if (r->server->options->web_ui && str_starts(r->path, PAGES_PREFIX "/api/") &&
+	    auth_from_page(r->server->auth, r)) {
+		r->from_page = true;
+		r->path += strlen(PAGES_PREFIX);
+	}
+}
+
 bool pages_respond(struct request *r)
 {
 	if (!r->server->options->web_ui)

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "config/settings.h"
+#include <string.h>
 
 struct err *session_retention_default(struct session_retention *ret)
 {

@@ -143,6 +143,10 @@ void thread_snapshot_find_native(struct thread_snapshot *s, const struct image_e
 bool thread_snapshot_keeps_frame(const struct dac_stack *stack, size_t i);
 /* Finds what blocked threads wait for and who has it, in memory. What cannot be found is left out. */
 void thread_snapshot_find_wait_objects(struct thread_snapshot *s, const struct snapshot_source *raw);
+/* The thread that runs the static constructor another one waits for: of the type whose method that one is in, or (unless
+ * only_exact) the only one that runs any. The type is the first ret_len bytes of ret_type. */
+uint32_t snapshot_find_init(const struct thread_snapshot *s, uint32_t thread, bool only_exact, const char **ret_type,
+			    size_t *ret_len);
 
 static inline const struct snapshot_method *snapshot_frame(const struct thread_snapshot *s,
 							   const struct snapshot_thread *t, size_t i)

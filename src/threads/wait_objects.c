@@ -444,45 +444,11 @@ static void follow_task(struct wait_finder *f, uint32_t thing)
 
 /* ---- static constructors ---- */
 
-/* "Shop.Registry" of "Shop.Registry..cctor"; 0 = that is none. */
-static size_t init_type(const char *method)
-{
-	size_t len = strlen(method), tail = strlen("..cctor");
-	return str_ends(method, "..cctor") && len > tail ? len - tail : 0;
-}
-
-/* The thread that runs the static constructor another one waits for: of the type whose method that one is in, or the
- * only one that runs any. */
-static uint32_t find_init(struct wait_finder *f, uint32_t thread, bool only_exact, const char **ret_type,
-			  size_t *ret_len)
-{
-	const struct snapshot_thread *t = &f->s->threads.v[thread];
-	size_t site = snapshot_site(f->s, t), others = 0;
-	const char *in = site < t->n ? snapshot_frame(f->s, t, site)->name : "";
-	uint32_t found = SNAPSHOT_NONE;
-	for (uint32_t i = 0; i < f->s->threads.n; i++) {
-		const struct snapshot_thread *u = &f->s->threads.v[i];
-		for (size_t k = 0; k < u->n && i != thread; k++) {
-			const char *name = snapshot_frame(f->s, u, k)->name;
-			size_t len = init_type(name);
-			bool exact = len && !strncmp(in, name, len) && in[len] == '.';
-			if (!len || (!exact && (only_exact || others++)))
-				continue;
-			*ret_type = name;
-			*ret_len = len;
-			found = i;
-			if (exact)
-				return i;
-		}
-	}
-	return others > 1 ? SNAPSHOT_NONE : found;
-}
-
 static void find_init_thing(struct wait_finder *f, uint32_t thread, bool only_exact)
 {
 	const char *type = "";
 	size_t len = 0;
-	uint32_t runs = find_init(f, thread, only_exact, &type, &len);
+	uint32_t runs = snapshot_find_init(f->s, thread, only_exact, &type, &len);
 	if (runs == SNAPSHOT_NONE)
 		return;
 	CLEANUP(mem_freep) char *name = mem_strndup(type, len);
