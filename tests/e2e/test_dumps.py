@@ -92,6 +92,7 @@ class EveryType(Dumps):
 
 class DuringCollections(Dumps):
     """The collector says when it is at work; copies are taken at other times."""
+    SIDE_BY_SIDE = "quietly"  # one that collects all the time comes to nothing else when it gets little of the processor
 
     def word_of(self, patient):
         helper = Path(PROGRAM).with_name("drdotnet-dachost")
