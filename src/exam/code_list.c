@@ -197,6 +197,13 @@ static struct err *read_code(const struct exam *exam, struct code_feed *f)
 	return NULL;
 }
 
+/* An earlier list succeeded: names are there, though a later one may have failed. */
+static bool was_read(const struct exam *exam)
+{
+	const json_t *fact = exam->recording ? recording_fact(exam->recording, FACT) : NULL;
+	return fact && !json_object_get(fact, "unread");
+}
+
 static void keep(const struct exam *exam)
 {
 	if (!exam->recording)
@@ -223,7 +230,7 @@ void exam_code_give(struct exam *exam, struct events_stream *s)
 	feed_fini(&f);
 	if (err)
 		exam_log(exam, "names of compiled code: %s", err_text(err));
-	if (err && !exam->code_unread)
+	if (err && !exam->code_unread && !was_read(exam))
 		exam->code_unread = mem_strdup(err_text(err));
 	err_free(err);
 	keep(exam);

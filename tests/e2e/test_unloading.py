@@ -51,7 +51,7 @@ class TargetsThatUnload(unittest.TestCase):
             with self.subTest(fx), unloading(fx) as patient:
                 tasks = {order: lambda order=order: self.home.run(order[0], patient.pid, "--way", *order[1:], "--json")
                          for order in orders}
-                for order, future in side_by_side(tasks).items():
+                for order, future in side_by_side(tasks, workers=2).items():
                     self.assertEqual(future.result().code, 0, f"{order}: {future.result()}")
                 self.assertTrue(patient.alive())
 
@@ -76,10 +76,10 @@ class FromMemory(unittest.TestCase):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("contexts", fx=fx, env={"DOTNET_PerfMapEnabled": "1"}, rate=100, max=40) as patient:
                 wait_until(lambda: patient.truth()["contexts"]["loaded_total"] == 40, "all are loaded")
-                lines = self.home.run("perf-map", patient.pid, "-o", "-", "-q").out.splitlines()
-                ours = dict(place(line) for line in lines)
                 theirs = [line for line in Path(f"/tmp/perf-{patient.pid}.map").read_text().splitlines()
                           if re.search(r"\[(Tier0|Tier1|Optimized|OptimizedTier1|QuickJitted|MinOptJitted)", line)]
+                lines = self.home.run("perf-map", patient.pid, "-o", "-", "-q").out.splitlines()
+                ours = dict(place(line) for line in lines)
                 self.assertGreater(len(theirs), 100)
                 missing = [line for line in theirs if ours.get(place(line)[0]) != place(line)[1]]
                 self.assertLessEqual(len(missing), len(theirs) // 100, missing[:5])
