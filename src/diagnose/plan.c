@@ -9,7 +9,7 @@ static const struct examination examinations[] = {
 	{ .profiler = "lock-contention", .params = PARAMS("duration", "5"), .cost = 5 },
 	{ .profiler = "exceptions", .params = PARAMS("duration", "5"), .cost = 5 },
 	{ .profiler = "gc-stats", .params = PARAMS("duration", "6"), .cost = 6 },
-	{ .profiler = "runtime-pauses", .params = PARAMS("duration", "6"), .cost = 6 },
+	{ .profiler = "runtime-pauses", .params = PARAMS("duration", "6"), .covered_by = "gc-stats", .cost = 6 },
 	{ .profiler = "cpu-hotpaths", .params = PARAMS("duration_seconds", "5"), .cost = 6 },
 	{ .profiler = "off-cpu", .params = PARAMS("duration", "5"), .cost = 7 },
 	{ .profiler = "deadlocks", .stops = true, .always = true, .cost = 3 },
@@ -69,7 +69,8 @@ static void add_suspected(struct plan *p, const struct judgement *judged, size_t
 			known->because = (*j)->rule;
 			known->score = (*j)->score;
 		}
-		if (!e || known || !room || (e->stops && options->gentle))
+		const struct examination *by = e && e->covered_by ? plan_examination(e->covered_by) : NULL;
+		if (!e || known || !room || (e->stops && options->gentle) || (by && step_of(p, by)))
 			continue;
 		add(p, e, (*j)->rule, (*j)->score);
 		room--;

@@ -12,6 +12,7 @@ struct examination {
 	const char *const *params; /* key, value, key, value ... NULL; what is not the profiler's default */
 	bool stops;		   /* it stands still for the looks */
 	bool always;		   /* the vital signs cannot rule out what it finds */
+	const char *covered_by;	   /* not worth a place beside that one; NULL = by none */
 	unsigned cost;		   /* about how many seconds */
 };
 

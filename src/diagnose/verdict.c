@@ -117,6 +117,12 @@ static struct finding *add(struct verdict *v, unsigned severity)
 	return &v->findings[v->n++];
 }
 
+/* True, but of the machine: no sickness of the process. */
+static bool is_of_the_machine(const struct outcome *o)
+{
+	return str_eq(o->finding, "starved") || str_eq(o->finding, "cpu-starved");
+}
+
 /* A confirmed suspicion lends its score to what confirms it: that hot path is as serious as the CPU is busy. */
 static unsigned weight(const struct outcome *o, const struct judgement *judged, size_t n)
 {
@@ -124,7 +130,7 @@ static unsigned weight(const struct outcome *o, const struct judgement *judged, 
 	for (size_t i = 0; i < n; i++)
 		if (o->severity && judged[i].state == RULE_SUSPECTED && confirms(o, judged[i].rule))
 			severity = MAX(severity + (severity < SCORE_WARNING), judged[i].score);
-	return severity;
+	return is_of_the_machine(o) ? MIN(severity, (unsigned)SCORE_WARNING - 1) : severity;
 }
 
 static void add_outcomes(struct verdict *v, const struct judgement *judged, size_t n_judged,

@@ -369,8 +369,27 @@ bool method_of_machine(const char *space, struct buf *ret_space, struct buf *ret
 	return true;
 }
 
+/* Events write it small, the data-access library large. */
+static bool is_dynamic(const char *space)
+{
+	return (*space == 'd' || *space == 'D') && str_starts(space + 1, "ynamicClass");
+}
+
+/* Methods that were made at run time have names of their makers', which say what they are to few. */
+static bool show_dynamic(const char *space, const char *name, struct buf *out)
+{
+	bool pattern = str_starts(name, "Regex") && name[5 + strspn(name + 5, "0123456789")] == '_' && name[5] != '_';
+	bool expression = str_starts(name, "lambda_method");
+	if (!is_dynamic(space) || strlen(space) != sizeof("dynamicClass") - 1 || (!pattern && !expression))
+		return false;
+	buf_printf(out, "%s (compiled %s)", name, pattern ? "regular expression" : "expression");
+	return true;
+}
+
 static void show_named(const char *space, const char *name, const char *line, struct buf *out)
 {
+	if (show_dynamic(space, name, out))
+		return;
 	const char *inside = innermost(space);
 	if (inside && (show_fsharp(space, inside, name, line, out) || show_basic(space, inside, name, line, out)))
 		return;
@@ -427,8 +446,9 @@ void method_show_at(const char *space, const char *name, const struct method_ori
 
 bool method_is_compiled(const char *shown)
 {
-	/* Events write it small, the data-access library large. */
-	return (*shown == 'd' || *shown == 'D') && str_starts(shown + 1, "ynamicClass.lambda_method");
+	/* Recordings of earlier versions have it with its class. */
+	const char *dot = is_dynamic(shown) ? strchr(shown, '.') : NULL;
+	return str_starts(dot ? dot + 1 : shown, "lambda_method");
 }
 
 /* The first ',' or ']' from s on that no bracket encloses, or the end. */

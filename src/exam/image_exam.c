@@ -561,8 +561,10 @@ bool exam_image_next(struct exam *exam, struct image_exam_part *part)
 	if (!exam_image_again(exam, (uint64_t)params_int(exam->params, "interval") * 1000, part->name))
 		return false;
 	struct err *err = exam_image(exam, part);
-	if (err)
+	if (err) {
 		exam_cut(exam, "the second look failed: %s", err_text(err));
+		exam_keep_window(exam);
+	}
 	bool taken = !err;
 	err_free(err);
 	return taken;

@@ -4,26 +4,32 @@
 #include "base/vec.h"
 #include "memory/holders.h"
 
-struct holder_kept holder_retainers(struct retainers *k, const struct heapgraph *g, const struct holder *h,
-				    struct buf *out)
+struct holder_kept holder_kept_of(struct retainers *k, const uint32_t *objects, size_t n, struct buf *out)
 {
 	struct holder_kept ret = { 0 };
-	struct holder_vertices objects = { 0 };
 	struct kept_groups groups = { 0 };
-	holder_objects(g, h, &objects);
-	retainers_group(k, objects.v, objects.n, &groups);
+	retainers_group(k, objects, n, &groups);
 	vec_each(group, &groups)
 		ret.all += group->objects;
 	if (groups.n) {
 		ret.objects = groups.v[0].objects;
-		bool own = h->vertex < g->n ? g->types.v[g->type[h->vertex]].own : g->roots.v[h->vertex - g->n].own;
 		ret.telling = retainer_is_telling(k, groups.v[0].chain);
-		ret.leads = ret.telling && !own && 2 * ret.objects > ret.all;
 		ret.advice = retainer_advice(k, groups.v[0].chain);
 		retainer_words(k, groups.v[0].chain, out);
 	}
-	vec_free(&objects);
 	vec_free(&groups);
+	return ret;
+}
+
+struct holder_kept holder_retainers(struct retainers *k, const struct heapgraph *g, const struct holder *h,
+				    struct buf *out)
+{
+	struct holder_vertices objects = { 0 };
+	bool own = h->vertex < g->n ? g->types.v[g->type[h->vertex]].own : g->roots.v[h->vertex - g->n].own;
+	holder_objects(g, h, &objects);
+	struct holder_kept ret = holder_kept_of(k, objects.v, objects.n, out);
+	ret.leads = ret.telling && !own && 2 * ret.objects > ret.all;
+	vec_free(&objects);
 	return ret;
 }
 

@@ -148,6 +148,10 @@ static void members_of(const struct heapgraph *g, const struct holder *h, struct
 		for (uint32_t c = g->child[heapgraph_top(g)]; c != GRAPH_NONE; c = g->sibling[c])
 			if (c < g->n && g->type[c] == g->type[h->vertex])
 				vec_push(ret, c);
+		/* They may be further down, in what several hold. */
+		for (uint32_t c = ret->n ? GRAPH_NONE : g->child[heapgraph_top(g)]; c != GRAPH_NONE; c = g->sibling[c])
+			if (c < g->n)
+				gather(g, c, g->type[h->vertex], ret);
 	} else {
 		gather(g, h->root, g->type[h->vertex], ret);
 	}

@@ -45,6 +45,8 @@ struct holder_kept {
 	bool leads;	    /* and more than the holder's own name: that is the framework's */
 	const char *advice; /* or NULL */
 };
+struct holder_kept holder_kept_of(struct retainers *k, const uint32_t *objects, size_t n, struct buf *out);
+/* The same of what a holder is about. */
 struct holder_kept holder_retainers(struct retainers *k, const struct heapgraph *g, const struct holder *h,
 				    struct buf *out);
 /* "All of them are kept by ...", "3,900 of 4,012 are kept by ...", with a blank before. */

@@ -113,6 +113,24 @@ static void say_garbage(const struct exam *exam, const struct heapgraph *g, stru
 		  n == 1 ? "waits" : "wait");
 }
 
+/* The objects that count and are reachable. */
+static void gather_alive(const struct heapgraph *g, struct holder_vertices *ret)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->units[i] && heapgraph_reached(g, i))
+			vec_push(ret, i);
+}
+
+/* Of a question by type: how most of these objects are kept. */
+static struct holder_kept asked_kept(const struct heapgraph *g, struct retainers *k, struct buf *out)
+{
+	struct holder_vertices objects = { 0 };
+	gather_alive(g, &objects);
+	struct holder_kept kept = holder_kept_of(k, objects.v, objects.n, out);
+	vec_free(&objects);
+	return kept;
+}
+
 static void add_verdict(const struct exam *exam, const struct heapgraph *g, const struct holders *hs,
 			struct retainers *k, struct report *report)
 {
@@ -135,7 +153,7 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 	}
 	if (small)
 		rich_text(v, "No problem here, it is little: ");
-	kept = holder_retainers(k, g, top, &words);
+	kept = asked ? asked_kept(g, k, &words) : holder_retainers(k, g, top, &words);
 	say_holder(g, top, kept.leads ? buf_cstr(&words) : NULL, v);
 	rich_text(v, " of the %s that ", fmt_bytes(hs->bytes).s);
 	say_scope(exam, v);
@@ -244,13 +262,6 @@ static void add_tree(const struct heapgraph *g, const struct holders *hs, unsign
 }
 
 /* ---- how objects of a type are kept ---- */
-
-static void gather_alive(const struct heapgraph *g, struct holder_vertices *ret)
-{
-	for (uint32_t i = 0; i < g->n; i++)
-		if (g->units[i] && heapgraph_reached(g, i))
-			vec_push(ret, i);
-}
 
 static void add_kept(const struct heapgraph *g, struct retainers *k, struct report *report)
 {

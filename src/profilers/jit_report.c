@@ -99,7 +99,13 @@ static void add_verdict(const struct exam *exam, const struct jit *j, const stru
 {
 	const char *finding = finding_of(j, v);
 	bool found = !str_eq(finding, "nothing-found");
-	enum report_health health = !found ? REPORT_OK : v->share >= SHARE_VERY_MUCH ? REPORT_BAD : REPORT_WARN;
+	/* What is compiled once may look like what is compiled again and again as long as all of it is new. */
+	bool begins =
+		exam_is_young(exam) && (str_eq(finding, "generics-made-again") || str_eq(finding, "much-compilation"));
+	enum report_health health = !found			  ? REPORT_OK
+				    : begins			  ? REPORT_INFO
+				    : v->share >= SHARE_VERY_MUCH ? REPORT_BAD
+								  : REPORT_WARN;
 	struct rich *text = report_verdict(report, health, finding);
 	struct fmt_text window = fmt_duration_ns(v->window_ns);
 	if (!j->all.count) {
@@ -119,6 +125,9 @@ static void add_verdict(const struct exam *exam, const struct jit *j, const stru
 	rich_text(text, " (%s of the time), %s of it on threads that wait for the code.", fmt_percent(v->share).s,
 		  fmt_duration_ns(v->own_ns).s);
 	add_reason(j, v, finding, text);
+	if (begins)
+		rich_text(text, " It started %s before this, and compiles its code, as every process does at first.",
+			  fmt_duration_ns(exam->age_ns).s);
 	report_advice(report, exam->profiler, finding);
 }
 

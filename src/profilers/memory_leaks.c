@@ -98,7 +98,9 @@ static void sum_holders(struct leaks *l, const struct heapgraph *g)
 			grower->keeps = arena_strdup(&l->arena, buf_cstr(&keeps));
 			grower->kept[l->n] += h->main_objects;
 		}
-		note_kept(l, grower, k, g, h);
+		/* Of several with one name the largest comes first. */
+		if (grower->at[l->n].bytes == h->bytes)
+			note_kept(l, grower, k, g, h);
 	}
 	holders_free(&hs);
 }

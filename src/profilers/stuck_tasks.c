@@ -67,6 +67,13 @@ static bool waits_for_cancel(const struct async_chain *c)
 	return c->awaits == AWAITS_TIMER && c->longest_ms == ASYNC_CHAIN_ENDLESS && c->count == 1;
 }
 
+/* Main itself awaits the platform: a program waits for its end so, too. */
+static bool is_the_program(const struct async_chains *all, const struct async_chain *c)
+{
+	const struct async_chain_step *site = &all->steps.v[c->first + async_chain_site(all, c)];
+	return c->count == 1 && !c->gone && str_ends(all->methods.v[site->method].name, ".Main");
+}
+
 /* A timer that runs ends the wait, so it is not stuck; many that wait longer than anybody does for an answer are told.
  * And a few that wait for an item of a channel, for a connection or the like are what services without work do. */
 static bool waits_as_it_should(const struct async_chain *c)
@@ -87,7 +94,7 @@ static void judge(const struct stuck *k, struct judged *j)
 			continue;
 		j->own += c->count;
 		j->unmoved += n;
-		if (waits_for_cancel(c)) {
+		if (waits_for_cancel(c) || is_the_program(j->c, c)) {
 			j->until_cancelled += c->count;
 			continue;
 		}

@@ -233,7 +233,7 @@ bool activity_keeps_worker(enum activity doing)
 	return activity_is_blocked(doing) || doing == ACTIVITY_SOCKET;
 }
 
-/* A thread that the runtime made for one purpose; NULL: it is none. The kernel keeps 15 characters of a name. */
+/* A thread that the runtime made for one purpose and that runs managed code; NULL: it is none. The kernel keeps 15 characters of a name. */
 static const char *role_of(const struct snapshot_thread *t)
 {
 	static const struct {
@@ -246,6 +246,9 @@ static const char *role_of(const struct snapshot_thread *t)
 		{ ".NET TP Gate", "the pool's gate thread" },
 		{ ".NET Tiered Com", "the thread for tiered compilation" },
 	};
+	/* One without managed code stands among the runtime's own, which are only counted. */
+	if (!t->n)
+		return NULL;
 	if (t->finalizer)
 		return roles[0].role;
 	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)

@@ -20,17 +20,13 @@ bool regex_pattern(struct heap *h, uint64_t object, struct buf *out)
 	return true;
 }
 
-/* The outermost frame of the call that is nearest to the leaf; t->n when the thread is in none. Code that was compiled
- * for a pattern has no namespace: it stands inside of it. */
-static size_t call_of(const struct thread_snapshot *s, const struct snapshot_thread *t)
+/* The user's method that matches, when no other is further in; t->n without. */
+static size_t matching_site(const struct thread_snapshot *s, const struct snapshot_thread *t)
 {
-	for (size_t i = 0; i < t->n; i++) {
-		if (!str_starts(snapshot_frame(s, t, i)->name, ROOM))
-			continue;
-		while (i + 1 < t->n && str_starts(snapshot_frame(s, t, i + 1)->name, ROOM))
-			i++;
-		return i;
-	}
+	size_t site = snapshot_site(s, t);
+	for (size_t i = 0; i < site; i++)
+		if (str_starts(snapshot_frame(s, t, i)->name, ROOM))
+			return site;
 	return t->n;
 }
 
@@ -50,15 +46,15 @@ void thread_snapshot_find_patterns(struct thread_snapshot *s, const struct snaps
 {
 	CLEANUP(heap_closep) struct heap *heap = NULL;
 	vec_each(t, &s->threads) {
-		size_t call = call_of(s, t);
+		size_t site = matching_site(s, t);
 		CLEANUP(buf_free) struct buf name = { 0 }, pattern = { 0 };
-		if (call == t->n)
+		if (site == t->n)
 			continue;
 		if (!heap)
 			err_ignore(heap_open(raw->look->image, raw->look->dac, &heap));
 		if (!heap || !pattern_on(heap, raw->look->dac, t->os_id, &pattern))
 			continue;
-		buf_printf(&name, "%s(%s)", snapshot_frame(s, t, call)->name, buf_cstr(&pattern));
-		s->frames.v[t->first + call] = thread_snapshot_method(s, buf_cstr(&name), true);
+		buf_printf(&name, "%s (matches %s)", snapshot_frame(s, t, site)->name, buf_cstr(&pattern));
+		s->frames.v[t->first + site] = thread_snapshot_method(s, buf_cstr(&name), false);
 	}
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define RESTLESS_NS ((double)NS_PER_MS)
+#define RESTLESS_SHARE 0.3
 
 /* Totals so far; UINT64_MAX = not known. */
 struct kernel_totals {
@@ -182,11 +183,25 @@ static int busiest_first(const void *a, const void *b)
 	return CMP(y->wants, x->wants);
 }
 
-/* A thread that computes without rest runs for long whenever it has a CPU: on a busy machine what it waits for one counts
- * as well. One that only wakes up often does not. */
-static double wants(const struct vitals_thread *t, double ran_ns, double turns)
+/* Was it mostly the kernel that took the CPU from it, since it began? One that waits gives it back by itself. */
+static bool is_preempted(const struct kernel_signs *k, pid_t tid)
 {
-	return t->cpu + (turns > 0 && ran_ns / turns >= RESTLESS_NS ? t->waiting : 0);
+	static const char by_itself[] = "\nvoluntary_ctxt_switches:", by_kernel[] = "nonvoluntary_ctxt_switches:";
+	CLEANUP(buf_free) struct buf text = { 0 };
+	if (!file_text(&text, "%s/%d/task/%d/status", k->proc, (int)k->target->pid, (int)tid))
+		return false;
+	const char *own = strstr(buf_cstr(&text), by_itself), *forced = strstr(buf_cstr(&text), by_kernel);
+	return own && forced &&
+	       strtoull(forced + strlen(by_kernel), NULL, 10) > strtoull(own + strlen(by_itself), NULL, 10);
+}
+
+/* A thread that computes without rest: on a busy machine what it waits for a CPU counts as well. One that only wakes up
+ * often waits too, but runs shortly and stops by itself. */
+static double wants(const struct kernel_signs *k, const struct vitals_thread *t, double ran_ns, double turns)
+{
+	bool much = t->cpu + t->waiting >= RESTLESS_SHARE;
+	bool restless = much && turns > 0 && (ran_ns / turns >= RESTLESS_NS || is_preempted(k, t->tid));
+	return t->cpu + (restless ? t->waiting : 0);
 }
 
 static void add_threads(const struct kernel_signs *k, uint64_t at_ns, struct vitals *v)
@@ -208,7 +223,7 @@ static void add_threads(const struct kernel_signs *k, uint64_t at_ns, struct vit
 					     .waiting = (double)(t->delay_ns - before->delay_ns) / ns };
 		double times = (double)(t->turns - MIN(before->turns, t->turns));
 		str_copy(one.name, sizeof(one.name), t->name);
-		one.wants = wants(&one, one.cpu * ns, times);
+		one.wants = wants(k, &one, one.cpu * ns, times);
 		waiting += one.waiting;
 		turns += times;
 		vec_push(&busy, one);

@@ -15,11 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	err_ignore(kept_threads_take(&kept, &in));
 	if (!c)
 		return 0;
-	struct map_u64 none = { 0 };
+	CLEANUP(async_seen_free) struct async_seen seen = { 0 };
+	async_seen_add(&seen, c);
 	vec_each(chain, &c->v) {
 		async_chain_awaits_words(chain, &out);
 		async_chain_is_own(c, chain);
-		async_chain_unmoved(c, chain, &none);
+		async_chain_unmoved(c, chain, &seen);
 	}
 	async_chains_write(c, &out);
 	return 0;

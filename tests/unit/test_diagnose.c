@@ -257,6 +257,17 @@ static void the_plan_follows_the_suspicions(void **state UNUSED)
 	assert_true(p.n == 5 && has(&p, "exceptions") && has(&p, "lock-contention") && !has(&p, "gc-stats"));
 	for (size_t i = 1; i < p.n; i++)
 		assert_true(p.steps[i].examination->cost >= p.steps[i - 1].examination->cost);
+	/* One place for the collector, however much is suspected of it. */
+	struct vitals leaking;
+	healthy(&leaking);
+	change(&leaking, VITALS_GC_PAUSED, 0, 0.3);
+	change(&leaking, VITALS_GC_LONGEST, 0, 8e8);
+	change(&leaking, VITALS_HEAP, 30 * MB, 50 * MB);
+	change(&leaking, VITALS_RSS_ANON, 60 * MB, 80 * MB);
+	struct judgement more[JUDGED_MAX];
+	p = plan_make(more, judge(&leaking, more), &(struct plan_options){ 0 });
+	assert_true(has(&p, "gc-stats") && has(&p, "memory-leaks") && !has(&p, "runtime-pauses"));
+	vitals_fini(&leaking);
 	p = plan_make(j, n, &(struct plan_options){ .gentle = true });
 	assert_true(p.n == 3 && has(&p, "gc-stats") && !has(&p, "deadlocks"));
 	for (size_t i = 0; i < p.n; i++)

@@ -141,6 +141,13 @@ static void names_are_shown_as_written(void **state UNUSED)
 		{ "Ward.Program+_Closure$__2-1", "_Lambda$__6", "lambda 6 in Ward.Program" },
 		{ "Ward.Program+VB$StateMachine_1_Round", "MoveNext", "Ward.Program.Round" },
 		{ "", "IL_STUB_PInvoke", "IL_STUB_PInvoke" },
+		/* Made at run time. */
+		{ "dynamicClass", "lambda_method35", "lambda_method35 (compiled expression)" },
+		{ "DynamicClass", "lambda_method35", "lambda_method35 (compiled expression)" },
+		{ "dynamicClass", "Regex12_Scan", "Regex12_Scan (compiled regular expression)" },
+		{ "dynamicClass", "Regex_Scan", "dynamicClass.Regex_Scan" },
+		{ "dynamicClass", "Regex", "dynamicClass.Regex" },
+		{ "dynamicClass", "IL_STUB_PInvoke", "dynamicClass.IL_STUB_PInvoke" },
 		{ "T", "<odd", "T.<odd" },
 		{ "T`1[", "x`9[,", "T[.x[," },
 		{ "+<", "<>", "<>" },
@@ -329,6 +336,8 @@ static void framework_is_told_from_user_code(void **state UNUSED)
 	assert_false(method_is_library(NULL, "System.String"));
 	assert_true(method_is_compiled("dynamicClass.lambda_method35"));
 	assert_true(method_is_compiled("DynamicClass.lambda_method35"));
+	assert_true(method_is_compiled("lambda_method35 (compiled expression)"));
+	assert_false(method_is_compiled("Regex12_Scan (compiled regular expression)"));
 	assert_false(method_is_compiled("dynamicClass.IL_STUB_PInvoke"));
 	assert_false(method_is_compiled(""));
 	assert_false(method_is_framework(NULL, "NpgsqlBackups.Program"));

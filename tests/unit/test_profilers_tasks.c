@@ -208,6 +208,12 @@ static void test_not_stuck(void **state)
 	assert_string_equal(report_finding(f.report), "nothing-found");
 	assert_true(fixture_says(f.report, "Nothing is stuck: 1 async operation waits until it is cancelled."));
 	fixture_end(&f);
+	/* The same by a host, which completes a source when it is told to stop. */
+	CLEANUP(async_chains_freep) struct async_chains *host = orders(AWAITS_SOURCE, "", 1, 100);
+	host->methods.v[1].name = "Program.Main";
+	examine(&f, host, host);
+	assert_string_equal(report_finding(f.report), "nothing-found");
+	fixture_end(&f);
 	CLEANUP(async_chains_freep) struct async_chains *twelve = orders(AWAITS_TIMER, "", 12, 100);
 	twelve->v.v[0].longest_ms = ASYNC_CHAIN_ENDLESS;
 	examine(&f, twelve, twelve);

@@ -723,9 +723,10 @@ static void test_roles(void **state)
 		struct snapshot_thread thread;
 		const char *words;
 	} cases[] = {
-		{ { .managed_id = 2, .os_id = 98, .finalizer = true }, "the finalizer thread (tid 98)" },
-		{ { .os_id = 97, .os_name = ".NET SigHandler" }, "the thread for signals (tid 97)" },
-		{ { .managed_id = 4, .os_id = 96, .name = ".NET Timer" }, "the timer thread (tid 96)" },
+		{ { .managed_id = 2, .os_id = 98, .finalizer = true, .n = 1 }, "the finalizer thread (tid 98)" },
+		{ { .managed_id = 2, .os_id = 98, .finalizer = true }, "thread 2 (tid 98)" },
+		{ { .os_id = 97, .os_name = ".NET SigHandler", .n = 1 }, "the thread for signals (tid 97)" },
+		{ { .managed_id = 4, .os_id = 96, .name = ".NET Timer", .n = 1 }, "the timer thread (tid 96)" },
 		{ { .managed_id = 5, .os_id = 95, .name = ".NET TP Worker", .state = DAC_THREAD_POOL },
 		  "pool thread 5 (tid 95)" },
 		{ { .managed_id = 6, .os_id = 94, .name = "checkout", .os_name = ".NET Timer" },
