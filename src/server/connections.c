@@ -278,27 +278,6 @@ static void allow_header(struct request *r, unsigned allowed)
 	buf_free(&list);
 }
 
-/* Where a browser may be sent back to: no path that it could read as another machine, as "//host" and "/\\host". */
-static const char *own_path(const char *path)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
-	return path[0] == '/' && path[1] != '/' && !path[strspn(path, plain)] ? path : "/";
-}
-
-/* /?token=...: the link that the server printed. The token goes into a cookie and out of the address. */
-static bool take_token(struct request *r)
-{
-	const char *token = request_query(r, "token");
-	if (!token || r->method != METHOD_GET || !r->server->options->web_ui)
-		return false;
-	const char *cookie = auth_cookie(r->server->auth, r, token);
-	if (cookie)
-		respond_header(r, "Set-Cookie", cookie);
-	respond_header(r, "Location", own_path(r->path));
-	respond(r, 303, NULL);
-	return true;
-}
-
 /* Everything that can be refused without the body; answers when it does. */
 static void check_head(struct request *r)
 {
@@ -332,7 +311,7 @@ static void check_head(struct request *r)
 	auth_check(r->server->auth, r);
 	if (route || r->response.status)
 		return;
-	if (take_token(r))
+	if (pages_take_token(r))
 		return;
 	if ((!allowed || !api_on) && r->method == METHOD_GET && pages_respond(r))
 		return;

@@ -154,6 +154,8 @@ bool pages_respond(struct request *r);
 /* Before the route is known. /ui/api/...: how our own pages ask, so that they work without the REST API too. Others get a
  * page there, as on every address that is none. */
 void pages_enter(struct request *r);
+/* /?token=...: the link that the server printed. The token goes into a cookie and out of the address. */
+bool pages_take_token(struct request *r);
 
 /* Objects of the REST API. */
 void json_profiler(struct jsonw *w, const char *key, const struct profiler *p, const char *parameters);

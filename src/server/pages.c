@@ -108,3 +108,23 @@ bool pages_respond(struct request *r)
 		answer(r, e);
 	return e != NULL;
 }
+
+/* Where a browser may be sent back to: no path that it could read as another machine, as "//host" and "/\\host". */
+static const char *own_path(const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+	return path[0] == '/' && path[1] != '/' && !path[strspn(path, plain)] ? path : "/";
+}
+
+bool pages_take_token(struct request *r)
+{
+	const char *token = request_query(r, "token");
+	if (!token || r->method != METHOD_GET || !r->server->options->web_ui)
+		return false;
+	const char *cookie = auth_cookie(r->server->auth, r, token);
+	if (cookie)
+		respond_header(r, "Set-Cookie", cookie);
+	respond_header(r, "Location", own_path(r->path));
+	respond(r, 303, NULL);
+	return true;
+}

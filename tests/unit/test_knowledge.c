@@ -34,7 +34,7 @@ static void empty_stream(struct recording *r, const char *name)
 {
 	struct build_nettrace b = { 0 };
 	fixture_stream(&b, (uint32_t[]){ 81, 91 }, 2);
-	build_nettrace_end(&b);
+	fixture_end_stream(&b);
 	fixture_part(r, name, &b);
 }
 
@@ -181,7 +181,7 @@ static void examine_pool(struct fixture *f, struct thread_snapshot *s, const str
 	f->patient.info.runtime_version = mem_strdup("10.0.12");
 	fixture_window(f->recording, 1000 * MS);
 	fixture_stream(&b, (uint32_t[]){ 50 }, 1);
-	build_nettrace_end(&b);
+	fixture_end_stream(&b);
 	fixture_part(f->recording, "pool-0.nettrace", &b);
 	json_t *fact = json_pack("{s:i, s:i, s:i, s:i}", "cpu_ns", 100000000, "cores", 2, "workers_before", 4,
 				 "workers_after", 4);
