@@ -10,13 +10,14 @@
 #include "cli/secret.h"
 #include "cli/verb.h"
 #include "config/config.h"
-#include "ipc/patient.h"
 #include "profilers/registry.h"
+#include "target/target.h"
 #include "version.h"
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static int exit_code(enum err_kind kind)
 {
@@ -124,20 +125,42 @@ static int run(const struct command *command, int argc, char **argv)
 	return code;
 }
 
-/* Does the word name a process: by its number, or by its whole name? A word of another kind touches nobody: runtimes are
- * only asked who they are, as 'ps' does. */
+/* "shop", "Shop.dll" and "/app/Shop.dll" are all Shop. */
+static bool same_name(const char *path, size_t len, const char *word)
+{
+	CLEANUP(mem_freep) char *name = mem_strndup(path, len);
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+	CLEANUP(mem_freep) char *with = mem_printf("%s.dll", word);
+	return str_eq_nocase(base, word) || str_eq_nocase(base, with);
+}
+
+static bool is_called(const struct target *t, const char *word)
+{
+	if (same_name(t->name, strlen(t->name), word))
+		return true;
+	for (const char *p = t->command_line ? t->command_line : ""; *p; p += strspn(p, " ")) {
+		size_t len = strcspn(p, " ");
+		if (len > 4 && !strncasecmp(p + len - 4, ".dll", 4) && same_name(p, len, word))
+			return true;
+		p += len;
+	}
+	return false;
+}
+
+/* Does the word name a process: by its number, or by its whole name? Only /proc is read, so a typo touches nobody. */
 static bool names_a_process(const char *word)
 {
-	CLEANUP(patient_fini) struct patient patient = { 0 };
+	CLEANUP(target_list_free) struct target_list list = { 0 };
 	uint64_t number;
 	if (str_empty(word) || *word == '-')
 		return false;
 	if (str_to_u64(word, &number))
 		return true;
-	struct err *err = patient_look(word, FIND_TIMEOUT_MS, &patient);
-	bool found = !err || err_kind(err) != ERR_NOT_FOUND;
-	err_free(err);
-	return found;
+	err_ignore(target_find_all(NULL, &list));
+	vec_each(t, &list)
+		if (is_called(t, word))
+			return true;
+	return false;
 }
 
 /* `drdotnet shop` is `drdotnet diagnose shop`. */
@@ -200,7 +223,9 @@ int main(int argc, char **argv)
 	if (!err)
 		return run(&cmd_run, argc - 1, argv + 1);
 	err_free(err);
-	if (names_a_process(word))
+	/* A second word would be its target: then the first was meant as a command. */
+	bool alone = argc < 3 || argv[2][0] == '-';
+	if (alone && names_a_process(word))
 		return diagnose(argc, argv);
 	return fail(unknown_word(word));
 }
