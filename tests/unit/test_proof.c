@@ -11,6 +11,7 @@
 #include "fake_runtime.h"
 #include "profilers/registry.h"
 #include "sampling/sampling_parts.h"
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -348,6 +349,9 @@ static void streams_are_ended_before_another_way_is_tried(void **state UNUSED)
 	struct events_beside beside = { .start = refuse };
 	t.exam.cancel_fd = -1;
 	assert_err(exam_events_beside(&t.exam, streams, ARRAY_SIZE(streams), 1000, &beside), ERR_DENIED);
+	/* What was sent is read by a thread of the fake's. */
+	for (struct deadline d = deadline_in_ms(10000); count_stops(f) < 2 && !deadline_passed(d);)
+		sched_yield();
 	assert_int_equal(count_stops(f), 2);
 	assert_null(t.exam.partial);
 	fake_runtime_stop(f);
