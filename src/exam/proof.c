@@ -184,7 +184,9 @@ void exam_prove_report(struct exam *exam, struct report *report)
 	report_clear(report);
 	struct rich *verdict = report_verdict(report, REPORT_WARN, FINDING_NOT_SEEN);
 	rich_strong(verdict, "Could not be seen");
-	rich_text(verdict, ": %s. Whether something is wrong is not known.", exam->unproven);
+	bool cut = exam->partial && !str_eq(exam->partial, exam->unproven); /* for another reason */
+	rich_text(verdict, ": %s%s%s. Whether something is wrong is not known.", cut ? exam->partial : "",
+		  cut ? ", and " : "", exam->unproven);
 	add_next(exam, report);
 	report_how(report, "Way", V_TEXT(way_name(exam->way)), NULL);
 }

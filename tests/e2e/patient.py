@@ -13,6 +13,7 @@ forks must pass that on (unshare --fork --kill-child).
 import contextlib
 import ctypes
 import datetime
+import http.client
 import itertools
 import json
 import os
@@ -340,7 +341,7 @@ class Requests:
                 with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=LONGEST_SECONDS) as answer:
                     answer.read()
                 self.answered += 1
-            except OSError:
+            except (OSError, http.client.HTTPException):
                 return  # the patient has ended
 
     def __enter__(self):

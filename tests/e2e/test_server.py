@@ -387,7 +387,7 @@ class ServerTest(unittest.TestCase):
 
     def half_closed(self):
         with socket.create_connection((self.server.host, self.server.port), timeout=30) as s:
-            s.sendall(f"GET /api/profilers HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.server.token}\r\n"
+            s.sendall(f"GET /api/profilers HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.server.token}\r\n"
                       "Connection: close\r\n\r\n".encode())
             s.shutdown(socket.SHUT_WR)
             reply = b""
