@@ -75,7 +75,7 @@ async function examine(t, context, profiler, pid) {
     all.map((e) => e.textContent),
   );
   t.equal(
-    shown.filter((h) => h !== "Parameters"),
+    shown.filter((h) => h !== "Parameters").map((h) => h.replace(/ \(\d+\)$/, "")), // how many are folded
     wanted,
     `blocks of ${profiler.id}`,
   );

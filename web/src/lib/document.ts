@@ -113,14 +113,7 @@ export interface SectionBlock {
   health: Health;
   text: Piece[];
 }
-export type Block =
-  | TableBlock
-  | ChartBlock
-  | HistogramBlock
-  | FlameBlock
-  | NoteBlock
-  | FindingsBlock
-  | SectionBlock;
+export type Block = TableBlock | ChartBlock | HistogramBlock | FlameBlock | NoteBlock | FindingsBlock | SectionBlock;
 
 export interface ReportFacts {
   profiler: string | null;

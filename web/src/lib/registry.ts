@@ -31,9 +31,12 @@ export function wayFor(p: Profiler, process: Process | null): string | null {
   return (p.ways ?? []).length ? null : "events";
 }
 
+/** Parameters of those that go another way and take a look into memory all the same, unless told not to. */
+const UNLESS = ["no_look", "gentle"];
+
 /** Does it hold the process still for a moment? */
 export function stops(p: Profiler, way = p.ways?.[0]): boolean {
-  return way === "image" || way === "agent";
+  return way === "image" || way === "agent" || p.parameters.some((x) => UNLESS.includes(x.key));
 }
 
 /** "about 2.4 ms", as long as a copy of its memory takes; null when that is not known. */
