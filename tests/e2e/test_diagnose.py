@@ -4,9 +4,10 @@ import json
 import unittest
 
 from drdotnet import Home, Report, end_window, for_each_result, side_by_side
-from patient import FRAMEWORKS, Patient, WebPatient
+from patient import FRAMEWORKS, Patient, WebPatient, diagonal
 from test_cpu_hotpaths import Group
 
+SIDE_BY_SIDE = "quietly"
 SECONDS = "5s"
 # True wherever other tests run beside this one: what is found of a busy thread that gets no CPU.
 OF_THE_MACHINE = {"cpu-hotpaths.starved": "cpu-hotpaths.hot-path"}
@@ -48,7 +49,7 @@ class Sick(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         cls.results = side_by_side({(fx, key): lambda fx=fx, key=key: cls.examined(fx, key)
-                                    for fx in FRAMEWORKS for key in SICK}, workers=3)
+                                    for fx, key in diagonal(FRAMEWORKS, SICK)}, workers=2)
 
     @classmethod
     def examined(cls, fx, key):
@@ -101,8 +102,8 @@ class Healthy(unittest.TestCase):
     def setUpClass(cls):
         cls.home = cls.enterClassContext(Home())
         tasks = {(fx, kind): lambda fx=fx, kind=kind: (cls.examined(fx, kind),)
-                 for fx in FRAMEWORKS for kind in ("healthy", "healthy-waits", "web")}
-        cls.results = side_by_side(tasks, workers=3)
+                 for fx, kind in diagonal(FRAMEWORKS, ("healthy", "healthy-waits", "web"))}
+        cls.results = side_by_side(tasks, workers=2)
 
     @classmethod
     def examined(cls, fx, kind):

@@ -1,25 +1,22 @@
 """Apps with nothing wrong, in the shapes that services have: no profiler of the registry may accuse them of anything.
 
-The table is kind × state × profiler on each framework, in the first minute of the process and later. It takes an hour, so
-an ordinary run takes a sample that changes from day to day and prints it. Environment:
-
-    DRDOTNET_TEST_FULL=1          the whole table, five times
-    DRDOTNET_TEST_SAMPLE=NUMBER   the sample of another day, to repeat it
+The table is kind × state × profiler on each framework, in the first minute of the process and later. It takes hours, so
+an ordinary run takes a cell of it that changes from day to day and prints it; `make matrix` takes the whole table, five times.
 """
 
 import contextlib
-import datetime
 import os
 import unittest
 
 from drdotnet import Home, Report, wait_until
-from patient import FRAMEWORKS, HealthyPatient
+from patient import DAY, FRAMEWORKS, WHOLE_TABLES, HealthyPatient
+
+SIDE_BY_SIDE = "quietly"
 
 KINDS = ("api", "mvc", "hub", "worker", "batch")
 STATES = ("rest", "load")
 AGES = ("first minute", "later")
 REPETITIONS = 5
-SAMPLE = 2  # cells of an ordinary run, each with every profiler
 LATER_SECONDS = 60
 
 NEEDS_A_CORE = {"crash"}
@@ -78,14 +75,12 @@ def examine_cell(kind, state, age, fx, only=None):
 
 def sample():
     """The cells of this run, each with its framework."""
-    if os.environ.get("DRDOTNET_TEST_FULL"):
+    if WHOLE_TABLES:
         return [(cell, fx) for _ in range(REPETITIONS) for fx in FRAMEWORKS for cell in CELLS]
-    number = int(os.environ.get("DRDOTNET_TEST_SAMPLE") or datetime.datetime.now(datetime.timezone.utc).date().toordinal())
     # A step that shares no factor with the number of cells: all of them come in turn, and neighbours differ.
-    chosen = [CELLS[(number * SAMPLE + i) * 7 % len(CELLS)] for i in range(SAMPLE)]
-    fx = FRAMEWORKS[number % len(FRAMEWORKS)]
-    print(f"healthy apps, DRDOTNET_TEST_SAMPLE={number}: {fx}, {'; '.join(', '.join(cell) for cell in chosen)}", flush=True)
-    return [(cell, fx) for cell in chosen]
+    cell, fx = CELLS[DAY * 7 % len(CELLS)], FRAMEWORKS[DAY % len(FRAMEWORKS)]
+    print(f"healthy apps: {', '.join(cell)}, {fx}", flush=True)
+    return [(cell, fx)]
 
 
 class Silence(unittest.TestCase):
