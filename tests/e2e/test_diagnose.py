@@ -120,7 +120,8 @@ class Healthy(unittest.TestCase):
 
     @for_each_result
     def test_what_was_ruled_out_is_listed(self, _key, report):
-        out = findings(report, "Ruled out")
+        # A machine that is busy with other tests is seen, and told beside it.
+        out = findings(report, "Ruled out") | findings(report, "Also seen")
         for finding in ("cpu-busy", "memory-limit", "gc-pressure", "descriptors", "deadlocks"):
             self.assertIn(finding, out)
         self.assertRegex(out["descriptors"]["plain"], r"descriptors \([\d,]+ of [\d,]+\)")
