@@ -8,7 +8,8 @@
 #include "report/report.h"
 #include <string.h>
 
-#define UNSAFE_FROM 10u /* .NET; no later one is known to be safe */
+/* .NET; no later one is known to be safe. .NET 8 is not either, but cannot be asked for a part of the list only. */
+#define UNSAFE_FROM 9u
 #define UNSAFE_KEYWORDS ((uint64_t)(CLR_JIT | CLR_IL_MAP))
 #define ANSWER_MS 5000
 #define PLACES_PORTION 4096u

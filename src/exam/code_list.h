@@ -1,8 +1,7 @@
 #pragma once
 /* Names of compiled code from a runtime that cannot list it without danger.
  *
- * From .NET 10 on the runtime goes through all compiled code without a lock when it lists it at the end of a session.
- * What is unloaded meanwhile takes the descriptions of its methods with it, and the process crashes (ipc.md). Only
+ * The runtime goes through all compiled code when it lists it at the end of a session. What is unloaded meanwhile takes the descriptions of its methods with it, and the process crashes (ipc.md). Only
  * collectible assemblies can be unloaded, and the list of assemblies is safe: it is asked for first. A process that has
  * such assemblies is asked for its precompiled code only; the rest is read from its memory while it runs, with the
  * runtime's own data-access library (dac/dac.h), and given to the stream as the events that would have come. Without

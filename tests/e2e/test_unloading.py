@@ -1,5 +1,5 @@
-"""Code that is unloaded while it is asked for: from .NET 10 on the runtime's list of compiled code can crash a process that unloads
-load contexts meanwhile (docs/internals/ipc.md), so it is read from memory there, with the same names and lines."""
+"""Code that is unloaded while it is asked for: the runtime's list of compiled code can crash a process that unloads load
+contexts meanwhile (docs/internals/ipc.md), so from .NET 9 on it is read from memory, with the same names and lines."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from test_every_profiler import arguments
 SIDE_BY_SIDE = True
 ROUNDS = int(os.environ.get("DRDOTNET_UNLOADS", 60))  # lists of code, of each runtime
 OF_ONE = 100  # then a new patient: this one ends its unloading, to spare the machine
-UNSAFE = [fx for fx in FRAMEWORKS if int(re.findall(r"\d+", fx)[0]) >= 10]
+UNSAFE = [fx for fx in FRAMEWORKS if int(re.findall(r"\d+", fx)[0]) >= 9]
 HOW = "Names of compiled code"
 
 
@@ -34,7 +34,7 @@ class TargetsThatUnload(unittest.TestCase):
         self.home = self.enterContext(Home())
 
     def test_many_lists(self):
-        for fx in FRAMEWORKS:
+        for fx in UNSAFE:
             for first in range(0, ROUNDS, OF_ONE):
                 with self.subTest(fx), unloading(fx) as patient:
                     for round in range(first, min(first + OF_ONE, ROUNDS)):
@@ -47,7 +47,7 @@ class TargetsThatUnload(unittest.TestCase):
         orders = [(p["id"], way, *arguments(p)) for p in self.home.run("profilers", "--json").json() if "events" in p["ways"]
                   for way in {p["ways"][0], "events"} - {"image"}]
         self.assertGreater(len(orders), 10)
-        for fx in FRAMEWORKS:
+        for fx in UNSAFE:
             with self.subTest(fx), unloading(fx) as patient:
                 tasks = {order: lambda order=order: self.home.run(order[0], patient.pid, "--way", *order[1:], "--json")
                          for order in orders}
@@ -56,12 +56,12 @@ class TargetsThatUnload(unittest.TestCase):
                 self.assertTrue(patient.alive())
 
     def test_a_trace(self):
-        for fx in FRAMEWORKS:
+        for fx in UNSAFE:
             with self.subTest(fx), unloading(fx) as patient:
                 file = self.home.path / f"{fx}.nettrace"
                 done = self.home.run("trace", "collect", patient.pid, "-d", "1s", "-o", file)
                 self.assertEqual(done.code, 0, done)
-                self.assertEqual("will not name code" in done.err, fx in UNSAFE, done.err)
+                self.assertEqual("will not name code" in done.err, True, done.err)
                 self.assertTrue(patient.alive())
 
 
