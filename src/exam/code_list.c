@@ -12,6 +12,7 @@
 #define UNSAFE_FROM 9u
 #define UNSAFE_KEYWORDS ((uint64_t)(CLR_JIT | CLR_IL_MAP))
 #define ANSWER_MS 5000
+#define READ_ATTEMPTS 3u /* what changes meanwhile may make no sense */
 #define PLACES_PORTION 4096u
 #define PLACES_MAX 65536u
 #define PART_MAX ((size_t)256 << 20)
@@ -226,6 +227,10 @@ void exam_code_give(struct exam *exam, struct events_stream *s)
 	struct err *err = exam->recording ? recording_part_new(exam->recording, name, "code", &f.part) : NULL;
 	if (!err)
 		err = read_code(exam, &f);
+	for (unsigned again = 1; err && again < READ_ATTEMPTS; again++) {
+		err_free(err);
+		err = read_code(exam, &f);
+	}
 	if (f.part)
 		recording_part_close(f.part, !err);
 	feed_fini(&f);

@@ -37,10 +37,13 @@ class TargetsThatUnload(unittest.TestCase):
         for fx in UNSAFE:
             for first in range(0, ROUNDS, OF_ONE):
                 with self.subTest(fx), unloading(fx) as patient:
-                    for round in range(first, min(first + OF_ONE, ROUNDS)):
+                    named, rounds = 0, range(first, min(first + OF_ONE, ROUNDS))
+                    for round in rounds:
                         done = self.home.run("perf-map", patient.pid, "-o", "-", "-q")
                         self.assertTrue(patient.alive(), f"dead after {round + 1} lists: {done}")
-                        self.assertIn("Patients.Worker", done.out)
+                        named += "Patients.Worker" in done.out
+                    # Memory that changes while it is read may make no sense.
+                    self.assertGreater(named, len(rounds) / 2)
 
     def test_each_profiler_that_listens(self):
         """Each by the way that it takes here, and by events."""
