@@ -173,7 +173,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 		       help_)                                                                                          \
 	{ .name = option_,                                                                                             \
 	  .value = value_,                                                                                             \
-	  .choices = value_ ? choices_ : NULL,                                                                         \
+	  .choices = (const char *)(value_) ? choices_ : NULL,                                                         \
 	  .repeat = (kind_) == SETTING_NAMES,                                                                          \
 	  .help = help_ },
 static const struct option options[] = {

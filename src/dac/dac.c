@@ -8,8 +8,6 @@
 
 /* Questions about many items are asked in portions, so that a hostile count costs little and a crash costs one portion.
  */
-#define CODE_PIECE 4096u
-#define CODE_CRASHES_MAX 40
 #define BUSY_WORD_MS 2000
 /* While a collection runs the word cannot be distinguished from others: it is looked for again between two of them. */
 #define BUSY_WORD_AGAIN_MS 500
@@ -212,39 +210,9 @@ struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
 	ANSWER(d, WIRE_DAC_IL_MAP, &ip, 1, decode_code(&in_, ret), dac_code_free, ret);
 }
 
-static struct err *ask_code_ranges(struct dac *d, struct dac_ranges *ret)
+struct err *dac_code_ranges(struct dac *d, struct dac_ranges *ret)
 {
 	ANSWER(d, WIRE_DAC_CODE_RANGES, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);
-}
-
-/* Code that goes away meanwhile may make the library crash: that costs the small piece of the range where it was, as long
- * as there are not too many of them. A method across two pieces is found in both. */
-static void list_code(struct dac *d, uint64_t start, uint64_t end, unsigned *crashes, struct dac_code_list *ret)
-{
-	CLEANUP(buf_free) struct buf in = { 0 };
-	CLEANUP(err_freep)
-	struct err *err = helper_ask(d->helper, WIRE_DAC_CODE_IN, (uint64_t[]){ start, end }, 2, &in);
-	size_t before = ret->n;
-	if (!err && !decode_code_list(&in, ret))
-		ret->n = before;
-	if (!err && before && before < ret->n && ret->v[before].start == ret->v[before - 1].start)
-		ret->v[before - 1] = ret->v[--ret->n];
-	if (!err || end - start <= CODE_PIECE || ++*crashes > CODE_CRASHES_MAX)
-		return;
-	uint64_t middle = start + ((end - start) / 2 & ~(uint64_t)15);
-	list_code(d, start, middle, crashes, ret);
-	list_code(d, middle, end, crashes, ret);
-}
-
-struct err *dac_code_list(struct dac *d, struct dac_code_list *ret)
-{
-	CLEANUP(dac_ranges_free) struct dac_ranges ranges = { 0 };
-	unsigned crashes = 0;
-	memset(ret, 0, sizeof(*ret));
-	TRY(ask_code_ranges(d, &ranges));
-	vec_each(r, &ranges)
-		list_code(d, r->start, r->start + r->size, &crashes, ret);
-	return NULL;
 }
 
 struct err *dac_il_places(struct dac *d, const uint64_t *addresses, size_t n, struct dac_il_places *ret)

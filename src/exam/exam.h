@@ -54,7 +54,7 @@ struct exam {
 	bool cancelled;
 	const char *code_unasked; /* why its runtime is not asked to list compiled code (exam/code_list.h), or NULL */
 	char *code_unread;	  /* then: why that could not be read from memory instead, or NULL */
-	bool other_program; /* the process became another program (exec): it cannot be asked any more */
+	bool other_program;	  /* the process became another program (exec): it cannot be asked any more */
 	void *state;
 };
 

@@ -162,7 +162,7 @@ static uint32_t retainer_of(struct retainers *k, uint32_t object)
 {
 	uint32_t v = object;
 	vec_clear(&k->climb);
-	while (k->up[v] == RETAINERS_UNKNOWN && v < k->g->n) {
+	while (v < k->g->n && k->up[v] == RETAINERS_UNKNOWN) {
 		vec_push(&k->climb, v);
 		v = k->from[v];
 	}

@@ -25,7 +25,7 @@ struct recording {
 	struct recording *outer; /* of one inside of another: only this, facts and prefix are used; or NULL */
 	char *prefix;		 /* "exceptions." */
 	unsigned cleared;
-	char *dir;		 /* for messages */
+	char *dir; /* for messages */
 	int dir_fd;
 	uint64_t max_bytes, kept_bytes;
 	json_t *facts;

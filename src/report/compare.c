@@ -232,7 +232,7 @@ static void json_values(struct jsonw *w, bool was, double before, bool is, doubl
 static void json_figure(struct jsonw *w, const struct fact *before, const struct fact *after)
 {
 	const struct fact *either = after ? after : before;
-	bool was = is_number(before), is = is_number(after);
+	bool was = before && is_number(before), is = after && is_number(after);
 	double a = was ? before->value.number : 0, b = is ? after->value.number : 0;
 	if (!was && !is)
 		return; /* a text says nothing about more or less */

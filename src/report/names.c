@@ -3,8 +3,7 @@
 #include "report/doc.h"
 #include <string.h>
 
-const char *const block_names[8] = { "table", "tree", "chart", "histogram",
-				      "flame", "note", "findings", "section" };
+const char *const block_names[8] = { "table", "tree", "chart", "histogram", "flame", "note", "findings", "section" };
 const char *const piece_names[3] = { "text", "strong", "code" };
 const char *const health_names[4] = { "ok", "info", "warn", "bad" };
 const char *const value_kind_names[9] = { "text", "code", "count", "bytes", "ns", "ratio", "rate", "number", "time" };

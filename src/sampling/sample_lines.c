@@ -208,7 +208,7 @@ static void ask_places(struct sample_lines *l, struct exam *exam)
 			vec_push(&places, ((struct code_place){ .address = h->start + h->offset }));
 	exam_code_places(exam, places.v, places.n);
 	vec_each(h, &l->hits) {
-		if (h->token)
+		if (h->token || next >= places.n)
 			continue;
 		const struct code_place *p = &places.v[next++];
 		h->token = p->token;

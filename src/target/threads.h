@@ -5,11 +5,11 @@
 #include "target/target.h"
 
 struct target_thread {
-	pid_t tid;	 /* as the target sees it: what its events call it */
-	char name[16];	 /* of the kernel: the first 15 bytes of what the program chose. Not trusted */
-	uint64_t cpu_ns; /* used so far; UINT64_MAX = not known */
+	pid_t tid;	   /* as the target sees it: what its events call it */
+	char name[16];	   /* of the kernel: the first 15 bytes of what the program chose. Not trusted */
+	uint64_t cpu_ns;   /* used so far; UINT64_MAX = not known */
 	uint64_t delay_ns; /* could run so far, and had no CPU; UINT64_MAX likewise */
-	uint64_t turns;	 /* how often it was put on a CPU: unchanged = it has not run meanwhile; UINT64_MAX likewise */
+	uint64_t turns; /* how often it was put on a CPU: unchanged = it has not run meanwhile; UINT64_MAX likewise */
 };
 VEC_TYPE(target_threads, struct target_thread);
 /* ERR_NOT_FOUND when the process is gone or not visible. Frees with vec_free. */
