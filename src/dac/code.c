@@ -12,7 +12,7 @@ static void list_code(struct dac *d, uint64_t start, uint64_t end, unsigned *cra
 {
 	CLEANUP(buf_free) struct buf in = { 0 };
 	CLEANUP(err_freep)
-	struct err *err = helper_ask(d->helper, WIRE_DAC_CODE_IN, (uint64_t[]){ start, end }, 2, &in);
+	struct err *err = dac_code_in(d, start, end, &in);
 	size_t before = ret->n;
 	if (!err && !decode_code_list(&in, ret))
 		ret->n = before;

@@ -210,6 +210,11 @@ struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
 	ANSWER(d, WIRE_DAC_IL_MAP, &ip, 1, decode_code(&in_, ret), dac_code_free, ret);
 }
 
+struct err *dac_code_in(struct dac *d, uint64_t start, uint64_t end, struct buf *in)
+{
+	return helper_ask(d->helper, WIRE_DAC_CODE_IN, (uint64_t[]){ start, end }, 2, in);
+}
+
 struct err *dac_code_ranges(struct dac *d, struct dac_ranges *ret)
 {
 	ANSWER(d, WIRE_DAC_CODE_RANGES, NULL, 0, decode_ranges(&in_, ret), dac_ranges_free, ret);

@@ -40,7 +40,8 @@ bool decode_heaps(const struct buf *in, struct dac_heaps *ret);
 bool decode_segments(const struct buf *in, struct dac_segments *ret);
 bool decode_handles(const struct buf *in, struct dac_handles *ret);
 bool decode_refs(const struct buf *in, struct dac_refs *ret);
-/* Where such code may be. */
+/* Where compiled code may be, and the answer about a part of it. */
+struct err *dac_code_in(struct dac *d, uint64_t start, uint64_t end, struct buf *in) MUST_USE;
 struct err *dac_code_ranges(struct dac *d, struct dac_ranges *ret) MUST_USE;
 bool decode_code(const struct buf *in, struct dac_code *ret);
 bool decode_il_places(const struct buf *in, struct dac_il_places *ret);
