@@ -310,9 +310,9 @@ static uint64_t rundown_of(const struct collect_request *o, const struct patient
 	exam_fini(&exam);
 	if (safe != RUNDOWN && !o->quiet)
 		fprintf(stderr,
-			"drdotnet: the file will not name code that was compiled before: %s, and .NET %u may crash when it "
+			"drdotnet: the file will not name code that was %s before: %s, and .NET %u may crash when it "
 			"lists its code meanwhile\n",
-			exam.code_unasked, exam_runtime_major(&exam));
+			safe ? "compiled" : "there", exam.code_unasked, exam_runtime_major(&exam));
 	return safe;
 }
 

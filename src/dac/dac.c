@@ -47,6 +47,7 @@ struct err *dac_open(const struct image *img, const struct dac_options *options,
 		.library_fd = library,
 		.program = options->helper,
 		.answer_ms = options->answer_ms ? options->answer_ms : DAC_ANSWER_MS,
+		.deadline = options->deadline,
 		.memory_bytes = options->memory_bytes ? options->memory_bytes : DAC_MEMORY_BYTES,
 	};
 	enum wire_dac_stage stage;
@@ -213,6 +214,11 @@ struct err *dac_code(struct dac *d, uint64_t ip, struct dac_code *ret)
 struct err *dac_code_in(struct dac *d, uint64_t start, uint64_t end, struct buf *in)
 {
 	return helper_ask(d->helper, WIRE_DAC_CODE_IN, (uint64_t[]){ start, end }, 2, in);
+}
+
+struct err *dac_module_code(struct dac *d, uint64_t module, uint32_t first, uint32_t n, struct buf *in)
+{
+	return helper_ask(d->helper, WIRE_DAC_MODULE_CODE, (uint64_t[]){ module, first, n }, 3, in);
 }
 
 struct err *dac_code_ranges(struct dac *d, struct dac_ranges *ret)

@@ -10,6 +10,7 @@
  * The image must outlive the dac. Texts are valid until dac_close, lists until they are freed. Not for threads. */
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/vec.h"
 #include "image/image.h"
@@ -39,7 +40,8 @@ struct dac_options {
 	const char *packs;   /* folder of runtime packs; NULL = $DRDOTNET_RUNTIME_PACKS, if any */
 	const char *helper;  /* NULL = $DRDOTNET_DACHOST, else drdotnet-dachost beside this program */
 	uint64_t answer_ms;  /* time limit of one answer; 0 = DAC_ANSWER_MS */
-	uint64_t memory_bytes; /* the helper's limit; 0 = DAC_MEMORY_BYTES */
+	struct deadline deadline; /* of all answers; at_ns 0 = none */
+	uint64_t memory_bytes;	  /* the helper's limit; 0 = DAC_MEMORY_BYTES */
 };
 #define DAC_ANSWER_MS 20000
 #define DAC_MEMORY_BYTES ((uint64_t)4 << 30)
@@ -321,6 +323,9 @@ VEC_TYPE(dac_code_list, struct dac_listed_code);
 /* All code that was compiled at run time and is still there, in no order; precompiled code is not listed. Of a process
  * that runs meanwhile (image_peek) what comes and goes may be missing or wrong. */
 struct err *dac_code_list(struct dac *d, struct dac_code_list *ret) MUST_USE;
+/* The same for the code of a module that was compiled ahead of time: of the methods that were called by now, but for
+ * instances of generic ones. Appends. */
+struct err *dac_precompiled_list(struct dac *d, const struct dac_module *module, struct dac_code_list *ret) MUST_USE;
 void dac_code_list_free(struct dac_code_list *list);
 
 struct dac_il_place {
@@ -370,6 +375,7 @@ void dac_clauses_free(struct dac_clauses *clauses);
 struct err *dac_il_address(struct dac *d, uint64_t method, uint64_t *ret) MUST_USE;
 /* The method description or method table of a module's token; *ret 0 = not loaded. */
 struct err *dac_token(struct dac *d, uint64_t module, uint32_t token, uint64_t *ret) MUST_USE;
+#define DAC_ASSEMBLY_TOKEN 0x20000001u /* of the assembly that a module belongs to */
 struct dac_token_name {
 	uint32_t token;
 	const char *name; /* of a string: its text in quotes; "" = not known */

@@ -297,14 +297,19 @@ static struct err *stage_error(const struct wire_dac_hello *hello, const char *t
 	}
 }
 
+static struct deadline answer_by(const struct helper *h)
+{
+	struct deadline one = deadline_in_ms(h->start.answer_ms), all = h->start.deadline;
+	return all.at_ns && all.at_ns < one.at_ns ? all : one;
+}
+
 static struct err *read_hello(struct helper *h, enum wire_dac_stage *ret_stage)
 {
 	CLEANUP(buf_free) struct buf in = { 0 };
 	struct wire_dac_hello hello;
 	bool failed = false;
 	int32_t hr = 0;
-	struct err *err =
-		receive(h, WIRE_DAC_HELLO, 0, MAX_HELLO, deadline_in_ms(h->start.answer_ms), &in, &failed, &hr);
+	struct err *err = receive(h, WIRE_DAC_HELLO, 0, MAX_HELLO, answer_by(h), &in, &failed, &hr);
 	if (err)
 		return broken(h, err);
 	if (failed || in.len < sizeof(hello))
@@ -384,9 +389,11 @@ static struct err *restart(struct helper *h)
 
 struct err *helper_ask(struct helper *h, enum wire_dac_kind kind, const uint64_t *values, size_t n, struct buf *ret)
 {
+	if (h->start.deadline.at_ns && deadline_passed(h->start.deadline))
+		return err_new(ERR_TIMEOUT, "there is no time left to ask the data-access library");
 	if (h->socket < 0)
 		TRY(restart(h));
-	struct deadline deadline = deadline_in_ms(h->start.answer_ms);
+	struct deadline deadline = answer_by(h);
 	struct wire_dac_request head = { .length = (uint32_t)(n * sizeof(*values)), .kind = kind, .id = ++h->last_id };
 	bool failed = false;
 	int32_t hr = 0;

@@ -17,6 +17,7 @@ struct helper_start {
 	int library_fd; /* stays the caller's */
 	const char *program;
 	uint64_t answer_ms, memory_bytes;
+	struct deadline deadline; /* at_ns 0 = none */
 };
 /* The failed start's stage is in *ret_stage (WIRE_DAC_READY otherwise), for words that help. */
 struct err *helper_new(const struct helper_start *start, struct helper **ret, enum wire_dac_stage *ret_stage) MUST_USE;
@@ -40,8 +41,9 @@ bool decode_heaps(const struct buf *in, struct dac_heaps *ret);
 bool decode_segments(const struct buf *in, struct dac_segments *ret);
 bool decode_handles(const struct buf *in, struct dac_handles *ret);
 bool decode_refs(const struct buf *in, struct dac_refs *ret);
-/* Where compiled code may be, and the answer about a part of it. */
+/* Where compiled code may be, and the answers about a part of it and about a module. */
 struct err *dac_code_in(struct dac *d, uint64_t start, uint64_t end, struct buf *in) MUST_USE;
+struct err *dac_module_code(struct dac *d, uint64_t module, uint32_t first, uint32_t n, struct buf *in) MUST_USE;
 struct err *dac_code_ranges(struct dac *d, struct dac_ranges *ret) MUST_USE;
 bool decode_code(const struct buf *in, struct dac_code *ret);
 bool decode_il_places(const struct buf *in, struct dac_il_places *ret);

@@ -43,6 +43,14 @@ static uint64_t next_used(const struct memory *m, uint64_t at, uint64_t end)
 	return end;
 }
 
+static void add_code(const struct dacp_code_header *header, struct host_answer *a)
+{
+	struct wire_dac_code code = {
+		.start = header->start, .method = header->desc, .size = header->size, .jit_type = header->jit_type
+	};
+	answer_add(a, &code, sizeof(code));
+}
+
 com_hr answer_code_in(struct host *h, const struct host_question *q, struct host_answer *a)
 {
 	uint64_t at = q->values[0], end = q->values[1];
@@ -55,20 +63,43 @@ com_hr answer_code_in(struct host *h, const struct host_question *q, struct host
 			at += CODE_STEP;
 			continue;
 		}
-		struct wire_dac_code code = {
-			.start = header.start, .method = header.desc, .size = header.size, .jit_type = header.jit_type
-		};
-		answer_add(a, &code, sizeof(code));
+		add_code(&header, a);
 		at = (header.start + header.size + CODE_STEP - 1) / CODE_STEP * CODE_STEP;
 		n++;
 	}
 	return COM_OK;
 }
 
+/* Method by method: to ask for the method at an address is slow where there is none. */
+com_hr answer_module_code(struct host *h, const struct host_question *q, struct host_answer *a)
+{
+	struct metadata_import *metadata = host_metadata(h, q->values[0]);
+	uint32_t parent, length, attributes, signature_length, rva, flags;
+	const uint8_t *signature;
+	if (!metadata)
+		return COM_E_FAIL;
+	uint32_t first = (uint32_t)q->values[1];
+	com_hr hr = COM_CALL(metadata, GetMethodProps, first, &parent, text, HOST_NAME_MAX, &length, &attributes,
+			     &signature, &signature_length, &rva, &flags);
+	COM_RELEASE(metadata);
+	for (uint32_t token = first; hr >= 0 && token - first < q->values[2]; token++) {
+		struct dacp_method_desc data = { 0 };
+		struct dacp_code_header header = { 0 };
+		uint64_t desc = 0;
+		uint32_t needed = 0;
+		if (COM_CALL(h->sos, GetMethodDescFromToken, q->values[0], token, &desc) < 0 || !desc ||
+		    COM_CALL(h->sos, GetMethodDescData, desc, 0, &data, 0, NULL, &needed) < 0 || !data.has_native)
+			continue;
+		if (COM_CALL(h->sos, GetCodeHeaderData, data.native_code, &header) >= 0 && header.jit_type == 2)
+			add_code(&header, a);
+	}
+	return hr;
+}
+
 /* ---- what tokens stand for ---- */
 
 enum { TYPE_REF = 0x01, TYPE_DEF = 0x02, FIELD = 0x04, METHOD = 0x06, MEMBER_REF = 0x0A, TYPE_SPEC = 0x1B };
-enum { METHOD_SPEC = 0x2B, USER_STRING = 0x70 };
+enum { ASSEMBLY = 0x20, METHOD_SPEC = 0x2B, USER_STRING = 0x70 };
 
 static void token_name(struct metadata_import *m, uint32_t token, unsigned depth, struct buf *out);
 
@@ -238,6 +269,21 @@ static void string_text(struct metadata_import *m, uint32_t token, struct buf *o
 	buf_char(out, '"');
 }
 
+static void assembly_name(struct metadata_import *m, uint32_t token, struct buf *out)
+{
+	void *found = NULL;
+	if (COM_CALL(m, QueryInterface, &(struct com_guid)COM_IID_METADATA_ASSEMBLY_IMPORT, &found) < 0 || !found)
+		return;
+	struct metadata_assembly_import *assemblies = found;
+	const void *key;
+	uint32_t key_length, hash, length, flags;
+	memset(text, 0, sizeof(text));
+	if (COM_CALL(assemblies, GetAssemblyProps, token, &key, &key_length, &hash, text, HOST_NAME_MAX - 1, &length,
+		     NULL, &flags) >= 0)
+		add_text(out);
+	COM_RELEASE(assemblies);
+}
+
 static void token_name(struct metadata_import *m, uint32_t token, unsigned depth, struct buf *out)
 {
 	if (depth > MAX_DEPTH)
@@ -259,6 +305,9 @@ static void token_name(struct metadata_import *m, uint32_t token, unsigned depth
 		break;
 	case METHOD_SPEC:
 		method_spec_name(m, token, depth, out);
+		break;
+	case ASSEMBLY:
+		assembly_name(m, token, out);
 		break;
 	case USER_STRING:
 		string_text(m, token, out);

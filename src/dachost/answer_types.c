@@ -167,12 +167,13 @@ static void add_module(struct host *h, uint64_t address, struct host_answer *a, 
 	answer_text(a, name->data, name->len);
 }
 
-static void domain_modules(struct host *h, uint64_t domain, struct host_answer *a, struct buf *name)
+static com_hr domain_modules(struct host *h, uint64_t domain, struct host_answer *a, struct buf *name)
 {
 	static uint64_t assemblies[MAX_ASSEMBLIES];
 	int32_t n = 0;
-	if (COM_CALL(h->sos, GetAssemblyList, domain, MAX_ASSEMBLIES, assemblies, &n) < 0)
-		return;
+	com_hr hr = COM_CALL(h->sos, GetAssemblyList, domain, MAX_ASSEMBLIES, assemblies, &n);
+	if (hr < 0)
+		return hr;
 	for (int32_t i = 0; i < n && i < MAX_ASSEMBLIES; i++) {
 		uint64_t modules[MAX_MODULES];
 		uint32_t found = 0;
@@ -181,6 +182,7 @@ static void domain_modules(struct host *h, uint64_t domain, struct host_answer *
 		for (uint32_t k = 0; k < found && k < MAX_MODULES; k++)
 			add_module(h, modules[k], a, name);
 	}
+	return COM_OK;
 }
 
 com_hr answer_modules(struct host *h, const struct host_question *q, struct host_answer *a)
@@ -192,9 +194,9 @@ com_hr answer_modules(struct host *h, const struct host_question *q, struct host
 	if (hr < 0)
 		return hr;
 	CLEANUP(buf_free) struct buf name = { 0 };
-	for (uint32_t i = 0; i < n && i < MAX_DOMAINS; i++)
-		domain_modules(h, domains[i], a, &name);
-	return COM_OK;
+	for (uint32_t i = 0; hr >= 0 && i < n && i < MAX_DOMAINS; i++)
+		hr = domain_modules(h, domains[i], a, &name);
+	return hr;
 }
 
 static void on_module_type(uint32_t index, uint64_t type, void *user)

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "com/dac.h"
+#include "com/metadata.h"
 #include "dachost/memory.h"
 
 struct host {
@@ -68,6 +69,7 @@ com_hr answer_loader_heaps(struct host *h, const struct host_question *q, struct
 com_hr answer_named_heaps(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_code_ranges(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_code_in(struct host *h, const struct host_question *q, struct host_answer *a);
+com_hr answer_module_code(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_versions(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_clauses(struct host *h, const struct host_question *q, struct host_answer *a);
 com_hr answer_token(struct host *h, const struct host_question *q, struct host_answer *a);

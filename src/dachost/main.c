@@ -221,6 +221,7 @@ static const struct {
 	[WIRE_DAC_CODE_RANGES] = { answer_code_ranges, 0 },
 	[WIRE_DAC_CODE_IN] = { answer_code_in, 2 },
 	[WIRE_DAC_IL_AT] = { answer_il_at, SIZE_MAX },
+	[WIRE_DAC_MODULE_CODE] = { answer_module_code, 3 },
 };
 
 static void serve(struct host *h, const struct wire_dac_request *head, const uint64_t *values, struct host_answer *a)

@@ -1,11 +1,13 @@
 #pragma once
 /* Names of compiled code from a runtime that cannot list it without danger.
  *
- * The runtime goes through all compiled code when it lists it at the end of a session. What is unloaded meanwhile takes the descriptions of its methods with it, and the process crashes (ipc.md). Only
- * collectible assemblies can be unloaded, and the list of assemblies is safe: it is asked for first. A process that has
- * such assemblies is asked for its precompiled code only; the rest is read from its memory while it runs, with the
- * runtime's own data-access library (dac/dac.h), and given to the stream as the events that would have come. Without
- * the right to read it, that code has no names but those of the events of new code, and the report says so. */
+ * The runtime goes through all compiled code when it lists it at the end of a session. What is unloaded meanwhile takes
+ * the descriptions of its methods with it, and the process crashes (ipc.md). Only collectible assemblies can be unloaded.
+ * Whether there ever was one is read from the process's memory while it runs, with the runtime's own data-access library
+ * (dac/dac.h); without the right to read it, a runtime from .NET 9 on is asked for the list of assemblies alone, which is
+ * safe. A process that has such assemblies is not asked for what may kill it; that is read from its memory too, and given
+ * to the stream as the events that would have come. Where it cannot be read, code has no names but those of the events of
+ * new code, and the report says so; before .NET 9 the danger cannot be known then, and the list is asked for. */
 
 #include "exam/exam.h"
 

@@ -7,6 +7,15 @@
 #include <fcntl.h>
 
 #define MAPS_MAX ((size_t)64 << 20)
+#define USER_SPACE_END 0x7ffffffff000u
+
+/* What may be read between two mappings that must not. It takes in what is not mapped or reserved only: the process goes
+ * on, and may use it by the time that something leads there. */
+static void add_span(struct image *img, uint32_t fd, uint64_t start, uint64_t end)
+{
+	if (start < end)
+		image_add_piece(img, (struct image_piece){ start, end, fd, start });
+}
 
 struct err *image_peek(const struct target *target, struct image **ret)
 {
@@ -20,11 +29,15 @@ struct err *image_peek(const struct target *target, struct image **ret)
 	TRY(file_read(maps, MAPS_MAX, &text));
 	uint32_t index = image_add_fd(img, fd_steal(&fd));
 	const char *at = buf_cstr(&text), *end = at + text.len;
+	uint64_t span = 0;
 	for (struct maps_line l; maps_next(&at, end, &l);) {
 		maps_add(img, &l);
-		if (l.prot[0] == 'r' && !maps_device(&l))
-			image_add_piece(img, (struct image_piece){ l.start, l.end, index, l.start });
+		if (!maps_device(&l))
+			continue;
+		add_span(img, index, span, MIN(l.start, (uint64_t)USER_SPACE_END));
+		span = l.end;
 	}
+	add_span(img, index, span, USER_SPACE_END);
 	image_seal_pieces(img);
 	image_find_modules(img);
 	img->pid = target->ns_pid;

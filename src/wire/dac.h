@@ -82,6 +82,10 @@ enum wire_dac_kind {
 	WIRE_DAC_CODE_RANGES,	 /* wire_dac_range ...: where code is that was compiled at run time */
 	WIRE_DAC_CODE_IN, /* asks {u64 start, u64 end}; wire_dac_code ...: the methods compiled into that range */
 	WIRE_DAC_IL_AT,	  /* asks u64 code addresses; wire_dac_il_at ..., in that order */
+	/* asks {u64 module, u64 token of a method, u64 how many from there}; wire_dac_code ...: those with
+	 * precompiled code.
+	 * Fails behind the last. */
+	WIRE_DAC_MODULE_CODE,
 	WIRE_DAC_KINDS
 };
 
