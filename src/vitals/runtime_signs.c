@@ -166,11 +166,11 @@ static void end_gc(struct runtime_signs *r, uint64_t at_ns, double seconds)
 		paused += gc_pause_ns(p);
 		longest = MAX(longest, gc_pause_ns(p));
 	}
-	vitals_add(r->vitals, VITALS_GCS, at_ns, (double)r->gcs.n_gcs / seconds);
-	vitals_add(r->vitals, VITALS_GCS_FULL, at_ns, (double)full / seconds);
-	vitals_add(r->vitals, VITALS_GCS_INDUCED, at_ns, (double)induced);
-	vitals_add(r->vitals, VITALS_GC_PAUSED, at_ns, (double)paused / 1e9 / seconds);
-	vitals_add(r->vitals, VITALS_GC_LONGEST, at_ns, (double)longest);
+	vitals_total(r->vitals, VITALS_GCS, at_ns, (double)r->gcs.n_gcs / seconds);
+	vitals_total(r->vitals, VITALS_GCS_FULL, at_ns, (double)full / seconds);
+	vitals_total(r->vitals, VITALS_GCS_INDUCED, at_ns, (double)induced);
+	vitals_total(r->vitals, VITALS_GC_PAUSED, at_ns, (double)paused / 1e9 / seconds);
+	vitals_total(r->vitals, VITALS_GC_LONGEST, at_ns, (double)longest);
 }
 
 void runtime_signs_end(struct runtime_signs *r, uint64_t gc_heard_ns, uint64_t locks_heard_ns)
@@ -179,12 +179,12 @@ void runtime_signs_end(struct runtime_signs *r, uint64_t gc_heard_ns, uint64_t l
 	uint64_t at_ns = v->end_ns;
 	if (gc_heard_ns) {
 		end_gc(r, at_ns, (double)gc_heard_ns / 1e9);
-		vitals_add(v, VITALS_POOL_STARVED, at_ns, (double)r->starved);
+		vitals_total(v, VITALS_POOL_STARVED, at_ns, (double)r->starved);
 		vitals_absent(v, VITALS_HEAP_OLD, "no collection in the window");
 	}
 	if (locks_heard_ns) {
-		vitals_add(v, VITALS_LOCK_WAITING, at_ns, (double)r->lock_ns / (double)locks_heard_ns);
-		vitals_add(v, VITALS_LOCK_LONGEST, at_ns, (double)r->lock_longest_ns);
+		vitals_total(v, VITALS_LOCK_WAITING, at_ns, (double)r->lock_ns / (double)locks_heard_ns);
+		vitals_total(v, VITALS_LOCK_LONGEST, at_ns, (double)r->lock_longest_ns);
 	}
 	for (size_t i = 0; r->counters && i < ARRAY_SIZE(made_on_use); i++)
 		vitals_absent(v, made_on_use[i].id, made_on_use[i].why);

@@ -30,8 +30,11 @@ void vitals_add(struct vitals *v, enum vital_id id, uint64_t at_ns, double value
 	struct vital *s = &v->of[id];
 	if (!isfinite(value))
 		return;
-	if (!s->n)
+	if (!s->n) {
 		s->first = s->min = s->max = value;
+		mem_free(STEAL(s->why)); /* there was none until now */
+		s->absent = false;
+	}
 	s->min = MIN(s->min, value);
 	s->max = MAX(s->max, value);
 	s->sum += value;
@@ -39,6 +42,15 @@ void vitals_add(struct vitals *v, enum vital_id id, uint64_t at_ns, double value
 	s->n++;
 	if (s->points.n < VITAL_POINTS_MAX)
 		vec_push(&s->points, ((struct vital_point){ at_ns, value }));
+}
+
+void vitals_total(struct vitals *v, enum vital_id id, uint64_t at_ns, double value)
+{
+	struct vital *s = &v->of[id];
+	s->sum = 0;
+	s->n = 0;
+	s->points.n = 0;
+	vitals_add(v, id, at_ns, value);
 }
 
 void vitals_lack(struct vitals *v, enum vital_id id, const char *why)

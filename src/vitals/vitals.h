@@ -139,6 +139,8 @@ struct vitals {
 void vitals_fini(struct vitals *v);
 /* One more value; what is not finite is not one. */
 void vitals_add(struct vitals *v, enum vital_id id, uint64_t at_ns, double value);
+/* Of the whole window up to then: takes the place of an earlier one. */
+void vitals_total(struct vitals *v, enum vital_id id, uint64_t at_ns, double value);
 /* Why there is none. The first reason stays. */
 void vitals_lack(struct vitals *v, enum vital_id id, const char *why);
 /* It was seen that there is nothing to measure: "no memory limit is set". */

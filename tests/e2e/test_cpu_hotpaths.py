@@ -379,7 +379,8 @@ class Special(unittest.TestCase):
             report = examine(self.home, "cpu-hotpaths", patient.pid, 5, "-p", "time_interval_ms=1")
             self.assertTrue(patient.alive())
         self.assertGreater(complete(self.home), 0.95)
-        self.assertEqual(report.how["Lost samples"]["value"], 0)
+        # The kernel drops samples that are not read in time: a machine that is busy with other things.
+        self.assertLess(report.how["Lost samples"]["value"], report.how["Samples"]["value"] / 100)
 
     def test_bad_parameters_are_refused_before_anything_is_touched(self):
         with Patient("healthy") as patient:

@@ -186,6 +186,26 @@ static void counters_become_signals(void **state UNUSED)
 	vitals_fini(&v);
 }
 
+/* What was told in the middle of the window is a part of the whole, not a second value. */
+static void the_window_has_one_total(void **state UNUSED)
+{
+	struct vitals v = { .end_ns = 3 * NS_PER_S };
+	struct runtime_signs r;
+	runtime_signs_init(&r, &v);
+	r.starved = 1;
+	runtime_signs_end(&r, 3 * NS_PER_S, 3 * NS_PER_S);
+	assert_non_null(v.of[VITALS_HEAP_OLD].why);
+	r.starved = 4;
+	vitals_add(&v, VITALS_HEAP_OLD, 4 * NS_PER_S, 1e6);
+	v.end_ns = 10 * NS_PER_S;
+	runtime_signs_end(&r, 10 * NS_PER_S, 10 * NS_PER_S);
+	assert_true(v.of[VITALS_POOL_STARVED].n == 1 && vitals_mean(&v, VITALS_POOL_STARVED) == 4);
+	assert_true(v.of[VITALS_POOL_STARVED].points.n == 1 && v.of[VITALS_POOL_STARVED].min == 4);
+	assert_null(v.of[VITALS_HEAP_OLD].why);
+	runtime_signs_fini(&r);
+	vitals_fini(&v);
+}
+
 static void without_any_counter_nothing_is_absent(void **state UNUSED)
 {
 	struct vitals v = { 0 };
@@ -206,6 +226,7 @@ int main(void)
 		cmocka_unit_test(a_recording_gives_them_back), cmocka_unit_test(damaged_ones_are_bounded),
 		cmocka_unit_test(what_a_process_does_is_seen), cmocka_unit_test(what_is_not_visible_says_so),
 		cmocka_unit_test(counters_become_signals),     cmocka_unit_test(without_any_counter_nothing_is_absent),
+		cmocka_unit_test(the_window_has_one_total),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
