@@ -4,5 +4,5 @@
 
 #include "base/err.h"
 
-/* *ret_target: the only patient's number, which the caller frees; NULL when a table was printed. ERR_NOT_FOUND: nobody. */
+/* *ret_target: the only patient's number, which the caller frees; NULL when a table was printed. ERR_NOT_FOUND: there is none. */
 struct err *impressions(char **ret_target) MUST_USE;

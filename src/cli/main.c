@@ -147,7 +147,7 @@ static bool is_called(const struct target *t, const char *word)
 	return false;
 }
 
-/* Does the word name a process: by its number, or by its whole name? Only /proc is read, so a typo touches nobody. */
+/* Does the word name a process: by its number, or by its whole name? Only /proc is read, so a typo touches no process. */
 static bool names_a_process(const char *word)
 {
 	CLEANUP(target_list_free) struct target_list list = { 0 };

@@ -49,7 +49,7 @@ static void thread_share(const struct vitals *v UNUSED, double measured, struct 
 
 /* ---- the limit ---- */
 
-/* A period may be used up by a burst that nobody feels: it counts by the time that threads stood still. */
+/* A short burst may use up a period and delay no request: it counts by the time that threads stood still. */
 static double throttled(const struct vitals *v)
 {
 	double periods = vitals_mean(v, VITALS_THROTTLED), stood = vitals_mean(v, VITALS_THROTTLED_TIME);

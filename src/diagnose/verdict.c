@@ -138,7 +138,7 @@ static void add_outcomes(struct verdict *v, const struct judgement *judged, size
 {
 	for (const struct outcome *o = outcomes; o < outcomes + n; o++) {
 		unsigned severity = weight(o, judged, n_judged);
-		/* What a profiler gives for information and nobody suspected stays in its section. */
+		/* What a profiler gives for information, and no rule suspected, stays in its section. */
 		bool said = o->severity >= SCORE_WARNING || severity > o->severity;
 		struct finding *f = o->finding && said ? add(v, severity) : NULL;
 		if (!f)

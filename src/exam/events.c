@@ -16,7 +16,7 @@
 
 #define OPEN_TIMEOUT_MS 30000 /* provider callbacks run in the target before it answers */
 #define BEAT_TIMEOUT_MS 2000
-#define ABANDON_MS 2000		 /* for streams to end that nobody needs any more */
+#define ABANDON_MS 2000		 /* for streams to end that are no longer needed */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: the stream is closed */
 #define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
 #define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
@@ -56,7 +56,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 		count_beat(l, ours.time);
 	if (proof == PROOF_OF_SESSION ||
 	    (proof == PROOF_BEAT && l->beating && l->beat.provider.keywords != l->stream->providers->keywords))
-		return; /* nobody has asked for it */
+		return; /* for us, not for the profiler */
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
 	bool outside = ours.time < exam->start_ns || (exam->end_ns && ours.time > exam->end_ns);

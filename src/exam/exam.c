@@ -29,26 +29,27 @@ void exam_progress(struct exam *exam, double ratio, const char *fmt, ...)
 	exam->on_progress(exam->user, ratio >= 0 && exam->share > 0 ? ratio * exam->share : ratio, what);
 }
 
+static void tell(void (*to)(void *user, const char *line), void *user, const char *fmt, va_list ap)
+{
+	CLEANUP(mem_freep) char *line = to ? mem_vprintf(fmt, ap) : NULL;
+	if (to)
+		to(user, line);
+}
+
 void exam_log(struct exam *exam, const char *fmt, ...)
 {
-	if (!exam->on_log)
-		return;
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep) char *line = mem_vprintf(fmt, ap);
+	tell(exam->on_log, exam->user, fmt, ap);
 	va_end(ap);
-	exam->on_log(exam->user, line);
 }
 
 void exam_news(struct exam *exam, const char *fmt, ...)
 {
-	if (!exam->on_news)
-		return;
 	va_list ap;
 	va_start(ap, fmt);
-	CLEANUP(mem_freep) char *line = mem_vprintf(fmt, ap);
+	tell(exam->on_news, exam->user, fmt, ap);
 	va_end(ap);
-	exam->on_news(exam->user, line);
 }
 
 void exam_cut(struct exam *exam, const char *fmt, ...)

@@ -58,6 +58,13 @@ void heap_root_name(const struct heapgraph *g, uint32_t root, bool with_kind, st
 unsigned heap_root_rank(const struct graph_root_set *set);
 /* The author's name of a field: "Price" of "<Price>k__BackingField". */
 void heap_field_name(const char *field, struct buf *out);
+/* Which reference of an object leads to the other; GRAPH_NONE = none. */
+uint32_t heap_slot(const struct heapgraph *g, uint32_t from, uint32_t to);
+/* ".Price"; nothing when it has no name. */
+void heap_slot_name(const struct heapgraph *g, uint32_t type, uint32_t slot, struct buf *out);
+/* "static Shop.Cache._orders → List<Order>._items → Order[]", the middle of a long one left out. from: the tree of
+ * heapgraph_path(). */
+void heap_path_words(const struct heapgraph *g, const uint32_t *from, uint32_t object, struct buf *out);
 /* Which types have the text in their name, upper or lower case; all have "". Returns how many; ret by type. */
 size_t heap_types_like(const struct heapgraph *g, const char *text, bool *ret);
 /* Marks what is of the user's own code: types that are neither the platform's nor arrays, static fields of such types.

@@ -5,6 +5,8 @@
 #include "memory/heap_look.h"
 #include <string.h>
 
+#define PATH_STEPS 12 /* of a path that is written out */
+
 bool heap_type_is_closure(const struct heapgraph *g, uint32_t type)
 {
 	return strstr(g->types.v[type].name, "+<>c__DisplayClass") != NULL;
@@ -200,4 +202,46 @@ void heap_mark_own(struct heapgraph *g, const struct whose_names *whose)
 		set->own = root_is_own(whose, g, set);
 		set->late = is_slots_of_thread(set);
 	}
+}
+
+/* ---- paths ---- */
+
+uint32_t heap_slot(const struct heapgraph *g, uint32_t from, uint32_t to)
+{
+	const struct graph_type *t = from < g->n ? &g->types.v[g->type[from]] : NULL;
+	for (uint32_t i = 0; t && i < t->n_slots; i++)
+		if (g->target[g->first[from] + i] == to)
+			return i;
+	return GRAPH_NONE;
+}
+
+void heap_slot_name(const struct heapgraph *g, uint32_t type, uint32_t slot, struct buf *out)
+{
+	const char *field = slot != GRAPH_NONE ? g->types.v[type].slots[slot] : "";
+	if (!*field)
+		return;
+	buf_char(out, '.');
+	heap_field_name(field, out);
+}
+
+void heap_path_words(const struct heapgraph *g, const uint32_t *from, uint32_t object, struct buf *out)
+{
+	struct graph_path path = { 0 };
+	heapgraph_path(g, from, object, &path);
+	for (size_t i = 0; i + 1 < path.n; i++) {
+		uint32_t v = path.v[i];
+		if (path.n > PATH_STEPS && i == PATH_STEPS / 2) {
+			buf_printf(out, " → … %zu more", path.n - PATH_STEPS);
+			i = path.n - PATH_STEPS / 2 - 1;
+			continue;
+		}
+		if (v >= g->n) {
+			heap_root_name(g, v - g->n, true, out);
+			continue;
+		}
+		buf_str(out, " → ");
+		heap_type_short(g, g->type[v], out);
+		heap_slot_name(g, g->type[v], heap_slot(g, v, path.v[i + 1]), out);
+	}
+	vec_free(&path);
 }

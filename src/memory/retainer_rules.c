@@ -40,7 +40,7 @@ static void add_place(const struct retainers *k, uint32_t v, struct buf *out)
 		return;
 	}
 	if (from != GRAPH_NONE)
-		slot = retainers_slot(g, from, v);
+		slot = heap_slot(g, from, v);
 	heap_type_name(g, g->type[slot == GRAPH_NONE ? v : from], out);
 	if (slot != GRAPH_NONE) {
 		buf_char(out, '.');

@@ -7,7 +7,6 @@
 #define NOTHING UINT64_MAX /* of known: the reference means nothing */
 #define CHAIN_STEPS 3	   /* retainers below the root that are told */
 #define CHAINS_MAX 100000u
-#define PATH_STEPS 12 /* of a path that is written out */
 
 /* What a group is told apart by: texts, the nearest first, GRAPH_NONE = no more; the root's last. */
 struct chain_key {
@@ -65,15 +64,6 @@ void retainers_free(struct retainers *k)
 }
 
 /* ---- one reference ---- */
-
-uint32_t retainers_slot(const struct heapgraph *g, uint32_t from, uint32_t to)
-{
-	const struct graph_type *t = from < g->n ? &g->types.v[g->type[from]] : NULL;
-	for (uint32_t i = 0; t && i < t->n_slots; i++)
-		if (g->target[g->first[from] + i] == to)
-			return i;
-	return GRAPH_NONE;
-}
 
 uint32_t retainer_field(const struct heapgraph *g, uint32_t object, const char *field)
 {
@@ -141,7 +131,7 @@ static uint32_t retainer_of_root(struct retainers *k, uint32_t root)
 static uint32_t retainer_above(struct retainers *k, uint32_t from, uint32_t to, uint32_t above)
 {
 	const struct heapgraph *g = k->g;
-	struct retainer_edge e = { .from = from, .to = to, .slot = retainers_slot(g, from, to), .field = "" };
+	struct retainer_edge e = { .from = from, .to = to, .slot = heap_slot(g, from, to), .field = "" };
 	if (from < g->n && e.slot != GRAPH_NONE)
 		e.field = g->types.v[g->type[from]].slots[e.slot];
 	uint32_t text = GRAPH_NONE;
@@ -271,27 +261,5 @@ const char *retainer_advice(const struct retainers *k, uint32_t chain)
 
 void retainer_path(const struct retainers *k, uint32_t object, struct buf *out)
 {
-	const struct heapgraph *g = k->g;
-	struct graph_path path = { 0 };
-	heapgraph_path(g, k->from, object, &path);
-	for (size_t i = 0; i + 1 < path.n; i++) {
-		uint32_t v = path.v[i];
-		if (path.n > PATH_STEPS && i == PATH_STEPS / 2) {
-			buf_printf(out, " → … %zu more", path.n - PATH_STEPS);
-			i = path.n - PATH_STEPS / 2 - 1;
-			continue;
-		}
-		if (v >= g->n) {
-			heap_root_name(g, v - g->n, true, out);
-			continue;
-		}
-		uint32_t slot = retainers_slot(g, v, path.v[i + 1]);
-		buf_str(out, " → ");
-		heap_type_short(g, g->type[v], out);
-		if (slot != GRAPH_NONE && *g->types.v[g->type[v]].slots[slot]) {
-			buf_char(out, '.');
-			heap_field_name(g->types.v[g->type[v]].slots[slot], out);
-		}
-	}
-	vec_free(&path);
+	heap_path_words(k->g, k->from, object, out);
 }

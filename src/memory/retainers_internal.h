@@ -58,4 +58,3 @@ extern const struct retainer_rule retainer_root_rule, retainer_own_root_rule;
 
 /* The object in a field, by the beginning of the field's name; GRAPH_NONE = none. */
 uint32_t retainer_field(const struct heapgraph *g, uint32_t object, const char *field);
-uint32_t retainers_slot(const struct heapgraph *g, uint32_t from, uint32_t to);

@@ -2,7 +2,6 @@
 #include "base/str.h"
 #include <string.h>
 
-#define PATH_STEPS 12 /* of a way that is written out */
 
 /* What a place is told apart by. */
 struct key {
@@ -84,15 +83,6 @@ static void learn_near(struct retention_sites *p, uint32_t object)
 	}
 }
 
-static uint32_t slot_of(const struct heapgraph *g, uint32_t from, uint32_t to)
-{
-	const struct graph_type *t = &g->types.v[g->type[from]];
-	for (uint32_t i = 0; i < t->n_slots; i++)
-		if (g->target[g->first[from] + i] == to)
-			return i;
-	return GRAPH_NONE;
-}
-
 /* ---- its root ---- */
 
 static void learn_far(struct retention_sites *p, uint32_t object)
@@ -137,7 +127,7 @@ static struct key key_of(struct retention_sites *p, uint32_t object)
 		key.near_is_root = near >= g->n;
 		key.near = key.near_is_root ? near : g->type[near];
 		if (!key.near_is_root) {
-			key.slot = slot_of(g, near, step);
+			key.slot = heap_slot(g, near, step);
 		} else if (!is_named(g, near)) {
 			key.near_is_root = false;
 			key.near = g->type[step];
@@ -176,15 +166,6 @@ static struct key key_at(const struct retention_sites *p, uint32_t place)
 	return key;
 }
 
-static void add_field(const struct heapgraph *g, uint32_t type, uint32_t slot, struct buf *out)
-{
-	const char *field = slot != GRAPH_NONE ? g->types.v[type].slots[slot] : "";
-	if (*field) {
-		buf_char(out, '.');
-		heap_field_name(field, out);
-	}
-}
-
 void retention_site_field(const struct retention_sites *p, uint32_t place, struct buf *out)
 {
 	struct key key = key_at(p, place);
@@ -193,7 +174,7 @@ void retention_site_field(const struct retention_sites *p, uint32_t place, struc
 		return;
 	}
 	heap_type_name(p->g, key.near, out);
-	add_field(p->g, key.near, key.slot, out);
+	heap_slot_name(p->g, key.near, key.slot, out);
 }
 
 void retention_site_holder(const struct retention_sites *p, uint32_t place, struct buf *out)
@@ -220,23 +201,5 @@ void retention_site_name(const struct retention_sites *p, uint32_t place, struct
 
 void retention_site_path(const struct retention_sites *p, uint32_t object, struct buf *out)
 {
-	const struct heapgraph *g = p->g;
-	struct graph_path path = { 0 };
-	heapgraph_path(g, p->shortest, object, &path);
-	for (size_t i = 0; i + 1 < path.n; i++) {
-		uint32_t v = path.v[i];
-		if (path.n > PATH_STEPS && i == PATH_STEPS / 2) {
-			buf_printf(out, " → … %zu more", path.n - PATH_STEPS);
-			i = path.n - PATH_STEPS / 2 - 1;
-			continue;
-		}
-		if (v >= g->n) {
-			heap_root_name(g, v - g->n, true, out);
-			continue;
-		}
-		buf_str(out, " → ");
-		heap_type_short(g, g->type[v], out);
-		add_field(g, g->type[v], slot_of(g, v, path.v[i + 1]), out);
-	}
-	vec_free(&path);
+	heap_path_words(p->g, p->shortest, object, out);
 }

@@ -248,6 +248,8 @@ const char *doc_partial(const struct report *r, struct buf *out);
 const char *doc_cut(const struct report *r, struct buf *out);
 
 /* A new block of `size` bytes that starts with a struct block, at the end of the report. */
+/* Behind the last; the caller has seen that there is room. */
+void block_append(struct report *r, struct block *b);
 void *block_add(struct report *r, enum block_kind kind, const char *title, size_t size);
 /* Preorder: the row after this one, NULL at the end. */
 const struct report_row *row_next(const struct report_row *row);

@@ -48,19 +48,12 @@ void report_take_blocks(struct report *r, struct report *from, size_t shown)
 {
 	for (struct block *b = from->first_block, *next; b; b = next) {
 		next = b->next;
-		b->next = NULL;
 		b->detail |= !shown && b->kind < BLOCK_NOTE;
 		shown -= shown && !b->detail;
-		if (r->n_blocks == BLOCKS_MAX) {
+		if (r->n_blocks == BLOCKS_MAX)
 			r->cut_items++;
-			continue;
-		}
-		if (r->last_block)
-			r->last_block->next = b;
 		else
-			r->first_block = b;
-		r->last_block = b;
-		r->n_blocks++;
+			block_append(r, b);
 	}
 	r->cut_strings += from->cut_strings;
 	r->cut_items += from->cut_items;

@@ -262,6 +262,17 @@ void report_param(struct report *r, const char *name, const char *value, bool is
 	r->n_params++;
 }
 
+void block_append(struct report *r, struct block *b)
+{
+	b->next = NULL;
+	if (r->last_block)
+		r->last_block->next = b;
+	else
+		r->first_block = b;
+	r->last_block = b;
+	r->n_blocks++;
+}
+
 void *block_add(struct report *r, enum block_kind kind, const char *title, size_t size)
 {
 	bool full = r->n_blocks == BLOCKS_MAX;
@@ -270,14 +281,8 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 	b->kind = kind;
 	b->title = doc_text(r, title);
 	b->detail = r->details && kind < BLOCK_NOTE;
-	if (full)
-		return b;
-	if (r->last_block)
-		r->last_block->next = b;
-	else
-		r->first_block = b;
-	r->last_block = b;
-	r->n_blocks++;
+	if (!full)
+		block_append(r, b);
 	return b;
 }
 
