@@ -210,9 +210,17 @@ struct err *file_create(const char *path, const void *data, size_t len, mode_t m
 	return err;
 }
 
+struct err *file_check_regular(const char *path)
+{
+	struct stat st;
+	bool other = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+	return other ? err_new(ERR_USAGE, "'%s' exists and is not a file", path) : NULL;
+}
+
 static struct err *put(const char *path, const void *data, size_t len, mode_t mode, bool sync)
 {
 	CLEANUP(mem_freep) char *temp = mem_printf("%s.%d.tmp", path, (int)getpid());
+	TRY(file_check_regular(path));
 	/* In a folder like /tmp any user may have placed a file or a link there. */
 	unlink(temp);
 	TRY(file_create(temp, data, len, mode, sync));

@@ -49,8 +49,10 @@ struct err *file_read_fd(int fd, const char *name, size_t max, struct buf *out) 
 /* Creates a file that must not exist yet; a file or link that another user has placed there is refused. Nothing is left
  * on failure. */
 struct err *file_create(const char *path, const void *data, size_t len, mode_t mode, bool sync) MUST_USE;
+/* ERR_USAGE: what has that name is a device, a pipe, a folder; a rename would put a file in its place. */
+struct err *file_check_regular(const char *path) MUST_USE;
 /* Temporary name beside it, fsync, rename, fsync of the folder: readers see the old file or the new one, never a part.
- */
+ * Only a regular file is replaced; for an output that the user names there is base/partfile.h. */
 struct err *file_write_atomic(const char *path, const void *data, size_t len, mode_t mode) MUST_USE;
 /* The same, but safe only against our own crash, not against one of the machine: for one of many files, after which
  * dir_sync() is called. */

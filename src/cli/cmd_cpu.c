@@ -131,8 +131,10 @@ static struct err *collect_from(const struct cpu_order *o, struct patient *patie
 	struct err *err = NULL;
 	struct exam exam = { .profiler = profiler, .params = params, .patient = patient, .cancel_fd = signal_fd };
 	struct sampling_facts facts;
-	if (o->output)
+	if (o->output) {
 		TRY(partfile_check(o->output));
+		TRY(file_check_regular(o->output));
+	}
 	CLEANUP(mem_freep) char *beside = o->output ? file_folder(o->output) : NULL;
 	CLEANUP(mem_freep) char *dir = make_folder(beside ? beside : o->dir, &err);
 	if (!dir) {

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "base/fmt.h"
+#include "base/partfile.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/launched.h"
@@ -92,20 +93,27 @@ static struct err *ask(const struct patient *patient, int signal_fd, struct meth
 	return methods_count(methods) ? NULL : err_new(ERR_UNSUPPORTED, "the runtime did not list its methods");
 }
 
+static struct err *put_in(const char *output, const struct buf *text)
+{
+	struct partfile file;
+	TRY(partfile_open(output, 0644, &file));
+	struct err *err = fd_write_full(file.fd, buf_cstr(text), text->len, DEADLINE_NEVER);
+	if (!err)
+		err = partfile_commit(&file);
+	partfile_fini(&file, false);
+	return err;
+}
+
 static struct err *write_map(const struct patient *patient, const char *output, int signal_fd, bool quiet)
 {
 	CLEANUP(methods_freep) struct methods *methods = methods_new();
+	if (output)
+		TRY(partfile_check(output));
 	TRY(ask(patient, signal_fd, methods));
 	struct perf_map_lines lines = { 0 };
 	CLEANUP(mem_freep) char *path = NULL;
 	methods_each(methods, add_line, &lines);
-	struct err *err = NULL;
-	if (str_eq(output, "-"))
-		fputs(buf_cstr(&lines.text), stdout);
-	else if (output)
-		err = file_write_atomic(output, buf_cstr(&lines.text), lines.text.len, 0644);
-	else
-		err = put_in_tmp(patient, &lines.text, &path);
+	struct err *err = output ? put_in(output, &lines.text) : put_in_tmp(patient, &lines.text, &path);
 	if (!err && !quiet)
 		fprintf(stderr, "%s\n", fmt_plural(lines.n, "range of code", "ranges of code").s);
 	if (!err && path)

@@ -53,9 +53,7 @@ struct err *dump_check_room(int folder, const char *name, uint64_t need)
 
 static struct err *check_path(const struct patient *p, const struct dump_order *o)
 {
-	struct stat st;
-	if (!stat(o->path, &st) && !S_ISREG(st.st_mode))
-		return err_new(ERR_USAGE, "'%s' exists and is not a file", o->path);
+	TRY(file_check_regular(o->path));
 	CLEANUP(mem_freep) char *folder = file_folder(o->path);
 	CLOSE_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || access(folder, W_OK | X_OK) < 0)

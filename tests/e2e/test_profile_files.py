@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -24,6 +25,25 @@ SIDE_BY_SIDE = True
 
 FX = FRAMEWORKS[-1]
 HOT = "Shop.Pricing.Tax.Compute"
+
+
+class Devices(unittest.TestCase):
+    """-o /dev/null as root: what is no file is written to or refused, never replaced by one."""
+
+    ORDERS = [(("perf-map", "PID", "-o"), 0), (("cpu-hotpaths", "PID", "-d", "1s", "--format", "html", "-o"), 0),
+              (("trace", "collect", "PID", "-d", "1s", "-o"), 0), (("counters", "PID", "--once", "--csv"), 0),
+              (("cpu", "collect", "-pid", "PID", "-d", "1s", "-o"), 2), (("dump", "collect", "PID", "-o"), 2)]
+
+    def test_a_device_stays_one(self):
+        with Home() as home, Patient("healthy", fx=FX) as patient:
+            device = home.path / "null"
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+            for order, code in self.ORDERS:
+                with self.subTest(order):
+                    done = home.run(*(patient.pid if word == "PID" else word for word in order), device)
+                    self.assertEqual(done.code, code, done)
+                    self.assertTrue(stat.S_ISCHR(device.lstat().st_mode))
+                    self.assertEqual(sorted(p.name for p in home.path.iterdir() if p.name.startswith("null")), ["null"])
 
 
 class Exports(unittest.TestCase):

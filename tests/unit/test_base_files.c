@@ -14,6 +14,24 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+/* As root a rename over /dev/null would take it away from everybody. */
+static void only_files_are_replaced(void **state UNUSED)
+{
+	char dir[] = "/tmp/drdotnet-test-XXXXXX";
+	struct stat st;
+	assert_non_null(mkdtemp(dir));
+	CLEANUP(mem_freep) char *pipe = mem_printf("%s/pipe", dir);
+	CLEANUP(mem_freep) char *link = mem_printf("%s/link", dir);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_int_equal(symlink(pipe, link), 0);
+	assert_err(file_write_atomic(pipe, "one", 3, 0600), ERR_USAGE);
+	assert_err(file_write_atomic(link, "one", 3, 0600), ERR_USAGE);
+	assert_err(file_write_atomic(dir, "one", 3, 0600), ERR_USAGE);
+	assert_true(lstat(pipe, &st) == 0 && S_ISFIFO(st.st_mode));
+	assert_true(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+	assert_ok(dir_remove(dir));
+}
+
 static void files_are_whole_or_absent(void **state UNUSED)
 {
 	char dir[] = "/tmp/drdotnet-test-XXXXXX";
@@ -395,6 +413,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_are_whole_or_absent),
+		cmocka_unit_test(only_files_are_replaced),
 		cmocka_unit_test(files_below_a_root_stay_there),
 		cmocka_unit_test(a_folder_is_made_safe_at_once),
 		cmocka_unit_test(a_growing_file_gets_its_name_when_whole),

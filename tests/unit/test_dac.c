@@ -136,6 +136,7 @@ static void build(enum wire_dac_kind kind, struct buf *b)
 		    sizeof(struct wire_dac_il_at), "");
 		break;
 	case WIRE_DAC_CODE_IN:
+	case WIRE_DAC_MODULE_CODE:
 		put(b, &(struct wire_dac_code){ .start = 9, .method = 10, .size = 11 }, sizeof(struct wire_dac_code),
 		    "");
 		break;
@@ -268,6 +269,7 @@ static int decode_any(enum wire_dac_kind kind, const struct buf *in)
 		KIND(WIRE_DAC_CODE_RANGES, decode_ranges(in, &ranges), ranges);
 		KIND(WIRE_DAC_IL_AT, decode_il_places(in, &il_places), il_places);
 		KIND(WIRE_DAC_CODE_IN, decode_code_list(in, &code_list), code_list);
+		KIND(WIRE_DAC_MODULE_CODE, decode_code_list(in, &code_list), code_list);
 		KIND(WIRE_DAC_NAMED_HEAPS, decode_named_heaps(in, &texts, &named_heaps), named_heaps);
 	default:
 		break;
