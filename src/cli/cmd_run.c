@@ -24,6 +24,7 @@
 #define TICK_MS 100
 #define EXIT_CANCELLED 130
 #define EXIT_NOT_SEEN 1
+#define EXIT_FINDING 6 /* --fail-on */
 
 static struct err *choose_way(const struct args *args, const struct profiler *profiler, enum way *ret)
 {
@@ -53,9 +54,18 @@ struct run_order {
 	const char *target, *recording, *session, *before, *core;
 	char **program;
 	bool keep_recording, quiet;
-	char *only; /* the only patient, where none was named */
-	bool shown; /* there were several: their first impressions are all that is shown */
+	int fail_on; /* health_level(); 0 = nothing fails */
 };
+
+/* Of a report ("warn") or of --fail-on ("warning"); 0 is the best. */
+static int health_level(const char *word)
+{
+	static const char *const levels[] = { "ok", "info", "warn", "bad" };
+	for (size_t i = 0; word && i < ARRAY_SIZE(levels); i++)
+		if (str_starts(word, levels[i]))
+			return (int)i;
+	return 0;
+}
 
 /* Some profilers look at an instant, and only they can look into a core file. */
 static struct err *check_instant(const struct run_order *o)
@@ -72,14 +82,16 @@ static struct err *check_instant(const struct run_order *o)
 	return NULL;
 }
 
-static struct err *order_read(const struct args *args, struct run_order *o)
+/* target: NULL = as the words say. */
+static struct err *order_read(const struct args *args, const char *target, struct run_order *o)
 {
 	o->args = args;
 	o->profiler = args->command->profiler;
 	if (!o->profiler)
 		TRY(profiler_find(args->words[0], &o->profiler));
 	o->params = params_new(o->profiler);
-	o->target = args->n_words > 1 ? args->words[1] : NULL;
+	o->target = args->n_words > 1 ? args->words[1] : target;
+	o->fail_on = health_level(args_value(args, "--fail-on"));
 	o->program = args->program;
 	o->recording = args_value(args, "--recording");
 	o->session = args_value(args, "--session");
@@ -87,14 +99,6 @@ static struct err *order_read(const struct args *args, struct run_order *o)
 	o->core = args_value(args, "--core");
 	o->keep_recording = args_has(args, "--keep-recording");
 	o->quiet = args_has(args, "--quiet");
-	if (str_eq(o->profiler->id, "diagnose") &&
-	    !(o->target || o->program || o->recording || o->session || o->core)) {
-		TRY(impressions(&o->only));
-		o->shown = !o->only;
-		o->target = o->only;
-		if (o->shown)
-			return NULL;
-	}
 	if (!!o->target + !!o->program + !!o->recording + !!o->session + !!o->core != 1)
 		return err_new(ERR_USAGE,
 			       "'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
@@ -236,6 +240,8 @@ static struct err *show(const struct run_order *o, struct store *store, const st
 		*ret_exit = EXIT_CANCELLED;
 	else if (str_eq(row->finding, FINDING_NOT_SEEN))
 		*ret_exit = EXIT_NOT_SEEN;
+	else if (o->fail_on && health_level(row->health) >= o->fail_on)
+		*ret_exit = EXIT_FINDING;
 	if (!row->verdict)
 		return err_new(ERR_CANCELLED, "cancelled before anything was seen");
 	TRY(output_write(&o->output, store, row));
@@ -361,15 +367,74 @@ static struct err *carry_out(const struct run_order *o, int *ret_exit)
 	return o->target || o->program ? examine(o, store, signal_fd, ret_exit) : replay(o, store, signal_fd, ret_exit);
 }
 
-static struct err *run(const struct args *args, int *ret_exit)
+static struct err *run_one(const struct args *args, const char *target, int *ret_exit)
 {
 	struct run_order o = { 0 };
-	struct err *err = order_read(args, &o);
-	if (!err && !o.shown)
+	struct err *err = order_read(args, target, &o);
+	if (!err)
 		err = carry_out(&o, ret_exit);
 	params_free(o.params);
-	mem_free(o.only);
 	return err;
+}
+
+static bool names_what_to_look_at(const struct args *args)
+{
+	return args->program || args_value(args, "--recording") || args_value(args, "--session") ||
+	       args_value(args, "--core");
+}
+
+/* One after the other; what fails of one does not keep the next from being looked at. */
+static struct err *run_all(const struct args *args, const struct impression_ids *ids, int *ret_exit)
+{
+	if (ids->n == 1) {
+		CLEANUP(mem_freep) char *only = mem_printf("%d", ids->v[0]);
+		return run_one(args, only, ret_exit);
+	}
+	for (size_t i = 0; i < ids->n && *ret_exit != EXIT_CANCELLED; i++) {
+		CLEANUP(mem_freep) char *target = mem_printf("%d", ids->v[i]);
+		int code = 0;
+		puts("");
+		struct err *err = run_one(args, target, &code);
+		if (err) {
+			fprintf(stderr, "drdotnet: %s: %s\n", target, err_text(err));
+			code = EXIT_NOT_SEEN;
+		}
+		err_free(err);
+		*ret_exit = MAX(*ret_exit, code);
+		fflush(stdout);
+	}
+	return NULL;
+}
+
+/* Diagnose without a target: the only one, or all that there are. */
+static struct err *run_any(const struct args *args, int *ret_exit)
+{
+	struct impression_ids ids = { 0 };
+	bool all = args_has(args, "--all");
+	if (all && args_value(args, "--output"))
+		return err_new(ERR_USAGE, "--all prints one report after the other; -o FILE is for one");
+	TRY(impressions(&ids));
+	struct err *err = all || ids.n == 1 ? run_all(args, &ids, ret_exit) : NULL;
+	if (!all && ids.n > 1)
+		fprintf(stderr,
+			"Several processes: name the one to diagnose, as in 'drdotnet diagnose %d', or add --all for "
+			"each in turn.\n",
+			ids.v[0]);
+	vec_free(&ids);
+	return err;
+}
+
+static struct err *run(const struct args *args, int *ret_exit)
+{
+	const struct profiler *profiler = args->command->profiler;
+	if (!profiler)
+		TRY(profiler_find(args->words[0], &profiler));
+	bool chooses = str_eq(profiler->id, "diagnose") && args->n_words < 2 && !names_what_to_look_at(args);
+	if (chooses)
+		return run_any(args, ret_exit);
+	if (args_has(args, "--all"))
+		return err_new(ERR_USAGE, "--all is for 'drdotnet diagnose' without a target");
+	return run_one(args, NULL, ret_exit);
 }
 
 const struct command cmd_run = {
@@ -396,7 +461,7 @@ const struct command cmd_run = {
 		"Exit code: 0 ok (also when the process ended before the window did), 1 failed or nothing could be "
 		"seen, 2 wrong usage, 3 "
 		"target "
-		"not found, 4 no permission, 5 busy, 130 cancelled.",
+		"not found, 4 no permission, 5 busy, 6 found what --fail-on names, 130 cancelled.",
 	.options =
 		(const struct option[]){
 			{ .name = "--param",
@@ -434,6 +499,11 @@ const struct command cmd_run = {
 			{ .name = "--before",
 			  .value = "GUID",
 			  .help = "memory-leaks: compare that session with this earlier one" },
+			{ .name = "--all", .help = "diagnose: each process in turn, the worst first" },
+			{ .name = "--fail-on",
+			  .value = "HEALTH",
+			  .help = "End with exit code 6 when what is found is that bad, or worse",
+			  .choices = (const char *const[]){ "info", "warning", "bad", NULL } },
 			{ .name = "--quiet", .short_name = 'q', .help = "No progress, nothing but the report" },
 			{ 0 },
 		},

@@ -52,7 +52,7 @@ static void print(const struct impression *i)
 	puts(buf_cstr(&line));
 }
 
-static void show(const struct patient_list *list)
+static void show(const struct patient_list *list, struct impression_ids *ret)
 {
 	struct impression *all = mem_zalloc(list->n * sizeof(*all));
 	for (size_t i = 0; i < list->n; i++) {
@@ -64,27 +64,24 @@ static void show(const struct patient_list *list)
 	for (size_t i = 0; i < list->n; i++)
 		judge(&all[i]);
 	qsort(all, list->n, sizeof(*all), worst_first);
-	for (size_t i = 0; i < list->n; i++)
-		print(&all[i]);
-	fprintf(stderr, "Several processes: name the one to diagnose, as in 'drdotnet diagnose %d'.\n",
-		all[0].patient->target.id);
 	for (size_t i = 0; i < list->n; i++) {
+		print(&all[i]);
+		vec_push(ret, all[i].patient->target.id);
 		kernel_signs_free(all[i].kernel);
 		vitals_fini(&all[i].vitals);
 	}
 	mem_free(all);
 }
 
-struct err *impressions(char **ret_target)
+struct err *impressions(struct impression_ids *ret)
 {
 	CLEANUP(patient_list_free) struct patient_list list = { 0 };
-	*ret_target = NULL;
 	TRY(patient_find_all(FIND_TIMEOUT_MS, &list));
 	if (!list.n)
 		return err_new(ERR_NOT_FOUND, "no .NET process can be seen from here");
-	if (list.n == 1)
-		*ret_target = mem_printf("%d", list.v[0].target.id);
+	if (list.n > 1)
+		show(&list, ret);
 	else
-		show(&list);
+		vec_push(ret, list.v[0].target.id);
 	return NULL;
 }

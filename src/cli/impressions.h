@@ -1,8 +1,10 @@
 #pragma once
 /* 'drdotnet diagnose' without a target: the only patient, or with several a table of all of them with a first impression
- * of each, out of the kernel's vital signs of two seconds. Nobody is contacted but to ask who he is. */
+ * of each, out of the kernel's vital signs of two seconds. A process is asked who it is, and nothing else. */
 
 #include "base/err.h"
+#include "base/vec.h"
 
-/* *ret_target: the only patient's number, which the caller frees; NULL when a table was printed. ERR_NOT_FOUND: there is none. */
-struct err *impressions(char **ret_target) MUST_USE;
+VEC_TYPE(impression_ids, int);
+/* The number of each patient, the worst first; of several a table is printed. ERR_NOT_FOUND: there is none. */
+struct err *impressions(struct impression_ids *ret) MUST_USE;

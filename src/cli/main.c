@@ -1,6 +1,7 @@
 /* The entry point: finds the command, parses its words, prints its error, returns its exit code.
  *
- * Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no permission, 5 busy, 130 cancelled. */
+ * Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no permission, 5 busy, 6 what --fail-on names
+ * was found, 130 cancelled. */
 
 #include "base/buf.h"
 #include "base/str.h"

@@ -150,6 +150,33 @@ class Forms(unittest.TestCase):
         self.assertIn("did you mean 'diagnose'", done.err)
         self.assertEqual(self.home.sessions(), [])
 
+    def test_the_exit_code_that_was_asked_for(self):
+        for sickness, level, code in (("deadlock", "warning", 6), ("deadlock", "bad", 6), ("healthy", "info", 0)):
+            with self.subTest(level), Patient(sickness, fx=FRAMEWORKS[-1]) as patient:
+                self.assertEqual(self.home.run("deadlocks", patient.pid, "--fail-on", level).code, code)
+        self.assertEqual(self.home.run("deadlocks", 1, "--fail-on", "rain").code, 2)
+
+    def test_all_in_turn(self):
+        """In a world of their own, where no other process can be seen."""
+        world = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        with Patient("healthy", fx=FRAMEWORKS[-1], prefix=world) as healthy:
+            inside = ("nsenter", "-t", str(healthy.pid), "-p", "-m")
+
+            def diagnosed(*words):
+                return self.home.run("diagnose", "-d", "2s", "-q", *words, prefix=inside)
+
+            one = diagnosed("--gentle")
+            self.assertEqual((one.code, one.out.count("Diagnosis")), (0, 1), one)
+            with Patient("deadlock", fx=FRAMEWORKS[-1], prefix=inside):
+                table = diagnosed()
+                self.assertEqual((table.code, len(table.out.splitlines())), (0, 2), table)
+                self.assertIn("--all for each in turn", table.err)
+                every = diagnosed("--all", "--fail-on", "bad")
+                self.assertEqual((every.code, every.out.count("Diagnosis")), (6, 2), every)
+                self.assertIn("Shop.Bank", every.out)
+                refused = diagnosed("--all", "-o", "x.html")
+                self.assertEqual(refused.code, 2, refused)
+
     def test_no_prefix_of_a_name(self):
         with Patient("healthy", fx=FRAMEWORKS[-1]):
             done = self.home.run("sic", "--duration", "2s")
