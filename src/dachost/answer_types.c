@@ -167,13 +167,12 @@ static void add_module(struct host *h, uint64_t address, struct host_answer *a, 
 	answer_text(a, name->data, name->len);
 }
 
-static com_hr domain_modules(struct host *h, uint64_t domain, struct host_answer *a, struct buf *name)
+static void domain_modules(struct host *h, uint64_t domain, struct host_answer *a, struct buf *name)
 {
 	static uint64_t assemblies[MAX_ASSEMBLIES];
 	int32_t n = 0;
-	com_hr hr = COM_CALL(h->sos, GetAssemblyList, domain, MAX_ASSEMBLIES, assemblies, &n);
-	if (hr < 0)
-		return hr;
+	if (COM_CALL(h->sos, GetAssemblyList, domain, MAX_ASSEMBLIES, assemblies, &n) < 0)
+		return;
 	for (int32_t i = 0; i < n && i < MAX_ASSEMBLIES; i++) {
 		uint64_t modules[MAX_MODULES];
 		uint32_t found = 0;
@@ -182,7 +181,6 @@ static com_hr domain_modules(struct host *h, uint64_t domain, struct host_answer
 		for (uint32_t k = 0; k < found && k < MAX_MODULES; k++)
 			add_module(h, modules[k], a, name);
 	}
-	return COM_OK;
 }
 
 com_hr answer_modules(struct host *h, const struct host_question *q, struct host_answer *a)
@@ -194,9 +192,9 @@ com_hr answer_modules(struct host *h, const struct host_question *q, struct host
 	if (hr < 0)
 		return hr;
 	CLEANUP(buf_free) struct buf name = { 0 };
-	for (uint32_t i = 0; hr >= 0 && i < n && i < MAX_DOMAINS; i++)
-		hr = domain_modules(h, domains[i], a, &name);
-	return hr;
+	for (uint32_t i = 0; i < n && i < MAX_DOMAINS; i++)
+		domain_modules(h, domains[i], a, &name);
+	return COM_OK;
 }
 
 static void on_module_type(uint32_t index, uint64_t type, void *user)

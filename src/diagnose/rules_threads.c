@@ -143,8 +143,8 @@ static void say_on_disk(const struct vitals *v UNUSED, double measured, struct b
 const struct rule_table rules_threads =
 	RULES({ .id = "pool-starved",
 		.subject = "thread pool",
-		.needs = { VITALS_POOL_QUEUE, VITALS_POOL_THREADS, VITALS_POOL_STARVED, VITALS_POOL_DONE },
-		.n_needs = 4,
+		.needs = { VITALS_POOL_QUEUE, VITALS_POOL_THREADS, VITALS_POOL_DONE }, /* VITALS_POOL_STARVED where heard */
+		.n_needs = 3,
 		.info = 0.25,
 		.warning = 1,
 		.measure = starving,

@@ -1,6 +1,7 @@
 /* The few numbers of every process that the list of patients draws as lines: measured every two seconds while a page
  * shows them, and for a while after, so that a page that is opened again has its lines at once. */
 
+#include "server/condition.h"
 #include "server/internal.h"
 #include "server/watch.h"
 #include "base/clock.h"
@@ -26,6 +27,7 @@ struct live_vitals_point {
 struct history {
 	int id;
 	uint64_t start_ticks;
+	struct condition *condition;
 	size_t n, first; /* a ring */
 	struct live_vitals_point points[POINTS];
 };
@@ -53,6 +55,12 @@ struct live_vitals *live_vitals_new(struct server *server)
 	return v;
 }
 
+static void history_free(struct history *h)
+{
+	condition_free(h->condition);
+	mem_free(h);
+}
+
 void live_vitals_free(struct live_vitals *v)
 {
 	if (!v)
@@ -65,7 +73,7 @@ void live_vitals_free(struct live_vitals *v)
 	if (started)
 		pthread_join(v->thread, NULL);
 	vec_each(h, &v->list)
-		mem_free(*h);
+		history_free(*h);
 	vec_free(&v->list);
 	pthread_cond_destroy(&v->wake);
 	pthread_mutex_destroy(&v->lock);
@@ -82,6 +90,7 @@ static struct history *history_of(struct live_vitals *v, const struct patient *p
 	struct history *h = mem_zalloc(sizeof(*h));
 	h->id = p->target.id;
 	h->start_ticks = p->target.start_ticks;
+	h->condition = condition_new(&p->target);
 	vec_push(&v->list, h);
 	return h;
 }
@@ -102,20 +111,22 @@ static void forget_ended(struct live_vitals *v, const struct patients_view *view
 		if (patients_by_id(view, v->list.v[i]->id))
 			v->list.v[kept++] = v->list.v[i];
 		else
-			mem_free(v->list.v[i]);
+			history_free(v->list.v[i]);
 	}
 	v->list.n = kept;
 }
 
-static void take_one(struct live_vitals *v, const struct patient *p, struct live_vitals_point *point)
+static void take_one(struct live_vitals *v, const struct patient *p, struct history *h, struct live_vitals_point *point)
 {
 	const struct target *t = &p->target;
-	struct watch_vitals w = watches_vitals(v->server->watches, p);
+	double signs[VITALS_N];
+	watches_signs(v->server->watches, p, signs);
+	condition_read(h->condition, signs);
 	double values[VALUES] = { [CPU] = t->pid && t->cpu_ratio >= 0 && t->cpu_window_ns ? t->cpu_ratio * 100 : NAN,
 				  [RSS] = t->pid ? (double)t->rss_bytes : NAN,
-				  [HEAP] = w.heap_bytes,
-				  [EXCEPTIONS] = w.exceptions_per_second,
-				  [GC] = w.gc_percent };
+				  [HEAP] = signs[VITALS_HEAP],
+				  [EXCEPTIONS] = signs[VITALS_EXCEPTIONS],
+				  [GC] = signs[VITALS_GC_COUNTER] * 100 };
 	for (size_t i = 0; i < VALUES; i++)
 		point->values[i] = values[i];
 }
@@ -147,13 +158,14 @@ static void take_all(struct live_vitals *v)
 		struct history *h = history_of(v, p);
 		if (!h)
 			break;
-		take_one(v, p, &point);
+		take_one(v, p, h, &point);
 		add_point(h, &point);
 		jsonw_object(&w, NULL);
 		jsonw_i64(&w, "id", h->id);
 		jsonw_array(&w, "points");
 		add_values(&w, &point);
 		jsonw_array_end(&w);
+		condition_json(h->condition, &w);
 		jsonw_object_end(&w);
 	}
 	pthread_mutex_unlock(&v->lock);
@@ -220,6 +232,7 @@ void live_vitals_json(struct live_vitals *v, int64_t since_ms, struct jsonw *w)
 				add_values(w, p);
 		}
 		jsonw_array_end(w);
+		condition_json(h->condition, w);
 		jsonw_object_end(w);
 	}
 	pthread_mutex_unlock(&v->lock);

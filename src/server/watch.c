@@ -415,28 +415,24 @@ struct err *watches_json(struct watches *w, const struct patient *p, const struc
 	return NULL;
 }
 
-struct watch_vitals watches_vitals(struct watches *w, const struct patient *p)
+void watches_signs(struct watches *w, const struct patient *p, double *ret)
 {
-	struct watch_vitals v = { NAN, NAN, NAN };
 	struct err *err = NULL;
+	for (size_t i = 0; i < VITALS_N; i++)
+		ret[i] = NAN;
 	if (!p->target.socket || !counters_unasked_bearable(p->target.socket))
-		return v;
+		return;
 	struct server_watch *watch = acquire(w, p, &(struct watch_query){ .what = WATCH_RUNTIME }, &err);
 	if (!watch) {
 		err_free(err);
-		return v;
+		return;
 	}
 	pthread_mutex_lock(&watch->lock);
 	watch->asked_ns = clock_mono_ns();
-	if (watch->counters && !watch->ended) {
-		const struct series_set *set = counters_series(watch->counters);
-		v.heap_bytes = runtime_signs_newest(set, VITALS_HEAP);
-		v.exceptions_per_second = runtime_signs_newest(set, VITALS_EXCEPTIONS);
-		v.gc_percent = runtime_signs_newest(set, VITALS_GC_COUNTER) * 100;
-	}
+	for (size_t i = 0; watch->counters && !watch->ended && i < VITALS_N; i++)
+		ret[i] = runtime_signs_newest(counters_series(watch->counters), (enum vital_id)i);
 	pthread_mutex_unlock(&watch->lock);
 	release(w, watch);
-	return v;
 }
 
 void watches_free(struct watches *w)

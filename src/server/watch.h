@@ -31,8 +31,6 @@ bool watches_usual(const char *provider);
 /* Members of an object: now, intervalMs, lostEvents, notes, series. ERR_BUSY: too many are watched. */
 struct err *watches_json(struct watches *w, const struct patient *p, const struct watch_query *q, struct jsonw *out)
 	MUST_USE;
-/* The newest value of one of System.Runtime's counters, NAN when there is none. Begins listening, does not wait. */
-struct watch_vitals {
-	double heap_bytes, exceptions_per_second, gc_percent;
-};
-struct watch_vitals watches_vitals(struct watches *w, const struct patient *p);
+/* The newest value of each signal (vitals/vitals.h) that System.Runtime's counters give, NAN of all others; ret has
+ * VITALS_N of them. Begins listening, does not wait. */
+void watches_signs(struct watches *w, const struct patient *p, double *ret);

@@ -4,7 +4,7 @@ import { addUp, curated, keyOf, single, type CounterSeries } from "../src/lib/co
 import type { Block, FlameBlock, ReportDocument } from "../src/lib/document";
 import { flameTree } from "../src/lib/flame";
 import { withProgress } from "../src/lib/sessions";
-import { aboveForMs, canBeExamined, closedBecause, conditionOf, newVital, profilerFor, push } from "../src/lib/history";
+import { canBeExamined, closedBecause, conditionOf, findingOf, newVital, profilerFor, push } from "../src/lib/history";
 import { chapters, check, clean, effect, hint, pauseWords, stops, takes, varied, wayFor } from "../src/lib/registry";
 import { treeEnds } from "../src/lib/rows";
 
@@ -172,21 +172,52 @@ describe("conditions", () => {
   const vital = newVital();
   for (let t = 0; t <= 20000; t += 2000) push(vital.exceptions, t, t < 6000 ? 0 : 400);
   it("are told as facts once they last", () => {
-    expect(aboveForMs(vital.exceptions, 100)).toBe(14000);
-    expect(conditionOf(process({}), vital, 2)).toEqual({
+    const none = { severity: 0, finding: null, text: null, profiler: null };
+    const thrown = { severity: 80, finding: "exceptions-many", text: "400 exceptions/s", profiler: "exceptions" };
+    expect(conditionOf(process({}), thrown)).toEqual({
       is: "bad",
-      why: "400 exceptions/s for 14 s",
+      why: "400 exceptions/s",
       where: "exceptions",
+      profiler: "exceptions",
     });
-    expect(conditionOf(process({}), newVital(), 2).is).toBe("ok");
-    expect(profilerFor(conditionOf(process({}), vital, 2))).toBe("exceptions");
-    expect(profilerFor(conditionOf(process({}), newVital(), 2))).toBe("");
+    expect(conditionOf(process({}), { ...thrown, severity: 60 }).is).toBe("warn");
+    expect(conditionOf(process({}), none)).toEqual({ is: "ok", why: "Nothing unusual" });
+    expect(conditionOf(process({}), null).is).toBe("off");
+    expect(profilerFor(conditionOf(process({}), { ...thrown, profiler: null }))).toBe("diagnose");
+    expect(profilerFor(conditionOf(process({}), none))).toBe("");
+  });
+  it("stay until a newer look of the same kind, or a diagnosis, clears them", () => {
+    const session = (id: string, health: string, minute: number) =>
+      ({
+        guid: `${id}-${minute}`,
+        processId: 7,
+        state: "done",
+        health,
+        verdict: "Two threads wait for each other. More.",
+        profiler: { id },
+        createdMs: minute * 60000,
+        finishedMs: minute * 60000 + 1,
+      }) as Session;
+    const p = process({ id: 7, uptimeSeconds: 600 }),
+      now = 20 * 60000,
+      found = (...list: Session[]) => findingOf(p, list, now)?.guid;
+    expect(found(session("deadlocks", "bad", 12), session("cpu-hotpaths", "ok", 13))).toBe("deadlocks-12");
+    expect(found(session("deadlocks", "bad", 12), session("deadlocks", "ok", 13))).toBeUndefined();
+    expect(found(session("deadlocks", "bad", 12), session("diagnose", "ok", 13))).toBeUndefined();
+    expect(found(session("diagnose", "ok", 12), session("heap-stats", "warn", 13))).toBe("heap-stats-13");
+    expect(found(session("deadlocks", "bad", 9))).toBeUndefined();
+    expect(conditionOf(p, null, session("deadlocks", "bad", 12))).toEqual({
+      is: "bad",
+      why: "Two threads wait for each other.",
+      profiler: "deadlocks",
+      session: "deadlocks-12",
+    });
   });
   it("say why one cannot be examined", () => {
     const closed = process({ answered: false, remark: "it belongs to another user" });
     expect(canBeExamined(closed)).toBe(false);
     expect(closedBecause(closed)).toEqual({ why: "it belongs to another user", fix: null });
-    expect(conditionOf(closed, vital, 2).is).toBe("off");
+    expect(conditionOf(closed, null).is).toBe("off");
     expect(closedBecause(process({ ways: [way("events", false)] }))).toEqual({
       why: "events is closed",
       fix: "be root",

@@ -15,6 +15,8 @@ export type SessionFile = Schemas["FileInfo"];
 export type ServerInfo = Schemas["ServerInfo"];
 export type LogLine = Schemas["LogLine"];
 export type Core = Schemas["CoreInfo"];
+/** What the rules say of a process that was not examined. */
+export type Judged = Schemas["Condition"];
 type SessionInfo = Schemas["SessionInfo"];
 
 export type State = "queued" | "running" | "analysing" | "done" | "failed" | "cancelled";
@@ -136,7 +138,7 @@ async function remove<P extends With<"delete">>(pattern: P, options: Options = {
 export interface Vitals {
   now: number;
   columns: string[];
-  processes: { id: number; points: (number | null)[][] }[];
+  processes: { id: number; points: (number | null)[][]; condition: Judged | null }[];
 }
 
 export const api = {

@@ -1,5 +1,6 @@
 // Short history of the patients, kept by the page itself.
-import type { Process } from "./api";
+import type { Judged, Process, Session } from "./api";
+import { visible } from "./format";
 
 export const KEEP_MS = 60 * 60 * 1000;
 
@@ -23,67 +24,79 @@ export interface Vital {
   rss: Series;
   heap: Series;
   exceptions: Series;
+  /** What the server's rules say of it; null = not yet. */
+  judged: Judged | null;
 }
 
 export function newVital(): Vital {
   const none = (): Series => ({ t: [], v: [] });
-  return { cpu: none(), rss: none(), heap: none(), exceptions: none() };
+  return { cpu: none(), rss: none(), heap: none(), exceptions: none(), judged: null };
 }
 
 export interface Condition {
   is: "ok" | "warn" | "bad" | "off";
   why: string;
   where?: "cpu" | "rss" | "heap" | "exceptions";
+  profiler?: string;
+  /** The session that found it; none when it is from the vital signs. */
+  session?: string;
 }
 
-function last(series: Series): number | null {
-  return series.v.length ? series.v[series.v.length - 1]! : null;
+const SERIOUS = 75;
+/** The list of processes is some seconds old when it is drawn. */
+const UPTIME_IS_OLD_MS = 10000;
+
+/** The figure of the row that a finding is about. */
+function columnOf(finding: string): Condition["where"] {
+  if (finding.startsWith("exceptions")) return "exceptions";
+  if (finding.startsWith("cpu-")) return "cpu";
+  if (finding.startsWith("gc-")) return "heap";
+  return /^(memory|native)-/.test(finding) ? "rss" : undefined;
 }
 
-/** How long the newest values have been at or above a limit. */
-export function aboveForMs(series: Series, limit: number): number {
-  let i = series.t.length;
-  while (i > 0 && series.v[i - 1] !== null && series.v[i - 1]! >= limit) i--;
-  return i < series.t.length ? series.t[series.t.length - 1]! - series.t[i]! : -1;
+/** What the newest examination of each kind found of the process as it runs now, the worst; a diagnosis says more than all
+ * before it. */
+export function findingOf(p: Process, sessions: Session[], now: number): Session | null {
+  const from = p.uptimeSeconds == null ? now : now - p.uptimeSeconds * 1000 - UPTIME_IS_OLD_MS;
+  const seen = new Set<string>(),
+    newest: Session[] = [];
+  const all = sessions.filter((s) => s.processId === p.id && s.state === "done" && s.createdMs >= from);
+  for (const s of all.sort((a, b) => b.finishedMs - a.finishedMs)) {
+    if (seen.has("diagnose")) break;
+    if (!seen.has(s.profiler.id)) newest.push(s);
+    seen.add(s.profiler.id);
+  }
+  return newest.find((s) => s.health === "bad") ?? newest.find((s) => s.health === "warn") ?? null;
 }
 
-export const MANY_EXCEPTIONS = 100,
-  SOME_EXCEPTIONS = 10,
-  STEADY_MS = 8000;
-
-function forWords(ms: number): string {
-  const s = Math.round(ms / 1000);
-  return s < 60 ? `${s} s` : `${Math.round(s / 60)} min`;
+/** "One sentence." of many. */
+function firstSentence(text: string): string {
+  return text.split(/(?<=[.!?]) /, 1)[0]!;
 }
 
-/** The fact worth a look, in words; colour goes where it is. Only what was measured counts. */
-export function conditionOf(p: Process, vital: Vital, cores: number): Condition {
+/** What an examination found, else the fact worth a look in the words of the server's rules; colour goes where it is. */
+export function conditionOf(p: Process, judged: Judged | null, found: Session | null = null): Condition {
   if (!canBeExamined(p)) return { is: "off", why: "Cannot be examined" };
-  const thrown = last(vital.exceptions);
-  if (thrown !== null && thrown >= SOME_EXCEPTIONS) {
-    const long = aboveForMs(vital.exceptions, thrown >= MANY_EXCEPTIONS ? MANY_EXCEPTIONS : SOME_EXCEPTIONS);
-    if (long >= STEADY_MS)
-      return {
-        is: thrown >= MANY_EXCEPTIONS ? "bad" : "warn",
-        why: `${Math.round(thrown)} exceptions/s for ${forWords(long)}`,
-        where: "exceptions",
-      };
-  }
-  const cpu = last(vital.cpu),
-    limit = Math.max(0.9, cores * 0.45);
-  if (cores && cpu !== null && cpu >= limit) {
-    const long = aboveForMs(vital.cpu, limit);
-    if (long >= STEADY_MS)
-      return { is: "warn", why: `${cpu.toFixed(1)} of ${cores} cores busy for ${forWords(long)}`, where: "cpu" };
-  }
-  return { is: "ok", why: "Nothing unusual" };
+  if (found?.health === "bad" || found?.health === "warn")
+    return {
+      is: found.health,
+      why: visible(firstSentence(found.verdict ?? "")),
+      profiler: found.profiler.id,
+      session: found.guid,
+    };
+  if (!judged) return { is: "off", why: "Being looked at" };
+  if (!judged.finding || !judged.text) return { is: "ok", why: "Nothing unusual" };
+  return {
+    is: judged.severity >= SERIOUS ? "bad" : "warn",
+    why: visible(judged.text),
+    where: columnOf(judged.finding),
+    profiler: judged.profiler ?? "diagnose",
+  };
 }
-
-const LOOKS: Record<string, string> = { exceptions: "exceptions", cpu: "cpu-hotpaths" };
 
 /** The profiler that looks at what is wrong; "" when nothing can be seen to be. */
 export function profilerFor(c: Condition): string {
-  return LOOKS[c.where ?? ""] ?? "";
+  return c.profiler ?? "";
 }
 
 /** A list says only whether the runtime answered; one process alone says which ways are open. */

@@ -1092,6 +1092,18 @@ export interface components {
             id: number;
             /** @description [unixMs, cpuPercent, rssBytes, gcHeapBytes, exceptionsPerSecond, gcPercent]; null = not measured. */
             points: unknown[];
+            condition: components["schemas"]["Condition"];
+        };
+        /** @description What is unusual about a process as far as it can be seen without an examination. */
+        Condition: {
+            /** @description 0 = nothing; from 50 on worth a look, from 75 on serious. */
+            severity: number;
+            /** @description As a diagnosis calls it. */
+            finding: string | null;
+            /** @description The fact, in words. */
+            text: string | null;
+            /** @description That would find the place; null = the vital signs are all. */
+            profiler: string | null;
         };
         /** @description Every managed thread and every frame, as `drdotnet stacks --json` prints them. */
         Stacks: {

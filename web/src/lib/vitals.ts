@@ -26,6 +26,7 @@ export function note(answer: Vitals): void {
   for (const id of vitals.keys()) if (!seen.has(id)) vitals.delete(id);
   for (const p of answer.processes) {
     const v = vitalOf(p.id);
+    v.judged = p.condition;
     for (const point of p.points) {
       const t = point[0] ?? 0,
         cores = point[cpu];

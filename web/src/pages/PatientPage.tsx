@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { api, type Process, type Profiler } from "../lib/api";
 import { durationNs, plural, visible } from "../lib/format";
-import { canBeExamined, closedBecause, conditionOf, profilerFor } from "../lib/history";
+import { canBeExamined, closedBecause, conditionOf, findingOf, profilerFor } from "../lib/history";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
 import { chapters, effect, pauseWords, sentence, stops, takes, varied, wayFor } from "../lib/registry";
@@ -251,8 +251,7 @@ function AllProfilers({ p, profilers, onRun }: { p: Process; profilers: Profiler
 export function PatientPage({ id, profiler }: { id: number; profiler?: string }) {
   const process = useLoad(`process ${id}`, () => api.process(id), 5000),
     profilers = useLoad("profilers", api.profilers),
-    sessions = useSessions("sessions-of"),
-    server = useLoad("server-of-patient", api.server).data;
+    sessions = useSessions("sessions-of");
   const [symptom, setSymptom] = useQuery("symptom"),
     [like] = useQuery("like"),
     [last, setLast] = useState<Process | null>(null),
@@ -301,7 +300,7 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
     );
   if (!p || !list) return <Waiting rows={5} />;
   // What can be seen to be wrong is chosen first, once: nothing changes under somebody's hands.
-  const state = conditionOf(p, vitalOf(id), server?.cores ?? 0);
+  const state = conditionOf(p, vitalOf(id).judged, findingOf(p, sessions.data ?? [], Date.now()));
   suggested.current ||= profilerFor(state);
   const fit = list.filter((x) => wayFor(x, p)),
     chosen = list.find((x) => x.id === symptom) ?? fit.find((x) => x.id === suggested.current) ?? fit[0] ?? list[0]!,
@@ -309,13 +308,15 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
     open = canBeExamined(p) && !gone,
     able = open && !readOnly;
   const close = () => replace(`/profilers/${id}${symptom ? `?symptom=${symptom}` : ""}`);
-  async function start(x: Profiler) {
+  async function begin(uuid: string) {
     try {
-      go(`/sessions/${(await api.start(x.uuid, id, [])).guid}`);
+      go(`/sessions/${(await api.start(uuid, id, [])).guid}`);
     } catch (e) {
       setTrouble((e as Error).message);
     }
   }
+  const start = (x: Profiler) => begin(x.uuid),
+    diagnose = () => begin("diagnose");
   return (
     <>
       <nav class="crumbs" aria-label="Breadcrumb">
@@ -333,10 +334,10 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
             </p>
           ) : (
             !gone &&
-            state.where && (
+            state.profiler && (
               <p class="status">
                 <Mark is={state.is} />
-                {state.why}
+                {state.session ? <a href={`/sessions/${state.session}`}>{state.why}</a> : state.why}
               </p>
             )
           )}
@@ -344,6 +345,9 @@ export function PatientPage({ id, profiler }: { id: number; profiler?: string })
         <div class="acts">
           {able && (
             <>
+              <button type="button" class="btn primary lab" onClick={() => void diagnose()}>
+                Diagnose
+              </button>
               <a class="btn lab" href={`/stacks/${id}`}>
                 <Icon name="stacks" />
                 Stacks now

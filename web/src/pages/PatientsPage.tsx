@@ -2,10 +2,19 @@
 import { useRef, useState } from "preact/hooks";
 import { api, type Process } from "../lib/api";
 import { bytes, plural, splitUnit, visible } from "../lib/format";
-import { canBeExamined, closedBecause, conditionOf, type Condition, type Series, type Vital } from "../lib/history";
+import {
+  canBeExamined,
+  closedBecause,
+  conditionOf,
+  findingOf,
+  type Condition,
+  type Series,
+  type Vital,
+} from "../lib/history";
 import { useTitle } from "../lib/hooks";
 import { useLoad } from "../lib/load";
-import { useQuery } from "../lib/router";
+import { go, useQuery } from "../lib/router";
+import { useReadOnly } from "../lib/scope";
 import { useSessions } from "../lib/sessions";
 import { usePatients, vitalOf } from "../lib/vitals";
 import { Copy } from "../parts/Dialog";
@@ -56,7 +65,19 @@ function now(series: Series): number | null {
   return series.v.length ? series.v[series.v.length - 1]! : null;
 }
 
-function Row({ p, vital, state }: { p: Process; vital: Vital; state: Condition }) {
+function Row({
+  p,
+  vital,
+  state,
+  readOnly,
+  onDiagnose,
+}: {
+  p: Process;
+  vital: Vital;
+  state: Condition;
+  readOnly: boolean;
+  onDiagnose: (p: Process) => void;
+}) {
   const cpu = now(vital.cpu) ?? (p.cpuPercent != null ? p.cpuPercent / 100 : null),
     heap = now(vital.heap),
     thrown = now(vital.exceptions);
@@ -74,7 +95,9 @@ function Row({ p, vital, state }: { p: Process; vital: Vital; state: Condition }
             <a class="nm" href={`/profilers/${p.id}`}>
               {nameOf(p)}
             </a>
-            <span class={`why ${state.is === "bad" ? "bad" : ""}`}>{state.why}</span>
+            <span class={`why ${state.is === "bad" ? "bad" : ""}`}>
+              {state.session ? <a href={`/sessions/${state.session}`}>{state.why}</a> : state.why}
+            </span>
           </div>
         </td>
         <td class="c-pid">
@@ -127,9 +150,15 @@ function Row({ p, vital, state }: { p: Process; vital: Vital; state: Condition }
         />
         <td class="c-act">
           {open && (
-            <a class="btn" href={`/profilers/${p.id}`} aria-label={`Examine ${nameOf(p)}, pid ${pid}`}>
-              Examine
-            </a>
+            <button
+              type="button"
+              class="btn"
+              disabled={readOnly}
+              aria-label={`Diagnose ${nameOf(p)}, pid ${pid}`}
+              onClick={() => onDiagnose(p)}
+            >
+              Diagnose
+            </button>
           )}
         </td>
       </tr>
@@ -159,9 +188,20 @@ export function PatientsPage() {
   const sessions = useSessions("sessions");
   const [term, setTerm] = useQuery("find"),
     held = useRef<number[] | null>(null),
-    [, redraw] = useState(0);
-  const cores = server?.cores ?? 0;
-  const rows = (list ?? []).map((p) => ({ p, vital: vitalOf(p.id), state: conditionOf(p, vitalOf(p.id), cores) }));
+    [, redraw] = useState(0),
+    [refused, setRefused] = useState(""),
+    readOnly = useReadOnly();
+  async function diagnose(p: Process) {
+    try {
+      go(`/sessions/${(await api.start("diagnose", p.id, [])).guid}`);
+    } catch (e) {
+      setRefused((e as Error).message);
+    }
+  }
+  const rows = (list ?? []).map((p) => {
+    const vital = vitalOf(p.id);
+    return { p, vital, state: conditionOf(p, vital.judged, findingOf(p, sessions.data ?? [], Date.now())) };
+  });
   const shown = rows.filter(({ p }) => {
     const words =
       `${p.name} ${p.managedAssemblyName} ${p.id} ${p.pid} ${p.user} ${p.container} ${p.version}`.toLowerCase();
@@ -211,6 +251,12 @@ export function PatientsPage() {
           </a>
         </div>
       </div>
+      {refused && (
+        <div class="say-bar bad gap" role="alert">
+          <Mark is="bad" />
+          <span>Not started: {visible(refused)} The process was not touched.</span>
+        </div>
+      )}
       {error && !list ? (
         <Trouble error={error} what="The list of processes could not be read." retry={reload} />
       ) : !list ? (
@@ -275,7 +321,7 @@ export function PatientsPage() {
             </thead>
             <tbody>
               {shown.map((r) => (
-                <Row key={r.p.id} {...r} />
+                <Row key={r.p.id} {...r} readOnly={readOnly} onDiagnose={(p) => void diagnose(p)} />
               ))}
             </tbody>
           </table>

@@ -1,0 +1,95 @@
+#include "server/condition.h"
+#include "base/clock.h"
+#include "diagnose/rule.h"
+#include "vitals/kernel_signs.h"
+#include <math.h>
+
+#define FIRST_WINDOW_NS (4 * NS_PER_S)
+#define WINDOW_NS (10 * NS_PER_S)
+
+struct condition {
+	struct target target; /* what names it to the kernel, no more */
+	struct kernel_signs *kernel;
+	struct vitals vitals;
+	bool judged;
+	const struct rule *suspected, *before; /* in the window that has ended, in the one before; or NULL */
+	unsigned score;
+	struct buf words;
+};
+
+struct condition *condition_new(const struct target *target)
+{
+	struct condition *c = mem_zalloc(sizeof(*c));
+	c->target = (struct target){ .id = target->id,
+				     .pid = target->pid,
+				     .ns_pid = target->ns_pid,
+				     .start_ticks = target->start_ticks,
+				     .other_pid_ns = target->other_pid_ns };
+	return c;
+}
+
+static void end_window(struct condition *c)
+{
+	kernel_signs_free(STEAL(c->kernel));
+	vitals_fini(&c->vitals);
+}
+
+void condition_free(struct condition *c)
+{
+	if (!c)
+		return;
+	end_window(c);
+	buf_free(&c->words);
+	mem_free(c);
+}
+
+static void judge(struct condition *c)
+{
+	struct judgement strongest = { 0 };
+	kernel_signs_end(c->kernel, &c->vitals);
+	vitals_lack_source(&c->vitals, VITAL_OF_COUNTERS, "no counter of its runtime came");
+	for (size_t i = 0; i < rules_count(); i++) {
+		struct judgement j = rule_judge(rule_at(i), &c->vitals);
+		if (j.state == RULE_SUSPECTED && j.score > SCORE_ASIDE && j.score > strongest.score)
+			strongest = j;
+	}
+	c->before = c->suspected;
+	c->suspected = strongest.rule;
+	c->score = strongest.score;
+	c->judged = true;
+	buf_clear(&c->words);
+	if (strongest.rule)
+		strongest.rule->say(&c->vitals, strongest.measured, &c->words);
+}
+
+void condition_read(struct condition *c, const double *counters)
+{
+	uint64_t now = clock_mono_ns(), length = c->judged ? WINDOW_NS : FIRST_WINDOW_NS;
+	if (c->kernel && now - c->vitals.start_ns >= length) {
+		judge(c);
+		end_window(c);
+	}
+	if (!c->kernel)
+		c->kernel = kernel_signs_new("/proc", &c->target);
+	kernel_signs_read(c->kernel, &c->vitals);
+	if (!c->vitals.start_ns)
+		c->vitals.start_ns = now; /* its process is not visible from here */
+	for (size_t i = 0; i < VITALS_N; i++)
+		if (vital_infos[i].source == VITAL_OF_COUNTERS && isfinite(counters[i]))
+			vitals_add(&c->vitals, (enum vital_id)i, now, counters[i]);
+}
+
+void condition_json(const struct condition *c, struct jsonw *w)
+{
+	if (!c->judged) {
+		jsonw_null(w, "condition");
+		return;
+	}
+	bool believed = c->suspected && c->suspected == c->before;
+	jsonw_object(w, "condition");
+	jsonw_i64(w, "severity", believed ? c->score : 0);
+	jsonw_str(w, "finding", believed ? c->suspected->id : NULL);
+	jsonw_str(w, "text", believed ? buf_cstr(&c->words) : NULL);
+	jsonw_str(w, "profiler", believed ? c->suspected->proof : NULL);
+	jsonw_object_end(w);
+}
