@@ -214,8 +214,9 @@ static void save_facts(struct pool *p)
 {
 	if (!p->exam->recording)
 		return;
-	json_t *fact = json_pack("{s:I, s:I, s:I}", "cpu_ns", (json_int_t)p->cpu_ns, "workers_before",
-				 (json_int_t)p->workers_before, "workers_after", (json_int_t)p->workers_after);
+	json_t *fact = json_pack("{s:I, s:I, s:I, s:I}", "cpu_ns", (json_int_t)p->cpu_ns, "delay_ns",
+				 (json_int_t)p->delay_ns, "workers_before", (json_int_t)p->workers_before,
+				 "workers_after", (json_int_t)p->workers_after);
 	recording_set_fact(p->exam->recording, "pool", fact);
 	json_decref(fact);
 }
@@ -224,6 +225,7 @@ static void load_facts(struct pool *p)
 {
 	const json_t *fact = recording_fact(p->exam->recording, "pool");
 	p->cpu_ns = (uint64_t)json_get_int(fact, "cpu_ns", 0);
+	p->delay_ns = (uint64_t)json_get_int(fact, "delay_ns", 0);
 	if (p->budget.cores <= 0) /* as older recordings keep it */
 		p->budget.cores = (double)json_get_int(fact, "cores", 0);
 	p->workers_before = (size_t)json_get_int(fact, "workers_before", 0);
@@ -304,9 +306,13 @@ static struct err *run(struct exam *exam)
 		p->workers_before = count_workers(p);
 	cpu_budget_begin(exam, &p->budget);
 	bool known = !exam->replay && target_cpu_ns(&exam->patient->target, &cpu_before);
+	uint64_t delay_before = known ? target_delay_ns(&exam->patient->target) : 0;
 	TRY(exam_events(exam, p->streams, ARRAY_SIZE(p->streams), window_ms));
-	if (known && target_cpu_ns(&exam->patient->target, &cpu_after))
+	if (known && target_cpu_ns(&exam->patient->target, &cpu_after)) {
+		uint64_t delay_after = target_delay_ns(&exam->patient->target);
 		p->cpu_ns = cpu_after - cpu_before;
+		p->delay_ns = delay_after - MIN(delay_before, delay_after); /* threads may have ended */
+	}
 	cpu_budget_end(exam, &p->budget);
 	if (exam->replay) {
 		load_facts(p);
@@ -356,8 +362,10 @@ const struct profiler profiler_thread_pool = {
 			  "The workers are not blocked, there is more work than they can do: cpu-hotpaths says what "
 			  "they compute and whether they had to wait for a CPU. Move long computations out of the "
 			  "pool." },
+			{ "cpu-starved",
+			  "Look at the machine: other processes take the CPU. The pool itself keeps up." },
 		},
-	.n_advice = 4,
+	.n_advice = 5,
 	.runs = (const struct advice_run[]){ { "queue-latency", "cpu-hotpaths" }, { 0 } },
 	.run = run,
 	.analyse = pool_analyse,

@@ -61,6 +61,7 @@ struct pool {
 	uint64_t started, stopped;
 	size_t workers_before, workers_after; /* by their names; 0 = not known */
 	uint64_t cpu_ns;		      /* of the process in the window; 0 = not known */
+	uint64_t delay_ns;		      /* in which its threads could run and had no CPU */
 	struct cpu_budget budget;
 
 	/* Looks at all threads, only while work waits. */

@@ -16,7 +16,9 @@
 #define VERY_LATE_NS NS_PER_S
 #define STALLED_NS (500 * NS_PER_MS)
 #define MOSTLY_BLOCKED 0.5
-#define CROWD_LEAST 8 /* blocked workers */
+#define OWN_SHARE 0.5	 /* of the cores that it may use: less, and others have the rest */
+#define DELAY_LEAST 0.05 /* threads, on average, that could run and had no CPU */
+#define CROWD_LEAST 8	 /* blocked workers */
 #define CROWD_A_CORE 2.0
 #define IDLE_CORES 0.1 /* of all: a process that uses less does not compute, not even in native calls */
 
@@ -232,13 +234,20 @@ static bool mostly_blocked(const struct pool *p, const struct pool_view *v)
 	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
 }
 
+/* Do they wait for a CPU that others have? Not when it uses what it may use itself, or stands still for its limit. */
+static bool lacks_cpu(const struct pool *p, const struct pool_view *v)
+{
+	bool others = v->cores >= 0 && v->cores < OWN_SHARE * p->budget.cores && !cpu_budget_too_small(&p->budget);
+	return others && p->delay_ns > DELAY_LEAST * (double)v->window_ns && p->delay_ns > 2 * p->cpu_ns;
+}
+
 /* --- verdict --- */
 
 static const char *finding_of(const struct pool *p, const struct pool_view *v)
 {
 	if (!v->late && !v->stalled)
 		return v->frozen ? "workers-blocked" : v->crowd ? "many-blocked" : "nothing-found";
-	return mostly_blocked(p, v) ? "starvation" : "queue-latency";
+	return mostly_blocked(p, v) ? "starvation" : lacks_cpu(p, v) ? "cpu-starved" : "queue-latency";
 }
 
 /* More than the pool would have by itself: it has grown for them. */
@@ -307,18 +316,33 @@ static void say_frozen(const struct pool_view *v, struct rich *text)
 		  worker_words[v->sites.v[0].state]);
 }
 
+static void say_lacks_cpu(const struct pool *p, const struct pool_view *v, struct rich *text)
+{
+	rich_text(text, "Other processes take the CPU: ");
+	rich_strong(text, "work waits %s in the queue of the pool (p95 %s)", fmt_duration_ns(v->p50).s,
+		    fmt_duration_ns(v->p95).s);
+	rich_text(text,
+		  ", and its threads could run for %s of CPU time more than the %s they got. No worker is to blame.",
+		  fmt_duration_ns(p->delay_ns).s, fmt_duration_ns(p->cpu_ns).s);
+}
+
 static void add_verdict(const struct exam *exam, const struct pool *p, const struct pool_view *v, struct report *report)
 {
 	const char *finding = finding_of(p, v);
 	bool fine = str_eq(finding, "nothing-found"), starving = str_eq(finding, "starvation");
-	bool crowd = str_eq(finding, "many-blocked");
+	bool crowd = str_eq(finding, "many-blocked"), lacks = str_eq(finding, "cpu-starved");
 	enum report_health health = fine				 ? REPORT_OK
-				    : crowd				 ? REPORT_INFO
+				    : crowd || lacks			 ? REPORT_INFO
 				    : starving || v->p95 >= VERY_LATE_NS ? REPORT_BAD
 									 : REPORT_WARN;
 	struct rich *text = report_verdict(report, health, finding);
 	if (fine) {
 		say_fine(p, v, text);
+		return;
+	}
+	if (lacks) {
+		say_lacks_cpu(p, v, text);
+		report_advice(report, exam->profiler, finding);
 		return;
 	}
 	if (crowd || str_eq(finding, "workers-blocked")) {

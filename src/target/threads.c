@@ -98,6 +98,17 @@ bool target_thread_states(const struct target *t, unsigned ret[128])
 	return n > 0;
 }
 
+uint64_t target_delay_ns(const struct target *t)
+{
+	struct target_threads threads = { 0 };
+	uint64_t delay = 0;
+	err_ignore(target_threads(t, &threads));
+	vec_each(thread, &threads)
+		delay += thread->delay_ns == UINT64_MAX ? 0 : thread->delay_ns;
+	vec_free(&threads);
+	return delay;
+}
+
 bool target_cpu_ns(const struct target *t, uint64_t *ret)
 {
 	CLEANUP(mem_freep) char *path = mem_printf("/proc/%d/stat", (int)t->pid);

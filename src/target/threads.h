@@ -16,5 +16,7 @@ VEC_TYPE(target_threads, struct target_thread);
 struct err *target_threads(const struct target *t, struct target_threads *ret) MUST_USE;
 /* How many of its threads are in each state of the kernel (R S D T ...), by its letter; false when that cannot be seen. */
 bool target_thread_states(const struct target *t, unsigned ret[128]);
+/* Time in which its present threads could run and had no CPU, in ns; 0 when it cannot be seen. */
+uint64_t target_delay_ns(const struct target *t);
 /* CPU time used so far by the whole process, in ns; false when it is gone or not visible. */
 bool target_cpu_ns(const struct target *t, uint64_t *ret);

@@ -61,7 +61,8 @@ struct setting {
 	uint32_t stack;	     /* of all busy workers; 0 = no look */
 	uint32_t busy, idle; /* workers in the look */
 	bool managed, silent;
-	uint32_t inlined; /* blocked workers that a look into memory found, the handler inlined in what calls it */
+	uint32_t delay_ms; /* its threads could run and had no CPU; they ran for 100 ms of 2 s */
+	uint32_t inlined;  /* blocked workers that a look into memory found, the handler inlined in what calls it */
 };
 
 static void add_memory(struct fixture *f, uint32_t workers)
@@ -146,8 +147,8 @@ static void examine(struct fixture *f, const struct setting *s)
 		add_memory(f, s->inlined);
 	fixture_names(&names, methods, ARRAY_SIZE(methods));
 	fixture_part(f->recording, "names-0.nettrace", &names);
-	json_t *fact = json_pack("{s:i, s:i, s:i, s:i}", "cpu_ns", 100000000, "cores", 2, "workers_before", 2,
-				 "workers_after", 5);
+	json_t *fact = json_pack("{s:i, s:i, s:i, s:i, s:i}", "cpu_ns", 100000000, "delay_ns", (int)(s->delay_ms * MS),
+				 "cores", 2, "workers_before", 2, "workers_after", 5);
 	recording_set_fact(f->recording, "pool", fact);
 	json_decref(fact);
 	fixture_examine(f, "thread-pool");
@@ -213,6 +214,26 @@ static void workers_that_run_are_no_starvation(void **state UNUSED)
 	struct fixture f;
 	examine(&f, &(struct setting){ .wait_ms = 500, .stack = STACK_WORK, .busy = 2, .managed = true });
 	assert_string_equal(report_finding(f.report), "queue-latency");
+	fixture_end(&f);
+}
+
+/* Others have the CPU: no fault of the pool. Blocked workers are its fault all the same. */
+static void a_machine_that_is_busy_with_others(void **state UNUSED)
+{
+	struct fixture f;
+	struct setting s = { .wait_ms = 500, .stack = STACK_WORK, .busy = 2, .managed = true, .delay_ms = 250 };
+	examine(&f, &s);
+	assert_string_equal(report_finding(f.report), "cpu-starved");
+	assert_int_equal(report_health(f.report), REPORT_INFO);
+	assert_true(fixture_says(f.report, "Other processes take the CPU"));
+	fixture_end(&f);
+	s.delay_ms = 150;
+	examine(&f, &s);
+	assert_string_equal(report_finding(f.report), "queue-latency");
+	fixture_end(&f);
+	s = (struct setting){ .wait_ms = 500, .inject = 3, .stack = STACK_TASK, .busy = 5, .delay_ms = 250 };
+	examine(&f, &s);
+	assert_string_equal(report_finding(f.report), "starvation");
 	fixture_end(&f);
 }
 
@@ -296,6 +317,7 @@ int main(void)
 		cmocka_unit_test(time_in_the_queue_is_exact),
 		cmocka_unit_test(the_blocking_call_is_named_for_what_it_is),
 		cmocka_unit_test(workers_that_run_are_no_starvation),
+		cmocka_unit_test(a_machine_that_is_busy_with_others),
 		cmocka_unit_test(hill_climbing_alone_is_healthy),
 		cmocka_unit_test(a_pool_in_which_nothing_moves),
 		cmocka_unit_test(workers_that_are_blocked_while_work_flows),
