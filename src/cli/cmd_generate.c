@@ -154,9 +154,10 @@ static void man(struct buf *out)
 			man_command(out, commands[i]);
 	}
 	man_remote(out);
-	buf_str(out, ".SH EXIT STATUS\n"
-		     "0 ok, 1 failed, 2 wrong usage, 3 target not found, 4 no permission, 5 busy, 6 what --fail-on names was found, 130 cancelled.\n"
-		     ".SH ENVIRONMENT\nOptions come before variables, variables before the configuration file.\n");
+	buf_str(out,
+		".SH EXIT STATUS\n"
+		"0 ok, 1 failed, 2 wrong usage, 3 target not found, 4 no permission, 5 busy, 6 what --fail-on names was found, 130 cancelled.\n"
+		".SH ENVIRONMENT\nOptions come before variables, variables before the configuration file.\n");
 	man_settings(out);
 	buf_str(out,
 		".TP\n.B DRDOTNET_CONFIG\nThe configuration file.\n"

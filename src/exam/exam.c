@@ -29,6 +29,7 @@ void exam_progress(struct exam *exam, double ratio, const char *fmt, ...)
 	exam->on_progress(exam->user, ratio >= 0 && exam->share > 0 ? ratio * exam->share : ratio, what);
 }
 
+PRINTF(3, 0)
 static void tell(void (*to)(void *user, const char *line), void *user, const char *fmt, va_list ap)
 {
 	CLEANUP(mem_freep) char *line = to ? mem_vprintf(fmt, ap) : NULL;

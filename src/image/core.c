@@ -34,6 +34,7 @@
 #define PRPSINFO_LEN 136
 #define SIGINFO_LEN 128
 #define ALIKE_BYTES ((uint64_t)4 << 20)
+#define ALIKE_PAGES (1u << 16) /* that are tried: most of an assembly is not in a core */
 #define PRPSINFO_PID 24
 #define PRPSINFO_ARGS 56
 #define FPREGS_LEN 512
@@ -395,14 +396,17 @@ static void fill_from_files(struct image *img, const struct image_core_options *
 /* ---- assemblies, which have no build id ---- */
 
 /* Pages that were changed are in the core: most of their bytes were not. */
-static bool looks_alike(const struct image *img, const char *path, int fd)
+static bool looks_alike(const struct image *img, const char *path, int fd, uint64_t size)
 {
 	uint8_t core[4096], disk[4096];
-	uint64_t same = 0, all = 0;
+	uint64_t same = 0, all = 0, pages = 0;
 	vec_each(m, &img->mappings) {
-		if (!str_eq(m->path, path))
+		if (!str_eq(m->path, path) || m->offset >= size)
 			continue;
-		for (uint64_t at = m->start; at + sizeof(core) <= m->end && all < ALIKE_BYTES; at += sizeof(core)) {
+		/* How long it is says the core, which may be damaged. */
+		uint64_t end = m->start + MIN(m->end - m->start, size - m->offset);
+		for (uint64_t at = m->start; at + sizeof(core) <= end && all < ALIKE_BYTES && pages < ALIKE_PAGES;
+		     at += sizeof(core), pages++) {
 			ssize_t n = image_read_all(img, at, core, sizeof(core))
 					    ? pread(fd, disk, sizeof(disk), (off_t)(m->offset + (at - m->start)))
 					    : 0;
@@ -423,7 +427,7 @@ static int open_assembly(const struct image *img, const char *root, const char *
 	struct stat st;
 	char magic[2];
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ctime > written || pread(fd, magic, 2, 0) != 2 ||
-	    memcmp(magic, "MZ", 2) != 0 || !looks_alike(img, path, fd))
+	    memcmp(magic, "MZ", 2) != 0 || !looks_alike(img, path, fd, (uint64_t)st.st_size))
 		return -1;
 	*ret_size = (uint64_t)st.st_size;
 	return fd_steal(&fd);

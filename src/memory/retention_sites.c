@@ -2,7 +2,6 @@
 #include "base/str.h"
 #include <string.h>
 
-
 /* What a place is told apart by. */
 struct key {
 	uint32_t near; /* type of the nearest own object, or the root's vertex */

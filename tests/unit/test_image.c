@@ -341,6 +341,30 @@ static void test_left_out_pages_come_from_the_same_file_only(void **state)
 	buf_free(&core);
 }
 
+/* A damaged core may say that a file was mapped over half of all addresses. */
+static void test_a_mapping_without_end(void **state)
+{
+	(void)state;
+	char *root = temp_folder(), path[80];
+	uint8_t page[PAGE] = "MZ";
+	snprintf(path, sizeof(path), "%s/shop.dll", root);
+	assert_ok(file_write_atomic(path, page, sizeof(page), 0600));
+	const struct core_segment segments[] = { { 0x10000, PAGE, page, PF_R } };
+	const struct core_file files[] = { { 0x100000000000, 0x7ffffffff000, 0, "/shop.dll" } };
+	const struct core_thread threads[] = { { 77, 0x1234, 0x10100 } };
+	const struct core_spec spec = { segments, 1, files, 1, threads, 1, 77, 0, "shop", 0, 0 };
+	struct buf core = { 0 };
+	build_core(&core, &spec);
+	const struct image_core_options options = { .files_root = root, .assemblies = true };
+	struct image_core_facts facts;
+	struct image *img;
+	assert_ok(image_open_core_fd(build_file(core.data, core.len), "test", &options, &facts, &img));
+	assert_int_equal(facts.unproven_bytes, PAGE);
+	image_close(img);
+	assert_ok(dir_remove(root));
+	buf_free(&core);
+}
+
 /* ---- writing ---- */
 
 static bool stop_at_once(void *user, uint64_t done, uint64_t whole)
@@ -605,6 +629,7 @@ int main(void)
 		cmocka_unit_test(test_a_fan_of_overlaps),
 		cmocka_unit_test(test_hostile_notes),
 		cmocka_unit_test(test_left_out_pages_come_from_the_same_file_only),
+		cmocka_unit_test(test_a_mapping_without_end),
 		cmocka_unit_test(test_core_is_written_and_read_again),
 		cmocka_unit_test(test_a_cancelled_core_leaves_nothing),
 		cmocka_unit_test(test_a_mini_core_holds_what_was_asked_for),
