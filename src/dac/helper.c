@@ -20,6 +20,7 @@
 
 #define PROGRAM "drdotnet-dachost"
 #define MAX_RESTARTS 32
+#define IMPATIENT_MS 2000 /* after some answers that did not come */
 #define MAX_ANSWER ((size_t)512 << 20)
 #define MAX_HELLO 65536
 /* Of all its life, beside the time limit of each answer. */
@@ -268,9 +269,11 @@ static struct err *broken(struct helper *h, struct err *err)
 	enum err_kind kind = err_kind(err);
 	struct fmt_how how = helper_end(h, kind == ERR_IO);
 	if (kind == ERR_TIMEOUT) {
+		uint64_t waited = h->start.answer_ms;
+		h->start.answer_ms = MIN(waited, MAX(waited / 4, (uint64_t)IMPATIENT_MS)); /* more of them will come */
 		err_free(err);
 		return err_new(ERR_TIMEOUT, "the data-access library gave no answer within %llu ms",
-			       (unsigned long long)h->start.answer_ms);
+			       (unsigned long long)waited);
 	}
 	if (kind == ERR_BAD_DATA)
 		return err_wrap(err, "the data-access library");

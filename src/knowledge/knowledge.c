@@ -131,13 +131,13 @@ static struct image_exam_part part_of(const struct exam *exam, struct knowledge 
 
 static void look_live(struct exam *exam, const struct knowledge_wanted *wanted, struct knowledge *k)
 {
-	CLEANUP(mem_freep) char *fix = NULL;
 	struct image_exam_part part = part_of(exam, k);
 	char *why_not = forbidden(exam, wanted);
 	if (why_not) {
 		k->why_not = why_not;
 		return;
 	}
+	CLEANUP(mem_freep) char *fix = NULL;
 	struct err *err = exam_image_check_within(exam, part.max_pause_ms, &fix);
 	if (!err)
 		err = exam_image(exam, &part);

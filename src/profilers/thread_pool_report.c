@@ -238,7 +238,7 @@ static bool mostly_blocked(const struct pool *p, const struct pool_view *v)
 static bool lacks_cpu(const struct pool *p, const struct pool_view *v)
 {
 	bool others = v->cores >= 0 && v->cores < OWN_SHARE * p->budget.cores && !cpu_budget_too_small(&p->budget);
-	return others && p->delay_ns > DELAY_LEAST * (double)v->window_ns && p->delay_ns > 2 * p->cpu_ns;
+	return others && (double)p->delay_ns > DELAY_LEAST * (double)v->window_ns && p->delay_ns > 2 * p->cpu_ns;
 }
 
 /* --- verdict --- */
