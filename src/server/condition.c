@@ -6,13 +6,15 @@
 
 #define FIRST_WINDOW_NS (4 * NS_PER_S)
 #define WINDOW_NS (10 * NS_PER_S)
+#define RULES_MAX 64 /* bits of a number */
 
 struct condition {
 	struct target target; /* what names it to the kernel, no more */
 	struct kernel_signs *kernel;
 	struct vitals vitals;
 	bool judged;
-	const struct rule *suspected, *before; /* in the window that has ended, in the one before; or NULL */
+	uint64_t suspected;	 /* rules by their number, in the window that has ended */
+	const struct rule *rule; /* the strongest of those that suspected it in the one before, too; or NULL */
 	unsigned score;
 	struct buf words;
 };
@@ -46,15 +48,20 @@ void condition_free(struct condition *c)
 static void judge(struct condition *c)
 {
 	struct judgement strongest = { 0 };
+	uint64_t before = c->suspected;
+	c->suspected = 0;
 	kernel_signs_end(c->kernel, &c->vitals);
 	vitals_lack_source(&c->vitals, VITAL_OF_COUNTERS, "no counter of its runtime came");
-	for (size_t i = 0; i < rules_count(); i++) {
+	for (size_t i = 0; i < MIN(rules_count(), (size_t)RULES_MAX); i++) {
 		struct judgement j = rule_judge(rule_at(i), &c->vitals);
-		if (j.state == RULE_SUSPECTED && j.score > SCORE_ASIDE && j.score > strongest.score)
+		uint64_t bit = (uint64_t)1 << i;
+		if (j.state != RULE_SUSPECTED || j.score <= SCORE_ASIDE)
+			continue;
+		c->suspected |= bit;
+		if (before & bit && j.score > strongest.score)
 			strongest = j;
 	}
-	c->before = c->suspected;
-	c->suspected = strongest.rule;
+	c->rule = strongest.rule;
 	c->score = strongest.score;
 	c->judged = true;
 	buf_clear(&c->words);
@@ -85,11 +92,10 @@ void condition_json(const struct condition *c, struct jsonw *w)
 		jsonw_null(w, "condition");
 		return;
 	}
-	bool believed = c->suspected && c->suspected == c->before;
 	jsonw_object(w, "condition");
-	jsonw_i64(w, "severity", believed ? c->score : 0);
-	jsonw_str(w, "finding", believed ? c->suspected->id : NULL);
-	jsonw_str(w, "text", believed ? buf_cstr(&c->words) : NULL);
-	jsonw_str(w, "profiler", believed ? c->suspected->proof : NULL);
+	jsonw_i64(w, "severity", c->score);
+	jsonw_str(w, "finding", c->rule ? c->rule->id : NULL);
+	jsonw_str(w, "text", c->rule ? buf_cstr(&c->words) : NULL);
+	jsonw_str(w, "profiler", c->rule ? c->rule->proof : NULL);
 	jsonw_object_end(w);
 }
