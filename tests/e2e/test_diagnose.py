@@ -2,9 +2,10 @@
 
 import json
 import unittest
+from pathlib import Path
 
-from drdotnet import Home, Report, end_window, for_each_result, side_by_side
-from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal
+from drdotnet import PROGRAM, Home, Report, end_window, for_each_result, side_by_side
+from patient import FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal
 from test_cpu_hotpaths import Group
 
 SIDE_BY_SIDE = "quietly"
@@ -157,9 +158,13 @@ class Forms(unittest.TestCase):
         self.assertEqual(self.home.run("deadlocks", 1, "--fail-on", "rain").code, 2)
 
     def test_all_in_turn(self):
-        """In a world of their own, where no other process can be seen."""
-        world = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-        with Patient("healthy", fx=FRAMEWORKS[-1], prefix=world) as healthy:
+        """In a world of their own, where neither other processes nor their sockets can be seen."""
+        kept = [str(folder) for folder in (self.home.path, Path(PROGRAM).parent, PATIENTS)]
+        hide = ("mount -t tmpfs none /mnt; n=0; for d in $KEPT; do n=$((n+1)); mkdir /mnt/$n; mount --bind $d /mnt/$n; done; "
+                "mount -t tmpfs none /tmp; chmod 1777 /tmp; "
+                "n=0; for d in $KEPT; do n=$((n+1)); mkdir -p $d; mount --bind /mnt/$n $d; done; exec \"$@\"")
+        world = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", hide, "sh")
+        with Patient("healthy", fx=FRAMEWORKS[-1], prefix=world, env={"KEPT": " ".join(kept)}) as healthy:
             inside = ("nsenter", "-t", str(healthy.pid), "-p", "-m")
 
             def diagnosed(*words):
