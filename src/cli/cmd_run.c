@@ -386,15 +386,14 @@ static bool names_what_to_look_at(const struct args *args)
 /* One after the other; what fails of one does not keep the next from being looked at. */
 static struct err *run_all(const struct args *args, const struct impression_ids *ids, int *ret_exit)
 {
-	if (ids->n == 1) {
-		CLEANUP(mem_freep) char *only = mem_printf("%d", ids->v[0]);
-		return run_one(args, only, ret_exit);
-	}
 	for (size_t i = 0; i < ids->n && *ret_exit != EXIT_CANCELLED; i++) {
 		CLEANUP(mem_freep) char *target = mem_printf("%d", ids->v[i]);
 		int code = 0;
-		puts("");
 		struct err *err = run_one(args, target, &code);
+		if (ids->n == 1) {
+			*ret_exit = code;
+			return err;
+		}
 		if (err) {
 			fprintf(stderr, "drdotnet: %s: %s\n", target, err_text(err));
 			code = EXIT_NOT_SEEN;
@@ -413,7 +412,8 @@ static struct err *run_any(const struct args *args, int *ret_exit)
 	bool all = args_has(args, "--all");
 	if (all && args_value(args, "--output"))
 		return err_new(ERR_USAGE, "--all prints one report after the other; -o FILE is for one");
-	TRY(impressions(&ids));
+	/* Before reports it is no part of the output, which may be JSON. */
+	TRY(impressions(all ? stderr : stdout, &ids));
 	struct err *err = all || ids.n == 1 ? run_all(args, &ids, ret_exit) : NULL;
 	if (!all && ids.n > 1)
 		fprintf(stderr,

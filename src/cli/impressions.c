@@ -4,7 +4,6 @@
 #include "diagnose/rule.h"
 #include "ipc/patient.h"
 #include "vitals/kernel_signs.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -36,7 +35,7 @@ static int worst_first(const void *a, const void *b)
 							: CMP(x->patient->target.id, y->patient->target.id);
 }
 
-static void print(const struct impression *i)
+static void print(const struct impression *i, FILE *out)
 {
 	CLEANUP(buf_free) struct buf line = { 0 };
 	const char *name = patient_name(i->patient);
@@ -49,10 +48,10 @@ static void print(const struct impression *i)
 		i->strongest.rule->say(&i->vitals, i->strongest.measured, &line);
 	else
 		buf_str(&line, "nothing unusual in what the kernel shows");
-	puts(buf_cstr(&line));
+	fprintf(out, "%s\n", buf_cstr(&line));
 }
 
-static void show(const struct patient_list *list, struct impression_ids *ret)
+static void show(const struct patient_list *list, FILE *out, struct impression_ids *ret)
 {
 	struct impression *all = mem_zalloc(list->n * sizeof(*all));
 	for (size_t i = 0; i < list->n; i++) {
@@ -65,7 +64,7 @@ static void show(const struct patient_list *list, struct impression_ids *ret)
 		judge(&all[i]);
 	qsort(all, list->n, sizeof(*all), worst_first);
 	for (size_t i = 0; i < list->n; i++) {
-		print(&all[i]);
+		print(&all[i], out);
 		vec_push(ret, all[i].patient->target.id);
 		kernel_signs_free(all[i].kernel);
 		vitals_fini(&all[i].vitals);
@@ -73,14 +72,14 @@ static void show(const struct patient_list *list, struct impression_ids *ret)
 	mem_free(all);
 }
 
-struct err *impressions(struct impression_ids *ret)
+struct err *impressions(FILE *out, struct impression_ids *ret)
 {
 	CLEANUP(patient_list_free) struct patient_list list = { 0 };
 	TRY(patient_find_all(FIND_TIMEOUT_MS, &list));
 	if (!list.n)
 		return err_new(ERR_NOT_FOUND, "no .NET process can be seen from here");
 	if (list.n > 1)
-		show(&list, ret);
+		show(&list, out, ret);
 	else
 		vec_push(ret, list.v[0].target.id);
 	return NULL;

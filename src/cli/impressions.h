@@ -4,7 +4,8 @@
 
 #include "base/err.h"
 #include "base/vec.h"
+#include <stdio.h>
 
 VEC_TYPE(impression_ids, int);
-/* The number of each patient, the worst first; of several a table is printed. ERR_NOT_FOUND: there is none. */
-struct err *impressions(struct impression_ids *ret) MUST_USE;
+/* The number of each patient, the worst first; of several a table is printed to `out`. ERR_NOT_FOUND: there is none. */
+struct err *impressions(FILE *out, struct impression_ids *ret) MUST_USE;

@@ -179,6 +179,8 @@ class Forms(unittest.TestCase):
                 every = diagnosed("--all", "--fail-on", "bad")
                 self.assertEqual((every.code, every.out.count("Diagnosis")), (6, 2), every)
                 self.assertIn("Shop.Bank", every.out)
+                self.assertIn("nothing unusual in what the kernel shows", every.err)
+                self.assertNotIn("nothing unusual in what the kernel shows", every.out)
                 refused = diagnosed("--all", "-o", "x.html")
                 self.assertEqual(refused.code, 2, refused)
 
