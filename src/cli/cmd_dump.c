@@ -116,8 +116,7 @@ static struct err *parse(const struct args *args, struct dump_order *ret)
 		return err_new(ERR_USAGE, "'dump collect' needs a TARGET: a pid, or the name of a process or assembly");
 	*ret = (struct dump_order){ .path = args_value(args, "--output"),
 				    .type = DUMP_FULL,
-				    .by_runtime = args_has(args, "--by-runtime"),
-				    .limits.max_pause_ms = IMAGE_MAX_PAUSE_MS };
+				    .by_runtime = args_has(args, "--by-runtime") };
 	if (ret->path && !*ret->path)
 		return err_new(ERR_USAGE, "-o needs the name of a file");
 	if (type)
@@ -258,7 +257,9 @@ static const struct option options[] = {
 	  .value = "WAY",
 	  .choices = ways,
 	  .help = "Copy it from outside (image) or by a library in it (agent); auto: as is possible (auto)" },
-	{ .name = "--max-pause", .value = "TIME", .help = "Refuse when it would stand still for longer (100ms)" },
+	{ .name = "--max-pause",
+	  .value = "TIME",
+	  .help = "Refuse when it would stand still for longer (100ms; of a large process 40ms a GB)" },
 	{ .name = "--by-runtime", .help = "Its own runtime writes the file and holds the process until the last byte" },
 	{ .name = "--fast", .help = "From a copy, as without it; for scripts of earlier versions" },
 	{ .name = "--quiet", .short_name = 'q', .help = "No progress" },

@@ -106,7 +106,7 @@ const struct command cmd_inspect = {
 			  .repeat = true },
 			{ .name = "--max-pause",
 			  .value = "TIME",
-			  .help = "Refuse when it would stand still for longer (100ms)" },
+			  .help = "Refuse when it would stand still for longer (100ms; of a large process 40ms a GB)" },
 			{ .name = "--json", .help = "Print answers as JSON objects" },
 			{ 0 },
 		},

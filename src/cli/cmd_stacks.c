@@ -456,7 +456,9 @@ static struct err *run(const struct args *args, int *ret_exit)
 
 static const struct option options[] = {
 	{ .name = "--core", .value = "FILE", .help = "look into a core file instead of a process" },
-	{ .name = "--max-pause", .value = "TIME", .help = "refuse when it would stand still for longer (100ms)" },
+	{ .name = "--max-pause",
+	  .value = "TIME",
+	  .help = "refuse when it would stand still for longer (100ms; of a large process 40ms a GB)" },
 	{ .name = "--way",
 	  .value = "WAY",
 	  .help = "image (a copy from outside) or agent (our library in the process)" },

@@ -186,7 +186,10 @@ static struct err *copy_collect(const struct patient *p, struct dump_order *o, s
 	struct image_ranges ranges = { 0 };
 	struct image_core_written written;
 	static const enum image_core_kind kinds[] = { IMAGE_CORE_MINI, IMAGE_CORE_HEAP, IMAGE_CORE_FULL };
-	struct attach_options options = { .max_pause_ms = o->limits.max_pause_ms,
+	struct image_forecast forecast = { 0 };
+	if (o->agent)
+		TRY(image_forecast_inside(&p->target, &o->limits, &forecast));
+	struct attach_options options = { .max_pause_ms = forecast.max_pause_ms,
 					  .send_dac = o->type == DUMP_MINI,
 					  .spool = folder };
 	struct attach_facts facts = { 0 };

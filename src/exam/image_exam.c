@@ -85,16 +85,16 @@ struct err *image_exam_by_agent(const struct patient *p, const struct image_limi
 {
 	CLEANUP(mem_freep)
 	char *root = p->target.pid && !p->target.no_access ? mem_printf("/proc/%d/root", (int)p->target.pid) : NULL;
-	struct attach_options options = { .max_pause_ms = limits->max_pause_ms,
-					  .max_life_ms = limits->max_life_ms,
+	struct attach_options options = { .max_life_ms = limits->max_life_ms,
 					  .turn_ms = limits->turn_ms,
 					  .cancel_fd = limits->cancel_fd,
 					  .send_dac = !root };
 	struct dac_options dac_options = { .root = root };
 	struct attach_facts facts;
 	struct image_exam look = { .facts.agent = true };
-	const char *fix;
-	TRY(image_exam_by_agent_check(p, limits, &fix));
+	struct image_forecast forecast;
+	TRY(image_forecast_inside(&p->target, limits, &forecast));
+	options.max_pause_ms = forecast.max_pause_ms;
 	if (root) {
 		struct err *err = dac_check_target(&p->target, NULL);
 		options.send_dac = err && err_kind(err) == ERR_DENIED;

@@ -83,8 +83,9 @@ struct err *image_exam_core_patient(const char *path, struct patient *ret) MUST_
 #define PARAM_MAX_PAUSE                                                                                                \
 	{                                                                                                              \
 		.key = "max_pause_ms", .name = "Longest pause",                                                        \
-		.description = "Refuse when the process would stand still for longer.", .type = PARAM_INT,             \
-		.unit = "ms", .default_value = "100", .min = 1, .max = 60000                                           \
+		.description = "Refuse when the process would stand still for longer. 0: 100 ms, of a large process "  \
+			       "40 ms for each GB, at most 500.",                                                      \
+		.type = PARAM_INT, .unit = "ms", .default_value = "0", .min = 0, .max = 60000                          \
 	}
 
 /* Of those that look twice: exam_image_twice() waits so long in between. */

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #define LEFT_MS 3000 /* for a copy that is not held to end */
+#define PAUSE_MS_PER_GB 40
+#define PAUSE_MOST_MS 500
+#define GB (1ull << 30)
 
 static struct err *refuse(struct image_forecast *f, const char *fix, struct err *why)
 {
@@ -95,14 +98,29 @@ static struct err *judge_room(const struct limits_watch *w, const struct limits_
 	return NULL;
 }
 
+uint64_t image_default_pause_ms(uint64_t private_bytes)
+{
+	uint64_t ms = MIN(private_bytes / GB, (uint64_t)PAUSE_MOST_MS) * PAUSE_MS_PER_GB;
+	return MIN(MAX(ms, (uint64_t)IMAGE_MAX_PAUSE_MS), (uint64_t)PAUSE_MOST_MS);
+}
+
+static uint64_t max_pause_ms(const struct image_limits *limits, uint64_t private_bytes)
+{
+	return limits && limits->max_pause_ms ? limits->max_pause_ms : image_default_pause_ms(private_bytes);
+}
+
 static struct err *judge_pause(const struct image_limits *limits, struct image_forecast *f)
 {
-	uint64_t max_ms = limits && limits->max_pause_ms ? limits->max_pause_ms : IMAGE_MAX_PAUSE_MS;
-	if (f->pause_ns <= max_ms * NS_PER_MS)
+	f->max_pause_ms = max_pause_ms(limits, f->anon_bytes);
+	if (f->pause_ns <= f->max_pause_ms * NS_PER_MS)
 		return NULL;
+	/* It may grow a little until the next try. */
+	uint64_t enough_ms = f->pause_ns * 11 / 10 / NS_PER_MS + 1;
 	return refuse(f, "allow a longer pause",
-		      err_new(ERR_UNSUPPORTED, "it would stand still for about %s; the limit is %llu ms",
-			      fmt_duration_ns(f->pause_ns).s, (unsigned long long)max_ms));
+		      err_new(ERR_UNSUPPORTED,
+			      "it would stand still for about %s; the limit is %llu ms, and %llu ms would do",
+			      fmt_duration_ns(f->pause_ns).s, (unsigned long long)f->max_pause_ms,
+			      (unsigned long long)enough_ms));
 }
 
 static struct err *judge_rights(pid_t pid)
@@ -181,7 +199,7 @@ struct err *image_forecast_inside(const struct target *target, const struct imag
 				  struct image_forecast *ret)
 {
 	struct limits_process p;
-	*ret = (struct image_forecast){ 0 };
+	*ret = (struct image_forecast){ .max_pause_ms = max_pause_ms(limits, 0) };
 	if (!target->pid)
 		return NULL;
 	TRY(measure(target, &p, ret));

@@ -175,7 +175,7 @@ void image_watch_reads(struct image *img, struct image_ranges *into);
 /* ---- a living process ---- */
 
 struct image_limits {
-	uint64_t max_pause_ms; /* refused when the pause is predicted to be longer; 0 = IMAGE_MAX_PAUSE_MS */
+	uint64_t max_pause_ms; /* refused when the pause is predicted to be longer; 0 = image_default_pause_ms() */
 	uint64_t stop_ms;      /* all threads must stand still by then; 0 = max_pause_ms */
 	uint64_t max_life_ms;  /* of the copy; 0 = IMAGE_MAX_LIFE_MS */
 	/* A 32-bit word of the process that is not 0 while its heap is inconsistent (a collection runs): read when all
@@ -187,6 +187,9 @@ struct image_limits {
 	uint64_t turn_ms; /* how long to wait for another examination of the process; 0 = not at all */
 };
 #define IMAGE_MAX_PAUSE_MS 100
+/* The longest pause where none is named: IMAGE_MAX_PAUSE_MS; of a large process, whose own full collections stop it for
+ * longer than that, 40 ms for each GB of private memory. Never more than 500 ms: a probe of Kubernetes waits 1 s. */
+uint64_t image_default_pause_ms(uint64_t private_bytes);
 #define IMAGE_MAX_LIFE_MS 120000
 
 /* What the snapshot cost the process, measured. */
@@ -208,9 +211,10 @@ struct image_cost {
 struct image_forecast {
 	uint64_t rss_bytes, anon_bytes;
 	uint64_t pause_ns;
-	uint64_t need_bytes; /* memory that must be free while the copy lives */
-	uint64_t room_bytes; /* what is free in its cgroup and on the machine; UINT64_MAX = no limit */
-	const char *fix;     /* refused: what would help, in words; NULL = nothing to be done */
+	uint64_t max_pause_ms; /* the limit that it was compared with */
+	uint64_t need_bytes;   /* memory that must be free while the copy lives */
+	uint64_t room_bytes;   /* what is free in its cgroup and on the machine; UINT64_MAX = no limit */
+	const char *fix;       /* refused: what would help, in words; NULL = nothing to be done */
 };
 /* Reads only. ERR_UNSUPPORTED, ERR_BUSY, ERR_DENIED or ERR_IO with the reason when a snapshot would be refused. */
 struct err *image_forecast(const struct target *target, const struct image_limits *limits, struct image_forecast *ret)

@@ -537,10 +537,12 @@ struct err *image_take_snapshot(const struct target *target, const struct image_
 {
 	struct image_forecast forecast;
 	TRY(image_forecast(target, limits, &forecast));
+	struct image_limits own = limits ? *limits : (struct image_limits){ 0 };
+	own.max_pause_ms = forecast.max_pause_ms;
 	CLEANUP(image_closep) struct image *img = image_new(IMAGE_SNAPSHOT);
-	img->snapshot = snapshot_new(TRACER_COPY, target, limits);
+	img->snapshot = snapshot_new(TRACER_COPY, target, &own);
 	img->snapshot->predicted_ns = forecast.pause_ns;
-	TRY(run(img->snapshot, target, limits, img));
+	TRY(run(img->snapshot, target, &own, img));
 	*ret = STEAL(img);
 	return NULL;
 }

@@ -587,6 +587,8 @@ static struct err *allowed(const struct exam *exam)
 			       "by events the process stands still while its runtime tells of its heap, "
 			       "and how long cannot be said from here; max_pause_ms=10000 allows it");
 	}
+	if (!limit_ms)
+		limit_ms = image_default_pause_ms(bytes);
 	uint64_t ms = MAX(bytes * MS_PER_MB >> 20, (uint64_t)1);
 	uint64_t enough_ms = (ms / 1000 + 1) * 1000;
 	if (ms <= limit_ms)

@@ -267,6 +267,19 @@ static void put_machine(const char *root, const char *cgroup, const char *mounti
 	put(root, "self/mountinfo", mountinfo);
 }
 
+static void test_a_large_process_may_pause_longer(void **state UNUSED)
+{
+	const uint64_t gb = 1ull << 30;
+	assert_int_equal(image_default_pause_ms(0), 100);
+	assert_int_equal(image_default_pause_ms(gb), 100);
+	assert_int_equal(image_default_pause_ms(5 * gb), 200);
+	assert_int_equal(image_default_pause_ms(100 * gb), 500);
+	assert_int_equal(image_default_pause_ms(UINT64_MAX), 500);
+	/* What is foreseen of 5 GB with 500 threads is within it. */
+	const struct limits_process large = { .threads = 500, .anon = 5 * gb };
+	assert_true(limits_pause_ns(&large) < image_default_pause_ms(large.anon) * NS_PER_MS);
+}
+
 static void test_room_in_cgroups_v2(void **state)
 {
 	(void)state;
@@ -499,6 +512,7 @@ static void test_maps_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_large_process_may_pause_longer),
 		cmocka_unit_test(test_frame_leads_back),
 		cmocka_unit_test(test_which_threads_can_carry),
 		cmocka_unit_test(test_filters_are_run),
