@@ -85,9 +85,9 @@ static bool add_saved(struct tracer_job *job, struct tracer_saved saved)
 	return true;
 }
 
-static bool room_for(const struct tracer_job *job, uint64_t len, struct deadline deadline)
+static bool room_for(const struct tracer_job *job, uint64_t len)
 {
-	return len <= job->saved_max - job->result->saved_bytes && !deadline_passed(deadline);
+	return len <= job->saved_max - job->result->saved_bytes && job->result->n_saved < TRACER_SAVED_MAX;
 }
 
 /* Bytes read, without waiting for a disk. */
@@ -106,14 +106,17 @@ static uint64_t read_file(const struct tracer_file *f, uint8_t *to, uint64_t at,
 	return got;
 }
 
-static void save_file_range(struct tracer_job *job, const struct save_range *r, uint64_t from, uint64_t end,
+/* False: the time is over. */
+static bool save_file_range(struct tracer_job *job, const struct save_range *r, uint64_t from, uint64_t end,
 			    struct deadline deadline)
 {
 	struct tracer_result *res = job->result;
 	uint64_t len;
 	for (uint64_t at = from; next_data(r->file, &at, end, &len); at += len) {
 		uint64_t got = 0;
-		if (room_for(job, len, deadline) && res->n_saved < TRACER_SAVED_MAX)
+		if (deadline_passed(deadline))
+			return false;
+		if (room_for(job, len))
 			got = read_file(r->file, job->saved + res->saved_bytes, at, len);
 		if (got)
 			add_saved(job, (struct tracer_saved){
@@ -122,10 +125,11 @@ static void save_file_range(struct tracer_job *job, const struct save_range *r, 
 		if (got < len)
 			res->left_file[r->file - job->files] = true;
 	}
+	return true;
 }
 
-/* Without a descriptor of the file: what of it is in the process's page tables. */
-static void save_pages(struct tracer_job *job, const struct save_range *r, struct deadline deadline)
+/* Without a descriptor of the file: what of it is in the process's page tables. False: the time is over. */
+static bool save_pages(struct tracer_job *job, const struct save_range *r, struct deadline deadline)
 {
 	static uint64_t entries[PAGES_AT_ONCE];
 	struct tracer_result *res = job->result;
@@ -143,7 +147,9 @@ static void save_pages(struct tracer_job *job, const struct save_range *r, struc
 			i += run ? run : 1;
 			if (!run)
 				continue;
-			ssize_t got = room_for(job, len, deadline) && res->n_saved < TRACER_SAVED_MAX
+			if (deadline_passed(deadline))
+				return false;
+			ssize_t got = room_for(job, len)
 					      ? pread(job->mem_fd, job->saved + res->saved_bytes, len, (off_t)at)
 					      : 0;
 			if (got > 0)
@@ -151,9 +157,10 @@ static void save_pages(struct tracer_job *job, const struct save_range *r, struc
 			res->left_bytes += len - (uint64_t)MAX(got, 0);
 		}
 	}
+	return true;
 }
 
-void save_shared(struct tracer_job *job, struct deadline deadline)
+bool save_shared(struct tracer_job *job, struct deadline deadline)
 {
 	size_t n = find_ranges(job->maps, job->result->maps_len, job->files, job->n_files);
 	job->result->n_saved = 0;
@@ -164,14 +171,16 @@ void save_shared(struct tracer_job *job, struct deadline deadline)
 	for (size_t i = 0; i < n; i++) {
 		const struct save_range *r = &ranges[i];
 		if (!r->file) {
-			save_pages(job, r, deadline);
+			if (!save_pages(job, r, deadline))
+				return false;
 			continue;
 		}
 		if (!i || ranges[i - 1].file != r->file)
 			done = 0;
 		uint64_t end = r->line.offset + (r->line.end - r->line.start);
-		if (end > done)
-			save_file_range(job, r, MAX(r->line.offset, done), end, deadline);
+		if (end > done && !save_file_range(job, r, MAX(r->line.offset, done), end, deadline))
+			return false;
 		done = MAX(done, end);
 	}
+	return true;
 }

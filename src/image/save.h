@@ -7,6 +7,6 @@
 
 /* What there would be to save, of the files that are known. */
 uint64_t save_estimate(const char *maps, size_t len, const struct tracer_file *files, size_t n_files);
-/* Reads job->maps and fills the result's list. Stops when the room or the time is used up; the rest is counted as left.
- */
-void save_shared(struct tracer_job *job, struct deadline deadline);
+/* Reads job->maps and fills the result's list. What there is no room for is counted as left. False when the time was over
+ * first: an image that lacks what is left then would be read as if the process had no such memory. */
+bool save_shared(struct tracer_job *job, struct deadline deadline);

@@ -203,7 +203,9 @@ static enum attempt look(struct tracer *t, struct deadline deadline)
 	if (t->job->busy_word &&
 	    (pread(t->job->mem_fd, &busy, sizeof(busy), (off_t)t->job->busy_word) != sizeof(busy) || busy))
 		return say(t, ATTEMPT_RETRY, ERR_BUSY, "each time it was looked at a garbage collection was running");
-	save_shared(t->job, deadline);
+	if (t->job->mode == TRACER_COPY && !save_shared(t->job, deadline))
+		return say(t, ATTEMPT_FAIL, ERR_TIMEOUT, "the memory that it shares could not be read within %s",
+			   fmt_duration_ns(t->job->stop_ns).s);
 	return ATTEMPT_DONE;
 }
 

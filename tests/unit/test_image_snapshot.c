@@ -8,6 +8,7 @@
 #include "image/limits.h"
 #include "image/lock.h"
 #include "image/maps.h"
+#include "image/save.h"
 #include "image/seccomp.h"
 #include "target/target.h"
 #include <errno.h>
@@ -16,9 +17,11 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -267,6 +270,42 @@ static void put_machine(const char *root, const char *cgroup, const char *mounti
 	put(root, "self/mountinfo", mountinfo);
 }
 
+/* Memory of this process that it shares, once with a descriptor of the file and once without. */
+static void test_shared_memory_is_saved_whole_or_not_at_all(void **state UNUSED)
+{
+	static const char text[] = "shared";
+	enum { LEN = 3 * 4096, MAPS_MAX = 1 << 20, SAVED_MAX = 1 << 20 };
+	CLOSE_FD int fd = memfd_create("drdotnet-test", MFD_CLOEXEC);
+	assert_int_equal(pwrite(fd, text, sizeof(text), 4096), sizeof(text));
+	assert_int_equal(ftruncate(fd, LEN), 0);
+	char *shared = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(shared != MAP_FAILED && shared[4096] == 's');
+	CLEANUP(mem_freep) char *maps = mem_alloc(MAPS_MAX);
+	CLEANUP(mem_freep) uint8_t *saved = mem_alloc(SAVED_MAX);
+	CLEANUP(mem_freep) struct tracer_result *result = mem_zalloc(sizeof(*result));
+	struct stat st;
+	assert_int_equal(fstat(fd, &st), 0);
+	struct tracer_file file = { .fd = fd, .dev = st.st_dev, .ino = st.st_ino, .memory = true };
+	snprintf(maps, MAPS_MAX, "%lx-%lx rw-s 00000000 %02x:%02x %lu /memfd:drdotnet-test (deleted)\n",
+		 (unsigned long)shared, (unsigned long)shared + LEN, major(st.st_dev), minor(st.st_dev),
+		 (unsigned long)st.st_ino);
+	result->maps_len = strlen(maps);
+	struct tracer_job job = {
+		.maps = maps, .saved = saved, .saved_max = SAVED_MAX, .result = result, .files = &file
+	};
+	CLOSE_FD int mem_fd = job.mem_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	CLOSE_FD int pagemap_fd = job.pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	for (job.n_files = 0; job.n_files <= 1; job.n_files++) {
+		assert_true(save_shared(&job, deadline_in_ms(60000)));
+		assert_int_equal(result->left_bytes, 0);
+		assert_in_range(result->n_saved, 1, 3);
+		assert_non_null(memmem(saved, result->saved_bytes, text, sizeof(text)));
+		assert_false(save_shared(&job, (struct deadline){ 0 }));
+	}
+	munmap(shared, LEN);
+	(void)mem_fd, (void)pagemap_fd;
+}
+
 static void test_a_large_process_may_pause_longer(void **state UNUSED)
 {
 	const uint64_t gb = 1ull << 30;
@@ -512,6 +551,7 @@ static void test_maps_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shared_memory_is_saved_whole_or_not_at_all),
 		cmocka_unit_test(test_a_large_process_may_pause_longer),
 		cmocka_unit_test(test_frame_leads_back),
 		cmocka_unit_test(test_which_threads_can_carry),
