@@ -18,20 +18,25 @@ void patient_folder_fini(struct patient_folder *f)
 	*f = PATIENT_FOLDER_NONE;
 }
 
-struct err *patient_folder_name(const struct target *t, struct patient_folder *f)
+/* A shared volume: it is where the target's runtime has put its socket. */
+static struct err *name_by_runtime(const struct target *t, struct patient_folder *f)
 {
-	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root/", (int)t->pid), *tmpdir = NULL;
-	if (t->pid) {
-		f->seen_as = mem_strdup(str_starts(f->path, root) ? f->path + strlen(root) - 1 : f->path);
-		return NULL;
-	}
-	/* A shared volume: it is where the target's runtime has put its socket. */
+	CLEANUP(mem_freep) char *tmpdir = NULL;
 	TRY_WRAP(ipc_process_env(t->socket, "TMPDIR", deadline_in_ms(ENV_MS), &tmpdir),
 		 "where its temporary folder is");
 	size_t len = str_empty(tmpdir) ? 0 : strlen(tmpdir);
 	while (len > 1 && tmpdir[len - 1] == '/')
 		tmpdir[--len] = '\0';
 	f->seen_as = len ? STEAL(tmpdir) : mem_strdup("/tmp");
+	return NULL;
+}
+
+struct err *patient_folder_name(const struct target *t, struct patient_folder *f)
+{
+	if (!t->pid)
+		return name_by_runtime(t, f);
+	CLEANUP(mem_freep) char *root = mem_printf("/proc/%d/root/", (int)t->pid);
+	f->seen_as = mem_strdup(str_starts(f->path, root) ? f->path + strlen(root) - 1 : f->path);
 	return NULL;
 }
 

@@ -99,6 +99,13 @@ static struct err *ring_map(struct sampler_ring *r, size_t want)
 	return err_errno(errno, "memory for samples (kernel.perf_event_mlock_kb limits it)");
 }
 
+static void ring_close(struct sampler *s, struct sampler_ring *r)
+{
+	munmap(r->page, r->size + (size_t)sysconf(_SC_PAGESIZE));
+	closer_take(s->closer, &r->fd, 1);
+	mem_free(r->whole);
+}
+
 /* The owner of a ring is an event of our own: one of the target's threads could end, and its descriptor would then be
  * readable for ever. */
 static struct err *ring_open(struct sampler *s, int cpu, size_t want)
@@ -118,12 +125,11 @@ static struct err *ring_open(struct sampler *s, int cpu, size_t want)
 	struct err *err = ring_map(&r, want);
 	if (!err && r.size != want) {
 		/* The wakeup is set for half of the size we asked for; open it again with the size that there is. */
-		munmap(r.page, r.size + (size_t)sysconf(_SC_PAGESIZE));
-		close(r.fd);
+		ring_close(s, &r);
 		return ring_open(s, cpu, r.size);
 	}
 	if (err) {
-		close(r.fd);
+		closer_take(s->closer, &r.fd, 1);
 		return err;
 	}
 	struct epoll_event e = { .events = EPOLLIN };
@@ -143,13 +149,6 @@ static struct err *rings_open(struct sampler *s)
 		TRY(ring_open(s, cpu, want));
 	s->facts.cpus = s->rings.n;
 	return s->rings.n ? NULL : err_new(ERR_UNSUPPORTED, "no cpu can be sampled");
-}
-
-static void ring_close(struct sampler *s, struct sampler_ring *r)
-{
-	munmap(r->page, r->size + (size_t)sysconf(_SC_PAGESIZE));
-	closer_take(s->closer, &r->fd, 1);
-	mem_free(r->whole);
 }
 
 /* --- events --- */
