@@ -45,7 +45,10 @@ class Generated(unittest.TestCase):
                 self.assertEqual(set(re.findall(r"\{(\w+)\}", path)), declared, (method, path))
 
 
-class Pages(unittest.TestCase):
+class Browsing(unittest.TestCase):
+    """A server, patients and sessions of theirs; the scenarios of SCENARIOS have been clicked through, in one browser."""
+    SCENARIOS = ()
+
     @classmethod
     def setUpClass(cls):
         if not shutil.which("chromium"):
@@ -77,27 +80,16 @@ class Pages(unittest.TestCase):
                   "off-cpu": cls.patients["locks"].pid}
         facts = {"url": cls.server.url, "token": cls.server.token, "login": cls.server.link, "pid": cls.pid, "pids": [p.pid for p in cls.patients.values()], "session": cls.cpu,
                  "still": cls.patients["locks"].pid, "sessions": cls.sessions, "shots": SHOTS}
-        word = "a-token-for-this-test-only"
-        read = "a-token-to-read-with"
-        with Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0") as closed, \
-                Server(cls.home, "--no-auth") as open_to_all, Server(cls.home, env={"REST_API_ENABLED": "false"}) as pages_only, \
-                Server(cls.home, "--no-auth", "--no-rest-api") as open_pages, Server(cls.home, "--no-web-ui") as rest_only:
-            url = f"http://127.0.0.1:{closed.port}"
-            cls.results = cls.browse(facts, {
-                "profile": {"pidOf": pid_of}, "list": {}, "cancel": {}, "rows": {}, "wide": {}, "narrow": {}, "history": {},
-                "remove": {"session": cls.spare}, "deepLink": {}, "keyboard": {}, "take": {}, "meters": {},
-                "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
-                **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),
-                "link": {"login": None, "link": cls.home.run("serve", "--link", "--listen", f"127.0.0.1:{cls.server.port}").out.strip()},
-                "switches": {"profiler": EXCEPTIONS, "servers": {
-                    name: {"url": server.url, "link": server.link, "pages": server is not rest_only} for name, server in
-                    {"both": cls.server, "pages": pages_only, "open pages": open_pages, "rest": rest_only}.items()}},
-                "open": {"login": None, "url": open_to_all.url},
-                "token": {"login": None, "url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}", "session": cls.sessions[0]}})
+        cls.results = cls.browse(facts, {name: more for name, more in cls.wanted(pid_of, guids).items() if name in cls.SCENARIOS})
+
+    @classmethod
+    def wanted(cls, pid_of, _guids):
+        """Scenario -> what it needs to know."""
+        return {"profile": {"pidOf": pid_of}, "rows": {}}
 
     @staticmethod
     def browse(facts, wanted):
-        """All of it in one browser; scenario -> what it found."""
+        """Scenario -> what it found."""
         only = os.environ.get("DRDOTNET_SCENARIOS", "").split()
         wanted = {name: more for name, more in wanted.items() if not only or name in only}
         done = subprocess.run(["node", WEB / "e2e" / "browse.mjs", json.dumps({"facts": facts, "wanted": wanted})],
@@ -114,14 +106,64 @@ class Pages(unittest.TestCase):
             self.fail(result["error"])
         return result["found"]
 
-    def test_from_the_list_to_a_patient(self):
-        self.assertGreaterEqual(self.found("list")["rows"], 3)
+    def assert_patients_are_well(self):
+        for name, patient in self.patients.items():
+            self.assertTrue(patient.alive(), f"{name} died: {patient.stderr()}")
+
+
+class EveryProfiler(Browsing):
+    SIDE_BY_SIDE = True
+    SCENARIOS = ("profile",)
 
     def test_every_profiler_to_its_report(self):
         results = {r["id"]: r for r in self.found("profile")["results"]}
         self.assertEqual(sorted(results), sorted(p["id"] for p in self.server.get("/api/profilers").json()))
         self.assertEqual(results["exceptions"]["finding"], "many-exceptions", results["exceptions"])
         self.assertIn("flame", results["cpu-hotpaths"]["blocks"])
+        self.assert_patients_are_well()
+
+
+class Scrolling(Browsing):
+    """It measures how long the page stands still, so it has the machine to itself."""
+    SCENARIOS = ("rows",)
+
+    def test_a_hundred_thousand_rows_scroll(self):
+        self.assertGreater(self.found("rows")["frames"], 100)
+
+
+class Pages(Browsing):
+    SIDE_BY_SIDE = "quietly"
+    SCENARIOS = ("list", "cancel", "wide", "narrow", "history", "remove", "deepLink", "keyboard", "take", "meters", "treemap",
+                 "pictures", "link", "switches", "open", "token")
+
+    @classmethod
+    def wanted(cls, _pid_of, guids):
+        word, read = "a-token-for-this-test-only", "a-token-to-read-with"
+        closed = cls.enterClassContext(Server(cls.home, "--token", word, "--read-token", read, listen="0.0.0.0:0"))
+        open_to_all = cls.enterClassContext(Server(cls.home, "--no-auth"))
+        switched = {"both": cls.server,
+                    "pages": cls.enterClassContext(Server(cls.home, env={"REST_API_ENABLED": "false"})),
+                    "open pages": cls.enterClassContext(Server(cls.home, "--no-auth", "--no-rest-api")),
+                    "rest": cls.enterClassContext(Server(cls.home, "--no-web-ui"))}
+        url = f"http://127.0.0.1:{closed.port}"
+        link = cls.home.run("serve", "--link", "--listen", f"127.0.0.1:{cls.server.port}").out.strip()
+        return {
+            "list": {}, "cancel": {}, "wide": {}, "narrow": {}, "history": {}, "remove": {"session": cls.spare}, "deepLink": {},
+            "keyboard": {}, "take": {}, "meters": {},
+            "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
+            **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),
+            "link": {"login": None, "link": link},
+            "switches": {"profiler": EXCEPTIONS, "servers": {
+                name: {"url": server.url, "link": server.link, "pages": name != "rest"} for name, server in switched.items()}},
+            "open": {"login": None, "url": open_to_all.url},
+            "token": {"login": None, "url": url, "token": word, "readToken": read, "link": f"{url}/?token={word}",
+                      "session": cls.sessions[0]}}
+
+    def test_the_patients_are_well(self):
+        self.assert_patients_are_well()
+
+    def test_from_the_list_to_a_patient(self):
+        self.assertGreaterEqual(self.found("list")["rows"], 3)
 
     def test_cancel_keeps_what_was_seen(self):
         self.found("cancel")
@@ -173,13 +215,6 @@ class Pages(unittest.TestCase):
 
     def test_token_and_share_link(self):
         self.found("token")
-
-    def test_a_hundred_thousand_rows_scroll(self):
-        self.assertGreater(self.found("rows")["frames"], 100)
-
-    def test_the_patients_are_well(self):
-        for name, patient in self.patients.items():
-            self.assertTrue(patient.alive(), f"{name} died: {patient.stderr()}")
 
 
 if __name__ == "__main__":
