@@ -9,6 +9,7 @@ from server import Server
 
 class Conditions(unittest.TestCase):
     """The list says what the rules of a diagnosis see without an examination, and nothing of healthy ones."""
+    SIDE_BY_SIDE = "quietly"
 
     def test_what_is_wrong_is_listed(self):
         sick = {"exceptions": ("exceptions-many", "exceptions"), "starvation": ("pool-starved", "thread-pool")}

@@ -23,6 +23,8 @@ DESKTOP = str(Path(PROGRAM).with_name("drdotnet-desktop"))
 @unittest.skipUnless(os.access(DESKTOP, os.X_OK), "built without WebKitGTK")
 @unittest.skipUnless(shutil.which("Xvfb"), "no Xvfb here")
 class DesktopTest(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     def setUp(self):
         self.home = self.enterContext(Home())
         read, write = os.pipe()

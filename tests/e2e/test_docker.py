@@ -87,6 +87,8 @@ class Listener:
 
 
 class Docker(unittest.TestCase):
+    SIDE_BY_SIDE = "quietly"
+
     @classmethod
     def setUpClass(cls):
         if os.geteuid() != 0 or not shutil.which("dockerd") or not shutil.which("docker-compose"):

@@ -104,6 +104,7 @@ PATIENTLY = ("--look-pause-ms", "5000")
 
 class Held(unittest.TestCase):
     """Hundreds that wait for ever, since before the window: no event tells of them, one look into memory does."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -146,6 +147,7 @@ class Held(unittest.TestCase):
 
 class Looks(unittest.TestCase):
     """When the look is left out, and that the report says why."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):
@@ -171,6 +173,7 @@ class Looks(unittest.TestCase):
 
 class Named(unittest.TestCase):
     """Locks that are fought for: which field, and what its holder does."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):

@@ -220,6 +220,7 @@ class Special(unittest.TestCase):
 
 class Endpoints(unittest.TestCase):
     """Threads of a web server: the route of the requests that wait, and of those that compute, out of one look into memory."""
+    SIDE_BY_SIDE = "quietly"
 
     @classmethod
     def setUpClass(cls):

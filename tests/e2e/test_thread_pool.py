@@ -66,6 +66,7 @@ class Starving(unittest.TestCase):
 
 class Crowd(unittest.TestCase):
     """Workers that block for ever while the pool keeps up: how many, where, on what, and where the chain of tasks ends."""
+    SIDE_BY_SIDE = "quietly"
 
     KINDS = ("result", "wait", "getresult", "queue", "semaphore", "lock")
 
