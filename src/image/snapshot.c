@@ -42,6 +42,7 @@ struct snapshot {
 	struct tracer_job job;
 	struct limits_watch watch;
 	pid_t tracer;
+	bool killed; /* the tracer, so that a copy may be left */
 	int control, lock, saved_fd;
 	uint64_t predicted_ns;
 	VEC(struct tracer_file) files;
@@ -59,7 +60,9 @@ static void unmap(void *p, size_t len)
 static bool tracer_ended(struct snapshot *s, struct deadline deadline)
 {
 	for (;;) {
-		pid_t got = waitpid(s->tracer, NULL, WNOHANG);
+		int status = 0;
+		pid_t got = waitpid(s->tracer, &status, WNOHANG);
+		s->killed |= got == s->tracer && !WIFEXITED(status);
 		if (got == s->tracer || (got < 0 && errno == ECHILD))
 			return true;
 		if (deadline_passed(deadline))
@@ -79,6 +82,24 @@ static void kill_tracer(struct snapshot *s)
 	kill(s->tracer, SIGKILL);
 	waitpid(s->tracer, NULL, 0);
 	s->tracer = 0;
+	s->killed = true;
+}
+
+static struct err *start_tracer(struct snapshot *s);
+
+/* What a tracer that was killed had no time for: its copy is dead, and stays a child of the process until somebody makes the
+ * process take note of that. */
+static void bury_after(struct snapshot *s)
+{
+	if (!s->killed || s->job.mode != TRACER_COPY)
+		return;
+	s->job.mode = TRACER_BURY;
+	fd_closep(&s->control);
+	struct err *err = start_tracer(s);
+	if (!err && !tracer_ended(s, deadline_in_ms(DROP_MS)))
+		kill_tracer(s);
+	err_ignore(err);
+	s->tracer = 0;
 }
 
 /* The tracer reaps the copy and ends. Killing the tracer does the same, except that the copy is not reaped. */
@@ -97,6 +118,7 @@ void snapshot_free(struct snapshot *s)
 	if (!s)
 		return;
 	end_tracer(s);
+	bury_after(s);
 	fd_closep(&s->control);
 	fd_closep(&s->lock);
 	fd_closep(&s->saved_fd);
@@ -292,7 +314,7 @@ static struct err *start_tracer(struct snapshot *s)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(errno, "socketpair");
-	pid_t owner = getpid();
+	pid_t owner = s->job.owner = getpid();
 	pid_t pid = fork();
 	if (pid < 0) {
 		int errnum = errno;
@@ -574,6 +596,7 @@ bool image_whole(struct image *img, const char **ret_reason)
 			reason = r->text;
 		else if (img->snapshot->tracer > 0 && waitpid(img->snapshot->tracer, NULL, WNOHANG) != 0) {
 			img->snapshot->tracer = 0;
+			img->snapshot->killed = true;
 			reason = "our own helper process was killed";
 		}
 	}
