@@ -1,5 +1,6 @@
 #include "image/snapshot.h"
 #include "base/buf.h"
+#include "base/chroot.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -421,8 +422,9 @@ static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t 
 	memcpy(sorted, r->saved, r->n_saved * sizeof(*sorted));
 	qsort(sorted, r->n_saved, sizeof(*sorted), compare_saved);
 	const char *p = s->job.maps;
+	CLEANUP(mem_freep) char *chroot = chroot_of(s->job.pid);
 	for (struct maps_line l; maps_next(&p, s->job.maps + r->maps_len, &l);) {
-		maps_add(img, &l);
+		maps_add(img, &l, chroot);
 		if (l.prot[0] != 'r' || maps_device(&l))
 			continue;
 		if (s->job.mode == TRACER_COPY && maps_shared(&l))
