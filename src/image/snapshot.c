@@ -88,11 +88,12 @@ static void kill_tracer(struct snapshot *s)
 
 static struct err *start_tracer(struct snapshot *s);
 
-/* What a tracer that was killed had no time for: its copy is dead, and stays a child of the process until somebody makes the
- * process take note of that. */
+/* What a tracer that was killed had no time for, and what signals kept another one from: its copy is dead, and stays a child
+ * of the process until that takes note of it. */
 static void bury_after(struct snapshot *s)
 {
-	if (!s->killed || s->job.mode != TRACER_COPY)
+	bool left = s->killed || (s->job.result && s->job.result->unburied);
+	if (!left || s->job.mode != TRACER_COPY)
 		return;
 	s->job.mode = TRACER_BURY;
 	fd_closep(&s->control);

@@ -406,8 +406,7 @@ static void drop(struct tracer *t)
 	stop_wait_end(&t->stop, copy, deadline_in_ms(END_MS));
 	t->result->dropped_ns = clock_mono_ns();
 	fault_point("copy ended");
-	if (!ended)
-		bury(t, t->result->copy_ns);
+	t->result->unburied = !ended && !bury(t, t->result->copy_ns);
 	fault_point("copy buried");
 	limit_time(0);
 }

@@ -46,6 +46,7 @@ struct tracer_result {
 	uint64_t stop_ns, go_ns; /* monotonic: first thread asked to stop, last one continued */
 	uint64_t copied_ns;	 /* the copy was made */
 	uint64_t dropped_ns;	 /* ... and killed; 0 = not yet */
+	bool unburied;		 /* ... but the process could not be made to take note of that */
 	uint64_t cow_bytes;
 	uint64_t saved_bytes, left_bytes;
 	bool left_file[TRACER_FILES]; /* by job.files: bytes of it are among those left */
