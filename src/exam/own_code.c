@@ -1,4 +1,5 @@
 #include "exam/own_code.h"
+#include "base/chroot.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -152,7 +153,8 @@ static struct err *find_program(pid_t pid, const char *entry, struct own_program
 	TRY(file_read(path, MAPS_BYTES_MAX, &maps));
 	CLEANUP(mem_freep) char *mapped = proc_mapped_file(buf_cstr(&maps), file);
 	if (mapped) {
-		ret->folder = file_folder(mapped);
+		CLEANUP(mem_freep) char *chroot = chroot_of(pid);
+		ret->folder = file_folder(chroot_cut(chroot, mapped));
 		return NULL;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);

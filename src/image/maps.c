@@ -1,4 +1,5 @@
 #include "image/maps.h"
+#include "base/chroot.h"
 #include "image/internal.h"
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -88,8 +89,9 @@ bool maps_shared(const struct maps_line *l)
 	return l->prot[3] == 's' && l->prot[0] == 'r' && changes && !maps_device(l);
 }
 
-void maps_add(struct image *img, const struct maps_line *l)
+void maps_add(struct image *img, const struct maps_line *l, const char *chroot)
 {
+	CLEANUP(mem_freep) char *path = mem_strndup(l->path, l->path_len);
 	struct image_mapping m = { .start = l->start,
 				   .end = l->end,
 				   .offset = l->offset,
@@ -97,6 +99,6 @@ void maps_add(struct image *img, const struct maps_line *l)
 						     (l->prot[1] == 'w' ? IMAGE_WRITE : 0) |
 						     (l->prot[2] == 'x' ? IMAGE_EXEC : 0)),
 				   .shared = l->prot[3] == 's',
-				   .path = arena_strndup(&img->arena, l->path, l->path_len) };
+				   .path = arena_strdup(&img->arena, chroot_cut(chroot, path)) };
 	vec_push(&img->mappings, m);
 }

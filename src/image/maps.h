@@ -23,5 +23,5 @@ bool maps_shared(const struct maps_line *line);
 bool maps_runtime(const struct maps_line *line);
 /* Could reading it do something else than read memory (a device)? */
 bool maps_device(const struct maps_line *line);
-/* As a mapping of the image. */
-void maps_add(struct image *img, const struct maps_line *line);
+/* As a mapping of the image. chroot: what its path has more at the front than the process knows (base/chroot.h). */
+void maps_add(struct image *img, const struct maps_line *line, const char *chroot);

@@ -1,4 +1,5 @@
 /* An image of the process while it runs. */
+#include "base/chroot.h"
 #include "base/fd.h"
 #include "image/internal.h"
 #include "image/maps.h"
@@ -30,8 +31,9 @@ struct err *image_peek(const struct target *target, struct image **ret)
 	uint32_t index = image_add_fd(img, fd_steal(&fd));
 	const char *at = buf_cstr(&text), *end = at + text.len;
 	uint64_t span = 0;
+	CLEANUP(mem_freep) char *chroot = chroot_of(target->pid);
 	for (struct maps_line l; maps_next(&at, end, &l);) {
-		maps_add(img, &l);
+		maps_add(img, &l, chroot);
 		if (!maps_device(&l))
 			continue;
 		add_span(img, index, span, MIN(l.start, (uint64_t)USER_SPACE_END));

@@ -1,5 +1,6 @@
 #include "image/snapshot.h"
 #include "base/buf.h"
+#include "base/chroot.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -42,6 +43,7 @@ struct snapshot {
 	struct tracer_job job;
 	struct limits_watch watch;
 	pid_t tracer;
+	bool killed; /* the tracer, so that a copy may be left */
 	int control, lock, saved_fd;
 	uint64_t predicted_ns;
 	VEC(struct tracer_file) files;
@@ -59,7 +61,9 @@ static void unmap(void *p, size_t len)
 static bool tracer_ended(struct snapshot *s, struct deadline deadline)
 {
 	for (;;) {
-		pid_t got = waitpid(s->tracer, NULL, WNOHANG);
+		int status = 0;
+		pid_t got = waitpid(s->tracer, &status, WNOHANG);
+		s->killed |= got == s->tracer && !WIFEXITED(status);
 		if (got == s->tracer || (got < 0 && errno == ECHILD))
 			return true;
 		if (deadline_passed(deadline))
@@ -79,6 +83,25 @@ static void kill_tracer(struct snapshot *s)
 	kill(s->tracer, SIGKILL);
 	waitpid(s->tracer, NULL, 0);
 	s->tracer = 0;
+	s->killed = true;
+}
+
+static struct err *start_tracer(struct snapshot *s);
+
+/* What a tracer that was killed had no time for, and what signals kept another one from: its copy is dead, and stays a child
+ * of the process until that takes note of it. */
+static void bury_after(struct snapshot *s)
+{
+	bool left = s->killed || (s->job.result && s->job.result->unburied);
+	if (!left || s->job.mode != TRACER_COPY)
+		return;
+	s->job.mode = TRACER_BURY;
+	fd_closep(&s->control);
+	struct err *err = start_tracer(s);
+	if (!err && !tracer_ended(s, deadline_in_ms(DROP_MS)))
+		kill_tracer(s);
+	err_ignore(err);
+	s->tracer = 0;
 }
 
 /* The tracer reaps the copy and ends. Killing the tracer does the same, except that the copy is not reaped. */
@@ -97,6 +120,7 @@ void snapshot_free(struct snapshot *s)
 	if (!s)
 		return;
 	end_tracer(s);
+	bury_after(s);
 	fd_closep(&s->control);
 	fd_closep(&s->lock);
 	fd_closep(&s->saved_fd);
@@ -292,7 +316,7 @@ static struct err *start_tracer(struct snapshot *s)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(errno, "socketpair");
-	pid_t owner = getpid();
+	pid_t owner = s->job.owner = getpid();
 	pid_t pid = fork();
 	if (pid < 0) {
 		int errnum = errno;
@@ -399,8 +423,9 @@ static struct err *describe_memory(struct image *img, struct snapshot *s, pid_t 
 	memcpy(sorted, r->saved, r->n_saved * sizeof(*sorted));
 	qsort(sorted, r->n_saved, sizeof(*sorted), compare_saved);
 	const char *p = s->job.maps;
+	CLEANUP(mem_freep) char *chroot = chroot_of(s->job.pid);
 	for (struct maps_line l; maps_next(&p, s->job.maps + r->maps_len, &l);) {
-		maps_add(img, &l);
+		maps_add(img, &l, chroot);
 		if (l.prot[0] != 'r' || maps_device(&l))
 			continue;
 		if (s->job.mode == TRACER_COPY && maps_shared(&l))
@@ -574,6 +599,7 @@ bool image_whole(struct image *img, const char **ret_reason)
 			reason = r->text;
 		else if (img->snapshot->tracer > 0 && waitpid(img->snapshot->tracer, NULL, WNOHANG) != 0) {
 			img->snapshot->tracer = 0;
+			img->snapshot->killed = true;
 			reason = "our own helper process was killed";
 		}
 	}

@@ -85,7 +85,7 @@ static struct err *take_maps(struct image_reader *r, uint64_t len)
 	const char *p = text, *end = text + len;
 	for (struct maps_line l; maps_next(&p, end, &l);)
 		if (!memchr(l.path, '\0', l.path_len))
-			maps_add(r->img, &l);
+			maps_add(r->img, &l, "");
 	return p == end ? NULL : bad("a mapping is not understood");
 }
 

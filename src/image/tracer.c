@@ -20,10 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define ATTEMPTS 6
 #define REAP_STOP_MS 100
@@ -31,6 +33,7 @@
 #define REAP_ROUNDS 3
 #define WATCH_MS 25
 #define END_MS 5000
+#define DROP_S 15
 
 struct tracer {
 	struct tracer_job *job;
@@ -378,11 +381,23 @@ static bool target_ended(const struct tracer_job *job)
 	return poll(&p, 1, 0) > 0;
 }
 
+/* Whoever watches over us may be dead: the kernel ends us when that takes too long, and with us every hold. 0 = no more. */
+static void limit_time(time_t seconds)
+{
+	static timer_t timer;
+	static bool made;
+	struct sigevent kill_us = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	const struct itimerspec at = { .it_value.tv_sec = seconds };
+	if (made || (made = timer_create(CLOCK_MONOTONIC, &kill_us, &timer) == 0))
+		timer_settime(timer, 0, &at, NULL);
+}
+
 static void drop(struct tracer *t)
 {
 	pid_t copy = t->result->copy;
 	if (!copy || t->result->dropped_ns)
 		return;
+	limit_time(DROP_S);
 	bool ended = target_ended(t->job);
 	if (!ended && !t->result->gone)
 		t->result->cow_bytes = limits_private_bytes("/proc", copy);
@@ -391,9 +406,9 @@ static void drop(struct tracer *t)
 	stop_wait_end(&t->stop, copy, deadline_in_ms(END_MS));
 	t->result->dropped_ns = clock_mono_ns();
 	fault_point("copy ended");
-	if (!ended)
-		bury(t, t->result->copy_ns);
+	t->result->unburied = !ended && !bury(t, t->result->copy_ns);
 	fault_point("copy buried");
+	limit_time(0);
 }
 
 static void lose(struct tracer *t, const char *why)
@@ -411,16 +426,19 @@ static bool memory_short(const struct tracer_job *job)
 	return room.bytes < job->reserve_bytes;
 }
 
-/* Holds the copy (or the process) until told to end. */
+/* Holds the copy (or the process) until told to end, or until the owner was killed: a process that runs freely has nothing from
+ * our death, but a dead child that stays. */
 static void hold(struct tracer *t)
 {
 	struct tracer_job *job = t->job;
 	struct deadline end = { clock_mono_ns() + job->max_life_ns };
-	for (;;) {
+	if (job->mode == TRACER_COPY)
+		prctl(PR_SET_PDEATHSIG, 0);
+	while (getppid() == job->owner) {
 		struct pollfd p[2] = { { .fd = job->control, .events = POLLIN },
 				       { .fd = t->result->gone ? -1 : job->pidfd, .events = POLLIN } };
 		int left = deadline_poll_ms(end);
-		int n = poll(p, 2, t->result->gone ? -1 : MIN(left, WATCH_MS));
+		int n = poll(p, 2, t->result->gone ? WATCH_MS : MIN(left, WATCH_MS));
 		if (n < 0 && errno != EINTR)
 			return;
 		if (p[0].revents)
@@ -472,10 +490,13 @@ static void warm_up(const struct tracer_job *job)
 	madvise(job->threads, job->threads_max * sizeof(*job->threads), MADV_POPULATE_WRITE);
 }
 
-static void bury_leftovers(struct tracer *t)
+static void bury_leftovers(struct tracer *t, struct deadline deadline)
 {
 	struct lock_children children;
 	lock_find_children("/proc", t->job->pid, &children);
+	/* A copy ends a moment after its tracer was killed. */
+	for (; children.alive && !deadline_passed(deadline); lock_find_children("/proc", t->job->pid, &children))
+		poll(NULL, 0, 1);
 	for (size_t i = 0; i < children.n_dead; i++)
 		t->result->reaped += bury(t, children.dead_ns[i]);
 }
@@ -513,8 +534,9 @@ void tracer_run(struct tracer_job *job)
 	t = (struct tracer){ .job = job, .result = job->result };
 	t.place = (struct inject_place){ job->syscall_at, job->sigreturn_at, job->mem_fd };
 	live_alone();
-	warm_up(job);
-	fault_role("tracer");
+	if (job->mode != TRACER_BURY)
+		warm_up(job);
+	fault_role(job->mode == TRACER_BURY ? "undertaker" : "tracer");
 	t.maps = mem_alloc(job->maps_max);
 	bool ok = stop_init(&t.stop, job->pid, job->threads, job->threads_max) &&
 		  stop_init(&t.grave, job->pid, &t.digger, 1);
@@ -522,8 +544,10 @@ void tracer_run(struct tracer_job *job)
 		say(&t, ATTEMPT_FAIL, ERR_NOT_FOUND, "it has ended");
 	else if (!ok)
 		say(&t, ATTEMPT_FAIL, ERR_IO, "its threads cannot be listed: %s", strerror(errno));
-	if (ok && job->mode == TRACER_COPY)
-		bury_leftovers(&t);
+	if (ok && job->mode != TRACER_HOLD)
+		bury_leftovers(&t, deadline_in_ms(job->mode == TRACER_BURY ? END_MS : 0));
+	if (job->mode == TRACER_BURY)
+		_exit(0);
 	enum attempt end = ok ? try_all(&t) : ATTEMPT_FAIL;
 	fault_point("ready");
 	char ready = TRACER_READY;

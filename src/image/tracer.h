@@ -4,7 +4,8 @@
  *
  * It is a process of its own because its end undoes everything: the kernel releases every thread it had stopped, also
  * those that could not be released otherwise (a thread in an uninterruptible wait), a thread with injected registers
- * restores itself (frame.h), and a copy exits. So its owner can end any pause by SIGKILL. */
+ * restores itself (frame.h), and a copy exits. So its owner can end any pause by SIGKILL. It ends with its owner; but once all
+ * threads go on and only the copy is held, it first removes that from the process's children. */
 
 #include "base/clock.h"
 #include "image/image.h"
@@ -45,6 +46,7 @@ struct tracer_result {
 	uint64_t stop_ns, go_ns; /* monotonic: first thread asked to stop, last one continued */
 	uint64_t copied_ns;	 /* the copy was made */
 	uint64_t dropped_ns;	 /* ... and killed; 0 = not yet */
+	bool unburied;		 /* ... but the process could not be made to take note of that */
 	uint64_t cow_bytes;
 	uint64_t saved_bytes, left_bytes;
 	bool left_file[TRACER_FILES]; /* by job.files: bytes of it are among those left */
@@ -54,12 +56,16 @@ struct tracer_result {
 	struct tracer_saved saved[TRACER_SAVED_MAX];
 };
 
-enum tracer_mode { TRACER_COPY, TRACER_HOLD };
+enum tracer_mode {
+	TRACER_COPY,
+	TRACER_HOLD,
+	TRACER_BURY, /* what a tracer left that was killed, and nothing else */
+};
 
 /* All that the tracer needs, made by the owner before the fork. */
 struct tracer_job {
 	enum tracer_mode mode;
-	pid_t pid;
+	pid_t owner, pid;
 	uint64_t start_ticks;
 	uint64_t syscall_at, sigreturn_at;
 	uint64_t busy_word;

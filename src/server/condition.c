@@ -36,6 +36,16 @@ static void end_window(struct condition *c)
 	vitals_fini(&c->vitals);
 }
 
+void condition_forget(struct condition *c)
+{
+	end_window(c);
+	buf_clear(&c->words);
+	c->judged = false;
+	c->suspected = 0;
+	c->rule = NULL;
+	c->score = 0;
+}
+
 void condition_free(struct condition *c)
 {
 	if (!c)

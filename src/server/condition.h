@@ -12,6 +12,8 @@
 struct condition;
 struct condition *condition_new(const struct target *target);
 void condition_free(struct condition *c);
+/* Nobody reads on: the next reading is the first again. */
+void condition_forget(struct condition *c);
 /* One reading. counters: the newest value of each signal, VITALS_N of them; NAN = its counters do not tell. */
 void condition_read(struct condition *c, const double *counters);
 /* The member "condition": null before the first window has ended. */

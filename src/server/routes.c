@@ -67,15 +67,15 @@ static const struct route routes[] = {
 	  .result = "ProcessInfo[]" },
 	{ METHOD_GET, "/api/processes/vitals", SCOPE_READ, 0, api_vitals, "getVitals", "Processes",
 	  "CPU, memory, GC heap and exceptions of every process over the last ten minutes, taken every two seconds "
-	  "from the first question on; live as the event `vitals` of /api/events?vitals=true.",
+	  "while somebody asks; live as the event `vitals` of /api/events?vitals=true.",
 	  .query = since_ms_query, .result = "Vitals", .errors = "400" },
 	{ METHOD_GET, "/api/processes/{id}", SCOPE_READ, 0, api_process, "getProcess", "Processes",
 	  "One process, which ways into it are open, and what would open the others.", .result = "ProcessDetails",
 	  .errors = "400 404" },
 	{ METHOD_GET, "/api/processes/{id}/counters", SCOPE_READ, 0, api_counters, "getCounters", "Processes",
 	  "EventCounters of the runtime and the usual libraries: the newest value of each, or with `since` all points "
-	  "after it. The first question starts listening and waits for the first values; it ends a minute after the "
-	  "last.",
+	  "after it. The first question starts listening and waits for the first values; it ends twenty seconds "
+	  "after the last.",
 	  .query = counters_query, .result = "Counters", .errors = "400 404 409 501 504" },
 	{ METHOD_GET, "/api/processes/{id}/counters/{provider}", SCOPE_READ, 0, api_counters, "getCountersOf",
 	  "Processes", "The same of one provider, also of an event source of your own.", .query = since_ms_query,

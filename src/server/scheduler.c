@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ struct scheduler {
 	int wake_fd, signal_fd;
 	bool stopping;
 	struct scheduler_counts counts;
-	uint64_t tidied_ns;
+	uint64_t tidied_ns, requests; /* requests: when memory was given back last */
 };
 
 void scheduler_order_free(struct scheduler_order *o)
@@ -464,6 +465,15 @@ static void tidy(struct scheduler *hub)
 	err_ignore(err ? err : session_prune(hub->server->store, &limits, false, NULL));
 }
 
+/* What many requests at a time took lies between what is still used: the library gives it back only when it is told to. */
+static void give_memory_back(struct scheduler *hub)
+{
+	uint64_t requests = connections_requests(hub->server->connections);
+	if (requests != hub->requests)
+		malloc_trim(0);
+	hub->requests = requests;
+}
+
 static void wait_for_news(struct scheduler *hub, struct pollfds *fds, size_t *ret_children, int timeout_ms)
 {
 	vec_clear(fds);
@@ -556,6 +566,7 @@ struct err *scheduler_run(struct scheduler *hub)
 			beat_ns = clock_mono_ns();
 			sse_heartbeat(hub->server->live);
 			connections_dismiss_idle(hub->server->connections);
+			give_memory_back(hub);
 			tidy(hub);
 		}
 		signal = taken_signal(hub);

@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#define LARGE_BYTES (64 << 10)
+
 static void server_fini(struct server *s)
 {
 	live_vitals_free(s->vitals);
@@ -130,6 +132,9 @@ struct err *server_run(const struct server_options *options)
 		return err_new(ERR_USAGE, "nothing to serve: the web UI and the REST API are both switched off");
 	/* Dozens of short-lived threads would each keep a heap of their own. */
 	mallopt(M_ARENA_MAX, 2);
+	/* Bodies and reports are given back when they are freed; else the first large one would raise the limit for all. */
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
 	raise_limits();
 	sigset_t set;
 	sigemptyset(&set);

@@ -16,7 +16,9 @@
 
 #define OPEN_TIMEOUT_MS 5000
 #define STOP_TIMEOUT_MS 3000
-#define LINGER_NS (60 * NS_PER_S)
+#define LINGER_NS (20 * NS_PER_S) /* of who asks again and again */
+#define LIST_LINGER_NS                                                                                                 \
+	(5 * NS_PER_S) /* of the list of patients, which is read every two seconds while somebody looks at it */
 #define FULL_INTERVAL_MS 1000
 #define BRIEF_INTERVAL_MS 2000
 #define STACK_BYTES ((size_t)512 << 10)
@@ -41,7 +43,7 @@ struct server_watch {
 	size_t n_groups;
 	struct err *failure;
 	bool ended, stop;
-	uint64_t asked_ns;
+	uint64_t asked_ns, listed_ns;
 };
 
 struct watches {
@@ -102,7 +104,7 @@ static struct server_watch *watch_new(const struct patient *p, const struct watc
 	watch->wildcard = p->info.runtime_version && atoi(p->info.runtime_version) >= FIRST_WITH_WILDCARD;
 	watch->socket = mem_strdup(p->target.socket);
 	watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	watch->asked_ns = clock_mono_ns();
+	watch->listed_ns = clock_mono_ns(); /* who opens it asks at once */
 	want_counters(watch);
 	return watch;
 }
@@ -122,6 +124,12 @@ static void watch_free(struct server_watch *watch)
 
 /* ---- the listener ---- */
 
+static bool nobody_looks(const struct server_watch *watch)
+{
+	uint64_t now = clock_mono_ns();
+	return now - watch->listed_ns > LIST_LINGER_NS && (!watch->asked_ns || now - watch->asked_ns > LINGER_NS);
+}
+
 static struct err *listen_until_idle(struct server_watch *watch)
 {
 	bool ended = false;
@@ -137,7 +145,7 @@ static struct err *listen_until_idle(struct server_watch *watch)
 		if (counters_ticks(watch->counters) != ticks)
 			pthread_cond_broadcast(&watch->news);
 		ticks = counters_ticks(watch->counters);
-		bool idle = watch->stop || clock_mono_ns() - watch->asked_ns > LINGER_NS;
+		bool idle = watch->stop || nobody_looks(watch);
 		pthread_mutex_unlock(&watch->lock);
 		TRY(err);
 		if (idle)
@@ -428,7 +436,7 @@ void watches_signs(struct watches *w, const struct patient *p, double *ret)
 		return;
 	}
 	pthread_mutex_lock(&watch->lock);
-	watch->asked_ns = clock_mono_ns();
+	watch->listed_ns = clock_mono_ns();
 	for (size_t i = 0; watch->counters && !watch->ended && i < VITALS_N; i++)
 		ret[i] = runtime_signs_newest(counters_series(watch->counters), (enum vital_id)i);
 	pthread_mutex_unlock(&watch->lock);

@@ -1,4 +1,5 @@
 #include "symbols/space.h"
+#include "base/chroot.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/map.h"
@@ -28,6 +29,7 @@ struct space {
 	struct strtab paths;  /* id = index in objects */
 	struct bundle bundle; /* of a single-file program */
 	char *program;	      /* its path */
+	char *chroot;
 	bool knows_program;
 	uint64_t read_ns;
 	struct buf text;
@@ -79,12 +81,14 @@ void space_free(struct space *s)
 	strtab_free(&s->paths);
 	bundle_free(&s->bundle);
 	mem_free(s->program);
+	mem_free(s->chroot);
 	buf_free(&s->text);
 	mem_free(s);
 }
 
-static struct space_object *object_of(struct space *s, const char *path)
+static struct space_object *object_of(struct space *s, const char *named)
 {
+	const char *path = chroot_cut(s->chroot ? s->chroot : "", named);
 	/* What the runtime's JIT maps twice comes as a file without a name. */
 	if ((*path != '/' && !str_eq(path, "[vdso]")) || str_starts(path, "/memfd:") || str_starts(path, "/dev/"))
 		return NULL;
@@ -168,8 +172,11 @@ static struct err *read_text(struct space *s)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)s->pid);
-	if (!s->source.open)
+	if (!s->source.open) {
+		mem_free(s->chroot);
+		s->chroot = chroot_of(s->pid);
 		return file_read(path, MAPS_BYTES_MAX, &s->text);
+	}
 	CLOSE_FD int fd = s->source.open(s->source.user, "/proc/self/maps");
 	return fd < 0 ? NULL : file_read_fd(fd, "its mappings", MAPS_BYTES_MAX, &s->text);
 }

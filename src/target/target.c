@@ -1,5 +1,6 @@
 #include "target/target.h"
 #include "base/buf.h"
+#include "base/chroot.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -624,10 +625,8 @@ struct err *target_check(const struct target *t)
 
 bool target_alive(const struct target *t)
 {
-	struct err *err = target_check(t);
-	bool gone = err && err_kind(err) == ERR_NOT_FOUND;
-	err_free(err);
-	return !gone;
+	CLEANUP(err_freep) struct err *err = target_check(t);
+	return !err || err_kind(err) != ERR_NOT_FOUND;
 }
 
 /* Where its first stack begins is chosen anew, at random, for every program. */
@@ -683,7 +682,8 @@ struct err *target_runtime_path(const struct target *t, char **ret)
 		path = mem_strdup(exe);
 	if (!path)
 		return err_new(ERR_NOT_FOUND, "process %d has no libcoreclr.so", t->pid);
-	*ret = path;
+	CLEANUP(mem_freep) char *full = path, *chroot = chroot_of(t->pid);
+	*ret = mem_strdup(chroot_cut(chroot, full));
 	return NULL;
 }
 

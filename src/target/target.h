@@ -55,7 +55,7 @@ struct err *target_find_all(const struct target_probe *probe, struct target_list
 struct err *target_find_pid(pid_t pid, struct target *ret) MUST_USE;
 /* Measures the CPU used since the first look, as cpu_ratio; does not change it when the process is gone. */
 void target_measure_cpu(struct target *t);
-/* Path of its libcoreclr.so in its own mount namespace (of the program itself for a single-file application).
+/* Path of its libcoreclr.so as it sees it itself, below /proc/PID/root (of the program itself for a single-file application).
  * ERR_NOT_FOUND when it has none, ERR_DENIED when we may not look. The caller frees. */
 struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
 /* A variable it was started with; NULL when absent or hidden from us. The caller frees. */

@@ -56,8 +56,8 @@ def allow_only(names, action="kill"):
 
 
 @functools.cache
-def system_service():
-    """What systemd's SystemCallFilter=@system-service allows."""
+def group(name):
+    """The calls of a group of systemd's, such as @system-service."""
     groups = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout
     groups = re.sub(r"\x1b\[[0-9;]*m", "", groups)
     members = {head: re.findall(r"^ {4}([@\w-]+)$", body, re.M)
@@ -66,5 +66,10 @@ def system_service():
     def expand(name):
         return {call for member in members[name] for call in expand(member)} if name.startswith("@") else {name}
 
+    return frozenset(expand(name))
+
+
+def system_service():
+    """What systemd's SystemCallFilter=@system-service allows."""
     # systemd allows these besides, or nothing could be started.
-    return sorted(expand("@system-service") | expand("@default") | {"execve"})
+    return sorted(group("@system-service") | group("@default") | {"execve"})

@@ -247,6 +247,27 @@ class Rounds(unittest.TestCase):
                 self.assertLess(before.resident(), resident * 1.5 + (64 << 20))
 
 
+class Stays(unittest.TestCase):
+    def test_one_thread_of_the_runtime(self):
+        """That which unloads profilers, once."""
+        def threads():
+            return {p.name: (p / "comm").read_text().strip() for p in Path(f"/proc/{patient.pid}/task").iterdir()}
+
+        def more(than):
+            """Those of the diagnostics server; others come and go with the work of the process."""
+            return [name for tid, name in threads().items() if tid not in than and name == ".NET EventPipe"]
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), Patient("healthy", fx=fx) as patient:
+                before, traces = threads(), Traces(patient.pid)
+                self.assertEqual(take(patient.pid).code, 0)
+                traces.wait("the library has left")
+                self.assertEqual(more(before), [".NET EventPipe"])
+                after = threads()
+                self.assertEqual(take(patient.pid, "--times", 3).code, 0)
+                traces.wait("the library has left")
+                self.assertEqual(more(after), [])
+
+
 class Faults(unittest.TestCase):
     """Whoever dies at whatever step: the process runs on and is clean within seconds."""
 

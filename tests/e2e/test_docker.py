@@ -177,7 +177,12 @@ class Docker(unittest.TestCase):
 
         self.assertEqual(self.docker("exec", "drdotnet", "drdotnet", "_health").returncode, 0)
         volume = Path(self.docker("volume", "inspect", "-f", "{{.Mountpoint}}", "diagnostics").stdout.strip())
-        self.assertEqual([p.name for p in volume.glob("drdotnet-*")], [])
+        # Of ours nothing stays there, and never was the token or a session: who is root in an app could read them.
+        self.assertEqual([p.name for p in volume.iterdir() if not p.name.startswith(("clr-debug-pipe-", "dotnet-", ".dotnet"))], [])
+        self.assertFalse([p for p in volume.rglob("*") if p.is_file() and self.token.encode() in p.read_bytes()])
+        home = self.docker("inspect", "-f", "{{range .Mounts}}{{if eq .Destination \"/var/lib/drdotnet\"}}{{.Source}}{{end}}{{end}}",
+                           "drdotnet").stdout.strip()
+        self.assertEqual((Path(home).stat().st_mode & 0o777, Path(home, "token").stat().st_mode & 0o777), (0o700, 0o600))
         for patient in (hung, busy, full):
             self.assertFalse(patient.truth()["paused"])
 

@@ -12,7 +12,7 @@ import unittest
 
 from drdotnet import wait_until
 from patient import FRAMEWORKS, Patient
-from probe import PROBE, State, children, copies_of, descriptors, held_threads, places, take
+from probe import PROBE, State, children, copies_of, descriptors, held_threads, hold, places, take
 
 SIDE_BY_SIDE = True
 
@@ -106,6 +106,25 @@ class Survival(unittest.TestCase):
             process.wait()
         self.check_free(patient.pid)
         self.assertTrue(patient.truth()["churn"]["right"])
+
+    def test_a_killed_snapshot_leaves_no_dead_child(self):
+        """Whichever of our two processes is killed, the other one has the copy buried."""
+        for fx in FRAMEWORKS:
+            with self.subTest(fx=fx), Patient("churn", fx=fx) as patient:
+                with hold(patient.pid) as held:
+                    self.assertTrue(children(patient.pid, copies=True))
+                    held.process.kill()
+                wait_until(lambda: not children(patient.pid, copies=True), "the tracer has it buried")
+                with hold(patient.pid) as held:
+                    os.kill(next(iter(children(held.process.pid))), signal.SIGKILL)
+                    held.process.communicate("\n", timeout=60)
+                self.assertEqual(children(patient.pid, copies=True), {})
+                for place in ("child made", "all let go", "copy stands", "copy killed", "copy ended"):
+                    taken = take(patient.pid, fault=f"tracer:{place}:1")
+                    self.assertTrue(taken.died, taken)
+                    self.assertEqual(children(patient.pid, copies=True), {}, place)
+                self.check_free(patient.pid)
+                self.check_work(patient)
 
     def test_many_snapshots_leave_nothing(self):
         for fx in FRAMEWORKS:

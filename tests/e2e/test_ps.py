@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from drdotnet import Home  # noqa: E402
 from patient import FRAMEWORKS, PATIENTS, ROOT, Patient  # noqa: E402
 
 DRDOTNET = os.environ.get("DRDOTNET", str(ROOT / "build" / "drdotnet"))
@@ -99,6 +100,13 @@ class World:
 
     def prefix(self, *spaces):
         return ["nsenter", f"--target={self.pid}", *spaces]
+
+
+class InChroot(Patient):
+    """A patient whose program lies elsewhere for itself."""
+
+    def __init__(self, *sicknesses, prefix, **keys):
+        super().__init__(*sicknesses, prefix=[*prefix, "sh", "-c", 'shift; exec /app/sick "$@"', "sh"], **keys)
 
 
 class Listed(unittest.TestCase):
@@ -299,6 +307,24 @@ class Hidden(unittest.TestCase):
                     self.assertIn("/root/tmp/", row["socket"])
                     # and from outside, where the mount namespace differs as well
                     self.assert_found(patient)
+
+    def test_chroot_is_examined(self):
+        """Its files have two names there, that of /proc/PID/maps and its own. By every way, and by the one that is taken by itself."""
+        with tempfile.TemporaryDirectory() as root, Home() as home:
+            # What is not below: no path of it means anything outside.
+            setup = (f"mount -t tmpfs none {root}; mkdir {root}/tmp; "
+                     f"for d in /usr /lib /lib64 /etc /proc /dev; do mkdir -p {root}$d; mount --rbind $d {root}$d; done; "
+                     f"mkdir {root}/app; mount --bind {PATIENTS.resolve()}/sick/{FX} {root}/app")
+            with World("--mount", setup=setup) as world:
+                inside = world.prefix("--mount")
+                with InChroot("deadlock", fx=FX, prefix=[*inside, "chroot", root]) as patient:
+                    for where in (inside, []):
+                        for way in ("image", "agent", "auto"):
+                            with self.subTest(way=way, inside=bool(where)):
+                                done = home.run("run", "merged-call-stacks", patient.pid, "--way", way, prefix=where)
+                                self.assertEqual(done.code, 0, done)
+                                self.assertIn("threads wait for Shop.Bank.", done.out)
+                                self.assertNotIn("Why not by", done.out)
 
     def test_pid_namespace(self):
         prefix = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]

@@ -14,6 +14,7 @@ from server import Server
 
 KILLS = int(os.environ.get("DRDOTNET_SERVER_KILLS", "10"))
 CONNECTIONS = 10000
+BODIES, BODY_BYTES = 200, 250_000
 MEGABYTE = 1 << 20
 
 
@@ -71,6 +72,25 @@ class LoadTest(unittest.TestCase):
                                    + (b"%x\r\n" % 65536 + b" " * 65536 + b"\r\n") * 16 + b"0\r\n\r\n", seconds=10)
                 self.assertTrue(reply.startswith(b"HTTP/1.1 413"), reply[:60])
             self.assertLess(server.rss_bytes(), before + 8 * MEGABYTE)
+
+    def test_memory_is_given_back(self):
+        """Many large bodies at a time, several times: what they took is the machine's again once they are answered."""
+        body = b" " * BODY_BYTES
+        with Home() as home, Server(home) as server:
+            head = (f"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                    f"Authorization: Bearer {server.token}\r\nContent-Length: {BODY_BYTES}\r\n\r\n").encode()
+            self.assertEqual(400, server.post("/api/sessions", body).status)
+            before = server.rss_bytes()
+            for _ in range(3):
+                clients = [socket.create_connection((server.host, server.port), timeout=60) for _ in range(BODIES)]
+                for client in clients:
+                    client.sendall(head + body[:-1])
+                wait_until(lambda: server.rss_bytes() > before + BODIES * BODY_BYTES // 2, "the bodies are held")
+                for client in clients:
+                    client.sendall(b" ")
+                    self.assertTrue(client.recv(100).startswith(b"HTTP/1.1 400"))
+                    client.close()
+            wait_until(lambda: server.rss_bytes() < before + 6 * MEGABYTE, "the memory is given back", 60)
 
 
 class KillTest(unittest.TestCase):

@@ -174,6 +174,23 @@ class TargetsTest(unittest.TestCase):
             self.assertEqual([], list(home.path.glob("serve-*")))
 
 
+class ViewersTest(unittest.TestCase):
+    def test_streams_end_with_the_last_viewer(self):
+        with Home() as home, Patient("exceptions", fx=FRAMEWORKS[-1]) as patient, Server(home) as server:
+            with server.events("/api/events?vitals=true") as events, server.events("/api/events?vitals=true") as more:
+                for each in (events, more):
+                    next(iter(each))
+                wait_until(lambda: event_streams(patient.pid) == 1, "the list of patients listens")
+            wait_until(lambda: not event_streams(patient.pid), "nobody looks at the list", 60)
+            # A page without live events asks every two seconds.
+            self.assertEqual(200, server.get("/api/processes/vitals").status)
+            wait_until(lambda: event_streams(patient.pid) == 1, "the list is looked at again")
+            wait_until(lambda: not event_streams(patient.pid), "nobody asks any more", 60)
+            self.assertEqual(200, server.get(f"/api/processes/{patient.pid}/counters").status)
+            self.assertEqual(1, event_streams(patient.pid))
+            wait_until(lambda: not event_streams(patient.pid), "nobody asks for its counters", 45)
+
+
 class TurnsTest(unittest.TestCase):
     """Of one process one copy at a time; who only listens need not wait, and other processes are others."""
 

@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** CPU, memory, GC heap and exceptions of every process over the last ten minutes, taken every two seconds from the first question on; live as the event `vitals` of /api/events?vitals=true. */
+        /** CPU, memory, GC heap and exceptions of every process over the last ten minutes, taken every two seconds while somebody asks; live as the event `vitals` of /api/events?vitals=true. */
         get: operations["getVitals"];
         put?: never;
         post?: never;
@@ -62,7 +62,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** EventCounters of the runtime and the usual libraries: the newest value of each, or with `since` all points after it. The first question starts listening and waits for the first values; it ends a minute after the last. */
+        /** EventCounters of the runtime and the usual libraries: the newest value of each, or with `since` all points after it. The first question starts listening and waits for the first values; it ends twenty seconds after the last. */
         get: operations["getCounters"];
         put?: never;
         post?: never;
