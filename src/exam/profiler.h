@@ -51,9 +51,9 @@ struct profiler {
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
 	const char *cost;	 /* for the target, whether it stops first: "no stop; well under 1 % of its CPU" */
-	/* The name under which clients of the Dr-Dotnet contract look for the report, beside our own; its ending says in
-	 * which format: "summary.md". NULL = none. */
-	const char *contract_file;
+	/* Names under which clients of the Dr-Dotnet contract look for the report, beside our own, ended by NULL; the ending
+	 * says in which format: "summary.md". NULL = none. */
+	const char *const *contract_files;
 	const struct param *params;
 	size_t n_params;
 	const char *word; /* key of the one parameter that may stand as a word before TARGET; NULL = none */

@@ -461,6 +461,7 @@ const struct profiler profiler_duplicated_strings = {
 		"what the copies cost (headers included) and the fields that keep them. Given one string, it "
 		"says who keeps that one. Letters and digits of values are masked unless show_values is set.",
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
+	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "top_count",
@@ -469,14 +470,14 @@ const struct profiler profiler_duplicated_strings = {
 			  .type = PARAM_INT,
 			  .default_value = "100",
 			  .min = 1,
-			  .max = 1000 },
+			  .max = 1e6 },
 			{ .key = "max_string_display_size",
 			  .name = "Characters shown",
-			  .description = "Of each value.",
+			  .description = "Of each value; more than 1,024 are not kept.",
 			  .type = PARAM_INT,
 			  .default_value = "128",
 			  .min = 1,
-			  .max = STRING_TEXT_UNITS },
+			  .max = 1e6 },
 			{ .key = "show_values",
 			  .name = "Show values",
 			  .description =

@@ -43,8 +43,10 @@ static struct err *save_format(const char *dir, const struct profiler *profiler,
 	char name[16];
 	snprintf(name, sizeof(name), "report.%s", ext);
 	TRY(save(dir, name, text));
-	const char *contract = profiler->contract_file;
-	return contract && str_ends(contract, ext) ? save(dir, contract, text) : NULL;
+	for (const char *const *c = profiler->contract_files; c && *c; c++)
+		if (str_eq(strrchr(*c, '.') + 1, ext))
+			TRY(save(dir, *c, text));
+	return NULL;
 }
 
 struct err *files_save_report(const char *dir, const struct profiler *profiler, const struct report *report)
