@@ -294,6 +294,20 @@ class KeptTokenTest(unittest.TestCase):
             with Server(home, "--token", "a-token-of-my-own") as server:
                 again = home.run("serve", "--link", "--listen", f"127.0.0.1:{server.port}")
                 self.assertEqual(f"{server.url}/?token=a-token-of-my-own\n", again.out)
+            for wrong in ("localhost:8000", "http://", "ftp://x", "http://a b", "http://x/?token=1"):
+                refused = home.run("serve", "--public-url", wrong)
+                self.assertEqual(2, refused.code, refused)
+                self.assertIn("http://localhost:8000", refused.err)
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                at = f"127.0.0.1:{free.getsockname()[1]}"
+            with Server(home, "--public-url", "http://dr.localhost:8000/", listen=at) as server:
+                self.assertEqual(f"http://dr.localhost:8000/?token={server.token}", server.link)
+                again = home.run("serve", "--link", "--listen", at)
+                self.assertEqual(server.link + "\n", again.out)
+                self.assertNotIn("put the address", server.log())
+            with Server(home, listen="0.0.0.0:0") as server:
+                self.assertIn(f"in place of 0.0.0.0:{server.port}", server.log())
+                self.assertNotIn(server.token, server.log())
             with Server(home, "--no-auth") as server:
                 again = home.run("serve", "--link", "--listen", f"127.0.0.1:{server.port}")
                 self.assertEqual(f"{server.url}\n", again.out)
