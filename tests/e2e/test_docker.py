@@ -31,6 +31,10 @@ EXCEPTIONS, MERGED_STACKS = "805A308B-061C-47F3-9B30-F785C3186E82", "9404d16c-b4
 ALLOCATIONS, MEMORY_LEAKS = "805A308B-061C-47F3-9B30-F785C3186E84", "805A308B-061C-47F3-9B30-F785C3186E83"
 RUNTIME_PAUSES, CPU_HOTPATHS = "805A308B-061C-47F3-9B30-F785C3186E85", "805A308B-061C-47F3-9B30-A485B2056E71"
 
+# Where its scripts look for the reports; "summary.md" of all others.
+NAMES = {GC_SURVIVORS: {"summary.html"}, CPU_HOTPATHS: {"cpu_hotpaths.html"},
+         MERGED_STACKS: {"pstacks.md", "collapsible_pstacks.html"}}
+
 
 class Engine:
     """A Docker engine of its own, with a bridge of its own: it needs root and nothing else."""
@@ -147,6 +151,8 @@ class Docker(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, session)
             time.sleep(0.1)
         self.assertEqual(session["state"], "done", session)
+        files = {f["name"] for f in self.call(f"/api/sessions/{session['guid']}/files")}
+        self.assertLessEqual(NAMES.get(guid, {"summary.md"}), files)
         return session
 
     def verdict(self, guid, process, **parameters):
