@@ -1,6 +1,7 @@
 # The front door. Everything a person needs is one of these; Meson does the work behind them.
 #
 #   make            build build/drdotnet (installs missing Debian packages first and says which)
+#   make desktop    also the window, drdotnet-desktop: installs WebKitGTK first (where that is there, make builds it too)
 #   make demo       start a sick .NET app, examine it, print the reports, leave nothing running
 #   make test       every test; ends with "N passed, N failed"
 #   make image      the container image drdotnet/web (needs Docker)
@@ -11,10 +12,15 @@ PREFIX ?= /usr/local
 # No terminal, no questions.
 export DEBIAN_FRONTEND = noninteractive
 
-.PHONY: all setup configure demo test unit lint asan coverage matrix fuzz soak bench golden docs examples install install-desktop image clean patients
+.PHONY: all desktop setup configure demo test unit lint asan coverage matrix fuzz soak bench golden docs examples install install-desktop image clean patients
 all: configure
-	@ninja -C $(BUILD) drdotnet drdotnet-dachost libdrdotnet-agent.so --quiet
+	@ninja -C $(BUILD) programs --quiet
 	@echo "built $(BUILD)/drdotnet $$($(BUILD)/drdotnet --version | cut -d' ' -f2)"
+
+desktop:
+	@tools/setup desktop
+	@$(MAKE) --no-print-directory all
+	@echo "built $(BUILD)/drdotnet-desktop"
 
 configure:
 	@tools/configure $(BUILD) $(MESON_ARGS)

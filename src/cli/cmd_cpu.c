@@ -21,6 +21,7 @@
 
 #define EXIT_CANCELLED 130
 #define EXIT_NOT_SEEN 1
+#define PROFCPU_FOLDER "profilings"
 
 struct cpu_order {
 	const char *pid, *dir, *output;
@@ -173,6 +174,8 @@ static struct err *collect(const struct args *args, int *ret_exit)
 {
 	struct cpu_order o;
 	TRY(order_read(args, &o));
+	if (args->command == &cmd_profcpu && !o.dir && !o.output)
+		o.dir = PROFCPU_FOLDER;
 	CLOSE_FD int signal_fd = -1;
 	TRY(signals_open(false, &signal_fd));
 	struct patient patient = { 0 };
@@ -241,6 +244,21 @@ static struct err *run(const struct args *args, int *ret_exit)
 	return postprocess(args, ret_exit);
 }
 
+static const struct option options[] = {
+	{ .name = "--pid", .value = "PID", .help = "collect: the process, also by its name (1)" },
+	{ .name = "--duration", .short_name = 'd', .value = "TIME", .help = "collect: how long, in seconds (30)" },
+	{ .name = "--frequency", .value = "HZ", .help = "collect: samples a second of CPU time (99)" },
+	{ .name = "--dir",
+	  .value = "DIR",
+	  .help = "postprocess: the folder; collect: where to make one (here; profcpu: profilings)" },
+	{ .name = "--output",
+	  .short_name = 'o',
+	  .value = "FILE",
+	  .help = "collect: one archive (.tar.gz) instead of a folder" },
+	{ .name = "--quiet", .short_name = 'q', .help = "No progress, nothing but the folder" },
+	{ 0 },
+};
+
 const struct command cmd_cpu = {
 	.name = "cpu",
 	.words = "collect | postprocess",
@@ -256,28 +274,26 @@ const struct command cmd_cpu = {
 		"postprocess makes the rest again from a folder with a perf.data: ours, moved here from another "
 		"machine, or one that linux-perf recorded with -g. Managed names of the latter come from perf-PID.map "
 		"in the folder or in /tmp, see 'drdotnet perf-map'.\n\n"
-		"Called by the name profcpu the program is this command. A session with a report is made by 'drdotnet "
-		"cpu-hotpaths'.",
-	.options =
-		(const struct option[]){
-			{ .name = "--pid", .value = "PID", .help = "collect: the process, also by its name (1)" },
-			{ .name = "--duration",
-			  .short_name = 'd',
-			  .value = "TIME",
-			  .help = "collect: how long, in seconds (30)" },
-			{ .name = "--frequency", .value = "HZ", .help = "collect: samples a second of CPU time (99)" },
-			{ .name = "--dir",
-			  .value = "DIR",
-			  .help = "postprocess: the folder; collect: where to make one (here)" },
-			{ .name = "--output",
-			  .short_name = 'o',
-			  .value = "FILE",
-			  .help = "collect: one archive (.tar.gz) instead of a folder" },
-			{ .name = "--quiet", .short_name = 'q', .help = "No progress, nothing but the folder" },
-			{ 0 },
-		},
+		"Called by the name profcpu the program is this command, and collects into profilings/. A session with a "
+		"report is made by 'drdotnet cpu-hotpaths'.",
+	.options = options,
 	.min_words = 1,
 	.max_words = 1,
 	.remote = true,
+	.run = run,
+};
+
+/* Its words, its defaults and its folder: those who know it find what they left. */
+const struct command cmd_profcpu = {
+	.name = "cpu",
+	.summary = "Sample the CPU of a process into a folder that other programs open.",
+	.words = "collect | postprocess",
+	.example = "profcpu collect [-pid N=1] [-duration S=30]    into profilings/%H-%M-%S_%F/\n"
+		   "profcpu postprocess -dir DIR                   again, from the perf.data in DIR",
+	.details = "perf.data, perf_script.out, folded_stacks.out, flamegraph.svg, and all of it as prof.tar.gz. "
+		   "'drdotnet help cpu' says more.",
+	.options = options,
+	.min_words = 1,
+	.max_words = 1,
 	.run = run,
 };

@@ -489,6 +489,7 @@ const struct command cmd_run = {
 			  .help = "Write it to a file: .txt, .md, .html, .json or .zip; of samples also .svg, .folded, "
 				  ".pb.gz or .speedscope.json" },
 			{ .name = "--json", .help = "Same as --format json" },
+			{ .name = "--mask", .help = OUTPUT_MASK_HELP },
 			{ .name = "--keep-recording",
 			  .help = "Keep the raw recording even when it is larger than 16 MB" },
 			{ .name = "--core", .value = "FILE", .help = "Look into a core file instead of a process" },

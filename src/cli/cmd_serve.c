@@ -58,7 +58,7 @@ static struct err *take_options(const struct args *args)
 struct names { /* a VEC */
 	const char **v;
 	size_t n, cap;
-	char *text, *token, *read_token;
+	char *text, *token, *read_token, *public_host;
 };
 
 static void names_free(struct names *names)
@@ -67,6 +67,7 @@ static void names_free(struct names *names)
 	mem_free(names->text);
 	mem_free(names->token);
 	mem_free(names->read_token);
+	mem_free(names->public_host);
 }
 
 /* By the command line, which others see for a moment, by the environment, or by a file. Processes that are started later
@@ -84,6 +85,23 @@ static struct err *take_secret(enum setting_id id, enum setting_id file_id, char
 	return NULL;
 }
 
+/* "https://dr.example.com:8443" is also a name that it is known by. */
+static struct err *read_public_url(struct server_options *o, struct names *names)
+{
+	TRY(setting_get(SETTING_PUBLIC_URL, &o->public_url));
+	if (!o->public_url)
+		return NULL;
+	const char *at = strstr(o->public_url, "://");
+	if (!http_is_address(o->public_url) || strpbrk(o->public_url, " \t\r\n?#@") || !at || !at[3])
+		return err_new(ERR_USAGE, "%s takes an address such as http://localhost:8000, not '%s'",
+			       settings[SETTING_PUBLIC_URL].variable, o->public_url);
+	const char *host = at + 3;
+	size_t len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+	names->public_host = mem_strndup(host, len);
+	vec_push(names, names->public_host);
+	return NULL;
+}
+
 static struct err *read_auth(struct server_options *o, struct names *names)
 {
 	const char *auth, *hosts;
@@ -94,6 +112,7 @@ static struct err *read_auth(struct server_options *o, struct names *names)
 	o->no_auth = str_eq(auth, "none");
 	o->token = names->token;
 	o->read_token = names->read_token;
+	TRY(read_public_url(o, names));
 	names->text = mem_strdup(hosts ? hosts : "");
 	for (char *rest = names->text, *word; (word = strsep(&rest, ", "));)
 		if (*word)
@@ -190,7 +209,8 @@ const struct command cmd_serve = {
 	.example = "drdotnet serve                          http://127.0.0.1:9292, for this machine only\n"
 		   "drdotnet serve --link                   the link of that server again\n"
 		   "drdotnet serve --listen 127.0.0.1:0     on any free port; the link is printed\n"
-		   "drdotnet serve --listen 0.0.0.0:9292    for other machines too\n",
+		   "drdotnet serve --listen 0.0.0.0:9292    for other machines too\n"
+		   "drdotnet serve --public-url https://dr.example.com    behind a proxy: so that the link is right\n",
 	.details =
 		"The link is printed on standard output once the server can be reached. It holds the token, which is "
 		"needed on every address, since any user of this machine reaches 127.0.0.1; programs send "

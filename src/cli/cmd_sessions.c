@@ -255,6 +255,8 @@ static struct err *compare(struct store *store, const struct args *args)
 		rich_text(report_next(changes), "drdotnet memory-leaks --before %.8s --session %.8s says who holds it.",
 			  report_facts(before)->session ? report_facts(before)->session : "",
 			  report_facts(after)->session ? report_facts(after)->session : "");
+	if (output.mask)
+		report_mask(changes);
 	TRY(output_report(&output, changes));
 	if (output.path)
 		fprintf(stderr, "Written to %s\n", output.path);
@@ -311,9 +313,9 @@ static const struct sessions_verb {
 } verbs[] = {
 	{ "list", 0, 0, (const char *const[]){ "--json", "--limit", NULL }, list },
 	{ "show", 1, 1, (const char *const[]){ "--json", NULL }, show },
-	{ "report", 1, 1, (const char *const[]){ "--json", "--format", "--output", NULL }, report },
-	{ "export", 1, 1, (const char *const[]){ "--format", "--output", NULL }, export },
-	{ "compare", 2, 2, (const char *const[]){ "--json", "--format", "--output", NULL }, compare },
+	{ "report", 1, 1, (const char *const[]){ "--json", "--format", "--output", "--mask", NULL }, report },
+	{ "export", 1, 1, (const char *const[]){ "--format", "--output", "--mask", NULL }, export },
+	{ "compare", 2, 2, (const char *const[]){ "--json", "--format", "--output", "--mask", NULL }, compare },
 	{ "delete", 1, SIZE_MAX, no_options, delete },
 	{ "prune", 0, 0, (const char *const[]){ "--older-than", "--keep", "--max-bytes", "--dry-run", NULL }, prune },
 };
@@ -397,6 +399,7 @@ const struct command cmd_sessions = {
 				  "samples also "
 				  ".svg, "
 				  ".folded, .pb.gz or .speedscope.json" },
+			{ .name = "--mask", .help = "report, export, compare: values of strings only as their shape" },
 			{ .name = "--older-than",
 			  .value = "AGE",
 			  .help = "prune: sessions that ended so long ago: 7d, 12h" },

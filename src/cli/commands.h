@@ -35,6 +35,9 @@ COMMANDS(COMMAND_EXTERN)
 static const struct command *const commands[] = { COMMANDS(COMMAND_ENTRY) };
 #undef COMMAND_ENTRY
 
+/* 'cpu' under the name of its ancestor. */
+extern const struct command cmd_profcpu;
+
 const struct command *command_find(const char *name); /* NULL when there is none */
 struct err *unknown_word(const char *word);	      /* neither a command nor a profiler */
 

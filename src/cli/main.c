@@ -186,8 +186,10 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error like a full disk */
 	secret_hide(argc, argv);
 	const char *slash = strrchr(argv[0] ? argv[0] : "", '/');
-	if (argc && str_eq(slash ? slash + 1 : argv[0], "profcpu"))
-		return run(&cmd_cpu, argc - 1, argv + 1);
+	if (argc && str_eq(slash ? slash + 1 : argv[0], "profcpu")) {
+		char *help[] = { (char[]){ "--help" } };
+		return argc > 1 ? run(&cmd_profcpu, argc - 1, argv + 1) : run(&cmd_profcpu, 1, help);
+	}
 	if (argc < 2)
 		return print(help_overview);
 	const char *word = argv[1];

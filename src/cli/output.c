@@ -60,7 +60,9 @@ static bool by_extension(const char *path, enum output_format *ret)
 struct err *output_parse(const struct args *args, struct output *ret)
 {
 	const char *word = args_value(args, "--format"), *path = args_value(args, "--output");
-	struct output out = { .format = OUTPUT_TEXT, .path = str_eq(path, "-") ? NULL : path };
+	struct output out = { .format = OUTPUT_TEXT,
+			      .path = str_eq(path, "-") ? NULL : path,
+			      .mask = args_has(args, "--mask") };
 	if (args_has(args, "--json")) {
 		if (word && !str_eq(word, "json"))
 			return err_new(ERR_USAGE, "--json and --format %s contradict each other", word);
@@ -117,10 +119,12 @@ struct source {
 static struct err *read_session(const struct output *out, const struct source *from, struct buf *text)
 {
 	/* Other forms lie in its folder, as they were when it ended. */
-	if (out->format != OUTPUT_TEXT)
+	if (out->format != OUTPUT_TEXT && !out->mask)
 		return session_report_text(from->store, from->row->guid, formats[out->format].ext, text);
 	CLEANUP(report_freep) struct report *report = NULL;
 	TRY(session_report(from->store, from->row->guid, &report));
+	if (out->mask)
+		report_mask(report);
 	render(out, report, text);
 	return NULL;
 }
@@ -128,7 +132,7 @@ static struct err *read_session(const struct output *out, const struct source *f
 static struct err *fill(int fd, const struct output *out, const struct source *from)
 {
 	if (out->format == OUTPUT_ZIP)
-		return session_zip(from->store, from->row, fd);
+		return session_zip(from->store, from->row, out->mask, fd);
 	if (out->format == OUTPUT_PROFILE)
 		return session_profile(from->store, from->row, out->path, fd);
 	CLEANUP(buf_free) struct buf text = { 0 };

@@ -9,7 +9,10 @@ enum output_format { OUTPUT_TEXT, OUTPUT_MD, OUTPUT_HTML, OUTPUT_JSON, OUTPUT_ZI
 struct output {
 	enum output_format format;
 	const char *path; /* NULL = standard output */
+	bool mask;	  /* values out of the target's memory only as their shape */
 };
+/* --mask of struct option. */
+#define OUTPUT_MASK_HELP "Values of strings only as their shape: letters as x, digits as 9"
 extern const char *const output_formats[]; /* words of --format, for struct option */
 
 /* From --format, --json and -o (whose extension decides when nothing else does). */

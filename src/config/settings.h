@@ -21,6 +21,8 @@ enum setting_kind {
 #define SERVE_SETTINGS(X)                                                                                              \
 	X(LISTEN, "listen", "--listen", "DRDOTNET_LISTEN", SETTING_TEXT, "ADDR:PORT", NULL, "127.0.0.1:9292", NULL, 0, \
 	  0, false, "Where to listen (127.0.0.1:9292); port 0 takes a free one")                                       \
+	X(PUBLIC_URL, "public_url", "--public-url", "DRDOTNET_PUBLIC_URL", SETTING_TEXT, "URL", NULL, NULL, NULL, 0,   \
+	  0, false, "Where browsers reach it, as a published port or a proxy: for the link that it prints")            \
 	X(TOKEN, "token", "--token", "DRDOTNET_TOKEN", SETTING_TEXT, "TOKEN", NULL, NULL, NULL, 0, 0, true,            \
 	  "What opens everything; otherwise one is made and kept")                                                     \
 	X(TOKEN_FILE, "token_file", "--token-file", "DRDOTNET_TOKEN_FILE", SETTING_TEXT, "FILE", NULL, NULL, NULL, 0,  \

@@ -404,6 +404,8 @@ static void add_params(const struct exam *exam, struct report *report)
 		CLEANUP(mem_freep)
 		char *shown = param->unit ? mem_printf("%s %s", value, param->unit) : mem_strdup(value);
 		report_param(report, param->name, shown, params_is_default(exam->params, param->key));
+		if (param->data)
+			report_param_is_data(report);
 	}
 }
 

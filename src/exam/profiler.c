@@ -14,20 +14,15 @@ const char *profiler_next(const struct profiler *p, const char *finding)
 	return NULL;
 }
 
-void report_advice_more(struct report *report, const struct profiler *p, const char *finding, const char *more)
+void report_advice(struct report *report, const struct profiler *p, const char *finding)
 {
 	const char *next = profiler_next(p, finding);
-	if (!next && !*more)
+	if (!next)
 		return;
-	rich_text(report_next(report), "%s%s", next ? next : "", more);
+	rich_text(report_next(report), "%s", next);
 	for (const struct advice_run *run = p->runs; run && run->finding; run++)
 		if (str_eq(run->finding, finding))
 			report_set_next_profiler(report, run->profiler);
-}
-
-void report_advice(struct report *report, const struct profiler *p, const char *finding)
-{
-	report_advice_more(report, p, finding, "");
 }
 
 const struct param *profiler_param(const struct profiler *p, const char *key)

@@ -17,6 +17,7 @@ struct param {
 	const char *default_value;  /* as text, always valid */
 	double min, max;	    /* of numbers, inclusive */
 	const char *const *choices; /* of strings, NULL-terminated; NULL = any text up to 256 bytes */
+	bool data;		    /* a value in the target's memory: others see its shape only */
 };
 
 /* How long to listen, in whole seconds: the parameter that nearly every profiler has. */
@@ -51,9 +52,9 @@ struct profiler {
 	const char *symptom;	 /* in the user's words: "p95 or p99 latency spikes" */
 	const char *description; /* Markdown, a few sentences: what it shows and what it costs */
 	const char *cost;	 /* for the target, whether it stops first: "no stop; well under 1 % of its CPU" */
-	/* The name under which clients of the Dr-Dotnet contract look for the report, beside our own; its ending says in
-	 * which format: "summary.md". NULL = none. */
-	const char *contract_file;
+	/* Names under which clients of the Dr-Dotnet contract look for the report, beside our own, ended by NULL; the ending
+	 * says in which format: "summary.md". NULL = none. */
+	const char *const *contract_files;
 	const struct param *params;
 	size_t n_params;
 	const char *word; /* key of the one parameter that may stand as a word before TARGET; NULL = none */
@@ -80,8 +81,6 @@ const char *profiler_next(const struct profiler *p, const char *finding); /* NUL
 /* The report's next step: the profiler's advice for the finding; none without. Where that is to run another profiler,
  * its id is in the report too. */
 void report_advice(struct report *report, const struct profiler *p, const char *finding);
-/* The same with a sentence behind it. */
-void report_advice_more(struct report *report, const struct profiler *p, const char *finding, const char *more);
 const struct param *profiler_param(const struct profiler *p, const char *key);
 /* The parameter that says for how many seconds it listens; NULL = it looks once. */
 const struct param *profiler_duration(const struct profiler *p);

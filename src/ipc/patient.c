@@ -429,14 +429,56 @@ static struct err *take_id(struct patient_list *list, int id, struct patient *re
 	return err_new(ERR_NOT_FOUND, "no .NET process has the number %d; 'drdotnet ps' lists those there are", id);
 }
 
+static bool is_called_so(const struct patient *p, pid_t pid)
+{
+	return !p->target.pid && target_socket_pid(&p->target) == pid;
+}
+
+static struct err *many_sockets(const struct patient_list *list, pid_t pid)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	buf_printf(&b, "several processes are %d where they run; name one by its number here:", pid);
+	vec_each(p, list) {
+		if (!is_called_so(p, pid))
+			continue;
+		buf_str(&b, "\n  ");
+		describe(&b, p);
+	}
+	return err_new(ERR_USAGE, "%s", buf_cstr(&b));
+}
+
+/* Of those that are seen by their sockets only, by the pid that each has for itself; `none` when there is no such. */
+static struct err *look_at_socket(pid_t pid, uint64_t timeout_ms, struct err *none, struct patient *ret)
+{
+	CLEANUP(err_freep) struct err *otherwise = none;
+	CLEANUP(patient_list_free) struct patient_list list = { 0 };
+	struct patient *found = NULL;
+	size_t n = 0;
+	TRY(patient_find_all(timeout_ms, &list));
+	vec_each(p, &list) {
+		if (is_called_so(p, pid) && !n++)
+			found = p;
+	}
+	if (n > 1)
+		return many_sockets(&list, pid);
+	if (!n)
+		return STEAL(otherwise);
+	*ret = *found;
+	*found = (struct patient){ 0 };
+	return NULL;
+}
+
 struct err *patient_look(const char *spec, uint64_t timeout_ms, struct patient *ret)
 {
 	if (str_empty(spec))
 		return err_new(ERR_USAGE, "name a target: a process id, a process name or an assembly name");
 	uint64_t number;
 	bool is_number = str_to_u64(spec, &number);
-	if (is_number && number > 0 && number < FIRST_FREE_ID)
-		return look_at_pid((pid_t)number, timeout_ms, ret);
+	if (is_number && number > 0 && number < FIRST_FREE_ID) {
+		struct err *err = look_at_pid((pid_t)number, timeout_ms, ret);
+		bool unseen = err && err_kind(err) == ERR_NOT_FOUND;
+		return unseen ? look_at_socket((pid_t)number, timeout_ms, err, ret) : err;
+	}
 	CLEANUP(patient_list_free) struct patient_list list = { 0 };
 	TRY(patient_find_all(timeout_ms, &list));
 	if (is_number && number <= INT32_MAX)

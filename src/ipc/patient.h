@@ -21,7 +21,8 @@ VEC_TYPE(patient_list, struct patient);
 /* All of them, sorted by id; each runtime gets timeout_ms to answer, all are asked in parallel. Sockets without a
  * process and without a listener are left out. */
 struct err *patient_find_all(uint64_t timeout_ms, struct patient_list *ret) MUST_USE;
-/* By id, process name or assembly name. Several matches: ERR_USAGE with a text that lists them, one a line. No such:
+/* By id, process name or assembly name. A pid that no .NET process has here may be the one that a process has for itself
+ * of which only the socket is seen, as from another container. Several matches: ERR_USAGE with a text that lists them, one a line. No such:
  * ERR_NOT_FOUND. One that we lack the right to ask: ERR_DENIED. */
 struct err *patient_find(const char *spec, uint64_t timeout_ms, struct patient *ret) MUST_USE;
 /* The same, but one that we may not ask is found as well. */

@@ -241,16 +241,7 @@ void string_values_fini(struct string_values *s)
 
 /* ---- how they are shown ---- */
 
-static uint32_t masked(uint32_t cp)
-{
-	if (cp >= '0' && cp <= '9')
-		return '9';
-	if (cp >= 'A' && cp <= 'Z')
-		return 'X';
-	return (cp >= 'a' && cp <= 'z') || cp >= 0x80 ? 'x' : cp;
-}
-
-static void show(const struct string_value *v, size_t max_chars, bool mask, struct buf *out)
+void string_show(const struct string_value *v, size_t max_chars, struct buf *out)
 {
 	size_t chars = 0;
 	for (size_t at = 0; at < v->text_len; chars++) {
@@ -259,19 +250,9 @@ static void show(const struct string_value *v, size_t max_chars, bool mask, stru
 		if (chars >= max_chars)
 			break;
 		cp = n && !cp ? 0x2400 : cp; /* the picture of a NUL */
-		utf8_encode(out, mask ? masked(cp) : cp);
+		utf8_encode(out, cp);
 		at += n ? n : 1;
 	}
 	if (v->length > chars && (chars >= max_chars || v->length > STRING_TEXT_UNITS))
 		buf_str(out, "…");
-}
-
-void string_mask(const struct string_value *v, size_t max_chars, struct buf *out)
-{
-	show(v, max_chars, true, out);
-}
-
-void string_show(const struct string_value *v, size_t max_chars, struct buf *out)
-{
-	show(v, max_chars, false, out);
 }

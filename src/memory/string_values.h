@@ -34,6 +34,5 @@ static inline uint64_t string_wasted(const struct string_value *v)
 }
 void string_values_fini(struct string_values *s);
 
-/* The shape of a text instead of the text: letters become x, digits 9. Both cut after max_chars; appended. */
-void string_mask(const struct string_value *v, size_t max_chars, struct buf *out);
+/* Its text, cut after max_chars; appended. */
 void string_show(const struct string_value *v, size_t max_chars, struct buf *out);

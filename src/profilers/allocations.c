@@ -245,6 +245,7 @@ const struct profiler profiler_allocations = {
 	.description = "Estimates what is allocated, by type and by the method that does it: bytes, objects, rate, and "
 		       "how much goes to the large object heap. Needs no GC to happen.",
 	.cost = "no stop; one sample for about every 100 KB allocated",
+	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "duration",

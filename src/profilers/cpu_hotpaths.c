@@ -62,7 +62,7 @@ const struct profiler profiler_cpu_hotpaths = {
 		"that the hot paths serve.",
 	.cost = "of web servers " LOOK_COST ", else no stop; about 10 µs of its CPU a sample, well under 1 % at the "
 		"default rate",
-	.contract_file = "cpu_hotpaths.html",
+	.contract_files = (const char *const[]){ "cpu_hotpaths.html", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "duration_seconds",
@@ -80,7 +80,7 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .unit = "ms",
 			  .default_value = "10",
 			  .min = 1,
-			  .max = 1000 },
+			  .max = 60000 },
 			{ .key = "filter_suspended_threads",
 			  .name = "Only threads that ran",
 			  .description = "Leave threads without CPU time out of the list of threads.",
@@ -93,11 +93,11 @@ const struct profiler profiler_cpu_hotpaths = {
 			  .default_value = "false" },
 			{ .key = "max_stacks",
 			  .name = "Rows",
-			  .description = "The most rows of a table.",
+			  .description = "The most rows of a table; more than 1,000 are not shown.",
 			  .type = PARAM_INT,
 			  .default_value = "100",
 			  .min = 1,
-			  .max = 1000 },
+			  .max = 1e6 },
 			PARAM_NO_LOOK,
 			PARAM_LOOK_PAUSE,
 		},

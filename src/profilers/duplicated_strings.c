@@ -155,21 +155,6 @@ static const struct strings_share *shares_of(const struct strings_findings *f, u
 
 /* ---- words ---- */
 
-struct words {
-	bool show; /* values as they are */
-	size_t max_chars;
-};
-
-static void add_value(const struct words *w, const struct string_value *v, size_t max_chars, struct buf *out)
-{
-	if (!v->text)
-		buf_str(out, "(text not kept)");
-	else if (w->show)
-		string_show(v, max_chars, out);
-	else
-		string_mask(v, max_chars, out);
-}
-
 static bool is_worth(const struct strings_findings *f)
 {
 	return f->wasted >= WORTH_BYTES && ratio(f->wasted, f->heap) >= WORTH_SHARE;
@@ -193,7 +178,7 @@ static void say_place(const struct strings_findings *f, struct rich *v)
 }
 
 static void add_verdict(const struct exam *exam, const struct string_values *s, const struct strings_findings *f,
-			const struct words *w, struct report *report)
+			struct report *report)
 {
 	bool worth = is_worth(f);
 	const char *finding = worth ? "strings-duplicated" : "nothing-found";
@@ -206,16 +191,16 @@ static void add_verdict(const struct exam *exam, const struct string_values *s, 
 	}
 	const struct string_value *top = &s->values.v[f->order.v[0].value];
 	CLEANUP(buf_free) struct buf text = { 0 };
-	add_value(w, top, VERDICT_CHARS, &text);
+	if (top->text)
+		string_show(top, VERDICT_CHARS, &text);
 	rich_text(v, "Copies of equal strings take ");
 	rich_strong(v, "%s, %s of the heap", fmt_bytes(f->wasted).s, fmt_percent(ratio(f->wasted, f->heap)).s);
 	rich_text(v, ": %s kept %s times in all, the worst ", fmt_plural(f->order.n, "value is", "values are").s,
 		  fmt_count(f->copies).s);
-	rich_code(v, buf_cstr(&text));
+	rich_data(v, buf_cstr(&text));
 	rich_text(v, " %s times.", fmt_count(top->copies).s);
 	say_place(f, v);
-	report_advice_more(report, exam->profiler, finding,
-			   w->show ? "" : " Letters and digits are masked here; show_values=true shows the values.");
+	report_advice(report, exam->profiler, finding);
 }
 
 static void add_figures(const struct heapgraph *g, const struct strings_findings *f, struct report *report)
@@ -248,12 +233,12 @@ static void add_lines(const struct strings_findings *f, uint32_t value, struct r
 	}
 }
 
-static void add_values(const struct string_values *s, const struct strings_findings *f, const struct words *w,
+static void add_values(const struct string_values *s, const struct strings_findings *f, size_t max_chars,
 		       size_t max_rows, struct report *report)
 {
 	struct report_table *t = report_table(report, "Values");
 	uint64_t rest_values = 0, rest_copies = 0, rest_wasted = 0;
-	report_column(t, w->show ? "Value" : "Value (masked)", VALUE_CODE, 0);
+	report_column(t, "Value", VALUE_CODE, COLUMN_DATA);
 	report_column(t, "Length", VALUE_COUNT, 0);
 	report_column(t, "Copies", VALUE_COUNT, 0);
 	report_column(t, "Wasted", VALUE_BYTES, COLUMN_MAIN);
@@ -267,10 +252,12 @@ static void add_values(const struct string_values *s, const struct strings_findi
 			rest_wasted += f->order.v[i].wasted;
 			continue;
 		}
-		add_value(w, v, w->max_chars, &text);
+		if (v->text)
+			string_show(v, max_chars, &text);
 		struct report_row *row =
-			report_row(t, (struct value[]){ V_CODE(buf_cstr(&text)), v->text ? V_COUNT(v->length) : V_NONE,
-							V_COUNT(v->copies), V_BYTES(f->order.v[i].wasted),
+			report_row(t, (struct value[]){ v->text ? V_CODE(buf_cstr(&text)) : V_TEXT("(text not kept)"),
+							v->text ? V_COUNT(v->length) : V_NONE, V_COUNT(v->copies),
+							V_BYTES(f->order.v[i].wasted),
 							V_RATIO(ratio(f->order.v[i].wasted, f->wasted)) });
 		add_lines(f, f->order.v[i].value, row);
 	}
@@ -341,7 +328,7 @@ static void say_absent(const struct exam *exam, const struct string_values *s, c
 {
 	struct rich *v = report_verdict(report, REPORT_INFO, "string-not-found");
 	rich_text(v, "There is no string ");
-	rich_code(v, asked);
+	rich_data(v, asked);
 	rich_text(v, exam->replay ? " among the %s values whose text the recording keeps." : " on the heap.",
 		  fmt_count(MIN(s->values.n, (size_t)STRING_TEXTS)).s);
 }
@@ -379,7 +366,7 @@ static void say_asked(const struct string_values *s, const struct strings_findin
 	const struct strings_share *shares = shares_of(f, asked, &n);
 	struct rich *verdict = report_verdict(report, REPORT_INFO, v->copies ? "string-held" : "string-garbage");
 	rich_text(verdict, "The string ");
-	rich_code(verdict, text);
+	rich_data(verdict, text);
 	if (!v->copies) {
 		rich_text(verdict, " is there %s and nobody holds it: garbage that waits for a collection.",
 			  fmt_plural(v->garbage, "time", "times").s);
@@ -411,8 +398,6 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	struct strings_state *s = exam->state;
 	struct heapgraph *g = s->look.graph;
 	CLEANUP(findings_free) struct strings_findings f = { 0 };
-	struct words w = { .show = params_bool(exam->params, "show_values"),
-			   .max_chars = (size_t)params_int(exam->params, "max_string_display_size") };
 	const char *text = params_text(exam->params, "string");
 	uint32_t asked = str_empty(text) ? NOT_ASKED : find_asked(&s->strings, text);
 	heapgraph_dominate(g);
@@ -422,14 +407,15 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	find_places(&s->strings, g, asked, &f);
 	sum_places(&s->strings, &f);
 	if (str_empty(text))
-		add_verdict(exam, &s->strings, &f, &w, report);
+		add_verdict(exam, &s->strings, &f, report);
 	else if (asked == NOT_ASKED)
 		say_absent(exam, &s->strings, text, report);
 	else
 		say_asked(&s->strings, &f, asked, text, report);
 	add_figures(g, &f, report);
 	if (str_empty(text) && f.order.n) {
-		add_values(&s->strings, &f, &w, (size_t)params_int(exam->params, "top_count"), report);
+		add_values(&s->strings, &f, (size_t)params_int(exam->params, "max_string_display_size"),
+			   (size_t)params_int(exam->params, "top_count"), report);
 		add_places(&f, report);
 	}
 	image_exam_how(report, &s->look.facts, 1);
@@ -459,8 +445,10 @@ const struct profiler profiler_duplicated_strings = {
 	.description =
 		"Compares every string on the managed heap and lists the values that are kept more than once, with "
 		"what the copies cost (headers included) and the fields that keep them. Given one string, it "
-		"says who keeps that one. Letters and digits of values are masked unless show_values is set.",
+		"says who keeps that one. Values are shown as they are; who sees the report by a share link sees only their "
+		"shape, and so does everybody with --mask.",
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
+	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "top_count",
@@ -469,29 +457,23 @@ const struct profiler profiler_duplicated_strings = {
 			  .type = PARAM_INT,
 			  .default_value = "100",
 			  .min = 1,
-			  .max = 1000 },
+			  .max = 1e6 },
 			{ .key = "max_string_display_size",
 			  .name = "Characters shown",
-			  .description = "Of each value.",
+			  .description = "Of each value; more than 1,024 are not kept.",
 			  .type = PARAM_INT,
 			  .default_value = "128",
 			  .min = 1,
-			  .max = STRING_TEXT_UNITS },
-			{ .key = "show_values",
-			  .name = "Show values",
-			  .description =
-				  "As they are. Otherwise letters become x and digits 9, so that a report may be "
-				  "handed on.",
-			  .type = PARAM_BOOL,
-			  .default_value = "false" },
+			  .max = 1e6 },
 			{ .key = "string",
 			  .name = "One string",
 			  .description = "Who keeps this very string? Empty = all that are kept more than once.",
 			  .type = PARAM_STRING,
-			  .default_value = "" },
+			  .default_value = "",
+			  .data = true },
 			PARAM_MAX_PAUSE,
 		},
-	.n_params = 5,
+	.n_params = 4,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){

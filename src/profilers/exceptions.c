@@ -180,7 +180,7 @@ const struct profiler profiler_exceptions = {
 		"Counts every exception that is thrown, handled or not: by type and by the method that throws it, "
 		"with a message, the stack and the rate over time.",
 	.cost = "no stop; stacks only in short bursts when the rate is high",
-	.contract_file = "summary.md",
+	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("10"),

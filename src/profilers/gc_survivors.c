@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define ROWS 25
+#define DEPTH_MAX 20	  /* of the trees */
 #define ONE_HOLDER 0.5	  /* of all: then the verdict is about it */
 #define WORTH_A_ROW 0.005 /* of all */
 #define WORTH_A_TREE 0.1
@@ -312,7 +313,7 @@ static uint64_t threshold(const struct exam *exam, const struct heapgraph *g)
 		return 1;
 	return params_is_default(exam->params, "retained_bytes_threshold")
 		       ? MAX(asked, (uint64_t)(WORTH_A_ROW * (double)all))
-		       : asked;
+		       : MAX(asked, (uint64_t)1);
 }
 
 static void drop_few(struct holders *hs, uint64_t min_objects)
@@ -337,7 +338,7 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	bool asked_old = str_eq(params_text(exam->params, "generation"), "old");
 	bool old = asked_old && !heap_look_alive_only(look);
 	const char *text = params_text(exam->params, "type");
-	unsigned depth = (unsigned)params_int(exam->params, "max_depth");
+	unsigned depth = (unsigned)MIN(params_int(exam->params, "max_depth"), (int64_t)DEPTH_MAX);
 	size_t n_types = *text ? weigh_types(g, text) : 1;
 	if (old)
 		weigh_old(g);
@@ -388,6 +389,7 @@ const struct profiler profiler_gc_survivors = {
 		       "between is "
 		       "folded away, and each object is counted once.",
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
+	.contract_files = (const char *const[]){ "summary.html", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "generation",
@@ -422,15 +424,15 @@ const struct profiler profiler_gc_survivors = {
 			  .type = PARAM_INT,
 			  .unit = "bytes",
 			  .default_value = "10000",
-			  .min = 1,
+			  .min = 0,
 			  .max = 1e12 },
 			{ .key = "max_depth",
 			  .name = "Depth of the trees",
-			  .description = "Levels below a holder.",
+			  .description = "Levels below a holder; more than 20 are not shown.",
 			  .type = PARAM_INT,
 			  .default_value = "4",
 			  .min = 1,
-			  .max = 20 },
+			  .max = 1000 },
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 7,

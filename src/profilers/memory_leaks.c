@@ -227,6 +227,7 @@ const struct profiler profiler_memory_leaks = {
 		       "with the holder that grows, how fast, and what it keeps. A cache that fills and then stops is "
 		       "no leak, and garbage is not counted at all.",
 	.cost = "a pause of about 20 ms for each GB at every look; everything is read from copies",
+	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "duration",

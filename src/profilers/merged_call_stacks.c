@@ -189,6 +189,7 @@ const struct profiler profiler_merged_call_stacks = {
 		       "place, the largest group first, each with what it waits for: a lock, a task, a socket, a file, "
 		       "the clock. Threads of the runtime that have nothing to do are one line.",
 	.cost = "one pause of a few milliseconds; everything is read from a copy",
+	.contract_files = (const char *const[]){ "pstacks.md", "collapsible_pstacks.html", NULL },
 	.params =
 		(const struct param[]){
 			PARAM_MAX_PAUSE,

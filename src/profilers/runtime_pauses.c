@@ -338,7 +338,7 @@ const struct profiler profiler_runtime_pauses = {
 	.description = "Lists every moment in which the runtime stopped all managed code: for how long, how long the "
 		       "stopping itself took, and what for (which GC, of which generation, why).",
 	.cost = "no stop; a few events a GC",
-	.contract_file = "summary.md",
+	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
 		(const struct param[]){
 			PARAM_DURATION("20"),

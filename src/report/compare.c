@@ -57,7 +57,7 @@ static void add_table(struct report *r, const struct compared *l)
 		str_eq(l->value.name, l->title) ? mem_strdup(l->title) : mem_printf("%s: %s", l->title, l->value.name);
 	struct report_table *t = report_table(r, title);
 	for (size_t i = 0; i < l->n_names; i++)
-		report_column(t, l->names[i].name, l->names[i].kind, 0);
+		report_column(t, l->names[i].name, l->names[i].kind, l->names[i].flags & COLUMN_DATA);
 	report_column(t, "Before", kind, 0);
 	report_column(t, "After", kind, COLUMN_BAR);
 	report_column(t, "Change", kind, COLUMN_SIGNED);
@@ -153,7 +153,7 @@ static void add_verdict(struct report *r, const struct compared *l)
 		if (c->names[i]->missing || !c->names[i]->text)
 			continue;
 		rich_text(text, "%s", i ? ", " : "");
-		rich_code(text, c->names[i]->text);
+		(l->names[i].flags & COLUMN_DATA ? rich_data : rich_code)(text, c->names[i]->text);
 	}
 	rich_text(text, " %s most%s from ", grew ? "grew" : "shrank", note ? ":" : ",");
 	verdict_number(text, r, l->value.kind, change_before_known(l, c), c->before);

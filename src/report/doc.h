@@ -42,6 +42,7 @@ enum piece_kind { PIECE_TEXT, PIECE_STRONG, PIECE_CODE };
 struct piece {
 	struct piece *next;
 	enum piece_kind kind;
+	bool data; /* out of the target's memory */
 	const char *text;
 };
 
@@ -66,7 +67,7 @@ struct fact_list {
 struct report_param {
 	struct report_param *next;
 	const char *name, *value;
-	bool is_default;
+	bool is_default, data;
 };
 
 enum block_kind {
@@ -239,7 +240,8 @@ struct report {
 const char *doc_text(struct report *r, const char *s);
 /* Visible, and past max_chars cut with "… (N bytes)". Appends. */
 void doc_show(const char *s, size_t max_chars, struct buf *out);
-void rich_piece(struct rich *t, enum piece_kind kind, const char *text);
+/* NULL when it is empty, or one too many. */
+struct piece *rich_piece(struct rich *t, enum piece_kind kind, const char *text);
 /* Does the text need any of the further blocks, or is the verdict enough? */
 bool doc_is_short(const struct report *r);
 /* "Only the first 3.2 s: the process ended." or NULL; lives as long as out. */

@@ -72,6 +72,9 @@ double report_how_number(const struct report *r, const char *label)
 
 void rich_add(struct rich *t, const struct rich *from)
 {
-	for (const struct piece *p = from->first; p; p = p->next)
-		rich_piece(t, p->kind, p->text);
+	for (const struct piece *p = from->first; p; p = p->next) {
+		struct piece *copy = rich_piece(t, p->kind, p->text);
+		if (copy)
+			copy->data = p->data;
+	}
 }

@@ -95,7 +95,9 @@ static struct err *read_pieces(const json_t *obj, const char *key, struct rich *
 		int kind;
 		TRY(read_word(json_object_get(p, "kind"), "kind of text", piece_names, ARRAY_SIZE(piece_names), &kind));
 		TRY(read_text(p, "text", &text));
-		rich_piece(t, (enum piece_kind)kind, text);
+		struct piece *piece = rich_piece(t, (enum piece_kind)kind, text);
+		if (piece)
+			piece->data = json_get_bool(p, "data", false);
 	}
 	return NULL;
 }
@@ -185,6 +187,8 @@ static struct err *read_params(const json_t *root, struct report *r)
 		TRY(read_text(obj, "value", &value));
 		TRY(read_bool(obj, "default", &is_default));
 		report_param(r, name, value, is_default);
+		if (json_get_bool(obj, "data", false))
+			report_param_is_data(r);
 	}
 	return NULL;
 }
@@ -266,7 +270,8 @@ static struct err *read_table(const json_t *obj, struct report_table *t)
 		report_column(t, name, kind,
 			      (bar ? COLUMN_BAR : 0) | (is_main ? COLUMN_MAIN : 0) |
 				      (json_get_bool(column, "area", false) ? COLUMN_AREA : 0) |
-				      (json_get_bool(column, "signed", false) ? COLUMN_SIGNED : 0));
+				      (json_get_bool(column, "signed", false) ? COLUMN_SIGNED : 0) |
+				      (json_get_bool(column, "data", false) ? COLUMN_DATA : 0));
 	}
 	TRY(read_rows(obj, t));
 	if (rest) {

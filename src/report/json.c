@@ -21,6 +21,8 @@ static void write_pieces(struct jsonw *w, const char *key, const struct rich *t)
 		jsonw_object(w, NULL);
 		jsonw_str(w, "kind", piece_names[p->kind]);
 		jsonw_str(w, "text", p->text);
+		if (p->data)
+			jsonw_bool(w, "data", true);
 		jsonw_object_end(w);
 	}
 	jsonw_array_end(w);
@@ -161,6 +163,8 @@ static void write_table(struct jsonw *w, const struct report_table *t)
 			jsonw_bool(w, "area", true);
 		if (t->columns[i].flags & COLUMN_SIGNED)
 			jsonw_bool(w, "signed", true);
+		if (t->columns[i].flags & COLUMN_DATA)
+			jsonw_bool(w, "data", true);
 		jsonw_object_end(w);
 	}
 	jsonw_array_end(w);
@@ -369,6 +373,8 @@ void report_render_json(const struct report *r, struct buf *out)
 		jsonw_str(w, "name", p->name);
 		jsonw_str(w, "value", p->value);
 		jsonw_bool(w, "default", p->is_default);
+		if (p->data)
+			jsonw_bool(w, "data", true);
 		jsonw_object_end(w);
 	}
 	jsonw_array_end(w);

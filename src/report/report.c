@@ -119,13 +119,13 @@ const struct report_facts *report_facts(const struct report *r)
 	return &r->facts;
 }
 
-void rich_piece(struct rich *t, enum piece_kind kind, const char *text)
+struct piece *rich_piece(struct rich *t, enum piece_kind kind, const char *text)
 {
 	if (!text || !*text)
-		return;
+		return NULL;
 	if (t->n == PIECES_MAX) {
 		t->report->cut_items++;
-		return;
+		return NULL;
 	}
 	struct piece *p = arena_zalloc(&t->report->arena, sizeof(*p));
 	p->kind = kind;
@@ -136,6 +136,7 @@ void rich_piece(struct rich *t, enum piece_kind kind, const char *text)
 		t->first = p;
 	t->last = p;
 	t->n++;
+	return p;
 }
 
 void rich_text(struct rich *t, const char *fmt, ...)
@@ -159,6 +160,13 @@ void rich_strong(struct rich *t, const char *fmt, ...)
 void rich_code(struct rich *t, const char *s)
 {
 	rich_piece(t, PIECE_CODE, s);
+}
+
+void rich_data(struct rich *t, const char *s)
+{
+	struct piece *p = rich_piece(t, PIECE_CODE, s);
+	if (p)
+		p->data = true;
 }
 
 void rich_plain(const struct rich *t, struct buf *out)
@@ -260,6 +268,12 @@ void report_param(struct report *r, const char *name, const char *value, bool is
 		r->first_param = p;
 	r->last_param = p;
 	r->n_params++;
+}
+
+void report_param_is_data(struct report *r)
+{
+	if (r->last_param)
+		r->last_param->data = true;
 }
 
 void block_append(struct report *r, struct block *b)

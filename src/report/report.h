@@ -38,6 +38,8 @@ struct rich;
 void rich_text(struct rich *t, const char *fmt, ...) PRINTF(2, 3);
 void rich_strong(struct rich *t, const char *fmt, ...) PRINTF(2, 3);
 void rich_code(struct rich *t, const char *s);
+/* The same of a value in the target's memory, which may be a secret: see report_mask(). */
+void rich_data(struct rich *t, const char *s);
 /* All pieces as plain text (names made visible). */
 void rich_plain(const struct rich *t, struct buf *out);
 
@@ -90,9 +92,10 @@ struct report_table;
 struct report_row;
 enum {
 	COLUMN_BAR = 1,
-	COLUMN_MAIN = 2,  /* kept on narrow pages; the table is sorted by it, largest first */
-	COLUMN_AREA = 4,  /* pages also draw it as a treemap: rows are parts of one whole, children of their parent */
-	COLUMN_SIGNED = 8 /* differences: what is more has a plus */
+	COLUMN_MAIN = 2,   /* kept on narrow pages; the table is sorted by it, largest first */
+	COLUMN_AREA = 4,   /* pages also draw it as a treemap: rows are parts of one whole, children of their parent */
+	COLUMN_SIGNED = 8, /* differences: what is more has a plus */
+	COLUMN_DATA = 16   /* its code cells are values in the target's memory: see report_mask() */
 };
 struct report_table *report_table(struct report *r, const char *title);
 struct report_table *report_tree(struct report *r, const char *title);
@@ -155,6 +158,12 @@ void rich_add(struct rich *t, const struct rich *from);
 /* "How this was measured": way, pause, lost, left behind. */
 void report_how(struct report *r, const char *label, struct value value, const char *context);
 void report_param(struct report *r, const char *name, const char *value, bool is_default);
+/* The last one is a value in the target's memory: see report_mask(). */
+void report_param_is_data(struct report *r);
+
+/* Replaces what is marked as data by its shape, in place: letters become x or X, digits 9. For whoever is not the owner. */
+void report_mask(struct report *r);
+void report_mask_text(const char *text, struct buf *out); /* the same of a single value; appends */
 
 /* Renderers; all append to out. */
 struct report_text_style {

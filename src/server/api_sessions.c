@@ -175,6 +175,8 @@ struct err *api_session(struct request *r)
 {
 	struct store_row row;
 	TRY(api_row(r, r->params[0], &row));
+	if (r->shared)
+		session_mask(r->server->store, &row);
 	struct jsonw w = respond_json(r, 200);
 	json_session(r->server, &w, &row);
 	store_row_fini(&row);
@@ -413,7 +415,7 @@ struct err *api_session_delete(struct request *r)
 		jsonw_object(&w, NULL);
 		jsonw_str(&w, "guid", row.guid);
 		jsonw_object_end(&w);
-		sse_tell(r->server->live, row.guid, "deleted", buf_cstr(&text), true);
+		sse_tell(r->server->live, row.guid, "deleted", buf_cstr(&text), NULL, true);
 		log_line(r->server->log, LOG_INFO, "audit: %s deletes session %s", r->client, row.guid);
 		respond(r, 204, NULL);
 	}
@@ -429,8 +431,18 @@ struct err *api_session_delete(struct request *r)
 	"script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
 /* A file of the session's own folder. The name was found in the listing of that folder. */
-static struct err *send_file(struct request *r, const char *guid, const char *name)
+static struct err *send_file(struct request *r, const struct store_row *row, const char *name)
 {
+	const char *guid = row->guid;
+	CLEANUP(buf_free) struct buf masked = { 0 };
+	if (r->shared)
+		TRY(session_masked_file(r->server->store, row, name, &masked));
+	if (masked.len) {
+		respond(r, 200, type_of(name));
+		respond_header(r, "Content-Security-Policy", CSP_FILE);
+		buf_add(&r->response.body, masked.data, masked.len);
+		return NULL;
+	}
 	CLEANUP(mem_freep) char *dir = store_session_dir(r->server->store, guid);
 	CLOSE_FD int folder = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	CLOSE_FD int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -463,7 +475,7 @@ struct err *api_session_file(struct request *r)
 	const char *name = r->params[1];
 	TRY(finished_row(r, &row));
 	struct err *err = is_listed(r, row.guid, name)
-				  ? send_file(r, row.guid, name)
+				  ? send_file(r, &row, name)
 				  : err_new(ERR_NOT_FOUND, "No file '%s' found in session '%s'", name, row.guid);
 	store_row_fini(&row);
 	bool download = false;
@@ -509,7 +521,7 @@ struct err *api_session_report(struct request *r)
 	const char *name = NULL;
 	TRY(report_format(r, &name));
 	TRY(finished_row(r, &row));
-	struct err *err = send_file(r, row.guid, name);
+	struct err *err = send_file(r, &row, name);
 	if (err) {
 		err_free(err);
 		err = err_new(ERR_NOT_FOUND, "No report found for session '%s'%s%s", row.guid, row.error ? ": " : "",
@@ -554,7 +566,7 @@ struct err *api_session_download(struct request *r)
 	TRY(finished_row(r, &row));
 	struct err *err = temp_file(&fd);
 	if (!err)
-		err = session_zip(r->server->store, &row, fd);
+		err = session_zip(r->server->store, &row, r->shared, fd);
 	if (!err) {
 		respond(r, 200, "application/zip");
 		respond_headerf(r, "Content-Disposition", "attachment; filename=session-%s.zip", row.guid);
@@ -570,7 +582,7 @@ struct err *api_session_download(struct request *r)
 
 static struct err *listen_to(struct request *r, const char *guid, bool vitals)
 {
-	r->response.stream = sse_listen(r->server->live, guid, vitals);
+	r->response.stream = sse_listen(r->server->live, guid, vitals, r->shared);
 	if (!r->response.stream) {
 		r->error_status = 503;
 		return err_new(ERR_BUSY, "too many listen already");
@@ -624,6 +636,8 @@ struct err *api_session_events(struct request *r)
 	store_row_fini(&row);
 	TRY(err);
 	TRY(api_row(r, r->params[0], &row));
+	if (r->shared)
+		session_mask(r->server->store, &row);
 	greet(r, &row);
 	replay_log(r, row.guid);
 	if (store_state_finished(row.state))

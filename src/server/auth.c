@@ -333,7 +333,9 @@ static bool is_shared(struct auth *a, struct request *r)
 		return false;
 	if (str_eq(r->route->pattern, "/api/server") || str_eq(r->route->pattern, "/api/profilers"))
 		return true;
-	if (!str_starts(r->route->pattern, "/api/sessions/{guid}") || strstr(r->route->pattern, "shares"))
+	/* A comparison shows another session. */
+	if (!str_starts(r->route->pattern, "/api/sessions/{guid}") || strstr(r->route->pattern, "shares") ||
+	    strstr(r->route->pattern, "compare"))
 		return false;
 	str_copy(asked, sizeof(asked), r->params[0]);
 	return str_eq_nocase(asked, guid);
@@ -422,6 +424,7 @@ void auth_check(struct auth *a, struct request *r)
 		return;
 	if (is_shared(a, r)) {
 		r->scope = SCOPE_READ;
+		r->shared = true;
 		return;
 	}
 	if (auth_too_many_failures(a) && (shown_token(r) || cookie(r, COOKIE)))

@@ -66,14 +66,16 @@ struct sse *sse_new(void);
 void sse_free(struct sse *l);
 /* A stream of the events of one session, or of all (NULL). NULL when there are too many subscribers. The caller owns.
  */
-struct stream *sse_listen(struct sse *l, const char *guid, bool vitals);
-/* json: one line. ends: subscribers of that session alone get nothing more. */
-void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, bool ends);
+struct stream *sse_listen(struct sse *l, const char *guid, bool vitals, bool shared);
+/* json: one line; shared: what those get who came by a share link, NULL = the same, "" = nothing. ends: subscribers of that session
+ * alone get nothing more. */
+void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, const char *shared, bool ends);
 void sse_heartbeat(struct sse *l); /* now and then: that is how a closed connection is noticed */
 size_t sse_listeners(struct sse *l);
 /* Only to subscribers that asked for them. */
 void sse_tell_vitals(struct sse *l, const char *json);
 bool sse_vitals_listeners(struct sse *l);
+bool sse_shared_listeners(struct sse *l);
 /* One event as it goes over the wire. */
 void sse_event(struct buf *out, const char *event, const char *json);
 

@@ -52,6 +52,7 @@ struct request {
 	struct buf body;
 	size_t body_bytes; /* that came */
 	enum scope scope;
+	bool shared;		     /* by a share link: sees no values out of a target's memory */
 	bool from_page;		     /* by a route of the pages: answered also without the REST API */
 	enum http_local_peer peer;   /* by the socket in the home: root and our own user need no token */
 	bool too_large, too_many;    /* its body; its headers or arguments */

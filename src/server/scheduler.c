@@ -107,7 +107,7 @@ void scheduler_wake(void *user)
 /* ---- informing subscribers ---- */
 
 /* Sends the row to all subscribers. */
-static bool session_text(struct scheduler *hub, const char *guid, struct buf *out)
+static bool session_text(struct scheduler *hub, const char *guid, bool masked, struct buf *out)
 {
 	struct store_row row;
 	struct jsonw w = jsonw_make(out, false);
@@ -118,6 +118,8 @@ static bool session_text(struct scheduler *hub, const char *guid, struct buf *ou
 		err_free(err);
 		return false;
 	}
+	if (masked)
+		session_mask(hub->server->store, &row);
 	json_session(hub->server, &w, &row);
 	store_row_fini(&row);
 	return true;
@@ -125,16 +127,20 @@ static bool session_text(struct scheduler *hub, const char *guid, struct buf *ou
 
 static void tell_session(struct scheduler *hub, const char *guid, const char *event, bool ends)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
-	if (session_text(hub, guid, &text))
-		sse_tell(hub->server->live, guid, event, buf_cstr(&text), ends);
+	CLEANUP(buf_free) struct buf text = { 0 }, masked = { 0 };
+	/* To mask it is to read its report: only for somebody. Who comes in between reads it himself. */
+	bool known = session_text(hub, guid, false, &text);
+	if (known && sse_shared_listeners(hub->server->live))
+		known = session_text(hub, guid, true, &masked);
+	if (known)
+		sse_tell(hub->server->live, guid, event, buf_cstr(&text), buf_cstr(&masked), ends);
 }
 
 static void tell_webhooks(struct scheduler *hub, const struct scheduler_entry *e)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	const char *urls[] = { e->order->webhook, hub->server->options->webhook };
-	if ((!urls[0] && !urls[1]) || !session_text(hub, e->guid, &text))
+	if ((!urls[0] && !urls[1]) || !session_text(hub, e->guid, false, &text))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(urls); i++)
 		if (urls[i])
@@ -163,7 +169,7 @@ static void on_progress(void *user, double ratio, const char *what)
 	jsonw_num(&w, "progress", e->ratio);
 	jsonw_str(&w, "progressText", what);
 	jsonw_object_end(&w);
-	sse_tell(e->hub->server->live, e->guid, "progress", buf_cstr(&text), false);
+	sse_tell(e->hub->server->live, e->guid, "progress", buf_cstr(&text), NULL, false);
 }
 
 static void on_log(void *user, const char *line)
@@ -177,7 +183,7 @@ static void on_log(void *user, const char *line)
 	jsonw_str(&w, "time", fmt_time_iso(clock_real_ns()).s);
 	jsonw_str(&w, "text", line);
 	jsonw_object_end(&w);
-	sse_tell(e->hub->server->live, e->guid, "log", buf_cstr(&text), false);
+	sse_tell(e->hub->server->live, e->guid, "log", buf_cstr(&text), NULL, false);
 }
 
 /* ---- orders ---- */

@@ -105,18 +105,41 @@ void server_notify(const char *text)
 		return; /* there is no receiver; nothing depends on it */
 }
 
+static const char *link_base(const struct server *s)
+{
+	return s->options->public_url ? s->options->public_url : connections_url(s->connections);
+}
+
 char *server_link(const struct server *s)
 {
-	const char *url = connections_url(s->connections), *token = auth_token(s->auth);
-	return token ? mem_printf("%s/?token=%s", url, token) : mem_strdup(url);
+	const char *url = link_base(s), *token = auth_token(s->auth);
+	size_t len = strlen(url);
+	while (len && url[len - 1] == '/')
+		len--;
+	return token ? mem_printf("%.*s/?token=%s", (int)len, url, token) : mem_strdup(url);
+}
+
+/* In a container, or for other machines: only who set it up knows the address that browsers take. */
+static void explain_link(struct server *s)
+{
+	const char *url = connections_url(s->connections), *at = strstr(url, "://") + 3;
+	bool any = str_starts(at, "0.0.0.0:") || str_starts(at, "[::]:");
+	if (any && !s->options->public_url)
+		log_line(
+			s->log, LOG_INFO,
+			"in the link, put the address and port that you reach this server by in place of %s, for a port "
+			"published by 'docker run -p 127.0.0.1:8000:92' localhost:8000; with DRDOTNET_PUBLIC_URL "
+			"(--public-url) the link is right as it is",
+			at);
 }
 
 static void tell_ready(struct server *s)
 {
 	const char *url = connections_url(s->connections), *token = auth_token(s->auth);
 	/* The token is for the user who started the server, not for the log; a configured one is known already. */
-	CLEANUP(mem_freep) char *link = s->options->token ? mem_strdup(url) : server_link(s);
+	CLEANUP(mem_freep) char *link = s->options->token ? mem_strdup(link_base(s)) : server_link(s);
 	log_line(s->log, LOG_INFO, "listening on %s%s", url, token ? ", with a token" : "");
+	explain_link(s);
 	if (auth_mode(s->auth) == AUTH_OFF)
 		log_line(s->log, LOG_WARN,
 			 "whoever can reach %s may examine every process that this one may: no token is "

@@ -9,7 +9,8 @@
 #include "base/err.h"
 
 struct server_options {
-	const char *listen; /* "127.0.0.1:9292"; port 0 = any that is free */
+	const char *listen;	/* "127.0.0.1:9292"; port 0 = any that is free */
+	const char *public_url; /* where browsers reach it: "http://localhost:8000"; NULL = where it listens */
 	bool web_ui, rest_api;
 	/* Tokens that open everything, or only reading; NULL = the one that is kept in the home, or none. */
 	const char *token, *read_token;

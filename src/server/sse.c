@@ -10,7 +10,7 @@
 
 struct listener {
 	char guid[STORE_GUID_LEN + 1]; /* "" = all */
-	bool vitals;
+	bool vitals, shared;
 	struct stream *stream;
 };
 
@@ -44,7 +44,7 @@ void sse_event(struct buf *out, const char *event, const char *json)
 	buf_printf(out, "event: %s\ndata: %s\n\n", event, json);
 }
 
-struct stream *sse_listen(struct sse *l, const char *guid, bool vitals)
+struct stream *sse_listen(struct sse *l, const char *guid, bool vitals, bool shared)
 {
 	struct stream *stream = NULL;
 	pthread_mutex_lock(&l->lock);
@@ -53,6 +53,7 @@ struct stream *sse_listen(struct sse *l, const char *guid, bool vitals)
 		stream = stream_new(LISTENER_BYTES_MAX);
 		str_copy(n->guid, sizeof(n->guid), guid ? guid : "");
 		n->vitals = vitals;
+		n->shared = shared;
 		n->stream = stream_ref(stream);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -66,14 +67,16 @@ static void drop(struct sse *l, size_t i)
 }
 
 /* Slow subscribers are dropped; they reconnect and get the full state. */
-static void send(struct sse *l, const char *guid, const struct buf *text, bool ends, bool vitals)
+static void send(struct sse *l, const char *guid, const struct buf *text, const struct buf *shared, bool ends,
+		 bool vitals)
 {
 	pthread_mutex_lock(&l->lock);
 	for (size_t i = l->listeners.n; i-- > 0;) {
 		struct listener *n = &l->listeners.v[i];
 		if ((guid && n->guid[0] && !str_eq(n->guid, guid)) || (vitals && !n->vitals))
 			continue;
-		bool written = stream_write(n->stream, text->data, text->len), over = ends && n->guid[0];
+		const struct buf *own = n->shared ? shared : text;
+		bool written = !own->len || stream_write(n->stream, own->data, own->len), over = ends && n->guid[0];
 		if (written && !over)
 			continue;
 		stream_end(n->stream, !written);
@@ -82,18 +85,20 @@ static void send(struct sse *l, const char *guid, const struct buf *text, bool e
 	pthread_mutex_unlock(&l->lock);
 }
 
-void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, bool ends)
+void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, const char *shared, bool ends)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
+	CLEANUP(buf_free) struct buf text = { 0 }, masked = { 0 };
 	sse_event(&text, event, json);
-	send(l, guid, &text, ends, false);
+	if (!str_empty(shared))
+		sse_event(&masked, event, shared);
+	send(l, guid, &text, shared ? &masked : &text, ends, false);
 }
 
 void sse_heartbeat(struct sse *l)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	buf_str(&text, ": still here\n\n");
-	send(l, NULL, &text, false, false);
+	send(l, NULL, &text, &text, false, false);
 }
 
 size_t sse_listeners(struct sse *l)
@@ -108,7 +113,7 @@ void sse_tell_vitals(struct sse *l, const char *json)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	sse_event(&text, "vitals", json);
-	send(l, NULL, &text, false, true);
+	send(l, NULL, &text, &text, false, true);
 }
 
 bool sse_vitals_listeners(struct sse *l)
@@ -117,6 +122,16 @@ bool sse_vitals_listeners(struct sse *l)
 	pthread_mutex_lock(&l->lock);
 	vec_each(listener, &l->listeners)
 		any |= listener->vitals;
+	pthread_mutex_unlock(&l->lock);
+	return any;
+}
+
+bool sse_shared_listeners(struct sse *l)
+{
+	bool any = false;
+	pthread_mutex_lock(&l->lock);
+	vec_each(listener, &l->listeners)
+		any |= listener->shared;
 	pthread_mutex_unlock(&l->lock);
 	return any;
 }

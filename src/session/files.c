@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "export/zip.h"
+#include "profilers/registry.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 
 #define REPORT_BYTES_MAX ((size_t)256 << 20)
+#define PARAMETERS_BYTES_MAX 65536
 
 static struct err *save(const char *dir, const char *name, const struct buf *text)
 {
@@ -43,8 +45,10 @@ static struct err *save_format(const char *dir, const struct profiler *profiler,
 	char name[16];
 	snprintf(name, sizeof(name), "report.%s", ext);
 	TRY(save(dir, name, text));
-	const char *contract = profiler->contract_file;
-	return contract && str_ends(contract, ext) ? save(dir, contract, text) : NULL;
+	for (const char *const *c = profiler->contract_files; c && *c; c++)
+		if (str_eq(strrchr(*c, '.') + 1, ext))
+			TRY(save(dir, *c, text));
+	return NULL;
 }
 
 struct err *files_save_report(const char *dir, const struct profiler *profiler, const struct report *report)
@@ -99,6 +103,80 @@ struct err *session_report_of(const struct store *store, const struct store_row 
 	return session_report(store, row->guid, ret);
 }
 
+/* ---- without the values of the target ---- */
+
+/* The ending of a file that is the report, whatever it is called; NULL = another file. */
+static const char *report_ending(const struct profiler *profiler, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (str_starts(name, "report.") && str_eq(name + strlen("report."), formats[i].ext))
+			return formats[i].ext;
+	for (const char *const *c = profiler ? profiler->contract_files : NULL; c && *c; c++)
+		if (str_eq(*c, name))
+			return strrchr(name, '.') + 1;
+	return NULL;
+}
+
+static const struct profiler *profiler_of(const struct store_row *row)
+{
+	const struct profiler *profiler = NULL;
+	if (row->profiler)
+		err_ignore(profiler_find(row->profiler, &profiler));
+	return profiler;
+}
+
+struct err *session_masked_file(const struct store *store, const struct store_row *row, const char *name,
+				struct buf *out)
+{
+	CLEANUP(report_freep) struct report *report = NULL;
+	const char *ext = report_ending(profiler_of(row), name);
+	if (!ext)
+		return NULL;
+	TRY(session_report(store, row->guid, &report));
+	report_mask(report);
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (str_eq(formats[i].ext, ext))
+			formats[i].render(report, out);
+	return NULL;
+}
+
+static void mask_parameters(struct store_row *row, const struct profiler *profiler)
+{
+	json_t *values = NULL;
+	if (row->parameters)
+		err_ignore(json_parse(row->parameters, strlen(row->parameters), PARAMETERS_BYTES_MAX, &values));
+	for (size_t i = 0; profiler && i < profiler->n_params; i++) {
+		const struct param *p = &profiler->params[i];
+		CLEANUP(buf_free) struct buf shape = { 0 };
+		if (!p->data || !json_object_get(values, p->key))
+			continue;
+		report_mask_text(json_get_str(values, p->key, ""), &shape);
+		json_object_set_new(values, p->key, json_string(buf_cstr(&shape)));
+	}
+	char *text = values ? json_dumps(values, JSON_COMPACT) : NULL;
+	store_set(&row->parameters, text);
+	free(text);
+	json_decref(values);
+}
+
+void session_mask(const struct store *store, struct store_row *row)
+{
+	CLEANUP(report_freep) struct report *report = NULL;
+	CLEANUP(buf_free) struct buf verdict = { 0 };
+	mask_parameters(row, profiler_of(row));
+	if (!row->verdict)
+		return;
+	/* Without a report that can be read, rather no verdict than one with values. */
+	err_ignore(session_report(store, row->guid, &report));
+	if (report && report_verdict_text(report)) {
+		report_mask(report);
+		rich_plain(report_verdict_text(report), &verdict);
+	}
+	store_set(&row->verdict, verdict.len ? buf_cstr(&verdict) : NULL);
+}
+
+/* ---- the archive ---- */
+
 static int is_report_file(const struct dirent *e)
 {
 	return e->d_name[0] != '.' && strcmp(e->d_name, "session.json") != 0 && strcmp(e->d_name, "log.txt") != 0 &&
@@ -115,7 +193,17 @@ static struct err *zip_file(struct zip *zip, const char *dir, const char *name)
 	return S_ISREG(st.st_mode) ? zip_add_fd(zip, name, fd) : NULL;
 }
 
-struct err *session_zip(const struct store *store, const struct store_row *row, int fd)
+/* As it lies there, or without the values of the target. */
+static struct err *zip_one(struct zip *zip, const struct store *store, const struct store_row *row, const char *dir,
+			   const char *name, bool masked)
+{
+	CLEANUP(buf_free) struct buf text = { 0 };
+	if (masked)
+		TRY(session_masked_file(store, row, name, &text));
+	return text.len ? zip_add(zip, name, buf_cstr(&text), text.len) : zip_file(zip, dir, name);
+}
+
+struct err *session_zip(const struct store *store, const struct store_row *row, bool masked, int fd)
 {
 	CLEANUP(mem_freep) char *dir = store_session_dir(store, row->guid);
 	struct dirent **names;
@@ -126,7 +214,7 @@ struct err *session_zip(const struct store *store, const struct store_row *row, 
 	struct err *err = n ? NULL : err_new(ERR_NOT_FOUND, "session %s has no files", row->guid);
 	for (int i = 0; i < n; i++) {
 		if (!err)
-			err = zip_file(zip, dir, names[i]->d_name);
+			err = zip_one(zip, store, row, dir, names[i]->d_name, masked);
 		free(names[i]);
 	}
 	free(names);

@@ -91,7 +91,13 @@ struct err *session_report_of(const struct store *store, const struct store_row 
 /* report.md and so on; ext without the dot. */
 struct err *session_report_text(const struct store *store, const char *guid, const char *ext, struct buf *out) MUST_USE;
 /* The zip of the contract: flat, every report file, neither session.json, log nor recording. */
-struct err *session_zip(const struct store *store, const struct store_row *row, int fd) MUST_USE;
+struct err *session_zip(const struct store *store, const struct store_row *row, bool masked, int fd) MUST_USE;
+/* For whoever is not the owner: values out of the target's memory as their shape (report_mask). The file of that name, when
+ * it is the report in one of its forms; else out stays empty, and it may be shown as it is. */
+struct err *session_masked_file(const struct store *store, const struct store_row *row, const char *name,
+				struct buf *out) MUST_USE;
+/* The same of what the row says: verdict and parameters. */
+void session_mask(const struct store *store, struct store_row *row);
 /* Its samples for other programs, when the name of a file ends in one of theirs: .svg, .folded, .pb.gz,
  * .speedscope.json, .chromium.json. */
 bool session_profile_ending(const char *path);

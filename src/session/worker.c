@@ -393,7 +393,9 @@ static struct err *examine(struct worker *w, struct err *(*find)(const char *, c
 	set_state(w, STORE_ANALYSING);
 	uint64_t start_ns = clock_mono_ns();
 	TRY(conclude(w));
-	log_f(w, "analysed in %s: %s", fmt_duration_ns(clock_mono_ns() - start_ns).s, w->row.verdict);
+	/* The verdict may name values that a share link does not show; the log is shown as it is. */
+	log_f(w, "analysed in %s: %s", fmt_duration_ns(clock_mono_ns() - start_ns).s,
+	      w->row.finding ? w->row.finding : "no finding");
 	TRY_WRAP(save(w), "the report could not be saved");
 	return NULL;
 }

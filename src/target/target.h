@@ -60,6 +60,8 @@ void target_measure_cpu(struct target *t);
 struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
 /* A variable it was started with; NULL when absent or hidden from us. The caller frees. */
 char *target_env(const struct target *t, const char *name);
+/* The pid in the name of its socket: by which a process knows itself that we do not see. 0 without. */
+pid_t target_socket_pid(const struct target *t);
 void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
 /* Same process still (pid and start time), and it has not ended: else ERR_NOT_FOUND. Another kind when that cannot be told, as

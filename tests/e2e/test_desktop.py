@@ -137,6 +137,18 @@ class DesktopTest(unittest.TestCase):
             self.start("--server", server.url)
             wait_until(lambda: self.window_titled("^Token"), "the page that asks for it is shown")
 
+    def test_make_builds_it(self):
+        """Where WebKitGTK is there, make builds the window too; 'make desktop' installs that first."""
+        query = subprocess.run(["ninja", "-C", Path(PROGRAM).parent, "-t", "query", "programs"], capture_output=True, text=True,
+                               check=True)
+        self.assertIn("drdotnet-desktop", query.stdout)
+        steps = subprocess.run(["make", "-C", ROOT, "-n", "desktop"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("tools/setup desktop", steps)
+        self.assertRegex(steps, r"ninja -C build programs")
+        setup = subprocess.run(["sh", "-c", '. "$0" >/dev/null; packages desktop', ROOT / "tools" / "setup"], capture_output=True,
+                               text=True)
+        self.assertIn("libwebkit2gtk-4.1-dev", setup.stdout)
+
     def test_what_make_install_installs(self):
         """The entry of the desktop's menu names a program and an icon that are there."""
         prefix = self.folder / "usr"

@@ -1,9 +1,11 @@
 """The container image with a real engine: an app in its own container, drdotnet in another, nothing shared but /tmp."""
 
+import http.cookiejar
 import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -19,6 +21,7 @@ from patient import PATIENTS, Patient
 
 BUILD = Path(os.environ.get("DRDOTNET", ROOT / "build" / "drdotnet")).parent
 IMAGE = "drdotnet/web"
+BRIDGE = "drdotnet-test0"  # at most 15 characters
 PORT, EXAMPLE_PORT = 19092, 19093
 MAX_IMAGE_BYTES = 60_000_000
 SECONDS = 120
@@ -28,17 +31,26 @@ EXCEPTIONS, MERGED_STACKS = "805A308B-061C-47F3-9B30-F785C3186E82", "9404d16c-b4
 ALLOCATIONS, MEMORY_LEAKS = "805A308B-061C-47F3-9B30-F785C3186E84", "805A308B-061C-47F3-9B30-F785C3186E83"
 RUNTIME_PAUSES, CPU_HOTPATHS = "805A308B-061C-47F3-9B30-F785C3186E85", "805A308B-061C-47F3-9B30-A485B2056E71"
 
+# Where its scripts look for the reports; "summary.md" of all others.
+NAMES = {GC_SURVIVORS: {"summary.html"}, CPU_HOTPATHS: {"cpu_hotpaths.html"},
+         MERGED_STACKS: {"pstacks.md", "collapsible_pstacks.html"}}
+
 
 class Engine:
-    """A Docker engine of its own, without networks of its own: it needs root and nothing else."""
+    """A Docker engine of its own, with a bridge of its own: it needs root and nothing else."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="drdotnet-docker-"))
+        # Ports are published by its proxy, without a rule of a firewall and without a way out.
+        for words in (("link", "add", BRIDGE, "type", "bridge"), ("addr", "add", "172.29.253.1/24", "dev", BRIDGE),
+                      ("link", "set", BRIDGE, "up")):
+            subprocess.run(["ip", *words], check=True, capture_output=True)
         self.host = f"unix://{self.folder}/socket"
         self.log = open(self.folder / "log", "wb")
         self.process = subprocess.Popen(
             ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "-H", self.host,
-             "-p", self.folder / "pid", "--iptables=false", "--bridge=none"], stdout=self.log, stderr=self.log)
+             "-p", self.folder / "pid", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+             f"--bridge={BRIDGE}"], stdout=self.log, stderr=self.log)
         wait_until(lambda: self.process.poll() is not None or self.docker("version", check=False).returncode == 0,
                    "the engine answers", 60)
         if self.process.poll() is not None:
@@ -52,6 +64,7 @@ class Engine:
         self.process.terminate()
         self.process.wait(60)
         self.log.close()
+        subprocess.run(["ip", "link", "del", BRIDGE], stderr=subprocess.DEVNULL)
         # The engine leaves the mount of its network namespace behind.
         subprocess.run(["umount", self.folder / "exec" / "netns" / "default"], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -140,6 +153,8 @@ class Docker(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, session)
             time.sleep(0.1)
         self.assertEqual(session["state"], "done", session)
+        files = {f["name"] for f in self.call(f"/api/sessions/{session['guid']}/files")}
+        self.assertLessEqual(NAMES.get(guid, {"summary.md"}), files)
         return session
 
     def verdict(self, guid, process, **parameters):
@@ -210,6 +225,66 @@ class Docker(unittest.TestCase):
         self.assertIn(f"held by static {truth['holder']}", strings)
         wasted = float(re.match(r"Copies of equal strings take ([\d.]+) MB", strings)[1])
         self.assertAlmostEqual(wasted * 2 ** 20 / truth["wasted_bytes"], 1, delta=0.05)
+
+    def recipe(self):
+        """The commands of README's block that ends with the log, without their comments."""
+        blocks = re.findall(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+        block = next(b for b in blocks if "docker logs drdotnet" in b)
+        return [shlex.split(line, comments=True) for line in block.splitlines()]
+
+    def shop(self):
+        """An app under the name that README gives it: it lives without anybody at its standard input."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(PATIENTS / "sick" / "net10.0", Path(folder) / "app")
+            (Path(folder) / "Dockerfile").write_text(
+                f'FROM {IMAGE}\nCOPY app /shop\nENV DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1\nENTRYPOINT ["/shop/sick"]\n'
+                'CMD ["deadlock"]\n')
+            subprocess.run(["docker", "build", "-q", "-t", "shop/api", folder], check=True, capture_output=True,
+                           env={**os.environ, **self.environment, "DOCKER_BUILDKIT": "0"})
+
+    def test_the_recipe_of_the_readme_opens(self):
+        """Word by word, but for standard input: a test patient ends with it. The link of the log leads to the pages."""
+        self.shop()
+        *steps, log = self.recipe()
+        self.assertEqual(["docker", "logs", "drdotnet"], log)
+        published = next(words[words.index("-p") + 1] for words in steps if "-p" in words)
+        self.assertEqual("127.0.0.1:8000:92", published)
+        for words in steps:
+            words = [*words[:2], "-i", *words[2:]] if words[-1] == "shop/api" else words
+            made = self.docker(*words[1:]).stdout.strip()
+            if words[1] == "run":
+                self.addCleanup(self.docker, "rm", "-f", made, check=False)
+        wait_until(lambda: "token=" in self.docker(*log[1:]).stdout, "it prints its link", SECONDS)
+        link = self.docker(*log[1:]).stdout.strip()
+        self.assertRegex(link, r"^http://localhost:8000/\?token=[0-9a-f]+$")
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        with browser.open(link, timeout=30) as page:
+            self.assertEqual(("http://localhost:8000/", "text/html"), (page.url, page.headers.get_content_type()))
+        with browser.open("http://localhost:8000/api/processes", timeout=30) as answer:
+            apps = json.loads(answer.read())
+        self.assertEqual(["deadlock"], [p["commandLine"].split()[-1] for p in apps])
+        # It is process 1 where it runs, and named so here: none that we see has that number.
+        self.assertIn("TransferByMonitor", self.docker("exec", "drdotnet", "drdotnet", "stacks", "1").stdout)
+        # Who comes without the link gets the page that says where to find it, and no data.
+        with urllib.request.urlopen("http://localhost:8000", timeout=30) as page:
+            self.assertEqual(200, page.status)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen("http://localhost:8000/api/processes", timeout=30)
+        self.assertEqual(401, refused.exception.code)
+        again = self.docker("exec", "drdotnet", "drdotnet", "serve", "--link").stdout.strip()
+        self.assertEqual(link, again)
+
+    def test_without_a_token_when_it_is_said(self):
+        name = "drdotnet-open"
+        self.docker("run", "-d", "--name", name, "-p", "127.0.0.1:8001:92", "-e", "DRDOTNET_AUTH=none", IMAGE)
+        self.addCleanup(self.docker, "rm", "-f", name, check=False)
+        wait_until(lambda: self.docker("logs", name).stdout, "it prints its address", SECONDS)
+        with urllib.request.urlopen("http://localhost:8001/api/processes", timeout=30) as answer:
+            self.assertEqual(200, answer.status)
+        log = self.docker("logs", name).stderr
+        self.assertIn("no token is asked for", log)
+        # Without DRDOTNET_PUBLIC_URL it cannot know the published port: it says which part to replace.
+        self.assertIn("in place of 0.0.0.0:92", log)
 
     def test_other_recipes(self):
         self.app("deadlock", "app-3")

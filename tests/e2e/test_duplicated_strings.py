@@ -2,6 +2,7 @@
 
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 from drdotnet import Home, look, Report, side_by_side, stand_still
@@ -10,7 +11,7 @@ from patient import FRAMEWORKS, Patient, diagonal
 SIDE_BY_SIDE = True
 
 COPIES = 20000
-SHOW = "--param=show_values=true"
+MASK = "--mask"
 SHORT = 128  # characters of a value that are shown
 
 
@@ -30,8 +31,8 @@ class AgainstThePatient(unittest.TestCase):
     def examined(cls, fx, server):
         with Patient("duplicate-strings", fx=fx, server_gc=server, copies=COPIES) as patient:
             stand_still(patient)
-            masked = look(cls.home, "duplicated-strings", patient.pid)
-            plain = look(cls.home, "duplicated-strings", patient.pid, SHOW)
+            plain = look(cls.home, "duplicated-strings", patient.pid)
+            masked = look(cls.home, "duplicated-strings", patient.pid, MASK)
             one = look(cls.home, "duplicated-strings", patient.pid, "--param=string=EUR|USD|CHF")
             core = cls.folder / f"{fx}.core"
             if not server:
@@ -67,14 +68,34 @@ class AgainstThePatient(unittest.TestCase):
             self.assertEqual(place["Field"], "Shop.Orders.OrderLine.Status")
             self.assertEqual(place["Copies"], sum(value["copies"] for value in truth["values"]))
 
-    def test_values_are_masked_unless_asked_for(self):
+    def test_values_are_masked_when_asked_for(self):
         for masked, plain, _, truth, _ in self.each():
             text = str(masked.data)
             for value in truth["values"]:
                 self.assertNotIn(value["value"][:10], text)
             self.assertIn("xxxxxxx xxx xxxxxxx", text)
+            self.assertIn(truth["values"][0]["value"][:10], str(plain.data))
             self.assertEqual([row["Wasted"] for row in masked.rows("Values")],
                              [row["Wasted"] for row in plain.rows("Values")])
+
+    def test_a_kept_report_is_masked_when_it_is_handed_on(self):
+        for _, plain, one, truth, _ in self.each():
+            session, asked = plain.data["facts"]["session"], one.data["facts"]["session"]
+            value = truth["values"][0]["value"][:10]
+            for form in ("text", "md", "html", "json"):
+                done = self.home.run("sessions", "report", session, "--format", form)
+                self.assertIn(value, done.out)
+                done = self.home.run("sessions", "report", session, "--format", form, MASK)
+                self.assertNotIn(value, done.out)
+                self.assertIn("xxxxxxx xxx xxxxxxx", done.out)
+                # The string that was asked for is a value, too.
+                self.assertNotIn("EUR|USD", self.home.run("sessions", "report", asked, "--format", form, MASK).out)
+            kept = self.folder / f"{session}.zip"
+            self.assertEqual(self.home.run("sessions", "export", session, MASK, "-o", kept).code, 0)
+            with zipfile.ZipFile(kept) as file:
+                self.assertLessEqual({"summary.md", "report.json"}, set(file.namelist()))
+                for name in file.namelist():
+                    self.assertNotIn(value.encode(), file.read(name), name)
 
     def test_the_way_to_one_string(self):
         for _, _, one, truth, _ in self.each():
@@ -85,12 +106,12 @@ class AgainstThePatient(unittest.TestCase):
     def test_a_core_says_the_same(self):
         for _, _, _, truth, core in self.each():
             if core.exists():
-                self.assert_exact(look(self.home, "duplicated-strings", "--core", core, SHOW), truth)
+                self.assert_exact(look(self.home, "duplicated-strings", "--core", core), truth)
 
-    def test_a_kept_recording_says_the_same_and_shows_what_was_masked(self):
-        for masked, plain, _, truth, _ in self.each():
-            session = masked.data["facts"]["session"]
-            done = self.home.run("run", "duplicated-strings", "--session", session, SHOW, "--json")
+    def test_a_kept_recording_says_the_same(self):
+        for _, plain, _, _, _ in self.each():
+            session = plain.data["facts"]["session"]
+            done = self.home.run("run", "duplicated-strings", "--session", session, "--json")
             self.assertEqual(done.code, 0, done)
             again = Report(done.json())
             self.assertEqual(again.rows("Values"), plain.rows("Values"))

@@ -228,6 +228,7 @@ class Folder(unittest.TestCase):
 
     def test_the_folder_is_named_after_the_time_and_holds_all(self):
         self.assertRegex(self.collected.name, r"^\d\d-\d\d-\d\d_\d{4}-\d\d-\d\d$")
+        self.assertEqual(self.collected.parent, self.folder / "profilings")
         self.assertEqual({p.name for p in self.collected.iterdir()}, self.FILES)
         self.assertEqual(list((self.home.path / "sessions").glob("*")), [])
 
@@ -301,6 +302,14 @@ class Folder(unittest.TestCase):
         hot = sum(n for frames, n in stacks.items() if HOT in frames.split(";"))
         self.assertGreater(hot / sum(stacks.values()), 0.4)
         self.assertTrue(any("Patients.Cpu.Burn;" in frames and "start_thread" in frames for frames in stacks))
+
+    def test_profcpu_alone_says_how_to_use_it(self):
+        done = subprocess.run([self.folder / "profcpu"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("profcpu collect [-pid N=1] [-duration S=30]", done.stdout)
+        self.assertIn("profcpu postprocess -dir DIR", done.stdout)
+        done = subprocess.run([self.folder / "profcpu", "explode"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
 
     def test_wrong_words(self):
         for words, text in ((["collect", "-duration", "0"], "100ms to 1h"), (["collect", "-frequency", "x"], "10000"),

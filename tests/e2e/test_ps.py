@@ -332,6 +332,27 @@ class Hidden(unittest.TestCase):
             row = self.assert_found(patient)
             self.assertNotEqual(row["namespacePid"], patient.pid)
 
+    def test_the_pid_in_the_name_of_a_socket(self):
+        """From another pid namespace only sockets are seen: the pid that a process has for itself names it, if it is the only one."""
+        alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as patients:
+            env = {"TMPDIR": folder}
+
+            def check():
+                return subprocess.run([*alone, DRDOTNET, "check", "1", "--json"], env={**os.environ, **env}, capture_output=True,
+                                      text=True, timeout=COMMAND_SECONDS)
+            nobody = check()
+            self.assertEqual(nobody.returncode, NOT_FOUND, nobody)
+            self.assertIn("process 1 (", nobody.stderr)
+            patients.enter_context(Patient("healthy", fx=FX, prefix=alone, env=env))
+            one = check()
+            checked = json.loads(one.stdout)
+            self.assertTrue(checked.get("ways", checked)["events"]["open"], one)
+            patients.enter_context(Patient("healthy", fx=FX, prefix=alone, env=env))
+            two = check()
+            self.assertEqual(two.returncode, USAGE, two)
+            self.assertRegex(two.stderr, r"several processes are 1 where they run.*:\n  \d{10} healthy.*\n  \d{10} healthy")
+
     def test_time_namespace(self):
         # The start time in the socket's name is not the one that we read.
         prefix = ["unshare", "--time", "--boottime=100000", "--fork", "--kill-child"]

@@ -2,6 +2,7 @@
 other sites."""
 
 import http.client
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 from drdotnet import DEADLINE_SECONDS, Home
@@ -123,7 +125,8 @@ class TokenTest(unittest.TestCase):
         for more in ("", "/report.json", "/report.html", "/files", "/log", "/download", "/events"):
             self.assertEqual(200, self.server.get(path + more, **cookie).status, more)
         for method, other in (("GET", "/api/sessions"), ("GET", "/api/processes"), ("DELETE", path), ("POST", f"{path}/shares"),
-                              ("GET", f"{path}/shares"), ("POST", f"{path}/cancel"), ("GET", "/metrics")):
+                              ("GET", f"{path}/shares"), ("POST", f"{path}/cancel"), ("GET", "/metrics"),
+                              ("GET", f"{path}/compare/{session['guid']}")):
             self.assertEqual(401, self.server.ask(method, other, headers=cookie).status, (method, other))
         self.assertEqual([share["token"]], [s["token"] for s in self.server.get(f"{path}/shares", **self.full).json()])
         self.assertEqual(204, self.server.ask("DELETE", f"{path}/shares/{share['token']}", headers=self.full).status)
@@ -132,6 +135,35 @@ class TokenTest(unittest.TestCase):
         self.assertEqual(404, self.server.ask("DELETE", f"{path}/shares/{share['token']}", headers=self.full).status)
         for days in (0, 366, "x", 1.5):
             self.assertEqual(400, self.server.post(f"{path}/shares", {"days": days}, **self.full).status, days)
+
+
+class SharedValues(unittest.TestCase):
+    """Whoever owns a session sees the values of strings; by a share link one sees their shape, wherever they stand."""
+
+    def test_values_of_strings(self):
+        with Home() as home, Patient("duplicate-strings", fx=FRAMEWORKS[-1], copies=20000) as patient, Server(home) as server:
+            asked = "EUR|USD|CHF"
+            for parameters, finding in (({}, "strings-duplicated"), ({"string": asked}, "string-held")):
+                session = server.examine("duplicated-strings", patient.pid, **parameters)
+                self.assertEqual(finding, session["finding"])
+                secret = asked if parameters else patient.truth()["duplicate-strings"]["values"][0]["value"][:10]
+                path = f"/api/sessions/{session['guid']}"
+                share = server.post(f"{path}/shares").json()
+                nobody = server.anybody()
+                cookie = {"Cookie": nobody.get(share["path"]).headers["set-cookie"].split(";")[0]}
+                shown = 0
+                for more in ("", "/report.json", "/report.html", "/report.md", "/report.txt", "/files/report.json",
+                             "/files/summary.md", "/log", "/events"):
+                    whole, masked = server.get(path + more), nobody.get(path + more, **cookie)
+                    self.assertEqual((200, 200), (whole.status, masked.status), more)
+                    self.assertEqual(whole.headers["content-type"], masked.headers["content-type"])
+                    self.assertNotIn(secret, masked.text(), more)
+                    shown += secret in whole.text()
+                self.assertGreaterEqual(shown, 5)
+                with zipfile.ZipFile(io.BytesIO(nobody.get(f"{path}/download", **cookie).body)) as archive:
+                    self.assertIn("summary.md", archive.namelist())
+                    for name in archive.namelist():
+                        self.assertNotIn(secret.encode(), archive.read(name), name)
 
 
 class ModesTest(unittest.TestCase):
@@ -294,6 +326,20 @@ class KeptTokenTest(unittest.TestCase):
             with Server(home, "--token", "a-token-of-my-own") as server:
                 again = home.run("serve", "--link", "--listen", f"127.0.0.1:{server.port}")
                 self.assertEqual(f"{server.url}/?token=a-token-of-my-own\n", again.out)
+            for wrong in ("localhost:8000", "http://", "ftp://x", "http://a b", "http://x/?token=1"):
+                refused = home.run("serve", "--public-url", wrong)
+                self.assertEqual(2, refused.code, refused)
+                self.assertIn("http://localhost:8000", refused.err)
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                at = f"127.0.0.1:{free.getsockname()[1]}"
+            with Server(home, "--public-url", "http://dr.localhost:8000/", listen=at) as server:
+                self.assertEqual(f"http://dr.localhost:8000/?token={server.token}", server.link)
+                again = home.run("serve", "--link", "--listen", at)
+                self.assertEqual(server.link + "\n", again.out)
+                self.assertNotIn("put the address", server.log())
+            with Server(home, listen="0.0.0.0:0") as server:
+                self.assertIn(f"in place of 0.0.0.0:{server.port}", server.log())
+                self.assertNotIn(server.token, server.log())
             with Server(home, "--no-auth") as server:
                 again = home.run("serve", "--link", "--listen", f"127.0.0.1:{server.port}")
                 self.assertEqual(f"{server.url}\n", again.out)

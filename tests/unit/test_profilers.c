@@ -35,20 +35,55 @@ static void every_profiler_is_complete(void **state UNUSED)
 }
 
 /* What clients of the Dr-Dotnet contract find, and no more. */
-static void the_contract_names_three_files(void **state UNUSED)
+static void the_contract_names_its_files(void **state UNUSED)
 {
-	static const char *const named[][2] = { { "805A308B-061C-47F3-9B30-F785C3186E82", "summary.md" },
-						{ "805A308B-061C-47F3-9B30-F785C3186E85", "summary.md" },
-						{ "805A308B-061C-47F3-9B30-A485B2056E71", "cpu_hotpaths.html" } };
-	size_t n, with_file = 0;
+	static const char *const named[][3] = {
+		{ "805A307B-061C-47F3-9B30-F795C3186E86", "summary.html" },
+		{ "805A308B-061C-47F3-9B30-F785C3186E82", "summary.md" },
+		{ "805A308B-061C-47F3-9B30-F785C3186E84", "summary.md" },
+		{ "805A308B-061C-47F3-9B30-F785C3186E83", "summary.md" },
+		{ "805A308B-061C-47F3-9B30-F785C3186E85", "summary.md" },
+		{ "805A308B-061C-47F3-9B30-A485B2056E71", "cpu_hotpaths.html" },
+		{ "bdaba522-104c-4343-8952-036bed81527d", "summary.md" },
+		{ "9404d16c-b49e-11ed-afa1-0242ac120002", "pstacks.md", "collapsible_pstacks.html" },
+	};
+	size_t n, with_files = 0;
 	const struct profiler *const *all = profiler_all(&n);
 	const struct profiler *p = NULL;
 	for (size_t i = 0; i < n; i++)
-		with_file += all[i]->contract_file != NULL;
-	assert_int_equal(with_file, ARRAY_SIZE(named));
+		with_files += all[i]->contract_files != NULL;
+	assert_int_equal(with_files, ARRAY_SIZE(named));
 	for (size_t i = 0; i < ARRAY_SIZE(named); i++) {
 		assert_ok(profiler_find(named[i][0], &p));
-		assert_string_equal(p->contract_file, named[i][1]);
+		assert_string_equal(p->contract_files[0], named[i][1]);
+		if (named[i][2])
+			assert_string_equal(p->contract_files[1], named[i][2]);
+		assert_null(p->contract_files[named[i][2] ? 2 : 1]);
+	}
+}
+
+/* What scripts for Dr-Dotnet set: it had no limits. */
+static void the_contract_takes_its_parameters(void **state UNUSED)
+{
+	static const char *const taken[][3] = {
+		{ "gc-survivors", "sort_by_size", "False" },
+		{ "gc-survivors", "retained_references_threshold", "0" },
+		{ "gc-survivors", "retained_bytes_threshold", "0" },
+		{ "gc-survivors", "max_depth", "1000" },
+		{ "exceptions", "duration", "3600" },
+		{ "cpu-hotpaths", "duration_seconds", "3600" },
+		{ "cpu-hotpaths", "time_interval_ms", "5000" },
+		{ "cpu-hotpaths", "filter_suspended_threads", "True" },
+		{ "cpu-hotpaths", "caller_to_callee", "True" },
+		{ "cpu-hotpaths", "max_stacks", "100000" },
+		{ "duplicated-strings", "top_count", "5000" },
+		{ "duplicated-strings", "max_string_display_size", "65536" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
+		const struct profiler *p = NULL;
+		assert_ok(profiler_find(taken[i][0], &p));
+		CLEANUP(params_freep) struct params *params = params_new(p);
+		assert_ok(params_set(params, taken[i][1], taken[i][2]));
 	}
 }
 
@@ -79,7 +114,7 @@ static void advice_that_names_a_profiler_says_so_to_programs(void **state UNUSED
 			assert_non_null(strstr(next, run->profiler));
 			CLEANUP(report_freep) struct report *r = report_new();
 			CLEANUP(buf_free) struct buf json = { 0 };
-			report_advice_more(r, all[i], run->finding, " And more.");
+			report_advice(r, all[i], run->finding);
 			report_render_json(r, &json);
 			CLEANUP(mem_freep) char *member = mem_printf("\"nextProfiler\":\"%s\"", run->profiler);
 			assert_non_null(strstr(buf_cstr(&json), member));
@@ -516,7 +551,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_profiler_is_complete),
-		cmocka_unit_test(the_contract_names_three_files),
+		cmocka_unit_test(the_contract_names_its_files),
+		cmocka_unit_test(the_contract_takes_its_parameters),
 		cmocka_unit_test(advice_that_names_a_profiler_says_so_to_programs),
 		cmocka_unit_test(programs_get_the_short_words),
 		cmocka_unit_test(bad_parameters_are_refused_in_words),

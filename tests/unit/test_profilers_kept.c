@@ -90,26 +90,23 @@ static void test_strings_kept(void **state)
 	buf_free(&whole);
 }
 
-static void shown(const char *text, uint32_t length, size_t max, const char *plain, const char *masked)
+static void shown(const char *text, uint32_t length, size_t max, const char *plain)
 {
 	struct string_value v = { .text = text, .text_len = (uint32_t)strlen(text), .length = length };
 	struct buf out = { 0 };
 	string_show(&v, max, &out);
 	assert_string_equal(buf_cstr(&out), plain);
-	buf_clear(&out);
-	string_mask(&v, max, &out);
-	assert_string_equal(buf_cstr(&out), masked);
 	buf_free(&out);
 }
 
-static void test_values_are_masked(void **state)
+static void test_values_are_cut(void **state)
 {
 	(void)state;
-	shown("Max M. 1978", 11, 20, "Max M. 1978", "Xxx X. 9999");
-	shown("naïve 日本 🛒", 11, 20, "naïve 日本 🛒", "xxxxx xx x");
-	shown("abcdef", 6, 3, "abc…", "xxx…");
-	shown("abcdef", 5000, 6, "abcdef…", "xxxxxx…");
-	shown("", 0, 3, "", "");
+	shown("Max M. 1978", 11, 20, "Max M. 1978");
+	shown("naïve 日本 🛒", 11, 20, "naïve 日本 🛒");
+	shown("abcdef", 6, 3, "abc…");
+	shown("abcdef", 5000, 6, "abcdef…");
+	shown("", 0, 3, "");
 }
 
 /* ---- room ---- */
@@ -192,7 +189,7 @@ static void test_places_are_shared(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strings_kept),	  cmocka_unit_test(test_values_are_masked),
+		cmocka_unit_test(test_strings_kept),	  cmocka_unit_test(test_values_are_cut),
 		cmocka_unit_test(test_room_kept),	  cmocka_unit_test(test_each_program_has_its_own_code),
 		cmocka_unit_test(test_places_are_shared),
 	};

@@ -759,6 +759,74 @@ static void nothing_has_no_areas(void **state UNUSED)
 	assert_null(strstr(buf_cstr(&json), "areas"));
 }
 
+/* A value of the target wherever one may stand, and names and words of ours beside it. */
+static struct report *with_values(const char *value)
+{
+	struct report *r = report_new(), *other = report_new();
+	rich_data(report_verdict(other, REPORT_WARN, "found"), value);
+	struct rich *verdict = report_verdict(r, REPORT_WARN, "found");
+	rich_text(verdict, "The worst ");
+	rich_add(verdict, report_verdict_text(other));
+	rich_code(verdict, "Shop.Order1");
+	rich_data(report_next(r), value);
+	rich_data(report_note(r, REPORT_INFO), value);
+	rich_data(report_finding_add(report_findings(r, "More", false), "other", 30, "seen"), value);
+	rich_data(report_section(r, "Part", "p", REPORT_INFO, "f"), value);
+	struct report_table *t = report_table(r, "Values");
+	report_column(t, "Value", VALUE_CODE, COLUMN_DATA);
+	report_column(t, "Field", VALUE_CODE, 0);
+	report_row(t, (struct value[]){ V_CODE(value), V_CODE("Shop.Order2") });
+	report_row(t, (struct value[]){ V_TEXT("(text not kept)"), V_NONE });
+	report_rest(t, (struct value[]){ V_TEXT("3 smaller values"), V_NONE });
+	report_param(r, "One string", value, false);
+	report_param_is_data(r);
+	report_param(r, "Duration", "10 s", true);
+	report_free(other);
+	return r;
+}
+
+static void rendered(const struct report *r, struct buf *out)
+{
+	buf_clear(out);
+	report_render_json(r, out);
+	report_render_html(r, out);
+	report_render_markdown(r, out);
+	report_render_text(r, &(struct report_text_style){ 0 }, out);
+}
+
+static void values_are_masked_wherever_they_stand(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = with_values("Müller 47"), *back = NULL;
+	CLEANUP(buf_free) struct buf out = { 0 }, json = { 0 };
+	rendered(r, &out);
+	assert_non_null(strstr(buf_cstr(&out), "Müller 47"));
+	report_render_json(r, &json);
+	assert_ok(report_from_json(buf_cstr(&json), json.len, &back));
+	for (int again = 0; again < 2; again++) { /* the second time there is nothing left to mask */
+		report_mask(back);
+		rendered(back, &out);
+		assert_null(strstr(buf_cstr(&out), "ller 47"));
+		static const char *const kept[] = { "Xxxxxx 99",      "Shop.Order1",	 "Shop.Order2",
+						    "Value (masked)", "(text not kept)", "3 smaller values",
+						    "10 s",	      "The worst " };
+		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+			assert_non_null(strstr(buf_cstr(&out), kept[i]));
+		assert_null(strstr(buf_cstr(&out), "(masked) (masked)"));
+	}
+}
+
+static void the_shape_of_a_value(void **state UNUSED)
+{
+	static const char *const shapes[][2] = {
+		{ "Max M. 1978", "Xxx X. 9999" }, { "naïve 日本 🛒", "xxxxx xx x" }, { "abc…", "xxx…" }, { "", "" }
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
+		CLEANUP(buf_free) struct buf out = { 0 };
+		report_mask_text(shapes[i][0], &out);
+		assert_string_equal(buf_cstr(&out), shapes[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -792,6 +860,8 @@ int main(void)
 		cmocka_unit_test(lies_are_refused),
 		cmocka_unit_test(too_much_is_refused),
 		cmocka_unit_test(unknown_keys_are_left_alone),
+		cmocka_unit_test(values_are_masked_wherever_they_stand),
+		cmocka_unit_test(the_shape_of_a_value),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,20 +58,22 @@ static void listeners_hear_what_concerns_them(void **state UNUSED)
 {
 	static const char a[] = "805a308b-061c-47f3-9b30-f785c3186e82", b[] = "905a308b-061c-47f3-9b30-f785c3186e82";
 	struct sse *live = sse_new();
-	struct stream *all = sse_listen(live, NULL, false), *one = sse_listen(live, a, false);
+	struct stream *all = sse_listen(live, NULL, false, false), *one = sse_listen(live, a, false, true);
 	char data[200];
 	size_t n = 0;
-	sse_tell(live, b, "progress", "{}", false);
-	sse_tell(live, a, "session", "{\"x\":1}", true);
+	sse_tell(live, b, "progress", "{}", NULL, false);
+	sse_tell(live, a, "session", "{\"x\":1}", "{\"x\":9}", true);
 	assert_int_equal(stream_read(one, data, sizeof(data), &n), STREAM_DATA);
 	data[n] = '\0';
-	assert_string_equal(data, "event: session\ndata: {\"x\":1}\n\n");
+	/* By a share link: what is for those. */
+	assert_string_equal(data, "event: session\ndata: {\"x\":9}\n\n");
 	assert_int_equal(stream_read(one, data, sizeof(data), &n), STREAM_END);
 	assert_int_equal(stream_read(all, data, sizeof(data), &n), STREAM_DATA);
 	data[n] = '\0';
 	assert_non_null(strstr(data, "progress"));
-	assert_non_null(strstr(data, "session"));
+	assert_non_null(strstr(data, "session\ndata: {\"x\":1}"));
 	assert_int_equal(sse_listeners(live), 1);
+	assert_false(sse_shared_listeners(live));
 	stream_detach(all);
 	sse_heartbeat(live);
 	assert_int_equal(sse_listeners(live), 0);

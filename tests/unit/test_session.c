@@ -62,7 +62,7 @@ static const struct profiler fake = {
 	.name = "Fake",
 	.symptom = "nothing",
 	.description = "Nothing.",
-	.contract_file = "summary.md",
+	.contract_files = (const char *const[]){ "summary.md", "all.html", NULL },
 	.params =
 		(const struct param[]){
 			{ .key = "mode", .name = "Mode", .type = PARAM_STRING, .default_value = "plain" } },
@@ -194,7 +194,7 @@ static void a_session_goes_through_its_states(void **state UNUSED)
 	assert_true(row->created_ns <= row->started_ns && row->started_ns <= row->finished_ns && row->bytes > 0);
 	assert_null(session_error(s));
 	static const char *const files[] = { "session.json", "report.json", "report.md", "report.html",
-					     "report.txt",   "summary.md",  "log.txt" };
+					     "report.txt",   "summary.md",  "all.html",	 "log.txt" };
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		assert_true(has_file(&f, row->guid, files[i]));
 	struct report *report;

@@ -10,6 +10,7 @@ export async function list(t) {
   const page = await t.page();
   await page.goto("/");
   await page.waitForSelector("table.pt tbody tr");
+  t.check(/^\d+(\.\d+){3}/.test(await page.locator("header .brand small").textContent()), "the version is in the header");
   const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.textContent));
   for (const pid of t.facts.pids)
     t.check(
@@ -627,6 +628,7 @@ export async function token(t) {
   const page = await t.page();
   await page.goto("/processes");
   await page.getByRole("heading", { name: "This server wants a token" }).waitFor();
+  await page.getByText("docker logs NAME").waitFor();
   t.equal(await t.axe(page), [], "axe on the token page");
   await page.getByLabel("Token").fill("wrong");
   await page.getByRole("button", { name: "Enter" }).click();

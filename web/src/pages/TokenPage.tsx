@@ -28,7 +28,8 @@ export function TokenPage({ onDone }: { onDone: () => void }) {
         <p class="sub">
           It is in the link that <code>drdotnet serve</code> printed when it started and{" "}
           <code>drdotnet serve --link</code> prints again, after <code>token=</code>. Open that link, or paste the token
-          here.
+          here. In a container: <code>docker logs NAME</code> shows it, and{" "}
+          <code>docker exec NAME drdotnet serve --link</code> does again.
         </p>
         <label for="token">Token</label>
         <div class="row">

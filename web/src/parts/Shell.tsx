@@ -59,6 +59,7 @@ export function Shell({
         <a class="brand" href="/">
           <Logo />
           drdotnet
+          {server && <small>{server.version}</small>}
         </a>
         <nav aria-label="Main">
           <a href="/processes" aria-current={at("patients")}>
