@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -55,13 +56,13 @@ TIME_WAIT, CLOSE_WAIT = "06", "08"
 
 # By which figure it is ill or well.
 EVIDENCE = {
-    "accounts": lambda look: look.own["pool_pending"] > 20 and look.own["pool_threads"] > 10,
+    "accounts": lambda look: look.own["pool_pending"] > 5 and look.own["pool_threads"] > 10,
     "alarms": lambda look: look.own["acknowledges_waiting"] == 5 and look.seconds > 5,
     "archive": lambda look: look.own["pending_finalizers"] > 100,
     "audit-log": lambda look: look.runtime["allocated_bytes"] > 5_000_000 * look.own.get("reports", 0) > 0,
     "availability": lambda look: look.runtime["cpu_ns"] > 10_000_000 * look.own.get("asked", 0) > 0,
     "booking": lambda look: look.own["free_counters"] == 0 and look.visitors["begun"] > 30,
-    "capture": lambda look: look.own["pinned"] > 1000 and look.own["fragmented"] > 10_000_000,
+    "capture": lambda look: look.own["pinned"] > 500 and look.own["fragmented"] > 10_000_000,
     "catalog": lambda look: sum(v for k, v in look.own.items() if k.startswith("failed imports")) > 50,
     "checkout": lambda look: look.own["free_connections"] == 0 and look.visitors["errors"] > 5,
     "courier": lambda look: look.visitors["slowest_ms"] > 1000 and look.visitors["answers"] > 5,
@@ -74,7 +75,7 @@ EVIDENCE = {
     "ingest": lambda look: look.own["backlog"] > 20_000,
     "intake": lambda look: look.visitors["answers"] > 20 and look.visitors["slowest_ms"] > 50,
     "inventory": lambda look: look.still(),
-    "invoices": lambda look: look.runtime["gen2"] >= look.own.get("invoices", 0) > 20 and look.runtime["gen0"] < look.runtime["gen2"],
+    "invoices": lambda look: look.runtime["gen2"] + 2 > look.own.get("invoices", 0) > 20 and look.runtime["gen0"] < 5,
     "kitchen": lambda look: look.runtime["cpu_ns"] > 5_000_000 * look.own.get("cooked soup", 0) > 0,
     "labels": lambda look: look.own["pool_pending"] > 20 and look.visitors["slowest_ms"] > 6000,
     "ledger": lambda look: look.runtime["lock_contentions"] > 200 and look.own.get("posted", 0) > 200,
@@ -88,7 +89,7 @@ EVIDENCE = {
     "presence": lambda look: look.own["listeners"] > 500,
     "pricing": lambda look: look.own.get("without discount", 0) > 2000,
     "quotes": lambda look: look.sockets(TIME_WAIT) > 300 and look.own.get("calls", 0) > 300,
-    "readings": lambda look: look.threads() > 150,
+    "readings": lambda look: look.threads() > 80,
     "rides": lambda look: look.own["open_offers"] > 10,
     "scanner": lambda look: look.own.get("native_bytes", 0) > 20_000_000 and look.runtime["heap_bytes"] < 20_000_000,
     "search": lambda look: look.own["pages"] > 500,
@@ -120,7 +121,10 @@ def fall_ill(name, fx):
         except AssertionError as error:
             raise AssertionError(f"{error}: {patient.truth()}") from None
         assert Look(patient, name).rss_mb() < 600
-        assert patient.stop() == 0
+        # A runtime waits for its finalizer thread at its end.
+        ends = name != "archive"
+        code = patient.stop(60 if ends else 3)
+        assert code == (0 if ends else -signal.SIGKILL), code
 
 
 class Field(unittest.TestCase):

@@ -20,7 +20,7 @@ public sealed class Block(int number)
 
 public sealed class DeviceRing
 {
-    const int Size = 6000;
+    const int Size = 2000;
     readonly Queue<Block> _blocks = new();
 
     public void Add(int number)
