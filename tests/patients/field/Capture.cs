@@ -20,7 +20,7 @@ public sealed class Block(int number)
 
 public sealed class DeviceRing
 {
-    const int Size = 2000;
+    const int Size = 800;
     readonly Queue<Block> _blocks = new();
 
     public void Add(int number)
@@ -45,6 +45,8 @@ static class Startup
             for (int tick = 0; tick < 40; tick++)
                 Array.Fill(new byte[2000], (byte)tick);
             ring.Add(number++);
+            if (number > 30_000)
+                Thread.Sleep(50); // what is pinned spreads over more and more regions
         });
         Figures.Gauge("pinned", () => GC.GetGCMemoryInfo().PinnedObjectsCount);
         Figures.Gauge("fragmented", () => GC.GetGCMemoryInfo().FragmentedBytes);
