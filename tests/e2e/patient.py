@@ -196,7 +196,7 @@ class _App:
     def _host_pid(self):
         """The patient's pid as seen from here: it knows only that of its own pid namespace."""
         pid = self._process.pid
-        while os.path.basename(_command_name(pid)) not in ("sick", "web", "healthy", "modern"):
+        while os.path.basename(_command_name(pid)) not in ("sick", "web", "healthy", "modern", "field"):
             try:
                 children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             except FileNotFoundError:
@@ -323,6 +323,17 @@ class ModernPatient(_App):
     def began(self, route):
         """How many requests of a route have begun."""
         return self.truth()["modern"]["requests"].get(route, 0)
+
+
+class FieldPatient(_App):
+    """A service as it is met in the field, under the load that it makes itself; what is wrong with it stands in TRUTHS."""
+
+    FOLDER = ROOT / "tests" / "patients" / "field"
+    TRUTHS = json.loads((FOLDER / "truths.json").read_text())
+
+    def __init__(self, name, fx="net10.0", load=100, server_gc=False, env=None, prefix=(), max_seconds=600, folder=None):
+        arguments = [name, "--load", str(load), "--max-seconds", str(max_seconds)]
+        super().__init__("field", arguments, fx, server_gc, env, None, prefix, START_SECONDS, folder)
 
 
 class Requests:
