@@ -297,11 +297,11 @@ static struct err *finish(struct collect_watch *w)
 	return err;
 }
 
-/* What the runtime lists at the end. Names of compiled code are not worth the life of the process: a program that is
- * started here has nothing to unload yet. */
+/* What the runtime lists at the end: nothing when there are no stacks to name. Names of compiled code are not worth the
+ * life of the process: a program that is started here has nothing to unload yet. */
 static uint64_t rundown_of(const struct collect_request *o, const struct patient *p, bool launched, int signal_fd)
 {
-	if (args_has(o->args, "--no-rundown"))
+	if (args_has(o->args, "--no-rundown") || !o->config.stacks)
 		return 0;
 	if (launched)
 		return RUNDOWN;
