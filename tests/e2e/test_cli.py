@@ -266,6 +266,19 @@ class WrongInput(unittest.TestCase):
         self.refused(NOT_FOUND, "run", "exceptions", "--session", "abcd")
         self.refused(NOT_FOUND, "run", "exceptions", "--recording", "/nosuch")
 
+    def test_a_copy_without_its_parts_says_what_is_missing(self):
+        with Patient("healthy", fx=FX) as patient, tempfile.TemporaryDirectory() as folder:
+            home = self.enterContext(Home(shutil.copy(PROGRAM, f"{folder}/drdotnet")))
+            for words, part in ((("stacks", patient.pid), "drdotnet-dachost"), (("inspect", patient.pid, "-c", "heap"), "drdotnet-dachost"),
+                                (("heap-stats", patient.pid, "-q", "--way", "agent"), "libdrdotnet-agent.so")):
+                done = home.run(*words)
+                self.assertNotEqual(done.code, 0, done)
+                self.assertIn(f"'{folder}/{part}' is missing, the part of drdotnet that", done.err.splitlines()[-1])
+                self.assertIn("install it beside drdotnet", done.err)
+            checked = " ".join(home.run("check", patient.pid).out.split())
+            for part in ("drdotnet-dachost", "libdrdotnet-agent.so"):
+                self.assertIn(f"closed '{folder}/{part}' is missing", checked)
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to become somebody else")
     def test_without_the_right(self):
         with Patient("healthy", fx=FX) as patient, tempfile.TemporaryDirectory() as folder:
