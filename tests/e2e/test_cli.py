@@ -586,6 +586,17 @@ class Terminal(unittest.TestCase):
         self.assertRegex(text, r"(?m)^  drdotnet check \d+ ")
         self.assertLessEqual(max(map(len, lines)), 110)
 
+    def test_what_was_asked_for_is_shown_when_nothing_is_wrong(self):
+        with Patient("healthy", fx=FX) as patient:
+            plain = self.home.run("duplicated-strings", patient.pid, "-q", env=UTF8)
+            asked = self.home.run("duplicated-strings", patient.pid, "-q", "--show-values", env=UTF8)
+            self.assertIn("No problem here", asked.out)
+            self.assertRegex(asked.out, r"(?m)^  Values\n  Value ")
+            self.assertNotRegex(plain.out, r"(?m)^  Values$")
+            heap = self.home.run("heap-stats", patient.pid, "-q", "--type", "System.String", env=UTF8)
+            self.assertRegex(heap.out, r"(?m)^  System\.String +[\d,]+ ")
+            self.assertRegex(heap.out, r"(?m)^  Generations\n  Where ")
+
     def test_a_full_disk_is_said(self):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([PROGRAM, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
