@@ -326,6 +326,15 @@ class Help(unittest.TestCase):
             self.assertEqual(home.run().out, home.run("help").out)
             self.assertEqual(home.run("--help").out, home.run("help").out)
 
+    def test_a_profiler_shows_no_option_that_it_refuses(self):
+        with Home() as home:
+            shown = {name: set(re.findall(r"(?m)^  (?:-\w, )?(--[\w-]+)", home.run("help", name).out)) for name in profilers()}
+        for option, of in {"--all": "diagnose", "--before": "memory-leaks"}.items():
+            self.assertEqual([name for name, options in shown.items() if option in options], [of])
+        self.assertIn("--core", shown["heap-stats"])
+        self.assertNotIn("--core", shown["exceptions"])
+        self.assertNotIn("--way", shown["crash"])
+
     def test_readme_and_guide_name_only_what_exists(self):
         known = {*commands(), *profilers()}
         targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
