@@ -202,7 +202,7 @@ class WrongInput(unittest.TestCase):
                 (["run", "memory-leaks", pid, "--looks", "60"], ["--looks takes a whole number from 2 to 20, not '60'"]),
                 (["run", "--looks", "60", "memory-leaks", pid], ["--looks takes a whole number from 2 to 20, not '60'"]),
                 (["run", "memory-leak", pid, "--looks", "6"], ["no profiler is called 'memory-leak'"]),
-                (["deadlocks", pid, "--max-pause-ms", "2m"], ["--max-pause-ms", "1 to 60000 ms"]),
+                (["deadlocks", pid, "--max-pause-ms", "2m"], ["--max-pause-ms", "0 to 60000 ms"]),
                 (["gc-survivors", pid, "--generation", "young"], ["--generation takes one of all, old"]),
                 (["heap-stats", pid, "--gcdump", "true"], ["--gcdump=true"]),
                 (["exceptions", pid, "--param", "colour=red"], ["'colour'", "duration"]),
