@@ -59,7 +59,7 @@ struct err *attach_check(const struct patient *p, const struct attach_options *o
 	CLEANUP(mem_freep) char *library = library_path(options);
 	TRY(check_architecture(p));
 	if (access(library, R_OK) < 0)
-		return err_new(ERR_NOT_FOUND, "'%s', the library for the process, is not there", library);
+		return err_new(ERR_NOT_FOUND, "'%s' is missing, the part of drdotnet that a process loads", library);
 	if (!p->target.socket)
 		return err_new(ERR_UNSUPPORTED, "it has no diagnostics socket");
 	/* Some runtimes would let us in all the same. */

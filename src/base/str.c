@@ -306,6 +306,33 @@ void str_add_visible(struct buf *out, const char *s, size_t len, size_t max_char
 	}
 }
 
+static bool is_frame(const char *line, size_t len)
+{
+	return (len > 3 && str_starts(line, "at ")) || (len > 3 && str_starts(line, "---"));
+}
+
+void str_add_message(struct buf *out, const char *s, size_t max_chars)
+{
+	static const char *const blanks = " \t\r\n";
+	for (s += strspn(s, blanks); *s; s += strspn(s, blanks)) {
+		size_t len = strcspn(s, "\r\n"), shown = 0;
+		const char *rest = s + len;
+		while (len && strchr(blanks, s[len - 1]))
+			len--;
+		if (is_frame(s, len)) {
+			s = rest;
+			continue;
+		}
+		uint32_t cp;
+		for (size_t n = 0; n < max_chars && shown < len; n++)
+			shown += utf8_decode(s + shown, len - shown, &cp) ?: 1;
+		buf_add(out, s, shown);
+		if (shown < len || rest[strspn(rest, blanks)])
+			buf_str(out, "…");
+		return;
+	}
+}
+
 size_t utf8_width(const char *s)
 {
 	static const struct cp_range wide[] = {

@@ -43,6 +43,9 @@ bool cp_is_invisible(uint32_t cp);
 /* Valid UTF-8 with control characters, bidi and other invisible marks replaced by visible \u{..} escapes: what a
  * terminal or log may show. Appends at most max_chars characters, then "…" (0 = no limit). */
 void str_add_visible(struct buf *out, const char *s, size_t len, size_t max_chars);
+/* What an exception or an error says, for a sentence: the first line that is no frame of a stack, without the blanks
+ * around it, at most max_chars characters; "…" behind it when that is not all. The result is as trusted as s is. */
+void str_add_message(struct buf *out, const char *s, size_t max_chars);
 /* Length of the well-formed UTF-8 sequence at s (1..4), or 0; *ret_cp gets the code point. */
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
 void utf8_encode(struct buf *out, uint32_t cp);

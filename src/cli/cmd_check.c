@@ -94,14 +94,14 @@ static void check_library(const struct patient *p, struct way_check *image)
 {
 	if (!image->open || !p->target.pid)
 		return;
-	CLEANUP(err_freep) struct err *err = dac_check_target(&p->target, NULL);
+	const char *fix;
+	CLEANUP(err_freep) struct err *err = dac_check_target(&p->target, NULL, &fix);
 	if (!err)
 		return;
 	way_check_fini(image);
 	*image = (struct way_check){
 		.why = mem_strdup(err_text(err)),
-		.fix = mem_strdup("fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
-				  "DRDOTNET_RUNTIME_PACKS"),
+		.fix = mem_strdup(fix),
 	};
 }
 

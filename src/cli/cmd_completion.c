@@ -1,4 +1,4 @@
-/* Completion scripts, made from the command and profiler tables. Targets complete to the ids that `ps` shows. */
+/* Completion scripts, made from the command and profiler tables. Targets complete to ids and names that `ps` shows. */
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -6,7 +6,9 @@
 #include "cli/remote.h"
 #include "cli/verb.h"
 #include "profilers/registry.h"
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 #define OPTIONS_MAX 64
 #define ZSH_TARGETS "'*:target:($(drdotnet ps --ids 2>/dev/null))'"
@@ -28,11 +30,46 @@ static void names(struct buf *out, bool with_commands, const char *between)
 	}
 }
 
-/* Words after which a TARGET is expected, as a shell pattern: a|b|c. */
-static void target_commands(struct buf *out)
+/* Calls take() with each verb of a command, once: "collect" of "collect TARGET | collect -- PROGRAM...", and whether
+ * a TARGET stands behind it. */
+static void each_verb(const struct command *c, void (*take)(const char *verb, bool target, void *user), void *user)
 {
-	buf_str(out, "check|");
-	names(out, false, "|");
+	CLEANUP(buf_free) struct buf seen = { 0 }, verb = { 0 };
+	for (const char *p = c->words ? c->words : ""; *p; p++) {
+		buf_clear(&verb);
+		while (islower((unsigned char)*p))
+			buf_char(&verb, *p++);
+		bool word = verb.len && (!*p || strchr(" |]", *p));
+		CLEANUP(mem_freep) char *listed = mem_printf(" %s ", buf_cstr(&verb));
+		if (word && !strstr(buf_cstr(&seen), listed)) {
+			buf_str(&seen, listed);
+			take(buf_cstr(&verb), str_starts(p, " TARGET"), user);
+		}
+		if (!*p)
+			break;
+	}
+}
+
+static void add_verb(const char *verb, bool target UNUSED, void *user)
+{
+	buf_printf(user, "%s%s", ((struct buf *)user)->len ? " " : "", verb);
+}
+
+static void verbs_of(const struct command *c, struct buf *out)
+{
+	each_verb(c, add_verb, out);
+}
+
+static bool takes_target(const struct command *c)
+{
+	return c->words && strstr(c->words, "TARGET");
+}
+
+/* "duration= rate=", as --param takes them. */
+static void keys_of(const struct profiler *p, struct buf *out)
+{
+	for (size_t i = 0; i < p->n_params; i++)
+		buf_printf(out, "%s%s=", i ? " " : "", p->params[i].key);
 }
 
 /* Its own, and where it can be asked for from another machine, what that takes. Hidden ones not. */
@@ -56,10 +93,63 @@ static bool needs_equals(const struct option *o)
 static void bash_options(struct buf *out, const char *pattern, const struct command *c)
 {
 	const struct option *list[OPTIONS_MAX];
+	CLEANUP(buf_free) struct buf keys = { 0 };
+	if (c->profiler)
+		keys_of(c->profiler, &keys);
 	buf_printf(out, "\t%s) opts=\"--help", pattern);
 	for (size_t i = 0, n = options_of(c, list); i < n; i++)
 		buf_printf(out, " %s%s", list[i]->name, needs_equals(list[i]) ? "=" : "");
-	buf_str(out, "\";;\n");
+	buf_printf(out, "\" keys=\"%s\";;\n", buf_cstr(&keys));
+}
+
+struct bash_verb {
+	struct buf *out;
+	const char *command;
+};
+
+static void bash_verb_target(const char *verb, bool target, void *user)
+{
+	const struct bash_verb *v = user;
+	if (target)
+		buf_printf(v->out, "|%s:%s", v->command, verb);
+}
+
+/* Where a TARGET is expected, as a pattern of command:second-word. */
+static void bash_targets(struct buf *out)
+{
+	size_t n;
+	const struct profiler *const *all = profiler_all(&n);
+	buf_str(out, "run:*");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(out, "|%s:*", all[i]->id);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		const struct command *c = commands[i];
+		CLEANUP(buf_free) struct buf verbs = { 0 };
+		verbs_of(c, &verbs);
+		if (c->hidden || c == &cmd_run || !takes_target(c))
+			continue;
+		if (verbs.len)
+			each_verb(c, bash_verb_target, &(struct bash_verb){ out, c->name });
+		else
+			buf_printf(out, "|%s:*", c->name);
+	}
+}
+
+static void bash_words(struct buf *out)
+{
+	buf_str(out, "\tcase $cmd:$COMP_CWORD in\n\trun:2) COMPREPLY=($(compgen -W \"");
+	names(out, false, " ");
+	buf_str(out, "\" -- \"$cur\")); return;;\n\thelp:2) COMPREPLY=($(compgen -W \"");
+	names(out, true, " ");
+	buf_str(out, "\" -- \"$cur\")); return;;\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		CLEANUP(buf_free) struct buf verbs = { 0 };
+		verbs_of(commands[i], &verbs);
+		if (!commands[i]->hidden && verbs.len)
+			buf_printf(out, "\t%s:2) COMPREPLY=($(compgen -W \"%s\" -- \"$cur\")); return;;\n",
+				   commands[i]->name, buf_cstr(&verbs));
+	}
+	buf_str(out, "\tesac\n");
 }
 
 static void bash(struct buf *out)
@@ -68,7 +158,7 @@ static void bash(struct buf *out)
 	const struct profiler *const *all = profiler_all(&n);
 	buf_str(out, "# bash completion for drdotnet\n"
 		     "_drdotnet() {\n"
-		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} verb=${COMP_WORDS[1]} opts=\n"
+		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} verb=${COMP_WORDS[1]} opts= keys=\n"
 		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n"
 		     "\t\tCOMPREPLY=($(compgen -W \"");
 	names(out, true, " ");
@@ -82,16 +172,14 @@ static void bash(struct buf *out)
 		CLEANUP(verb_freep) struct verb *verb = verb_new(all[i]);
 		bash_options(out, all[i]->id, &verb->command);
 	}
-	buf_str(out, "\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")); return;;\n\tesac\n"
-		     "\tcase $cmd:$COMP_CWORD in\n\trun:2|help:2) COMPREPLY=($(compgen -W \"");
-	names(out, false, " ");
 	buf_str(out,
-		"\" -- \"$cur\")); return;;\n"
-		"\tsessions:2) COMPREPLY=($(compgen -W \"list show report export compare delete prune\" -- \"$cur\")); "
-		"return;;\n"
-		"\tcompletion:2) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return;;\n"
-		"\tesac\n\tcase $cmd in\n\trun|");
-	target_commands(out);
+		"\tesac\n\tcase ${COMP_WORDS[COMP_CWORD-1]} in\n"
+		"\t-p|--param) compopt -o nospace 2>/dev/null; COMPREPLY=($(compgen -W \"$keys\" -- \"$cur\")); return;;\n"
+		"\t-o|--output|--core|--recording|--config|--*-file) COMPREPLY=($(compgen -f -- \"$cur\")); return;;\n"
+		"\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")); return;;\n\tesac\n");
+	bash_words(out);
+	buf_str(out, "\tcase $cmd:${COMP_WORDS[2]} in\n\t");
+	bash_targets(out);
 	buf_str(out, ") COMPREPLY=($(compgen -W \"$(drdotnet ps --ids 2>/dev/null)\" -- \"$cur\"));;\n"
 		     "\t*) COMPREPLY=($(compgen -f -- \"$cur\"));;\n\tesac\n}\ncomplete -F _drdotnet drdotnet\n");
 }
@@ -115,12 +203,16 @@ static void choices(struct buf *out, const char *const *words)
 		buf_printf(out, "%s%s", word == words ? "" : " ", *word);
 }
 
-static void zsh_option(struct buf *out, const struct option *o)
+static void zsh_option(struct buf *out, const struct option *o, const char *name, const struct profiler *profiler)
 {
-	buf_printf(out, " '%s%s%s[", o->repeat ? "*" : "", o->name, o->bare ? "=-" : "");
+	buf_printf(out, " '%s%s%s[", o->repeat ? "*" : "", name, o->bare ? "=-" : "");
 	quoted(out, o->help);
 	buf_char(out, ']');
-	if (o->bare) {
+	if (profiler && str_eq(o->name, "--param")) {
+		buf_printf(out, ":%s:{compadd -S \"\" -- ", o->value);
+		keys_of(profiler, out);
+		buf_char(out, '}');
+	} else if (o->bare) {
 		buf_str(out, "::value:(true false)");
 	} else if (o->value && o->choices) {
 		buf_printf(out, ":%s:(", o->value);
@@ -138,23 +230,41 @@ static void zsh_options(struct buf *out, const char *pattern, const struct comma
 	buf_printf(out, "\t%s) _arguments '--help[Show this help]'", pattern);
 	const struct option *list[OPTIONS_MAX];
 	for (size_t i = 0, n = options_of(c, list); i < n; i++)
-		zsh_option(out, list[i]);
+		zsh_option(out, list[i], list[i]->name, c->profiler);
+	for (size_t i = 0, n = options_of(c, list); i < n; i++) {
+		char name[] = { '-', list[i]->short_name, '\0' };
+		if (list[i]->short_name)
+			zsh_option(out, list[i], name, c->profiler);
+	}
 	buf_printf(out, " %s;;\n", rest);
+}
+
+/* The words of a command that are no options. */
+static void zsh_rest(const struct command *c, struct buf *out)
+{
+	CLEANUP(buf_free) struct buf verbs = { 0 };
+	verbs_of(c, &verbs);
+	if (c == &cmd_run || c == &cmd_help) {
+		buf_str(out, "'1:profiler:(");
+		names(out, c == &cmd_help, " ");
+		buf_str(out, ")' ");
+	} else if (verbs.len) {
+		buf_printf(out, "'1:verb:(%s)' ", buf_cstr(&verbs));
+	}
+	if (verbs.len && takes_target(c))
+		buf_str(out, "'*: :{compadd -- $(drdotnet ps --ids 2>/dev/null); _files}'");
+	else
+		buf_str(out, takes_target(c) ? ZSH_TARGETS : "'*:: :_files'");
 }
 
 static void zsh_commands(struct buf *out)
 {
-	CLEANUP(buf_free) struct buf ids = { 0 };
-	buf_str(&ids, "'1:profiler:(");
-	names(&ids, false, " ");
-	buf_str(&ids, ")' " ZSH_TARGETS);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		CLEANUP(buf_free) struct buf rest = { 0 };
 		if (commands[i]->hidden)
 			continue;
-		zsh_options(out, commands[i]->name, commands[i],
-			    commands[i] == &cmd_run	? buf_cstr(&ids)
-			    : commands[i] == &cmd_check ? ZSH_TARGETS
-							: "'*:: :_files'");
+		zsh_rest(commands[i], &rest);
+		zsh_options(out, commands[i]->name, commands[i], buf_cstr(&rest));
 	}
 }
 
@@ -217,6 +327,28 @@ static void fish_verb(struct buf *out, const struct profiler *p)
 	for (const struct option *o = verb->command.options; o->param; o++)
 		if (!o->hidden && !str_eq(o->name, "--duration"))
 			fish_option(out, p->id, o);
+	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from %s' -l param -s p -x -a '", p->id);
+	keys_of(p, out);
+	buf_str(out, "'\n");
+}
+
+static void fish_words(struct buf *out, const char *ids)
+{
+	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from run help' -a '%s'\n", ids);
+	buf_str(out, "complete -c drdotnet -n '__fish_seen_subcommand_from help' -a '");
+	names(out, true, " ");
+	buf_printf(out, "'\ncomplete -c drdotnet -n '__fish_seen_subcommand_from %s", ids);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!commands[i]->hidden && takes_target(commands[i]))
+			buf_printf(out, " %s", commands[i]->name);
+	buf_str(out, "' -a '(drdotnet ps --ids 2>/dev/null)'\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		CLEANUP(buf_free) struct buf verbs = { 0 };
+		verbs_of(commands[i], &verbs);
+		if (!commands[i]->hidden && verbs.len)
+			buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from %s' -a '%s'\n",
+				   commands[i]->name, buf_cstr(&verbs));
+	}
 }
 
 static void fish(struct buf *out)
@@ -241,15 +373,7 @@ static void fish(struct buf *out)
 		fish_verb(out, all[i]);
 	}
 	fish_options(out, buf_cstr(&ids), &cmd_run);
-	buf_printf(out, "complete -c drdotnet -n '__fish_seen_subcommand_from run help' -a '%s'\n", buf_cstr(&ids));
-	buf_printf(out,
-		   "complete -c drdotnet -n '__fish_seen_subcommand_from run check %s' -a '(drdotnet ps --ids "
-		   "2>/dev/null)'\n",
-		   buf_cstr(&ids));
-	buf_str(out,
-		"complete -c drdotnet -n '__fish_seen_subcommand_from sessions' -a 'list show report export compare "
-		"delete prune'\n"
-		"complete -c drdotnet -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n");
+	fish_words(out, buf_cstr(&ids));
 	buf_free(&ids);
 }
 
@@ -274,7 +398,8 @@ const struct command cmd_completion = {
 	.words = "bash|zsh|fish",
 	.summary = "Print a completion script for your shell.",
 	.example = "source <(drdotnet completion bash)\n"
-		   "drdotnet completion fish > ~/.config/fish/completions/drdotnet.fish",
+		   "drdotnet completion fish > ~/.config/fish/completions/drdotnet.fish\n"
+		   "drdotnet completion zsh > /usr/local/share/zsh/site-functions/_drdotnet",
 	.min_words = 1,
 	.max_words = 1,
 	.run = run,

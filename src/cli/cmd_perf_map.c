@@ -5,6 +5,7 @@
 #include "base/partfile.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/launched.h"
 #include "eventpipe/methods.h"
 #include "exam/events.h"
@@ -98,6 +99,8 @@ static struct err *put_in(const char *output, const struct buf *text)
 	struct partfile file;
 	TRY(partfile_open(output, 0644, &file));
 	struct err *err = fd_write_full(file.fd, buf_cstr(text), text->len, DEADLINE_NEVER);
+	if (str_eq(output, "-"))
+		err = output_result(err);
 	if (!err)
 		err = partfile_commit(&file);
 	partfile_fini(&file, false);

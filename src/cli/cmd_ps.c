@@ -67,7 +67,7 @@ static struct row make_row(const struct patient *p, size_t name_max)
 	const struct target *t = &p->target;
 	return (struct row){ .cells = {
 				     [ID] = mem_printf("%d", t->id),
-				     [NAME] = visible(t->name, name_max),
+				     [NAME] = visible(patient_process(p), name_max),
 				     [ASSEMBLY] = visible(p->info.entry_assembly, name_max),
 				     [RUNTIME] = short_version(p->info.runtime_version),
 				     [ARCH] = visible(p->info.arch, 12),
@@ -207,7 +207,7 @@ static void add_patient(struct jsonw *w, const struct patient *p)
 	else
 		jsonw_null(w, "pid");
 	jsonw_i64(w, "namespacePid", t->ns_pid);
-	jsonw_str(w, "name", t->name);
+	jsonw_str(w, "name", patient_process(p));
 	jsonw_str(w, "assembly", p->info.entry_assembly);
 	jsonw_str(w, "runtime", p->info.runtime_version);
 	jsonw_str(w, "architecture", p->info.arch);
@@ -238,11 +238,21 @@ static void print_json(const struct patient_list *list)
 	fwrite(out.data, 1, out.len, stdout);
 }
 
-/* For completion, which must be quick and needs no more. */
+/* Shells expand what they are told: no sign that means something to one. */
+static bool is_plain(const char *name)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+	return *name && *name != '-' && !name[strspn(name, plain)];
+}
+
+/* For completion, which must be quick and needs no more: what can stand for a TARGET. */
 static void print_ids(const struct patient_list *list)
 {
 	vec_each(p, list)
 		printf("%d\n", p->target.id);
+	vec_each(p, list)
+		if (is_plain(patient_name(p)))
+			printf("%s\n", patient_name(p));
 }
 
 /* ---- the command ---- */
@@ -301,7 +311,7 @@ static const struct option options[] = {
 	{ .name = "--cpu", .value = "TIME", .help = "measure the CPU over this time instead of since each start" },
 	{ .name = "--timeout", .value = "TIME", .help = "how long a runtime may take to answer (1s)" },
 	{ .name = "--json", .help = "print an array of objects with raw numbers" },
-	{ .name = "--ids", .help = "print only the ids, one a line", .hidden = true },
+	{ .name = "--ids", .help = "print only what can stand for a TARGET, one a line", .hidden = true },
 	{ 0 },
 };
 

@@ -171,6 +171,16 @@ static struct err *print_link(const char *listen)
 	return NULL;
 }
 
+/* All, also those that are read only when a session ends: a wrong one is said now. */
+static struct err *check_settings(void)
+{
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		const char *value;
+		TRY(setting_get((enum setting_id)i, &value));
+	}
+	return NULL;
+}
+
 static struct err *run(const struct args *args, int *ret_exit)
 {
 	(void)ret_exit;
@@ -179,6 +189,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	TRY(either(args, SETTING_TOKEN, SETTING_TOKEN_FILE));
 	TRY(either(args, SETTING_READ_TOKEN, SETTING_READ_TOKEN_FILE));
 	TRY(take_options(args));
+	TRY(check_settings());
 	TRY(setting_get(SETTING_LISTEN, &o.listen));
 	if (args_has(args, "--link"))
 		return print_link(o.listen);

@@ -80,7 +80,7 @@ const struct command cmd_trace = {
 		"on Ctrl-C. --stop-on takes exception:TYPE (or exception) and gc-pause>TIME.\n\n"
 		"convert writes speedscope, chromium, folded, pprof or json (one event a line); the end of the file's "
 		"name tells which (.speedscope.json, .chromium.json, .folded, .pb.gz, .jsonl), or --to. Stacks are the "
-		"CPU samples, or of another event with --event.\n\n"
+		"samples of all threads, or of another event with --event.\n\n"
 		"With '-- PROGRAM' the exit code is the program's.",
 	.options =
 		(const struct option[]){
@@ -116,7 +116,7 @@ const struct command cmd_trace = {
 				  (const char *const[]){ "speedscope", "chromium", "folded", "pprof", "json", NULL } },
 			{ .name = "--event",
 			  .value = "NAME",
-			  .help = "convert: stacks of this event instead of the CPU samples" },
+			  .help = "convert: stacks of this event instead of the samples of all threads" },
 			{ .name = "--json", .help = "report: as JSON" },
 			{ .name = "--quiet", .short_name = 'q', .help = "No progress" },
 			{ 0 },

@@ -1,6 +1,8 @@
 #include "cli/impressions.h"
 #include "base/clock.h"
+#include "base/fmt.h"
 #include "base/str.h"
+#include "cli/output.h"
 #include "diagnose/rule.h"
 #include "ipc/patient.h"
 #include "vitals/kernel_signs.h"
@@ -51,7 +53,8 @@ static void print(const struct impression *i, FILE *out)
 	fprintf(out, "%s\n", buf_cstr(&line));
 }
 
-static void show(const struct patient_list *list, FILE *out, struct impression_ids *ret)
+/* The worst first. The caller gives them to impressions_free(). */
+static struct impression *take_all(const struct patient_list *list)
 {
 	struct impression *all = mem_zalloc(list->n * sizeof(*all));
 	for (size_t i = 0; i < list->n; i++) {
@@ -63,13 +66,26 @@ static void show(const struct patient_list *list, FILE *out, struct impression_i
 	for (size_t i = 0; i < list->n; i++)
 		judge(&all[i]);
 	qsort(all, list->n, sizeof(*all), worst_first);
-	for (size_t i = 0; i < list->n; i++) {
-		print(&all[i], out);
-		vec_push(ret, all[i].patient->target.id);
+	return all;
+}
+
+static void free_all(struct impression *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		kernel_signs_free(all[i].kernel);
 		vitals_fini(&all[i].vitals);
 	}
 	mem_free(all);
+}
+
+static void show(const struct patient_list *list, FILE *out, struct impression_ids *ret)
+{
+	struct impression *all = take_all(list);
+	for (size_t i = 0; i < list->n; i++) {
+		print(&all[i], out);
+		vec_push(ret, all[i].patient->target.id);
+	}
+	free_all(all, list->n);
 }
 
 struct err *impressions(FILE *out, struct impression_ids *ret)
@@ -82,5 +98,58 @@ struct err *impressions(FILE *out, struct impression_ids *ret)
 		show(&list, out, ret);
 	else
 		vec_push(ret, list.v[0].target.id);
+	return NULL;
+}
+
+/* ---- drdotnet alone ---- */
+
+static void print_signs(const struct impression *i, FILE *out)
+{
+	CLEANUP(buf_free) struct buf name = { 0 }, impression = { 0 };
+	const struct vital *of = i->vitals.of;
+	char cpu[16] = "-", threads[16] = "-";
+	const char *shown = patient_name(i->patient);
+	str_add_visible(&name, shown, strlen(shown), NAME_COLUMNS);
+	for (size_t n = utf8_width(buf_cstr(&name)); n < NAME_COLUMNS + 1; n++)
+		buf_char(&name, ' ');
+	if (of[VITALS_CPU].n)
+		snprintf(cpu, sizeof(cpu), "%.1f", 100 * vitals_mean(&i->vitals, VITALS_CPU));
+	if (of[VITALS_THREADS].n)
+		snprintf(threads, sizeof(threads), "%.0f", of[VITALS_THREADS].last);
+	fprintf(out, "%7d  %s %7s %9s %8s\n", i->patient->target.id, buf_cstr(&name), cpu,
+		of[VITALS_RSS].n ? fmt_bytes((uint64_t)of[VITALS_RSS].last).s : "-", threads);
+	if (i->patient->remark)
+		str_add_visible(&impression, i->patient->remark, strlen(i->patient->remark), 200);
+	else if (i->strongest.rule)
+		i->strongest.rule->say(&i->vitals, i->strongest.measured, &impression);
+	if (impression.len)
+		fprintf(out, "         %s %s\n", output_is_utf8() ? "└" : "`", buf_cstr(&impression));
+}
+
+static void print_next(const struct impression *worst, FILE *out)
+{
+	int id = worst->patient->target.id;
+	fprintf(out,
+		"\nCPU of one core, over %d s. Under a process stands what is unusual in what the kernel shows of it.\n"
+		"Next:\n"
+		"  drdotnet %-12d  what is wrong with it?\n"
+		"  drdotnet check %-6d  which ways to look into it are open\n"
+		"  drdotnet serve         the same in a browser\n"
+		"  drdotnet help          all symptoms and commands\n",
+		WINDOW_S, id, id);
+}
+
+struct err *impressions_start(FILE *out)
+{
+	CLEANUP(patient_list_free) struct patient_list list = { 0 };
+	TRY(patient_find_all(FIND_TIMEOUT_MS, &list));
+	if (!list.n)
+		return err_new(ERR_NOT_FOUND, "no .NET process can be seen from here");
+	struct impression *all = take_all(&list);
+	fprintf(out, "%7s  %-*s %7s %9s %8s\n", "PID", NAME_COLUMNS + 1, "PROCESS", "CPU %", "RSS", "THREADS");
+	for (size_t i = 0; i < list.n; i++)
+		print_signs(&all[i], out);
+	print_next(&all[0], out);
+	free_all(all, list.n);
 	return NULL;
 }

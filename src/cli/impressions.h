@@ -1,6 +1,6 @@
 #pragma once
-/* 'drdotnet diagnose' without a target: the only patient, or with several a table of all of them with a first impression
- * of each, out of the kernel's vital signs of two seconds. A process is asked who it is, and nothing else. */
+/* The patients with a first impression of each, out of the kernel's vital signs of two seconds: for 'drdotnet diagnose'
+ * without a target, and for 'drdotnet' alone. A process is asked who it is, and nothing else. */
 
 #include "base/err.h"
 #include "base/vec.h"
@@ -9,3 +9,5 @@
 VEC_TYPE(impression_ids, int);
 /* The number of each patient, the worst first; of several a table is printed to `out`. ERR_NOT_FOUND: there is none. */
 struct err *impressions(FILE *out, struct impression_ids *ret) MUST_USE;
+/* All of them with their CPU, memory and threads, and what to type next. ERR_NOT_FOUND as above. */
+struct err *impressions_start(FILE *out) MUST_USE;

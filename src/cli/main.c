@@ -7,6 +7,8 @@
 #include "base/str.h"
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "cli/impressions.h"
+#include "cli/output.h"
 #include "cli/remote.h"
 #include "cli/secret.h"
 #include "cli/verb.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 static int exit_code(enum err_kind kind)
 {
@@ -121,7 +124,7 @@ static int run(const struct command *command, int argc, char **argv)
 	args_fini(&args);
 	if (err)
 		return fail(err);
-	if (fflush(stdout) != 0)
+	if (fflush(stdout) != 0 && !output_is_unread())
 		return fail(err_new(ERR_IO, "cannot write the result to standard output"));
 	return code;
 }
@@ -178,6 +181,20 @@ static int diagnose(int argc, char **argv)
 	return code;
 }
 
+/* `drdotnet` alone: on a terminal the patients and what to type next, else the help. */
+static int begin(void)
+{
+	CLEANUP(err_freep) struct err *err = NULL;
+	if (!isatty(STDOUT_FILENO))
+		return print(help_overview);
+	err = impressions_start(stdout);
+	if (!err)
+		return 0;
+	print(help_overview);
+	fprintf(stderr, "\n%s; 'drdotnet ps' says more.\n", err_text(err));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	/* Our numbers are the same everywhere; only the character set of the terminal matters. */
@@ -191,7 +208,7 @@ int main(int argc, char **argv)
 		return argc > 1 ? run(&cmd_profcpu, argc - 1, argv + 1) : run(&cmd_profcpu, 1, help);
 	}
 	if (argc < 2)
-		return print(help_overview);
+		return begin();
 	const char *word = argv[1];
 	if (str_eq(word, "--help") || str_eq(word, "-h"))
 		return print(help_overview);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -39,6 +40,19 @@ unsigned output_columns(int fd)
 bool output_is_utf8(void)
 {
 	return str_eq_nocase(nl_langinfo(CODESET), "UTF-8");
+}
+
+bool output_is_unread(void)
+{
+	struct pollfd fd = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	return poll(&fd, 1, 0) == 1 && fd.revents & POLLERR;
+}
+
+struct err *output_result(struct err *err)
+{
+	if (err && err_kind(err) == ERR_IO && output_is_unread())
+		err_free(STEAL(err));
+	return err;
 }
 
 static bool by_extension(const char *path, enum output_format *ret)
@@ -147,7 +161,7 @@ static struct err *write_whole(const struct output *out, const struct source *fr
 {
 	if (!out->path) {
 		fflush(stdout);
-		return fill(STDOUT_FILENO, out, from);
+		return output_result(fill(STDOUT_FILENO, out, from));
 	}
 	struct partfile file;
 	TRY(partfile_open(out->path, 0666, &file));

@@ -28,3 +28,7 @@ struct err *output_report(const struct output *out, const struct report *report)
 /* Columns of the terminal behind fd, at most 100; 100 when it is none. */
 unsigned output_columns(int fd);
 bool output_is_utf8(void);
+/* Has who read our standard output gone, as head does when it has enough? That is no error of anybody. */
+bool output_is_unread(void);
+/* What writing to standard output came to: NULL when it failed for that reason. */
+struct err *output_result(struct err *err) MUST_USE;

@@ -199,14 +199,16 @@ static struct err *take_bytes(struct stream_in *s, const char *data, size_t n)
 		return fd_write_full(s->file.fd, data, n, DEADLINE_NEVER);
 	}
 	FILE *to = s->kind == 'o' ? stdout : stderr;
-	if (fwrite(data, 1, n, to) != n || fflush(to) != 0)
-		return err_new(ERR_IO, "cannot write the result to standard output");
-	return NULL;
+	if (fwrite(data, 1, n, to) == n && fflush(to) == 0)
+		return NULL;
+	/* The server ends the command when we hang up. */
+	s->ended = to == stdout && output_is_unread();
+	return s->ended ? NULL : err_new(ERR_IO, "cannot write the result to standard output");
 }
 
 static struct err *take(struct stream_in *s, const char *data, size_t n)
 {
-	while (n) {
+	while (n && !s->ended) {
 		if (s->left) {
 			size_t part = (size_t)MIN((uint64_t)n, s->left);
 			TRY(take_bytes(s, data, part));

@@ -297,8 +297,8 @@ static struct err *finish(struct collect_watch *w)
 	return err;
 }
 
-/* What the runtime lists at the end. Names of compiled code are not worth the life of the process: a program that is
- * started here has nothing to unload yet. */
+/* What the runtime lists at the end: nothing when there are no stacks to name (.NET 8 cannot leave them out). Names of compiled code are not worth the
+ * life of the process: a program that is started here has nothing to unload yet. */
 static uint64_t rundown_of(const struct collect_request *o, const struct patient *p, bool launched, int signal_fd)
 {
 	if (args_has(o->args, "--no-rundown"))
@@ -306,6 +306,8 @@ static uint64_t rundown_of(const struct collect_request *o, const struct patient
 	if (launched)
 		return RUNDOWN;
 	struct exam exam = { .patient = p, .way = WAY_EVENTS, .cancel_fd = signal_fd };
+	if (!o->config.stacks && exam_runtime_major(&exam) > 8)
+		return 0;
 	uint64_t safe = exam_safe_rundown(&exam, RUNDOWN);
 	exam_fini(&exam);
 	if (safe != RUNDOWN && !o->quiet)

@@ -80,7 +80,7 @@ static struct err *no_stacks(const struct conversion *c, const struct trace_samp
 			       "'%s' holds no event '%s'; 'drdotnet trace report %s' lists what it holds", c->in,
 			       c->event, c->in);
 	return err_new(ERR_NOT_FOUND,
-		       "'%s' holds no CPU samples and no other event with a stack (%s in all); --to json writes them",
+		       "'%s' holds no stack samples and no other event with a stack (%s in all); --to json writes them",
 		       c->in, fmt_plural(s->source.stats.events, "event", "events").s);
 }
 
@@ -110,10 +110,10 @@ static struct err *write_profile(const struct conversion *c, struct partfile *fi
 
 static void say_samples(const struct trace_samples *s)
 {
-	fprintf(stderr, "%s of %s, %s\n",
-		s->cpu ? fmt_plural(profile_n_samples(s->profile), "CPU sample", "CPU samples").s
+	fprintf(stderr, "%s of %s%s, %s\n",
+		s->cpu ? fmt_plural(profile_n_samples(s->profile), "stack sample", "stack samples").s
 		       : fmt_plural(profile_n_samples(s->profile), "event", "events").s,
-		fmt_plural(profile_n_threads(s->profile), "thread", "threads").s,
+		s->cpu ? "all threads: " : "", fmt_plural(profile_n_threads(s->profile), "thread", "threads").s,
 		fmt_plural(s->methods, "method is known", "methods are known").s);
 	if (s->unnamed)
 		fprintf(stderr, "drdotnet: %s without a name%s\n", fmt_plural(s->unnamed, "address", "addresses").s,

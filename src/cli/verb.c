@@ -83,6 +83,21 @@ static size_t add_duration(struct arena *arena, const struct param *p, struct op
 	return n;
 }
 
+/* An option of 'run' that this profiler can only refuse, with a reason that names it: no help shows it. */
+static bool is_refused(const struct profiler *p, const char *option)
+{
+	const enum way *way = p->ways;
+	while (*way && *way != WAY_IMAGE)
+		way++;
+	if (str_eq(option, "--core"))
+		return !*way;
+	if (str_eq(option, "--before"))
+		return !p->two_recordings;
+	if (str_eq(option, "--way"))
+		return p->for_core;
+	return str_eq(option, "--all") && !str_eq(p->id, "diagnose");
+}
+
 /* Of the parameters, then those of 'run'. Who looks at instants has --duration for its error only. */
 static const struct option *add_options(struct arena *arena, const struct profiler *p)
 {
@@ -102,7 +117,7 @@ static const struct option *add_options(struct arena *arena, const struct profil
 		if (is_duration && duration)
 			continue;
 		list[n] = *o;
-		list[n++].hidden |= is_duration;
+		list[n++].hidden |= is_duration || is_refused(p, o->name);
 	}
 	return list;
 }

@@ -38,6 +38,7 @@ struct err *dac_open(const struct image *img, const struct dac_options *options,
 	options = options ? options : &none;
 	CLEANUP(dac_closep) struct dac *d = mem_zalloc(sizeof(*d));
 	d->image = img;
+	TRY(helper_check(options->helper));
 	TRY(dac_find_runtime(img, &d->runtime));
 	CLOSE_FD int library = -1;
 	TRY(dac_find_library(&d->runtime, options, &library, &d->library));

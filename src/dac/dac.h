@@ -54,9 +54,10 @@ struct err *dac_find_library(const struct dac_runtime *runtime, const struct dac
 bool dac_library_symbol(const struct dac_runtime *runtime, struct symbol_file *ret);
 
 struct target;
-/* Is there a library for this living process? Looks at the files that it runs, before the process is stopped. NULL too
- * when these cannot be read: the image will tell. */
-struct err *dac_check_target(const struct target *target, const struct dac_options *options) MUST_USE;
+/* Are our helper and a library for this living process there? Looks at the files that it runs, before the process is stopped. NULL too
+ * when these cannot be read: the image will tell. *ret_fix (unless ret_fix is NULL): what would help, with an error. */
+struct err *dac_check_target(const struct target *target, const struct dac_options *options, const char **ret_fix)
+	MUST_USE;
 /* The library that is missing; false when there is one, or the process's files cannot be read. */
 bool dac_target_lacks(const struct target *target, struct symbol_file *ret);
 

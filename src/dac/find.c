@@ -448,10 +448,15 @@ static struct err *find_for_target(const struct target *target, const struct dac
 	return dac_find_library(ret, &here, &fd, &library);
 }
 
-struct err *dac_check_target(const struct target *target, const struct dac_options *options)
+struct err *dac_check_target(const struct target *target, const struct dac_options *options, const char **ret_fix)
 {
 	CLEANUP(mem_freep) char *path = NULL;
 	struct dac_runtime runtime;
+	const char *none;
+	*(ret_fix ? ret_fix : &none) = "install it beside drdotnet";
+	TRY(helper_check(options ? options->helper : NULL));
+	*(ret_fix ? ret_fix : &none) = "fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
+				       "DRDOTNET_RUNTIME_PACKS";
 	return find_for_target(target, options, &runtime, &path);
 }
 

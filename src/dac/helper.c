@@ -121,6 +121,17 @@ static char *program_path(const char *given)
 	return mem_printf("%s" PROGRAM, self);
 }
 
+struct err *helper_check(const char *given)
+{
+	CLEANUP(mem_freep) char *program = program_path(given);
+	if (access(program, X_OK) == 0 || errno != ENOENT)
+		return NULL;
+	return err_new(
+		ERR_UNSUPPORTED,
+		"'%s' is missing, the part of drdotnet that reads the memory of .NET: install it beside drdotnet",
+		program);
+}
+
 /* Descriptors move to their places in two steps, so that none is overwritten before it was copied. */
 struct moves {
 	VEC(int) high; /* copies above all places; the i-th goes to WIRE_DAC_FD_SOCKET + i */

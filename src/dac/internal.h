@@ -20,6 +20,8 @@ struct helper_start {
 	struct deadline deadline; /* at_ns 0 = none */
 };
 /* The failed start's stage is in *ret_stage (WIRE_DAC_READY otherwise), for words that help. */
+/* Is its program there? `given` as in struct helper_start. */
+struct err *helper_check(const char *given) MUST_USE;
 struct err *helper_new(const struct helper_start *start, struct helper **ret, enum wire_dac_stage *ret_stage) MUST_USE;
 void helper_free(struct helper *h);
 DEFINE_CLEANUP(helper_free, struct helper *)

@@ -79,7 +79,7 @@ struct err *dump_check(const struct patient *p, const struct dump_order *o, uint
 		return NULL;
 	}
 	if (o->type == DUMP_MINI)
-		TRY_WRAP(dac_check_target(&p->target, NULL),
+		TRY_WRAP(dac_check_target(&p->target, NULL, NULL),
 			 "what a mini dump needs can only be told by the runtime's library");
 	TRY(image_forecast(&p->target, &o->limits, &forecast));
 	*ret_ns = forecast.pause_ns;

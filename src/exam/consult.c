@@ -64,7 +64,7 @@ static struct err *examine(struct consult *c)
 	TRY(exam_choose_way(&c->exam, WAY_AUTO));
 	/* Where the runtime takes the samples, it stops its threads for each. */
 	if (c->exam.gentle && c->exam.way == WAY_EVENTS && c->profiler->ways[0] == WAY_SAMPLES)
-		return err_new(ERR_DENIED, "samples by events would stop the process, which --gentle forbids");
+		return err_new(ERR_DENIED, "samples by events would stop the process, which 'gentle' forbids");
 	if (c->recording)
 		keep_way(c);
 	return exam_run(&c->exam);

@@ -35,7 +35,7 @@ struct err *image_exam_of_patient(const struct patient *p, struct image_limits *
 	if (p->answered)
 		limits->cookie = p->info.cookie;
 	/* No process is stopped for a library that is not there. */
-	TRY(dac_check_target(&p->target, NULL));
+	TRY(dac_check_target(&p->target, NULL, NULL));
 	/* Attempts that failed have made its threads run: the first one's list is the true one. */
 	look.before = ret->before;
 	if (!look.before.n)
@@ -96,7 +96,7 @@ struct err *image_exam_by_agent(const struct patient *p, const struct image_limi
 	TRY(image_forecast_inside(&p->target, limits, &forecast));
 	options.max_pause_ms = forecast.max_pause_ms;
 	if (root) {
-		struct err *err = dac_check_target(&p->target, NULL);
+		struct err *err = dac_check_target(&p->target, NULL, NULL);
 		options.send_dac = err && err_kind(err) == ERR_DENIED;
 		if (err && !options.send_dac)
 			return err;
@@ -405,7 +405,7 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 	if (exam->way == WAY_EVENTS && part->drain_events)
 		return part->drain_events(part->user, exam, out, &part->facts);
 	if (exam->gentle && !exam->core)
-		return err_new(ERR_DENIED, "a look would stop the process, which --gentle forbids");
+		return err_new(ERR_DENIED, "a look would stop the process, which 'gentle' forbids");
 	CLEANUP(image_exam_fini) struct image_exam look = { 0 };
 	size_t begin = out->len;
 	for (unsigned attempt = 1;; attempt++) {
@@ -584,10 +584,10 @@ struct err *exam_image_check_within(const struct exam *exam, uint64_t max_pause_
 	*ret_fix = NULL;
 	if (exam->core)
 		return NULL;
-	struct err *err = dac_check_target(&exam->patient->target, NULL);
+	const char *fix;
+	struct err *err = dac_check_target(&exam->patient->target, NULL, &fix);
 	if (err) {
-		*ret_fix = mem_strdup("fetch it with 'drdotnet symbols fetch', or name a folder that holds it in "
-				      "DRDOTNET_RUNTIME_PACKS");
+		*ret_fix = mem_strdup(fix);
 		return err;
 	}
 	err = image_forecast(&exam->patient->target, &limits, &forecast);

@@ -39,6 +39,11 @@ const char *patient_name(const struct patient *p)
 	return str_empty(p->target.name) ? "?" : p->target.name;
 }
 
+const char *patient_process(const struct patient *p)
+{
+	return str_eq(p->target.name, "dotnet") ? patient_name(p) : p->target.name;
+}
+
 /* ---- remarks ---- */
 
 static void remark(struct patient *p, const char *fmt, ...) PRINTF(2, 3);

@@ -31,6 +31,8 @@ void patient_fini(struct patient *p);
 void patient_list_free(struct patient_list *list);
 /* The name to show: entry assembly, else process name. */
 const char *patient_name(const struct patient *p);
+/* The process's own name, where that is one: "dotnet" is what starts any program, and then it is its assembly's. */
+const char *patient_process(const struct patient *p);
 
 /* The four ways to look into a patient. */
 enum way { WAY_AUTO, WAY_EVENTS, WAY_SAMPLES, WAY_IMAGE, WAY_AGENT, WAY_COUNT };

@@ -110,7 +110,9 @@ static void say_message(struct rich *v, const char *before, const char *text)
 	CLEANUP(buf_free) struct buf shown = { 0 };
 	if (str_empty(text))
 		return;
-	str_add_visible(&shown, text, strlen(text), SHOWN_MESSAGE);
+	str_add_message(&shown, text, SHOWN_MESSAGE);
+	if (!shown.len)
+		return;
 	rich_text(v, "%s", before);
 	rich_code(v, buf_cstr(&shown));
 }

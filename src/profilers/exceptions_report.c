@@ -198,14 +198,15 @@ static void add_message(const struct exceptions *x, const struct exceptions_site
 			const struct exceptions_site *top, struct rich *text)
 {
 	const char *message = x->types.v[top->type].message;
-	size_t places = 0, len = 0, n = 0;
+	CLEANUP(buf_free) struct buf said = { 0 };
+	size_t places = 0;
 	vec_each(site, sites)
 		places += site->type == top->type && !site->again;
 	if (!message || places != 1)
 		return;
-	for (uint32_t cp; message[len] && n < SAID_LETTERS; n++)
-		len += utf8_decode(message + len, strlen(message + len), &cp);
-	rich_text(text, " The first says “%.*s%s”.", (int)len, message, message[len] ? "…" : "");
+	str_add_message(&said, message, SAID_LETTERS);
+	if (said.len)
+		rich_text(text, " The first says “%s”.", buf_cstr(&said));
 }
 
 /* Where what the platform throws comes to the user's own code. */

@@ -356,6 +356,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	if (asked_old && !old)
 		rich_text(report_note(report, REPORT_WARN),
 			  "Generations are not known by this way: objects of all of them are counted.");
+	if (*text || asked_old)
+		report_asked(report);
 	if (hs.v.n && *text)
 		add_kept(g, k, report);
 	if (hs.v.n) {

@@ -362,9 +362,9 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		add_areas(g, report);
 	if (sums.n)
 		add_types(g, &sums, report);
-	report_details(report);
 	if (!heap_look_alive_only(look))
 		add_generations(g, report);
+	report_details(report);
 	if (!elsewhere)
 		add_areas(g, report);
 	add_gcdump(exam, g, report);

@@ -88,6 +88,7 @@ struct block {
 	enum block_kind kind;
 	const char *title; /* NULL for notes */
 	bool detail;	   /* see report_details() */
+	bool asked;	   /* see report_asked() */
 };
 
 struct column {
@@ -232,7 +233,7 @@ struct report {
 	size_t n_params;
 	struct block *first_block, *last_block;
 	size_t n_blocks;
-	bool details;
+	bool details, asked;
 	uint64_t cut_strings, cut_items;
 };
 

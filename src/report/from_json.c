@@ -477,6 +477,7 @@ static struct err *read_block(const json_t *obj, struct report *r)
 	TRY(read_word(json_object_get(obj, "block"), "block", block_names, ARRAY_SIZE(block_names), &block));
 	TRY(read_text(obj, "title", &title));
 	r->details = json_get_bool(obj, "detail", false);
+	r->asked = json_get_bool(obj, "asked", false);
 	switch ((enum block_kind)block) {
 	case BLOCK_TABLE:
 		return read_table(obj, report_table(r, title));

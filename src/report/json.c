@@ -312,6 +312,8 @@ static void write_block(struct jsonw *w, const struct block *b)
 		jsonw_str(w, "title", b->title);
 	if (b->detail)
 		jsonw_bool(w, "detail", true);
+	if (b->asked)
+		jsonw_bool(w, "asked", true);
 	switch (b->kind) {
 	case BLOCK_TABLE:
 	case BLOCK_TREE:

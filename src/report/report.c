@@ -295,6 +295,7 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 	b->kind = kind;
 	b->title = doc_text(r, title);
 	b->detail = r->details && kind < BLOCK_NOTE;
+	b->asked = r->asked && kind < BLOCK_NOTE;
 	if (!full)
 		block_append(r, b);
 	return b;
@@ -303,6 +304,11 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 void report_details(struct report *r)
 {
 	r->details = true;
+}
+
+void report_asked(struct report *r)
+{
+	r->asked = true;
 }
 
 static struct report_table *table_new(struct report *r, enum block_kind kind, const char *title)

@@ -133,6 +133,9 @@ void report_flame_timed(struct report *r, const char *title, const struct calltr
 
 /* The blocks from here on say more than the verdict needs: the terminal's text only names them. */
 void report_details(struct report *r);
+/* The blocks from here on are what the user asked for by a parameter: the terminal's text shows them also when nothing is
+ * wrong, where it ends after the verdict otherwise. */
+void report_asked(struct report *r);
 
 struct rich *report_note(struct report *r, enum report_health health);
 

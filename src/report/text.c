@@ -232,7 +232,7 @@ void report_render_text(const struct report *r, const struct report_text_style *
 	if (!is_short)
 		figures(&t);
 	for (const struct block *b = r->first_block; b; b = b->next) {
-		if (!b->detail && (!is_short || b->kind == BLOCK_NOTE || b->kind == BLOCK_FINDINGS))
+		if (!b->detail && (!is_short || b->asked || b->kind == BLOCK_NOTE || b->kind == BLOCK_FINDINGS))
 			text_block(&t, b);
 	}
 	if (!is_short)

@@ -93,7 +93,7 @@ void json_patient(struct jsonw *w, const struct patient *p)
 		jsonw_i64(w, "pid", t->pid);
 	else
 		jsonw_null(w, "pid");
-	jsonw_str(w, "name", t->name);
+	jsonw_str(w, "name", patient_process(p));
 	jsonw_str(w, "architecture", p->info.arch);
 	jsonw_str(w, "os", p->info.os);
 	jsonw_str(w, "user", t->user);
@@ -138,7 +138,9 @@ static void json_life(struct server *server, struct jsonw *w, const struct store
 {
 	double ratio = row->progress;
 	char what[200] = "";
-	if (!store_state_finished(row->state) && scheduler_progress(server->hub, row->guid, &ratio, what))
+	if (store_state_finished(row->state))
+		ratio = 1;
+	else if (scheduler_progress(server->hub, row->guid, &ratio, what))
 		ratio = MAX(ratio, row->progress);
 	jsonw_str(w, "state", store_state_name(row->state));
 	jsonw_num(w, "progress", ratio);

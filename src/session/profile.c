@@ -122,7 +122,8 @@ static struct err *open_samples(const char *dir, const struct store_row *row, st
 	struct err *err = recording_open(path, &recording);
 	if (err && err_kind(err) == ERR_NOT_FOUND) {
 		err_free(err);
-		return err_new(ERR_NOT_FOUND, "session %s kept no recording (--keep-recording keeps large ones)",
+		return err_new(ERR_NOT_FOUND,
+			       "session %s kept no recording (large ones are kept only when that is asked for)",
 			       row->guid);
 	}
 	TRY(err);

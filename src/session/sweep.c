@@ -45,6 +45,7 @@ struct err *session_conclude(struct store *store, struct store_row *row, enum st
 	}
 	err_free(err);
 	row->state = state;
+	row->progress = 1;
 	row->finished_ns = clock_real_ns();
 	store_set(&row->error, reason);
 	err = keep_useful(dir);

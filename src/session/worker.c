@@ -155,7 +155,7 @@ static void on_artifact(void *user, const char *name, const void *data, size_t l
 static void set_state(struct worker *w, enum store_state state)
 {
 	w->row.state = state;
-	w->row.progress = w->ratio;
+	w->row.progress = store_state_finished(state) ? 1 : w->ratio;
 	/* The index may lag or be busy; the folder decides in the end. */
 	struct err *err = store_put(w->store, &w->row);
 	if (err)
@@ -414,7 +414,7 @@ static void finish(struct worker *w, enum store_state state, struct err *err)
 	}
 	w->row.finished_ns = clock_real_ns();
 	w->row.state = state;
-	w->row.progress = err ? w->ratio : 1;
+	w->row.progress = 1;
 	struct err *bad = store_record_write(w->dir, &w->row);
 	if (bad) {
 		tell_text(w, "error", err_text(bad), err_kind_name(err_kind(bad)));

@@ -24,6 +24,7 @@
 #define FRAMES_MAX 300u
 #define THINGS_MAX 100000u
 #define TEXT_MAX 1000u
+#define MESSAGE_CHARS 300
 
 enum { FLAG_COOPERATIVE = 1, FLAG_FINALIZER = 2, FLAG_CUT = 4, FLAG_LOST = 8, FLAG_NAME = 16, FLAG_EXCEPTION = 32 };
 
@@ -228,8 +229,10 @@ static void describe_exception(struct dac *dac, const struct dac_thread *t, stru
 	if (err || str_empty(e.type_name))
 		return;
 	type_show(e.type_name, out);
-	if (e.message)
-		buf_printf(out, ": %s", e.message);
+	if (e.message) {
+		buf_str(out, ": ");
+		str_add_message(out, e.message, MESSAGE_CHARS);
+	}
 }
 
 /* Many threads are at the same addresses: the name and line of each is determined once. */

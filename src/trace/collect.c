@@ -136,7 +136,7 @@ struct err *collector_open(const struct collect_order *order, struct deadline de
 	TRY(partfile_open(order->path, 0666, &c->file));
 	struct ipc_trace_config config = {
 		.buffer_mb = order->buffer_mb,
-		.stacks = true,
+		.stacks = order->config->stacks,
 		.rundown = order->rundown,
 		.providers = order->config->providers.v,
 		.n_providers = order->config->providers.n,

@@ -27,6 +27,7 @@ struct config_part {
 struct profile_def {
 	const char *name, *help;
 	struct config_part parts[4];
+	bool no_stacks; /* where its events are written says nothing */
 };
 
 static const struct profile_def defs[] = {
@@ -46,7 +47,7 @@ static const struct profile_def defs[] = {
 	  { { CLR_PROVIDER, CLR_THREADING | CLR_CONTENTION | KEYWORD_WAIT_HANDLE, 5, NULL, 9, 0 },
 	    { CLR_PROVIDER, CLR_THREADING | CLR_CONTENTION, 4, NULL, 0, 9 } } },
 	{ "startup",
-	  "what happens before Main and after: loading, compiling, CPU samples",
+	  "what happens before Main and after: loading, compiling, stack samples",
 	  { { CLR_PROVIDER, CLR_LOADER | CLR_JIT | CLR_NGEN | 0x4 | KEYWORD_COMPILATION, 5, NULL, 0, 0 },
 	    { CLR_SAMPLE_PROVIDER, 0, 4, NULL, 0, 0 } } },
 	{ "jit",
@@ -57,8 +58,9 @@ static const struct profile_def defs[] = {
 	  { { CLR_PROVIDER, CLR_LOADER | 0x4, 4, NULL, 0, 0 } } },
 	{ "http",
 	  "requests in and out",
-	  { { "Microsoft-AspNetCore-Hosting", UINT64_MAX, 4, NULL, 0, 0 },
-	    { "System.Net.Http", UINT64_MAX, 4, NULL, 0, 0 } } },
+	  { { "Microsoft.AspNetCore.Hosting", UINT64_MAX, 4, NULL, 0, 0 },
+	    { "System.Net.Http", UINT64_MAX, 4, NULL, 0, 0 } },
+	  .no_stacks = true },
 };
 
 const struct trace_profile *trace_profiles(void)
@@ -113,11 +115,12 @@ static struct err *unknown_profile(const char *name, size_t len)
 	CLEANUP(buf_free) struct buf known = { 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(defs); i++)
 		buf_printf(&known, "%s%s", i ? ", " : "", defs[i].name);
-	return err_new(ERR_USAGE, "--profile takes %s, not '%.*s'", buf_cstr(&known), (int)len, name);
+	return err_new(ERR_USAGE, "there is no trace profile '%.*s'; there are %s", (int)len, name, buf_cstr(&known));
 }
 
 static struct err *add_profile(struct trace_config *c, const struct profile_def *def, unsigned major)
 {
+	c->stacks |= !def->no_stacks;
 	for (const struct config_part *p = def->parts; p->provider; p++) {
 		/* Not known: the events that every version has. */
 		if ((p->from && major < p->from) || (p->before && major >= p->before))
@@ -209,17 +212,16 @@ static struct err *parse_provider(struct trace_config *c, char *word)
 	uint64_t keywords = UINT64_MAX;
 	uint32_t level = LEVEL_DEFAULT;
 	if (!name_ok(fields[0]))
-		return err_new(ERR_USAGE, "--providers: '%s' is no name of a provider (Name:keywords:level:args)",
+		return err_new(ERR_USAGE, "providers: '%s' is no name of a provider (Name:keywords:level:args)",
 			       fields[0]);
 	if (!str_empty(fields[1]) && !parse_keywords(fields[1], &keywords))
-		return err_new(ERR_USAGE, "--providers: keywords of '%s' are hexadecimal such as 0x8000, not '%s'",
+		return err_new(ERR_USAGE, "providers: keywords of '%s' are hexadecimal such as 0x8000, not '%s'",
 			       fields[0], fields[1]);
 	if (!str_empty(fields[2]) && !parse_level(fields[2], &level))
-		return err_new(ERR_USAGE,
-			       "--providers: the level of '%s' is 0 to 5 or a name such as verbose, not '%s'",
+		return err_new(ERR_USAGE, "providers: the level of '%s' is 0 to 5 or a name such as verbose, not '%s'",
 			       fields[0], fields[2]);
 	if (!str_empty(fields[3]) && (!strchr(fields[3], '=') || strlen(fields[3]) > ARGS_MAX_BYTES))
-		return err_new(ERR_USAGE, "--providers: arguments of '%s' are key=value;key=value, not '%s'", fields[0],
+		return err_new(ERR_USAGE, "providers: arguments of '%s' are key=value;key=value, not '%s'", fields[0],
 			       fields[3]);
 	return add_provider(c, fields[0], keywords, level, str_empty(fields[3]) ? NULL : fields[3]);
 }
@@ -228,6 +230,7 @@ struct err *trace_config_providers(struct trace_config *c, const char *list)
 {
 	CLEANUP(mem_freep) char *copy = mem_strdup(list);
 	char *start = copy;
+	c->stacks = true;
 	bool quoted = false;
 	for (char *p = copy;; p++) {
 		quoted ^= *p == '"';
@@ -235,7 +238,7 @@ struct err *trace_config_providers(struct trace_config *c, const char *list)
 			continue;
 		bool last = !*p;
 		if (last && quoted)
-			return err_new(ERR_USAGE, "--providers: a quotation mark is not closed in '%s'", list);
+			return err_new(ERR_USAGE, "providers: a quotation mark is not closed in '%s'", list);
 		*p = '\0';
 		TRY(parse_provider(c, start));
 		if (last)
@@ -258,7 +261,7 @@ struct err *trace_config_stop_on(struct trace_config *c, const char *when)
 		const char *value = when + strlen("gc-pause>");
 		value += *value == '=';
 		if (!str_to_duration_ms(value, &ms) || !ms)
-			return err_new(ERR_USAGE, "--stop-on gc-pause> takes a time such as 50ms, not '%s'", value);
+			return err_new(ERR_USAGE, "'gc-pause>' takes a time such as 50ms, not '%s'", value);
 		t.pause_ns = ms * NS_PER_MS;
 	} else {
 		return err_new(ERR_USAGE, "--stop-on takes exception, exception:TYPE or gc-pause>TIME, not '%s'", when);

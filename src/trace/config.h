@@ -18,6 +18,7 @@ struct trace_config {
 		} * v;
 		size_t n, cap;
 	} triggers;
+	bool stacks;  /* somebody asked for events that need them */
 	bool widened; /* a trigger needed events that the user did not ask for */
 };
 

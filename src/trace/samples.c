@@ -1,4 +1,4 @@
-/* A CPU sample says where a thread was at one instant; it counts for the time until the next sample of the same thread.
+/* A stack sample says where a thread was at one instant; it counts for the time until the next sample of the same thread.
  * The runtime samples in rounds: all managed threads, one after the other. A thread that is missing in a round has
  * ended (or its sample was lost), so its last sample counts until that round began and no longer. */
 

@@ -1,5 +1,5 @@
 #pragma once
-/* The stacks of a trace as a profile: CPU samples by thread where the trace has them, else every event that came with
+/* The stacks of a trace as a profile: stack samples by thread where the trace has them, else every event that came with
  * a stack. Frames are managed code only: the runtime's event stacks hold no native frames. */
 
 #include "eventpipe/methods.h"
@@ -9,7 +9,7 @@
 struct trace_samples {
 	struct trace_source source;
 	struct profile *profile; /* sealed */
-	bool cpu;		 /* CPU samples; else counted events */
+	bool cpu;		 /* samples of all threads; else counted events */
 	uint64_t unnamed;	 /* addresses without a method */
 	uint64_t interval_ns;	 /* the usual time between samples, 0 = not known */
 	uint64_t first_ticks;
@@ -17,8 +17,8 @@ struct trace_samples {
 };
 struct trace_samples_options {
 	const struct trace_ids *ids; /* NULL = all */
-	const char *event; /* stacks of this event instead ("GCAllocationTick", "ExceptionThrown"); NULL = the CPU
-			      samples */
+	const char *event;	     /* stacks of this event instead ("GCAllocationTick", "ExceptionThrown"); NULL = the
+			      samples of all threads */
 	const char *spool_dir;
 };
 struct err *trace_samples(const char *path, const struct trace_samples_options *options, struct trace_samples *ret)

@@ -1,5 +1,5 @@
 #pragma once
-/* What a trace holds, as a report: events by provider and number, what was lost, where the CPU samples were taken,
+/* What a trace holds, as a report: events by provider and number, what was lost, where the stack samples were taken,
  * garbage collections and exceptions where the trace has them. One pass over the file. */
 
 #include "report/report.h"

@@ -1,6 +1,7 @@
 """Every setting by option, variable and file; docs/configuration.md has the table."""
 
 import re
+import socket
 import unittest
 
 from drdotnet import ROOT, Home
@@ -62,6 +63,29 @@ class Settings(unittest.TestCase):
                 continue
             done = self.home.run("config", "check", env={variable: "per haps"})
             self.assertEqual((2, f"drdotnet: {variable} takes {takes.strip()}, not 'per haps'\n"), (done.code, done.err), variable)
+
+    def test_every_option_comes_before_its_variable(self):
+        """Those whose value can be wrong: then it shows which of the two was read. test_server_auth.py has the others."""
+        taken = self.enterContext(socket.create_server(("127.0.0.1", 0)))
+        port = str(taken.getsockname()[1])
+        tried, serve = 0, ("serve", "--listen", f"127.0.0.1:{port}")  # it ends by itself
+        for key, (option, value, variable, takes) in table().items():
+            if takes.strip() in ("a text", "names, with commas"):
+                continue
+            wrong, right = {variable: "per haps"}, str(self.home.path) if key == "home" else VALUES[takes][0]
+            with self.subTest(key):
+                refused = self.home.run(*serve, env=wrong)
+                self.assertEqual(2, refused.code)
+                self.assertRegex(refused.err, rf"\Adrdotnet: {variable} (takes|must be) {takes.strip()}, not 'per haps'\n\Z")
+                heard = self.home.run(*serve, option, *([right] if value else []), env=wrong)
+                self.assertNotIn(variable, heard.err)
+                self.assertIn(port, heard.err)
+                if value:
+                    refused = self.home.run(*serve, option, "per haps")
+                    self.assertEqual(2, refused.code)
+                    self.assertRegex(refused.err, rf"\Adrdotnet: {option} takes [^\n]+, not 'per haps'\n\Z")
+                tried += 1
+        self.assertGreaterEqual(tried, 12)
 
     def test_a_wrong_file(self):
         wrong = self.file("listen: 127.0.0.1:0\nkeep:\n  aeg: 3d\n")

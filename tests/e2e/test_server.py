@@ -304,6 +304,11 @@ class ServerTest(unittest.TestCase):
             if "content-encoding" in packed.headers:
                 self.assertEqual(plain.body, gzip.decompress(packed.body), name)
 
+    def test_a_finished_session_has_progress_1(self):
+        self.assertEqual(1, self.server.get(f"/api/sessions/{self.done['guid']}").json()["progress"])
+        kept = next(s for s in self.home.sessions() if s["guid"] == self.done["guid"])
+        self.assertEqual(("done", 1), (kept["state"], kept["progress"]))
+
     # ---- bad input ----
 
     def test_bad_bodies(self):

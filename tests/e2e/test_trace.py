@@ -21,11 +21,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from drdotnet import PROGRAM, Home, Report, event_streams, gone, wait_until
-from patient import FRAMEWORKS, PATIENTS, Patient, diagonal, one_of
+from patient import FRAMEWORKS, PATIENTS, Patient, WebPatient, diagonal, one_of
 from peers import dotnet_trace, speedscope_page, speedscope_totals, trace_event
 from test_report_html import Browser, Page
 
 RUNTIME = "Microsoft-Windows-DotNETRuntime"
+HOSTING = "Microsoft.AspNetCore.Hosting"
 RUNDOWN = "Microsoft-Windows-DotNETRuntimeRundown"
 SAMPLER = "Microsoft-DotNETCore-SampleProfiler"
 NAMES = [SAMPLER, "Microsoft-DotNETCore-EventPipe", "System.Runtime", "System.Threading.Tasks.TplEventSource"]
@@ -106,6 +107,25 @@ class Collect(Folder):
             self.assertEqual(len(thrown), truth["events"])
             self.assertTrue(any("Shop.Orders.Validator.Check" in e["stack"] for e in thrown))
 
+    def test_requests_of_a_web_application(self):
+        """Every one, by its method and path; no stacks, so nothing to name either."""
+        for fx in FRAMEWORKS:
+            with self.subTest(fx), WebPatient(fx) as patient:
+                path = self.path(f"web-{fx}.nettrace")
+                patient.load("/on-cpu?ms=1", rate=5, seconds=1)  # its sources are there from the first request on
+                with self.home.start("trace", "collect", patient.pid, "--profile", "http", "-o", path) as job:
+                    job.wait_for("Collecting")
+                    figures = patient.load("/on-cpu?ms=1", rate=30, seconds=2)
+                    job.signal(signal.SIGINT)
+                    done = job.finish()
+                self.assertEqual(done.code, 0, done)
+                events = self.events(path)
+                starts = [e for e in events if (e["provider"], e["event"]) == (HOSTING, "RequestStart")]
+                self.assertEqual(len(starts), figures["ok"])
+                self.assertEqual({(e["payload"]["method"], e["payload"]["path"]) for e in starts}, {("GET", "/on-cpu")})
+                if fx != "net8.0":  # which cannot leave them out
+                    self.assertFalse([e for e in events if e.get("stack") or e["provider"] == RUNDOWN])
+
     def test_ids(self):
         for fx in FRAMEWORKS:
             with self.subTest(fx), Patient("exceptions", rate=200, fx=fx) as patient:
@@ -136,7 +156,7 @@ class Collect(Folder):
                               "-o", path)
             self.assertIn("nothing came from 'No.Such.Provider'", done.err)
             self.assertEqual(trace_event(path, NAMES)[2].get("No.Such.Provider/1"), None)
-            self.assertIn("holds no CPU samples", self.trace("convert", path, "--to", "folded", code=3).err)
+            self.assertIn("holds no stack samples", self.trace("convert", path, "--to", "folded", code=3).err)
 
     def test_wrong_words_touch_nobody(self):
         with Patient("healthy", fx=NEWEST) as patient:
@@ -144,7 +164,7 @@ class Collect(Folder):
                     (("--providers", "A:zz"), "hexadecimal"),
                     (("--providers", "A:1:9"), "level"),
                     (("--providers", ""), "no name"),
-                    (("--profile", "everything"), "--profile takes cpu, gc"),
+                    (("--profile", "everything"), "there is no trace profile 'everything'; there are cpu, gc"),
                     (("--stop-on", "monday"), "--stop-on takes"),
                     (("--only-ids", "80,x"), "event numbers"),
                     (("--only-ids", "80", "--skip-ids", "81"), "exclude each other"),

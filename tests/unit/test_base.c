@@ -181,6 +181,30 @@ static void text_from_targets_is_made_visible(void **state UNUSED)
 	assert_int_equal(utf8_decode("\xe2\x82", 2, &cp), 0);	      /* cut */
 }
 
+static void messages_become_one_line(void **state UNUSED)
+{
+	static const struct {
+		const char *message, *shown; /* at most 14 characters */
+	} rows[] = {
+		{ "shelf is empty", "shelf is empty" },
+		{ "\r\n  no\tsuch thing \r\n", "no\tsuch thing" },
+		{ "wrong value\nParameter name: x", "wrong value…" },
+		{ "   at Shop.A.B()\n--- End of inner exception ---\nreal words\n   at C.D()", "real words…" },
+		{ "   at Shop.A.B()\n   at C.D()", "" },
+		{ "at", "at" },
+		{ "ééééééééééééééé", "éééééééééééééé…" },
+		{ "éééééééééééééé", "éééééééééééééé" },
+		{ "123456789012\xff\xff\xff", "123456789012\xff\xff…" },
+		{ "", "" },
+		{ "\n\n", "" },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		CLEANUP(buf_free) struct buf b = { 0 };
+		str_add_message(&b, rows[i].message, 14);
+		assert_string_equal(buf_cstr(&b), rows[i].shown);
+	}
+}
+
 static void utf16_round_trips(void **state UNUSED)
 {
 	struct buf wide = { 0 }, back = { 0 };
@@ -419,6 +443,7 @@ int main(void)
 		cmocka_unit_test(arena_survives_large_and_small),
 		cmocka_unit_test(numbers_parse_strictly),
 		cmocka_unit_test(text_from_targets_is_made_visible),
+		cmocka_unit_test(messages_become_one_line),
 		cmocka_unit_test(utf16_round_trips),
 		cmocka_unit_test(cursor_goes_bad_once_and_stays),
 		cmocka_unit_test(numbers_keep_the_limit),

@@ -590,9 +590,21 @@ static void test_find_what_is_not_there(void **state)
 	assert_err(patient_find("", SILENCE_MS, &p), ERR_USAGE);
 }
 
+static void test_the_host_is_no_name(void **state UNUSED)
+{
+	char host[] = "dotnet", own[] = "shop-worker", assembly[] = "Shop.Api";
+	struct patient p = { .target.name = host, .info.entry_assembly = assembly };
+	assert_string_equal(patient_process(&p), "Shop.Api");
+	p.target.name = own;
+	assert_string_equal(patient_process(&p), "shop-worker");
+	p = (struct patient){ .target.name = host };
+	assert_string_equal(patient_process(&p), "dotnet"); /* nothing better is known */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_host_is_no_name),
 		cmocka_unit_test(test_info_of_each_release),
 		cmocka_unit_test(test_info_of_slow_runtime),
 		cmocka_unit_test(test_info_of_bad_runtimes),

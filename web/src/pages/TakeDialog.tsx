@@ -13,7 +13,7 @@ const TYPES: [string, string][] = [
   ["mini", "threads and stacks only"],
 ];
 const PROFILES: [string, string][] = [
-  ["cpu", "CPU samples"],
+  ["cpu", "stack samples of all threads"],
   ["exceptions", "exceptions"],
   ["gc", "garbage collection"],
   ["alloc", "allocations"],
