@@ -1,5 +1,6 @@
 """duplicated-strings against what the patient knows, on every runtime, workstation and server GC."""
 
+import re
 import tempfile
 import unittest
 import zipfile
@@ -13,6 +14,11 @@ SIDE_BY_SIDE = True
 COPIES = 20000
 MASK = "--mask"
 SHORT = 128  # characters of a value that are shown
+
+
+def words(page):
+    """Without the markup between the parts of a name."""
+    return re.sub(r"<[^>]*>", "", page)
 
 
 def shown(text):
@@ -84,18 +90,18 @@ class AgainstThePatient(unittest.TestCase):
             value = truth["values"][0]["value"][:10]
             for form in ("text", "md", "html", "json"):
                 done = self.home.run("sessions", "report", session, "--format", form)
-                self.assertIn(value, done.out)
+                self.assertIn(value, words(done.out))
                 done = self.home.run("sessions", "report", session, "--format", form, MASK)
-                self.assertNotIn(value, done.out)
-                self.assertIn("xxxxxxx xxx xxxxxxx", done.out)
+                self.assertNotIn(value, words(done.out))
+                self.assertIn("xxxxxxx xxx xxxxxxx", words(done.out))
                 # The string that was asked for is a value, too.
-                self.assertNotIn("EUR|USD", self.home.run("sessions", "report", asked, "--format", form, MASK).out)
+                self.assertNotIn("EUR|USD", words(self.home.run("sessions", "report", asked, "--format", form, MASK).out))
             kept = self.folder / f"{session}.zip"
             self.assertEqual(self.home.run("sessions", "export", session, MASK, "-o", kept).code, 0)
             with zipfile.ZipFile(kept) as file:
                 self.assertLessEqual({"summary.md", "report.json"}, set(file.namelist()))
                 for name in file.namelist():
-                    self.assertNotIn(value.encode(), file.read(name), name)
+                    self.assertNotIn(value, words(file.read(name).decode(errors="replace")), name)
 
     def test_the_way_to_one_string(self):
         for _, _, one, truth, _ in self.each():

@@ -157,13 +157,13 @@ class SharedValues(unittest.TestCase):
                     whole, masked = server.get(path + more), nobody.get(path + more, **cookie)
                     self.assertEqual((200, 200), (whole.status, masked.status), more)
                     self.assertEqual(whole.headers["content-type"], masked.headers["content-type"])
-                    self.assertNotIn(secret, masked.text(), more)
-                    shown += secret in whole.text()
+                    self.assertNotIn(secret, re.sub(r"<[^>]*>", "", masked.text()), more)
+                    shown += secret in re.sub(r"<[^>]*>", "", whole.text())
                 self.assertGreaterEqual(shown, 5)
                 with zipfile.ZipFile(io.BytesIO(nobody.get(f"{path}/download", **cookie).body)) as archive:
                     self.assertIn("summary.md", archive.namelist())
                     for name in archive.namelist():
-                        self.assertNotIn(secret.encode(), archive.read(name), name)
+                        self.assertNotIn(secret, re.sub(r"<[^>]*>", "", archive.read(name).decode(errors="replace")), name)
 
 
 class ModesTest(unittest.TestCase):

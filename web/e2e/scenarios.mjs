@@ -10,7 +10,10 @@ export async function list(t) {
   const page = await t.page();
   await page.goto("/");
   await page.waitForSelector("table.pt tbody tr");
-  t.check(/^\d+(\.\d+){3}/.test(await page.locator("header .brand small").textContent()), "the version is in the header");
+  t.check(
+    /^\d+(\.\d+){3}/.test(await page.locator("header .brand small").textContent()),
+    "the version is in the header",
+  );
   const rows = await page.$$eval("table.pt tbody tr:not(.note)", (all) => all.map((r) => r.textContent));
   for (const pid of t.facts.pids)
     t.check(
