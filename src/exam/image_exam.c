@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "model/gcdump.h"
 #include "exam/profiler.h"
+#include "exam/shared_looks.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -185,6 +186,7 @@ struct err *image_exam_end(struct image_exam *look)
 void image_exam_fini(struct image_exam *look)
 {
 	vec_free(&look->before);
+	buf_free(&look->threads);
 	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
@@ -416,6 +418,9 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");
+		/* Threads first, which change: the others read of them more than of the heap. */
+		if (exam->leads && !again)
+			shared_looks_drain(exam->looks, &look);
 		if (!err && !again)
 			err = part->drain(part->user, &look, out);
 		/* A lost copy explains whatever else went wrong. */
@@ -430,6 +435,8 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 			again = true;
 			err_free(STEAL(err));
 		}
+		if (exam->leads && !again)
+			shared_looks_taken(exam->looks, &look.facts, exam->way, !lost);
 		if (err || !again)
 			return err;
 		struct target_threads before = look.before;
@@ -467,19 +474,33 @@ static void note_window(struct exam *exam, const struct image_exam_facts *facts)
 	exam_keep_window(exam);
 }
 
+void image_exam_part_begin(const struct image_exam_part *part, struct buf *bytes)
+{
+	bytes->limit = PART_BYTES_MAX;
+	buf_add(bytes, part_magic, sizeof(part_magic));
+	buf_u32(bytes, part->version);
+}
+
+struct err *image_exam_part_end(struct exam *exam, struct image_exam_part *part, const struct buf *bytes)
+{
+	keep(exam, part, bytes);
+	if (!part->beside)
+		note_window(exam, &part->facts);
+	return take(part, bytes);
+}
+
 static struct err *look_live(struct exam *exam, struct image_exam_part *part)
 {
-	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	buf_add(&bytes, part_magic, sizeof(part_magic));
-	buf_u32(&bytes, part->version);
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	const struct buf *shared = shared_looks_part(exam->looks, exam->profiler, part->name, &part->facts);
+	if (shared)
+		return image_exam_part_end(exam, part, shared);
+	image_exam_part_begin(part, &bytes);
 	TRY(drain(exam, part, &bytes));
 	if (bytes.overflow)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
 			       fmt_bytes(PART_BYTES_MAX).s);
-	keep(exam, part, &bytes);
-	if (!part->beside)
-		note_window(exam, &part->facts);
-	return take(part, &bytes);
+	return image_exam_part_end(exam, part, &bytes);
 }
 
 static struct err *take_chunk(void *user, const void *data, size_t len)
@@ -524,6 +545,9 @@ bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part)
 		return part_of(exam, part).kept;
 	if (exam->core)
 		return false;
+	struct image_exam_facts shared;
+	if (shared_looks_part(exam->looks, exam->profiler, part, &shared))
+		return true;
 	err_ignore(target_pidfd(&exam->patient->target, &pidfd));
 	uint64_t from_ns = clock_mono_ns();
 	struct deadline deadline = deadline_in_ms(wait_ms);

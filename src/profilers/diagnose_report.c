@@ -63,7 +63,7 @@ static const struct finding *cause_of(const struct verdict *v)
 }
 
 /* Numbers that users feel; what an examination says stands in its section. */
-static void say_effects(const struct diagnosis_view *v, struct rich *out)
+static void say_effects(const struct diagnosis_view *v)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	size_t said = 0;
@@ -75,7 +75,7 @@ static void say_effects(const struct diagnosis_view *v, struct rich *out)
 		f->judged->rule->say(&v->d->vitals, f->judged->measured, &text);
 	}
 	if (said)
-		rich_text(out, " It shows: %s.", buf_cstr(&text));
+		rich_text(report_effect(v->report), "It shows: %s.", buf_cstr(&text));
 }
 
 static void say_next(const struct diagnosis_view *v, const struct finding *cause)
@@ -93,8 +93,11 @@ static void say_cause(const struct diagnosis_view *v, const struct finding *caus
 				    : cause->severity >= SCORE_WARNING ? REPORT_WARN
 								       : REPORT_INFO;
 	struct rich *text = report_verdict(v->report, health, cause->id);
-	say(v, cause, text);
-	say_effects(v, text);
+	if (cause->outcome)
+		rich_add_place(text, report_verdict_text(consult_of(v, cause->outcome)->report));
+	else
+		say_sentence(v->d, cause->judged, text);
+	say_effects(v);
 	say_next(v, cause);
 }
 
@@ -227,6 +230,14 @@ static void count_things(struct diagnosis_view *v)
 
 static const char *const only_by_looks[] = { "deadlocks", "stuck-tasks", "zombie-threads" };
 
+/* What an examination would have to say that does not exist yet; NULL = none is missing. */
+static const char *unplaced(const struct rule *rule)
+{
+	if (rule->unplaced || !rule->proof)
+		return rule->unplaced;
+	return plan_examination(rule->proof) ? NULL : rule->subject;
+}
+
 static void add_unknown(const struct diagnosis_view *v, struct report_findings **list, const char *finding,
 			const char *subject, const char *why)
 {
@@ -242,6 +253,8 @@ static void list_unknown(const struct diagnosis_view *v)
 	for (const struct judgement *j = d->judged; j < d->judged + d->n_judged; j++)
 		if (j->state == RULE_UNKNOWN)
 			add_unknown(v, &list, j->rule->id, j->rule->subject, j->why);
+		else if (j->state == RULE_SUSPECTED && unplaced(j->rule))
+			add_unknown(v, &list, j->rule->id, unplaced(j->rule), "no examination for it exists yet");
 	for (const struct outcome *o = v->outcomes; o < v->outcomes + d->n_consults; o++)
 		if (!o->finding)
 			add_unknown(v, &list, o->profiler, o->profiler, o->why);
@@ -270,6 +283,17 @@ static void judge_consults(struct diagnosis_view *v)
 	}
 }
 
+/* Each examination has a window of its own: what changed between two of them is no contradiction. */
+static char *window_words(const struct diagnosis *d, const struct exam *exam)
+{
+	uint64_t zero_ns = d->vitals.start_ns ? d->vitals.start_ns : d->exam->start_ns;
+	struct fmt_text from = fmt_duration_ns(exam->start_ns - MIN(zero_ns, exam->start_ns));
+	struct fmt_text to = fmt_duration_ns(exam->end_ns - MIN(zero_ns, exam->end_ns));
+	if (exam->core || !exam->start_ns)
+		return mem_strdup("in the file");
+	return mem_printf("from %s to %s after the beginning", from.s, to.s);
+}
+
 /* Its report is ours afterwards. */
 static void add_section(const struct diagnosis_view *v, size_t i, bool is_cause)
 {
@@ -280,8 +304,11 @@ static void add_section(const struct diagnosis_view *v, size_t i, bool is_cause)
 	rich_add(text, report_verdict_text(c->report));
 	if (c->exam.partial)
 		rich_text(text, " Cut short: %s.", c->exam.partial);
+	CLEANUP(mem_freep) char *when = window_words(v->d, &c->exam);
 	if (step->because)
-		rich_text(text, " Examined because of the %s.", step->because->subject);
+		rich_text(text, " Examined because of the %s, %s.", step->because->subject, when);
+	else
+		rich_text(text, " Examined %s.", when);
 	report_take_blocks(v->report, STEAL(c->report), is_cause ? 1 : 0);
 }
 
@@ -377,7 +404,8 @@ static void add_figures(const struct diagnosis_view *v)
 {
 	const struct vitals *s = &v->d->vitals;
 	CLEANUP(mem_freep)
-	char *of = mem_printf("of %s cores", fmt_number(vitals_mean(s, VITALS_CPU_USABLE)).s);
+	char *of = mem_printf("of %s cores, in the first %s", fmt_number(vitals_mean(s, VITALS_CPU_USABLE)).s,
+			      fmt_duration_ns(s->end_ns - MIN(s->start_ns, s->end_ns)).s);
 	if (!v->d->n_judged)
 		return;
 	report_figure(v->report, "CPU", value_of(VITAL_CORES, vitals_mean(s, VITALS_CPU)), of);

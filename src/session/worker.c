@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "exam/exam.h"
 #include "exam/image_exam.h"
+#include "report/compare.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -334,10 +335,33 @@ static const char *health_name(enum report_health health)
 	return names[health];
 }
 
+/* The newest one that is done and began after the process did; NULL = none. A number of an ended process may be used
+ * again: the age of the process tells. */
+static struct report *last_report(struct worker *w)
+{
+	const struct store_filter filter = { .profiler = w->profiler->id,
+					     .process = w->row.process,
+					     .target_id = w->row.target_id,
+					     .states = 1u << STORE_DONE,
+					     .limit = 1 };
+	CLEANUP(store_rows_free) struct store_rows rows = { 0 };
+	struct report *report = NULL;
+	if (!w->exam.age_ns)
+		return NULL;
+	err_ignore(store_list(w->store, &filter, &rows));
+	int64_t began_ns = w->row.started_ns - (int64_t)w->exam.age_ns;
+	if (rows.n && rows.v[0].started_ns >= began_ns)
+		err_ignore(session_report_of(w->store, &rows.v[0], &report));
+	return report;
+}
+
 static struct err *conclude(struct worker *w)
 {
 	w->report = report_new();
 	TRY(exam_analyse(&w->exam, w->report));
+	CLEANUP(report_freep) struct report *last = w->profiler->remembers && w->live ? last_report(w) : NULL;
+	if (last)
+		report_since(w->report, last);
 	struct buf verdict = { 0 };
 	if (report_verdict_text(w->report))
 		rich_plain(report_verdict_text(w->report), &verdict);
