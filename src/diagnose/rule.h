@@ -47,6 +47,8 @@ struct judgement {
 /* All rules, in the order of lists. */
 size_t rules_count(void);
 const struct rule *rule_at(size_t i);
+/* Before its subject in a sentence: "the ", or nothing where it has an article. */
+const char *rule_article(const struct rule *rule);
 const struct rule *rule_find(const char *id); /* or NULL */
 /* 0 to 100 of a measured value. */
 unsigned rule_score(const struct rule *rule, double measured);

@@ -62,6 +62,9 @@ static struct err *examine(struct consult *c)
 		TRY(recall_way(c));
 		return exam_run(&c->exam);
 	}
+	const char *refused = shared_looks_refused(c->exam.looks, c->profiler);
+	if (refused)
+		return err_new(ERR_DENIED, "%s", refused);
 	c->exam.way = shared_looks_way(c->exam.looks, c->profiler);
 	if (c->exam.way == WAY_AUTO)
 		TRY(exam_choose_way(&c->exam, WAY_AUTO));

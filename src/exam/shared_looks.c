@@ -19,6 +19,7 @@ struct shared_part {
 struct shared_looks {
 	VEC(struct shared_part) parts;
 	unsigned taken; /* looks of the leader's */
+	char *why_not;	/* there was none, and will be none */
 };
 
 struct shared_looks *shared_looks_new(void)
@@ -35,6 +36,7 @@ void shared_looks_free(struct shared_looks *s)
 		err_free(p->failed);
 	}
 	vec_free(&s->parts);
+	mem_free(s->why_not);
 	mem_free(s);
 }
 
@@ -109,6 +111,8 @@ static void settle(struct shared_part *p, const char *why_not)
 
 void shared_looks_end(struct shared_looks *s, const char *why_not)
 {
+	if (!s->taken && !s->why_not)
+		s->why_not = mem_strdup(why_not);
 	vec_each(p, &s->parts)
 		if (p->exam)
 			settle(p, why_not);
@@ -130,6 +134,11 @@ const struct buf *shared_looks_part(const struct shared_looks *s, const struct p
 		return NULL;
 	*ret_facts = p->part.facts;
 	return &p->bytes;
+}
+
+const char *shared_looks_refused(const struct shared_looks *s, const struct profiler *profiler)
+{
+	return s && profiler->looks ? s->why_not : NULL;
 }
 
 enum way shared_looks_way(const struct shared_looks *s, const struct profiler *profiler)

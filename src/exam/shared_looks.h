@@ -35,5 +35,8 @@ void shared_looks_taken(struct shared_looks *s, const struct image_exam_facts *f
 /* A part of the profiler that was drained already, in the form in which looks are kept; NULL = it must look itself. */
 const struct buf *shared_looks_part(const struct shared_looks *s, const struct profiler *p, const char *part,
 				    struct image_exam_facts *ret_facts);
+/* Why the profiler need not try a look of its own: the leader could take none, for a reason that is the process's or the
+ * machine's. NULL = it may. */
+const char *shared_looks_refused(const struct shared_looks *s, const struct profiler *p);
 /* The way that the profiler's first part was got by; WAY_AUTO = it must look itself. */
 enum way shared_looks_way(const struct shared_looks *s, const struct profiler *p);

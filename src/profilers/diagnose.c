@@ -214,7 +214,8 @@ static struct err *make_step(struct diagnosis *d, size_t i, const char *core, do
 	double to = *at + MAX(s->examination->cost, 1u) / whole;
 	CLEANUP(mem_freep)
 	char *what = core	  ? mem_strdup("the core file that it left")
-		     : s->because ? mem_printf("%s, because of the %s", s->examination->profiler, s->because->subject)
+		     : s->because ? mem_printf("%s, because of %s%s", s->examination->profiler,
+					       rule_article(s->because), s->because->subject)
 				  : mem_strdup(s->examination->profiler);
 	struct consult_wanted wanted = { .params = s->examination->params,
 					 .max_pause_ms = (uint64_t)params_int(exam->params, "max_pause"),

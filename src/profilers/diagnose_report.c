@@ -49,7 +49,8 @@ static char *confidence(const struct finding *f)
 {
 	const char *word = finding_confidence_word(f->confidence);
 	if (f->outcome)
-		return mem_printf("%s: examined by %s", word, f->outcome->profiler);
+		return mem_printf("%s: examined by %s%s", word, f->outcome->profiler,
+				  f->outcome->why ? ", which was cut short" : "");
 	if (f->confidence == FINDING_DOUBTFUL && f->judged->rule->proof)
 		return mem_printf("%s: by the vital signs; %s did not confirm it", word, f->judged->rule->proof);
 	return mem_printf("%s: by the vital signs", word);
@@ -122,6 +123,31 @@ static void describe(const struct vitals *s, struct rich *out)
 		rich_text(out, ".");
 }
 
+/* What vital signs cannot rule out. */
+static const char *const only_by_looks[] = { "deadlocks", "stuck-tasks", "zombie-threads" };
+
+static bool was_examined(const struct diagnosis_view *v, const char *profiler)
+{
+	for (size_t i = 0; i < v->d->n_consults; i++)
+		if (str_eq(v->outcomes[i].profiler, profiler) && v->outcomes[i].finding)
+			return true;
+	return false;
+}
+
+/* "deadlocks, stuck-tasks and zombie-threads", of those that were not examined; NULL = none. */
+static char *unseen_words(const struct diagnosis_view *v)
+{
+	const char *names[ARRAY_SIZE(only_by_looks)];
+	size_t n = 0;
+	CLEANUP(buf_free) struct buf words = { 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(only_by_looks); i++)
+		if (!was_examined(v, only_by_looks[i]))
+			names[n++] = only_by_looks[i];
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&words, "%s%s", !i ? "" : i + 1 < n ? ", " : " and ", names[i]);
+	return n ? mem_strdup(buf_cstr(&words)) : NULL;
+}
+
 static void say_healthy(const struct diagnosis_view *v)
 {
 	struct fmt_text things = fmt_plural(v->ruled_out, "thing was", "things were");
@@ -131,11 +157,13 @@ static void say_healthy(const struct diagnosis_view *v)
 		rich_text(text, "Nothing unusual was found in this core file: %s looked at.", things.s);
 		return;
 	}
-	/* No all-clear where most could not be looked at, or the end is missing. */
-	if (v->unknown > v->ruled_out || cut) {
+	/* No all-clear where most could not be looked at, what only a look can see was not, or the end is missing. */
+	CLEANUP(mem_freep) char *unseen = unseen_words(v);
+	if (unseen || v->unknown > v->ruled_out || cut) {
 		struct rich *text = report_verdict(v->report, REPORT_INFO, "little-seen");
+		CLEANUP(mem_freep) char *others = unseen ? NULL : mem_printf("%s", fmt_count(v->unknown).s);
 		rich_text(text, "%s looked at, none unusual, but %s could not be: this is no all-clear.", things.s,
-			  fmt_count(v->unknown).s);
+			  unseen ? unseen : others);
 		return;
 	}
 	struct rich *text = report_verdict(v->report, REPORT_OK, "healthy");
@@ -228,8 +256,6 @@ static void count_things(struct diagnosis_view *v)
 	v->unknown += v->d->plan.n - v->d->n_consults;
 }
 
-static const char *const only_by_looks[] = { "deadlocks", "stuck-tasks", "zombie-threads" };
-
 /* What an examination would have to say that does not exist yet; NULL = none is missing. */
 static const char *unplaced(const struct rule *rule)
 {
@@ -277,6 +303,10 @@ static void judge_consults(struct diagnosis_view *v)
 		if (c->report) {
 			v->outcomes[i].finding = report_finding(c->report);
 			v->outcomes[i].severity = outcome_severity(report_health(c->report));
+			v->outcomes[i].why = c->exam.partial;
+			/* Of a window that was cut short only what it found is worth something. */
+			if (c->exam.partial && v->outcomes[i].severity < SCORE_WARNING)
+				v->outcomes[i].finding = NULL;
 		} else {
 			v->outcomes[i].why = c->failed ? err_text(c->failed) : "it was not made";
 		}
@@ -306,7 +336,8 @@ static void add_section(const struct diagnosis_view *v, size_t i, bool is_cause)
 		rich_text(text, " Cut short: %s.", c->exam.partial);
 	CLEANUP(mem_freep) char *when = window_words(v->d, &c->exam);
 	if (step->because)
-		rich_text(text, " Examined because of the %s, %s.", step->because->subject, when);
+		rich_text(text, " Examined because of %s%s, %s.", rule_article(step->because), step->because->subject,
+			  when);
 	else
 		rich_text(text, " Examined %s.", when);
 	report_take_blocks(v->report, STEAL(c->report), is_cause ? 1 : 0);
@@ -417,6 +448,23 @@ static void add_figures(const struct diagnosis_view *v)
 		report_figure(v->report, "Requests", V_RATE(vitals_mean(s, VITALS_REQUESTS)), NULL);
 }
 
+/* Which examinations had the same looks, by the instants that they tell; NULL = none. */
+static char *shared_words(const struct diagnosis *d)
+{
+	CLEANUP(buf_free) struct buf words = { 0 };
+	size_t n = 0;
+	for (size_t i = 0; i < d->n_consults; i++)
+		for (size_t k = 0; k < d->n_consults; k++) {
+			const struct consult *a = &d->consults[i], *b = &d->consults[k];
+			if (i == k || a->failed || b->failed || !a->exam.start_ns || a->exam.way == WAY_EVENTS ||
+			    a->exam.start_ns != b->exam.start_ns)
+				continue;
+			buf_printf(&words, "%s%s", n++ ? ", " : "", a->profiler->id);
+			break;
+		}
+	return n ? mem_printf("the longest; %s saw the same looks", buf_cstr(&words)) : NULL;
+}
+
 static void add_how(const struct diagnosis_view *v, double pause_ns)
 {
 	const struct diagnosis *d = v->d;
@@ -434,8 +482,11 @@ static void add_how(const struct diagnosis_view *v, double pause_ns)
 		report_how(v->report, "Lost", V_COUNT(lost), "events of the vital signs");
 	}
 	report_how(v->report, "Examinations", V_COUNT(d->n_consults), made.len ? buf_cstr(&made) : NULL);
+	CLEANUP(mem_freep) char *together = shared_words(d);
 	report_how(v->report, "Target paused", isnan(pause_ns) ? V_NS(0) : V_NS(pause_ns),
-		   isnan(pause_ns) ? "no look was taken" : "the longest");
+		   isnan(pause_ns) ? "no look was taken"
+		   : together	   ? together
+				   : "the longest");
 }
 
 /* Of all looks; NAN when there was none. Before their reports are taken over. */

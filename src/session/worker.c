@@ -401,6 +401,25 @@ static struct err *save(struct worker *w)
 	return save_report(w);
 }
 
+/* Two at once disturb each other's looks only, which take turns: the user is told why it takes longer. */
+static void tell_of_others(struct worker *w)
+{
+	const struct store_filter filter = {
+		.profiler = w->profiler->id, .target_id = w->row.target_id, .states = 1u << STORE_RUNNING, .limit = 2
+	};
+	CLEANUP(store_rows_free) struct store_rows rows = { 0 };
+	if (!w->live || w->spec.core || !w->profiler->remembers)
+		return;
+	err_ignore(store_list(w->store, &filter, &rows));
+	vec_each(other, &rows) {
+		CLEANUP(mem_freep)
+		char *text = mem_printf("Session %.8s diagnoses the same process: what stops it waits for its turn.",
+					other->guid);
+		if (!str_eq(other->guid, w->row.guid))
+			on_news(w, text);
+	}
+}
+
 static struct err *examine(struct worker *w, struct err *(*find)(const char *, const struct profiler **),
 			   bool *ret_cancelled)
 {
@@ -410,6 +429,7 @@ static struct err *examine(struct worker *w, struct err *(*find)(const char *, c
 	      : w->live	   ? way_name(w->exam.way)
 			   : "its recording",
 	      DRDOTNET_VERSION);
+	tell_of_others(w);
 	TRY(collect(w, ret_cancelled));
 	uint64_t window_ns = w->exam.end_ns - w->exam.start_ns;
 	log_f(w, "looked %s%s%s%s", window_ns ? "for " : "once", window_ns ? fmt_duration_ns(window_ns).s : "",
