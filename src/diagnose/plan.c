@@ -1,6 +1,7 @@
 #include "diagnose/plan.h"
 #include "base/str.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define PARAMS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
@@ -12,14 +13,30 @@ static const struct examination examinations[] = {
 	{ .profiler = "runtime-pauses", .params = PARAMS("duration", "6"), .covered_by = "gc-stats", .cost = 6 },
 	{ .profiler = "cpu-hotpaths", .params = PARAMS("duration_seconds", "5"), .cost = 6 },
 	{ .profiler = "off-cpu", .params = PARAMS("duration", "5"), .cost = 7 },
-	{ .profiler = "deadlocks", .stops = true, .always = true, .cost = 3 },
-	{ .profiler = "stuck-tasks", .stops = true, .always = true, .cost = 4 },
-	{ .profiler = "zombie-threads", .params = PARAMS("interval", "3"), .stops = true, .always = true, .cost = 5 },
-	{ .profiler = "memory-leaks", .params = PARAMS("duration", "10", "looks", "3"), .stops = true, .cost = 15 },
+	{ .profiler = "stuck-tasks",
+	  .params = PARAMS("interval", "3"),
+	  .stops = true,
+	  .leads = 1,
+	  .always = true,
+	  .cost = 4 },
+	{ .profiler = "deadlocks", .stops = true, .always = true, .cost = 1 },
+	{ .profiler = "zombie-threads", .params = PARAMS("interval", "3"), .stops = true, .always = true, .cost = 1 },
+	{ .profiler = "memory-leaks",
+	  .params = PARAMS("duration", "10", "looks", "3"),
+	  .stops = true,
+	  .leads = 2,
+	  .cost = 12 },
 };
+
+static const struct examination of_core[] = { { .profiler = "crash", .cost = 2 },
+					      { .profiler = "deadlocks" },
+					      { .profiler = "stuck-tasks" },
+					      { .profiler = "heap-stats" } };
 
 const struct examination *plan_examination(const char *profiler)
 {
+	if (str_eq(profiler, of_core[0].profiler))
+		return &of_core[0];
 	for (size_t i = 0; i < ARRAY_SIZE(examinations); i++)
 		if (str_eq(examinations[i].profiler, profiler))
 			return &examinations[i];
@@ -46,9 +63,13 @@ static int highest_first(const void *a, const void *b)
 	return x->score != y->score ? CMP(y->score, x->score) : CMP(x, y);
 }
 
-static int cheapest_first(const void *a, const void *b)
+static int in_turn(const void *a, const void *b)
 {
 	const struct plan_step *x = a, *y = b;
+	if (x->examination->stops != y->examination->stops)
+		return CMP(x->examination->stops, y->examination->stops);
+	if (x->examination->leads != y->examination->leads)
+		return CMP(y->examination->leads, x->examination->leads);
 	return x->examination->cost != y->examination->cost ? CMP(x->examination->cost, y->examination->cost)
 							    : CMP(y->score, x->score);
 }
@@ -88,18 +109,23 @@ struct plan plan_make(const struct judgement *judged, size_t n, const struct pla
 	const struct examination *growth = plan_examination("memory-leaks");
 	if (options->deep && !options->gentle && !step_of(&p, growth))
 		add(&p, growth, NULL, 0);
-	qsort(p.steps, p.n, sizeof(p.steps[0]), cheapest_first);
+	qsort(p.steps, p.n, sizeof(p.steps[0]), in_turn);
 	return p;
 }
 
 struct plan plan_of_core(void)
 {
-	static const struct examination of_core[] = { { .profiler = "crash" },
-						      { .profiler = "deadlocks" },
-						      { .profiler = "stuck-tasks" },
-						      { .profiler = "heap-stats" } };
 	struct plan p = { 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(of_core); i++)
 		add(&p, &of_core[i], NULL, 0);
 	return p;
+}
+
+void plan_insert_crash(struct plan *p, size_t at)
+{
+	if (p->n == PLAN_MAX || at > p->n)
+		return;
+	memmove(&p->steps[at + 1], &p->steps[at], (p->n - at) * sizeof(p->steps[0]));
+	p->steps[at] = (struct plan_step){ .examination = &of_core[0] };
+	p->n++;
 }

@@ -27,6 +27,11 @@ const struct rule *rule_at(size_t i)
 	return NULL;
 }
 
+const char *rule_article(const struct rule *rule)
+{
+	return str_starts(rule->subject, "a ") || str_starts(rule->subject, "the ") ? "" : "the ";
+}
+
 const struct rule *rule_find(const char *id)
 {
 	for (size_t t = 0; t < ARRAY_SIZE(tables); t++)

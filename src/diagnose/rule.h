@@ -30,7 +30,8 @@ struct rule {
 	void (*ruled_out)(const struct vitals *v, double measured, struct buf *out);
 	const char *proof;	   /* id of the profiler that would find the place; NULL = the vital signs are all */
 	const char *const *proven; /* its findings that confirm this, ended by NULL; NULL = any that is serious */
-	const char *next;	   /* what to do when no examination could say more */
+	const char *unplaced; /* what an examination that does not exist yet would say: "who opens them"; or NULL */
+	const char *next;     /* what to do when no examination could say more */
 };
 
 enum rule_state { RULE_UNKNOWN, RULE_OUT, RULE_SUSPECTED };
@@ -46,6 +47,8 @@ struct judgement {
 /* All rules, in the order of lists. */
 size_t rules_count(void);
 const struct rule *rule_at(size_t i);
+/* Before its subject in a sentence: "the ", or nothing where it has an article. */
+const char *rule_article(const struct rule *rule);
 const struct rule *rule_find(const char *id); /* or NULL */
 /* 0 to 100 of a measured value. */
 unsigned rule_score(const struct rule *rule, double measured);

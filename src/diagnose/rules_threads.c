@@ -90,7 +90,7 @@ static void rate(const struct vitals *v UNUSED, double measured, struct buf *out
 	buf_str(out, fmt_rate(measured).s);
 }
 
-static const char *const exception_findings[] = { "many-exceptions", "failed-calls", NULL };
+static const char *const exception_findings[] = { "many-exceptions", NULL };
 
 /* ---- how many ---- */
 

@@ -18,22 +18,21 @@ static const struct {
 	{ "deadlocks.",
 	  { "pool-starved", "pool-large", "thread-pool.", "stuck-tasks.", "lock-contention", "lock-contention.",
 	    "requests-slow", "web-queue", "not-accepted", "threads-growing", "threads-many", "zombie-threads.",
-	    "exceptions.failed-calls", "off-cpu." } },
+	    "off-cpu." } },
 	{ "lock-contention.",
 	  { "thread-pool.", "pool-starved", "pool-large", "requests-slow", "web-queue", "not-accepted",
 	    "threads-growing", "threads-many", "context-switches", "off-cpu.", "stuck-tasks." } },
 	{ "thread-pool.starvation",
 	  { "requests-slow", "web-queue", "not-accepted", "http-out-queue", "http-out-failing", "exceptions-many",
-	    "exceptions.failed-calls", "threads-growing", "threads-many", "zombie-threads.", "deadlocks.pool-blocked",
-	    "stuck-tasks.", "off-cpu." } },
+	    "threads-growing", "threads-many", "zombie-threads.", "deadlocks.pool-blocked", "stuck-tasks.",
+	    "off-cpu." } },
 	{ "thread-pool.",
 	  { "requests-slow", "web-queue", "not-accepted", "threads-growing", "threads-many", "zombie-threads.",
 	    "deadlocks.pool-blocked", "off-cpu." } },
 	{ "stuck-tasks.", { "requests-slow", "web-queue" } },
 	{ "exceptions.many-exceptions",
 	  { "cpu-busy", "cpu-one-thread", "cpu-hotpaths.", "requests-failing", "requests-slow" } },
-	{ "exceptions.failed-calls", { "requests-failing", "http-out-failing" } },
-	{ "http-out-failing", { "exceptions-many", "exceptions.failed-calls", "requests-failing" } },
+	{ "http-out-failing", { "exceptions-many", "requests-failing" } },
 	{ "memory-leaks.",
 	  { "memory-growing", "native-growing", "memory-limit", "memory-pressure", "swapped-out", "gc-pressure",
 	    "gc-long-pause", "gc-stats.", "runtime-pauses." } },
@@ -49,7 +48,7 @@ static const struct {
 	  { "cpu-busy", "cpu-one-thread", "cpu-throttled", "thread-pool.queue-latency", "pool-starved", "requests-slow",
 	    "cpu-starved", "off-cpu.cpu-starved" } },
 	{ "zombie-threads.", { "threads-many", "threads-growing", "group-threads", "pool-large" } },
-	{ "descriptors", { "exceptions-many", "exceptions.failed-calls", "not-accepted", "http-out-failing" } },
+	{ "descriptors", { "exceptions-many", "not-accepted", "http-out-failing" } },
 	{ "connections-not-closed", { "descriptors" } },
 	{ "dns-slow", { "http-out-failing", "requests-slow" } },
 };
@@ -145,7 +144,7 @@ static void add_outcomes(struct verdict *v, const struct judgement *judged, size
 			continue;
 		f->outcome = o;
 		snprintf(f->id, sizeof(f->id), "%s.%s", o->profiler, o->finding);
-		f->confidence = f->severity >= DOUBTFUL_BELOW ? FINDING_CERTAIN : FINDING_PROBABLE;
+		f->confidence = f->severity >= DOUBTFUL_BELOW && !o->why ? FINDING_CERTAIN : FINDING_PROBABLE;
 	}
 }
 

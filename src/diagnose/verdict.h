@@ -9,7 +9,7 @@
 /* What an examination came to. */
 struct outcome {
 	const char *profiler, *finding; /* finding NULL: it could not be made, or was cut short */
-	const char *why;		/* then: because */
+	const char *why;		/* then: because; or why what it found is of a window that was cut short */
 	unsigned severity;		/* by the health that its report gives itself */
 };
 /* Of the four healths of a report, in their order: ok, info, warn, bad. */

@@ -1,6 +1,7 @@
 #include "exam/consult.h"
 #include "base/str.h"
 #include "exam/profiler.h"
+#include "exam/shared_looks.h"
 #include <stdio.h>
 
 /* ---- its progress is part of the whole ---- */
@@ -61,7 +62,12 @@ static struct err *examine(struct consult *c)
 		TRY(recall_way(c));
 		return exam_run(&c->exam);
 	}
-	TRY(exam_choose_way(&c->exam, WAY_AUTO));
+	const char *refused = shared_looks_refused(c->exam.looks, c->profiler);
+	if (refused)
+		return err_new(ERR_DENIED, "%s", refused);
+	c->exam.way = shared_looks_way(c->exam.looks, c->profiler);
+	if (c->exam.way == WAY_AUTO)
+		TRY(exam_choose_way(&c->exam, WAY_AUTO));
 	/* Where the runtime takes the samples, it stops its threads for each. */
 	if (c->exam.gentle && c->exam.way == WAY_EVENTS && c->profiler->ways[0] == WAY_SAMPLES)
 		return err_new(ERR_DENIED, "samples by events would stop the process, which 'gentle' forbids");
@@ -88,10 +94,12 @@ struct err *consult_run(struct exam *exam, const struct consult_wanted *wanted, 
 	c->exam = (struct exam){ .profiler = wanted->profiler,
 				 .params = c->params,
 				 .patient = exam->patient,
-				 .core = exam->core,
+				 .core = wanted->core ? wanted->core : exam->core,
 				 .recording = c->recording,
 				 .replay = exam->replay,
 				 .gentle = wanted->gentle,
+				 .looks = wanted->looks,
+				 .leads = wanted->leads,
 				 .session = exam->session,
 				 .cancel_fd = exam->cancel_fd,
 				 .on_progress = on_progress,

@@ -13,11 +13,14 @@
 
 struct consult_wanted {
 	const struct profiler *profiler;
-	const char *const *params; /* key, value ... NULL; NULL = defaults */
-	uint64_t max_pause_ms;	   /* 0 = the profiler's default */
-	bool gentle;		   /* never stop the process */
-	double from, to;	   /* which part of the whole progress it is */
-	const char *what;	   /* before its own words in progress */
+	const char *const *params;  /* key, value ... NULL; NULL = defaults */
+	const char *core;	    /* a core file that the process left; NULL = as the exam that consults */
+	uint64_t max_pause_ms;	    /* 0 = the profiler's default */
+	bool gentle;		    /* never stop the process */
+	struct shared_looks *looks; /* with other consultations; or NULL */
+	bool leads;		    /* then: it takes them */
+	double from, to;	    /* which part of the whole progress it is */
+	const char *what;	    /* before its own words in progress */
 };
 
 struct consult {

@@ -9,6 +9,7 @@
 #include "exam/own_code.h"
 #include "exam/profiler.h"
 #include "exam/proof.h"
+#include "exam/shared_looks.h"
 #include "version.h"
 #include <errno.h>
 #include <poll.h>
@@ -356,6 +357,8 @@ struct err *exam_next_way(struct exam *exam, struct err *failed)
 
 static void free_state(struct exam *exam)
 {
+	if (exam->looks)
+		shared_looks_forget(exam->looks, exam);
 	if (exam->state && exam->profiler->free_state)
 		exam->profiler->free_state(exam->state);
 	exam->state = NULL;

@@ -10,6 +10,7 @@
 struct params;
 struct profiler;
 struct report;
+struct shared_looks;
 struct whose_names;
 
 struct exam {
@@ -23,11 +24,13 @@ struct exam {
 	const char *core;	       /* a core file instead of a living process; its patient is facts only */
 	struct recording *recording;   /* written to when live, read from when replaying */
 	bool replay;
-	struct recording *before;  /* an earlier one to compare with, when replaying; or NULL */
-	struct whose_names *whose; /* of its program (exam/own_code.h); NULL = not known */
-	const char *session;	   /* guid, or NULL */
-	int cancel_fd;		   /* readable once cancelled; -1 without */
-	bool gentle;		   /* no look that would stop the process, not even beside another way */
+	struct recording *before;   /* an earlier one to compare with, when replaying; or NULL */
+	struct whose_names *whose;  /* of its program (exam/own_code.h); NULL = not known */
+	const char *session;	    /* guid, or NULL */
+	int cancel_fd;		    /* readable once cancelled; -1 without */
+	bool gentle;		    /* no look that would stop the process, not even beside another way */
+	struct shared_looks *looks; /* together with other exams (exam/shared_looks.h); or NULL */
+	bool leads;		    /* then: its copies are the ones that others share */
 	bool launched; /* the program was started for this exam and waits at its start until on_listening is called */
 
 	/* Called during the exam; ratio of the whole 0..1, negative = not known. */

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "model/gcdump.h"
 #include "exam/profiler.h"
+#include "exam/shared_looks.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -185,6 +186,7 @@ struct err *image_exam_end(struct image_exam *look)
 void image_exam_fini(struct image_exam *look)
 {
 	vec_free(&look->before);
+	buf_free(&look->threads);
 	dac_lines_free(look->lines);
 	dac_close(look->dac);
 	image_close(look->image);
@@ -416,6 +418,9 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 		struct err *err = part->heap ? dac_facts(look.dac, &facts) : NULL;
 		bool again = !err && !facts.heap_valid && !look.facts.core && attempt < HEAP_ATTEMPTS;
 		exam_progress(exam, -1, "reading");
+		/* Threads first, which change: the others read of them more than of the heap. */
+		if (exam->leads && !again)
+			shared_looks_drain(exam->looks, &look);
 		if (!err && !again)
 			err = part->drain(part->user, &look, out);
 		/* A lost copy explains whatever else went wrong. */
@@ -430,6 +435,8 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 			again = true;
 			err_free(STEAL(err));
 		}
+		if (exam->leads && !again)
+			shared_looks_taken(exam->looks, &look.facts, exam->way, !lost);
 		if (err || !again)
 			return err;
 		struct target_threads before = look.before;
@@ -467,19 +474,33 @@ static void note_window(struct exam *exam, const struct image_exam_facts *facts)
 	exam_keep_window(exam);
 }
 
+void image_exam_part_begin(const struct image_exam_part *part, struct buf *bytes)
+{
+	bytes->limit = PART_BYTES_MAX;
+	buf_add(bytes, part_magic, sizeof(part_magic));
+	buf_u32(bytes, part->version);
+}
+
+struct err *image_exam_part_end(struct exam *exam, struct image_exam_part *part, const struct buf *bytes)
+{
+	keep(exam, part, bytes);
+	if (!part->beside)
+		note_window(exam, &part->facts);
+	return take(part, bytes);
+}
+
 static struct err *look_live(struct exam *exam, struct image_exam_part *part)
 {
-	CLEANUP(buf_free) struct buf bytes = { .limit = PART_BYTES_MAX };
-	buf_add(&bytes, part_magic, sizeof(part_magic));
-	buf_u32(&bytes, part->version);
+	CLEANUP(buf_free) struct buf bytes = { 0 };
+	const struct buf *shared = shared_looks_part(exam->looks, exam->profiler, part->name, &part->facts);
+	if (shared)
+		return image_exam_part_end(exam, part, shared);
+	image_exam_part_begin(part, &bytes);
 	TRY(drain(exam, part, &bytes));
 	if (bytes.overflow)
 		return err_new(ERR_UNSUPPORTED, "there is more to see than a look may keep (%s)",
 			       fmt_bytes(PART_BYTES_MAX).s);
-	keep(exam, part, &bytes);
-	if (!part->beside)
-		note_window(exam, &part->facts);
-	return take(part, &bytes);
+	return image_exam_part_end(exam, part, &bytes);
 }
 
 static struct err *take_chunk(void *user, const void *data, size_t len)
@@ -524,6 +545,9 @@ bool exam_image_again(struct exam *exam, uint64_t wait_ms, const char *part)
 		return part_of(exam, part).kept;
 	if (exam->core)
 		return false;
+	struct image_exam_facts shared;
+	if (shared_looks_part(exam->looks, exam->profiler, part, &shared))
+		return true;
 	err_ignore(target_pidfd(&exam->patient->target, &pidfd));
 	uint64_t from_ns = clock_mono_ns();
 	struct deadline deadline = deadline_in_ms(wait_ms);
@@ -602,85 +626,4 @@ struct err *exam_agent_check(const struct exam *exam, const char **ret_fix)
 	const struct image_limits limits = { .max_pause_ms = max_pause_ms(exam),
 					     .cookie = p->answered ? p->info.cookie : NULL };
 	return image_exam_by_agent_check(exam->patient, &limits, ret_fix);
-}
-
-/* ---- words ---- */
-
-static void how_core(struct report *report, const struct image_exam_facts *f)
-{
-	CLEANUP(mem_freep)
-	char *size = mem_printf("%s, read where it lies; no process was touched", fmt_bytes(f->bytes).s);
-	report_how(report, "Way", V_TEXT(f->gcdump ? ".gcdump file" : "core file"), size);
-	if (f->missing)
-		report_how(report, "Missing", V_BYTES(f->missing), "the file is cut short");
-	if (f->unproven)
-		report_how(report, "Assemblies", V_BYTES(f->unproven),
-			   "not in the core, so read from disk; nothing proves that they are of the same build");
-}
-
-static void how_agent(struct report *report, const struct image_exam_facts *looks, size_t n, uint64_t pause_ns,
-		      uint64_t missing)
-{
-	uint64_t bytes = 0, life_ns = 0;
-	for (size_t i = 0; i < n; i++) {
-		bytes += looks[i].bytes;
-		life_ns += looks[i].life_ns;
-	}
-	CLEANUP(mem_freep)
-	char *sent = mem_printf("our library in the process made a copy of it, which sent %s in %s; both are gone",
-				fmt_bytes(bytes).s, fmt_duration_ns(life_ns).s);
-	report_how(report, "Way", V_TEXT("agent"), sent);
-	report_how(report, "Target paused", V_NS(pause_ns), n > 1 ? "the longest" : NULL);
-	if (missing)
-		report_how(report, "Not in the image", V_BYTES(missing),
-			   "of the runtime's code, too large to be saved");
-}
-
-static void how_events(struct report *report, const struct image_exam_facts *f)
-{
-	CLEANUP(mem_freep)
-	char *told = mem_printf("its runtime collected and told of every object that was left: %s of events in %s, "
-				"none lost%s",
-				fmt_bytes(f->bytes).s, fmt_duration_ns(f->life_ns).s,
-				f->again ? "; before .NET 10 it collects again when that ends" : "");
-	report_how(report, "Way", V_TEXT("events"), told);
-	report_how(report, "Target paused", f->pause_ns ? V_NS(f->pause_ns) : V_NONE, "by that collection");
-	if (f->attempts > 1)
-		report_how(report, "Attempts", V_COUNT(f->attempts), "the ones before lost events");
-}
-
-void image_exam_how(struct report *report, const struct image_exam_facts *looks, size_t n)
-{
-	uint64_t pause_ns = 0, life_ns = 0, copied = 0, missing = 0;
-	uint32_t deaths = 0;
-	for (size_t i = 0; i < n; i++) {
-		pause_ns = MAX(pause_ns, looks[i].pause_ns);
-		life_ns += looks[i].life_ns;
-		copied += looks[i].copied;
-		missing = MAX(missing, looks[i].missing);
-		deaths += looks[i].dac_deaths;
-	}
-	if (!n)
-		return;
-	if (looks[0].core) {
-		how_core(report, &looks[0]);
-	} else if (looks[0].events) {
-		how_events(report, &looks[0]);
-	} else if (looks[0].agent) {
-		how_agent(report, looks, n, pause_ns, missing);
-	} else {
-		CLEANUP(mem_freep)
-		char *life = mem_printf("%s of its memory, read for %s; meanwhile the process had to copy %s",
-					n > 1 ? fmt_plural(n, "copy", "copies").s : "a copy",
-					fmt_duration_ns(life_ns).s, fmt_bytes(copied).s);
-		CLEANUP(mem_freep) char *times = mem_printf("%s; the longest", fmt_plural(n, "time", "times").s);
-		report_how(report, "Way", V_TEXT("image"), life);
-		report_how(report, "Target paused", V_NS(pause_ns), n > 1 ? times : NULL);
-		if (missing)
-			report_how(report, "Not in the image", V_BYTES(missing),
-				   "shared memory, too large to be saved");
-	}
-	if (deaths)
-		report_how(report, "Unanswered", V_COUNT(deaths),
-			   "questions that the runtime's own library did not survive");
 }

@@ -48,6 +48,7 @@ struct image_exam {
 	struct target_threads before;	 /* of a living process, right before it was stopped */
 	struct dac_lines *lines;	 /* asked for source lines before the look ends */
 	const struct whose_names *whose; /* somebody else's; NULL = not known */
+	struct buf threads;		 /* what a thread snapshot wrote, for others of the same look */
 	struct image_exam_facts facts;
 	bool ended;
 };
@@ -116,6 +117,9 @@ struct image_exam_part {
 
 	struct image_exam_facts facts; /* result */
 };
+/* For exam/shared_looks.h: what comes before drain()'s bytes; and what follows when they are there. */
+void image_exam_part_begin(const struct image_exam_part *part, struct buf *bytes);
+struct err *image_exam_part_end(struct exam *exam, struct image_exam_part *part, const struct buf *bytes) MUST_USE;
 /* Fills in the exam's window: an instant, or from the first look to the last. */
 struct err *exam_image(struct exam *exam, struct image_exam_part *part) MUST_USE;
 /* Waits so long and says whether there is another look to take: not when the exam is cancelled or the target has ended

@@ -7,6 +7,8 @@
 #include "exam/exam.h"
 #include "report/report.h"
 
+struct image_exam_part;
+
 /* Numbers of the REST contract. */
 enum param_type { PARAM_STRING = 1, PARAM_INT = 2, PARAM_FLOAT = 3, PARAM_BOOL = 4 };
 
@@ -61,7 +63,11 @@ struct profiler {
 	enum way ways[5]; /* in order of preference, ended by WAY_AUTO (0) */
 	bool experimental;
 	bool for_core;	     /* asks a core file; of a living process it can only say that it lives */
+	bool remembers;	     /* its report says what changed since the last one of the same process */
 	bool two_recordings; /* can compare one with an earlier one: exam->before */
+	/* Its looks by image, in turn, ended by name NULL: name, version, heap and a drain() that needs no user, so
+	 * that another exam's copy serves as well (exam/shared_looks.h). NULL = it takes its own. */
+	const struct image_exam_part *looks;
 	const struct advice *advice;
 	size_t n_advice;
 	const struct advice_run *runs; /* ended by finding NULL; NULL = none */

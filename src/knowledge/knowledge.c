@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "exam/profiler.h"
+#include "exam/shared_looks.h"
 #include "target/threads.h"
 #include <string.h>
 
@@ -129,28 +130,6 @@ static struct image_exam_part part_of(const struct exam *exam, struct knowledge 
 					 .user = k };
 }
 
-static void look_live(struct exam *exam, const struct knowledge_wanted *wanted, struct knowledge *k)
-{
-	struct image_exam_part part = part_of(exam, k);
-	char *why_not = forbidden(exam, wanted);
-	if (why_not) {
-		k->why_not = why_not;
-		return;
-	}
-	CLEANUP(mem_freep) char *fix = NULL;
-	struct err *err = exam_image_check_within(exam, part.max_pause_ms, &fix);
-	if (!err)
-		err = exam_image(exam, &part);
-	if (err) {
-		knowledge_fini(k);
-		k->why_not = mem_strdup(err_text(err));
-		exam_log(exam, "no look into memory: %s", err_text(err));
-		err_free(err);
-		return;
-	}
-	k->facts = part.facts;
-}
-
 static void save_why(const struct exam *exam, const struct knowledge *k)
 {
 	if (!exam->recording)
@@ -158,6 +137,54 @@ static void save_why(const struct exam *exam, const struct knowledge *k)
 	json_t *fact = json_pack("{s:b, s:s}", "looked", k->threads != NULL, "why_not", k->why_not ? k->why_not : "");
 	recording_set_fact(exam->recording, PART, fact);
 	json_decref(fact);
+}
+
+static void make_index(struct knowledge *k)
+{
+	for (uint32_t i = 0; k->threads && i < k->threads->threads.n; i++)
+		*map_u64_put(&k->by_os_id, k->threads->threads.v[i].os_id, NULL) = i + 1;
+	for (size_t i = 0; i < k->requests.n; i++) {
+		uint32_t thread = knowledge_thread(k, k->requests.v[i].os_id);
+		if (thread != SNAPSHOT_NONE)
+			*map_u64_put(&k->endpoints, thread, NULL) = i + 1;
+	}
+}
+
+static void on_looked(void *user, const struct image_exam_facts *facts, struct err *failed)
+{
+	struct knowledge *k = user;
+	struct exam *exam = k->exam;
+	if (failed) {
+		knowledge_fini(k);
+		k->why_not = mem_strdup(err_text(failed));
+		exam_log(exam, "no look into memory: %s", err_text(failed));
+		err_free(failed);
+	} else {
+		k->facts = *facts;
+	}
+	save_why(exam, k);
+	make_index(k);
+}
+
+static void look_live(struct exam *exam, const struct knowledge_wanted *wanted, struct knowledge *k)
+{
+	struct image_exam_part part = part_of(exam, k);
+	char *why_not = forbidden(exam, wanted);
+	if (why_not) {
+		k->why_not = why_not;
+		save_why(exam, k);
+		return;
+	}
+	k->exam = exam;
+	if (exam->looks) {
+		shared_looks_put_off(exam->looks, exam, &part, on_looked);
+		return;
+	}
+	CLEANUP(mem_freep) char *fix = NULL;
+	struct err *err = exam_image_check_within(exam, part.max_pause_ms, &fix);
+	if (!err)
+		err = exam_image(exam, &part);
+	on_looked(k, &part.facts, err);
 }
 
 static void recall(struct exam *exam, const char *older, struct knowledge *k)
@@ -178,25 +205,13 @@ static void recall(struct exam *exam, const char *older, struct knowledge *k)
 	err_free(err);
 }
 
-static void make_index(struct knowledge *k)
-{
-	for (uint32_t i = 0; k->threads && i < k->threads->threads.n; i++)
-		*map_u64_put(&k->by_os_id, k->threads->threads.v[i].os_id, NULL) = i + 1;
-	for (size_t i = 0; i < k->requests.n; i++) {
-		uint32_t thread = knowledge_thread(k, k->requests.v[i].os_id);
-		if (thread != SNAPSHOT_NONE)
-			*map_u64_put(&k->endpoints, thread, NULL) = i + 1;
-	}
-}
-
 void knowledge_look(struct exam *exam, const struct knowledge_wanted *wanted, struct knowledge *k)
 {
-	if (exam->replay) {
-		recall(exam, wanted->older, k);
-	} else {
+	if (!exam->replay) {
 		look_live(exam, wanted, k);
-		save_why(exam, k);
+		return;
 	}
+	recall(exam, wanted->older, k);
 	make_index(k);
 }
 

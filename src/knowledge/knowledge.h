@@ -56,6 +56,7 @@ struct knowledge {
 	struct map_u64 endpoints;		/* thread -> request + 1 */
 	struct map_u64 still;			/* threads (os id) that did not run from the beginning on */
 	struct target_threads before;		/* live: as they were at the beginning */
+	struct exam *exam;			/* live, from the look on */
 };
 
 /* Before the window, live: notes how often each thread has run, from outside. */
@@ -65,7 +66,8 @@ struct knowledge_wanted {
 	bool requests;	     /* nothing but requests is of use: no look at a process that serves none */
 	const char *nothing; /* why there is nothing to look for; NULL = there is */
 };
-/* After it: looks, or recalls what was recorded. */
+/* After it: looks, or recalls what was recorded. Where looks are shared (exam/shared_looks.h), what it knows is there
+ * when they have been taken: before the analysis. */
 void knowledge_look(struct exam *exam, const struct knowledge_wanted *wanted, struct knowledge *k);
 void knowledge_fini(struct knowledge *k);
 /* "How it was measured": one line, whether it looked, and if not why. Nothing where that is not known. */

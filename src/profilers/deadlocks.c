@@ -21,19 +21,24 @@ struct deadlocks {
 	size_t looks;
 };
 
-static struct image_exam_part part(const char *name, struct thread_snapshot **seen)
+#define LOOK(called)                                                                                                   \
+	{                                                                                                              \
+		.name = (called), .version = THREAD_SNAPSHOT_VERSION, .drain = thread_snapshot_drain                   \
+	}
+static const struct image_exam_part looks[] = { LOOK(FIRST), LOOK(SECOND), { 0 } };
+
+static struct image_exam_part part(const struct image_exam_part *look, struct thread_snapshot **seen)
 {
-	return (struct image_exam_part){ .name = name,
-					 .version = THREAD_SNAPSHOT_VERSION,
-					 .drain = thread_snapshot_drain,
-					 .take = thread_snapshot_take,
-					 .user = seen };
+	struct image_exam_part part = *look;
+	part.take = thread_snapshot_take;
+	part.user = seen;
+	return part;
 }
 
 static struct err *run(struct exam *exam)
 {
 	struct deadlocks *d = exam->state = mem_zalloc(sizeof(*d));
-	struct image_exam_part parts[2] = { part(FIRST, &d->seen[0]), part(SECOND, &d->seen[1]) };
+	struct image_exam_part parts[2] = { part(&looks[0], &d->seen[0]), part(&looks[1], &d->seen[1]) };
 	struct err *err = exam_image_twice(exam, parts, &d->looks);
 	for (size_t i = 0; i < d->looks; i++)
 		d->facts[i] = parts[i].facts;
@@ -599,6 +604,7 @@ const struct profiler profiler_deadlocks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
+	.looks = looks,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){

@@ -3,8 +3,10 @@
 
 #include "profilers/diagnose.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "exam/shared_looks.h"
 #include "profilers/registry.h"
 #include <math.h>
 
@@ -188,25 +190,51 @@ static double seconds_of(const struct plan *p)
 	return sum;
 }
 
-static struct err *make_step(struct diagnosis *d, size_t i, double *at, double whole)
+/* The first that stops the process: it looks for all the others too. */
+static bool takes_looks(const struct diagnosis *d, size_t i)
+{
+	return d->plan.steps[i].examination->leads && (!i || !d->plan.steps[i - 1].examination->stops);
+}
+
+/* What the steps behind this one look for is drained with its looks. */
+static struct err *share_looks(struct diagnosis *d, size_t leader)
+{
+	for (size_t i = leader + 1; i < d->plan.n; i++) {
+		const struct profiler *p;
+		TRY(profiler_find(d->plan.steps[i].examination->profiler, &p));
+		shared_looks_want(d->looks, p);
+	}
+	return NULL;
+}
+
+static struct err *make_step(struct diagnosis *d, size_t i, const char *core, double *at, double whole)
 {
 	struct exam *exam = d->exam;
 	const struct plan_step *s = &d->plan.steps[i];
 	double to = *at + MAX(s->examination->cost, 1u) / whole;
 	CLEANUP(mem_freep)
-	char *what = s->because ? mem_printf("%s, because of the %s", s->examination->profiler, s->because->subject)
-				: mem_strdup(s->examination->profiler);
+	char *what = core	  ? mem_strdup("the core file that it left")
+		     : s->because ? mem_printf("%s, because of %s%s", s->examination->profiler,
+					       rule_article(s->because), s->because->subject)
+				  : mem_strdup(s->examination->profiler);
 	struct consult_wanted wanted = { .params = s->examination->params,
 					 .max_pause_ms = (uint64_t)params_int(exam->params, "max_pause"),
 					 .gentle = params_bool(exam->params, "gentle"),
+					 .core = core,
+					 .looks = d->looks,
+					 .leads = d->looks && takes_looks(d, i),
 					 .from = *at,
 					 .to = to,
 					 .what = what };
 	TRY(profiler_find(s->examination->profiler, &wanted.profiler));
 	*at = to;
 	struct consult *c = &d->consults[d->n_consults++];
+	if (wanted.leads)
+		TRY(share_looks(d, i));
 	struct err *err = consult_run(exam, &wanted, c);
 	c->wanted.what = NULL; /* ours, and gone */
+	if (wanted.leads)
+		shared_looks_end(d->looks, c->failed ? err_text(c->failed) : "no look was taken that it could share");
 	return err;
 }
 
@@ -234,13 +262,39 @@ static bool goes_on(const struct exam *exam)
 	return !exam->cancelled && !exam_cancelled(exam) && !exam->other_program && (!t->pid || target_alive(t));
 }
 
+/* It died while it was looked at: its core file, if it left one, says why. */
+static struct err *examine_core(struct diagnosis *d)
+{
+	const struct target *t = &d->exam->patient->target;
+	char path[32];
+	double at = 1;
+	if (!t->pid || target_alive(t))
+		return NULL;
+	CLOSE_FD int fd = core_place_open(&d->core, d->exam->start_unix_ns);
+	if (fd < 0)
+		return NULL;
+	exam_news(d->exam, "It ended and left a core file, which is looked at.");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	plan_insert_crash(&d->plan, d->n_consults);
+	if (d->exam->recording)
+		keep_plan(d);
+	return make_step(d, d->n_consults, path, &at, 1.0);
+}
+
 static struct err *examine(struct diagnosis *d, double seconds_before)
 {
 	struct exam *exam = d->exam;
 	double whole = seconds_before + seconds_of(&d->plan), at = whole > 0 ? seconds_before / whole : 0;
 	exam->share = 0;
+	for (size_t i = 0; i < d->plan.n && !exam->replay && !exam->core; i++)
+		if (takes_looks(d, i))
+			d->looks = shared_looks_new();
 	for (size_t i = 0; i < d->plan.n && goes_on(exam); i++)
-		TRY(make_step(d, i, &at, MAX(whole, 1.0)));
+		TRY(make_step(d, i, NULL, &at, MAX(whole, 1.0)));
+	if (d->looks)
+		shared_looks_end(d->looks, "the diagnosis ended before");
+	if (!exam->replay && !exam->core && !exam->cancelled)
+		TRY(examine_core(d));
 	note_window(d);
 	return NULL;
 }
@@ -249,6 +303,7 @@ static struct err *run(struct exam *exam)
 {
 	struct diagnosis *d = exam->state = mem_zalloc(sizeof(*d));
 	d->exam = exam;
+	d->core = (struct core_place){ .root = -1, .folder = -1 };
 	runtime_signs_init(&d->runtime, &d->vitals);
 	if (params_bool(exam->params, "gentle") && params_bool(exam->params, "deep"))
 		return err_new(ERR_USAGE, "gentle and deep exclude each other");
@@ -257,6 +312,8 @@ static struct err *run(struct exam *exam)
 		return examine(d, 0);
 	}
 	double seconds = (double)exam_duration_ms(exam) / 1e3;
+	if (!exam->replay)
+		core_place_note(&exam->patient->target, &d->core);
 	d->kernel = kernel_signs_new("/proc", &exam->patient->target);
 	exam->share = 0.5; /* until it is known what follows */
 	TRY(take_signs(d));
@@ -270,6 +327,8 @@ static void free_state(void *state)
 	struct diagnosis *d = state;
 	for (size_t i = 0; i < d->n_consults; i++)
 		consult_fini(&d->consults[i]);
+	shared_looks_free(d->looks);
+	core_place_fini(&d->core);
 	kernel_signs_free(d->kernel);
 	runtime_signs_fini(&d->runtime);
 	vitals_fini(&d->vitals);
@@ -320,6 +379,7 @@ const struct profiler profiler_diagnose = {
 		},
 	.n_params = 4,
 	.ways = { WAY_EVENTS, WAY_IMAGE },
+	.remembers = true,
 	.run = run,
 	.analyse = diagnosis_report,
 	.free_state = free_state,

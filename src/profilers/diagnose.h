@@ -5,6 +5,7 @@
 #include "exam/consult.h"
 #include "exam/events.h"
 #include "exam/profiler.h"
+#include "target/core_place.h"
 #include "vitals/kernel_signs.h"
 #include "vitals/runtime_signs.h"
 
@@ -24,6 +25,8 @@ struct diagnosis {
 	struct plan plan;
 	struct consult consults[PLAN_MAX]; /* one for each step that was begun */
 	size_t n_consults;
+	struct core_place core;	    /* where it would leave its core file */
+	struct shared_looks *looks; /* live, where memory is looked into */
 };
 
 /* Judges the vital signs as they are now. */

@@ -49,7 +49,8 @@ static char *confidence(const struct finding *f)
 {
 	const char *word = finding_confidence_word(f->confidence);
 	if (f->outcome)
-		return mem_printf("%s: examined by %s", word, f->outcome->profiler);
+		return mem_printf("%s: examined by %s%s", word, f->outcome->profiler,
+				  f->outcome->why ? ", which was cut short" : "");
 	if (f->confidence == FINDING_DOUBTFUL && f->judged->rule->proof)
 		return mem_printf("%s: by the vital signs; %s did not confirm it", word, f->judged->rule->proof);
 	return mem_printf("%s: by the vital signs", word);
@@ -63,7 +64,7 @@ static const struct finding *cause_of(const struct verdict *v)
 }
 
 /* Numbers that users feel; what an examination says stands in its section. */
-static void say_effects(const struct diagnosis_view *v, struct rich *out)
+static void say_effects(const struct diagnosis_view *v)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
 	size_t said = 0;
@@ -75,7 +76,7 @@ static void say_effects(const struct diagnosis_view *v, struct rich *out)
 		f->judged->rule->say(&v->d->vitals, f->judged->measured, &text);
 	}
 	if (said)
-		rich_text(out, " It shows: %s.", buf_cstr(&text));
+		rich_text(report_effect(v->report), "It shows: %s.", buf_cstr(&text));
 }
 
 static void say_next(const struct diagnosis_view *v, const struct finding *cause)
@@ -93,8 +94,11 @@ static void say_cause(const struct diagnosis_view *v, const struct finding *caus
 				    : cause->severity >= SCORE_WARNING ? REPORT_WARN
 								       : REPORT_INFO;
 	struct rich *text = report_verdict(v->report, health, cause->id);
-	say(v, cause, text);
-	say_effects(v, text);
+	if (cause->outcome)
+		rich_add_place(text, report_verdict_text(consult_of(v, cause->outcome)->report));
+	else
+		say_sentence(v->d, cause->judged, text);
+	say_effects(v);
 	say_next(v, cause);
 }
 
@@ -119,6 +123,31 @@ static void describe(const struct vitals *s, struct rich *out)
 		rich_text(out, ".");
 }
 
+/* What vital signs cannot rule out. */
+static const char *const only_by_looks[] = { "deadlocks", "stuck-tasks", "zombie-threads" };
+
+static bool was_examined(const struct diagnosis_view *v, const char *profiler)
+{
+	for (size_t i = 0; i < v->d->n_consults; i++)
+		if (str_eq(v->outcomes[i].profiler, profiler) && v->outcomes[i].finding)
+			return true;
+	return false;
+}
+
+/* "deadlocks, stuck-tasks and zombie-threads", of those that were not examined; NULL = none. */
+static char *unseen_words(const struct diagnosis_view *v)
+{
+	const char *names[ARRAY_SIZE(only_by_looks)];
+	size_t n = 0;
+	CLEANUP(buf_free) struct buf words = { 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(only_by_looks); i++)
+		if (!was_examined(v, only_by_looks[i]))
+			names[n++] = only_by_looks[i];
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&words, "%s%s", !i ? "" : i + 1 < n ? ", " : " and ", names[i]);
+	return n ? mem_strdup(buf_cstr(&words)) : NULL;
+}
+
 static void say_healthy(const struct diagnosis_view *v)
 {
 	struct fmt_text things = fmt_plural(v->ruled_out, "thing was", "things were");
@@ -128,11 +157,13 @@ static void say_healthy(const struct diagnosis_view *v)
 		rich_text(text, "Nothing unusual was found in this core file: %s looked at.", things.s);
 		return;
 	}
-	/* No all-clear where most could not be looked at, or the end is missing. */
-	if (v->unknown > v->ruled_out || cut) {
+	/* No all-clear where most could not be looked at, what only a look can see was not, or the end is missing. */
+	CLEANUP(mem_freep) char *unseen = unseen_words(v);
+	if (unseen || v->unknown > v->ruled_out || cut) {
 		struct rich *text = report_verdict(v->report, REPORT_INFO, "little-seen");
+		CLEANUP(mem_freep) char *others = unseen ? NULL : mem_printf("%s", fmt_count(v->unknown).s);
 		rich_text(text, "%s looked at, none unusual, but %s could not be: this is no all-clear.", things.s,
-			  fmt_count(v->unknown).s);
+			  unseen ? unseen : others);
 		return;
 	}
 	struct rich *text = report_verdict(v->report, REPORT_OK, "healthy");
@@ -225,7 +256,13 @@ static void count_things(struct diagnosis_view *v)
 	v->unknown += v->d->plan.n - v->d->n_consults;
 }
 
-static const char *const only_by_looks[] = { "deadlocks", "stuck-tasks", "zombie-threads" };
+/* What an examination would have to say that does not exist yet; NULL = none is missing. */
+static const char *unplaced(const struct rule *rule)
+{
+	if (rule->unplaced || !rule->proof)
+		return rule->unplaced;
+	return plan_examination(rule->proof) ? NULL : rule->subject;
+}
 
 static void add_unknown(const struct diagnosis_view *v, struct report_findings **list, const char *finding,
 			const char *subject, const char *why)
@@ -242,6 +279,8 @@ static void list_unknown(const struct diagnosis_view *v)
 	for (const struct judgement *j = d->judged; j < d->judged + d->n_judged; j++)
 		if (j->state == RULE_UNKNOWN)
 			add_unknown(v, &list, j->rule->id, j->rule->subject, j->why);
+		else if (j->state == RULE_SUSPECTED && unplaced(j->rule))
+			add_unknown(v, &list, j->rule->id, unplaced(j->rule), "no examination for it exists yet");
 	for (const struct outcome *o = v->outcomes; o < v->outcomes + d->n_consults; o++)
 		if (!o->finding)
 			add_unknown(v, &list, o->profiler, o->profiler, o->why);
@@ -264,10 +303,25 @@ static void judge_consults(struct diagnosis_view *v)
 		if (c->report) {
 			v->outcomes[i].finding = report_finding(c->report);
 			v->outcomes[i].severity = outcome_severity(report_health(c->report));
+			v->outcomes[i].why = c->exam.partial;
+			/* Of a window that was cut short only what it found is worth something. */
+			if (c->exam.partial && v->outcomes[i].severity < SCORE_WARNING)
+				v->outcomes[i].finding = NULL;
 		} else {
 			v->outcomes[i].why = c->failed ? err_text(c->failed) : "it was not made";
 		}
 	}
+}
+
+/* Each examination has a window of its own: what changed between two of them is no contradiction. */
+static char *window_words(const struct diagnosis *d, const struct exam *exam)
+{
+	uint64_t zero_ns = d->vitals.start_ns ? d->vitals.start_ns : d->exam->start_ns;
+	struct fmt_text from = fmt_duration_ns(exam->start_ns - MIN(zero_ns, exam->start_ns));
+	struct fmt_text to = fmt_duration_ns(exam->end_ns - MIN(zero_ns, exam->end_ns));
+	if (exam->core || !exam->start_ns)
+		return mem_strdup("in the file");
+	return mem_printf("from %s to %s after the beginning", from.s, to.s);
 }
 
 /* Its report is ours afterwards. */
@@ -280,8 +334,12 @@ static void add_section(const struct diagnosis_view *v, size_t i, bool is_cause)
 	rich_add(text, report_verdict_text(c->report));
 	if (c->exam.partial)
 		rich_text(text, " Cut short: %s.", c->exam.partial);
+	CLEANUP(mem_freep) char *when = window_words(v->d, &c->exam);
 	if (step->because)
-		rich_text(text, " Examined because of the %s.", step->because->subject);
+		rich_text(text, " Examined because of %s%s, %s.", rule_article(step->because), step->because->subject,
+			  when);
+	else
+		rich_text(text, " Examined %s.", when);
 	report_take_blocks(v->report, STEAL(c->report), is_cause ? 1 : 0);
 }
 
@@ -377,7 +435,8 @@ static void add_figures(const struct diagnosis_view *v)
 {
 	const struct vitals *s = &v->d->vitals;
 	CLEANUP(mem_freep)
-	char *of = mem_printf("of %s cores", fmt_number(vitals_mean(s, VITALS_CPU_USABLE)).s);
+	char *of = mem_printf("of %s cores, in the first %s", fmt_number(vitals_mean(s, VITALS_CPU_USABLE)).s,
+			      fmt_duration_ns(s->end_ns - MIN(s->start_ns, s->end_ns)).s);
 	if (!v->d->n_judged)
 		return;
 	report_figure(v->report, "CPU", value_of(VITAL_CORES, vitals_mean(s, VITALS_CPU)), of);
@@ -387,6 +446,23 @@ static void add_figures(const struct diagnosis_view *v)
 	report_figure(v->report, "Pool queue", value_of(VITAL_COUNT, vitals_mean(s, VITALS_POOL_QUEUE)), "work items");
 	if (vitals_has(s, VITALS_REQUESTS))
 		report_figure(v->report, "Requests", V_RATE(vitals_mean(s, VITALS_REQUESTS)), NULL);
+}
+
+/* Which examinations had the same looks, by the instants that they tell; NULL = none. */
+static char *shared_words(const struct diagnosis *d)
+{
+	CLEANUP(buf_free) struct buf words = { 0 };
+	size_t n = 0;
+	for (size_t i = 0; i < d->n_consults; i++)
+		for (size_t k = 0; k < d->n_consults; k++) {
+			const struct consult *a = &d->consults[i], *b = &d->consults[k];
+			if (i == k || a->failed || b->failed || !a->exam.start_ns || a->exam.way == WAY_EVENTS ||
+			    a->exam.start_ns != b->exam.start_ns)
+				continue;
+			buf_printf(&words, "%s%s", n++ ? ", " : "", a->profiler->id);
+			break;
+		}
+	return n ? mem_printf("the longest; %s saw the same looks", buf_cstr(&words)) : NULL;
 }
 
 static void add_how(const struct diagnosis_view *v, double pause_ns)
@@ -406,8 +482,11 @@ static void add_how(const struct diagnosis_view *v, double pause_ns)
 		report_how(v->report, "Lost", V_COUNT(lost), "events of the vital signs");
 	}
 	report_how(v->report, "Examinations", V_COUNT(d->n_consults), made.len ? buf_cstr(&made) : NULL);
+	CLEANUP(mem_freep) char *together = shared_words(d);
 	report_how(v->report, "Target paused", isnan(pause_ns) ? V_NS(0) : V_NS(pause_ns),
-		   isnan(pause_ns) ? "no look was taken" : "the longest");
+		   isnan(pause_ns) ? "no look was taken"
+		   : together	   ? together
+				   : "the longest");
 }
 
 /* Of all looks; NAN when there was none. Before their reports are taken over. */

@@ -10,7 +10,6 @@
  * again by where it is, or by its arguments and locals. What is in generation 2 moves hardly ever, so two more are enough
  * for what is stuck. */
 #define LOOKS_MAX 4
-static const char *const parts_names[LOOKS_MAX] = { "tasks", "tasks-2", "tasks-3", "tasks-4" };
 #define SURVIVED 2	     /* of async_chain.age: in generation 1 or 2, so a collection has come since it began */
 #define PARTIES_MAX 50	     /* of a circle, that are looked at */
 #define CHAINS_SEARCHED 1000 /* for a possible holder of a semaphore */
@@ -23,14 +22,21 @@ struct stuck {
 	size_t looks;
 };
 
-static struct image_exam_part part(const char *name, struct async_chains **chains)
+#define LOOK(called, by)                                                                                               \
+	{                                                                                                              \
+		.name = (called), .version = ASYNC_CHAINS_VERSION, .heap = true, .drain = (by)                         \
+	}
+static const struct image_exam_part looks[LOOKS_MAX + 1] = { LOOK("tasks", async_chains_drain_brief),
+							     LOOK("tasks-2", async_chains_drain),
+							     LOOK("tasks-3", async_chains_drain),
+							     LOOK("tasks-4", async_chains_drain) };
+
+static struct image_exam_part part(const struct image_exam_part *look, struct async_chains **chains)
 {
-	return (struct image_exam_part){ .name = name,
-					 .version = ASYNC_CHAINS_VERSION,
-					 .heap = true,
-					 .drain = async_chains_drain,
-					 .take = async_chains_take,
-					 .user = chains };
+	struct image_exam_part part = *look;
+	part.take = async_chains_take;
+	part.user = chains;
+	return part;
 }
 
 /* ---- what is stuck ---- */
@@ -129,8 +135,7 @@ static struct err *run(struct exam *exam)
 	struct stuck *k = exam->state = mem_zalloc(sizeof(*k));
 	struct image_exam_part parts[LOOKS_MAX];
 	for (size_t i = 0; i < LOOKS_MAX; i++)
-		parts[i] = part(parts_names[i], &k->chains[i]);
-	parts[0].drain = async_chains_drain_brief;
+		parts[i] = part(&looks[i], &k->chains[i]);
 	struct err *err = exam_image_twice(exam, parts, &k->looks);
 	while (!err && k->looks > 1 && k->looks < LOOKS_MAX && is_unsure(k) && exam_image_next(exam, &parts[k->looks]))
 		k->looks++;
@@ -468,6 +473,7 @@ const struct profiler profiler_stuck_tasks = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
+	.looks = looks,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){

@@ -41,9 +41,18 @@ static struct err *take(void *user, struct cursor *in)
 	return kept_threads_take(&l->kept, in);
 }
 
-static struct image_exam_part part(const char *name, struct one_look *look)
+#define LOOK(called)                                                                                                   \
+	{                                                                                                              \
+		.name = (called), .version = VERSION, .drain = drain                                                   \
+	}
+static const struct image_exam_part looks[] = { LOOK(FIRST), LOOK(SECOND), LOOK(THIRD), { 0 } };
+
+static struct image_exam_part part(const struct image_exam_part *look, struct one_look *seen)
 {
-	return (struct image_exam_part){ .name = name, .version = VERSION, .drain = drain, .take = take, .user = look };
+	struct image_exam_part part = *look;
+	part.take = take;
+	part.user = seen;
+	return part;
 }
 
 /* Threads of the application's own in a look: the pool and the runtime know what they do. */
@@ -70,8 +79,8 @@ static size_t grown(const struct zombies *z)
 static struct err *run(struct exam *exam)
 {
 	struct zombies *z = exam->state = mem_zalloc(sizeof(*z));
-	struct image_exam_part parts[LOOKS_MAX] = { part(FIRST, &z->looks[0]), part(SECOND, &z->looks[1]),
-						    part(THIRD, &z->looks[2]) };
+	struct image_exam_part parts[LOOKS_MAX] = { part(&looks[0], &z->looks[0]), part(&looks[1], &z->looks[1]),
+						    part(&looks[2], &z->looks[2]) };
 	struct err *err = exam_image_twice(exam, parts, &z->n);
 	/* Whether they stay shows only in a third. */
 	if (!err && grown(z) >= GROWN_LEAST && exam_image_next(exam, &parts[2]))
@@ -408,6 +417,7 @@ const struct profiler profiler_zombie_threads = {
 			PARAM_MAX_PAUSE,
 		},
 	.n_params = 2,
+	.looks = looks,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){

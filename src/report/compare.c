@@ -2,6 +2,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "report/compare_changes.h"
+#include "report/compare_findings.h"
 #include <math.h>
 
 #define ROWS_SHOWN 50
@@ -162,6 +163,40 @@ static void add_verdict(struct report *r, const struct compared *l)
 	rich_text(text, " (%s, %s).", l->title, l->value.name);
 }
 
+/* Of reports that list findings: what came and went says more than any table. */
+static void add_findings(struct report *r, const struct report *before, const struct report *after)
+{
+	static const char *const words[] = { "Better", "Neither better nor worse", "Worse" };
+	static const char *const ids[] = { "got-better", "no-change", "got-worse" };
+	CLEANUP(findings_freep) struct findings_compared list;
+	struct report_table *t = NULL;
+	struct rich say = { .report = r };
+	findings_compare(before, after, &list);
+	int worse = findings_say(&list, before, after, &say);
+	struct rich *text = report_verdict(r,
+					   worse > 0   ? REPORT_WARN
+					   : worse < 0 ? REPORT_OK
+						       : REPORT_INFO,
+					   ids[worse + 1]);
+	rich_strong(text, "%s", words[worse + 1]);
+	rich_text(text, ": ");
+	rich_add(text, &say);
+	rich_text(text, ".");
+	vec_each(f, &list) {
+		if (!t) {
+			t = report_table(r, "Findings");
+			report_column(t, "Finding", VALUE_CODE, 0);
+			report_column(t, "Severity before", VALUE_COUNT, 0);
+			report_column(t, "After", VALUE_COUNT, 0);
+			report_column(t, "Change", VALUE_TEXT, 0);
+		}
+		const struct value cells[] = { V_CODE(f->finding), f->before ? V_COUNT(f->before) : V_NONE,
+					       f->after ? V_COUNT(f->after) : V_NONE,
+					       V_TEXT(finding_change_names[f->change]) };
+		report_row(t, cells);
+	}
+}
+
 static void add_facts(struct report *r, const struct report *before, const struct report *after)
 {
 	const struct report_facts *a = &after->facts, *b = &before->facts;
@@ -194,7 +229,10 @@ static void add_facts(struct report *r, const struct report *before, const struc
 static struct report *document(const struct comparison *c, const struct report *before, const struct report *after)
 {
 	struct report *r = report_new();
-	add_verdict(r, c->lists.n ? &c->lists.v[0] : NULL);
+	if (findings_has(before) && findings_has(after))
+		add_findings(r, before, after);
+	else
+		add_verdict(r, c->lists.n ? &c->lists.v[0] : NULL);
 	add_figures(r, before, after);
 	vec_each(l, &c->lists) {
 		add_list(r, l);
@@ -292,6 +330,22 @@ static void json_list(struct jsonw *w, const struct compared *l)
 	jsonw_object_end(w);
 }
 
+static void json_findings(struct jsonw *w, const struct report *before, const struct report *after)
+{
+	CLEANUP(findings_freep) struct findings_compared list;
+	findings_compare(before, after, &list);
+	jsonw_array(w, "findings");
+	vec_each(f, &list) {
+		jsonw_object(w, NULL);
+		jsonw_str(w, "finding", f->finding);
+		json_number(w, "before", f->before, f->before);
+		json_number(w, "after", f->after, f->after);
+		jsonw_str(w, "status", finding_change_names[f->change]);
+		jsonw_object_end(w);
+	}
+	jsonw_array_end(w);
+}
+
 struct err *report_compare_json(const struct report *before, const struct report *after, struct jsonw *w)
 {
 	struct comparison c;
@@ -302,6 +356,7 @@ struct err *report_compare_json(const struct report *before, const struct report
 		vec_each(l, &c.lists)
 			json_list(w, l);
 		jsonw_array_end(w);
+		json_findings(w, before, after);
 	}
 	comparison_fini(&c);
 	return err;

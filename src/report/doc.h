@@ -226,7 +226,7 @@ struct report {
 	struct report_facts facts;
 	enum report_health health;
 	const char *finding;
-	struct rich verdict, next;
+	struct rich verdict, effect, next;
 	const char *next_profiler; /* or NULL */
 	struct fact_list figures, how;
 	struct report_param *first_param, *last_param;
@@ -253,6 +253,8 @@ const char *doc_cut(const struct report *r, struct buf *out);
 /* A new block of `size` bytes that starts with a struct block, at the end of the report. */
 /* Behind the last; the caller has seen that there is room. */
 void block_append(struct report *r, struct block *b);
+/* The last one becomes the first. */
+void block_to_front(struct report *r);
 void *block_add(struct report *r, enum block_kind kind, const char *title, size_t size);
 /* Preorder: the row after this one, NULL at the end. */
 const struct report_row *row_next(const struct report_row *row);

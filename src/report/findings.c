@@ -2,7 +2,9 @@
 
 #include "report/doc.h"
 #include "base/str.h"
+#include <ctype.h>
 #include <math.h>
+#include <string.h>
 
 struct report_findings *report_findings(struct report *r, const char *title, bool brief)
 {
@@ -76,5 +78,30 @@ void rich_add(struct rich *t, const struct rich *from)
 		struct piece *copy = rich_piece(t, p->kind, p->text);
 		if (copy)
 			copy->data = p->data;
+	}
+}
+
+/* Where the first sentence of the text ends, behind its full stop; NULL = not in it. */
+static const char *sentence_end(const char *text)
+{
+	for (const char *dot = strchr(text, '.'); dot; dot = strchr(dot + 1, '.'))
+		if (!dot[1] ||
+		    (dot[1] == ' ' && (isupper((unsigned char)dot[2]) || isdigit((unsigned char)dot[2]) || !dot[2])))
+			return dot + 1;
+	return NULL;
+}
+
+void rich_add_place(struct rich *t, const struct rich *from)
+{
+	bool placed = false;
+	for (const struct piece *p = from->first; p; p = p->next) {
+		const char *end = placed && p->kind != PIECE_CODE ? sentence_end(p->text) : NULL;
+		if (end) {
+			CLEANUP(mem_freep) char *rest = mem_strndup(p->text, (size_t)(end - p->text));
+			rich_piece(t, p->kind, rest);
+			return;
+		}
+		placed |= p->kind == PIECE_CODE;
+		rich_piece(t, p->kind, p->text);
 	}
 }

@@ -508,6 +508,7 @@ static struct err *read_report(const json_t *root, struct report *r)
 		return err_new(ERR_UNSUPPORTED, "the report was written by another version of drdotnet");
 	TRY(read_facts(root, r));
 	TRY(read_verdict(root, r));
+	TRY(read_pieces(root, "effect", &r->effect));
 	TRY(read_pieces(root, "next", &r->next));
 	TRY(read_text(root, "nextProfiler", &next_profiler));
 	report_set_next_profiler(r, next_profiler);

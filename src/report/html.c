@@ -228,6 +228,11 @@ static void verdict(const struct html *h)
 		buf_str(h->out, "</p>");
 	}
 	buf_free(&partial);
+	if (h->r->effect.first) {
+		buf_str(h->out, "<p class=\"effect\">");
+		rich(h, &h->r->effect);
+		buf_str(h->out, "</p>");
+	}
 	if (h->r->next.first) {
 		buf_str(h->out, "<p class=\"next\">Next: ");
 		rich(h, &h->r->next);

@@ -1,7 +1,8 @@
 /* The report as JSON. Written flat (trees and flame graphs as preorder with depths), because readers bound
  * nesting.
  *
- *   { "format": "drdotnet-report", "formatVersion": 1, "facts": {..}, "verdict": {..}, "next": [pieces],
+ *   { "format": "drdotnet-report", "formatVersion": 1, "facts": {..}, "verdict": {..}, "effect": [pieces],
+ *     "next": [pieces],
  *     "nextProfiler": id, "figures": [..], "blocks": [..], "how": [..], "parameters": [..], "cutStrings": n, "cutItems": n }
  *
  * A cell is null (not measured), a plain number or string of its column's kind, or {"kind", "value"} of another. */
@@ -360,6 +361,8 @@ void report_render_json(const struct report *r, struct buf *out)
 		jsonw_object_end(w);
 		buf_free(&plain);
 	}
+	if (r->effect.first)
+		write_pieces(w, "effect", &r->effect);
 	write_pieces(w, "next", &r->next);
 	if (r->next_profiler)
 		jsonw_str(w, "nextProfiler", r->next_profiler);

@@ -177,6 +177,11 @@ static void verdict(const struct md *m)
 		buf_str(m->out, "</b>\n");
 	}
 	buf_free(&partial);
+	if (m->r->effect.first) {
+		buf_str(m->out, ">\n> ");
+		add_rich(m, &m->r->effect);
+		buf_char(m->out, '\n');
+	}
 	if (m->r->next.first) {
 		buf_str(m->out, ">\n> Next: ");
 		add_rich(m, &m->r->next);

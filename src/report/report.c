@@ -12,7 +12,7 @@ void report_clear(struct report *r)
 {
 	arena_free(&r->arena);
 	*r = (struct report){ .figures.max = FIGURES_MAX, .how.max = HOW_MAX };
-	r->verdict.report = r->next.report = r;
+	r->verdict.report = r->effect.report = r->next.report = r;
 }
 
 struct report *report_new(void)
@@ -198,6 +198,11 @@ const struct rich *report_verdict_text(const struct report *r)
 	return &r->verdict;
 }
 
+struct rich *report_effect(struct report *r)
+{
+	return &r->effect;
+}
+
 const struct rich *report_next_text(const struct report *r)
 {
 	return &r->next;
@@ -285,6 +290,19 @@ void block_append(struct report *r, struct block *b)
 		r->first_block = b;
 	r->last_block = b;
 	r->n_blocks++;
+}
+
+void block_to_front(struct report *r)
+{
+	struct block *last = r->last_block, *before = r->first_block;
+	if (!last || last == before)
+		return;
+	while (before->next != last)
+		before = before->next;
+	before->next = NULL;
+	r->last_block = before;
+	last->next = r->first_block;
+	r->first_block = last;
 }
 
 void *block_add(struct report *r, enum block_kind kind, const char *title, size_t size)

@@ -51,6 +51,8 @@ enum report_health report_health(const struct report *r);
 const char *report_finding(const struct report *r); /* NULL before the verdict */
 const struct rich *report_verdict_text(const struct report *r);
 /* What to do next; at most one main step. */
+/* What the user notices of it, on a line of its own; none without text. */
+struct rich *report_effect(struct report *r);
 struct rich *report_next(struct report *r);
 const struct rich *report_next_text(const struct report *r);
 void report_set_next_profiler(struct report *r, const char *id); /* that the next step is to run */
@@ -157,6 +159,8 @@ double report_how_number(const struct report *r, const char *label);
 void report_take_blocks(struct report *r, struct report *from, size_t shown);
 /* Appends a copy of all pieces. */
 void rich_add(struct rich *t, const struct rich *from);
+/* The same up to the end of the sentence that names the first place in code; of one that names none all. */
+void rich_add_place(struct rich *t, const struct rich *from);
 
 /* "How this was measured": way, pause, lost, left behind. */
 void report_how(struct report *r, const char *label, struct value value, const char *context);

@@ -77,6 +77,11 @@ static void verdict(const struct text_out *t)
 		text_wrap_end(&w);
 	}
 	buf_free(&partial);
+	if (t->r->effect.first) {
+		w = text_wrap_begin(t, 2);
+		text_wrap_rich(&w, &t->r->effect);
+		text_wrap_end(&w);
+	}
 	if (!t->r->next.first)
 		return;
 	w = text_wrap_begin(t, 2);

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "exam/exam.h"
 #include "exam/image_exam.h"
+#include "report/compare.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -334,10 +335,33 @@ static const char *health_name(enum report_health health)
 	return names[health];
 }
 
+/* The newest one that is done and began after the process did; NULL = none. A number of an ended process may be used
+ * again: the age of the process tells. */
+static struct report *last_report(struct worker *w)
+{
+	const struct store_filter filter = { .profiler = w->profiler->id,
+					     .process = w->row.process,
+					     .target_id = w->row.target_id,
+					     .states = 1u << STORE_DONE,
+					     .limit = 1 };
+	CLEANUP(store_rows_free) struct store_rows rows = { 0 };
+	struct report *report = NULL;
+	if (!w->exam.age_ns)
+		return NULL;
+	err_ignore(store_list(w->store, &filter, &rows));
+	int64_t began_ns = w->row.started_ns - (int64_t)w->exam.age_ns;
+	if (rows.n && rows.v[0].started_ns >= began_ns)
+		err_ignore(session_report_of(w->store, &rows.v[0], &report));
+	return report;
+}
+
 static struct err *conclude(struct worker *w)
 {
 	w->report = report_new();
 	TRY(exam_analyse(&w->exam, w->report));
+	CLEANUP(report_freep) struct report *last = w->profiler->remembers && w->live ? last_report(w) : NULL;
+	if (last)
+		report_since(w->report, last);
 	struct buf verdict = { 0 };
 	if (report_verdict_text(w->report))
 		rich_plain(report_verdict_text(w->report), &verdict);
@@ -377,6 +401,25 @@ static struct err *save(struct worker *w)
 	return save_report(w);
 }
 
+/* Two at once disturb each other's looks only, which take turns: the user is told why it takes longer. */
+static void tell_of_others(struct worker *w)
+{
+	const struct store_filter filter = {
+		.profiler = w->profiler->id, .target_id = w->row.target_id, .states = 1u << STORE_RUNNING, .limit = 2
+	};
+	CLEANUP(store_rows_free) struct store_rows rows = { 0 };
+	if (!w->live || w->spec.core || !w->profiler->remembers)
+		return;
+	err_ignore(store_list(w->store, &filter, &rows));
+	vec_each(other, &rows) {
+		CLEANUP(mem_freep)
+		char *text = mem_printf("Session %.8s diagnoses the same process: what stops it waits for its turn.",
+					other->guid);
+		if (!str_eq(other->guid, w->row.guid))
+			on_news(w, text);
+	}
+}
+
 static struct err *examine(struct worker *w, struct err *(*find)(const char *, const struct profiler **),
 			   bool *ret_cancelled)
 {
@@ -386,6 +429,7 @@ static struct err *examine(struct worker *w, struct err *(*find)(const char *, c
 	      : w->live	   ? way_name(w->exam.way)
 			   : "its recording",
 	      DRDOTNET_VERSION);
+	tell_of_others(w);
 	TRY(collect(w, ret_cancelled));
 	uint64_t window_ns = w->exam.end_ns - w->exam.start_ns;
 	log_f(w, "looked %s%s%s%s", window_ns ? "for " : "once", window_ns ? fmt_duration_ns(window_ns).s : "",

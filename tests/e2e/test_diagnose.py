@@ -1,11 +1,16 @@
 """Diagnose: the cause in the first sentence on sick patients, none on healthy ones, on every runtime."""
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
-from drdotnet import PROGRAM, Home, Report, end_window, for_each_result, side_by_side
-from patient import FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal
+from drdotnet import PROGRAM, ROOT, Home, Report, end_window, for_each_result, side_by_side
+from patient import FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal, one_of
 from test_cpu_hotpaths import Group
 
 SIDE_BY_SIDE = "quietly"
@@ -26,6 +31,21 @@ def diagnose(home, target, *more):
 def findings(report, title):
     return {f["finding"]: f for b in report.data["blocks"] if b["block"] == "findings" and b["title"] == title
             for f in b["findings"]}
+
+
+def notes(report):
+    return ["".join(p["text"] for p in b["text"]) for b in report.data["blocks"] if b["block"] == "note"]
+
+
+def never_wrong(test, report, truth):
+    """Right, or it says what could not be looked at: a sick one is never healthy, a healthy one never sick."""
+    if report.finding == truth:
+        return
+    if truth == "healthy":
+        test.assertEqual(report.finding, "little-seen", report.verdict)
+    else:
+        test.assertIn(truth.split(".")[0], findings(report, "Could not be looked at"), report.verdict)
+        test.assertNotEqual(report.health, "ok", report.verdict)
 
 
 def sections(report):
@@ -135,6 +155,78 @@ class Healthy(unittest.TestCase):
             self.assertLess(item["severity"], 50, (finding, item["plain"]))
 
 
+class Rights(unittest.TestCase):
+    """With less of them it is right, or says what it could not look at: never wrong."""
+    TRUTHS = {("deadlock",): "deadlocks.deadlock", ("exceptions", ("rate", 2000)): "exceptions.many-exceptions",
+              ("healthy",): "healthy"}
+
+    def each(self, diagnosed, **options):
+        for key, truth in self.TRUTHS.items():
+            with self.subTest(key[0]), Patient(key[0], fx=one_of(FRAMEWORKS)[0], **options, **dict(key[1:])) as patient:
+                never_wrong(self, diagnosed(patient), truth)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become somebody else")
+    def test_the_same_user(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            for name in ("drdotnet", "drdotnet-dachost", "libdrdotnet-agent.so"):
+                shutil.copy(Path(PROGRAM).parent / name, folder)
+            home = Path(folder) / "home"
+            home.mkdir()
+            shutil.chown(home, "nobody")
+
+            def diagnosed(patient):
+                done = subprocess.run([f"{folder}/drdotnet", "diagnose", str(patient.pid), "--duration", SECONDS, "--json"],
+                                      user="nobody", extra_groups=[], text=True, capture_output=True, timeout=120,
+                                      env={**os.environ, "DRDOTNET_HOME": str(home)})
+                self.assertEqual(done.returncode, 0, done)
+                return Report(json.loads(done.stdout))
+            self.each(diagnosed, user="nobody")
+
+    def test_its_socket_only(self):
+        apart = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        with tempfile.TemporaryDirectory() as folder, Home() as home:
+            env = {"TMPDIR": folder}
+
+            def diagnosed(_patient):
+                seen = home.run("ps", "--json", prefix=apart, env=env).json()
+                own, = [p for p in seen if (p["socket"] or "").startswith(folder)]
+                self.assertIsNone(own["pid"])
+                done = home.run("diagnose", own["id"], "--duration", SECONDS, "--json", prefix=apart, env=env)
+                self.assertEqual(done.code, 0, done)
+                return Report(done.json())
+            self.each(diagnosed, env=env)
+
+
+class Frozen(unittest.TestCase):
+    """Scripts rely on the ids of findings: the page is the list of them."""
+
+    def test_rules_and_their_page(self):
+        code = [i for path in sorted((ROOT / "src" / "diagnose").glob("rules_*.c"))
+                for i in re.findall(r'\.id = "([a-z-]+)"', path.read_text())]
+        page = (ROOT / "docs" / "profilers" / "diagnose.md").read_text()
+        listed = re.findall(r"^\| `([a-z][a-z-]+)` \|", page, re.M)
+        own = {"healthy", "little-seen", "nothing-found"}
+        self.assertGreater(len(code), 30)
+        self.assertEqual(len(code), len(set(code)))
+        self.assertEqual(set(listed) - own, set(code))
+        self.assertLessEqual(own, set(listed))
+
+    def test_what_explains_what_names_findings_that_exist(self):
+        table = (ROOT / "src" / "diagnose" / "verdict.c").read_text().split("explained[] = {")[1].split("};")[0]
+        page = (ROOT / "docs" / "profilers" / "diagnose.md").read_text()
+        names = set(re.findall(r'"([a-z.-]+)"', table))
+        self.assertGreater(len(names), 40)
+        for name in names:
+            profiler, dot, finding = name.partition(".")
+            with self.subTest(name):
+                if dot:
+                    known = (ROOT / "docs" / "profilers" / f"{profiler}.md").read_text()
+                    self.assertTrue(not finding or f"`{finding}`" in known)
+                else:
+                    self.assertIn(f"| `{name}` |", page)
+
+
 class Forms(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(Home())
@@ -196,6 +288,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(report.how["Target paused"]["context"], "no look was taken")
         self.assertIn("deadlocks", findings(report, "Could not be looked at"))
         self.assertNotIn("deadlocks", findings(report, "Ruled out"))
+        self.assertEqual(report.finding, "little-seen", "no all-clear for a deadlock")
 
     def test_its_recording_gives_the_same_report(self):
         with Patient("exceptions", fx=FRAMEWORKS[-1], rate=500) as patient:
@@ -236,6 +329,57 @@ class Forms(unittest.TestCase):
                 report = end_window(job)
         self.assertEqual(report.finding, "exceptions-many", report.verdict)
         self.assertIn("Probable", findings(report, "How it hangs together")["exceptions-many"]["confidence"])
+
+    def test_the_core_of_one_that_dies_meanwhile(self):
+        with tempfile.TemporaryDirectory() as folder:
+            env = {"DOTNET_DbgEnableMiniDump": "1", "DOTNET_DbgMiniDumpType": "2", "DOTNET_DbgMiniDumpName": f"{folder}/core.%p"}
+            with Patient("crash", fx=FRAMEWORKS[-1], env=env, kind="unhandled") as patient:
+                with self.home.start("diagnose", patient.pid, "--duration", "60s", "--json") as job:
+                    job.wait_for("First impression")
+                    patient.send("crash")
+                    done = job.finish()
+        self.assertEqual(done.code, 0, done)
+        report = Report(done.json())
+        self.assertIn("left a core file", done.err)
+        self.assertEqual((report.finding, report.health), ("crash.unhandled-exception", "bad"), report.verdict)
+        self.assertIn("ended", report.partial)
+        self.assertIn("deadlocks", findings(report, "Could not be looked at"))
+
+    def test_two_at_once(self):
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", SECONDS, "--json") as one:
+                one.wait_for("vital signs")
+                with self.home.start("diagnose", patient.pid, "--duration", SECONDS, "--json") as other:
+                    reports = [Report(job.finish().json()) for job in (one, other)]
+                    self.assertIn("diagnoses the same process", other.finish().err)
+        self.assertIn("deadlocks.deadlock", [r.finding for r in reports])
+        for report in reports:
+            never_wrong(self, report, "deadlocks.deadlock")
+
+    def test_it_remembers_the_last(self):
+        with Patient("healthy", fx=FRAMEWORKS[-1]) as patient:
+            first = diagnose(self.home, patient.pid, "--gentle")
+            second = diagnose(self.home, patient.pid, "--gentle")
+        self.assertEqual(notes(first), [])
+        self.assertRegex(notes(second)[0], r"^Since the diagnosis of \d\d:\d\d: .*\.$")
+        with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            other = diagnose(self.home, patient.pid)
+        self.assertEqual(notes(other), [], "of another process")
+        guids = [r.data["facts"]["session"] for r in (second, other)]
+        done = self.home.run("sessions", "compare", *guids, "--json")
+        worse = Report(done.json())
+        self.assertEqual((worse.finding, worse.health), ("got-worse", "warn"), worse.verdict)
+        self.assertIn("deadlocks.deadlock", worse.verdict)
+        better = Report(self.home.run("sessions", "compare", *reversed(guids), "--json").json())
+        self.assertEqual(better.finding, "got-better", better.verdict)
+
+    def test_the_looks_are_shared(self):
+        with Patient("stuck-tasks", fx=FRAMEWORKS[-1]) as patient:
+            report = diagnose(self.home, patient.pid)
+        self.assertIn("saw the same looks", report.how["Target paused"]["context"])
+        for profiler in ("stuck-tasks", "deadlocks", "zombie-threads"):
+            self.assertIn(profiler, report.how["Target paused"]["context"])
+        self.assertEqual(report.finding, "stuck-tasks.stuck", report.verdict)
 
     def test_two_sicknesses_at_once(self):
         with Patient("leak,exceptions", fx=FRAMEWORKS[-1], **{"exceptions.rate": 2000}) as patient:

@@ -316,6 +316,67 @@ static void frames_are_compared_with_what_they_call(void **state UNUSED)
 	assert_float_equal(json_number_value(json_object_get(json_array_get(rows, 0), "after")), 1, 1e-9);
 }
 
+#define SAMPLE_WHEN INT64_C(1794712329114000000) /* 2026-11-15 03:12:09.114Z */
+
+/* A diagnosis: findings that weigh something, one that was ruled out, and a section. */
+static struct report *build_findings(const char *const *ids, const unsigned *severities, size_t n, const char *out,
+				     double cpu)
+{
+	struct report *r = report_new();
+	report_set_facts(r, &(struct report_facts){ .profiler = "diagnose",
+						    .title = "Diagnosis",
+						    .process = "Shop",
+						    .when_unix_ns = SAMPLE_WHEN });
+	report_figure(r, "CPU", V_NUMBER(cpu), NULL);
+	rich_text(report_verdict(r, REPORT_INFO, n ? ids[0] : "healthy"), "So it is.");
+	struct report_findings *list = report_findings(r, "Also seen", false);
+	for (size_t i = 0; i < n; i++)
+		rich_text(report_finding_add(list, ids[i], severities[i], "Certain"), "It is so.");
+	list = report_findings(r, "Ruled out", true);
+	rich_text(report_finding_add(list, out, 0, NULL), "%s (none)", out);
+	rich_text(report_section(r, "Exceptions", "exceptions", REPORT_OK, "nothing-found"), "None.");
+	return r;
+}
+
+static void what_a_diagnosis_finds_is_compared(void **state UNUSED)
+{
+	static const char *const was[] = { "gc-pressure", "inotify", "exceptions.many", "thread-pool.starvation" };
+	static const char *const is[] = { "gc-pressure", "descriptors" };
+	CLEANUP(report_freep)
+	struct report *a = build_findings(was, (unsigned[]){ 40, 30, 60, 70 }, 4, "dns-slow", 0.2);
+	CLEANUP(report_freep) struct report *b = build_findings(is, (unsigned[]){ 80, 90 }, 2, "inotify", 1.9);
+	CLEANUP(report_freep) struct report *r = NULL, *back = NULL, *same = NULL;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	assert_ok(report_compare(a, b, &r));
+	assert_string_equal(report_finding(r), "got-worse");
+	report_render_text(r, &(struct report_text_style){ .columns = 200 }, &text);
+	contains(&text, "Worse: new: descriptors; worse: gc-pressure (80, was 40); gone: exceptions.many, inotify; "
+			"not looked at again: thread-pool.starvation; CPU 1.9 (was 0.2).");
+	assert_ok(report_compare(b, a, &back));
+	assert_string_equal(report_finding(back), "got-better");
+	assert_ok(report_compare(a, a, &same));
+	assert_string_equal(report_finding(same), "no-change");
+	CLEANUP(json_decrefp) json_t *json = compared_json(a, b);
+	const json_t *first = json_array_get(json_object_get(json, "findings"), 0);
+	assert_string_equal(json_get_str(first, "finding", ""), "descriptors");
+	assert_string_equal(json_get_str(first, "status", ""), "new");
+	assert_true(json_is_null(json_object_get(first, "before")));
+	assert_int_equal(json_array_size(json_object_get(json, "findings")), 5);
+}
+
+static void a_report_says_what_changed_since_the_last(void **state UNUSED)
+{
+	static const char *const found[] = { "descriptors" };
+	CLEANUP(report_freep) struct report *a = build_findings(NULL, NULL, 0, "descriptors", 0.2);
+	CLEANUP(report_freep) struct report *b = build_findings(found, (unsigned[]){ 90 }, 1, "inotify", 0.2);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	report_since(b, a);
+	report_render_text(b, NULL, &text);
+	contains(&text, "Since the diagnosis of 03:12: new: descriptors.");
+	const char *note = strstr(buf_cstr(&text), "Since"), *list = strstr(buf_cstr(&text), "Also seen");
+	assert_true(note && list && note < list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +392,8 @@ int main(void)
 		cmocka_unit_test(new_and_gone),
 		cmocka_unit_test(rows_are_told_apart_by_all_their_names),
 		cmocka_unit_test(frames_are_compared_with_what_they_call),
+		cmocka_unit_test(what_a_diagnosis_finds_is_compared),
+		cmocka_unit_test(a_report_says_what_changed_since_the_last),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,37 @@ static bool has(const struct plan *p, const char *profiler)
 	return false;
 }
 
+/* Looks come last, since they are shared; whatever is listened to, the cheapest first. */
+static void assert_windows_before_looks(const struct plan *p)
+{
+	for (size_t i = 1; i < p->n; i++) {
+		const struct examination *before = p->steps[i - 1].examination, *e = p->steps[i].examination;
+		assert_true(before->stops <= e->stops);
+		assert_true(e->stops || before->cost <= e->cost);
+		assert_true(!e->stops || !before->stops || before->leads >= e->leads);
+	}
+}
+
+static void a_crash_goes_before_what_was_not_begun(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	healthy(&v);
+	struct plan p = plan_make(j, judge(&v, j), &(struct plan_options){ .deep = true });
+	size_t n = p.n;
+	plan_insert_crash(&p, 1);
+	assert_int_equal(p.n, n + 1);
+	assert_string_equal(p.steps[1].examination->profiler, "crash");
+	assert_string_equal(p.steps[0].examination->profiler, "memory-leaks");
+	plan_insert_crash(&p, p.n + 1); /* no such place */
+	assert_int_equal(p.n, n + 1);
+	while (p.n < PLAN_MAX)
+		plan_insert_crash(&p, p.n);
+	plan_insert_crash(&p, 0); /* no room */
+	assert_string_equal(p.steps[0].examination->profiler, "memory-leaks");
+	vitals_fini(&v);
+}
+
 static void the_plan_follows_the_suspicions(void **state UNUSED)
 {
 	struct vitals v;
@@ -255,8 +286,8 @@ static void the_plan_follows_the_suspicions(void **state UNUSED)
 	n = judge(&v, j);
 	p = plan_make(j, n, &(struct plan_options){ 0 });
 	assert_true(p.n == 5 && has(&p, "exceptions") && has(&p, "lock-contention") && !has(&p, "gc-stats"));
-	for (size_t i = 1; i < p.n; i++)
-		assert_true(p.steps[i].examination->cost >= p.steps[i - 1].examination->cost);
+	assert_windows_before_looks(&p);
+	assert_string_equal(p.steps[2].examination->profiler, "stuck-tasks");
 	/* One place for the collector, however much is suspected of it. */
 	struct vitals leaking;
 	healthy(&leaking);
@@ -267,6 +298,9 @@ static void the_plan_follows_the_suspicions(void **state UNUSED)
 	struct judgement more[JUDGED_MAX];
 	p = plan_make(more, judge(&leaking, more), &(struct plan_options){ 0 });
 	assert_true(has(&p, "gc-stats") && has(&p, "memory-leaks") && !has(&p, "runtime-pauses"));
+	/* Growth takes the most looks: the others share them. */
+	assert_windows_before_looks(&p);
+	assert_string_equal(p.steps[1].examination->profiler, "memory-leaks");
 	vitals_fini(&leaking);
 	p = plan_make(j, n, &(struct plan_options){ .gentle = true });
 	assert_true(p.n == 3 && has(&p, "gc-stats") && !has(&p, "deadlocks"));
@@ -364,6 +398,7 @@ int main(void)
 		cmocka_unit_test(load_is_no_sickness),
 		cmocka_unit_test(what_is_missing_is_not_ruled_out),
 		cmocka_unit_test(the_plan_follows_the_suspicions),
+		cmocka_unit_test(a_crash_goes_before_what_was_not_begun),
 		cmocka_unit_test(the_cause_comes_before_its_effects),
 		cmocka_unit_test(what_is_not_confirmed_is_not_named_first),
 		cmocka_unit_test(a_suspicion_lends_its_weight),

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/fd.h"
+#include "target/core_place.h"
 #include "target/files.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -180,12 +181,34 @@ static void the_folder_of_a_socket(void **state UNUSED)
 	assert_string_equal(b, "/proc/7/root/tmp");
 }
 
+static void the_name_of_a_core(void **state UNUSED)
+{
+	static const struct {
+		const char *pattern, *name;
+	} cases[] = {
+		{ "core", "core" },
+		{ "/cores/%e-%p", "/cores/shop-7" },
+		{ "core.%P%%", "core.4711%" },
+		{ "core.%d", "core.7" },
+		{ "core.%t", NULL },
+		{ "", NULL },
+		{ "core.%", NULL },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(mem_freep) char *name = core_place_name(cases[i].pattern, 4711, 7, "shop");
+		if (!cases[i].name)
+			assert_null(name);
+		else
+			assert_string_equal(name, cases[i].name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_user_of_a_process),	 cmocka_unit_test(the_user_of_a_socket),
 		cmocka_unit_test(folders_are_found_as_its_user), cmocka_unit_test(whose_folder_it_is),
-		cmocka_unit_test(the_folder_of_a_socket),
+		cmocka_unit_test(the_folder_of_a_socket),	 cmocka_unit_test(the_name_of_a_core),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,8 @@ export interface ReportDocument {
   formatVersion: number;
   facts: ReportFacts;
   verdict?: Verdict;
+  /** What the user notices of it. */
+  effect?: Piece[];
   next: Piece[];
   /** The id of the profiler that the next step is to run. */
   nextProfiler?: string;

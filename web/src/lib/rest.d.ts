@@ -1170,6 +1170,8 @@ export interface components {
             verdictAfter: string | null;
             figures: components["schemas"]["ComparedFigure"][];
             tables: components["schemas"]["ComparedTable"][];
+            /** @description Of reports that list findings. */
+            findings: components["schemas"]["ComparedFinding"][];
             report: components["schemas"]["Report"];
         };
         /** @description A key figure in both. Missing on one side is null. */
@@ -1183,6 +1185,15 @@ export interface components {
             /** @description After to before. */
             ratio: number | null;
             /** @description grew, shrank, new, gone, or same: within noise. */
+            status: string;
+        };
+        /** @description A finding in one or both, and how serious. */
+        ComparedFinding: {
+            finding: string;
+            /** @description Its severity. */
+            before: number | null;
+            after: number | null;
+            /** @description new, worse, same, better, gone, or not seen: not looked at again. */
             status: string;
         };
         /** @description A table or flame graph that both have; of each row its names and the column that counts. */

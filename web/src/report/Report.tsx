@@ -120,6 +120,11 @@ export function Verdict({ doc, children }: { doc: ReportDocument; children?: Com
         <Mark is={doc.verdict?.health ?? "info"} />
         <p class="say">{doc.verdict ? <Rich pieces={doc.verdict.text} /> : "No verdict was reached."}</p>
         {partial && <p class="part">{visible(partial)}</p>}
+        {doc.effect && (
+          <p class="effect">
+            <Rich pieces={doc.effect} />
+          </p>
+        )}
         {(doc.next.length > 0 || children) && (
           <div class="next">
             {doc.next.length > 0 && (
