@@ -44,8 +44,9 @@ static NORETURN void serve(int line)
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	setsid();
 	prctl(PR_SET_NAME, "drdotnet-closer");
-	dup2(line, 0);
-	close_range(1, ~0u, 0);
+	/* A closer that kept our end of the line would never hear that we ended, and keep open all that we had open. */
+	if (dup2(line, 0) < 0 || close_range(1, ~0u, 0) < 0)
+		_exit(0);
 	for (;;) {
 		char byte;
 		union control control;

@@ -8,10 +8,15 @@
 #include "base/partfile.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* As root a rename over /dev/null would take it away from everybody. */
@@ -409,6 +414,41 @@ static void descriptors_are_closed_elsewhere(void **state UNUSED)
 	}
 }
 
+/* As an old kernel does, or a container's filter. */
+static void refuse_close_range(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { ARRAY_SIZE(code), code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		_exit(2);
+}
+
+/* One that cannot let go of what we had open ends, instead of keeping a reader of our pipes waiting for ever. */
+static void a_closer_keeps_nothing_open(void **state UNUSED)
+{
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		refuse_close_range();
+		_exit(closer_new() ? 0 : 3); /* we end without having ended it */
+	}
+	close(ends[1]);
+	struct pollfd end = { .fd = ends[0] };
+	assert_int_equal(poll(&end, 1, 10000), 1);
+	assert_true(end.revents & POLLHUP);
+	close(ends[0]);
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +467,7 @@ int main(void)
 		cmocka_unit_test(a_fault_elsewhere_stays_one),
 		cmocka_unit_test(libraries_open_when_needed),
 		cmocka_unit_test(descriptors_are_closed_elsewhere),
+		cmocka_unit_test(a_closer_keeps_nothing_open),
 		cmocka_unit_test(home_follows_the_environment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
