@@ -6,6 +6,12 @@
 
 #define JSON_DEPTH_MAX 64
 
+/* jansson returns NULL when memory is used up, in each of a hundred places; ours ends the process instead. */
+static __attribute__((constructor)) void use_our_memory(void)
+{
+	json_set_alloc_funcs(mem_alloc, mem_free);
+}
+
 /* jansson recurses up to 2,048 levels; refuse absurd nesting before it does. */
 static bool too_deep(const char *text, size_t len)
 {

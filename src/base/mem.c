@@ -1,16 +1,24 @@
 /* The allocator of base.h: it ends the process when memory is used up. */
 
 #include "base/base.h"
+#include "base/exhausted.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+static int exhausted_exit = 1;
+
+void mem_set_exhausted_exit(int code)
+{
+	exhausted_exit = code;
+}
+
 NORETURN static void oom(void)
 {
 	static const char text[] = "drdotnet: out of memory\n";
 	ssize_t ignored UNUSED = write(STDERR_FILENO, text, sizeof(text) - 1);
-	abort();
+	_exit(exhausted_exit);
 }
 
 void *mem_alloc(size_t size)

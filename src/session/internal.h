@@ -6,6 +6,9 @@
 /* File descriptors that a worker starts with. */
 enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_END = 6 };
 
+/* Exit codes of a worker that says nothing else. */
+enum { WORKER_NO_MEMORY = 12, WORKER_NOT_STARTED = 127 };
+
 #define SPEC_BYTES_MAX ((size_t)256 << 10)
 #define EVENT_LINE_MAX ((size_t)64 << 10)
 #define RECORDING_KEEP_BYTES ((uint64_t)16 << 20)

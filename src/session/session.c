@@ -145,13 +145,13 @@ static NORETURN void become_worker(const struct birth *b, pid_t starter, const c
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(b->log, 2) < 0 ||
 	    dup2(b->spec[0], WORKER_SPEC_FD) < 0 || dup2(b->events[1], WORKER_EVENTS_FD) < 0 ||
 	    dup2(b->lock, WORKER_LOCK_FD) < 0)
-		_exit(127);
+		_exit(WORKER_NOT_STARTED);
 	close_range(WORKER_FD_END, ~0U, 0);
 	char program[] = "drdotnet", command[] = "_worker", id[STORE_GUID_LEN + 1];
 	memcpy(id, guid, sizeof(id));
 	char *const argv[] = { program, command, id, NULL };
 	execv("/proc/self/exe", argv);
-	_exit(127);
+	_exit(WORKER_NOT_STARTED);
 }
 
 static struct err *start_worker(struct session *s, const struct session_spec *spec, const char *dir, const char *home)
@@ -339,8 +339,10 @@ static char *reason_of(int status)
 	if (WIFSIGNALED(status))
 		return mem_printf("its worker was ended by signal %d (%s)", WTERMSIG(status),
 				  strsignal(WTERMSIG(status)));
-	if (WEXITSTATUS(status) == 127)
+	if (WEXITSTATUS(status) == WORKER_NOT_STARTED)
 		return mem_strdup("its worker could not be started");
+	if (WEXITSTATUS(status) == WORKER_NO_MEMORY)
+		return mem_strdup("its worker is out of memory");
 	return mem_printf("its worker ended with status %d", WEXITSTATUS(status));
 }
 

@@ -9,6 +9,7 @@
 
 #include "session/internal.h"
 #include "base/clock.h"
+#include "base/exhausted.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
@@ -496,6 +497,7 @@ int session_worker(const char *guid, struct err *(*find)(const char *name, const
 		if (fcntl(fds[i], F_SETFD, FD_CLOEXEC) < 0)
 			return 2; /* started by hand, not by us */
 	signal(SIGPIPE, SIG_IGN);
+	mem_set_exhausted_exit(WORKER_NO_MEMORY);
 	CLEANUP(err_freep) struct err *err = store_guid_ok(guid) ? begin(&w, guid) : err_new(ERR_USAGE, "no guid");
 	if (err) {
 		tell_text(&w, "error", err_text(err), err_kind_name(err_kind(err)));

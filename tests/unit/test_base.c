@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/cursor.h"
+#include "base/exhausted.h"
 #include "base/fd.h"
 #include "base/fmt.h"
 #include "base/json.h"
@@ -9,6 +10,7 @@
 #include "base/ranks.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include <sys/wait.h>
 
 static void errors_wrap_and_keep_their_kind(void **state UNUSED)
 {
@@ -428,6 +430,30 @@ static void test_str_distance(void **state)
 	assert_int_equal(str_distance("", longer), SIZE_MAX);
 }
 
+/* Ends in order, with the code that was chosen, and not by a signal that would write a core file. */
+static void used_up_memory_ends_the_process(void **state UNUSED)
+{
+	json_malloc_t get;
+	json_free_t give;
+	json_get_alloc_funcs(&get, &give);
+	assert_ptr_equal(get, mem_alloc); /* of jansson too, which would go on with less than it was given */
+	assert_ptr_equal(give, mem_free);
+	for (int code = 1; code < 8; code += 6) {
+		pid_t pid = fork();
+		assert_true(pid >= 0);
+		if (!pid) {
+			if (code > 1)
+				mem_set_exhausted_exit(code);
+			mem_free(mem_array(SIZE_MAX, 2));
+			_exit(0);
+		}
+		int status;
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), code);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +479,7 @@ int main(void)
 		cmocka_unit_test(json_is_escaped_and_capped),
 		cmocka_unit_test(json_can_be_printed),
 		cmocka_unit_test(vectors_grow),
+		cmocka_unit_test(used_up_memory_ends_the_process),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

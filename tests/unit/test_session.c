@@ -37,6 +37,8 @@ static struct err *fake_run(struct exam *exam)
 		exam_cut(exam, "the process ended after 1 s");
 	if (str_eq(mode, "crash"))
 		raise(SIGSEGV);
+	if (str_eq(mode, "no-memory"))
+		mem_free(mem_array(SIZE_MAX, 2));
 	if (str_eq(mode, "exit"))
 		_exit(9);
 	if (str_eq(mode, "denied"))
@@ -302,6 +304,7 @@ static void failures_have_a_reason_and_no_report(void **state UNUSED)
 	} cases[] = {
 		{ "crash", "signal 11 (Segmentation fault)", ERR_IO },
 		{ "crash-late", "signal 6 (Aborted)", ERR_IO },
+		{ "no-memory", "out of memory", ERR_IO },
 		{ "exit", "status 9", ERR_IO },
 		{ "denied", "not for you", ERR_DENIED },
 		{ "bad-analysis", "makes no sense", ERR_BAD_DATA },
