@@ -8,7 +8,7 @@ struct stream_wake {
 	char *socket;
 	struct ipc_trace trace;
 	int stop_fd;
-	bool given;
+	bool given, stopped;
 };
 
 struct stream_wake *stream_wake_new(const char *socket, struct deadline deadline)
@@ -27,12 +27,19 @@ struct stream_wake *stream_wake_new(const char *socket, struct deadline deadline
 	return NULL;
 }
 
+static void stop(struct stream_wake *k)
+{
+	struct err *err = ipc_trace_stop(k->socket, k->trace.session_id, deadline_in_ms(GIVE_TIMEOUT_MS), &k->stop_fd);
+	k->stopped = !err;
+	err_ignore(err);
+}
+
 void stream_wake_give(struct stream_wake *k)
 {
 	if (!k || k->given)
 		return;
 	k->given = true;
-	err_ignore(ipc_trace_stop(k->socket, k->trace.session_id, deadline_in_ms(GIVE_TIMEOUT_MS), &k->stop_fd));
+	stop(k);
 }
 
 bool stream_wake_given(const struct stream_wake *k)
@@ -44,8 +51,9 @@ void stream_wake_free(struct stream_wake *k)
 {
 	if (!k)
 		return;
-	/* Otherwise the runtime would not notice before it has something to write. */
-	stream_wake_give(k);
+	/* Also when that failed before: otherwise the runtime would not notice before it has something to write. */
+	if (k->trace.fd >= 0 && !k->stopped)
+		stop(k);
 	fd_closep(&k->stop_fd);
 	fd_closep(&k->trace.fd);
 	mem_free(k->socket);

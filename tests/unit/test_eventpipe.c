@@ -612,6 +612,20 @@ static void a_knock_is_given_once(void **state UNUSED)
 		assert_int_equal(requests(f, 2, 1), 1);
 		fake_runtime_stop(f);
 	}
+	/* What could not be stopped at first is not left in the runtime. */
+	char away[90];
+	snprintf(away, sizeof(away), "%s-away", path);
+	struct fake_runtime *back = fake_runtime_start(path, (struct fake_config){ .release = 8 });
+	struct stream_wake *again = stream_wake_new(path, deadline_in_ms(5000));
+	assert_int_equal(rename(path, away), 0);
+	stream_wake_give(again);
+	assert_int_equal(requests(back, 2, 1), 0);
+	assert_int_equal(rename(away, path), 0);
+	stream_wake_free(again);
+	for (struct deadline d = deadline_in_ms(5000); !requests(back, 2, 1) && !deadline_passed(d);)
+		sched_yield();
+	assert_int_equal(requests(back, 2, 1), 1);
+	fake_runtime_stop(back);
 	/* Nobody there, or nobody who answers. */
 	assert_null(stream_wake_new(path, deadline_in_ms(5000)));
 	struct fake_runtime *f = fake_runtime_start(path, (struct fake_config){ .release = 8, .mood = FAKE_SILENT });
