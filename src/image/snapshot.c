@@ -104,13 +104,16 @@ static void bury_after(struct snapshot *s)
 	s->tracer = 0;
 }
 
-/* The tracer reaps the copy and ends. Killing the tracer does the same, except that the copy is not reaped. */
+/* The tracer reaps the copy and ends, when it is told or when the line to it ends. Killing the tracer does the same, except that
+ * the copy is not reaped. */
 static void end_tracer(struct snapshot *s)
 {
 	char stop = TRACER_STOP;
 	if (s->tracer <= 0)
 		return;
-	if (send(s->control, &stop, 1, MSG_NOSIGNAL) < 0 || !tracer_ended(s, deadline_in_ms(DROP_MS)))
+	if (send(s->control, &stop, 1, MSG_NOSIGNAL) < 0)
+		shutdown(s->control, SHUT_WR);
+	if (!tracer_ended(s, deadline_in_ms(DROP_MS)))
 		kill_tracer(s);
 	s->tracer = 0;
 }
@@ -237,11 +240,14 @@ static void read_name(pid_t pid, pid_t tid, char ret[16])
 	err_free(err);
 }
 
-static void find_names(struct snapshot *s, pid_t pid)
+/* Without them no thread could be chosen that reaps the copy. */
+static struct err *find_names(struct snapshot *s, pid_t pid)
 {
 	CLEANUP(mem_freep) char *folder = mem_printf("/proc/%d/task", pid);
 	DIR *dir = opendir(folder);
-	for (struct dirent *e; dir && s->names.n < THREADS_MAX && (e = readdir(dir));) {
+	if (!dir)
+		return err_errno(errno, "'%s'", folder);
+	for (struct dirent *e; s->names.n < THREADS_MAX && (e = readdir(dir));) {
 		uint64_t tid;
 		if (!str_to_u64(e->d_name, &tid))
 			continue;
@@ -249,11 +255,11 @@ static void find_names(struct snapshot *s, pid_t pid)
 		read_name(pid, name.tid, name.name);
 		vec_push(&s->names, name);
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	vec_sort(&s->names, compare_names);
 	s->job.names = s->names.v;
 	s->job.n_names = s->names.n;
+	return s->names.n ? NULL : err_new(ERR_IO, "'%s' cannot be listed", folder);
 }
 
 static struct err *make_shared(struct snapshot *s, size_t maps_len, uint64_t saved_likely)
@@ -289,7 +295,7 @@ static struct err *look_around(struct snapshot *s, const struct target *t)
 	TRY(file_read(path, MAPS_MAX, &maps));
 	TRY(gadgets_find(job->mem_fd, buf_cstr(&maps), maps.len, &job->syscall_at, &job->sigreturn_at));
 	find_files(s, t->pid, buf_cstr(&maps), maps.len);
-	find_names(s, t->pid);
+	TRY(find_names(s, t->pid));
 	uint64_t likely = save_estimate(buf_cstr(&maps), maps.len, s->files.v, s->files.n);
 	return make_shared(s, maps.len, likely);
 }
