@@ -331,9 +331,11 @@ static struct err *not_a_patient(const struct target *t)
 static struct err *look_at_pid(pid_t pid, uint64_t timeout_ms, struct patient *ret)
 {
 	struct patient p = { 0 };
-	struct err *gone = target_find_pid(pid, &p.target);
-	if (gone) {
-		err_free(gone);
+	struct err *missing = target_find_pid(pid, &p.target);
+	if (missing && err_kind(missing) != ERR_NOT_FOUND)
+		return missing; /* a lack of ours */
+	if (missing) {
+		err_free(missing);
 		return err_new(ERR_NOT_FOUND, "there is no process %d; 'drdotnet ps' lists the .NET processes", pid);
 	}
 	if (p.target.socket_state == TARGET_SOCKET_NONE) {

@@ -462,7 +462,7 @@ static bool look_at(struct target_look *l, int dir, pid_t pid, bool any, struct 
 /* Of a lack of ours, which tells nothing of the process; else NULL. */
 static struct err *of_us(int error, pid_t pid)
 {
-	bool ours = error == EMFILE || error == ENFILE || error == ENOMEM;
+	bool ours = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
 	return ours ? err_errno(error, "process %d cannot be looked at", pid) : NULL;
 }
 

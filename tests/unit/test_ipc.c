@@ -9,7 +9,9 @@
 #include "ipc/connect.h"
 #include "ipc/patient.h"
 #include "ipc/wire.h"
+#include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -601,6 +603,24 @@ static void test_the_host_is_no_name(void **state UNUSED)
 	assert_string_equal(patient_process(&p), "dotnet"); /* nothing better is known */
 }
 
+/* Without a free descriptor nothing is known of a process, least of all that there is none. */
+static void test_find_without_descriptors(void **state UNUSED)
+{
+	struct rlimit before;
+	struct patient p;
+	char self[16];
+	snprintf(self, sizeof(self), "%d", (int)getpid());
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	struct rlimit none = { 0, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	struct err *err = patient_find(self, SILENCE_MS, &p);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(err);
+	assert_int_equal(err_kind(err), ERR_IO);
+	assert_non_null(strstr(err_text(err), strerror(EMFILE)));
+	err_free(err);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -625,6 +645,7 @@ int main(void)
 		cmocka_unit_test(test_refusals_in_words),
 		cmocka_unit_test(test_dump_answers),
 		cmocka_unit_test(test_find_what_is_not_there),
+		cmocka_unit_test(test_find_without_descriptors),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
