@@ -89,7 +89,7 @@ static bool send_batch(struct closer *c, const int *fds, size_t n)
 	struct msghdr m = {
 		.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(n * sizeof(int))
 	};
-	struct cmsghdr *head = CMSG_FIRSTHDR(&m);
+	struct cmsghdr *head = &control.align;
 	head->cmsg_level = SOL_SOCKET;
 	head->cmsg_type = SCM_RIGHTS;
 	head->cmsg_len = CMSG_LEN(n * sizeof(int));

@@ -290,22 +290,23 @@ struct err *dir_make(const char *path, mode_t mode)
 }
 
 /* fd is taken over, also when it fails. */
-static struct err *open_folder(int fd, DIR **ret)
+static DIR *open_folder(int fd)
 {
-	*ret = fdopendir(fd);
-	if (*ret)
-		return NULL;
+	DIR *dir = fdopendir(fd);
 	int errnum = errno;
-	close(fd);
-	return err_errno(errnum, "read folder");
+	if (!dir)
+		close(fd);
+	errno = errnum;
+	return dir;
 }
 
 /* Empties the folder; fd is taken over. */
 static struct err *remove_below(int fd, dev_t dev, unsigned depth)
 {
-	DIR *dir;
 	struct err *err = NULL;
-	TRY(open_folder(fd, &dir));
+	DIR *dir = open_folder(fd);
+	if (!dir)
+		return err_errno(errno, "read folder");
 	for (struct dirent *e; !err && (e = readdir(dir));) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
@@ -389,9 +390,10 @@ static struct err *sync_listed(struct sync_list *list)
 /* fd is taken over. */
 static struct err *sync_below(int fd, struct sync_list *list, unsigned depth)
 {
-	DIR *dir;
 	struct err *err = NULL;
-	TRY(open_folder(fd, &dir));
+	DIR *dir = open_folder(fd);
+	if (!dir)
+		return err_errno(errno, "read folder");
 	for (struct dirent *e; !err && (e = readdir(dir));) {
 		struct stat st;
 		if (!strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||

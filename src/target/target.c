@@ -258,7 +258,7 @@ static char *resolve_below(const char *root, const char *path)
 /* The folder in which its runtime makes the socket, as a path that means it for us. */
 static char *temp_folder(const struct target *t, const char *tmpdir)
 {
-	if (str_empty(tmpdir))
+	if (!tmpdir || !*tmpdir)
 		tmpdir = "/tmp";
 	size_t len = strlen(tmpdir);
 	while (len > 1 && tmpdir[len - 1] == '/')
