@@ -97,9 +97,9 @@ struct err *remote_take(int *argc, char **argv, struct remote *ret, bool *ret_gi
 	if (!ret->url && (ret->token || file || ret->ca_file))
 		return err_new(ERR_USAGE, "--token, --token-file and --ca-file go with --server URL");
 	if (file) {
-		char *token;
+		static char *token; /* for as long as we run */
 		TRY(secret_read(file, &token));
-		ret->token = token; /* for as long as we run */
+		ret->token = token;
 	}
 	ret->token = ret->token ? ret->token : getenv("DRDOTNET_TOKEN");
 	*argc = kept;

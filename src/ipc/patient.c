@@ -247,6 +247,7 @@ static bool stands_alone(struct patient_list *list, struct patient *orphan, pid_
 	struct err *err = peer ? target_find_pid(peer, &owner.target) : NULL;
 	err_free(err);
 	if (owner.target.pid) {
+		mem_free(STEAL(owner.target.socket)); /* it began after the list: the socket that answered is its own */
 		adopt(&owner, orphan);
 		*orphan = owner;
 		return true;

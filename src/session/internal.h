@@ -29,8 +29,8 @@ void spec_write(const struct session_spec *spec, const char *home, struct buf *o
 struct err *spec_read(const char *text, size_t len, struct worker_spec *ret) MUST_USE;
 void worker_spec_fini(struct worker_spec *spec);
 json_t *spec_parameters(const struct profiler *profiler, const struct params *params);
-/* Every parameter in `object`. */
-struct err *spec_set_parameters(struct params *params, const json_t *object) MUST_USE;
+/* Every parameter in `object` that the profiler has. */
+struct err *spec_set_parameters(const struct profiler *profiler, struct params *params, const json_t *object) MUST_USE;
 /* Is it still the process that we were told to examine? */
 struct err *spec_check_patient(const struct worker_spec *spec, const struct patient *patient) MUST_USE;
 json_t *spec_patient_json(const struct patient *patient);

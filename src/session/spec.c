@@ -21,11 +21,14 @@ json_t *spec_parameters(const struct profiler *profiler, const struct params *pa
 	return o;
 }
 
-struct err *spec_set_parameters(struct params *params, const json_t *object)
+struct err *spec_set_parameters(const struct profiler *profiler, struct params *params, const json_t *object)
 {
 	/* jansson's iterator takes no const. */
 	void *it = json_object_iter((json_t *)(uintptr_t)object);
 	for (; it; it = json_object_iter_next((json_t *)(uintptr_t)object, it)) {
+		/* A session of an older program may name a parameter that is gone since. */
+		if (!profiler_param(profiler, json_object_iter_key(it)))
+			continue;
 		const char *value = json_string_value(json_object_iter_value(it));
 		if (!value)
 			return err_new(ERR_BAD_DATA, "parameter '%s' has no text", json_object_iter_key(it));
@@ -177,6 +180,6 @@ struct err *session_recorded_params(const char *recording, const struct profiler
 	TRY(recording_open(recording, &r));
 	if (!str_eq(json_string_value(recording_fact(r, "profiler")), profiler->id))
 		return NULL;
-	TRY_WRAP(spec_set_parameters(params, recording_fact(r, "parameters")), "recording '%s'", recording);
+	TRY_WRAP(spec_set_parameters(profiler, params, recording_fact(r, "parameters")), "recording '%s'", recording);
 	return NULL;
 }

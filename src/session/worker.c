@@ -301,7 +301,7 @@ static struct err *prepare(struct worker *w, struct err *(*find)(const char *, c
 {
 	TRY(find(w->spec.profiler, &w->profiler));
 	w->params = params_new(w->profiler);
-	TRY(spec_set_parameters(w->params, json_object_get(w->spec.json, "parameters")));
+	TRY(spec_set_parameters(w->profiler, w->params, json_object_get(w->spec.json, "parameters")));
 	w->exam = (struct exam){ .profiler = w->profiler,
 				 .params = w->params,
 				 .session = w->row.guid,

@@ -76,7 +76,7 @@ class Collect(Folder):
                 done = self.trace("collect", patient.pid, "--profile", "cpu,gc,exceptions,threading", "--providers",
                                   "System.Runtime:1:4:EventCounterIntervalSec=1", "-d", "2s", "-o", path)
                 self.assertIn(f"Written to {path}", done.err)
-                self.assertEqual(event_streams(patient.pid), 0)
+                wait_until(lambda: event_streams(patient.pid) == 0, "the runtime's thread for the stream ends")
                 total, lost, kinds = trace_event(path, NAMES)
                 ours = Counter(f"{e['provider']}/{e['id']}" for e in self.events(path))
                 self.assertEqual(dict(ours), kinds)
