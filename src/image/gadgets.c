@@ -35,6 +35,14 @@ static void search(int mem_fd, const struct maps_line *l, uint64_t *syscall_at, 
 		*sigreturn_at = l->start + (uint64_t)(found - text);
 }
 
+/* A process that ends gives its memory back first: the list of its mappings is empty then, or nothing can be read of them. */
+static bool has_memory(int mem_fd, const char *maps, size_t len)
+{
+	struct maps_line first;
+	char byte;
+	return maps_next(&maps, maps + len, &first) && pread(mem_fd, &byte, 1, (off_t)first.start) != 0;
+}
+
 struct err *gadgets_find(int mem_fd, const char *maps, size_t len, uint64_t *ret_syscall, uint64_t *ret_sigreturn)
 {
 	uint64_t syscall_at = 0, sigreturn_at = 0;
@@ -45,6 +53,8 @@ struct err *gadgets_find(int mem_fd, const char *maps, size_t len, uint64_t *ret
 			if (!memcmp(l.prot, "r-xp", 4) && l.path_len && l.path[0] == '/' && is_c_library(&l) == !pass)
 				search(mem_fd, &l, &syscall_at, &sigreturn_at);
 	}
+	if ((!syscall_at || !sigreturn_at) && !has_memory(mem_fd, maps, len))
+		return err_new(ERR_NOT_FOUND, "it has ended");
 	if (!syscall_at || !sigreturn_at)
 		return err_new(ERR_UNSUPPORTED, "its C library is of an unknown kind");
 	*ret_syscall = syscall_at;
