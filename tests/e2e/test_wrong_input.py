@@ -24,7 +24,7 @@ COMMANDS = [
     ("trace summary x.nettrace", USAGE, "'drdotnet trace' does collect, convert and report, not 'summary'"),
     ("exceptions", USAGE, "needs one TARGET (a pid, a process name or an assembly name; 'drdotnet ps' lists them)"),
     ("exceptions 999999999", NOT_FOUND, "there is no process 999999999"),
-    ("exceptions no-such-app", NOT_FOUND, "no .NET process is called 'no-such-app'; there are: ", "{pid} sick"),
+    ("exceptions no-such-app", NOT_FOUND, "no .NET process is called 'no-such-app'; there are: ", " (user "),
     ("exceptions {own}", NOT_FOUND, "not a .NET process"),
     ("exceptions {pid} --frob", USAGE, "unknown option '--frob' for 'drdotnet exceptions'; it knows --duration, "),
     ("exceptions {pid} --duraton 5s", USAGE, "did you mean '--duration'?"),
