@@ -72,7 +72,7 @@ static struct row make_row(const struct patient *p, size_t name_max)
 				     [RUNTIME] = short_version(p->info.runtime_version),
 				     [ARCH] = visible(p->info.arch, 12),
 				     [USER] = visible(t->user, 16),
-				     [CONTAINER] = visible(t->container, 0),
+				     [CONTAINER] = visible(t->pod ? t->pod : t->container, 0),
 				     [UPTIME] = mem_strdup(t->pid ? fmt_duration_ns(t->uptime_ns).s : "-"),
 				     [CPU] = cpu_text(t),
 				     [RSS] = mem_strdup(t->pid ? fmt_bytes(t->rss_bytes).s : "-"),
@@ -216,6 +216,7 @@ static void add_patient(struct jsonw *w, const struct patient *p)
 	jsonw_str(w, "user", t->user);
 	jsonw_u64(w, "uid", t->uid);
 	jsonw_str(w, "container", t->container);
+	jsonw_str(w, "pod", t->pod);
 	add_numbers(w, t);
 	jsonw_str(w, "commandLine", t->command_line);
 	jsonw_bool(w, "answered", p->answered);

@@ -390,6 +390,7 @@ static void add_facts(struct exam *exam, struct report *report)
 					 .target_id = p->target.id,
 					 .runtime = p->info.runtime_version,
 					 .container = p->target.container,
+					 .pod = p->target.pod,
 					 .host = *host ? host : NULL,
 					 .when_unix_ns = exam->start_unix_ns,
 					 .window_ns = exam->end_ns - exam->start_ns,

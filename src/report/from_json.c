@@ -134,6 +134,7 @@ static struct err *read_facts(const json_t *root, struct report *r)
 	TRY(read_text(obj, "process", &f.process));
 	TRY(read_text(obj, "runtime", &f.runtime));
 	TRY(read_text(obj, "container", &f.container));
+	TRY(read_text(obj, "pod", &f.pod));
 	TRY(read_text(obj, "host", &f.host));
 	TRY(read_text(obj, "session", &f.session));
 	TRY(read_text(obj, "version", &f.version));

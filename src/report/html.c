@@ -172,7 +172,7 @@ static void facts_line(const struct html *h)
 	}
 	const struct {
 		const char *word, *text;
-	} more[] = { { ".NET ", f->runtime }, { "container ", f->container } };
+	} more[] = { { ".NET ", f->runtime }, { "container ", f->pod ? NULL : f->container }, { "pod ", f->pod } };
 	for (size_t i = 0; i < ARRAY_SIZE(more); i++) {
 		if (str_empty(more[i].text))
 			continue;

@@ -50,6 +50,7 @@ static void write_facts(struct jsonw *w, const struct report *r)
 	jsonw_i64(w, "targetId", f->target_id);
 	jsonw_str(w, "runtime", f->runtime);
 	jsonw_str(w, "container", f->container);
+	jsonw_str(w, "pod", f->pod);
 	jsonw_str(w, "host", f->host);
 	jsonw_str(w, "when", f->when_unix_ns ? fmt_time_iso(f->when_unix_ns).s : NULL);
 	jsonw_i64(w, "whenUnixNs", f->when_unix_ns);

@@ -149,7 +149,10 @@ static void head(const struct md *m)
 	}
 	const struct {
 		const char *word, *text;
-	} more[] = { { ".NET ", f->runtime }, { "container ", f->container }, { "host ", f->host } };
+	} more[] = { { ".NET ", f->runtime },
+		     { "container ", f->pod ? NULL : f->container },
+		     { "pod ", f->pod },
+		     { "host ", f->host } };
 	for (size_t i = 0; i < ARRAY_SIZE(more); i++) {
 		if (str_empty(more[i].text))
 			continue;

@@ -106,9 +106,9 @@ static void *left_out(struct report *r, size_t size)
 void report_set_facts(struct report *r, const struct report_facts *facts)
 {
 	r->facts = *facts;
-	const char **texts[] = { &r->facts.profiler, &r->facts.title,	  &r->facts.process,
-				 &r->facts.runtime,  &r->facts.container, &r->facts.host,
-				 &r->facts.session,  &r->facts.version,	  &r->facts.partial };
+	const char **texts[] = { &r->facts.profiler,  &r->facts.title,	&r->facts.process, &r->facts.runtime,
+				 &r->facts.container, &r->facts.pod,	&r->facts.host,	   &r->facts.session,
+				 &r->facts.version,   &r->facts.partial };
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		*texts[i] = doc_text(r, *texts[i]);
 	r->facts.window_ns = MIN(facts->window_ns, (uint64_t)INT64_MAX);

@@ -22,13 +22,13 @@ struct report_facts {
 	const char *title;    /* "Runtime pauses" */
 	const char *process;  /* "Shop.Api" */
 	int target_id;
-	const char *runtime; /* "10.0.12" */
-	const char *container, *host;
-	int64_t when_unix_ns; /* start of the window */
-	uint64_t window_ns;   /* 0 for one instant */
-	const char *session;  /* guid */
-	const char *version;  /* of drdotnet */
-	const char *partial;  /* why it is not the whole window: "the process ended after 3.2 s" */
+	const char *runtime;		    /* "10.0.12" */
+	const char *container, *pod, *host; /* pod: of Kubernetes, "NAMESPACE/POD/CONTAINER" */
+	int64_t when_unix_ns;		    /* start of the window */
+	uint64_t window_ns;		    /* 0 for one instant */
+	const char *session;		    /* guid */
+	const char *version;		    /* of drdotnet */
+	const char *partial;		    /* why it is not the whole window: "the process ended after 3.2 s" */
 };
 void report_set_facts(struct report *r, const struct report_facts *facts);
 const struct report_facts *report_facts(const struct report *r);

@@ -27,10 +27,15 @@ static void title_line(const struct text_out *t)
 		buf_free(&id);
 		open = ", ";
 	}
-	if (f->runtime) {
+	const struct {
+		const char *word, *text;
+	} more[] = { { ".NET ", f->runtime }, { "pod ", f->pod } };
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++) {
+		if (!more[i].text)
+			continue;
 		text_wrap_add(&w, INK_PLAIN, open);
-		text_wrap_add(&w, INK_PLAIN, ".NET ");
-		wrap_show(&w, INK_PLAIN, f->runtime);
+		text_wrap_add(&w, INK_PLAIN, more[i].word);
+		wrap_show(&w, INK_PLAIN, more[i].text);
 		open = ", ";
 	}
 	if (*open == ',')

@@ -98,6 +98,7 @@ void json_patient(struct jsonw *w, const struct patient *p)
 	jsonw_str(w, "os", p->info.os);
 	jsonw_str(w, "user", t->user);
 	jsonw_str(w, "container", t->container);
+	jsonw_str(w, "pod", t->pod);
 	json_numbers(w, t);
 	jsonw_str(w, "commandLine", t->command_line ? buf_cstr(&command) : NULL);
 	jsonw_bool(w, "answered", p->answered);

@@ -18,7 +18,7 @@
 		{ "version", "string", "Of its runtime; empty when it did not answer." }, { "pid", "integer?", "" },   \
 		{ "name", "string", "Of the process." }, { "architecture", "string?", "" }, { "os", "string?", "" },   \
 		{ "user", "string?", "" }, { "container", "string?", "The first digits of its container's id." },      \
-		{ "uptimeSeconds", "number?", "" },                                                                    \
+		{ "pod", "string?", "Of Kubernetes: namespace/pod/container." }, { "uptimeSeconds", "number?", "" },   \
 		{ "cpuPercent", "number?", "Of one core, over cpuWindowMs, or since its start when that is null." },   \
 		{ "cpuWindowMs", "number?", "" }, { "cpuSeconds", "number?", "Since its start." },                     \
 		{ "rssBytes", "number?", "" }, { "commandLine", "string?", "With what looks like a secret masked." },  \

@@ -138,6 +138,7 @@ json_t *spec_patient_json(const struct patient *p)
 	json_object_set_new(o, "pid", json_integer(p->target.pid));
 	set_text(o, "name", p->target.name);
 	set_text(o, "container", p->target.container);
+	set_text(o, "pod", p->target.pod);
 	set_text(o, "entryAssembly", p->info.entry_assembly);
 	set_text(o, "runtime", p->info.runtime_version);
 	set_text(o, "os", p->info.os);
@@ -161,6 +162,7 @@ struct err *spec_read_patient(const json_t *o, struct patient *ret)
 	ret->target.cpu_ratio = -1;
 	ret->target.name = get_text(o, "name");
 	ret->target.container = get_text(o, "container");
+	ret->target.pod = get_text(o, "pod");
 	ret->info.entry_assembly = get_text(o, "entryAssembly");
 	ret->info.runtime_version = get_text(o, "runtime");
 	ret->info.os = get_text(o, "os");

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "target/pod.h"
 #include "target/program.h"
 #include "target/proc.h"
 #include <dirent.h>
@@ -187,6 +188,7 @@ static void fill_words(struct target_look *l, int dir, const struct proc_stat *s
 	t->name = process_name(dir, stat->comm);
 	t->user = mem_strdup(user_name(l, t->uid));
 	t->container = container_of(l, dir);
+	t->pod = t->container ? pod_of_container(POD_LOGS, t->container) : NULL;
 	const char *text = read_text(l, dir, "cmdline", TEXT_MAX);
 	t->command_line = proc_command_line(text ? text : "", text ? l->text.len : 0, COMMAND_LINE_MAX);
 }
@@ -585,6 +587,7 @@ void target_fini(struct target *t)
 	mem_free(t->command_line);
 	mem_free(t->user);
 	mem_free(t->container);
+	mem_free(t->pod);
 	mem_free(t->socket);
 	mem_free(t->diagnostic_ports);
 	*t = (struct target){ 0 };

@@ -29,6 +29,7 @@ struct target {
 	char *user;	      /* login name, or the number */
 	uid_t uid;
 	char *container;	/* 12 digits of the container id, or NULL */
+	char *pod;		/* of Kubernetes, "NAMESPACE/POD/CONTAINER", or NULL */
 	char *socket;		/* path to connect to (through /proc/PID/root where needed); NULL without */
 	char *diagnostic_ports; /* DOTNET_DiagnosticPorts as it has it, or NULL */
 	enum target_socket socket_state;

@@ -4,11 +4,13 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "target/cpus.h"
+#include "target/pod.h"
 #include "target/proc.h"
 #include "target/program.h"
 #include "target/target.h"
 #include "target/threads.h"
 #include <elf.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -199,6 +201,45 @@ static void test_containers(void **state)
 					       "f0123456789abcdef\n",
 					       id));
 	assert_string_equal(id, "f123456789ab");
+}
+
+/* By the names of log files alone; who made them stranger than Kubernetes allows is not shown. */
+static void test_pods(void **state)
+{
+	(void)state;
+	char folder[] = "/tmp/unit-pods-XXXXXX", path[512];
+	assert_non_null(mkdtemp(folder));
+	static const char *const names[] = {
+		"api-7c9f-x2_shop_api-" ID64 ".log",
+		"api-7c9f-x2_shop_side_car-f" ID64 ".log",
+		"_shop_api-a" ID64 ".log",
+		"a\nb_shop_api-b" ID64 ".log",
+		"api_shop-c" ID64 ".log",
+		ID64 ".log",
+		"web_default_app-"
+		"fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210.log",
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	}
+	char *pod = pod_of_container(folder, "0123456789ab");
+	assert_string_equal(pod, "shop/api-7c9f-x2/api");
+	mem_free(pod);
+	pod = pod_of_container(folder, "fedcba987654");
+	assert_string_equal(pod, "default/web/app");
+	mem_free(pod);
+	static const char *const none[] = {
+		"", "f0123456789a", "a01234567890", "b01234567890", "c01234567890", "999999999999"
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++)
+		assert_null(pod_of_container(folder, none[i]));
+	assert_null(pod_of_container("/nonexistent", "0123456789ab"));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		unlink(path);
+	}
+	assert_int_equal(rmdir(folder), 0);
 }
 
 static void test_containers_by_mounts(void **state)
@@ -726,6 +767,7 @@ int main(void)
 		cmocka_unit_test(test_command_line),
 		cmocka_unit_test(test_containers),
 		cmocka_unit_test(test_containers_by_mounts),
+		cmocka_unit_test(test_pods),
 		cmocka_unit_test(test_socket_names),
 		cmocka_unit_test(test_mapped_files),
 		cmocka_unit_test(test_programs),

@@ -122,6 +122,7 @@ export interface ReportFacts {
   targetId: number;
   runtime: string | null;
   container: string | null;
+  pod?: string | null;
   host: string | null;
   when: string | null;
   whenUnixNs: number;

@@ -863,6 +863,8 @@ export interface components {
             user: string | null;
             /** @description The first digits of its container's id. */
             container: string | null;
+            /** @description Of Kubernetes: namespace/pod/container. */
+            pod: string | null;
             uptimeSeconds: number | null;
             /** @description Of one core, over cpuWindowMs, or since its start when that is null. */
             cpuPercent: number | null;
@@ -893,6 +895,8 @@ export interface components {
             user: string | null;
             /** @description The first digits of its container's id. */
             container: string | null;
+            /** @description Of Kubernetes: namespace/pod/container. */
+            pod: string | null;
             uptimeSeconds: number | null;
             /** @description Of one core, over cpuWindowMs, or since its start when that is null. */
             cpuPercent: number | null;

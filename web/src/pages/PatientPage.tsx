@@ -27,7 +27,7 @@ function Facts({ p }: { p: Process }) {
     ["Pid", p.pid ?? "hidden"],
     ["Runtime", [p.version ? `.NET ${visible(p.version)}` : "hidden", p.architecture].filter(Boolean).join(", ")],
     ["Up", p.uptimeSeconds == null ? "hidden" : durationNs(p.uptimeSeconds * 1e9)],
-    ["Container", p.container ? visible(p.container) : "on the host"],
+    [p.pod ? "Pod" : "Container", p.container ? visible(p.pod ?? p.container) : "on the host"],
     ["User", p.user ? visible(p.user) : "hidden"],
     ["Ways open", open.length ? open.join(", ") : "none"],
   ];

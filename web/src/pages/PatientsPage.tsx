@@ -109,7 +109,7 @@ function Row({
         </td>
         <td class="c-where">
           <div class="two">
-            <b>{p.container ? visible(p.container) : "on the host"}</b>
+            <b>{p.container ? visible(p.pod ?? p.container) : "on the host"}</b>
             <br />
             <span>
               {p.user ? `user ${visible(p.user)}` : ""}
@@ -204,7 +204,7 @@ export function PatientsPage() {
   });
   const shown = rows.filter(({ p }) => {
     const words =
-      `${p.name} ${p.managedAssemblyName} ${p.id} ${p.pid} ${p.user} ${p.container} ${p.version}`.toLowerCase();
+      `${p.name} ${p.managedAssemblyName} ${p.id} ${p.pid} ${p.user} ${p.container} ${p.pod} ${p.version}`.toLowerCase();
     return term
       .toLowerCase()
       .split(/\s+/)

@@ -27,7 +27,7 @@ export function Finder({ onClose }: { onClose: () => void }) {
         href: `/profilers/${p.id}`,
         what: "process",
         name: p.name || p.managedAssemblyName,
-        more: `pid ${p.pid ?? p.id}${p.container ? `, ${p.container}` : ""}`,
+        more: `pid ${p.pid ?? p.id}${p.container ? `, ${p.pod ?? p.container}` : ""}`,
       })),
       ...(sessions ?? []).map((s) => ({
         href: `/sessions/${s.guid}`,
