@@ -280,6 +280,25 @@ class Hidden(unittest.TestCase):
             self.assertTrue(row["socket"].startswith(f"/proc/{patient.pid}/root/tmp/"), row["socket"])
             self.assertTrue(check(patient.pid)["ways"]["image"]["open"])
 
+    def test_pod_of_kubernetes(self):
+        """The id stands in the name of the control group, the pod's names in that of the log file."""
+        container = os.urandom(32).hex()
+        parents = [p for p in (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")) if (p / "cgroup.procs").exists()]
+        group = parents[0] / container
+        group.mkdir()
+        self.addCleanup(group.rmdir)
+        log = f"api-7c9f-x2_shop_api-{container}.log"
+        on_a_node = ["unshare", "--mount", "sh", "-ec",
+                     f'mount -t tmpfs none /var/log; mkdir /var/log/containers; : >/var/log/containers/{log}; exec "$0" "$@"']
+        with Patient("healthy", fx=FX, prefix=["sh", "-ec", f'echo $$ >{group}/cgroup.procs; exec "$0" "$@"']) as patient:
+            self.assertIsNone(ps()[patient.pid]["pod"])
+            row = ps(prefix=on_a_node)[patient.pid]
+            self.assertEqual((row["container"], row["pod"]), (container[:12], "shop/api-7c9f-x2/api"))
+            self.assertRegex(drdotnet("ps", prefix=on_a_node).stdout.decode(), r"(?m)^ *\d+ +sick .* shop/api-7c9f-x2/api ")
+            with Home() as home:
+                done = drdotnet("heap-stats", patient.pid, prefix=on_a_node, env={"DRDOTNET_HOME": str(home.path)})
+                self.assertIn("pod shop/api-7c9f-x2/api", done.stdout.decode().splitlines()[0])
+
     def test_path_longer_than_a_socket_address(self):
         folder = "/tmp/" + "x" * 54
         prefix = ["unshare", "--mount", "sh", "-ec", f'{OWN_TMP}; mkdir {folder}; exec "$0" "$@"']
