@@ -78,7 +78,7 @@ void help_overview(struct buf *out)
 		if (!commands[i]->hidden)
 			term(out, commands[i]->name, 18, commands[i]->summary);
 	}
-	buf_str(out, "\nA TARGET is a pid, a process name, an assembly name or an id from 'drdotnet ps'.\n"
+	buf_str(out, "\nA TARGET is a pid, a process name, an assembly name, NAMESPACE/POD or an id from 'drdotnet ps'.\n"
 		     "With --server URL [--token TOKEN] a command works on the machine where 'drdotnet serve' runs.\n"
 		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
 }

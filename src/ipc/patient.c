@@ -366,9 +366,18 @@ static int match_name(const char *name, const char *spec)
 	return a == b && !strncasecmp(name, spec, a);
 }
 
+/* NAMESPACE/POD, or that with the container's name behind. */
+static int match_pod(const char *pod, const char *spec)
+{
+	size_t len = strlen(spec);
+	bool same = pod && strchr(spec, '/') && str_starts(pod, spec) && (!pod[len] || pod[len] == '/');
+	return same ? 2 : 0;
+}
+
 static int match(const struct patient *p, const char *spec)
 {
-	return MAX(match_name(p->info.entry_assembly, spec), match_name(p->target.name, spec));
+	int how = MAX(match_name(p->info.entry_assembly, spec), match_name(p->target.name, spec));
+	return MAX(how, match_pod(p->target.pod, spec));
 }
 
 static struct err *no_match(const struct patient_list *list, const char *spec)

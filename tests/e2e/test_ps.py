@@ -298,6 +298,10 @@ class Hidden(unittest.TestCase):
             with Home() as home:
                 done = drdotnet("heap-stats", patient.pid, prefix=on_a_node, env={"DRDOTNET_HOME": str(home.path)})
                 self.assertIn("pod shop/api-7c9f-x2/api", done.stdout.decode().splitlines()[0])
+            for name in ("shop/api-7c9f-x2", "shop/api-7c9f-x2/api"):
+                self.assertEqual(check(name, prefix=on_a_node)["id"], patient.pid)
+            for name in ("shop/api-7c9f", "api-7c9f-x2", "shop/", "shop/api-7c9f-x2/ap"):
+                self.assertEqual(drdotnet("check", name, prefix=on_a_node).returncode, NOT_FOUND, name)
 
     def test_path_longer_than_a_socket_address(self):
         folder = "/tmp/" + "x" * 54
