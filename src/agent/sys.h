@@ -67,7 +67,6 @@ struct sys_poll {
 	short events, revents;
 };
 #define SYS_POLLIN 1
-#define SYS_POLLHUP 16
 /* Waits at most ms; how many are ready. */
 static inline long sys_poll(struct sys_poll *fds, size_t n, uint64_t ms)
 {

@@ -160,11 +160,6 @@ static void learn_parts(struct dac *d, enum wire_dac_kind kind, const uint32_t *
 	}
 }
 
-void dac_learn_stacks(struct dac *d, const uint32_t *os_ids, size_t n)
-{
-	learn_parts(d, WIRE_DAC_STACKS, os_ids, n, &d->stacks);
-}
-
 void dac_learn_stack_refs(struct dac *d, const uint32_t *os_ids, size_t n)
 {
 	learn_parts(d, WIRE_DAC_STACKS_REFS, os_ids, n, &d->refs);
@@ -176,7 +171,7 @@ void dac_learn_all_stacks(struct dac *d, const struct dac_threads *threads, bool
 	vec_each(t, threads)
 		if (t->os_id && !(t->state & (DAC_THREAD_DEAD | DAC_THREAD_UNSTARTED)))
 			vec_push(&ids, t->os_id);
-	dac_learn_stacks(d, ids.v, ids.n);
+	learn_parts(d, WIRE_DAC_STACKS, ids.v, ids.n, &d->stacks);
 	if (refs)
 		dac_learn_stack_refs(d, ids.v, ids.n);
 	vec_free(&ids);

@@ -125,9 +125,6 @@ struct dac_stack { /* a VEC, innermost frame first */
 	uint64_t missing; /* then: an address that it lacks, or 0 */
 };
 struct err *dac_stack(struct dac *d, uint32_t os_id, struct dac_stack *ret) MUST_USE;
-/* Asks for the stacks of many threads at once and keeps them; then dac_stack need not ask. What could not be read is
- * asked for again when it is needed. */
-void dac_learn_stacks(struct dac *d, const uint32_t *os_ids, size_t n);
 void dac_stack_free(struct dac_stack *stack);
 
 struct dac_method {
@@ -279,9 +276,10 @@ struct dac_ref {
 VEC_TYPE(dac_refs, struct dac_ref);
 /* What a thread's stack keeps alive. */
 struct err *dac_stack_refs(struct dac *d, uint32_t os_id, struct dac_refs *ret) MUST_USE;
-/* As dac_learn_stacks. */
+/* Asks for what many threads keep alive at once and keeps it; then dac_stack_refs need not ask. What could not be read
+ * is asked for again when it is needed. */
 void dac_learn_stack_refs(struct dac *d, const uint32_t *os_ids, size_t n);
-/* Of all of these that have one. */
+/* The same for the stacks of all of these threads that have one, and if wanted for what they keep alive. */
 void dac_learn_all_stacks(struct dac *d, const struct dac_threads *threads, bool refs);
 void dac_refs_free(struct dac_refs *refs);
 

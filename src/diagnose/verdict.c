@@ -58,7 +58,8 @@ static bool matches(const char *pattern, const char *id)
 	return str_ends(pattern, ".") ? str_starts(id, pattern) : str_eq(pattern, id);
 }
 
-bool explains(const char *cause, const char *effect)
+/* Would the first finding, were it there, make the second appear? By their ids. */
+static bool explains(const char *cause, const char *effect)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(explained); i++) {
 		if (!matches(explained[i].cause, cause))

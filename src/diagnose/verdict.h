@@ -40,6 +40,4 @@ struct verdict {
 /* The results refer to judged and outcomes. */
 void verdict_make(const struct judgement *judged, size_t n_judged, const struct outcome *outcomes, size_t n_outcomes,
 		  struct verdict *ret);
-/* Would the first, were it there, make the second appear? Ids of findings. */
-bool explains(const char *cause, const char *effect);
 const char *finding_confidence_word(enum finding_confidence c); /* "Certain" ... */

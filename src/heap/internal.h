@@ -65,8 +65,6 @@ struct type_entry *heap_entry(struct heap *h, const struct heap_type *type);
 const struct ref_map *heap_ref_map(struct heap *h, const struct heap_type *type);
 /* Learns many at once; those that are no types are remembered as such. */
 struct err *heap_learn(struct heap *h, const uint64_t *types, size_t n) MUST_USE;
-/* Fills names and with_statics. */
-struct err *heap_list_types(struct heap *h) MUST_USE;
 /* Keeps the first failure's text and frees it. */
 void heap_note(struct heap *h, struct err *err);
 /* The size of a field's value; 0 = of another shape (a structure). */

@@ -129,7 +129,8 @@ static struct err *list_all(struct heap *h, struct scan *s, struct map_u64 *seen
 	return NULL;
 }
 
-struct err *heap_list_types(struct heap *h)
+/* Fills names and with_statics. */
+static struct err *list_types(struct heap *h)
 {
 	if (h->has_names)
 		return NULL;
@@ -160,7 +161,7 @@ const char *heap_module_file(struct heap *h, const struct heap_type *type)
 
 struct err *heap_find_type(struct heap *h, const char *module, const char *name, const struct heap_type **ret)
 {
-	TRY(heap_list_types(h));
+	TRY(list_types(h));
 	uint32_t id = strtab_find(&h->names, name, strlen(name));
 	*ret = id == STRTAB_NONE ? NULL : &h->types.v[h->named.v[id]]->type;
 	if (!*ret || !module || str_eq(heap_module_file(h, *ret), module))
@@ -298,7 +299,7 @@ struct err *heap_statics(struct heap *h, const struct dac_threads *threads, stru
 {
 	struct dac_addresses plain = { 0 }, threaded = { 0 };
 	memset(ret, 0, sizeof(*ret));
-	TRY(heap_list_types(h));
+	TRY(list_types(h));
 	vec_each(index, &h->with_statics) {
 		const struct heap_type *type = &h->types.v[*index]->type;
 		if (type->n_static > type->n_thread_static)

@@ -268,9 +268,8 @@ bool stop_one(struct stop *s, pid_t tid, struct deadline deadline)
 
 /* ---- continuing ---- */
 
-bool stop_release_one(struct stop *s, struct tracee *t)
+static bool release_one(struct tracee *t)
 {
-	(void)s;
 	if (t->gone)
 		return true;
 	if (!t->stopped)
@@ -285,7 +284,7 @@ bool stop_release(struct stop *s)
 {
 	bool all = true;
 	for (size_t i = 0; i < s->n; i++) {
-		all &= stop_release_one(s, &s->v[i]);
+		all &= release_one(&s->v[i]);
 		fault_point("detached");
 	}
 	s->n = 0;

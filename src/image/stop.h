@@ -44,7 +44,6 @@ bool stop_one(struct stop *s, pid_t tid, struct deadline deadline);
 /* Continues every thread as it would have continued. False when one never stopped: only the end of this process
  * releases that one. */
 bool stop_release(struct stop *s);
-bool stop_release_one(struct stop *s, struct tracee *t);
 
 /* Waits for the next report of this thread. False when the time is over or it is gone. */
 bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *ret_status);

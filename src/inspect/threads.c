@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define MAX_CHAIN 20
-#define MAX_EXCEPTION_TYPES 40
 #define MESSAGE_CHARS 400
 
 static bool has_stack(const struct dac_thread *t)

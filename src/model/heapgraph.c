@@ -469,7 +469,8 @@ uint32_t heapgraph_at(const struct heapgraph *g, uint64_t address)
 	return lo < region->first + region->n && g->position[lo] == position ? lo : GRAPH_NONE;
 }
 
-const char *heapgraph_slot(const struct heapgraph *g, uint32_t object, uint32_t i)
+/* The field that a reference is in; "" when it has no name. i counts from g->first[object]. */
+static const char *slot_name(const struct heapgraph *g, uint32_t object, uint32_t i)
 {
 	const struct graph_type *t = &g->types.v[g->type[object]];
 	return i < t->n_slots ? t->slots[i] : "";
@@ -481,6 +482,6 @@ const char *heapgraph_step(const struct heapgraph *g, uint32_t from, uint32_t to
 		return "";
 	for (uint32_t i = g->first[from]; i < g->first[from + 1]; i++)
 		if (g->target[i] == to)
-			return heapgraph_slot(g, from, i - g->first[from]);
+			return slot_name(g, from, i - g->first[from]);
 	return "";
 }

@@ -143,8 +143,6 @@ const struct graph_region *heapgraph_region(const struct heapgraph *g, uint32_t 
 uint64_t heapgraph_address(const struct heapgraph *g, uint32_t object);
 /* The object at that address, GRAPH_NONE = none begins there. */
 uint32_t heapgraph_at(const struct heapgraph *g, uint64_t address);
-/* The field that a reference is in; "" when it has no name. i counts from g->first[object]. */
-const char *heapgraph_slot(const struct heapgraph *g, uint32_t object, uint32_t i);
 
 /* ---- dominators and paths ---- */
 

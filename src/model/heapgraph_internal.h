@@ -6,5 +6,4 @@
 #define HEAPGRAPH_MAGIC 0x31474844u /* "DHG1" */
 enum { HEAPGRAPH_END, HEAPGRAPH_GAP, HEAPGRAPH_TYPES };
 enum { HEAPGRAPH_FACTS = 13 + GRAPH_AREAS };
-void heapgraph_facts_to_values(const struct graph_facts *f, uint64_t values[HEAPGRAPH_FACTS]);
 void heapgraph_facts_from_values(const uint64_t values[HEAPGRAPH_FACTS], struct graph_facts *f);

@@ -222,15 +222,6 @@ void heapgraph_write_type(struct heapgraph_writer *w, const struct graph_type *t
 		put_text(w->out, type->slots ? type->slots[i] : "");
 }
 
-void heapgraph_write_facts(struct heapgraph_writer *w, const struct graph_facts *f)
-{
-	uint64_t values[HEAPGRAPH_FACTS];
-	heapgraph_facts_to_values(f, values);
-	buf_varu64(w->out, HEAPGRAPH_FACTS);
-	for (size_t i = 0; i < HEAPGRAPH_FACTS; i++)
-		buf_varu64(w->out, values[i]);
-}
-
 /* ---- facts as numbers ---- */
 
 #define FACTS(X)                                                                                                       \
@@ -248,7 +239,7 @@ void heapgraph_write_facts(struct heapgraph_writer *w, const struct graph_facts 
 enum { FACT_HEAPS = 10, FACT_LOST_REGIONS, FACT_FLAGS, FACT_AREA };
 _Static_assert(FACT_AREA + GRAPH_AREAS == HEAPGRAPH_FACTS, "all of them");
 
-void heapgraph_facts_to_values(const struct graph_facts *f, uint64_t values[HEAPGRAPH_FACTS])
+static void facts_to_values(const struct graph_facts *f, uint64_t values[HEAPGRAPH_FACTS])
 {
 #define PUT(i, name) values[i] = f->name;
 	FACTS(PUT)
@@ -257,6 +248,15 @@ void heapgraph_facts_to_values(const struct graph_facts *f, uint64_t values[HEAP
 	values[FACT_FLAGS] = (f->server ? 1u : 0) | (f->uses_regions ? 2u : 0);
 	for (size_t i = 0; i < GRAPH_AREAS; i++)
 		values[FACT_AREA + i] = f->area[i];
+}
+
+void heapgraph_write_facts(struct heapgraph_writer *w, const struct graph_facts *f)
+{
+	uint64_t values[HEAPGRAPH_FACTS];
+	facts_to_values(f, values);
+	buf_varu64(w->out, HEAPGRAPH_FACTS);
+	for (size_t i = 0; i < HEAPGRAPH_FACTS; i++)
+		buf_varu64(w->out, values[i]);
 }
 
 void heapgraph_facts_from_values(const uint64_t values[HEAPGRAPH_FACTS], struct graph_facts *f)

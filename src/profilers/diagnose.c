@@ -50,7 +50,8 @@ static void open_streams(struct diagnosis *d)
 	}
 }
 
-void diagnosis_judge(struct diagnosis *d)
+/* Judges the vital signs as they are now. */
+static void judge(struct diagnosis *d)
 {
 	d->n_judged = MIN(rules_count(), (size_t)JUDGED_MAX);
 	for (size_t i = 0; i < d->n_judged; i++)
@@ -76,7 +77,7 @@ static void tell_impression(struct diagnosis *d, uint64_t now_ns)
 	uint64_t heard_ns = now_ns - d->exam->start_ns;
 	runtime_signs_end(&d->runtime, d->streams[SIGNS_GC].opened ? heard_ns : 0,
 			  d->streams[SIGNS_LOCKS].opened && !d->streams[SIGNS_LOCKS].bursting ? heard_ns : 0);
-	diagnosis_judge(d);
+	judge(d);
 	const struct judgement *j = strongest(d);
 	if (!j || j->score < VERDICT_NOTABLE) {
 		exam_news(d->exam, "First impression: nothing unusual in the vital signs so far.");
@@ -317,7 +318,7 @@ static struct err *run(struct exam *exam)
 	d->kernel = kernel_signs_new("/proc", &exam->patient->target);
 	exam->share = 0.5; /* until it is known what follows */
 	TRY(take_signs(d));
-	diagnosis_judge(d);
+	judge(d);
 	make_plan(d);
 	return examine(d, seconds);
 }

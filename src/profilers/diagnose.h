@@ -29,6 +29,4 @@ struct diagnosis {
 	struct shared_looks *looks; /* live, where memory is looked into */
 };
 
-/* Judges the vital signs as they are now. */
-void diagnosis_judge(struct diagnosis *d);
 struct err *diagnosis_report(struct exam *exam, struct report *report) MUST_USE;

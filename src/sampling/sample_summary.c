@@ -23,7 +23,8 @@ static uint32_t *canonical_frames(const struct samples *s)
 	return same;
 }
 
-enum frame_kind sample_summary_stack_kind(const struct samples *s, uint32_t stack)
+/* The subsystem of a stack: GC and JIT wherever they are in it, else its leaf's. */
+static enum frame_kind kind_of_stack(const struct samples *s, uint32_t stack)
 {
 	const struct samples_stack *k = &s->stacks.v[stack];
 	for (uint32_t i = 0; i < k->n; i++) {
@@ -131,7 +132,7 @@ static void sum_stack(struct summary_summing *g, uint32_t stack, uint32_t *frame
 	struct sample_summary *h = g->hot;
 	uint64_t weight = g->stack_weight[stack];
 	size_t n = samples_fold(s, g->same, stack, frames);
-	h->by_kind[sample_summary_stack_kind(s, stack)] += weight;
+	h->by_kind[kind_of_stack(s, stack)] += weight;
 	g->method[frames[0]].self += weight;
 	for (size_t i = 0; i < n; i++) {
 		if (g->seen[frames[i]] == stack + 1)

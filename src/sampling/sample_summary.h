@@ -36,7 +36,5 @@ struct sample_summary {
 struct sample_summary *sample_summary_new(const struct samples *samples, uint64_t kinds);
 void sample_summary_free(struct sample_summary *h);
 DEFINE_CLEANUP(sample_summary_free, struct sample_summary *)
-/* The subsystem of a stack: GC and JIT wherever they are in it, else its leaf's. */
-enum frame_kind sample_summary_stack_kind(const struct samples *s, uint32_t stack);
 /* "root;caller;leaf count" lines, the common input of flame graph tools; count = weight / unit. */
 void sample_summary_folded(const struct sample_summary *h, uint64_t unit, struct buf *out);

@@ -213,7 +213,7 @@ static bool is_address(const char *host)
 
 /* Against DNS rebinding: a name that an attacker points at us. Addresses, localhost and our own name cannot be pointed elsewhere;
  * any other can, one of a single word too: in a local network whoever asks for a name gets it. */
-bool auth_host_ok(const struct auth *a, const char *host_text)
+static bool host_ok(const struct auth *a, const char *host_text)
 {
 	char host[256], own[256] = "";
 	if (str_empty(host_text) || !split_host(host_text, host, sizeof(host)))
@@ -229,7 +229,7 @@ bool auth_host_ok(const struct auth *a, const char *host_text)
 }
 
 /* A page may ask where it came from, or from a name that was configured (a proxy in front changes the host). */
-bool auth_origin_ok(const struct auth *a, const char *origin, const char *host_text)
+static bool origin_ok(const struct auth *a, const char *origin, const char *host_text)
 {
 	const char *rest = strstr(origin, "://");
 	char host[256];
@@ -358,7 +358,7 @@ static bool is_foreign(const struct auth *a, const struct request *r)
 	bool changes = r->method != METHOD_GET || (r->route && r->route->scope == SCOPE_FULL);
 	if (!r->route)
 		return false; /* pages hold no secrets and do nothing */
-	if (origin && !auth_origin_ok(a, origin, host ? host : ""))
+	if (origin && !origin_ok(a, origin, host ? host : ""))
 		return true;
 	bool other = site && !str_eq(site, "same-origin") && !str_eq(site, "none");
 	/* Following a link to a report is fine. */
@@ -408,7 +408,7 @@ void auth_check(struct auth *a, struct request *r)
 {
 	bool open = !r->route || r->route->scope == SCOPE_NONE;
 	identify(a, r);
-	if (a->check_host && r->peer == HTTP_LOCAL_NONE && !auth_host_ok(a, request_header(r, "Host"))) {
+	if (a->check_host && r->peer == HTTP_LOCAL_NONE && !host_ok(a, request_header(r, "Host"))) {
 		refuse(r, 421,
 		       "this name is not known as one of ours (DNS rebinding?): use an IP address or localhost, or "
 		       "start the server with --allow-host NAME");

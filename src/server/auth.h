@@ -47,7 +47,3 @@ void auth_shares_json(struct auth *a, const char *guid, struct jsonw *w);
 struct err *auth_unshare(struct auth *a, const char *guid, const char *token) MUST_USE;
 /* The session a link opens; false when it does not any more. */
 bool auth_shared(struct auth *a, const char *token, char ret_guid[37]);
-
-/* For the tests. */
-bool auth_host_ok(const struct auth *a, const char *host);
-bool auth_origin_ok(const struct auth *a, const char *origin, const char *host);

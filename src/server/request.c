@@ -18,11 +18,22 @@ struct request *request_new(struct server *server)
 	return r;
 }
 
+/* Drops what was answered so far. */
+static void clear_response(struct request *r)
+{
+	struct response *p = &r->response;
+	buf_free(&p->body);
+	fd_closep(&p->fd);
+	stream_unref(p->stream);
+	vec_free(&p->headers);
+	*p = (struct response){ .fd = -1 };
+}
+
 void request_free(struct request *r)
 {
 	if (!r)
 		return;
-	respond_clear(r);
+	clear_response(r);
 	child_unref(r->child);
 	vec_free(&r->headers);
 	vec_free(&r->query);
@@ -152,16 +163,6 @@ bool request_accepts_any(const struct request *r, const char *type)
 	return accept_has(accept, type) || accept_has(accept, family) || accept_has(accept, "*/*");
 }
 
-void respond_clear(struct request *r)
-{
-	struct response *p = &r->response;
-	buf_free(&p->body);
-	fd_closep(&p->fd);
-	stream_unref(p->stream);
-	vec_free(&p->headers);
-	*p = (struct response){ .fd = -1 };
-}
-
 void respond(struct request *r, int status, const char *type)
 {
 	r->response.status = status;
@@ -252,7 +253,7 @@ void respond_problem(struct request *r, int status, const char *detail)
 	/* A handler that answered a moment before it failed may have said what holds in any case. */
 	struct pairs headers = r->response.headers;
 	r->response.headers = (struct pairs){ 0 };
-	respond_clear(r);
+	clear_response(r);
 	r->response.headers = headers;
 	respond(r, status, TYPE_PROBLEM);
 	struct jsonw w = jsonw_make(&r->response.body, false);
@@ -268,7 +269,7 @@ void respond_problem(struct request *r, int status, const char *detail)
 
 static void respond_sentence(struct request *r, int status, const char *sentence)
 {
-	respond_clear(r);
+	clear_response(r);
 	if (!request_accepts(r, "application/json")) {
 		respond_text(r, status, sentence);
 		return;

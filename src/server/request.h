@@ -104,8 +104,6 @@ struct jsonw respond_json(struct request *r, int status);
 void respond_header(struct request *r, const char *name, const char *value);
 void respond_headerf(struct request *r, const char *name, const char *fmt, ...) PRINTF(3, 4);
 void respond_text(struct request *r, int status, const char *text);
-/* Drops what was answered so far. */
-void respond_clear(struct request *r);
 /* application/problem+json, or for "not found" the plain sentence of the contract unless problems are accepted. */
 void respond_error(struct request *r, const struct err *err);
 void respond_problem(struct request *r, int status, const char *detail);

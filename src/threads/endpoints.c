@@ -301,20 +301,6 @@ const char *endpoints_calls(const struct endpoints *e, uint64_t method)
 	return known && *known != SEVERAL ? strtab_get(&e->strings, (uint32_t)*known - 1) : NULL;
 }
 
-void endpoints_each(const struct endpoints *e,
-		    void (*each)(void *user, const char *space, const char *name, const char *route), void *user)
-{
-	for (size_t i = 0; e && i < e->v.n; i++) {
-		const struct handler *h = &e->v.v[i];
-		if (h->space == STRTAB_NONE)
-			continue;
-		const char *space = strtab_get(&e->strings, h->space), *name = strtab_get(&e->strings, h->name);
-		const uint64_t *at = map_u64_get(&e->by_name, name_key(space, name));
-		if (at && *at == i + 1)
-			each(user, space, name, strtab_get(&e->strings, h->route));
-	}
-}
-
 /* ---- a walk ---- */
 
 /* A name is compared once a type. */

@@ -29,6 +29,3 @@ const char *endpoints_route_named(const struct endpoints *e, const char *space, 
 /* Of code that the framework compiled from an expression to call a handler, which may be inlined in it: the handler as
  * its author knows it, "Shop.OrdersController.Place (POST /orders)". NULL: it is none. e may be NULL. */
 const char *endpoints_calls(const struct endpoints *e, uint64_t method);
-/* Each handler once, for methods_set_place(). */
-void endpoints_each(const struct endpoints *e,
-		    void (*each)(void *user, const char *space, const char *name, const char *route), void *user);

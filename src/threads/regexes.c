@@ -7,7 +7,9 @@
 #define PATTERN_COLUMNS 80
 #define PARENTS_MAX 4
 
-bool regex_pattern(struct heap *h, uint64_t object, struct buf *out)
+/* The pattern of an object that is a Regex, or of a class that a generator derived from it, appended; false when it is
+ * none. Long ones are cut. */
+static bool pattern_of(struct heap *h, uint64_t object, struct buf *out)
 {
 	struct heap_value v;
 	CLEANUP(buf_free) struct buf pattern = { 0 };
@@ -37,7 +39,7 @@ static bool pattern_on(struct heap *heap, struct dac *dac, uint32_t os_id, struc
 	err_ignore(dac_stack_refs(dac, os_id, &refs));
 	vec_each(r, &refs)
 		if (!found && !(r->flags & DAC_REF_INTERIOR) && r->object)
-			found = regex_pattern(heap, r->object, out);
+			found = pattern_of(heap, r->object, out);
 	dac_refs_free(&refs);
 	return found;
 }

@@ -11,7 +11,6 @@
 #include "model/series.h"
 #include "vitals/vitals.h"
 
-#define RUNTIME_SIGNS_INTERVAL_MS 1000
 #define RUNTIME_SIGNS_COUNTERS 9
 extern const struct ipc_provider runtime_signs_counters[RUNTIME_SIGNS_COUNTERS]; /* managed sources */
 extern const struct ipc_provider runtime_signs_gc;				 /* collections and the pool */
