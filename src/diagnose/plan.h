@@ -1,20 +1,24 @@
 #pragma once
-/* Which examinations to make after the vital signs: the cheapest that decide. Pure. */
+/* Which examinations a diagnosis makes once it has read the vital signs: those that can prove the strongest suspicions,
+ * and those for illnesses that no vital sign can rule out. Pure: it names profilers by their ids and runs nothing. */
 
 #include "diagnose/rule.h"
 
-/* Beyond the vital signs. What looks into memory shares the same looks, which count as one. */
+/* At most so many examinations are made because of a suspicion (one more when the process must not be stopped), and so
+ * many in all. */
 #define PLAN_SUSPECTED_MAX 2
 #define PLAN_MAX 7
 
 struct examination {
 	const char *profiler;
-	const char *const *params; /* key, value, key, value ... NULL; what is not the profiler's default */
-	bool stops;		   /* it stands still for the looks */
-	unsigned leads;		   /* then: the highest of a plan takes the looks that the others share */
-	bool always;		   /* the vital signs cannot rule out what it finds */
-	const char *covered_by;	   /* not worth a place beside that one; NULL = by none */
-	unsigned cost;		   /* about how many seconds */
+	const char *const *params; /* key, value, key, value ... NULL: those that differ from the profiler's defaults */
+	bool stops;		   /* the process is stopped for moments, since memory is looked into */
+	/* If it stops: examinations of one plan share their looks (exam/shared_looks.h). The one with the highest number
+	 * takes them. */
+	unsigned leads;
+	bool always;		/* part of every diagnosis: vital signs cannot rule out what it finds */
+	const char *covered_by; /* left out when the plan has that profiler, which finds the same; NULL = never */
+	unsigned cost;		/* about how many seconds it takes */
 };
 
 struct plan_step {
@@ -33,11 +37,12 @@ struct plan_options {
 	bool deep;   /* also what takes longer: growth */
 };
 
-/* In their order: windows first, then looks, of which the one that leads is the first. */
+/* The steps in the order in which they are made: first those that only listen, then those that stop the process, of which
+ * the one that takes the shared looks is the first. */
 struct plan plan_make(const struct judgement *judged, size_t n, const struct plan_options *options);
 /* NULL when there is none of that name. */
 const struct examination *plan_examination(const char *profiler);
-/* The process has ended and left a core file: why? A step at that place. */
+/* The process has ended and left a core file: inserts the step that asks why, at that index. */
 void plan_insert_crash(struct plan *p, size_t at);
-/* Of a core file: all that can be seen in it. */
+/* The examinations of a core file. */
 struct plan plan_of_core(void);

@@ -1,16 +1,17 @@
 #pragma once
 /* Rules: what the vital signs of a process make one suspect, and what they rule out.
  *
- * One const struct a suspicion, in tables by area (rules_*.c). A rule measures one number out of the vital signs and
- * compares it with two limits; the score says how far it is past them. Which examination would prove it is named by the
- * profiler's id only: this room owns no instrument, runs nothing and formats no report. Pure. */
+ * Each suspicion is one const struct; the tables are sorted by area (rules_*.c). A rule computes one number from the vital
+ * signs and compares it with two limits; the score says how far the number is past them. The examination that would
+ * prove the suspicion is named by its profiler's id only: this module owns no instrument, runs nothing and formats no
+ * report. Pure. */
 
 #include "base/buf.h"
 #include "vitals/vitals.h"
 
-/* A score of INFO is worth knowing, of WARNING serious. */
+/* From SCORE_INFO on a suspicion is worth knowing, from SCORE_WARNING on it is serious. */
 enum { SCORE_INFO = 25, SCORE_WARNING = 75, SCORE_MOST = 100 };
-/* The most of a suspicion that a healthy process can arouse too: it is never named first. */
+/* The highest score of a suspicion that healthy processes arouse too: it is never named first. */
 #define SCORE_ASIDE 49
 
 #define RULE_NEEDS_MAX 4
@@ -20,18 +21,19 @@ struct rule {
 	const char *subject; /* a neutral noun: "CPU use" */
 	enum vital_id needs[RULE_NEEDS_MAX];
 	size_t n_needs;
-	double info, warning; /* limits of what measure() gives; both are reached from below */
-	unsigned most;	      /* it can score no higher; 0 = SCORE_MOST */
-	/* NAN: it does not apply, which rules it out too. */
+	double info, warning; /* the limits, where the number scores SCORE_INFO and SCORE_WARNING */
+	unsigned most;	      /* the highest score it can get; 0 = SCORE_MOST */
+	/* The number; NAN = the rule does not apply to this process, which rules the suspicion out too. */
 	double (*measure)(const struct vitals *v);
 	/* "96 % of the 2 cores it may use are busy": a clause without a full stop, with the number. */
 	void (*say)(const struct vitals *v, double measured, struct buf *out);
-	/* The number that rules it out, in brackets behind the subject: "0.3 of 2 cores". */
+	/* Below both limits: the number, which is shown in brackets behind the subject: "0.3 of 2 cores". */
 	void (*ruled_out)(const struct vitals *v, double measured, struct buf *out);
-	const char *proof;	   /* id of the profiler that would find the place; NULL = the vital signs are all */
-	const char *const *proven; /* its findings that confirm this, ended by NULL; NULL = any that is serious */
-	const char *unplaced; /* what an examination that does not exist yet would say: "who opens them"; or NULL */
-	const char *next;     /* what to do when no examination could say more */
+	const char *proof; /* id of the profiler that would find the cause in the code; NULL = there is none */
+	/* Those of its findings that confirm this rule, ended by NULL; NULL = any serious one. */
+	const char *const *proven;
+	const char *unplaced; /* what no profiler can tell of it yet, for the report: "who opens them"; or NULL */
+	const char *next;     /* what to do when no examination can say more */
 };
 
 enum rule_state { RULE_UNKNOWN, RULE_OUT, RULE_SUSPECTED };
@@ -41,15 +43,15 @@ struct judgement {
 	enum rule_state state;
 	unsigned score;
 	double measured;
-	const char *why; /* RULE_UNKNOWN: could not be looked at, because; RULE_OUT: there is none, or NULL */
+	const char *why; /* RULE_UNKNOWN: why a signal is missing; RULE_OUT: why the rule does not apply, or NULL */
 };
 
-/* All rules, in the order of lists. */
+/* All rules, in the order in which reports list them. */
 size_t rules_count(void);
 const struct rule *rule_at(size_t i);
-/* Before its subject in a sentence: "the ", or nothing where it has an article. */
+/* What stands before the rule's subject in a sentence: "the ", or "" when the subject has an article already. */
 const char *rule_article(const struct rule *rule);
 const struct rule *rule_find(const char *id); /* or NULL */
-/* 0 to 100 of a measured value. */
+/* The score of a measured number: 0 to 100. */
 unsigned rule_score(const struct rule *rule, double measured);
 struct judgement rule_judge(const struct rule *rule, const struct vitals *v);

@@ -1,5 +1,5 @@
 #pragma once
-/* The tables of rules, for rule.c; and words that they share. */
+/* The tables of rules (rules_*.c), one for each area, as rule.c reads them. */
 
 #include "diagnose/rule.h"
 

@@ -1,18 +1,18 @@
 #pragma once
-/* One verdict out of suspicions and what examinations found: cause before effect. Pure.
+/* Makes one verdict out of the suspicions and of what the examinations found, and tells the cause from its effects. Pure.
  *
- * Findings are linked by one explicit table of what explains what. The cause is the most serious finding that no other
- * one explains; what it explains, directly or through others, are its effects; all others were also seen. */
+ * One table says which finding explains which other ones. The cause is the most serious finding that no other finding
+ * explains; the findings that it explains, directly or through others, are its effects; all the rest was also seen. */
 
 #include "diagnose/plan.h"
 
-/* What an examination came to. */
+/* The result of an examination. */
 struct outcome {
-	const char *profiler, *finding; /* finding NULL: it could not be made, or was cut short */
-	const char *why;		/* then: because; or why what it found is of a window that was cut short */
-	unsigned severity;		/* by the health that its report gives itself */
+	const char *profiler, *finding; /* finding NULL: it could not be made, or was cut short before it found any */
+	const char *why;		/* why it could not be made, or was cut short; NULL = it was made as planned */
+	unsigned severity;		/* of the finding: outcome_severity() of its report */
 };
-/* Of the four healths of a report, in their order: ok, info, warn, bad. */
+/* 0 to 100, for the health that a report gives: enum report_health, in the order ok, info, warn, bad. */
 unsigned outcome_severity(unsigned health);
 
 enum finding_role { FINDING_CAUSE, FINDING_EFFECT, FINDING_ALSO };
@@ -24,20 +24,21 @@ struct finding {
 	enum finding_role role;
 	enum finding_confidence confidence;
 	unsigned severity;
-	const struct judgement *judged; /* one of the two */
-	const struct outcome *outcome;
+	const struct judgement *judged; /* the suspicion, or NULL: then there is an outcome */
+	const struct outcome *outcome;	/* what an examination found, or NULL */
 };
 
 #define FINDINGS_LISTED_MAX 64
 struct verdict {
-	struct finding findings[FINDINGS_LISTED_MAX]; /* cause, effects, others; each the most serious first */
+	/* The cause, its effects, the others; in each group the most serious first. */
+	struct finding findings[FINDINGS_LISTED_MAX];
 	size_t n;
 };
 
-/* Below it a finding is not named in the verdict, only beside it. */
+/* Findings of a lower severity are not named in the verdict's sentences, only listed below them. */
 #define VERDICT_NOTABLE 50
 
-/* The results refer to judged and outcomes. */
+/* *ret points into judged and outcomes, which must outlive it. */
 void verdict_make(const struct judgement *judged, size_t n_judged, const struct outcome *outcomes, size_t n_outcomes,
 		  struct verdict *ret);
 const char *finding_confidence_word(enum finding_confidence c); /* "Certain" ... */

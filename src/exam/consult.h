@@ -1,26 +1,27 @@
 #pragma once
-/* One examination that runs another profiler's parts inside of itself: the same worker, the same patient, the same
- * recording (recording_inside), a window of its own. Its report can be taken over as a section.
+/* Runs another profiler's examination inside of an exam: in the same worker, on the same patient, into a folder of the
+ * same recording (recording_inside), in a window of its own. Its report can become a section of the outer report.
  *
  *	TRY(consult_run(exam, &wanted, &c));	during run()
  *	consult_analyse(&c);			during analyse()
  *	... c.report, or c.failed ...
  *	consult_fini(&c);
  *
- * What goes wrong in it costs its section only: c.failed. Only a cancelled exam is an error of its own. */
+ * When it fails, the outer exam loses that section only: c.failed says why. An error is returned only when the outer exam
+ * was cancelled. */
 
 #include "exam/exam.h"
 
 struct consult_wanted {
 	const struct profiler *profiler;
 	const char *const *params;  /* key, value ... NULL; NULL = defaults */
-	const char *core;	    /* a core file that the process left; NULL = as the exam that consults */
+	const char *core;	    /* a core file that the process left; NULL = what the outer exam examines */
 	uint64_t max_pause_ms;	    /* 0 = the profiler's default */
 	bool gentle;		    /* never stop the process */
-	struct shared_looks *looks; /* with other consultations; or NULL */
-	bool leads;		    /* then: it takes them */
-	double from, to;	    /* which part of the whole progress it is */
-	const char *what;	    /* before its own words in progress */
+	struct shared_looks *looks; /* shared with other consultations; or NULL */
+	bool leads;		    /* if they are shared: this exam takes them */
+	double from, to;	    /* the part of the outer exam's progress that it fills, of 0 to 1 */
+	const char *what;	    /* stands before the inner exam's own words in progress */
 };
 
 struct consult {

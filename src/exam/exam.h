@@ -29,8 +29,8 @@ struct exam {
 	const char *session;	    /* guid, or NULL */
 	int cancel_fd;		    /* readable once cancelled; -1 without */
 	bool gentle;		    /* no look that would stop the process, not even beside another way */
-	struct shared_looks *looks; /* together with other exams (exam/shared_looks.h); or NULL */
-	bool leads;		    /* then: its copies are the ones that others share */
+	struct shared_looks *looks; /* shared with other exams (exam/shared_looks.h); or NULL */
+	bool leads;		    /* if they are shared: this exam takes the copies */
 	bool launched; /* the program was started for this exam and waits at its start until on_listening is called */
 
 	/* Called during the exam; ratio of the whole 0..1, negative = not known. */
@@ -44,7 +44,7 @@ struct exam {
 	/* A file beside the report, for other tools: "flamegraph.svg". NULL = they are not kept. */
 	void (*on_artifact)(void *user, const char *name, const void *data, size_t len);
 	void *user;
-	double share; /* of the whole progress that its own window is; 0 = all of it */
+	double share; /* the part of the whole progress that its own window fills; 0 = all of it */
 
 	uint64_t age_ns; /* of the process when the exam began; 0 = not known */
 	/* Results, filled by the instruments. */
@@ -53,10 +53,10 @@ struct exam {
 	char *partial;		   /* why the window was cut short, or NULL */
 	char *proof;		   /* what shows that the instruments worked, or NULL */
 	char *unproven;		   /* why nothing does, or NULL; see exam/proof.h */
-	int blind;		   /* verdicts up to this health (enum report_health) would be made of nothing */
+	int blind;		   /* verdicts up to this health (enum report_health) would rest on nothing */
 	bool cancelled;
 	const char *code_unasked; /* why its runtime is not asked to list compiled code (exam/code_list.h), or NULL */
-	char *code_unread;	  /* then: why that could not be read from memory instead, or NULL */
+	char *code_unread;	  /* if it is not asked: why the code could not be read from memory instead, or NULL */
 	bool other_program;	  /* the process became another program (exec): it cannot be asked any more */
 	void *state;
 };
@@ -72,7 +72,7 @@ void exam_cut(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 
 /* Has someone asked to stop? Once so, always so. */
 bool exam_cancelled(const struct exam *exam);
-/* Waits so long, or until someone asks to stop: then it is true. */
+/* Waits for that time, or until someone asks to stop: then it returns true. */
 bool exam_wait_ms(const struct exam *exam, uint64_t ms);
 
 /* The window as the recording keeps it; for instruments. */

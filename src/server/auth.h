@@ -1,8 +1,8 @@
 #pragma once
 /* Who may do what. Over TCP a token is needed on every address, loopback too: every user of the machine, and containers
- * on its network, reach that one, and we see more than they do. By the socket in the home (http/local.h) come root
- * and our own user, who need none. Browsers are the danger in between: pages of other sites can make them send requests
- * here.
+ * on its network, can connect to loopback, and we see more than they do. Only root and our own user can connect to the
+ * socket in the home (http/local.h); they need no token. Browsers are a danger of their own: pages of other sites can make
+ * them send requests to us.
  *
  * Checks headers only; knows no HTTP library. Any thread. */
 
@@ -33,8 +33,8 @@ void auth_check(struct auth *a, struct request *r);
 const char *auth_cookie(struct auth *a, struct request *r, const char *token);
 /* The cookie that removes it. */
 const char *auth_no_cookie(struct request *r);
-/* Were wrong tokens tried so often of late that the next wrong one is told to wait? The right one never is: otherwise anybody could
- * keep everybody out. */
+/* Have so many wrong tokens been tried lately that the next wrong one is told to wait? The right token is always accepted:
+ * otherwise anybody could lock everybody out. */
 bool auth_too_many_failures(struct auth *a);
 /* The cookie that comes with every page: only a client that opened one reaches the routes of the pages (PAGES_PREFIX).
  * It opens nothing that needs a token. Allocated in the arena. */

@@ -1,8 +1,8 @@
 #pragma once
-/* Commands of our own program as child processes: crashes, hangs and memory use stay in the child. Standard output goes
- * to a stream, standard error is kept for the answer.
+/* Commands of our own program as child processes, so that a crash, a hang or much memory harms only the child. Standard
+ * output goes to a stream; standard error is kept for the answer.
  *
- * Started and watched by the main thread (children are killed with it); asked for from any thread. */
+ * The main thread starts and watches them (the kernel kills them when it ends); any thread may ask for one. */
 
 #include "base/err.h"
 #include "base/vec.h"
@@ -15,8 +15,8 @@ struct child_order {
 	 * ended well; only the last one's standard output is kept. */
 	char **argv, **then;
 	char **environment; /* "NAME=value" beside our own, ended by NULL; NULL = none */
-	/* Both outputs, where wanted the file it left in its folder, and its exit code in the stream, each piece behind
-	 * a line "out N", "err N" or "file N", at last "exit CODE". */
+	/* The stream gets both outputs, if wanted the file that the command left in its folder, and its exit code: each
+	 * piece after a line "out N", "err N" or "file N" with its length, and at the end "exit CODE". */
 	bool framed;
 	bool send_file;		   /* with framed */
 	int client_fd;		   /* -1, or the connection: when it is closed the command is asked to stop */

@@ -1,7 +1,7 @@
 #pragma once
-/* What the rules of a diagnosis make of a process that is only listed: out of the kernel's files and the counters that its
- * lines are drawn from, over windows of some seconds. Nothing is examined: a rule that needs more is silent, and one that
- * suspects something is believed when it does so in two windows in a row.
+/* Applies the rules of a diagnosis (diagnose/rule.h) to a process of the list, over windows of some seconds. They get only
+ * what the list shows anyway: the kernel's files and the process's counters. Nothing is examined. A rule that needs more
+ * says nothing; a suspicion is shown when two windows in a row give it.
  *
  * Not for threads. */
 
@@ -12,9 +12,9 @@
 struct condition;
 struct condition *condition_new(const struct target *target);
 void condition_free(struct condition *c);
-/* Nobody reads on: the next reading is the first again. */
+/* Forgets all readings, because nobody asks any more: the next one is the first of a new window. */
 void condition_forget(struct condition *c);
-/* One reading. counters: the newest value of each signal, VITALS_N of them; NAN = its counters do not tell. */
+/* Takes one reading. counters: the newest value of each signal, VITALS_N of them; NAN = the counters do not give it. */
 void condition_read(struct condition *c, const double *counters);
-/* The member "condition": null before the first window has ended. */
+/* Writes the member "condition"; it is null before the first window has ended. */
 void condition_json(const struct condition *c, struct jsonw *w);

@@ -2,8 +2,8 @@
 /* drdotnet over HTTP: the REST API, live updates, and the pages of the web UI, for one home of sessions.
  *
  * server_run() is everything: it listens, serves and examines until it is told to stop. Sessions run in worker
- * processes of their own (session/), commands in processes of our own program; of a target's data only the runtime's
- * ProcessInfo and counters are parsed here. Uses threads; the one that called server_run() starts and watches the
+ * processes of their own (session/), and so do commands of our own program. Of all that comes from targets, only the
+ * runtime's ProcessInfo and counters are parsed in this process. Uses threads; the one that called server_run() starts and watches the
  * processes. */
 
 #include "base/err.h"

@@ -1,19 +1,19 @@
 #pragma once
-/* What the starter and the worker share. */
+/* What the files of this module share: those of the process that starts a session, and those of its worker. */
 
 #include "session/session.h"
 
 /* File descriptors that a worker starts with. */
 enum { WORKER_SPEC_FD = 3, WORKER_EVENTS_FD = 4, WORKER_LOCK_FD = 5, WORKER_FD_END = 6 };
 
-/* Exit codes of a worker that says nothing else. */
+/* Exit codes of a worker that could not write why it failed. */
 enum { WORKER_NO_MEMORY = 12, WORKER_NOT_STARTED = 127 };
 
 #define SPEC_BYTES_MAX ((size_t)256 << 10)
 #define EVENT_LINE_MAX ((size_t)64 << 10)
 #define RECORDING_KEEP_BYTES ((uint64_t)16 << 20)
 
-/* spec.c: the spec on its way through the pipe, and patients in recordings. */
+/* spec.c: the orders of a worker as they are written to its pipe, and the patient as recordings keep it. */
 struct worker_spec {
 	json_t *json;
 	const char *home, *profiler, *recording, *before, *core; /* into json */
@@ -29,17 +29,17 @@ void spec_write(const struct session_spec *spec, const char *home, struct buf *o
 struct err *spec_read(const char *text, size_t len, struct worker_spec *ret) MUST_USE;
 void worker_spec_fini(struct worker_spec *spec);
 json_t *spec_parameters(const struct profiler *profiler, const struct params *params);
-/* Every parameter in `object` that the profiler has. */
+/* Sets every parameter in `object` that the profiler has. */
 struct err *spec_set_parameters(const struct profiler *profiler, struct params *params, const json_t *object) MUST_USE;
 /* Is it still the process that we were told to examine? */
 struct err *spec_check_patient(const struct worker_spec *spec, const struct patient *patient) MUST_USE;
 json_t *spec_patient_json(const struct patient *patient);
 struct err *spec_read_patient(const json_t *json, struct patient *ret) MUST_USE;
 
-/* owner.c: the process that works on a session. */
+/* owner.c: which process works on a session. */
 uint64_t owner_start_ticks(pid_t pid); /* 0 when it is gone */
 bool owner_alive(int64_t pid, uint64_t start);
-/* The folder is locked for as long as a process works on it; that is also visible from another pid namespace. */
+/* Locks a session's folder for as long as this process works on it. Processes in other pid namespaces see the lock too. */
 struct err *owner_lock(const char *dir, int *ret_fd) MUST_USE;
 bool owner_locked(const char *dir);
 

@@ -6,7 +6,7 @@
  * The process that starts a session only waits; the worker (our own program again, as `_worker GUID`) collects,
  * analyses and writes the folder. A worker that crashes costs its session and nothing else. When the starter is killed,
  * the worker gets SIGTERM and ends the session as cancelled. Whichever process is killed, the next one that opens the
- * store tidies up. Not for threads. */
+ * store ends its sessions and removes what it left. For one thread at a time. */
 
 #include "base/err.h"
 #include "base/json.h"
@@ -28,7 +28,7 @@ struct session_spec {
 	bool keep_recording;   /* even when it is large */
 	const char *recording; /* its folder, instead of a patient */
 	const char *before;    /* folder of an earlier recording to compare that with; or NULL */
-	const char *core;      /* absolute path of a core file, of which the patient tells what it is */
+	const char *core;      /* absolute path of a core file; then the patient is the process that it is of */
 	const char *guid;      /* of a session that session_enqueue() made; NULL = a new one */
 };
 
@@ -113,8 +113,8 @@ struct session_retention {
 };
 /* 30 days, 200 sessions, 2 GB; DRDOTNET_KEEP_AGE, DRDOTNET_KEEP_COUNT and DRDOTNET_KEEP_BYTES say otherwise. */
 struct err *session_retention_default(struct session_retention *ret) MUST_USE;
-/* Deletes what passes the limits, by its end, oldest first; never one that runs, nor the newest of all. The newest of each program
- * goes only by its age, however many others and large ones there are. Deleted rows are given to ret (NULL = not wanted); with
+/* Deletes sessions beyond the limits, those that ended first before the others; never one that runs, nor the newest of all.
+ * The newest session of each program is deleted only for its age, however many or large the others are. Deleted rows are given to ret (NULL = not wanted); with
  * dry_run they are only found. */
 struct err *session_prune(struct store *store, const struct session_retention *limits, bool dry_run,
 			  struct store_rows *ret) MUST_USE;

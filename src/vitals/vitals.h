@@ -1,10 +1,11 @@
 #pragma once
-/* The vital signs of one process: what can be read or heard at any time without stopping it.
+/* The vital signs of one process: numbers that can be read from the kernel or received from the runtime at any time
+ * without stopping the process.
  *
  * A signal has an id, a unit, where it comes from, and what was measured of it over the window: the mean, the least, the
  * most, the first and the last value, and the values themselves. A signal without a value says why there is none. One
- * collector for everybody: kernel_signs.h reads the kernel's files, runtime_signs.h hears the runtime's counters and
- * events; both put their values in here. Knows no rule and no report. One thread. */
+ * collection of them for all users: kernel_signs.h reads the kernel's files, runtime_signs.h receives the runtime's
+ * counters and events; both add their values here. Knows no rule and no report. For one thread at a time. */
 
 #include "base/json.h"
 #include "base/vec.h"
@@ -17,12 +18,12 @@ enum vital_unit {
 	VITAL_PER_SECOND,
 	VITAL_COUNT,
 	VITAL_NS,
-	VITAL_THREADS, /* as many of them as were, on average, in that state */
+	VITAL_THREADS, /* how many threads were in that state, on average over the window */
 };
 
 enum vital_source { VITAL_OF_PROC, VITAL_OF_CGROUP, VITAL_OF_COUNTERS, VITAL_OF_EVENTS };
 
-/* X(name, id, what it is, unit, source). The order is that of lists. Ids are part of what a recording keeps. */
+/* X(name, id, what it is, unit, source), in the order in which lists show them. Recordings keep the ids. */
 #define VITALS(X)                                                                                                      \
 	X(CPU, "cpu", "CPU used", CORES, PROC)                                                                         \
 	X(CPU_USABLE, "cpu-usable", "CPU it may use", CORES, PROC)                                                     \
@@ -115,17 +116,17 @@ struct vital_point {
 struct vital {
 	double sum, min, max, first, last;
 	uint32_t n;  /* values so far; 0 = not available */
-	char *why;   /* ... because; NULL = it was not looked for */
-	bool absent; /* that itself was seen: there is no limit, no web server ... */
+	char *why;   /* why it is not available; NULL = nobody has looked for it */
+	bool absent; /* it was seen that there is nothing to measure: no limit is set, no web server runs ... */
 	VEC(struct vital_point) points;
 };
 
 /* A thread that used much CPU, or waited long for one. */
 struct vitals_thread {
 	int tid;
-	char name[16];	     /* of the kernel; not trusted */
-	double cpu, waiting; /* of the window */
-	double wants;	     /* cpu, and of one that computes without rest what it waited for it */
+	char name[16];	     /* as the kernel has it; not trusted */
+	double cpu, waiting; /* cores that it used, and that it waited for, on average over the window */
+	double wants;	     /* cpu; for a thread that computes without a break, cpu + waiting */
 };
 #define VITALS_THREADS_MAX 8
 
@@ -137,11 +138,11 @@ struct vitals {
 };
 
 void vitals_fini(struct vitals *v);
-/* One more value; what is not finite is not one. */
+/* Adds one value; infinities and NAN are ignored. */
 void vitals_add(struct vitals *v, enum vital_id id, uint64_t at_ns, double value);
-/* Of the whole window up to then: takes the place of an earlier one. */
+/* Sets the one value of the whole window up to at_ns; it replaces an earlier one. */
 void vitals_total(struct vitals *v, enum vital_id id, uint64_t at_ns, double value);
-/* Why there is none. The first reason stays. */
+/* Says why a signal has no value. The first reason stays. */
 void vitals_lack(struct vitals *v, enum vital_id id, const char *why);
 /* It was seen that there is nothing to measure: "no memory limit is set". */
 void vitals_absent(struct vitals *v, enum vital_id id, const char *why);
@@ -152,7 +153,7 @@ double vitals_mean(const struct vitals *v, enum vital_id id); /* NAN without */
 /* Change per second from the first value to the last; NAN with fewer than two. */
 double vitals_slope(const struct vitals *v, enum vital_id id);
 
-/* What was read of the kernel, for a recording: only signals of /proc and cgroup, threads and the window. What comes
- * back may be damaged or hostile. */
+/* What was read from the kernel, for a recording: the signals of /proc and cgroup, the threads and the window. What is
+ * read back may be damaged or hostile. */
 json_t *vitals_json(const struct vitals *v);
 struct err *vitals_from_json(const json_t *json, struct vitals *ret) MUST_USE;
