@@ -1,6 +1,7 @@
 /* drdotnet check: which ways to look into a process are open, and what would open the others. */
 
 #include "attach/attach.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -78,7 +79,7 @@ static void print_json(const struct patient *p, const struct way_check ways[WAY_
 		jsonw_object(&w, way_name(way));
 		jsonw_bool(&w, "open", ways[way].open);
 		jsonw_str(&w, "how", ways[way].how);
-		jsonw_num(&w, "pauseMs", ways[way].pause_ns ? (double)ways[way].pause_ns / 1e6 : NAN);
+		jsonw_num(&w, "pauseMs", ways[way].pause_ns ? (double)ways[way].pause_ns / NS_PER_MS : NAN);
 		jsonw_str(&w, "why", ways[way].why);
 		jsonw_str(&w, "fix", ways[way].fix);
 		jsonw_object_end(&w);

@@ -1,5 +1,6 @@
 /* Suspicions about memory: what the GC costs, what grows, what comes near a limit. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "diagnose/rules.h"
 #include <math.h>
@@ -30,7 +31,7 @@ static const char *const gc_findings[] = { "induced-collections",  "much-time-in
 
 static double longest(const struct vitals *v)
 {
-	return v->of[VITALS_GC_LONGEST].last / 1e6;
+	return v->of[VITALS_GC_LONGEST].last / NS_PER_MS;
 }
 
 static void say_longest(const struct vitals *v, double measured UNUSED, struct buf *out)
@@ -55,7 +56,7 @@ static const char *const pauses[] = {
 /* As many as the window has seconds is once a second. */
 static double induced(const struct vitals *v)
 {
-	double seconds = (double)(v->end_ns - v->start_ns) / 1e9;
+	double seconds = (double)(v->end_ns - v->start_ns) / NS_PER_S;
 	return seconds > 0 ? v->of[VITALS_GCS_INDUCED].last / seconds : 0;
 }
 

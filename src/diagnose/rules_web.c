@@ -1,5 +1,6 @@
 /* Suspicions about requests, in and out, and names. */
 
+#include "base/clock.h"
 #include "base/fmt.h"
 #include "diagnose/rules.h"
 #include <math.h>
@@ -15,7 +16,7 @@ static void say_slow(const struct vitals *v, double measured, struct buf *out)
 {
 	buf_printf(out, "%s requests are in flight and %s are answered, so one takes about %s",
 		   fmt_count((uint64_t)v->of[VITALS_REQUESTS_NOW].last).s, fmt_rate(vitals_mean(v, VITALS_REQUESTS)).s,
-		   fmt_duration_ns((uint64_t)(MIN(measured, 3600.0) * 1e9)).s);
+		   fmt_duration_ns((uint64_t)(MIN(measured, 3600.0) * NS_PER_S)).s);
 }
 
 static void requests(const struct vitals *v, double measured UNUSED, struct buf *out)

@@ -40,7 +40,7 @@ static void add_ways(struct jsonw *w, const struct patient *p)
 		jsonw_str(w, "way", way_name((enum way)way));
 		jsonw_bool(w, "open", c->open);
 		jsonw_str(w, "how", c->how);
-		jsonw_num(w, "pauseMs", c->pause_ns ? (double)c->pause_ns / 1e6 : NAN);
+		jsonw_num(w, "pauseMs", c->pause_ns ? (double)c->pause_ns / NS_PER_MS : NAN);
 		jsonw_str(w, "why", c->why);
 		jsonw_str(w, "fix", c->fix);
 		jsonw_object_end(w);

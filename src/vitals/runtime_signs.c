@@ -169,7 +169,7 @@ static void end_gc(struct runtime_signs *r, uint64_t at_ns, double seconds)
 	vitals_total(r->vitals, VITALS_GCS, at_ns, (double)r->gcs.n_gcs / seconds);
 	vitals_total(r->vitals, VITALS_GCS_FULL, at_ns, (double)full / seconds);
 	vitals_total(r->vitals, VITALS_GCS_INDUCED, at_ns, (double)induced);
-	vitals_total(r->vitals, VITALS_GC_PAUSED, at_ns, (double)paused / 1e9 / seconds);
+	vitals_total(r->vitals, VITALS_GC_PAUSED, at_ns, (double)paused / NS_PER_S / seconds);
 	vitals_total(r->vitals, VITALS_GC_LONGEST, at_ns, (double)longest);
 }
 
@@ -178,7 +178,7 @@ void runtime_signs_end(struct runtime_signs *r, uint64_t gc_heard_ns, uint64_t l
 	struct vitals *v = r->vitals;
 	uint64_t at_ns = v->end_ns;
 	if (gc_heard_ns) {
-		end_gc(r, at_ns, (double)gc_heard_ns / 1e9);
+		end_gc(r, at_ns, (double)gc_heard_ns / NS_PER_S);
 		vitals_total(v, VITALS_POOL_STARVED, at_ns, (double)r->starved);
 		vitals_absent(v, VITALS_HEAP_OLD, "no collection in the window");
 	}

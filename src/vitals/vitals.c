@@ -1,4 +1,5 @@
 #include "vitals/vitals.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include <math.h>
 #include <string.h>
@@ -89,7 +90,7 @@ double vitals_slope(const struct vitals *v, enum vital_id id)
 	const struct vital *s = &v->of[id];
 	if (s->points.n < 2 || vec_last(&s->points).at_ns <= s->points.v[0].at_ns)
 		return NAN;
-	double seconds = (double)(vec_last(&s->points).at_ns - s->points.v[0].at_ns) / 1e9;
+	double seconds = (double)(vec_last(&s->points).at_ns - s->points.v[0].at_ns) / NS_PER_S;
 	return (vec_last(&s->points).value - s->points.v[0].value) / seconds;
 }
 
