@@ -29,21 +29,21 @@ struct limits_watch {
 	bool hidden; /* it is in a cgroup whose files we cannot see */
 };
 struct limits_room {
-	uint64_t bytes; /* least of all; UINT64_MAX = no limit anywhere */
-	bool machine;	/* the least is that of the machine, not of a cgroup */
-	bool oom_group; /* running out of it would kill the whole group */
-	uint64_t limit; /* of what is least */
+	uint64_t bytes; /* how much memory is free where the least is free; UINT64_MAX = no limit anywhere */
+	bool machine;	/* that is the machine, not a cgroup */
+	bool oom_group; /* when it is used up, the kernel kills the whole cgroup */
+	uint64_t limit; /* how much there is in all, in the same place */
 };
 void limits_watch_init(struct limits_watch *w, const char *proc, pid_t pid);
 void limits_watch_fini(struct limits_watch *w);
 struct limits_room limits_watch_room(const struct limits_watch *w);
 bool limits_frozen(const struct limits_watch *w);
 
-/* What must be free for a copy of this process. */
+/* How many bytes must be free before a copy of this process is made. */
 uint64_t limits_need(const struct limits_process *p);
-/* A copy is dropped when less than this is free. */
+/* While a copy lives: it is dropped when fewer bytes than this are free. */
 uint64_t limits_reserve(uint64_t limit);
-/* How long the process will stand still. */
+/* How long a copy of this process will stop it, as predicted. */
 uint64_t limits_pause_ns(const struct limits_process *p);
 
 /* Of /proc/PID/smaps_rollup: bytes that it shares with no other process. */

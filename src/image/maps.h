@@ -17,11 +17,12 @@ struct maps_line {
 };
 /* The next line of the text, which ends at end; false when there is none or it is no such line. */
 bool maps_next(const char **text, const char *end, struct maps_line *ret);
-/* Must it be saved, if its bytes are to be those of the instant? */
+/* Can others change it, so that its bytes of that instant must be saved while the process is stopped? */
 bool maps_shared(const struct maps_line *line);
-/* Does it belong to the runtime, so that nothing can be read without it? */
+/* Is it one of the runtime's own tables, without which nothing of .NET can be read? */
 bool maps_runtime(const struct maps_line *line);
-/* Could reading it do something else than read memory (a device)? */
+/* Is it a device, so that a read of it could do more than read memory? */
 bool maps_device(const struct maps_line *line);
-/* As a mapping of the image. chroot: what its path has more at the front than the process knows (base/chroot.h). */
+/* Adds the line as a mapping of the image. chroot: the beginning of its path that the process does not see, because its root is
+ * another folder (base/chroot.h). */
 void maps_add(struct image *img, const struct maps_line *line, const char *chroot);

@@ -48,11 +48,11 @@ char *server_link(const struct server *s);
 /* log.c: the server's log, written to standard error and kept for the UI. Any thread. */
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
 struct log *log_new(bool to_stderr, bool json);
-/* Lines go there too; at a few MB the file becomes PATH.1. */
+/* From now on lines are also written to that file. When it has a few MB, it is renamed to PATH.1 and begun anew. */
 struct err *log_open_file(struct log *log, const char *path) MUST_USE;
 void log_free(struct log *log);
 void log_line(struct log *log, enum log_level level, const char *fmt, ...) PRINTF(3, 4);
-/* The last lines, as JSON objects of the open array. */
+/* Writes the last lines as JSON objects into the array that is open. */
 void log_json(struct log *log, uint64_t since, struct jsonw *w);
 
 /* jobs.c: threads for handlers that may wait. */
@@ -70,7 +70,7 @@ struct stream *sse_listen(struct sse *l, const char *guid, bool vitals, bool sha
 /* json: one line; shared: what those get who came by a share link, NULL = the same, "" = nothing. ends: subscribers of that session
  * alone get nothing more. */
 void sse_tell(struct sse *l, const char *guid, const char *event, const char *json, const char *shared, bool ends);
-void sse_heartbeat(struct sse *l); /* now and then: that is how a closed connection is noticed */
+void sse_heartbeat(struct sse *l); /* to be called now and then: a closed connection is noticed only by a write */
 size_t sse_listeners(struct sse *l);
 /* Only to subscribers that asked for them. */
 void sse_tell_vitals(struct sse *l, const char *json);
@@ -79,8 +79,8 @@ bool sse_shared_listeners(struct sse *l);
 /* One event as it goes over the wire. */
 void sse_event(struct buf *out, const char *event, const char *json);
 
-/* patients.c: the list of processes. One pass over /proc serves all requests for a second; targets are not asked more
- * often. */
+/* patients.c: the list of processes. One pass over /proc serves all requests within a second, and targets are asked no more
+ * often than that. */
 struct patients_view { /* read only */
 	unsigned refs;
 	uint64_t when_ns;
