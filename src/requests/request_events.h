@@ -1,5 +1,5 @@
 #pragma once
-/* What the framework's events say of requests and their calls, for spans_add(): which providers to ask, and what each event
+/* What the framework's events say of requests and their calls, for request_spans_add(): which providers to ask, and what each event
  * means. Payloads are hostile: texts are cut, and user data (the values in SQL, the query of a path) is left out.
  *
  * Kestrel's provider is left out: its connection would become the parent of its requests, which on .NET 10 then share ids. */

@@ -21,7 +21,7 @@ struct segment {
 	bool optional;
 };
 
-struct route {
+struct route_entry {
 	char *method, *pattern;
 	struct segment segments[SEGMENTS_MAX];
 	size_t n;
@@ -29,7 +29,7 @@ struct route {
 };
 
 struct routes {
-	VEC(struct route) list;
+	VEC(struct route_entry) list;
 };
 
 struct routes *routes_new(void)
@@ -56,7 +56,7 @@ size_t routes_count(const struct routes *r)
 
 struct route_facts routes_facts(const struct routes *r, size_t route)
 {
-	const struct route *it = &r->list.v[route];
+	const struct route_entry *it = &r->list.v[route];
 	return (struct route_facts){ it->method, it->pattern, it->requests, it->failed };
 }
 
@@ -98,7 +98,7 @@ static size_t segment_len(const char *at)
 	return len;
 }
 
-static bool read_template(struct route *route)
+static bool read_template(struct route_entry *route)
 {
 	const char *at = route->pattern + (route->pattern[0] == '~');
 	for (at += strspn(at, "/"); *at; at += strspn(at, "/")) {
@@ -122,7 +122,7 @@ void routes_add(struct routes *r, const char *method, const char *pattern, uint6
 	}
 	if (r->list.n >= ROUTES_MAX || strlen(pattern) > TEXT_MAX || strlen(method) > TEXT_MAX)
 		return;
-	struct route route = {
+	struct route_entry route = {
 		.method = mem_strdup(method), .pattern = mem_strdup(pattern), .requests = requests, .failed = failed
 	};
 	if (read_template(&route)) {
@@ -241,7 +241,7 @@ static bool segment_matches(const struct segment *s, const char *at, size_t len)
 	return s->kind != SEGMENT_CONSTRAINED || constrained_matches(s, at, len);
 }
 
-static bool route_matches(const struct route *route, const char *path)
+static bool route_matches(const struct route_entry *route, const char *path)
 {
 	const char *at;
 	size_t len, i = 0;
@@ -259,7 +259,7 @@ static bool route_matches(const struct route *route, const char *path)
 }
 
 /* Below 0: a comes first. */
-static int compare_routes(const struct route *a, const struct route *b)
+static int compare_routes(const struct route_entry *a, const struct route_entry *b)
 {
 	for (size_t i = 0; i < a->n && i < b->n; i++) {
 		int order = CMP(a->segments[i].kind, b->segments[i].kind);
@@ -273,7 +273,7 @@ size_t routes_match(const struct routes *r, const char *method, const char *path
 {
 	size_t best = ROUTE_NONE;
 	for (size_t i = 0; i < r->list.n; i++) {
-		const struct route *route = &r->list.v[i];
+		const struct route_entry *route = &r->list.v[i];
 		if (!str_eq_nocase(route->method, method) || !route_matches(route, path))
 			continue;
 		if (best == ROUTE_NONE || compare_routes(route, &r->list.v[best]) < 0)

@@ -14,7 +14,7 @@
 #define NONE UINT32_MAX
 
 /* Begun and not ended. */
-struct activity {
+struct request_activity {
 	uint64_t key, parent_key; /* of its own path, and of the one that its begin named as related (0 = none) */
 	uint64_t from_ns;
 	uint32_t request;
@@ -28,7 +28,7 @@ struct open_request {
 	uint64_t serial; /* no other has the same; 0 = not used */
 	uint64_t from_ns;
 	char *method, *path;
-	VEC(struct span) spans;
+	VEC(struct request_span) spans;
 	uint32_t calls; /* the newest of its activities; NONE */
 	bool failed, truncated;
 };
@@ -49,13 +49,13 @@ struct pause {
 	uint64_t from_ns, to_ns;
 };
 
-struct spans {
+struct request_spans {
 	enum activity_form form;
 	void (*seen)(void *user, const struct request_seen *request);
 	void *user;
 	uint32_t pid; /* as the ids have it */
 	bool pid_known;
-	VEC(struct activity) activities;
+	VEC(struct request_activity) activities;
 	VEC(uint32_t) free_activities, free_requests;
 	struct map_u64 by_key; /* -> the newest activity with that key, + 1; 0 = none */
 	size_t n_activities;
@@ -67,20 +67,20 @@ struct spans {
 	VEC(struct pause) pauses;
 	uint64_t suspended_ns;
 	struct strtab labels;
-	struct spans_counts counts;
+	struct request_spans_counts counts;
 };
 
-struct spans *spans_new(enum activity_form form, void (*seen)(void *user, const struct request_seen *request),
-			void *user)
+struct request_spans *request_spans_new(enum activity_form form,
+					void (*seen)(void *user, const struct request_seen *request), void *user)
 {
-	struct spans *s = mem_zalloc(sizeof(*s));
+	struct request_spans *s = mem_zalloc(sizeof(*s));
 	s->form = form;
 	s->seen = seen;
 	s->user = user;
 	return s;
 }
 
-void spans_free(struct spans *s)
+void request_spans_free(struct request_spans *s)
 {
 	if (!s)
 		return;
@@ -101,12 +101,12 @@ void spans_free(struct spans *s)
 	mem_free(s);
 }
 
-const struct spans_counts *spans_counts(const struct spans *s)
+const struct request_spans_counts *request_spans_counts(const struct request_spans *s)
 {
 	return &s->counts;
 }
 
-static uint32_t label_of(struct spans *s, const char *text)
+static uint32_t label_of(struct request_spans *s, const char *text)
 {
 	size_t len = text ? strnlen(text, SPANS_TEXT_MAX) : 0;
 	uint32_t known = len ? strtab_find(&s->labels, text, len) : STRTAB_NONE;
@@ -115,7 +115,7 @@ static uint32_t label_of(struct spans *s, const char *text)
 	return strtab_add(&s->labels, text, len);
 }
 
-const char *spans_label(const struct spans *s, uint32_t label)
+const char *request_spans_label(const struct request_spans *s, uint32_t label)
 {
 	return label == SPAN_NO_LABEL ? "" : strtab_get(&s->labels, label);
 }
@@ -123,41 +123,41 @@ const char *spans_label(const struct spans *s, uint32_t label)
 /* ---- ids ---- */
 
 /* Ids of one process have one process id; the first request tells which. */
-static bool path_of(const struct spans *s, const uint8_t *id, struct activity_path *ret)
+static bool path_of(const struct request_spans *s, const uint8_t *id, struct activity_path *ret)
 {
 	return id && (!s->pid_known || activity_path_pid(id) == s->pid) && activity_path_decode(id, s->form, ret);
 }
 
-static struct activity *activity_by_key(const struct spans *s, uint64_t key)
+static struct request_activity *activity_by_key(const struct request_spans *s, uint64_t key)
 {
 	const uint64_t *index = map_u64_get(&s->by_key, key);
 	return index && *index ? &s->activities.v[*index - 1] : NULL;
 }
 
 /* The innermost open activity at or above that place. */
-static struct activity *activity_around(const struct spans *s, const uint8_t *id)
+static struct request_activity *activity_around(const struct request_spans *s, const uint8_t *id)
 {
 	struct activity_path path;
 	if (!path_of(s, id, &path))
 		return NULL;
 	for (size_t n = path.n; n > 0; n--) {
-		struct activity *a = activity_by_key(s, activity_path_key(&path, n));
+		struct request_activity *a = activity_by_key(s, activity_path_key(&path, n));
 		if (a)
 			return a;
 	}
 	return NULL;
 }
 
-static uint32_t request_around(const struct spans *s, const uint8_t *id)
+static uint32_t request_around(const struct request_spans *s, const uint8_t *id)
 {
-	const struct activity *a = activity_around(s, id);
+	const struct request_activity *a = activity_around(s, id);
 	return a ? a->request : NONE;
 }
 
 /* ---- activities ---- */
 
 /* Keys cannot be taken out of the map: it is made anew when most of them are of the past. */
-static void sweep_keys(struct spans *s)
+static void sweep_keys(struct request_spans *s)
 {
 	if (s->by_key.n < 1024 || s->by_key.n < s->n_activities * 4)
 		return;
@@ -165,7 +165,7 @@ static void sweep_keys(struct spans *s)
 	vec_each(a, &s->activities)
 		a->same = NONE;
 	for (uint32_t i = 0; i < s->activities.n; i++) {
-		struct activity *a = &s->activities.v[i];
+		struct request_activity *a = &s->activities.v[i];
 		if (!a->used)
 			continue;
 		uint64_t *newest = map_u64_put(&s->by_key, a->key, NULL);
@@ -174,7 +174,7 @@ static void sweep_keys(struct spans *s)
 	}
 }
 
-static struct activity *activity_begin(struct spans *s, uint64_t key)
+static struct request_activity *activity_begin(struct request_spans *s, uint64_t key)
 {
 	if (s->n_activities >= ACTIVITIES_MAX) {
 		s->counts.not_kept++;
@@ -190,26 +190,26 @@ static struct activity *activity_begin(struct spans *s, uint64_t key)
 		vec_add(&s->activities);
 	}
 	uint64_t *newest = map_u64_put(&s->by_key, key, NULL);
-	struct activity *a = &s->activities.v[index];
-	*a = (struct activity){ .key = key,
-				.same = *newest ? (uint32_t)*newest - 1 : NONE,
-				.next = NONE,
-				.label = SPAN_NO_LABEL,
-				.used = true };
+	struct request_activity *a = &s->activities.v[index];
+	*a = (struct request_activity){ .key = key,
+					.same = *newest ? (uint32_t)*newest - 1 : NONE,
+					.next = NONE,
+					.label = SPAN_NO_LABEL,
+					.used = true };
 	*newest = index + 1;
 	s->n_activities++;
 	return a;
 }
 
 /* Takes it out of the chain of those with the same key; its request's list is the caller's. */
-static void activity_end(struct spans *s, struct activity *a)
+static void activity_end(struct request_spans *s, struct request_activity *a)
 {
 	uint32_t index = (uint32_t)(a - s->activities.v);
 	uint64_t *newest = map_u64_get(&s->by_key, a->key);
 	if (newest && *newest == index + 1) {
 		*newest = a->same == NONE ? 0 : a->same + 1;
 	} else if (newest && *newest) {
-		struct activity *before = &s->activities.v[*newest - 1];
+		struct request_activity *before = &s->activities.v[*newest - 1];
 		while (before->same != NONE && before->same != index)
 			before = &s->activities.v[before->same];
 		before->same = a->same;
@@ -219,7 +219,7 @@ static void activity_end(struct spans *s, struct activity *a)
 	s->n_activities--;
 }
 
-static void leave_request(struct spans *s, const struct activity *a)
+static void leave_request(struct request_spans *s, const struct request_activity *a)
 {
 	uint32_t index = (uint32_t)(a - s->activities.v), *link = &s->requests.v[a->request].calls;
 	while (*link != NONE && *link != index)
@@ -230,7 +230,7 @@ static void leave_request(struct spans *s, const struct activity *a)
 
 /* ---- spans of a request ---- */
 
-static uint32_t add_span(struct spans *s, uint32_t request, struct span span)
+static uint32_t add_span(struct request_spans *s, uint32_t request, struct request_span span)
 {
 	struct open_request *r = &s->requests.v[request];
 	if (span.to_ns <= span.from_ns)
@@ -260,22 +260,22 @@ static enum request_part part_of(enum span_what what)
 	return parts[what];
 }
 
-static void end_call(struct spans *s, struct activity *a, uint64_t now_ns, bool failed, bool open)
+static void end_call(struct request_spans *s, struct request_activity *a, uint64_t now_ns, bool failed, bool open)
 {
 	add_span(s, a->request,
-		 (struct span){ .from_ns = a->from_ns,
-				.to_ns = now_ns,
-				.label = a->label,
-				.part = (uint8_t)part_of(a->what),
-				.failed = failed,
-				.open = open });
+		 (struct request_span){ .from_ns = a->from_ns,
+					.to_ns = now_ns,
+					.label = a->label,
+					.part = (uint8_t)part_of(a->what),
+					.failed = failed,
+					.open = open });
 	leave_request(s, a);
 	activity_end(s, a);
 }
 
 /* ---- threads ---- */
 
-static struct span_thread *thread_of(struct spans *s, uint64_t tid)
+static struct span_thread *thread_of(struct request_spans *s, uint64_t tid)
 {
 	const uint64_t *index = map_u64_get(&s->by_thread, tid);
 	if (index)
@@ -287,13 +287,13 @@ static struct span_thread *thread_of(struct spans *s, uint64_t tid)
 	return &vec_last(&s->threads);
 }
 
-static bool still_open(const struct spans *s, uint32_t request, uint64_t serial)
+static bool still_open(const struct request_spans *s, uint32_t request, uint64_t serial)
 {
 	return serial && s->requests.v[request].serial == serial;
 }
 
 /* The thread was its request's until now. */
-static void thread_until(struct spans *s, struct span_thread *t, uint64_t now_ns)
+static void thread_until(struct request_spans *s, struct span_thread *t, uint64_t now_ns)
 {
 	if (!still_open(s, t->request, t->serial))
 		return;
@@ -303,7 +303,7 @@ static void thread_until(struct spans *s, struct span_thread *t, uint64_t now_ns
 	else
 		t->span = add_span(
 			s, t->request,
-			(struct span){
+			(struct request_span){
 				.from_ns = t->since_ns, .to_ns = now_ns, .label = SPAN_NO_LABEL, .part = PART_THREAD });
 	t->since_ns = now_ns;
 }
@@ -315,7 +315,7 @@ static void thread_leaves(struct span_thread *t)
 }
 
 /* An event of that request (NONE: of none) on that thread. */
-static void thread_has(struct spans *s, struct span_thread *t, uint32_t request, uint64_t now_ns)
+static void thread_has(struct request_spans *s, struct span_thread *t, uint32_t request, uint64_t now_ns)
 {
 	uint64_t serial = request == NONE ? 0 : s->requests.v[request].serial;
 	if (serial && serial == t->serial) {
@@ -332,7 +332,7 @@ static void thread_has(struct spans *s, struct span_thread *t, uint32_t request,
 				   .wait_request = t->wait_request };
 }
 
-static void on_wait(struct spans *s, const struct span_event *e, struct span_thread *t, uint32_t request)
+static void on_wait(struct request_spans *s, const struct span_event *e, struct span_thread *t, uint32_t request)
 {
 	if (e->news == SPAN_BEGIN) {
 		t->wait_serial = request == NONE ? 0 : s->requests.v[request].serial;
@@ -341,17 +341,17 @@ static void on_wait(struct spans *s, const struct span_event *e, struct span_thr
 		t->wait_ns = e->time_ns;
 	} else if (t->wait == e->what && still_open(s, t->wait_request, t->wait_serial)) {
 		add_span(s, t->wait_request,
-			 (struct span){ .from_ns = t->wait_ns,
-					.to_ns = e->time_ns,
-					.label = SPAN_NO_LABEL,
-					.part = (uint8_t)part_of(e->what) });
+			 (struct request_span){ .from_ns = t->wait_ns,
+						.to_ns = e->time_ns,
+						.label = SPAN_NO_LABEL,
+						.part = (uint8_t)part_of(e->what) });
 		t->wait_serial = 0;
 	}
 }
 
 /* ---- requests ---- */
 
-static void request_begins(struct spans *s, const struct span_event *e)
+static void request_begins(struct request_spans *s, const struct span_event *e)
 {
 	struct activity_path path;
 	if (!path_of(s, e->id, &path)) {
@@ -366,7 +366,7 @@ static void request_begins(struct spans *s, const struct span_event *e)
 		s->counts.not_kept++;
 		return;
 	}
-	struct activity *a = activity_begin(s, activity_path_key(&path, path.n));
+	struct request_activity *a = activity_begin(s, activity_path_key(&path, path.n));
 	if (!a)
 		return;
 	if (s->free_requests.n) {
@@ -387,28 +387,28 @@ static void request_begins(struct spans *s, const struct span_event *e)
 }
 
 /* Collections stop threads, and so only a request that has one: what it awaits goes on. */
-static void add_pauses(struct spans *s, uint32_t request)
+static void add_pauses(struct request_spans *s, uint32_t request)
 {
 	struct open_request *r = &s->requests.v[request];
 	size_t n = r->spans.n;
 	for (size_t i = 0; i < n; i++) {
-		struct span thread = r->spans.v[i];
+		struct request_span thread = r->spans.v[i];
 		if (thread.part != PART_THREAD)
 			continue;
 		for (size_t p = s->pauses.n; p > 0 && s->pauses.v[p - 1].to_ns > thread.from_ns; p--)
 			add_span(s, request,
-				 (struct span){ .from_ns = MAX(s->pauses.v[p - 1].from_ns, thread.from_ns),
-						.to_ns = MIN(s->pauses.v[p - 1].to_ns, thread.to_ns),
-						.label = SPAN_NO_LABEL,
-						.part = PART_GC });
+				 (struct request_span){ .from_ns = MAX(s->pauses.v[p - 1].from_ns, thread.from_ns),
+							.to_ns = MIN(s->pauses.v[p - 1].to_ns, thread.to_ns),
+							.label = SPAN_NO_LABEL,
+							.part = PART_GC });
 	}
 }
 
-static void request_forget(struct spans *s, uint32_t request)
+static void request_forget(struct request_spans *s, uint32_t request)
 {
 	struct open_request *r = &s->requests.v[request];
 	while (r->calls != NONE) {
-		struct activity *a = &s->activities.v[r->calls];
+		struct request_activity *a = &s->activities.v[r->calls];
 		r->calls = a->next;
 		activity_end(s, a);
 	}
@@ -421,11 +421,11 @@ static void request_forget(struct spans *s, uint32_t request)
 }
 
 /* Tells of it; what of it is open is cut there. */
-static void request_told(struct spans *s, uint32_t request, uint64_t now_ns, bool open)
+static void request_told(struct request_spans *s, uint32_t request, uint64_t now_ns, bool open)
 {
 	struct open_request *r = &s->requests.v[request];
 	for (uint32_t next, i = r->calls; i != NONE; i = next) {
-		struct activity *a = &s->activities.v[i];
+		struct request_activity *a = &s->activities.v[i];
 		next = a->next;
 		if (a->what != SPAN_REQUEST)
 			end_call(s, a, now_ns, false, true);
@@ -449,13 +449,13 @@ static void request_told(struct spans *s, uint32_t request, uint64_t now_ns, boo
 /* ---- events ---- */
 
 /* The activity that such an end is of; NULL = its begin was not seen. */
-static struct activity *ended_by(const struct spans *s, const struct span_event *e)
+static struct request_activity *ended_by(const struct request_spans *s, const struct span_event *e)
 {
 	struct activity_path path;
 	if (!path_of(s, e->id, &path))
 		return NULL;
 	uint64_t key = activity_path_key(&path, path.n);
-	struct activity *a = activity_by_key(s, key);
+	struct request_activity *a = activity_by_key(s, key);
 	while (a && a->what != e->what)
 		a = a->same == NONE ? NULL : &s->activities.v[a->same];
 	uint32_t request = a || e->what == SPAN_REQUEST ? NONE : request_around(s, e->id);
@@ -468,7 +468,7 @@ static struct activity *ended_by(const struct spans *s, const struct span_event 
 	return NULL;
 }
 
-static void count_stray(struct spans *s, const struct span_event *e)
+static void count_stray(struct request_spans *s, const struct span_event *e)
 {
 	struct activity_path path;
 	if (e->what != SPAN_SQL && e->what != SPAN_HTTP)
@@ -477,7 +477,7 @@ static void count_stray(struct spans *s, const struct span_event *e)
 	*(below ? &s->counts.left_behind : &s->counts.outside) += 1;
 }
 
-static uint32_t call_begins(struct spans *s, const struct span_event *e)
+static uint32_t call_begins(struct request_spans *s, const struct span_event *e)
 {
 	struct activity_path path, related;
 	uint32_t request = request_around(s, e->related);
@@ -487,7 +487,7 @@ static uint32_t call_begins(struct spans *s, const struct span_event *e)
 		count_stray(s, e);
 		return request;
 	}
-	struct activity *a = activity_begin(s, activity_path_key(&path, path.n));
+	struct request_activity *a = activity_begin(s, activity_path_key(&path, path.n));
 	if (!a)
 		return request;
 	a->what = e->what;
@@ -500,9 +500,9 @@ static uint32_t call_begins(struct spans *s, const struct span_event *e)
 	return request;
 }
 
-static uint32_t call_ends(struct spans *s, const struct span_event *e)
+static uint32_t call_ends(struct request_spans *s, const struct span_event *e)
 {
-	struct activity *a = ended_by(s, e);
+	struct request_activity *a = ended_by(s, e);
 	uint32_t request = a ? a->request : request_around(s, e->id);
 	if (a)
 		end_call(s, a, e->time_ns, e->failed, false);
@@ -511,7 +511,7 @@ static uint32_t call_ends(struct spans *s, const struct span_event *e)
 	return request;
 }
 
-static void on_request(struct spans *s, const struct span_event *e, struct span_thread *t)
+static void on_request(struct request_spans *s, const struct span_event *e, struct span_thread *t)
 {
 	if (e->news == SPAN_BEGIN) {
 		request_begins(s, e);
@@ -519,7 +519,7 @@ static void on_request(struct spans *s, const struct span_event *e, struct span_
 			thread_has(s, t, request_around(s, e->id), e->time_ns);
 		return;
 	}
-	const struct activity *a = ended_by(s, e);
+	const struct request_activity *a = ended_by(s, e);
 	uint32_t request = a ? a->request : NONE;
 	if (t)
 		thread_has(s, t, request, e->time_ns);
@@ -531,7 +531,7 @@ static void on_request(struct spans *s, const struct span_event *e, struct span_
 		s->counts.ended_only++;
 }
 
-static void on_pause(struct spans *s, const struct span_event *e)
+static void on_pause(struct request_spans *s, const struct span_event *e)
 {
 	if (e->news == SPAN_SUSPENDED) {
 		s->suspended_ns = e->time_ns;
@@ -547,7 +547,7 @@ static void on_pause(struct spans *s, const struct span_event *e)
 	s->suspended_ns = 0;
 }
 
-void spans_add(struct spans *s, const struct span_event *e)
+void request_spans_add(struct request_spans *s, const struct span_event *e)
 {
 	if (e->news == SPAN_SUSPENDED || e->news == SPAN_RESUMED) {
 		on_pause(s, e);
@@ -580,13 +580,13 @@ void spans_add(struct spans *s, const struct span_event *e)
 		s->requests.v[request].failed = true;
 	if (e->news == SPAN_LEFT_QUEUE)
 		add_span(s, request,
-			 (struct span){ .from_ns = e->time_ns - MIN(e->queued_ns, e->time_ns),
-					.to_ns = e->time_ns,
-					.label = SPAN_NO_LABEL,
-					.part = PART_HTTP_QUEUE });
+			 (struct request_span){ .from_ns = e->time_ns - MIN(e->queued_ns, e->time_ns),
+						.to_ns = e->time_ns,
+						.label = SPAN_NO_LABEL,
+						.part = PART_HTTP_QUEUE });
 }
 
-void spans_pause(struct spans *s)
+void request_spans_pause(struct request_spans *s)
 {
 	for (uint32_t i = 0; i < s->requests.n; i++) {
 		s->counts.cut += s->requests.v[i].serial != 0;
@@ -598,7 +598,7 @@ void spans_pause(struct spans *s)
 	s->suspended_ns = 0;
 }
 
-void spans_end(struct spans *s, uint64_t now_ns)
+void request_spans_end(struct request_spans *s, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->requests.n; i++) {
 		if (s->requests.v[i].serial)

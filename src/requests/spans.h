@@ -51,7 +51,7 @@ struct request_seen {
 	const char *method, *path; /* cut to SPANS_TEXT_MAX bytes; as the client sent it */
 	uint64_t from_ns, to_ns;
 	uint64_t parts_ns[REQUEST_PARTS];
-	const struct span *spans; /* in no order */
+	const struct request_span *spans; /* in no order */
 	size_t n_spans;
 	bool failed;
 	bool open;	/* it had not ended when the events did; to_ns is when that was */
@@ -59,27 +59,27 @@ struct request_seen {
 };
 #define SPANS_TEXT_MAX 512
 
-struct spans_counts {
+struct request_spans_counts {
 	uint64_t requests; /* that began and ended */
 	uint64_t without_id, not_kept;
-	uint64_t cut;	      /* were open when the events paused: spans_pause() */
+	uint64_t cut;	      /* were open when the events paused: request_spans_pause() */
 	uint64_t ended_only;  /* their begin was not seen */
 	uint64_t unpaired;    /* calls whose begin or end was not seen */
 	uint64_t left_behind; /* calls of work that went on when its request had ended */
 	uint64_t outside;     /* calls that belong to no request */
 };
 
-struct spans;
+struct request_spans;
 /* seen() gets each request when it ends; what it gets is valid during that call. */
-struct spans *spans_new(enum activity_form form, void (*seen)(void *user, const struct request_seen *request),
-			void *user);
-void spans_free(struct spans *s);
-DEFINE_CLEANUP(spans_free, struct spans *)
-void spans_add(struct spans *s, const struct span_event *event);
+struct request_spans *request_spans_new(enum activity_form form,
+					void (*seen)(void *user, const struct request_seen *request), void *user);
+void request_spans_free(struct request_spans *s);
+DEFINE_CLEANUP(request_spans_free, struct request_spans *)
+void request_spans_add(struct request_spans *s, const struct span_event *event);
 /* Events will be missing: nothing that is open is continued. */
-void spans_pause(struct spans *s);
+void request_spans_pause(struct request_spans *s);
 /* No more events come: tells of the requests that are open. */
-void spans_end(struct spans *s, uint64_t now_ns);
-const struct spans_counts *spans_counts(const struct spans *s);
-/* "" of SPAN_NO_LABEL. Valid until spans_free(). */
-const char *spans_label(const struct spans *s, uint32_t label);
+void request_spans_end(struct request_spans *s, uint64_t now_ns);
+const struct request_spans_counts *request_spans_counts(const struct request_spans *s);
+/* "" of SPAN_NO_LABEL. Valid until request_spans_free(). */
+const char *request_spans_label(const struct request_spans *s, uint32_t label);

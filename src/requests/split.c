@@ -22,7 +22,8 @@ static unsigned part_at(const uint32_t open[REQUEST_PARTS])
 	return part;
 }
 
-void request_split(const struct span *spans, size_t n, uint64_t from_ns, uint64_t to_ns, uint64_t ret_ns[REQUEST_PARTS])
+void request_split(const struct request_span *spans, size_t n, uint64_t from_ns, uint64_t to_ns,
+		   uint64_t ret_ns[REQUEST_PARTS])
 {
 	VEC(struct edge) edges = { 0 };
 	uint32_t open[REQUEST_PARTS] = { 0 };

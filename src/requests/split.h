@@ -26,7 +26,7 @@ enum request_part {
 
 #define SPAN_NO_LABEL UINT32_MAX
 
-struct span {
+struct request_span {
 	uint64_t from_ns, to_ns;
 	uint32_t label; /* what was called: the host, the shape of the statement; SPAN_NO_LABEL */
 	uint8_t part;
@@ -35,5 +35,5 @@ struct span {
 };
 
 /* The parts of from_ns..to_ns, in ns; their sum is to_ns - from_ns. Spans may overlap and reach beyond it. */
-void request_split(const struct span *spans, size_t n, uint64_t from_ns, uint64_t to_ns,
+void request_split(const struct request_span *spans, size_t n, uint64_t from_ns, uint64_t to_ns,
 		   uint64_t ret_ns[REQUEST_PARTS]);

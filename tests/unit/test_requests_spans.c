@@ -7,7 +7,7 @@
 
 /* Requests as they were told, one after the other. */
 struct stage {
-	struct spans *spans;
+	struct request_spans *spans;
 	enum activity_form form;
 	size_t told;
 	struct request_seen last;
@@ -38,7 +38,7 @@ static void on_seen(void *user, const struct request_seen *request)
 static void stage_begin(struct stage *s, enum activity_form form)
 {
 	*s = (struct stage){ .form = form };
-	s->spans = spans_new(form, on_seen, s);
+	s->spans = request_spans_new(form, on_seen, s);
 }
 
 struct at {
@@ -60,7 +60,7 @@ static void say(struct stage *s, struct span_event e, struct at at, const uint32
 		build_activity(related, s->form, numbers, n_related);
 		e.related = related;
 	}
-	spans_add(s->spans, &e);
+	request_spans_add(s->spans, &e);
 }
 
 static void request_begins(struct stage *s, uint64_t ns, uint64_t thread, uint32_t number, const char *path)
@@ -108,8 +108,8 @@ static void a_command_ends_with_the_id_of_its_request(void **state UNUSED)
 	assert_part(&s, PART_SQL, 30);
 	assert_part(&s, PART_THREAD, 25);
 	assert_part(&s, PART_UNEXPLAINED, 0);
-	assert_int_equal(spans_counts(s.spans)->unpaired, 0);
-	spans_free(s.spans);
+	assert_int_equal(request_spans_counts(s.spans)->unpaired, 0);
+	request_spans_free(s.spans);
 }
 
 static void a_thread_that_was_elsewhere_is_not_the_requests(void **state UNUSED)
@@ -129,7 +129,7 @@ static void a_thread_that_was_elsewhere_is_not_the_requests(void **state UNUSED)
 	request_ends(&s, 340, 7, 6);
 	assert_part(&s, PART_THREAD, 0);
 	assert_part(&s, PART_UNEXPLAINED, 40);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 static void a_call_and_what_it_is_made_of(void **state UNUSED)
@@ -165,7 +165,7 @@ static void a_call_and_what_it_is_made_of(void **state UNUSED)
 	assert_part(&s, PART_HTTP, 30);
 	assert_part(&s, PART_UNEXPLAINED, 5);
 	assert_int_equal(s.failed_spans, 1);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 /* .NET 10 gives the 11th to the 255th child one id, and they may overlap. */
@@ -190,8 +190,8 @@ static void many_calls_of_one_request(void **state UNUSED)
 		assert_int_equal(s.last.n_spans, 40);
 		assert_part(&s, PART_HTTP, 200);
 		assert_part(&s, PART_UNEXPLAINED, 300);
-		assert_int_equal(spans_counts(s.spans)->unpaired, 0);
-		spans_free(s.spans);
+		assert_int_equal(request_spans_counts(s.spans)->unpaired, 0);
+		request_spans_free(s.spans);
 	}
 }
 
@@ -215,7 +215,7 @@ static void locks_waits_and_collections(void **state UNUSED)
 	assert_part(&s, PART_GC, 7); /* not the one that it did not notice */
 	assert_part(&s, PART_THREAD, 28);
 	assert_part(&s, PART_UNEXPLAINED, 40);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 static void what_belongs_to_no_request(void **state UNUSED)
@@ -231,17 +231,17 @@ static void what_belongs_to_no_request(void **state UNUSED)
 	ends(&s, SPAN_SQL, 70, 1, PATH(1, 4));
 	request_begins(&s, 80, 1, 5, "/b");
 	ends(&s, SPAN_SQL, 85, 1, PATH(1, 5));
-	spans_end(s.spans, 100);
+	request_spans_end(s.spans, 100);
 	assert_int_equal(s.told, 2);
 	assert_true(s.last.open && s.last.to_ns == 100);
-	const struct spans_counts *c = spans_counts(s.spans);
+	const struct request_spans_counts *c = request_spans_counts(s.spans);
 	assert_int_equal(c->requests, 1);
 	assert_int_equal(c->without_id, 1);
 	assert_int_equal(c->ended_only, 1);
 	assert_int_equal(c->outside, 1);
 	assert_int_equal(c->left_behind, 1);
 	assert_int_equal(c->unpaired, 1);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 /* An id that is not of this process, or none at all, is nobody's. */
@@ -253,12 +253,13 @@ static void ids_of_others_are_no_requests(void **state UNUSED)
 	request_begins(&s, 10, 1, 4, "/a");
 	build_activity(other, s.form, PATH(1, 4, 1));
 	other[15] ^= 1;
-	spans_add(s.spans, &(struct span_event){
-				   .news = SPAN_BEGIN, .what = SPAN_SQL, .time_ns = 20, .thread = 2, .id = other });
+	request_spans_add(
+		s.spans,
+		&(struct span_event){ .news = SPAN_BEGIN, .what = SPAN_SQL, .time_ns = 20, .thread = 2, .id = other });
 	request_ends(&s, 30, 1, 4);
 	assert_int_equal(s.last.n_spans, 1); /* of its thread */
 	assert_part(&s, PART_SQL, 0);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 static void what_is_open_when_events_pause_is_dropped(void **state UNUSED)
@@ -267,17 +268,17 @@ static void what_is_open_when_events_pause_is_dropped(void **state UNUSED)
 	stage_begin(&s, ACTIVITY_FORM_NET8);
 	request_begins(&s, 10, 1, 4, "/a");
 	begins(&s, SPAN_SQL, 20, 1, PATH(1, 4, 1));
-	spans_pause(s.spans);
+	request_spans_pause(s.spans);
 	request_ends(&s, 100, 1, 4);
 	assert_int_equal(s.told, 0);
-	assert_int_equal(spans_counts(s.spans)->cut, 1);
+	assert_int_equal(request_spans_counts(s.spans)->cut, 1);
 	request_begins(&s, 110, 1, 5, "/b");
 	begins(&s, SPAN_SQL, 120, 1, PATH(1, 5, 1));
 	request_ends(&s, 150, 1, 5);
 	assert_int_equal(s.open_spans, 1);
 	assert_part(&s, PART_SQL, 30);
 	assert_part(&s, PART_THREAD, 10);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 static void more_than_is_kept(void **state UNUSED)
@@ -290,10 +291,10 @@ static void more_than_is_kept(void **state UNUSED)
 	stage_begin(&s, ACTIVITY_FORM_NET8);
 	for (uint32_t i = 0; i < REQUESTS; i++)
 		request_begins(&s, 10 + i, i, 300 + i, path);
-	assert_true(spans_counts(s.spans)->not_kept > 0);
+	assert_true(request_spans_counts(s.spans)->not_kept > 0);
 	for (uint32_t i = 0; i < REQUESTS; i++)
 		request_ends(&s, 100000 + i, i, 300 + i);
-	assert_int_equal(s.told + spans_counts(s.spans)->not_kept, REQUESTS);
+	assert_int_equal(s.told + request_spans_counts(s.spans)->not_kept, REQUESTS);
 	assert_int_equal(strlen(s.path), SPANS_TEXT_MAX);
 	request_begins(&s, 200000, 1, 7, "/many");
 	for (uint32_t i = 0; i < CALLS; i++) {
@@ -311,7 +312,7 @@ static void more_than_is_kept(void **state UNUSED)
 	ends(&s, SPAN_SQL, 400010, 1, PATH(1, 8));
 	request_ends(&s, 400010, 1, 8);
 	assert_part(&s, PART_SQL, 10);
-	spans_free(s.spans);
+	request_spans_free(s.spans);
 }
 
 /* Any events in any order: nothing breaks, and each sum is its request's time. */
@@ -334,11 +335,11 @@ static void any_events(void **state UNUSED)
 				n = MIN(n, (size_t)3);
 			say(&s, e, (struct at){ 1000 + i, x >> 60 }, numbers, n, (x >> 44) % n);
 			if (x >> 32 == 5)
-				spans_pause(s.spans);
+				request_spans_pause(s.spans);
 		}
-		spans_end(s.spans, 200000);
+		request_spans_end(s.spans, 200000);
 		assert_true(s.told > 100 && s.all_ns == s.parts_ns);
-		spans_free(s.spans);
+		request_spans_free(s.spans);
 	}
 }
 
