@@ -6,6 +6,7 @@
 
 #define ALL_KEYWORDS UINT64_MAX
 #define INFORMATIONAL 4
+#define VERBOSE 5
 #define HOSTING "Microsoft.AspNetCore.Hosting"
 #define HTTP "System.Net.Http"
 #define SQL "Npgsql.Sql"
@@ -52,11 +53,15 @@ size_t request_providers(unsigned runtime_major, struct ipc_provider ret[REQUEST
 		HOSTING, HTTP, "System.Net.NameResolution", "System.Net.Sockets", "System.Net.Security", SQL
 	};
 	size_t n = 0;
-	bool waits = runtime_major == 0 || runtime_major >= 9;
+	/* Waits need a level at which others are many; from .NET 10 on those are left out. */
+	static const uint32_t wanted[] = { 3, 9, 57, 81, 91, 301, 302 };
+	bool waits = runtime_major >= 9;
 	ret[n++] = (struct ipc_provider){ .name = CLR_PROVIDER,
 					  .keywords = CLR_GC | CLR_CONTENTION | CLR_THREADING |
 						      (waits ? CLR_WAIT_HANDLE : 0),
-					  .level = INFORMATIONAL };
+					  .level = waits ? VERBOSE : INFORMATIONAL,
+					  .only_ids = wanted,
+					  .n_only_ids = ARRAY_SIZE(wanted) };
 	/* First, so that whoever begins after it has an id. */
 	ret[n++] = (struct ipc_provider){ .name = TPL, .keywords = TPL_FLOW_IDS, .level = INFORMATIONAL };
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)

@@ -39,10 +39,11 @@ struct span_thread {
 	uint32_t request;
 	uint32_t span; /* its last one there, to be made longer; NONE */
 	uint64_t since_ns;
-	/* In which it waits, or 0. */
-	uint64_t wait_serial, wait_ns;
-	enum span_what wait;
-	uint32_t wait_request;
+	/* Where it waits for a lock, and in a wait handle: a wait for a lock may be both. */
+	struct span_wait {
+		uint64_t serial, since_ns; /* serial 0 = it does not */
+		uint32_t request;
+	} waits[2];
 };
 
 struct pause {
@@ -322,30 +323,26 @@ static void thread_has(struct request_spans *s, struct span_thread *t, uint32_t 
 		thread_until(s, t, now_ns);
 		return;
 	}
-	*t = (struct span_thread){ .serial = serial,
-				   .request = request,
-				   .span = NONE,
-				   .since_ns = now_ns,
-				   .wait_serial = t->wait_serial,
-				   .wait_ns = t->wait_ns,
-				   .wait = t->wait,
-				   .wait_request = t->wait_request };
+	t->serial = serial;
+	t->request = request;
+	t->span = NONE;
+	t->since_ns = now_ns;
 }
 
 static void on_wait(struct request_spans *s, const struct span_event *e, struct span_thread *t, uint32_t request)
 {
+	struct span_wait *wait = &t->waits[e->what == SPAN_WAIT];
 	if (e->news == SPAN_BEGIN) {
-		t->wait_serial = request == NONE ? 0 : s->requests.v[request].serial;
-		t->wait_request = request;
-		t->wait = e->what;
-		t->wait_ns = e->time_ns;
-	} else if (t->wait == e->what && still_open(s, t->wait_request, t->wait_serial)) {
-		add_span(s, t->wait_request,
-			 (struct request_span){ .from_ns = t->wait_ns,
+		*wait = (struct span_wait){ .serial = request == NONE ? 0 : s->requests.v[request].serial,
+					    .since_ns = e->time_ns,
+					    .request = request };
+	} else if (still_open(s, wait->request, wait->serial)) {
+		add_span(s, wait->request,
+			 (struct request_span){ .from_ns = wait->since_ns,
 						.to_ns = e->time_ns,
 						.label = SPAN_NO_LABEL,
 						.part = (uint8_t)part_of(e->what) });
-		t->wait_serial = 0;
+		wait->serial = 0;
 	}
 }
 

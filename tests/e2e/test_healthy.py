@@ -21,7 +21,7 @@ LATER_SECONDS = 60
 
 NEEDS_A_CORE = {"crash"}
 # What a report says that only describes: it is neither good nor bad.
-DESCRIBES = {"seen"}
+DESCRIBES = {"seen", "not-slow", "no-requests"}
 # It says so itself, and then what there is.
 ASSURES = ("No problem here", "Little is used: ")
 BEGINS = "as every process does at first"

@@ -201,6 +201,8 @@ static void locks_waits_and_collections(void **state UNUSED)
 	stage_begin(&s, ACTIVITY_FORM_NET8);
 	request_begins(&s, 1000, 7, 4, "/a");
 	begins(&s, SPAN_LOCK, 1010, 7, PATH(1, 4));
+	begins(&s, SPAN_WAIT, 1012, 7, PATH(1, 4)); /* as the runtime waits for a lock */
+	ends(&s, SPAN_WAIT, 1029, 7, PATH(1, 4));
 	ends(&s, SPAN_LOCK, 1030, 7, PATH(1, 4));
 	begins(&s, SPAN_WAIT, 1040, 7, PATH(1, 4));
 	ends(&s, SPAN_WAIT, 1045, 7, PATH(1, 4));

@@ -28,6 +28,7 @@ Holders.Add(builder.Services);
 
 WebApplication app = builder.Build();
 var patient = new WebPatient();
+app.Use(Mix.MeasureAsync);
 app.Use(patient.CountAsync);
 app.MapGet("/healthy", Routes.Healthy);
 app.MapGet("/on-cpu", (int ms = 100) => Routes.OnCpu(ms));
@@ -39,6 +40,7 @@ app.MapGet("/slow-linq", (int n = 2000) => Routes.SlowLinq(n));
 app.MapGet("/sync-over-async", (int ms = 100) => Routes.SyncOverAsync(ms));
 app.MapGet("/leak", (int bytes = 10_000) => Routes.Leak(bytes));
 Holders.Map(app);
+Mix.Map(app);
 app.MapGet("/truth", () => Results.Text(patient.Truth().ToJsonString(), "application/json"));
 
 await app.StartAsync();

@@ -19,6 +19,14 @@ sealed class WebPatient : IPatient
         ["mailers"] = Holders.Mailers,
         ["baskets"] = Holders.Baskets,
         ["audits"] = Holders.Audits,
+        ["mix_requests"] = Mix.Requests,
+        ["mix_total_ns"] = Mix.TotalNs,
+        ["mix_cpu_ns"] = Mix.CpuNs,
+        ["mix_sql_ns"] = Mix.SqlNs,
+        ["mix_http_ns"] = Mix.HttpNs,
+        ["mix_lock_ns"] = Mix.LockNs,
+        ["mix_wait_ns"] = Mix.WaitNs,
+        ["mix_other_ns"] = Mix.OtherNs,
     };
 
     public string Name => "web";

@@ -1,0 +1,258 @@
+#include "unit.h"
+
+#include "base/str.h"
+#include "build_activity.h"
+#include "build_counters.h"
+#include "exam_fixture.h"
+
+enum { REQUEST_START = 1, REQUEST_STOP, COMMAND_START, COMMAND_STOP, CALL_START, CALL_STOP, IDLE, HISTOGRAM };
+
+static void begin_stream(struct build_nettrace *b)
+{
+	static const struct nettrace_field request[] = { TEXT("method"), TEXT("path") }, command[] = { TEXT("sql") };
+	static const struct nettrace_field call[] = { TEXT("scheme"), TEXT("host"), I32("port"), TEXT("pathAndQuery") };
+	static const struct nettrace_field answer[] = { I32("statusCode") };
+	const struct nettrace_meta metas[] = {
+		{ .id = REQUEST_START,
+		  .event_id = 3,
+		  .provider = "Microsoft.AspNetCore.Hosting",
+		  .name = "RequestStart",
+		  .fields = request,
+		  .n_fields = 2 },
+		{ .id = REQUEST_STOP,
+		  .event_id = 4,
+		  .provider = "Microsoft.AspNetCore.Hosting",
+		  .name = "RequestStop" },
+		{ .id = COMMAND_START,
+		  .event_id = 22,
+		  .provider = "Npgsql.Sql",
+		  .name = "CommandStart",
+		  .fields = command,
+		  .n_fields = 1 },
+		{ .id = COMMAND_STOP, .event_id = 23, .provider = "Npgsql.Sql", .name = "CommandStop" },
+		{ .id = CALL_START,
+		  .event_id = 1,
+		  .provider = "System.Net.Http",
+		  .name = "RequestStart",
+		  .fields = call,
+		  .n_fields = 4 },
+		{ .id = CALL_STOP,
+		  .event_id = 2,
+		  .provider = "System.Net.Http",
+		  .name = "RequestStop",
+		  .fields = answer,
+		  .n_fields = 1 },
+		{ .id = IDLE, .event_id = 57, .provider = "Microsoft-Windows-DotNETRuntime", .name = "" },
+	};
+	build_nettrace_begin(b, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(metas); i++)
+		build_nettrace_meta(b, &metas[i]);
+}
+
+static void say(struct build_nettrace *b, uint32_t meta, uint64_t at_ns, uint64_t thread, const uint8_t *id,
+		const uint8_t *related, struct buf *payload)
+{
+	build_nettrace_event(b, &(struct build_event){ .meta_id = meta,
+						       .sequence = b->last.sequence + 1,
+						       .capture_thread = thread,
+						       .time = WINDOW_START + at_ns,
+						       .activity_id = id,
+						       .related_activity_id = related,
+						       .payload = payload->data,
+						       .payload_size = payload->len });
+	buf_free(payload);
+}
+
+/* The writer compares an id with the one before it, which must still be there. */
+static const uint8_t *id_of(const uint32_t *numbers, size_t n)
+{
+	static uint8_t ids[64][16];
+	static size_t next;
+	uint8_t *id = ids[next++ % ARRAY_SIZE(ids)];
+	build_activity(id, ACTIVITY_FORM_NET10, numbers, n);
+	return id;
+}
+
+/* A request of 600 ms on threads of its own: 50 ms before its commands, which take `sql` ms in all, a call of 100 ms. */
+static void add_request(struct build_nettrace *b, uint32_t number, unsigned commands, unsigned sql, bool ends)
+{
+	uint64_t at = number * MS, thread = 100 + number * 2;
+	struct buf p = { 0 }, none = { 0 };
+	const uint8_t *id = id_of((uint32_t[]){ 1, number }, 2), *call;
+	build_utf16z(&p, "GET");
+	CLEANUP(mem_freep) char *path = mem_printf("/orders/%u", number);
+	build_utf16z(&p, path);
+	say(b, REQUEST_START, at, thread, id, NULL, &p);
+	for (unsigned i = 0; i < commands; i++) {
+		uint64_t begin = at + 50 * MS + i * sql * MS / commands;
+		call = id_of((uint32_t[]){ 1, number, i + 1 }, 3);
+		CLEANUP(mem_freep)
+		char *text = mem_printf("select * from orders where id = %u and owner = 'mallory'", i);
+		build_utf16z(&p, text);
+		say(b, COMMAND_START, begin, thread, call, id, &p);
+		say(b, COMMAND_STOP, begin + sql * MS / commands, thread, id, NULL, &none);
+	}
+	call = id_of((uint32_t[]){ 1, number, commands + 1 }, 3);
+	build_utf16z(&p, "https");
+	build_utf16z(&p, "stock.example");
+	build_u32(&p, 443);
+	build_utf16z(&p, "/stock?token=mallory");
+	say(b, CALL_START, at + (50 + sql) * MS, thread, call, id, &p);
+	say(b, IDLE, at + (50 + sql) * MS, thread, NULL, NULL, &none);
+	build_u32(&p, number == 1 ? 503 : 200);
+	say(b, CALL_STOP, at + (150 + sql) * MS, thread + 1, call, NULL, &p);
+	say(b, IDLE, at + (150 + sql) * MS, thread + 1, NULL, NULL, &none);
+	if (ends)
+		say(b, REQUEST_STOP, at + 600 * MS, thread, id, NULL, &none);
+}
+
+static void add_meter(struct fixture *f, const char *tags, uint32_t count)
+{
+	struct build_nettrace b = { 0 };
+	struct buf p = { 0 };
+	build_nettrace_begin(&b, 4);
+	build_nettrace_meta(&b, &(struct nettrace_meta){ .id = HISTOGRAM,
+							 .event_id = 6,
+							 .provider = COUNTERS_METRICS_PROVIDER,
+							 .name = "HistogramValuePublished",
+							 .fields = histogram_fields,
+							 .n_fields = ARRAY_SIZE(histogram_fields) });
+	const char *const texts[] = {
+		"SHARED", "Microsoft.AspNetCore.Hosting", "", "http.server.request.duration", "s", tags, "0.5=1"
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		build_utf16z(&p, texts[i]);
+	build_u32(&p, count);
+	build_f64(&p, 1);
+	build_u32(&p, 1);
+	say(&b, HISTOGRAM, 10 * MS, 9, NULL, NULL, &p);
+	build_nettrace_end(&b);
+	fixture_part(f->recording, "routes-0.nettrace", &b);
+}
+
+struct case_of {
+	uint32_t requests, open;
+	unsigned commands, sql;
+	const char *tags;
+};
+
+static void examine(struct fixture *f, const struct case_of *c)
+{
+	struct build_nettrace b = { 0 };
+	fixture_begin(f);
+	f->patient.info.runtime_version = mem_strdup("10.0.12");
+	fixture_window(f->recording, 10000 * MS);
+	begin_stream(&b);
+	for (uint32_t i = 1; i <= c->requests + c->open; i++)
+		add_request(&b, i, c->commands, c->sql, i <= c->requests);
+	fixture_end_stream(&b);
+	fixture_part(f->recording, "requests-0.nettrace", &b);
+	if (c->tags)
+		add_meter(f, c->tags, c->requests);
+	fixture_examine(f, "slow-requests");
+}
+
+static double part(const json_t *report, const char *title, const char *name)
+{
+	const json_t *rows = fixture_rows(report, title), *row;
+	size_t i;
+	assert_non_null(rows);
+	json_array_foreach(rows, i, row)
+	{
+		const json_t *cells = json_object_get(row, "cells");
+		if (str_eq(json_string_value(json_array_get(cells, 0)), name))
+			return json_number_value(json_array_get(cells, 1));
+	}
+	return -1;
+}
+
+#define TAGS "http.request.method=GET,http.response.status_code=200,http.route=/orders/{id:int},url.scheme=http"
+#define WHERE "Where the time of GET /orders/{id:int} goes"
+
+static void a_slow_endpoint_and_its_parts(void **state UNUSED)
+{
+	struct fixture f;
+	examine(&f, &(struct case_of){ .requests = 20, .open = 2, .commands = 2, .sql = 400, .tags = TAGS });
+	assert_string_equal(report_finding(f.report), "slow-by-sql");
+	assert_true(fixture_says(
+		f.report, "GET /orders/{id:int} takes 600 ms (p95 600 ms): 67 % is SQL (2 a request), 17 % "
+			  "waits for HTTP to https://stock.example:443, 8.3 % is on a thread, 8.3 % is unexplained."));
+	assert_true(fixture_says(f.report, "2 requests had not ended."));
+	assert_false(fixture_says(f.report, "mallory"));
+	assert_true(fixture_figure(f.report, "Requests") == 20);
+	json_t *j = fixture_json(f.report);
+	assert_true(part(j, WHERE, "SQL") == 400 * MS && part(j, WHERE, "HTTP: waits for the answer") == 100 * MS);
+	assert_true(part(j, WHERE, "on a thread") == 50 * MS && part(j, WHERE, "unexplained") == 50 * MS);
+	assert_true(part(j, "Began, and not ended", "GET /orders/{id:int}") == 2);
+	const json_t *calls = fixture_rows(j, "Calls of requests");
+	assert_int_equal(json_array_size(calls), 2);
+	json_decref(j);
+	fixture_end(&f);
+}
+
+static void many_statements_a_request(void **state UNUSED)
+{
+	struct fixture f;
+	examine(&f, &(struct case_of){ .requests = 20, .commands = 40, .sql = 400, .tags = TAGS });
+	assert_string_equal(report_finding(f.report), "slow-by-many-queries");
+	assert_true(fixture_says(f.report, "67 % is SQL (40 a request)"));
+	fixture_end(&f);
+}
+
+static void without_a_meter_paths_are_grouped(void **state UNUSED)
+{
+	struct fixture f;
+	examine(&f, &(struct case_of){ .requests = 20, .commands = 1, .sql = 400 });
+	assert_true(fixture_says(f.report, "GET /orders/{id} takes"));
+	assert_true(fixture_says(f.report, "paths grouped by us"));
+	fixture_end(&f);
+}
+
+/* What is not slow is described, and nothing is said to be wrong. */
+static void nothing_is_slow(void **state UNUSED)
+{
+	struct fixture f = { .param_key = "slow_ms", .param_value = "601" };
+	struct build_nettrace b = { 0 };
+	fixture_begin(&f);
+	f.param_key = "slow_ms";
+	f.param_value = "601";
+	fixture_window(f.recording, 10000 * MS);
+	begin_stream(&b);
+	for (uint32_t i = 1; i <= 6; i++)
+		add_request(&b, i, 1, 400, true);
+	fixture_end_stream(&b);
+	fixture_part(f.recording, "requests-0.nettrace", &b);
+	fixture_examine(&f, "slow-requests");
+	assert_string_equal(report_finding(f.report), "not-slow");
+	assert_true(report_health(f.report) == REPORT_INFO);
+	fixture_end(&f);
+}
+
+/* Its meter counted requests, and no event of one came: that is not "no requests". */
+static void events_that_did_not_come(void **state UNUSED)
+{
+	struct fixture f;
+	examine(&f, &(struct case_of){ 0 });
+	assert_string_equal(report_finding(f.report), "no-requests");
+	fixture_end(&f);
+	struct build_nettrace b = { 0 };
+	fixture_begin(&f);
+	fixture_window(f.recording, 1000 * MS);
+	begin_stream(&b);
+	fixture_end_stream(&b);
+	fixture_part(f.recording, "requests-0.nettrace", &b);
+	add_meter(&f, TAGS, 5);
+	fixture_examine(&f, "slow-requests");
+	assert_string_equal(report_finding(f.report), "not-seen");
+	fixture_end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_slow_endpoint_and_its_parts),     cmocka_unit_test(many_statements_a_request),
+		cmocka_unit_test(without_a_meter_paths_are_grouped), cmocka_unit_test(nothing_is_slow),
+		cmocka_unit_test(events_that_did_not_come),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
