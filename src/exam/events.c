@@ -55,7 +55,7 @@ static void on_event(void *user, const struct nettrace_event *event)
 	if (proof == PROOF_BEAT)
 		count_beat(l, ours.time);
 	if (proof == PROOF_OF_SESSION ||
-	    (proof == PROOF_BEAT && l->beating && l->beat.provider.keywords != l->stream->providers->keywords))
+	    (proof == PROOF_BEAT && l->beating && l->beat.providers->keywords != l->stream->providers->keywords))
 		return; /* for us, not for the profiler */
 	l->burst_seen++;
 	/* Streams are opened one after the other and end one after the other; the window is what all of them saw. */
@@ -88,7 +88,7 @@ static struct ipc_trace_config live_config(const struct live *l)
 		.buffer_mb = s->buffer_mb ? s->buffer_mb : DEFAULT_BUFFER_MB,
 		.stacks = s->stacks,
 		.rundown = s->rundown,
-		.providers = l->beating ? &l->beat.provider : s->providers,
+		.providers = l->beating ? l->beat.providers : s->providers,
 		.n_providers = s->n_providers,
 		.at_start = l->exam->launched && !l->exam->start_ns,
 	};

@@ -53,16 +53,18 @@ bool proof_ask_beat(const struct events_stream *s, struct proof_beat *ret)
 {
 	const struct ipc_provider *p = s->providers;
 	size_t n = p->n_only_ids;
-	if (s->n_providers != 1 || !str_eq(p->name, CLR_PROVIDER) || p->level < BEAT_LEVEL || n >= ARRAY_SIZE(ret->ids))
+	bool asked = p->keywords & (BEAT_KEYWORD | BEAT_ALSO);
+	if (!s->n_providers || s->n_providers > (asked ? (size_t)PROOF_PROVIDERS_MAX : 1) ||
+	    !str_eq(p->name, CLR_PROVIDER) || p->level < BEAT_LEVEL || n >= ARRAY_SIZE(ret->ids))
 		return false;
-	ret->provider = *p;
-	if (!(p->keywords & (BEAT_KEYWORD | BEAT_ALSO)))
-		ret->provider.keywords |= BEAT_KEYWORD;
+	memcpy(ret->providers, p, s->n_providers * sizeof(*p));
+	if (!asked)
+		ret->providers->keywords |= BEAT_KEYWORD;
 	if (n && !p->skip_ids) {
 		memcpy(ret->ids, p->only_ids, n * sizeof(*ret->ids));
 		ret->ids[n] = BEAT_EVENT;
-		ret->provider.only_ids = ret->ids;
-		ret->provider.n_only_ids = n + 1;
+		ret->providers->only_ids = ret->ids;
+		ret->providers->n_only_ids = n + 1;
 	}
 	return true;
 }

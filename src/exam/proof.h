@@ -25,13 +25,14 @@ void exam_proven(struct exam *exam, const char *fmt, ...) PRINTF(2, 3);
 void exam_unproven(struct exam *exam, enum report_health blind, const char *fmt, ...) PRINTF(3, 4);
 /* Is it known that this runtime writes an event for the thread of a session? */
 bool proof_can_beat(const struct exam *exam);
-/* A stream's provider, with that event added where the stream does not ask for it anyway. It points into itself: do not
- * copy it. */
+/* A stream's providers, with that event added to the first where the stream does not ask for it anyway. It points into
+ * itself: do not copy it. */
+#define PROOF_PROVIDERS_MAX 10
 struct proof_beat {
-	struct ipc_provider provider;
+	struct ipc_provider providers[PROOF_PROVIDERS_MAX];
 	uint32_t ids[8];
 };
-/* False when the stream's provider is not one of the runtime's own. */
+/* False when the first is not the runtime's own provider, or when there are several and the first asks for no threads. */
 bool proof_ask_beat(const struct events_stream *s, struct proof_beat *ret);
 enum proof_event { PROOF_OTHER, PROOF_BEAT, PROOF_OF_SESSION };
 /* What the event proves. Events other than PROOF_OTHER are caused by us, not by the process. */

@@ -138,7 +138,7 @@ static void add_open(struct rich *text, const struct slow *s)
 
 static void verdict_none(struct exam *exam, const struct slow *s, struct report *report)
 {
-	struct rich *text = report_verdict(report, REPORT_INFO, "no-requests");
+	struct rich *text = report_verdict(report, s->open_seen ? REPORT_INFO : REPORT_OK, "no-requests");
 	if (s->open_seen)
 		rich_text(text, "No HTTP request ended in %s; %s began and had not ended.",
 			  fmt_duration_ns(exam->end_ns - exam->start_ns).s,

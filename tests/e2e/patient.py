@@ -258,8 +258,10 @@ class WebPatient(_App):
     """The web API, listening on a free port of 127.0.0.1, where it was published or in a folder that is given."""
 
     def __init__(self, fx="net10.0", server_gc=False, env=None, user=None, prefix=(),
-                 start_seconds=START_SECONDS, max_seconds=600, folder=None):
+                 start_seconds=START_SECONDS, max_seconds=600, folder=None, **settings):
         arguments = ["--urls", "http://127.0.0.1:0", "--max-seconds", str(max_seconds)]
+        for key, value in settings.items():  # peer: the URL of another one; database: the folder of a socket
+            arguments += [f"--{key}", value]
         super().__init__("web", arguments, fx, server_gc, env, user, prefix, start_seconds, folder)
         self.url = self.ready["url"]
 

@@ -292,16 +292,22 @@ static void a_session_that_lives_is_not_enough(void **state UNUSED)
 	struct proof_beat asked;
 	struct ipc_provider own = { .name = CLR_PROVIDER, .keywords = CLR_GC, .level = 4 };
 	struct events_stream s = { .providers = &own, .n_providers = 1 };
-	assert_true(proof_ask_beat(&s, &asked) && asked.provider.keywords == (CLR_GC | 0x800) &&
-		    !asked.provider.n_only_ids);
+	assert_true(proof_ask_beat(&s, &asked) && asked.providers->keywords == (CLR_GC | 0x800) &&
+		    !asked.providers->n_only_ids);
 	own.only_ids = ids;
 	own.n_only_ids = 1;
-	assert_true(proof_ask_beat(&s, &asked) && asked.provider.n_only_ids == 2 && asked.provider.only_ids[1] == 85);
+	assert_true(proof_ask_beat(&s, &asked) && asked.providers->n_only_ids == 2 &&
+		    asked.providers->only_ids[1] == 85);
 	own.keywords = 0x10000; /* it comes with these */
-	assert_true(proof_ask_beat(&s, &asked) && asked.provider.keywords == own.keywords);
+	assert_true(proof_ask_beat(&s, &asked) && asked.providers->keywords == own.keywords);
 	own.level = 3; /* it does not come below 4 */
 	assert_false(proof_ask_beat(&s, &asked));
 	own = (struct ipc_provider){ .name = "Shop", .level = 5 };
+	assert_false(proof_ask_beat(&s, &asked));
+	struct ipc_provider both[] = { { .name = CLR_PROVIDER, .keywords = CLR_GC | 0x10000, .level = 5 }, own };
+	s = (struct events_stream){ .providers = both, .n_providers = 2 };
+	assert_true(proof_ask_beat(&s, &asked) && !strcmp(asked.providers[1].name, "Shop"));
+	both[0].keywords = CLR_GC; /* of several nothing is asked for beside */
 	assert_false(proof_ask_beat(&s, &asked));
 }
 
