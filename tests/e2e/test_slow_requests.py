@@ -68,6 +68,9 @@ class KnownMix(unittest.TestCase):
     """Each part of a request within five points of what the patient measured, some at a time and one after the other."""
 
     LOADS = {"one after the other": (8, 1), "some at a time": (16, 4)}
+    # A worker looks for more work for a moment before it says that it has none; until then its thread counts as the request's. On
+    # a busy machine that moment lasts until it has a CPU, so it is left out here.
+    SAYS_AT_ONCE = {"DOTNET_ThreadPool_UnfairSemaphoreSpinLimit": "0"}
 
     @classmethod
     def setUpClass(cls):
@@ -79,55 +82,54 @@ class KnownMix(unittest.TestCase):
 
     @classmethod
     def on(cls, fx):
-        with WebPatient(fx=fx) as peer, WebPatient(fx=fx, peer=peer.url, database=cls.database.socket) as patient:
+        with WebPatient(fx=fx) as peer, WebPatient(fx=fx, env=cls.SAYS_AT_ONCE, peer=peer.url,
+                                                  database=cls.database.socket) as patient:
             url = patient.url + "/mix/{}?cpu=30&sql=60&http=60&held=40&block=30&other=60"
             get(url.format(0))  # compiles, and connects
             return {name: examined(cls.home, patient, lambda n=n, c=c: all_at_once(map(url.format, range(n)), c))
                     for name, (n, c) in cls.LOADS.items()}
 
-    def each(self):
+    def each(self, check):
         for fx, future in self.results.items():
             for load, (report, truth) in future.result().items():
                 with self.subTest(fx=fx, load=load):
-                    yield fx, load, report, truth
+                    check(fx, self.LOADS[load][0], report, truth)
 
     def test_every_request_is_seen(self):
-        for _, load, report, truth in self.each():
-            self.assertEqual(report.figures["Requests"], self.LOADS[load][0])
-            self.assertEqual(truth["mix_requests"], self.LOADS[load][0])
+        def check(_, n, report, truth):
+            self.assertEqual((report.figures["Requests"], truth["mix_requests"]), (n, n))
             self.assertEqual(report.how["Lost"]["value"], 0)
             row, = report.rows("Endpoints")
             self.assertEqual(row["Endpoint"], "GET /mix/{id:int}")
-            self.assertAlmostEqual(row["Mean"] / (truth["mix_total_ns"] / truth["mix_requests"]), 1, delta=POINTS)
+            self.assertAlmostEqual(row["Mean"] / (truth["mix_total_ns"] / n), 1, delta=POINTS)
+        self.each(check)
 
     def test_the_parts_are_the_patients(self):
-        for _, _, report, truth in self.each():
+        def check(_fx, _n, report, truth):
             true = {part: truth[f"mix_{part}_ns"] / truth["mix_total_ns"] for part in ("cpu", "sql", "http", "lock", "wait", "other")}
             seen = shares(report)
-            message = f"{true} {seen}"
-            self.assertAlmostEqual(seen["SQL"], true["sql"], delta=POINTS, msg=message)
-            self.assertAlmostEqual(of_http(seen), true["http"], delta=POINTS, msg=message)
-            self.assertAlmostEqual(seen["waits for a lock"], true["lock"], delta=POINTS, msg=message)
             # A wait spins before it blocks, and until .NET 8 it sends no event.
-            self.assertAlmostEqual(seen["on a thread"] + seen.get("blocks in a wait", 0), true["cpu"] + true["wait"], delta=POINTS,
-                                   msg=message)
-            self.assertAlmostEqual(seen["unexplained"], true["other"], delta=POINTS, msg=message)
+            for part, share, want in (("SQL", seen["SQL"], true["sql"]), ("HTTP", of_http(seen), true["http"]),
+                                      ("lock", seen["waits for a lock"], true["lock"]),
+                                      ("thread", seen["on a thread"] + seen.get("blocks in a wait", 0), true["cpu"] + true["wait"]),
+                                      ("unexplained", seen["unexplained"], true["other"])):
+                self.assertAlmostEqual(share, want, delta=POINTS, msg=f"{part}: {true} {seen}")
+        self.each(check)
 
     def test_parts_add_up(self):
-        for _, _, report, _ in self.each():
-            self.assertAlmostEqual(sum(shares(report).values()), 1, delta=0.001)
+        self.each(lambda _fx, _n, report, _: self.assertAlmostEqual(sum(shares(report).values()), 1, delta=0.001))
 
     def test_waits_are_told_from_nine_on(self):
-        for fx, _, report, _ in self.each():
-            self.assertEqual("blocks in a wait" in shares(report), fx != "net8.0")
+        self.each(lambda fx, _n, report, _: self.assertEqual("blocks in a wait" in shares(report), fx != "net8.0"))
 
     def test_calls(self):
-        for _, load, report, _ in self.each():
+        def check(_, n, report, _truth):
             rows = {row["By"]: row for row in report.rows("Calls of requests")}
-            self.assertEqual({by: row["Calls"] for by, row in rows.items()}, {"SQL": self.LOADS[load][0], "HTTP": self.LOADS[load][0]})
+            self.assertEqual({by: row["Calls"] for by, row in rows.items()}, {"SQL": n, "HTTP": n})
             self.assertEqual(rows["SQL"]["To"], "select pg_sleep(?), ?")  # its values are nobody's business
             self.assertTrue(rows["HTTP"]["To"].startswith("http://127.0.0.1:"), rows)
             self.assertNotIn("secret", str(report.data))
+        self.each(check)
 
 
 class Ways(unittest.TestCase):

@@ -247,12 +247,87 @@ static void events_that_did_not_come(void **state UNUSED)
 	fixture_end(&f);
 }
 
+static void plain_request(struct build_nettrace *b, uint32_t number, uint64_t from_ns, uint64_t to_ns)
+{
+	const uint8_t *id = id_of((uint32_t[]){ 1, number }, 2);
+	struct buf p = { 0 }, none = { 0 };
+	build_utf16z(&p, "GET");
+	build_utf16z(&p, "/orders");
+	say(b, REQUEST_START, from_ns, number, id, NULL, &p);
+	if (to_ns)
+		say(b, REQUEST_STOP, to_ns, number, id, NULL, &none);
+}
+
+static void short_request(struct build_nettrace *b, uint64_t at_ns)
+{
+	plain_request(b, (uint32_t)(at_ns / MS) + 1, at_ns, at_ns + 3 * MS);
+	if (at_ns == 155 * MS) /* its end falls between two bursts */
+		plain_request(b, 5000, at_ns + 4 * MS, 0);
+}
+
+static void only_a_part_of_the_window_is_heard(void **state UNUSED)
+{
+	for (size_t i = 0; i < FIXTURE_BURSTS; i++) {
+		const struct fixture_bursts *bursts = &fixture_bursts[i];
+		struct fixture f;
+		fixture_begin_bursts(&f, bursts, "requests", begin_stream, short_request);
+		fixture_examine(&f, "slow-requests");
+		assert_int_equal((int)fixture_figure(f.report, "Requests"), bursts->heard);
+		assert_true(fixture_says(f.report, "takes 3 ms (p95 3 ms)"));
+		assert_int_equal(fixture_says(f.report, "of the time, to stay cheap"), bursts->n > 0);
+		assert_int_equal(fixture_says(f.report, "cut 1"), bursts->n > 0);
+		assert_int_equal(fixture_says(f.report, "1 request had not ended"), bursts->n == 0);
+		fixture_end(&f);
+	}
+}
+
+/* Fifty thousand paths, and one that is as long as may be and has what a terminal must not get */
+static void paths_that_are_hostile(void **state UNUSED)
+{
+	struct fixture f;
+	struct build_nettrace b = { 0 };
+	CLEANUP(mem_freep) char *longest = mem_alloc(65536);
+	memset(longest, '\x1b', 65535);
+	longest[0] = '/';
+	longest[65535] = '\0';
+	fixture_begin(&f);
+	fixture_window(f.recording, 100000 * MS);
+	begin_stream(&b);
+	for (uint32_t i = 1; i <= 50001; i++) {
+		const uint8_t *id = id_of((uint32_t[]){ 1, 300 + i }, 2);
+		struct buf p = { 0 }, none = { 0 };
+		CLEANUP(mem_freep) char *path = mem_printf("/%s/x%u-name", i % 2 ? "odd" : "even", i);
+		build_utf16z(&p, "GET");
+		build_utf16z(&p, i > 50000 ? longest : path);
+		say(&b, REQUEST_START, i * MS, i % 8, id, NULL, &p);
+		say(&b, REQUEST_STOP, i * MS + MS / 2, i % 8, id, NULL, &none);
+	}
+	fixture_end_stream(&b);
+	fixture_part(f.recording, "requests-0.nettrace", &b);
+	fixture_examine(&f, "slow-requests");
+	json_t *j = fixture_json(f.report);
+	const json_t *rows = fixture_rows(j, "Endpoints");
+	assert_true(json_array_size(rows) <= 5);
+	assert_true(fixture_figure(f.report, "Requests") == 50001);
+	json_decref(j);
+	struct buf text = { 0 };
+	report_render_text(f.report, &(struct report_text_style){ .columns = 100 }, &text);
+	assert_null(strchr(buf_cstr(&text), '\x1b'));
+	assert_true(text.len < 20000);
+	buf_free(&text);
+	fixture_end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_slow_endpoint_and_its_parts),     cmocka_unit_test(many_statements_a_request),
-		cmocka_unit_test(without_a_meter_paths_are_grouped), cmocka_unit_test(nothing_is_slow),
+		cmocka_unit_test(a_slow_endpoint_and_its_parts),
+		cmocka_unit_test(many_statements_a_request),
+		cmocka_unit_test(without_a_meter_paths_are_grouped),
+		cmocka_unit_test(nothing_is_slow),
 		cmocka_unit_test(events_that_did_not_come),
+		cmocka_unit_test(only_a_part_of_the_window_is_heard),
+		cmocka_unit_test(paths_that_are_hostile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
