@@ -2,7 +2,8 @@
  *
  * One stream without stacks has the begin and end of requests, of the calls they make, of waits and of collections, each
  * with the id of what it belongs to; requests/spans.h joins them. A second one has the meter of requests, for the templates
- * of their routes. Before .NET 9 the runtime cannot leave stacks out, which makes an event ten times as expensive: then, and
+ * of their routes. Where the kernel permits
+ * it, the switches of its threads tell when they had a CPU. Before .NET 9 the runtime cannot leave stacks out, which makes an event ten times as expensive: then, and
  * wherever events are many, the stream is open for a fifth of the time, in seconds. */
 
 #include "profilers/slow_requests.h"
@@ -213,6 +214,7 @@ static void slow_free(void *state)
 		dist_free(call->times);
 	vec_free(&s->calls);
 	map_u64_free(&s->call_index);
+	slow_cpu_fini(&s->cpu);
 	mem_free(s);
 }
 
@@ -249,10 +251,14 @@ static struct err *run(struct exam *exam)
 	s->old = major && major < 9;
 	s->routes = routes_new();
 	s->spans = request_spans_new(activity_form_of(major), on_seen, s);
+	request_spans_tell(s->spans, slow_cpu_ran);
 	cpu_budget_begin(exam, &s->budget);
 	describe_streams(s);
 	bool known = read_cpu(exam, &cpu_before, &delay_before);
-	TRY(exam_events(exam, s->streams, ARRAY_SIZE(s->streams), exam_duration_ms(exam)));
+	struct events_beside beside;
+	bool switches = slow_cpu_begin(s, &beside);
+	TRY(exam_events_beside(exam, s->streams, ARRAY_SIZE(s->streams), exam_duration_ms(exam),
+			       switches ? &beside : NULL));
 	if (known && read_cpu(exam, &cpu, &delay)) {
 		s->cpu_ns = cpu - MIN(cpu_before, cpu);
 		s->delay_ns = delay - MIN(delay_before, delay); /* threads may have ended */
@@ -262,6 +268,7 @@ static struct err *run(struct exam *exam)
 	if (s->streams[SLOW_EVENTS].bursting)
 		request_spans_pause(s->spans);
 	request_spans_end(s->spans, exam->end_ns);
+	slow_cpu_end(s);
 	if (s->metered && !s->seen && !s->open_seen && !s->streams[SLOW_EVENTS].bursting)
 		exam_unproven(exam, REPORT_INFO, "the process counted %s, and no event of one came",
 			      fmt_plural(s->metered, "request", "requests").s);
@@ -315,18 +322,20 @@ const struct profiler profiler_slow_requests = {
 			  "stuck-tasks and thread-pool name where threads block: await instead of .Result, "
 			  ".Wait() and blocking calls." },
 			{ "slow-by-gc", "gc-stats says why it collects, allocations what is allocated." },
-			{ "slow-on-thread", "cpu-hotpaths says what its threads compute, off-cpu what they block in." },
+			{ "slow-by-cpu", "cpu-hotpaths says what its threads compute." },
+			{ "slow-on-thread", "off-cpu says what its threads block in, cpu-hotpaths what they compute." },
 			{ "cpu-starved",
 			  "Look at the machine and at the CPU limit: its threads could run and had no CPU." },
 			{ "slow-unexplained",
 			  "off-cpu and stuck-tasks show what is awaited: timers, semaphores, channels and clients "
 			  "without events (Redis, queues) tell nothing here." },
 		},
-	.n_advice = 11,
+	.n_advice = 12,
 	.runs = (const struct advice_run[]){ { "slow-by-locks", "lock-contention" },
 					     { "slow-by-blocking", "stuck-tasks" },
 					     { "slow-by-gc", "gc-stats" },
-					     { "slow-on-thread", "cpu-hotpaths" },
+					     { "slow-by-cpu", "cpu-hotpaths" },
+					     { "slow-on-thread", "off-cpu" },
 					     { "slow-unexplained", "stuck-tasks" },
 					     { 0 } },
 	.run = run,

@@ -13,7 +13,18 @@
 #define SLOW_WORST 10 /* requests that are kept with all their spans */
 
 /* Parts as a reader thinks of them. */
-enum slow_group { SLOW_THREAD, SLOW_GC, SLOW_LOCKS, SLOW_BLOCKED, SLOW_HTTP, SLOW_SQL, SLOW_UNEXPLAINED, SLOW_GROUPS };
+enum slow_group {
+	SLOW_CPU,
+	SLOW_READY,
+	SLOW_THREAD,
+	SLOW_GC,
+	SLOW_LOCKS,
+	SLOW_BLOCKED,
+	SLOW_HTTP,
+	SLOW_SQL,
+	SLOW_UNEXPLAINED,
+	SLOW_GROUPS
+};
 
 /* One request, kept for the report. */
 struct slow_request {
@@ -41,6 +52,18 @@ struct slow_call {
 
 enum { SLOW_EVENTS, SLOW_ROUTES, SLOW_STREAMS };
 
+/* When threads had a CPU, by the kernel's records of their switches: slow_requests_cpu.c. */
+struct sampler;
+struct slow_cpu {
+	struct sampler *sampler; /* NULL = not recorded now */
+	struct map_u64 index;
+	VEC(struct slow_cpu_thread) threads;
+	size_t n;
+	uint64_t drained_ns, lost;
+	bool recorded;
+	char *why_not; /* NULL = all of the window is known */
+};
+
 struct slow {
 	struct exam *exam;
 	struct request_spans *spans;
@@ -51,7 +74,8 @@ struct slow {
 	uint32_t burst;
 	struct cpu_budget budget;
 	uint64_t cpu_ns, delay_ns; /* of all its threads: ran, and could have run had there been a CPU; 0 = not known */
-	struct strtab texts;	   /* methods and paths */
+	struct slow_cpu cpu;
+	struct strtab texts;		     /* methods and paths */
 	VEC(struct slow_request) requests;   /* ended: all, or a uniform sample of them */
 	VEC(struct slow_request) open;	     /* not ended */
 	struct slow_worst worst[SLOW_WORST]; /* longest first */
@@ -91,11 +115,23 @@ struct slow_view {
 	size_t by_route, by_us; /* endpoints by their templates, and grouped by us */
 };
 
-void slow_view_init(struct slow_view *v, const struct slow *s);
+/* Where CPU time is not known for all of the window, it is taken out of the requests. */
+void slow_view_init(struct slow_view *v, struct slow *s);
 void slow_view_fini(struct slow_view *v);
 const char *slow_endpoint_name(const struct slow_view *v, const struct slow_request *r);
 enum slow_group slow_group_of(enum request_part part);
 /* By groups, what parts have. */
 void slow_groups(const uint64_t parts_ns[REQUEST_PARTS], uint64_t ret_ns[SLOW_GROUPS]);
+
+/* ---- slow_requests_cpu.c ---- */
+
+/* Live, before the window: beside is what runs in it. False when it cannot be recorded: why_not says why. Replaying, reads
+ * what was. */
+bool slow_cpu_begin(struct slow *s, struct events_beside *ret_beside);
+/* For request_spans_tell(); its user is the struct slow. */
+void slow_cpu_ran(void *user, struct request_spans *spans, uint64_t thread, uint64_t from_ns, uint64_t to_ns);
+/* After the window: keeps it in the recording. */
+void slow_cpu_end(struct slow *s);
+void slow_cpu_fini(struct slow_cpu *c);
 
 struct err *slow_analyse(struct exam *exam, struct report *report) MUST_USE;

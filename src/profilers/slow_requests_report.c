@@ -18,12 +18,14 @@
 #define SPANS_SHOWN 20
 
 static const char *const group_names[] = {
-	[SLOW_THREAD] = "On a thread",	    [SLOW_GC] = "GC pauses", [SLOW_LOCKS] = "Locks",
-	[SLOW_BLOCKED] = "Blocking waits",  [SLOW_HTTP] = "HTTP",    [SLOW_SQL] = "SQL",
-	[SLOW_UNEXPLAINED] = "Unexplained",
+	[SLOW_CPU] = "CPU",	 [SLOW_READY] = "Wants a CPU", [SLOW_THREAD] = "On a thread",
+	[SLOW_GC] = "GC pauses", [SLOW_LOCKS] = "Locks",       [SLOW_BLOCKED] = "Blocking waits",
+	[SLOW_HTTP] = "HTTP",	 [SLOW_SQL] = "SQL",	       [SLOW_UNEXPLAINED] = "Unexplained",
 };
 static const char *const part_names[] = {
 	[PART_GC] = "GC pauses",
+	[PART_CPU] = "on a CPU",
+	[PART_READY] = "wants a CPU",
 	[PART_LOCK] = "waits for a lock",
 	[PART_WAIT] = "blocks in a wait",
 	[PART_SQL] = "SQL",
@@ -68,7 +70,8 @@ static const char *finding_of(const struct slow *s, const struct slow_endpoint *
 {
 	struct share shares[SLOW_GROUPS];
 	shares_of(e, shares);
-	bool runs = shares[0].group == SLOW_THREAD || shares[0].group == SLOW_UNEXPLAINED;
+	bool runs =
+		shares[0].group == SLOW_THREAD || shares[0].group == SLOW_UNEXPLAINED || shares[0].group == SLOW_CPU;
 	if (runs && starved(s) >= STARVED)
 		return "cpu-starved";
 	switch (shares[0].group) {
@@ -84,6 +87,10 @@ static const char *finding_of(const struct slow *s, const struct slow_endpoint *
 		return "slow-by-blocking";
 	case SLOW_GC:
 		return "slow-by-gc";
+	case SLOW_CPU:
+		return "slow-by-cpu";
+	case SLOW_READY:
+		return "cpu-starved";
 	case SLOW_THREAD:
 		return "slow-on-thread";
 	case SLOW_UNEXPLAINED:
@@ -108,9 +115,14 @@ static void add_calls_of_share(struct rich *text, const struct slow *s, const st
 static void add_share(struct rich *text, const struct slow *s, const struct slow_endpoint *e, const struct share *share)
 {
 	static const char *const words[] = {
-		[SLOW_THREAD] = "is on a thread",      [SLOW_GC] = "is pauses of the GC",
-		[SLOW_LOCKS] = "waits for locks",      [SLOW_BLOCKED] = "blocks in waits",
-		[SLOW_HTTP] = "waits for HTTP",	       [SLOW_SQL] = "is SQL",
+		[SLOW_CPU] = "is CPU",
+		[SLOW_READY] = "waits for a CPU",
+		[SLOW_THREAD] = "is on a thread",
+		[SLOW_GC] = "is pauses of the GC",
+		[SLOW_LOCKS] = "waits for locks",
+		[SLOW_BLOCKED] = "blocks in waits",
+		[SLOW_HTTP] = "waits for HTTP",
+		[SLOW_SQL] = "is SQL",
 		[SLOW_UNEXPLAINED] = "is unexplained",
 	};
 	rich_strong(text, "%s", fmt_percent(share->share).s);
@@ -411,6 +423,14 @@ static void how_routes(const struct slow *s, const struct slow_view *v, struct r
 			      : NULL);
 }
 
+static void how_cpu(const struct slow *s, struct report *report)
+{
+	if (s->cpu.why_not)
+		report_how(report, "CPU", V_TEXT("not told apart"), s->cpu.why_not);
+	else
+		report_how(report, "CPU", V_TEXT("switches of threads"), "wants a CPU: it was taken from the thread");
+}
+
 static void how(struct exam *exam, const struct slow *s, const struct slow_view *v, struct report *report)
 {
 	const struct events_stream *e = &s->streams[SLOW_EVENTS];
@@ -423,9 +443,12 @@ static void how(struct exam *exam, const struct slow *s, const struct slow_view 
 			   "of the time, to stay cheap; requests that take longer than a second are seen less often");
 	report_how(report, "Lost", V_COUNT(e->lost), "events");
 	how_routes(s, v, report);
+	how_cpu(s, report);
 	report_how(
 		report, "On a thread", V_TEXT("from one event of a request to the next"),
-		"computing, blocking, or waiting for a CPU; what runs behind an await without an event is unexplained");
+		s->cpu.why_not
+			? "computing, blocking, or waiting for a CPU; what runs behind an await without an event is unexplained"
+			: "off the CPU there; what runs behind an await without an event is unexplained");
 	report_how(report, "SQL and HTTP", V_TEXT("from the call to its continuation"), "also waiting for a worker");
 	if (s->old)
 		report_how(report, "Blocking waits", V_TEXT("not seen"), "before .NET 9 they count as on a thread");

@@ -13,6 +13,10 @@ enum slow_group slow_group_of(enum request_part part)
 	switch (part) {
 	case PART_GC:
 		return SLOW_GC;
+	case PART_CPU:
+		return SLOW_CPU;
+	case PART_READY:
+		return SLOW_READY;
 	case PART_LOCK:
 		return SLOW_LOCKS;
 	case PART_WAIT:
@@ -254,8 +258,23 @@ static void find_slowest(struct slow_view *v, uint64_t slow_ns)
 	}
 }
 
-void slow_view_init(struct slow_view *v, const struct slow *s)
+/* Known for a part of the requests it is known for none: what is compared must be of one kind. */
+static void fold_cpu(struct slow_request *r)
 {
+	r->parts_ns[PART_THREAD] += r->parts_ns[PART_CPU] + r->parts_ns[PART_READY];
+	r->parts_ns[PART_CPU] = r->parts_ns[PART_READY] = 0;
+}
+
+void slow_view_init(struct slow_view *v, struct slow *s)
+{
+	if (s->cpu.why_not) {
+		vec_each(r, &s->requests)
+			fold_cpu(r);
+		vec_each(r, &s->open)
+			fold_cpu(r);
+		for (size_t i = 0; i < s->n_worst; i++)
+			fold_cpu(&s->worst[i].request);
+	}
 	*v = (struct slow_view){ .scale = s->requests.n ? ratio(s->seen, s->requests.n) : 1 };
 	find_endpoints(v, s);
 	for (uint32_t i = 0; i < s->requests.n; i++)

@@ -36,6 +36,7 @@ struct open_request {
 /* To which request a thread belongs. */
 struct span_thread {
 	uint64_t serial; /* 0 = none */
+	uint64_t tid;
 	uint32_t request;
 	uint32_t span; /* its last one there, to be made longer; NONE */
 	uint64_t since_ns;
@@ -53,6 +54,8 @@ struct pause {
 struct request_spans {
 	enum activity_form form;
 	void (*seen)(void *user, const struct request_seen *request);
+	void (*ran)(void *user, struct request_spans *s, uint64_t thread, uint64_t from_ns, uint64_t to_ns);
+	uint32_t telling; /* the request of which it is asked; NONE */
 	void *user;
 	uint32_t pid; /* as the ids have it */
 	bool pid_known;
@@ -78,6 +81,7 @@ struct request_spans *request_spans_new(enum activity_form form,
 	s->form = form;
 	s->seen = seen;
 	s->user = user;
+	s->telling = NONE;
 	return s;
 }
 
@@ -284,7 +288,7 @@ static struct span_thread *thread_of(struct request_spans *s, uint64_t tid)
 	if (s->threads.n >= THREADS_MAX)
 		return NULL;
 	*map_u64_put(&s->by_thread, tid, NULL) = s->threads.n;
-	vec_push(&s->threads, ((struct span_thread){ .span = NONE }));
+	vec_push(&s->threads, ((struct span_thread){ .tid = tid, .span = NONE }));
 	return &vec_last(&s->threads);
 }
 
@@ -302,10 +306,12 @@ static void thread_until(struct request_spans *s, struct span_thread *t, uint64_
 	if (t->span != NONE)
 		r->spans.v[t->span].to_ns = MAX(r->spans.v[t->span].to_ns, now_ns);
 	else
-		t->span = add_span(
-			s, t->request,
-			(struct request_span){
-				.from_ns = t->since_ns, .to_ns = now_ns, .label = SPAN_NO_LABEL, .part = PART_THREAD });
+		t->span = add_span(s, t->request,
+				   (struct request_span){ .from_ns = t->since_ns,
+							  .to_ns = now_ns,
+							  .label = SPAN_NO_LABEL,
+							  .part = PART_THREAD,
+							  .thread = t->tid });
 	t->since_ns = now_ns;
 }
 
@@ -401,6 +407,32 @@ static void add_pauses(struct request_spans *s, uint32_t request)
 	}
 }
 
+void request_spans_tell(struct request_spans *s, void (*ran)(void *user, struct request_spans *s, uint64_t thread,
+							     uint64_t from_ns, uint64_t to_ns))
+{
+	s->ran = ran;
+}
+
+void request_spans_ran(struct request_spans *s, enum request_part part, uint64_t from_ns, uint64_t to_ns)
+{
+	if (s->telling != NONE && (part == PART_CPU || part == PART_READY))
+		add_span(s, s->telling,
+			 (struct request_span){
+				 .from_ns = from_ns, .to_ns = to_ns, .label = SPAN_NO_LABEL, .part = (uint8_t)part });
+}
+
+static void ask_what_ran(struct request_spans *s, uint32_t request)
+{
+	size_t n = s->requests.v[request].spans.n;
+	s->telling = request;
+	for (size_t i = 0; s->ran && i < n; i++) {
+		struct request_span span = s->requests.v[request].spans.v[i];
+		if (span.part == PART_THREAD)
+			s->ran(s->user, s, span.thread, span.from_ns, span.to_ns);
+	}
+	s->telling = NONE;
+}
+
 static void request_forget(struct request_spans *s, uint32_t request)
 {
 	struct open_request *r = &s->requests.v[request];
@@ -428,6 +460,7 @@ static void request_told(struct request_spans *s, uint32_t request, uint64_t now
 			end_call(s, a, now_ns, false, true);
 	}
 	add_pauses(s, request);
+	ask_what_ran(s, request);
 	struct request_seen seen = { .method = r->method,
 				     .path = r->path,
 				     .from_ns = r->from_ns,

@@ -73,6 +73,12 @@ struct request_spans;
 /* seen() gets each request when it ends; what it gets is valid during that call. */
 struct request_spans *request_spans_new(enum activity_form form,
 					void (*seen)(void *user, const struct request_seen *request), void *user);
+/* Whoever knows what threads did is asked when a request ends, for each time a thread was its own; he answers by
+ * request_spans_ran(), during that call only. */
+void request_spans_tell(struct request_spans *s, void (*ran)(void *user, struct request_spans *s, uint64_t thread,
+							     uint64_t from_ns, uint64_t to_ns));
+/* PART_CPU or PART_READY. */
+void request_spans_ran(struct request_spans *s, enum request_part part, uint64_t from_ns, uint64_t to_ns);
 void request_spans_free(struct request_spans *s);
 DEFINE_CLEANUP(request_spans_free, struct request_spans *)
 void request_spans_add(struct request_spans *s, const struct span_event *event);

@@ -5,9 +5,11 @@
 #include "base/base.h"
 
 enum request_part {
-	PART_GC,   /* a collection's pause, while a thread of the request was stopped by it */
-	PART_LOCK, /* waits for a lock */
-	PART_WAIT, /* blocks in a wait handle: a task, a semaphore */
+	PART_GC,  /* a collection's pause, while a thread of the request was stopped by it */
+	PART_CPU, /* a thread of the request was on a CPU; known only where somebody tells, see request_spans_tell() */
+	PART_READY, /* the same: it could have run, and another had the CPU */
+	PART_LOCK,  /* waits for a lock */
+	PART_WAIT,  /* blocks in a wait handle: a task, a semaphore */
 	PART_SQL,
 	PART_DNS,
 	PART_CONNECT,
@@ -16,7 +18,7 @@ enum request_part {
 	PART_HTTP_BODY,
 	PART_HTTP, /* the rest of a call: sends, and waits for the answer */
 	/* A thread was the request's own from one of its events to the next: it computed, blocked in something that sends
-	 * no events, or waited for a CPU. */
+	 * no events, or waited for a CPU. Where PART_CPU and PART_READY are known: it blocked. */
 	PART_THREAD,
 	/* None of its events was near: it awaited something that sends none (a timer, a semaphore, another client), its
 	 * continuation waited for a worker, or it computed behind such an await. */
@@ -31,7 +33,8 @@ struct request_span {
 	uint32_t label; /* what was called: the host, the shape of the statement; SPAN_NO_LABEL */
 	uint8_t part;
 	bool failed;
-	bool open; /* had not ended */
+	bool open;	 /* had not ended */
+	uint64_t thread; /* of PART_THREAD */
 };
 
 /* The parts of from_ns..to_ns, in ns; their sum is to_ns - from_ns. Spans may overlap and reach beyond it. */
