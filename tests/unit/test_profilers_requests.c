@@ -152,7 +152,7 @@ static void examine(struct fixture *f, const struct case_of *c)
 	fixture_examine(f, "slow-requests");
 }
 
-static double part(const json_t *report, const char *title, const char *name)
+static double part_of(const json_t *report, const char *title, const char *name)
 {
 	const json_t *rows = fixture_rows(report, title), *row;
 	size_t i;
@@ -181,12 +181,59 @@ static void a_slow_endpoint_and_its_parts(void **state UNUSED)
 	assert_false(fixture_says(f.report, "mallory"));
 	assert_true(fixture_figure(f.report, "Requests") == 20);
 	json_t *j = fixture_json(f.report);
-	assert_true(part(j, WHERE, "SQL") == 400 * MS && part(j, WHERE, "HTTP: waits for the answer") == 100 * MS);
-	assert_true(part(j, WHERE, "on a thread") == 50 * MS && part(j, WHERE, "unexplained") == 50 * MS);
-	assert_true(part(j, "Began, and not ended", "GET /orders/{id:int}") == 2);
+	assert_true(part_of(j, WHERE, "SQL") == 400 * MS &&
+		    part_of(j, WHERE, "HTTP: waits for the answer") == 100 * MS);
+	assert_true(part_of(j, WHERE, "on a thread") == 50 * MS && part_of(j, WHERE, "unexplained") == 50 * MS);
+	assert_true(part_of(j, "Began, and not ended", "GET /orders/{id:int}") == 2);
 	const json_t *calls = fixture_rows(j, "Calls of requests");
 	assert_int_equal(json_array_size(calls), 2);
 	json_decref(j);
+	fixture_end(&f);
+}
+
+/* Thread, time, and what: 0 = it got a CPU, 1 = it left it, 2 = it was taken from it. */
+static void add_switch(struct buf *out, uint32_t thread, uint64_t at_ns, uint8_t what)
+{
+	buf_u32(out, thread);
+	buf_u64(out, WINDOW_START + at_ns);
+	buf_u8(out, what);
+}
+
+static void switches_tell_the_cpu(void **state UNUSED)
+{
+	struct fixture f;
+	struct build_nettrace b = { 0 };
+	struct buf switches = { 0 };
+	struct recording_part *part;
+	fixture_begin(&f);
+	fixture_window(f.recording, 10000 * MS);
+	begin_stream(&b);
+	for (uint32_t i = 1; i <= 6; i++) {
+		add_request(&b, i, 1, 400, true);
+		/* From its begin to its call, which comes at 450. */
+		uint32_t thread = 100 + i * 2;
+		add_switch(&switches, thread, (i + 20) * MS, 2); /* it had one until then */
+		add_switch(&switches, thread, (i + 30) * MS, 0);
+		add_switch(&switches, thread, (i + 45) * MS, 1);
+		add_switch(&switches, thread, (i + 440) * MS, 0);
+	}
+	add_switch(&switches, 1, 5, 77); /* hostile */
+	buf_u8(&switches, 1);
+	fixture_end_stream(&b);
+	fixture_part(f.recording, "requests-0.nettrace", &b);
+	assert_ok(recording_part_new(f.recording, "switches", "switches", &part));
+	recording_part_write(part, switches.data, switches.len);
+	recording_part_close(part, true);
+	buf_free(&switches);
+	fixture_examine(&f, "slow-requests");
+	json_t *j = fixture_json(f.report);
+	const char *where = "Where the time of GET /orders/{id} goes";
+	assert_true(part_of(j, where, "on a CPU") == 45 * MS);
+	assert_true(part_of(j, where, "wants a CPU") == 10 * MS);
+	assert_true(part_of(j, where, "on a thread") == 5 * MS);
+	assert_true(part_of(j, where, "SQL") == 390 * MS);
+	json_decref(j);
+	assert_true(fixture_says(f.report, "switches of threads"));
 	fixture_end(&f);
 }
 
@@ -323,6 +370,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_slow_endpoint_and_its_parts),
 		cmocka_unit_test(many_statements_a_request),
+		cmocka_unit_test(switches_tell_the_cpu),
 		cmocka_unit_test(without_a_meter_paths_are_grouped),
 		cmocka_unit_test(nothing_is_slow),
 		cmocka_unit_test(events_that_did_not_come),

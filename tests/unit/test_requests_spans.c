@@ -220,6 +220,35 @@ static void locks_waits_and_collections(void **state UNUSED)
 	request_spans_free(s.spans);
 }
 
+/* The thread had a CPU for the first ten, and wanted one until it was told to wait. */
+static void ran(void *user UNUSED, struct request_spans *s, uint64_t thread, uint64_t from_ns, uint64_t to_ns)
+{
+	assert_int_equal(thread, 7);
+	assert_true(from_ns == 1000 && to_ns == 1060);
+	request_spans_ran(s, PART_CPU, from_ns, from_ns + 10);
+	request_spans_ran(s, PART_READY, from_ns + 10, from_ns + 30);
+	request_spans_ran(s, PART_SQL, from_ns, to_ns); /* nobody's to say */
+}
+
+static void what_threads_did_is_asked(void **state UNUSED)
+{
+	struct stage s;
+	stage_begin(&s, ACTIVITY_FORM_NET8);
+	request_spans_tell(s.spans, ran);
+	request_spans_ran(s.spans, PART_CPU, 0, 100); /* nobody asked */
+	request_begins(&s, 1000, 7, 4, "/a");
+	begins(&s, SPAN_LOCK, 1025, 7, PATH(1, 4));
+	ends(&s, SPAN_LOCK, 1050, 7, PATH(1, 4));
+	idle(&s, 1060, 7);
+	request_ends(&s, 1100, 8, 4);
+	assert_part(&s, PART_CPU, 10);
+	assert_part(&s, PART_READY, 20);
+	assert_part(&s, PART_LOCK, 20);
+	assert_part(&s, PART_THREAD, 10);
+	assert_part(&s, PART_UNEXPLAINED, 40);
+	request_spans_free(s.spans);
+}
+
 static void what_belongs_to_no_request(void **state UNUSED)
 {
 	struct stage s;
@@ -472,6 +501,7 @@ int main(void)
 		cmocka_unit_test(a_call_and_what_it_is_made_of),
 		cmocka_unit_test(many_calls_of_one_request),
 		cmocka_unit_test(locks_waits_and_collections),
+		cmocka_unit_test(what_threads_did_is_asked),
 		cmocka_unit_test(what_belongs_to_no_request),
 		cmocka_unit_test(ids_of_others_are_no_requests),
 		cmocka_unit_test(what_is_open_when_events_pause_is_dropped),

@@ -18,16 +18,20 @@ static class Mix
     static readonly object Gate = new();
     static readonly BlockingCollection<(int Ms, TaskCompletionSource Held)> Holds = [];
     static readonly HttpClient Client = new(new SocketsHttpHandler { UseProxy = false });
+    static readonly Lazy<Thread> Refill = new(() =>
+    {
+        var thread = new Thread(Hold) { IsBackground = true, Name = "refill" };
+        thread.Start();
+        return thread;
+    });
     static Uri? _peer;
-    static NpgsqlDataSource? _database;
+    static string? _database;
 
     public static void Map(WebApplication app)
     {
         if (Uri.TryCreate(app.Configuration["peer"], UriKind.Absolute, out Uri? peer) && peer.IsLoopback)
             _peer = peer;
-        if (app.Configuration["database"] is { Length: > 0 } socket)
-            _database = NpgsqlDataSource.Create($"Host={socket};Username=postgres;Database=postgres;Maximum Pool Size=20");
-        new Thread(Hold) { IsBackground = true, Name = "refill" }.Start();
+        _database = app.Configuration["database"];
         app.MapGet("/delay/{ms:int}", (int ms) => Task.Delay(Math.Clamp(ms, 0, MaxMs)));
         app.MapGet("/mix/{id:int}", (int cpu = 0, int sql = 0, int http = 0, int held = 0, int block = 0, int other = 0) =>
             Handle(cpu, sql, http, held, block, other));
@@ -65,6 +69,7 @@ static class Mix
         if (held > 0)
         {
             var refilling = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+            _ = Refill.Value;
             Holds.Add((Math.Clamp(held, 0, MaxMs), refilling));
             await refilling.Task;
             Took(OtherNs, ref at);
@@ -80,6 +85,13 @@ static class Mix
         return "mixed";
     }
 
+    // Apart, so that the driver is loaded only where there is a database.
+    static class Database
+    {
+        public static readonly NpgsqlDataSource Source =
+            NpgsqlDataSource.Create($"Host={_database};Username=postgres;Database=postgres;Maximum Pool Size=20");
+    }
+
     static void Took(Counter counter, ref long at)
     {
         long now = Clock.MonotonicNs();
@@ -87,9 +99,10 @@ static class Mix
         at = now;
     }
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
     static async Task Query(int ms)
     {
-        await using NpgsqlCommand command = _database!.CreateCommand(
+        await using NpgsqlCommand command = Database.Source.CreateCommand(
             FormattableString.Invariant($"select pg_sleep({ms / 1000.0}), 'secret of customer {ms}'"));
         await command.ExecuteNonQueryAsync();
     }
