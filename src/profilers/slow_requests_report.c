@@ -13,14 +13,16 @@
 #define QUEUE_MUCH 0.25 /* of the time of calls that is spent in the queue for a connection */
 #define STARVED 0.5	/* of the time in which its threads could run they had no CPU */
 #define ENDPOINTS_SHOWN 30
+#define COLUMN_LEAST 0.002 /* of all time, to have a column */
 #define CALLS_SHOWN 20
 #define OPEN_SHOWN 10
 #define SPANS_SHOWN 20
+#define SPAN_LEAST 0.005 /* of its request, to be shown */
 
 static const char *const group_names[] = {
-	[SLOW_CPU] = "CPU",	 [SLOW_READY] = "Wants a CPU", [SLOW_THREAD] = "On a thread",
-	[SLOW_GC] = "GC pauses", [SLOW_LOCKS] = "Locks",       [SLOW_BLOCKED] = "Blocking waits",
-	[SLOW_HTTP] = "HTTP",	 [SLOW_SQL] = "SQL",	       [SLOW_UNEXPLAINED] = "Unexplained",
+	[SLOW_CPU] = "CPU",   [SLOW_READY] = "Wants CPU", [SLOW_THREAD] = "Thread",
+	[SLOW_GC] = "GC",     [SLOW_LOCKS] = "Locks",	  [SLOW_BLOCKED] = "Blocks",
+	[SLOW_HTTP] = "HTTP", [SLOW_SQL] = "SQL",	  [SLOW_UNEXPLAINED] = "Unexplained",
 };
 static const char *const part_names[] = {
 	[PART_GC] = "GC pauses",
@@ -184,7 +186,7 @@ static void verdict(struct exam *exam, const struct slow *s, const struct slow_v
 		add_shares(text, s, e);
 	}
 	if (starved(s) >= STARVED) {
-		rich_text(text, " Its threads had no CPU for ");
+		rich_text(text, " The threads of the process had no CPU for ");
 		rich_strong(text, "%s", fmt_percent(starved(s)).s);
 		rich_text(text, " of the time in which they could run.");
 	}
@@ -215,26 +217,47 @@ static void figures(const struct exam *exam, const struct slow *s, const struct 
 	report_figure(report, "Unexplained", V_RATIO(ratio(unexplained, v->all_ns)), "of the time of all requests");
 }
 
-/* Columns only for groups that some endpoint spends time on. */
-static void endpoints_table(const struct slow_view *v, struct report *report)
+/* What all requests spend their time on, most first: a narrow page leaves out the last columns. Returns how many are used. */
+static size_t groups_of_all(const struct slow_view *v, struct share ret[SLOW_GROUPS])
 {
-	bool used[SLOW_GROUPS] = { 0 };
 	uint64_t groups[SLOW_GROUPS];
+	size_t n = 0;
+	for (unsigned g = 0; g < SLOW_GROUPS; g++)
+		ret[g] = (struct share){ .group = (enum slow_group)g };
 	vec_each(e, &v->endpoints) {
 		slow_groups(e->parts_ns, groups);
 		for (unsigned g = 0; g < SLOW_GROUPS; g++)
-			used[g] |= ratio(groups[g], e->mean_ns) >= 0.005;
+			ret[g].share += (double)groups[g] * (double)e->n;
 	}
+	qsort(ret, SLOW_GROUPS, sizeof(*ret), largest_first);
+	while (n < SLOW_GROUPS && ret[n].share > (double)v->all_ns * COLUMN_LEAST)
+		n++;
+	return n;
+}
+
+static void endpoint_line(const struct slow_endpoint *e, struct report_row *row)
+{
+	CLEANUP(buf_free) struct buf line = { 0 };
+	buf_printf(&line, "p50 %s, p99 %s, worst %s", fmt_duration_ns(e->p50_ns).s, fmt_duration_ns(e->p99_ns).s,
+		   fmt_duration_ns(e->max_ns).s);
+	if (e->failed)
+		buf_printf(&line, "; an exception left %s of %s", fmt_count(e->failed).s, fmt_count(e->n).s);
+	report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
+}
+
+static void endpoints_table(const struct slow_view *v, struct report *report)
+{
+	struct share used[SLOW_GROUPS];
+	uint64_t groups[SLOW_GROUPS];
+	size_t n_used = groups_of_all(v, used), shown = 0;
 	struct report_table *t = report_table(report, "Endpoints");
 	report_column(t, "Endpoint", VALUE_CODE, 0);
 	report_column(t, "Requests", VALUE_COUNT, 0);
 	report_column(t, "Mean", VALUE_NS, 0);
 	report_column(t, "p95", VALUE_NS, 0);
 	report_column(t, "Of all", VALUE_RATIO, COLUMN_MAIN | COLUMN_BAR);
-	for (unsigned g = 0; g < SLOW_GROUPS; g++)
-		if (used[g])
-			report_column(t, group_names[g], VALUE_RATIO, 0);
-	size_t shown = 0;
+	for (size_t i = 0; i < n_used; i++)
+		report_column(t, group_names[used[i].group], VALUE_RATIO, 0);
 	vec_each(e, &v->endpoints) {
 		if (!e->n || shown++ >= ENDPOINTS_SHOWN)
 			continue;
@@ -242,18 +265,10 @@ static void endpoints_table(const struct slow_view *v, struct report *report)
 							V_COUNT((uint64_t)((double)e->n * v->scale + 0.5)),
 							V_NS(e->mean_ns), V_NS(e->p95_ns),
 							V_RATIO(ratio(e->sum_ns, v->all_ns)) };
-		size_t n = 5;
 		slow_groups(e->parts_ns, groups);
-		for (unsigned g = 0; g < SLOW_GROUPS; g++)
-			if (used[g])
-				cells[n++] = V_RATIO(ratio(groups[g], e->mean_ns));
-		struct report_row *row = report_row(t, cells);
-		CLEANUP(buf_free) struct buf line = { 0 };
-		buf_printf(&line, "p50 %s, p99 %s, worst %s", fmt_duration_ns(e->p50_ns).s,
-			   fmt_duration_ns(e->p99_ns).s, fmt_duration_ns(e->max_ns).s);
-		if (e->failed)
-			buf_printf(&line, "; an exception left %s of %s", fmt_count(e->failed).s, fmt_count(e->n).s);
-		report_row_line(row, VALUE_TEXT, buf_cstr(&line), NULL);
+		for (size_t i = 0; i < n_used; i++)
+			cells[5 + i] = V_RATIO(ratio(groups[used[i].group], e->mean_ns));
+		endpoint_line(e, report_row(t, cells));
 	}
 }
 
@@ -297,25 +312,32 @@ static int span_by_time(const void *a, const void *b)
 	return CMP(x->from_ns, y->from_ns) ?: CMP(y->to_ns, x->to_ns);
 }
 
+/* Too short to matter, or a part of a time on a thread. */
+static bool is_detail(const struct slow_worst *w, const struct request_span *span)
+{
+	uint64_t took = w->request.to_ns - w->request.from_ns;
+	return span->part == PART_CPU || span->part == PART_READY ||
+	       (double)(span->to_ns - span->from_ns) < (double)took * SPAN_LEAST;
+}
+
 /* What happened in it, in the order of time. */
 static void waterfall(const struct slow *s, struct slow_worst *w, struct report_row *row)
 {
 	size_t shown = 0;
 	vec_sort(&w->spans, span_by_time);
 	vec_each(span, &w->spans) {
-		if (shown++ >= SPANS_SHOWN)
-			break;
+		if (is_detail(w, span) || shown++ >= SPANS_SHOWN)
+			continue;
 		CLEANUP(buf_free) struct buf line = { 0 };
 		buf_printf(&line, "+%s  %s for %s",
 			   fmt_duration_ns(span->from_ns - MIN(w->request.from_ns, span->from_ns)).s,
 			   part_names[span->part], fmt_duration_ns(span->to_ns - span->from_ns).s);
 		if (span->label != SPAN_NO_LABEL)
 			buf_printf(&line, ": %s", request_spans_label(s->spans, span->label));
-		if (span->failed)
-			buf_str(&line, " (failed)");
+		buf_str(&line, span->failed ? " (failed)" : "");
 		report_row_line(row, VALUE_CODE, buf_cstr(&line), NULL);
 	}
-	if (w->spans.n > SPANS_SHOWN)
+	if (shown > SPANS_SHOWN)
 		report_row_line(row, VALUE_TEXT, "further ones are not shown", NULL);
 }
 
@@ -431,6 +453,20 @@ static void how_cpu(const struct slow *s, struct report *report)
 		report_how(report, "CPU", V_TEXT("switches of threads"), "wants a CPU: it was taken from the thread");
 }
 
+/* What the parts are, where it is not plain. */
+static void how_parts(const struct slow *s, struct report *report)
+{
+	how_cpu(s, report);
+	report_how(
+		report, "On a thread", V_TEXT("from one event of a request to the next"),
+		s->cpu.why_not
+			? "computing, blocking, or waiting for a CPU; what runs behind an await without an event is unexplained"
+			: "off the CPU there; what runs behind an await without an event is unexplained");
+	report_how(report, "SQL and HTTP", V_TEXT("from the call to its continuation"), "also waiting for a worker");
+	if (s->old)
+		report_how(report, "Blocking waits", V_TEXT("not seen"), "before .NET 9 they count as on a thread");
+}
+
 static void how(struct exam *exam, const struct slow *s, const struct slow_view *v, struct report *report)
 {
 	const struct events_stream *e = &s->streams[SLOW_EVENTS];
@@ -442,16 +478,10 @@ static void how(struct exam *exam, const struct slow *s, const struct slow_view 
 		report_how(report, "Listened", V_RATIO(ratio(e->open_ns, exam->end_ns - exam->start_ns)),
 			   "of the time, to stay cheap; requests that take longer than a second are seen less often");
 	report_how(report, "Lost", V_COUNT(e->lost), "events");
-	how_routes(s, v, report);
-	how_cpu(s, report);
-	report_how(
-		report, "On a thread", V_TEXT("from one event of a request to the next"),
-		s->cpu.why_not
-			? "computing, blocking, or waiting for a CPU; what runs behind an await without an event is unexplained"
-			: "off the CPU there; what runs behind an await without an event is unexplained");
-	report_how(report, "SQL and HTTP", V_TEXT("from the call to its continuation"), "also waiting for a worker");
-	if (s->old)
-		report_how(report, "Blocking waits", V_TEXT("not seen"), "before .NET 9 they count as on a thread");
+	if (s->seen) {
+		how_routes(s, v, report);
+		how_parts(s, report);
+	}
 	report_how(report, "Earlier requests", V_TEXT("not seen"), "those that began before the window");
 	if (c->cut)
 		report_how(report, "Cut", V_COUNT(c->cut),
