@@ -285,13 +285,13 @@ const struct profiler profiler_slow_requests = {
 	.description =
 		"Follows every HTTP request that ASP.NET Core handles, by the ids that the runtime gives its events: per "
 		"endpoint how long requests take, and how that time splits into calls over HTTP by host, SQL by statement "
-		"(without its values), waits for locks, blocking waits, pauses of the GC, and time on a thread. The "
+		"(without its values), waits for locks, blocking waits, pauses of the GC, CPU, and lack of one. The "
 		"parts add up to the time; what no event explains is shown as unexplained.",
 	.cost = "no stop; some ten events a request, 0.3 µs of its CPU each (.NET 8: 5 µs); where that is more than 2 % of its "
 		"cores it listens one second of five",
 	.params = (const struct param[]){ PARAM_DURATION("10"),
 					  { .key = "slow_ms",
-					    .name = "Slow",
+					    .name = "Slow from",
 					    .description =
 						    "An endpoint is slow when its 95th percentile is at least this.",
 					    .type = PARAM_INT,

@@ -144,10 +144,24 @@ static void add_shares(struct rich *text, const struct slow *s, const struct slo
 	rich_text(text, ".");
 }
 
-static void add_open(struct rich *text, const struct slow *s)
+static const struct slow_endpoint *oldest_open(const struct slow_view *v)
 {
-	if (s->open_seen)
-		rich_text(text, " %s had not ended.", fmt_plural(s->open_seen, "request", "requests").s);
+	const struct slow_endpoint *oldest = NULL;
+	vec_each(e, &v->endpoints)
+		if (e->open && (!oldest || e->oldest_ns > oldest->oldest_ns))
+			oldest = e;
+	return oldest;
+}
+
+static void add_open(struct rich *text, const struct slow *s, const struct slow_view *v)
+{
+	const struct slow_endpoint *oldest = oldest_open(v);
+	if (!oldest)
+		return;
+	rich_text(text, " %s had not ended%s ", fmt_plural(s->open_seen, "request", "requests").s,
+		  s->open_seen == 1 ? ":" : ", the oldest:");
+	rich_code(text, oldest->name);
+	rich_text(text, " after %s.", fmt_duration_ns(oldest->oldest_ns).s);
 }
 
 static void verdict_none(struct exam *exam, const struct slow *s, struct report *report)
@@ -171,9 +185,12 @@ static void verdict(struct exam *exam, const struct slow *s, const struct slow_v
 	}
 	const char *finding = v->is_slow ? finding_of(s, e) : "not-slow";
 	struct rich *text = report_verdict(report, v->is_slow ? REPORT_WARN : REPORT_INFO, finding);
+	uint64_t slow_ns = (uint64_t)params_int(exam->params, "slow_ms") * NS_PER_MS;
+	const struct slow_endpoint *oldest = oldest_open(v);
 	if (!v->is_slow)
-		rich_text(text, "No endpoint is slow (%s or more at the 95th percentile).",
-			  fmt_duration_ns((uint64_t)params_int(exam->params, "slow_ms") * NS_PER_MS).s);
+		rich_text(text, "No endpoint is slow%s (%s or more at the 95th percentile).",
+			  oldest && oldest->oldest_ns >= slow_ns ? " by the requests that ended" : "",
+			  fmt_duration_ns(slow_ns).s);
 	if (e && !v->is_slow)
 		rich_text(text, " The slowest, ");
 	if (!e) {
@@ -190,7 +207,7 @@ static void verdict(struct exam *exam, const struct slow *s, const struct slow_v
 		rich_strong(text, "%s", fmt_percent(starved(s)).s);
 		rich_text(text, " of the time in which they could run.");
 	}
-	add_open(text, s);
+	add_open(text, s, v);
 	if (v->is_slow)
 		report_advice(report, exam->profiler, finding);
 }

@@ -177,7 +177,7 @@ static void a_slow_endpoint_and_its_parts(void **state UNUSED)
 	assert_true(fixture_says(
 		f.report, "GET /orders/{id:int} takes 600 ms (p95 600 ms): 67 % is SQL (2 a request), 17 % "
 			  "waits for HTTP to https://stock.example:443, 8.3 % is on a thread, 8.3 % is unexplained."));
-	assert_true(fixture_says(f.report, "2 requests had not ended."));
+	assert_true(fixture_says(f.report, "2 requests had not ended, the oldest: GET /orders/{id:int} after 10 s."));
 	assert_false(fixture_says(f.report, "mallory"));
 	assert_true(fixture_figure(f.report, "Requests") == 20);
 	json_t *j = fixture_json(f.report);
