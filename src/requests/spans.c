@@ -8,8 +8,8 @@
 #define ACTIVITIES_MAX 60000 /* the same, with their calls */
 #define THREADS_MAX 20000
 #define LABELS_MAX 4000
-#define SPANS_MAX 4096	    /* of one request */
-#define SPANS_TOTAL 1000000 /* of all that are open: 32 MB */
+#define SPANS_MAX 4096	   /* of one request */
+#define SPANS_TOTAL 400000 /* of all that are open: 16 MB */
 #define PAUSES_MAX 4096
 #define NONE UINT32_MAX
 
