@@ -39,6 +39,14 @@ print("READY", flush=True)
 sys.stdin.read()
 """
 
+# It has threads, as a runtime has, and says its pid and start time as it knows them itself.
+THREADED = """
+import os, sys, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(os.getpid(), open("/proc/self/stat").read().rpartition(")")[2].split()[19], flush=True)
+sys.stdin.read()
+"""
+
 # A /tmp of its own; a clone of the project that lies below /tmp stays where it is.
 OWN_TMP = "mount -t tmpfs none /tmp"
 if ROOT.is_relative_to("/tmp"):
@@ -375,6 +383,25 @@ class Hidden(unittest.TestCase):
             two = check()
             self.assertEqual(two.returncode, USAGE, two)
             self.assertRegex(two.stderr, r"several processes are 1 where they run.*:\n  \d{10} \S+.*\n  \d{10} \S+")
+
+    def test_a_socket_that_could_be_that_of_a_process_here(self):
+        """Two processes in different pid namespaces have the same pid and began in the same tick, as the first ones of two
+        containers do that are started together: the socket is that of the one that listens, which is not seen from here."""
+        with tempfile.TemporaryDirectory() as folder, World("--pid", "--fork", "--kill-child", "--mount-proc") as world:
+            inside, env = world.prefix("--pid", "--mount"), {"TMPDIR": folder}
+            here = {"prefix": inside, "env": env}
+            patient = self.enterContext(Patient("healthy", fx=FX, env=env))
+            other = subprocess.Popen([*inside, sys.executable, "-c", THREADED], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     env={**os.environ, **env}, text=True)
+            self.addCleanup(other.communicate)
+            pid, started = other.stdout.readline().split()
+            own, = Path(folder).glob("dotnet-diagnostic-*-socket")
+            own.rename(own.with_name(f"dotnet-diagnostic-{pid}-{started}-socket"))
+            row, = (row for row in ps(**here).values() if (row["socket"] or "").startswith(folder))
+            self.assertEqual((row["pid"], row["answered"], row["assembly"]), (None, True, "sick"), row)
+            for target in (row["id"], pid):
+                self.assertTrue(check(target, **here)["ways"]["events"]["open"])
+            self.assertTrue(patient.alive())
 
     def test_time_namespace(self):
         # The start time in the socket's name is not the one that we read.
