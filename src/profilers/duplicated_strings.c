@@ -413,7 +413,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	else
 		say_asked(&s->strings, &f, asked, text, report);
 	add_figures(g, &f, report);
-	if (!params_is_default(exam->params, "top_count"))
+	if (!params_is_default(exam->params, "top_count") ||
+	    !params_is_default(exam->params, "max_string_display_size"))
 		report_asked(report);
 	if (str_empty(text) && f.order.n) {
 		add_values(&s->strings, &f, (size_t)params_int(exam->params, "max_string_display_size"),

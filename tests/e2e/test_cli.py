@@ -601,6 +601,8 @@ class Terminal(unittest.TestCase):
             asked = self.home.run("duplicated-strings", patient.pid, "-q", "--top-count", "7", env=UTF8)
             self.assertIn("No problem here", asked.out)
             self.assertRegex(asked.out, r"(?m)^  Values\n  Value ")
+            shorter = self.home.run("duplicated-strings", patient.pid, "-q", "--max-string-display-size", "7", env=UTF8)
+            self.assertRegex(shorter.out, r"(?m)^  Values\n  Value ")
             self.assertNotRegex(plain.out, r"(?m)^  Values$")
             heap = self.home.run("heap-stats", patient.pid, "-q", "--type", "System.String", env=UTF8)
             self.assertRegex(heap.out, r"(?m)^  System\.String +[\d,]+ ")

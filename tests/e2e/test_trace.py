@@ -419,6 +419,7 @@ class Convert(Folder):
         self.assertTrue(rows[0]["Method"].startswith("Shop."), rows[0])
         self.assertGreater(rows[0]["Ran itself"], 0.3)
         text = self.trace("report", self.file).out
+        self.assertRegex(text, r"\Asick \(pid \d+\)")
         self.assertIn("None was lost", text)
         page = self.path("report.html")
         self.trace("report", self.file, "-o", page)

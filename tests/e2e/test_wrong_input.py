@@ -22,7 +22,7 @@ COMMANDS = [
     ("version", USAGE, "'version' is neither a command nor a profiler; did you mean '--version'? See 'drdotnet help'"),
     ("run deadlock {pid}", USAGE, "no profiler is called 'deadlock'", "deadlocks"),
     ("trace summary x.nettrace", USAGE, "'drdotnet trace' does collect, convert and report, not 'summary'"),
-    ("exceptions", USAGE, "needs one TARGET (a pid, a process name or an assembly name; 'drdotnet ps' lists them)"),
+    ("exceptions", USAGE, "'drdotnet exceptions' needs one TARGET (a pid, a process name or an assembly name; 'drdotnet ps' lists them)"),
     ("exceptions 999999999", NOT_FOUND, "there is no process 999999999"),
     ("exceptions no-such-app", NOT_FOUND, "no .NET process is called 'no-such-app'; there are: ", " (user "),
     ("exceptions {own}", NOT_FOUND, "not a .NET process"),
