@@ -448,8 +448,8 @@ const struct profiler profiler_duplicated_strings = {
 	.description =
 		"Compares every string on the managed heap and lists the values that are kept more than once, with "
 		"what the copies cost (headers included) and the fields that keep them. Given one string, it "
-		"says who keeps that one. Values are shown as they are; who sees the report by a share link sees only their "
-		"shape, and so does everybody with --mask.",
+		"says who keeps that one. Values are shown as they are; by a share link, and in a report that is masked, only "
+		"their shape is.",
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
 	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =
