@@ -349,6 +349,13 @@ class Help(unittest.TestCase):
                         for word in re.findall(r"\bmake ([a-z]+)\b", line)}
                 self.assertEqual(made - targets, set())
 
+    def test_the_guide_ends_with_where_to_go_deeper(self):
+        last = (ROOT / "docs/guide.md").read_text().rpartition("\n## ")[2]
+        self.assertTrue(last.startswith("Where to go deeper\n"), last[:40])
+        pages = re.findall(r"\]\(([^)#]+)\)", last)
+        self.assertGreaterEqual(len(pages), 4)
+        self.assertEqual([page for page in pages if not (ROOT / "docs" / page).exists()], [])
+
 
 class Generated(unittest.TestCase):
     def generated(self, what):

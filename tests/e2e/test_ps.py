@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from drdotnet import Home  # noqa: E402
 from patient import FRAMEWORKS, PATIENTS, ROOT, Patient  # noqa: E402
+from server import Server  # noqa: E402
 
 DRDOTNET = os.environ.get("DRDOTNET", str(ROOT / "build" / "drdotnet"))
 FX = FRAMEWORKS[-1]
@@ -144,6 +145,20 @@ class Listed(unittest.TestCase):
                 self.assertAlmostEqual(row["rssBytes"] / rss, 1, delta=0.5)
                 ways = check(patient.pid)["ways"]
                 self.assertTrue(ways["events"]["open"], ways)
+
+    def test_started_by_dotnet(self):
+        """`dotnet` starts any program: the name shown is the program's, in the list, by REST, in reports and in their headers."""
+        with Patient("healthy", fx=FX, prefix=["sh", "-c", 'exec dotnet "$0.dll" "$@"']) as patient, Home() as home, \
+             Server(home) as server:
+            self.assertEqual("dotnet\n", Path(f"/proc/{patient.pid}/comm").read_text())
+            self.assert_listed(ps()[patient.pid], patient)
+            told, = (p for p in server.get("/api/processes").json() if p["id"] == patient.pid)
+            self.assertEqual(("sick", "sick"), (told["name"], told["managedAssemblyName"]))
+            trace = home.path / "by-name.nettrace"
+            home.run("trace", "collect", patient.pid, "--profile", "gc", "-d", "1s", "-o", trace)
+            for words in (["runtime-pauses", patient.pid, "-d", "1s", "-q"], ["trace", "report", trace]):
+                self.assertRegex(home.run(*words).out, rf"\Asick \(pid {patient.pid}\b")
+            self.assertRegex(home.run("sessions").out, r"(?m)^[0-9a-f]{8} .* sick +runtime-pauses ")
 
     def test_table(self):
         with Patient("healthy", fx=FX) as patient:
