@@ -620,10 +620,12 @@ class Terminal(unittest.TestCase):
             self.assertRegex(heap.out, r"(?m)^  Generations\n  Where ")
 
     def test_a_full_disk_is_said(self):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run([PROGRAM, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, FAILED, done)
-        self.assertIn("cannot write", done.stderr)
+        """Whatever fits into a buffer, and what is more than that."""
+        for words in (["help"], ["--help"], ["--version"], ["help", "ps"], ["completion", "fish"], []):
+            with self.subTest(words), open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, FAILED, done)
+                self.assertIn("cannot write", done.stderr)
 
     def test_an_interrupt_reports_what_was_seen(self):
         with self.home.start("exceptions", self.patient.pid, "-d", "60s") as job:
