@@ -151,7 +151,7 @@ static struct err *collect_from(const struct cpu_order *o, struct patient *patie
 	}
 	struct cpu_folder folder = { .dir = dir,
 				     .pid = (uint32_t)patient->target.pid,
-				     .process = patient->target.name ? patient->target.name : "dotnet",
+				     .process = patient_process(patient),
 				     .event = "cpu-clock",
 				     .period_ns = NS_PER_S / o->hz,
 				     .timed = true };

@@ -113,7 +113,8 @@ static struct err *parse(const struct args *args, struct dump_order *ret)
 {
 	const char *type = args_value(args, "--type");
 	if (args->n_words < 2)
-		return err_new(ERR_USAGE, "'dump collect' needs a TARGET: a pid, or the name of a process or assembly");
+		return err_new(ERR_USAGE,
+			       "'drdotnet dump collect' needs a TARGET: a pid, or the name of a process or assembly");
 	*ret = (struct dump_order){ .path = args_value(args, "--output"),
 				    .type = DUMP_FULL,
 				    .by_runtime = args_has(args, "--by-runtime") };
@@ -217,7 +218,7 @@ static struct err *open_file(const struct args *args)
 {
 	CLEANUP(inspect_closep) struct inspect *in = NULL;
 	if (args->n_words < 2)
-		return err_new(ERR_USAGE, "'dump open' needs a FILE");
+		return err_new(ERR_USAGE, "'drdotnet dump open' needs a FILE");
 	TRY(inspect_open_core(args->words[1], &in));
 	return inspect_ask(args, in);
 }
@@ -230,7 +231,7 @@ static struct err *check_options(const struct args *args, bool opens)
 		const char *name = args->given[i].option->name;
 		bool known = str_eq(name, of_open[0]) || str_eq(name, of_open[1]);
 		if (opens ? !known : str_eq(name, of_open[0]))
-			return err_new(ERR_USAGE, "'dump %s' does not take %s", args->words[0], name);
+			return err_new(ERR_USAGE, "'drdotnet dump %s' does not take %s", args->words[0], name);
 	}
 	return NULL;
 }

@@ -101,7 +101,7 @@ static struct err *order_read(const struct args *args, const char *target, struc
 	o->quiet = args_has(args, "--quiet");
 	if (!!o->target + !!o->program + !!o->recording + !!o->session + !!o->core != 1)
 		return err_new(ERR_USAGE,
-			       "'drdotnet run %s' needs one TARGET (a pid, a process name or an assembly name; "
+			       "'drdotnet %s' needs one TARGET (a pid, a process name or an assembly name; "
 			       "'drdotnet ps' lists them), or instead -- and a program to start, --core, --recording "
 			       "or --session",
 			       o->profiler->id);

@@ -437,7 +437,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 	(void)ret_exit;
 	const char *core = args_value(args, "--core");
 	if (!core == !args->n_words)
-		return err_new(ERR_USAGE, "'stacks' needs a TARGET or --core FILE");
+		return err_new(ERR_USAGE, "'drdotnet stacks' needs a TARGET or --core FILE");
 	CLEANUP(stacks_fini) struct cmd_stacks s = { 0 };
 	CLEANUP(patient_fini) struct patient p = { 0 };
 	CLEANUP(mem_freep) char *source = NULL;

@@ -62,7 +62,7 @@ static struct err *find_missing(const struct args *args, struct dac_missing *m, 
 {
 	const char *core = args_value(args, "--core"), *word = args->n_words > 1 ? args->words[1] : NULL;
 	if (!core == !word)
-		return err_new(ERR_USAGE, "'symbols fetch' needs a TARGET, a FILE or --core FILE");
+		return err_new(ERR_USAGE, "'drdotnet symbols fetch' needs a TARGET, a FILE or --core FILE");
 	choose_kinds(m, args);
 	*ret_title = mem_strdup(core ? core : word);
 	if (!word)
@@ -238,7 +238,7 @@ static struct err *run(const struct args *args, int *ret_exit UNUSED)
 	CLEANUP(symbol_fetch_fini) struct symbol_fetch fetch = { 0 };
 	CLEANUP(mem_freep) char *title = NULL;
 	if (!str_eq(args->words[0], "fetch"))
-		return err_new(ERR_USAGE, "'symbols %s' is unknown; there is 'symbols fetch'", args->words[0]);
+		return err_new(ERR_USAGE, "'drdotnet symbols' does fetch, not '%s'", args->words[0]);
 	CLOSE_FD int signal_fd = -1;
 	TRY(choose_servers(&fetch, args));
 	TRY(find_missing(args, &missing, &title));

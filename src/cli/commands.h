@@ -44,6 +44,8 @@ struct err *unknown_word(const char *word);	      /* neither a command nor a pro
 /* Help texts, appended to out; fit 100 columns. */
 struct buf;
 void help_overview(struct buf *out);
+/* Words of text and the end of the line, wrapped; the first line starts at column `at`, the others behind `indent` blanks. */
+void help_wrap(struct buf *out, const char *text, size_t at, size_t indent, size_t columns);
 void help_command(const struct command *command, struct buf *out);
 struct profiler;
 void help_profiler(const struct profiler *profiler, struct buf *out);

@@ -10,14 +10,13 @@
 
 #define COLUMNS 100
 
-/* Words of text behind `indent` blanks, wrapped; the first line starts at column `at`. */
-static void wrap(struct buf *out, const char *text, size_t at, size_t indent)
+void help_wrap(struct buf *out, const char *text, size_t at, size_t indent, size_t columns)
 {
 	size_t column = at;
 	bool first = true;
 	while (*text) {
 		size_t len = strcspn(text, " \n");
-		if (!first && (column + 1 + len > COLUMNS || text[-1] == '\n')) {
+		if (!first && (column + 1 + len > columns || text[-1] == '\n')) {
 			buf_char(out, '\n');
 			buf_repeat(out, " ", len ? indent : 0);
 			column = indent;
@@ -33,6 +32,11 @@ static void wrap(struct buf *out, const char *text, size_t at, size_t indent)
 		first = false;
 	}
 	buf_char(out, '\n');
+}
+
+static void wrap(struct buf *out, const char *text, size_t at, size_t indent)
+{
+	help_wrap(out, text, at, indent, COLUMNS);
 }
 
 /* Two columns: a term, and words about it. */

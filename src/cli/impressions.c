@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "diagnose/rule.h"
 #include "ipc/patient.h"
@@ -9,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WINDOW_S 2
 #define NAME_COLUMNS 24
+#define SIGN_COLUMN 11 /* of what is unusual, below the name */
 
 struct impression {
 	const struct patient *patient;
@@ -103,7 +106,7 @@ struct err *impressions(FILE *out, struct impression_ids *ret)
 
 /* ---- drdotnet alone ---- */
 
-static void print_signs(const struct impression *i, FILE *out)
+static void print_signs(const struct impression *i, unsigned columns, FILE *out)
 {
 	CLEANUP(buf_free) struct buf name = { 0 }, impression = { 0 };
 	const struct vital *of = i->vitals.of;
@@ -122,15 +125,18 @@ static void print_signs(const struct impression *i, FILE *out)
 		str_add_visible(&impression, i->patient->remark, strlen(i->patient->remark), 200);
 	else if (i->strongest.rule)
 		i->strongest.rule->say(&i->vitals, i->strongest.measured, &impression);
-	if (impression.len)
-		fprintf(out, "         %s %s\n", output_is_utf8() ? "└" : "`", buf_cstr(&impression));
+	if (!impression.len)
+		return;
+	CLEANUP(buf_free) struct buf lines = { 0 };
+	help_wrap(&lines, buf_cstr(&impression), SIGN_COLUMN, SIGN_COLUMN, columns);
+	fprintf(out, "%*s%s %s", SIGN_COLUMN - 2, "", output_is_utf8() ? "└" : "`", buf_cstr(&lines));
 }
 
 static void print_next(const struct impression *worst, FILE *out)
 {
 	int id = worst->patient->target.id;
 	fprintf(out,
-		"\nCPU of one core, over %d s. Under a process stands what is unusual in what the kernel shows of it.\n"
+		"\nCPU of one core, over %d s. Below a process stands what is unusual about it.\n"
 		"Next:\n"
 		"  drdotnet %-12d  what is wrong with it?\n"
 		"  drdotnet check %-6d  which ways to look into it are open\n"
@@ -146,9 +152,10 @@ struct err *impressions_start(FILE *out)
 	if (!list.n)
 		return err_new(ERR_NOT_FOUND, "no .NET process can be seen from here");
 	struct impression *all = take_all(&list);
+	unsigned columns = output_columns(STDOUT_FILENO);
 	fprintf(out, "%7s  %-*s %7s %9s %8s\n", "PID", NAME_COLUMNS + 1, "PROCESS", "CPU %", "RSS", "THREADS");
 	for (size_t i = 0; i < list.n; i++)
-		print_signs(&all[i], out);
+		print_signs(&all[i], columns, out);
 	print_next(&all[0], out);
 	free_all(all, list.n);
 	return NULL;

@@ -59,13 +59,20 @@ static int fail(struct err *err)
 	return code;
 }
 
+/* The exit code, once all is written. What did not fit into a buffer was tried before: the stream remembers that it failed. */
+static int written(int code)
+{
+	bool lost = fflush(stdout) != 0 || ferror(stdout);
+	return lost && !output_is_unread() ? fail(err_new(ERR_IO, "cannot write the result to standard output")) : code;
+}
+
 static int print(void (*write)(struct buf *out))
 {
 	struct buf out = { 0 };
 	write(&out);
 	fputs(buf_cstr(&out), stdout);
 	buf_free(&out);
-	return 0;
+	return written(0);
 }
 
 static bool for_another_machine;
@@ -124,9 +131,7 @@ static int run(const struct command *command, int argc, char **argv)
 	args_fini(&args);
 	if (err)
 		return fail(err);
-	if (fflush(stdout) != 0 && !output_is_unread())
-		return fail(err_new(ERR_IO, "cannot write the result to standard output"));
-	return code;
+	return written(code);
 }
 
 /* "shop", "Shop.dll" and "/app/Shop.dll" are all Shop. */
@@ -214,7 +219,7 @@ int main(int argc, char **argv)
 		return print(help_overview);
 	if (str_eq(word, "--version") || str_eq(word, "-V")) {
 		printf("drdotnet %s\n", DRDOTNET_VERSION);
-		return 0;
+		return written(0);
 	}
 	if (str_eq(word, "_remote")) {
 		for_another_machine = true;

@@ -173,6 +173,33 @@ static void settle(struct patient *p, struct question *q, uint64_t timeout_ms)
 	err_free(STEAL(q->err));
 }
 
+/* Whether /proc shows the pid namespace that we are in: who connects hears pids of that one. */
+static bool proc_is_ours(void)
+{
+	char link[32];
+	uint64_t pid;
+	ssize_t n = readlink("/proc/self", link, sizeof(link) - 1);
+	link[MAX(n, 0)] = '\0';
+	return str_to_u64(link, &pid) && (pid_t)pid == getpid();
+}
+
+/* By its name the socket is that of a process that we see, but who listens is not seen from here. Two processes in different pid
+ * namespaces may have the same pid and the same start time, as the first ones of two containers that were started together. */
+static bool is_of_another(const struct target *t, const struct question *q)
+{
+	bool connected = !q->err || err_kind(q->err) == ERR_TIMEOUT;
+	return t->pid && connected && !q->peer_pid && proc_is_ours();
+}
+
+static void disown(struct target *t)
+{
+	struct target other;
+	if (!target_of_socket(t->socket, &other))
+		return;
+	target_fini(t);
+	*t = other;
+}
+
 /* Asks every patient of the list that should be asked; peers (as many) gets the pid of each listener, where known. */
 static void ask_patients(struct patient_list *list, uint64_t timeout_ms, pid_t *peers)
 {
@@ -190,6 +217,8 @@ static void ask_patients(struct patient_list *list, uint64_t timeout_ms, pid_t *
 	for (size_t i = 0, asked = 0; i < list->n; i++) {
 		if (asked < n && of[asked] == i) {
 			peers[i] = questions[asked].peer_pid;
+			if (is_of_another(&list->v[i].target, &questions[asked]))
+				disown(&list->v[i].target);
 			settle(&list->v[i], &questions[asked++], timeout_ms);
 		} else {
 			remark_state(&list->v[i]);
@@ -347,6 +376,10 @@ static struct err *look_at_pid(pid_t pid, uint64_t timeout_ms, struct patient *r
 	struct patient_list list = { .v = &p, .n = 1, .cap = 1 };
 	pid_t peer;
 	ask_patients(&list, timeout_ms, &peer);
+	if (!p.target.pid) {
+		patient_fini(&p);
+		return err_new(ERR_NOT_FOUND, "process %d is not a .NET process; 'drdotnet ps' lists those", pid);
+	}
 	*ret = p;
 	return NULL;
 }

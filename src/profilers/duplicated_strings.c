@@ -413,7 +413,8 @@ static struct err *analyse(struct exam *exam, struct report *report)
 	else
 		say_asked(&s->strings, &f, asked, text, report);
 	add_figures(g, &f, report);
-	if (!params_is_default(exam->params, "top_count"))
+	if (!params_is_default(exam->params, "top_count") ||
+	    !params_is_default(exam->params, "max_string_display_size"))
 		report_asked(report);
 	if (str_empty(text) && f.order.n) {
 		add_values(&s->strings, &f, (size_t)params_int(exam->params, "max_string_display_size"),
@@ -447,8 +448,8 @@ const struct profiler profiler_duplicated_strings = {
 	.description =
 		"Compares every string on the managed heap and lists the values that are kept more than once, with "
 		"what the copies cost (headers included) and the fields that keep them. Given one string, it "
-		"says who keeps that one. Values are shown as they are; who sees the report by a share link sees only their "
-		"shape, and so does everybody with --mask.",
+		"says who keeps that one. Values are shown as they are; by a share link, and in a report that is masked, only "
+		"their shape is.",
 	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
 	.contract_files = (const char *const[]){ "summary.md", NULL },
 	.params =

@@ -2,7 +2,6 @@
 #include "target/target.h"
 #include "base/str.h"
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,13 +202,6 @@ bool proc_socket_name(const char *name, uint64_t *ret_pid, uint64_t *ret_start)
 		return false;
 	const char *p = name + sizeof(prefix) - 1;
 	return take_number(&p, ret_pid) && *p++ == '-' && take_number(&p, ret_start) && str_eq(p, "-socket");
-}
-
-pid_t target_socket_pid(const struct target *t)
-{
-	const char *slash = t->socket ? strrchr(t->socket, '/') : NULL;
-	uint64_t pid, start;
-	return slash && proc_socket_name(slash + 1, &pid, &start) && pid <= INT_MAX ? (pid_t)pid : 0;
 }
 
 char *proc_mapped_file(const char *maps, const char *name)

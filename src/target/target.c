@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,10 +112,7 @@ static const char *user_name(struct target_look *l, uid_t uid)
 	vec_each(u, &l->users)
 		if (u->uid == uid)
 			return u->name;
-	char space[4096];
-	struct passwd entry, *found = NULL;
-	bool named = !getpwuid_r(uid, &entry, space, sizeof(space), &found) && found;
-	struct user u = { uid, named ? mem_strdup(entry.pw_name) : mem_printf("%u", uid) };
+	struct user u = { uid, target_user_name(uid) };
 	vec_push(&l->users, u);
 	return u.name;
 }
@@ -516,27 +512,14 @@ static void look_at_folder(struct target_look *l, const char *folder, const stru
 	size_t n = 0;
 	for (struct dirent *e; dir && n < SOCKETS_MAX && (e = readdir(dir));) {
 		uint64_t pid, start;
-		struct stat st;
-		if (!proc_socket_name(e->d_name, &pid, &start) || pid > INT32_MAX)
+		struct file_id id;
+		struct target t;
+		if (!proc_socket_name(e->d_name, &pid, &start))
 			continue;
 		CLEANUP(mem_freep) char *path = mem_printf("%s/%s", folder, e->d_name);
-		if ((probe && !probe->worth(probe->user, path)) ||
-		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
+		if ((probe && !probe->worth(probe->user, path)) || !is_socket(path, &id) || is_known(l, id) ||
+		    !target_of_socket(path, &t))
 			continue;
-		struct file_id id = { st.st_dev, st.st_ino };
-		if (is_known(l, id))
-			continue;
-		struct target t = {
-			.ns_pid = (pid_t)pid,
-			.start_ticks = start,
-			.uid = st.st_uid,
-			.name = mem_strdup(""),
-			.command_line = mem_strdup(""),
-			.user = mem_strdup(user_name(l, st.st_uid)),
-			.socket = STEAL(path),
-			.other_pid_ns = true,
-			.cpu_ratio = -1,
-		};
 		vec_push(list, t);
 		n++;
 	}

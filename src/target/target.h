@@ -63,6 +63,10 @@ struct err *target_runtime_path(const struct target *t, char **ret) MUST_USE;
 char *target_env(const struct target *t, const char *name);
 /* The pid in the name of its socket: by which a process knows itself that we do not see. 0 without. */
 pid_t target_socket_pid(const struct target *t);
+/* What its socket alone tells of a process that we do not see. False when the path is not that of a diagnostics socket. */
+bool target_of_socket(const char *path, struct target *ret);
+/* Login name, or the number. The caller frees. */
+char *target_user_name(uid_t uid);
 void target_fini(struct target *t);
 void target_list_free(struct target_list *list);
 /* Same process still (pid and start time), and it has not ended: else ERR_NOT_FOUND. Another kind when that cannot be told, as

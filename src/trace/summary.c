@@ -9,6 +9,7 @@
 #include "version.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define KINDS_MAX 20000
 #define KIND_ROWS 60
@@ -18,6 +19,8 @@
 #define PAUSES_MAX 200000
 #define FLAME_NODES 20000
 #define LOST_MUCH 0.01
+#define STREAM_PROVIDER "Microsoft-DotNETCore-EventPipe"
+#define NAME_MAX_UNITS 4096
 
 struct trace_kind {
 	uint32_t provider; /* in names */
@@ -29,6 +32,7 @@ struct trace_kind {
 struct summary {
 	const struct trace_ids *ids;
 	struct nettrace_header header;
+	char *process; /* by its command line; NULL when the trace does not tell */
 	struct trace_sampler *sampler;
 	struct strtab names; /* of providers */
 	VEC(struct trace_kind) kinds;
@@ -128,9 +132,44 @@ static void on_exception(struct summary *s, const struct nettrace_event *event)
 	s->type_counts.v[id]++;
 }
 
+/* The next word of a command line as the name of a program: without its folder and ".dll". The caller frees. */
+static char *program_name(const char **line)
+{
+	const char *word = *line + strspn(*line, " ");
+	size_t n = strcspn(word, " ");
+	*line = word + n;
+	for (const char *c = word; c < *line; c++) {
+		if (*c == '/')
+			n = (size_t)(*line - (word = c + 1));
+	}
+	bool dll = n > 4 && !strncasecmp(word + n - 4, ".dll", 4);
+	return mem_strndup(word, dll ? n - 4 : n);
+}
+
+/* What the trace says of its process: the command line comes first. "dotnet" starts any program: the name is that program's. */
+static void on_process(struct summary *s, const struct nettrace_event *event)
+{
+	struct cursor c = cursor_make(event->payload, event->payload_size);
+	struct utf16_span text = cursor_utf16z(&c);
+	if (s->process || !cursor_ok(&c))
+		return;
+	buf_clear(&s->text);
+	utf16_add(&s->text, text.units, MIN(text.n, (size_t)NAME_MAX_UNITS));
+	const char *line = buf_cstr(&s->text);
+	char *name = program_name(&line);
+	if (str_eq(name, "dotnet") && *line && line[1] != '-') {
+		mem_free(name);
+		name = program_name(&line);
+	}
+	s->process = *name ? STEAL(name) : NULL;
+	mem_free(name);
+}
+
 static void on_event(void *user, const struct nettrace_event *event)
 {
 	struct summary *s = user;
+	if (str_eq(event->meta->name, "ProcessInfo") && str_eq(event->meta->provider, STREAM_PROVIDER))
+		on_process(s, event);
 	trace_sampler_event(s->sampler, event);
 	if (s->ids && !trace_ids_take(s->ids, event->meta->provider, event->meta->event_id))
 		return;
@@ -465,6 +504,7 @@ static void add_facts(const struct summary *s, const char *path, const struct tr
 			 &(struct report_facts){
 				 .profiler = "trace",
 				 .title = title,
+				 .process = s->process,
 				 .target_id = (int)pid,
 				 .when_unix_ns = s->first ? trace_unix_ns(&s->header, s->first) : source->header.utc_ns,
 				 .window_ns = trace_ns(&s->header, s->last - s->first),
@@ -500,6 +540,7 @@ static void summary_fini(struct summary *s)
 	strtab_free(&s->types);
 	vec_free(&s->type_counts);
 	dist_free(s->pauses);
+	mem_free(s->process);
 	buf_free(&s->text);
 }
 

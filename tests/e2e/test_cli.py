@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -348,6 +349,13 @@ class Help(unittest.TestCase):
                         for word in re.findall(r"\bmake ([a-z]+)\b", line)}
                 self.assertEqual(made - targets, set())
 
+    def test_the_guide_ends_with_where_to_go_deeper(self):
+        last = (ROOT / "docs/guide.md").read_text().rpartition("\n## ")[2]
+        self.assertTrue(last.startswith("Where to go deeper\n"), last[:40])
+        pages = re.findall(r"\]\(([^)#]+)\)", last)
+        self.assertGreaterEqual(len(pages), 4)
+        self.assertEqual([page for page in pages if not (ROOT / "docs" / page).exists()], [])
+
 
 class Generated(unittest.TestCase):
     def generated(self, what):
@@ -504,9 +512,11 @@ class Terminal(unittest.TestCase):
         cls.home = cls.enterClassContext(Home())
         cls.patient = cls.enterClassContext(Patient("exceptions", fx=FX))
 
-    def on_terminal(self, *arguments, env=None, stdout=True):
+    def on_terminal(self, *arguments, env=None, stdout=True, columns=0):
         """Exit code and all that the terminal got; stdout may go elsewhere."""
         master, slave = pty.openpty()
+        if columns:
+            termios.tcsetwinsize(slave, (24, columns))
         try:
             process = subprocess.Popen(
                 [PROGRAM, *map(str, arguments)], stdin=slave, stderr=slave,
@@ -583,7 +593,8 @@ class Terminal(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr, len(done.stdout.splitlines())), (0, "", 1), done)
 
     def test_alone_it_shows_the_patients_and_what_to_type_next(self):
-        code, text = self.on_terminal()
+        with Patient("cpu", fx=FX):  # there is more to say of it than fits a line
+            code, text = self.on_terminal(columns=80)
         lines = text.splitlines()
         self.assertEqual(code, 0, text)
         self.assertEqual(lines[0].split(), ["PID", "PROCESS", "CPU", "%", "RSS", "THREADS"])
@@ -593,7 +604,7 @@ class Terminal(unittest.TestCase):
         self.assertGreater(int(row[-1]), 3, "threads")
         self.assertRegex(text, r"(?m)^  drdotnet \d+ +what is wrong with it\?")
         self.assertRegex(text, r"(?m)^  drdotnet check \d+ ")
-        self.assertLessEqual(max(map(len, lines)), 110)
+        self.assertLessEqual(max(map(len, lines)), 80)
 
     def test_what_was_asked_for_is_shown_when_nothing_is_wrong(self):
         with Patient("healthy", fx=FX) as patient:
@@ -601,16 +612,20 @@ class Terminal(unittest.TestCase):
             asked = self.home.run("duplicated-strings", patient.pid, "-q", "--top-count", "7", env=UTF8)
             self.assertIn("No problem here", asked.out)
             self.assertRegex(asked.out, r"(?m)^  Values\n  Value ")
+            shorter = self.home.run("duplicated-strings", patient.pid, "-q", "--max-string-display-size", "7", env=UTF8)
+            self.assertRegex(shorter.out, r"(?m)^  Values\n  Value ")
             self.assertNotRegex(plain.out, r"(?m)^  Values$")
             heap = self.home.run("heap-stats", patient.pid, "-q", "--type", "System.String", env=UTF8)
             self.assertRegex(heap.out, r"(?m)^  System\.String +[\d,]+ ")
             self.assertRegex(heap.out, r"(?m)^  Generations\n  Where ")
 
     def test_a_full_disk_is_said(self):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run([PROGRAM, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, FAILED, done)
-        self.assertIn("cannot write", done.stderr)
+        """Whatever fits into a buffer, and what is more than that."""
+        for words in (["help"], ["--help"], ["--version"], ["help", "ps"], ["completion", "fish"], []):
+            with self.subTest(words), open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, FAILED, done)
+                self.assertIn("cannot write", done.stderr)
 
     def test_an_interrupt_reports_what_was_seen(self):
         with self.home.start("exceptions", self.patient.pid, "-d", "60s") as job:

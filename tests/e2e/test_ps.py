@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from drdotnet import Home  # noqa: E402
 from patient import FRAMEWORKS, PATIENTS, ROOT, Patient  # noqa: E402
+from server import Server  # noqa: E402
 
 DRDOTNET = os.environ.get("DRDOTNET", str(ROOT / "build" / "drdotnet"))
 FX = FRAMEWORKS[-1]
@@ -36,6 +37,14 @@ s = socket.socket(socket.AF_UNIX)
 s.bind(f"{sys.argv[1]}/dotnet-diagnostic-{os.getpid()}-{started}-socket")
 s.listen(50)
 print("READY", flush=True)
+sys.stdin.read()
+"""
+
+# It has threads, as a runtime has, and says its pid and start time as it knows them itself.
+THREADED = """
+import os, sys, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(os.getpid(), open("/proc/self/stat").read().rpartition(")")[2].split()[19], flush=True)
 sys.stdin.read()
 """
 
@@ -136,6 +145,20 @@ class Listed(unittest.TestCase):
                 self.assertAlmostEqual(row["rssBytes"] / rss, 1, delta=0.5)
                 ways = check(patient.pid)["ways"]
                 self.assertTrue(ways["events"]["open"], ways)
+
+    def test_started_by_dotnet(self):
+        """`dotnet` starts any program: the name shown is the program's, in the list, by REST, in reports and in their headers."""
+        with Patient("healthy", fx=FX, prefix=["sh", "-c", 'exec dotnet "$0.dll" "$@"']) as patient, Home() as home, \
+             Server(home) as server:
+            self.assertEqual("dotnet\n", Path(f"/proc/{patient.pid}/comm").read_text())
+            self.assert_listed(ps()[patient.pid], patient)
+            told, = (p for p in server.get("/api/processes").json() if p["id"] == patient.pid)
+            self.assertEqual(("sick", "sick"), (told["name"], told["managedAssemblyName"]))
+            trace = home.path / "by-name.nettrace"
+            home.run("trace", "collect", patient.pid, "--profile", "gc", "-d", "1s", "-o", trace)
+            for words in (["runtime-pauses", patient.pid, "-d", "1s", "-q"], ["trace", "report", trace]):
+                self.assertRegex(home.run(*words).out, rf"\Asick \(pid {patient.pid}\b")
+            self.assertRegex(home.run("sessions").out, r"(?m)^[0-9a-f]{8} .* sick +runtime-pauses ")
 
     def test_table(self):
         with Patient("healthy", fx=FX) as patient:
@@ -375,6 +398,25 @@ class Hidden(unittest.TestCase):
             two = check()
             self.assertEqual(two.returncode, USAGE, two)
             self.assertRegex(two.stderr, r"several processes are 1 where they run.*:\n  \d{10} \S+.*\n  \d{10} \S+")
+
+    def test_a_socket_that_could_be_that_of_a_process_here(self):
+        """Two processes in different pid namespaces have the same pid and began in the same tick, as the first ones of two
+        containers do that are started together: the socket is that of the one that listens, which is not seen from here."""
+        with tempfile.TemporaryDirectory() as folder, World("--pid", "--fork", "--kill-child", "--mount-proc") as world:
+            inside, env = world.prefix("--pid", "--mount"), {"TMPDIR": folder}
+            here = {"prefix": inside, "env": env}
+            patient = self.enterContext(Patient("healthy", fx=FX, env=env))
+            other = subprocess.Popen([*inside, sys.executable, "-c", THREADED], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     env={**os.environ, **env}, text=True)
+            self.addCleanup(other.communicate)
+            pid, started = other.stdout.readline().split()
+            own, = Path(folder).glob("dotnet-diagnostic-*-socket")
+            own.rename(own.with_name(f"dotnet-diagnostic-{pid}-{started}-socket"))
+            row, = (row for row in ps(**here).values() if (row["socket"] or "").startswith(folder))
+            self.assertEqual((row["pid"], row["answered"], row["assembly"]), (None, True, "sick"), row)
+            for target in (row["id"], pid):
+                self.assertTrue(check(target, **here)["ways"]["events"]["open"])
+            self.assertTrue(patient.alive())
 
     def test_time_namespace(self):
         # The start time in the socket's name is not the one that we read.

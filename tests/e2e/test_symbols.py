@@ -220,7 +220,7 @@ class File(Symbols):
     def test_wrong_words(self):
         text = self.folder / "text"
         text.write_text("neither")
-        for code, words, said in ((USAGE, ["fetch"], "needs a TARGET"), (USAGE, ["find", "1"], "symbols find"),
+        for code, words, said in ((USAGE, ["fetch"], "needs a TARGET"), (USAGE, ["find", "1"], "does fetch, not 'find'"),
                                   (USAGE, ["fetch", "1", "--core", "x"], "needs a TARGET"),
                                   (USAGE, ["fetch", "1", "--from", "ftp://x"], "ftp://x"),
                                   (USAGE, ["fetch", "1", "--only", "everything"], "everything"),

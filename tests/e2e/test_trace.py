@@ -419,7 +419,12 @@ class Convert(Folder):
         self.assertTrue(rows[0]["Method"].startswith("Shop."), rows[0])
         self.assertGreater(rows[0]["Ran itself"], 0.3)
         text = self.trace("report", self.file).out
+        self.assertRegex(text, r"\Asick \(pid \d+\)")
         self.assertIn("None was lost", text)
+        # The runtime's sampler says where threads are, whether they run or wait: these are no samples of the CPU.
+        self.assertIn("of every managed thread, running or waiting", " ".join(text.split()))
+        for words in (text, self.home.run("help", "trace").out):
+            self.assertNotIn("cpu samples", " ".join(words.lower().split()))
         page = self.path("report.html")
         self.trace("report", self.file, "-o", page)
         self.assertIn("<!doctype html>", page.read_text()[:100].lower())

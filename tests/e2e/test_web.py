@@ -202,8 +202,12 @@ class Pages(Browsing):
         self.found("open")
 
     def test_pages_with_and_without_the_rest_api(self):
+        """With both switches off the server does not start: test_server.py."""
         found = self.found("switches")
-        self.assertEqual({"page": 404, "api": 401}, found.pop("rest"))
+        alone = found.pop("rest")
+        self.assertEqual((404, 401), (alone["page"], alone["stranger"]))
+        self.assertIn("exception", alone["verdict"])
+        self.assertIn(".zip", alone["zip"])
         for name, page in found.items():
             rest = name == "both"
             self.assertIn("exception", page["verdict"], name)

@@ -134,7 +134,11 @@ describe("the registry for people", () => {
     expect(check(parameter({ type: 1, choices: ["a", "b"] }), "c")).toBe("One of a, b.");
     expect(check(parameter({ type: 1, maxBytes: 256 }), "anything")).toBeNull();
     expect(check(parameter({ type: 1, maxBytes: 256 }), "ä".repeat(129))).toBe("At most 256 bytes.");
-    expect(hint(p)).toBe("1 s to 600 s, default 10 s");
+    expect(hint(p)).toBe("1 s to 600 s, default 10 s.");
+    const words = (value: string) =>
+      hint(parameter({ type: 1, min: null, max: null, unit: null, value, defaultValue: value }));
+    expect(words("all")).toBe("Default all.");
+    expect(words("")).toBe("");
   });
   it("says the effect before it runs", () => {
     const p = process({

@@ -91,7 +91,8 @@ export function clean(p: ProfilerParameter, value: string): string {
 }
 
 export function hint(p: ProfilerParameter): string {
-  const range = rangeWords(p),
-    unit = p.unit ? ` ${p.unit}` : "";
-  return [range, `default ${p.defaultValue ?? p.value}${unit}`].filter(Boolean).join(", ");
+  const value = p.defaultValue ?? p.value,
+    unit = p.unit ? ` ${p.unit}` : "",
+    words = [rangeWords(p), value && `default ${value}${unit}`].filter(Boolean).join(", ");
+  return words && `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }

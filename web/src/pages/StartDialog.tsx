@@ -48,7 +48,7 @@ function Field({
         </span>
       ) : (
         <span class="hint" id={`${id}-h`}>
-          {p.description} {p.type === 4 ? "" : `${hint(p)}.`}
+          {p.description} {p.type === 4 ? "" : hint(p)}
         </span>
       )}
     </>

@@ -32,7 +32,7 @@ function Findings({ block }: { block: FindingsBlock }) {
     <section class="panel">
       {block.brief ? (
         <details class="fold">
-          <summary class="ph">
+          <summary>
             <h2>
               {visible(block.title)} ({block.findings.length})
             </h2>
