@@ -13,7 +13,8 @@
 /* A document of its own. ERR_USAGE when they are of different profilers. The caller frees *ret. */
 struct err *report_compare(const struct report *before, const struct report *after, struct report **ret) MUST_USE;
 /* A note of one sentence at its head, what changed since an earlier report of the same process: "Since the diagnosis of
- * 03:12: new: thread-pool.starvation; gone: exceptions-many; CPU 1.9 (was 0.2)." For reports that list findings. */
+ * 03:12: new: thread-pool.starvation; gone: exceptions-many; CPU 1.9 (was 0.2)." A finding that both have gets the time
+ * when it was first seen, which the earlier report may have from one before it. For reports that list findings. */
 void report_since(struct report *r, const struct report *before);
 /* The same for programs, as members of an open object: "figures" and "tables", with what did not change. */
 struct err *report_compare_json(const struct report *before, const struct report *after, struct jsonw *w) MUST_USE;

@@ -1,5 +1,4 @@
 #include "report/compare_findings.h"
-#include "base/clock.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "report/compare.h"
@@ -13,7 +12,7 @@
 #define FIGURES_SAID 3
 #define IDS_SAID 4
 #define FIGURE_FACTOR 1.5
-#define SECONDS_A_DAY ((int64_t)24 * 3600)
+#define STILL_LEAST 50 /* less is not repeated */
 
 const char *const finding_change_names[6] = { "same", "new", "worse", "better", "gone", "not seen" };
 
@@ -181,17 +180,57 @@ int findings_say(const struct findings_compared *list, const struct report *befo
 	return worst >= was_worst + SEVERITY_STEP ? 1 : was_worst >= worst + SEVERITY_STEP ? -1 : 0;
 }
 
+/* ---- since the last ---- */
+
+static const struct finding_item *item_in(const struct report *r, const char *finding)
+{
+	for (const struct block *b = r->first_block; b; b = b->next)
+		for (const struct finding_item *i = findings_of(b) ? findings_of(b)->first : NULL; i; i = i->next)
+			if (i->severity >= LISTED_LEAST && str_eq(i->finding, finding))
+				return i;
+	return NULL;
+}
+
+/* What an earlier one had found already: since then, or since it was first seen by one before that. */
+static void note_first_seen(struct report *r, const struct report *before)
+{
+	for (struct block *b = r->first_block; b; b = b->next) {
+		struct report_findings *f = b->kind == BLOCK_FINDINGS ? (struct report_findings *)(void *)b : NULL;
+		for (struct finding_item *i = f ? f->first : NULL; i; i = i->next) {
+			const struct finding_item *was =
+				i->severity >= LISTED_LEAST ? item_in(before, i->finding) : NULL;
+			if (was)
+				i->first_seen_unix_ns =
+					was->first_seen_unix_ns ? was->first_seen_unix_ns : before->facts.when_unix_ns;
+		}
+	}
+}
+
+/* "; still there: deadlocks.deadlock (first seen 03:12)": the most serious, which no word of change was about. */
+static void say_still(const struct report *r, const struct findings_compared *list, struct rich *text)
+{
+	size_t n = 0;
+	vec_each(f, list) {
+		CLEANUP(buf_free) struct buf when = { 0 };
+		const struct finding_item *i = f->change == FINDING_SAME ? item_in(r, f->finding) : NULL;
+		if (!i || i->severity < STILL_LEAST || n == IDS_SAID)
+			continue;
+		rich_text(text, "%s", n++ ? ", " : "; still there: ");
+		rich_code(text, i->finding);
+		rich_text(text, " (first seen %s)", doc_when(r, i->first_seen_unix_ns, &when));
+	}
+}
+
 void report_since(struct report *r, const struct report *before)
 {
 	CLEANUP(findings_freep) struct findings_compared list;
-	int64_t apart_s = (r->facts.when_unix_ns - before->facts.when_unix_ns) / (int64_t)NS_PER_S;
-	struct fmt_text when = fmt_time_utc(before->facts.when_unix_ns);
-	/* "2026-11-15 03:12:09Z" */
-	const char *day = apart_s < SECONDS_A_DAY && strlen(when.s) > 16 ? when.s + 11 : when.s;
+	CLEANUP(buf_free) struct buf when = { 0 };
 	struct rich *text = report_note(r, REPORT_INFO);
 	findings_compare(before, r, &list);
-	rich_text(text, "Since the diagnosis of %.*s: ", (int)(day == when.s ? 16 : 5), day);
+	note_first_seen(r, before);
+	rich_text(text, "Since the diagnosis of %s: ", doc_when(r, before->facts.when_unix_ns, &when));
 	findings_say(&list, before, r, text);
+	say_still(r, &list, text);
 	rich_text(text, ".");
 	block_to_front(r);
 }

@@ -203,6 +203,7 @@ struct finding_item {
 	struct finding_item *next;
 	const char *finding, *confidence;
 	unsigned severity;
+	int64_t first_seen_unix_ns; /* by an earlier diagnosis of the same process; 0 = by this one */
 	struct rich text;
 };
 
@@ -247,6 +248,10 @@ struct piece *rich_piece(struct rich *t, enum piece_kind kind, const char *text)
 bool doc_is_short(const struct report *r);
 /* "Only the first 3.2 s: the process ended." or NULL; lives as long as out. */
 const char *doc_partial(const struct report *r, struct buf *out);
+/* "03:12", or "2026-11-15 03:12" where that is not of the report's own day or so. */
+const char *doc_when(const struct report *r, int64_t unix_ns, struct buf *out);
+/* ", first seen 03:12" of a finding that an earlier diagnosis knew, else "". */
+const char *doc_first_seen(const struct report *r, const struct finding_item *i, struct buf *out);
 /* What the caps left out, in words, or NULL. */
 const char *doc_cut(const struct report *r, struct buf *out);
 

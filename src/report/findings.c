@@ -1,10 +1,15 @@
 /* Findings, and sections that take over what another profiler has found. */
 
 #include "report/doc.h"
+#include "base/fmt.h"
 #include "base/str.h"
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
+
+#define NS_A_DAY (24 * 3600e9)
+#define DATE_END 11
+#define MINUTES_END 16
 
 struct report_findings *report_findings(struct report *r, const char *title, bool brief)
 {
@@ -62,6 +67,25 @@ void report_take_blocks(struct report *r, struct report *from, size_t shown)
 	from->first_block = from->last_block = NULL;
 	from->next_taken = r->taken;
 	r->taken = from;
+}
+
+const char *doc_when(const struct report *r, int64_t unix_ns, struct buf *out)
+{
+	struct fmt_text when = fmt_time_utc(unix_ns); /* "2026-11-15 03:12:09Z" */
+	bool today = fabs((double)r->facts.when_unix_ns - (double)unix_ns) < NS_A_DAY;
+	if (strlen(when.s) > MINUTES_END)
+		buf_printf(out, "%.*s", today ? MINUTES_END - DATE_END : MINUTES_END,
+			   today ? when.s + DATE_END : when.s);
+	return buf_cstr(out);
+}
+
+const char *doc_first_seen(const struct report *r, const struct finding_item *i, struct buf *out)
+{
+	if (i->first_seen_unix_ns) {
+		buf_str(out, ", first seen ");
+		doc_when(r, i->first_seen_unix_ns, out);
+	}
+	return buf_cstr(out);
 }
 
 double report_how_number(const struct report *r, const char *label)

@@ -450,13 +450,15 @@ static struct err *read_findings(const json_t *obj, struct report *r, const char
 	for (size_t i = 0; i < n; i++) {
 		const json_t *item = json_array_get(list, i);
 		const char *finding, *confidence;
-		uint64_t severity;
+		uint64_t severity, first_seen;
 		TRY(read_text(item, "finding", &finding));
 		TRY(read_text(item, "confidence", &confidence));
 		TRY(read_count(item, "severity", &severity));
 		if (severity > SEVERITY_MAX)
 			return bad("severity");
+		TRY(read_count(item, "firstSeenUnixNs", &first_seen));
 		TRY(read_pieces(item, "text", report_finding_add(f, finding, (unsigned)severity, confidence)));
+		f->last->first_seen_unix_ns = (int64_t)MIN(first_seen, (uint64_t)INT64_MAX);
 	}
 	return NULL;
 }

@@ -335,6 +335,7 @@ static void findings(const struct html *h, const struct report_findings *f)
 	html_heading(h, f->block.title);
 	buf_str(h->out, f->brief ? "<ul class=\"fnd brief\">" : "<ul class=\"fnd\">");
 	for (const struct finding_item *i = f->first; i; i = i->next) {
+		CLEANUP(buf_free) struct buf seen = { 0 };
 		buf_str(h->out, "<li>");
 		rich(h, &i->text);
 		if (i->severity || i->confidence) {
@@ -346,6 +347,7 @@ static void findings(const struct html *h, const struct report_findings *f)
 				buf_str(h->out, ", ");
 				html_text(h, i->confidence);
 			}
+			html_text(h, doc_first_seen(h->r, i, &seen));
 			buf_str(h->out, "</span>");
 		}
 		buf_str(h->out, "</li>");

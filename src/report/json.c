@@ -291,6 +291,8 @@ static void write_findings(struct jsonw *w, const struct report_findings *f)
 		jsonw_str(w, "finding", i->finding);
 		jsonw_u64(w, "severity", i->severity);
 		jsonw_str(w, "confidence", i->confidence);
+		if (i->first_seen_unix_ns)
+			jsonw_i64(w, "firstSeenUnixNs", i->first_seen_unix_ns);
 		jsonw_str(w, "plain", buf_cstr(&plain));
 		write_pieces(w, "text", &i->text);
 		jsonw_object_end(w);

@@ -298,10 +298,11 @@ static void findings(const struct md *m, const struct report_findings *f)
 	heading(m, f->block.title);
 	buf_char(m->out, '\n');
 	for (const struct finding_item *i = f->first; i; i = i->next) {
+		CLEANUP(buf_free) struct buf seen = { 0 };
 		buf_str(m->out, "- ");
 		add_rich(m, &i->text);
 		if (i->severity)
-			buf_printf(m->out, " (severity %u", i->severity);
+			buf_printf(m->out, " (severity %u%s", i->severity, doc_first_seen(m->r, i, &seen));
 		if (i->severity && i->confidence) {
 			buf_str(m->out, "; ");
 			add_text(m->out, i->confidence);

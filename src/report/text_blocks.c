@@ -594,10 +594,10 @@ static void note(const struct text_out *t, const struct report_note *n)
 /* "(pool-starved, severity 96)" */
 static void finding_weight(struct text_wrap *w, const struct finding_item *i)
 {
-	CLEANUP(buf_free) struct buf weight = { 0 };
+	CLEANUP(buf_free) struct buf weight = { 0 }, seen = { 0 };
 	buf_str(&weight, " (");
 	text_show(w->t, i->finding, &weight);
-	buf_printf(&weight, ", severity %u)", i->severity);
+	buf_printf(&weight, ", severity %u%s)", i->severity, doc_first_seen(w->t->r, i, &seen));
 	text_wrap_add(w, INK_DIM, buf_cstr(&weight));
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from drdotnet import PROGRAM, ROOT, Home, Report, end_window, for_each_result, side_by_side
 from patient import FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal, one_of
+from server import Server
 from test_cpu_hotpaths import Group
 
 SIDE_BY_SIDE = "quietly"
@@ -331,6 +332,30 @@ class Forms(unittest.TestCase):
         self.assertEqual(report.finding, "exceptions-many", report.verdict)
         self.assertIn("Probable", findings(report, "How it hangs together")["exceptions-many"]["confidence"])
 
+    def test_cancelled_between_examinations_it_keeps_both(self):
+        """What the vital signs showed, and what the examination that was under way has seen."""
+        with Patient("exceptions", fx=FRAMEWORKS[-1], rate=2000) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", SECONDS, "--json") as job:
+                job.wait_for("exceptions, because of")
+                report = end_window(job)
+        self.assertIn(report.finding, ("exceptions-many", "exceptions.many-exceptions"), report.verdict)
+        self.assertIn("exceptions-many", findings(report, "How it hangs together"))
+        self.assertTrue(report.partial)
+        self.assertIn("deadlocks", findings(report, "Could not be looked at"))
+        self.assertNotIn("deadlocks", findings(report, "Ruled out"))
+
+    def test_a_process_that_ends_while_it_is_examined(self):
+        with Patient("exceptions", fx=FRAMEWORKS[-1], rate=2000) as patient:
+            with self.home.start("diagnose", patient.pid, "--duration", SECONDS, "--json") as job:
+                job.wait_for("exceptions, because of")
+                patient.stop()
+                done = job.finish()
+        self.assertEqual(done.code, 0, done)
+        report = Report(done.json())
+        self.assertIn(report.finding, ("exceptions-many", "exceptions.many-exceptions"), report.verdict)
+        self.assertIn("ended", report.partial)
+        self.assertIn("deadlocks", findings(report, "Could not be looked at"))
+
     def test_the_core_of_one_that_dies_meanwhile(self):
         with tempfile.TemporaryDirectory() as folder:
             env = {"DOTNET_DbgEnableMiniDump": "1", "DOTNET_DbgMiniDumpType": "2", "DOTNET_DbgMiniDumpName": f"{folder}/core.%p"}
@@ -373,6 +398,22 @@ class Forms(unittest.TestCase):
         self.assertIn("deadlocks.deadlock", worse.verdict)
         better = Report(self.home.run("sessions", "compare", *reversed(guids), "--json").json())
         self.assertEqual(better.finding, "got-better", better.verdict)
+
+    def test_a_sickness_keeps_when_it_was_first_seen(self):
+        """Over REST, on the page and through three diagnoses, the last one in the terminal; each is a session of its own."""
+        with Server(self.home) as server, Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
+            sessions = [server.examine("diagnose", patient.pid, duration=2)["guid"] for _ in range(2)]
+            reports = [Report(server.get(f"/api/sessions/{guid}/report.json").json()) for guid in sessions]
+            page = server.get(f"/api/sessions/{sessions[1]}/report.html").text()
+            reports.append(diagnose(self.home, patient.pid))
+            between = server.get(f"/api/sessions/{sessions[0]}/compare/{sessions[1]}")
+        first, *others = ([f for f in findings(r, "How it hangs together").values()][0] for r in reports)
+        self.assertNotIn("firstSeenUnixNs", first)
+        for report, item in zip(reports[1:], others):
+            self.assertEqual(item["firstSeenUnixNs"], reports[0].data["facts"]["whenUnixNs"])
+            self.assertRegex(notes(report)[0], r"still there: deadlocks\.deadlock \(first seen \d\d:\d\d\)")
+        self.assertIn("Since the diagnosis of", page)
+        self.assertEqual(between.status, 200, between)
 
     def test_the_looks_are_shared(self):
         with Patient("stuck-tasks", fx=FRAMEWORKS[-1]) as patient:

@@ -377,6 +377,33 @@ static void a_report_says_what_changed_since_the_last(void **state UNUSED)
 	assert_true(note && list && note < list);
 }
 
+/* Through three diagnoses, each of which knows only the one before it, as JSON. */
+static void a_finding_keeps_when_it_was_first_seen(void **state UNUSED)
+{
+	static const char *const found[] = { "descriptors", "inotify" };
+	CLEANUP(report_freep) struct report *first = build_findings(found, (unsigned[]){ 90 }, 1, "dns-slow", 0.2);
+	CLEANUP(report_freep) struct report *second = NULL;
+	CLEANUP(buf_free) struct buf json = { 0 }, text = { 0 };
+	struct report *later = build_findings(found, (unsigned[]){ 90, 60 }, 2, "dns-slow", 0.2);
+	CLEANUP(report_freep) struct report *third = build_findings(found, (unsigned[]){ 90, 60 }, 2, "dns-slow", 0.2);
+	report_since(later, first);
+	report_render_json(later, &json);
+	report_free(later);
+	assert_ok(report_from_json(json.data, json.len, &second));
+	struct report_facts facts = *report_facts(third);
+	facts.when_unix_ns += 7 * 3600 * INT64_C(1000000000);
+	report_set_facts(third, &facts);
+	report_since(third, second);
+	report_render_text(third, &(struct report_text_style){ .columns = 200 }, &text);
+	contains(&text, "nothing of note changed; still there: descriptors (first seen 03:12), inotify");
+	contains(&text, "(descriptors, severity 90, first seen 03:12)");
+	buf_clear(&text);
+	facts.when_unix_ns += 48 * 3600 * INT64_C(1000000000);
+	report_set_facts(third, &facts);
+	report_render_text(third, &(struct report_text_style){ .columns = 200 }, &text);
+	contains(&text, "(descriptors, severity 90, first seen 2026-11-15 03:12)");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +421,7 @@ int main(void)
 		cmocka_unit_test(frames_are_compared_with_what_they_call),
 		cmocka_unit_test(what_a_diagnosis_finds_is_compared),
 		cmocka_unit_test(a_report_says_what_changed_since_the_last),
+		cmocka_unit_test(a_finding_keeps_when_it_was_first_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,14 @@ export interface FindingsBlock {
   block: "findings";
   title: string;
   brief: boolean;
-  findings: { finding: string; severity: number; confidence: string | null; text: Piece[] }[];
+  /** firstSeenUnixNs: when an earlier diagnosis of the same process first saw it. */
+  findings: {
+    finding: string;
+    severity: number;
+    confidence: string | null;
+    firstSeenUnixNs?: number;
+    text: Piece[];
+  }[];
 }
 /** What another profiler found in the same examination; its blocks follow. */
 export interface SectionBlock {

@@ -1,7 +1,7 @@
 // A whole report, always in this order: verdict, key figures, proof, further views, how it was measured, parameters.
 import type { ComponentChildren } from "preact";
 import type { Block, FindingsBlock, ReportDocument } from "../lib/document";
-import { plural, visible } from "../lib/format";
+import { dateUtc, plural, visible } from "../lib/format";
 import { Mark } from "../parts/marks";
 import { Flame } from "./Flame";
 import { Figures, How, Rich } from "./pieces";
@@ -22,6 +22,7 @@ function Findings({ block }: { block: FindingsBlock }) {
               {visible(f.finding)}
               {f.severity > 0 && `, severity ${f.severity}`}
               {f.confidence && `, ${visible(f.confidence)}`}
+              {f.firstSeenUnixNs && `, first seen ${dateUtc(f.firstSeenUnixNs / 1e6)}`}
             </span>
           )}
         </li>
