@@ -107,11 +107,8 @@ struct err *consult_run(struct exam *exam, const struct consult_wanted *wanted, 
 				 .user = c };
 	c->failed = examine(c);
 	keep_failure(c);
-	exam->cancelled |= c->exam.cancelled;
-	if (c->failed && err_kind(c->failed) == ERR_CANCELLED) {
-		exam->cancelled = true;
-		exam_cut(exam, "cancelled during %s", wanted->profiler->id);
-	}
+	exam->cancelled |= c->exam.cancelled || (c->failed && err_kind(c->failed) == ERR_CANCELLED);
+	exam->other_program |= c->exam.other_program;
 	return NULL;
 }
 

@@ -7,8 +7,8 @@
  *	... c.report, or c.failed ...
  *	consult_fini(&c);
  *
- * When it fails, the outer exam loses that section only: c.failed says why. An error is returned only when the outer exam
- * was cancelled. */
+ * When it fails, the outer exam loses that section only: c.failed says why. The outer exam learns that it was cancelled and
+ * that the process became another program. */
 
 #include "exam/exam.h"
 

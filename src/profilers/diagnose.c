@@ -282,6 +282,27 @@ static struct err *examine_core(struct diagnosis *d)
 	return make_step(d, d->n_consults, path, &at, 1.0);
 }
 
+/* Why not all of it was made: the reason is the report's, not only that of the examination that it met. */
+static void note_end(struct diagnosis *d)
+{
+	struct exam *exam = d->exam;
+	const struct target *t = &exam->patient->target;
+	const struct consult *last = d->n_consults ? &d->consults[d->n_consults - 1] : NULL;
+	bool met = last && (last->failed || last->exam.partial);
+	const char *when = !last ? "before any examination"
+			   : met ? "during "
+				 : "after ",
+		   *of = last ? last->profiler->id : "";
+	if (exam->replay || exam->core || (!met && d->n_consults == d->plan.n))
+		return;
+	if (exam->cancelled || exam_cancelled(exam))
+		exam_cut(exam, "cancelled %s%s", when, of);
+	else if (exam->other_program)
+		exam_cut(exam, "it became another program %s%s", when, of);
+	else if (t->pid && !target_alive(t))
+		exam_cut(exam, "the process ended %s%s", when, of);
+}
+
 static struct err *examine(struct diagnosis *d, double seconds_before)
 {
 	struct exam *exam = d->exam;
@@ -294,6 +315,7 @@ static struct err *examine(struct diagnosis *d, double seconds_before)
 		TRY(make_step(d, i, NULL, &at, MAX(whole, 1.0)));
 	if (d->looks)
 		shared_looks_end(d->looks, "the diagnosis ended before");
+	note_end(d);
 	if (!exam->replay && !exam->core && !exam->cancelled)
 		TRY(examine_core(d));
 	note_window(d);

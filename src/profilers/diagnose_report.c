@@ -10,6 +10,7 @@
 
 #define SERIOUS 90
 #define EFFECTS_SAID 2
+#define CPU_STEP 0.1 /* cores: less is no change */
 
 struct diagnosis_view {
 	struct diagnosis *d;
@@ -63,19 +64,27 @@ static const struct finding *cause_of(const struct verdict *v)
 	return v->n && v->findings[0].role == FINDING_CAUSE ? &v->findings[0] : NULL;
 }
 
-/* Numbers that users feel; what an examination says stands in its section. */
-static void say_effects(const struct diagnosis_view *v)
+/* Is it what made one look for that cause? */
+static bool led_to(const struct finding *f, const struct finding *cause)
+{
+	return f->judged && cause->outcome && str_eq(f->judged->rule->proof, cause->outcome->profiler);
+}
+
+/* Numbers that users feel; what an examination says stands in its section. What led to the cause says the same again, of
+ * another window: alone it is not worth a line. */
+static void say_effects(const struct diagnosis_view *v, const struct finding *cause)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
-	size_t said = 0;
+	size_t said = 0, others = 0;
 	for (size_t i = 1; i < v->verdict.n && said < EFFECTS_SAID; i++) {
 		const struct finding *f = &v->verdict.findings[i];
 		if (f->role != FINDING_EFFECT || !f->judged)
 			continue;
+		others += !led_to(f, cause);
 		buf_str(&text, said++ ? "; " : "");
 		f->judged->rule->say(&v->d->vitals, f->judged->measured, &text);
 	}
-	if (said)
+	if (others)
 		rich_text(report_effect(v->report), "It shows: %s.", buf_cstr(&text));
 }
 
@@ -98,7 +107,7 @@ static void say_cause(const struct diagnosis_view *v, const struct finding *caus
 		rich_add_place(text, report_verdict_text(consult_of(v, cause->outcome)->report));
 	else
 		say_sentence(v->d, cause->judged, text);
-	say_effects(v);
+	say_effects(v, cause);
 	say_next(v, cause);
 }
 
@@ -174,6 +183,17 @@ static void say_healthy(const struct diagnosis_view *v)
 
 /* ---- lists ---- */
 
+/* Each examination has a window of its own: what changed between two of them is no contradiction. */
+static char *window_words(const struct diagnosis *d, const struct exam *exam)
+{
+	uint64_t zero_ns = d->vitals.start_ns ? d->vitals.start_ns : d->exam->start_ns;
+	struct fmt_text from = fmt_duration_ns(exam->start_ns - MIN(zero_ns, exam->start_ns));
+	struct fmt_text to = fmt_duration_ns(exam->end_ns - MIN(zero_ns, exam->end_ns));
+	if (exam->core || !exam->start_ns)
+		return mem_strdup("in the file");
+	return mem_printf("from %s to %s after the beginning", from.s, to.s);
+}
+
 static void add_finding(const struct diagnosis_view *v, struct report_findings *list, const struct finding *f)
 {
 	CLEANUP(mem_freep) char *sure = confidence(f);
@@ -193,9 +213,11 @@ static void list_chain(const struct diagnosis_view *v)
 			continue;
 		struct rich *text = report_finding_add(list, f->id, f->severity, sure);
 		rich_strong(text, f->role == FINDING_CAUSE ? "Cause: " : "Effect: ");
-		if (f->role == FINDING_CAUSE && f->outcome)
-			rich_text(text, "proved by %s, whose section is below.", f->outcome->profiler);
-		else
+		if (f->role == FINDING_CAUSE && f->outcome) {
+			CLEANUP(mem_freep) char *when = window_words(v->d, &consult_of(v, f->outcome)->exam);
+			rich_text(text, "found by %s, which looked %s; its proof is below.", f->outcome->profiler,
+				  when);
+		} else
 			say(v, f, text);
 	}
 }
@@ -231,15 +253,27 @@ static void list_rules_out(const struct diagnosis_view *v, struct report_finding
 	}
 }
 
+/* "stuck tasks (nothing is stuck: ...)" */
+static void add_examined_out(const struct diagnosis_view *v, struct report_findings *list, const struct outcome *o)
+{
+	const struct consult *c = consult_of(v, o);
+	const char *name = c->profiler->name;
+	bool word = !isupper((unsigned char)name[1]);
+	struct rich *text = report_finding_add(list, o->profiler, 0, NULL);
+	rich_text(text, "%c%s (%s", word ? tolower((unsigned char)*name) : *name, name + 1,
+		  o->severity ? "nothing serious: " : "");
+	rich_add_clause(text, report_verdict_text(c->report));
+	rich_text(text, ")");
+}
+
+/* What was examined first, what is not there last. */
 static void list_ruled_out(const struct diagnosis_view *v)
 {
 	struct report_findings *list = report_findings(v->report, "Ruled out", true);
-	list_rules_out(v, list, false);
-	for (size_t i = 0; i < v->d->n_consults; i++) {
-		const struct outcome *o = &v->outcomes[i];
+	for (const struct outcome *o = v->outcomes; o < v->outcomes + v->d->n_consults; o++)
 		if (o->finding && o->severity < SCORE_WARNING)
-			rich_text(report_finding_add(list, o->profiler, 0, NULL), "%s (examined)", o->profiler);
-	}
+			add_examined_out(v, list, o);
+	list_rules_out(v, list, false);
 	list_rules_out(v, list, true);
 }
 
@@ -313,28 +347,21 @@ static void judge_consults(struct diagnosis_view *v)
 	}
 }
 
-/* Each examination has a window of its own: what changed between two of them is no contradiction. */
-static char *window_words(const struct diagnosis *d, const struct exam *exam)
-{
-	uint64_t zero_ns = d->vitals.start_ns ? d->vitals.start_ns : d->exam->start_ns;
-	struct fmt_text from = fmt_duration_ns(exam->start_ns - MIN(zero_ns, exam->start_ns));
-	struct fmt_text to = fmt_duration_ns(exam->end_ns - MIN(zero_ns, exam->end_ns));
-	if (exam->core || !exam->start_ns)
-		return mem_strdup("in the file");
-	return mem_printf("from %s to %s after the beginning", from.s, to.s);
-}
-
-/* Its report is ours afterwards. */
+/* Its report is ours afterwards. Of the cause only what the verdict has not said. */
 static void add_section(const struct diagnosis_view *v, size_t i, bool is_cause)
 {
 	struct consult *c = &v->d->consults[i];
 	const struct plan_step *step = &v->d->plan.steps[i];
-	struct rich *text = report_section(v->report, c->profiler->name, c->profiler->id, report_health(c->report),
-					   report_finding(c->report));
-	rich_add(text, report_verdict_text(c->report));
+	CLEANUP(mem_freep) char *when = window_words(v->d, &c->exam);
+	CLEANUP(mem_freep) char *title = mem_printf("%s%s", is_cause ? "Proof: " : "", c->profiler->name);
+	struct rich *text =
+		report_section(v->report, title, c->profiler->id, report_health(c->report), report_finding(c->report));
+	if (is_cause)
+		rich_add_rest(text, report_verdict_text(c->report));
+	else
+		rich_add(text, report_verdict_text(c->report));
 	if (c->exam.partial)
 		rich_text(text, " Cut short: %s.", c->exam.partial);
-	CLEANUP(mem_freep) char *when = window_words(v->d, &c->exam);
 	if (step->because)
 		rich_text(text, " Examined because of %s%s, %s.", rule_article(step->because), step->because->subject,
 			  when);
@@ -343,12 +370,17 @@ static void add_section(const struct diagnosis_view *v, size_t i, bool is_cause)
 	report_take_blocks(v->report, STEAL(c->report), is_cause ? 1 : 0);
 }
 
+/* The cause first, then what else was found; what was ruled out is a line of its list, and more on the page only. */
 static void add_sections(const struct diagnosis_view *v)
 {
 	const struct finding *cause = cause_of(&v->verdict);
 	size_t first = cause && cause->outcome ? (size_t)(cause->outcome - v->outcomes) : PLAN_MAX;
 	if (first < v->d->n_consults)
 		add_section(v, first, true);
+	for (size_t i = 0; i < v->d->n_consults; i++)
+		if (v->d->consults[i].report && v->outcomes[i].severity >= SCORE_WARNING)
+			add_section(v, i, false);
+	report_details(v->report);
 	for (size_t i = 0; i < v->d->n_consults; i++)
 		if (v->d->consults[i].report)
 			add_section(v, i, false);
@@ -431,19 +463,31 @@ static void add_charts(const struct diagnosis_view *v)
 	add_line(s, c, VITALS_REQUESTS_NOW, "requests in flight");
 }
 
+/* "of 2 cores, first 10 s; 0.042 at their end": a process that has just started, or is just done, has no one number. */
+static char *cpu_words(const struct vitals *s, const char *window)
+{
+	double mean = vitals_mean(s, VITALS_CPU), last = s->of[VITALS_CPU].last;
+	struct fmt_text cores = fmt_number(vitals_mean(s, VITALS_CPU_USABLE));
+	if (s->of[VITALS_CPU].n < 2 || fabs(mean - last) < CPU_STEP || MAX(mean, last) < 2 * MIN(mean, last))
+		return mem_printf("of %s cores, %s", cores.s, window);
+	return mem_printf("of %s cores, %s; %s at their end", cores.s, window, fmt_number(last).s);
+}
+
 static void add_figures(const struct diagnosis_view *v)
 {
 	const struct vitals *s = &v->d->vitals;
 	CLEANUP(mem_freep)
-	char *of = mem_printf("of %s cores, in the first %s", fmt_number(vitals_mean(s, VITALS_CPU_USABLE)).s,
-			      fmt_duration_ns(s->end_ns - MIN(s->start_ns, s->end_ns)).s);
+	char *window = mem_printf("first %s", fmt_duration_ns(s->end_ns - MIN(s->start_ns, s->end_ns)).s);
+	CLEANUP(mem_freep) char *of = cpu_words(s, window);
+	CLEANUP(mem_freep) char *gc = mem_printf("of the time stopped, %s", window);
+	CLEANUP(mem_freep) char *queue = mem_printf("work items, %s", window);
 	if (!v->d->n_judged)
 		return;
 	report_figure(v->report, "CPU", value_of(VITAL_CORES, vitals_mean(s, VITALS_CPU)), of);
 	report_figure(v->report, "Memory",
 		      value_of(VITAL_BYTES, vitals_has(s, VITALS_RSS) ? s->of[VITALS_RSS].last : NAN), "resident");
-	report_figure(v->report, "GC", value_of(VITAL_RATIO, vitals_mean(s, VITALS_GC_PAUSED)), "of the time stopped");
-	report_figure(v->report, "Pool queue", value_of(VITAL_COUNT, vitals_mean(s, VITALS_POOL_QUEUE)), "work items");
+	report_figure(v->report, "GC", value_of(VITAL_RATIO, vitals_mean(s, VITALS_GC_PAUSED)), gc);
+	report_figure(v->report, "Pool queue", value_of(VITAL_COUNT, vitals_mean(s, VITALS_POOL_QUEUE)), queue);
 	if (vitals_has(s, VITALS_REQUESTS))
 		report_figure(v->report, "Requests", V_RATE(vitals_mean(s, VITALS_REQUESTS)), NULL);
 }
@@ -476,9 +520,9 @@ static void add_how(const struct diagnosis_view *v, double pause_ns)
 		buf_printf(&made, "%s%s", i ? ", " : "", d->consults[i].profiler->id);
 	if (d->n_judged) {
 		CLEANUP(mem_freep)
-		char *signs = mem_printf("vital signs for %s, without a stop",
-					 fmt_duration_ns(d->vitals.end_ns - d->vitals.start_ns).s);
-		report_how(v->report, "Way", V_TEXT(way_name(d->exam->way)), signs);
+		char *by = mem_printf("by /proc, its control group%s; without a stop",
+				      d->exam->way == WAY_EVENTS ? " and events" : "");
+		report_how(v->report, "Vital signs", V_NS(d->vitals.end_ns - d->vitals.start_ns), by);
 		report_how(v->report, "Lost", V_COUNT(lost), "events of the vital signs");
 	}
 	report_how(v->report, "Examinations", V_COUNT(d->n_consults), made.len ? buf_cstr(&made) : NULL);
@@ -523,7 +567,6 @@ struct err *diagnosis_report(struct exam *exam, struct report *report)
 	double pause_ns = longest_pause(d);
 	add_how(&v, pause_ns);
 	add_sections(&v);
-	report_details(report);
 	if (d->n_judged) {
 		add_charts(&v);
 		add_table(&v);

@@ -115,17 +115,70 @@ static const char *sentence_end(const char *text)
 	return NULL;
 }
 
+/* Where a text is cut: in that piece, at that place of it. */
+struct cut {
+	const struct piece *piece; /* NULL: nowhere */
+	const char *at;
+};
+
+/* Behind the first sentence, or behind the first that names a place in code. */
+static struct cut cut_of(const struct rich *from, bool place)
+{
+	bool there = !place;
+	for (const struct piece *p = from->first; p; p = p->next) {
+		const char *end = there && p->kind != PIECE_CODE ? sentence_end(p->text) : NULL;
+		if (end)
+			return (struct cut){ p, end };
+		there |= p->kind == PIECE_CODE;
+	}
+	return (struct cut){ 0 };
+}
+
+static void add_part(struct rich *t, const struct piece *of, const char *text, size_t len)
+{
+	CLEANUP(mem_freep) char *part = mem_strndup(text, len);
+	struct piece *copy = len ? rich_piece(t, of->kind, part) : NULL;
+	if (copy)
+		copy->data = of->data;
+}
+
+static void add_until(struct rich *t, const struct rich *from, const struct cut *cut)
+{
+	for (const struct piece *p = from->first; p; p = p->next) {
+		bool last = p == cut->piece;
+		add_part(t, p, p->text, last ? (size_t)(cut->at - p->text) : strlen(p->text));
+		if (last)
+			return;
+	}
+}
+
 void rich_add_place(struct rich *t, const struct rich *from)
 {
-	bool placed = false;
-	for (const struct piece *p = from->first; p; p = p->next) {
-		const char *end = placed && p->kind != PIECE_CODE ? sentence_end(p->text) : NULL;
-		if (end) {
-			CLEANUP(mem_freep) char *rest = mem_strndup(p->text, (size_t)(end - p->text));
-			rich_piece(t, p->kind, rest);
-			return;
-		}
-		placed |= p->kind == PIECE_CODE;
-		rich_piece(t, p->kind, p->text);
+	struct cut cut = cut_of(from, true);
+	add_until(t, from, &cut);
+}
+
+void rich_add_rest(struct rich *t, const struct rich *from)
+{
+	struct cut cut = cut_of(from, true);
+	const char *at = cut.piece ? cut.at + strspn(cut.at, " ") : NULL;
+	for (const struct piece *p = cut.piece; p; p = p->next, at = NULL)
+		add_part(t, p, at ? at : p->text, strlen(at ? at : p->text));
+}
+
+void rich_add_clause(struct rich *t, const struct rich *from)
+{
+	struct cut cut = cut_of(from, false);
+	struct rich part = { .report = t->report };
+	if (cut.piece)
+		cut.at--;
+	add_until(&part, from, &cut);
+	const struct piece *first = part.first, *last = part.last;
+	for (const struct piece *p = first; p; p = p->next) {
+		CLEANUP(mem_freep) char *text = mem_strdup(p->text);
+		size_t len = strlen(text);
+		if (p == first && p->kind != PIECE_CODE && len > 1 && !isupper((unsigned char)text[1]))
+			text[0] = (char)tolower((unsigned char)text[0]);
+		add_part(t, p, text, p == last && !cut.piece && str_ends(text, ".") ? len - 1 : len);
 	}
 }

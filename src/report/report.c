@@ -312,7 +312,7 @@ void *block_add(struct report *r, enum block_kind kind, const char *title, size_
 	b->report = r;
 	b->kind = kind;
 	b->title = doc_text(r, title);
-	b->detail = r->details && kind < BLOCK_NOTE;
+	b->detail = r->details && (kind < BLOCK_NOTE || kind == BLOCK_SECTION);
 	b->asked = r->asked && kind < BLOCK_NOTE;
 	if (!full)
 		block_append(r, b);

@@ -133,7 +133,7 @@ struct report_moment {
 void report_flame_timed(struct report *r, const char *title, const struct calltree *tree, enum value_kind weight_kind,
 			const struct report_moment *samples, size_t n, uint64_t window_ns);
 
-/* The blocks from here on say more than the verdict needs: the terminal's text only names them. */
+/* The blocks from here on, but lists and notes, say more than the verdict needs: the terminal's text only names them. */
 void report_details(struct report *r);
 /* The blocks from here on are what the user asked for by a parameter: the terminal's text shows them also when nothing is
  * wrong, where it ends after the verdict otherwise. */
@@ -161,6 +161,10 @@ void report_take_blocks(struct report *r, struct report *from, size_t shown);
 void rich_add(struct rich *t, const struct rich *from);
 /* The same up to the end of the sentence that names the first place in code; of one that names none all. */
 void rich_add_place(struct rich *t, const struct rich *from);
+/* What the above leaves out. */
+void rich_add_rest(struct rich *t, const struct rich *from);
+/* The first sentence as part of another one: without its full stop, its first word small. */
+void rich_add_clause(struct rich *t, const struct rich *from);
 
 /* "How this was measured": way, pause, lost, left behind. */
 void report_how(struct report *r, const char *label, struct value value, const char *context);

@@ -14,6 +14,7 @@ enum {
 	TREE_CHILDREN = 5,
 	ROWS_WITH_LINES = 3,
 	ROW_LINES = 5,
+	BRIEF_FINDINGS = 18,
 	BAR_WIDE = 20,
 	BAR_NARROW = 6,
 	GAP = 2,
@@ -601,13 +602,14 @@ static void finding_weight(struct text_wrap *w, const struct finding_item *i)
 	text_wrap_add(w, INK_DIM, buf_cstr(&weight));
 }
 
-/* A line each; brief ones after one another. */
+/* A line each; brief ones after one another, the first of them, but all where the report is not much more. */
 static void findings(const struct text_out *t, const struct report_findings *f)
 {
 	struct text_wrap w = text_wrap_begin(t, 2);
 	text_wrap_add(&w, INK_STRONG, f->block.title);
 	text_wrap_add(&w, INK_PLAIN, f->brief ? ": " : ":");
-	for (const struct finding_item *i = f->first; i; i = i->next) {
+	size_t left = f->n, room = f->brief && !doc_is_short(t->r) ? BRIEF_FINDINGS : SIZE_MAX;
+	for (const struct finding_item *i = f->first; i && room; i = i->next, left--, room--) {
 		if (!f->brief) {
 			text_wrap_end(&w);
 			w = text_wrap_begin(t, 4);
@@ -617,6 +619,11 @@ static void findings(const struct text_out *t, const struct report_findings *f)
 			finding_weight(&w, i);
 		if (f->brief)
 			text_wrap_add(&w, INK_DIM, !i->next ? "." : t->ascii ? "; " : " · ");
+	}
+	if (left) {
+		CLEANUP(mem_freep) char *more = more_words(t, "", left);
+		text_wrap_add(&w, INK_DIM, more);
+		text_wrap_add(&w, INK_DIM, ".");
 	}
 	text_wrap_end(&w);
 }

@@ -364,6 +364,73 @@ static void a_huge_call_tree_becomes_a_bounded_picture(void **state UNUSED)
 
 /* ---- text ---- */
 
+static const char *plain_of(const struct rich *t, struct buf *out)
+{
+	buf_clear(out);
+	rich_plain(t, out);
+	return buf_cstr(out);
+}
+
+static void a_verdict_is_quoted_in_parts(void **state UNUSED)
+{
+	CLEANUP(report_freep) struct report *r = report_new(), *quoting = report_new();
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct rich *whole = report_verdict(r, REPORT_BAD, "sick");
+	rich_text(whole, "It is late. It waits in ");
+	rich_code(whole, "Shop.Bank.Pay");
+	rich_text(whole, " for ");
+	rich_data(whole, "secret 17");
+	rich_text(whole, ", 3.5 s. More of it. ");
+	rich_strong(whole, "Much");
+	rich_text(whole, " more.");
+	struct rich *place = report_verdict(quoting, REPORT_BAD, "sick"), *rest = report_next(quoting),
+		    *clause = report_effect(quoting);
+	rich_add_place(place, whole);
+	assert_string_equal(plain_of(place, &text), "It is late. It waits in Shop.Bank.Pay for secret 17, 3.5 s.");
+	rich_add_rest(rest, whole);
+	assert_string_equal(plain_of(rest, &text), "More of it. Much more.");
+	rich_add_clause(clause, whole);
+	assert_string_equal(plain_of(clause, &text), "it is late");
+	report_mask(quoting);
+	assert_null(strstr(plain_of(place, &text), "secret"));
+}
+
+/* Without a place all of it is one part; names and abbreviations keep their first letter. */
+static void short_verdicts_are_quoted_whole(void **state UNUSED)
+{
+	static const char *const clauses[][2] = { { "No deadlock: none.", "no deadlock: none" },
+						  { "GC is calm.", "GC is calm" },
+						  { "1.5 of 2 cores", "1.5 of 2 cores" },
+						  { "Fine. Really.", "fine" } };
+	for (size_t i = 0; i < ARRAY_SIZE(clauses); i++) {
+		CLEANUP(report_freep) struct report *r = report_new();
+		CLEANUP(buf_free) struct buf text = { 0 };
+		struct rich *whole = report_verdict(r, REPORT_OK, "well"), *part = report_next(r);
+		rich_text(whole, "%s", clauses[i][0]);
+		rich_add_rest(part, whole);
+		assert_string_equal(plain_of(part, &text), "");
+		rich_add_clause(part, whole);
+		assert_string_equal(plain_of(part, &text), clauses[i][1]);
+	}
+}
+
+/* What was ruled out is many: the text names the first, unless there is little else to say. */
+static void the_text_cuts_long_lists(void **state UNUSED)
+{
+	for (int sick = 0; sick < 2; sick++) {
+		CLEANUP(report_freep) struct report *r = report_new();
+		CLEANUP(buf_free) struct buf text = { 0 };
+		rich_text(report_verdict(r, sick ? REPORT_BAD : REPORT_OK, "found"), "So.");
+		struct report_findings *out = report_findings(r, "Ruled out", true);
+		for (int i = 0; i < 30; i++)
+			rich_text(report_finding_add(out, "id", 0, NULL), "thing-%d", i);
+		report_render_text(r, NULL, &text);
+		assert_non_null(strstr(buf_cstr(&text), "thing-0"));
+		assert_int_equal(!strstr(buf_cstr(&text), "thing-29"), sick);
+		assert_int_equal(!!strstr(buf_cstr(&text), "…12 more."), sick);
+	}
+}
+
 static void findings_have_weight_and_words(void **state UNUSED)
 {
 	CLEANUP(report_freep) struct report *r = report_new();
@@ -847,6 +914,9 @@ int main(void)
 		cmocka_unit_test(values_read_as_people_write_them),
 		cmocka_unit_test(lines_keep_their_peaks),
 		cmocka_unit_test(a_huge_call_tree_becomes_a_bounded_picture),
+		cmocka_unit_test(a_verdict_is_quoted_in_parts),
+		cmocka_unit_test(short_verdicts_are_quoted_whole),
+		cmocka_unit_test(the_text_cuts_long_lists),
 		cmocka_unit_test(findings_have_weight_and_words),
 		cmocka_unit_test(blocks_of_another_report_are_taken_over),
 		cmocka_unit_test(the_text_begins_with_who_and_what),
