@@ -215,8 +215,7 @@ static void list_chain(const struct diagnosis_view *v)
 		rich_strong(text, f->role == FINDING_CAUSE ? "Cause: " : "Effect: ");
 		if (f->role == FINDING_CAUSE && f->outcome) {
 			CLEANUP(mem_freep) char *when = window_words(v->d, &consult_of(v, f->outcome)->exam);
-			rich_text(text, "found by %s, which looked %s; its proof is below.", f->outcome->profiler,
-				  when);
+			rich_text(text, "found by %s, %s; its proof is below.", f->outcome->profiler, when);
 		} else
 			say(v, f, text);
 	}
@@ -525,7 +524,11 @@ static void add_how(const struct diagnosis_view *v, double pause_ns)
 		report_how(v->report, "Vital signs", V_NS(d->vitals.end_ns - d->vitals.start_ns), by);
 		report_how(v->report, "Lost", V_COUNT(lost), "events of the vital signs");
 	}
+	if (!d->n_judged)
+		report_how(v->report, "Way", V_TEXT("core file"), NULL);
 	report_how(v->report, "Examinations", V_COUNT(d->n_consults), made.len ? buf_cstr(&made) : NULL);
+	if (!d->n_judged)
+		return;
 	CLEANUP(mem_freep) char *together = shared_words(d);
 	report_how(v->report, "Target paused", isnan(pause_ns) ? V_NS(0) : V_NS(pause_ns),
 		   isnan(pause_ns) ? "no look was taken"

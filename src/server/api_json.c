@@ -139,13 +139,15 @@ static void json_life(struct server *server, struct jsonw *w, const struct store
 {
 	double ratio = row->progress;
 	char what[200] = "";
+	CLEANUP(buf_free) struct buf news = { 0 };
 	if (store_state_finished(row->state))
 		ratio = 1;
-	else if (scheduler_progress(server->hub, row->guid, &ratio, what))
+	else if (scheduler_progress(server->hub, row->guid, &ratio, what, &news))
 		ratio = MAX(ratio, row->progress);
 	jsonw_str(w, "state", store_state_name(row->state));
 	jsonw_num(w, "progress", ratio);
 	jsonw_str(w, "progressText", what[0] ? what : NULL);
+	jsonw_str(w, "news", news.len ? buf_cstr(&news) : NULL);
 	json_times(w, row);
 	jsonw_str(w, "health", row->health);
 	jsonw_str(w, "finding", row->finding);

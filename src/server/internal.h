@@ -128,7 +128,8 @@ struct err *scheduler_submit(struct scheduler *hub, struct scheduler_order *orde
 /* Any session of this home that is not finished, whichever process started it. */
 struct err *scheduler_cancel(struct scheduler *hub, const char *guid) MUST_USE;
 /* What is known beyond the row; false when the session is not ours. what: "" when nothing is said. */
-bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200]);
+bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200],
+			struct buf *news);
 /* Parks the request until the session has ended; false when it has already. */
 bool scheduler_wait(struct scheduler *hub, const char *guid, struct request *r);
 void scheduler_wake(void *hub);

@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 
 #define QUEUED_MAX 100
+#define NEWS_BYTES_MAX 4096
 #define HEARTBEAT_MS 15000
 #define STOP_GRACE_MS 10000
 #define FINISH_GRACE_MS ((uint64_t)3600 * 1000)
@@ -30,7 +31,8 @@ struct scheduler_entry {
 	struct session *session; /* NULL while it waits */
 	double ratio;
 	char what[200];
-	uint64_t lines; /* of its log, so far */
+	struct buf news; /* a line each: what is known so far */
+	uint64_t lines;	 /* of its log, so far */
 	bool cancel;
 	VEC(struct request *) waiting; /* parked until its end */
 };
@@ -77,6 +79,7 @@ static void entry_free(struct scheduler_entry *e)
 	session_free(e->session);
 	scheduler_order_free(e->order);
 	vec_free(&e->waiting);
+	buf_free(&e->news);
 	mem_free(e);
 }
 
@@ -170,6 +173,17 @@ static void on_progress(void *user, double ratio, const char *what)
 	jsonw_str(&w, "progressText", what);
 	jsonw_object_end(&w);
 	sse_tell(e->hub->server->live, e->guid, "progress", buf_cstr(&text), NULL, false);
+}
+
+/* What a person wants to know before the report is there. */
+static void on_news(void *user, const char *line)
+{
+	struct scheduler_entry *e = user;
+	pthread_mutex_lock(&e->hub->lock);
+	if (e->news.len + strlen(line) < NEWS_BYTES_MAX)
+		buf_printf(&e->news, "%s%s", e->news.len ? "\n" : "", line);
+	pthread_mutex_unlock(&e->hub->lock);
+	tell_session(e->hub, e->guid, "session", false);
 }
 
 static void on_log(void *user, const char *line)
@@ -285,13 +299,15 @@ bool scheduler_wait(struct scheduler *hub, const char *guid, struct request *r)
 	return e != NULL;
 }
 
-bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200])
+bool scheduler_progress(struct scheduler *hub, const char *guid, double *ret_ratio, char ret_what[200],
+			struct buf *news)
 {
 	pthread_mutex_lock(&hub->lock);
 	struct scheduler_entry *e = find(hub, guid);
 	if (e) {
 		*ret_ratio = e->ratio;
 		str_copy(ret_what, sizeof(e->what), e->what);
+		buf_add(news, e->news.data, e->news.len);
 	}
 	pthread_mutex_unlock(&hub->lock);
 	return e != NULL;
@@ -414,7 +430,7 @@ static void finish(struct scheduler *hub, struct scheduler_entry *e)
 static void pump(struct scheduler *hub, struct scheduler_entry *e)
 {
 	struct session_events events = {
-		.on_state = on_state, .on_progress = on_progress, .on_log = on_log, .user = e
+		.on_state = on_state, .on_progress = on_progress, .on_news = on_news, .on_log = on_log, .user = e
 	};
 	bool ended = false;
 	pthread_mutex_lock(&hub->server->store_lock);

@@ -65,6 +65,9 @@ const struct schema schemas[] = {
 		 { "processId", "integer", "" }, { "runtime", "string?", "" },
 		 { "state", "string", "queued, running, analysing, done, failed or cancelled." },
 		 { "progress", "number", "0 to 1." }, { "progressText", "string?", "What it does now." },
+		 { "news", "string?",
+		   "What is known while it runs, a line each: the first impression of a diagnosis, or that its looks wait "
+		   "for another one." },
 		 { "created", "string?", "" }, { "createdUnixMs", "integer?", "" }, { "started", "string?", "" },
 		 { "startedUnixMs", "integer?", "" }, { "finished", "string?", "" },
 		 { "finishedUnixMs", "integer?", "" }, { "health", "string?", "ok, info, warn or bad." },

@@ -371,6 +371,31 @@ class Forms(unittest.TestCase):
         self.assertIn("ended", report.partial)
         self.assertIn("deadlocks", findings(report, "Could not be looked at"))
 
+    def test_a_core_file(self):
+        """One that a crash left, and copies of processes that live: the cause, or that nothing is unusual in it."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = {"DOTNET_DbgEnableMiniDump": "1", "DOTNET_DbgMiniDumpType": "2", "DOTNET_DbgMiniDumpName": f"{folder}/crash"}
+            with Patient("crash", fx=FRAMEWORKS[-1], env=env, kind="unhandled") as patient:
+                patient.send("crash")
+                patient.wait(120)
+            for sickness in ("deadlock", "healthy"):
+                with Patient(sickness, fx=FRAMEWORKS[-1]) as patient:
+                    done = self.home.run("dump", "collect", patient.pid, "-o", f"{folder}/{sickness}")
+                    self.assertEqual(done.code, 0, done)
+            for name, finding in (("crash", "crash.unhandled-exception"), ("deadlock", "deadlocks.deadlock"), ("healthy", "nothing-found")):
+                with self.subTest(name):
+                    done = self.home.run("diagnose", "--core", f"{folder}/{name}", "--json")
+                    self.assertEqual(done.code, 0, done)
+                    report = Report(done.json())
+                    self.assertEqual(report.finding, finding, report.verdict)
+                    self.assertEqual(report.how["Way"]["value"], "core file")
+                    self.assertEqual((report.figures, report.partial), ({}, None))
+                    self.assertNotIn("Target paused", report.how)
+                    out = findings(report, "Ruled out")
+                    self.assertEqual("deadlocks" in out, name != "deadlock")
+                    if "deadlocks" in out:
+                        self.assertIn("no threads wait for each other in a circle", out["deadlocks"]["plain"])
+
     def test_two_at_once(self):
         with Patient("deadlock", fx=FRAMEWORKS[-1]) as patient:
             with self.home.start("diagnose", patient.pid, "--duration", SECONDS, "--json") as one:
@@ -398,6 +423,14 @@ class Forms(unittest.TestCase):
         self.assertIn("deadlocks.deadlock", worse.verdict)
         better = Report(self.home.run("sessions", "compare", *reversed(guids), "--json").json())
         self.assertEqual(better.finding, "got-better", better.verdict)
+
+    def test_the_first_impression_is_told_over_rest(self):
+        with Server(self.home) as server, Patient("exceptions", fx=FRAMEWORKS[-1], rate=2000) as patient:
+            session = server.start("diagnose", patient.pid, duration=6, gentle="true")
+            self.assertIsNone(session["news"])
+            with server.events(f"/api/sessions/{session['guid']}/events") as events:
+                told = [data["news"] for name, data in events if name == "session"]
+        self.assertIn("First impression, which can still change: ", "".join(filter(None, told)))
 
     def test_a_sickness_keeps_when_it_was_first_seen(self):
         """Over REST, on the page and through three diagnoses, the last one in the terminal; each is a session of its own."""

@@ -133,7 +133,7 @@ class Scrolling(Browsing):
 
 class Pages(Browsing):
     SIDE_BY_SIDE = "quietly"
-    SCENARIOS = ("list", "cancel", "wide", "narrow", "history", "remove", "deepLink", "keyboard", "take", "meters", "treemap",
+    SCENARIOS = ("list", "diagnosis", "cancel", "wide", "narrow", "history", "remove", "deepLink", "keyboard", "take", "meters", "treemap",
                  "pictures", "link", "switches", "open", "token")
 
     @classmethod
@@ -148,7 +148,7 @@ class Pages(Browsing):
         url = f"http://127.0.0.1:{closed.port}"
         link = cls.home.run("serve", "--link", "--listen", f"127.0.0.1:{cls.server.port}").out.strip()
         return {
-            "list": {}, "cancel": {}, "wide": {}, "narrow": {}, "history": {}, "remove": {"session": cls.spare}, "deepLink": {},
+            "list": {}, "diagnosis": {"before": cls.server.examine("diagnose", cls.pid, duration=2)["guid"]}, "cancel": {}, "wide": {}, "narrow": {}, "history": {}, "remove": {"session": cls.spare}, "deepLink": {},
             "keyboard": {}, "take": {}, "meters": {},
             "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
             **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),
@@ -164,6 +164,9 @@ class Pages(Browsing):
 
     def test_from_the_list_to_a_patient(self):
         self.assertGreaterEqual(self.found("list")["rows"], 3)
+
+    def test_a_diagnosis_says_what_it_knows_as_it_goes(self):
+        self.found("diagnosis")
 
     def test_cancel_keeps_what_was_seen(self):
         self.found("cancel")

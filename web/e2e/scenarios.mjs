@@ -107,6 +107,36 @@ export async function profile(t) {
   return { results };
 }
 
+/** A second diagnosis: what it knows as it goes, and what changed since the first. */
+export async function diagnosis(t) {
+  const page = await t.page();
+  await page.goto("/");
+  const row = page.locator("table.pt tbody tr", { has: page.locator(`a[href="/profilers/${t.facts.pid}"]`) });
+  await row.getByRole("button", { name: /Diagnose/ }).click();
+  await page.waitForURL(/\/sessions\/[0-9a-f-]{36}/);
+  // Its place is there from the start, and what is known is told long before the report.
+  await page.locator(".so-far", { hasText: /First impression/ }).waitFor();
+  await page.locator(".so-far", { hasText: /which can still change/ }).waitFor();
+  await page.waitForSelector(VERDICT);
+  t.equal(await page.locator(".so-far").count(), 0, "first impressions beside a report");
+  const since = page.locator(".aside-note", { hasText: /Since the diagnosis of \d\d:\d\d/ });
+  t.equal(await since.count(), 1, "notes on what changed since the last diagnosis");
+  await page
+    .locator(".fnd li", { hasText: /first seen/ })
+    .first()
+    .waitFor();
+  const out = page.locator(".fold", { hasText: /Ruled out/ });
+  t.equal(await out.locator("li").first().isVisible(), false, "what was ruled out is folded");
+  await out.locator("summary").click();
+  t.check(await out.locator("li", { hasText: /descriptors/ }).isVisible(), "it opens");
+  const wrong = await t.axe(page);
+  t.equal(wrong, [], "axe");
+  // The list says so too, and when.
+  await page.goto("/");
+  await row.locator(".why a", { hasText: /throws/ }).waitFor();
+  return {};
+}
+
 /** A running session shows its progress and log, survives a reload, and is cancelled. */
 export async function cancel(t) {
   const page = await t.page();

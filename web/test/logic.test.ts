@@ -207,7 +207,7 @@ describe("conditions", () => {
       found = (...list: Session[]) => findingOf(p, list, now)?.guid;
     expect(found(session("deadlocks", "bad", 12), session("cpu-hotpaths", "ok", 13))).toBe("deadlocks-12");
     expect(found(session("deadlocks", "bad", 12), session("deadlocks", "ok", 13))).toBeUndefined();
-    expect(found(session("deadlocks", "bad", 12), session("diagnose", "ok", 13))).toBeUndefined();
+    expect(found(session("deadlocks", "bad", 12), session("diagnose", "ok", 13))).toBe("diagnose-13");
     expect(found(session("diagnose", "ok", 12), session("heap-stats", "warn", 13))).toBe("heap-stats-13");
     expect(found(session("deadlocks", "bad", 9))).toBeUndefined();
     expect(conditionOf(p, null, session("deadlocks", "bad", 12))).toEqual({
@@ -215,7 +215,16 @@ describe("conditions", () => {
       why: "Two threads wait for each other.",
       profiler: "deadlocks",
       session: "deadlocks-12",
+      seenMs: 12 * 60000 + 1,
     });
+  });
+  it("are healthy only where a diagnosis said so, and no rule says otherwise since", () => {
+    const healthy = { guid: "h", health: "ok", finishedMs: 5, profiler: { id: "diagnose" } } as Session,
+      none = { severity: 0, finding: null, text: null, profiler: null },
+      slow = { severity: 60, finding: "requests-slow", text: "one takes 3 s", profiler: "stuck-tasks" };
+    expect(conditionOf(process({}), none, healthy)).toEqual({ is: "ok", why: "Healthy", session: "h", seenMs: 5 });
+    expect(conditionOf(process({}), slow, healthy).why).toBe("one takes 3 s");
+    expect(conditionOf(process({}), null, healthy).why).toBe("Being looked at");
   });
   it("say why one cannot be examined", () => {
     const closed = process({ answered: false, remark: "it belongs to another user" });

@@ -40,6 +40,8 @@ export interface Condition {
   profiler?: string;
   /** The session that found it; none when it is from the vital signs. */
   session?: string;
+  /** When it did. */
+  seenMs?: number;
 }
 
 const SERIOUS = 75;
@@ -55,7 +57,7 @@ function columnOf(finding: string): Condition["where"] {
 }
 
 /** What the newest examination of each kind found of the process as it runs now, the worst; a diagnosis says more than all
- * before it. */
+ * before it, and is told also when it found nothing. */
 export function findingOf(p: Process, sessions: Session[], now: number): Session | null {
   const from = p.uptimeSeconds == null ? now : now - p.uptimeSeconds * 1000 - UPTIME_IS_OLD_MS;
   const seen = new Set<string>(),
@@ -66,7 +68,8 @@ export function findingOf(p: Process, sessions: Session[], now: number): Session
     if (!seen.has(s.profiler.id)) newest.push(s);
     seen.add(s.profiler.id);
   }
-  return newest.find((s) => s.health === "bad") ?? newest.find((s) => s.health === "warn") ?? null;
+  const healthy = newest.find((s) => s.profiler.id === "diagnose" && s.health === "ok");
+  return newest.find((s) => s.health === "bad") ?? newest.find((s) => s.health === "warn") ?? healthy ?? null;
 }
 
 /** "One sentence." of many. */
@@ -83,9 +86,13 @@ export function conditionOf(p: Process, judged: Judged | null, found: Session | 
       why: visible(firstSentence(found.verdict ?? "")),
       profiler: found.profiler.id,
       session: found.guid,
+      seenMs: found.finishedMs,
     };
   if (!judged) return { is: "off", why: "Being looked at" };
-  if (!judged.finding || !judged.text) return { is: "ok", why: "Nothing unusual" };
+  if (!judged.finding || !judged.text)
+    return found
+      ? { is: "ok", why: "Healthy", session: found.guid, seenMs: found.finishedMs }
+      : { is: "ok", why: "Nothing unusual" };
   return {
     is: judged.severity >= SERIOUS ? "bad" : "warn",
     why: visible(judged.text),

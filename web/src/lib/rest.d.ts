@@ -1005,6 +1005,8 @@ export interface components {
             progress: number;
             /** @description What it does now. */
             progressText: string | null;
+            /** @description What is known while it runs, a line each: the first impression of a diagnosis, or that its looks wait for another one. */
+            news: string | null;
             created: string | null;
             createdUnixMs: number | null;
             started: string | null;

@@ -1,7 +1,7 @@
 // All .NET processes: worst first, then by name. The order holds while the pointer or the focus is in the table.
 import { useRef, useState } from "preact/hooks";
 import { api, type Process } from "../lib/api";
-import { bytes, plural, splitUnit, visible } from "../lib/format";
+import { ago, bytes, plural, splitUnit, visible } from "../lib/format";
 import {
   canBeExamined,
   closedBecause,
@@ -97,6 +97,7 @@ function Row({
             </a>
             <span class={`why ${state.is === "bad" ? "bad" : ""}`}>
               {state.session ? <a href={`/sessions/${state.session}`}>{state.why}</a> : state.why}
+              {state.seenMs && <span class="dim"> {ago(state.seenMs, Date.now())}</span>}
             </span>
           </div>
         </td>
@@ -223,7 +224,7 @@ export function PatientsPage() {
       redraw((n) => n + 1);
     };
   const want = rows.filter((r) => r.state.is === "bad" || r.state.is === "warn").length,
-    closed = rows.filter((r) => r.state.is === "off").length;
+    closed = rows.filter((r) => !canBeExamined(r.p)).length;
   const host = server?.host ?? location.hostname;
   return (
     <>

@@ -26,6 +26,23 @@ export function leftMs(s: Session, now: number): number | null {
   return s.state === "running" && done > 0.05 ? Math.max(0, since / done - since) : null;
 }
 
+/** What is known before the report is there; of a diagnosis there will be something, so its place is there from the start. */
+function SoFar({ s }: { s: Session }) {
+  const lines = s.news ? s.news.split("\n") : [];
+  if (!lines.length && s.profiler.id !== "diagnose") return null;
+  return (
+    <section class="panel so-far" aria-label="First impression" aria-live="polite">
+      <Mark is={lines.length ? "info" : "run"} />
+      <div>
+        {lines.map((line) => (
+          <p key={line}>{visible(line)}</p>
+        ))}
+        {!lines.length && <p class="dim">First impression in a few seconds.</p>}
+      </div>
+    </section>
+  );
+}
+
 export function Running({ s, log }: { s: Session; log: LogEvent[] }) {
   const now = useNow(500),
     ratio = s.progress ?? 0,
@@ -33,6 +50,7 @@ export function Running({ s, log }: { s: Session; log: LogEvent[] }) {
     at = STEPS.findIndex((x) => x.state === s.state);
   return (
     <>
+      <SoFar s={s} />
       <div class="panel run-panel">
         <div class="runhead">
           <div>
