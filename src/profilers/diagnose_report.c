@@ -37,10 +37,11 @@ static const struct consult *consult_of(const struct diagnosis_view *v, const st
 	return &v->d->consults[o - v->outcomes];
 }
 
+/* Up to the place; all that an examination says stands in its section. */
 static void say(const struct diagnosis_view *v, const struct finding *f, struct rich *out)
 {
 	if (f->outcome)
-		rich_add(out, report_verdict_text(consult_of(v, f->outcome)->report));
+		rich_add_place(out, report_verdict_text(consult_of(v, f->outcome)->report));
 	else
 		say_sentence(v->d, f->judged, out);
 }
@@ -71,21 +72,36 @@ static bool led_to(const struct finding *f, const struct finding *cause)
 }
 
 /* Numbers that users feel; what an examination says stands in its section. What led to the cause says the same again, of
- * another window: alone it is not worth a line. */
-static void say_effects(const struct diagnosis_view *v, const struct finding *cause)
+ * another window: one of it at most, and none alone. */
+static bool say_effects(const struct diagnosis_view *v, const struct finding *cause)
 {
 	CLEANUP(buf_free) struct buf text = { 0 };
-	size_t said = 0, others = 0;
+	size_t said = 0, again = 0;
 	for (size_t i = 1; i < v->verdict.n && said < EFFECTS_SAID; i++) {
 		const struct finding *f = &v->verdict.findings[i];
-		if (f->role != FINDING_EFFECT || !f->judged)
+		bool same = led_to(f, cause);
+		if (f->role != FINDING_EFFECT || !f->judged || (same && again))
 			continue;
-		others += !led_to(f, cause);
+		again += same;
 		buf_str(&text, said++ ? "; " : "");
 		f->judged->rule->say(&v->d->vitals, f->judged->measured, &text);
 	}
-	if (others)
+	if (said > again)
 		rich_text(report_effect(v->report), "It shows: %s.", buf_cstr(&text));
+	return said > again;
+}
+
+/* A second sickness, which the first does not explain, is no less true for being named after it. */
+static void say_second(const struct diagnosis_view *v, bool more)
+{
+	for (const struct finding *f = v->verdict.findings; f < v->verdict.findings + v->verdict.n; f++) {
+		if (f->role != FINDING_ALSO || f->severity < SCORE_WARNING)
+			continue;
+		struct rich *text = report_effect(v->report);
+		rich_strong(text, more ? " And beside it: " : "And beside it: ");
+		say(v, f, text);
+		return;
+	}
 }
 
 static void say_next(const struct diagnosis_view *v, const struct finding *cause)
@@ -103,11 +119,9 @@ static void say_cause(const struct diagnosis_view *v, const struct finding *caus
 				    : cause->severity >= SCORE_WARNING ? REPORT_WARN
 								       : REPORT_INFO;
 	struct rich *text = report_verdict(v->report, health, cause->id);
-	if (cause->outcome)
-		rich_add_place(text, report_verdict_text(consult_of(v, cause->outcome)->report));
-	else
-		say_sentence(v->d, cause->judged, text);
-	say_effects(v, cause);
+	say(v, cause, text);
+	bool effects = say_effects(v, cause);
+	say_second(v, effects);
 	say_next(v, cause);
 }
 

@@ -206,8 +206,10 @@ static void note_first_seen(struct report *r, const struct report *before)
 	}
 }
 
-/* "; still there: deadlocks.deadlock (first seen 03:12)": the most serious, which no word of change was about. */
-static void say_still(const struct report *r, const struct findings_compared *list, struct rich *text)
+/* "; still there: deadlocks.deadlock (first seen 03:12)": the most serious, which no word of change was about; the time
+ * where it was not the last one that saw it first. */
+static void say_still(const struct report *r, const struct report *before, const struct findings_compared *list,
+		      struct rich *text)
 {
 	size_t n = 0;
 	vec_each(f, list) {
@@ -217,7 +219,8 @@ static void say_still(const struct report *r, const struct findings_compared *li
 			continue;
 		rich_text(text, "%s", n++ ? ", " : "; still there: ");
 		rich_code(text, i->finding);
-		rich_text(text, " (first seen %s)", doc_when(r, i->first_seen_unix_ns, &when));
+		if (i->first_seen_unix_ns != before->facts.when_unix_ns)
+			rich_text(text, " (first seen %s)", doc_when(r, i->first_seen_unix_ns, &when));
 	}
 }
 
@@ -230,7 +233,7 @@ void report_since(struct report *r, const struct report *before)
 	note_first_seen(r, before);
 	rich_text(text, "Since the diagnosis of %s: ", doc_when(r, before->facts.when_unix_ns, &when));
 	findings_say(&list, before, r, text);
-	say_still(r, &list, text);
+	say_still(r, before, &list, text);
 	rich_text(text, ".");
 	block_to_front(r);
 }

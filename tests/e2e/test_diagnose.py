@@ -444,7 +444,8 @@ class Forms(unittest.TestCase):
         self.assertNotIn("firstSeenUnixNs", first)
         for report, item in zip(reports[1:], others):
             self.assertEqual(item["firstSeenUnixNs"], reports[0].data["facts"]["whenUnixNs"])
-            self.assertRegex(notes(report)[0], r"still there: deadlocks\.deadlock \(first seen \d\d:\d\d\)")
+            self.assertRegex(notes(report)[0], r"still there: deadlocks\.deadlock")
+        self.assertRegex(notes(reports[2])[0], r"deadlocks\.deadlock \(first seen \d\d:\d\d\)")
         self.assertIn("Since the diagnosis of", page)
         self.assertEqual(between.status, 200, between)
 
@@ -461,6 +462,10 @@ class Forms(unittest.TestCase):
             report = diagnose(self.home, patient.pid)
         both = {report.finding} | set(findings(report, "Also seen")) | set(findings(report, "How it hangs together"))
         self.assertLessEqual({"exceptions.many-exceptions", "memory-leaks.leak"}, both, report.verdict)
+        said = report.verdict + "".join(p["text"] for p in report.data["effect"])
+        self.assertIn("throws", said)
+        self.assertRegex(said, "And beside it: .*Shop\\.")
+        self.assertIn("keeps growing", said)
 
 
 if __name__ == "__main__":

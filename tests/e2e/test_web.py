@@ -146,9 +146,11 @@ class Pages(Browsing):
                     "open pages": cls.enterClassContext(Server(cls.home, "--no-auth", "--no-rest-api")),
                     "rest": cls.enterClassContext(Server(cls.home, "--no-web-ui"))}
         url = f"http://127.0.0.1:{closed.port}"
+        sick = cls.enterClassContext(Patient("deadlock"))
+        cls.server.examine("diagnose", sick.pid, duration=2)
         link = cls.home.run("serve", "--link", "--listen", f"127.0.0.1:{cls.server.port}").out.strip()
         return {
-            "list": {}, "diagnosis": {"before": cls.server.examine("diagnose", cls.pid, duration=2)["guid"]}, "cancel": {}, "wide": {}, "narrow": {}, "history": {}, "remove": {"session": cls.spare}, "deepLink": {},
+            "list": {}, "diagnosis": {"sick": sick.pid}, "cancel": {}, "wide": {}, "narrow": {}, "history": {}, "remove": {"session": cls.spare}, "deepLink": {},
             "keyboard": {}, "take": {}, "meters": {},
             "treemap": {"memory": json.loads((ROOT / "tests" / "golden" / "report" / "memory.json").read_text())},
             **({"pictures": {"kept": guids["kept"]}} if SHOTS else {}),

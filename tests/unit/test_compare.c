@@ -386,16 +386,20 @@ static void a_finding_keeps_when_it_was_first_seen(void **state UNUSED)
 	CLEANUP(buf_free) struct buf json = { 0 }, text = { 0 };
 	struct report *later = build_findings(found, (unsigned[]){ 90, 60 }, 2, "dns-slow", 0.2);
 	CLEANUP(report_freep) struct report *third = build_findings(found, (unsigned[]){ 90, 60 }, 2, "dns-slow", 0.2);
+	struct report_facts facts = *report_facts(later);
+	facts.when_unix_ns += 3600 * INT64_C(1000000000);
+	report_set_facts(later, &facts);
 	report_since(later, first);
 	report_render_json(later, &json);
 	report_free(later);
 	assert_ok(report_from_json(json.data, json.len, &second));
-	struct report_facts facts = *report_facts(third);
 	facts.when_unix_ns += 7 * 3600 * INT64_C(1000000000);
 	report_set_facts(third, &facts);
 	report_since(third, second);
 	report_render_text(third, &(struct report_text_style){ .columns = 200 }, &text);
-	contains(&text, "nothing of note changed; still there: descriptors (first seen 03:12), inotify");
+	contains(&text,
+		 "Since the diagnosis of 04:12: nothing of note changed; still there: descriptors (first seen 03:12), "
+		 "inotify.");
 	contains(&text, "(descriptors, severity 90, first seen 03:12)");
 	buf_clear(&text);
 	facts.when_unix_ns += 48 * 3600 * INT64_C(1000000000);

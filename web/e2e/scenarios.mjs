@@ -111,12 +111,12 @@ export async function profile(t) {
 export async function diagnosis(t) {
   const page = await t.page();
   await page.goto("/");
-  const row = page.locator("table.pt tbody tr", { has: page.locator(`a[href="/profilers/${t.facts.pid}"]`) });
+  const row = page.locator("table.pt tbody tr", { has: page.locator(`a[href="/profilers/${t.facts.sick}"]`) });
   await row.getByRole("button", { name: /Diagnose/ }).click();
   await page.waitForURL(/\/sessions\/[0-9a-f-]{36}/);
   // Its place is there from the start, and what is known is told long before the report.
   await page.locator(".so-far", { hasText: /First impression/ }).waitFor();
-  await page.locator(".so-far", { hasText: /which can still change/ }).waitFor();
+  await page.locator(".so-far", { hasText: /First impression[:,]/ }).waitFor();
   await page.waitForSelector(VERDICT);
   t.equal(await page.locator(".so-far").count(), 0, "first impressions beside a report");
   const since = page.locator(".aside-note", { hasText: /Since the diagnosis of \d\d:\d\d/ });
@@ -133,7 +133,7 @@ export async function diagnosis(t) {
   t.equal(wrong, [], "axe");
   // The list says so too, and when.
   await page.goto("/");
-  await row.locator(".why a", { hasText: /throws/ }).waitFor();
+  await row.locator(".why a", { hasText: /Deadlock/ }).waitFor();
   return {};
 }
 

@@ -2,6 +2,15 @@ import { describe, expect, it } from "vitest";
 import * as f from "../src/lib/format";
 import { shortName, splitName } from "../src/lib/names";
 
+describe("times near another", () => {
+  it("need no date", () => {
+    const at = Date.UTC(2026, 10, 15, 3, 12, 9);
+    expect(f.timeUtc(at, at + 5 * 3600e3)).toBe("03:12 UTC");
+    expect(f.timeUtc(at, at + 50 * 3600e3)).toBe("15 Nov 2026, 03:12:09 UTC");
+    expect(f.timeUtc(Number.NaN, at)).toBe("unknown time");
+  });
+});
+
 // The same cases as test_base.c: the two must never drift apart.
 describe("numbers", () => {
   it("reads like the command line", () => {

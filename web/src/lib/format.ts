@@ -117,6 +117,12 @@ export function dateUtc(ms: number): string {
   return `${Number(iso.slice(8, 10))} ${MONTHS[Number(iso.slice(5, 7)) - 1]} ${iso.slice(0, 4)}, ${iso.slice(11, 19)} UTC`;
 }
 
+/** "03:12 UTC" of a time within a day of that one, else the date too. */
+export function timeUtc(ms: number, nearMs: number): string {
+  const iso = isoOf(ms);
+  return iso && Math.abs(ms - nearMs) < 86400e3 ? `${iso.slice(11, 16)} UTC` : dateUtc(ms);
+}
+
 /** "03:12:09" of the reader's own clock, for axes of live charts. */
 export function clock(ms: number, seconds = true): string {
   const d = new Date(ms),

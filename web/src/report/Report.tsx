@@ -1,7 +1,7 @@
 // A whole report, always in this order: verdict, key figures, proof, further views, how it was measured, parameters.
 import type { ComponentChildren } from "preact";
 import type { Block, FindingsBlock, ReportDocument } from "../lib/document";
-import { dateUtc, plural, visible } from "../lib/format";
+import { plural, timeUtc, visible } from "../lib/format";
 import { Mark } from "../parts/marks";
 import { Flame } from "./Flame";
 import { Figures, How, Rich } from "./pieces";
@@ -10,7 +10,7 @@ import { Rows } from "./Rows";
 import { Treemap } from "./Treemap";
 
 // Many of little weight are folded: they are a result, but nobody reads them first.
-function Findings({ block }: { block: FindingsBlock }) {
+function Findings({ block, dayNs }: { block: FindingsBlock; dayNs: number }) {
   const list = (
     <ul class="fnd">
       {block.findings.map((f) => (
@@ -18,11 +18,10 @@ function Findings({ block }: { block: FindingsBlock }) {
           <Rich pieces={f.text} />
           {(f.severity > 0 || f.confidence) && (
             <span class="dim">
-              {" "}
               {visible(f.finding)}
               {f.severity > 0 && `, severity ${f.severity}`}
               {f.confidence && `, ${visible(f.confidence)}`}
-              {f.firstSeenUnixNs && `, first seen ${dateUtc(f.firstSeenUnixNs / 1e6)}`}
+              {f.firstSeenUnixNs && `, first seen ${timeUtc(f.firstSeenUnixNs / 1e6, dayNs / 1e6)}`}
             </span>
           )}
         </li>
@@ -80,7 +79,7 @@ function BlockView({ block, id, dayNs }: { block: Block; id: string; dayNs: numb
         </aside>
       );
     case "findings":
-      return <Findings block={block} />;
+      return <Findings block={block} dayNs={dayNs} />;
     case "section":
       return (
         <section class="panel proof">
