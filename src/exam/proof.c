@@ -79,11 +79,16 @@ enum proof_event proof_event(const struct nettrace_event *event)
 
 /* --- streams of events --- */
 
-/* Others are opened only at times, or help without being needed. A recording of an older version may lack a whole stream. */
+/* Others are opened only at times, or help without being needed. */
+static bool is_needed(const struct events_stream *s)
+{
+	return !s->after && !s->when && !s->beside && !s->optional;
+}
+
+/* A recording of an older version may lack a whole stream. */
 static bool must_speak(const struct exam *exam, const struct events_stream *s)
 {
-	bool part_time = s->after || s->when || s->beside;
-	return !part_time && !s->optional && (!exam->replay || s->opened);
+	return is_needed(s) && (!exam->replay || s->opened);
 }
 
 void exam_count_heard(struct exam *exam, struct events_stream *s, const struct nettrace_reader *reader, bool stopped)
@@ -121,9 +126,10 @@ static const char *why_not(const struct exam *exam, const struct events_stream *
 void exam_prove_streams(struct exam *exam, const struct events_stream *streams, size_t n)
 {
 	const struct events_stream *mute = NULL;
-	size_t asked = 0;
+	size_t asked = 0, needed = 0;
 	uint64_t events = 0, heard = 0;
 	for (size_t i = 0; i < n; i++) {
+		needed += is_needed(&streams[i]);
 		if (!must_speak(exam, &streams[i]))
 			continue;
 		asked++;
@@ -140,7 +146,7 @@ void exam_prove_streams(struct exam *exam, const struct events_stream *streams, 
 			      "%s", why_not(exam, mute));
 	else if (asked)
 		exam_proven(exam, "%s came", fmt_plural(heard, "event", "events").s);
-	else if (n && exam->replay)
+	else if (needed && exam->replay)
 		exam_unproven(exam, REPORT_INFO, "the recording has no stream of events");
 }
 
