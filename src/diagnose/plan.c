@@ -9,6 +9,9 @@ static const struct examination examinations[] = {
 	{ .profiler = "thread-pool", .params = PARAMS("duration", "5"), .cost = 5 },
 	{ .profiler = "lock-contention", .params = PARAMS("duration", "5"), .cost = 5 },
 	{ .profiler = "exceptions", .params = PARAMS("duration", "5"), .cost = 5 },
+	{ .profiler = "jit", .params = PARAMS("duration", "5"), .cost = 5 },
+	{ .profiler = "loader", .params = PARAMS("duration", "6"), .cost = 6 },
+	{ .profiler = "allocations", .params = PARAMS("duration", "6"), .cost = 6 },
 	{ .profiler = "gc-stats", .params = PARAMS("duration", "6"), .cost = 6 },
 	{ .profiler = "runtime-pauses", .params = PARAMS("duration", "6"), .covered_by = "gc-stats", .cost = 6 },
 	{ .profiler = "cpu-hotpaths", .params = PARAMS("duration_seconds", "5"), .cost = 6 },
@@ -20,6 +23,7 @@ static const struct examination examinations[] = {
 	  .always = true,
 	  .cost = 4 },
 	{ .profiler = "deadlocks", .stops = true, .always = true, .cost = 1 },
+	{ .profiler = "heap-stats", .stops = true, .cost = 2 },
 	{ .profiler = "zombie-threads", .params = PARAMS("interval", "3"), .stops = true, .always = true, .cost = 1 },
 	{ .profiler = "memory-leaks",
 	  .params = PARAMS("duration", "10", "looks", "3"),
@@ -91,10 +95,11 @@ static void add_suspected(struct plan *p, const struct judgement *judged, size_t
 			known->score = (*j)->score;
 		}
 		const struct examination *by = e && e->covered_by ? plan_examination(e->covered_by) : NULL;
-		if (!e || known || !room || (e->stops && options->gentle) || (by && step_of(p, by)))
+		/* What shares the looks takes no window of its own. */
+		if (!e || known || (!room && !e->stops) || (e->stops && options->gentle) || (by && step_of(p, by)))
 			continue;
 		add(p, e, (*j)->rule, (*j)->score);
-		room--;
+		room -= !e->stops;
 	}
 	vec_free(&by_score);
 }

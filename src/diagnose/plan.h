@@ -4,10 +4,10 @@
 
 #include "diagnose/rule.h"
 
-/* At most so many examinations are made because of a suspicion (one more when the process must not be stopped), and so
- * many in all. */
+/* At most so many examinations with a window of their own are made because of a suspicion (one more when the process must
+ * not be stopped), and so many in all. Those that share the looks into memory take no window. */
 #define PLAN_SUSPECTED_MAX 2
-#define PLAN_MAX 7
+#define PLAN_MAX 8
 
 struct examination {
 	const char *profiler;

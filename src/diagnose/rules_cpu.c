@@ -1,6 +1,7 @@
 /* Suspicions about the CPU: used up, forbidden by a limit, or taken by others. */
 
 #include "base/fmt.h"
+#include "base/str.h"
 #include "diagnose/rules.h"
 #include <math.h>
 
@@ -26,20 +27,58 @@ static void cores(const struct vitals *v, double measured UNUSED, struct buf *ou
 static const char *const paths[] = { "hot-path",   "starved",	"spread-out", "throttled",	 "gc-heavy",
 				     "gc-induced", "jit-heavy", "no-names",   "other-processes", NULL };
 
+/* ---- each request ---- */
+
+#define COMPILING 50 /* methods a second: it starts, or JIT is the finding */
+
+/* Milliseconds. Where little is used or served, what the process does besides would count as theirs. */
+static double each_request(const struct vitals *v)
+{
+	double cpu = vitals_mean(v, VITALS_CPU), rate = vitals_mean(v, VITALS_REQUESTS);
+	bool compiles = vitals_has(v, VITALS_JITTED) && vitals_mean(v, VITALS_JITTED) > COMPILING;
+	return cpu < 0.1 || rate < 2 || compiles ? 0 : cpu * 1000 / rate;
+}
+
+static void say_each_request(const struct vitals *v, double measured, struct buf *out)
+{
+	buf_printf(out, "each request that it serves takes %s of CPU: %s of %s cores for %s",
+		   fmt_duration_ns((uint64_t)(measured * 1e6)).s, fmt_number(vitals_mean(v, VITALS_CPU)).s,
+		   fmt_number(vitals_mean(v, VITALS_CPU_USABLE)).s, fmt_rate(vitals_mean(v, VITALS_REQUESTS)).s);
+}
+
+static void each_request_is(const struct vitals *v, double measured, struct buf *out)
+{
+	if (measured > 0)
+		buf_str(out, fmt_duration_ns((uint64_t)(measured * 1e6)).s);
+	else
+		cores(v, measured, out);
+}
+
 /* ---- one thread ---- */
 
-/* Only where it is most of what the process does: one of many busy threads is no suspicion of its own. */
+/* The busiest but for the runtime's own that compiles what is used much; NULL = threads are not known. */
+static const struct vitals_thread *busiest(const struct vitals *v)
+{
+	size_t i = v->n_threads && str_starts(v->threads[0].name, ".NET Tiered");
+	return i < v->n_threads ? &v->threads[i] : NULL;
+}
+
+/* Only where it is most of what the process does: one of many busy threads is no suspicion of its own, nor is one of many
+ * that wait for a CPU which others have. */
 static double one_thread(const struct vitals *v)
 {
-	double thread = v->of[VITALS_CPU_THREAD].last, all = vitals_mean(v, VITALS_CPU);
+	const struct vitals_thread *t = busiest(v);
+	double thread = t ? t->wants : v->of[VITALS_CPU_THREAD].last, all = vitals_mean(v, VITALS_CPU);
 	double waiting = vitals_has(v, VITALS_CPU_WAITING) ? v->of[VITALS_CPU_WAITING].last : 0;
-	return thread > all / 2 && thread > (all + waiting) / 4 ? thread : 0;
+	bool most = t ? t->cpu > all / 2 : thread > all / 2;
+	return most && thread > (all + waiting) / 4 ? thread : 0;
 }
 
 static void say_one_thread(const struct vitals *v, double measured, struct buf *out)
 {
+	const struct vitals_thread *t = busiest(v);
 	buf_printf(out, "one thread (%d) computes without rest: %s of the time it uses a CPU or waits for one",
-		   v->n_threads ? v->threads[0].tid : 0, fmt_percent(MIN(measured, 1.0)).s);
+		   t ? t->tid : 0, fmt_percent(MIN(measured, 1.0)).s);
 }
 
 static void thread_share(const struct vitals *v UNUSED, double measured, struct buf *out)
@@ -108,6 +147,22 @@ static void per_second(const struct vitals *v UNUSED, double measured, struct bu
 	buf_str(out, fmt_rate(measured).s);
 }
 
+/* ---- compilation ---- */
+
+/* In every second: a program that starts, or changes to faster code, compiles in bursts. */
+static double compiling(const struct vitals *v)
+{
+	return v->of[VITALS_JITTED].n < 2 ? 0 : v->of[VITALS_JITTED].min;
+}
+
+static void say_compiling(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "%s methods are compiled in a second, and some in each",
+		   fmt_count((uint64_t)vitals_mean(v, VITALS_JITTED)).s);
+}
+
+static const char *const made_again[] = { "code-made-again", "generics-made-again", NULL };
+
 const struct rule_table rules_cpu =
 	RULES({ .id = "cpu-throttled",
 		.subject = "CPU limit",
@@ -134,6 +189,32 @@ const struct rule_table rules_cpu =
 		.proof = "cpu-hotpaths",
 		.proven = paths,
 		.next = "Run cpu-hotpaths: it names the code." },
+	      { .id = "cpu-per-request",
+		.subject = "CPU of a request",
+		.needs = { VITALS_CPU, VITALS_REQUESTS },
+		.n_needs = 2,
+		.info = 5, /* ms */
+		.warning = 25,
+		.most = SCORE_WARNING - 1, /* to compute is no sickness by itself */
+		.measure = each_request,
+		.say = say_each_request,
+		.ruled_out = each_request_is,
+		.proof = "cpu-hotpaths",
+		.proven = paths,
+		.next = "Run cpu-hotpaths: it names the code." },
+	      { .id = "jit-storm",
+		.subject = "compilation of methods",
+		.needs = { VITALS_JITTED },
+		.n_needs = 1,
+		.info = 50, /* a second */
+		.warning = 300,
+		.most = SCORE_WARNING - 1, /* a program that starts compiles too */
+		.measure = compiling,
+		.say = say_compiling,
+		.ruled_out = per_second,
+		.proof = "jit",
+		.proven = made_again,
+		.next = "Run jit: it names what is compiled again and again." },
 	      { .id = "cpu-one-thread",
 		.subject = "a thread that never rests",
 		.needs = { VITALS_CPU_THREAD, VITALS_CPU },

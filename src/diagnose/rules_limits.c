@@ -41,9 +41,16 @@ static void pids_are(const struct vitals *v, double measured UNUSED, struct buf 
 		   fmt_count((uint64_t)v->of[VITALS_PIDS_LIMIT].last).s);
 }
 
+#define INOTIFY_MORE 5	  /* in the window */
+#define INOTIFY_GROWS 0.9 /* as serious as that share of the limit */
+
 static double inotify(const struct vitals *v)
 {
-	return v->of[VITALS_FDS_INOTIFY].last / MAX(v->of[VITALS_INOTIFY_LIMIT].last, 1.0);
+	const struct vital *n = &v->of[VITALS_FDS_INOTIFY];
+	/* Nobody needs more and more of them: it will use up the limit, and soon. */
+	double grows = n->last - n->first >= INOTIFY_MORE ? INOTIFY_GROWS : 0;
+	double limit = MAX(v->of[VITALS_INOTIFY_LIMIT].last, 1.0);
+	return MAX(n->last / limit, grows);
 }
 
 static void say_inotify(const struct vitals *v, double measured UNUSED, struct buf *out)
@@ -51,6 +58,12 @@ static void say_inotify(const struct vitals *v, double measured UNUSED, struct b
 	buf_printf(out, "it has %s of the %s inotify instances that its user may have",
 		   fmt_count((uint64_t)v->of[VITALS_FDS_INOTIFY].last).s,
 		   fmt_count((uint64_t)v->of[VITALS_INOTIFY_LIMIT].last).s);
+	const struct vital *n = &v->of[VITALS_FDS_INOTIFY];
+	if (n->last - n->first >= INOTIFY_MORE)
+		buf_printf(out,
+			   ", %s more than when the look began: settings that are loaded again and again with "
+			   "reloadOnChange, or file watchers that nobody disposes",
+			   fmt_count((uint64_t)(n->last - n->first)).s);
 }
 
 static void inotify_is(const struct vitals *v, double measured UNUSED, struct buf *out)

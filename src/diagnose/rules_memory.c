@@ -6,6 +6,7 @@
 #include <math.h>
 
 #define MB (1024.0 * 1024)
+#define MUCH_ALLOCATED (100 * MB) /* a second */
 
 /* ---- the collector ---- */
 
@@ -17,7 +18,8 @@ static double paused(const struct vitals *v)
 static void say_paused(const struct vitals *v, double measured, struct buf *out)
 {
 	buf_printf(out, "garbage collection stops everything for %s of the time", fmt_percent(measured).s);
-	if (vitals_has(v, VITALS_ALLOCATED))
+	/* From there on that is a suspicion of its own. */
+	if (vitals_has(v, VITALS_ALLOCATED) && vitals_mean(v, VITALS_ALLOCATED) < MUCH_ALLOCATED)
 		buf_printf(out, ", and %s/s are allocated", fmt_bytes((uint64_t)vitals_mean(v, VITALS_ALLOCATED)).s);
 }
 
@@ -73,6 +75,65 @@ static void asked_for(const struct vitals *v, double measured UNUSED, struct buf
 
 static const char *const induced_findings[] = { "induced-collections", NULL };
 
+/* Full ones, that nobody asked for. */
+static double full(const struct vitals *v)
+{
+	double seconds = (double)(v->end_ns - v->start_ns) / 1e9, all = v->of[VITALS_GCS_FULL].last;
+	double asked = seconds > 0 && vitals_has(v, VITALS_GCS_INDUCED) ? v->of[VITALS_GCS_INDUCED].last / seconds : 0;
+	return asked > all / 2 ? 0 : all;
+}
+
+static void say_full(const struct vitals *v, double measured, struct buf *out)
+{
+	buf_printf(out, "%s full garbage collections a second", fmt_number(measured).s);
+	if (vitals_has(v, VITALS_GCS))
+		buf_printf(out, ", of %s in all", fmt_number(v->of[VITALS_GCS].last).s);
+}
+
+static void each_second(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	buf_printf(out, "%s a second", fmt_number(measured).s);
+}
+
+static const char *const allocating_findings[] = { "high-allocation-rate", "large-objects", NULL };
+
+static double allocating(const struct vitals *v)
+{
+	return vitals_mean(v, VITALS_ALLOCATED);
+}
+
+static void say_allocating(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	buf_printf(out, "%s/s are allocated", fmt_bytes((uint64_t)measured).s);
+}
+
+static void allocated(const struct vitals *v UNUSED, double measured, struct buf *out)
+{
+	buf_printf(out, "%s/s", fmt_bytes((uint64_t)MAX(measured, 0.0)).s);
+}
+
+/* ---- holes ---- */
+
+/* Bytes that stay free between what is alive, in every second; not where they are the smaller part. */
+static double holes(const struct vitals *v)
+{
+	double share = v->of[VITALS_FRAGMENTED].min;
+	return share < 0.5 ? 0 : share * v->of[VITALS_HEAP_COMMITTED].min;
+}
+
+static void say_holes(const struct vitals *v, double measured, struct buf *out)
+{
+	buf_printf(out, "%s of the managed heap are holes between what is alive, %s",
+		   fmt_percent(v->of[VITALS_FRAGMENTED].min).s, fmt_bytes((uint64_t)measured).s);
+}
+
+static void holes_are(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_str(out, fmt_percent(v->of[VITALS_FRAGMENTED].min).s);
+}
+
+static const char *const hole_findings[] = { "fragmented", NULL };
+
 /* ---- growth ---- */
 
 /* Bytes a second, of what collections leave behind; where there were too few of them, of the heap itself. A window of
@@ -117,6 +178,31 @@ static void resident(const struct vitals *v, double measured UNUSED, struct buf 
 {
 	buf_printf(out, "%s resident", fmt_bytes((uint64_t)v->of[VITALS_RSS].last).s);
 }
+
+/* A second, at the end as at the beginning: what a program loads when it starts ends. */
+static double assemblies(const struct vitals *v)
+{
+	const struct vital *n = &v->of[VITALS_ASSEMBLIES];
+	size_t half = n->points.n / 2;
+	if (half < 2 || n->last - n->points.v[half].value < 2 || n->points.v[half].value - n->first < 2)
+		return 0;
+	return MAX(vitals_slope(v, VITALS_ASSEMBLIES), 0.0);
+}
+
+static void say_assemblies(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	const struct vital *n = &v->of[VITALS_ASSEMBLIES];
+	buf_printf(out, "more and more assemblies are loaded: %s, %s more than when the look began",
+		   fmt_count((uint64_t)n->last).s, fmt_count((uint64_t)(n->last - n->first)).s);
+}
+
+static void assemblies_are(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "%s", fmt_count((uint64_t)v->of[VITALS_ASSEMBLIES].last).s);
+}
+
+static const char *const loads[] = { "assemblies-stay", "contexts-leak", "contexts-pile-up", "dynamic-code-grows",
+				     NULL };
 
 /* ---- limits ---- */
 
@@ -202,6 +288,44 @@ const struct rule_table rules_memory =
 		.proof = "gc-stats",
 		.proven = induced_findings,
 		.next = "Run gc-stats: it names who asks." },
+	      { .id = "gc-full",
+		.subject = "full collections",
+		.needs = { VITALS_GCS_FULL },
+		.n_needs = 1,
+		.info = 0.5, /* a second */
+		.warning = 3,
+		.most = SCORE_WARNING, /* serious only if an examination says so */
+		.measure = full,
+		.say = say_full,
+		.ruled_out = each_second,
+		.proof = "allocations",
+		.proven = allocating_findings,
+		.next = "Run gc-stats, and allocations: who makes large objects?" },
+	      { .id = "allocating",
+		.subject = "allocation",
+		.needs = { VITALS_ALLOCATED },
+		.n_needs = 1,
+		.info = MUCH_ALLOCATED,
+		.warning = 500 * MB,
+		.most = SCORE_WARNING - 1, /* to allocate is no sickness by itself */
+		.measure = allocating,
+		.say = say_allocating,
+		.ruled_out = allocated,
+		.proof = "allocations",
+		.proven = allocating_findings,
+		.next = "Run allocations: it names who allocates what." },
+	      { .id = "heap-holes",
+		.subject = "holes in the heap",
+		.needs = { VITALS_FRAGMENTED, VITALS_HEAP_COMMITTED },
+		.n_needs = 2,
+		.info = 20 * MB,
+		.warning = 200 * MB,
+		.measure = holes,
+		.say = say_holes,
+		.ruled_out = holes_are,
+		.proof = "heap-stats",
+		.proven = hole_findings,
+		.next = "Run heap-stats, and gc-survivors: what is pinned, or large and old, between the holes?" },
 	      { .id = "memory-growing",
 		.subject = "managed memory",
 		.needs = { VITALS_HEAP, VITALS_RSS_ANON },
@@ -228,6 +352,19 @@ const struct rule_table rules_memory =
 		.proof = "memory-leaks",
 		.proven = leaks,
 		.next = "Run memory-leaks for longer." },
+	      { .id = "assemblies-growing",
+		.subject = "loaded assemblies",
+		.needs = { VITALS_ASSEMBLIES },
+		.n_needs = 1,
+		.info = 0.3, /* a second */
+		.warning = 2,
+		.most = SCORE_WARNING,
+		.measure = assemblies,
+		.say = say_assemblies,
+		.ruled_out = assemblies_are,
+		.proof = "loader",
+		.proven = loads,
+		.next = "Run loader: it names who loads what again and again." },
 	      { .id = "memory-limit",
 		.subject = "memory limit",
 		.needs = { VITALS_MEMORY_LIMIT, VITALS_MEMORY_USED },

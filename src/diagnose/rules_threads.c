@@ -6,12 +6,13 @@
 
 /* ---- the pool ---- */
 
-/* Work that waits in every second of the window, or growth because threads block. A long queue that moves is load.
- * Growth counts where the pool's events are heard. */
+/* Work that waits in every second of the window, as much as waits on average, or growth because threads block. A long
+ * queue that moves is load. Growth counts where the pool's events are heard. */
 static double starving(const struct vitals *v)
 {
 	const struct vital *queue = &v->of[VITALS_POOL_QUEUE];
-	double waits = queue->min, grows = v->of[VITALS_POOL_STARVED].last;
+	double waits = queue->min > 0 ? vitals_mean(v, VITALS_POOL_QUEUE) : 0;
+	double grows = v->of[VITALS_POOL_STARVED].last;
 	double seconds_behind = waits / MAX(vitals_mean(v, VITALS_POOL_DONE), 1.0);
 	return MAX(MIN(seconds_behind, waits / 4), grows / 4);
 }
@@ -130,6 +131,28 @@ static void threads_are(const struct vitals *v, double measured UNUSED, struct b
 
 static const char *const thread_findings[] = { "growing", "lost-pool-threads", "ended-threads-kept", NULL };
 
+/* Each for a piece of work. Those that the pool adds are another sickness's. */
+static double threads_new(const struct vitals *v)
+{
+	const struct vital *pool = &v->of[VITALS_POOL_THREADS];
+	double seconds = (double)(v->end_ns - v->start_ns) / 1e9, pools = pool->n ? pool->last - pool->first : 0;
+	return seconds > 0 ? (v->of[VITALS_THREADS_NEW].last - MAX(pools, 0.0)) / seconds : 0;
+}
+
+static void say_threads_new(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "%s of its %s threads began while it was looked at",
+		   fmt_count((uint64_t)v->of[VITALS_THREADS_NEW].last).s,
+		   fmt_count((uint64_t)v->of[VITALS_THREADS].last).s);
+}
+
+static void new_ones(const struct vitals *v, double measured UNUSED, struct buf *out)
+{
+	buf_printf(out, "%s", fmt_count((uint64_t)v->of[VITALS_THREADS_NEW].last).s);
+}
+
+static const char *const starters[] = { "threads-come-and-go", NULL };
+
 static double on_disk(const struct vitals *v)
 {
 	return v->of[VITALS_THREADS_DISK].min;
@@ -215,6 +238,19 @@ const struct rule_table rules_threads = RULES({ .id = "pool-starved",
 						.proof = "zombie-threads",
 						.proven = thread_findings,
 						.next = "Run zombie-threads." },
+					      { .id = "threads-new",
+						.subject = "new threads",
+						.needs = { VITALS_THREADS_NEW },
+						.n_needs = 1,
+						.info = 2, /* a second */
+						.warning = 10,
+						.most = SCORE_WARNING,
+						.measure = threads_new,
+						.say = say_threads_new,
+						.ruled_out = new_ones,
+						.proof = "loader",
+						.proven = starters,
+						.next = "Run loader: it names who starts threads." },
 					      { .id = "threads-on-disk",
 						.subject = "disk and file systems",
 						.needs = { VITALS_THREADS_DISK },

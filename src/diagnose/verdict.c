@@ -15,6 +15,9 @@ static const struct {
 	const char *cause, *effects[16];
 } explained[] = {
 	{ "crash.", { "deadlocks.", "stuck-tasks.", "heap-stats." } },
+	{ "deadlocks.finalizer-blocked",
+	  { "memory-leaks.", "memory-growing", "native-growing", "memory-limit", "gc-pressure", "gc-stats.",
+	    "zombie-threads." } },
 	{ "deadlocks.",
 	  { "pool-starved", "pool-large", "thread-pool.", "stuck-tasks.", "lock-contention", "lock-contention.",
 	    "requests-slow", "web-queue", "not-accepted", "threads-growing", "threads-many", "zombie-threads.",
@@ -24,30 +27,45 @@ static const struct {
 	    "threads-growing", "threads-many", "context-switches", "off-cpu.", "stuck-tasks." } },
 	{ "thread-pool.starvation",
 	  { "requests-slow", "web-queue", "not-accepted", "http-out-queue", "http-out-failing", "exceptions-many",
-	    "threads-growing", "threads-many", "zombie-threads.", "deadlocks.pool-blocked", "stuck-tasks.",
-	    "off-cpu." } },
+	    "threads-growing", "threads-many", "threads-new", "zombie-threads.", "deadlocks.pool-blocked",
+	    "stuck-tasks.", "off-cpu." } },
 	{ "thread-pool.",
 	  { "requests-slow", "web-queue", "not-accepted", "threads-growing", "threads-many", "zombie-threads.",
 	    "deadlocks.pool-blocked", "off-cpu." } },
-	{ "stuck-tasks.", { "requests-slow", "web-queue" } },
+	{ "stuck-tasks.",
+	  { "requests-slow", "web-queue", "http-out-unanswered", "zombie-threads.no-progress",
+	    /* What never ends keeps what it holds. */
+	    "memory-leaks.", "memory-growing" } },
+	{ "inotify", { "threads-growing", "threads-many", "threads-new", "zombie-threads." } },
+	{ "heap-stats.fragmented", { "memory-growing", "native-growing", "memory-leaks.grew-in-steps" } },
+	{ "loader.",
+	  { "assemblies-growing", "memory-growing", "native-growing", "memory-leaks.grows-elsewhere", "threads-new",
+	    "threads-growing", "threads-many", "zombie-threads.", "cpu-hotpaths.jit-heavy" } },
 	{ "exceptions.many-exceptions",
-	  { "cpu-busy", "cpu-one-thread", "cpu-hotpaths.", "requests-failing", "requests-slow" } },
+	  { "cpu-busy", "cpu-one-thread", "cpu-per-request", "cpu-hotpaths.", "requests-failing", "requests-slow",
+	    "allocating" } },
 	{ "http-out-failing", { "exceptions-many", "requests-failing" } },
 	{ "memory-leaks.",
 	  { "memory-growing", "native-growing", "memory-limit", "memory-pressure", "swapped-out", "gc-pressure",
 	    "gc-long-pause", "gc-stats.", "runtime-pauses." } },
-	{ "memory-limit", { "gc-pressure", "memory-pressure", "gc-stats." } },
+	{ "memory-limit", { "gc-pressure", "gc-full", "memory-pressure", "gc-stats." } },
+	/* Who allocates so much, or so large, is why the collector has so much to do. */
+	{ "allocations.",
+	  { "gc-pressure", "gc-full", "gc-long-pause", "gc-stats.much-time-in-gc", "gc-stats.frequent-full-collections",
+	    "gc-stats.frequent-collections", "runtime-pauses.frequent-pauses", "runtime-pauses.frequent-full-pauses",
+	    "cpu-hotpaths.gc-heavy", "cpu-busy", "cpu-per-request", "heap-holes", "requests-slow" } },
+	{ "jit.", { "cpu-busy", "cpu-one-thread", "cpu-per-request", "cpu-hotpaths.", "requests-slow" } },
 	{ "gc-stats.",
-	  { "gc-long-pause", "runtime-pauses.", "cpu-busy", "cpu-one-thread", "cpu-hotpaths.gc-heavy",
+	  { "gc-long-pause", "gc-full", "runtime-pauses.", "cpu-busy", "cpu-one-thread", "cpu-hotpaths.gc-heavy",
 	    "cpu-hotpaths.gc-induced", "requests-slow", "off-cpu.gc-waits" } },
 	{ "runtime-pauses.", { "gc-pressure", "requests-slow", "off-cpu.gc-waits" } },
 	{ "cpu-throttled",
 	  { "cpu-busy", "thread-pool.queue-latency", "pool-starved", "requests-slow", "gc-long-pause",
 	    "runtime-pauses.", "web-queue", "not-accepted", "cpu-starved", "off-cpu.cpu-starved" } },
 	{ "cpu-hotpaths.",
-	  { "cpu-busy", "cpu-one-thread", "cpu-throttled", "thread-pool.queue-latency", "pool-starved", "requests-slow",
-	    "cpu-starved", "off-cpu.cpu-starved" } },
-	{ "zombie-threads.", { "threads-many", "threads-growing", "group-threads", "pool-large" } },
+	  { "cpu-busy", "cpu-one-thread", "cpu-per-request", "cpu-throttled", "thread-pool.queue-latency",
+	    "pool-starved", "requests-slow", "cpu-starved", "off-cpu.cpu-starved" } },
+	{ "zombie-threads.", { "threads-many", "threads-growing", "threads-new", "group-threads", "pool-large" } },
 	{ "descriptors", { "exceptions-many", "not-accepted", "http-out-failing" } },
 	{ "connections-not-closed", { "descriptors" } },
 	{ "dns-slow", { "http-out-failing", "requests-slow" } },
@@ -123,14 +141,31 @@ static bool is_of_the_machine(const struct outcome *o)
 	return str_eq(o->finding, "starved") || str_eq(o->finding, "cpu-starved");
 }
 
-/* A confirmed suspicion lends its score to what confirms it: that hot path is as serious as the CPU is busy. */
+/* While others have the CPU, a stop of all threads or a wait in the queue lasts as long as that does. */
+static bool may_be_of_the_machine(const struct outcome *o, const struct judgement *judged, size_t n)
+{
+	bool waits = str_starts(o->profiler, "runtime-pauses") || str_eq(o->finding, "much-time-in-gc") ||
+		     str_eq(o->finding, "queue-latency");
+	for (size_t i = 0; i < n && waits; i++)
+		if (str_eq(judged[i].rule->id, "cpu-starved") && judged[i].state == RULE_SUSPECTED)
+			return true;
+	return false;
+}
+
+/* A confirmed suspicion lends its score to what confirms it: that hot path is as serious as the CPU is busy. What is of the
+ * machine is no more serious than that. */
 static unsigned weight(const struct outcome *o, const struct judgement *judged, size_t n)
 {
-	unsigned severity = o->severity;
+	unsigned severity = o->severity, lent = 0;
 	for (size_t i = 0; i < n; i++)
 		if (o->severity && judged[i].state == RULE_SUSPECTED && confirms(o, judged[i].rule))
-			severity = MAX(severity + (severity < SCORE_WARNING), judged[i].score);
-	return is_of_the_machine(o) ? MIN(severity, (unsigned)SCORE_WARNING - 1) : severity;
+			lent = MAX(lent, judged[i].score);
+	if (lent)
+		severity = MAX(severity + (severity < SCORE_WARNING), lent);
+	if (lent && is_of_the_machine(o))
+		severity = MIN(severity, lent);
+	return is_of_the_machine(o) || may_be_of_the_machine(o, judged, n) ? MIN(severity, (unsigned)SCORE_WARNING - 1)
+									   : severity;
 }
 
 static void add_outcomes(struct verdict *v, const struct judgement *judged, size_t n_judged,

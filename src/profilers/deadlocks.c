@@ -13,7 +13,8 @@
 #define CIRCLES_SHOWN 5
 #define STEPS_SAID 3
 #define POOL_LEAST 2
-#define OPEN_SHOWN 30 /* wait objects whose holder is not known */
+#define LOGGING_LEAST 2 /* threads: one may have come just before the queue was written */
+#define OPEN_SHOWN 30	/* wait objects whose holder is not known */
 
 struct deadlocks {
 	struct thread_snapshot *seen[2]; /* the second may be NULL */
@@ -526,29 +527,73 @@ static bool finalizer_stuck(const struct deadlocks *d, const struct thread_snaps
 	return now && then && activity_is_blocked(snapshot_activity(s, now)) && snapshot_stood_still(then, now);
 }
 
+/* Does it wait for the lock that most wait for? Where there is no such lock, for anything. */
+static bool is_behind(const struct thread_snapshot *s, const struct wait_object *held)
+{
+	const struct snapshot_thread *t = snapshot_finalizer(s);
+	return !held || (t && t->waits_for != SNAPSHOT_NONE && &s->things.v[t->waits_for] == held);
+}
+
+static void say_finalizer(struct rich *v, const struct deadlocks *d, const struct thread_snapshot *s,
+			  const struct wait_object *held)
+{
+	snapshot_finalizer_say(s, "", v);
+	if (!held)
+		return;
+	const struct snapshot_thread *holder = holder_of(s, held);
+	CLEANUP(buf_free) struct buf who = { 0 }, does = { 0 };
+	snapshot_thread_words(holder, &who);
+	snapshot_waits_words(s, holder, 0, &does);
+	rich_text(v, " %s has had that lock for at least %s: it %s in ", buf_cstr(&who),
+		  fmt_duration_ns(between_ns(d)).s, buf_cstr(&does));
+	rich_code(v, site_name(s, holder));
+	rich_text(v, ".");
+}
+
+/* So many wait for the console logger, in both looks. */
+static uint32_t logging(const struct deadlocks *d, const struct snapshot_thread **ret_one)
+{
+	uint32_t n = snapshot_logger_waits(d->seen[0], ret_one);
+	if (d->looks > 1)
+		n = MIN(n, snapshot_logger_waits(d->seen[d->looks - 1], ret_one));
+	return n >= LOGGING_LEAST ? n : 0;
+}
+
+static void say_logging(struct rich *v, const struct thread_snapshot *s, const struct snapshot_thread *one, uint32_t n)
+{
+	rich_strong(v, "Logging to the console holds up %s", fmt_plural(n, "thread", "threads").s);
+	rich_text(v, ", one of them in ");
+	rich_code(v, site_name(s, one));
+	rich_text(v, ": the logger's queue is full, since what reads the console is slower than what is logged.");
+}
+
 static struct err *analyse(struct exam *exam, struct report *report)
 {
 	const struct deadlocks *d = exam->state;
 	const struct thread_snapshot *s = d->seen[d->looks - 1];
 	CLEANUP(circles_free) struct circles cs = { 0 };
-	uint32_t waiting;
+	uint32_t waiting = 0;
 	circles_find(s, &cs);
 	keep_lasting(d, s, &cs);
 	const struct wait_object *held = cs.v.n ? NULL : held_long(d, &waiting);
 	const struct snapshot_thread *itself = cs.v.n ? NULL : waits_for_itself(d, s);
 	uint32_t pool = cs.v.n || itself ? 0 : blocked_pool(d, s);
-	bool found = cs.v.n || held || itself || pool;
+	/* What holds up all finalizers is said first, and with it who has the lock that they wait for. */
+	bool stuck = !cs.v.n && !itself && !pool && finalizer_stuck(d, s) && is_behind(s, held);
+	const struct snapshot_thread *logs = NULL;
+	uint32_t logging_n = cs.v.n || itself || pool || stuck || held ? 0 : logging(d, &logs);
+	bool found = cs.v.n || held || itself || pool || stuck || logging_n;
 	struct open_question question = found ? (struct open_question){ 0 } : unanswered(d, s);
-	bool stuck = !found && !question.threads && finalizer_stuck(d, s);
-	const char *finding = cs.v.n   ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
-			      : itself ? "deadlock-itself"
-			      : pool   ? "pool-blocked"
-			      : held   ? (waits_for_signal(s, holder_of(s, held)) ? "held-waiting" : "held-long")
+	const char *finding = cs.v.n	  ? (cs.v.v[0].guessed ? "deadlock-likely" : "deadlock")
+			      : itself	  ? "deadlock-itself"
+			      : pool	  ? "pool-blocked"
+			      : stuck	  ? "finalizer-blocked"
+			      : held	  ? (waits_for_signal(s, holder_of(s, held)) ? "held-waiting" : "held-long")
+			      : logging_n ? "logging-blocks"
 			      : question.threads ? "semaphore-taken"
-			      : stuck		 ? "finalizer-blocked"
 						 : "nothing-found";
 	enum report_health health = str_eq(finding, "deadlock") ? REPORT_BAD
-				    : found || stuck		? REPORT_WARN
+				    : found			? REPORT_WARN
 				    : question.threads		? REPORT_INFO
 								: REPORT_OK;
 	struct rich *v = report_verdict(report, health, finding);
@@ -558,13 +603,18 @@ static struct err *analyse(struct exam *exam, struct report *report)
 		say_itself(v, s, itself);
 	else if (pool)
 		say_pool(v, d, s, pool);
+	else if (stuck)
+		say_finalizer(v, d, s, held);
 	else if (held)
 		say_held(v, d, s, held, waiting);
+	else if (logging_n)
+		say_logging(v, s, logs, logging_n);
 	else if (question.threads)
 		say_question(v, d, s, question);
-	else if (!stuck)
+	else
 		say_nothing(v, s);
-	snapshot_finalizer_say(s, stuck ? "" : " ", v);
+	if (!stuck)
+		snapshot_finalizer_say(s, " ", v);
 	if (cs.v.n > 1)
 		rich_text(v, " %s.", fmt_plural(cs.v.n - 1, "more circle", "more circles").s);
 	bool many = str_eq(finding, "nothing-found") && count_blocked(s) >= MANY;
@@ -630,11 +680,14 @@ const struct profiler profiler_deadlocks = {
 			{ "finalizer-blocked",
 			  "Finalizers run one after another on one thread: one that waits holds up all others, and what "
 			  "they should free. A finalizer must not take locks or wait; free in Dispose instead." },
+			{ "logging-blocks",
+			  "Log less, or to where it is read as fast as it comes. The console logger can drop what does not "
+			  "fit instead of waiting: ConsoleLoggerOptions.QueueFullMode = DropWrite." },
 			{ "many-wait", "Run merged-call-stacks: it shows where they wait." },
 			{ "held-long", "Look at what the owner does while it has the lock (its stack below); "
 				       "lock-contention measures how long the waits are." },
 		},
-	.n_advice = 10,
+	.n_advice = 11,
 	.runs = (const struct advice_run[]){ { "semaphore-taken", "merged-call-stacks" },
 					     { "pool-blocked", "thread-pool" },
 					     { "many-wait", "merged-call-stacks" },

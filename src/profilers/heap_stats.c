@@ -202,17 +202,20 @@ static void add_verdict(const struct exam *exam, const struct heapgraph *g, cons
 		rich_text(v, " that the process has in RAM. Most is %s (%s). ", heap_area_names[t.largest],
 			  fmt_bytes(f->area[t.largest]).s);
 	}
-	rich_text(v, "The heap holds ");
+	if (warn) {
+		rich_text(v, "The heap is fragmented: ");
+		rich_strong(v, "%s are free room", fmt_bytes(t.free).s);
+		rich_text(v, " between objects that cannot be given back. ");
+	}
+	rich_text(v, warn ? "It holds " : "The heap holds ");
 	rich_strong(v, "%s in %s", fmt_bytes(t.bytes).s, fmt_plural(f->objects, "object", "objects").s);
 	rich_text(v, ".");
-	say_top(g, sums, &t, v);
-	if (!str_eq(finding, "memory-is-elsewhere"))
-		say_own(g, sums, &t, v);
+	/* Between the holes it is what the application keeps that matters, not what it is made of. */
 	if (warn)
-		rich_text(v,
-			  " Another %s are free room between objects that cannot be given back: the heap is "
-			  "fragmented.",
-			  fmt_bytes(t.free).s);
+		say_own(g, sums, &t, v);
+	say_top(g, sums, &t, v);
+	if (!warn && !str_eq(finding, "memory-is-elsewhere"))
+		say_own(g, sums, &t, v);
 	if (str_eq(finding, "mostly-garbage"))
 		rich_text(v, " %s of it is garbage that waits for a collection.",
 			  fmt_percent(ratio(t.garbage, t.bytes)).s);

@@ -100,6 +100,14 @@ static int leaks_first(const void *a, const void *b)
 
 /* ---- words ---- */
 
+/* What all of them are kept by tells more than in how many places they are. */
+static bool kept_all(const struct grower *g)
+{
+	bool all = g->kept_by && !g->how.leads && g->how.telling && g->how.all > 1 && g->how.objects == g->how.all;
+	/* A delay ends by itself: what it keeps for now is no holder that grows. */
+	return all && !strstr(g->kept_by, g->shown) && !strstr(g->kept_by, "Task.Delay");
+}
+
 static void say_grower(const struct leaks *l, const struct grower *g, struct rich *v)
 {
 	uint32_t last = l->n - 1;
@@ -107,7 +115,11 @@ static void say_grower(const struct leaks *l, const struct grower *g, struct ric
 	bool counts = g->keeps && kept > 0;
 	bool leads = g->how.leads;
 	rich_code(v, leads ? g->kept_by : g->shown);
-	if (*g->detail && !leads) {
+	if (kept_all(g)) {
+		rich_text(v, ", kept by ");
+		rich_code(v, g->kept_by);
+		rich_text(v, ",");
+	} else if (*g->detail && !leads) {
 		rich_text(v, " (");
 		rich_code(v, g->detail);
 		rich_text(v, ")");
@@ -267,7 +279,7 @@ static void add_verdict(const struct exam *exam, const struct leaks *l, struct r
 		say_garbage(l, v);
 	} else {
 		say_grower(l, top, v);
-		if (top->kept_by && !top->how.leads)
+		if (top->kept_by && !top->how.leads && !kept_all(top))
 			holder_kept_say(&top->how, top->kept_by, v);
 		if (n_leaks > 1)
 			rich_text(v, " %s with it.",

@@ -64,7 +64,8 @@ static unsigned suspicion(const struct async_chain *c)
 {
 	if (c->gone)
 		return 2;
-	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE || c->awaits == AWAITS_ROOM;
+	return c->awaits == AWAITS_SOURCE || c->awaits == AWAITS_SEMAPHORE || c->awaits == AWAITS_ROOM ||
+	       c->awaits == AWAITS_CONNECTION;
 }
 
 /* Task.Delay(-1, token): a program waits for its end in this way, which is not reported; many that do are. */
@@ -273,6 +274,9 @@ static const char *finding_of(const struct judged *j, bool circle)
 		return "nothing-found";
 	if (w->gone && j->twice)
 		return "source-gone";
+	/* That one comes in milliseconds, or there is none. */
+	if (w->awaits == AWAITS_CONNECTION && j->twice)
+		return "no-connection";
 	if (j->worst_unmoved < MANY || (!suspicion(w) && w->awaits != AWAITS_SOCKET))
 		return "waiting";
 	if (w->awaits == AWAITS_SOCKET)
@@ -488,6 +492,10 @@ const struct profiler profiler_stuck_tasks = {
 			{ "channel-full",
 			  "Does anybody still read this channel? A reader that ended with an exception leaves its "
 			  "writers waiting: complete the channel with that exception (Writer.Complete(error))." },
+			{ "no-connection",
+			  "Who has the connections? An HTTP/2 connection carries about 100 requests at once, and one more "
+			  "is only made with EnableMultipleHttp2Connections; over HTTP/1.1 MaxConnectionsPerServer is "
+			  "the limit. If none can be made at all, look at the other side and set ConnectTimeout." },
 			{ "no-answer",
 			  "The other side does not answer. Give such calls a time limit (HttpClient.Timeout, a "
 			  "CancellationToken), and look there." },
@@ -495,7 +503,7 @@ const struct profiler profiler_stuck_tasks = {
 					     "takes the two in another "
 					     "order, take them in the same order everywhere, or both at once." },
 		},
-	.n_advice = 5,
+	.n_advice = 6,
 	.run = run,
 	.analyse = analyse,
 	.free_state = free_state,

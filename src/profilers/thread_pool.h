@@ -87,6 +87,8 @@ const struct pool_item *pool_oldest(const struct pool *p);
 uint32_t pool_blocked(const struct pool *p);
 /* What most of them do: "30 in X (GET /orders) block on tasks of Y, which in the end await Z". False = there are none. */
 bool pool_say_blocked(const struct pool *p, struct rich *text);
+/* Where most of them are, as their authors know it; NULL = there are none. */
+const char *pool_blocked_in(const struct pool *p);
 /* Workers that are blocked, by what they wait for and who has it. */
 void pool_add_waits(const struct pool *p, struct report *report);
 struct err *pool_analyse(struct exam *exam, struct report *report) MUST_USE;

@@ -224,21 +224,22 @@ static void view_init(struct pool_view *v, const struct exam *exam, struct pool 
 	v->crowd = v->held >= CROWD_LEAST && v->held >= CROWD_A_CORE * p->budget.cores ? v->held : 0;
 }
 
-/* Do the workers wait rather than compute? */
-static bool mostly_blocked(const struct pool *p, const struct pool_view *v)
-{
-	if (!v->busy)
-		return p->injected > 0;
-	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->budget.cores;
-	uint64_t blocked = idle ? v->blocked : v->blocked - v->perhaps;
-	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
-}
-
 /* Do they wait for a CPU that others have? Not when it uses what it may use itself, or stands still for its limit. */
 static bool lacks_cpu(const struct pool *p, const struct pool_view *v)
 {
 	bool others = v->cores >= 0 && v->cores < OWN_SHARE * p->budget.cores && !cpu_budget_too_small(&p->budget);
 	return others && (double)p->delay_ns > DELAY_LEAST * (double)v->window_ns && p->delay_ns > 2 * p->cpu_ns;
+}
+
+/* Do the workers wait rather than compute? Where none was seen at work, the pool says so when it adds threads; but it does
+ * that as well while they wait for a CPU. */
+static bool mostly_blocked(const struct pool *p, const struct pool_view *v)
+{
+	if (!v->busy)
+		return p->injected > 0 && !lacks_cpu(p, v);
+	bool idle = v->cores >= 0 && v->cores < IDLE_CORES * p->budget.cores;
+	uint64_t blocked = idle ? v->blocked : v->blocked - v->perhaps;
+	return (double)blocked >= MOSTLY_BLOCKED * (double)v->busy;
 }
 
 /* --- verdict --- */
@@ -286,6 +287,26 @@ static void say_fine(const struct pool *p, const struct pool_view *v, struct ric
 	say_held(p, v, text);
 }
 
+/* An expression that a web framework compiled to call a handler, which may be inlined in it, has no name of an author's: the
+ * look into memory knows the handler. */
+static const char *place_of(const struct pool *p, const struct worker_site *site)
+{
+	const char *known = method_is_compiled(site->method) && !p->known.older ? pool_blocked_in(p) : NULL;
+	return known ? known : site->method;
+}
+
+/* Several at once are callbacks of a timer: it comes again before they have ended. */
+static bool timer_overlaps(const struct pool *p, const struct pool_view *v, const struct worker_site *site)
+{
+	if (site->seen < 2ull * v->looks)
+		return false;
+	for (size_t i = 0; i < stacks_depth(p->stacks, site->stack); i++)
+		if (str_starts(stacks_frame(p->stacks, p->methods, site->stack, i).name,
+			       "System.Threading.TimerQueueTimer."))
+			return true;
+	return false;
+}
+
 static void say_workers(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	if (v->sites.n) {
@@ -296,9 +317,12 @@ static void say_workers(const struct pool *p, const struct pool_view *v, struct 
 			  top->state == WORKER_WORK	? "run"
 			  : top->state == WORKER_NATIVE ? "are"
 							: "are blocked");
-		rich_code(text, top->method);
+		rich_code(text, place_of(p, top));
 		if (top->state != WORKER_WORK)
-			rich_text(text, " (%s)", worker_words[top->state]);
+			rich_text(text, " (%s%s)", worker_words[top->state],
+				  timer_overlaps(p, v, top)
+					  ? "; callbacks of a timer that fires again before they have ended"
+					  : "");
 		rich_text(text, ".");
 	}
 	if (p->injected && p->started)
@@ -306,12 +330,12 @@ static void say_workers(const struct pool *p, const struct pool_view *v, struct 
 			  v->pending ? " and did not catch up" : "");
 }
 
-static void say_frozen(const struct pool_view *v, struct rich *text)
+static void say_frozen(const struct pool *p, const struct pool_view *v, struct rich *text)
 {
 	rich_strong(text, "No work item ran in %s", fmt_duration_ns(v->window_ns).s);
 	rich_text(text, ": all %s of the pool are blocked, most in ",
 		  fmt_plural(v->busy / v->looks, "worker", "workers").s);
-	rich_code(text, v->sites.v[0].method);
+	rich_code(text, place_of(p, &v->sites.v[0]));
 	rich_text(text, " (%s). Whether work waits behind them the runtime does not say until a worker is free.",
 		  worker_words[v->sites.v[0].state]);
 }
@@ -349,7 +373,7 @@ static void add_verdict(const struct exam *exam, const struct pool *p, const str
 		if (crowd)
 			say_crowd(p, v, text);
 		else
-			say_frozen(v, text);
+			say_frozen(p, v, text);
 		if (!crowd)
 			say_held(p, v, text);
 		report_advice(report, exam->profiler, finding);

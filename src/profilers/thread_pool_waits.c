@@ -20,16 +20,30 @@ uint32_t pool_blocked(const struct pool *p)
 	return blocked;
 }
 
+/* The largest group of blocked workers; NULL = none is. The caller frees the groups. */
+static const struct thread_group *largest(const struct pool *p, struct thread_groups *ret)
+{
+	const struct thread_group *top = NULL;
+	if (!p->known.threads)
+		return NULL;
+	thread_groups_make(p->known.threads, ret);
+	vec_each(g, &ret->v)
+		top = is_blocked(g) && (!top || g->pool > top->pool) ? g : top;
+	return top;
+}
+
+const char *pool_blocked_in(const struct pool *p)
+{
+	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
+	const struct thread_group *top = largest(p, &gs);
+	return top ? thread_group_site(p->known.threads, top) : NULL;
+}
+
 bool pool_say_blocked(const struct pool *p, struct rich *text)
 {
 	const struct thread_snapshot *s = p->known.threads;
 	CLEANUP(thread_groups_free) struct thread_groups gs = { 0 };
-	const struct thread_group *top = NULL;
-	if (!s)
-		return false;
-	thread_groups_make(s, &gs);
-	vec_each(g, &gs.v)
-		top = is_blocked(g) && (!top || g->pool > top->pool) ? g : top;
+	const struct thread_group *top = largest(p, &gs);
 	if (!top)
 		return false;
 	const char *endpoint = knowledge_group_endpoint(&p->known, &gs, top);

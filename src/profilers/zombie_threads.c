@@ -14,6 +14,7 @@
 #define VERSION 2
 #define DEAD_MANY 100 /* ended threads that are kept */
 #define GROWN_LEAST 3 /* threads more than before */
+#define COME_LEAST 10 /* threads that were not there before, while as many have ended */
 #define MANY 10	      /* that wait alike: fewer are the loops of an ordinary program that have no work */
 
 struct one_look {
@@ -223,6 +224,40 @@ static void say_since(struct rich *v, size_t n, const char *since)
 		rich_text(v, n == 1 ? " is blocked" : " are blocked");
 }
 
+/* Where most of the new ones are. */
+static void say_new(struct rich *v, const struct zombies *z, const struct thread_groups *gs)
+{
+	const struct thread_snapshot *s = z->looks[z->n - 1].seen;
+	const struct thread_group *best = NULL;
+	size_t most = 0;
+	vec_each(g, &gs->v) {
+		size_t n = 0;
+		for (uint32_t i = 0; i < g->n; i++)
+			n += !at_look(z, &s->threads.v[gs->members.v[g->first + i]], 0);
+		if (n > most) {
+			best = g;
+			most = n;
+		}
+	}
+	if (!best)
+		return;
+	rich_text(v, "; most of the new ones are in ");
+	rich_code(v, thread_group_site(s, best));
+}
+
+/* Ended threads that a collection would take are no leak. */
+static bool keeps_ended(const struct zombies *z)
+{
+	const struct kept_threads *kept = &z->looks[z->n - 1].kept;
+	return kept->dead >= DEAD_MANY && (kept->holders.n || kept->cut);
+}
+
+/* One for each piece of work: many have ended, and others came in their place. */
+static bool come_and_go(const struct zombies *z, const struct still *still)
+{
+	return z->looks[z->n - 1].kept.dead >= DEAD_MANY && still->new >= COME_LEAST;
+}
+
 static void say_all(struct rich *v, const struct zombies *z, const struct thread_groups *gs, const struct still *still)
 {
 	const struct thread_snapshot *s = z->looks[z->n - 1].seen;
@@ -238,7 +273,7 @@ static void say_all(struct rich *v, const struct zombies *z, const struct thread
 		say_place(v, s, gs, still, is_pool, still->pool);
 		rich_text(v, ": lost to the pool. ");
 	}
-	if (kept->dead >= DEAD_MANY) {
+	if (keeps_ended(z)) {
 		rich_strong(v, "%s ended threads", fmt_count(kept->dead).s);
 		rich_text(v, " are still kept");
 		if (kept->holders.n) {
@@ -247,6 +282,13 @@ static void say_all(struct rich *v, const struct zombies *z, const struct thread
 			rich_text(v, " by ");
 			rich_code(v, kept->holders.v[0].name);
 		}
+		rich_text(v, ". ");
+	}
+	if (!keeps_ended(z) && come_and_go(z, still)) {
+		rich_strong(v, "Threads come and go: ");
+		rich_text(v, "%s of those there now came in %s, and %s have ended since a collection",
+			  fmt_count(still->new).s, fmt_duration_ns(between_ns(z)).s, fmt_count(kept->dead).s);
+		say_new(v, z, gs);
 		rich_text(v, ". ");
 	}
 	if (still->foreground) {
@@ -278,8 +320,10 @@ static const char *finding_of(const struct zombies *z, const struct thread_group
 		return "growing";
 	if (still->pool)
 		return "lost-pool-threads";
-	if (z->looks[z->n - 1].kept.dead >= DEAD_MANY)
+	if (keeps_ended(z))
 		return "ended-threads-kept";
+	if (come_and_go(z, still))
+		return "come-and-go";
 	if (still->foreground && still->main_out)
 		return "foreground-waits";
 	bool many = crowd(z->looks[z->n - 1].seen, gs, still) >= MANY;
@@ -430,6 +474,9 @@ const struct profiler profiler_zombie_threads = {
 			{ "ended-threads-kept",
 			  "Remove threads from that collection when they have ended; each keeps a "
 			  "Thread object and its runtime structure alive." },
+			{ "come-and-go",
+			  "A thread for each piece of work costs its start and its stack, and nothing limits how many there "
+			  "are: await that work, or give it to the pool." },
 			{ "foreground-waits",
 			  "Set IsBackground = true on threads that need not finish their work, or tell "
 			  "them to stop before the program ends." },
@@ -438,7 +485,7 @@ const struct profiler profiler_zombie_threads = {
 			  "Run deadlocks: it says who has what they wait for, and whether it will ever be given "
 			  "back." },
 		},
-	.n_advice = 6,
+	.n_advice = 7,
 	.runs = (const struct advice_run[]){ { "no-progress", "merged-call-stacks" },
 					     { "no-progress-lock", "deadlocks" },
 					     { 0 } },

@@ -186,6 +186,7 @@ static void awaits_words(const struct async_chain *c, bool brief, struct buf *ou
 		[AWAITS_WORK] = "a task with work to do",
 		[AWAITS_OTHER] = "something else",
 		[AWAITS_POOL] = "a thread to run on, or runs",
+		[AWAITS_CONNECTION] = "a connection of HttpClient that has room for it",
 	};
 	if (c->awaits == AWAITS_TIMER) {
 		timer_words(c, out);

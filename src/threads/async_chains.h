@@ -17,9 +17,10 @@ enum awaits {
 	AWAITS_CHANNEL,	  /* something to read from it */
 	AWAITS_ROOM,	  /* room in a channel to write to */
 	AWAITS_SOCKET,
-	AWAITS_WORK,  /* a task that has code to run: Task.Run and the like */
-	AWAITS_OTHER, /* something else, by its type */
-	AWAITS_POOL,  /* nothing: it runs, or waits for a thread of the pool */
+	AWAITS_WORK,	   /* a task that has code to run: Task.Run and the like */
+	AWAITS_OTHER,	   /* something else, by its type */
+	AWAITS_POOL,	   /* nothing: it runs, or waits for a thread of the pool */
+	AWAITS_CONNECTION, /* of HttpClient: a free connection, or a free stream of one */
 	AWAITS_KINDS,
 };
 struct async_chain_method {

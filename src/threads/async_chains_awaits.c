@@ -228,11 +228,25 @@ static void tell_work(struct finder *f, struct heap_value task, struct heap_valu
 		buf_str(what, " and waits for its turn at a ConcurrentExclusiveSchedulerPair");
 }
 
+/* What requests in the queue of HttpClient's pool of connections wait for: one that is free, or is made, or has a free
+ * stream. */
+static bool is_connection(const struct heap_type *type)
+{
+	static const char begin[] = "System.Threading.Tasks.Task`1[[System.Net.Http.";
+	const char *result = str_starts(type->name, begin) ? type->name + sizeof(begin) - 1 : "";
+	return str_starts(result, "HttpConnection") || str_starts(result, "Http2Connection") ||
+	       str_starts(result, "Http3Connection");
+}
+
 static void tell_task(struct finder *f, uint64_t object, struct heap_value value, struct async_chain *ret,
 		      struct buf *what)
 {
 	struct heap_value action;
 	bool work = heap_get_object(f->heap, value, "m_action", &action);
+	if (!work && is_connection(value.type)) {
+		ret->awaits = AWAITS_CONNECTION;
+		return;
+	}
 	ret->awaits = work ? AWAITS_WORK : AWAITS_SOURCE;
 	ret->gone = !work && !map_u64_get(&f->source_of, object) && map_u64_get(&f->lost, object);
 	if (work)
@@ -267,6 +281,6 @@ void async_chains_tell(struct finder *f, const struct box *innermost, struct asy
 		type_show(name, what);
 		return;
 	}
-	if (known && !what->len)
+	if (known && !what->len && ret->awaits != AWAITS_CONNECTION)
 		buf_str(what, strtab_get(&f->c->strings, (uint32_t)(*known - 1)));
 }

@@ -212,6 +212,11 @@ const struct snapshot_thread *snapshot_finalizer(const struct thread_snapshot *s
  * comes first, and nothing when it does not run such code. */
 void snapshot_finalizer_say(const struct thread_snapshot *s, const char *before, struct rich *v);
 
+/* ---- the console logger ---- */
+
+/* How many threads wait for room in its queue, and one of them. */
+uint32_t snapshot_logger_waits(const struct thread_snapshot *s, const struct snapshot_thread **ret_one);
+
 /* ---- without an image ---- */
 
 /* The same from the runtime's own sampler, which suspends all threads for a moment a few times: names and stacks, but

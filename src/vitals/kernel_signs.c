@@ -209,13 +209,14 @@ static void add_threads(const struct kernel_signs *k, uint64_t at_ns, struct vit
 	CLEANUP(map_u64_free) struct map_u64 index = { 0 };
 	struct target_threads now = { 0 };
 	VEC(struct vitals_thread) busy = { 0 };
-	double ns = (double)(at_ns - k->first.at_ns), waiting = 0, turns = 0;
+	double ns = (double)(at_ns - k->first.at_ns), waiting = 0, turns = 0, new = 0;
 	err_ignore(target_threads(k->target, &now));
 	for (size_t i = 0; i < k->at_first.n; i++)
 		*map_u64_put(&index, (uint64_t)k->at_first.v[i].tid, NULL) = i;
 	vec_each(t, &now) {
 		const uint64_t *at = map_u64_get(&index, (uint64_t)t->tid);
 		const struct target_thread none = { 0 }, *before = at ? &k->at_first.v[*at] : &none;
+		new += !at;
 		if (t->cpu_ns == UINT64_MAX || before->cpu_ns > t->cpu_ns || before->delay_ns > t->delay_ns)
 			continue;
 		struct vitals_thread one = { .tid = t->tid,
@@ -234,6 +235,7 @@ static void add_threads(const struct kernel_signs *k, uint64_t at_ns, struct vit
 		v->threads[i] = busy.v[i];
 	if (busy.n) {
 		vitals_add(v, VITALS_CPU_THREAD, at_ns, busy.v[0].wants);
+		vitals_add(v, VITALS_THREADS_NEW, at_ns, new);
 		vitals_add(v, VITALS_CPU_WAITING, at_ns, waiting);
 		vitals_add(v, VITALS_CPU_SWITCHES, at_ns, turns * 1e9 / ns);
 	}

@@ -18,13 +18,14 @@
 #define HOSTING "Microsoft.AspNetCore.Hosting"
 #define KESTREL "Microsoft-AspNetCore-Server-Kestrel"
 #define HTTP "System.Net.Http"
+#define SOCKETS "System.Net.Sockets"
 #define DNS "System.Net.NameResolution"
 #define NPGSQL "Npgsql"
 #define SQL_CLIENT "Microsoft.Data.SqlClient.EventSource"
 
 const struct ipc_provider runtime_signs_counters[RUNTIME_SIGNS_COUNTERS] = {
 	SOURCE(RUNTIME), SOURCE(HOSTING),    SOURCE(KESTREL),
-	SOURCE(HTTP),	 SOURCE(DNS),	     SOURCE("System.Net.Sockets"),
+	SOURCE(HTTP),	 SOURCE(DNS),	     SOURCE(SOCKETS),
 	SOURCE(NPGSQL),	 SOURCE(SQL_CLIENT), SOURCE("Microsoft.EntityFrameworkCore"),
 };
 const struct ipc_provider runtime_signs_gc = { .name = CLR_PROVIDER, .keywords = CLR_GC | CLR_THREADING, .level = 4 };
@@ -58,12 +59,19 @@ static const struct counter_sign {
 	{ HTTP, "current-requests", VITALS_HTTP_OUT_NOW, 1 },
 	{ HTTP, "requests-failed-rate", VITALS_HTTP_OUT_FAILED, 1 },
 	{ HTTP, "http11-requests-queue-duration", VITALS_HTTP_OUT_QUEUE, 1e6 }, /* in ms */
+	{ SOCKETS, "outgoing-connections-established", VITALS_CONNECTED, 1 },
 	{ DNS, "dns-lookups-duration", VITALS_DNS, 1e6 },
 	{ NPGSQL, "busy-connections", VITALS_DB_BUSY, 1 },
 	{ NPGSQL, "idle-connections", VITALS_DB_IDLE, 1 },
 	{ SQL_CLIENT, "number-of-active-connections", VITALS_DB_BUSY, 1 },
 	{ SQL_CLIENT, "number-of-free-connections", VITALS_DB_IDLE, 1 },
 };
+
+/* Their counters add up from the start of the process; the signals are rates. */
+static bool is_total(enum vital_id id)
+{
+	return id == VITALS_JITTED || id == VITALS_CONNECTED;
+}
 
 /* Their sources exist once they are used: where the runtime's own counters come and theirs do not, there is nothing. */
 static const struct {
@@ -79,6 +87,7 @@ static const struct {
 	{ VITALS_HTTP_OUT_NOW, "it sends no HTTP requests" },
 	{ VITALS_HTTP_OUT_FAILED, "it sends no HTTP requests" },
 	{ VITALS_HTTP_OUT_QUEUE, "no HTTP request waited" },
+	{ VITALS_CONNECTED, "it opens no connections" },
 	{ VITALS_DNS, "no name was looked up" },
 };
 
@@ -93,6 +102,15 @@ void runtime_signs_fini(struct runtime_signs *r)
 	gc_log_fini(&r->gcs);
 }
 
+/* Since the last time it came. */
+static void add_total(struct runtime_signs *r, enum vital_id id, uint64_t at_ns, double value)
+{
+	struct runtime_total *t = &r->totals[id];
+	if (t->at_ns && at_ns > t->at_ns && value >= t->value)
+		vitals_add(r->vitals, id, at_ns, (value - t->value) * 1e9 / (double)(at_ns - t->at_ns));
+	*t = (struct runtime_total){ at_ns, value };
+}
+
 static void on_counter(struct runtime_signs *r, const struct nettrace_event *event)
 {
 	struct counters_event c;
@@ -100,9 +118,16 @@ static void on_counter(struct runtime_signs *r, const struct nettrace_event *eve
 		return;
 	double value = c.type == COUNTERS_RATE ? c.delta / (c.interval_s > 0 ? c.interval_s : 1) : c.value;
 	r->counters++;
+	/* Some runtimes report a heap below 0 between two collections: that was not measured. */
+	if (value < 0)
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(counter_signs); i++) {
 		const struct counter_sign *s = &counter_signs[i];
-		if (str_eq(s->provider, c.provider) && str_eq(s->name, c.name))
+		if (!str_eq(s->provider, c.provider) || !str_eq(s->name, c.name))
+			continue;
+		if (is_total(s->id))
+			add_total(r, s->id, event->time, value);
+		else
 			vitals_add(r->vitals, s->id, event->time, value * s->scale);
 	}
 }
@@ -197,8 +222,9 @@ double runtime_signs_newest(const struct series_set *set, enum vital_id id)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counter_signs); i++) {
 		const struct counter_sign *c = &counter_signs[i];
-		const struct series *s =
-			c->id == id ? series_find(set, (struct series_key){ c->provider, c->name, "" }) : NULL;
+		const struct series *s = c->id == id && !is_total(id)
+						 ? series_find(set, (struct series_key){ c->provider, c->name, "" })
+						 : NULL;
 		if (s && s->n)
 			return s->last[0] * c->scale;
 	}

@@ -16,12 +16,19 @@ extern const struct ipc_provider runtime_signs_counters[RUNTIME_SIGNS_COUNTERS];
 extern const struct ipc_provider runtime_signs_gc;				 /* collections and the thread pool */
 extern const struct ipc_provider runtime_signs_locks;
 
+/* Of a counter that counts from the start of the process: as it came last. */
+struct runtime_total {
+	uint64_t at_ns;
+	double value;
+};
+
 struct runtime_signs {
 	struct vitals *vitals;
 	struct gc_log gcs;
 	uint64_t starved; /* how often the pool added threads because its threads were blocked */
 	uint64_t lock_waits, lock_ns, lock_longest_ns;
 	uint64_t counters; /* how many values have come */
+	struct runtime_total totals[VITALS_N];
 };
 void runtime_signs_init(struct runtime_signs *r, struct vitals *v);
 void runtime_signs_fini(struct runtime_signs *r);
@@ -30,5 +37,6 @@ void runtime_signs_event(struct runtime_signs *r, const struct nettrace_event *e
  * streams of collections and of locks were open; 0 = not at all. */
 void runtime_signs_end(struct runtime_signs *r, uint64_t gc_heard_ns, uint64_t locks_heard_ns);
 
-/* The newest value of a signal in the history of a process's counters; NAN when there is none. For the list of processes. */
+/* The newest value of a signal in the history of a process's counters; NAN when there is none, or when it is a rate of what
+ * the counter only adds up. For the list of processes. */
 double runtime_signs_newest(const struct series_set *set, enum vital_id id);

@@ -32,6 +32,7 @@ enum vital_source { VITAL_OF_PROC, VITAL_OF_CGROUP, VITAL_OF_COUNTERS, VITAL_OF_
 	X(CPU_WAITING, "cpu-waiting", "threads that could run and had no CPU", THREADS, PROC)                          \
 	X(CPU_SWITCHES, "cpu-switches", "context switches", PER_SECOND, PROC)                                          \
 	X(THREADS, "threads", "threads", COUNT, PROC)                                                                  \
+	X(THREADS_NEW, "threads-new", "threads at the end that were not there at the beginning", COUNT, PROC)          \
 	X(THREADS_DISK, "threads-disk", "threads that wait in the kernel for a device", COUNT, PROC)                   \
 	X(RSS, "rss", "resident memory", BYTES, PROC)                                                                  \
 	X(RSS_ANON, "rss-anon", "resident memory that is no file", BYTES, PROC)                                        \
@@ -79,6 +80,7 @@ enum vital_source { VITAL_OF_PROC, VITAL_OF_CGROUP, VITAL_OF_COUNTERS, VITAL_OF_
 	X(HTTP_OUT_NOW, "http-out-now", "HTTP requests sent that have no answer yet", COUNT, COUNTERS)                 \
 	X(HTTP_OUT_FAILED, "http-out-failed", "HTTP requests sent that failed", PER_SECOND, COUNTERS)                  \
 	X(HTTP_OUT_QUEUE, "http-out-queue", "wait of HTTP requests for a connection", NS, COUNTERS)                    \
+	X(CONNECTED, "connected", "connections opened to others", PER_SECOND, COUNTERS)                                \
 	X(DNS, "dns", "time of a name lookup", NS, COUNTERS)                                                           \
 	X(DB_BUSY, "db-busy", "database connections in use", COUNT, COUNTERS)                                          \
 	X(DB_IDLE, "db-idle", "database connections that are free", COUNT, COUNTERS)                                   \

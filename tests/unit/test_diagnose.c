@@ -140,6 +140,25 @@ static void each_sickness_arouses_its_suspicion(void **state UNUSED)
 		{ "cpu-throttled", { { VITALS_THROTTLED, 0.6, 0.6 }, { VITALS_THROTTLED_TIME, 0.5, 0.5 } }, "60 %" },
 		{ "cpu-busy", { { VITALS_CPU_RATIO, 0.95, 0.95 } }, "95 % of the 2 cores" },
 		{ "cpu-one-thread", { { VITALS_CPU_THREAD, 0, 1 }, { VITALS_CPU, 1, 1 } }, "computes without rest" },
+		{ "cpu-per-request", { { VITALS_CPU, 0.6, 0.6 }, { VITALS_REQUESTS, 20, 20 } }, "takes 30 ms of CPU" },
+		{ "jit-storm", { { VITALS_JITTED, 300, 500 } }, "400 methods are compiled in a second" },
+		{ "gc-full",
+		  { { VITALS_GCS_FULL, 0, 4 }, { VITALS_GCS, 0, 5 } },
+		  "4 full garbage collections a second, of 5" },
+		{ "allocating", { { VITALS_ALLOCATED, 400 * MB, 600 * MB } }, "500 MB/s" },
+		{ "heap-holes",
+		  { { VITALS_FRAGMENTED, 0.7, 0.8 }, { VITALS_HEAP_COMMITTED, 200 * MB, 200 * MB } },
+		  "70 % of the managed heap are holes between what is alive, 140 MB" },
+		{ "threads-new", { { VITALS_THREADS_NEW, 0, 80 } }, "80 of its 20 threads" },
+		{ "inotify",
+		  { { VITALS_FDS_INOTIFY, 10, 30 } },
+		  "30 of the 128 inotify instances that its user may have, 20 more" },
+		{ "http-out-unanswered",
+		  { { VITALS_HTTP_OUT, 2, 2 }, { VITALS_HTTP_OUT_NOW, 4, 20 } },
+		  "80 % of the HTTP requests" },
+		{ "http-out-connections",
+		  { { VITALS_HTTP_OUT, 40, 40 }, { VITALS_CONNECTED, 40, 40 } },
+		  "40/s for 40/s requests" },
 		{ "gc-pressure", { { VITALS_GC_PAUSED, 0, 0.3 } }, "30 % of the time" },
 		{ "gc-long-pause", { { VITALS_GC_LONGEST, 0, 8e8 } }, "800 ms" },
 		{ "gc-induced", { { VITALS_GCS_INDUCED, 0, 30 } }, "30 in the window" },
@@ -207,6 +226,48 @@ static void load_is_no_sickness(void **state UNUSED)
 	change(&v, VITALS_REQUESTS, 5000, 5000);
 	change(&v, VITALS_REQUESTS_NOW, 300, 300);
 	assert_int_equal(judged(&v, "requests-slow").state, RULE_OUT);
+	/* Much CPU for many requests; a program that starts, and what it compiles and loads in bursts. */
+	change(&v, VITALS_CPU, 2, 2);
+	assert_int_equal(judged(&v, "cpu-per-request").state, RULE_OUT);
+	change(&v, VITALS_REQUESTS, 20, 20);
+	change(&v, VITALS_JITTED, 2000, 5);
+	assert_int_equal(judged(&v, "cpu-per-request").state, RULE_OUT);
+	assert_int_equal(judged(&v, "jit-storm").state, RULE_OUT);
+	change(&v, VITALS_ASSEMBLIES, 30, 90);
+	assert_int_equal(judged(&v, "assemblies-growing").state, RULE_OUT);
+	/* Long polls that stay as many as they were; connections that are used again; collections that code asks for; a
+	 * small heap that is nearly empty; workers that the pool adds. */
+	change(&v, VITALS_HTTP_OUT, 5, 5);
+	change(&v, VITALS_HTTP_OUT_NOW, 100, 102);
+	assert_int_equal(judged(&v, "http-out-unanswered").state, RULE_OUT);
+	change(&v, VITALS_CONNECTED, 1, 1);
+	assert_int_equal(judged(&v, "http-out-connections").state, RULE_OUT);
+	change(&v, VITALS_GCS_FULL, 0, 5);
+	change(&v, VITALS_GCS_INDUCED, 0, 50);
+	assert_int_equal(judged(&v, "gc-full").state, RULE_OUT);
+	change(&v, VITALS_FRAGMENTED, 0.9, 0.9);
+	change(&v, VITALS_HEAP_COMMITTED, 8 * MB, 8 * MB);
+	assert_int_equal(judged(&v, "heap-holes").state, RULE_OUT);
+	change(&v, VITALS_THREADS_NEW, 0, 40);
+	change(&v, VITALS_POOL_THREADS, 4, 44);
+	assert_int_equal(judged(&v, "threads-new").state, RULE_OUT);
+	vitals_fini(&v);
+}
+
+static void assemblies_that_never_end_are_told(void **state UNUSED)
+{
+	struct vitals v;
+	healthy(&v);
+	vec_free(&v.of[VITALS_ASSEMBLIES].points);
+	v.of[VITALS_ASSEMBLIES] = (struct vital){ 0 };
+	for (uint64_t i = 0; i <= 10; i++)
+		vitals_add(&v, VITALS_ASSEMBLIES, (1 + i) * NS_PER_S, 40 + 3 * (double)i);
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct judgement j = judged(&v, "assemblies-growing");
+	assert_true(j.state == RULE_SUSPECTED && j.score >= VERDICT_NOTABLE);
+	j.rule->say(&v, j.measured, &text);
+	assert_string_equal(buf_cstr(&text),
+			    "more and more assemblies are loaded: 70, 30 more than when the look began");
 	vitals_fini(&v);
 }
 
@@ -298,6 +359,17 @@ static void the_plan_follows_the_suspicions(void **state UNUSED)
 	struct judgement more[JUDGED_MAX];
 	p = plan_make(more, judge(&leaking, more), &(struct plan_options){ 0 });
 	assert_true(has(&p, "gc-stats") && has(&p, "memory-leaks") && !has(&p, "runtime-pauses"));
+	/* However strong other suspicions are, what shares the looks is not crowded out. */
+	change(&leaking, VITALS_EXCEPTIONS, 5000, 5000);
+	change(&leaking, VITALS_LOCK_WAITING, 0, 3);
+	p = plan_make(more, judge(&leaking, more), &(struct plan_options){ 0 });
+	assert_true(p.n == 6 && has(&p, "exceptions") && has(&p, "memory-leaks"));
+	vitals_fini(&leaking);
+	healthy(&leaking);
+	change(&leaking, VITALS_GC_PAUSED, 0, 0.3);
+	change(&leaking, VITALS_HEAP, 30 * MB, 50 * MB);
+	change(&leaking, VITALS_RSS_ANON, 60 * MB, 80 * MB);
+	p = plan_make(more, judge(&leaking, more), &(struct plan_options){ 0 });
 	/* Growth takes the most looks: the others share them. */
 	assert_windows_before_looks(&p);
 	assert_string_equal(p.steps[1].examination->profiler, "memory-leaks");
@@ -310,6 +382,89 @@ static void the_plan_follows_the_suspicions(void **state UNUSED)
 }
 
 /* ---- the verdict ---- */
+
+/* The thread that the runtime compiles on is none that never rests; the next one may be. */
+static void the_compiler_is_no_restless_thread(void **state UNUSED)
+{
+	struct vitals v;
+	healthy(&v);
+	change(&v, VITALS_CPU, 0.9, 0.9);
+	v.n_threads = 2;
+	v.threads[0] = (struct vitals_thread){ .tid = 7, .name = ".NET Tiered Com", .cpu = 0.3, .wants = 0.98 };
+	v.threads[1] = (struct vitals_thread){ .tid = 8, .name = "loop", .cpu = 0.3, .wants = 0.3 };
+	assert_int_equal(judged(&v, "cpu-one-thread").state, RULE_OUT);
+	v.threads[1].wants = 0.97; /* it waits for a CPU, and others of the process have more of it */
+	assert_int_equal(judged(&v, "cpu-one-thread").state, RULE_OUT);
+	v.threads[1].cpu = 0.6;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	struct judgement j = judged(&v, "cpu-one-thread");
+	assert_int_equal(j.state, RULE_SUSPECTED);
+	j.rule->say(&v, j.measured, &text);
+	assert_non_null(strstr(buf_cstr(&text), "one thread (8) computes"));
+	vitals_fini(&v);
+}
+
+/* That others have the CPU is as serious as what it hides, which may be little. */
+static void the_machine_is_no_cause(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	struct verdict verdict;
+	const struct outcome outcome = { .profiler = "cpu-hotpaths", .finding = "starved", .severity = 80 };
+	healthy(&v);
+	change(&v, VITALS_CPU, 0.8, 0.8);
+	change(&v, VITALS_CPU_THREAD, 0, 0.71);
+	verdict_make(j, judge(&v, j), &outcome, 1, &verdict);
+	assert_true(verdict.n && verdict.findings[0].role == FINDING_ALSO &&
+		    verdict.findings[0].severity < VERDICT_NOTABLE);
+	change(&v, VITALS_CPU_THREAD, 0, 0.99);
+	verdict_make(j, judge(&v, j), &outcome, 1, &verdict);
+	assert_string_equal(verdict.findings[0].id, "cpu-hotpaths.starved");
+	assert_int_equal(verdict.findings[0].role, FINDING_CAUSE);
+	vitals_fini(&v);
+}
+
+/* First the one, then what it brings about, however serious each is. */
+static void causes_of_the_field(void **state UNUSED)
+{
+	static const struct {
+		struct outcome cause, effect;
+	} cases[] = {
+		{ { .profiler = "deadlocks", .finding = "finalizer-blocked", .severity = 80 },
+		  { .profiler = "memory-leaks", .finding = "finalizers-behind", .severity = 95 } },
+		{ { .profiler = "stuck-tasks", .finding = "stuck", .severity = 80 },
+		  { .profiler = "memory-leaks", .finding = "leak", .severity = 95 } },
+		{ { .profiler = "allocations", .finding = "large-objects", .severity = 80 },
+		  { .profiler = "gc-stats", .finding = "frequent-full-collections", .severity = 95 } },
+		{ { .profiler = "loader", .finding = "contexts-leak", .severity = 95 },
+		  { .profiler = "memory-leaks", .finding = "grows-elsewhere", .severity = 80 } },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct outcome outcomes[] = { cases[i].effect, cases[i].cause };
+		struct verdict verdict;
+		verdict_make(NULL, 0, outcomes, 2, &verdict);
+		assert_int_equal(verdict.n, 2);
+		assert_ptr_equal(verdict.findings[0].outcome, &outcomes[1]);
+		assert_int_equal(verdict.findings[1].role, FINDING_EFFECT);
+	}
+}
+
+/* While others have the CPU, pauses are as long as that lasts: a lock that is never given back is said before them. */
+static void pauses_without_a_cpu_are_no_cause(void **state UNUSED)
+{
+	struct vitals v;
+	struct judgement j[JUDGED_MAX];
+	struct verdict verdict;
+	const struct outcome outcomes[] = { { .profiler = "runtime-pauses", .finding = "long-pauses", .severity = 95 },
+					    { .profiler = "deadlocks", .finding = "held-long", .severity = 80 } };
+	healthy(&v);
+	verdict_make(j, judge(&v, j), outcomes, 2, &verdict);
+	assert_string_equal(verdict.findings[0].id, "runtime-pauses.long-pauses");
+	change(&v, VITALS_CPU_WAITING, 4, 4);
+	verdict_make(j, judge(&v, j), outcomes, 2, &verdict);
+	assert_string_equal(verdict.findings[0].id, "deadlocks.held-long");
+	vitals_fini(&v);
+}
 
 static void the_cause_comes_before_its_effects(void **state UNUSED)
 {
@@ -399,6 +554,11 @@ int main(void)
 		cmocka_unit_test(what_is_missing_is_not_ruled_out),
 		cmocka_unit_test(the_plan_follows_the_suspicions),
 		cmocka_unit_test(a_crash_goes_before_what_was_not_begun),
+		cmocka_unit_test(assemblies_that_never_end_are_told),
+		cmocka_unit_test(the_compiler_is_no_restless_thread),
+		cmocka_unit_test(the_machine_is_no_cause),
+		cmocka_unit_test(causes_of_the_field),
+		cmocka_unit_test(pauses_without_a_cpu_are_no_cause),
 		cmocka_unit_test(the_cause_comes_before_its_effects),
 		cmocka_unit_test(what_is_not_confirmed_is_not_named_first),
 		cmocka_unit_test(a_suspicion_lends_its_weight),

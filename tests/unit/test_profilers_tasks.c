@@ -390,6 +390,7 @@ static void test_other_ends(void **state)
 		const char *finding;
 		enum report_health health;
 	} cases[] = { { AWAITS_ROOM, "channel-full", REPORT_WARN },
+		      { AWAITS_CONNECTION, "no-connection", REPORT_WARN },
 		      { AWAITS_SOCKET, "no-answer", REPORT_INFO },
 		      { AWAITS_CHANNEL, "waiting", REPORT_INFO } };
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -424,6 +425,7 @@ static void test_words(void **state)
 		{ { .awaits = AWAITS_SOURCE, .what = "Shop.Hub._waiting" },
 		  "a TaskCompletionSource kept by Hub._waiting" },
 		{ { .awaits = AWAITS_OTHER, .what = "Shop.Net.Link" }, "a Net.Link" },
+		{ { .awaits = AWAITS_CONNECTION, .what = "" }, "a connection of HttpClient that has room for it" },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		CLEANUP(buf_free) struct buf words = { 0 };

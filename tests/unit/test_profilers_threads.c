@@ -523,6 +523,50 @@ static void test_held_while_waiting(void **state)
 	fixture_end(&f);
 }
 
+/* A lock that the finalizer thread waits for as well holds up more than those who wait for it. */
+static void test_finalizer_behind_a_lock(void **state)
+{
+	(void)state;
+	struct fixture f;
+	for (uint32_t finalizer = 0; finalizer < 2; finalizer++) {
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+		add(s, (struct snapshot_thread){ .managed_id = 5, .os_id = 100, .name = "robot", .call = FUTEX },
+		    FRAMES("System.Net.Sockets.NetworkStream.ReadByte", "Shop.Library.Mount"));
+		add(s, (struct snapshot_thread){ .managed_id = 2, .os_id = 101, .finalizer = finalizer, .call = FUTEX },
+		    FRAMES("System.Threading.Monitor.Enter", "Shop.Library.Release"));
+		s->threads.v[1].waits_for = 0;
+		for (size_t i = 0; i < 2; i++)
+			s->threads.v[i].before = s->threads.v[i].after = (struct snapshot_times){ 5, 7 };
+		has(s, WAIT_OBJECT_MONITOR, "Shop.Library.Gate", 0, false);
+		examine_twice(&f, s, s, "deadlocks");
+		assert_string_equal(report_finding(f.report), finalizer ? "finalizer-blocked" : "held-long");
+		assert_int_equal(report_health(f.report), REPORT_WARN);
+		if (finalizer)
+			assert_true(fixture_says(f.report, "'robot' (tid 100) has had that lock for at least 2 s"));
+		fixture_end(&f);
+	}
+}
+
+/* The queue of the console logger is full in both looks; one thread may be a coincidence. */
+static void test_logging_blocks(void **state)
+{
+	(void)state;
+	struct fixture f;
+	for (uint32_t n = 1; n < 4; n++) {
+		CLEANUP(thread_snapshot_freep) struct thread_snapshot *s = thread_snapshot_new();
+		for (uint32_t i = 0; i < n; i++)
+			add(s, (struct snapshot_thread){ .managed_id = 10 + i, .os_id = 100 + i, .call = FUTEX },
+			    FRAMES("System.Threading.Monitor.Wait",
+				   "Microsoft.Extensions.Logging.Console.ConsoleLoggerProcessor.Enqueue",
+				   "Shop.Orders.Accept"));
+		examine_twice(&f, s, s, "deadlocks");
+		assert_string_equal(report_finding(f.report), n < 2 ? "nothing-found" : "logging-blocks");
+		if (n == 3)
+			assert_true(fixture_says(f.report, "holds up 3 threads, one of them in Shop.Orders.Accept"));
+		fixture_end(&f);
+	}
+}
+
 /* A thread blocks on a task whose next part only itself would run. */
 static void test_waits_for_itself(void **state)
 {
@@ -758,6 +802,8 @@ int main(void)
 		cmocka_unit_test(test_deadlock_report),
 		cmocka_unit_test(test_likely_deadlock),
 		cmocka_unit_test(test_a_circle_that_passes),
+		cmocka_unit_test(test_finalizer_behind_a_lock),
+		cmocka_unit_test(test_logging_blocks),
 		cmocka_unit_test(test_held_until_a_timer_ends),
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_held_while_waiting),

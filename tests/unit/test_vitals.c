@@ -186,6 +186,30 @@ static void counters_become_signals(void **state UNUSED)
 	vitals_fini(&v);
 }
 
+/* A counter that adds up from the start of the process is a rate; what no process can have was not measured. */
+static void totals_become_rates(void **state UNUSED)
+{
+	struct vitals v = { .end_ns = 10 * NS_PER_S };
+	struct runtime_signs r;
+	struct buf p = { 0 };
+	runtime_signs_init(&r, &v);
+	struct nettrace_meta mean = counter_meta(1, "System.Runtime");
+	static const double compiled[] = { 2000, 2100, 2400 };
+	for (size_t i = 0; i < ARRAY_SIZE(compiled); i++) {
+		build_mean(&p, "methods-jitted-count", compiled[i], 1, "");
+		feed(&r, &mean, (i + 1) * NS_PER_S, &p);
+	}
+	build_mean(&p, "gc-heap-size", -3, 1, "MB");
+	feed(&r, &mean, 5 * NS_PER_S, &p);
+	runtime_signs_end(&r, 0, 0);
+	const struct vital *s = &v.of[VITALS_JITTED];
+	assert_true(s->n == 2 && s->first == 100 && s->last == 300);
+	assert_false(vitals_has(&v, VITALS_HEAP));
+	assert_non_null(v.of[VITALS_HEAP].why);
+	runtime_signs_fini(&r);
+	vitals_fini(&v);
+}
+
 /* What was told in the middle of the window is a part of the whole, not a second value. */
 static void the_window_has_one_total(void **state UNUSED)
 {
@@ -222,10 +246,15 @@ static void without_any_counter_nothing_is_absent(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_signal_has_its_statistics), cmocka_unit_test(every_signal_has_an_id_of_its_own),
-		cmocka_unit_test(a_recording_gives_them_back), cmocka_unit_test(damaged_ones_are_bounded),
-		cmocka_unit_test(what_a_process_does_is_seen), cmocka_unit_test(what_is_not_visible_says_so),
-		cmocka_unit_test(counters_become_signals),     cmocka_unit_test(without_any_counter_nothing_is_absent),
+		cmocka_unit_test(a_signal_has_its_statistics),
+		cmocka_unit_test(every_signal_has_an_id_of_its_own),
+		cmocka_unit_test(a_recording_gives_them_back),
+		cmocka_unit_test(damaged_ones_are_bounded),
+		cmocka_unit_test(what_a_process_does_is_seen),
+		cmocka_unit_test(what_is_not_visible_says_so),
+		cmocka_unit_test(counters_become_signals),
+		cmocka_unit_test(totals_become_rates),
+		cmocka_unit_test(without_any_counter_nothing_is_absent),
 		cmocka_unit_test(the_window_has_one_total),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
