@@ -124,7 +124,8 @@ static int run(const struct command *command, int argc, char **argv)
 	args_fini(&args);
 	if (err)
 		return fail(err);
-	if (fflush(stdout) != 0 && !output_is_unread())
+	bool before = ferror(stdout); /* what failed then is not written again by a flush */
+	if ((fflush(stdout) != 0 || before) && !output_is_unread())
 		return fail(err_new(ERR_IO, "cannot write the result to standard output"));
 	return code;
 }

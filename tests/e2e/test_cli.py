@@ -607,10 +607,12 @@ class Terminal(unittest.TestCase):
             self.assertRegex(heap.out, r"(?m)^  Generations\n  Where ")
 
     def test_a_full_disk_is_said(self):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run([PROGRAM, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, FAILED, done)
-        self.assertIn("cannot write", done.stderr)
+        """Shorter than a buffer, longer than one, and much longer."""
+        for words in (("profilers",), ("help",), ("generate", "man")):
+            with self.subTest(words=words), open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, FAILED, done)
+                self.assertIn("cannot write", done.stderr)
 
     def test_an_interrupt_reports_what_was_seen(self):
         with self.home.start("exceptions", self.patient.pid, "-d", "60s") as job:
