@@ -30,9 +30,9 @@ struct target_cpus target_cpus(const char *proc, pid_t pid)
 	c.usable = c.machine;
 	if (!pid)
 		return c;
-	uint32_t allowed = allowed_on(pid);
-	if (allowed && allowed < c.machine)
-		c.usable = allowed;
+	c.allowed = allowed_on(pid);
+	if (c.allowed && c.allowed < c.machine)
+		c.usable = c.allowed;
 	CLEANUP(groups_fini) struct groups g = { 0 };
 	groups_add(&g, proc, pid, GROUP_CPU);
 	const struct group_level *l = groups_least(&g, GROUP_CPU);

@@ -9,7 +9,7 @@
 #define NO_LIMIT ((uint64_t)1 << 60)
 #define LEVELS_MAX 64
 
-struct source {
+struct group_source {
 	const char *file, *key;
 	uint64_t scale;
 };
@@ -17,7 +17,7 @@ struct source {
 static const struct {
 	const char *id;
 	enum group_kind kind;
-	struct source of[2]; /* v1, v2 */
+	struct group_source of[2]; /* v1, v2 */
 } numbers[GROUP_NUMBERS_N] = {
 #define NUMBER(name, id, kind, file1, key1, scale1, file2, key2, scale2)                                               \
 	[GROUP_##name] = { id, GROUP_##kind, { { file1, key1, scale1 }, { file2, key2, scale2 } } },
@@ -49,7 +49,7 @@ static const char *behind_key(const char *text, const char *key)
 	return NULL;
 }
 
-static uint64_t number_in(const char *text, const struct source *s)
+static uint64_t number_in(const char *text, const struct group_source *s)
 {
 	const char *p = text;
 	if (s->key && *s->key)
@@ -69,7 +69,7 @@ static bool read_level(const struct cgroup_level *from, struct group_level *l)
 	const char *file = NULL;
 	bool any = false;
 	for (size_t i = 0; i < GROUP_NUMBERS_N; i++) {
-		const struct source *s = &numbers[i].of[l->v2];
+		const struct group_source *s = &numbers[i].of[l->v2];
 		l->of[i] = GROUP_NONE;
 		if (numbers[i].kind != l->kind || !s->file)
 			continue;
