@@ -75,12 +75,18 @@ static void end(void *user)
 static void read_settings(struct limits *l)
 {
 	static const char *const names[] = {
-		"PROCESSOR_COUNT",	  "gcServer",	      "GCHeapCount", "GCHeapHardLimit",
-		"GCHeapHardLimitPercent", "GCConserveMemory", "GCgen0size",  "GCDynamicAdaptationMode"
+		LIMITS_PROCESSOR_COUNT,
+		"DOTNET_gcServer",
+		"DOTNET_GCHeapCount",
+		"DOTNET_GCHeapHardLimit",
+		"DOTNET_GCHeapHardLimitPercent",
+		"DOTNET_GCConserveMemory",
+		"DOTNET_GCgen0size",
+		"DOTNET_GCDynamicAdaptationMode",
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct limits_setting *s = &l->settings[l->n_settings];
-		snprintf(s->name, sizeof(s->name), "DOTNET_%s", names[i]);
+		str_copy(s->name, sizeof(s->name), names[i]);
 		CLEANUP(mem_freep) char *value = target_env(&l->exam->patient->target, s->name);
 		if (!value)
 			continue;

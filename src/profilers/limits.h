@@ -6,6 +6,7 @@
 
 /* Variables that say what the runtime makes of limits; kept with the looks. */
 #define LIMITS_SETTINGS_MAX 10
+#define LIMITS_PROCESSOR_COUNT "DOTNET_PROCESSOR_COUNT"
 struct limits_setting {
 	char name[40], value[72]; /* not trusted */
 };

@@ -215,13 +215,13 @@ static void find_processors(struct limits_view *v)
 	for (size_t k = 0; k < v->l->n_settings; k++) {
 		const struct limits_setting *s = &v->l->settings[k];
 		uint64_t n = strtoull(s->value, NULL, 10);
-		if (!str_eq(s->name, "DOTNET_PROCESSOR_COUNT") || !n || n > 65536 || (double)n <= ceil(cores))
+		if (!str_eq(s->name, LIMITS_PROCESSOR_COUNT) || !n || n > 65536 || (double)n <= ceil(cores))
 			continue;
 		struct issue *i = issue_new(v, REPORT_INFO, "processors", "processors");
 		if (!i)
 			return;
 		buf_printf(&i->strong, "Its runtime counts on %s", fmt_plural(n, "processor", "processors").s);
-		buf_printf(&i->text, " because of DOTNET_PROCESSOR_COUNT, and may use %s.", fmt_number(cores).s);
+		buf_printf(&i->text, " because of %s, and may use %s.", s->name, fmt_number(cores).s);
 	}
 }
 
