@@ -3,17 +3,13 @@
 
 #include "profilers/limits.h"
 #include "base/clock.h"
-#include "base/fmt.h"
 #include "base/str.h"
-#include "exam/events.h"
-#include "exam/proof.h"
+#include "exam/proc_looks.h"
 #include <math.h>
 #include <string.h>
 
 #define FACT_LOOKS "limits"
 #define FACT_SETTINGS "settings"
-#define EVERY_LEAST_NS NS_PER_S
-#define LOOKS_WANTED 30
 /* Less is no time for a trend, nor is a growth that is in one half of it only. */
 #define TREND_LEAST_NS (8 * NS_PER_S)
 #define TREND_HALF 0.25
@@ -21,55 +17,13 @@
 
 /* ---- looks ---- */
 
-static void look(struct limits *l, bool whole)
+static bool look(void *user, bool whole)
 {
+	struct limits *l = user;
 	struct limits_look one;
-	if (l->looks.n == LIMITS_LOOKS_MAX)
-		return;
 	limits_look("/proc", &l->exam->patient->target, whole, &one);
 	vec_push(&l->looks, one);
-}
-
-static struct err *begin(void *user)
-{
-	struct limits *l = user;
-	uint64_t window_ns = exam_duration_ms(l->exam) * NS_PER_MS;
-	look(l, true);
-	l->every_ns = MAX(window_ns / LOOKS_WANTED, (uint64_t)EVERY_LEAST_NS);
-	l->next_ns = clock_mono_ns() + l->every_ns;
-	l->middle_ns = clock_mono_ns() + window_ns / 2;
-	return NULL;
-}
-
-static int no_fd(void *user UNUSED)
-{
-	return -1;
-}
-
-static void look_again(void *user)
-{
-	struct limits *l = user;
-	uint64_t now_ns = clock_mono_ns();
-	if (now_ns < l->next_ns || l->looks.n + 1 >= LIMITS_LOOKS_MAX)
-		return;
-	bool middle = l->middle_ns && now_ns >= l->middle_ns;
-	look(l, middle);
-	l->middle_ns = middle ? 0 : l->middle_ns;
-	l->next_ns = now_ns + l->every_ns;
-}
-
-static void end(void *user)
-{
-	struct limits *l = user;
-	if (target_alive(&l->exam->patient->target))
-		look(l, true);
-	size_t read = 0;
-	vec_each(one, &l->looks)
-		read += one->groups.levels.n || one->of[LIMITS_FDS_LIMIT] != LIMITS_NONE;
-	if (read)
-		exam_proven(l->exam, "its files were read %s", fmt_plural(read, "time", "times").s);
-	else
-		exam_unproven(l->exam, REPORT_INFO, "none of the kernel's files about it could be read");
+	return one.groups.levels.n || one.of[LIMITS_FDS_LIMIT] != LIMITS_NONE;
 }
 
 static void read_settings(struct limits *l)
@@ -132,15 +86,13 @@ static struct err *recall(struct limits *l)
 static struct err *run(struct exam *exam)
 {
 	struct limits *l = exam->state = mem_zalloc(sizeof(*l));
-	const struct events_beside beside = {
-		.start = begin, .fd = no_fd, .turn = look_again, .stop = end, .user = l, .doing = "reading limits"
-	};
+	struct proc_looks looks = { .look = look, .user = l, .doing = "reading limits" };
 	l->exam = exam;
 	if (exam->replay)
 		TRY(recall(l));
 	else
 		read_settings(l);
-	TRY(exam_events_beside(exam, NULL, 0, exam_duration_ms(exam), &beside));
+	TRY(exam_proc_looks(exam, &looks, exam_duration_ms(exam)));
 	if (!exam->replay && exam->recording)
 		keep(l);
 	return NULL;

@@ -1,7 +1,7 @@
 #pragma once
 /* What the collection and the report of limits share. */
 
-#include "exam/profiler.h"
+#include "profilers/issues.h"
 #include "vitals/limits.h"
 
 /* Variables that say what the runtime makes of limits; kept with the looks. */
@@ -14,8 +14,6 @@ struct limits_setting {
 struct limits {
 	struct exam *exam;
 	struct limits_looks looks;
-	uint64_t next_ns, every_ns;
-	uint64_t middle_ns; /* when the costly look in the middle is due; 0 = it was taken */
 	struct limits_setting settings[LIMITS_SETTINGS_MAX];
 	size_t n_settings;
 };
@@ -40,5 +38,8 @@ double limit_left(const struct limit *l);
 /* The slope of points in the order of time, a second; NAN unless it is a steady growth: it takes a third look, time,
  * and growth in the first half as well as in the second. */
 double limits_trend(const uint64_t *at_ns, const double *values, size_t n);
+
+/* One when it is nearly used up, or will be soon. */
+void issue_of_limit(struct issues *issues, const struct limit *l);
 
 struct err *limits_report(struct exam *exam, struct report *report) MUST_USE;

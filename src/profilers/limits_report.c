@@ -21,34 +21,14 @@
 #define STOPPED_VERY_MUCH 0.5
 #define STOOD_LEAST 0.02
 #define PERIODS_LEAST 10
-#define ISSUES_MAX 16
-
-struct issue {
-	enum report_health health;
-	const char *finding, *advice;
-	struct buf strong, text; /* the head of the sentence, and the rest before and behind the name */
-	const char *where;	 /* a name out of the target, or NULL */
-	struct buf more;
-};
 
 struct limits_view {
 	const struct limits *l;
 	struct exam *exam;
 	struct report *report;
 	struct limits_list list;
-	struct issue issues[ISSUES_MAX];
-	size_t n_issues;
+	struct issues issues;
 };
-
-static struct issue *issue_new(struct limits_view *v, enum report_health health, const char *finding,
-			       const char *advice)
-{
-	if (v->n_issues == ISSUES_MAX)
-		return NULL;
-	struct issue *i = &v->issues[v->n_issues++];
-	*i = (struct issue){ .health = health, .finding = finding, .advice = advice };
-	return i;
-}
 
 /* ---- over the window ---- */
 
@@ -106,12 +86,12 @@ static void find_kills(struct limits_view *v, const struct group_level *g)
 	uint64_t all = g->of[GROUP_MEMORY_KILLS];
 	bool shared = str_eq(g->path, "/"); /* the whole machine's */
 	struct issue *i = NULL;
-	if (now > 0 && (i = issue_new(v, shared ? REPORT_WARN : REPORT_BAD, "killed", "killed"))) {
+	if (now > 0 && (i = issue_new(&v->issues, shared ? REPORT_WARN : REPORT_BAD, "killed", "killed"))) {
 		buf_printf(&i->strong, "%s killed for lack of memory",
 			   now < 2 ? "1 process was" : fmt_plural((uint64_t)now, "process", "processes were").s);
 		buf_printf(&i->text, " in %s, in the control group ", fmt_duration_ns((uint64_t)window_ns(v->l)).s);
 	} else if (!shared && all != GROUP_NONE && all > 0 &&
-		   (i = issue_new(v, REPORT_INFO, "killed-before", "killed"))) {
+		   (i = issue_new(&v->issues, REPORT_INFO, "killed-before", "killed"))) {
 		buf_printf(&i->strong, "%s killed for lack of memory",
 			   all < 2 ? "1 process was" : fmt_plural(all, "process", "processes were").s);
 		buf_str(&i->text, " since its control group was made, ");
@@ -123,7 +103,7 @@ static void find_kills(struct limits_view *v, const struct group_level *g)
 static void find_refusals(struct limits_view *v, const struct group_level *g)
 {
 	double now = grown(v->l, g, GROUP_PIDS_REFUSED);
-	struct issue *i = now > 0 ? issue_new(v, REPORT_BAD, "refused", "refused") : NULL;
+	struct issue *i = now > 0 ? issue_new(&v->issues, REPORT_BAD, "refused", "refused") : NULL;
 	if (!i)
 		return;
 	buf_printf(&i->strong, "%s to start",
@@ -141,7 +121,7 @@ static void find_stops(struct limits_view *v, const struct group_level *g)
 	enum report_health health = s.share >= STOPPED_VERY_MUCH ? REPORT_BAD
 				    : s.share >= STOPPED_MUCH	 ? REPORT_WARN
 								 : REPORT_INFO;
-	struct issue *i = issue_new(v, health, "throttled", "throttled");
+	struct issue *i = issue_new(&v->issues, health, "throttled", "throttled");
 	if (!i)
 		return;
 	buf_printf(&i->strong, "Its CPU limit of %s %s stopped it in %s of all periods", fmt_number(s.cores).s,
@@ -174,7 +154,7 @@ static bool is_of_others(const struct limit *l)
 	return l->own_share < OWN_SHARE; /* false when not known */
 }
 
-static void find_near(struct limits_view *v, const struct limit *l)
+void issue_of_limit(struct issues *issues, const struct limit *l)
 {
 	double used = limit_ratio(l);
 	bool near = used >= NEAR, grows = used >= GROWS_FROM && limit_left(l) < GROWS_LEFT_S;
@@ -183,7 +163,7 @@ static void find_near(struct limits_view *v, const struct limit *l)
 	enum report_health health = l->of_machine || is_of_others(l) ? REPORT_INFO
 				    : used >= VERY_NEAR		     ? REPORT_BAD
 								     : REPORT_WARN;
-	struct issue *i = issue_new(v, health, near ? "near-limit" : "runs-out", l->advice);
+	struct issue *i = issue_new(issues, health, near ? "near-limit" : "runs-out", l->advice);
 	if (!i)
 		return;
 	buf_printf(&i->strong, "%s of a limit is used", fmt_percent(used).s);
@@ -217,7 +197,7 @@ static void find_processors(struct limits_view *v)
 		uint64_t n = strtoull(s->value, NULL, 10);
 		if (!str_eq(s->name, LIMITS_PROCESSOR_COUNT) || !n || n > 65536 || (double)n <= ceil(cores))
 			continue;
-		struct issue *i = issue_new(v, REPORT_INFO, "processors", "processors");
+		struct issue *i = issue_new(&v->issues, REPORT_INFO, "processors", "processors");
 		if (!i)
 			return;
 		buf_printf(&i->strong, "Its runtime counts on %s", fmt_plural(n, "processor", "processors").s);
@@ -239,23 +219,11 @@ static void find_issues(struct limits_view *v)
 			find_stops(v, g);
 	}
 	vec_each(l, &v->list)
-		find_near(v, l);
+		issue_of_limit(&v->issues, l);
 	find_processors(v);
 }
 
 /* ---- words ---- */
-
-static void say_issue(struct rich *text, const struct issue *i)
-{
-	rich_strong(text, "%s", buf_cstr(&i->strong));
-	rich_text(text, "%s", buf_cstr(&i->text));
-	if (i->where)
-		rich_code(text, i->where);
-	if (i->where || !str_ends(buf_cstr(&i->text), "."))
-		rich_text(text, ".");
-	if (i->more.len)
-		rich_text(text, " %s", buf_cstr(&i->more));
-}
 
 static void say_all_clear(struct limits_view *v)
 {
@@ -269,29 +237,6 @@ static void say_all_clear(struct limits_view *v)
 	add_amount(&amount, l);
 	rich_text(text, "No problem here: the nearest limit is %s, %s of which is used (%s).", l->what,
 		  fmt_percent(limit_ratio(l)).s, buf_cstr(&amount));
-}
-
-static int gravest_first(const void *a, const void *b)
-{
-	const struct issue *const *x = a, *const *y = b;
-	return (*x)->health != (*y)->health ? CMP((*y)->health, (*x)->health) : CMP(*x, *y);
-}
-
-static void add_verdict(struct limits_view *v)
-{
-	const struct issue *sorted[ISSUES_MAX];
-	for (size_t i = 0; i < v->n_issues; i++)
-		sorted[i] = &v->issues[i];
-	qsort(sorted, v->n_issues, sizeof(sorted[0]), gravest_first); /* NOLINT(bugprone-sizeof-expression) */
-	if (!v->n_issues) {
-		say_all_clear(v);
-		return;
-	}
-	say_issue(report_verdict(v->report, sorted[0]->health, sorted[0]->finding), sorted[0]);
-	if (sorted[0]->advice)
-		report_advice(v->report, v->exam->profiler, sorted[0]->advice);
-	for (size_t i = 1; i < v->n_issues; i++)
-		say_issue(report_note(v->report, sorted[i]->health), sorted[i]);
 }
 
 /* ---- numbers ---- */
@@ -432,7 +377,8 @@ struct err *limits_report(struct exam *exam, struct report *report)
 	const struct limits_look *last = last_look(v.l);
 	limits_list_of(v.l, &v.list);
 	find_issues(&v);
-	add_verdict(&v);
+	if (!issues_say(&v.issues, exam->profiler, report))
+		say_all_clear(&v);
 	add_figures(&v);
 	add_limits(&v);
 	if (last) {
@@ -442,11 +388,7 @@ struct err *limits_report(struct exam *exam, struct report *report)
 	report_details(report);
 	add_settings(&v);
 	add_how(&v);
-	for (size_t i = 0; i < v.n_issues; i++) {
-		buf_free(&v.issues[i].strong);
-		buf_free(&v.issues[i].text);
-		buf_free(&v.issues[i].more);
-	}
+	issues_fini(&v.issues);
 	vec_free(&v.list);
 	return NULL;
 }

@@ -103,3 +103,20 @@ bool connections_ports(const char *proc, pid_t pid, uint16_t *ret_first, uint16_
 	*ret_last = (uint16_t)last;
 	return true;
 }
+
+/* "0000000000000000: 00000002 00000000 00010000 0001 01 20545 /run/x" */
+bool connections_unix_each(const char *proc, pid_t pid, void (*each)(void *user, uint64_t inode), void *user)
+{
+	CLEANUP(mem_freep) char *path = mem_printf("%s/%d/net/unix", proc, (int)pid);
+	char line[512];
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long long inode;
+		if (sscanf(line, "%*x: %*x %*x %*x %*x %*x %llu", &inode) == 1)
+			each(user, inode);
+	}
+	fclose(f);
+	return true;
+}

@@ -36,7 +36,7 @@ struct connection {
 	struct connection_end local, remote;
 	uint64_t inode;	 /* 0 = no process has it */
 	uint64_t unread; /* bytes; of one that listens: connections that nobody has accepted yet */
-	uint64_t unsent; /* bytes; of one that listens: how many of them may wait */
+	uint64_t unsent; /* bytes */
 };
 
 /* False when the list cannot be read. */
@@ -50,3 +50,5 @@ struct connection_text connection_end_text(const struct connection_end *end);
 /* The ports from which connections are made when nobody names one. False when that cannot be read: it is in another
  * network namespace than we. */
 bool connections_ports(const char *proc, pid_t pid, uint16_t *ret_first, uint16_t *ret_last);
+/* Calls each() with the inode of every Unix domain socket. */
+bool connections_unix_each(const char *proc, pid_t pid, void (*each)(void *user, uint64_t inode), void *user);

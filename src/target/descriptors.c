@@ -76,24 +76,22 @@ static bool each_link(const char *path, bool (*each)(void *user, const char *lin
 
 static void add_file(struct descriptors *d, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	uint32_t folder = strtab_find(&d->names, path, (size_t)(slash - path) + 1);
-	size_t i = 0;
-	while (folder != STRTAB_NONE && i < d->folders.n && d->folders.v[i].folder != folder)
-		i++;
-	if (folder == STRTAB_NONE || i == d->folders.n) {
-		if (d->folders.n == DESCRIPTOR_FOLDERS_MAX) {
-			d->unlisted++;
-			return;
-		}
-		folder = strtab_add(&d->names, path, (size_t)(slash - path) + 1);
-		uint32_t example = strtab_add_cstr(&d->names, path);
-		vec_push(&d->folders, ((struct descriptor_folder){ .folder = folder, .example = example, .n = 1 }));
-		return;
+	size_t len = (size_t)(strrchr(path, '/') - path) + 1;
+	uint32_t id = strtab_find(&d->names, path, len);
+	const uint64_t *known = id == STRTAB_NONE ? NULL : map_u64_get(&d->folder_of, id);
+	if (known) {
+		struct descriptor_folder *f = &d->folders.v[*known];
+		f->n++;
+		f->several |= !str_eq(strtab_get(&d->names, f->example), path);
+	} else if (d->folders.n == DESCRIPTOR_FOLDERS_MAX) {
+		d->unlisted++;
+	} else {
+		struct descriptor_folder f = { .folder = strtab_add(&d->names, path, len),
+					       .example = strtab_add_cstr(&d->names, path),
+					       .n = 1 };
+		*map_u64_put(&d->folder_of, f.folder, NULL) = d->folders.n;
+		vec_push(&d->folders, f);
 	}
-	struct descriptor_folder *f = &d->folders.v[i];
-	f->n++;
-	f->several |= !str_eq(strtab_get(&d->names, f->example), path);
 }
 
 static bool take_link(void *user, const char *link)
@@ -123,6 +121,7 @@ bool descriptors_read(const char *proc, pid_t pid, struct descriptors *ret)
 void descriptors_fini(struct descriptors *d)
 {
 	map_u64_free(&d->sockets);
+	map_u64_free(&d->folder_of);
 	strtab_free(&d->names);
 	vec_free(&d->folders);
 	*d = (struct descriptors){ 0 };

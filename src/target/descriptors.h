@@ -33,8 +33,9 @@ struct descriptor_folder {
 
 struct descriptors {
 	uint64_t n, of[DESCRIPTOR_KINDS];
-	struct map_u64 sockets; /* their inodes */
-	struct strtab names;	/* of files, not trusted */
+	struct map_u64 sockets;	  /* their inodes */
+	struct strtab names;	  /* of files, not trusted */
+	struct map_u64 folder_of; /* name of a folder -> its place in folders */
 	VEC(struct descriptor_folder) folders;
 	uint64_t unlisted; /* files in more folders than are kept */
 	bool cut;	   /* there are more descriptors than are looked at */
