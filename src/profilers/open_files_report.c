@@ -377,27 +377,25 @@ static void add_connections(struct open_view *v)
 		return;
 	struct report_table *t = report_table(v->report, "Connections");
 	report_column(t, "Address", VALUE_CODE, 0);
-	report_column(t, "Direction", VALUE_TEXT, 0);
 	report_column(t, "State", VALUE_TEXT, 0);
 	report_column(t, "Sockets", VALUE_COUNT, COLUMN_MAIN | COLUMN_BAR);
 	report_column(t, "Change", VALUE_COUNT, COLUMN_SIGNED);
-	report_column(t, "Not read", VALUE_BYTES, 0);
-	report_column(t, "Not accepted", VALUE_COUNT, 0);
+	report_column(t, "Waiting", VALUE_BYTES, 0);
 	vec_each(r, &v->last->peers) {
 		bool listens = !r->udp && r->state == CONNECTION_LISTEN;
-		const char *direction = r->udp	      ? "UDP"
-					: listens     ? "listens"
-					: r->incoming ? "came to it"
-						      : "made by it";
-		report_row(t, (struct value[]){ V_CODE(r->name), V_TEXT(direction),
-						V_TEXT(r->udp ? "" : connection_state_name(r->state)), V_COUNT(r->n),
+		CLEANUP(mem_freep)
+		char *state = r->udp ? mem_strdup("UDP")
+				     : mem_printf("%s%s", connection_state_name(r->state),
+						  listens	? ""
+						  : r->incoming ? ", came to it"
+								: ", made by it");
+		report_row(t, (struct value[]){ V_CODE(r->name), V_TEXT(state), V_COUNT(r->n),
 						V_COUNT(row_grown(&v->first->peers, r)),
-						listens ? V_NONE : V_BYTES(r->unread),
-						listens ? V_COUNT(r->unread) : V_NONE });
+						listens ? V_COUNT(r->unread) : V_BYTES(r->unread) });
 	}
 	if (v->last->more_peers)
-		report_rest(t, (struct value[]){ V_TEXT("others"), V_NONE, V_NONE, V_COUNT(v->last->more_peers), V_NONE,
-						 V_NONE, V_NONE });
+		report_rest(t,
+			    (struct value[]){ V_TEXT("others"), V_NONE, V_COUNT(v->last->more_peers), V_NONE, V_NONE });
 }
 
 static void add_how(struct open_view *v)
