@@ -138,7 +138,7 @@ static struct err *run(const struct args *args, int *ret_exit)
 }
 
 static const struct option options[] = {
-	{ .name = "--json", .help = "print an object with the four ways" },
+	{ .name = "--json", .help = "print an object with the five ways" },
 	{ 0 },
 };
 
@@ -149,10 +149,10 @@ const struct command cmd_check = {
 	.example = "drdotnet check 1234       a process by its pid\n"
 		   "drdotnet check Shop.Api   ... or by the name of its assembly\n",
 	.details =
-		"The four ways are events (the runtime's own event stream), samples (the kernel's stack sampler), "
+		"The five ways are events (the runtime's own event stream), samples (the kernel's stack sampler), "
 		"image "
-		"(a copy of its memory) and agent (a small library loaded by the runtime). Checking neither stops nor "
-		"changes the process.",
+		"(a copy of its memory), agent (a small library loaded by the runtime) and proc (the kernel's files about "
+		"it and its control groups). Checking neither stops nor changes the process.",
 	.options = options,
 	.min_words = 1,
 	.max_words = 1,

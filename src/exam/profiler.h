@@ -44,6 +44,7 @@ struct advice_run {
 #define CHAPTER_THREADS "Threads and tasks"
 #define CHAPTER_MEMORY "Memory"
 #define CHAPTER_RUNTIME "Runtime"
+#define CHAPTER_LIMITS "Limits and connections"
 
 struct profiler {
 	const char *id;		 /* "runtime-pauses": command, file name, URL */

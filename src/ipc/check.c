@@ -1,4 +1,4 @@
-/* Judges the four ways to look into a process: open or closed, why, and what would open it. Works on facts that
+/* Judges the five ways to look into a process: open or closed, why, and what would open it. Works on facts that
  * rights.c has collected; changes nothing. */
 
 #include "base/buf.h"
@@ -12,7 +12,7 @@
 
 #define CAP_BIT(cap) ((uint64_t)1 << (cap))
 
-static const char *const way_names[WAY_COUNT] = { "auto", "events", "samples", "image", "agent" };
+static const char *const way_names[WAY_COUNT] = { "auto", "events", "samples", "image", "agent", "proc" };
 
 const char *way_name(enum way way)
 {
@@ -27,8 +27,8 @@ struct err *way_parse(const char *word, enum way *ret)
 		*ret = (enum way)i;
 		return NULL;
 	}
-	return err_new(ERR_USAGE, "'%s' is not a way to look into a process: auto, events, samples, image or agent",
-		       word);
+	return err_new(ERR_USAGE,
+		       "'%s' is not a way to look into a process: auto, events, samples, image, agent or proc", word);
 }
 
 void way_check_fini(struct way_check *check)
@@ -296,6 +296,17 @@ void rights_judge_agent(const struct rights *r, bool events, struct way_check *r
 	}
 }
 
+/* ---- proc ---- */
+
+void rights_judge_proc(const struct patient *p, const struct rights *r, struct way_check *ret)
+{
+	if (is_invisible(p, ret))
+		return;
+	bool own = r->uid == p->target.uid || have(r, CAP_SYS_PTRACE);
+	open_way(ret, "the kernel's files about it and its control groups, read only%s",
+		 p->target.no_access || !own ? "; its open descriptors are hidden from this user" : "");
+}
+
 /* ---- all ---- */
 
 static struct err *ask_again(const struct patient *p, uint64_t timeout_ms, struct ipc_process_info *ret)
@@ -325,6 +336,7 @@ void patient_check(const struct patient *p, uint64_t timeout_ms, struct way_chec
 	rights_judge_samples(p, &r, events, &ret[WAY_SAMPLES]);
 	rights_judge_image(p, &r, &ret[WAY_IMAGE]);
 	rights_judge_agent(&r, events, &ret[WAY_AGENT]);
+	rights_judge_proc(p, &r, &ret[WAY_PROC]);
 	for (int way = WAY_EVENTS; way < WAY_COUNT; way++)
 		ret[WAY_AUTO].open |= ret[way].open;
 }

@@ -34,8 +34,9 @@ const char *patient_name(const struct patient *p);
 /* The process's own name, where that is one: "dotnet" is what starts any program, and then it is its assembly's. */
 const char *patient_process(const struct patient *p);
 
-/* The four ways to look into a patient. */
-enum way { WAY_AUTO, WAY_EVENTS, WAY_SAMPLES, WAY_IMAGE, WAY_AGENT, WAY_COUNT };
+/* The five ways to look into a patient. By proc only the kernel's files are read, those of /proc and of control groups: the
+ * process takes no part in it. */
+enum way { WAY_AUTO, WAY_EVENTS, WAY_SAMPLES, WAY_IMAGE, WAY_AGENT, WAY_PROC, WAY_COUNT };
 const char *way_name(enum way way); /* "auto", "events" ... */
 struct err *way_parse(const char *word, enum way *ret) MUST_USE;
 

@@ -36,3 +36,4 @@ void rights_judge_events(const struct patient *p, const struct rights *r, const 
 void rights_judge_samples(const struct patient *p, const struct rights *r, bool events, struct way_check *ret);
 void rights_judge_image(const struct patient *p, const struct rights *r, struct way_check *ret);
 void rights_judge_agent(const struct rights *r, bool events, struct way_check *ret);
+void rights_judge_proc(const struct patient *p, const struct rights *r, struct way_check *ret);

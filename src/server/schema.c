@@ -32,9 +32,9 @@
 const struct schema schemas[] = {
 	{ "ProcessInfo", "A .NET process.", FIELDS(PROCESS_FIELDS) },
 	{ "ProcessDetails", "A .NET process and the ways into it.",
-	  FIELDS(PROCESS_FIELDS, { "ways", "Way[]", "All four." }) },
+	  FIELDS(PROCESS_FIELDS, { "ways", "Way[]", "All five." }) },
 	{ "Way", "A way to look into a process.",
-	  FIELDS({ "way", "string", "events, samples, image or agent." }, { "open", "boolean", "" },
+	  FIELDS({ "way", "string", "events, samples, image, agent or proc." }, { "open", "boolean", "" },
 		 { "how", "string?", "What it gives." },
 		 { "pauseMs", "number?", "About how long the process stands still for it." },
 		 { "why", "string?", "Why it is closed." }, { "fix", "string?", "What would open it." }) },

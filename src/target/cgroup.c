@@ -106,7 +106,9 @@ static void add_levels(struct cgroup *g, const char *folder, const char *mount, 
 	size_t top = strlen(mount);
 	for (;;) {
 		g->levels = mem_realloc_array(g->levels, g->n + 1, sizeof(*g->levels));
-		g->levels[g->n++] = (struct cgroup_level){ mem_strdup(at), v2 };
+		g->levels[g->n++] = (struct cgroup_level){ .folder = mem_strdup(at),
+							   .path = mem_strdup(at[top] ? at + top : "/"),
+							   .v2 = v2 };
 		char *slash = strrchr(at, '/');
 		if (strlen(at) <= top || !slash)
 			return;
@@ -145,7 +147,7 @@ void cgroup_add(struct cgroup *g, const char *proc, pid_t pid, const char *contr
 void cgroup_fini(struct cgroup *g)
 {
 	for (size_t i = 0; i < g->n; i++)
-		mem_free(g->levels[i].folder);
+		mem_free(g->levels[i].folder), mem_free(g->levels[i].path);
 	mem_free(g->levels);
 	*g = (struct cgroup){ 0 };
 }

@@ -9,6 +9,7 @@
 struct cgroup {
 	struct cgroup_level {
 		char *folder;
+		char *path; /* below the root of its hierarchy, as far as we see it: "/a/b", "/" */
 		bool v2;
 	} * levels;
 	size_t n;

@@ -5,6 +5,7 @@
 
 struct target_cpus {
 	uint32_t machine;	   /* that are there */
+	uint32_t allowed;	   /* that it is allowed on; 0 = not known */
 	double usable;		   /* what it may use at once; as many as the machine has when nothing limits it */
 	bool limited;		   /* ... because of a cgroup's limit, not of the CPUs it is allowed on */
 	uint64_t periods, stopped; /* of that limit, so far: periods with work; those in which all was used up */

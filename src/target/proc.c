@@ -90,6 +90,17 @@ bool proc_parse_status(const char *text, size_t len, struct proc_status *ret)
 	return true;
 }
 
+/* "Max open files            1024                 1048576              files" */
+bool proc_parse_limit(const char *text, const char *name, uint64_t *ret_soft)
+{
+	const char *v = line_value(text, name);
+	v = v ? v + strspn(v, " ") : NULL;
+	if (!v || (!isdigit((unsigned char)*v) && !str_starts(v, "unlimited")))
+		return false;
+	*ret_soft = *v == 'u' ? UINT64_MAX : strtoull(v, NULL, 10);
+	return true;
+}
+
 const char *proc_env(const char *environ_text, size_t len, const char *name)
 {
 	size_t n = strlen(name);

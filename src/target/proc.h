@@ -32,6 +32,9 @@ struct proc_status {
 /* Lines that are missing leave zeros; false when there is no Uid or no Gid line. */
 bool proc_parse_status(const char *text, size_t len, struct proc_status *ret);
 
+/* The soft limit of that name in a text of limits, such as "Max open files"; UINT64_MAX = unlimited. False without. */
+bool proc_parse_limit(const char *text, const char *name, uint64_t *ret_soft);
+
 /* The value of a variable in an environ text, or NULL. */
 const char *proc_env(const char *environ_text, size_t len, const char *name);
 /* DOTNET_<name>, or COMPlus_<name> as older runtimes call it. */

@@ -3,8 +3,8 @@
 #include "base/fd.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "target/cgroup.h"
 #include "target/cpus.h"
+#include "target/groups.h"
 #include "target/threads.h"
 #include "vitals/internal.h"
 #include <math.h>
@@ -18,7 +18,7 @@
 struct kernel_totals {
 	uint64_t at_ns, cpu_ns;
 	uint64_t periods, stopped, stopped_ns; /* of the CPU limit */
-	uint64_t pressure_us;
+	uint64_t pressure_ns;
 };
 
 struct kernel_signs {
@@ -75,69 +75,42 @@ static void add_memory(const struct kernel_signs *k, uint64_t at_ns, struct vita
 
 /* ---- control groups ---- */
 
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234" */
-static uint64_t pressure_us(const struct cgroup_level *l)
+/* A number that a group may not have. */
+static double told(uint64_t n)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
-	const char *total = cgroup_read(l, "memory.pressure", &text) ? strstr(buf_cstr(&text), "total=") : NULL;
-	return total ? strtoull(total + strlen("total="), NULL, 10) : UINT64_MAX;
+	return n == GROUP_NONE ? NAN : (double)n;
 }
 
 /* Of the level whose limit is the nearest; page cache that can be given back does not count. */
-static void add_memory_limit(const struct cgroup *g, uint64_t at_ns, struct vitals *v)
+static void add_memory_group(const struct kernel_signs *k, struct kernel_totals *now, struct vitals *v)
 {
-	double least = INFINITY, used = NAN;
-	for (size_t i = 0; i < g->n; i++) {
-		const struct cgroup_level *l = &g->levels[i];
-		uint64_t limit = cgroup_number(l, l->v2 ? "memory.max" : "memory.limit_in_bytes", UINT64_MAX);
-		uint64_t now = cgroup_number(l, l->v2 ? "memory.current" : "memory.usage_in_bytes", UINT64_MAX);
-		uint64_t cache = cgroup_stat(l, "memory.stat", l->v2 ? "inactive_file" : "total_inactive_file");
-		/* v1 has a number near 2^63 where there is no limit. */
-		if (limit >= (uint64_t)1 << 60 || now == UINT64_MAX || (double)limit >= least)
-			continue;
-		least = (double)limit;
-		used = (double)(now - MIN(cache, now));
-	}
-	vitals_add(v, VITALS_MEMORY_LIMIT, at_ns, least);
-	vitals_add(v, VITALS_MEMORY_USED, at_ns, used);
-	if (isinf(least)) {
+	CLEANUP(groups_fini) struct groups g = { 0 };
+	groups_add(&g, k->proc, k->target->pid, GROUP_MEMORY);
+	const struct group_level *least = groups_least(&g, GROUP_MEMORY);
+	if (least) {
+		vitals_add(v, VITALS_MEMORY_LIMIT, now->at_ns, told(least->of[GROUP_MEMORY_LIMIT]));
+		vitals_add(v, VITALS_MEMORY_USED, now->at_ns, told(group_memory(least)));
+	} else {
 		vitals_absent(v, VITALS_MEMORY_LIMIT, "no memory limit is set");
 		vitals_absent(v, VITALS_MEMORY_USED, "no memory limit is set");
 	}
-}
-
-static void add_memory_group(const struct kernel_signs *k, struct kernel_totals *now, struct vitals *v)
-{
-	CLEANUP(cgroup_fini) struct cgroup g = { 0 };
-	now->pressure_us = UINT64_MAX;
-	cgroup_add(&g, k->proc, k->target->pid, "memory", "memory.limit_in_bytes");
-	cgroup_add(&g, k->proc, k->target->pid, NULL, "memory.current");
-	add_memory_limit(&g, now->at_ns, v);
-	if (!g.n)
+	now->pressure_ns = UINT64_MAX;
+	if (!g.levels.n)
 		return;
-	now->pressure_us = pressure_us(&g.levels[0]);
-	vitals_add(
-		v, VITALS_MEMORY_KILLS, now->at_ns,
-		(double)cgroup_stat(&g.levels[0], g.levels[0].v2 ? "memory.events" : "memory.oom_control", "oom_kill"));
+	const uint64_t *own = g.levels.v[0].of;
+	now->pressure_ns = own[GROUP_MEMORY_STALL_NS];
+	vitals_add(v, VITALS_MEMORY_KILLS, now->at_ns, told(own[GROUP_MEMORY_KILLS]));
 }
 
 static void add_pids(const struct kernel_signs *k, uint64_t at_ns, struct vitals *v)
 {
-	CLEANUP(cgroup_fini) struct cgroup g = { 0 };
-	double least = INFINITY, used = NAN;
-	cgroup_add(&g, k->proc, k->target->pid, "pids", "pids.current");
-	cgroup_add(&g, k->proc, k->target->pid, NULL, "pids.current");
-	for (size_t i = 0; i < g.n; i++) {
-		uint64_t limit = cgroup_number(&g.levels[i], "pids.max", UINT64_MAX);
-		uint64_t now = cgroup_number(&g.levels[i], "pids.current", UINT64_MAX);
-		if (limit == UINT64_MAX || now == UINT64_MAX || (double)limit >= least)
-			continue;
-		least = (double)limit;
-		used = (double)now;
-	}
-	vitals_add(v, VITALS_PIDS_LIMIT, at_ns, least);
-	vitals_add(v, VITALS_PIDS, at_ns, used);
-	if (isinf(least)) {
+	CLEANUP(groups_fini) struct groups g = { 0 };
+	groups_add(&g, k->proc, k->target->pid, GROUP_PIDS);
+	const struct group_level *least = groups_least(&g, GROUP_PIDS);
+	if (least) {
+		vitals_add(v, VITALS_PIDS_LIMIT, at_ns, told(least->of[GROUP_PIDS_LIMIT]));
+		vitals_add(v, VITALS_PIDS, at_ns, told(least->of[GROUP_PIDS_USED]));
+	} else {
 		vitals_absent(v, VITALS_PIDS_LIMIT, "no limit of threads is set");
 		vitals_absent(v, VITALS_PIDS, "no limit of threads is set");
 	}
@@ -172,7 +145,7 @@ static void add_cpu(const struct kernel_totals *from, const struct kernel_totals
 	vitals_add(v, VITALS_CPU_RATIO, to->at_ns, cores / v->of[VITALS_CPU_USABLE].last);
 	vitals_add(v, VITALS_THROTTLED, to->at_ns, periods > 0 ? since(from->stopped, to->stopped) / periods : 0);
 	vitals_add(v, VITALS_THROTTLED_TIME, to->at_ns, since(from->stopped_ns, to->stopped_ns) / ns);
-	vitals_add(v, VITALS_MEMORY_PRESSURE, to->at_ns, since(from->pressure_us, to->pressure_us) * 1000 / ns);
+	vitals_add(v, VITALS_MEMORY_PRESSURE, to->at_ns, since(from->pressure_ns, to->pressure_ns) / ns);
 }
 
 /* ---- threads ---- */

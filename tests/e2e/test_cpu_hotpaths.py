@@ -12,6 +12,7 @@ from pathlib import Path
 
 import oracle
 from drdotnet import LONG_SECONDS, Home, end_window, examine, for_each_result, wait_until
+from groups import CpuGroup
 from patient import FRAMEWORKS, PATIENTS, Patient, cpu_ns, one_of, run_delay_ns
 
 SIDE_BY_SIDE = True
@@ -416,41 +417,9 @@ def state(pid):
         return f.read().rpartition(")")[2].split()[0]
 
 
-class Group:
-    """A CPU group of our own with a limit, of cgroup v1 or v2; None in `folder` where none can be made here."""
-
-    def __init__(self, cores):
-        self.folder = None
-        name, quota = f"drdotnet-test-{os.getpid()}", int(cores * 100000)
-        for parent, limits in (("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(quota)}),
-                               ("/sys/fs/cgroup", {"cpu.max": f"{quota} 100000"})):
-            folder = Path(parent, name)
-            try:
-                folder.mkdir()
-                for file, text in limits.items():
-                    (folder / file).write_text(text)
-                self.folder = folder
-                return
-            except OSError as error:
-                self.error = error
-                if folder.exists():
-                    folder.rmdir()
-
-    def __enter__(self):
-        return self
-
-    def take(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
-
-    def __exit__(self, *_):
-        if self.folder:  # a process that has ended leaves it a moment later
-            wait_until(lambda: not (self.folder / "cgroup.procs").read_text().strip(), "the group is empty")
-            self.folder.rmdir()
-
-
 class Limited(unittest.TestCase):
     def test_a_cpu_limit_is_what_is_busy_and_what_stops_it(self):
-        with Home() as home, Group(0.1) as group:
+        with Home() as home, CpuGroup(0.1) as group:
             if not group.folder:
                 self.skipTest(f"no CPU group can be made here: {group.error}")
             with Patient("cpu", fx=FX) as patient:

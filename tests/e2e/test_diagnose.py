@@ -10,9 +10,9 @@ import unittest
 from pathlib import Path
 
 from drdotnet import PROGRAM, ROOT, Home, Report, end_window, for_each_result, side_by_side
+from groups import CpuGroup
 from patient import FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal, one_of
 from server import Server
-from test_cpu_hotpaths import Group
 
 SIDE_BY_SIDE = "quietly"
 SECONDS = "5s"
@@ -302,7 +302,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(json.dumps(first.data["blocks"]), json.dumps(again.data["blocks"]))
 
     def test_a_cpu_limit_is_the_cause(self):
-        with Group(0.1) as group:
+        with CpuGroup(0.1) as group:
             if not group.folder:
                 self.skipTest(f"no CPU group can be made here: {group.error}")
             with Patient("cpu", fx=FRAMEWORKS[-1]) as patient:

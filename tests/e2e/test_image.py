@@ -15,12 +15,11 @@ from pathlib import Path
 
 import oracle
 from drdotnet import Home, look, wait_until
+from groups import CGROUPS, MemoryGroup, remove_group, unified
 from patient import FRAMEWORKS, Patient, diagonal, one_of
 from probe import State, children, held_threads, hold, take
 
 SIDE_BY_SIDE = True
-
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 def as_root(test):
@@ -382,44 +381,6 @@ def rss_anon(pid):
     return int(re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
 
 
-def unified():
-    """Where version 2 of cgroups is mounted: alone, or beside the old ones."""
-    both = CGROUPS / "unified"
-    return both if both.exists() else CGROUPS
-
-
-class MemoryGroup:
-    """A memory cgroup of our own, of the version that this machine has."""
-
-    def __init__(self):
-        old = CGROUPS / "memory" / "memory.limit_in_bytes"
-        self.v2 = not old.exists()
-        parent = unified() if self.v2 else old.parent
-        if self.v2:
-            (parent / "cgroup.subtree_control").write_text("+memory")
-        self.folder = parent / f"drdotnet-test-{os.getpid()}"
-
-    def __enter__(self):
-        self.folder.mkdir()
-        return self
-
-    def __exit__(self, *_):
-        remove_group(self.folder)
-
-    def add(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
-
-    def limit(self, size):
-        (self.folder / ("memory.max" if self.v2 else "memory.limit_in_bytes")).write_text(str(size))
-
-    def used(self):
-        return int((self.folder / ("memory.current" if self.v2 else "memory.usage_in_bytes")).read_text())
-
-    def killed(self):
-        text = (self.folder / ("memory.events" if self.v2 else "memory.oom_control")).read_text()
-        return int(re.search(r"^oom_kill (\d+)", text, re.M)[1])
-
-
 class WholeGroup(MemoryGroup):
     """One with memory.oom.group. Only version 2 knows it: where memory is counted by version 1, its files are laid over
     the folder of a real group, in mounts that only those see who are started with the prefix."""
@@ -466,21 +427,6 @@ def large_pages(count):
         yield
     finally:
         pool.write_text(str(before))
-
-
-def remove_group(group):
-    for pid in (group / "cgroup.procs").read_text().split():
-        with contextlib.suppress(OSError):
-            (group.parent / "cgroup.procs").write_text(pid)
-    wait_until(lambda: try_rmdir(group), "the cgroup is empty")
-
-
-def try_rmdir(group):
-    try:
-        group.rmdir()
-        return True
-    except OSError:
-        return False
 
 
 class Lives(unittest.TestCase):

@@ -313,6 +313,16 @@ class EverySickness(unittest.TestCase):
                     self.assertEqual(patient.truth()["pool-crowd"]["workers"], 3)
         self.on_all(check)
 
+    def test_descriptors_kept(self):
+        def check(fx):
+            for what, link in (("files", "/upload-"), ("files-dropped", "/upload-"), ("sockets", "socket:"),
+                               ("close-wait", "socket:"), ("clients", "socket:"), ("watchers", "inotify")):
+                with Patient("descriptors", fx=fx, what=what, count=20) as patient:
+                    self.assertEqual(patient.truth()["descriptors"]["open"], 20, what)
+                    links = [os.readlink(f"/proc/{patient.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{patient.pid}/fd")]
+                    self.assertGreaterEqual(sum(link in one for one in links), 1 if what == "watchers" else 20, (what, links))
+        self.on_all(check)
+
     def test_churn(self):
         def check(fx):
             churn = watch("churn", fx, enough=lambda truth: all(part["rounds"] > 0 for part in truth["churn"]["parts"].values()),

@@ -910,12 +910,12 @@ export interface components {
             answered: boolean;
             /** @description Why not, or what else is unusual. */
             remark: string | null;
-            /** @description All four. */
+            /** @description All five. */
             ways: components["schemas"]["Way"][];
         };
         /** @description A way to look into a process. */
         Way: {
-            /** @description events, samples, image or agent. */
+            /** @description events, samples, image, agent or proc. */
             way: string;
             open: boolean;
             /** @description What it gives. */
