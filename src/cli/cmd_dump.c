@@ -74,6 +74,8 @@ static void print_text(const struct dump_order *o, const struct patient *p, cons
 			"it stood still for %s (about %s was expected); the copy lived %s and cost it %s of memory\n",
 			fmt_duration_ns(c->pause_ns).s, fmt_duration_ns(c->predicted_ns).s,
 			fmt_duration_ns(c->lifetime_ns).s, fmt_bytes(c->copied_bytes).s);
+	if (c->limit_ns && c->pause_ns > c->limit_ns)
+		buf_printf(&out, "that is longer than the limit of %s\n", fmt_duration_ns(c->limit_ns).s);
 	if (c->left_bytes)
 		buf_printf(&out, "%s of memory that it shares with others are not in the file\n",
 			   fmt_bytes(c->left_bytes).s);

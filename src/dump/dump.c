@@ -203,6 +203,7 @@ static struct err *copy_collect(const struct patient *p, struct dump_order *o, s
 	if (err)
 		return err;
 	ret->cost = o->agent ? (struct image_cost){ .pause_ns = facts.pause_ns,
+						    .limit_ns = options.max_pause_ms * NS_PER_MS,
 						    .lifetime_ns = facts.stream_ns,
 						    .left_bytes = facts.left_bytes }
 			     : image_cost(img);

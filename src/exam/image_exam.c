@@ -107,6 +107,7 @@ struct err *image_exam_by_agent(const struct patient *p, const struct image_limi
 	look.facts.at_unix_ns = clock_real_ns();
 	TRY(attach_image(p, &options, &facts, &look.image));
 	look.facts.pause_ns = facts.pause_ns;
+	look.facts.limit_ns = options.max_pause_ms * NS_PER_MS;
 	look.facts.life_ns = facts.stream_ns;
 	look.facts.missing = facts.left_bytes;
 	look.facts.attempts = facts.attempts;
@@ -176,6 +177,7 @@ struct err *image_exam_end(struct image_exam *look)
 	image_drop(look->image);
 	struct image_cost cost = image_cost(look->image);
 	look->facts.pause_ns = cost.pause_ns;
+	look->facts.limit_ns = cost.limit_ns;
 	look->facts.life_ns = cost.lifetime_ns;
 	look->facts.copied = cost.copied_bytes;
 	look->facts.missing = cost.left_bytes;
@@ -289,6 +291,7 @@ static const struct {
 } kept[] = {
 	{ "at_ns", offsetof(struct image_exam_facts, at_ns) },
 	{ "pause_ns", offsetof(struct image_exam_facts, pause_ns) },
+	{ "limit_ns", offsetof(struct image_exam_facts, limit_ns) },
 	{ "life_ns", offsetof(struct image_exam_facts, life_ns) },
 	{ "copied", offsetof(struct image_exam_facts, copied) },
 	{ "unproven", offsetof(struct image_exam_facts, unproven) },
@@ -429,7 +432,9 @@ static struct err *drain(struct exam *exam, struct image_exam_part *part, struct
 			err_free(err);
 			err = lost;
 		}
+		uint64_t earlier_ns = attempt > 1 ? part->facts.pause_ns : 0;
 		part->facts = look.facts;
+		part->facts.pause_ns = MAX(part->facts.pause_ns, earlier_ns);
 		/* What the process maps at that very moment may be missing: another look has it. */
 		if (err && err_kind(err) == ERR_BAD_DATA && !look.facts.core && attempt == 1) {
 			again = true;

@@ -30,7 +30,8 @@ struct image_exam_facts {
 	bool again;	    /* by events, and the runtime collects once more when the session ends */
 	uint64_t at_ns;	    /* monotonic, when it was taken; 0 of a core */
 	int64_t at_unix_ns; /* of a core: when its file was last written */
-	uint64_t pause_ns;  /* from when the first thread stopped to when the last one continued */
+	uint64_t pause_ns;  /* from the first thread's stop to the last one's start; the longest of all attempts */
+	uint64_t limit_ns;  /* what was promised of it; 0 = nothing */
 	uint64_t life_ns;   /* of the copy */
 	uint64_t copied;    /* bytes that the process had to copy because the copy shared them */
 	uint64_t missing;   /* bytes that a truncated core lacks, or that were too many to save from a living process */

@@ -46,6 +46,22 @@ static void how_events(struct report *report, const struct image_exam_facts *f)
 		report_how(report, "Attempts", V_COUNT(f->attempts), "the ones before lost events");
 }
 
+/* A promise that was not kept is said as such. */
+static void how_breach(struct report *report, const struct image_exam_facts *looks, size_t n)
+{
+	const struct image_exam_facts *worst = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (looks[i].limit_ns && looks[i].pause_ns > looks[i].limit_ns &&
+		    (!worst || looks[i].pause_ns > worst->pause_ns))
+			worst = &looks[i];
+	if (!worst)
+		return;
+	CLEANUP(mem_freep)
+	char *by = mem_printf("broken: it stood still for %s longer",
+			      fmt_duration_ns(worst->pause_ns - worst->limit_ns).s);
+	report_how(report, "Limit of the pause", V_NS(worst->limit_ns), by);
+}
+
 void image_exam_how(struct report *report, const struct image_exam_facts *looks, size_t n)
 {
 	uint64_t pause_ns = 0, life_ns = 0, copied = 0, missing = 0;
@@ -77,6 +93,7 @@ void image_exam_how(struct report *report, const struct image_exam_facts *looks,
 			report_how(report, "Not in the image", V_BYTES(missing),
 				   "shared memory, too large to be saved");
 	}
+	how_breach(report, looks, n);
 	if (deaths)
 		report_how(report, "Unanswered", V_COUNT(deaths),
 			   "questions that the runtime's own library did not survive");

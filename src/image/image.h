@@ -175,9 +175,11 @@ void image_watch_reads(struct image *img, struct image_ranges *into);
 /* ---- a living process ---- */
 
 struct image_limits {
-	uint64_t max_pause_ms; /* refused when the pause is predicted to be longer; 0 = image_default_pause_ms() */
-	uint64_t stop_ms;      /* all threads must stand still by then; 0 = max_pause_ms */
-	uint64_t max_life_ms;  /* of the copy; 0 = IMAGE_MAX_LIFE_MS */
+	/* Refused when the pause is predicted to be longer, and undone before it is longer; 0 = image_default_pause_ms(). */
+	uint64_t max_pause_ms;
+	/* All threads must stand still by then; 0 = max_pause_ms. Longer than that: it is undone only then. */
+	uint64_t stop_ms;
+	uint64_t max_life_ms; /* of the copy; 0 = IMAGE_MAX_LIFE_MS */
 	/* A 32-bit word of the process that is not 0 while its heap is inconsistent (a collection runs): read when all
 	 * threads are stopped; 0 = none known. */
 	uint64_t busy_word;
@@ -195,7 +197,8 @@ uint64_t image_default_pause_ms(uint64_t private_bytes);
 /* What the snapshot cost the process, measured. */
 struct image_cost {
 	uint64_t predicted_ns; /* before it was stopped */
-	uint64_t pause_ns;     /* from the first thread's stop to the last one's start */
+	uint64_t pause_ns;     /* from the first thread's stop to the last one's start; the longest of all attempts */
+	uint64_t limit_ns;     /* what was promised of it */
 	uint64_t saved_bytes;  /* of shared mappings, copied during the pause */
 	uint64_t left_bytes;   /* of shared mappings that were too large to copy: not in the image */
 	uint64_t copied_bytes; /* of memory no longer shared with the copy when last looked at: copy-on-write */

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "image/hurry.h"
 #include "image/image.h"
 #include "image/limits.h"
 #include "image/seccomp.h"
@@ -94,12 +95,15 @@ static enum seccomp_answer restart_answer(const struct prove_result *r)
 static enum prove_end ask(struct prover *p, pid_t tid)
 {
 	enum prove_end end = PROVE_READ;
+	hurry_begin();
 	if (!stop_one(&p->stop, tid, deadline_in_ms(STOP_MS)))
 		end = p->stop.failed ? PROVE_HIDDEN : PROVE_AGAIN;
 	else if (!seccomp_ask(tid, p->calls, ARRAY_SIZE(ours), p->result->answers))
 		end = PROVE_HIDDEN;
 	/* What cannot be released now is released by our end. */
-	return stop_release(&p->stop) ? end : PROVE_LATE;
+	bool released = stop_release(&p->stop);
+	hurry_end();
+	return released ? end : PROVE_LATE;
 }
 
 /* All threads not yet asked, or those of them that are safe. *ret_left: how many there still are. */
@@ -148,24 +152,17 @@ static enum prove_end prove(struct prover *p)
 	return end;
 }
 
-static void wake_up(int number)
-{
-	(void)number;
-}
-
 /* As the tracer lives (tracer.c). */
 static void prover_main(pid_t pid, struct prove_result *result) NORETURN;
 static void prover_main(pid_t pid, struct prove_result *result)
 {
 	static struct prover p;
 	sigset_t child;
-	const struct sigaction tick = { .sa_handler = wake_up };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigfillset(&child);
 	sigdelset(&child, SIGALRM);
 	sigprocmask(SIG_SETMASK, &child, NULL);
-	signal(SIGCHLD, SIG_DFL);
-	sigaction(SIGALRM, &tick, NULL);
+	hurry_prepare();
 	p = (struct prover){ .pid = pid, .result = result };
 	for (size_t i = 0; i < ARRAY_SIZE(ours); i++) {
 		p.calls[i] = (struct seccomp_call){ .nr = ours[i].number,

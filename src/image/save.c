@@ -1,4 +1,5 @@
 #include "image/save.h"
+#include "image/hurry.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,11 @@ struct save_range {
 	const struct tracer_file *file;
 };
 static struct save_range ranges[TRACER_SHARED_MAPS];
+
+void save_prepare(size_t n)
+{
+	hurry_touch(ranges, MIN(n, ARRAY_SIZE(ranges)) * sizeof(*ranges));
+}
 
 /* What is needed to read the runtime comes first, a program's own large files last. */
 static int rank_of(const struct save_range *r)

@@ -5,6 +5,8 @@
 #include "image/maps.h"
 #include "image/tracer.h"
 
+/* Before the process is stopped: the memory for so many mappings is touched. */
+void save_prepare(size_t n);
 /* What there would be to save, of the files that are known. */
 uint64_t save_estimate(const char *maps, size_t len, const struct tracer_file *files, size_t n_files);
 /* Reads job->maps and fills the result's list. What there is no room for is counted as left. False when the time was over

@@ -3,6 +3,7 @@
 #include "base/chroot.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fmt.h"
 #include "base/str.h"
 #include "image/fault.h"
 #include "image/internal.h"
@@ -36,7 +37,7 @@
 #define UNSTUCK_MS 300
 #define LOOK_MS 20
 /* Above what the tracer itself allows for. */
-#define WATCHDOG_SLACK_NS NS_PER_S
+#define WATCHDOG_SLACK_NS (NS_PER_S / 2)
 #define DROP_MS 15000
 
 struct snapshot {
@@ -45,7 +46,6 @@ struct snapshot {
 	pid_t tracer;
 	bool killed; /* the tracer, so that a copy may be left */
 	int control, lock, saved_fd;
-	uint64_t predicted_ns;
 	VEC(struct tracer_file) files;
 	VEC(struct tracer_name) names;
 };
@@ -346,13 +346,49 @@ static struct err *start_tracer(struct snapshot *s)
 	return NULL;
 }
 
+static bool in_pause(const struct snapshot *s)
+{
+	const volatile struct tracer_result *r = s->job.result;
+	uint64_t stop_ns = r->stop_ns, go_ns = r->go_ns;
+	return stop_ns && go_ns < stop_ns;
+}
+
+static struct err *overdue(const struct snapshot *s)
+{
+	uint64_t held_ns = clock_mono_ns() - s->job.result->stop_ns;
+	return err_new(ERR_TIMEOUT, "it stood still for up to %s, longer than the limit of %s; it runs on",
+		       fmt_duration_ns(held_ns).s, fmt_duration_ns(s->job.limit_ns).s);
+}
+
+/* The end of the tracer without a word: the kernel ended it before the limit (tracer.c), or somebody did. */
+static struct err *lost_tracer(const struct snapshot *s)
+{
+	uint64_t held_ns = clock_mono_ns() - s->job.result->stop_ns;
+	if (in_pause(s) && held_ns >= s->job.limit_ns / 2)
+		return held_ns > s->job.limit_ns
+			       ? overdue(s)
+			       : err_new(ERR_TIMEOUT, "it could not be copied while it may stand still, %s; it runs on",
+					 fmt_duration_ns(s->job.limit_ns).s);
+	return err_new(ERR_IO, "our own helper process was killed; the process runs on");
+}
+
+/* What a try that failed says, and whether the promise was broken with it. */
+static struct err *failure(const struct snapshot *s)
+{
+	const struct tracer_result *r = s->job.result;
+	if (s->job.mode != TRACER_COPY || r->pause_ns <= s->job.limit_ns)
+		return err_new(r->failure, "%s", r->text);
+	return err_new(r->failure, "%s; it stood still for %s, longer than the limit of %s", r->text,
+		       fmt_duration_ns(r->pause_ns).s, fmt_duration_ns(s->job.limit_ns).s);
+}
+
 /* Is the process held longer than ever allowed? Its tracer may hang in the kernel, but never against SIGKILL. */
 static bool pause_overdue(const struct snapshot *s)
 {
 	const volatile struct tracer_result *r = s->job.result;
-	uint64_t stop_ns = r->stop_ns, go_ns = r->go_ns;
-	uint64_t allowed = s->job.stop_ns + s->job.call_ns + WATCHDOG_SLACK_NS;
-	return stop_ns && go_ns < stop_ns && s->job.mode == TRACER_COPY && clock_mono_ns() > stop_ns + allowed;
+	uint64_t stop_ns = r->stop_ns;
+	uint64_t allowed = s->job.limit_ns + WATCHDOG_SLACK_NS;
+	return in_pause(s) && s->job.mode == TRACER_COPY && clock_mono_ns() > stop_ns + allowed;
 }
 
 static struct err *await_tracer(struct snapshot *s, int cancel_fd)
@@ -366,16 +402,17 @@ static struct err *await_tracer(struct snapshot *s, int cancel_fd)
 		char ready = 0;
 		if (n > 0 && p[0].revents) {
 			if (read(s->control, &ready, 1) != 1 || ready != TRACER_READY)
-				return err_new(ERR_IO, "our own helper process was killed; the process runs on");
+				return lost_tracer(s);
 			break;
 		}
 		if (n > 0 && p[1].revents)
 			return err_new(ERR_CANCELLED, "cancelled");
-		if (pause_overdue(s))
-			return err_new(ERR_TIMEOUT, "it was held for too long; it runs on");
+		if (pause_overdue(s)) {
+			kill_tracer(s);
+			return overdue(s);
+		}
 	}
-	const struct tracer_result *r = s->job.result;
-	return r->failure ? err_new(r->failure, "%s", r->text) : NULL;
+	return s->job.result->failure ? failure(s) : NULL;
 }
 
 /* ---- the image ---- */
@@ -500,13 +537,14 @@ static struct snapshot *snapshot_new(enum tracer_mode mode, const struct target 
 	uint64_t max_pause_ms = limits && limits->max_pause_ms ? limits->max_pause_ms : IMAGE_MAX_PAUSE_MS;
 	uint64_t stop_ms = limits && limits->stop_ms ? limits->stop_ms : max_pause_ms;
 	uint64_t life_ms = limits && limits->max_life_ms ? limits->max_life_ms : IMAGE_MAX_LIFE_MS;
-	uint64_t call_ms = MAX(max_pause_ms * 4, (uint64_t)1000);
+	uint64_t limit_ms = MAX(max_pause_ms, stop_ms), call_ms = MAX(max_pause_ms * 4, (uint64_t)1000);
 	s->control = s->lock = s->saved_fd = -1;
 	s->job = (struct tracer_job){
 		.mode = mode,
 		.pid = t->pid,
 		.start_ticks = t->start_ticks,
 		.busy_word = limits ? limits->busy_word : 0,
+		.limit_ns = limit_ms * NS_PER_MS,
 		.stop_ns = stop_ms * NS_PER_MS,
 		.call_ns = call_ms * NS_PER_MS,
 		.max_life_ns = life_ms * NS_PER_MS,
@@ -572,7 +610,7 @@ struct err *image_take_snapshot(const struct target *target, const struct image_
 	own.max_pause_ms = forecast.max_pause_ms;
 	CLEANUP(image_closep) struct image *img = image_new(IMAGE_SNAPSHOT);
 	img->snapshot = snapshot_new(TRACER_COPY, target, &own);
-	img->snapshot->predicted_ns = forecast.pause_ns;
+	img->snapshot->job.predicted_ns = forecast.pause_ns;
 	TRY(run(img->snapshot, target, &own, img));
 	*ret = STEAL(img);
 	return NULL;
@@ -624,8 +662,9 @@ struct image_cost image_cost(struct image *img)
 	const struct tracer_result *r = img->snapshot->job.result;
 	uint64_t end = r->dropped_ns ? r->dropped_ns : clock_mono_ns();
 	uint64_t go_ns = r->go_ns > r->stop_ns ? r->go_ns : clock_mono_ns();
-	struct image_cost cost = { .predicted_ns = img->snapshot->predicted_ns,
-				   .pause_ns = go_ns - r->stop_ns,
+	struct image_cost cost = { .predicted_ns = img->snapshot->job.predicted_ns,
+				   .pause_ns = MAX(r->pause_ns, go_ns - r->stop_ns),
+				   .limit_ns = img->snapshot->job.limit_ns,
 				   .saved_bytes = r->saved_bytes,
 				   .left_bytes = r->left_bytes,
 				   .copied_bytes = r->cow_bytes,

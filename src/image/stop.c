@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/fault.h"
+#include "image/hurry.h"
 #include "target/proc.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +19,8 @@
 _Static_assert(sizeof(struct image_regs) == sizeof(struct user_regs_struct), "the kernel's registers");
 _Static_assert(sizeof(((struct image_thread *)0)->fp) == sizeof(struct user_fpregs_struct), "the kernel's registers");
 
-/* How often a wait for a thread looks whether its time is over. */
-#define TICK_US 2000
+/* How often a wait for a thread looks whether its time is over. On a machine that is not busy all of them stand by then. */
+#define TICK_US 500
 
 bool stop_init(struct stop *s, pid_t pid, struct image_thread *threads, size_t max)
 {
@@ -27,7 +28,13 @@ bool stop_init(struct stop *s, pid_t pid, struct image_thread *threads, size_t m
 	*s = (struct stop){ .pid = pid, .threads = threads, .max = max };
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	s->v = mem_array(max, sizeof(*s->v));
+	hurry_touch(s->v, max * sizeof(*s->v));
+	for (size_t i = 0; i < max; i++)
+		map_u64_put(&s->known, i, NULL);
+	map_u64_clear(&s->known);
 	s->tasks = opendir(path);
+	while (s->tasks && readdir(s->tasks))
+		; /* so that the memory it reads into has been touched */
 	return s->tasks != NULL;
 }
 
@@ -71,17 +78,6 @@ static pid_t take_report(struct stop *s, pid_t pid, int *ret_status)
 	return tid;
 }
 
-/* Every report comes with a SIGCHLD, which this process keeps blocked: nothing is missed between look and wait. */
-static void wait_for_report(struct deadline deadline)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	uint64_t now = clock_mono_ns(), left = deadline.at_ns > now ? deadline.at_ns - now : 0;
-	struct timespec t = { .tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S) };
-	sigtimedwait(&set, NULL, &t);
-}
-
 static bool is_dead(pid_t pid, pid_t tid)
 {
 	char path[64], text[512];
@@ -98,13 +94,16 @@ static bool is_dead(pid_t pid, pid_t tid)
 bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *ret_status)
 {
 	t->stopped = false;
-	for (bool woken = false; !take_report(s, t->tid, ret_status); woken = true) {
+	for (bool woken = false;; woken = true) {
+		hurry_aim(t->tid);
+		if (take_report(s, t->tid, ret_status))
+			break;
 		/* The end of the first thread is reported only once the others are reaped. */
 		if (woken && is_dead(s->pid, t->tid))
 			t->gone = true;
 		if (t->gone || deadline_passed(deadline))
 			return false;
-		wait_for_report(deadline);
+		hurry_wait(deadline);
 	}
 	return t->stopped;
 }
@@ -112,12 +111,13 @@ bool stop_wait(struct stop *s, struct tracee *t, struct deadline deadline, int *
 bool stop_wait_newborn(struct stop *s, pid_t pid, struct deadline deadline)
 {
 	int status;
+	hurry_aim(0);
 	while (s->newborn != pid) {
 		if (take_report(s, pid, &status))
 			continue;
 		if (deadline_passed(deadline))
 			return false;
-		wait_for_report(deadline);
+		hurry_wait(deadline);
 	}
 	return true;
 }
@@ -125,6 +125,7 @@ bool stop_wait_newborn(struct stop *s, pid_t pid, struct deadline deadline)
 bool stop_wait_end(struct stop *s, pid_t pid, struct deadline deadline)
 {
 	(void)s;
+	hurry_aim(0);
 	for (;;) {
 		int status;
 		pid_t got = waitpid(pid, &status, __WALL | WNOHANG);
@@ -133,7 +134,7 @@ bool stop_wait_end(struct stop *s, pid_t pid, struct deadline deadline)
 		if (deadline_passed(deadline))
 			return false;
 		if (got == 0)
-			wait_for_report(deadline);
+			hurry_wait(deadline);
 	}
 }
 
@@ -189,27 +190,34 @@ static void read_registers(struct stop *s, size_t i)
 	t->has_fp = !ptrace(PTRACE_GETFPREGS, t->tid, NULL, t->fp);
 }
 
-/* Waits in the kernel, for this thread alone: otherwise each of a thousand threads would wake us once, and delay those
- * that are still stopping. The timer ends what lasts too long. */
-static bool wait_one(struct stop *s, struct tracee *t, struct deadline deadline)
-{
-	while (!t->stopped && !t->gone) {
-		int status;
-		pid_t got = waitpid(t->tid, &status, __WALL);
-		if (got == t->tid && WIFSTOPPED(status))
-			note_stop(s, t, status);
-		else if (got == t->tid || errno == ECHILD)
-			t->gone = true;
-		else if (deadline_passed(deadline))
-			return false;
-	}
-	return true;
-}
-
 static void set_timer(long every_us)
 {
 	const struct itimerval timer = { { 0, every_us }, { 0, every_us } };
 	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Waits in the kernel, for this thread alone: otherwise each of a thousand threads would wake us once, and delay those
+ * that are still stopping. The timer ends what lasts too long; from then on each thread gets our turn while it is waited for. */
+static bool wait_one(struct stop *s, struct tracee *t, struct deadline deadline)
+{
+	while (!t->stopped && !t->gone) {
+		int status;
+		hurry_aim(t->tid);
+		pid_t got = waitpid(t->tid, &status, s->slow ? __WALL | WNOHANG : __WALL);
+		if (got == t->tid && WIFSTOPPED(status))
+			note_stop(s, t, status);
+		else if (got == t->tid || (got < 0 && errno == ECHILD))
+			t->gone = true;
+		else if (deadline_passed(deadline))
+			return false;
+		else if (s->slow)
+			hurry_wait(deadline);
+		else if (hurry_lends()) {
+			s->slow = true;
+			set_timer(0);
+		}
+	}
+	return true;
 }
 
 /* Threads that are stopped by now can be continued at once. */
@@ -224,7 +232,8 @@ static void take_reports(struct stop *s, size_t from)
 static enum stop_end wait_all(struct stop *s, size_t from, struct deadline deadline)
 {
 	bool all = true;
-	set_timer(TICK_US);
+	if (!s->slow)
+		set_timer(TICK_US);
 	/* The last one first: when it stands, most of the others do. */
 	for (size_t i = s->n; all && i > from; i--)
 		all = wait_one(s, &s->v[i - 1], deadline);
@@ -288,7 +297,7 @@ bool stop_release(struct stop *s)
 		fault_point("detached");
 	}
 	s->n = 0;
-	s->halted = false;
+	s->halted = s->slow = false;
 	s->failed = 0;
 	map_u64_clear(&s->known);
 	return all;

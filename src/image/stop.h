@@ -11,6 +11,7 @@
 struct tracee {
 	pid_t tid;
 	bool stopped, gone;
+	bool tried; /* to make a call: it could not */
 	int signal; /* the signal that is about to be delivered and that it must continue with; 0 = none */
 };
 
@@ -32,6 +33,7 @@ struct stop {
 	struct map_u64 known; /* tid to index */
 	pid_t newborn;	      /* a child that a thread of ours has made, stopped */
 	bool halted;
+	bool slow; /* the machine is busy: threads come to no stop by themselves at once */
 	int failed;
 };
 

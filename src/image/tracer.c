@@ -4,6 +4,7 @@
 #include "base/fmt.h"
 #include "base/str.h"
 #include "image/fault.h"
+#include "image/hurry.h"
 #include "image/inject.h"
 #include "image/limits.h"
 #include "image/lock.h"
@@ -34,12 +35,19 @@
 #define WATCH_MS 25
 #define END_MS 5000
 #define DROP_S 15
+/* Of the limit: until when we try, and when the kernel ends us, so that all that is held goes on before the limit. */
+#define TRY_UNTIL(limit_ns) ((limit_ns) / 8 * 7)
+#define END_AT(limit_ns) ((limit_ns) / 16 * 15)
+#define STATUS_MAX 16384
+#define TABLE_ROWS 1024
 
 struct tracer {
 	struct tracer_job *job;
 	struct tracer_result *result;
 	struct stop stop;
 	struct inject_place place;
+	struct deadline until; /* of this attempt: what is left of the limit then is for undoing it */
+	enum hurry_kind hurry; /* in this attempt */
 	/* For burying: what the owner reads must not change under it. */
 	struct stop grave;
 	struct image_thread digger;
@@ -100,14 +108,14 @@ struct choice {
 };
 
 /* The best thread not yet tried. */
-static struct choice choose(struct tracer *t, const bool *tried)
+static struct choice choose(struct tracer *t)
 {
 	struct choice best = { .rank = UINT32_MAX };
 	for (size_t i = 0; i < t->stop.n; i++) {
 		struct tracee *tracee = &t->stop.v[i];
 		const struct image_thread *thread = &t->stop.threads[i];
 		uint64_t call;
-		if (tried[i] || tracee->gone || !tracee->stopped || tracee->signal)
+		if (tracee->tried || tracee->gone || !tracee->stopped || tracee->signal)
 			continue;
 		enum carrier_kind kind = inject_look(&t->place, thread, &call);
 		unsigned rank = kind == CARRIER_NO ? UINT32_MAX : carrier_rank(kind, name_of(t->job, thread->tid));
@@ -119,14 +127,14 @@ static struct choice choose(struct tracer *t, const bool *tried)
 
 static bool has_filter(pid_t tid)
 {
-	CLEANUP(buf_free) struct buf text = { 0 };
+	static char text[STATUS_MAX];
 	struct proc_status status;
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	struct err *err = file_read(path, 1 << 20, &text);
-	bool ok = !err && proc_parse_status(text.data, text.len, &status);
-	err_free(err);
-	return !ok || status.seccomp != 0;
+	CLOSE_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	text[MAX(n, (ssize_t)0)] = '\0';
+	return n <= 0 || !proc_parse_status(text, (size_t)n, &status) || status.seccomp != 0;
 }
 
 static const uint64_t clone_args[4] = { CLONE_FILES };
@@ -174,13 +182,21 @@ static size_t read_maps(const struct tracer_job *job, char *text)
 	return len == job->maps_max ? 0 : len;
 }
 
+/* What else may be why something came too late. */
+static const char *if_slow(const struct tracer *t)
+{
+	return t->hurry == HURRY_REALTIME ? ""
+					  : ", or the machine is busy: only CAP_SYS_NICE gives it the first turn then";
+}
+
 static enum attempt explain_stop(struct tracer *t, enum stop_end end)
 {
 	switch (end) {
 	case STOP_LATE:
-		return say(t, ATTEMPT_FAIL, ERR_TIMEOUT,
-			   "a thread of it did not come to a stop within %s (it waits for a disk, or starts a process)",
-			   fmt_duration_ns(t->job->stop_ns).s);
+		return say(
+			t, ATTEMPT_FAIL, ERR_TIMEOUT,
+			"a thread of it did not come to a stop within %s (it waits for a disk, or starts a process%s)",
+			fmt_duration_ns(t->job->stop_ns).s, if_slow(t));
 	case STOP_DENIED:
 		return say(t, ATTEMPT_FAIL, t->stop.failed == EPERM ? ERR_DENIED : ERR_IO,
 			   "its threads cannot be stopped: %s", strerror(t->stop.failed));
@@ -214,13 +230,37 @@ static enum attempt look(struct tracer *t, struct deadline deadline)
 
 static void adopt(struct tracer *t, pid_t copy);
 
+/* The kernel ends us then, and with us every hold. 0 = no more. */
+static void end_at(uint64_t at_ns)
+{
+	static timer_t timer;
+	static bool made;
+	struct sigevent kill_us = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	const struct itimerspec at = { .it_value = { .tv_sec = (time_t)(at_ns / NS_PER_S),
+						     .tv_nsec = (long)(at_ns % NS_PER_S) } };
+	if (made || (made = timer_create(CLOCK_MONOTONIC, &kill_us, &timer) == 0))
+		timer_settime(timer, TIMER_ABSTIME, &at, NULL);
+}
+
+/* False: what cannot be released now is released by our end, which must be soon. */
+static bool let_go(struct tracer *t)
+{
+	bool all = stop_release(&t->stop);
+	t->result->go_ns = clock_mono_ns();
+	t->result->pause_ns = MAX(t->result->pause_ns, t->result->go_ns - t->result->stop_ns);
+	if (!all)
+		return false;
+	end_at(0);
+	hurry_end();
+	return true;
+}
+
 /* The process is continued first; what is left to do concerns the copy alone. */
 static enum attempt copy_made(struct tracer *t, pid_t copy)
 {
 	t->result->copied_ns = clock_mono_ns();
 	t->result->copy = t->result->copy_ns = copy;
-	bool all = stop_release(&t->stop);
-	t->result->go_ns = clock_mono_ns();
+	bool all = let_go(t);
 	fault_point("all let go");
 	adopt(t, copy);
 	if (!all)
@@ -230,21 +270,20 @@ static enum attempt copy_made(struct tracer *t, pid_t copy)
 
 static enum attempt make_copy(struct tracer *t)
 {
-	bool *tried = mem_zalloc(MAX(t->stop.n, (size_t)1));
 	enum attempt end = say(t, ATTEMPT_RETRY, ERR_UNSUPPORTED,
 			       "none of its threads waits in a system call that could be begun anew");
-	for (struct choice c; (c = choose(t, tried)).tracee;) {
+	for (struct choice c; (c = choose(t)).tracee;) {
 		int64_t result;
 		pid_t copy;
 		pid_t tid = c.tracee->tid;
-		tried[c.tracee - t->stop.v] = true;
+		c.tracee->tried = true;
 		if (!check_seccomp(t, tid)) {
 			end = ATTEMPT_FAIL;
 			break;
 		}
 		str_copy(t->result->carrier, sizeof(t->result->carrier), name_of(t->job, tid));
 		enum inject_end injected = inject_call(&t->stop, c.tracee, &t->place, c.call, SYS_clone, clone_args,
-						       true, call_deadline(t), &result, &copy);
+						       true, t->until, &result, &copy);
 		if (injected == INJECT_UNFIT)
 			continue;
 		if (injected == INJECT_DONE && copy)
@@ -255,17 +294,21 @@ static enum attempt make_copy(struct tracer *t)
 		else if (injected == INJECT_ABORTED)
 			end = say(t, ATTEMPT_RETRY, ERR_BUSY, "signals came between");
 		else
-			end = say(t, ATTEMPT_FAIL, ERR_TIMEOUT, "the kernel did not make the copy in time");
+			end = say(t, ATTEMPT_FAIL, ERR_TIMEOUT,
+				  "the kernel did not make the copy while it may stand still, %s%s",
+				  fmt_duration_ns(t->job->limit_ns).s, if_slow(t));
 		break;
 	}
-	mem_free(tried);
 	return end;
 }
 
 static enum attempt attempt(struct tracer *t)
 {
-	t->result->stop_ns = clock_mono_ns();
-	struct deadline deadline = { t->result->stop_ns + t->job->stop_ns };
+	t->hurry = hurry_begin();
+	uint64_t now = t->result->stop_ns = clock_mono_ns();
+	t->until = (struct deadline){ now + TRY_UNTIL(t->job->limit_ns) };
+	struct deadline deadline = { MIN(now + t->job->stop_ns, t->until.at_ns) };
+	end_at(now + END_AT(t->job->limit_ns));
 	enum stop_end stopped = stop_all(&t->stop, deadline);
 	fault_point("all stopped");
 	enum attempt end = explain_stop(t, stopped);
@@ -275,12 +318,13 @@ static enum attempt attempt(struct tracer *t)
 	fault_point("saved");
 	if (end == ATTEMPT_DONE && t->job->mode == TRACER_COPY)
 		end = make_copy(t);
-	if (end == ATTEMPT_DONE)
-		return end;
-	/* What cannot be released now is released by our end. */
-	if (!stop_release(&t->stop))
-		end = ATTEMPT_FAIL;
-	t->result->go_ns = clock_mono_ns();
+	if (end != ATTEMPT_DONE)
+		return let_go(t) ? end : ATTEMPT_FAIL;
+	/* Held from here on as long as its owner says. */
+	if (t->job->mode == TRACER_HOLD) {
+		end_at(0);
+		hurry_end();
+	}
 	return end;
 }
 
@@ -333,6 +377,7 @@ static enum burial bury_by(struct tracer *t, pid_t tid, pid_t child_ns)
 	pid_t none;
 	enum burial end = BURY_ELSE;
 	size_t len;
+	hurry_begin();
 	if (stop_one(&t->grave, tid, deadline_in_ms(REAP_STOP_MS)) && inject_place_good(&t->place) &&
 	    inject_look(&t->place, &t->digger, &call) != CARRIER_NO && (len = read_maps(t->job, t->maps)) &&
 	    has_stack_room(t->maps, len, t->digger.regs.rsp) && check_seccomp(t, tid)) {
@@ -343,6 +388,7 @@ static enum burial bury_by(struct tracer *t, pid_t tid, pid_t child_ns)
 	}
 	if (!stop_release(&t->grave))
 		end = BURY_LOST;
+	hurry_end();
 	fault_point("bury tried");
 	return end;
 }
@@ -381,23 +427,13 @@ static bool target_ended(const struct tracer_job *job)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Whoever watches over us may be dead: the kernel ends us when that takes too long, and with us every hold. 0 = no more. */
-static void limit_time(time_t seconds)
-{
-	static timer_t timer;
-	static bool made;
-	struct sigevent kill_us = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	const struct itimerspec at = { .it_value.tv_sec = seconds };
-	if (made || (made = timer_create(CLOCK_MONOTONIC, &kill_us, &timer) == 0))
-		timer_settime(timer, 0, &at, NULL);
-}
-
 static void drop(struct tracer *t)
 {
 	pid_t copy = t->result->copy;
 	if (!copy || t->result->dropped_ns)
 		return;
-	limit_time(DROP_S);
+	/* Whoever watches over us may be dead. */
+	end_at(clock_mono_ns() + DROP_S * NS_PER_S);
 	bool ended = target_ended(t->job);
 	if (!ended && !t->result->gone)
 		t->result->cow_bytes = limits_private_bytes("/proc", copy);
@@ -408,7 +444,7 @@ static void drop(struct tracer *t)
 	fault_point("copy ended");
 	t->result->unburied = !ended && !bury(t, t->result->copy_ns);
 	fault_point("copy buried");
-	limit_time(0);
+	end_at(0);
 }
 
 static void lose(struct tracer *t, const char *why)
@@ -458,12 +494,6 @@ static void hold(struct tracer *t)
 
 /* ---- the process's life ---- */
 
-/* Of the timer that ends waits (stop.c). */
-static void wake_up(int number)
-{
-	(void)number;
-}
-
 static void live_alone(void)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
@@ -471,11 +501,8 @@ static void live_alone(void)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
-	signal(SIGCHLD, SIG_DFL);
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	const struct sigaction tick = { .sa_handler = wake_up };
-	sigaction(SIGALRM, &tick, NULL);
 	sigset_t alarm_only;
 	sigemptyset(&alarm_only);
 	sigaddset(&alarm_only, SIGALRM);
@@ -485,9 +512,11 @@ static void live_alone(void)
 /* So that no page is faulted in while the process is stopped. */
 static void warm_up(const struct tracer_job *job)
 {
-	madvise(job->saved, job->saved_likely, MADV_POPULATE_WRITE);
-	madvise(job->maps, job->maps_max, MADV_POPULATE_WRITE);
-	madvise(job->threads, job->threads_max * sizeof(*job->threads), MADV_POPULATE_WRITE);
+	hurry_touch(job->saved, job->saved_likely);
+	hurry_touch(job->maps, job->maps_max);
+	hurry_touch(job->threads, job->threads_max * sizeof(*job->threads));
+	hurry_touch(job->result, offsetof(struct tracer_result, saved[TABLE_ROWS]));
+	save_prepare(TABLE_ROWS);
 }
 
 static void bury_leftovers(struct tracer *t, struct deadline deadline)
@@ -501,11 +530,20 @@ static void bury_leftovers(struct tracer *t, struct deadline deadline)
 		t->result->reaped += bury(t, children.dead_ns[i]);
 }
 
-/* While the process is stopped nothing should delay us. Only root may raise the priority; it works without that too. */
-static void hurry(bool on)
+/* Who may not go first can tell from its own waiting how long the process would wait with it, and then better leaves it alone: even
+ * to end takes us a turn on a CPU. */
+static bool too_busy(struct tracer *t)
 {
-	const struct sched_param param = { .sched_priority = on ? 1 : 0 };
-	sched_setscheduler(0, on ? SCHED_RR : SCHED_OTHER, &param);
+	if (hurry_begin() == HURRY_REALTIME)
+		return false;
+	double likely_ns = hurry_delay() * (double)t->job->predicted_ns;
+	if (likely_ns <= (double)t->job->limit_ns)
+		return false;
+	say(t, ATTEMPT_FAIL, ERR_TIMEOUT,
+	    "the machine is so busy that it would stand still for about %s, and the limit is %s; only CAP_SYS_NICE gives "
+	    "us the first turn on a CPU",
+	    fmt_duration_ns((uint64_t)likely_ns).s, fmt_duration_ns(t->job->limit_ns).s);
+	return true;
 }
 
 static enum attempt try_all(struct tracer *t)
@@ -516,10 +554,10 @@ static enum attempt try_all(struct tracer *t)
 		/* 1, 2, 4 ... ms: a collection, or a thread on its way back into its wait. */
 		if (i && poll(&p, 1, 1 << (i - 1)) > 0)
 			return say(t, ATTEMPT_FAIL, ERR_CANCELLED, "cancelled");
+		if (too_busy(t))
+			return ATTEMPT_FAIL;
 		t->result->attempts++;
-		hurry(true);
 		end = attempt(t);
-		hurry(false);
 	}
 	if (end == ATTEMPT_DONE) {
 		t->result->failure = 0;
@@ -534,6 +572,7 @@ void tracer_run(struct tracer_job *job)
 	t = (struct tracer){ .job = job, .result = job->result };
 	t.place = (struct inject_place){ job->syscall_at, job->sigreturn_at, job->mem_fd };
 	live_alone();
+	hurry_prepare();
 	if (job->mode != TRACER_BURY)
 		warm_up(job);
 	fault_role(job->mode == TRACER_BURY ? "undertaker" : "tracer");

@@ -44,6 +44,7 @@ struct tracer_result {
 	pid_t copy_ns; /* as the process itself sees it */
 	unsigned attempts, reaped;
 	uint64_t stop_ns, go_ns; /* monotonic: first thread asked to stop, last one continued */
+	uint64_t pause_ns;	 /* the longest time between the two, of all attempts */
 	uint64_t copied_ns;	 /* the copy was made */
 	uint64_t dropped_ns;	 /* ... and killed; 0 = not yet */
 	bool unburied;		 /* ... but the process could not be made to take note of that */
@@ -69,8 +70,10 @@ struct tracer_job {
 	uint64_t start_ticks;
 	uint64_t syscall_at, sigreturn_at;
 	uint64_t busy_word;
+	uint64_t predicted_ns;	/* how long it will stand still where nobody waits for a CPU; 0 = not known */
+	uint64_t limit_ns;	/* it must go on by then, whatever is done by then */
 	uint64_t stop_ns;	/* all threads must stand still by then */
-	uint64_t call_ns;	/* a call that returns at once must have returned by then */
+	uint64_t call_ns;	/* what nothing waits for but one idle thread, or the copy, must be done by then */
 	uint64_t max_life_ns;	/* of the copy, or of the hold */
 	uint64_t reserve_bytes; /* the copy is dropped when less than this is free in the cgroup or on the machine */
 	int pidfd, maps_fd, mem_fd, pagemap_fd;

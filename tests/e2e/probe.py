@@ -138,6 +138,18 @@ def children(pid, copies=False):
     return found
 
 
+def raised_threads(pid):
+    """Threads that the kernel schedules in real time."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            if int((path / "stat").read_text().rpartition(")")[2].split()[15]) < 0:
+                found.append(int(path.name))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
 def held_threads(pid, masks=True):
     """Threads that are stopped, traced, or (masks) have every signal blocked."""
     found = []

@@ -177,7 +177,8 @@ class Rights(unittest.TestCase):
             shutil.chown(home, "nobody")
 
             def diagnosed(patient):
-                done = subprocess.run([f"{folder}/drdotnet", "diagnose", str(patient.pid), "--duration", SECONDS, "--json"],
+                done = subprocess.run([f"{folder}/drdotnet", "diagnose", str(patient.pid), "--duration", SECONDS,
+                                       "--max-pause", "10s", "--json"],
                                       user="nobody", extra_groups=[], text=True, capture_output=True, timeout=120,
                                       env={**os.environ, "DRDOTNET_HOME": str(home)})
                 self.assertEqual(done.returncode, 0, done)

@@ -12,7 +12,7 @@ import unittest
 
 from drdotnet import wait_until
 from patient import FRAMEWORKS, Patient
-from probe import PROBE, State, children, copies_of, descriptors, held_threads, hold, places, take
+from probe import PROBE, State, children, copies_of, descriptors, held_threads, hold, places, raised_threads, take
 
 SIDE_BY_SIDE = True
 
@@ -30,8 +30,9 @@ PARTS = ("memory", "exception", "thread", "timer", "socket")
 
 class Survival(unittest.TestCase):
     def check_free(self, pid, masks=True):
-        """No thread held, no copy running; the kernel may need a moment after a kill."""
+        """No thread held or before others, no copy running; the kernel may need a moment after a kill."""
         wait_until(lambda: not held_threads(pid, masks), "every thread runs freely", 10)
+        wait_until(lambda: not raised_threads(pid), "no thread has a priority of ours", 10)
         wait_until(lambda: all(state == "Z" for state in children(pid).values()), "no copy runs", 10)
 
     def check_work(self, patient):

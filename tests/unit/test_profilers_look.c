@@ -185,6 +185,15 @@ static void test_how(void **state)
 	assert_true(fixture_says(r, "9 ms"));
 	assert_true(fixture_says(r, "2 copies of its memory, read for 150 ms; meanwhile the process had to copy 2 MB"));
 	assert_true(fixture_says(r, "did not survive"));
+	assert_false(fixture_says(r, "limit of the pause"));
+	report_free(r);
+	r = report_new();
+	two[0].limit_ns = 4 * MS;
+	two[1].limit_ns = 5 * MS;
+	rich_text(report_verdict(r, REPORT_INFO, "seen"), "Seen.");
+	image_exam_how(r, two, 2);
+	assert_true(fixture_says(r, "limit of the pause"));
+	assert_true(fixture_says(r, "broken: it stood still for 4 ms longer"));
 	report_free(r);
 	r = report_new();
 	struct image_exam_facts core = { .core = true, .bytes = 3 << 20, .missing = 1 << 20 };
