@@ -82,9 +82,10 @@ void help_overview(struct buf *out)
 		if (!commands[i]->hidden)
 			term(out, commands[i]->name, 18, commands[i]->summary);
 	}
-	buf_str(out, "\nA TARGET is a pid, a process name, an assembly name, NAMESPACE/POD or an id from 'drdotnet ps'.\n"
-		     "With --server URL [--token TOKEN] a command works on the machine where 'drdotnet serve' runs.\n"
-		     "'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
+	buf_str(out,
+		"\nA TARGET is a pid, a process name, an assembly name, NAMESPACE/POD or an id from 'drdotnet ps'.\n"
+		"With --server URL [--token TOKEN] a command works on the machine where 'drdotnet serve' runs.\n"
+		"'drdotnet help COMMAND' or 'drdotnet help PROFILER' says more.\n");
 }
 
 static void option(const struct option *o, struct buf *out)

@@ -56,7 +56,7 @@ static double steady(const struct open_files *o, double (*number)(const struct o
 		at_ns[n] = l->at_ns;
 		values[n++] = number(l, of);
 	}
-	if (exam_is_young(o->limits.exam) || isnan(limits_trend(at_ns, values, n)))
+	if (n < 3 || exam_is_young(o->limits.exam) || isnan(limits_trend(at_ns, values, n)))
 		return 0;
 	return values[n - 1] - values[0];
 }

@@ -216,8 +216,7 @@ static void test_pods(void **state)
 		"a\nb_shop_api-b" ID64 ".log",
 		"api_shop-c" ID64 ".log",
 		ID64 ".log",
-		"web_default_app-"
-		"fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210.log",
+		"web_default_app-fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210.log",
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
