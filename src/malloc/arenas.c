@@ -68,8 +68,7 @@ static const char *add_top(struct malloc_walk *w, struct malloc_arena *a, uint64
 	if (bytes < CHUNK_LEAST || bytes != end - at)
 		return "its last chunk does not end where it ends";
 	a->state[MALLOC_TOP] = (struct malloc_sum){ 1, bytes };
-	if (a->main)
-		a->top_trimmable = resident(w, malloc_page_up(at + CHUNK_LEAST), end);
+	a->top_resident = resident(w, malloc_page_up(at + CHUNK_LEAST), end);
 	return NULL;
 }
 

@@ -28,8 +28,9 @@ struct malloc_arena {
 	struct malloc_sum state[MALLOC_STATES];
 	/* Of its free memory what malloc_trim would give back: whole pages, resident as far as that is known. The rest of
 	 * the free memory shares its pages with chunks in use. */
-	uint64_t trimmable, top_trimmable;
-	uint64_t whole_pages; /* in free chunks, resident or not */
+	uint64_t trimmable;
+	uint64_t whole_pages;  /* in free chunks, resident or not */
+	uint64_t top_resident; /* whole pages; malloc_trim gives back those of the main arena */
 };
 /* Memory of arena number `arena`, without gaps. */
 struct malloc_heap {
