@@ -147,7 +147,7 @@ static const char *const cause_words[CAUSES] = {
 	[CAUSE_TRIMMABLE] = "memory that was freed and that malloc keeps",
 	[CAUSE_SCATTERED] = "free memory of malloc that is fragmented",
 	[CAUSE_STACKS] = "stacks of threads",
-	[CAUSE_OTHER] = "private memory that is none of the managed heap, of malloc and of stacks",
+	[CAUSE_OTHER] = "private memory outside of the managed heap, malloc and stacks",
 	[CAUSE_CODE] = "code and types that were made at run time",
 	[CAUSE_FILES] = "mapped files, libraries and shared memory",
 };
@@ -162,7 +162,10 @@ static void add_verdict(const struct exam *exam, const struct native_look *l, st
 	struct rich *v = report_verdict(report, c ? c->health : REPORT_OK, finding);
 	if (c && cause != CAUSE_HEAP) {
 		rich_strong(v, "%s of the %s", fmt_bytes(c->bytes).s, fmt_bytes(l->rss).s);
-		rich_text(v, " that the process has in RAM are %s; the managed heap has %s.", cause_words[cause],
+		rich_text(v, " that the process has in RAM are %s; the managed heap has %s.",
+			  cause == CAUSE_OTHER && !reads_chunks(l)
+				  ? "private memory outside of the managed heap and stacks"
+				  : cause_words[cause],
 			  fmt_bytes(l->kind[NATIVE_HEAP]).s);
 	} else {
 		rich_text(v, "No problem here: of the ");

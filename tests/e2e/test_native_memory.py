@@ -13,6 +13,7 @@ FINDINGS = {"kept": "native-in-use", "lost": "native-in-use", "trimmable": "trim
             "mmap": "mappings", "stacks": "stacks"}
 MB = 1 << 20
 NAMED = 0.95
+PATIENCE = ("--max-pause-ms", "10000")  # a loaded machine is no reason to refuse
 OTHERS_MB = 12  # that a runtime at rest has of a kind, beside what the patient took
 
 
@@ -40,7 +41,7 @@ class AgainstThePatient(unittest.TestCase):
     @classmethod
     def examined(cls, kind, fx):
         with Patient("native", fx=fx, kind=kind) as patient:
-            report = look(cls.home, "native-memory", patient.pid, "--max-pause", "10s")
+            report = look(cls.home, "native-memory", patient.pid, *PATIENCE)
             core = cls.folder / f"{kind}.core"
             if kind == "kept":
                 done = cls.home.run("dump", "collect", patient.pid, "-o", core, "--max-pause", "10s", "--quiet")
@@ -118,9 +119,9 @@ class AgainstThePatient(unittest.TestCase):
     def test_others_point_here(self):
         for fx in one_of(FRAMEWORKS):
             with Patient("native", fx=fx, kind="kept") as patient:
-                report = look(self.home, "heap-stats", patient.pid, "--max-pause", "10s")
+                report = look(self.home, "heap-stats", patient.pid, *PATIENCE)
                 self.assertEqual(report.finding, "memory-is-elsewhere", report.verdict)
-                self.assertIn("native-memory", str(report.data["verdict"]))
+                self.assertIn("Run native-memory", str(report.data["next"]))
 
 
 class OtherAllocators(unittest.TestCase):
@@ -128,7 +129,7 @@ class OtherAllocators(unittest.TestCase):
         preload = {"LD_PRELOAD": str(Path(PROGRAM).parent / "tests" / "libjemalloc.so")}
         for fx in one_of(FRAMEWORKS):
             with Home() as home, Patient("native", fx=fx, kind="kept", env=preload) as patient:
-                report = look(home, "native-memory", patient.pid, "--max-pause", "10s")
+                report = look(home, "native-memory", patient.pid, *PATIENCE)
                 self.assertEqual(report.finding, "other-allocator", report.verdict)
                 self.assertIn("jemalloc", report.verdict)
                 self.assertEqual(report.how["Allocator"]["value"], "jemalloc")
@@ -139,9 +140,9 @@ class WhereThereIsNothing(unittest.TestCase):
     def test_at_rest_and_under_load(self):
         for fx in one_of(FRAMEWORKS):
             with Home() as home, HealthyPatient("api", fx=fx) as patient:
-                reports = [look(home, "native-memory", patient.pid, "--max-pause", "10s")]
+                reports = [look(home, "native-memory", patient.pid, *PATIENCE)]
                 with patient.under_load():
-                    reports.append(look(home, "native-memory", patient.pid, "--max-pause", "10s"))
+                    reports.append(look(home, "native-memory", patient.pid, *PATIENCE))
                 for report in reports:
                     self.assertEqual(report.health, "ok", report.verdict)
                     self.assertTrue(report.verdict.startswith("No problem here"), report.verdict)
