@@ -9,8 +9,7 @@
 
 #define PAGE ((uint64_t)4096)
 #define PRESENT ((uint64_t)1 << 63) /* of a word of /proc/PID/pagemap */
-#define LOOK_VERSION 1
-#define STACK_END 8192 /* where glibc keeps what it knows of a thread: at the upper end of its stack */
+#define STACK_END 8192		    /* where glibc keeps what it knows of a thread: at the upper end of its stack */
 
 const char *const native_kind_names[NATIVE_KINDS] = {
 	[NATIVE_HEAP] = "managed heap",
@@ -156,6 +155,8 @@ static void sum_arenas(struct native_look *look, const struct malloc_look *m)
 	look->mapped = m->mapped.sum;
 	look->arena_max = m->arena_max;
 	look->n_sizes = (uint32_t)m->sizes.n;
+	for (size_t i = 0; i < m->sizes.n && i < NATIVE_SIZES_MAX; i++)
+		vec_push(&look->sizes, m->sizes.v[i]);
 	vec_each(a, &m->arenas) {
 		for (unsigned s = 0; s < MALLOC_STATES; s++) {
 			look->state[s].chunks += a->state[s].chunks;
@@ -163,6 +164,8 @@ static void sum_arenas(struct native_look *look, const struct malloc_look *m)
 		}
 		look->trimmable += a->trimmable;
 		look->whole_pages += a->whole_pages;
+		if (look->arenas.n < NATIVE_ARENAS_MAX)
+			vec_push(&look->arenas, *a);
 		look->doubtful += a->doubt != NULL;
 		look->doubtful_bytes += a->doubt ? a->system : 0;
 	}
@@ -173,11 +176,13 @@ static void sum_arenas(struct native_look *look, const struct malloc_look *m)
 /* The fields that are numbers, in the order of the recording. */
 #define EACH_FIELD(X)                                                                                                  \
 	X(rss)                                                                                                         \
-	X(swap) X(huge) X(page_tables) X(pages_known) X(threads) X(understood) X(trimmable) X(whole_pages) X(n_arenas) \
-		X(doubtful) X(doubtful_bytes) X(mapped_known) X(mapped_found) X(arena_max) X(n_sizes) X(mapped.chunks) \
+	X(swap)                                                                                                        \
+	X(huge)                                                                                                        \
+	X(page_tables) X(pages_known) X(threads) X(understood) X(trimmable) X(whole_pages) X(n_arenas) X(doubtful)     \
+		X(doubtful_bytes) X(mapped_known) X(mapped_found) X(arena_max) X(n_sizes) X(mapped.chunks)             \
 			X(mapped.bytes)
 
-static void write_look(const struct native_look *look, const struct malloc_look *m, struct buf *out)
+void native_look_write(const struct native_look *look, struct buf *out)
 {
 #define WRITE(field) buf_u64(out, look->field);
 	EACH_FIELD(WRITE)
@@ -187,10 +192,8 @@ static void write_look(const struct native_look *look, const struct malloc_look 
 	buf_add(out, look->state, sizeof(look->state));
 	buf_u32(out, look->allocator.kind);
 	buf_text(out, look->allocator.file, strlen(look->allocator.file));
-	uint32_t n = (uint32_t)MIN(m->arenas.n, (size_t)NATIVE_ARENAS_MAX);
-	buf_u32(out, n);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct malloc_arena *a = &m->arenas.v[i];
+	buf_u32(out, (uint32_t)look->arenas.n);
+	vec_each(a, &look->arenas) {
 		buf_u8(out, (uint8_t)((a->doubt != NULL) << 1 | a->main));
 		buf_u32(out, a->heaps);
 		buf_u64(out, a->system);
@@ -199,9 +202,8 @@ static void write_look(const struct native_look *look, const struct malloc_look 
 		buf_u64(out, a->top_resident);
 		buf_add(out, a->state, sizeof(a->state));
 	}
-	n = MIN(look->n_sizes, NATIVE_SIZES_MAX);
-	buf_u32(out, n);
-	buf_add(out, m->sizes.v, n * sizeof(*m->sizes.v));
+	buf_u32(out, (uint32_t)look->sizes.n);
+	buf_add(out, look->sizes.v, look->sizes.n * sizeof(*look->sizes.v));
 }
 
 static void read_sums(struct cursor *in, struct malloc_sum state[MALLOC_STATES])
@@ -311,7 +313,8 @@ static struct err *drain(void *user, struct image_exam *look, struct buf *out)
 		look_at_malloc(&d, &outline);
 	sum_arenas(&seen, &d.malloc);
 	sum_areas(&d);
-	write_look(&seen, &d.malloc, out);
+	native_look_write(&seen, out);
+	native_look_fini(&seen);
 	malloc_look_free(&d.malloc);
 	vec_free(&d.areas);
 	if (d.pagemap >= 0)
@@ -322,7 +325,7 @@ static struct err *drain(void *user, struct image_exam *look, struct buf *out)
 struct err *native_look(struct native_look *look, struct exam *exam, const char *part)
 {
 	struct image_exam_part p = {
-		.name = part, .version = LOOK_VERSION, .heap = true, .drain = drain, .take = take, .user = look
+		.name = part, .version = NATIVE_LOOK_VERSION, .heap = true, .drain = drain, .take = take, .user = look
 	};
 	look->exam = exam;
 	TRY(exam_image(exam, &p));

@@ -29,7 +29,7 @@ enum native_kind {
 };
 extern const char *const native_kind_names[NATIVE_KINDS];
 
-#define NATIVE_SIZES_MAX 64u
+#define NATIVE_SIZES_MAX 4096u
 #define NATIVE_ARENAS_MAX 4096u
 struct native_look {
 	struct exam *exam;
@@ -52,3 +52,9 @@ struct native_look {
 };
 struct err *native_look(struct native_look *look, struct exam *exam, const char *part) MUST_USE;
 void native_look_fini(struct native_look *look);
+
+/* ---- for tests ---- */
+
+#define NATIVE_LOOK_VERSION 1
+/* As a look is recorded. */
+void native_look_write(const struct native_look *look, struct buf *out);

@@ -2,9 +2,12 @@
  * its arenas. */
 
 #include "base/fmt.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "exam/profiler.h"
 #include "memory/native_look.h"
+#include "profilers/memory_steps.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +21,14 @@
 #define MAIN_SIZE_SHARE 0.5 /* of what is in use: then one size tells what it is */
 #define SIZE_ROWS 20u
 #define ARENA_ROWS 16u
+#define GROWTH_ROWS 12u
+#define LOOKS_MAX 4u /* three show a direction; the fourth, that it goes on */
+
+struct native_looks {
+	struct native_look looks[LOOKS_MAX];
+	uint32_t n;
+	bool young; /* the process had hardly started */
+};
 
 struct native_cause {
 	const char *finding;
@@ -91,6 +102,81 @@ static unsigned main_cause(const struct native_look *l, const struct native_caus
 	return most;
 }
 
+/* ---- what grows ---- */
+
+/* The managed heap grows between two collections in any program: memory-leaks looks at what is alive. Files come and go. */
+static const char *const grow_findings[CAUSES] = {
+	[CAUSE_USED] = "native-grows",	[CAUSE_SCATTERED] = "fragmentation-grows",
+	[CAUSE_STACKS] = "stacks-grow", [CAUSE_OTHER] = "mappings-grow",
+	[CAUSE_CODE] = "code-grows",
+};
+
+/* What grows most, at every look; CAUSES = nothing does. One kind may grow while another shrinks: then the process does
+ * not. And at first it takes memory whatever it does. */
+static unsigned growing_cause(const struct native_looks *m, int64_t *ret_grown)
+{
+	const struct native_look *last = &m->looks[m->n - 1];
+	unsigned most = CAUSES;
+	int64_t of_all = (int64_t)last->rss - (int64_t)m->looks[0].rss;
+	*ret_grown = 0;
+	for (unsigned c = 0; c < CAUSES && !m->young && m->looks[0].rss && last->rss; c++) {
+		struct memory_steps steps = { .n = m->n };
+		for (uint32_t i = 0; i < m->n; i++) {
+			struct native_cause causes[CAUSES];
+			find_causes(&m->looks[i], causes);
+			steps.bytes[i] = causes[c].bytes;
+		}
+		int64_t grown = grow_findings[c] ? memory_steps_grow(&steps, last->rss) : 0;
+		if (grown > *ret_grown && of_all * 2 >= grown) {
+			*ret_grown = grown;
+			most = c;
+		}
+	}
+	return most;
+}
+
+static double minutes(const struct native_looks *m)
+{
+	uint64_t ns = m->looks[m->n - 1].facts.at_ns - m->looks[0].facts.at_ns;
+	return (double)MAX(ns, (uint64_t)1) / 60e9;
+}
+
+struct native_grown {
+	uint64_t size, before, now;
+};
+VEC_TYPE(native_grown_sizes, struct native_grown);
+
+static void native_grown_sizes_free(struct native_grown_sizes *sizes)
+{
+	vec_free(sizes);
+}
+
+static int most_grown_first(const void *a, const void *b)
+{
+	const struct native_grown *x = a, *y = b;
+	double gx = (double)x->size * ((double)x->now - (double)x->before);
+	double gy = (double)y->size * ((double)y->now - (double)y->before);
+	return CMP(gy, gx) ?: CMP(x->size, y->size);
+}
+
+/* Sizes of which there are more chunks at the last look than at the first: most bytes first. Nothing when either has more
+ * sizes than were written down. */
+static void find_grown(const struct native_looks *m, struct native_grown_sizes *ret)
+{
+	const struct native_look *first = &m->looks[0], *last = &m->looks[m->n - 1];
+	CLEANUP(map_u64_free) struct map_u64 before = { 0 };
+	if (m->n < 2 || first->n_sizes > NATIVE_SIZES_MAX || last->n_sizes > NATIVE_SIZES_MAX)
+		return;
+	vec_each(s, &first->sizes)
+		*map_u64_put(&before, s->size, NULL) = s->chunks;
+	vec_each(s, &last->sizes) {
+		const uint64_t *had = map_u64_get(&before, s->size);
+		if (s->chunks > (had ? *had : 0))
+			vec_push(ret, ((struct native_grown){ s->size, had ? *had : 0, s->chunks }));
+	}
+	vec_sort(ret, most_grown_first);
+}
+
 /* ---- words ---- */
 
 static void say_sizes(const struct native_look *l, struct rich *v)
@@ -102,7 +188,7 @@ static void say_sizes(const struct native_look *l, struct rich *v)
 			  .s);
 	if (s && ratio((double)s->size * (double)s->chunks, used) >= MAIN_SIZE_SHARE)
 		rich_text(v, ", %s of which have %s bytes each", fmt_count(s->chunks).s, fmt_count(s->size).s);
-	rich_text(v, ". One look cannot tell whether it grows.");
+	rich_text(v, ".");
 }
 
 static void say_arenas(const struct native_look *l, struct rich *v)
@@ -152,8 +238,50 @@ static const char *const cause_words[CAUSES] = {
 	[CAUSE_FILES] = "mapped files, libraries and shared memory",
 };
 
-static void add_verdict(const struct exam *exam, const struct native_look *l, struct report *report)
+static bool add_growth_verdict(const struct exam *exam, const struct native_looks *m, struct report *report)
 {
+	const struct native_look *l = &m->looks[m->n - 1];
+	struct native_cause now[CAUSES];
+	int64_t grown;
+	unsigned cause = growing_cause(m, &grown);
+	CLEANUP(native_grown_sizes_free) struct native_grown_sizes sizes = { 0 };
+	if (cause == CAUSES)
+		return false;
+	find_causes(l, now);
+	struct rich *v = report_verdict(report, REPORT_WARN, grow_findings[cause]);
+	rich_strong(v, "%s more a minute", fmt_bytes((uint64_t)((double)grown / minutes(m))).s);
+	rich_text(v, " are %s; they have %s of the %s in RAM by now, the managed heap has %s.", cause_words[cause],
+		  fmt_bytes(now[cause].bytes).s, fmt_bytes(l->rss).s, fmt_bytes(l->kind[NATIVE_HEAP]).s);
+	find_grown(m, &sizes);
+	if (cause == CAUSE_USED && sizes.n)
+		rich_text(v, " Most of it are chunks of %s bytes: %s in %s.", fmt_count(sizes.v[0].size).s,
+			  fmt_signed((int64_t)(sizes.v[0].now - sizes.v[0].before)).s,
+			  fmt_duration_ns((uint64_t)(minutes(m) * 60e9)).s);
+	else if (cause != CAUSE_USED)
+		say_more(l, cause, v);
+	report_advice(report, exam->profiler, grow_findings[cause]);
+	return true;
+}
+
+/* Of what does not grow at each look. */
+static void say_no_growth(const struct native_looks *m, unsigned cause, struct rich *v)
+{
+	struct native_cause first[CAUSES], last[CAUSES];
+	struct fmt_text time = fmt_duration_ns((uint64_t)(minutes(m) * 60e9));
+	find_causes(&m->looks[0], first);
+	find_causes(&m->looks[m->n - 1], last);
+	if (m->n < 3 || m->young)
+		rich_text(v, " Whether it grows is not known.");
+	else if (last[cause].bytes >= first[cause].bytes + MB)
+		rich_text(v, " It grew by %s in %s, but not steadily.",
+			  fmt_bytes(last[cause].bytes - first[cause].bytes).s, time.s);
+	else
+		rich_text(v, " It did not grow in %s.", time.s);
+}
+
+static void add_verdict(const struct exam *exam, const struct native_looks *m, struct report *report)
+{
+	const struct native_look *l = &m->looks[m->n - 1];
 	struct native_cause causes[CAUSES];
 	find_causes(l, causes);
 	unsigned cause = main_cause(l, causes);
@@ -175,6 +303,8 @@ static void add_verdict(const struct exam *exam, const struct native_look *l, st
 			  fmt_bytes(causes[CAUSE_TRIMMABLE].bytes + causes[CAUSE_SCATTERED].bytes).s);
 	}
 	say_more(l, cause, v);
+	if (c && c->health == REPORT_INFO)
+		say_no_growth(m, cause, v);
 	report_advice(report, exam->profiler, finding);
 }
 
@@ -210,18 +340,22 @@ static void add_figures(const struct native_look *l, struct report *report)
 
 /* ---- tables ---- */
 
-static void add_kinds(const struct native_look *l, struct report *report)
+static void add_kinds(const struct native_looks *m, struct report *report)
 {
+	const struct native_look *first = &m->looks[0], *l = &m->looks[m->n - 1];
 	if (!l->rss)
 		return;
 	struct report_table *t = report_table(report, "Where the memory is");
 	report_column(t, "Memory", VALUE_TEXT, 0);
 	report_column(t, "In RAM", VALUE_BYTES, COLUMN_MAIN | COLUMN_AREA);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
+	if (m->n > 1)
+		report_column(t, "Since the first look", VALUE_BYTES, COLUMN_SIGNED);
 	for (enum native_kind k = 0; k < NATIVE_KINDS; k++)
 		if (l->kind[k])
 			report_row(t, (struct value[]){ V_TEXT(native_kind_names[k]), V_BYTES(l->kind[k]),
-							V_RATIO(ratio(l->kind[k], l->rss)) });
+							V_RATIO(ratio(l->kind[k], l->rss)),
+							V_BYTES((double)l->kind[k] - (double)first->kind[k]) });
 }
 
 static void add_sizes(const struct native_look *l, struct report *report)
@@ -246,6 +380,24 @@ static void add_sizes(const struct native_look *l, struct report *report)
 	if (used > shown && all > chunks)
 		report_rest(t, (struct value[]){ V_NONE, V_COUNT(all - chunks), V_BYTES(used - shown),
 						 V_RATIO(ratio(used - shown, used)) });
+}
+
+static void add_growth(const struct native_looks *m, struct report *report)
+{
+	CLEANUP(native_grown_sizes_free) struct native_grown_sizes sizes = { 0 };
+	find_grown(m, &sizes);
+	if (!sizes.n)
+		return;
+	struct report_table *t = report_table(report, "Chunks that became more, by size");
+	report_column(t, "Size", VALUE_COUNT, 0);
+	report_column(t, "First look", VALUE_COUNT, 0);
+	report_column(t, "Last look", VALUE_COUNT, 0);
+	report_column(t, "More", VALUE_BYTES, COLUMN_MAIN | COLUMN_SIGNED);
+	for (size_t i = 0; i < sizes.n && i < GROWTH_ROWS; i++) {
+		const struct native_grown *g = &sizes.v[i];
+		report_row(t, (struct value[]){ V_COUNT(g->size), V_COUNT(g->before), V_COUNT(g->now),
+						V_BYTES((double)g->size * (double)(g->now - g->before)) });
+	}
 }
 
 static void add_arena(const struct malloc_arena *a, uint32_t number, struct report_table *t)
@@ -275,10 +427,14 @@ static void add_arenas(const struct native_look *l, struct report *report)
 		add_arena(&l->arenas.v[i], i, t);
 }
 
-static void add_how(const struct native_look *l, struct report *report)
+static void add_how(const struct native_looks *m, struct report *report)
 {
+	const struct native_look *l = &m->looks[m->n - 1];
+	struct image_exam_facts facts[LOOKS_MAX];
 	CLEANUP(mem_freep) char *doubt = mem_printf("of %s that did not add up", fmt_count(l->doubtful).s);
-	image_exam_how(report, &l->facts, 1);
+	for (uint32_t i = 0; i < m->n; i++)
+		facts[i] = m->looks[i].facts;
+	image_exam_how(report, facts, m->n);
 	if (l->allocator.kind != MALLOC_UNKNOWN)
 		report_how(report, "Allocator", V_CODE(malloc_allocator_name(&l->allocator)),
 			   reads_chunks(l) ? "where the runtime's calls of malloc lead" : "its heap is not read");
@@ -303,30 +459,54 @@ static void add_how(const struct native_look *l, struct report *report)
 
 static struct err *run(struct exam *exam)
 {
-	struct native_look *look = exam->state = mem_zalloc(sizeof(*look));
-	return native_look(look, exam, "native");
+	struct native_looks *m = exam->state = mem_zalloc(sizeof(*m));
+	uint64_t duration_ms = exam_duration_ms(exam);
+	/* A recording has as many as were taken. */
+	unsigned looks = exam->replay || (duration_ms && !exam->core) ? LOOKS_MAX : 1;
+	for (unsigned i = 0; i < looks; i++) {
+		char part[32];
+		snprintf(part, sizeof(part), "native-%u", i + 1);
+		if (i && !exam_image_again(exam, duration_ms / (looks - 1), part))
+			break;
+		struct err *err = native_look(&m->looks[i], exam, part);
+		/* What was seen before is still reported. */
+		if (err && i && !exam->replay) {
+			exam_cut(exam, "look %u failed: %s", i + 1, err_text(err));
+			err_free(err);
+			break;
+		}
+		if (err)
+			return err;
+		m->n = i + 1;
+	}
+	return NULL;
 }
 
 static struct err *analyse(struct exam *exam, struct report *report)
 {
-	const struct native_look *l = exam->state;
-	if (l->rss)
-		add_verdict(exam, l, report);
-	else
+	struct native_looks *m = exam->state;
+	const struct native_look *l = &m->looks[m->n - 1];
+	m->young = exam_is_young(exam);
+	if (!l->rss)
 		add_verdict_of_core(exam, l, report);
+	else if (!add_growth_verdict(exam, m, report))
+		add_verdict(exam, m, report);
 	add_figures(l, report);
-	add_kinds(l, report);
+	add_kinds(m, report);
+	add_growth(m, report);
 	add_sizes(l, report);
 	report_details(report);
 	add_arenas(l, report);
-	add_how(l, report);
+	add_how(m, report);
 	return NULL;
 }
 
 static void free_state(void *state)
 {
-	native_look_fini(state);
-	mem_free(state);
+	struct native_looks *m = state;
+	for (unsigned i = 0; i < LOOKS_MAX; i++)
+		native_look_fini(&m->looks[i]);
+	mem_free(m);
 }
 
 const struct profiler profiler_native_memory = {
@@ -340,19 +520,38 @@ const struct profiler profiler_native_memory = {
 		"Says where every resident byte of the process is: managed heap, malloc, stacks, code, files. Of "
 		"glibc's malloc it reads the arenas: what is in use, by size of chunk, what is free and would "
 		"come back by malloc_trim, and what is free and fragmented. Other allocators are named.",
-	.cost = "one pause of about 20 ms for each GB; everything is read from a copy",
+	.cost = "a pause of about 20 ms for each GB at each look; everything is read from copies",
 	.params =
 		(const struct param[]){
+			{ .key = "duration",
+			  .name = "Duration",
+			  .description = "0: one look. Else four looks in that time: they show what grows.",
+			  .type = PARAM_INT,
+			  .unit = "s",
+			  .default_value = "0",
+			  .min = 0,
+			  .max = 86400 },
 			PARAM_MAX_PAUSE,
 		},
-	.n_params = 1,
+	.n_params = 2,
 	.ways = { WAY_IMAGE, WAY_AGENT },
 	.advice =
 		(const struct advice[]){
 			{ "managed-heap", "Run heap-stats: it says what is on the managed heap." },
 			{ "native-in-use",
 			  "Find what takes chunks of these sizes: native libraries, Marshal.AllocHGlobal, and objects "
-			  "that are not disposed. memory-leaks says whether it grows." },
+			  "that are not disposed. With --duration 60 it says whether it grows, and chunks of which "
+			  "size." },
+			{ "native-grows",
+			  "Find what takes chunks of these sizes and does not give them back: native libraries, "
+			  "Marshal.AllocHGlobal without FreeHGlobal, objects that are not disposed." },
+			{ "fragmentation-grows",
+			  "Look again for longer (--duration 600). Another allocator (jemalloc by LD_PRELOAD) wastes "
+			  "less where chunks of short and of long life lie side by side." },
+			{ "stacks-grow", "Run merged-call-stacks: it says what the threads do that become more." },
+			{ "mappings-grow", "Look for native libraries that map memory themselves, for another "
+					   "allocator, and for buffers that are not disposed." },
+			{ "code-grows", "Run loader: it says what is loaded and made at run time again and again." },
 			{ "trimmable",
 			  "From the next start: MALLOC_MMAP_THRESHOLD_=65536 keeps blocks above 64 KB out of arenas, so "
 			  "that they go back when they are freed; MALLOC_ARENA_MAX=2 lets fewer arenas keep memory. A "
@@ -363,22 +562,21 @@ const struct profiler profiler_native_memory = {
 			  "it, MALLOC_ARENA_MAX=2 does too." },
 			{ "stacks", "Run merged-call-stacks: it says what the threads do, and how many are alike." },
 			{ "mappings", "Look for native libraries that map memory themselves, and for buffers that are "
-				      "not disposed. memory-leaks says whether it grows." },
+				      "not disposed. With --duration 60 it says whether it grows." },
 			{ "other-allocator",
 			  "Ask the allocator for its own statistics (MALLOC_CONF=stats_print:true for jemalloc). "
-			  "memory-leaks says whether it grows." },
+			  "With --duration 60 it says whether it grows." },
 			{ "code-and-types", "Run loader: it says what is loaded, and what is made at run time." },
 			{ "files", "Most of it can be taken back by the kernel at any time. Look at what is mapped in "
 				   "/proc/PID/smaps." },
 			{ "seen", "Look at the living process to see what of it is in RAM." },
 			{ "not-understood", "Look at the living process: then at least its mappings are known." },
 		},
-	.n_advice = 11,
+	.n_advice = 16,
 	.runs = (const struct advice_run[]){ { "managed-heap", "heap-stats" },
-					     { "native-in-use", "memory-leaks" },
 					     { "stacks", "merged-call-stacks" },
-					     { "mappings", "memory-leaks" },
-					     { "other-allocator", "memory-leaks" },
+					     { "stacks-grow", "merged-call-stacks" },
+					     { "code-grows", "loader" },
 					     { "code-and-types", "loader" },
 					     { 0 } },
 	.run = run,
