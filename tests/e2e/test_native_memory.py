@@ -125,6 +125,23 @@ class AgainstThePatient(unittest.TestCase):
                 self.assertIn("Run native-memory", str(report.data["next"]))
 
 
+class WhatBecameMore(unittest.TestCase):
+    def test_chunks_that_came_between_the_looks(self):
+        for fx in one_of(FRAMEWORKS, 1):
+            with Home() as home, Patient("native", fx=fx, kind="lost", mb=20) as patient:
+                before = patient.truth()["native"]
+                with home.start("native-memory", patient.pid, "-d", "6s", *PATIENCE, "--json") as job:
+                    job.wait_for("waiting for the next look")
+                    patient.ask("more", "DONE")
+                    done = job.finish()
+                self.assertEqual(done.code, 0, done)
+                more = patient.truth()["native"]["used"] - before["used"]
+                size = chunk(before["chunk_bytes"])
+                rows = {row["Size"]: row for row in Report(done.json()).rows("Chunks that became more, by size")}
+                self.assertAlmostEqual(rows[size]["Last look"] - rows[size]["First look"], more, delta=FEW)
+                self.assertEqual(rows[size]["More"], size * (rows[size]["Last look"] - rows[size]["First look"]))
+
+
 class OtherAllocators(unittest.TestCase):
     def test_it_is_named_and_not_read(self):
         preload = {"LD_PRELOAD": str(Path(PROGRAM).parent / "tests" / "libjemalloc.so")}

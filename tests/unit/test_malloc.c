@@ -3,152 +3,14 @@
 
 #include "base/base.h"
 #include "build_core.h"
+#include "build_malloc.h"
 #include "malloc/allocator.h"
 #include "malloc/arenas.h"
 #include <elf.h>
 
-#define PAGE 4096
-#define LIBC 0x7f0000000000
-#define ARENA 0x400 /* in libc's data */
-#define PARAMETERS 0x200
-#define MAIN_HEAP 0x10000
-#define MAIN_SIZE (4 * PAGE)
-#define OTHER_HEAP 0x7e0000000000
-#define OTHER_SIZE (3 * PAGE)
-#define MAPPED 0x7d0000000000
-#define STATE_TOP 96
-#define STATE_BINS 112
-#define STATE_NEXT 2160
-#define STATE_SYSTEM 2184
-#define STATE_SIZE 2200
-#define INFO 0x30
-
-/* A process whose malloc has two arenas and a chunk of its own mapping. */
-struct stage {
-	uint8_t libc[2 * PAGE], main[MAIN_SIZE], other[OTHER_SIZE], mapped[3 * PAGE];
-	size_t at; /* in the heap that is being written: after the last chunk */
-	uint64_t n_mapped, mapped_bytes;
-};
-
-static void put(uint8_t *bytes, size_t at, uint64_t v)
+static void look_at(const struct malloc_stage *s, const struct malloc_ask *ask, struct malloc_look *look)
 {
-	memcpy(bytes + at, &v, sizeof(v));
-}
-
-static uint64_t got(const uint8_t *bytes, size_t at)
-{
-	uint64_t v;
-	memcpy(&v, bytes + at, sizeof(v));
-	return v;
-}
-
-static void put_state(uint8_t *state, uint64_t at, uint64_t top, uint64_t next, uint64_t system)
-{
-	put(state, STATE_TOP, top);
-	for (unsigned bin = 0; bin < 127; bin++)
-		for (unsigned k = 0; k < 2; k++)
-			put(state, STATE_BINS + 16 * bin + 8 * k, at + STATE_BINS + 16 * bin - 16);
-	put(state, STATE_NEXT, next);
-	put(state, STATE_SYSTEM, system);
-}
-
-/* The bit of the chunk says that the one before is used: true of the first. */
-static size_t chunk(uint8_t *heap, size_t at, uint64_t size, bool used)
-{
-	put(heap, at + 8, size | (got(heap, at + 8) & 1));
-	put(heap, at + size + 8, used);
-	if (!used)
-		put(heap, at + size, size);
-	return at + size;
-}
-
-static void top(uint8_t *heap, size_t at, size_t end)
-{
-	put(heap, at + 8, (end - at) | (got(heap, at + 8) & 1));
-}
-
-/* Main: 20 used of 48, a free one of 8000 with a whole page, a used one of 64, two cached of 48, top. */
-static void fill_main(struct stage *s)
-{
-	size_t at = 0;
-	uint8_t *h = s->main;
-	put(h, 8, 1);
-	size_t cache = at;
-	at = chunk(h, at, 0x290, true);
-	for (unsigned i = 0; i < 20; i++)
-		at = chunk(h, at, 48, true);
-	at = chunk(h, at, 8000, false);
-	at = chunk(h, at, 64, true);
-	/* The thread's cache: two chunks of 48, links mixed with their addresses. */
-	uint64_t a = MAIN_HEAP + at + 16, b = a + 48;
-	at = chunk(h, at, 48, true);
-	at = chunk(h, at, 48, true);
-	put(h, a - MAIN_HEAP, b ^ a >> 12);
-	put(h, b - MAIN_HEAP, 0 ^ b >> 12);
-	uint16_t two = 2;
-	memcpy(h + cache + 16 + 2 * 1, &two, 2);
-	put(h, cache + 16 + 128 + 8 * 1, a);
-	top(h, at, MAIN_SIZE);
-	put_state(s->libc + ARENA, LIBC + ARENA, MAIN_HEAP + at, OTHER_HEAP + INFO, MAIN_SIZE);
-}
-
-/* The other one: 10 used of 112, the last two of them in a fast bin. */
-static void fill_other(struct stage *s)
-{
-	uint8_t *h = s->other;
-	size_t at = (INFO + STATE_SIZE + 15) & ~(size_t)15, last = 0, before = 0;
-	put(h, 0, OTHER_HEAP + INFO);
-	put(h, 16, OTHER_SIZE);
-	put(h, 24, OTHER_SIZE);
-	put(h, at + 8, 1);
-	for (unsigned i = 0; i < 10; i++) {
-		before = last;
-		last = at;
-		at = chunk(h, at, 112, true);
-	}
-	top(h, at, OTHER_SIZE);
-	put_state(h + INFO, OTHER_HEAP + INFO, OTHER_HEAP + at, LIBC + ARENA, OTHER_SIZE);
-	put(h, INFO + 16 + 8 * 5, OTHER_HEAP + last);
-	put(h, last + 16, (OTHER_HEAP + before) ^ (OTHER_HEAP + last + 16) >> 12);
-	put(h, before + 16, 0 ^ (OTHER_HEAP + before + 16) >> 12);
-}
-
-static void stage_set(struct stage *s)
-{
-	*s = (struct stage){ .n_mapped = 1, .mapped_bytes = 2 * PAGE };
-	fill_main(s);
-	fill_other(s);
-	put(s->mapped, 8, 2 * PAGE | 2);
-	put(s->libc, PARAMETERS, 64);
-	put(s->libc, PARAMETERS + 8, 1032);
-	put(s->libc, PARAMETERS + 16, 7);
-	put(s->libc, PARAMETERS - 24, s->mapped_bytes);
-	memcpy(s->libc + PARAMETERS - 40, &(uint32_t){ 65536 }, 4);
-	memcpy(s->libc + PARAMETERS - 44, &(uint32_t){ (uint32_t)s->n_mapped }, 4);
-}
-
-static struct image *opened(const struct stage *s)
-{
-	const struct core_segment segments[] = {
-		{ MAIN_HEAP, MAIN_SIZE, s->main, PF_R | PF_W },
-		{ MAPPED, 3 * PAGE, s->mapped, PF_R | PF_W },
-		{ OTHER_HEAP, OTHER_SIZE, s->other, PF_R | PF_W },
-		{ LIBC, 2 * PAGE, s->libc, PF_R | PF_W },
-	};
-	const struct core_file files[] = { { LIBC, LIBC + 2 * PAGE, 0, "/lib/libc.so.6" } };
-	const struct core_spec spec = {
-		.segments = segments, .n_segments = 4, .files = files, .n_files = 1, .pid = 7, .command = "shop"
-	};
-	CLEANUP(buf_free) struct buf core = { 0 };
-	struct image *img;
-	build_core(&core, &spec);
-	assert_ok(image_open_core_fd(build_file(core.data, core.len), "test", NULL, NULL, &img));
-	return img;
-}
-
-static void look_at(const struct stage *s, const struct malloc_ask *ask, struct malloc_look *look)
-{
-	struct image *img = opened(s);
+	struct image *img = stage_open(s);
 	malloc_look(img, ask, look);
 	image_close(img);
 }
@@ -171,7 +33,7 @@ static const struct malloc_ask nothing_known = { 0 };
 
 static void chunks_by_what_they_are(void **state UNUSED)
 {
-	struct stage s;
+	struct malloc_stage s;
 	struct malloc_look look;
 	stage_set(&s);
 	look_at(&s, &nothing_known, &look);
@@ -198,7 +60,7 @@ static void chunks_by_what_they_are(void **state UNUSED)
 
 static void mapped_chunks_are_checked(void **state UNUSED)
 {
-	struct stage s;
+	struct malloc_stage s;
 	struct malloc_look look;
 	stage_set(&s);
 	look_at(&s, &nothing_known, &look);
@@ -232,7 +94,7 @@ static uint64_t nothing_resident(void *user, uint64_t start, uint64_t end)
 
 static void only_what_is_resident_can_come_back(void **state UNUSED)
 {
-	struct stage s;
+	struct malloc_stage s;
 	struct malloc_look look;
 	unsigned asked = 0;
 	const struct malloc_ask ask = { .resident = nothing_resident, .user = &asked };
@@ -265,10 +127,10 @@ static void a_wrong_guess_has_no_numbers(void **state UNUSED)
 		{ INFO + STATE_TOP, 0x10 },			    /* far away */
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		struct stage s;
+		struct malloc_stage s;
 		struct malloc_look look;
 		stage_set(&s);
-		put(s.other, wrong[i].at, wrong[i].value);
+		stage_put(s.other, wrong[i].at, wrong[i].value);
 		look_at(&s, &nothing_known, &look);
 		assert_null(look.doubt);
 		assert_null(look.arenas.v[0].doubt);
@@ -287,10 +149,10 @@ static void arenas_that_lead_nowhere(void **state UNUSED)
 {
 	static const uint64_t next[] = { OTHER_HEAP + INFO, OTHER_HEAP + 0x800, 8, ~(uint64_t)0 };
 	for (size_t i = 0; i < ARRAY_SIZE(next); i++) {
-		struct stage s;
+		struct malloc_stage s;
 		struct malloc_look look;
 		stage_set(&s);
-		put(s.other, INFO + STATE_NEXT, next[i]);
+		stage_put(s.other, INFO + STATE_NEXT, next[i]);
 		look_at(&s, &nothing_known, &look);
 		assert_non_null(look.doubt);
 		assert_int_equal(look.arenas.n + look.heaps.n + look.sizes.n, 0);
@@ -301,13 +163,13 @@ static void arenas_that_lead_nowhere(void **state UNUSED)
 /* Lists of free chunks that are circles, or lead out of memory: they end, and count as used. */
 static void lists_without_an_end(void **state UNUSED)
 {
-	struct stage s;
+	struct malloc_stage s;
 	struct malloc_look look;
 	stage_set(&s);
-	uint64_t last = got(s.other, INFO + 16 + 8 * 5), at = last + 16;
-	put(s.other, at - OTHER_HEAP, last ^ at >> 12);
-	uint64_t cached = got(s.main, 16 + 128 + 8);
-	put(s.main, cached - MAIN_HEAP, cached ^ cached >> 12);
+	uint64_t last = stage_word(s.other, INFO + 16 + 8 * 5), at = last + 16;
+	stage_put(s.other, at - OTHER_HEAP, last ^ at >> 12);
+	uint64_t cached = stage_word(s.main, 16 + 128 + 8);
+	stage_put(s.main, cached - MAIN_HEAP, cached ^ cached >> 12);
 	look_at(&s, &nothing_known, &look);
 	assert_sum(&look.arenas.v[0], MALLOC_CACHED, 0, 0);
 	assert_sum(&look.arenas.v[1], MALLOC_CACHED, 0, 0);
@@ -319,7 +181,7 @@ static void lists_without_an_end(void **state UNUSED)
 
 static void a_process_without_arenas(void **state UNUSED)
 {
-	struct stage s;
+	struct malloc_stage s;
 	struct malloc_look look;
 	stage_set(&s);
 	memset(s.libc, 0, sizeof(s.libc));
@@ -333,11 +195,11 @@ static void a_process_without_arenas(void **state UNUSED)
 static void every_word_hostile(void **state UNUSED)
 {
 	static const uint64_t values[] = { 0, 1, (uint64_t)1 << 60, ~(uint64_t)0, OTHER_HEAP, MAIN_HEAP + 17 };
-	struct stage *s = test_malloc(sizeof(*s));
+	struct malloc_stage *s = test_malloc(sizeof(*s));
 	for (size_t at = 0; at + 8 <= INFO + STATE_SIZE + 10 * 112; at += 8) {
 		struct malloc_look look;
 		stage_set(s);
-		put(s->other, at, values[at / 8 % ARRAY_SIZE(values)]);
+		stage_put(s->other, at, values[at / 8 % ARRAY_SIZE(values)]);
 		look_at(s, &nothing_known, &look);
 		vec_each(a, &look.arenas) {
 			uint64_t sum = 0;
@@ -379,7 +241,7 @@ static void build_caller(uint8_t page[2 * PAGE], uint64_t to)
 	memcpy(page + STRINGS, "\0malloc_x\0malloc\0", 17);
 	memcpy(page + SYMBOLS, symbols, sizeof(symbols));
 	memcpy(page + RELOCATIONS, relocations, sizeof(relocations));
-	put(page, SLOT, to);
+	stage_put(page, SLOT, to);
 }
 
 static struct malloc_allocator allocator_in(const char *path, uint64_t to)

@@ -58,7 +58,7 @@ namespace Patients
     // between small ones.
     sealed class Native : Sickness
     {
-        const int Small = 300, Large = 3000, Big = 60000, Mapping = 64 << 10, Stack = 1 << 20;
+        const int Small = 300, Large = 3000, Big = 60000, Mapping = 64 << 10, Stack = 1 << 20, More = 1000;
         readonly ManualResetEventSlim _end = new(false);
         string _kind = "";
         int _chunkBytes, _threads;
@@ -158,6 +158,17 @@ namespace Patients
                 new Thread(() => Renderer.Wait(_end, begun, Stack), 2 * Stack) { IsBackground = true, Name = "renderer" }.Start();
             begun.Wait();
             _threads = n;
+        }
+
+        // A thousand more of what is kept or lost.
+        public override bool Command(string command)
+        {
+            if (command != "more" || _used == 0)
+                return false;
+            long had = _used;
+            Leak(More);
+            _used += had;
+            return true;
         }
 
         // What free has taken is in no chunk of its size any more: neighbours merge.
