@@ -178,9 +178,21 @@ static void sum_arenas(struct native_look *look, const struct malloc_look *m)
 	X(rss)                                                                                                         \
 	X(swap)                                                                                                        \
 	X(huge)                                                                                                        \
-	X(page_tables) X(pages_known) X(threads) X(understood) X(trimmable) X(whole_pages) X(n_arenas) X(doubtful)     \
-		X(doubtful_bytes) X(mapped_known) X(mapped_found) X(arena_max) X(n_sizes) X(mapped.chunks)             \
-			X(mapped.bytes)
+	X(page_tables)                                                                                                 \
+	X(pages_known)                                                                                                 \
+	X(threads)                                                                                                     \
+	X(understood)                                                                                                  \
+	X(trimmable)                                                                                                   \
+	X(whole_pages)                                                                                                 \
+	X(n_arenas)                                                                                                    \
+	X(doubtful)                                                                                                    \
+	X(doubtful_bytes)                                                                                              \
+	X(mapped_known)                                                                                                \
+	X(mapped_found)                                                                                                \
+	X(arena_max)                                                                                                   \
+	X(n_sizes)                                                                                                     \
+	X(mapped.chunks)                                                                                               \
+	X(mapped.bytes)
 
 void native_look_write(const struct native_look *look, struct buf *out)
 {
