@@ -238,6 +238,14 @@ static const char *const cause_words[CAUSES] = {
 	[CAUSE_FILES] = "mapped files, libraries and shared memory",
 };
 
+static const char *const grow_words[CAUSES] = {
+	[CAUSE_USED] = "Native memory that malloc has given out and not got back",
+	[CAUSE_SCATTERED] = "Free memory of malloc that is fragmented",
+	[CAUSE_STACKS] = "Memory of threads' stacks",
+	[CAUSE_OTHER] = "Private memory outside of the managed heap, malloc and stacks",
+	[CAUSE_CODE] = "Memory of code and types made at run time",
+};
+
 static bool add_growth_verdict(const struct exam *exam, const struct native_looks *m, struct report *report)
 {
 	const struct native_look *l = &m->looks[m->n - 1];
@@ -249,12 +257,13 @@ static bool add_growth_verdict(const struct exam *exam, const struct native_look
 		return false;
 	find_causes(l, now);
 	struct rich *v = report_verdict(report, REPORT_WARN, grow_findings[cause]);
-	rich_strong(v, "%s more a minute", fmt_bytes((uint64_t)((double)grown / minutes(m))).s);
-	rich_text(v, " are %s; they have %s of the %s in RAM by now, the managed heap has %s.", cause_words[cause],
-		  fmt_bytes(now[cause].bytes).s, fmt_bytes(l->rss).s, fmt_bytes(l->kind[NATIVE_HEAP]).s);
+	rich_text(v, "%s grows by ", grow_words[cause]);
+	rich_strong(v, "%s a minute", fmt_bytes((uint64_t)((double)grown / minutes(m))).s);
+	rich_text(v, " and now has %s of the %s in RAM; the managed heap has %s.", fmt_bytes(now[cause].bytes).s,
+		  fmt_bytes(l->rss).s, fmt_bytes(l->kind[NATIVE_HEAP]).s);
 	find_grown(m, &sizes);
 	if (cause == CAUSE_USED && sizes.n)
-		rich_text(v, " Most of it are chunks of %s bytes: %s in %s.", fmt_count(sizes.v[0].size).s,
+		rich_text(v, " Most of it is in chunks of %s bytes: %s in %s.", fmt_count(sizes.v[0].size).s,
 			  fmt_signed((int64_t)(sizes.v[0].now - sizes.v[0].before)).s,
 			  fmt_duration_ns((uint64_t)(minutes(m) * 60e9)).s);
 	else if (cause != CAUSE_USED)
@@ -364,21 +373,22 @@ static void add_sizes(const struct native_look *l, struct report *report)
 	if (!l->sizes.n)
 		return;
 	struct report_table *t = report_table(report, "Chunks in use, by size");
-	report_column(t, "Size", VALUE_COUNT, 0);
+	report_column(t, "Size", VALUE_TEXT, 0);
 	report_column(t, "Chunks", VALUE_COUNT, 0);
 	report_column(t, "Bytes", VALUE_BYTES, COLUMN_MAIN);
 	report_column(t, "Share", VALUE_RATIO, COLUMN_BAR);
 	for (size_t i = 0; i < l->sizes.n && i < SIZE_ROWS; i++) {
 		const struct malloc_size *s = &l->sizes.v[i];
 		double bytes = (double)s->size * (double)s->chunks;
-		report_row(t, (struct value[]){ V_COUNT(s->size), V_COUNT(s->chunks), V_BYTES(bytes),
+		CLEANUP(mem_freep) char *size = mem_printf("%s bytes", fmt_count(s->size).s);
+		report_row(t, (struct value[]){ V_TEXT(size), V_COUNT(s->chunks), V_BYTES(bytes),
 						V_RATIO(ratio(bytes, used)) });
 		shown += (uint64_t)bytes;
 		chunks += s->chunks;
 	}
 	uint64_t all = l->state[MALLOC_USED].chunks + (l->mapped_found ? l->mapped.chunks : 0);
 	if (used > shown && all > chunks)
-		report_rest(t, (struct value[]){ V_NONE, V_COUNT(all - chunks), V_BYTES(used - shown),
+		report_rest(t, (struct value[]){ V_TEXT("other sizes"), V_COUNT(all - chunks), V_BYTES(used - shown),
 						 V_RATIO(ratio(used - shown, used)) });
 }
 
@@ -389,13 +399,14 @@ static void add_growth(const struct native_looks *m, struct report *report)
 	if (!sizes.n)
 		return;
 	struct report_table *t = report_table(report, "Chunks that became more, by size");
-	report_column(t, "Size", VALUE_COUNT, 0);
+	report_column(t, "Size", VALUE_TEXT, 0);
 	report_column(t, "First look", VALUE_COUNT, 0);
 	report_column(t, "Last look", VALUE_COUNT, 0);
 	report_column(t, "More", VALUE_BYTES, COLUMN_MAIN | COLUMN_SIGNED);
 	for (size_t i = 0; i < sizes.n && i < GROWTH_ROWS; i++) {
 		const struct native_grown *g = &sizes.v[i];
-		report_row(t, (struct value[]){ V_COUNT(g->size), V_COUNT(g->before), V_COUNT(g->now),
+		CLEANUP(mem_freep) char *size = mem_printf("%s bytes", fmt_count(g->size).s);
+		report_row(t, (struct value[]){ V_TEXT(size), V_COUNT(g->before), V_COUNT(g->now),
 						V_BYTES((double)g->size * (double)(g->now - g->before)) });
 	}
 }

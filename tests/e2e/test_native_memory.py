@@ -29,7 +29,7 @@ def kinds(report):
 
 
 def of_size(report, size):
-    return sum(row["Chunks"] for row in report.rows("Chunks in use, by size") if row["Size"] == size)
+    return sum(row["Chunks"] for row in report.rows("Chunks in use, by size") if row["Size"] == f"{size:,} bytes")
 
 
 class AgainstThePatient(unittest.TestCase):
@@ -138,8 +138,9 @@ class WhatBecameMore(unittest.TestCase):
                 more = patient.truth()["native"]["used"] - before["used"]
                 size = chunk(before["chunk_bytes"])
                 rows = {row["Size"]: row for row in Report(done.json()).rows("Chunks that became more, by size")}
-                self.assertAlmostEqual(rows[size]["Last look"] - rows[size]["First look"], more, delta=FEW)
-                self.assertEqual(rows[size]["More"], size * (rows[size]["Last look"] - rows[size]["First look"]))
+                row = rows[f"{size:,} bytes"]
+                self.assertAlmostEqual(row["Last look"] - row["First look"], more, delta=FEW)
+                self.assertEqual(row["More"], size * (row["Last look"] - row["First look"]))
 
 
 class OtherAllocators(unittest.TestCase):
@@ -161,6 +162,7 @@ class WhereThereIsNothing(unittest.TestCase):
                 reports = [look(home, "native-memory", patient.pid, *PATIENCE)]
                 with patient.under_load():
                     reports.append(look(home, "native-memory", patient.pid, *PATIENCE))
+                    reports.append(look(home, "native-memory", patient.pid, "-d", "4s", *PATIENCE))
                 for report in reports:
                     self.assertEqual(report.health, "ok", report.verdict)
                     self.assertTrue(report.verdict.startswith("No problem here"), report.verdict)

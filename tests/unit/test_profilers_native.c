@@ -166,7 +166,7 @@ static void what_grows_is_told_with_its_size(void **state UNUSED)
 	examine(&f, looks, 4, HOUR);
 	assert_string_equal(report_finding(f.report), "native-grows");
 	assert_int_equal(report_health(f.report), REPORT_WARN);
-	assert_true(fixture_says(f.report, "60 MB more a minute"));
+	assert_true(fixture_says(f.report, "grows by 60 MB a minute"));
 	assert_true(fixture_says(f.report, "chunks of 1,008 bytes: +60,000 in 1 min"));
 	json_t *json = fixture_json(f.report);
 	const json_t *rows = fixture_rows(json, "Chunks that became more, by size");
