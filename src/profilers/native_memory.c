@@ -369,7 +369,8 @@ static void add_kinds(const struct native_looks *m, struct report *report)
 
 static void add_sizes(const struct native_look *l, struct report *report)
 {
-	uint64_t used = l->state[MALLOC_USED].bytes + (l->mapped_found ? l->mapped.bytes : 0), shown = 0, chunks = 0;
+	uint64_t used = l->state[MALLOC_USED].bytes + (l->mapped_found ? l->mapped.bytes : 0), chunks = 0;
+	double shown = 0;
 	if (!l->sizes.n)
 		return;
 	struct report_table *t = report_table(report, "Chunks in use, by size");
@@ -383,13 +384,14 @@ static void add_sizes(const struct native_look *l, struct report *report)
 		CLEANUP(mem_freep) char *size = mem_printf("%s bytes", fmt_count(s->size).s);
 		report_row(t, (struct value[]){ V_TEXT(size), V_COUNT(s->chunks), V_BYTES(bytes),
 						V_RATIO(ratio(bytes, used)) });
-		shown += (uint64_t)bytes;
+		shown += bytes;
 		chunks += s->chunks;
 	}
 	uint64_t all = l->state[MALLOC_USED].chunks + (l->mapped_found ? l->mapped.chunks : 0);
-	if (used > shown && all > chunks)
-		report_rest(t, (struct value[]){ V_TEXT("other sizes"), V_COUNT(all - chunks), V_BYTES(used - shown),
-						 V_RATIO(ratio(used - shown, used)) });
+	if ((double)used > shown && all > chunks)
+		report_rest(t, (struct value[]){ V_TEXT("other sizes"), V_COUNT(all - chunks),
+						 V_BYTES((double)used - shown),
+						 V_RATIO(ratio((double)used - shown, used)) });
 }
 
 static void add_growth(const struct native_looks *m, struct report *report)
