@@ -2,10 +2,14 @@
  */
 
 #include "base/str.h"
+#include "base/fd.h"
 #include "memory/heap_look.h"
+#include "memory/memory_areas.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SMAPS_MAX ((size_t)64 << 20)
 
 const char *const heap_area_names[GRAPH_AREAS] = {
 	[GRAPH_AREA_HEAP] = "managed heap",	   [GRAPH_AREA_JIT] = "code made at run time, type data",
@@ -46,6 +50,11 @@ static bool path_starts(const struct area_mapping *m, const char *prefix)
 	return m->path_len >= strlen(prefix) && !memcmp(m->path, prefix, strlen(prefix));
 }
 
+static bool path_has(const struct area_mapping *m, const char *text)
+{
+	return memmem(m->path, m->path_len, text, strlen(text));
+}
+
 /* With regions the collector has one reservation that contains nothing else: all between its first and last region. */
 static bool is_heap(const struct area_mapping *m, const struct heap_outline *outline)
 {
@@ -62,42 +71,89 @@ static bool is_heap(const struct area_mapping *m, const struct heap_outline *out
 	return outline->uses_regions && m->start < high && m->end > low;
 }
 
-static enum graph_area area_of(const struct area_mapping *m, const struct heap_outline *outline, const uint64_t *stacks,
-			       size_t n_stacks)
+static enum memory_kind kind_of(const struct area_mapping *m, const struct heap_outline *outline,
+				const uint64_t *stacks, size_t n_stacks)
 {
+	bool code = m->perms[2] == 'x';
 	if (path_starts(m, "/memfd:doublemapper"))
-		return GRAPH_AREA_JIT;
+		return code ? MEMORY_CODE : MEMORY_LOADER;
 	if (is_heap(m, outline))
-		return GRAPH_AREA_HEAP;
+		return MEMORY_HEAP;
 	if (path_starts(m, "[stack"))
-		return GRAPH_AREA_STACKS;
+		return MEMORY_STACKS;
 	for (size_t i = 0; i < n_stacks; i++)
 		if (stacks[i] >= m->start && stacks[i] < m->end)
-			return GRAPH_AREA_STACKS;
+			return MEMORY_STACKS;
 	if (path_starts(m, "/memfd:") || path_starts(m, "/dev/") || path_starts(m, "/SYSV") ||
 	    path_starts(m, "anon_inode:"))
-		return GRAPH_AREA_SHARED;
+		return MEMORY_SHARED;
 	if (path_starts(m, "/"))
-		return GRAPH_AREA_FILES;
-	return m->perms[2] == 'x' ? GRAPH_AREA_JIT : GRAPH_AREA_NATIVE;
+		return path_has(m, ".dll") || path_has(m, ".exe") ? MEMORY_ASSEMBLIES
+		       : path_has(m, ".so") || code		  ? MEMORY_LIBRARIES
+								  : MEMORY_FILES;
+	return code ? MEMORY_CODE : MEMORY_ANONYMOUS;
 }
 
-void heap_areas(const char *smaps, const struct heap_outline *outline, const uint64_t *stacks, size_t n_stacks,
-		struct graph_facts *facts)
+/* "Rss:      12 kB" */
+static bool line_bytes(const char *line, const char *name, uint64_t *ret)
 {
-	enum graph_area area = GRAPH_AREAS;
+	if (!str_starts(line, name))
+		return false;
+	*ret += strtoull(line + strlen(name), NULL, 10) * 1024;
+	return true;
+}
+
+void memory_areas(const char *smaps, const struct heap_outline *outline, const uint64_t *stacks, size_t n_stacks,
+		  struct memory_areas *ret)
+{
+	bool known = false;
 	while (*smaps) {
 		size_t len = strcspn(smaps, "\n");
 		struct area_mapping m;
-		if (str_starts(smaps, "Rss:")) {
-			uint64_t bytes = strtoull(smaps + strlen("Rss:"), NULL, 10) * 1024;
-			if (area < GRAPH_AREAS) {
-				facts->area[area] += bytes;
-				facts->rss += bytes;
-			}
-		} else if ((*smaps >= '0' && *smaps <= '9') || (*smaps >= 'a' && *smaps <= 'f')) {
-			area = parse_head(smaps, len, &m) ? area_of(&m, outline, stacks, n_stacks) : GRAPH_AREAS;
+		struct memory_area none = { 0 }, *a = known ? &vec_last(ret) : &none;
+		if (!line_bytes(smaps, "Rss:", &a->rss) && !line_bytes(smaps, "Swap:", &a->swap) &&
+		    !line_bytes(smaps, "AnonHugePages:", &a->huge) &&
+		    ((*smaps >= '0' && *smaps <= '9') || (*smaps >= 'a' && *smaps <= 'f'))) {
+			known = parse_head(smaps, len, &m);
+			if (known)
+				vec_push(ret, ((struct memory_area){ .start = m.start,
+								     .end = m.end,
+								     .kind = kind_of(&m, outline, stacks, n_stacks),
+								     .writable = m.perms[1] == 'w' }));
 		}
 		smaps += len + (smaps[len] == '\n');
+	}
+}
+
+struct err *memory_areas_of(pid_t pid, const struct image *img, const struct heap_outline *outline,
+			    struct memory_areas *ret)
+{
+	CLEANUP(buf_free) struct buf smaps = { 0 };
+	VEC(uint64_t) stacks = { 0 };
+	size_t n;
+	const struct image_thread *threads = image_threads(img, &n);
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
+	TRY(file_read(path, SMAPS_MAX, &smaps));
+	for (size_t i = 0; i < n; i++)
+		if (threads[i].has_regs)
+			vec_push(&stacks, threads[i].regs.rsp);
+	memory_areas(buf_cstr(&smaps), outline, stacks.v, stacks.n, ret);
+	vec_free(&stacks);
+	return NULL;
+}
+
+void heap_areas(const struct memory_areas *areas, struct graph_facts *facts)
+{
+	static const enum graph_area of[MEMORY_KINDS] = {
+		[MEMORY_HEAP] = GRAPH_AREA_HEAP,	[MEMORY_CODE] = GRAPH_AREA_JIT,
+		[MEMORY_LOADER] = GRAPH_AREA_JIT,	[MEMORY_STACKS] = GRAPH_AREA_STACKS,
+		[MEMORY_ANONYMOUS] = GRAPH_AREA_NATIVE, [MEMORY_ASSEMBLIES] = GRAPH_AREA_FILES,
+		[MEMORY_LIBRARIES] = GRAPH_AREA_FILES,	[MEMORY_FILES] = GRAPH_AREA_FILES,
+		[MEMORY_SHARED] = GRAPH_AREA_SHARED,
+	};
+	vec_each(a, areas) {
+		facts->area[of[a->kind]] += a->rss;
+		facts->rss += a->rss;
 	}
 }

@@ -2,13 +2,10 @@
 #include "memory/heap_snapshot.h"
 #include "exam/proof.h"
 #include "model/gcdump.h"
-#include "base/fd.h"
 #include "base/fmt.h"
 #include "base/str.h"
 #include "eventpipe/methods.h"
-#include <stdio.h>
 
-#define SMAPS_MAX ((size_t)64 << 20)
 #define PROGRESS_STEP 0.02
 #define LOST_SHARE 0.01 /* of the heap: worth another look */
 #define LOST_MOST 0.5	/* of the heap: then nothing is known about it */
@@ -46,22 +43,12 @@ static void on_outline(void *user, struct heap *h, const struct heap_outline *ou
 	(void)h;
 	struct draining *d = user;
 	const struct exam *exam = d->look->exam;
-	CLEANUP(buf_free) struct buf smaps = { 0 };
-	VEC(uint64_t) stacks = { 0 };
-	size_t n;
-	const struct image_thread *threads = image_threads(d->image, &n);
-	char path[64];
+	struct memory_areas areas = { 0 };
 	if (exam->core)
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)exam->patient->target.pid);
-	struct err *err = file_read(path, SMAPS_MAX, &smaps);
-	for (size_t i = 0; i < n && !err; i++)
-		if (threads[i].has_regs)
-			vec_push(&stacks, threads[i].regs.rsp);
-	if (!err)
-		heap_areas(buf_cstr(&smaps), outline, stacks.v, stacks.n, &d->drain->memory);
-	err_free(err);
-	vec_free(&stacks);
+	err_ignore(memory_areas_of(exam->patient->target.pid, d->image, outline, &areas));
+	heap_areas(&areas, &d->drain->memory);
+	vec_free(&areas);
 }
 
 /* Memory that is shared between processes is saved while the target stands still, as far as its time goes: on a busy

@@ -6,6 +6,7 @@
 #include "model/heapgraph.h"
 #include "exam/image_exam.h"
 #include "memory/heap_notes.h"
+#include "memory/memory_areas.h"
 
 #define HEAP_LOOK_VERSION 1
 
@@ -37,10 +38,8 @@ void heap_look_how(struct report *report, const struct heap_look *look);
  * when few wait, or their thread runs no finalizer of the user's own. */
 void heap_finalizers_words(const struct heap_look *look, struct buf *out);
 
-/* What the memory of a living process is used for, from the text of /proc/PID/smaps. stacks: one address in each
- * thread's stack. */
-void heap_areas(const char *smaps, const struct heap_outline *outline, const uint64_t *stacks, size_t n_stacks,
-		struct graph_facts *facts);
+/* The resident bytes of these areas, by what a graph knows of them. */
+void heap_areas(const struct memory_areas *areas, struct graph_facts *facts);
 extern const char *const heap_area_names[GRAPH_AREAS];
 extern const char *const heap_generation_names[GRAPH_GENERATIONS];
 

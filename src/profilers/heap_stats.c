@@ -414,9 +414,9 @@ const struct profiler profiler_heap_stats = {
 	.ways = { WAY_IMAGE, WAY_AGENT, WAY_EVENTS },
 	.advice =
 		(const struct advice[]){
-			{ "memory-is-elsewhere", "Look at native libraries and mapped files, at what Marshal.Alloc "
-						 "took, at what is not disposed, and at the "
-						 "number of threads; memory-leaks tells whether it grows." },
+			{ "memory-is-elsewhere",
+			  "Run native-memory: it says what the rest is, and what of it malloc keeps. memory-leaks "
+			  "tells whether it grows." },
 			{ "fragmented", "Run gc-stats: pinned objects and large objects of varying sizes do that. "
 					"DOTNET_GCConserveMemory=5 makes the collector compact." },
 			{ "mostly-garbage",
@@ -427,7 +427,7 @@ const struct profiler profiler_heap_stats = {
 			{ "no-such-type", "Upper and lower case are one; a part of the name is enough." },
 		},
 	.n_advice = 6,
-	.runs = (const struct advice_run[]){ { "memory-is-elsewhere", "memory-leaks" },
+	.runs = (const struct advice_run[]){ { "memory-is-elsewhere", "native-memory" },
 					     { "fragmented", "gc-stats" },
 					     { "mostly-garbage", "gc-stats" },
 					     { "seen", "gc-survivors" },

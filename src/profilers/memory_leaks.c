@@ -264,15 +264,15 @@ const struct profiler profiler_memory_leaks = {
 			{ "leak-without-holder",
 			  "Run gc-survivors with --type to see who holds objects of that type." },
 			{ "grows-elsewhere",
-			  "Look for what is taken from native libraries or by Marshal.Alloc and never given back, for "
-			  "things that are not disposed, for threads, and for code and types made at run time "
-			  "(loader)." },
+			  "Run native-memory: it says what it is, by size of chunk where it is malloc's. Look for what is "
+			  "taken by Marshal.Alloc and never given back, for things that are not disposed, and for "
+			  "threads." },
 		},
 	.n_advice = 7,
 	.runs = (const struct advice_run[]){ { "not-all-read", "gc-survivors" },
 					     { "finalizers-behind", "merged-call-stacks" },
 					     { "leak-without-holder", "gc-survivors" },
-					     { "grows-elsewhere", "loader" },
+					     { "grows-elsewhere", "native-memory" },
 					     { 0 } },
 	.two_recordings = true,
 	.run = run,

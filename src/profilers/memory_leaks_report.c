@@ -12,11 +12,6 @@
 /* Growth that is mentioned: caches and the runtime itself grow a little now and then. */
 #define GROWTH_BYTES ((int64_t)100 << 10)
 #define GROWTH_SHARE 0.01 /* of what is alive */
-/* Grows still: the last step is at least this part of the average one. A cache that is full does not. */
-#define STILL_GROWS 0.25
-/* Outside of the heap: pages come and go, so it takes more. */
-#define AREA_BYTES ((int64_t)1 << 20)
-#define AREA_SHARE 0.02 /* of what is in RAM */
 /* Of the heap could not be read: then nobody can say that nothing grows. */
 #define UNREAD_SHARE 0.01
 #define GARBAGE_BYTES ((int64_t)16 << 20) /* less is ordinary between two collections */
@@ -57,18 +52,11 @@ static double minutes(const struct leaks *l)
 	return (double)MAX(ns, (uint64_t)1) / 60e9;
 }
 
-/* By how much memory grew, when it did so at every look and still does; else 0. */
 static int64_t steady_growth(const struct leaks *l, const uint64_t *bytes)
 {
-	uint32_t last = l->n - 1;
-	if (l->n < 3)
-		return 0;
-	for (uint32_t i = 1; i < l->n; i++)
-		if (bytes[i] <= bytes[i - 1])
-			return 0;
-	int64_t grown = (int64_t)(bytes[last] - bytes[0]), step = (int64_t)(bytes[last] - bytes[last - 1]);
-	bool still = (double)step >= STILL_GROWS * (double)grown / last;
-	return still && grown >= AREA_BYTES && (double)grown >= AREA_SHARE * (double)l->rss[last] ? grown : 0;
+	struct memory_steps steps = { .n = l->n };
+	memcpy(steps.bytes, bytes, sizeof(steps.bytes));
+	return memory_steps_grow(&steps, l->rss[l->n - 1]);
 }
 
 /* Of memory outside of the managed heap the kind that grows most, from look to look; GRAPH_AREAS = none does. One kind

@@ -4,6 +4,8 @@
 #include "report/report.h"
 
 #define MEMORY_STEPS_MAX 20
+/* Grows still: the last step is at least this part of the average one. A cache that is full does not. */
+#define STILL_GROWS 0.25
 
 struct memory_steps {
 	uint64_t bytes[MEMORY_STEPS_MAX];
@@ -12,6 +14,9 @@ struct memory_steps {
 uint64_t memory_steps_range(const struct memory_steps *s); /* from the least to the most */
 /* So much that nobody would call it steady. */
 bool memory_steps_much(const struct memory_steps *s);
+/* By how much it grew, when it did so at each of three looks or more and still does, by a part of all that is in RAM that
+ * is worth a word; else 0. */
+int64_t memory_steps_grow(const struct memory_steps *s, uint64_t rss);
 /* Did it fall between two looks, by a good part of that? Then it comes and goes. */
 bool memory_steps_fall(const struct memory_steps *s);
 /* "What is alive grew from 40 MB to 120 MB, but not at every look (40 MB → 40 MB → 120 MB)." */

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -182,6 +183,20 @@ class EverySickness(unittest.TestCase):
             self.assertEqual(truth["wasted_bytes"], sum(value["wasted_bytes"] for value in truth["values"]))
             self.assertEqual(truth["values"][0]["copies"], 1000)
             self.assertTrue(any("|" in value["value"] for value in truth["values"]))
+        self.on_all(check)
+
+    def test_native(self):
+        """What it says that it has taken is in RAM: of "trimmable" and "fragments" too, where it was freed."""
+        def check(fx):
+            for kind in ("kept", "lost", "trimmable", "fragments", "mmap", "stacks"):
+                with Patient("native", fx=fx, kind=kind, mb=64) as patient:
+                    truth = patient.truth()["native"]
+                    status = Path(f"/proc/{patient.pid}/status").read_text()
+                    chunks = (truth["used"] + truth["freed"]) * truth["chunk_bytes"]
+                    taken = chunks + truth["mapped_bytes"] + truth["stack_bytes"]
+                    self.assertGreater(taken, 0.8 * (64 << 20))
+                    anonymous = int(re.search(r"RssAnon:\s+(\d+)", status)[1]) * 1024
+                    self.assertGreater(anonymous, taken)
         self.on_all(check)
 
     def test_cpu_split(self):

@@ -481,7 +481,10 @@ static void areas(void **state)
 	outline.regions.v = regions;
 	outline.regions.n = 2;
 	struct graph_facts facts = { 0 };
-	heap_areas(smaps, &outline, (uint64_t[]){ 0x7f3000000800 }, 1, &facts);
+	struct memory_areas seen = { 0 };
+	memory_areas(smaps, &outline, (uint64_t[]){ 0x7f3000000800 }, 1, &seen);
+	heap_areas(&seen, &facts);
+	vec_free(&seen);
 	assert_int_equal(facts.area[GRAPH_AREA_FILES], 100 << 10);
 	assert_int_equal(facts.area[GRAPH_AREA_HEAP], 250 << 10);
 	assert_int_equal(facts.area[GRAPH_AREA_JIT], 900 << 10);

@@ -16,7 +16,7 @@ static class Program
         new Blocked(), new Deadlock(), new HealthyWaits(), new StuckTasks(), new Starvation(),
         new Contention(), new Allocations(), new ZombieThreads(), new Jit(), new Contexts(),
         new RegexPerRequest(), new Crash(), new Exec(), new Churn(), new Waits(), new Switches(), new Faults(), new Meters(),
-        new WastedCollections(), new Heartbeat(), new Holders(), new Held(), new PoolCrowd(), new Descriptors(),
+        new WastedCollections(), new Heartbeat(), new Holders(), new Held(), new PoolCrowd(), new Descriptors(), new Native(),
     ];
 
     static int Main(string[] args)
