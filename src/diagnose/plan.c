@@ -6,6 +6,7 @@
 #define PARAMS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 static const struct examination examinations[] = {
+	{ .profiler = "open-files", .params = PARAMS("duration", "4"), .cost = 4 },
 	{ .profiler = "thread-pool", .params = PARAMS("duration", "5"), .cost = 5 },
 	{ .profiler = "lock-contention", .params = PARAMS("duration", "5"), .cost = 5 },
 	{ .profiler = "exceptions", .params = PARAMS("duration", "5"), .cost = 5 },

@@ -110,6 +110,11 @@ static void say_backlog(const struct vitals *v UNUSED, double measured, struct b
 	buf_printf(out, "%s wait to be accepted", fmt_plural((uint64_t)measured, "connection", "connections").s);
 }
 
+static const char *const open_findings[] = { "files-grow",	 "many-files",	  "connections-grow",
+					     "many-connections", "watchers-grow", "not-closed",
+					     "descriptors-grow", "near-limit",	  NULL };
+static const char *const not_closed[] = { "not-closed", NULL };
+
 const struct rule_table rules_limits = RULES(
 	{ .id = "descriptors",
 	  .subject = "descriptors",
@@ -120,7 +125,8 @@ const struct rule_table rules_limits = RULES(
 	  .measure = fds,
 	  .say = say_fds,
 	  .ruled_out = fds_are,
-	  .unplaced = "who opens descriptors",
+	  .proof = "open-files",
+	  .proven = open_findings,
 	  .next = "Find what is opened and not disposed; until then raise the limit (LimitNOFILE, ulimit -n)." },
 	{ .id = "group-threads",
 	  .subject = "threads of its group",
@@ -153,7 +159,8 @@ const struct rule_table rules_limits = RULES(
 	  .measure = close_wait,
 	  .say = say_close_wait,
 	  .ruled_out = count,
-	  .unplaced = "who leaves connections open",
+	  .proof = "open-files",
+	  .proven = not_closed,
 	  .next = "Dispose responses and connections on every path, also after an exception." },
 	{ .id = "ports-held",
 	  .subject = "ports of closed connections",

@@ -134,6 +134,8 @@ static void say_dns(const struct vitals *v, double measured UNUSED, struct buf *
 
 static const char *const no_answers[] = { "no-answer", "stuck", "no-connection", NULL };
 
+static const char *const connections_made[] = { "connections-made-anew", "connections-grow", "many-connections", NULL };
+
 const struct rule_table rules_web = RULES(
 	{ .id = "requests-slow",
 	  .subject = "requests in flight",
@@ -203,7 +205,8 @@ const struct rule_table rules_web = RULES(
 	  .measure = connecting,
 	  .say = say_connecting,
 	  .ruled_out = connected,
-	  .unplaced = "who opens connections",
+	  .proof = "open-files",
+	  .proven = connections_made,
 	  .next = "Share one HttpClient, or take it from IHttpClientFactory; if one is shared, the server closes its "
 		  "connections after each answer." },
 	{ .id = "http-out-queue",

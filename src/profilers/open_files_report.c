@@ -268,12 +268,32 @@ static void find_ports(struct open_view *v, const struct limit *l)
 	i->where = l->where;
 }
 
+/* What most of its descriptors are, when most of them are one thing. */
+static void add_most(const struct open_look *look, struct issue *i)
+{
+	const struct open_row *files = look->files.n ? &look->files.v[0] : NULL, *peer = NULL;
+	vec_each(r, &look->peers) {
+		if (!peer || r->n > peer->n)
+			peer = r;
+	}
+	const struct open_row *most = files && (!peer || files->n >= peer->n) ? files : peer;
+	if (!most || i->where || (double)most->n < SHARE_MANY * (double)look->n)
+		return;
+	buf_printf(&i->text, most == files ? ", %s of them files in " : ", %s of them connections with ",
+		   fmt_count(most->n).s);
+	i->where = most->name;
+}
+
 static void find_issues(struct open_view *v)
 {
 	limits_list_of(&v->o->limits, &v->limits);
 	vec_each(l, &v->limits) {
-		if (str_eq(l->advice, "near-descriptors") || str_eq(l->advice, "near-watchers"))
+		bool descriptors = str_eq(l->advice, "near-descriptors");
+		size_t before = v->issues.n;
+		if (descriptors || str_eq(l->advice, "near-watchers"))
 			issue_of_limit(&v->issues, l);
+		if (descriptors && v->last && v->issues.n > before)
+			add_most(v->last, &v->issues.v[before]);
 	}
 	if (!v->last)
 		return;

@@ -63,6 +63,9 @@ SICK = {
     ("gc-pauses",): ("gc-stats.induced-collections", None, "Shop.Reports.MonthEnd.CloseBooks"),
     ("stuck-tasks",): ("stuck-tasks.stuck", None, "Shop.Orders.OrderFlow"),
     ("cpu",): ("cpu-hotpaths.hot-path", "info", "Shop."),
+    ("descriptors", ("what", "close-wait")): ("open-files.not-closed", None, "127.0.0.1:"),
+    ("descriptors", ("what", "files"), ("count", 400), ("prefix", ("prlimit", "--nofile=500:500"))):
+        ("open-files.near-limit", None, "shop-uploads-"),
 }
 
 
