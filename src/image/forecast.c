@@ -114,8 +114,8 @@ static struct err *judge_pause(const struct image_limits *limits, struct image_f
 	f->max_pause_ms = max_pause_ms(limits, f->anon_bytes);
 	if (f->pause_ns <= f->max_pause_ms * NS_PER_MS)
 		return NULL;
-	/* It may grow a little until the next try. */
-	uint64_t enough_ms = f->pause_ns * 11 / 10 / NS_PER_MS + 1;
+	/* It may grow until the next try, and what else the machine does then is not known. */
+	uint64_t enough_ms = f->pause_ns * 3 / 2 / NS_PER_MS + 10;
 	return refuse(f, "allow a longer pause",
 		      err_new(ERR_UNSUPPORTED,
 			      "it would stand still for about %s; the limit is %llu ms, and %llu ms would do",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from drdotnet import Home, Report, wait_until  # noqa: E402
-from patient import DAY, FRAMEWORKS, PATIENTS, WHOLE_TABLES, FieldPatient, one_of  # noqa: E402
+from patient import DAY, FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, WHOLE_TABLES, FieldPatient, one_of  # noqa: E402
 
 SIDE_BY_SIDE = True
 
@@ -195,7 +195,7 @@ WELL = {"maps": set(), "packing": set(), "simulation": HOT, "storefront": set(),
 
 def diagnosed(name, fx):
     """What is said first of it once it is ill."""
-    with FieldPatient(name, fx) as patient, Home() as home:
+    with FieldPatient(name, fx, env=ROOM_FOR_ANSWERS) as patient, Home() as home:
         wait_until_ill(patient, name)
         done = home.run("diagnose", patient.pid, "--json")
         assert done.code == 0, repr(done)

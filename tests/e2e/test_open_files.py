@@ -4,7 +4,7 @@ import os
 import unittest
 
 from drdotnet import LONG_SECONDS, Home, examine, side_by_side
-from patient import FRAMEWORKS, Patient, WebPatient, one_of
+from patient import FRAMEWORKS, ROOM_FOR_ANSWERS, Patient, WebPatient, one_of
 
 SIDE_BY_SIDE = True
 FX = FRAMEWORKS[-1]
@@ -24,7 +24,7 @@ class Kept(unittest.TestCase):
         for fx in FRAMEWORKS:
             for what in one_of(("files", "files-dropped")):
                 with self.subTest(fx=fx, what=what), Home() as home, \
-                        Patient("descriptors", fx=fx, what=what, count=400, env={"DOTNET_gcServer": "0"}) as patient:
+                        Patient("descriptors", fx=fx, what=what, count=400, env=ROOM_FOR_ANSWERS) as patient:
                     truth = patient.truth()["descriptors"]
                     report = examine(home, "open-files", patient.pid, 1)
                     self.assertEqual((report.finding, report.health), ("many-files", "info"), report.verdict)

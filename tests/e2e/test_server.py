@@ -123,7 +123,7 @@ class ServerTest(unittest.TestCase):
 
     def test_a_process_and_its_ways(self):
         details = self.server.get(f"/api/processes/{self.patient.pid}").json()
-        self.assertEqual(["events", "samples", "image", "agent"], [w["way"] for w in details["ways"]])
+        self.assertEqual(["events", "samples", "image", "agent", "proc"], [w["way"] for w in details["ways"]])
         self.assertTrue(details["ways"][0]["open"])
         for way in details["ways"]:
             self.assertTrue(way["how"] if way["open"] else way["why"])

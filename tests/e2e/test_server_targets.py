@@ -45,7 +45,7 @@ class TargetsTest(unittest.TestCase):
         self.assertTrue(all(p[0] > history[0][0] for p in points(history[0][0])))
         only = self.server.get(f"{self.path}/counters/system.runtime").json()
         self.assertEqual({"System.Runtime"}, {s["provider"] for s in only["series"]})
-        self.assertEqual(1, event_streams(self.patient.pid), "everybody shares one listener")
+        wait_until(lambda: event_streams(self.patient.pid) == 1, "everybody shares one listener")
         self.assertEqual(400, self.server.get(f"{self.path}/counters?since=x").status)
         self.assertEqual(404, self.server.get("/api/processes/1/counters").status)
 
@@ -187,7 +187,7 @@ class ViewersTest(unittest.TestCase):
             wait_until(lambda: event_streams(patient.pid) == 1, "the list is looked at again")
             wait_until(lambda: not event_streams(patient.pid), "nobody asks any more", 60)
             self.assertEqual(200, server.get(f"/api/processes/{patient.pid}/counters").status)
-            self.assertEqual(1, event_streams(patient.pid))
+            wait_until(lambda: event_streams(patient.pid) == 1, "its counters are listened to")
             wait_until(lambda: not event_streams(patient.pid), "nobody asks for its counters", 45)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from drdotnet import PROGRAM, Home, Report, event_streams, gone, wait_until
-from patient import FRAMEWORKS, PATIENTS, Patient, WebPatient, diagonal, one_of
+from patient import FRAMEWORKS, PATIENTS, ROOM_FOR_ANSWERS, Patient, WebPatient, diagonal, one_of
 from peers import dotnet_trace, speedscope_page, speedscope_totals, trace_event
 from test_report_html import Browser, Page
 
@@ -300,7 +300,7 @@ class Ring(Folder):
 
     def test_gc_pause(self):
         for fx in one_of(FRAMEWORKS, 2):
-            with self.subTest(fx), Patient("gc-pauses", fx=fx, induced=2, live_mb=20) as patient:
+            with self.subTest(fx), Patient("gc-pauses", fx=fx, env=ROOM_FOR_ANSWERS, induced=2, live_mb=20) as patient:
                 patient.pause()
                 self.check_trigger(patient, "gc-pause>2ms", "cpu", lambda e: (
                     e["event"] == "GCSuspendEEBegin" and e["payload"]["Reason"] == 1))

@@ -386,7 +386,7 @@ static void a_finding_keeps_when_it_was_first_seen(void **state UNUSED)
 	CLEANUP(buf_free) struct buf json = { 0 }, text = { 0 };
 	struct report *later = build_findings(found, (unsigned[]){ 90, 60 }, 2, "dns-slow", 0.2);
 	CLEANUP(report_freep) struct report *third = build_findings(found, (unsigned[]){ 90, 60 }, 2, "dns-slow", 0.2);
-	struct report_facts facts = *report_facts(later);
+	struct report_facts facts = *report_facts(third);
 	facts.when_unix_ns += 3600 * INT64_C(1000000000);
 	report_set_facts(later, &facts);
 	report_since(later, first);
