@@ -12,6 +12,7 @@
 import functools
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -25,6 +26,8 @@ PROGRAM = os.environ.get("DRDOTNET", str(ROOT / "build" / "drdotnet"))
 DEADLINE_SECONDS = 120.0
 LONG_SECONDS = 600  # a window that the test ends itself
 CANCELLED = 130
+MARK = "DRDOTNET_TESTED_BY"
+os.environ[MARK] = str(os.getpid())
 
 
 class Done:
@@ -136,15 +139,54 @@ class Home:
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
+def _parents():
+    """pid -> pid of the parent, of all processes."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                pass
+    return found
+
+
+def _is_ours(pid, parents):
+    """Did this test start it, or what it started? Who has lost its parent is known by its environment."""
+    try:
+        if f"{MARK}={os.getpid()}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            return True
+    except OSError:
+        pass
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        pid = parents.get(pid, 0)
+    return False
+
+
+def listeners(pid):
+    """Pids of those who hold a connection to the diagnostics socket of the process, each as often as it has one."""
+    rows = re.findall(r"(?m)^u_str +ESTAB +\d+ +\d+ +(.*?) +(\d+) +\S+ +(\d+) *(.*)$",
+                      subprocess.run(["ss", "-xHpn"], capture_output=True, text=True, check=True).stdout)
+    holders = {inode: [int(p) for p in re.findall(r"pid=(\d+)", users)] for _, inode, _, users in rows}
+    return [holder for path, _, peer, users in rows if "dotnet-diagnostic-" in path and f"pid={pid}," in users
+            for holder in holders.get(peer, [])[:1]]
+
+
 def event_streams(pid):
-    """How many event streams the process serves: a thread each, beside that of its diagnostics server."""
+    """How many event streams the process serves: a thread each, beside that of its diagnostics server. Those of other tests'
+    servers, which listen to every process that they see, do not count."""
     count = -1
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             count += (task / "comm").read_text().startswith(".NET EventPipe")
         except (FileNotFoundError, ProcessLookupError):
             pass
-    return count
+    if count <= 0:
+        return count
+    parents = _parents()
+    return max(0, count - sum(not _is_ours(holder, parents) for holder in listeners(pid)))
 
 
 def wait_until(condition, what, seconds=DEADLINE_SECONDS):
