@@ -193,7 +193,10 @@ class Docker(unittest.TestCase):
         self.assertEqual(self.docker("exec", "drdotnet", "drdotnet", "_health").returncode, 0)
         volume = Path(self.docker("volume", "inspect", "-f", "{{.Mountpoint}}", "diagnostics").stdout.strip())
         # Of ours nothing stays there, and never was the token or a session: who is root in an app could read them.
-        self.assertEqual([p.name for p in volume.iterdir() if not p.name.startswith(("clr-debug-pipe-", "dotnet-", ".dotnet"))], [])
+        # The patients may lie below /tmp themselves: then the engine makes the folder on which it mounts them.
+        mounted = PATIENTS.resolve().relative_to("/tmp").parts[:1] if PATIENTS.resolve().is_relative_to("/tmp") else ()
+        self.assertEqual([p.name for p in volume.iterdir() if p.name not in mounted and
+                          not p.name.startswith(("clr-debug-pipe-", "dotnet-", ".dotnet"))], [])
         self.assertFalse([p for p in volume.rglob("*") if p.is_file() and self.token.encode() in p.read_bytes()])
         home = self.docker("inspect", "-f", "{{range .Mounts}}{{if eq .Destination \"/var/lib/drdotnet\"}}{{.Source}}{{end}}{{end}}",
                            "drdotnet").stdout.strip()

@@ -128,7 +128,7 @@ class Special(unittest.TestCase):
                 self.assertIn(report.health, ("ok", "info"))
 
     def test_many_switches_are_thinned_and_that_is_said(self):
-        with Patient("switches,waits", **{"switches.pairs": 2}) as patient:
+        with Patient("switches,waits", **{"switches.pairs": 1}) as patient:
             patient.mark()
             report = examine(self.home, "off-cpu", patient.pid, 5)
             truth = patient.truth()
@@ -144,7 +144,7 @@ class Special(unittest.TestCase):
         """A kernel may take seconds to close each perf event; this one never ends."""
         gate = self.home.path / "gate"
         os.mkfifo(gate)
-        with Patient("switches", fx=FRAMEWORKS[-1], **{"switches.pairs": 2}) as patient:
+        with Patient("switches", fx=FRAMEWORKS[-1], **{"switches.pairs": 1}) as patient:
             done = self.home.run("off-cpu", patient.pid, "-d", "2s",
                                  env={"LD_PRELOAD": str(GATE_CLOSE), "GATE_CLOSE": str(gate)})
             self.assertEqual(done.code, 0, done)

@@ -37,7 +37,7 @@ namespace Patients
         public override string About => "pairs of threads that hand a byte to and fro: tens of thousands of switches a second";
         public override Key[] Keys =>
         [
-            new("pairs", "2", "pairs of threads", 1, 100),
+            new("pairs", "1", "pairs of threads; as many as processors leave no turn to others on some kernels", 1, 100),
             new("rate", "0", "switches a second of each pair, with work in between; 0 = as many as can be", 0, 1e6),
         ];
 
