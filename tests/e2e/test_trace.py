@@ -401,8 +401,13 @@ class Convert(Folder):
         subprocess.run([dotnet_trace(), "convert", self.file, "--format", "Speedscope", "-o", self.path("theirs")],
                        check=True, capture_output=True, timeout=120)
         theirs = speedscope_totals(self.path("theirs.speedscope.json"))
-        self.assertEqual({re.sub(r"\D", "", t) for t in ours}, {re.sub(r"\D", "", t) for t in theirs})
-        compare_totals(self, ours, theirs, longest_gap_ms(self.path("x.speedscope.json")))
+        numbers = {re.sub(r"\D", "", t) for t in theirs}
+        gap_ms = longest_gap_ms(self.path("x.speedscope.json"))
+        # A thread of one sample has no time there, and no line.
+        for short in [t for t in ours if re.sub(r"\D", "", t) not in numbers]:
+            self.assertLessEqual(sum(ours.pop(short).values()), gap_ms * 1e6, short)
+        self.assertEqual({re.sub(r"\D", "", t) for t in ours}, numbers)
+        compare_totals(self, ours, theirs, gap_ms)
 
     def test_from_a_pipe(self):
         with open(self.file, "rb") as file:
