@@ -18,7 +18,7 @@
 #define BEAT_TIMEOUT_MS 2000
 #define ABANDON_MS 2000		 /* for streams to end that are no longer needed */
 #define SILENCE_TIMEOUT_MS 15000 /* after the stop nothing came for so long: the stream is closed */
-#define EXIT_SEEN_MS 1000	 /* from the end of a stream to the end of its process */
+#define EXIT_SEEN_MS 3000	 /* from the end of a stream to the end of its process */
 #define EXIT_LATE_MS 10000	 /* the same, when it is certain to end */
 #define DEFAULT_BUFFER_MB 64
 #define MAX_STREAMS 6
