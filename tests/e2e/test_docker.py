@@ -41,6 +41,8 @@ class Engine:
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="drdotnet-docker-"))
+        # One that a killed run left behind would be in the way.
+        subprocess.run(["ip", "link", "del", BRIDGE], stderr=subprocess.DEVNULL)
         # Ports are published by its proxy, without a rule of a firewall and without a way out.
         for words in (("link", "add", BRIDGE, "type", "bridge"), ("addr", "add", "172.29.253.1/24", "dev", BRIDGE),
                       ("link", "set", BRIDGE, "up")):
