@@ -75,7 +75,7 @@ static void asked_for(const struct vitals *v, double measured UNUSED, struct buf
 
 static const char *const induced_findings[] = { "induced-collections", NULL };
 
-/* Full ones, that nobody asked for. */
+/* Full collections a second; 0 where code asked for most of them, which is another rule. */
 static double full(const struct vitals *v)
 {
 	double seconds = (double)(v->end_ns - v->start_ns) / 1e9, all = v->of[VITALS_GCS_FULL].last;

@@ -26,9 +26,9 @@ enum hurry_kind { HURRY_NOT, HURRY_NICE, HURRY_REALTIME };
 enum hurry_kind hurry_begin(void);
 void hurry_end(void);
 
-/* Says for whom the next wait is, 0 = for nobody; then look whether it has reported; then wait. hurry_wait() returns when a child
- * of ours has reported since hurry_aim(), now and then without a reason, and at the deadline. The thread has our priority
- * meanwhile, where hurry_lends(). */
+/* To wait for a report (SIGCHLD) of a thread that is traced: call hurry_aim() with its tid (0: of any child), check whether its
+ * report is there already, then call hurry_wait(). That returns when a report came after hurry_aim(), at the deadline, and
+ * sometimes for no reason. While it waits the thread has our priority, if hurry_lends(). */
 void hurry_aim(pid_t tid);
 void hurry_wait(struct deadline deadline);
 bool hurry_lends(void);

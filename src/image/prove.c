@@ -250,5 +250,7 @@ struct err *image_prove(const struct target *target, const unsigned *uses, size_
 		first = first ? first : call;
 	}
 	munmap(result, sizeof(*result));
-	return err ? err : err_new(ERR_UNSUPPORTED, "its seccomp filter forbids %s", first ? first->name : "it");
+	return err ? err
+		   : err_new(ERR_UNSUPPORTED, "its seccomp filter forbids %s",
+			     first ? first->name : "what was asked for");
 }

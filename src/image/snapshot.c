@@ -104,8 +104,8 @@ static void bury_after(struct snapshot *s)
 	s->tracer = 0;
 }
 
-/* The tracer reaps the copy and ends, when it is told or when the line to it ends. Killing the tracer does the same, except that
- * the copy is not reaped. */
+/* The tracer reaps the copy and ends as soon as it reads TRACER_STOP or the end of the control socket. When the tracer has to be
+ * killed, the copy ends too, but is not reaped. */
 static void end_tracer(struct snapshot *s)
 {
 	char stop = TRACER_STOP;

@@ -70,7 +70,7 @@ struct tracer_job {
 	uint64_t start_ticks;
 	uint64_t syscall_at, sigreturn_at;
 	uint64_t busy_word;
-	uint64_t predicted_ns;	/* how long it will stand still where nobody waits for a CPU; 0 = not known */
+	uint64_t predicted_ns;	/* the pause that was predicted, for a machine with an idle CPU; 0 = not known */
 	uint64_t limit_ns;	/* it must go on by then, whatever is done by then */
 	uint64_t stop_ns;	/* all threads must stand still by then */
 	uint64_t call_ns;	/* what nothing waits for but one idle thread, or the copy, must be done by then */

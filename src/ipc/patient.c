@@ -173,7 +173,7 @@ static void settle(struct patient *p, struct question *q, uint64_t timeout_ms)
 	err_free(STEAL(q->err));
 }
 
-/* Whether /proc shows the pid namespace that we are in: who connects hears pids of that one. */
+/* Does /proc show our own pid namespace? The kernel gives the pid of a socket's other end in our own namespace. */
 static bool proc_is_ours(void)
 {
 	char link[32];

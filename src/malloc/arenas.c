@@ -42,7 +42,7 @@ static void add_used(struct malloc_walk *w, struct malloc_arena *a, struct map_u
 	a->state[MALLOC_USED].bytes += bytes;
 	if (bytes == MALLOC_CACHE_SIZE)
 		vec_push(&w->cache_tables, at + CHUNK_HEAD);
-	/* So many sizes are nobody's program: the rest is put with the largest power of two below. */
+	/* No real program has this many different chunk sizes: further ones count as the power of two below them. */
 	if (sizes->n >= SIZES_MAX && !map_u64_get(sizes, bytes))
 		bytes = (uint64_t)1 << (63 - __builtin_clzll(bytes));
 	++*map_u64_put(sizes, bytes, NULL);

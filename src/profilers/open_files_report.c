@@ -111,6 +111,12 @@ static bool any_row(const struct open_row *r UNUSED)
 
 /* ---- issues ---- */
 
+/* ", 300 of them", or ", all of them". */
+static void add_of_them(struct buf *out, uint64_t n, double all)
+{
+	buf_printf(out, ", %s of them", (double)n >= all ? "all" : fmt_count(n).s);
+}
+
 static void find_files(struct open_view *v)
 {
 	static const enum descriptor_kind kind = DESCRIPTOR_FILE;
@@ -119,9 +125,9 @@ static void find_files(struct open_view *v)
 	struct issue *i = NULL;
 	if (grown >= FILES_GROW && row && (i = issue_new(&v->issues, REPORT_WARN, "files-grow", "files-grow"))) {
 		buf_printf(&i->strong, "%s more files are open", fmt_count((uint64_t)grown).s);
-		buf_printf(&i->text, " than %s before, %s of them ",
-			   fmt_duration_ns(v->last->at_ns - v->first->at_ns).s,
-			   fmt_count((uint64_t)row_grown(&v->first->files, row)).s);
+		buf_printf(&i->text, " than %s before", fmt_duration_ns(v->last->at_ns - v->first->at_ns).s);
+		add_of_them(&i->text, (uint64_t)row_grown(&v->first->files, row), grown);
+		buf_str(&i->text, " at ");
 		i->where = row->name;
 		return;
 	}
@@ -164,8 +170,9 @@ static void find_connections(struct open_view *v)
 	if (!(i = issue_new(&v->issues, REPORT_WARN, "connections-grow", "connections-grow")))
 		return;
 	buf_printf(&i->strong, "It has %s more connections that it made itself", fmt_count((uint64_t)grown).s);
-	buf_printf(&i->text, " than %s before, %s of them to ", fmt_duration_ns(v->last->at_ns - v->first->at_ns).s,
-		   fmt_count((uint64_t)row_grown(&v->first->peers, row)).s);
+	buf_printf(&i->text, " than %s before", fmt_duration_ns(v->last->at_ns - v->first->at_ns).s);
+	add_of_them(&i->text, (uint64_t)row_grown(&v->first->peers, row), grown);
+	buf_str(&i->text, " to ");
 	i->where = row->name;
 }
 
@@ -217,9 +224,9 @@ static void find_not_closed(struct open_view *v)
 		return;
 	buf_printf(&i->strong, "%s were closed by the other side and not by this process",
 		   fmt_plural(all, "connection", "connections").s);
-	buf_printf(&i->text, " in all of the %s (CLOSE_WAIT), %s of them %s ",
-		   fmt_duration_ns(v->last->at_ns - v->first->at_ns).s, fmt_count(of_most).s,
-		   most->incoming ? "that came to" : "to");
+	buf_printf(&i->text, " (CLOSE_WAIT) for at least %s", fmt_duration_ns(v->last->at_ns - v->first->at_ns).s);
+	add_of_them(&i->text, of_most, (double)all);
+	buf_str(&i->text, most->incoming ? " that came to " : " to ");
 	i->where = most->name;
 }
 

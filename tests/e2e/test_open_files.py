@@ -42,7 +42,7 @@ class Kept(unittest.TestCase):
                 truth = patient.truth()["descriptors"]
                 report = examine(home, "open-files", patient.pid, 1)
                 self.assertEqual((report.finding, report.health), ("not-closed", "warn"), report.verdict)
-                self.assertIn(f"150 of them to 127.0.0.1:{truth['server']}", report.verdict)
+                self.assertIn(f"all of them to 127.0.0.1:{truth['server']}", report.verdict)
                 rows = connections(report, "CLOSE_WAIT")
                 self.assertEqual([(row["Sockets"], row["State"], row["Waiting"]) for row in rows],
                                  [(150, "CLOSE_WAIT, made by it", 0)])

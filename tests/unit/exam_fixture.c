@@ -164,6 +164,14 @@ bool fixture_says(const struct report *r, const char *words)
 	return says;
 }
 
+void fixture_expect(const struct report *r, const char *finding, enum report_health health, const char *words)
+{
+	assert_string_equal(report_finding(r), finding);
+	assert_int_equal(report_health(r), health);
+	if (!fixture_says(r, words))
+		fail_msg("does not say '%s'", words);
+}
+
 void fixture_names(struct build_nettrace *b, const struct fixture_method *methods, size_t n)
 {
 	build_nettrace_begin(b, 4);

@@ -57,6 +57,8 @@ double fixture_figure(const struct report *r, const char *label);
 const json_t *fixture_rows(const json_t *report, const char *title);
 /* Is it in the text form, wherever its lines break? */
 bool fixture_says(const struct report *r, const char *words);
+/* Fails unless the report has this finding, this health and these words. */
+void fixture_expect(const struct report *r, const char *finding, enum report_health health, const char *words);
 
 /* A stream of methods as a rundown lists them, each 0x100 long. */
 struct fixture_method {

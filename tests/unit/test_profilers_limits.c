@@ -81,10 +81,7 @@ static void assert_found(const struct course *c, const char *finding, enum repor
 {
 	struct fixture f;
 	examine(&f, c);
-	assert_string_equal(report_finding(f.report), finding);
-	assert_int_equal(report_health(f.report), health);
-	if (!fixture_says(f.report, words))
-		fail_msg("does not say '%s'", words);
+	fixture_expect(f.report, finding, health, words);
 	fixture_end(&f);
 }
 
